@@ -1,0 +1,1 @@
+# Installed files: headers, libraries, the CMake package, locker.pc.

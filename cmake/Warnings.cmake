@@ -1,0 +1,14 @@
+# One target that carries the warnings, sanitizers and feature macros of every part of ours.
+add_library(locker_flags INTERFACE)
+target_compile_options(locker_flags INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
+    -Wpointer-arith -Wwrite-strings -Wvla -fno-common)
+target_compile_definitions(locker_flags INTERFACE _GNU_SOURCE)
+if(LOCKER_WERROR)
+    target_compile_options(locker_flags INTERFACE -Werror)
+endif()
+if(LOCKER_SANITIZE)
+    target_compile_options(locker_flags INTERFACE -fsanitize=${LOCKER_SANITIZE}
+        -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    add_link_options(-fsanitize=${LOCKER_SANITIZE})
+endif()

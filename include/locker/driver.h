@@ -1,0 +1,324 @@
+/*
+ * driver.h: what a lock service's driver is to core. For authors of drivers; it promises less stability than
+ * locker.h.
+ *
+ * The life of a driver instance
+ * -----------------------------
+ *   open ─▶ (acquire, withdraw, release, pass, renew, dispatch, interrupt, show, break_lock, ping)* ─▶ close
+ *                                                                                       (in a fork's child:
+ * abandon)
+ *
+ * The life of a claim: one caller's claim to one key, a request until it is granted, then a grant
+ * ------------------------------------------------------------------------------------------------
+ *            ┌─────────────── wake, or retry_at ──────────────┐
+ *   (new) ─▶ acquire ── BUSY, enrolled ── core waits ─────────┘
+ *               │  └─ any other failure, or core stops waiting ─▶ withdraw ─▶ (gone)
+ *               └─ OK: a grant ── renew* ─▶ release ─▶ (gone)
+ *                              ├─ lost: lease_lost, or core saw valid_until pass ─▶ withdraw ─▶ (gone)
+ *                              └─ pass to the next claim of this locker ─▶ (gone)
+ * Core calls exactly one of withdraw, release or pass (as the giving side) for each claim that acquire or
+ * pass ever saw, and never two operations on one claim at once, but for interrupt (during acquire) and
+ * renew's answers, which may come at any time before it is gone.
+ *
+ * A driver never waits for another holder: acquire makes one attempt. Core does the waiting: deadlines,
+ * cancellation, the FIFO inside the process, time-outs, renewal times, LOST by the local deadline.
+ *
+ * Threads and locks
+ * -----------------
+ * Core holds no lock when it calls an operation. Drivers take their own locks; no lock is held across
+ * blocking I/O. The services (struct locker_services) may be called from any thread, also with a driver's
+ * lock held: they take core's locks for a moment, never block and never call the driver back. Lock order:
+ * driver's, then core's.
+ *
+ *   operation    called by                    may block                       on one claim at once with
+ *   open         the opener                   until connect_timeout           -
+ *   close        the closer, last, alone      at most cleanup_ns              -
+ *   abandon      a fork's child               no; takes no lock               -
+ *   acquire      any caller's thread          until claim->attempt_until      interrupt
+ *   interrupt    keeper                       no                              acquire
+ *   withdraw     any thread, keeper too       no                              -
+ *   release      any caller's thread          until `until`                   -
+ *   pass         any caller's thread          no                              -
+ *   renew        keeper                       no                              -
+ *   dispatch     keeper                       no                              -
+ *   show, break_lock, ping   any caller's     until `until`                   -
+ */
+#ifndef LOCKER_DRIVER_H
+#define LOCKER_DRIVER_H
+
+#include <pthread.h>
+
+#include <locker/locker.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Grows when struct locker_driver or a contract below changes. Core refuses a driver of another number. */
+enum { LOCKER_DRIVER_ABI = 1 };
+
+/** A time that never comes. */
+#define LOCKER_NEVER INT64_MAX
+
+/* ------------------------------------------------------------------ time ---- */
+
+/** Time inside is int64_t ns of one clock, deadlines are absolute. The system's clock is CLOCK_BOOTTIME,
+ * because a lease goes on running while the machine is suspended. A mock's clock is moved by hand. */
+typedef struct locker_clock {
+    /** The time now, in ns. Any thread, no blocking. */
+    int64_t (*now)(void *context);
+    /** As pthread_cond_timedwait: waits for `cond` until the time `until` (LOCKER_NEVER: no end) or a
+     * spurious wake-up. `cond` must have been made by locker_cond_init(). */
+    void (*wait)(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until);
+    /** Waits until `fd` is readable, or the time `until`, or a spurious wake-up. */
+    void (*poll)(void *context, int fd, int64_t until);
+    void *context;
+} locker_clock;
+
+/** The system's clock. Static. */
+LOCKER_API const locker_clock *locker_system_clock(void);
+
+/** Make a condition variable that locker_clock.wait can wait for. 0, or an errno. */
+LOCKER_API int locker_cond_init(pthread_cond_t *cond);
+
+/* ------------------------------------------------------------------ claims ---- */
+
+/** One caller's claim to one key. Core makes it, with `claim_size` zeroed bytes of the driver's own behind
+ * it. */
+typedef struct locker_claim {
+    /* set by core, constant for the claim's life */
+    const char *key;   /**< 1 to 255 bytes of UTF-8, NUL-terminated */
+    size_t key_len;    /**< its length in bytes */
+    const char *owner; /**< the holder's label, NUL-terminated */
+    int64_t ttl_ns;    /**< the lease time asked for */
+    bool will_wait;    /**< after BUSY it waits: enrol it. False: a try */
+    bool renewed;      /**< core will renew it */
+    /* set by core before each acquire */
+    int64_t attempt_until; /**< the attempt must have returned by then */
+    /* set by the driver when acquire answers OK, and by pass for the claim that receives */
+    uint64_t token;      /**< fencing token; 0: none */
+    int64_t valid_until; /**< the local deadline D, counted from before the request was sent; LOCKER_NEVER: no
+                            lease */
+    /* set by the driver when acquire answers BUSY or UNAVAILABLE */
+    int64_t
+        retry_at; /**< try again at the latest then; 0: not before a wake (BUSY), or final (UNAVAILABLE) */
+} locker_claim;
+
+/** The driver's own bytes of a claim, aligned for any type. */
+static inline void *locker_claim_private(const locker_claim *claim)
+{
+    return (char *)(uintptr_t)claim + ((sizeof(locker_claim) + 15) & ~(size_t)15);
+}
+
+/* ------------------------------------------------------------------ what core gives a driver ---- */
+
+/** Core's side of one driver instance. Valid until close returns. */
+typedef struct locker_services locker_services;
+struct locker_services {
+    const locker_clock *clock;
+
+    /** Another attempt for an enrolled claim may succeed. Calling it once too often costs one attempt; a
+     * claim that is being attempted right now is attempted once more if it comes out BUSY. */
+    void (*wake)(const locker_services *svc, locker_claim *claim);
+
+    /** The service confirmed the lease: it is ours until `until` (counted from before the confirmed request
+     * was sent). Never moves a deadline back, and revives nothing that was lost. */
+    void (*lease_extended)(const locker_services *svc, locker_claim *grant, int64_t until);
+
+    /** The service said that it isn't ours any more; NULL: all grants of this instance (a session is gone).
+     * After it returns core may call withdraw for the grant at any time, from the keeper. */
+    void (*lease_lost)(const locker_services *svc, locker_claim *grant, const char *why);
+
+    /** The service is out of reach (true) or back (false): every grant with a lease is SUSPECT meanwhile, and
+     * on `false` those whose renewal is overdue are renewed at once. */
+    void (*suspect)(const locker_services *svc, bool out_of_reach);
+
+    /** Have dispatch called soon, because a descriptor or a time that it waits for has changed. Any thread.
+     */
+    void (*attend)(const locker_services *svc);
+
+    /** Whether a message of this level goes anywhere; saves formatting it. */
+    bool (*log_wanted)(const locker_services *svc, locker_log_level level);
+
+    /** Log one line. Must be called without any lock held. */
+    void (*log)(const locker_services *svc, locker_log_level level, const char *format, ...)
+#if defined(__GNUC__)
+        __attribute__((format(printf, 3, 4)))
+#endif
+        ;
+};
+
+/* ------------------------------------------------------------------ configuration ---- */
+
+/** How a parameter's text is read. */
+typedef enum locker_param_kind {
+    LOCKER_PARAM_DURATION = 1, /**< ns in the value's `number` */
+    LOCKER_PARAM_NUMBER = 2,
+    LOCKER_PARAM_BOOL = 3, /**< 0 or 1 in `number` */
+    LOCKER_PARAM_TEXT = 4,
+    LOCKER_PARAM_PATH = 5 /**< text, not empty */
+} locker_param_kind;
+
+/** One parameter that a driver takes, as a const table ended by one whose name is NULL. Core parses and
+ * checks the text, and refuses a parameter that no table names. */
+typedef struct locker_param {
+    const char *name;
+    locker_param_kind kind;
+    const char *initial; /**< the default, as text that parses; NULL: none (text NULL, number 0) */
+    int64_t min, max;    /**< of a number, or of a duration in ms; both 0: no limits but not negative */
+    const char *help;    /**< one line */
+} locker_param;
+
+/** A parameter's value, in the order of the driver's table. */
+typedef struct locker_value {
+    int64_t number;
+    const char *text;
+    bool given; /**< the configuration names it; false: the default */
+} locker_value;
+
+/** One host of the URI. */
+typedef struct locker_host {
+    const char *name; /**< a name or a literal address without brackets */
+    int port;         /**< 0: none given */
+} locker_host;
+
+/** What the URI or profile says, parsed. Valid during open only: copy what is kept. */
+typedef struct locker_driver_config {
+    const char *scheme;   /**< in lower case */
+    const char *user;     /**< NULL: none */
+    const char *password; /**< NULL: none */
+    const locker_host *hosts;
+    size_t host_count;
+    const char *path;           /**< decoded, as in the URI, with its slash; "" when there is none */
+    const char *name_space;     /**< "" when there is none */
+    const char *owner;          /**< the locker's label */
+    const locker_value *values; /**< one for each of driver->params, in that order */
+    int64_t connect_timeout_ns; /**< bound for one connection */
+    int64_t command_timeout_ns; /**< bound for one answer of the service */
+    int64_t cleanup_ns;         /**< the budget of close, and of each clean-up in the background */
+    int64_t ttl_ns;             /**< the locker's default lease time */
+} locker_driver_config;
+
+/* ------------------------------------------------------------------ the driver table ---- */
+
+/** What a driver can do; core asks for bits, never for names. */
+enum {
+    LOCKER_CAP_QUEUE = 1u << 0, /**< the service queues: every claim goes to it at once. Without: core sends
+                                   one contender per key, and lets the others wait in its own FIFO */
+    LOCKER_CAP_LEASES =
+        1u << 1, /**< grants have a valid_until and want renewal, or session-wide confirmation */
+    LOCKER_CAP_BREAK = 1u << 2 /**< break_lock is there */
+};
+
+typedef struct locker_driver {
+    uint32_t abi; /**< LOCKER_DRIVER_ABI */
+    const char *name;
+    const char *const *schemes;     /**< ended by NULL; the first is the usual one */
+    const char *example;            /**< a URI */
+    const char *features;           /**< one line on what the build can't do, or "" */
+    uint32_t caps;                  /**< LOCKER_CAP_* */
+    size_t claim_size;              /**< bytes of its own in each claim */
+    int64_t ttl_min_ms, ttl_max_ms; /**< lease times that it takes; 0: no limit */
+    const locker_param *params;
+    const locker_semantics *semantics;
+
+    /** Connect, check that the service will serve us, and make an instance. On failure nothing is left.
+     * Returns OK, CONFIG, UNSUPPORTED, UNAVAILABLE, DENIED, PROTOCOL, NOMEM. */
+    locker_status (*open)(const locker_driver_config *config, const locker_services *svc, void **self,
+                          locker_error *err);
+
+    /** End the instance: no claim exists any more. Clean-ups that are pending get at most cleanup_ns. */
+    void (*close)(void *self);
+
+    /** In a fork's child, instead of close: close the descriptors; send nothing, take no lock, free nothing
+     * that another thread of the parent may have been using. NULL allowed: nothing is done. */
+    void (*abandon)(void *self);
+
+    /** Whether this service can take the key; called before anything else. NULL: it takes all that core does.
+     * Returns OK or INVALID. */
+    locker_status (*check_key)(void *self, const char *key, size_t key_len, locker_error *err);
+
+    /** One attempt. OK: a grant, token and valid_until are set. BUSY: another has it; if claim->will_wait it
+     * is enrolled: wake will be called when another attempt may succeed, and retry_at may bound the wait.
+     * UNAVAILABLE with retry_at set: try again then (a server that starts). Everything else ends the lock
+     * call: TIMEOUT (attempt_until passed), CANCELED (interrupted), UNAVAILABLE, DENIED, INVALID, CONFIG,
+     * PROTOCOL, NOMEM, UNSUPPORTED. Whatever the answer but OK, withdraw follows or acquire is called again;
+     * so an answer whose request is still under way leaves its cleaning up to withdraw. */
+    locker_status (*acquire)(void *self, locker_claim *claim, locker_error *err);
+
+    /** An acquire that is under way for the claim should return soon with CANCELED, unless it is granted.
+     * NULL: acquire never blocks long. */
+    void (*interrupt)(void *self, locker_claim *claim);
+
+    /** The claim ends without an answer to anybody: take the enrolment back, have a grant or a late grant
+     * released in the background, with retries for at most cleanup_ns. When it returns, the driver has let go
+     * of the claim. */
+    void (*withdraw)(void *self, locker_claim *claim);
+
+    /** Release a grant and say what became of it. OK: with proof; LOST: it was not ours; UNKNOWN: no answer
+     * by `until`, and the driver goes on in the background as withdraw does. When it returns, the driver has
+     * let go of the claim. */
+    locker_status (*release)(void *self, locker_claim *grant, int64_t until, locker_error *err);
+
+    /** Hand a grant on to another claim of the same key and instance, which waits in core's FIFO and which
+     * acquire has not seen, without asking the service. Sets token (greater) and valid_until of `to`. OK:
+     * `from` is gone. BUSY: it can't be done now, nothing has changed, core releases. NULL: never. */
+    locker_status (*pass)(void *self, locker_claim *from, locker_claim *to);
+
+    /** Ask the service to extend these leases, all in one go; the answers come as lease_extended and
+     * lease_lost, later, from any thread. No answer is no extension; core asks again. NULL: a session keeps
+     * them, the driver extends by itself. */
+    void (*renew)(void *self, locker_claim *const *grants, size_t count);
+
+    /** A descriptor that is readable when dispatch has something to do (an epoll descriptor holds many);
+     * asked once, after open. NULL: dispatch is called by attend and by time alone. */
+    int (*descriptor)(void *self);
+
+    /** Do what is due: read messages, wake, connect again, clean up. Returns when it wants to be called at
+     * the latest, in the clock's ns, or LOCKER_NEVER. NULL: nothing ever is. */
+    int64_t (*dispatch)(void *self);
+
+    /** As locker_show(). info is zeroed but for -1 in what is unknown; queue is malloc'ed. */
+    locker_status (*show)(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
+                          locker_error *err);
+
+    /** As locker_break(): INVALID when nobody holds it. Called break_lock because break is a word of C. */
+    locker_status (*break_lock)(void *self, const char *key, size_t key_len, int64_t until,
+                                locker_info *broken, locker_error *err);
+
+    /** One round trip. */
+    locker_status (*ping)(void *self, int64_t until, locker_error *err);
+} locker_driver;
+
+/** Fill an error: sets status, os_error and the formatted text (cut at its size). err NULL: nothing. Returns
+ * status. */
+LOCKER_API locker_status locker_error_set(locker_error *err, locker_status status, int os_error,
+                                          const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 4, 5)))
+#endif
+    ;
+
+/** Options of locker_open_driver(). Start from LOCKER_DRIVER_OPTIONS_INIT. */
+typedef struct locker_driver_options {
+    size_t size;                   /**< sizeof(locker_driver_options) */
+    const char *uri;               /**< for hosts, path and parameters; NULL: `scheme:` with nothing in it */
+    const locker_options *options; /**< NULL: the defaults */
+    const locker_clock *clock;     /**< NULL: the system's. Must outlive the locker. */
+} locker_driver_options;
+
+#define LOCKER_DRIVER_OPTIONS_INIT                                                                           \
+    {                                                                                                        \
+        sizeof(locker_driver_options), 0, 0, 0                                                               \
+    }
+
+/** Open a locker on a driver that is not built in. The table must outlive the locker. Errors: as
+ * locker_open(), and INVALID for a table of another ABI or without a needed operation. */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_driver(const locker_driver *driver,
+                                                              const locker_driver_options *options,
+                                                              locker **out, locker_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

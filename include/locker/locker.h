@@ -1,0 +1,435 @@
+/*
+ * locker.h: take a lock by name, get back a handle that unlocks it.
+ *
+ * This header is all that an application needs. driver.h is for authors of drivers.
+ *
+ *     locker *l;
+ *     locker_error err;
+ *     LOCKER_AUTO locker_handle *held = NULL;
+ *
+ *     if (locker_open("redis://127.0.0.1/0?namespace=shop&ttl=30s", NULL, &l, &err) != LOCKER_OK)
+ *         die(err.text);
+ *     if (locker_lock(l, "orders/42", NULL, &held, &err) == LOCKER_OK)
+ *         write_to_store(locker_handle_token(held), ...);
+ *
+ * Conventions, for every declaration below unless it says otherwise:
+ *   - Times in the interface are int64_t milliseconds; -1 means for ever.
+ *   - A locker_error * may be NULL. When given, it is filled on failure, and on success its status is
+ *     LOCKER_OK and its text empty. It belongs to the caller; nothing is kept in thread-local state.
+ *   - Option structs start with their size. `*_INIT` sets it; zero in any other member means the default.
+ *   - Functions are thread-safe. None is async-signal-safe but locker_cancel_fire().
+ *   - After fork() a child may call locker_close(), locker_handle_free() and locker_unlock() on what it
+ *     inherited. They release nothing that the parent holds; every call that could answers LOCKER_FORKED.
+ */
+#ifndef LOCKER_LOCKER_H
+#define LOCKER_LOCKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <locker/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define LOCKER_API        __attribute__((visibility("default")))
+#define LOCKER_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define LOCKER_API
+#define LOCKER_MUST_CHECK
+#endif
+
+/* ------------------------------------------------------------------ statuses and errors ---- */
+
+/** What a call answers. One code for each failure that a caller can act on. */
+typedef enum locker_status {
+    LOCKER_OK = 0,       /**< Done. From a lock call: the lock is held. From unlock: released, with proof. */
+    LOCKER_BUSY = 1,     /**< Another holds it, and the caller did not want to wait. */
+    LOCKER_TIMEOUT = 2,  /**< It did not become free within wait_ms. */
+    LOCKER_CANCELED = 3, /**< The caller's locker_cancel was fired. */
+    LOCKER_LOST = 4,     /**< It was no longer ours. */
+    LOCKER_UNKNOWN = 5,  /**< The answer could not be had; the lease's end settles it. */
+    LOCKER_UNAVAILABLE = 6,  /**< The service can't be reached, or can't serve now. */
+    LOCKER_DENIED = 7,       /**< The service refuses these credentials or rights. */
+    LOCKER_INVALID = 8,      /**< The call's arguments, or the moment of the call, are wrong. */
+    LOCKER_CONFIG = 9,       /**< The URI, the profile or an option is wrong. */
+    LOCKER_UNSUPPORTED = 10, /**< This driver or this build can't do that. */
+    LOCKER_PROTOCOL = 11,    /**< The service answered with something that makes no sense. */
+    LOCKER_NOMEM = 12,       /**< Out of memory; nothing was left behind. */
+    LOCKER_CLOSED = 13,      /**< The locker was closed meanwhile. */
+    LOCKER_FORKED = 14       /**< This process is a fork's child; the locker belongs to its parent. */
+} locker_status;
+
+/** The name of a status in lower case ("ok", "busy", ...); "invalid status" for a number that is none. Static
+ * text. */
+LOCKER_API const char *locker_status_name(locker_status status);
+
+enum { LOCKER_ERROR_TEXT_MAX = 512 };
+
+/** What went wrong, in a caller-owned struct of fixed size. The text says what was wrong and what to do; it
+ * never holds a password. */
+typedef struct locker_error {
+    locker_status status;
+    int os_error;                     /**< errno where a system call failed, else 0 */
+    char text[LOCKER_ERROR_TEXT_MAX]; /**< one line, NUL-terminated; empty when status is LOCKER_OK */
+} locker_error;
+
+/* ------------------------------------------------------------------ opening and closing ---- */
+
+/** One client of one lock service. Opaque, thread-safe. */
+typedef struct locker locker;
+
+/** How much a message matters. */
+typedef enum locker_log_level {
+    LOCKER_LOG_ERROR = 1, /**< a lock was lost, or something will not work until a person acts */
+    LOCKER_LOG_WARN = 2,  /**< something failed and is being tried again */
+    LOCKER_LOG_INFO = 3,  /**< connections made and lost */
+    LOCKER_LOG_DEBUG = 4  /**< each attempt, wake-up and renewal */
+} locker_log_level;
+
+/** Receives a message: one line without a newline, no password in it. Called on any thread, with no internal
+ * lock held. It must not block for long and must not call the locker it speaks for. */
+typedef void (*locker_log_fn)(locker_log_level level, const char *text, void *user);
+
+/** Options of a locker. Start from LOCKER_OPTIONS_INIT. */
+typedef struct locker_options {
+    size_t size;            /**< sizeof(locker_options) */
+    const char *owner;      /**< the label that show prints for our locks; NULL: host:pid:program. Copied. */
+    int64_t ttl_ms;         /**< lease time for locks that name none; 0: the configuration's, else 30 s */
+    const char *name_space; /**< NULL: the configuration's `namespace`. Copied. */
+    const char
+        *password;     /**< NULL: from the URI, `password_file` or LOCKER_PASSWORD. Copied, wiped at close. */
+    locker_log_fn log; /**< NULL: silent */
+    void *log_user;    /**< passed to log */
+    locker_log_level log_level; /**< the chattiest level wanted; 0: LOCKER_LOG_WARN */
+} locker_options;
+
+#define LOCKER_OPTIONS_INIT                                                                                  \
+    {                                                                                                        \
+        sizeof(locker_options), 0, 0, 0, 0, 0, 0, (locker_log_level)0                                        \
+    }
+
+/** Open the lock service that `uri` names, such as "file:///run/lock/shop", "memory:",
+ * "redis://host:6379/0?ttl=10s". Drivers that use a network connect now, so that a wrong address or password
+ * is told here; may block for `connect_timeout`. On success *out is the caller's, to be closed with
+ * locker_close(). Errors: CONFIG (it names the part that is wrong), UNSUPPORTED (a scheme or feature that
+ * this build lacks), UNAVAILABLE, DENIED, PROTOCOL, NOMEM, INVALID (uri, out or options->size). */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_open(const char *uri, const locker_options *options,
+                                                       locker **out, locker_error *err);
+
+/** Open the profile (section) `profile` of the INI file `file`. profile NULL: LOCKER_PROFILE, else "default".
+ * A profile has `uri = ...` or the parts `driver`, `host`, `port`, `user`, `path`, and any parameter of the
+ * driver. Errors: as locker_open; CONFIG says file and line. */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_profile(const char *file, const char *profile,
+                                                               const locker_options *options, locker **out,
+                                                               locker_error *err);
+
+/** Open what the environment says: LOCKER_URI, else LOCKER_CONFIG with LOCKER_PROFILE, else the embedded file
+ * driver in a private directory of this user ($XDG_RUNTIME_DIR/locker, else /tmp/locker-UID). */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_default(const locker_options *options, locker **out,
+                                                               locker_error *err);
+
+/** Close a locker: calls that wait return LOCKER_CLOSED; every lock still held through it is released; what
+ * clean-up is left is given up to 2 s. Blocks until all calls in flight have returned. Handles stay valid
+ * memory until freed: their state is LOCKER_STATE_UNLOCKED, unlocking them answers LOCKER_CLOSED. No call on
+ * `l` may begin after this one returns. NULL is allowed. Returns OK; INVALID from one of the locker's own
+ * callbacks, where nothing is done. */
+LOCKER_API locker_status locker_close(locker *l);
+
+/* ------------------------------------------------------------------ cancelling ---- */
+
+/** Lets another thread, or a signal handler, end waits. One may serve any number of calls and lockers at
+ * once. */
+typedef struct locker_cancel locker_cancel;
+
+/** A new one, not fired; NULL when memory or descriptors ran out. Free it with locker_cancel_free(). */
+LOCKER_API locker_cancel *locker_cancel_new(void);
+
+/** Fire: calls that wait with it return LOCKER_CANCELED, and so do calls that come later. A lock that was
+ * granted before it stays held. Async-signal-safe; may be called any number of times; keeps errno. */
+LOCKER_API void locker_cancel_fire(locker_cancel *cancel);
+
+/** Whether it was fired. Async-signal-safe. */
+LOCKER_API bool locker_cancel_fired(const locker_cancel *cancel);
+
+/** Make it usable again. No call may be using it. */
+LOCKER_API void locker_cancel_reset(locker_cancel *cancel);
+
+/** Free it. No call may be using it, and no signal handler may fire it any more. NULL is allowed. */
+LOCKER_API void locker_cancel_free(locker_cancel *cancel);
+
+/* ------------------------------------------------------------------ locking ---- */
+
+/** A lock that we hold: the closure that unlocks it. Opaque; free it with locker_handle_free(). */
+typedef struct locker_handle locker_handle;
+
+/** Tells that a lock was lost, once for a handle, within about 50 ms of the moment when its state became
+ * LOCKER_STATE_LOST. Called on the locker's keeper thread with no internal lock held; it must not block,
+ * because renewals wait for it. Legal inside: every locker_handle_*() function but locker_handle_free() of
+ * another handle that is held, locker_unlock() of `lost` (it answers LOST), locker_stats(),
+ * locker_semantics(), locker_cancel_fire(). Calls that need the service answer LOCKER_INVALID there. The
+ * handle stays the application's to free. */
+typedef void (*locker_lost_fn)(locker_handle *lost, void *user);
+
+/** A key is 1 to 255 bytes of UTF-8 without control characters. */
+enum { LOCKER_KEY_MAX = 255, LOCKER_OWNER_MAX = 127 };
+
+/** Options of one lock. Start from LOCKER_LOCK_OPTIONS_INIT, which waits for ever. */
+typedef struct locker_lock_options {
+    size_t size;     /**< sizeof(locker_lock_options) */
+    int64_t wait_ms; /**< -1: for ever; 0: try once; else wait at most so long */
+    int64_t ttl_ms; /**< lease time; 0: the locker's. Refused when the driver's limits don't allow it. Drivers
+                       without leases (file, memory) ignore it unless renew is off. */
+    bool no_renew;  /**< the lease is meant to end: it isn't renewed, and is LOST when the time is over */
+    locker_cancel *cancel; /**< NULL: none. Must outlive the call. */
+    const char *
+        owner; /**< NULL: the locker's label, and no re-entry. Else a label of 1 to 127 bytes without control
+                    characters: a call with the same owner, on a key that it holds through this locker, enters
+                    again and is counted: it gets another handle, and the last handle unlocked releases. */
+    locker_lost_fn on_lost; /**< NULL: none */
+    void *user;             /**< passed to on_lost */
+} locker_lock_options;
+
+#define LOCKER_LOCK_OPTIONS_INIT                                                                             \
+    {                                                                                                        \
+        sizeof(locker_lock_options), -1, 0, false, 0, 0, 0, 0                                                \
+    }
+
+/** Take the lock `key`; wait for it as the options say (NULL: for ever). On OK it is held and *out is a
+ * handle; on every other answer *out is NULL and nothing is left at the service (what could not be cleaned up
+ * at once is cleaned up in the background). Callers of one locker are served in the order in which they came.
+ * Blocks. Errors: BUSY (only with wait_ms 0), TIMEOUT, CANCELED, UNAVAILABLE, UNKNOWN is never answered,
+ * DENIED, INVALID, CONFIG (a TTL out of the driver's range), PROTOCOL, NOMEM, CLOSED, FORKED. */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *key,
+                                                       const locker_lock_options *options,
+                                                       locker_handle **out, locker_error *err);
+
+/** As locker_lock() with wait_ms 0, whatever the options say: OK or BUSY, without waiting for another holder.
+ * It does wait for the service's answer, for at most the configured `command_timeout`. */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_try_lock(locker *l, const char *key,
+                                                           const locker_lock_options *options,
+                                                           locker_handle **out, locker_error *err);
+
+/** Release. Works from any thread, once: the first call gives the answer, later ones LOCKER_INVALID. The
+ * handle is still to be freed. Blocks for the service's answer, at most `command_timeout`. OK       released:
+ * the service removed a lock that was ours, or passed it to the next waiter of this locker while our lease
+ * was certain; for a handle that entered again: counted down. LOST     it had not been ours any more; nobody
+ * else's lock was touched. UNKNOWN  the service could not be asked. Releasing goes on in the background; the
+ * lease's end settles it. Errors: INVALID (already unlocked, or called from on_lost on a lock that is held),
+ * CLOSED, FORKED. */
+LOCKER_API locker_status locker_unlock(locker_handle *held, locker_error *err);
+
+/** Unlock if still held, and free. NULL is allowed. May block as locker_unlock(). */
+LOCKER_API void locker_handle_free(locker_handle *held);
+
+/** locker_handle_free() in the form that pthread_cleanup_push() and the like call. */
+LOCKER_API void locker_cleanup(void *held);
+
+/** For LOCKER_AUTO: frees *held when the variable goes out of scope. */
+static inline void locker_cleanup_scope(locker_handle **held)
+{
+    locker_handle_free(*held);
+}
+
+#if defined(__GNUC__)
+/** Declare a `locker_handle *` with it, and initialise it: it unlocks when it goes out of scope. */
+#define LOCKER_AUTO __attribute__((cleanup(locker_cleanup_scope)))
+#endif
+
+/** What a handle knows of its lock. */
+typedef enum locker_state {
+    LOCKER_STATE_HELD = 0,    /**< ours */
+    LOCKER_STATE_SUSPECT = 1, /**< ours, but a renewal is overdue or the service is out of reach */
+    LOCKER_STATE_LOST = 2,    /**< not ours any more; it never comes back */
+    LOCKER_STATE_UNLOCKED = 3 /**< unlocked, or its locker closed */
+} locker_state;
+
+/** The state now: compares the clock with the deadline, without I/O and without blocking. */
+LOCKER_API locker_state locker_handle_state(const locker_handle *held);
+
+/** The name of a state in lower case. Static text. */
+LOCKER_API const char *locker_state_name(locker_state state);
+
+/** How long the lock is certainly ours if nothing more is heard from the service, in ms, rounded down: 0 when
+ * it is lost or unlocked, -1 when there is no lease that could end. */
+LOCKER_API int64_t locker_handle_remaining_ms(const locker_handle *held);
+
+/** The fencing token: greater than that of every earlier grant of this key. Give it to the resource that the
+ * lock guards, which refuses what is smaller than the greatest it has seen (Kleppmann, "How to do distributed
+ * locking", 2016). 0: fencing is off. Each handle of a re-entered lock has the same. */
+LOCKER_API uint64_t locker_handle_token(const locker_handle *held);
+
+/** A descriptor that becomes readable when the lock is lost, for poll() and the like; never read from it,
+ * never close it. It lives until the handle is freed. Made at the first call. -1 when descriptors ran out
+ * (errno says why). */
+LOCKER_API int locker_handle_fd(locker_handle *held);
+
+/** The key, as the caller gave it. Lives as long as the handle. */
+LOCKER_API const char *locker_handle_key(const locker_handle *held);
+
+/** The owner's label. Lives as long as the handle. */
+LOCKER_API const char *locker_handle_owner(const locker_handle *held);
+
+/* ------------------------------------------------------------------ looking ---- */
+
+/** One that waits, as the service knows it. */
+typedef struct locker_waiter {
+    char owner[LOCKER_OWNER_MAX + 1]; /**< its label; empty when the service doesn't know it */
+} locker_waiter;
+
+/** What a service knows of one key. Clear it with locker_info_clear(). */
+typedef struct locker_info {
+    size_t size;                      /**< sizeof(locker_info) */
+    bool held;                        /**< somebody holds it */
+    char owner[LOCKER_OWNER_MAX + 1]; /**< the holder's label; empty: unknown (a foreign client's) */
+    int64_t since_unix_ms;            /**< since when, ms of the Unix epoch; -1 unknown */
+    int64_t remaining_ms;             /**< until the lease ends unless renewed; -1: no lease, or no end */
+    uint64_t token;                   /**< the fencing token of the present or last grant; 0 unknown */
+    int64_t waiters;      /**< how many contenders wait at the service; -1: the service doesn't know */
+    locker_waiter *queue; /**< those that are known, in the order in which they'll be served; may be NULL */
+    size_t queue_len;     /**< how many are in queue */
+} locker_info;
+
+#define LOCKER_INFO_INIT                                                                                     \
+    {                                                                                                        \
+        sizeof(locker_info), false, {0}, -1, -1, 0, -1, 0, 0                                                 \
+    }
+
+/** Ask the service about a key. Blocks, at most `command_timeout`. *info is overwritten; clear it afterwards.
+ * Errors: UNAVAILABLE, DENIED, INVALID, PROTOCOL, NOMEM, CLOSED, FORKED. */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_show(locker *l, const char *key, locker_info *info,
+                                                       locker_error *err);
+
+/** Free what is inside; the struct itself is the caller's. */
+LOCKER_API void locker_info_clear(locker_info *info);
+
+/** An operator's forced unlock. `broken` (NULL allowed) tells whose lock it was, as locker_show(). The holder
+ * is told LOST as soon as its service can tell. Errors: as locker_show(); INVALID when nobody holds it. */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_break(locker *l, const char *key, locker_info *broken,
+                                                        locker_error *err);
+
+/** One round trip to the service; *round_trip_us (NULL allowed) gets its time in microseconds. */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err);
+
+/** In which order waiters are served. */
+typedef enum locker_fairness {
+    LOCKER_FAIR_LOCAL = 1, /**< FIFO inside one locker, no order among processes */
+    LOCKER_FAIR_GLOBAL = 2 /**< FIFO among all waiters of all processes */
+} locker_fairness;
+
+/** From where a lock is seen. */
+typedef enum locker_scope {
+    LOCKER_SCOPE_PROCESS = 1, /**< threads of one process */
+    LOCKER_SCOPE_HOST = 2,    /**< processes of one host */
+    LOCKER_SCOPE_NETWORK = 3  /**< hosts */
+} locker_scope;
+
+/** What a service promises, as data. Lives as long as the locker. */
+typedef struct locker_semantics {
+    const char *driver; /**< "redis", ... */
+    locker_scope scope;
+    locker_fairness fairness;
+    bool leases;             /**< a lock ends unless renewed; false: it ends with its process */
+    bool tokens_persist;     /**< fencing tokens grow over restarts of all processes */
+    bool survives_restart;   /**< a lock outlives a restart of its service that keeps its data */
+    bool can_break;          /**< locker_break() works */
+    bool quorum;             /**< a grant is agreed by a majority of servers */
+    const char *holder_dies; /**< what happens then; one sentence each */
+    const char *holder_stalls;
+    const char *cut_off;
+    const char *service_restarts;
+    const char *failover;
+    const char *token;
+    const char *cost;
+} locker_semantics;
+
+/** What this locker's service promises. Never NULL. */
+LOCKER_API const locker_semantics *locker_get_semantics(const locker *l);
+
+/** One parameter of a driver's URI query or profile. Static data. */
+typedef struct locker_parameter {
+    const char *name;
+    const char *kind;    /**< "duration", "number", "bool", "text" or "path" */
+    const char *initial; /**< the default, as text */
+    const char *help;    /**< one line */
+} locker_parameter;
+
+/** One driver of this build. Static data. */
+typedef struct locker_driver_info {
+    const char *name;
+    const char *schemes;  /**< the URI schemes, separated by one space */
+    const char *example;  /**< a URI */
+    const char *features; /**< what the build's client library can and can't do, one line; may be empty */
+    const locker_semantics *semantics;
+    const locker_parameter *parameters; /**< ended by one whose name is NULL */
+} locker_driver_info;
+
+/** The index-th driver that is built in, from 0; false past the last. */
+LOCKER_API bool locker_driver_at(size_t index, locker_driver_info *info);
+
+/** The parameters that every driver takes, ended by one whose name is NULL. */
+LOCKER_API const locker_parameter *locker_common_parameters(void);
+
+enum { LOCKER_HISTOGRAM_BUCKETS = 40 };
+
+/** A distribution of times. bucket[0] counts times under 1 us, bucket[i] those from 2^(i-1) us up to 2^i us.
+ */
+typedef struct locker_histogram {
+    uint64_t count;
+    uint64_t sum_us;
+    uint64_t max_us;
+    uint64_t bucket[LOCKER_HISTOGRAM_BUCKETS];
+} locker_histogram;
+
+/** The time under which the part q (0 to 1) of the samples lies, in us: the upper end of the bucket, at most
+ * max_us. */
+LOCKER_API uint64_t locker_histogram_quantile(const locker_histogram *h, double q);
+
+/** What happened since the locker was opened. Counters only grow; `held` and `waiting` are of now. */
+typedef struct locker_statistics {
+    size_t size;          /**< sizeof(locker_statistics) */
+    uint64_t acquired;    /**< grants, handed over locally ones included, re-entries not */
+    uint64_t handed_over; /**< grants passed from holder to waiter inside the locker, without releasing at the
+                             service */
+    uint64_t reentered;
+    uint64_t busy;
+    uint64_t timed_out;
+    uint64_t canceled;
+    uint64_t failed;        /**< lock calls that ended with any other error */
+    uint64_t attempts;      /**< driver attempts, those that found the lock busy included */
+    uint64_t released;      /**< unlocks answered OK */
+    uint64_t lost;          /**< locks lost while held */
+    uint64_t unknown;       /**< unlocks answered UNKNOWN */
+    uint64_t renewals;      /**< leases extended */
+    uint64_t renewals_late; /**< times that a lease became SUSPECT */
+    uint64_t held;          /**< locks held now */
+    uint64_t waiting;       /**< calls that wait now */
+    locker_histogram wait;  /**< from the call to the grant */
+    locker_histogram hold;  /**< from the grant to the unlock or the loss */
+} locker_statistics;
+
+#define LOCKER_STATISTICS_INIT                                                                               \
+    {                                                                                                        \
+        sizeof(locker_statistics)                                                                            \
+    }
+
+/** Copy the statistics. stats->size must be set. INVALID when it isn't. */
+LOCKER_API locker_status locker_stats(const locker *l, locker_statistics *stats);
+
+/* ------------------------------------------------------------------ small things ---- */
+
+/** Read a duration: a number with an optional fraction, and a unit ms, s, m, h or d (none: seconds): "1.5",
+ * "500ms", "2h". CONFIG with a text that names it when it is none, negative or over 10 years. */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_parse_duration(const char *text, int64_t *ms,
+                                                                 locker_error *err);
+
+/** The library's version, as LOCKER_VERSION_STRING was when it was built. Static text. */
+LOCKER_API const char *locker_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
