@@ -1,0 +1,61 @@
+/* gate.c: counting gates; see gate.h. */
+#include "gate.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "expect.h"
+
+void lk_gate_init(struct lk_gate *gate)
+{
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&gate->cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&gate->mutex, NULL);
+    gate->passes = 0;
+}
+
+void lk_gate_destroy(struct lk_gate *gate)
+{
+    pthread_cond_destroy(&gate->cond);
+    pthread_mutex_destroy(&gate->mutex);
+}
+
+void lk_gate_open(struct lk_gate *gate, unsigned count)
+{
+    pthread_mutex_lock(&gate->mutex);
+    gate->passes += count;
+    pthread_cond_broadcast(&gate->cond);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+static bool take(struct lk_gate *gate, unsigned count)
+{
+    struct timespec until;
+    bool taken;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += LK_TEST_PATIENCE_MS / 1000;
+    pthread_mutex_lock(&gate->mutex);
+    while (gate->passes < count && pthread_cond_timedwait(&gate->cond, &gate->mutex, &until) != ETIMEDOUT) {
+    }
+    taken = gate->passes >= count;
+    if (taken)
+        gate->passes -= count;
+    pthread_mutex_unlock(&gate->mutex);
+    return taken;
+}
+
+bool lk_gate_pass(struct lk_gate *gate)
+{
+    return take(gate, 1);
+}
+
+void lk_gate_await(struct lk_gate *gate, unsigned count, const char *what)
+{
+    if (!take(gate, count))
+        test_fails("waited %d s in vain: %s", LK_TEST_PATIENCE_MS / 1000, what);
+}

@@ -1,0 +1,29 @@
+/*
+ * gate.h: gates between the threads of a test. A gate counts passes: one side opens it, the other takes a
+ * pass and waits for it if there is none, for a bounded time.
+ */
+#ifndef LK_TEST_GATE_H
+#define LK_TEST_GATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct lk_gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    unsigned passes; /* free passes; guarded by mutex */
+};
+
+void lk_gate_init(struct lk_gate *gate);
+void lk_gate_destroy(struct lk_gate *gate);
+
+/** Adds `count` passes. Any thread. */
+void lk_gate_open(struct lk_gate *gate, unsigned count);
+
+/** Takes one pass; false when none came within LK_TEST_PATIENCE_MS. For worker threads. */
+bool lk_gate_pass(struct lk_gate *gate);
+
+/** Takes `count` passes; fails the test with `what` when they didn't come. For the test's thread. */
+void lk_gate_await(struct lk_gate *gate, unsigned count, const char *what);
+
+#endif
