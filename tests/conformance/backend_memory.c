@@ -1,0 +1,24 @@
+/* backend_memory.c: the memory driver's service is this process; see conformance.h. */
+#include "conformance.h"
+
+#include <stdio.h>
+
+static char nothing;
+
+static void *start(void)
+{
+    return &nothing;
+}
+
+static void stop(void *service)
+{
+    (void)service;
+}
+
+static void uri(void *service, char *text, size_t size)
+{
+    (void)service;
+    snprintf(text, size, "memory:conformance?namespace=suite");
+}
+
+const struct lk_backend lk_backend_memory = {.name = "memory", .start = start, .stop = stop, .uri = uri};

@@ -1,0 +1,114 @@
+/* load.c: many keys at once, many waiters on one key. */
+#include "conformance.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEYS = 1000, WAITERS = 200 };
+
+static void thousand_keys_at_once(void **state)
+{
+    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker_handle **held = calloc(KEYS, sizeof *held);
+    locker_error err;
+
+    assert_non_null(held);
+    for (int i = 0; i < KEYS; i++) {
+        char key[32];
+
+        snprintf(key, sizeof key, "keys/%d", i);
+        assert_ok(locker_try_lock(l, key, NULL, &held[i], &err), err);
+    }
+    assert_int_equal(lk_stats(l).held, KEYS);
+    lk_expect_busy(rival, "keys/0");
+    lk_expect_busy(rival, "keys/999");
+    for (int i = 0; i < KEYS; i++)
+        lk_give(held[i]);
+    assert_int_equal(lk_stats(l).held, 0);
+    lk_give(lk_take(rival, "keys/500", NULL));
+    free(held);
+    lk_close(rival);
+    lk_close(l);
+}
+
+/* Passes its turn on at once. */
+struct turn {
+    locker *l;
+    atomic_int *inside, *overlaps, *served;
+    pthread_t thread;
+};
+
+static void *take_a_turn(void *argument)
+{
+    struct turn *turn = argument;
+    locker_handle *held = NULL;
+
+    if (locker_lock(turn->l, "crowded", NULL, &held, NULL) != LOCKER_OK)
+        return NULL;
+    if (atomic_fetch_add(turn->inside, 1) != 0)
+        atomic_fetch_add(turn->overlaps, 1);
+    atomic_fetch_add(turn->served, 1);
+    atomic_fetch_sub(turn->inside, 1);
+    locker_handle_free(held);
+    return NULL;
+}
+
+/* Of all that wait in one locker, one asks the service; the others wait behind it. */
+static void two_hundred_wait_and_one_asks(void **state)
+{
+    struct lk_fixture *fixture = *state;
+    locker *holder = lk_open(fixture, ""), *l = lk_open(fixture, "");
+    locker_handle *held = lk_take(holder, "crowded", NULL);
+    struct turn *turns = calloc(WAITERS, sizeof *turns);
+    atomic_int inside = 0, overlaps = 0, served = 0;
+    locker_statistics stats;
+
+    assert_non_null(turns);
+    for (int i = 0; i < WAITERS; i++) {
+        turns[i] = (struct turn){l, &inside, &overlaps, &served, 0};
+        assert_int_equal(pthread_create(&turns[i].thread, NULL, take_a_turn, &turns[i]), 0);
+    }
+    lk_require_waiting(l, WAITERS);
+    stats = lk_stats(l);
+    /* one contender asks: at first, after enrolling, and now and then where the service wants polling */
+    if (fixture->promises.fairness == LOCKER_FAIR_LOCAL)
+        assert_true(stats.attempts < 50);
+    lk_give(held);
+    for (int i = 0; i < WAITERS; i++)
+        lk_join(turns[i].thread, "one of 200 that wait");
+    assert_int_equal(atomic_load(&overlaps), 0);
+    assert_int_equal(atomic_load(&served), WAITERS);
+    stats = lk_stats(l);
+    assert_int_equal(stats.acquired, WAITERS);
+    assert_int_equal(stats.released, WAITERS);
+    /* no herd: an attempt or two for each grant, not one for each waiter and grant */
+    assert_true(stats.attempts < 3 * WAITERS + 50);
+    free(turns);
+    lk_close(l);
+    lk_close(holder);
+}
+
+/* Keys that nobody uses any more cost nothing that would grow; they are all free again. */
+static void many_keys_come_and_go(void **state)
+{
+    locker *l = lk_open(*state, "");
+
+    for (int i = 0; i < 2000; i++) {
+        char key[32];
+
+        snprintf(key, sizeof key, "passing/%d", i % 500);
+        locker_handle_free(lk_take(l, key, NULL));
+    }
+    assert_int_equal(lk_stats(l).released, 2000);
+    lk_close(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(thousand_keys_at_once),
+    cmocka_unit_test(two_hundred_wait_and_one_asks),
+    cmocka_unit_test(many_keys_come_and_go),
+};
+
+const struct lk_group lk_load = {"load", tests, sizeof tests / sizeof tests[0]};
