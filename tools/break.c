@@ -1,0 +1,83 @@
+/*
+ * break.c: locker break KEY: an operator's forced unlock. It says whose lock it broke; when nobody held it,
+ * it says so and ends with 1, because a script wants to know the difference.
+ */
+#include <stdio.h>
+
+#include "cli.h"
+
+static int parse(int argc, char **argv, lk_common *common, const char **key)
+{
+    static const struct option table[] = {
+        LK_COMMON_LONG_OPTIONS, {"json", no_argument, NULL, LK_OPT_JSON}, {NULL, 0, NULL, 0}};
+    int option, code;
+
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, LK_COMMON_LETTERS, table, NULL)) != -1)
+        if ((code = lk_cli_common_option(common, option, argv)) != LK_GO_ON)
+            return code;
+    if (optind == argc)
+        return lk_cli_usage(common->subcommand, "a KEY is missing");
+    if (optind + 1 < argc)
+        return lk_cli_usage(common->subcommand, "one KEY at a time, and '%s' is one too many",
+                            argv[optind + 1]);
+    *key = argv[optind];
+    return LK_GO_ON;
+}
+
+static void print_text(const char *key, const locker_info *broken)
+{
+    char clean[LOCKER_KEY_MAX + 1], owner[LOCKER_OWNER_MAX + 1], words[32];
+    int64_t age = broken->since_unix_ms >= 0 ? lk_cli_wall_ms() - broken->since_unix_ms : -1;
+
+    printf("%s: broke the lock of %s", lk_cli_clean(key, clean, sizeof(clean)),
+           broken->owner[0] ? lk_cli_clean(broken->owner, owner, sizeof(owner)) : "an unknown holder");
+    if (age >= 0)
+        printf(", held for %s", lk_cli_time_words(age, words, sizeof(words)));
+    if (broken->token)
+        printf(", token %llu", (unsigned long long)broken->token);
+    printf("\n");
+}
+
+/* Break it, and tell a key that nobody holds from one that is not a key: both are INVALID. */
+static int break_lock(const lk_common *common, locker *l, const char *key)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err, ignored;
+    locker_status status = locker_break(l, key, &info, &err);
+    int code;
+
+    if (status == LOCKER_OK) {
+        if (common->json) {
+            code = lk_cli_print_json(lk_cli_info_json(key, &info));
+        } else {
+            if (!common->quiet)
+                print_text(key, &info);
+            code = lk_cli_finish_output(LK_EXIT_OK);
+        }
+    } else {
+        code = lk_cli_exit_for(status);
+        if (status == LOCKER_INVALID && locker_show(l, key, &info, &ignored) == LOCKER_OK)
+            code = LK_EXIT_FREE;
+        if (code != LK_EXIT_FREE || !common->quiet)
+            lk_cli_fail(NULL, status, &err);
+    }
+    locker_info_clear(&info);
+    return code;
+}
+
+int lk_cli_break(int argc, char **argv)
+{
+    lk_common common = {.subcommand = "break"};
+    const char *key = NULL;
+    locker *l = NULL;
+    int code = parse(argc, argv, &common, &key);
+
+    if (code != LK_GO_ON)
+        return code;
+    if ((code = lk_cli_open(&common, NULL, &l)) != 0)
+        return code;
+    code = break_lock(&common, l, key);
+    locker_close(l);
+    return code;
+}

@@ -1,0 +1,113 @@
+/*
+ * cli.h: what the subcommands of the locker command share: messages, the common options, opening the lock
+ * service that they name. main.c dispatches; each subcommand is one lk_cli_*() function in a file of its
+ * name. The command uses the library's public interface alone.
+ */
+#ifndef LOCKER_TOOLS_CLI_H
+#define LOCKER_TOOLS_CLI_H
+
+#include <getopt.h>
+#include <jansson.h>
+#include <locker/locker.h>
+
+#include "exit_codes.h"
+
+/** The options that every subcommand with a lock service takes. */
+typedef struct lk_common {
+    const char *subcommand; /**< its name, for messages */
+    const char *uri;        /**< -u; NULL: not given */
+    const char *config;     /**< -f; NULL: not given */
+    const char *profile;    /**< --profile; NULL: not given */
+    int verbose;            /**< how many -v */
+    bool quiet;             /**< -q */
+    bool json;              /**< --json */
+} lk_common;
+
+/** What getopt_long() answers for options without a letter. */
+enum {
+    LK_OPT_PROFILE = 0x100,
+    LK_OPT_JSON,
+    LK_OPT_ON_LOST,
+    LK_OPT_LOST_EXIT_CODE,
+    LK_OPT_OWNER,
+    LK_OPT_FOREGROUND,
+    LK_OPT_STATUS_FD
+};
+
+/** The common entries of an option table, and their letters. */
+#define LK_COMMON_LONG_OPTIONS                                                                               \
+    {"uri", required_argument, NULL, 'u'}, {"config", required_argument, NULL, 'f'},                         \
+        {"profile", required_argument, NULL, LK_OPT_PROFILE}, {"quiet", no_argument, NULL, 'q'},             \
+        {"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'},                               \
+    {                                                                                                        \
+        "version", no_argument, NULL, 'V'                                                                    \
+    }
+#define LK_COMMON_LETTERS ":u:f:qvhV"
+
+/** What became of one option: go on with the next, or end with this exit code. */
+enum { LK_GO_ON = -1 };
+
+/** Print one line on stderr, with "locker: " before it. */
+void lk_cli_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** As lk_cli_message(), and say where the help is. Returns LK_EXIT_USAGE. */
+int lk_cli_usage(const char *subcommand, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Take one of the common options, or complain about an option that getopt_long() did not like. Returns
+ * LK_GO_ON, or the exit code to end with (0 after -h and -V). */
+int lk_cli_common_option(lk_common *common, int option, char **argv);
+
+/** Read a whole number from `min` to `max`; complains with the option's name. False: it was none. */
+bool lk_cli_number(const char *subcommand, const char *option, const char *text, long min, long max,
+                   long *out);
+
+/** Read a duration; complains with the option's name. False: it was none. */
+bool lk_cli_duration(const char *subcommand, const char *option, const char *text, int64_t *ms);
+
+/** The exit code for a failure of the library. */
+int lk_cli_exit_for(locker_status status);
+
+/** Print a library's error and return its exit code. `what` (NULL allowed) comes before it. */
+int lk_cli_fail(const char *what, locker_status status, const locker_error *err);
+
+/** Open the lock service that the options, the environment, a configuration file in one of the usual places
+ * or else the embedded default name. `owner` may be NULL. On failure it has complained. Returns 0 or the exit
+ * code. */
+int lk_cli_open(const lk_common *common, const char *owner, locker **out);
+
+/** The scheme of the service's URI, where the command line or the environment gives one; else the driver's
+ * name. Written to `out`. */
+void lk_cli_backend(const lk_common *common, const locker *l, char *out, size_t size);
+
+/** Flush stdout; when that fails, complain and return LK_EXIT_SYSTEM, else `code`. */
+int lk_cli_finish_output(int code);
+
+/** Copy text for a terminal: control bytes become '?'. Returns `out`. */
+const char *lk_cli_clean(const char *text, char *out, size_t size);
+
+/** A JSON string of text that may not be UTF-8. */
+json_t *lk_cli_json_text(const char *text);
+
+/** Print a JSON value on a line of its own and drop it. Returns the exit code. */
+int lk_cli_print_json(json_t *value);
+
+/** What a service says about one key, as JSON. */
+json_t *lk_cli_info_json(const char *key, const locker_info *info);
+
+/** The words for a number of milliseconds: "850ms", "12.5s", "3m 20s", "2h 5m", "3d 4h". Returns `out`. */
+const char *lk_cli_time_words(int64_t ms, char *out, size_t size);
+
+/** Milliseconds since the epoch. */
+int64_t lk_cli_wall_ms(void);
+
+/** Print the help on a subcommand, or on all (NULL). Returns the exit code. */
+int lk_cli_help(const char *subcommand);
+
+/* The subcommands: argv[0] is the subcommand's name; they return the exit code. */
+int lk_cli_run(int argc, char **argv);
+int lk_cli_show(int argc, char **argv);
+int lk_cli_break(int argc, char **argv);
+int lk_cli_ping(int argc, char **argv);
+int lk_cli_drivers(int argc, char **argv);
+
+#endif

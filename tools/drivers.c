@@ -1,0 +1,154 @@
+/*
+ * drivers.c: locker drivers: which lock services this build can talk to, what each promises, and which
+ * parameters its URIs take. It opens nothing.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* Members of locker_semantics that are sentences, with the label that each has in the text. */
+static const struct {
+    const char *label, *name;
+    size_t offset;
+} sentences[] = {
+    {"holder dies", "holder_dies", offsetof(locker_semantics, holder_dies)},
+    {"holder stalls", "holder_stalls", offsetof(locker_semantics, holder_stalls)},
+    {"cut off", "cut_off", offsetof(locker_semantics, cut_off)},
+    {"service restarts", "service_restarts", offsetof(locker_semantics, service_restarts)},
+    {"failover", "failover", offsetof(locker_semantics, failover)},
+    {"token", "token", offsetof(locker_semantics, token)},
+    {"cost", "cost", offsetof(locker_semantics, cost)},
+};
+
+static const char *sentence(const locker_semantics *s, size_t i)
+{
+    const char *text;
+
+    memcpy(&text, (const char *)s + sentences[i].offset, sizeof(text));
+    return text ? text : "";
+}
+
+static const char *scope_name(locker_scope scope)
+{
+    switch (scope) {
+    case LOCKER_SCOPE_PROCESS:
+        return "process";
+    case LOCKER_SCOPE_HOST:
+        return "host";
+    case LOCKER_SCOPE_NETWORK:
+        return "network";
+    }
+    return "unknown";
+}
+
+static const char *fairness_name(locker_fairness fairness)
+{
+    return fairness == LOCKER_FAIR_GLOBAL ? "global" : "local";
+}
+
+static json_t *parameters_json(const locker_parameter *p)
+{
+    json_t *array = json_array();
+
+    for (; p && p->name; p++)
+        json_array_append_new(array, json_pack("{s:s, s:s, s:s?, s:s}", "name", p->name, "kind", p->kind,
+                                               "default", p->initial, "help", p->help));
+    return array;
+}
+
+static json_t *driver_json(const locker_driver_info *d)
+{
+    const locker_semantics *s = d->semantics;
+    json_t *semantics = json_object(), *object = json_object();
+
+    json_object_set_new(semantics, "scope", json_string(scope_name(s->scope)));
+    json_object_set_new(semantics, "fairness", json_string(fairness_name(s->fairness)));
+    json_object_set_new(semantics, "leases", json_boolean(s->leases));
+    json_object_set_new(semantics, "tokens_persist", json_boolean(s->tokens_persist));
+    json_object_set_new(semantics, "survives_restart", json_boolean(s->survives_restart));
+    json_object_set_new(semantics, "can_break", json_boolean(s->can_break));
+    json_object_set_new(semantics, "quorum", json_boolean(s->quorum));
+    for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)
+        json_object_set_new(semantics, sentences[i].name, json_string(sentence(s, i)));
+    json_object_set_new(object, "name", json_string(d->name));
+    json_object_set_new(object, "schemes", json_string(d->schemes));
+    json_object_set_new(object, "example", json_string(d->example));
+    json_object_set_new(object, "features", json_string(d->features));
+    json_object_set_new(object, "semantics", semantics);
+    json_object_set_new(object, "parameters", parameters_json(d->parameters));
+    return object;
+}
+
+static int print_json(void)
+{
+    json_t *drivers = json_array(), *root = json_object();
+    locker_driver_info info;
+
+    for (size_t i = 0; locker_driver_at(i, &info); i++)
+        json_array_append_new(drivers, driver_json(&info));
+    json_object_set_new(root, "version", json_string(locker_version()));
+    json_object_set_new(root, "drivers", drivers);
+    json_object_set_new(root, "common_parameters", parameters_json(locker_common_parameters()));
+    return lk_cli_print_json(root);
+}
+
+static void print_parameters(const locker_parameter *p)
+{
+    for (; p && p->name; p++)
+        printf("    %-18s %-9s %s%s%s%s\n", p->name, p->kind, p->help, p->initial && *p->initial ? " (" : "",
+               p->initial && *p->initial ? p->initial : "", p->initial && *p->initial ? ")" : "");
+}
+
+static void print_driver(const locker_driver_info *d)
+{
+    const locker_semantics *s = d->semantics;
+
+    printf("%s\n  schemes: %s\n  example: %s\n", d->name, d->schemes, d->example);
+    if (d->features && d->features[0])
+        printf("  build:   %s\n", d->features);
+    printf("  seen by: the %s; waiters served: %s\n", scope_name(s->scope),
+           s->fairness == LOCKER_FAIR_GLOBAL ? "in the order of all processes"
+                                             : "in order inside a process, in any order among processes");
+    printf("  leases: %s; tokens grow over restarts: %s; survives a restart: %s; can be broken: %s; quorum: "
+           "%s\n",
+           s->leases ? "yes" : "no", s->tokens_persist ? "yes" : "no", s->survives_restart ? "yes" : "no",
+           s->can_break ? "yes" : "no", s->quorum ? "yes" : "no");
+    for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)
+        if (sentence(s, i)[0])
+            printf("  %-17s %s\n", sentences[i].label, sentence(s, i));
+    if (d->parameters && d->parameters->name) {
+        printf("  parameters:\n");
+        print_parameters(d->parameters);
+    }
+    printf("\n");
+}
+
+static int print_text(void)
+{
+    locker_driver_info info;
+
+    for (size_t i = 0; locker_driver_at(i, &info); i++)
+        print_driver(&info);
+    printf("parameters of every driver:\n");
+    print_parameters(locker_common_parameters());
+    return lk_cli_finish_output(LK_EXIT_OK);
+}
+
+int lk_cli_drivers(int argc, char **argv)
+{
+    static const struct option table[] = {{"json", no_argument, NULL, LK_OPT_JSON},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'V'},
+                                          {NULL, 0, NULL, 0}};
+    lk_common common = {.subcommand = "drivers"};
+    int option, code;
+
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":hV", table, NULL)) != -1)
+        if ((code = lk_cli_common_option(&common, option, argv)) != LK_GO_ON)
+            return code;
+    if (optind < argc)
+        return lk_cli_usage(common.subcommand, "drivers takes no argument, and there is '%s'", argv[optind]);
+    return common.json ? print_json() : print_text();
+}

@@ -1,0 +1,145 @@
+/*
+ * help.c: the help texts. Each is enough to use its subcommand; the man pages say more.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const char general_help[] =
+    "locker: run a command while holding a lock, kept by a directory, by Redis, or by another lock service\n"
+    "\n"
+    "Usage:\n"
+    "  locker run [OPTIONS] KEY [--] COMMAND [ARG...]   run COMMAND while holding the lock KEY\n"
+    "  locker show [OPTIONS] KEY                        who holds KEY, since when, who waits\n"
+    "  locker break [OPTIONS] KEY                       take KEY away from whoever holds it\n"
+    "  locker ping [OPTIONS]                            reach the lock service, and time it\n"
+    "  locker drivers [--json]                          what this build can talk to\n"
+    "  locker help [SUBCOMMAND]                         this text, or that on a subcommand\n"
+    "  locker --version\n"
+    "\n"
+    "With no configuration at all the locks are files of this user on this host:\n"
+    "  locker run backup -- tar czf /backup/home.tgz /home\n"
+    "Among hosts:\n"
+    "  LOCKER_URI='redis://10.0.0.5/0?ttl=30s' locker run backup -- ./backup.sh\n";
+
+static const char common_help[] =
+    "\n"
+    "The lock service:\n"
+    "  -u, --uri URI        such as file:///run/lock/shop, redis://host:6379/0?namespace=shop\n"
+    "  -f, --config FILE    an INI file, a section for each profile\n"
+    "      --profile NAME   the section (default: LOCKER_PROFILE, else 'default')\n"
+    "  A flag beats the environment (LOCKER_URI, LOCKER_CONFIG, LOCKER_PROFILE), which beats a file at\n"
+    "  $XDG_CONFIG_HOME/locker/locker.conf (else ~/.config/locker/locker.conf) or /etc/locker.conf, which\n"
+    "  beats the embedded default: files in a private directory of this user. See locker-uri(7).\n"
+    "\n"
+    "Other options:\n"
+    "  -q, --quiet          say less; errors are still told\n"
+    "  -v, --verbose        say what the library does on stderr; twice: each step\n"
+    "  -h, --help           this text\n"
+    "  -V, --version        the version\n";
+
+static const char run_help[] =
+    "Usage: locker run [OPTIONS] KEY [--] COMMAND [ARG...]\n"
+    "       locker run [OPTIONS] -c STRING KEY\n"
+    "\n"
+    "Runs COMMAND while holding the lock KEY (1 to 255 bytes of UTF-8). It waits for the lock, renews it "
+    "while\n"
+    "COMMAND runs, releases it at the end, and stops COMMAND before anybody else can have the lock when it\n"
+    "can't be kept.\n"
+    "\n"
+    "Waiting:\n"
+    "  -n, --nonblock               try once, don't wait\n"
+    "  -w, --wait DUR               wait at most DUR (1.5, 500ms, 10s, 2h; 0: try once); default: for ever\n"
+    "  -E, --conflict-exit-code N   exit with N (0-255) when it is busy or not free in time; default 75\n"
+    "\n"
+    "Holding:\n"
+    "  -t, --ttl DUR                lease time, renewed while COMMAND runs; default: the URI's, else 30s\n"
+    "  -k, --kill-after DUR         time from TERM to KILL when the lock is lost; must be less than half of\n"
+    "                               the lease time; default 5s, or a quarter of a lease time under 20s\n"
+    "      --on-lost WHAT           what COMMAND gets when the lock is lost: term (default), ignore, or the\n"
+    "                               name of a signal; unless it is ignore, KILL follows\n"
+    "      --lost-exit-code N       exit with N (0-255) when the lock was lost; default 76\n"
+    "      --owner TEXT             the holder's label that show prints; default host:pid:program\n"
+    "\n"
+    "The command:\n"
+    "  -c, --command STRING         run STRING by $SHELL -c, else by /bin/sh -c\n"
+    "      --foreground             leave COMMAND in our process group: for a shell's loops, and for "
+    "programs\n"
+    "                               that share the terminal; its own children aren't stopped then\n"
+    "      --status-fd N            write JSON lines to the open descriptor N: waiting, acquired, lost,\n"
+    "                               exited, released\n";
+
+static const char run_help_end[] =
+    "\n"
+    "COMMAND's environment: LOCKER_HELD=1, LOCKER_KEY, LOCKER_TOKEN (the fencing token), LOCKER_OWNER,\n"
+    "LOCKER_BACKEND, LOCKER_TTL_MS (0: no lease), LOCKER_HELD_KEYS; LOCKER_PASSWORD is taken out.\n"
+    "\n"
+    "Exit code: that of COMMAND, 128+N when signal N ended it, or ended the wait; or\n"
+    "   75 busy or not free in time     76 lost               64 usage\n"
+    "   69 service out of reach         70 internal error     71 operating system\n"
+    "   77 credentials refused          78 configuration     126 COMMAND can't be started   127 not found\n"
+    "\n"
+    "Examples:\n"
+    "  locker run -n report -- ./report.sh             one at a time; skip it when one is running\n"
+    "  locker run -w 10m -t 1m deploy/web -- make deploy\n"
+    "  locker run -c 'n=$(cat c); echo $((n + 1)) >c' counter\n";
+
+static const char show_help[] = "Usage: locker show [OPTIONS] KEY\n"
+                                "\n"
+                                "Says whether KEY is held, by whom, since when, how long the lease lasts "
+                                "unless renewed, the fencing token\n"
+                                "of the present or last grant, and who waits, as far as the service knows. "
+                                "Exits with 0 for both held and\n"
+                                "free.\n"
+                                "\n"
+                                "      --json           as JSON, with null for what is not known\n";
+
+static const char break_help[] = "Usage: locker break [OPTIONS] KEY\n"
+                                 "\n"
+                                 "Takes KEY away from whoever holds it, and says whose lock it broke. The "
+                                 "holder is told that it lost the\n"
+                                 "lock; a holder that runs under locker run has its command stopped. Exits "
+                                 "with 0 when a lock was broken,\n"
+                                 "with 1 when nobody held it.\n"
+                                 "\n"
+                                 "      --json           what was broken, as JSON\n";
+
+static const char ping_help[] = "Usage: locker ping [OPTIONS]\n"
+                                "\n"
+                                "Reaches the lock service and prints the time of a round trip.\n"
+                                "\n"
+                                "  -c, --count N        N round trips (1-1000000); default 1\n"
+                                "      --json           as JSON, times in microseconds\n";
+
+static const char drivers_help[] = "Usage: locker drivers [--json]\n"
+                                   "\n"
+                                   "Lists the drivers that are built in: their URIs, what each promises "
+                                   "(from where a lock is seen, in which\n"
+                                   "order waiters are served, what becomes of it when its holder dies or is "
+                                   "cut off), and their parameters.\n";
+
+static const struct {
+    const char *name, *text;
+    bool common; /* whether it takes the options that choose a lock service */
+    const char *end;
+} texts[] = {
+    {"run", run_help, true, run_help_end}, {"show", show_help, true, ""},
+    {"break", break_help, true, ""},       {"ping", ping_help, true, ""},
+    {"drivers", drivers_help, false, ""},
+};
+
+int lk_cli_help(const char *subcommand)
+{
+    if (!subcommand || strcmp(subcommand, "help") == 0) {
+        printf("%s%s", general_help, common_help);
+        return lk_cli_finish_output(LK_EXIT_OK);
+    }
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (strcmp(texts[i].name, subcommand) != 0)
+            continue;
+        printf("%s%s%s", texts[i].text, texts[i].common ? common_help : "", texts[i].end);
+        return lk_cli_finish_output(LK_EXIT_OK);
+    }
+    return lk_cli_usage(NULL, "there is no subcommand '%s'", subcommand);
+}

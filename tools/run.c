@@ -1,0 +1,245 @@
+/*
+ * run.c: locker run: takes the lock, runs a command under it, releases it, and answers with the command's
+ * exit code or with what went wrong. run.h lists the parts.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run.h"
+
+enum { KILL_AFTER_DEFAULT_MS = 5000, MARGIN_MS = 100 };
+
+typedef struct run {
+    lk_run_options options;
+    lk_run_signals signals;
+    lk_run_events events;
+    locker *l;
+    locker_handle *held;
+    char backend[64];
+    int64_t ttl_ms; /* 0: no lease */
+    int64_t kill_after_ms;
+} run;
+
+static int64_t monotonic_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A descriptor of ours must never become 0, 1 or 2. Those that were closed stay closed for the command. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Try first, so that `waiting` is only told when there is something to wait for. */
+static locker_status ask_for_lock(run *r, locker_cancel *cancel, locker_error *err)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    const lk_run_options *o = &r->options;
+    int64_t start = monotonic_ms();
+    locker_status status;
+
+    options.ttl_ms = o->ttl_ms;
+    options.cancel = cancel;
+    status = locker_try_lock(r->l, o->key, &options, &r->held, err);
+    if ((status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE) || o->wait_ms == 0)
+        return status;
+    lk_run_event_waiting(&r->events);
+    if (o->common.verbose)
+        lk_cli_message("waiting for '%s'", o->key);
+    options.wait_ms = o->wait_ms;
+    if (o->wait_ms > 0) {
+        int64_t left = o->wait_ms - (monotonic_ms() - start);
+
+        options.wait_ms = left > 1 ? left : 1;
+    }
+    return locker_lock(r->l, o->key, &options, &r->held, err);
+}
+
+static int refused(const run *r, locker_status status, const locker_error *err, int number)
+{
+    const lk_run_options *o = &r->options;
+    char name[32];
+
+    if (number) {
+        if (!o->common.quiet)
+            lk_cli_message("%s came while waiting for '%s'", lk_run_signal_name(number, name, sizeof(name)),
+                           o->key);
+        return LK_EXIT_SIGNAL + number;
+    }
+    if (status == LOCKER_BUSY || status == LOCKER_TIMEOUT) {
+        if (!o->common.quiet)
+            lk_cli_fail(NULL, status, err);
+        return o->conflict_exit;
+    }
+    return lk_cli_fail(NULL, status, err);
+}
+
+/* The lease time that the library took is known when -t gave it; else what is left of it right after the
+ * grant is what can be counted on. */
+static int fix_times(run *r)
+{
+    int64_t remaining = locker_handle_remaining_ms(r->held);
+    const lk_run_options *o = &r->options;
+
+    if (remaining >= 0)
+        r->ttl_ms = o->ttl_ms > 0 ? o->ttl_ms : remaining;
+    r->kill_after_ms = o->kill_after_ms;
+    if (r->kill_after_ms < 0) {
+        r->kill_after_ms = KILL_AFTER_DEFAULT_MS;
+        if (r->ttl_ms > 0 && r->kill_after_ms > r->ttl_ms / 4)
+            r->kill_after_ms = r->ttl_ms / 4;
+    }
+    if (r->ttl_ms > 0 && r->kill_after_ms * 2 >= r->ttl_ms)
+        return lk_cli_usage(o->common.subcommand,
+                            "--kill-after must be less than half of the lease time, which is %lldms here; "
+                            "give a longer --ttl",
+                            (long long)r->ttl_ms);
+    return LK_EXIT_OK;
+}
+
+/* Open the service and take the lock. Returns 0 with the lock held, or the exit code. */
+static int acquire(run *r)
+{
+    const lk_run_options *o = &r->options;
+    locker_status status = LOCKER_OK;
+    lk_run_waiter waiter;
+    locker_error err;
+    int code, number, error = lk_run_waiter_start(&waiter, &r->signals);
+
+    if (error) {
+        lk_cli_message("can't start a thread: %s", strerror(error));
+        return LK_EXIT_SYSTEM;
+    }
+    code = lk_cli_open(&o->common, o->owner, &r->l);
+    if (!code)
+        code = lk_run_check_nested(o->key, r->l);
+    if (!code) {
+        lk_cli_backend(&o->common, r->l, r->backend, sizeof(r->backend));
+        lk_run_signals_stoppable(&r->signals, true);
+        lk_run_waiter_enter(&waiter);
+        status = ask_for_lock(r, waiter.cancel, &err);
+        lk_run_signals_stoppable(&r->signals, false);
+    }
+    number = lk_run_waiter_stop(&waiter);
+    if (code)
+        return code;
+    if (status != LOCKER_OK || number)
+        return refused(r, status, &err, number);
+    return fix_times(r);
+}
+
+/* Release, and say what became of it. */
+static locker_status release(run *r, bool already_told)
+{
+    locker_error err;
+    locker_status status = locker_unlock(r->held, &err);
+
+    lk_run_event_released(&r->events, locker_status_name(status));
+    if (r->options.common.quiet || status == LOCKER_OK || (status == LOCKER_LOST && already_told))
+        return status;
+    if (status == LOCKER_LOST)
+        lk_cli_message("the lock '%s' was lost while the command ran: %s", r->options.key, err.text);
+    else
+        lk_cli_message("warning: releasing '%s' failed, it frees itself at its lease's end: %s",
+                       r->options.key, err.text);
+    return status;
+}
+
+static int command_code(const run *r, const lk_run_child *child)
+{
+    if (child->exec_error) {
+        lk_cli_message("can't run '%s': %s", r->options.command[0], strerror(child->exec_error));
+        return child->exec_error == ENOENT ? LK_EXIT_NOT_FOUND : LK_EXIT_CANNOT_EXEC;
+    }
+    return WIFSIGNALED(child->wait_status) ? LK_EXIT_SIGNAL + WTERMSIG(child->wait_status)
+                                           : WEXITSTATUS(child->wait_status);
+}
+
+/* The lock counts as lost when it was, or when the command was stopped because it could not be kept: it ended
+ * by our signal, or nobody can say that it was ours to the end. */
+static bool was_lost(const lk_run_outcome *outcome, const lk_run_child *child, locker_status released)
+{
+    if (outcome->lost || released == LOCKER_LOST)
+        return true;
+    return outcome->stopped && (WIFSIGNALED(child->wait_status) || released != LOCKER_OK);
+}
+
+static int run_command(run *r)
+{
+    char **environment = lk_run_environment(r->l, r->held, r->backend, r->ttl_ms);
+    int64_t margin = r->ttl_ms > 0 && r->ttl_ms / 20 < MARGIN_MS ? r->ttl_ms / 20 : MARGIN_MS;
+    lk_run_outcome outcome;
+    lk_run_child child;
+    lk_run_watch watch = {.held = r->held,
+                          .child = &child,
+                          .options = &r->options,
+                          .signals = &r->signals,
+                          .events = &r->events,
+                          .kill_after_ms = r->kill_after_ms,
+                          .margin_ms = margin};
+    int code, error;
+    bool lost;
+
+    error = environment ? lk_run_child_start(&child, &r->options, &r->signals, environment) : ENOMEM;
+    lk_run_environment_free(environment);
+    if (error) {
+        lk_cli_message("can't start the command: %s", strerror(error));
+        return LK_EXIT_SYSTEM;
+    }
+    lk_run_watch_over(&watch, &outcome);
+    lk_run_child_finish(&child);
+    if (!child.exec_error)
+        lk_run_event_exited(&r->events, child.wait_status);
+    code = command_code(r, &child);
+    if (outcome.system_error) {
+        lk_cli_message("can't watch over the command, which was killed: %s", strerror(outcome.system_error));
+        code = LK_EXIT_SYSTEM;
+    }
+    lost = was_lost(&outcome, &child, release(r, outcome.lost));
+    /* What the command left running was protected by the lock as well. */
+    if (lost && r->options.lost_signal && lk_run_child_group_left(&child))
+        lk_run_child_signal(&child, SIGKILL);
+    if (lost && !outcome.system_error)
+        code = r->options.lost_exit;
+    return code;
+}
+
+int lk_cli_run(int argc, char **argv)
+{
+    run r;
+    int code;
+
+    memset(&r, 0, sizeof(r));
+    code = lk_run_parse(argc, argv, &r.options);
+    if (code != LK_GO_ON)
+        return code;
+    fill_standard_descriptors();
+    r.events = (lk_run_events){.fd = r.options.status_fd, .key = r.options.key};
+    lk_run_signals_take(&r.signals, r.options.foreground);
+    code = acquire(&r);
+    if (!code) {
+        if (r.options.common.verbose)
+            lk_cli_message("holding '%s', token %llu", r.options.key,
+                           (unsigned long long)locker_handle_token(r.held));
+        lk_run_event_acquired(&r.events, r.held, r.backend, r.ttl_ms);
+        code = run_command(&r);
+    }
+    locker_handle_free(r.held);
+    locker_close(r.l);
+    return code;
+}

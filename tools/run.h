@@ -1,0 +1,174 @@
+/*
+ * run.h: the parts of locker run.
+ *
+ *   run.c           takes the lock, has the command run, releases, decides the exit code
+ *   run_options.c   reads the command line
+ *   run_signals.c   which signals we take and what the command inherits; ends the wait on a signal
+ *   run_env.c       the command's environment, and refusing to wait for oneself
+ *   run_child.c     starts the command, sends signals to it, stops and continues with it, reaps it
+ *   run_watch.c     the loop while it runs: signals, the child's end, the lease's deadline
+ *   run_events.c    JSON lines for --status-fd
+ *
+ * Two threads: the main one, and, until the lock is held, one that turns a signal into the wait's end. While
+ * the command runs there is one loop on the main thread, so nothing here needs a lock but that hand-over.
+ */
+#ifndef LOCKER_TOOLS_RUN_H
+#define LOCKER_TOOLS_RUN_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/types.h>
+
+#include "cli.h"
+
+/* ------------------------------------------------------------------ options ---- */
+
+typedef struct lk_run_options {
+    lk_common common;
+    const char *key;
+    char **command;        /**< what to execute, ended by NULL; with -c it points into `shell` */
+    char *shell[4];        /**< the shell, -c, STRING, NULL */
+    int64_t wait_ms;       /**< -1: for ever */
+    int64_t ttl_ms;        /**< 0: the configuration's */
+    int64_t kill_after_ms; /**< -1: not given */
+    int conflict_exit;
+    int lost_exit;
+    int lost_signal;   /**< 0: ignore the loss */
+    const char *owner; /**< NULL: the library's default */
+    bool foreground;
+    int status_fd; /**< -1: none; else our own close-on-exec copy */
+} lk_run_options;
+
+/** Read the command line. Returns LK_GO_ON, or the exit code to end with. */
+int lk_run_parse(int argc, char **argv, lk_run_options *options);
+
+/** "SIGTERM" for 15; "signal 40" for one that has no name. Returns `out`. */
+const char *lk_run_signal_name(int number, char *out, size_t size);
+
+/* ------------------------------------------------------------------ signals ---- */
+
+/** What we found at the start, and what we take. */
+typedef struct lk_run_signals {
+    sigset_t inherited_mask;
+    struct sigaction inherited_pipe, inherited_child; /**< dispositions that we change */
+    sigset_t endings; /**< INT, TERM, HUP, QUIT, but for those we were started to ignore */
+    sigset_t watched; /**< what the loop reads: endings and all that is forwarded, CHLD, CONT, TSTP */
+} lk_run_signals;
+
+/** Ends the wait for the lock on a signal. */
+typedef struct lk_run_waiter {
+    const lk_run_signals *signals;
+    locker_cancel *cancel;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    bool in_service; /**< guarded by lock: a lock may be asked for, so leaving must be orderly */
+    int signal;      /**< guarded by lock: the signal that came, or 0 */
+    int stop_pipe[2];
+} lk_run_waiter;
+
+/** Block what we take, before any thread exists. `foreground`: leave the terminal's stop signal alone. */
+void lk_run_signals_take(lk_run_signals *signals, bool foreground);
+
+/** Let Ctrl-Z stop us (true, while waiting) or have the loop read it (false). */
+void lk_run_signals_stoppable(const lk_run_signals *signals, bool stoppable);
+
+/** In the child before exec: as we found them. Async-signal-safe. */
+void lk_run_signals_restore(const lk_run_signals *signals);
+
+/** Start the thread. Returns 0 or an errno. Until lk_run_waiter_enter() a signal ends the process. */
+int lk_run_waiter_start(lk_run_waiter *waiter, const lk_run_signals *signals);
+
+/** From here on a signal fires waiter->cancel. */
+void lk_run_waiter_enter(lk_run_waiter *waiter);
+
+/** End the thread. Returns the signal that came, or 0. */
+int lk_run_waiter_stop(lk_run_waiter *waiter);
+
+/* ------------------------------------------------------------------ environment ---- */
+
+/** Whether one of our ancestors holds this very lock, so that waiting for it would never end. Returns 0, or
+ * the exit code after complaining. */
+int lk_run_check_nested(const char *key, locker *l);
+
+/** The environment for the command, to be freed with lk_run_environment_free(); NULL when out of memory. */
+char **lk_run_environment(locker *l, const locker_handle *held, const char *backend, int64_t ttl_ms);
+void lk_run_environment_free(char **environment);
+
+/* ------------------------------------------------------------------ events ---- */
+
+/** Write events to this descriptor; -1: none. Each function writes one JSON line, or nothing when the reader
+ * doesn't read: the lock's safety never waits for it. */
+typedef struct lk_run_events {
+    int fd;
+    const char *key;
+} lk_run_events;
+
+void lk_run_event_waiting(const lk_run_events *events);
+void lk_run_event_acquired(const lk_run_events *events, const locker_handle *held, const char *backend,
+                           int64_t ttl_ms);
+void lk_run_event_lost(const lk_run_events *events, int64_t remaining_ms);
+void lk_run_event_exited(const lk_run_events *events, int wait_status);
+void lk_run_event_released(const lk_run_events *events, const char *status);
+
+/* ------------------------------------------------------------------ the child ---- */
+
+typedef struct lk_run_child {
+    pid_t pid;
+    bool group;      /**< it leads a process group of its own */
+    int terminal;    /**< the controlling terminal; -1: none, or --foreground */
+    int exec_pipe;   /**< readable when exec worked (end of file) or failed (an errno); -1: settled */
+    int exec_error;  /**< errno of a failed exec, or 0 */
+    bool ended;      /**< reaped */
+    int wait_status; /**< valid when ended */
+    int stopped_by;  /**< the signal that stopped it, until it is continued; 0: it runs */
+} lk_run_child;
+
+/** Start the command. Returns 0 or an errno. */
+int lk_run_child_start(lk_run_child *child, const lk_run_options *options, const lk_run_signals *signals,
+                       char **environment);
+
+/** Send a signal to the command's process group, or with --foreground to the command. */
+void lk_run_child_signal(const lk_run_child *child, int number);
+
+/** Take in what has become of it, and of orphans that came to us. */
+void lk_run_child_reap(lk_run_child *child);
+
+/** Whether members of its process group are left which we would hear of. */
+bool lk_run_child_group_left(const lk_run_child *child);
+
+/** Read the answer of exec from exec_pipe. */
+void lk_run_child_read_exec(lk_run_child *child);
+
+/** The command was stopped: stop with it, as one job of the shell, and return when we have been continued.
+ * True: the command is to be continued; false: it was not stopped by the terminal, leave it alone. */
+bool lk_run_child_stop_along(lk_run_child *child);
+
+/** Continue it, with the terminal if we have it. */
+void lk_run_child_continue(lk_run_child *child);
+
+/** Take the terminal back, and close what is ours. */
+void lk_run_child_finish(lk_run_child *child);
+
+/* ------------------------------------------------------------------ the loop ---- */
+
+/** What the loop found. */
+typedef struct lk_run_outcome {
+    bool lost;        /**< the lock was lost while the command ran */
+    bool stopped;     /**< the command was signalled because the lock was lost or about to be */
+    int system_error; /**< errno when the loop could not run; the command was killed then */
+} lk_run_outcome;
+
+typedef struct lk_run_watch {
+    locker_handle *held;
+    lk_run_child *child;
+    const lk_run_options *options;
+    const lk_run_signals *signals;
+    const lk_run_events *events;
+    int64_t kill_after_ms;
+    int64_t margin_ms; /**< how long before the deadline KILL is sent */
+} lk_run_watch;
+
+/** Watch over the command until it has ended. */
+void lk_run_watch_over(const lk_run_watch *watch, lk_run_outcome *outcome);
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * run_child.c: the command as a process: its start, its process group, the terminal, its end.
+ *
+ * It leads a process group of its own, so that a signal reaches what it started too, and so that all of them
+ * can be ended when the lock is lost. We are the reaper of its orphans ("child subreaper"), which lets us
+ * hear when the last of the group has gone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "run.h"
+
+static bool have_terminal(int terminal)
+{
+    return terminal >= 0 && tcgetpgrp(terminal) == getpgrp();
+}
+
+static void lend_terminal(const lk_run_child *child)
+{
+    if (have_terminal(child->terminal))
+        tcsetpgrp(child->terminal, child->pid);
+}
+
+static void take_terminal_back(const lk_run_child *child)
+{
+    if (child->terminal >= 0 && tcgetpgrp(child->terminal) == child->pid)
+        tcsetpgrp(child->terminal, getpgrp());
+}
+
+/* In the child, where only async-signal-safe calls are allowed: the parent has threads. */
+static _Noreturn void become(const lk_run_options *options, const lk_run_signals *signals, int terminal,
+                             char **environment, int answer, pid_t parent)
+{
+    int error;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it died before that was set */
+        _exit(LK_EXIT_CANNOT_EXEC);
+    if (!options->foreground)
+        setpgid(0, 0);
+    if (terminal >= 0)
+        tcsetpgrp(terminal, getpid());
+    lk_run_signals_restore(signals);
+    execvpe(options->command[0], options->command, environment);
+    error = errno;
+    if (write(answer, &error, sizeof(error)) < 0)
+        _exit(LK_EXIT_INTERNAL);
+    _exit(LK_EXIT_CANNOT_EXEC);
+}
+
+int lk_run_child_start(lk_run_child *child, const lk_run_options *options, const lk_run_signals *signals,
+                       char **environment)
+{
+    pid_t parent = getpid();
+    bool lend;
+    int fds[2];
+
+    *child = (lk_run_child){.terminal = -1, .exec_pipe = -1};
+    child->group = !options->foreground;
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return errno;
+    if (child->group) {
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        child->terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    }
+    /* In a pipeline the others of our group may need the terminal (a pager, say): it is lent when the command
+     * asks for it. */
+    lend = have_terminal(child->terminal) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    child->pid = fork();
+    if (child->pid == 0)
+        become(options, signals, lend ? child->terminal : -1, environment, fds[1], parent);
+    close(fds[1]);
+    if (child->pid < 0) {
+        int error = errno;
+
+        close(fds[0]);
+        lk_run_child_finish(child);
+        return error;
+    }
+    child->exec_pipe = fds[0];
+    /* Both sides do it, since either may come first. */
+    if (child->group)
+        setpgid(child->pid, child->pid);
+    if (lend)
+        lend_terminal(child);
+    return 0;
+}
+
+void lk_run_child_signal(const lk_run_child *child, int number)
+{
+    if (child->group)
+        kill(-child->pid, number);
+    else if (!child->ended)
+        kill(child->pid, number);
+}
+
+void lk_run_child_reap(lk_run_child *child)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+        if (pid != child->pid || child->ended)
+            continue;
+        if (WIFSTOPPED(status)) {
+            child->stopped_by = WSTOPSIG(status);
+        } else if (WIFCONTINUED(status)) {
+            child->stopped_by = 0;
+        } else {
+            child->ended = true;
+            child->wait_status = status;
+            child->stopped_by = 0;
+        }
+    }
+}
+
+bool lk_run_child_group_left(const lk_run_child *child)
+{
+    pid_t pid;
+
+    if (!child->group)
+        return false;
+    while ((pid = waitpid(-child->pid, NULL, WNOHANG)) > 0)
+        continue;
+    return pid == 0;
+}
+
+void lk_run_child_read_exec(lk_run_child *child)
+{
+    int error = 0;
+    ssize_t got = read(child->exec_pipe, &error, sizeof(error));
+
+    if (got < 0 && errno == EINTR)
+        return;
+    if (got == (ssize_t)sizeof(error))
+        child->exec_error = error;
+    close(child->exec_pipe);
+    child->exec_pipe = -1;
+}
+
+/* Stop our whole group, as Ctrl-Z would have: a shell sees a pipeline or a script as one job. False: we are
+ * not part of a job that anybody could continue. */
+static bool stop_ourselves(void)
+{
+    sigset_t stop, pending;
+
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    kill(0, SIGTSTP);
+    pthread_sigmask(SIG_UNBLOCK, &stop, NULL);
+    pthread_sigmask(SIG_BLOCK, &stop, NULL);
+    /* CONT is blocked, so it is pending if it was what let us go on. */
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1;
+}
+
+bool lk_run_child_stop_along(lk_run_child *child)
+{
+    int by = child->stopped_by;
+    bool wants_terminal = by == SIGTTIN || by == SIGTTOU;
+
+    if (child->terminal < 0 || (by != SIGTSTP && !wants_terminal))
+        return false; /* somebody stopped it who will continue it too */
+    if (wants_terminal && have_terminal(child->terminal))
+        return true;
+    take_terminal_back(child);
+    return stop_ourselves() || !wants_terminal;
+}
+
+void lk_run_child_continue(lk_run_child *child)
+{
+    lend_terminal(child);
+    child->stopped_by = 0;
+    lk_run_child_signal(child, SIGCONT);
+}
+
+void lk_run_child_finish(lk_run_child *child)
+{
+    take_terminal_back(child);
+    if (child->terminal >= 0)
+        close(child->terminal);
+    if (child->exec_pipe >= 0)
+        close(child->exec_pipe);
+    child->terminal = child->exec_pipe = -1;
+}

@@ -1,0 +1,122 @@
+/*
+ * run_env.c: the environment that the command gets, and the check that uses it: a locker run inside the
+ * command, for a lock that an ancestor holds, would wait for itself.
+ *
+ * LOCKER_HELD_KEYS has one line for each lock that the ancestors hold, "DRIVER TOKEN KEY"; keys have no
+ * control characters, so a newline ends them. The fencing token says whether the lock that the service shows
+ * is the ancestor's: URIs can name one service in many ways, tokens of one lock never come twice.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run.h"
+
+/* Those that we set or take out; each ends with '='. */
+static const char *const ours[] = {
+    "LOCKER_HELD=",    "LOCKER_KEY=",    "LOCKER_TOKEN=",    "LOCKER_OWNER=",
+    "LOCKER_BACKEND=", "LOCKER_TTL_MS=", "LOCKER_PASSWORD=", "LOCKER_HELD_KEYS="};
+enum { OURS = sizeof(ours) / sizeof(ours[0]) };
+
+/* Whether the line is of this driver and key; then *token is its token. */
+static bool line_matches(const char *line, size_t length, const char *driver, const char *key,
+                         uint64_t *token)
+{
+    size_t driver_length = strlen(driver), key_length = strlen(key);
+    char *end = NULL;
+
+    if (length < driver_length + 1 || strncmp(line, driver, driver_length) != 0 || line[driver_length] != ' ')
+        return false;
+    errno = 0;
+    *token = strtoull(line + driver_length + 1, &end, 10);
+    if (errno || *end != ' ')
+        return false;
+    end++;
+    return (size_t)(line + length - end) == key_length && memcmp(end, key, key_length) == 0;
+}
+
+static int check_line(const char *key, locker *l, uint64_t token)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    locker_status status = locker_show(l, key, &info, &err);
+    /* Without a token there is nothing to tell the holders apart, and waiting for oneself is worse. */
+    bool same = status == LOCKER_OK && info.held && (token == 0 || info.token == token);
+
+    locker_info_clear(&info);
+    if (status == LOCKER_UNSUPPORTED)
+        return LK_EXIT_OK;
+    if (status != LOCKER_OK)
+        return lk_cli_fail(NULL, status, &err);
+    if (!same)
+        return LK_EXIT_OK;
+    return lk_cli_usage("run",
+                        "'%s' is already held by the locker run that this command runs under: it would wait "
+                        "for itself; use another KEY, or run the command directly",
+                        key);
+}
+
+int lk_run_check_nested(const char *key, locker *l)
+{
+    const char *line = getenv("LOCKER_HELD_KEYS"), *driver = locker_get_semantics(l)->driver;
+    int code = LK_EXIT_OK;
+
+    while (line && *line && !code) {
+        size_t length = strcspn(line, "\n");
+        uint64_t token;
+
+        if (line_matches(line, length, driver, key, &token))
+            code = check_line(key, l, token);
+        line += length + (line[length] == '\n');
+    }
+    return code;
+}
+
+static bool is_ours(const char *variable)
+{
+    for (size_t i = 0; i < OURS; i++)
+        if (strncmp(variable, ours[i], strlen(ours[i])) == 0)
+            return true;
+    return false;
+}
+
+char **lk_run_environment(locker *l, const locker_handle *held, const char *backend, int64_t ttl_ms)
+{
+    const char *outer = getenv("LOCKER_HELD_KEYS"), *key = locker_handle_key(held);
+    unsigned long long token = locker_handle_token(held);
+    char **copy;
+    size_t count = 0, n = 0;
+    int failed = 0;
+
+    while (environ[count])
+        count++;
+    copy = calloc(count + OURS + 1, sizeof(*copy));
+    if (!copy)
+        return NULL;
+    for (size_t i = 0; i < count && !failed; i++)
+        if (!is_ours(environ[i]))
+            failed = !(copy[n++] = strdup(environ[i]));
+    failed = failed || asprintf(&copy[n++], "LOCKER_HELD=1") < 0 ||
+             asprintf(&copy[n++], "LOCKER_KEY=%s", key) < 0 ||
+             asprintf(&copy[n++], "LOCKER_TOKEN=%llu", token) < 0 ||
+             asprintf(&copy[n++], "LOCKER_OWNER=%s", locker_handle_owner(held)) < 0 ||
+             asprintf(&copy[n++], "LOCKER_BACKEND=%s", backend) < 0 ||
+             asprintf(&copy[n++], "LOCKER_TTL_MS=%lld", (long long)ttl_ms) < 0 ||
+             asprintf(&copy[n++], "LOCKER_HELD_KEYS=%s%s%s %llu %s", outer ? outer : "",
+                      outer && *outer ? "\n" : "", locker_get_semantics(l)->driver, token, key) < 0;
+    if (failed) {
+        copy[n > 0 ? n - 1 : 0] = NULL; /* undefined after a failed asprintf() */
+        lk_run_environment_free(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+void lk_run_environment_free(char **environment)
+{
+    for (char **entry = environment; entry && *entry; entry++)
+        free(*entry);
+    free(environment);
+}

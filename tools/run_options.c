@@ -1,0 +1,241 @@
+/*
+ * run_options.c: the command line of locker run.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "run.h"
+
+static const char me[] = "run";
+
+const char *lk_run_signal_name(int number, char *out, size_t size)
+{
+    const char *name = sigabbrev_np(number);
+
+    if (name)
+        snprintf(out, size, "SIG%s", name);
+    else
+        snprintf(out, size, "signal %d", number);
+    return out;
+}
+
+static bool parse_on_lost(const char *text, int *number)
+{
+    const char *name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text;
+
+    if (strcasecmp(text, "ignore") == 0) {
+        *number = 0;
+        return true;
+    }
+    for (int i = 1; i < NSIG; i++) {
+        const char *known = sigabbrev_np(i);
+
+        /* Signals that stop or continue would leave it running, or hanging, without the lock. */
+        if (!known || i == SIGSTOP || i == SIGTSTP || i == SIGTTIN || i == SIGTTOU || i == SIGCONT)
+            continue;
+        if (strcasecmp(name, known) == 0) {
+            *number = i;
+            return true;
+        }
+    }
+    lk_cli_usage(
+        me, "--on-lost must be term, ignore or the name of a signal that can end a process, not '%s'", text);
+    return false;
+}
+
+static bool parse_owner(const char *text, const char **owner)
+{
+    size_t length = strlen(text);
+
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            length = 0;
+    if (length == 0 || length > LOCKER_OWNER_MAX) {
+        lk_cli_usage(me, "--owner must be 1 to %d bytes without control characters", (int)LOCKER_OWNER_MAX);
+        return false;
+    }
+    *owner = text;
+    return true;
+}
+
+/* The caller's descriptor is copied, because closing 1 or 2 for the command would take its output away. */
+static bool parse_status_fd(const char *text, int *fd)
+{
+    long number;
+    int flags;
+
+    if (!lk_cli_number(me, "--status-fd", text, 0, 1000000, &number))
+        return false;
+    flags = fcntl((int)number, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) {
+        lk_cli_usage(me, "--status-fd: descriptor %ld is not open for writing", number);
+        return false;
+    }
+    if (*fd >= 0)
+        close(*fd);
+    *fd = fcntl((int)number, F_DUPFD_CLOEXEC, 3);
+    if (*fd < 0) {
+        lk_cli_message("--status-fd: can't copy descriptor %ld: %s", number, strerror(errno));
+        return false;
+    }
+    if (number > STDERR_FILENO)
+        fcntl((int)number, F_SETFD, FD_CLOEXEC);
+    return true;
+}
+
+static bool parse_positive(const char *option, const char *text, int64_t *ms)
+{
+    if (!lk_cli_duration(me, option, text, ms))
+        return false;
+    if (*ms > 0)
+        return true;
+    lk_cli_usage(me, "%s must be at least 1ms, not '%s'", option, text);
+    return false;
+}
+
+static bool parse_exit_code(const char *option, const char *text, int *code)
+{
+    long number;
+
+    if (!lk_cli_number(me, option, text, 0, 255, &number))
+        return false;
+    *code = (int)number;
+    return true;
+}
+
+typedef struct seen {
+    bool nonblock, wait;
+} seen;
+
+static int take(int option, char **argv, lk_run_options *o, seen *s)
+{
+    bool good = true;
+
+    switch (option) {
+    case 'n':
+        s->nonblock = true;
+        break;
+    case 'w':
+        s->wait = true;
+        good = lk_cli_duration(me, "--wait", optarg, &o->wait_ms);
+        break;
+    case 'E':
+        good = parse_exit_code("--conflict-exit-code", optarg, &o->conflict_exit);
+        break;
+    case 't':
+        good = parse_positive("--ttl", optarg, &o->ttl_ms);
+        break;
+    case 'k':
+        good = lk_cli_duration(me, "--kill-after", optarg, &o->kill_after_ms);
+        break;
+    case 'c':
+        o->shell[2] = optarg;
+        break;
+    case LK_OPT_ON_LOST:
+        good = parse_on_lost(optarg, &o->lost_signal);
+        break;
+    case LK_OPT_LOST_EXIT_CODE:
+        good = parse_exit_code("--lost-exit-code", optarg, &o->lost_exit);
+        break;
+    case LK_OPT_OWNER:
+        good = parse_owner(optarg, &o->owner);
+        break;
+    case LK_OPT_FOREGROUND:
+        o->foreground = true;
+        break;
+    case LK_OPT_STATUS_FD:
+        good = parse_status_fd(optarg, &o->status_fd);
+        break;
+    default:
+        return lk_cli_common_option(&o->common, option, argv);
+    }
+    return good ? LK_GO_ON : LK_EXIT_USAGE;
+}
+
+/* KEY [--] COMMAND [ARG...], or KEY alone with -c; KEY -c STRING, as flock(1) has it, is taken too. */
+static int take_arguments(int argc, char **argv, lk_run_options *o)
+{
+    static char fallback[] = "/bin/sh", dash_c[] = "-c";
+    char *shell = getenv("SHELL");
+    int next = optind;
+
+    if (next == argc)
+        return lk_cli_usage(me, "a KEY is missing");
+    o->key = argv[next++];
+    if (!o->shell[2] && argc - next == 2 && strcmp(argv[next], "-c") == 0) {
+        o->shell[2] = argv[next + 1];
+        next = argc;
+    }
+    if (next < argc && strcmp(argv[next], "--") == 0)
+        next++;
+    if (o->shell[2]) {
+        if (next < argc)
+            return lk_cli_usage(me, "-c has the whole command, and '%s' is one argument too many",
+                                argv[next]);
+        o->shell[0] = shell && shell[0] ? shell : fallback;
+        o->shell[1] = dash_c;
+        o->command = o->shell;
+    } else {
+        if (next == argc)
+            return lk_cli_usage(me, "a COMMAND to run under the lock is missing");
+        if (argv[next][0] == '\0')
+            return lk_cli_usage(me, "the name of the COMMAND is empty");
+        o->command = &argv[next];
+    }
+    return LK_GO_ON;
+}
+
+static int check(lk_run_options *o, const seen *s)
+{
+    if (s->nonblock && s->wait && o->wait_ms != 0)
+        return lk_cli_usage(me, "--nonblock and --wait exclude each other: give one");
+    if (s->nonblock)
+        o->wait_ms = 0;
+    if (o->kill_after_ms >= 0 && o->ttl_ms > 0 && o->kill_after_ms * 2 >= o->ttl_ms)
+        return lk_cli_usage(
+            me,
+            "--kill-after must be less than half of the lease time: give less than %lldms, or "
+            "a longer --ttl",
+            (long long)(o->ttl_ms / 2));
+    return LK_GO_ON;
+}
+
+int lk_run_parse(int argc, char **argv, lk_run_options *o)
+{
+    static const struct option table[] = {LK_COMMON_LONG_OPTIONS,
+                                          {"nonblock", no_argument, NULL, 'n'},
+                                          {"wait", required_argument, NULL, 'w'},
+                                          {"conflict-exit-code", required_argument, NULL, 'E'},
+                                          {"ttl", required_argument, NULL, 't'},
+                                          {"kill-after", required_argument, NULL, 'k'},
+                                          {"on-lost", required_argument, NULL, LK_OPT_ON_LOST},
+                                          {"lost-exit-code", required_argument, NULL, LK_OPT_LOST_EXIT_CODE},
+                                          {"owner", required_argument, NULL, LK_OPT_OWNER},
+                                          {"command", required_argument, NULL, 'c'},
+                                          {"foreground", no_argument, NULL, LK_OPT_FOREGROUND},
+                                          {"status-fd", required_argument, NULL, LK_OPT_STATUS_FD},
+                                          {NULL, 0, NULL, 0}};
+    seen s = {false, false};
+    int option, code;
+
+    *o = (lk_run_options){.common = {.subcommand = me},
+                          .wait_ms = -1,
+                          .kill_after_ms = -1,
+                          .conflict_exit = LK_EXIT_CONFLICT,
+                          .lost_exit = LK_EXIT_LOST,
+                          .lost_signal = SIGTERM,
+                          .status_fd = -1};
+    opterr = 0;
+    /* The plus sign ends the options at KEY, so that those of COMMAND are left alone. */
+    while ((option = getopt_long(argc, argv, "+" LK_COMMON_LETTERS "nw:E:t:k:c:", table, NULL)) != -1)
+        if ((code = take(option, argv, o, &s)) != LK_GO_ON)
+            return code;
+    if ((code = take_arguments(argc, argv, o)) != LK_GO_ON)
+        return code;
+    return check(o, &s);
+}

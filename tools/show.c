@@ -1,0 +1,106 @@
+/*
+ * show.c: locker show KEY: who holds a lock, since when, and who waits. Held and free are both an answer, so
+ * both end with 0.
+ */
+#include <stdio.h>
+#include <time.h>
+
+#include "cli.h"
+
+static void print_since(int64_t since_unix_ms)
+{
+    time_t seconds = (time_t)(since_unix_ms / 1000);
+    int64_t age = lk_cli_wall_ms() - since_unix_ms;
+    struct tm local;
+    char when[64], words[32];
+
+    if (since_unix_ms < 0 || !localtime_r(&seconds, &local) ||
+        strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S %z", &local) == 0) {
+        printf("  since:     not known\n");
+        return;
+    }
+    /* The holder's clock may be ahead of ours. */
+    printf("  since:     %s (%s ago)\n", when, lk_cli_time_words(age > 0 ? age : 0, words, sizeof(words)));
+}
+
+static void print_queue(const locker_info *info)
+{
+    char clean[LOCKER_OWNER_MAX + 1];
+
+    if (info->waiters < 0)
+        printf("  waiters:   not known to this service\n");
+    else
+        printf("  waiters:   %lld\n", (long long)info->waiters);
+    for (size_t i = 0; i < info->queue_len; i++)
+        printf("  %8zu.  %s\n", i + 1,
+               info->queue[i].owner[0] ? lk_cli_clean(info->queue[i].owner, clean, sizeof(clean))
+                                       : "not known");
+}
+
+static void print_text(const char *key, const locker_info *info)
+{
+    char clean[LOCKER_KEY_MAX + 1], words[32];
+
+    printf("%s: %s\n", lk_cli_clean(key, clean, sizeof(clean)), info->held ? "held" : "free");
+    if (info->held) {
+        printf("  holder:    %s\n", info->owner[0] ? lk_cli_clean(info->owner, clean, sizeof(clean))
+                                                   : "not known (a client of another kind)");
+        print_since(info->since_unix_ms);
+        if (info->remaining_ms >= 0)
+            printf("  time left: %s unless renewed\n",
+                   lk_cli_time_words(info->remaining_ms, words, sizeof(words)));
+        else
+            printf("  time left: no end; it ends with its holder\n");
+    }
+    if (info->token)
+        printf("  token:     %llu%s\n", (unsigned long long)info->token, info->held ? "" : " (last grant)");
+    if (info->held || info->waiters > 0)
+        print_queue(info);
+}
+
+static int parse(int argc, char **argv, lk_common *common, const char **key)
+{
+    static const struct option table[] = {
+        LK_COMMON_LONG_OPTIONS, {"json", no_argument, NULL, LK_OPT_JSON}, {NULL, 0, NULL, 0}};
+    int option, code;
+
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, LK_COMMON_LETTERS, table, NULL)) != -1)
+        if ((code = lk_cli_common_option(common, option, argv)) != LK_GO_ON)
+            return code;
+    if (optind == argc)
+        return lk_cli_usage(common->subcommand, "a KEY is missing");
+    if (optind + 1 < argc)
+        return lk_cli_usage(common->subcommand, "one KEY at a time, and '%s' is one too many",
+                            argv[optind + 1]);
+    *key = argv[optind];
+    return LK_GO_ON;
+}
+
+int lk_cli_show(int argc, char **argv)
+{
+    lk_common common = {.subcommand = "show"};
+    locker_info info = LOCKER_INFO_INIT;
+    const char *key = NULL;
+    locker *l = NULL;
+    locker_status status;
+    locker_error err;
+    int code = parse(argc, argv, &common, &key);
+
+    if (code != LK_GO_ON)
+        return code;
+    if ((code = lk_cli_open(&common, NULL, &l)) != 0)
+        return code;
+    status = locker_show(l, key, &info, &err);
+    if (status != LOCKER_OK) {
+        code = lk_cli_fail(NULL, status, &err);
+    } else if (common.json) {
+        code = lk_cli_print_json(lk_cli_info_json(key, &info));
+    } else {
+        print_text(key, &info);
+        code = lk_cli_finish_output(LK_EXIT_OK);
+    }
+    locker_info_clear(&info);
+    locker_close(l);
+    return code;
+}
