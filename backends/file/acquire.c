@@ -1,0 +1,358 @@
+/*
+ * acquire.c: one attempt to lock a file, and what follows it: a grant is written into the file's record and
+ * checked to be the file at the name; a claim that will wait is enrolled.
+ *
+ * How no wake-up is lost. A waiter keeps its descriptor open, watches the file, marks byte 1 and only then
+ * tries a second time: a holder that lets go after that try makes an event which the watch sees. The kernel
+ * reports a dying holder's close a moment before it drops the lock, so an attempt that fails right after an
+ * event, or right after the enrolment, is repeated a few times at growing distances and then rests until the
+ * next event. A waiter never closes its descriptor between attempts: that would be an event for all others.
+ */
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    MS = 1000000,
+    ROUNDS = 16,                   /* attempts on a file that keeps being replaced */
+    POLL_END = 1024 * MS,          /* an event's repetitions end with this distance */
+    POLL_WITHOUT_EVENTS = 50 * MS, /* between attempts when inotify is not to be had */
+    AGAIN = -1                     /* inside only: the file was replaced, open it anew */
+};
+
+int lk_file_range_lock(int fd, short type, off_t byte)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    if (fcntl(fd, F_OFD_SETLK, &range) == 0)
+        return 0;
+    return errno == EACCES ? EAGAIN : errno;
+}
+
+bool lk_file_range_locked(int fd, off_t byte)
+{
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+}
+
+int lk_file_compare(const lk_file *self, const lk_file_name *name, dev_t device, ino_t inode)
+{
+    struct stat s;
+    int parent = lk_file_parent(self, name, false);
+    int code = parent < 0 ? errno : 0;
+    if (code == 0 && fstatat(parent, name->text + name->last, &s, AT_SYMLINK_NOFOLLOW) != 0)
+        code = errno;
+    lk_file_parent_close(self, parent);
+    if (code == 0)
+        return s.st_ino == inode && s.st_dev == device ? 0 : ESTALE;
+    return code == ENOENT || code == ENOTDIR || code == ELOOP ? ESTALE : code;
+}
+
+/* Whether the open file may be used as a lock file. AGAIN when it was removed since it was opened. */
+static int check_file(const lk_file *self, const lk_file_name *name, int fd, struct stat *s,
+                      locker_error *err)
+{
+    if (fstat(fd, s) != 0)
+        return (int)lk_file_fail(self, "look at", name, errno, err);
+    if (s->st_nlink == 0)
+        return AGAIN;
+    const char *wrong = NULL;
+    if (!S_ISREG(s->st_mode))
+        wrong = "is no regular file";
+    else if (s->st_nlink > 1)
+        wrong = "has more than one hard link";
+    else if (s->st_mode & S_IWOTH)
+        wrong = "can be written by everybody";
+    else if (!self->shared && s->st_uid != geteuid() && s->st_uid != 0)
+        wrong = "belongs to another user";
+    if (wrong != NULL)
+        return (int)locker_error_set(err, LOCKER_DENIED, 0,
+                                     "%.150s/%.150s %s, so it can't be trusted as a lock file; remove it",
+                                     self->path, name->text, wrong);
+    return (int)LOCKER_OK;
+}
+
+static int open_file(const lk_file *self, const lk_file_name *name, int flags, int *fd, locker_error *err)
+{
+    int parent = lk_file_parent(self, name, (flags & O_CREAT) != 0);
+    if (parent < 0)
+        return (int)lk_file_fail(self, "make the directory of", name, errno, err);
+    int code = 0;
+    *fd = openat(parent, name->text + name->last, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK,
+                 self->shared ? 0660 : 0600);
+    if (*fd < 0)
+        code = errno;
+    lk_file_parent_close(self, parent);
+    return code == 0 ? (int)LOCKER_OK : (int)lk_file_fail(self, "open", name, code, err);
+}
+
+/* In a shared directory others could have put something at the name: look before anything is written to it.
+ * Where nobody else can write, confirm_grant's look is enough. */
+static int prepare_shared(const lk_file *self, const lk_file_name *name, int fd, locker_error *err)
+{
+    struct stat s;
+    int status = check_file(self, name, fd, &s, err);
+    /* The group needs the right to write, which the umask may have taken. */
+    if (status == (int)LOCKER_OK && s.st_uid == geteuid() && (s.st_mode & 0777) != 0660 &&
+        fchmod(fd, 0660) != 0)
+        status = (int)lk_file_fail(self, "set the mode of", name, errno, err);
+    return status;
+}
+
+/* A try that fails closes a descriptor that could write, which wakes all waiters for nothing. So one that
+ * failed before on this name looks through a descriptor that can't write. */
+static bool looks_busy(lk_file *self, const lk_file_name *name)
+{
+    _Atomic uint32_t *memo = &self->busy[name->hash % LK_FILE_BUSY_NAMES];
+    if (atomic_load_explicit(memo, memory_order_relaxed) != name->hash)
+        return false;
+    int fd;
+    if (open_file(self, name, O_RDONLY, &fd, NULL) != (int)LOCKER_OK)
+        return false;
+    bool locked = lk_file_range_locked(fd, 0);
+    close(fd);
+    if (!locked)
+        atomic_store_explicit(memo, 0, memory_order_relaxed);
+    return locked;
+}
+
+/* Write the grant into the record. The lock is ours. */
+static locker_status write_grant(lk_file *self, const lk_file_name *name, locker_claim *claim, int fd,
+                                 locker_error *err)
+{
+    lk_file_record record;
+    lk_file_reading reading;
+    int code = lk_file_record_read(fd, &record, &reading);
+    if (code != 0)
+        return lk_file_fail(self, "read", name, code, err);
+    if (reading == LK_FILE_RECORD_FOREIGN)
+        return locker_error_set(
+            err, LOCKER_DENIED, 0,
+            "%.150s/%.150s is too long to be a lock file and is left alone; move it away, or "
+            "use a directory for locks alone",
+            self->path, name->text);
+    if (reading == LK_FILE_RECORD_DAMAGED)
+        self->svc->log(self->svc, LOCKER_LOG_WARN,
+                       "the record in %.150s/%.150s is damaged; the fencing token goes on from the clock",
+                       self->path, name->text);
+    lk_file_record_next(&record, record.token);
+    size_t len = strnlen(claim->owner, LOCKER_OWNER_MAX);
+    memcpy(record.owner, claim->owner, len);
+    record.owner[len] = '\0';
+    code = lk_file_record_write(fd, self->template, &record, self->sync);
+    if (code != 0)
+        return lk_file_fail(self, "write", name, code, err);
+    claim->token = record.token;
+    claim->valid_until = LOCKER_NEVER;
+    return LOCKER_OK;
+}
+
+/* See that the locked file is the one at the name, and enter the grant, as one step for dispatch: a forced
+ * unlock before it is seen here, one after it finds the grant listed. The token is in the record by then,
+ * where a forced unlock looks for the greatest that was ever granted. */
+static int confirm_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    struct stat s;
+    pthread_mutex_lock(&self->mutex);
+    /* The watch comes first: what happens after the look must be seen by it. */
+    bool watched;
+    if (name->last == 0) {
+        lk_file_watch_drop_locked(self, c);
+        watched = self->dir_wd >= 0 || lk_file_watch_directory_locked(self);
+    } else { /* the watch on the directory doesn't see what happens below it */
+        watched = c->watch != NULL || lk_file_watch_add_locked(self, c);
+    }
+    /* fstat of an open file does no I/O. Links are enough: a forced unlock takes the old file's only one. */
+    int status = check_file(self, name, c->fd, &s, err);
+    if (status == (int)LOCKER_OK && c->slot == NULL) {
+        c->device = s.st_dev;
+        c->inode = s.st_ino;
+        c->slot = lk_file_slot_take_locked(&self->slots, c);
+        if (c->slot == NULL)
+            status = (int)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for the lock's descriptor");
+    }
+    if (status == (int)LOCKER_OK) {
+        c->state = LK_FILE_HELD;
+        self->held++;
+    }
+    bool attend = status == (int)LOCKER_OK && !watched && !self->unwatched;
+    if (attend)
+        self->unwatched = true;
+    pthread_mutex_unlock(&self->mutex);
+    if (!watched)
+        lk_file_watch_warn(self);
+    if (attend)
+        self->svc->attend(self->svc);
+    return status;
+}
+
+/* Let go of everything: the claim is as acquire first saw it. */
+static void reset(lk_file *self, lk_file_claim *c)
+{
+    pthread_mutex_lock(&self->mutex);
+    lk_file_detach_locked(self, c);
+    pthread_mutex_unlock(&self->mutex);
+    lk_file_range_lock(c->fd, F_UNLCK, 0);
+    close(c->fd);
+    c->fd = -1;
+}
+
+static int finish(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    /* A descriptor that waited may be of a file that was moved away, which its links don't show. */
+    int status = (int)LOCKER_OK;
+    if (c->state == LK_FILE_WAITING && lk_file_compare(self, name, c->device, c->inode) != 0)
+        status = AGAIN;
+    if (status == (int)LOCKER_OK)
+        status = (int)write_grant(self, name, c->claim, c->fd, err);
+    if (status == (int)LOCKER_OK)
+        status = confirm_grant(self, name, c, err);
+    if (status != (int)LOCKER_OK)
+        reset(self, c);
+    return status;
+}
+
+/* Watch the file, mark that somebody waits. After it the lock has to be tried once more. */
+static int enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    struct stat s;
+    int status = check_file(self, name, c->fd, &s, err);
+    if (status != (int)LOCKER_OK)
+        return status;
+    c->device = s.st_dev;
+    c->inode = s.st_ino;
+    pthread_mutex_lock(&self->mutex);
+    c->slot = lk_file_slot_take_locked(&self->slots, c);
+    if (c->slot != NULL) {
+        c->state = LK_FILE_WAITING;
+        lk_file_watch_add_locked(self, c);
+    }
+    bool watched = c->watch != NULL;
+    pthread_mutex_unlock(&self->mutex);
+    if (c->slot == NULL)
+        return (int)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for the lock's descriptor");
+    if (!watched)
+        lk_file_watch_warn(self);
+    int code = lk_file_range_lock(c->fd, F_RDLCK, 1);
+    if (code != 0)
+        return (int)lk_file_fail(self, "mark a waiter in", name, code, err);
+    /* Replaced before the watch was there: the new file is the one to wait for. */
+    return lk_file_compare(self, name, c->device, c->inode) == 0 ? (int)LOCKER_OK : AGAIN;
+}
+
+/* When to try again without an event. The token tells whether the event meant that another was faster, which
+ * is the usual case and hardly needs a repetition, or that the holder is just dying. */
+static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified)
+{
+    int64_t now = self->svc->clock->now(self->svc->clock->context);
+    if (first || notified) {
+        lk_file_record record;
+        lk_file_reading reading;
+        bool changed = lk_file_record_read(c->fd, &record, &reading) != 0 || record.token != c->seen;
+        c->seen = record.token;
+        c->poll_ns = first || !changed ? 1 * MS : 8 * MS;
+        c->poll_factor = first || changed ? 8 : 2;
+    }
+    pthread_mutex_lock(&self->mutex);
+    bool watched = c->watch != NULL;
+    pthread_mutex_unlock(&self->mutex);
+    if (!watched)
+        c->claim->retry_at = now + POLL_WITHOUT_EVENTS;
+    else if (c->poll_ns > 0 && c->poll_ns <= POLL_END)
+        c->claim->retry_at = now + c->poll_ns;
+    c->poll_ns = c->poll_ns > POLL_END ? 0 : c->poll_ns * c->poll_factor;
+}
+
+/* The lock is held by another, and the claim is enrolled already. */
+static int still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c)
+{
+    pthread_mutex_lock(&self->mutex);
+    bool notified = c->notified;
+    c->notified = false;
+    if (c->watch == NULL && lk_file_watch_add_locked(self, c))
+        notified = true; /* inotify is to be had again: as after an enrolment */
+    bool watched = c->watch != NULL;
+    pthread_mutex_unlock(&self->mutex);
+    if ((notified || !watched) && lk_file_compare(self, name, c->device, c->inode) == ESTALE) {
+        reset(self, c);
+        return AGAIN;
+    }
+    set_retry(self, c, false, notified);
+    return (int)LOCKER_BUSY;
+}
+
+/* Locked by another, met for the first time. */
+static int first_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    if (!c->claim->will_wait) {
+        close(c->fd);
+        c->fd = -1;
+        atomic_store_explicit(&self->busy[name->hash % LK_FILE_BUSY_NAMES], name->hash, memory_order_relaxed);
+        return (int)LOCKER_BUSY;
+    }
+    int status = enrol(self, name, c, err);
+    if (status != (int)LOCKER_OK) {
+        reset(self, c);
+        return status;
+    }
+    int code = lk_file_range_lock(c->fd, F_WRLCK, 0);
+    if (code == 0)
+        return finish(self, name, c, err);
+    if (code != EAGAIN) {
+        reset(self, c);
+        return (int)lk_file_fail(self, "lock", name, code, err);
+    }
+    set_retry(self, c, true, false);
+    return (int)LOCKER_BUSY;
+}
+
+static int attempt(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    if (c->state == LK_FILE_NONE) {
+        if (!c->claim->will_wait && looks_busy(self, name))
+            return (int)LOCKER_BUSY;
+        int status = open_file(self, name, O_RDWR | O_CREAT, &c->fd, err);
+        if (status == (int)LOCKER_OK && self->shared) {
+            status = prepare_shared(self, name, c->fd, err);
+            if (status != (int)LOCKER_OK)
+                close(c->fd);
+        }
+        if (status != (int)LOCKER_OK)
+            return status;
+    }
+    int code = lk_file_range_lock(c->fd, F_WRLCK, 0);
+    if (code == 0)
+        return finish(self, name, c, err);
+    if (code != EAGAIN) {
+        reset(self, c);
+        return (int)lk_file_fail(self, "lock", name, code, err);
+    }
+    return c->state == LK_FILE_WAITING ? still_busy(self, name, c) : first_busy(self, name, c, err);
+}
+
+locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *err)
+{
+    lk_file *self = self_;
+    lk_file_claim *c = locker_claim_private(claim);
+    lk_file_name name;
+    claim->retry_at = 0;
+    if (atomic_load_explicit(&self->moved, memory_order_relaxed))
+        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                                "the lock directory %.200s was moved away; open the locker again",
+                                self->path);
+    lk_file_name_set(&name, self->prefix, claim->key, claim->key_len);
+    c->claim = claim;
+    c->hash = name.hash;
+    for (int round = 0; round < ROUNDS; round++) {
+        int status = attempt(self, &name, c, err);
+        if (status != AGAIN)
+            return (locker_status)status;
+    }
+    claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_WITHOUT_EVENTS;
+    return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                            "the lock file %.150s/%.150s is being replaced again and again; find out by whom",
+                            self->path, name.text);
+}

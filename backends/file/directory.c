@@ -1,0 +1,218 @@
+/*
+ * directory.c: the lock directory. Whoever can write into it can take, fake and break locks, so it is used
+ * only if nobody else can; and only on a filesystem of this host's kernel, because the driver promises that
+ * the kernel ends a lock with its process.
+ */
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+const char *lk_file_filesystem_refused(uint64_t type)
+{
+    static const struct {
+        uint32_t type;
+        const char *name;
+    } refused[] = {
+        {0x00006969, "NFS"},    {0x0000517B, "SMB"},
+        {0xFF534D42, "CIFS"},   {0xFE534D42, "SMB2"},
+        {0x0000564C, "NCP"},    {0x5346414F, "AFS"},
+        {0x6B414653, "AFS"},    {0x73757245, "Coda"},
+        {0x00C36400, "Ceph"},   {0x01021997, "9P"},
+        {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"},
+        {0x7461636F, "OCFS2"},  {0x01161970, "GFS2"},
+        {0x20030528, "PVFS2"},  {0x19830326, "BeeGFS"},
+        {0xAAD7AAEA, "PanFS"},  {0x786F4256, "VirtualBox"},
+        {0xBACBACBC, "VMware"}, {0x65735546, "FUSE (which may be sshfs or another network filesystem)"},
+    };
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        if (refused[i].type == (uint32_t)type)
+            return refused[i].name;
+    return NULL;
+}
+
+static locker_status check_filesystem(int fd, const char *path, locker_error *err)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, errno,
+                                "can't tell the filesystem of the lock directory %.200s: %s", path,
+                                strerror(errno));
+    const char *name = lk_file_filesystem_refused((uint64_t)fs.f_type);
+    if (name != NULL)
+        return locker_error_set(
+            err, LOCKER_CONFIG, 0,
+            "the lock directory %.150s is on %s: locks there depend on a server and need not end with their "
+            "process; use a directory on a local disk or tmpfs, or the redis driver for locks between hosts",
+            path, name);
+    return LOCKER_OK;
+}
+
+static locker_status check_trust(int fd, const char *path, bool shared, locker_error *err)
+{
+    struct stat s;
+    if (fstat(fd, &s) != 0)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, errno, "can't look at the lock directory %.200s: %s",
+                                path, strerror(errno));
+    if (s.st_uid != geteuid() && s.st_uid != 0)
+        return locker_error_set(
+            err, LOCKER_CONFIG, 0,
+            "the lock directory %.200s belongs to user %lu, not to user %lu or root; name "
+            "another directory, or run as its owner",
+            path, (unsigned long)s.st_uid, (unsigned long)geteuid());
+    if (s.st_mode & S_IWOTH)
+        return locker_error_set(
+            err, LOCKER_CONFIG, 0,
+            "the lock directory %.200s can be written by everybody; chmod o-w it, or name "
+            "a directory below it, which is then made private",
+            path);
+    if ((s.st_mode & S_IWGRP) && !shared)
+        return locker_error_set(
+            err, LOCKER_CONFIG, 0,
+            "the lock directory %.200s can be written by its group; chmod g-w it, or give "
+            "shared=yes when its group is to share the locks",
+            path);
+    return LOCKER_OK;
+}
+
+static locker_status fail_open(const char *path, int code, locker_error *err)
+{
+    struct stat s;
+    if ((code == ELOOP || code == ENOTDIR) && lstat(path, &s) == 0 && S_ISLNK(s.st_mode))
+        return locker_error_set(err, LOCKER_CONFIG, code,
+                                "the lock directory %.200s is a symbolic link; name the directory itself",
+                                path);
+    if (code == ENOTDIR)
+        return locker_error_set(err, LOCKER_CONFIG, code,
+                                "the lock directory %.200s is no directory, or something above it is none",
+                                path);
+    if (code == ENOENT)
+        return locker_error_set(err, LOCKER_CONFIG, code,
+                                "the lock directory %.200s can't be made: the directory above it does not "
+                                "exist; create that first",
+                                path);
+    if (code == EACCES || code == EPERM)
+        return locker_error_set(err, LOCKER_DENIED, code,
+                                "no right to make or open the lock directory %.200s; name one of your own",
+                                path);
+    if (code == EROFS || code == ENAMETOOLONG || code == EINVAL)
+        return locker_error_set(err, LOCKER_CONFIG, code, "the lock directory %.200s can't be used: %s", path,
+                                strerror(code));
+    return locker_error_set(err, LOCKER_UNAVAILABLE, code, "the lock directory %.200s can't be opened: %s",
+                            path, strerror(code));
+}
+
+locker_status lk_file_directory_open(const char *path, bool shared, int *out, locker_error *err)
+{
+    bool made = mkdir(path, shared ? 0770 : 0700) == 0;
+    int code = made ? 0 : errno;
+    /* A directory that is there is good enough, whatever mkdir would have said (EROFS, EACCES above it). */
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return fail_open(path, errno == ENOENT && code != 0 ? code : errno, err);
+
+    locker_status status = LOCKER_OK;
+    /* The set-group-id bit gives the files in it the directory's group, whoever makes them. */
+    if (made && shared && fchmod(fd, 02770) != 0)
+        status = locker_error_set(err, LOCKER_UNAVAILABLE, errno, "can't set the mode of %.200s: %s", path,
+                                  strerror(errno));
+    if (status == LOCKER_OK)
+        status = check_trust(fd, path, shared, err);
+    if (status == LOCKER_OK)
+        status = check_filesystem(fd, path, err);
+    if (status != LOCKER_OK) {
+        close(fd);
+        return status;
+    }
+    *out = fd;
+    return LOCKER_OK;
+}
+
+int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
+{
+    int fd = self->dir_fd;
+    char part[NAME_MAX + 1];
+    for (size_t at = 0; at < name->last;) {
+        size_t len = strcspn(name->text + at, "/");
+        memcpy(part, name->text + at, len);
+        part[len] = '\0';
+        at += len + 1;
+        /* One component at a time, so that no link on the way is followed. */
+        int next = -1;
+        bool made = create && mkdirat(fd, part, self->shared ? 0770 : 0700) == 0;
+        if (!create || made || errno == EEXIST)
+            next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (next >= 0 && made && self->shared && fchmod(next, 02770) != 0) {
+            close(next);
+            next = -1;
+        }
+        int code = errno;
+        lk_file_parent_close(self, fd);
+        errno = code;
+        if (next < 0)
+            return -1;
+        fd = next;
+    }
+    return fd;
+}
+
+void lk_file_parent_close(const lk_file *self, int fd)
+{
+    if (fd >= 0 && fd != self->dir_fd)
+        close(fd);
+}
+
+locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_name *name, int code,
+                           locker_error *err)
+{
+    locker_status status = LOCKER_UNAVAILABLE;
+    const char *advice = "see what is wrong there, then try again";
+    switch (code) {
+    case EACCES:
+    case EPERM:
+        status = LOCKER_DENIED;
+        advice = "run as the directory's owner, or share it with shared=yes";
+        break;
+    case ELOOP:
+    case ENOTDIR:
+        status = LOCKER_DENIED;
+        advice = "something that is no lock file, such as a symbolic link, is at its place: remove it";
+        break;
+    case EISDIR:
+    case ENXIO:
+        status = LOCKER_DENIED;
+        advice = "something that is no regular file is at its place: remove it";
+        break;
+    case EROFS:
+        status = LOCKER_CONFIG;
+        advice = "use a directory that can be written";
+        break;
+    case ENOSPC:
+    case EDQUOT:
+        advice = "make room on that filesystem";
+        break;
+    case EMFILE:
+    case ENFILE:
+        advice = "each lock needs a descriptor: raise the limit on open files (ulimit -n)";
+        break;
+    case ENOENT:
+        advice = "the lock directory was removed: open the locker again";
+        break;
+    case ENOLCK:
+        advice = "the kernel has no room for more file locks";
+        break;
+    case ENOMEM:
+        status = LOCKER_NOMEM;
+        advice = "out of memory";
+        break;
+    default:
+        break;
+    }
+    return locker_error_set(err, status, code, "can't %s the lock file %.120s/%.120s: %s; %s", what,
+                            self->path, name->text, strerror(code), advice);
+}

@@ -1,0 +1,204 @@
+/*
+ * file.c: the file driver's table, and the life of an instance. See file.h for the other parts.
+ */
+#include "file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SHARED, SYNC }; /* in the order of the table */
+
+static const locker_param params[] = {
+    [SHARED] = {.name = "shared",
+                .kind = LOCKER_PARAM_BOOL,
+                .initial = "no",
+                .help = "the directory's group may use it too; lock files are made 0660"},
+    [SYNC] =
+        {.name = "sync",
+         .kind = LOCKER_PARAM_BOOL,
+         .initial = "no",
+         .help = "flush each fencing token to the disk; without, a crash of the host leaves it to the clock"},
+    {.name = NULL},
+};
+
+/* The path without what would make open() follow a link at its end. The caller frees it. */
+static char *clean_path(const char *path)
+{
+    char *copy = strdup(path);
+    if (copy == NULL)
+        return NULL;
+    size_t len = strlen(copy);
+    for (;;) {
+        if (len > 1 && copy[len - 1] == '/')
+            len -= 1;
+        else if (len > 1 && copy[len - 1] == '.' && copy[len - 2] == '/')
+            len -= 1;
+        else
+            break;
+    }
+    copy[len] = '\0';
+    return copy;
+}
+
+static locker_status check_config(const locker_driver_config *config, locker_error *err)
+{
+    const char *host = config->host_count > 0 ? config->hosts[0].name : "";
+    if (config->host_count > 1 || (*host != '\0' && strcmp(host, "localhost") != 0) ||
+        (config->host_count > 0 && config->hosts[0].port != 0))
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "a file URI has no host but \"localhost\", and no port: write "
+                                "file:///path/to/directory, with three slashes");
+    if (config->user != NULL || config->password != NULL)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "a file URI has no user and no password: write file:///path/to/directory");
+    if (config->path[0] != '/')
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "the file URI names no absolute path: write file:///path/to/directory");
+    return LOCKER_OK;
+}
+
+static void destroy(lk_file *self)
+{
+    if (self == NULL)
+        return;
+    lk_file_watch_destroy(self);
+    lk_file_slots_destroy(&self->slots);
+    if (self->epoll_fd >= 0)
+        close(self->epoll_fd);
+    if (self->dir_fd >= 0)
+        close(self->dir_fd);
+    pthread_mutex_destroy(&self->mutex);
+    free(self->prefix);
+    free(self->path);
+    free(self);
+}
+
+static locker_status file_open(const locker_driver_config *config, const locker_services *svc, void **out,
+                               locker_error *err)
+{
+    locker_status status = check_config(config, err);
+    if (status != LOCKER_OK)
+        return status;
+    lk_file *self = calloc(1, sizeof(*self));
+    if (self == NULL)
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    self->svc = svc;
+    self->dir_fd = self->epoll_fd = self->inotify_fd = self->dir_wd = -1;
+    self->shared = config->values[SHARED].number != 0;
+    self->sync = config->values[SYNC].number != 0;
+    lk_file_record_template(self->template);
+    pthread_mutex_init(&self->mutex, NULL); /* can't fail with default attributes */
+
+    bool too_long;
+    self->path = clean_path(config->path);
+    self->prefix = lk_file_prefix_new(config->name_space, &too_long);
+    if (too_long) {
+        status = locker_error_set(err, LOCKER_CONFIG, 0,
+                                  "the namespace is too long for file names: use at most 340 bytes");
+        goto out;
+    }
+    if (self->path == NULL || self->prefix == NULL) {
+        status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        goto out;
+    }
+    status = lk_file_directory_open(self->path, self->shared, &self->dir_fd, err);
+    if (status != LOCKER_OK)
+        goto out;
+    self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (self->epoll_fd < 0)
+        status = locker_error_set(
+            err, LOCKER_UNAVAILABLE, errno,
+            "can't make an epoll descriptor: %s; raise the limit on open files (ulimit -n)", strerror(errno));
+out:
+    if (status != LOCKER_OK) {
+        destroy(self);
+        return status;
+    }
+    *out = self;
+    return LOCKER_OK;
+}
+
+static void file_close(void *self)
+{
+    destroy(self);
+}
+
+/* A child's copies of lock descriptors would keep a dead parent's locks; they are closed here. Memory stays:
+ * the child ends soon, and another thread of the parent may have been changing it. */
+static void file_abandon(void *self_)
+{
+    lk_file *self = self_;
+    lk_file_slots_abandon(&self->slots);
+    if (self->inotify_fd >= 0)
+        close(self->inotify_fd);
+    close(self->epoll_fd);
+    close(self->dir_fd);
+}
+
+static locker_status file_ping(void *self_, int64_t until, locker_error *err)
+{
+    (void)until;
+    lk_file *self = self_;
+    struct stat s;
+    if (fstat(self->dir_fd, &s) != 0)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, errno, "can't look at the lock directory %.200s: %s",
+                                self->path, strerror(errno));
+    if (s.st_nlink == 0 || atomic_load_explicit(&self->moved, memory_order_relaxed))
+        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                                "the lock directory %.200s was removed or moved; open the locker again",
+                                self->path);
+    return LOCKER_OK;
+}
+
+static const char *const schemes[] = {"file", NULL};
+
+static const locker_semantics semantics = {
+    .driver = "file",
+    .scope = LOCKER_SCOPE_HOST,
+    .fairness = LOCKER_FAIR_LOCAL,
+    .leases = false,
+    .tokens_persist = true,
+    .survives_restart = false,
+    .can_break = true,
+    .quorum = false,
+    .holder_dies =
+        "The kernel frees the lock at once, unless a child that it forked lives on without exec or "
+        "locker_close().",
+    .holder_stalls = "It keeps the lock, however long; locker_break() takes it away.",
+    .cut_off = "Nothing can be: there is no network.",
+    .service_restarts = "There is no service; a restart of the host frees every lock.",
+    .failover = "There is none.",
+    .token =
+        "A counter in the lock file that is never behind the wall clock's microseconds; it goes back only "
+        "if the file is removed, or the host crashes, and the clock is set back too.",
+    .cost = "One descriptor and about nine system calls a lock; one small file a key, which stays.",
+};
+
+const locker_driver lk_file_driver;
+const locker_driver lk_file_driver = {
+    .abi = LOCKER_DRIVER_ABI,
+    .name = "file",
+    .schemes = schemes,
+    .example = "file:///run/lock/shop",
+    .features = "",
+    .caps = LOCKER_CAP_BREAK,
+    .claim_size = sizeof(lk_file_claim),
+    .params = params,
+    .semantics = &semantics,
+    .open = file_open,
+    .close = file_close,
+    .abandon = file_abandon,
+    .acquire = lk_file_acquire,
+    .withdraw = lk_file_withdraw,
+    .release = lk_file_release,
+    .pass = lk_file_pass,
+    .descriptor = lk_file_descriptor,
+    .dispatch = lk_file_dispatch,
+    .show = lk_file_show,
+    .break_lock = lk_file_break,
+    .ping = file_ping,
+};

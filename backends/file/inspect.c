@@ -1,0 +1,203 @@
+/*
+ * inspect.c: show, and break, which puts a fresh file in the place of a locked one.
+ */
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TRIES = 4, AGAIN = -1 };
+
+/* Read a record that its holder may be writing at this moment: a torn one is whole a moment later. */
+static int read_steady(int fd, lk_file_record *record)
+{
+    lk_file_reading reading = LK_FILE_RECORD_EMPTY;
+    int code = 0;
+    for (int i = 0; i < TRIES; i++) {
+        code = lk_file_record_read(fd, record, &reading);
+        if (code != 0 || reading != LK_FILE_RECORD_DAMAGED)
+            break;
+    }
+    return code;
+}
+
+static int open_existing(const lk_file *self, const lk_file_name *name, int parent, int flags, int *fd,
+                         locker_error *err)
+{
+    struct stat s;
+    *fd = openat(parent, name->text + name->last, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+    if (*fd < 0)
+        return errno == ENOENT ? AGAIN : (int)lk_file_fail(self, "open", name, errno, err);
+    if (fstat(*fd, &s) == 0 && S_ISREG(s.st_mode))
+        return (int)LOCKER_OK;
+    close(*fd);
+    return (int)lk_file_fail(self, "use", name, ENXIO, err);
+}
+
+static void fill(locker_info *info, bool held, const lk_file_record *record)
+{
+    info->held = held;
+    info->token = record->token;
+    info->remaining_ms = -1;
+    info->waiters = -1;
+    info->since_unix_ms = held ? record->since_ms : -1;
+    info->owner[0] = '\0';
+    if (held)
+        memcpy(info->owner, record->owner, sizeof(info->owner));
+}
+
+locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t until, locker_info *info,
+                           locker_error *err)
+{
+    (void)until;
+    lk_file *self = self_;
+    lk_file_name name;
+    lk_file_record record = {.since_ms = -1};
+    lk_file_name_set(&name, self->prefix, key, key_len);
+    int parent = lk_file_parent(self, &name, false);
+    if (parent < 0 && errno != ENOENT)
+        return lk_file_fail(self, "find", &name, errno, err);
+    fill(info, false, &record);
+    if (parent < 0)
+        return LOCKER_OK; /* never locked */
+    int fd;
+    int status = open_existing(self, &name, parent, O_RDONLY, &fd, err);
+    lk_file_parent_close(self, parent);
+    if (status != (int)LOCKER_OK)
+        return status == AGAIN ? LOCKER_OK : (locker_status)status;
+    bool held = lk_file_range_locked(fd, 0);
+    int code = read_steady(fd, &record);
+    close(fd);
+    if (code != 0)
+        return lk_file_fail(self, "read", &name, code, err);
+    fill(info, held, &record);
+    return LOCKER_OK;
+}
+
+static int not_held(const lk_file *self, const lk_file_name *name, locker_error *err)
+{
+    return (int)locker_error_set(err, LOCKER_INVALID, 0, "nobody holds the lock of %.150s/%.150s", self->path,
+                                 name->text);
+}
+
+/* A new file under a name that no key has, locked: nobody gets it before its record is written. */
+static int make_fresh(const lk_file *self, int parent, char *temporary, size_t size)
+{
+    for (int i = 0; i < TRIES; i++) {
+        struct timespec now = {0, 0};
+        clock_gettime(CLOCK_REALTIME, &now);
+        snprintf(temporary, size, ".break-%ld-%ld%09ld", (long)getpid(), (long)now.tv_sec, now.tv_nsec);
+        int fd = openat(parent, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                        self->shared ? 0660 : 0600);
+        if (fd < 0 && errno == EEXIST)
+            continue;
+        if (fd < 0)
+            return -1;
+        int code = self->shared && fchmod(fd, 0660) != 0 ? errno : lk_file_range_lock(fd, F_WRLCK, 0);
+        if (code == 0)
+            return fd;
+        unlinkat(parent, temporary, 0);
+        close(fd);
+        errno = code;
+        return -1;
+    }
+    errno = EEXIST;
+    return -1;
+}
+
+/* Put the fresh file in the place of the held one. */
+static int replace(lk_file *self, const lk_file_name *name, int parent, int held, lk_file_record *record,
+                   locker_error *err)
+{
+    char temporary[64];
+    int fresh = make_fresh(self, parent, temporary, sizeof(temporary));
+    if (fresh < 0)
+        return (int)lk_file_fail(self, "make a fresh file for", name, errno, err);
+    int status = (int)LOCKER_OK;
+    lk_file_record next = {.since_ms = 0};
+    /* A record before the name: the disk is not full, and a crash right after the rename loses no token. */
+    next.token = record->token;
+    int code = lk_file_record_write(fresh, self->template, &next, self->sync);
+    lk_file_record now;
+    if (code == 0 &&
+        (!lk_file_range_locked(held, 0) || read_steady(held, &now) != 0 || now.token != record->token))
+        status = AGAIN; /* it changed hands meanwhile: look whose it is */
+    else if (code == 0 && renameat(parent, temporary, parent, name->text + name->last) != 0)
+        code = errno;
+    if (code != 0)
+        status = (int)lk_file_fail(self, "replace", name, code, err);
+    if (status != (int)LOCKER_OK) {
+        unlinkat(parent, temporary, 0);
+        goto out;
+    }
+    /* Whoever was granted the old file wrote its token there before it saw that the file was still at the
+     * name: what is read here is the greatest. */
+    if (read_steady(held, &now) == 0 && now.token > next.token) {
+        next.token = now.token;
+        code = lk_file_record_write(fresh, self->template, &next, self->sync);
+        if (code != 0)
+            status = (int)lk_file_fail(self, "write", name, code, err);
+    }
+out:
+    lk_file_range_lock(fresh, F_UNLCK, 0);
+    close(fresh);
+    return status;
+}
+
+static int break_once(lk_file *self, const lk_file_name *name, int parent, locker_info *broken,
+                      locker_error *err)
+{
+    struct stat s;
+    lk_file_record record;
+    int held;
+    int status = open_existing(self, name, parent, O_RDWR, &held, err);
+    if (status != (int)LOCKER_OK)
+        return status == AGAIN ? not_held(self, name, err) : status;
+
+    int code = lk_file_range_lock(held, F_WRLCK, 2);
+    if (code == EAGAIN)
+        status = (int)locker_error_set(err, LOCKER_UNAVAILABLE, code,
+                                       "the lock of %.150s/%.150s is being broken by another; look again",
+                                       self->path, name->text);
+    else if (code != 0 || fstat(held, &s) != 0)
+        status = (int)lk_file_fail(self, "lock", name, code != 0 ? code : errno, err);
+    else if (lk_file_compare(self, name, s.st_dev, s.st_ino) != 0)
+        status = AGAIN;
+    else if (!lk_file_range_locked(held, 0))
+        status = not_held(self, name, err);
+    else if ((code = read_steady(held, &record)) != 0)
+        status = (int)lk_file_fail(self, "read", name, code, err);
+    else
+        status = replace(self, name, parent, held, &record, err);
+    close(held);
+    if (status == (int)LOCKER_OK && broken != NULL)
+        fill(broken, true, &record);
+    return status;
+}
+
+locker_status lk_file_break(void *self_, const char *key, size_t key_len, int64_t until, locker_info *broken,
+                            locker_error *err)
+{
+    (void)until;
+    lk_file *self = self_;
+    lk_file_name name;
+    lk_file_name_set(&name, self->prefix, key, key_len);
+    int parent = lk_file_parent(self, &name, false);
+    if (parent < 0)
+        return errno == ENOENT ? (locker_status)not_held(self, &name, err)
+                               : lk_file_fail(self, "find", &name, errno, err);
+    int status = AGAIN;
+    for (int i = 0; i < TRIES && status == AGAIN; i++)
+        status = break_once(self, &name, parent, broken, err);
+    lk_file_parent_close(self, parent);
+    if (status == AGAIN)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                                "the lock of %.150s/%.150s changes hands too fast to be broken; try again",
+                                self->path, name.text);
+    return (locker_status)status;
+}

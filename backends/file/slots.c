@@ -1,0 +1,88 @@
+/*
+ * slots.c: lists every open lock file of an instance, for two readers: watch.c, which looks through all
+ * claims with the mutex held, and a fork's child, which must close its copies although another thread of the
+ * parent may have held the mutex when it forked.
+ *
+ * The child's memory is no exact snapshot: the parent's other threads ran on while it was copied. So slots
+ * never move, each is one atomic number, and the child closes only what still is the file that the slot
+ * names.
+ */
+#include "file.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool add_chunk_locked(lk_file_slots *slots)
+{
+    for (size_t i = 0; i < LK_FILE_CHUNKS; i++) {
+        if (atomic_load_explicit(&slots->chunk[i], memory_order_relaxed) != NULL)
+            continue;
+        size_t count = (size_t)LK_FILE_CHUNK_SLOTS << i;
+        lk_file_slot *chunk = calloc(count, sizeof(*chunk));
+        if (chunk == NULL)
+            return false;
+        for (size_t k = count; k-- > 0;) {
+            chunk[k].next = slots->free;
+            slots->free = &chunk[k];
+        }
+        atomic_store_explicit(&slots->chunk[i], chunk, memory_order_release);
+        return true;
+    }
+    return false;
+}
+
+lk_file_slot *lk_file_slot_take_locked(lk_file_slots *slots, lk_file_claim *c)
+{
+    if (slots->free == NULL && !add_chunk_locked(slots))
+        return NULL;
+    lk_file_slot *slot = slots->free;
+    slots->free = slot->next;
+    slot->claim = c;
+    uint64_t value = (uint64_t)(uint32_t)c->inode << 32 | (uint32_t)(c->fd + 1);
+    atomic_store_explicit(&slot->open, value, memory_order_relaxed);
+    return slot;
+}
+
+void lk_file_slot_give_locked(lk_file_slots *slots, lk_file_slot *slot)
+{
+    atomic_store_explicit(&slot->open, 0, memory_order_relaxed);
+    slot->claim = NULL;
+    slot->next = slots->free;
+    slots->free = slot;
+}
+
+void lk_file_slots_each_locked(lk_file_slots *slots, void (*visit)(void *context, lk_file_claim *c),
+                               void *context)
+{
+    for (size_t i = 0; i < LK_FILE_CHUNKS; i++) {
+        lk_file_slot *chunk = atomic_load_explicit(&slots->chunk[i], memory_order_relaxed);
+        if (chunk == NULL)
+            break;
+        for (size_t k = 0; k < (size_t)LK_FILE_CHUNK_SLOTS << i; k++)
+            if (chunk[k].claim != NULL)
+                visit(context, chunk[k].claim);
+    }
+}
+
+void lk_file_slots_abandon(lk_file_slots *slots)
+{
+    for (size_t i = 0; i < LK_FILE_CHUNKS; i++) {
+        lk_file_slot *chunk = atomic_load_explicit(&slots->chunk[i], memory_order_acquire);
+        if (chunk == NULL)
+            break;
+        for (size_t k = 0; k < (size_t)LK_FILE_CHUNK_SLOTS << i; k++) {
+            uint64_t value = atomic_exchange_explicit(&chunk[k].open, 0, memory_order_relaxed);
+            int fd = (int)(uint32_t)value - 1;
+            struct stat s;
+            if (value != 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (uint32_t)s.st_ino == value >> 32)
+                close(fd);
+        }
+    }
+}
+
+void lk_file_slots_destroy(lk_file_slots *slots)
+{
+    for (size_t i = 0; i < LK_FILE_CHUNKS; i++)
+        free(atomic_load_explicit(&slots->chunk[i], memory_order_relaxed));
+}

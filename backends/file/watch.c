@@ -1,0 +1,249 @@
+/*
+ * watch.c: inotify. A claim that waits has a watch on its lock file; all grants together have one watch on
+ * the lock directory, which shows when a file is put in the place of another, moved or removed, so that a
+ * lock costs nothing for it. Grants whose files lie deeper have a watch each.
+ *
+ * The inotify descriptor is made when first needed, because a user may have few of them (128 by default).
+ * When it is not to be had, waiters poll (acquire.c) and dispatch looks after the grants every 50 ms.
+ *
+ * A watch without claims stays until its next event: the usual next one is our own release, and removing it
+ * would make an event as well.
+ */
+#include "file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct lk_file_watch {
+    int wd;               /* inotify's number of it */
+    lk_file_claim *first; /* mutex: the claims whose file it is on */
+    lk_file_watch *next;  /* mutex: of the same bucket */
+};
+
+#define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
+#define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR)
+
+static const int64_t look_interval_ns = 50 * 1000000; /* without inotify */
+
+static const char broken_text[] = "the lock was broken: its file was replaced, moved or removed";
+
+int lk_file_descriptor(void *self)
+{
+    return ((lk_file *)self)->epoll_fd;
+}
+
+void lk_file_watch_warn(lk_file *self)
+{
+    if (!atomic_exchange_explicit(&self->warned, true, memory_order_relaxed))
+        self->svc->log(
+            self->svc, LOCKER_LOG_WARN,
+            "no inotify for %.200s: waiting polls every 50 ms; raise fs.inotify.max_user_instances "
+            "and fs.inotify.max_user_watches",
+            self->path);
+}
+
+static bool start_locked(lk_file *self)
+{
+    if (self->inotify_fd >= 0)
+        return true;
+    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+    if (fd >= 0 && epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    self->inotify_fd = fd;
+    return fd >= 0;
+}
+
+/* Through /proc it is the open file itself that is watched, whatever is at its name by then. */
+static int add_descriptor(int inotify_fd, int fd, uint32_t events)
+{
+    char path[40];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return inotify_add_watch(inotify_fd, path, events);
+}
+
+static lk_file_watch **find_locked(lk_file *self, int wd)
+{
+    lk_file_watch **at = &self->watches[(unsigned)wd % LK_FILE_BUCKETS];
+    while (*at != NULL && (*at)->wd != wd)
+        at = &(*at)->next;
+    return at;
+}
+
+static void visit_grant_locked(void *context, lk_file_claim *c)
+{
+    lk_file *self = context;
+    if (c->state != LK_FILE_HELD || c->broken)
+        return;
+    lk_file_name name;
+    lk_file_name_set(&name, self->prefix, c->claim->key, c->claim->key_len);
+    if (lk_file_compare(self, &name, c->device, c->inode) == ESTALE) {
+        c->broken = true;
+        self->svc->lease_lost(self->svc, c->claim, broken_text);
+    }
+}
+
+bool lk_file_watch_directory_locked(lk_file *self)
+{
+    if (!start_locked(self))
+        return false;
+    self->dir_wd = add_descriptor(self->inotify_fd, self->dir_fd, DIRECTORY_EVENTS);
+    return self->dir_wd >= 0;
+}
+
+bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c)
+{
+    if (!start_locked(self))
+        return false;
+    /* The mutex is held over it, because dispatch could otherwise remove a watch that this call returns. */
+    int wd = add_descriptor(self->inotify_fd, c->fd, FILE_EVENTS);
+    if (wd < 0)
+        return false;
+    lk_file_watch **at = find_locked(self, wd);
+    if (*at == NULL) {
+        lk_file_watch *watch = calloc(1, sizeof(*watch));
+        if (watch == NULL) {
+            inotify_rm_watch(self->inotify_fd, wd);
+            return false;
+        }
+        watch->wd = wd;
+        *at = watch;
+    }
+    c->watch = *at;
+    c->next = c->watch->first;
+    c->watch->first = c;
+    return true;
+}
+
+void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c)
+{
+    (void)self;
+    if (c->watch == NULL)
+        return;
+    lk_file_claim **at = &c->watch->first;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    c->next = NULL;
+    c->watch = NULL;
+}
+
+static void notify_locked(lk_file *self, lk_file_claim *c)
+{
+    if (c->state == LK_FILE_WAITING) {
+        c->notified = true;
+        self->svc->wake(self->svc, c->claim);
+    } else {
+        visit_grant_locked(self, c);
+    }
+}
+
+static void visit_any_locked(void *context, lk_file_claim *c)
+{
+    notify_locked(context, c);
+}
+
+static void on_file_locked(lk_file *self, const struct inotify_event *event)
+{
+    lk_file_watch **at = find_locked(self, event->wd);
+    lk_file_watch *watch = *at;
+    if (watch == NULL)
+        return; /* removed meanwhile */
+    for (lk_file_claim *c = watch->first; c != NULL; c = c->next)
+        notify_locked(self, c);
+    bool gone = (event->mask & IN_IGNORED) != 0;
+    if (watch->first != NULL && !gone)
+        return;
+    if (!gone)
+        inotify_rm_watch(self->inotify_fd, watch->wd);
+    while (watch->first != NULL) /* the kernel dropped the watch: these poll, or watch again */
+        lk_file_watch_drop_locked(self, watch->first);
+    *at = watch->next;
+    free(watch);
+}
+
+/* What a directory's event is about: the grants of that file. */
+struct named {
+    lk_file *self;
+    uint32_t hash;
+};
+
+static void visit_named_locked(void *context, lk_file_claim *c)
+{
+    const struct named *named = context;
+    if (c->hash == named->hash)
+        visit_grant_locked(named->self, c);
+}
+
+static void on_directory_locked(lk_file *self, const struct inotify_event *event)
+{
+    if (event->mask & (IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)) {
+        /* Others make a directory of their own at its path: locks here exclude nobody any more. */
+        atomic_store_explicit(&self->moved, true, memory_order_relaxed);
+        self->dir_wd = -1;
+        self->svc->lease_lost(self->svc, NULL, "the lock directory was moved away");
+        lk_file_slots_each_locked(&self->slots, visit_any_locked, self); /* waiters are told by acquire */
+    } else if (event->len > 0) {
+        struct named named = {self, lk_file_name_hash(event->name)};
+        lk_file_slots_each_locked(&self->slots, visit_named_locked, &named);
+    }
+}
+
+static void read_events_locked(lk_file *self)
+{
+    union {
+        struct inotify_event event; /* for its alignment */
+        char bytes[4096];
+    } buffer;
+    ssize_t got;
+    while ((got = read(self->inotify_fd, buffer.bytes, sizeof(buffer.bytes))) > 0) {
+        for (ssize_t at = 0; at < got;) {
+            const struct inotify_event *event = (const void *)(buffer.bytes + at);
+            at += (ssize_t)(sizeof(*event) + event->len);
+            if (event->mask & IN_Q_OVERFLOW)
+                lk_file_slots_each_locked(&self->slots, visit_any_locked, self);
+            else if (event->wd == self->dir_wd)
+                on_directory_locked(self, event);
+            else
+                on_file_locked(self, event);
+        }
+    }
+}
+
+int64_t lk_file_dispatch(void *self_)
+{
+    lk_file *self = self_;
+    int64_t next = LOCKER_NEVER;
+    pthread_mutex_lock(&self->mutex);
+    if (self->inotify_fd >= 0)
+        read_events_locked(self); /* the descriptor never blocks */
+    if (self->held == 0)
+        self->unwatched = false;
+    if (self->unwatched) {
+        lk_file_slots_each_locked(&self->slots, visit_grant_locked, self);
+        next = self->svc->clock->now(self->svc->clock->context) + look_interval_ns;
+    }
+    pthread_mutex_unlock(&self->mutex);
+    return next;
+}
+
+void lk_file_watch_destroy(lk_file *self)
+{
+    for (size_t i = 0; i < LK_FILE_BUCKETS; i++) {
+        while (self->watches[i] != NULL) {
+            lk_file_watch *watch = self->watches[i];
+            self->watches[i] = watch->next;
+            free(watch);
+        }
+    }
+    if (self->inotify_fd >= 0)
+        close(self->inotify_fd);
+}
