@@ -125,7 +125,7 @@ struct locker_services {
      * was sent). Never moves a deadline back, and revives nothing that was lost. */
     void (*lease_extended)(const locker_services *svc, locker_claim *grant, int64_t until);
 
-    /** The service said that it isn't ours any more; NULL: all grants of this instance (a session is gone).
+    /** The service said that it isn't ours any more; `why` is static text. grant NULL: all grants of this instance (a session is gone).
      * After it returns core may call withdraw for the grant at any time, from the keeper. */
     void (*lease_lost)(const locker_services *svc, locker_claim *grant, const char *why);
 

@@ -168,10 +168,11 @@ typedef struct locker_handle locker_handle;
 
 /** Tells that a lock was lost, once for a handle, within about 50 ms of the moment when its state became
  * LOCKER_STATE_LOST. Called on the locker's keeper thread with no internal lock held; it must not block,
- * because renewals wait for it. Legal inside: every locker_handle_*() function but locker_handle_free() of
- * another handle that is held, locker_unlock() of `lost` (it answers LOST), locker_stats(),
- * locker_semantics(), locker_cancel_fire(). Calls that need the service answer LOCKER_INVALID there. The
- * handle stays the application's to free. */
+ * because renewals wait for it. Legal inside: every locker_handle_*() function (freeing a handle that is
+ * still held releases it in the background), locker_unlock() of `lost` (it answers LOST), locker_stats(),
+ * locker_get_semantics(), locker_cancel_fire(). Calls that wait for the service answer LOCKER_INVALID there.
+ * Once locker_handle_free() of a handle has returned on another thread, its callback neither runs nor will.
+ * The handle stays the application's to free. */
 typedef void (*locker_lost_fn)(locker_handle *lost, void *user);
 
 /** A key is 1 to 255 bytes of UTF-8 without control characters. */

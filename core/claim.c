@@ -1,0 +1,53 @@
+/* claim.c: making, counting and freeing claims, and what their state is. */
+#include <stdlib.h>
+
+#include "internal.h"
+
+lk_claim *lk_claim_new(const locker *l)
+{
+    size_t size =
+        offsetof(lk_claim, pub) + ((sizeof(locker_claim) + 15) & ~(size_t)15) + l->driver->claim_size;
+    lk_claim *claim = calloc(1, size < sizeof(lk_claim) ? sizeof(lk_claim) : size);
+
+    if (claim == NULL)
+        return NULL;
+    claim->refs = 2; /* the driver's side, and the call's, which becomes its handle's */
+    claim->heap_at = LK_NOT_IN_HEAP;
+    atomic_init(&claim->valid_until, LOCKER_NEVER);
+    atomic_init(&claim->suspect_at, LOCKER_NEVER);
+    return claim;
+}
+
+void lk_claim_unref_locked(locker *l, lk_claim *claim)
+{
+    if (--claim->refs > 0)
+        return;
+    if (claim->key != NULL)
+        lk_key_drop_locked(l, claim->key);
+    if (claim->pub.owner != l->owner)
+        free((char *)(uintptr_t)claim->pub.owner);
+    free(claim);
+}
+
+/* The clock is read before the deadline. So a LOST that is told stays true: whoever extends the lease later
+ * reads a later time, sees that the deadline has passed, and leaves it. */
+locker_state lk_claim_state(const locker *l, const lk_claim *claim)
+{
+    uint8_t phase = atomic_load_explicit(&claim->phase, memory_order_relaxed);
+    int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
+
+    if (phase == LK_LOST)
+        return LOCKER_STATE_LOST;
+    if (phase == LK_GONE)
+        return LOCKER_STATE_UNLOCKED;
+    if (until != LOCKER_NEVER) {
+        int64_t now = lk_now(l);
+
+        if (now >= atomic_load_explicit(&claim->valid_until, memory_order_relaxed))
+            return LOCKER_STATE_LOST;
+        if (claim->pub.renewed && (now >= atomic_load_explicit(&claim->suspect_at, memory_order_relaxed) ||
+                                   atomic_load_explicit(&l->out_of_reach, memory_order_relaxed)))
+            return LOCKER_STATE_SUSPECT;
+    }
+    return LOCKER_STATE_HELD;
+}

@@ -1,0 +1,332 @@
+/*
+ * config.c: a locker's configuration, from a URI or, with config_file.c, from a profile.
+ *
+ * liburiparser parses the URI. It takes one host, so a comma list is split first: the URI is parsed with the
+ * first host alone, and each of the others as a URI of its own. No text of the user's that can hold a
+ * password is put into an error.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+#include <uriparser/Uri.h>
+
+#include "internal.h"
+
+char *lk_copy(const char *text, size_t length)
+{
+    char *copy = malloc(length + 1);
+
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return copy;
+}
+
+static void wipe(char *secret)
+{
+    if (secret != NULL)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+void lk_config_clear(lk_config *c)
+{
+    for (size_t i = 0; i < c->host_count; i++)
+        free((char *)(uintptr_t)c->hosts[i].name);
+    for (size_t i = 0; i < c->param_count; i++) {
+        free(c->names[i]);
+        free(c->texts[i]);
+    }
+    free(c->hosts);
+    free(c->names);
+    free(c->texts);
+    free(c->values);
+    free(c->scheme);
+    free(c->user);
+    wipe(c->password);
+    free(c->path);
+    free(c->name_space);
+    free(c->owner);
+    memset(c, 0, sizeof *c);
+}
+
+static locker_status no_memory(locker_error *err)
+{
+    return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while reading the configuration");
+}
+
+/* ------------------------------------------------------------------ pieces ---- */
+
+/* A decoded copy of a piece of a URI; NULL when memory ran out. %00 would cut a C string: *whole is false
+ * then. */
+static char *decode(const char *first, const char *after, bool plus, bool *whole)
+{
+    char *text = lk_copy(first, (size_t)(after - first));
+    const char *end;
+
+    if (text == NULL)
+        return NULL;
+    end = uriUnescapeInPlaceExA(text, plus ? URI_TRUE : URI_FALSE, URI_BR_DONT_TOUCH);
+    *whole = *whole && strlen(text) == (size_t)(end - text);
+    return text;
+}
+
+static locker_status read_port(const char *text, size_t length, int *port, locker_error *err)
+{
+    long value = 0;
+
+    for (size_t i = 0; i < length; i++)
+        value = value > 65535 ? value : value * 10 + (text[i] - '0');
+    if (value < 1 || value > 65535)
+        return locker_error_set(err, LOCKER_CONFIG, 0, "the port '%.*s' is not in 1 to 65535",
+                                (int)(length < 20 ? length : 20), text);
+    *port = (int)value;
+    return LOCKER_OK;
+}
+
+locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, locker_error *err)
+{
+    locker_host *hosts = realloc(c->hosts, (c->host_count + 1) * sizeof *hosts);
+    char *uri = malloc(length + sizeof "x://");
+    const char *where;
+    UriUriA u;
+    bool whole = true;
+    locker_status status = LOCKER_OK;
+    locker_host host = {NULL, 0};
+
+    if (hosts != NULL)
+        c->hosts = hosts;
+    if (hosts == NULL || uri == NULL) {
+        free(uri);
+        return no_memory(err);
+    }
+    (void)sprintf(uri, "x://%.*s", (int)length, text);
+    if (uriParseSingleUriA(&u, uri, &where) != URI_SUCCESS) {
+        free(uri);
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "'%.*s' is not a host: give NAME, NAME:PORT or [ADDRESS]:PORT",
+                                (int)(length < 80 ? length : 80), text);
+    }
+    if (u.pathHead != NULL || u.query.first != NULL || u.userInfo.first != NULL ||
+        u.hostText.first == u.hostText.afterLast)
+        status = locker_error_set(err, LOCKER_CONFIG, 0,
+                                  "a host in the list is empty or has a user or path of its own");
+    if (status == LOCKER_OK && u.portText.first != NULL)
+        status =
+            read_port(u.portText.first, (size_t)(u.portText.afterLast - u.portText.first), &host.port, err);
+    if (status == LOCKER_OK) {
+        host.name = decode(u.hostText.first, u.hostText.afterLast, false, &whole);
+        if (host.name == NULL)
+            status = no_memory(err);
+        else
+            c->hosts[c->host_count++] = host;
+    }
+    uriFreeUriMembersA(&u);
+    free(uri);
+    return status == LOCKER_OK && !whole ? locker_error_set(err, LOCKER_CONFIG, 0, "the host has a %%00")
+                                         : status;
+}
+
+locker_status lk_config_add(lk_config *c, const char *name, const char *text, locker_error *err)
+{
+    char **names, **texts;
+
+    for (size_t i = 0; i < c->param_count; i++)
+        if (strcmp(c->names[i], name) == 0)
+            return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %.60s is given twice", name);
+    names = realloc(c->names, (c->param_count + 1) * sizeof *names);
+    if (names != NULL)
+        c->names = names;
+    texts = realloc(c->texts, (c->param_count + 1) * sizeof *texts);
+    if (texts != NULL)
+        c->texts = texts;
+    if (names == NULL || texts == NULL)
+        return no_memory(err);
+    names[c->param_count] = strdup(name);
+    texts[c->param_count] = strdup(text);
+    if (names[c->param_count] == NULL || texts[c->param_count] == NULL) {
+        free(names[c->param_count]);
+        free(texts[c->param_count]);
+        return no_memory(err);
+    }
+    c->param_count++;
+    return LOCKER_OK;
+}
+
+/* ------------------------------------------------------------------ the URI ---- */
+
+static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *err)
+{
+    UriQueryListA *list = NULL;
+    int count;
+    locker_status status = LOCKER_OK;
+
+    if (u->query.first == NULL || u->query.first == u->query.afterLast)
+        return LOCKER_OK;
+    if (uriDissectQueryMallocA(&list, &count, u->query.first, u->query.afterLast) != URI_SUCCESS)
+        return no_memory(err);
+    for (const UriQueryListA *item = list; item != NULL && status == LOCKER_OK; item = item->next) {
+        if (item->key[0] == '\0' && item->value == NULL)
+            continue;
+        if (item->value == NULL)
+            status =
+                locker_error_set(err, LOCKER_CONFIG, 0, "parameter '%.60s' has no value: write %.60s=VALUE",
+                                 item->key, item->key);
+        else
+            status = lk_config_add(c, item->key, item->value, err);
+    }
+    uriFreeQueryListA(list);
+    return status;
+}
+
+static locker_status read_user(lk_config *c, const UriUriA *u, locker_error *err)
+{
+    const char *first = u->userInfo.first, *after = u->userInfo.afterLast, *colon;
+    bool whole = true;
+
+    if (first == NULL)
+        return LOCKER_OK;
+    colon = memchr(first, ':', (size_t)(after - first));
+    if (colon != NULL) {
+        c->password = decode(colon + 1, after, false, &whole);
+        if (c->password == NULL)
+            return no_memory(err);
+    }
+    if (first != (colon != NULL ? colon : after)) {
+        c->user = decode(first, colon != NULL ? colon : after, false, &whole);
+        if (c->user == NULL)
+            return no_memory(err);
+    }
+    return whole ? LOCKER_OK
+                 : locker_error_set(err, LOCKER_CONFIG, 0, "the user or password in the URI has a %%00");
+}
+
+/* The path with its slashes; `first` and `after` delimit it in the URI. */
+static locker_status read_path(lk_config *c, const UriUriA *u, locker_error *err)
+{
+    const char *first = "", *after = first;
+    bool whole = true;
+
+    if (u->pathHead != NULL) {
+        first = u->pathHead->text.first - (u->hostText.first != NULL || u->absolutePath ? 1 : 0);
+        after = u->pathTail->text.afterLast;
+    }
+    c->path = decode(first, after, false, &whole);
+    if (c->path == NULL)
+        return no_memory(err);
+    return whole ? LOCKER_OK : locker_error_set(err, LOCKER_CONFIG, 0, "the path in the URI has a %%00");
+}
+
+static locker_status read_pieces(lk_config *c, const UriUriA *u, locker_error *err)
+{
+    locker_status status;
+
+    if (u->fragment.first != NULL)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "the URI has a '#': write it as %%23 where it belongs to a value");
+    status = read_user(c, u, err);
+    if (status == LOCKER_OK)
+        status = read_path(c, u, err);
+    return status == LOCKER_OK ? read_query(c, u, err) : status;
+}
+
+/* Where the list of hosts stands in the URI: *first == *after when there is none. */
+static void find_hosts(const char *uri, const char **first, const char **after)
+{
+    const char *p = strstr(uri, "://");
+
+    *first = *after = uri + strlen(uri);
+    if (p == NULL || p > uri + strcspn(uri, "/?#"))
+        return;
+    *first = p + 3;
+    *after = *first + strcspn(*first, "/?#");
+    for (const char *at = *after; at > *first; at--) {
+        if (at[-1] == '@') {
+            *first = at;
+            break;
+        }
+    }
+}
+
+/* Take the hosts, and write the URI without them into *bare ("scheme://user@h/path?query"). */
+static locker_status split_hosts(lk_config *c, const char *uri, char **bare, locker_error *err)
+{
+    const char *first, *after, *end;
+    locker_status status = LOCKER_OK;
+    size_t head;
+
+    find_hosts(uri, &first, &after);
+    *bare = malloc(strlen(uri) + 2);
+    if (*bare == NULL)
+        return no_memory(err);
+    if (first == after) {
+        (void)strcpy(*bare, uri);
+        return LOCKER_OK;
+    }
+    for (const char *host = first; status == LOCKER_OK && host <= after; host = end + 1) {
+        end = memchr(host, ',', (size_t)(after - host));
+        if (end == NULL)
+            end = after;
+        status = lk_config_add_host(c, host, (size_t)(end - host), err);
+    }
+    head = (size_t)(first - uri);
+    memcpy(*bare, uri, head);
+    (*bare)[head] = 'h';
+    (void)strcpy(*bare + head + 1, after);
+    return status;
+}
+
+static locker_status read_scheme(lk_config *c, const char *uri, const locker_driver *driver,
+                                 locker_error *err)
+{
+    size_t length = strspn(uri, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+    char schemes[256];
+
+    if (length == 0 || uri[length] != ':')
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "the URI has no scheme: write SCHEME:..., such as file:///run/lock/shop");
+    c->scheme = lk_copy(uri, length);
+    if (c->scheme == NULL)
+        return no_memory(err);
+    for (char *p = c->scheme; *p != '\0'; p++)
+        *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
+    c->driver = driver != NULL ? driver : lk_driver_for_scheme(c->scheme);
+    if (c->driver != NULL)
+        return LOCKER_OK;
+    lk_list_schemes(schemes, sizeof schemes);
+    return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "no driver for '%.40s:' in this build; it has %s",
+                            c->scheme, schemes);
+}
+
+locker_status lk_config_uri(lk_config *c, const char *uri, const locker_driver *driver, locker_error *err)
+{
+    char *bare = NULL;
+    const char *where;
+    UriUriA u;
+    locker_status status = read_scheme(c, uri, driver, err);
+
+    if (status == LOCKER_OK)
+        status = split_hosts(c, uri, &bare, err);
+    if (status == LOCKER_OK) {
+        int rc = uriParseSingleUriA(&u, bare, &where);
+
+        if (rc == URI_ERROR_MALLOC)
+            status = no_memory(err);
+        else if (rc != URI_SUCCESS)
+            status = locker_error_set(
+                err, LOCKER_CONFIG, 0,
+                "the %s: URI has a character that must be written as %%XX, or a %% without two digits",
+                c->scheme);
+        if (status == LOCKER_OK) {
+            status = read_pieces(c, &u, err);
+            uriFreeUriMembersA(&u);
+        }
+    }
+    if (bare != NULL)
+        explicit_bzero(bare, strlen(bare));
+    free(bare);
+    return status;
+}

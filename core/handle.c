@@ -1,0 +1,312 @@
+/*
+ * handle.c: the handle, a closure that unlocks.
+ *
+ * Unlocking takes the lease out of the keeper first, then hands the grant to the next of the local FIFO where
+ * the driver can do that, else has the driver release it. Handing over is bounded in number and time, so that
+ * contenders of other processes get their turn.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { PASSES_AT_MOST = 64 };
+static const int64_t passing_at_most = 10 * LK_MS;
+
+/* ------------------------------------------------------------------ releasing ---- */
+
+static bool may_pass_locked(locker *l, const lk_claim *from, int64_t now)
+{
+    const lk_key *key = from->key;
+    const lk_claim *to = key->first;
+
+    return l->driver->pass != NULL && to != NULL && !to->passing && !to->wait->canceled && !l->closing &&
+           key->passed < PASSES_AT_MOST && now - key->passing_since < passing_at_most &&
+           from->pub.ttl_ns == to->pub.ttl_ns && from->pub.renewed && to->pub.renewed;
+}
+
+/* Hand the grant to the first of the FIFO. True: `from` is gone. */
+static bool pass_locked(locker *l, lk_claim *from, int64_t now)
+{
+    lk_claim *to = from->key->first;
+    locker_status status;
+
+    if (!may_pass_locked(l, from, now))
+        return false;
+    to->passing = true;
+    from->pub.valid_until = atomic_load_explicit(&from->valid_until, memory_order_relaxed);
+    (void)pthread_mutex_unlock(&l->mutex);
+    status = l->driver->pass(l->self, &from->pub, &to->pub);
+    (void)pthread_mutex_lock(&l->mutex);
+    to->passing = false;
+    if (status == LOCKER_OK) {
+        lk_wait *wait = to->wait;
+
+        lk_fifo_remove_locked(to);
+        from->key->holder = NULL;
+        from->key->passed++;
+        l->stats.handed_over++;
+        lk_grant_locked(l, to, lk_now(l));
+        (void)pthread_cond_signal(&wait->cond);
+        return true;
+    }
+    (void)pthread_cond_signal(&to->wait->cond); /* it may have wanted to give up meanwhile */
+    return false;
+}
+
+/* The last handle of a grant is being unlocked. */
+static locker_status release_locked(locker *l, lk_claim *claim, int64_t now, locker_error *err)
+{
+    lk_key *key = claim->key;
+    locker_status status = LOCKER_OK;
+
+    claim->phase = LK_RELEASING;
+    lk_heap_remove_locked(l, claim);
+    lk_held_remove_locked(l, claim);
+    while (claim->renewing)
+        (void)pthread_cond_wait(&l->changed, &l->mutex);
+    lk_histogram_add(&l->stats.hold, now - claim->granted_at);
+    if (!pass_locked(l, claim, now)) {
+        claim->pub.valid_until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
+        (void)pthread_mutex_unlock(&l->mutex);
+        status = l->driver->release(l->self, &claim->pub, lk_later(now, l->command_timeout_ns), err);
+        (void)pthread_mutex_lock(&l->mutex);
+        if (key->holder == claim)
+            key->holder = NULL;
+        lk_promote_locked(l, key);
+    }
+    claim->phase = status == LOCKER_LOST ? LK_LOST : LK_GONE;
+    if (status == LOCKER_OK)
+        l->stats.released++;
+    else if (status == LOCKER_LOST)
+        l->stats.lost++;
+    else
+        l->stats.unknown++;
+    lk_claim_unref_locked(l, claim); /* the driver's side; the handle's reference is still there */
+    return status;
+}
+
+void lk_let_go_locked(locker *l, lk_claim *claim)
+{
+    claim->phase = LK_RELEASING;
+    lk_heap_remove_locked(l, claim);
+    lk_held_remove_locked(l, claim);
+    while (claim->renewing)
+        (void)pthread_cond_wait(&l->changed, &l->mutex);
+    lk_histogram_add(&l->stats.hold, lk_now(l) - claim->granted_at);
+    (void)pthread_mutex_unlock(&l->mutex);
+    l->driver->withdraw(l->self, &claim->pub);
+    (void)pthread_mutex_lock(&l->mutex);
+    if (claim->key->holder == claim)
+        claim->key->holder = NULL;
+    lk_promote_locked(l, claim->key);
+    claim->phase = LK_GONE;
+    lk_claim_unref_locked(l, claim);
+}
+
+static locker_status told_lost(const lk_claim *claim, locker_error *err)
+{
+    return locker_error_set(err, LOCKER_LOST, 0, "'%s' was lost before it was unlocked: %s", claim->pub.key,
+                            claim->lost_why != NULL ? claim->lost_why
+                                                    : "its lease could not be renewed in time");
+}
+
+static locker_status unlock_locked(locker *l, locker_handle *held, locker_error *err)
+{
+    lk_claim *claim = held->claim;
+    int64_t now = lk_now(l);
+    bool lost = lk_lease_over_locked(l, claim, now);
+
+    if (!lost && lk_on_keeper(l))
+        return locker_error_set(
+            err, LOCKER_INVALID, 0,
+            "'%s' can't be unlocked inside a callback of its locker: hand it to another thread",
+            claim->pub.key);
+    held->unlocked = true;
+    claim->open_handles--;
+    if (lost)
+        return told_lost(claim, err);
+    if (claim->open_handles > 0)
+        return lk_ok(err);
+    return release_locked(l, claim, now, err);
+}
+
+locker_status locker_unlock(locker_handle *held, locker_error *err)
+{
+    locker *l;
+    locker_status status;
+
+    if (held == NULL)
+        return locker_error_set(err, LOCKER_INVALID, 0, "locker_unlock needs a handle");
+    l = held->l;
+    if (lk_forked(l))
+        return locker_error_set(err, LOCKER_FORKED, 0,
+                                "the lock belongs to the parent process; nothing was unlocked");
+    (void)lk_ok(err);
+    (void)pthread_mutex_lock(&l->mutex);
+    if (held->closed)
+        status = locker_error_set(err, LOCKER_CLOSED, 0, "'%s' was released when its locker was closed",
+                                  held->claim->pub.key);
+    else if (held->unlocked)
+        status = locker_error_set(err, LOCKER_INVALID, 0, "'%s' was already unlocked by this handle",
+                                  held->claim->pub.key);
+    else if (l->closing)
+        status = locker_error_set(err, LOCKER_CLOSED, 0, "the locker is being closed, which releases '%s'",
+                                  held->claim->pub.key);
+    else {
+        l->calls++;
+        status = unlock_locked(l, held, err);
+        if (--l->calls == 0 && l->closing)
+            (void)pthread_cond_broadcast(&l->changed);
+    }
+    (void)pthread_mutex_unlock(&l->mutex);
+    return status;
+}
+
+/* ------------------------------------------------------------------ freeing ---- */
+
+/* A handle is freed inside a callback, where nothing may wait for the service: released in the background,
+ * without an answer. */
+static void let_go_locked(locker *l, locker_handle *held)
+{
+    lk_claim *claim = held->claim;
+
+    held->unlocked = true;
+    claim->open_handles--;
+    if (lk_lease_over_locked(l, claim, lk_now(l)) || claim->open_handles > 0)
+        return;
+    lk_let_go_locked(l, claim);
+}
+
+static void forget_locked(locker *l, locker_handle *held)
+{
+    locker_handle **link = &held->claim->handles;
+
+    while (*link != held)
+        link = &(*link)->sibling;
+    *link = held->sibling;
+    lk_claim_unref_locked(l, held->claim);
+}
+
+static void destroy(locker_handle *held)
+{
+    int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
+    locker *l = held->l;
+
+    if (fd >= 0)
+        (void)close(fd);
+    free(held);
+    lk_locker_unref(l);
+}
+
+void lk_handle_told_locked(locker *l, locker_handle *held)
+{
+    if (!held->freed)
+        return;
+    forget_locked(l, held);
+    (void)pthread_mutex_unlock(&l->mutex);
+    destroy(held);
+    (void)pthread_mutex_lock(&l->mutex);
+}
+
+void locker_handle_free(locker_handle *held)
+{
+    locker *l;
+    bool inside;
+
+    if (held == NULL || lk_forked(held->l))
+        return; /* in a fork's child the memory belongs to structures that another thread may have been
+                   changing */
+    l = held->l;
+    if (!atomic_load_explicit(&held->unlocked, memory_order_relaxed) && !lk_on_keeper(l))
+        (void)locker_unlock(held, NULL);
+    (void)pthread_mutex_lock(&l->mutex);
+    if (!held->unlocked && !l->closing)
+        let_go_locked(l, held);
+    inside = held->in_callback && lk_on_keeper(l);
+    while (held->in_callback && !inside)
+        (void)pthread_cond_wait(&l->changed, &l->mutex);
+    if (inside)
+        held->freed = true;
+    else
+        forget_locked(l, held);
+    (void)pthread_mutex_unlock(&l->mutex);
+    if (!inside)
+        destroy(held);
+}
+
+void locker_cleanup(void *held)
+{
+    locker_handle_free(held);
+}
+
+/* ------------------------------------------------------------------ asking ---- */
+
+locker_state locker_handle_state(const locker_handle *held)
+{
+    locker_state state;
+
+    if (held == NULL)
+        return LOCKER_STATE_UNLOCKED;
+    if (lk_forked(held->l))
+        return LOCKER_STATE_LOST;
+    state = lk_claim_state(held->l, held->claim);
+    if (state != LOCKER_STATE_LOST && atomic_load_explicit(&held->unlocked, memory_order_relaxed))
+        return LOCKER_STATE_UNLOCKED;
+    return state;
+}
+
+int64_t locker_handle_remaining_ms(const locker_handle *held)
+{
+    locker_state state = locker_handle_state(held);
+    int64_t until, left;
+
+    if (state == LOCKER_STATE_LOST || state == LOCKER_STATE_UNLOCKED)
+        return 0;
+    until = atomic_load_explicit(&held->claim->valid_until, memory_order_relaxed);
+    if (until == LOCKER_NEVER)
+        return -1;
+    left = until - lk_now(held->l);
+    return left > 0 ? left / LK_MS : 0;
+}
+
+uint64_t locker_handle_token(const locker_handle *held)
+{
+    return held == NULL ? 0 : held->claim->pub.token;
+}
+
+const char *locker_handle_key(const locker_handle *held)
+{
+    return held == NULL ? "" : held->claim->pub.key;
+}
+
+const char *locker_handle_owner(const locker_handle *held)
+{
+    return held == NULL ? "" : held->claim->pub.owner;
+}
+
+int locker_handle_fd(locker_handle *held)
+{
+    const uint64_t one = 1;
+    locker *l;
+    int fd;
+
+    if (held == NULL || lk_forked(held->l)) {
+        errno = EINVAL;
+        return -1;
+    }
+    l = held->l;
+    (void)pthread_mutex_lock(&l->mutex);
+    fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
+    if (fd < 0) {
+        fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        atomic_store_explicit(&held->lost_fd, fd, memory_order_relaxed);
+        if (fd >= 0 && held->claim->phase == LK_LOST && write(fd, &one, sizeof one) < 0) {
+            /* EAGAIN can't be: the counter was 0. */
+        }
+    }
+    (void)pthread_mutex_unlock(&l->mutex);
+    return fd;
+}

@@ -1,0 +1,311 @@
+/*
+ * internal.h: core's own structures. Core is what is the same for every service; it knows drivers only
+ * through driver.h.
+ *
+ *   lock.c     the path of a lock call        queue.c    keys, the local FIFO, promotion, hand-over
+ *   handle.c   unlock and the handle          keeper.c   the keeper thread: renewal, loss, cancelling,
+ * dispatch lease.c    deadlines and what drivers say keeper_heap.c   which lease is due next locker.c   open,
+ * references               close.c    closing config*.c  URI, profile, parameters       registry.c the
+ * drivers that are built in
+ *
+ * One mutex, locker.mutex, guards everything below that doesn't say otherwise. Lock order: a driver's locks,
+ * then locker.mutex, then nothing. It is never held across a driver's operation, a callback or a system call
+ * that can block.
+ */
+#ifndef LK_INTERNAL_H
+#define LK_INTERNAL_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include <locker/driver.h>
+
+#define LK_MS INT64_C(1000000)
+#define LK_S  INT64_C(1000000000)
+
+typedef struct lk_claim lk_claim;
+typedef struct lk_key lk_key;
+typedef struct lk_wait lk_wait;
+
+/** Where a claim stands. Changes under locker.mutex. */
+typedef enum lk_phase {
+    LK_QUEUED,     /**< in its key's local FIFO; the driver has not seen it */
+    LK_CONTENDING, /**< being attempted, or enrolled and waiting */
+    LK_GRANTED,    /**< held */
+    LK_RELEASING,  /**< its owner is in release or pass */
+    LK_LOST,       /**< lost; the keeper withdraws it and tells the handles */
+    LK_GONE        /**< the driver has let go of it */
+} lk_phase;
+
+/** Core's part of a claim; the driver's bytes follow `pub`. */
+struct lk_claim {
+    lk_key *key;
+    lk_claim *prev, *next;       /**< in key's FIFO, in locker.held, or (next alone) in locker.lost */
+    locker_handle *handles;      /**< handles that refer to it */
+    lk_wait *wait;               /**< the call that waits for it; NULL once granted */
+    int64_t next_at;             /**< when the keeper has to look at the lease */
+    int64_t granted_at;          /**< for the hold time */
+    const char *lost_why;        /**< static text; NULL: the deadline passed */
+    _Atomic int64_t valid_until; /**< D. Written under the mutex, read without: one number, relaxed order is
+                                    enough, see lk_claim_state() */
+    _Atomic int64_t suspect_at;  /**< SUSPECT from then on; likewise */
+    uint32_t heap_at;            /**< place in locker.heap, LK_NOT_IN_HEAP */
+    uint32_t refs;               /**< handles, plus one until the driver has let go and the call is over */
+    uint32_t open_handles;       /**< handles not yet unlocked: the re-entry count */
+    _Atomic uint8_t phase;       /**< lk_phase. Written under the mutex; handles read it without, one flag */
+    bool owner_given;            /**< re-entry is wanted: pub.owner was the caller's */
+    bool woken;                  /**< wake came since the last attempt began */
+    bool attempting;             /**< inside driver.acquire */
+    bool interrupting;           /**< the keeper is inside driver.interrupt for it */
+    bool renewing;               /**< inside driver.renew */
+    bool passing;                /**< inside driver.pass, as the receiving side */
+    bool unconfirmed;            /**< a renewal was asked for and has not been answered */
+    bool late;                   /**< counted in renewals_late since the last confirmation */
+    _Alignas(16) locker_claim pub;
+};
+
+#define LK_NOT_IN_HEAP UINT32_MAX
+
+static inline lk_claim *lk_claim_of(locker_claim *pub)
+{
+    return (lk_claim *)(void *)((char *)pub - offsetof(lk_claim, pub));
+}
+
+/** A key in use in this process. */
+struct lk_key {
+    lk_key *chain;          /**< next in the hash bucket */
+    lk_claim *holder;       /**< granted, releasing, or lost and not yet withdrawn */
+    lk_claim *contender;    /**< the one that the driver has, when the service has no queue */
+    lk_claim *first, *last; /**< the local FIFO, likewise */
+    int64_t passing_since;  /**< when the service granted what has been handed over locally since */
+    uint32_t passed;        /**< how often it was handed over since */
+    uint32_t users;         /**< claims that point here */
+    uint32_t hash;
+    uint32_t length;
+    char name[]; /**< NUL-terminated */
+};
+
+/** A lock call in flight. Lives on its thread's stack. */
+struct lk_wait {
+    pthread_cond_t cond;
+    lk_wait *prev, *next;  /**< in locker.waits */
+    lk_claim *claim;       /**< what it waits for; NULL before and after */
+    locker_cancel *cancel; /**< NULL: none */
+    bool canceled;         /**< told by the keeper */
+};
+
+struct locker_handle {
+    locker *l;              /**< counted */
+    lk_claim *claim;        /**< counted */
+    locker_handle *sibling; /**< next handle of the claim */
+    locker_lost_fn on_lost;
+    void *user;
+    _Atomic int lost_fd;   /**< eventfd, or -1; written under the mutex */
+    _Atomic bool unlocked; /**< by the user or by close; written under the mutex */
+    bool closed;           /**< it was locker_close() that unlocked */
+    bool in_callback;      /**< the keeper runs on_lost */
+    bool told;             /**< on_lost has run, or will not */
+    bool freed;            /**< freed inside its own callback */
+};
+
+/** A cancel that calls in flight use, registered with the keeper. */
+typedef struct lk_cancel_use {
+    struct lk_cancel_use *next;
+    locker_cancel *cancel;
+    uint32_t users;
+} lk_cancel_use;
+
+struct locker {
+    locker_services services; /**< first member: how the services find their locker. Constant */
+    /* constant after open */
+    const locker_driver *driver;
+    void *self; /**< the driver's instance */
+    const locker_clock *clock;
+    char *owner; /**< the default label */
+    int64_t ttl_ns;
+    int64_t command_timeout_ns;
+    locker_log_fn log;
+    void *log_user;
+    locker_log_level log_level;
+    pid_t pid;                 /**< who opened it */
+    _Atomic(char *) fork_page; /**< one page that a fork's child sees wiped: 1 in our process */
+    size_t fork_page_size;
+    int epoll_fd;  /**< what the keeper sleeps on */
+    int kick_fd;   /**< eventfd: wakes it */
+    int driver_fd; /**< the driver's descriptor, or -1 */
+    pthread_t keeper;
+
+    pthread_mutex_t mutex;  /**< guards all that follows */
+    pthread_cond_t changed; /**< calls == 0, a renewal or callback has ended */
+    bool keeper_runs;
+    bool closing;
+    bool stop;                 /**< the keeper should end */
+    bool attend;               /**< dispatch is wanted */
+    bool kicked;               /**< kick_fd was written and not yet read */
+    _Atomic bool out_of_reach; /**< the driver said so. Read without the mutex by state: one flag, relaxed */
+    uint32_t calls;            /**< calls in flight */
+    uint32_t refs;             /**< the user's, and each handle's */
+    uint32_t callbacks_waited; /**< threads that wait for a callback to end */
+    int64_t keeper_wakes_at;   /**< when the keeper means to wake up by itself */
+    lk_key **buckets;
+    size_t bucket_count; /**< a power of two */
+    size_t key_count;
+    lk_claim *held;             /**< granted and releasing claims */
+    lk_claim *lost, **lost_end; /**< for the keeper */
+    lk_wait *waits;
+    lk_cancel_use *cancels;
+    lk_claim **heap; /**< leases by next_at */
+    size_t heap_len, heap_cap;
+    size_t heap_reserved; /**< places promised to calls in flight */
+    locker_statistics stats;
+};
+
+/* ---- error.c */
+locker_status lk_ok(locker_error *err);
+
+/* ---- clock.c */
+static inline int64_t lk_now(const locker *l)
+{
+    return l->clock->now(l->clock->context);
+}
+
+/** a + b, LOCKER_NEVER where that would overflow or a is LOCKER_NEVER. b must not be negative. */
+static inline int64_t lk_later(int64_t a, int64_t b)
+{
+    return a > LOCKER_NEVER - b ? LOCKER_NEVER : a + b;
+}
+
+static inline int64_t lk_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- locker.c */
+/** Begin a call: refuses in a fork's child, on the keeper's thread and when closing. OK: lk_leave() must
+ * follow. */
+locker_status lk_enter(locker *l, const char *what, locker_error *err);
+void lk_leave(locker *l);
+bool lk_forked(const locker *l);
+bool lk_on_keeper(const locker *l);
+void lk_locker_unref(locker *l);
+locker_status lk_check_key(const locker *l, const char *key, size_t *length, locker_error *err);
+locker_status lk_check_label(const char *owner, const char *what, locker_error *err);
+
+/* ---- queue.c: the caller holds the mutex in all of these */
+lk_key *lk_key_use_locked(locker *l, const char *name, size_t length);
+void lk_key_drop_locked(locker *l, lk_key *key);
+void lk_fifo_append_locked(lk_claim *claim);
+void lk_fifo_remove_locked(lk_claim *claim);
+/** Nobody contends or holds: let the first of the FIFO try. */
+void lk_promote_locked(locker *l, lk_key *key);
+void lk_held_add_locked(locker *l, lk_claim *claim);
+void lk_held_remove_locked(locker *l, lk_claim *claim);
+
+/* ---- handle.c */
+/** Release a grant in the background, without an answer. The caller holds the mutex, which is released
+ * meanwhile. */
+void lk_let_go_locked(locker *l, lk_claim *claim);
+/** The keeper has told the handle of its loss: free it if it was freed meanwhile. The caller holds the mutex.
+ */
+void lk_handle_told_locked(locker *l, locker_handle *held);
+
+/* ---- claim.c */
+lk_claim *lk_claim_new(const locker *l);
+/** Drop one reference. The caller holds the mutex. */
+void lk_claim_unref_locked(locker *l, lk_claim *claim);
+locker_state lk_claim_state(const locker *l, const lk_claim *claim);
+
+/* ---- lock.c */
+/** The claim is a grant now: into the held list and the keeper. The caller holds the mutex. */
+void lk_grant_locked(locker *l, lk_claim *claim, int64_t now);
+
+/* ---- lease.c: the caller holds the mutex in the _locked ones */
+void lk_lease_start_locked(locker *l, lk_claim *claim, int64_t now);
+bool lk_lease_over_locked(locker *l, lk_claim *claim, int64_t now);
+/** The keeper came to a lease whose time it is; true: renew it. */
+bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now);
+void lk_lose_locked(locker *l, lk_claim *claim);
+extern const locker_services lk_services;
+
+/* ---- keeper_heap.c: the caller holds the mutex */
+bool lk_heap_reserve_locked(locker *l);
+void lk_heap_unreserve_locked(locker *l);
+void lk_heap_set_locked(locker *l, lk_claim *claim, int64_t at);
+void lk_heap_remove_locked(locker *l, lk_claim *claim);
+
+/* ---- keeper.c */
+int lk_keeper_start(locker *l);
+void lk_keeper_stop(locker *l);
+/** Withdraw what was lost and tell its handles. Keeper, or closer after it; the caller holds the mutex. */
+void lk_lost_locked(locker *l);
+/** Wake the keeper up. The caller holds the mutex. */
+void lk_kick_locked(locker *l);
+/** Tell calls that wait: all of them (cancel NULL: closing) or those with this cancel. Keeper or closer. */
+void lk_interrupt(locker *l, const locker_cancel *cancel);
+
+/* ---- cancel.c */
+struct locker_cancel {
+    int fd;            /**< eventfd, readable once fired */
+    atomic_bool fired; /**< release on firing, acquire on reading: a call that sees it has also seen what came
+                          before */
+};
+/** Let the keeper watch the cancel of a call; 0 or an errno. The caller holds the mutex. */
+int lk_cancel_watch_locked(locker *l, locker_cancel *cancel);
+void lk_cancel_unwatch_locked(locker *l, locker_cancel *cancel);
+
+/* ---- stats.c */
+void lk_histogram_add(locker_histogram *h, int64_t ns);
+
+/* ---- config.c and its neighbours */
+typedef struct lk_config lk_config;
+struct lk_config {
+    const locker_driver *driver;
+    char *scheme, *user, *password, *path, *name_space, *owner;
+    locker_host *hosts;
+    size_t host_count;
+    char **names, **texts; /**< parameters as given */
+    size_t param_count;
+    locker_value *values; /**< one for each of driver->params */
+    int64_t ttl_ns, connect_timeout_ns, command_timeout_ns, cleanup_ns;
+};
+void lk_config_clear(lk_config *config);
+/** Parse a URI into config. driver NULL: the scheme's. */
+locker_status lk_config_uri(lk_config *config, const char *uri, const locker_driver *driver,
+                            locker_error *err);
+/** Read a profile into config. */
+locker_status lk_config_profile(lk_config *config, const char *file, const char *profile, locker_error *err);
+/** Add one parameter as text; a second one of that name is refused. */
+locker_status lk_config_add(lk_config *config, const char *name, const char *text, locker_error *err);
+locker_status lk_config_add_host(lk_config *config, const char *text, size_t length, locker_error *err);
+/** Check the parameters against the tables, fill values, read the password file. */
+locker_status lk_config_finish(lk_config *config, const locker_options *options, locker_error *err);
+char *lk_copy(const char *text, size_t length);
+
+/* ---- params.c */
+extern const locker_param lk_common_params[];
+enum {
+    LK_COMMON_TTL,
+    LK_COMMON_NAMESPACE,
+    LK_COMMON_OWNER,
+    LK_COMMON_CONNECT,
+    LK_COMMON_COMMAND,
+    LK_COMMON_CLEANUP,
+    LK_COMMON_PASSWORD_FILE,
+    LK_COMMON_COUNT
+};
+const char *lk_param_kind_name(locker_param_kind kind);
+locker_status lk_param_parse(const locker_param *param, const char *text, locker_value *value,
+                             locker_error *err);
+
+/* ---- registry.c */
+const locker_driver *lk_driver_for_scheme(const char *scheme);
+const locker_driver *lk_driver_named(const char *name);
+locker_status lk_driver_check(const locker_driver *driver, locker_error *err);
+/** The schemes or drivers that are built in, for error texts. */
+void lk_list_schemes(char *text, size_t size);
+
+/** Open with a finished configuration. */
+locker_status lk_open(lk_config *config, const locker_options *options, const locker_clock *clock,
+                      locker **out, locker_error *err);
+
+#endif

@@ -1,0 +1,250 @@
+/*
+ * keeper.c: the keeper, one thread for each locker.
+ *
+ * It renews leases in batches, moves them to LOST by the local deadline, withdraws what was lost and tells
+ * its handles, wakes calls whose cancel was fired, and gives the driver its turns (dispatch). It never blocks
+ * but in its own poll: everything that it calls is bound by contract not to.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { BATCH = 256, EVENTS = 16 };
+
+/* A renewal this close to its time goes along with one that is due. */
+static const int64_t slack_part = 16;
+
+void lk_kick_locked(locker *l)
+{
+    const uint64_t one = 1;
+
+    if (l->kicked)
+        return;
+    l->kicked = true;
+    if (write(l->kick_fd, &one, sizeof one) < 0) {
+        /* EAGAIN: it is readable already. */
+    }
+}
+
+/* ------------------------------------------------------------------ renewal ---- */
+
+/* Take what is due out of the heap's top, at most BATCH. */
+static size_t collect_locked(locker *l, int64_t now, lk_claim *batch[BATCH], locker_claim *grants[BATCH])
+{
+    size_t n = 0;
+
+    while (n < BATCH && l->heap_len > 0) {
+        lk_claim *claim = l->heap[0];
+        int64_t slack = claim->pub.renewed && l->driver->renew != NULL
+                            ? lk_min(claim->pub.ttl_ns / 3 / slack_part, LK_S)
+                            : 0;
+        int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
+
+        if (claim->next_at > now &&
+            (claim->next_at >= until || claim->unconfirmed || claim->next_at - slack > now))
+            break;
+        if (lk_lease_due_locked(l, claim, now)) {
+            claim->renewing = true;
+            batch[n] = claim;
+            grants[n++] = &claim->pub;
+        }
+    }
+    return n;
+}
+
+static void renew_locked(locker *l)
+{
+    lk_claim *batch[BATCH];
+    locker_claim *grants[BATCH];
+    size_t n;
+
+    while ((n = collect_locked(l, lk_now(l), batch, grants)) > 0) {
+        (void)pthread_mutex_unlock(&l->mutex);
+        l->driver->renew(l->self, grants, n);
+        (void)pthread_mutex_lock(&l->mutex);
+        for (size_t i = 0; i < n; i++)
+            batch[i]->renewing = false;
+        (void)pthread_cond_broadcast(&l->changed);
+    }
+}
+
+/* ------------------------------------------------------------------ loss ---- */
+
+static void tell_handle_locked(locker *l, locker_handle *handle)
+{
+    const uint64_t one = 1;
+    int fd = atomic_load_explicit(&handle->lost_fd, memory_order_relaxed);
+
+    handle->told = true;
+    if (fd >= 0 && write(fd, &one, sizeof one) < 0) {
+        /* EAGAIN: it is readable already. */
+    }
+    if (handle->on_lost == NULL || handle->unlocked)
+        return;
+    handle->in_callback = true;
+    (void)pthread_mutex_unlock(&l->mutex);
+    handle->on_lost(handle, handle->user);
+    (void)pthread_mutex_lock(&l->mutex);
+    handle->in_callback = false;
+    (void)pthread_cond_broadcast(&l->changed);
+}
+
+/* The first of the claim's handles that has not been told. A callback may free handles, so the list is read
+ * anew each time. */
+static locker_handle *untold_locked(const lk_claim *claim)
+{
+    locker_handle *handle = claim->handles;
+
+    while (handle != NULL && handle->told)
+        handle = handle->sibling;
+    return handle;
+}
+
+void lk_lost_locked(locker *l)
+{
+    lk_claim *claim;
+
+    while ((claim = l->lost) != NULL) {
+        locker_handle *handle;
+
+        l->lost = claim->next;
+        if (l->lost == NULL)
+            l->lost_end = &l->lost;
+        claim->next = NULL;
+        while ((handle = untold_locked(claim)) != NULL) {
+            claim->refs++;
+            tell_handle_locked(l, handle);
+            lk_handle_told_locked(l, handle);
+            lk_claim_unref_locked(l, claim);
+        }
+        (void)pthread_mutex_unlock(&l->mutex);
+        l->driver->withdraw(l->self, &claim->pub);
+        l->services.log(&l->services, LOCKER_LOG_ERROR, "lost the lock '%s': %s", claim->pub.key,
+                        claim->lost_why != NULL ? claim->lost_why : "its lease could not be renewed in time");
+        (void)pthread_mutex_lock(&l->mutex);
+        lk_claim_unref_locked(l, claim);
+    }
+}
+
+/* ------------------------------------------------------------------ cancelling ---- */
+
+/* A call that is inside driver.acquire is interrupted with the mutex released; `interrupting` keeps its claim
+ * alive. The list may change meanwhile, so the walk starts again after each. */
+void lk_interrupt(locker *l, const locker_cancel *cancel)
+{
+    lk_wait *w;
+
+    (void)pthread_mutex_lock(&l->mutex);
+again:
+    for (w = l->waits; w != NULL; w = w->next) {
+        lk_claim *claim = w->claim;
+
+        if (w->canceled || (cancel != NULL && w->cancel != cancel))
+            continue;
+        w->canceled = true;
+        (void)pthread_cond_signal(&w->cond);
+        if (!claim->attempting || l->driver->interrupt == NULL)
+            continue;
+        claim->interrupting = true;
+        (void)pthread_mutex_unlock(&l->mutex);
+        l->driver->interrupt(l->self, &claim->pub);
+        (void)pthread_mutex_lock(&l->mutex);
+        claim->interrupting = false;
+        (void)pthread_cond_broadcast(&l->changed);
+        goto again;
+    }
+    (void)pthread_mutex_unlock(&l->mutex);
+}
+
+/* ------------------------------------------------------------------ the thread ---- */
+
+static void read_events(locker *l)
+{
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait(l->epoll_fd, events, EVENTS, 0);
+
+    for (int i = 0; i < n; i++) {
+        void *what = events[i].data.ptr;
+
+        if (what == &l->kick_fd) {
+            uint64_t count;
+
+            (void)pthread_mutex_lock(&l->mutex);
+            l->kicked = false;
+            if (read(l->kick_fd, &count, sizeof count) < 0) {
+                /* EAGAIN: somebody else's wake-up was merged with ours. */
+            }
+            (void)pthread_mutex_unlock(&l->mutex);
+        } else if (what == &l->driver_fd) {
+            (void)pthread_mutex_lock(&l->mutex);
+            l->attend = true;
+            (void)pthread_mutex_unlock(&l->mutex);
+        } else {
+            lk_interrupt(l, what);
+        }
+    }
+}
+
+static void *keeper(void *argument)
+{
+    locker *l = argument;
+    int64_t dispatch_at = 0;
+
+    (void)pthread_mutex_lock(&l->mutex);
+    for (;;) {
+        bool dispatch;
+
+        l->keeper_wakes_at = 0; /* awake: no kick is needed for a lease that is due early */
+        renew_locked(l);
+        lk_lost_locked(l);
+        if (l->stop)
+            break;
+        dispatch = l->driver->dispatch != NULL && (l->attend || lk_now(l) >= dispatch_at);
+        if (dispatch) {
+            l->attend = false;
+            (void)pthread_mutex_unlock(&l->mutex);
+            dispatch_at = l->driver->dispatch(l->self);
+            (void)pthread_mutex_lock(&l->mutex);
+        }
+        if (l->driver->dispatch == NULL)
+            dispatch_at = LOCKER_NEVER;
+        if (l->lost != NULL || l->attend || l->stop)
+            continue;
+        l->keeper_wakes_at = lk_min(dispatch_at, l->heap_len > 0 ? l->heap[0]->next_at : LOCKER_NEVER);
+        (void)pthread_mutex_unlock(&l->mutex);
+        l->clock->poll(l->clock->context, l->epoll_fd, l->keeper_wakes_at);
+        read_events(l);
+        (void)pthread_mutex_lock(&l->mutex);
+    }
+    (void)pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+/* The keeper takes no signals: they are for the application's threads. */
+int lk_keeper_start(locker *l)
+{
+    sigset_t all, before;
+    int rc;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&l->keeper, NULL, keeper, l);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    l->keeper_runs = rc == 0;
+    return rc;
+}
+
+void lk_keeper_stop(locker *l)
+{
+    if (!l->keeper_runs)
+        return;
+    (void)pthread_mutex_lock(&l->mutex);
+    l->stop = true;
+    lk_kick_locked(l);
+    (void)pthread_mutex_unlock(&l->mutex);
+    (void)pthread_join(l->keeper, NULL);
+    l->keeper_runs = false;
+}

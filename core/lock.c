@@ -1,0 +1,514 @@
+/*
+ * lock.c: the path of a lock call.
+ *
+ * A call makes a claim. Where the service has no queue of its own, only one claim of a key contends there;
+ * the others stand in the key's FIFO (queue.c) until they are promoted, or until the holder's grant is handed
+ * over to them (handle.c). A contender makes an attempt on its caller's own thread, and after BUSY sleeps
+ * until the driver wakes it or its time to try again has come. Whatever ends the call but a grant, the driver
+ * is told to withdraw.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static const int64_t retry_after_outage = LK_S;
+
+/** A call, with its options resolved. */
+typedef struct lk_request {
+    locker *l;
+    const locker_lock_options *options;
+    const char *key;
+    size_t key_len;
+    int64_t start;    /**< when it came */
+    int64_t deadline; /**< when it gives up; LOCKER_NEVER */
+    bool try;         /**< it doesn't wait for another holder */
+    lk_claim *claim;
+    locker_handle *handle;
+    lk_wait wait;
+    locker_error last; /**< why the latest attempt failed */
+} lk_request;
+
+/* ------------------------------------------------------------------ options ---- */
+
+static locker_status check_ttl(const locker *l, int64_t ttl_ms, locker_error *err)
+{
+    const locker_driver *d = l->driver;
+
+    if (ttl_ms < 0 || ttl_ms > LOCKER_NEVER / 4 / LK_MS)
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "ttl_ms is %lld: give a lease time in ms, or 0 for the default",
+                                (long long)ttl_ms);
+    if (ttl_ms == 0 || (d->caps & LOCKER_CAP_LEASES) == 0)
+        return LOCKER_OK;
+    if ((d->ttl_min_ms > 0 && ttl_ms < d->ttl_min_ms) || (d->ttl_max_ms > 0 && ttl_ms > d->ttl_max_ms))
+        return locker_error_set(
+            err, LOCKER_CONFIG, 0, "a ttl of %lld ms is out of %s's range: %lld ms to %lld ms",
+            (long long)ttl_ms, d->name, (long long)d->ttl_min_ms, (long long)d->ttl_max_ms);
+    return LOCKER_OK;
+}
+
+static locker_status check_lock_options(const locker *l, const locker_lock_options *o, locker_error *err)
+{
+    if (o->size != sizeof *o)
+        return locker_error_set(
+            err, LOCKER_INVALID, 0,
+            "locker_lock_options.size is %zu, this library's is %zu: start from LOCKER_LOCK_OPTIONS_INIT",
+            o->size, sizeof *o);
+    if (o->wait_ms < -1)
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "wait_ms is %lld: give -1 (for ever), 0 (try) or a time in ms",
+                                (long long)o->wait_ms);
+    if (o->owner != NULL) {
+        locker_status status = lk_check_label(o->owner, "the owner", err);
+
+        if (status != LOCKER_OK)
+            return status;
+    }
+    return check_ttl(l, o->ttl_ms, err);
+}
+
+/* ------------------------------------------------------------------ waiting ---- */
+
+/* Why the call has to end without a grant; OK: it need not. */
+static locker_status why_stop_locked(const lk_request *r)
+{
+    if (r->l->closing)
+        return LOCKER_CLOSED;
+    if (r->wait.canceled || (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)))
+        return LOCKER_CANCELED;
+    if (!r->try && r->deadline != LOCKER_NEVER && lk_now(r->l) >= r->deadline)
+        return LOCKER_TIMEOUT;
+    return LOCKER_OK;
+}
+
+static void sleep_locked(lk_request *r, int64_t until)
+{
+    r->l->stats.waiting++;
+    r->l->clock->wait(r->l->clock->context, &r->wait.cond, &r->l->mutex, until);
+    r->l->stats.waiting--;
+}
+
+/* Stand in the FIFO. OK: promoted (it contends now), or granted by a hand-over. */
+static locker_status queue_locked(lk_request *r)
+{
+    lk_claim *claim = r->claim;
+
+    if (r->try)
+        return LOCKER_BUSY;
+    lk_fifo_append_locked(claim);
+    while (claim->phase == LK_QUEUED) {
+        locker_status stop = claim->passing ? LOCKER_OK : why_stop_locked(r);
+
+        if (stop != LOCKER_OK) {
+            lk_fifo_remove_locked(claim);
+            return stop;
+        }
+        sleep_locked(r, claim->passing ? LOCKER_NEVER : r->deadline);
+    }
+    return LOCKER_OK;
+}
+
+/* ------------------------------------------------------------------ contending ---- */
+
+void lk_grant_locked(locker *l, lk_claim *claim, int64_t now)
+{
+    lk_key *key = claim->key;
+
+    claim->phase = LK_GRANTED;
+    claim->granted_at = now;
+    claim->wait = NULL;
+    if (key->contender == claim)
+        key->contender = NULL;
+    key->holder = claim;
+    lk_held_add_locked(l, claim);
+    lk_lease_start_locked(l, claim, now);
+    l->stats.acquired++;
+}
+
+/* One attempt, with the mutex released meanwhile. */
+static locker_status attempt_locked(lk_request *r, int64_t *sent)
+{
+    locker *l = r->l;
+    lk_claim *claim = r->claim;
+    locker_status status;
+
+    *sent = lk_now(l);
+    claim->woken = false;
+    claim->attempting = true;
+    claim->pub.retry_at = 0;
+    claim->pub.attempt_until = lk_later(*sent, l->command_timeout_ns);
+    if (!r->try)
+        claim->pub.attempt_until = lk_min(claim->pub.attempt_until, r->deadline);
+    l->stats.attempts++;
+    (void)pthread_mutex_unlock(&l->mutex);
+    (void)lk_ok(&r->last);
+    status = l->driver->acquire(l->self, &claim->pub, &r->last);
+    (void)pthread_mutex_lock(&l->mutex);
+    claim->attempting = false;
+    while (claim->interrupting)
+        (void)pthread_cond_wait(&l->changed, &l->mutex);
+    return status;
+}
+
+/* The driver granted: is the lease still good? A grant whose lease ran out on its way is given back, and not
+ * told as held. */
+static locker_status accept_locked(lk_request *r, int64_t sent)
+{
+    locker *l = r->l;
+    lk_claim *claim = r->claim;
+    int64_t now = lk_now(l);
+
+    if (claim->pub.valid_until == LOCKER_NEVER && !claim->pub.renewed)
+        claim->pub.valid_until = lk_later(sent, claim->pub.ttl_ns);
+    if (now < claim->pub.valid_until) {
+        claim->key->passed = 0;
+        claim->key->passing_since = now;
+        lk_grant_locked(l, claim, now);
+        return LOCKER_OK;
+    }
+    (void)pthread_mutex_unlock(&l->mutex);
+    l->driver->withdraw(l->self, &claim->pub);
+    (void)pthread_mutex_lock(&l->mutex);
+    memset(locker_claim_private(&claim->pub), 0, l->driver->claim_size);
+    claim->pub.retry_at = now;
+    return locker_error_set(
+        &r->last, LOCKER_UNAVAILABLE, 0,
+        "the lease of %lld ms was over before the service's answer arrived: take a longer ttl",
+        (long long)(claim->pub.ttl_ns / LK_MS));
+}
+
+/* Sleep until another attempt may succeed. OK: try again. */
+static locker_status wait_for_wake_locked(lk_request *r, int64_t retry_at)
+{
+    int64_t until = retry_at == 0 ? r->deadline : lk_min(retry_at, r->deadline);
+
+    while (!r->claim->woken && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK)
+        sleep_locked(r, until);
+    return why_stop_locked(r);
+}
+
+/* What a failed attempt means for the call. OK: wait until *retry_at (0: for a wake) and try again. */
+static locker_status judge_locked(lk_request *r, locker_status status, bool enrolled, int64_t *retry_at)
+{
+    locker_status stop = why_stop_locked(r);
+
+    *retry_at = r->claim->pub.retry_at;
+    if (stop != LOCKER_OK)
+        return stop;
+    if (status == LOCKER_TIMEOUT) { /* the service was silent, but the call's own time is not over */
+        status = locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
+                                  "the service did not answer within %lld ms (command_timeout)",
+                                  (long long)(r->l->command_timeout_ns / LK_MS));
+        *retry_at = 0;
+    }
+    if (status == LOCKER_CANCELED)
+        return LOCKER_OK; /* interrupted for nobody */
+    if (r->try || (status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE))
+        return status;
+    if (status == LOCKER_UNAVAILABLE && *retry_at == 0) {
+        if (!enrolled)
+            return status;
+        *retry_at = lk_later(lk_now(r->l), retry_after_outage);
+    }
+    return LOCKER_OK;
+}
+
+/* Make attempts until there is a grant or a reason to stop. */
+static locker_status contend_locked(lk_request *r)
+{
+    locker *l = r->l;
+    bool enrolled = false, seen = false;
+    locker_status status = why_stop_locked(r);
+
+    while (status == LOCKER_OK) {
+        int64_t sent, retry_at;
+
+        seen = true;
+        status = attempt_locked(r, &sent);
+        if (status == LOCKER_OK) {
+            status = accept_locked(r, sent);
+            if (status == LOCKER_OK)
+                return LOCKER_OK;
+        }
+        enrolled = enrolled || status == LOCKER_BUSY;
+        status = judge_locked(r, status, enrolled, &retry_at);
+        if (status == LOCKER_OK)
+            status = wait_for_wake_locked(r, retry_at);
+    }
+    if (seen) {
+        (void)pthread_mutex_unlock(&l->mutex);
+        l->driver->withdraw(l->self, &r->claim->pub);
+        (void)pthread_mutex_lock(&l->mutex);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ the call ---- */
+
+static void attach_locked(lk_claim *claim, locker_handle *handle)
+{
+    handle->claim = claim;
+    handle->sibling = claim->handles;
+    claim->handles = handle;
+    claim->open_handles++;
+    handle->l->refs++;
+}
+
+/* The same owner holds the key through this locker: enter again. */
+static bool reenter_locked(lk_request *r, const lk_key *key)
+{
+    lk_claim *holder = key->holder;
+
+    if (holder == NULL || !r->claim->owner_given || !holder->owner_given ||
+        strcmp(holder->pub.owner, r->claim->pub.owner) != 0 || holder->phase != LK_GRANTED ||
+        lk_lease_over_locked(r->l, holder, lk_now(r->l)))
+        return false;
+    holder->refs++;
+    attach_locked(holder, r->handle);
+    r->l->stats.reentered++;
+    return true;
+}
+
+static locker_status take_locked(lk_request *r, lk_key *key)
+{
+    locker *l = r->l;
+    lk_claim *claim = r->claim;
+    locker_status status = LOCKER_OK;
+    bool service_queues = (l->driver->caps & LOCKER_CAP_QUEUE) != 0;
+
+    if (key->holder != NULL)
+        (void)lk_lease_over_locked(l, key->holder, lk_now(l));
+    if (key->holder != NULL && r->try)
+        return LOCKER_BUSY;
+    claim->phase = LK_CONTENDING;
+    if (!service_queues) {
+        if (key->holder != NULL || key->contender != NULL || key->first != NULL)
+            status = queue_locked(r);
+        else
+            key->contender = claim;
+    }
+    if (status == LOCKER_OK && claim->phase == LK_CONTENDING)
+        status = contend_locked(r);
+    if (status == LOCKER_OK && lk_lease_over_locked(l, claim, lk_now(l)))
+        return locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
+                                "the lock was lost again before it could be used");
+    if (status != LOCKER_OK) {
+        claim->phase = LK_GONE;
+        if (key->contender == claim) {
+            key->contender = NULL;
+            lk_promote_locked(l, key);
+        }
+        lk_claim_unref_locked(l, claim); /* the driver's side */
+    }
+    return status;
+}
+
+static void count_locked(locker *l, const lk_request *r, locker_status status)
+{
+    switch (status) {
+    case LOCKER_OK:
+        lk_histogram_add(&l->stats.wait, lk_now(l) - r->start);
+        break;
+    case LOCKER_BUSY:
+        l->stats.busy++;
+        break;
+    case LOCKER_TIMEOUT:
+        l->stats.timed_out++;
+        break;
+    case LOCKER_CANCELED:
+        l->stats.canceled++;
+        break;
+    default:
+        l->stats.failed++;
+        break;
+    }
+}
+
+static void wait_begin_locked(locker *l, lk_request *r)
+{
+    r->wait.claim = r->claim;
+    r->wait.cancel = r->options->cancel;
+    r->claim->wait = &r->wait;
+    r->wait.next = l->waits;
+    if (l->waits != NULL)
+        l->waits->prev = &r->wait;
+    l->waits = &r->wait;
+}
+
+static void wait_end_locked(locker *l, lk_request *r)
+{
+    while (r->claim->interrupting)
+        (void)pthread_cond_wait(&l->changed, &l->mutex);
+    if (r->wait.prev != NULL)
+        r->wait.prev->next = r->wait.next;
+    else
+        l->waits = r->wait.next;
+    if (r->wait.next != NULL)
+        r->wait.next->prev = r->wait.prev;
+    r->claim->wait = NULL;
+}
+
+static locker_status run_locked(lk_request *r)
+{
+    locker *l = r->l;
+    lk_key *key = lk_key_use_locked(l, r->key, r->key_len);
+    locker_status status = LOCKER_NOMEM;
+    bool reentered = false;
+
+    r->claim->key = key;
+    if (key == NULL || !lk_heap_reserve_locked(l))
+        goto gone;
+    r->claim->pub.key = key->name;
+    reentered = reenter_locked(r, key);
+    if (reentered) {
+        status = LOCKER_OK;
+        goto unreserve;
+    }
+    wait_begin_locked(l, r);
+    if (r->options->cancel == NULL || lk_cancel_watch_locked(l, r->options->cancel) == 0) {
+        status = take_locked(r, key);
+        if (r->options->cancel != NULL)
+            lk_cancel_unwatch_locked(l, r->options->cancel);
+        wait_end_locked(l, r);
+        lk_heap_unreserve_locked(l);
+        count_locked(l, r, status);
+        if (status == LOCKER_OK)
+            attach_locked(r->claim, r->handle);
+        else
+            lk_claim_unref_locked(l, r->claim);
+        return status;
+    }
+    wait_end_locked(l, r);
+unreserve:
+    lk_heap_unreserve_locked(l);
+gone:
+    lk_claim_unref_locked(l, r->claim);
+    lk_claim_unref_locked(l, r->claim);
+    return status;
+}
+
+static locker_status tell(const lk_request *r, locker_status status, locker_error *err)
+{
+    const char *key = r->key;
+
+    switch (status) {
+    case LOCKER_OK:
+        return lk_ok(err);
+    case LOCKER_BUSY:
+        return locker_error_set(err, status, 0, "'%s' is held by another", key);
+    case LOCKER_CANCELED:
+        return locker_error_set(err, status, 0, "waiting for '%s' was canceled", key);
+    case LOCKER_CLOSED:
+        return locker_error_set(err, status, 0, "the locker was closed while '%s' was waited for", key);
+    case LOCKER_NOMEM:
+        return locker_error_set(err, status, 0, "out of memory while locking '%s'", key);
+    case LOCKER_TIMEOUT:
+        return locker_error_set(err, status, 0, "'%s' did not become free within %lld ms%s%s", key,
+                                (long long)r->options->wait_ms, r->last.text[0] != '\0' ? "; last: " : "",
+                                r->last.text);
+    default:
+        return locker_error_set(err, status, r->last.os_error, "locking '%s': %s", key,
+                                r->last.text[0] != '\0' ? r->last.text : locker_status_name(status));
+    }
+}
+
+/* Allocate what the call needs, with no lock held. */
+static bool prepare(lk_request *r)
+{
+    locker *l = r->l;
+    const locker_lock_options *o = r->options;
+    const char *owner = l->owner;
+
+    r->claim = lk_claim_new(l);
+    r->handle = calloc(1, sizeof *r->handle);
+    if (r->claim != NULL && o->owner != NULL)
+        owner = strdup(o->owner);
+    if (r->claim == NULL || r->handle == NULL || owner == NULL) {
+        free(r->claim);
+        free(r->handle);
+        return false;
+    }
+    r->claim->owner_given = o->owner != NULL;
+    r->claim->pub.key_len = r->key_len;
+    r->claim->pub.owner = owner;
+    r->claim->pub.ttl_ns = o->ttl_ms > 0 ? o->ttl_ms * LK_MS : l->ttl_ns;
+    r->claim->pub.will_wait = !r->try;
+    r->claim->pub.renewed = !o->no_renew;
+    r->handle->l = l;
+    r->handle->on_lost = o->on_lost;
+    r->handle->user = o->user;
+    atomic_init(&r->handle->lost_fd, -1);
+    return true;
+}
+
+static locker_status lock_call(lk_request *r, locker_handle **out, locker_error *err)
+{
+    locker *l = r->l;
+    locker_status status;
+
+    r->start = lk_now(l);
+    r->deadline = r->try || r->options->wait_ms < 0 ? LOCKER_NEVER
+                  : r->options->wait_ms > LOCKER_NEVER / 4 / LK_MS
+                      ? LOCKER_NEVER
+                      : lk_later(r->start, r->options->wait_ms * LK_MS);
+    if (!prepare(r))
+        return tell(r, LOCKER_NOMEM, err);
+    if (locker_cond_init(&r->wait.cond) != 0) {
+        (void)pthread_mutex_lock(&l->mutex);
+        lk_claim_unref_locked(l, r->claim);
+        lk_claim_unref_locked(l, r->claim);
+        (void)pthread_mutex_unlock(&l->mutex);
+        free(r->handle);
+        return tell(r, LOCKER_NOMEM, err);
+    }
+    (void)pthread_mutex_lock(&l->mutex);
+    status = run_locked(r);
+    (void)pthread_mutex_unlock(&l->mutex);
+    (void)pthread_cond_destroy(&r->wait.cond);
+    if (status == LOCKER_OK)
+        *out = r->handle;
+    else
+        free(r->handle);
+    return tell(r, status, err);
+}
+
+static locker_status lock_checked(locker *l, const char *key, const locker_lock_options *options, bool try,
+                                  locker_handle **out, locker_error *err)
+{
+    static const locker_lock_options defaults = LOCKER_LOCK_OPTIONS_INIT;
+    lk_request r;
+    locker_status status;
+
+    memset(&r, 0, sizeof r);
+    r.l = l;
+    r.options = options != NULL ? options : &defaults;
+    r.key = key;
+    if (out == NULL || l == NULL)
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "locker_lock needs a locker and a place for the handle");
+    *out = NULL;
+    status = lk_enter(l, "locker_lock", err);
+    if (status != LOCKER_OK)
+        return status;
+    status = check_lock_options(l, r.options, err);
+    if (status == LOCKER_OK)
+        status = lk_check_key(l, key, &r.key_len, err);
+    r.try = try || r.options->wait_ms == 0;
+    if (status == LOCKER_OK)
+        status = lock_call(&r, out, err);
+    lk_leave(l);
+    return status;
+}
+
+locker_status locker_lock(locker *l, const char *key, const locker_lock_options *options, locker_handle **out,
+                          locker_error *err)
+{
+    return lock_checked(l, key, options, false, out, err);
+}
+
+locker_status locker_try_lock(locker *l, const char *key, const locker_lock_options *options,
+                              locker_handle **out, locker_error *err)
+{
+    return lock_checked(l, key, options, true, out, err);
+}

@@ -1,0 +1,119 @@
+/* params.c: parameters, as tables: what every driver takes, and how a parameter's text is read. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "internal.h"
+
+/* In the order of the LK_COMMON_ names. */
+const locker_param lk_common_params[] = {
+    [LK_COMMON_TTL] = {"ttl", LOCKER_PARAM_DURATION, "30s", 1, 0, "lease time of locks that name none"},
+    [LK_COMMON_NAMESPACE] =
+        {"namespace", LOCKER_PARAM_TEXT, NULL, 0, 0,
+         "keeps this application's keys apart from others'; none: keys are used as they are"},
+    [LK_COMMON_OWNER] = {"owner", LOCKER_PARAM_TEXT, NULL, 0, 0,
+                         "the holder's label; none: host:pid:program"},
+    [LK_COMMON_CONNECT] = {"connect_timeout", LOCKER_PARAM_DURATION, "5s", 1, 0,
+                           "bound for making one connection"},
+    [LK_COMMON_COMMAND] = {"command_timeout", LOCKER_PARAM_DURATION, "5s", 1, 0,
+                           "bound for one answer of the service"},
+    [LK_COMMON_CLEANUP] = {"cleanup_timeout", LOCKER_PARAM_DURATION, "2s", 1, 0,
+                           "bound for the clean-up of one call, and of close"},
+    [LK_COMMON_PASSWORD_FILE] = {"password_file", LOCKER_PARAM_PATH, NULL, 0, 0,
+                                 "a file whose first line is the password"},
+    [LK_COMMON_COUNT] = {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
+};
+
+const char *lk_param_kind_name(locker_param_kind kind)
+{
+    switch (kind) {
+    case LOCKER_PARAM_DURATION:
+        return "duration";
+    case LOCKER_PARAM_NUMBER:
+        return "number";
+    case LOCKER_PARAM_BOOL:
+        return "bool";
+    case LOCKER_PARAM_PATH:
+        return "path";
+    default:
+        return "text";
+    }
+}
+
+static locker_status check_range(const locker_param *param, const char *text, int64_t number,
+                                 locker_error *err)
+{
+    const char *unit = param->kind == LOCKER_PARAM_DURATION ? " ms" : "";
+
+    if (number < param->min)
+        return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is too small: at least %lld%s",
+                                param->name, text, (long long)param->min, unit);
+    if (param->max > 0 && number > param->max)
+        return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is too large: at most %lld%s",
+                                param->name, text, (long long)param->max, unit);
+    return LOCKER_OK;
+}
+
+static locker_status parse_number(const locker_param *param, const char *text, int64_t *number,
+                                  locker_error *err)
+{
+    char *end;
+
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0)
+        return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is not a whole number",
+                                param->name, text);
+    return check_range(param, text, *number, err);
+}
+
+static locker_status parse_bool(const locker_param *param, const char *text, int64_t *number,
+                                locker_error *err)
+{
+    static const char *const words[] = {"no", "yes", "off", "on", "false", "true", "0", "1"};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            *number = (int64_t)(i % 2);
+            return LOCKER_OK;
+        }
+    }
+    return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is neither yes nor no", param->name,
+                            text);
+}
+
+static locker_status parse_duration(const locker_param *param, const char *text, int64_t *number,
+                                    locker_error *err)
+{
+    locker_error inner;
+    locker_status status = locker_parse_duration(text, number, &inner);
+
+    if (status != LOCKER_OK)
+        return locker_error_set(err, status, 0, "parameter %s: %s", param->name, inner.text);
+    status = check_range(param, text, *number, err);
+    *number *= LK_MS;
+    return status;
+}
+
+locker_status lk_param_parse(const locker_param *param, const char *text, locker_value *value,
+                             locker_error *err)
+{
+    value->text = text;
+    if (text == NULL)
+        return LOCKER_OK;
+    switch (param->kind) {
+    case LOCKER_PARAM_DURATION:
+        return parse_duration(param, text, &value->number, err);
+    case LOCKER_PARAM_NUMBER:
+        return parse_number(param, text, &value->number, err);
+    case LOCKER_PARAM_BOOL:
+        return parse_bool(param, text, &value->number, err);
+    case LOCKER_PARAM_PATH:
+        if (*text == '\0')
+            return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s is empty: give a path", param->name);
+        return LOCKER_OK;
+    default:
+        return LOCKER_OK;
+    }
+}
