@@ -1,0 +1,268 @@
+/* clients.c: other clients on the same key: redis-py's Lock, and holders that set the key by hand. */
+#include "redis_tests.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void start_py(struct env *env)
+{
+    char port[16];
+    const char *argv[] = {LK_PYTHON, LK_PY_LOCK, port, NULL};
+
+    snprintf(port, sizeof port, "%d", env->server->port);
+    env->child = lk_child_run(argv, "python3");
+    lk_child_expect(env->child, "open");
+}
+
+static void py(struct env *env, const char *command, const char *answer)
+{
+    lk_child_say(env->child, "%s", command);
+    lk_child_expect(env->child, answer);
+}
+
+static void redis_py_holds_and_we_wait(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    struct lk_locking waiter;
+    int64_t released;
+
+    start_py(env);
+    py(env, "lock shared none none", "ok");
+    lk_expect_busy(l, "shared");
+    lk_locking_start(&waiter, l, "shared", NULL);
+    lk_require_waiting(l, 1);
+    py(env, "release", "ok");
+    released = lk_test_now_ms();
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(waiter.ended_ms - released < 1000 + 2 * LK_TEST_SLACK_MS); /* by the poll, once a second */
+    py(env, "lock shared none 0", "busy");
+    lk_give(waiter.held);
+    lk_close(l);
+}
+
+static void redis_py_lets_its_lease_end(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    int64_t began = lk_test_now_ms();
+    locker_handle *held;
+
+    start_py(env);
+    py(env, "lock ends 0.4 none", "ok");
+    held = lk_take(l, "ends", NULL);
+    assert_true(lk_test_now_ms() - began < 400 + 2 * LK_TEST_SLACK_MS);
+    py(env, "release", "lost");
+    lk_give(held);
+    lk_close(l);
+}
+
+static void we_hold_and_redis_py_waits(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "ours", NULL);
+
+    start_py(env);
+    py(env, "lock ours none 0", "busy");
+    lk_child_say(env->child, "%s", "lock ours 10 20");
+    lk_give(held);
+    lk_child_expect(env->child, "ok");
+    lk_expect_busy(l, "ours");
+    py(env, "release", "ok");
+    lk_give(lk_take(l, "ours", NULL));
+    lk_close(l);
+}
+
+static void a_redis_py_lock_that_took_our_place_stays(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "place", NULL);
+    locker_error err;
+
+    start_py(env);
+    lk_server_do(env->server, "DEL place");
+    py(env, "lock place 30 0", "ok");
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    lk_expect_busy(l, "place");
+    py(env, "release", "ok");
+    lk_close(l);
+}
+
+/* ------------------------------------------------------------------ holders by hand ---- */
+
+static void a_holder_without_a_ttl(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    locker_info info = LOCKER_INFO_INIT;
+    struct lk_locking waiter;
+    locker_error err;
+    int64_t deleted;
+
+    lk_server_do(env->server, "SET by-hand me");
+    lk_expect_busy(l, "by-hand");
+    assert_ok(locker_show(l, "by-hand", &info, &err), err);
+    assert_true(info.held);
+    assert_string_equal(info.owner, "");
+    assert_int_equal(info.remaining_ms, -1);
+    locker_info_clear(&info);
+    lk_locking_start(&waiter, l, "by-hand", NULL);
+    lk_require_waiting(l, 1);
+    assert_int_equal(lk_server_integer(env->server, "DEL by-hand"), 1);
+    deleted = lk_test_now_ms();
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(waiter.ended_ms - deleted < 1000 + 2 * LK_TEST_SLACK_MS);
+    lk_give(waiter.held);
+    lk_close(l);
+}
+
+/* The time that the holder has left is known, so the waiter comes when it is over, not a second later. */
+static void a_holder_whose_ttl_ends(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    int64_t began = lk_test_now_ms();
+    locker_handle *held;
+
+    lk_server_do(env->server, "SET ends me PX 300");
+    held = lk_take(l, "ends", NULL);
+    assert_true(lk_test_now_ms() - began >= 299);
+    assert_true(lk_test_now_ms() - began < 300 + LK_TEST_SLACK_MS);
+    lk_give(held);
+    lk_close(l);
+}
+
+static void the_poll_is_a_parameter(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "poll=50ms");
+    struct lk_locking waiter;
+    int64_t deleted;
+
+    lk_server_do(env->server, "SET polled me");
+    lk_locking_start(&waiter, l, "polled", NULL);
+    lk_require_waiting(l, 1);
+    lk_require_subscriber(env->server);
+    lk_server_do(env->server, "DEL polled");
+    deleted = lk_test_now_ms();
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(waiter.ended_ms - deleted < 50 + LK_TEST_SLACK_MS);
+    lk_give(waiter.held);
+    lk_close(l);
+}
+
+static void a_foreign_lock_is_broken(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+
+    lk_server_do(env->server, "SET stuck me");
+    assert_ok(locker_break(l, "stuck", &info, &err), err);
+    assert_true(info.held);
+    locker_info_clear(&info);
+    lk_give(lk_take(l, "stuck", NULL));
+    lk_close(l);
+}
+
+/* ------------------------------------------------------------------ what others see ---- */
+
+static void expect_plain_string(struct lk_server *server, const char *key)
+{
+    char value[128], kind[32];
+
+    assert_true(lk_server_text(server, kind, sizeof kind, "TYPE %s", key));
+    assert_string_equal(kind, "string");
+    assert_true(lk_server_text(server, value, sizeof value, "GET %s", key));
+    assert_int_equal(strlen(value), 32);
+    for (const char *c = value; *c != '\0'; c++)
+        assert_true(isxdigit((unsigned char)*c));
+    assert_in_range(lk_server_integer(server, "PTTL %s", key), 1, 30000);
+}
+
+static void the_lock_is_a_plain_string(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, ""), *shop = lk_open_at(env->server, "namespace=shop");
+    locker *plain = lk_open_at(env->server, "fencing=off");
+    locker_handle *held = lk_take(l, "name", NULL), *in_shop = lk_take(shop, "name", NULL);
+    locker_handle *unfenced = lk_take(plain, "unfenced", NULL);
+
+    expect_plain_string(env->server, "name");
+    expect_plain_string(env->server, "shop:name");
+    expect_plain_string(env->server, "unfenced");
+    assert_int_equal(locker_handle_token(unfenced), 0);
+    lk_give(unfenced);
+    lk_give(in_shop);
+    lk_give(held);
+    lk_close(plain);
+    lk_close(shop);
+    lk_close(l);
+}
+
+/* What is kept beside a lock ends by itself, so that a million names leave nothing behind for ever. */
+static void nothing_stays_for_ever(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "trace", NULL);
+    struct lk_locking waiter;
+    char script[] = "local n = 0 for _, k in ipairs(redis.call('KEYS', '*')) do "
+                    "if redis.call('TTL', k) == -1 then n = n + 1 end end return n";
+
+    lk_locking_start(&waiter, rival, "trace", NULL);
+    lk_require_waiting(rival, 1);
+    lk_require_subscriber(env->server);
+    assert_int_equal(lk_server_integer(env->server, "EVAL %s 0", script), 0);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    assert_int_equal(lk_server_integer(env->server, "EVAL %s 0", script), 0);
+    lk_expect_value(env->server, "trace", NULL);
+    lk_close(rival);
+    lk_close(l);
+}
+
+static void show_names_those_who_wait(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "owner=the-rival");
+    locker_handle *held = lk_take(l, "queue", NULL);
+    locker_info info = LOCKER_INFO_INIT;
+    struct lk_locking waiter;
+    locker_error err;
+
+    lk_locking_start(&waiter, rival, "queue", NULL);
+    lk_require_waiting(rival, 1);
+    lk_require_subscriber(env->server);
+    for (int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS; info.waiters != 1;) {
+        locker_info_clear(&info);
+        assert_ok(locker_show(l, "queue", &info, &err), err);
+        assert_true(lk_test_now_ms() < until);
+    }
+    assert_int_equal(info.queue_len, 1);
+    assert_string_equal(info.queue[0].owner, "the-rival");
+    locker_info_clear(&info);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_close(rival);
+    lk_close(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(redis_py_holds_and_we_wait), server_test(redis_py_lets_its_lease_end),
+    server_test(we_hold_and_redis_py_waits), server_test(a_redis_py_lock_that_took_our_place_stays),
+    server_test(a_holder_without_a_ttl),     server_test(a_holder_whose_ttl_ends),
+    server_test(the_poll_is_a_parameter),    server_test(a_foreign_lock_is_broken),
+    server_test(the_lock_is_a_plain_string), server_test(nothing_stays_for_ever),
+    server_test(show_names_those_who_wait),
+};
+
+const struct lk_group lk_clients = {"clients", tests, sizeof tests / sizeof tests[0]};

@@ -1,0 +1,306 @@
+/* logins.c: how a server is reached and who we are to it: addresses, sockets, databases, passwords, ACLs. */
+#include "redis_tests.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void lock_once(locker *l, const char *key)
+{
+    lk_give(lk_take(l, key, NULL));
+    lk_close(l);
+}
+
+static void passwords(void **state)
+{
+    struct env *env = *state;
+    locker_options options = LOCKER_OPTIONS_INIT;
+    int port = env->server->port;
+    char uri[128];
+    locker_error err;
+    locker *l;
+
+    lk_server_do(env->server, "CONFIG SET requirepass open-sesame");
+    assert_status(LOCKER_DENIED, lk_open_uri(&l, &err, "redis://127.0.0.1:%d", port), err);
+    assert_null(l);
+    assert_status(LOCKER_DENIED, lk_open_uri(&l, &err, "redis://:wr0ng-one@127.0.0.1:%d", port), err);
+    assert_null(strstr(err.text, "wr0ng-one"));
+    assert_ok(lk_open_uri(&l, &err, "redis://:open-sesame@127.0.0.1:%d", port), err);
+    lock_once(l, "in-uri");
+    snprintf(uri, sizeof uri, "redis://127.0.0.1:%d", port);
+    options.password = "open-sesame";
+    assert_ok(locker_open(uri, &options, &l, &err), err);
+    lock_once(l, "in-options");
+    setenv("LOCKER_PASSWORD", "open-sesame", 1);
+    assert_ok(locker_open(uri, NULL, &l, &err), err);
+    lock_once(l, "in-environment");
+    setenv("LOCKER_PASSWORD", "wr0ng-one", 1);
+    assert_status(LOCKER_DENIED, locker_open(uri, NULL, &l, &err), err);
+    unsetenv("LOCKER_PASSWORD");
+}
+
+static void a_password_file(void **state)
+{
+    struct env *env = *state;
+    char path[96];
+    locker_error err;
+    locker *l;
+    FILE *file;
+
+    lk_server_do(env->server, "CONFIG SET requirepass from-a-file");
+    snprintf(path, sizeof path, "%s/password", env->server->directory);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    fputs("from-a-file\n", file);
+    fclose(file);
+    assert_ok(lk_open_uri(&l, &err, "redis://127.0.0.1:%d?password_file=%s", env->server->port, path), err);
+    lock_once(l, "in-file");
+    assert_status(LOCKER_CONFIG,
+                  lk_open_uri(&l, &err, "redis://127.0.0.1:%d?password_file=%s.no", env->server->port, path),
+                  err);
+}
+
+static void an_acl_user(void **state)
+{
+    struct env *env = *state;
+    locker_error err;
+    locker *l;
+
+    lk_server_do(env->server, "ACL SETUSER app on >s%%3cret ~* &* +@all");
+    lk_server_do(env->server, "ACL SETUSER default off");
+    assert_status(LOCKER_DENIED, lk_open_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
+    assert_status(LOCKER_DENIED, lk_open_uri(&l, &err, "redis://app:no@127.0.0.1:%d", env->server->port),
+                  err);
+    assert_ok(lk_open_uri(&l, &err, "redis://app:s%%253cret@127.0.0.1:%d", env->server->port), err);
+    lock_once(l, "acl");
+}
+
+/* The rights that documentation names are enough, waiting and handing over included. */
+static void the_fewest_rights_are_enough(void **state)
+{
+    struct env *env = *state;
+    locker *l, *rival;
+    locker_handle *held;
+    struct lk_locking waiter;
+    locker_error err;
+
+    lk_server_do(env->server,
+                 "ACL SETUSER app on >pw ~app:* ~{app:* &locker:wake:* -@all +@connection +@scripting "
+                 "+@string +@sortedset +@keyspace +@pubsub +role +info +time -flushall -flushdb -keys");
+    assert_ok(lk_open_uri(&l, &err, "redis://app:pw@127.0.0.1:%d?namespace=app", env->server->port), err);
+    assert_ok(lk_open_uri(&rival, &err, "redis://app:pw@127.0.0.1:%d?namespace=app", env->server->port), err);
+    held = lk_take(l, "few", NULL);
+    lk_locking_start(&waiter, rival, "few", NULL);
+    lk_require_waiting(rival, 1);
+    lk_require_subscriber(env->server);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_close(rival);
+    lk_close(l);
+}
+
+/* Uses a locker in all ways until something is DENIED; answers whether anything was. */
+static bool is_denied_somewhere(struct env *env, const char *rule, locker_error *err)
+{
+    locker_lock_options options = lk_wait_options(1500);
+    locker_handle *held = NULL;
+    locker_status status;
+    locker *l;
+
+    status = lk_open_uri(&l, err, "redis://app:pw@127.0.0.1:%d", env->server->port);
+    if (status != LOCKER_OK)
+        return status == LOCKER_DENIED;
+    status = locker_try_lock(l, rule, NULL, &held, err);
+    if (status == LOCKER_OK) {
+        locker_handle_free(held);
+        lk_server_do(env->server, "SET foreign somebody");
+        status = locker_lock(l, "foreign", &options, &held, err);
+        locker_handle_free(held);
+    }
+    locker_close(l);
+    return status == LOCKER_DENIED;
+}
+
+static void a_missing_right_is_denied(void **state)
+{
+    static const char *const rules[] = {
+        "-eval -evalsha -script", "-set", "-get", "-subscribe", "resetkeys ~other:*",
+        "resetchannels &other:*"};
+    struct env *env = *state;
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        char command[160];
+        locker_error err;
+
+        lk_server_do(env->server, "ACL SETUSER app reset on >pw ~* &* +@all");
+        snprintf(command, sizeof command, "ACL SETUSER app %s", rules[i]);
+        lk_server_do(env->server, command);
+        if (!is_denied_somewhere(env, "denied", &err))
+            test_fails("with the rule %s nothing is denied, but %s: %s", rules[i],
+                       locker_status_name(err.status), err.text);
+        assert_true(err.text[0] != '\0');
+    }
+}
+
+static void a_right_that_is_taken_away_is_denied(void **state)
+{
+    struct env *env = *state;
+    locker_handle *held = NULL;
+    locker_error err;
+    locker *l;
+
+    lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all");
+    assert_ok(lk_open_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
+    lk_give(lk_take(l, "rights", NULL));
+    lk_server_do(env->server, "ACL SETUSER app -@scripting");
+    assert_status(LOCKER_DENIED, locker_try_lock(l, "rights", NULL, &held, &err), err);
+    assert_null(held);
+    lk_server_do(env->server, "ACL SETUSER app +@scripting");
+    lk_give(lk_take(l, "rights", NULL));
+    lk_close(l);
+}
+
+static void databases(void **state)
+{
+    struct env *env = *state;
+    int port = env->server->port;
+    locker_handle *held;
+    locker_error err;
+    locker *l;
+
+    assert_ok(lk_open_uri(&l, &err, "redis://127.0.0.1:%d/3", port), err);
+    held = lk_take(l, "in-three", NULL);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS in-three"), 0);
+    lk_server_do(env->server, "SELECT 3");
+    assert_int_equal(lk_server_integer(env->server, "EXISTS in-three"), 1);
+    lk_give(held);
+    lk_close(l);
+    assert_status(LOCKER_CONFIG, lk_open_uri(&l, &err, "redis://127.0.0.1:%d/99", port), err);
+    assert_status(LOCKER_CONFIG, lk_open_uri(&l, &err, "redis://127.0.0.1:%d/three", port), err);
+}
+
+static void a_unix_socket(void **state)
+{
+    struct env *env = *state;
+    locker_error err;
+    locker *l;
+    locker_handle *held;
+
+    assert_ok(lk_open_uri(&l, &err, "redis+unix://%s?db=2", env->server->socket), err);
+    held = lk_take(l, "by-socket", NULL);
+    lk_server_do(env->server, "SELECT 2");
+    assert_int_equal(lk_server_integer(env->server, "EXISTS by-socket"), 1);
+    lk_give(held);
+    lk_close(l);
+    assert_status(LOCKER_UNAVAILABLE, lk_open_uri(&l, &err, "redis+unix://%s.no", env->server->socket), err);
+    assert_int_not_equal(err.os_error, 0);
+}
+
+static void nobody_there(void **state)
+{
+    int64_t began = lk_test_now_ms();
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    assert_status(LOCKER_UNAVAILABLE, lk_open_uri(&l, &err, "redis://127.0.0.1:%d", lk_free_port()), err);
+    assert_status(LOCKER_UNAVAILABLE, lk_open_uri(&l, &err, "redis://no-such-host.invalid"), err);
+    assert_non_null(strstr(err.text, "no-such-host.invalid"));
+    assert_true(lk_test_now_ms() - began < 10000);
+}
+
+/* A server that takes connections and says nothing, or something that is no reply. */
+struct stranger {
+    int listener;
+    const char *greeting; /* NULL: says nothing */
+    pthread_t thread;
+};
+
+static void *greet(void *argument)
+{
+    struct stranger *stranger = argument;
+    int client;
+
+    while ((client = accept4(stranger->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        if (send(client, stranger->greeting, strlen(stranger->greeting), MSG_NOSIGNAL) > 0)
+            shutdown(client, SHUT_WR);
+        close(client);
+    }
+    return NULL;
+}
+
+static void open_at_a_stranger(const char *greeting, locker_status wanted)
+{
+    struct stranger stranger = {.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+                                .greeting = greeting};
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof address;
+    int64_t began = lk_test_now_ms();
+    locker_error err;
+    locker *l;
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(stranger.listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(stranger.listener, 4), 0);
+    assert_int_equal(getsockname(stranger.listener, (struct sockaddr *)&address, &size), 0);
+    if (greeting != NULL)
+        assert_int_equal(pthread_create(&stranger.thread, NULL, greet, &stranger), 0);
+    assert_status(wanted,
+                  lk_open_uri(&l, &err, "redis://127.0.0.1:%d?connect_timeout=400ms&command_timeout=400ms",
+                              ntohs(address.sin_port)),
+                  err);
+    assert_null(l);
+    assert_true(lk_test_now_ms() - began < 5000);
+    shutdown(stranger.listener, SHUT_RDWR);
+    if (greeting != NULL)
+        lk_join(stranger.thread, "a stranger's server");
+    close(stranger.listener);
+}
+
+static void a_server_that_says_nothing(void **state)
+{
+    (void)state;
+    open_at_a_stranger(NULL, LOCKER_UNAVAILABLE);
+}
+
+static void a_server_that_is_no_redis(void **state)
+{
+    (void)state;
+    open_at_a_stranger("HTTP/1.1 400 Bad Request\r\n\r\n", LOCKER_PROTOCOL);
+}
+
+static void tls_is_used_or_refused_in_plain_words(void **state)
+{
+    struct env *env = *state;
+    locker_error err;
+    locker *l;
+    locker_status status =
+        lk_open_uri(&l, &err, "rediss://127.0.0.1:%d?connect_timeout=2s", env->server->port);
+
+    assert_null(l);
+    /* without TLS in the build: refused; with it: this server doesn't speak it */
+    assert_true(status == LOCKER_UNSUPPORTED || status == LOCKER_UNAVAILABLE || status == LOCKER_PROTOCOL);
+    assert_true(strstr(err.text, "TLS") != NULL || strstr(err.text, "SSL") != NULL);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(passwords),
+    server_test(a_password_file),
+    server_test(an_acl_user),
+    server_test(the_fewest_rights_are_enough),
+    server_test(a_missing_right_is_denied),
+    server_test(a_right_that_is_taken_away_is_denied),
+    server_test(databases),
+    server_test(a_unix_socket),
+    cmocka_unit_test(nobody_there),
+    cmocka_unit_test(a_server_that_says_nothing),
+    cmocka_unit_test(a_server_that_is_no_redis),
+    server_test(tls_is_used_or_refused_in_plain_words),
+};
+
+const struct lk_group lk_logins = {"logins", tests, sizeof tests / sizeof tests[0]};

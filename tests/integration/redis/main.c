@@ -1,0 +1,173 @@
+/* main.c: `redis_integration GROUP [TEST]` runs a group of tests; also what the groups share. */
+#include "redis_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct lk_group *const groups[] = {&lk_restarts, &lk_logins, &lk_refusals, &lk_replies,
+                                                &lk_clients};
+
+/* ------------------------------------------------------------------ environments ---- */
+
+static int start(void **state, const char *const *options)
+{
+    struct env *env = calloc(1, sizeof *env);
+
+    if (env == NULL)
+        return -1;
+    *state = env;
+    env->server = lk_server_start(options);
+    return 0;
+}
+
+int lk_env_plain(void **state)
+{
+    return start(state, NULL);
+}
+
+int lk_env_durable(void **state)
+{
+    static const char *const options[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
+
+    return start(state, options);
+}
+
+int lk_env_proxied(void **state)
+{
+    struct env *env;
+
+    if (start(state, NULL) != 0)
+        return -1;
+    env = *state;
+    env->proxy = lk_proxy_start(env->server->port);
+    return 0;
+}
+
+int lk_env_end(void **state)
+{
+    struct env *env = *state;
+
+    if (env == NULL)
+        return 0;
+    lk_child_kill(env->child);
+    lk_proxy_free(env->proxy);
+    lk_server_free(env->second);
+    lk_server_free(env->server);
+    free(env);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ shared by the groups ---- */
+
+locker_status lk_open_uri(locker **l, locker_error *err, const char *format, ...)
+{
+    char uri[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(uri, sizeof uri, format, args);
+    va_end(args);
+    *l = NULL;
+    return locker_open(uri, NULL, l, err);
+}
+
+static locker *open_port(int port, const char *query)
+{
+    locker_error err;
+    locker *l;
+
+    assert_ok(lk_open_uri(&l, &err, "redis://127.0.0.1:%d/0%s%s", port, query[0] ? "?" : "", query), err);
+    return l;
+}
+
+locker *lk_open_at(struct lk_server *server, const char *query)
+{
+    return open_port(server->port, query);
+}
+
+locker *lk_open_through(struct env *env, const char *query)
+{
+    return open_port(lk_proxy_port(env->proxy), query);
+}
+
+locker_lock_options lk_wait_options(int64_t wait_ms)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+
+    options.wait_ms = wait_ms;
+    return options;
+}
+
+locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options)
+{
+    locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held = NULL;
+    locker_error err;
+
+    assert_ok(locker_lock(l, key, options != NULL ? options : &bounded, &held, &err), err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    return held;
+}
+
+void lk_give(locker_handle *held)
+{
+    locker_error err;
+
+    assert_ok(locker_unlock(held, &err), err);
+    locker_handle_free(held);
+}
+
+void lk_expect_busy(locker *l, const char *key)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+
+    assert_status(LOCKER_BUSY, locker_try_lock(l, key, NULL, &held, &err), err);
+}
+
+void lk_close(locker *l)
+{
+    assert_int_equal(locker_close(l), LOCKER_OK);
+}
+
+void lk_expect_value(struct lk_server *server, const char *key, const char *value)
+{
+    char text[256];
+    bool there = lk_server_text(server, text, sizeof text, "GET %s", key);
+
+    if (value == NULL && there)
+        test_fails("the server has %s as %s, and should not have it", key, text);
+    if (value != NULL && (!there || strcmp(text, value) != 0))
+        test_fails("the server has %s as '%s', not as '%s'", key, text, value);
+}
+
+static bool has_subscriber(void *context)
+{
+    char text[4096];
+
+    lk_server_text(context, text, sizeof text, "CLIENT LIST TYPE pubsub");
+    return strstr(text, "addr=") != NULL;
+}
+
+void lk_require_subscriber(struct lk_server *server)
+{
+    lk_require(has_subscriber, server, "a waiter should subscribe");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct lk_role roles[] = {LK_PUPPET_ROLE, {NULL, NULL}};
+
+    lk_child_main(argc, argv, roles);
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
+    for (size_t i = 0; argc > 1 && i < sizeof groups / sizeof groups[0]; i++)
+        if (strcmp(groups[i]->name, argv[1]) == 0)
+            return _cmocka_run_group_tests(groups[i]->name, groups[i]->tests, groups[i]->count, NULL, NULL);
+    fprintf(stderr, "usage: redis_integration GROUP [TEST]\ngroups:");
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        fprintf(stderr, " %s", groups[i]->name);
+    fputc('\n', stderr);
+    return 64;
+}

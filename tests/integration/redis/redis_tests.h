@@ -1,0 +1,79 @@
+/*
+ * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own (struct
+ * env, *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
+ * logins.c, refusals.c, replies.c, clients.c.
+ */
+#ifndef LK_REDIS_TESTS_H
+#define LK_REDIS_TESTS_H
+
+#include "expect.h"
+#include "gate.h"
+#include "locking.h"
+#include "proxy.h"
+#include "puppet.h"
+#include "server.h"
+
+struct CMUnitTest;
+
+/** What a test has; all of it is ended after the test, also when it failed. */
+struct env {
+    struct lk_server *server;
+    struct lk_server *second; /* NULL unless the test starts one */
+    struct lk_proxy *proxy;   /* NULL unless the test starts one */
+    struct lk_child *child;   /* NULL unless the test starts one; set to NULL when it is ended */
+};
+
+/** A group of tests, run as one test of ctest. */
+struct lk_group {
+    const char *name;
+    const struct CMUnitTest *tests;
+    size_t count;
+};
+
+extern const struct lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients;
+
+/** Setup functions of cmocka: a server with default options, and one that writes each change to disk. */
+int lk_env_plain(void **state);
+int lk_env_durable(void **state);
+/** A server with a proxy in front of it. */
+int lk_env_proxied(void **state);
+/** Teardown of all of them. */
+int lk_env_end(void **state);
+
+/** A test with a server. */
+#define server_test(f)  cmocka_unit_test_setup_teardown(f, lk_env_plain, lk_env_end)
+#define durable_test(f) cmocka_unit_test_setup_teardown(f, lk_env_durable, lk_env_end)
+#define proxied_test(f) cmocka_unit_test_setup_teardown(f, lk_env_proxied, lk_env_end)
+
+/** Opens a locker on the server; `query` as in "ttl=1s&poll=100ms". */
+locker *lk_open_at(struct lk_server *server, const char *query);
+
+/** Opens a locker through the proxy. */
+locker *lk_open_through(struct env *env, const char *query);
+
+/** Opens a URI and answers what came of it; *l is NULL on failure. */
+locker_status lk_open_uri(locker **l, locker_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is held. */
+locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options);
+
+/** Unlocks, checks that the answer is OK, and frees. */
+void lk_give(locker_handle *held);
+
+/** Fails the test unless a try answers BUSY. */
+void lk_expect_busy(locker *l, const char *key);
+
+/** Closes it and checks the answer. */
+void lk_close(locker *l);
+
+/** Fails the test unless the key's string at the server is this; NULL: unless there is no key. */
+void lk_expect_value(struct lk_server *server, const char *key, const char *value);
+
+/** Waits until somebody subscribes at the server, as a waiter does. */
+void lk_require_subscriber(struct lk_server *server);
+
+/** Options that wait at most wait_ms. */
+locker_lock_options lk_wait_options(int64_t wait_ms);
+
+#endif

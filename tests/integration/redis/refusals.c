@@ -1,0 +1,276 @@
+/* refusals.c: a server that can't or won't: out of memory, another type, a replica, a disk that fails. */
+#include "redis_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ------------------------------------------------------------------ out of memory ---- */
+
+static void out_of_memory_holders_keep_their_locks(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=600ms");
+    locker_handle *held = lk_take(l, "oom", NULL), *second = NULL;
+    locker_error err;
+
+    lk_server_do(env->server, "CONFIG SET maxmemory-policy noeviction");
+    lk_server_do(env->server, "CONFIG SET maxmemory 1");
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "refused", NULL, &second, &err), err);
+    assert_non_null(strstr(err.text, "OOM"));
+    assert_false(lk_readable(locker_handle_fd(held), 1500)); /* renewed */
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held); /* released */
+    lk_expect_value(env->server, "oom", NULL);
+    lk_server_do(env->server, "CONFIG SET maxmemory 0");
+    lk_give(lk_take(l, "refused", NULL));
+    lk_close(l);
+}
+
+/* The hand-over needs a SET, which is refused; the release is a release all the same. */
+static void out_of_memory_a_release_with_waiters_releases(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "oom-wait", NULL);
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, rival, "oom-wait", NULL);
+    lk_require_waiting(rival, 1);
+    lk_require_subscriber(env->server);
+    lk_server_do(env->server, "CONFIG SET maxmemory 1");
+    lk_give(held);
+    lk_server_do(env->server, "CONFIG SET maxmemory 0");
+    lk_locking_join(&waiter);
+    if (waiter.status == LOCKER_OK)
+        lk_give(waiter.held);
+    else /* its attempt may have met the shortage */
+        assert_status(LOCKER_UNAVAILABLE, waiter.status, waiter.err);
+    lk_give(lk_take(l, "oom-wait", NULL));
+    lk_close(rival);
+    lk_close(l);
+}
+
+/* ------------------------------------------------------------------ another type ---- */
+
+static void another_type_is_busy_when_locking(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    locker_lock_options options = lk_wait_options(150);
+    locker_handle *held = NULL;
+    locker_info info = LOCKER_INFO_INIT;
+    struct lk_locking waiter;
+    locker_error err;
+
+    /* as Redisson does */
+    lk_server_do(env->server, "HSET redisson 8a9f:1 1");
+    lk_expect_busy(l, "redisson");
+    assert_status(LOCKER_TIMEOUT, locker_lock(l, "redisson", &options, &held, &err), err);
+    assert_ok(locker_show(l, "redisson", &info, &err), err);
+    assert_true(info.held);
+    assert_string_equal(info.owner, "");
+    locker_info_clear(&info);
+    lk_locking_start(&waiter, l, "redisson", NULL);
+    lk_require_waiting(l, 1);
+    assert_int_equal(lk_server_integer(env->server, "DEL redisson"), 1);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_close(l);
+}
+
+static void another_type_is_busy_without_fencing_too(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "fencing=off");
+    locker_lock_options options = lk_wait_options(150);
+    locker_handle *held = NULL;
+    locker_error err;
+
+    lk_server_do(env->server, "HSET plain f 1");
+    lk_expect_busy(l, "plain");
+    assert_status(LOCKER_TIMEOUT, locker_lock(l, "plain", &options, &held, &err), err);
+    lk_server_do(env->server, "DEL plain");
+    held = lk_take(l, "plain", NULL);
+    assert_int_equal(locker_handle_token(held), 0);
+    lk_give(held);
+    lk_close(l);
+}
+
+static void another_type_is_lost_when_releasing(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, ""), *brief = lk_open_at(env->server, "ttl=600ms");
+    locker_handle *held = lk_take(l, "hashed", NULL), *renewed = lk_take(brief, "hashed2", NULL);
+    locker_error err;
+
+    lk_server_do(env->server, "DEL hashed hashed2");
+    lk_server_do(env->server, "HSET hashed f 1");
+    lk_server_do(env->server, "HSET hashed2 f 1");
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    assert_true(lk_readable(locker_handle_fd(renewed), LK_TEST_PATIENCE_MS));
+    assert_status(LOCKER_LOST, locker_unlock(renewed, &err), err);
+    assert_int_equal(lk_server_integer(env->server, "HLEN hashed"), 1);
+    assert_int_equal(lk_server_integer(env->server, "HLEN hashed2"), 1);
+    assert_int_equal(lk_server_integer(env->server, "TTL hashed2"), -1);
+    locker_handle_free(held);
+    locker_handle_free(renewed);
+    lk_close(brief);
+    lk_close(l);
+}
+
+/* Somebody's nonsense at the names that the driver keeps beside the lock harms no lock. */
+static void garbage_beside_the_lock_is_survived(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    locker_handle *held;
+
+    lk_give(lk_take(l, "beside", NULL));
+    lk_server_do(env->server, "SET {beside}:locker:info nonsense");
+    lk_give(lk_take(l, "beside", NULL));
+    lk_server_do(env->server, "ZADD {beside}:locker:queue 1 nonsense 2 %s", "1 2 3");
+    held = lk_take(l, "beside", NULL);
+    lk_server_do(env->server, "ZADD {beside}:locker:queue 1 more-nonsense");
+    lk_give(held);
+    lk_give(lk_take(l, "beside", NULL));
+    lk_close(l);
+}
+
+/* ------------------------------------------------------------------ replicas ---- */
+
+static bool is_linked(void *context)
+{
+    char text[8192];
+
+    lk_server_text(context, text, sizeof text, "INFO replication");
+    return strstr(text, "master_link_status:up") != NULL;
+}
+
+/* Makes `replica` follow `master`. */
+static void follow(struct lk_server *replica, struct lk_server *master)
+{
+    lk_server_do(replica, "CONFIG SET masteruser admin");
+    lk_server_do(replica, "CONFIG SET masterauth admin");
+    lk_server_do(replica, "REPLICAOF 127.0.0.1 %d", master->port);
+    lk_require(is_linked, replica, "the replica should follow its master");
+}
+
+static void at_a_replica_the_master_is_found(void **state)
+{
+    struct env *env = *state;
+    locker_handle *held;
+    locker *l;
+
+    env->second = lk_server_start(NULL);
+    follow(env->second, env->server);
+    l = lk_open_at(env->second, "");
+    held = lk_take(l, "replicated", NULL);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS replicated"), 1);
+    lk_give(held);
+    lk_expect_value(env->server, "replicated", NULL);
+    lk_close(l);
+}
+
+static void a_master_that_becomes_a_replica_is_left(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=5s");
+    locker_handle *held;
+    uint64_t token;
+
+    env->second = lk_server_start(NULL);
+    follow(env->second, env->server);
+    held = lk_take(l, "moved", NULL);
+    token = locker_handle_token(held);
+    assert_int_equal(lk_server_integer(env->server, "WAIT 1 10000"), 1);
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    follow(env->server, env->second);
+    /* the lock went along with the data */
+    lk_expect_busy(l, "moved");
+    lk_give(held);
+    held = lk_take(l, "moved", NULL);
+    assert_true(locker_handle_token(held) > token);
+    assert_int_equal(lk_server_integer(env->second, "EXISTS moved"), 1);
+    lk_give(held);
+    lk_close(l);
+}
+
+static void a_replica_without_its_master_is_unavailable(void **state)
+{
+    struct env *env = *state;
+    locker_error err;
+    locker *l;
+
+    lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", lk_free_port());
+    assert_status(LOCKER_UNAVAILABLE,
+                  lk_open_uri(&l, &err, "redis://127.0.0.1:%d?connect_timeout=1s", env->server->port), err);
+}
+
+/* ------------------------------------------------------------------ a disk that fails ---- */
+
+static bool saving_failed(void *context)
+{
+    char text[8192];
+
+    lk_server_text(context, text, sizeof text, "INFO persistence");
+    return strstr(text, "rdb_last_bgsave_status:err") != NULL;
+}
+
+static void refused_writes_make_unlock_unknown(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "command_timeout=1s");
+    locker_handle *held = lk_take(l, "misconf", NULL), *second = NULL;
+    char path[96];
+    locker_error err;
+
+    /* the dump can't be put in the place of a directory */
+    snprintf(path, sizeof path, "%s/dump.rdb", env->server->directory);
+    assert_int_equal(mkdir(path, 0700), 0);
+    lk_server_do(env->server, "CONFIG SET save %s", "3600 1");
+    lk_server_do(env->server, "BGSAVE");
+    lk_require(saving_failed, env->server, "BGSAVE should fail");
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "other", NULL, &second, &err), err);
+    assert_non_null(strstr(err.text, "MISCONF"));
+    assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
+    assert_true(err.text[0] != '\0');
+    locker_handle_free(held);
+    lk_server_do(env->server, "CONFIG SET stop-writes-on-bgsave-error no");
+    lk_give(lk_take(l, "other", NULL));
+    lk_close(l);
+}
+
+/* A server that wants replicas and has none refuses writes with NOREPLICAS. */
+static void missing_replicas_make_unlock_unknown(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "command_timeout=1s");
+    locker_handle *held = lk_take(l, "noreplicas", NULL), *second = NULL;
+    locker_error err;
+
+    lk_server_do(env->server, "CONFIG SET min-replicas-to-write 1");
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "other", NULL, &second, &err), err);
+    assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    lk_server_do(env->server, "CONFIG SET min-replicas-to-write 0");
+    lk_give(lk_take(l, "other", NULL));
+    lk_close(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(out_of_memory_holders_keep_their_locks),
+    server_test(out_of_memory_a_release_with_waiters_releases),
+    server_test(another_type_is_busy_when_locking),
+    server_test(another_type_is_busy_without_fencing_too),
+    server_test(another_type_is_lost_when_releasing),
+    server_test(garbage_beside_the_lock_is_survived),
+    server_test(at_a_replica_the_master_is_found),
+    server_test(a_master_that_becomes_a_replica_is_left),
+    server_test(a_replica_without_its_master_is_unavailable),
+    server_test(refused_writes_make_unlock_unknown),
+    server_test(missing_replicas_make_unlock_unknown),
+};
+
+const struct lk_group lk_refusals = {"refusals", tests, sizeof tests / sizeof tests[0]};

@@ -1,0 +1,372 @@
+/* replies.c: replies that are lost, cut, garbled, late or kept back by a proxy. */
+#include "redis_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Waits until the rival can have the key, well before a lease of 30 s would end. */
+static void expect_free_soon(struct env *env, const char *key)
+{
+    locker *rival = lk_open_at(env->server, "");
+    locker_lock_options options = lk_wait_options(6000);
+
+    lk_give(lk_take(rival, key, &options));
+    lk_close(rival);
+}
+
+static void take_with_harm(struct env *env, const char *query, const char *command, enum lk_proxy_harm harm)
+{
+    locker *l = lk_open_through(env, query);
+    locker_handle *held;
+    char value[64];
+
+    lk_give(lk_take(l, "warm-up", NULL));
+    lk_proxy_harm(env->proxy, harm, command, 1, 0);
+    held = lk_take(l, "lost-reply", NULL);
+    assert_int_equal(lk_proxy_harmed(env->proxy), 1);
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET lost-reply"));
+    assert_true(locker_handle_remaining_ms(held) <= lk_server_integer(env->server, "PTTL lost-reply"));
+    lk_give(held);
+    lk_expect_value(env->server, "lost-reply", NULL);
+    lk_close(l);
+}
+
+static void a_lost_reply_of_an_acquisition_is_found_out(void **state)
+{
+    take_with_harm(*state, "", "EVALSHA", LK_PROXY_CUT);
+}
+
+static void a_lost_reply_of_a_plain_set_is_found_out(void **state)
+{
+    take_with_harm(*state, "fencing=off", "lost-reply", LK_PROXY_CUT);
+}
+
+static void a_reply_that_trickles_is_read(void **state)
+{
+    take_with_harm(*state, "", "EVALSHA", LK_PROXY_TRICKLE);
+}
+
+/* The caller gives up before it can know; the grant is given back when the server is there again. */
+static void an_acquisition_of_unknown_outcome_leaves_no_orphan(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "command_timeout=400ms&cleanup_timeout=5s");
+    locker_handle *held = NULL;
+    locker_error err;
+
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
+    lk_proxy_refuse(env->proxy, 1);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "orphan", NULL, &held, &err), err);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS orphan"), 1);
+    lk_proxy_refuse(env->proxy, 0);
+    expect_free_soon(env, "orphan");
+    lk_close(l);
+}
+
+static void a_grant_that_comes_too_late_is_given_back(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "command_timeout=300ms");
+    locker_handle *held = NULL;
+    locker_error err;
+
+    lk_proxy_hold(env->proxy, 0, 1);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "late", NULL, &held, &err), err);
+    lk_proxy_hold(env->proxy, 0, 0);
+    expect_free_soon(env, "late");
+    lk_close(l);
+}
+
+static void a_cancelled_request_in_flight_leaves_no_orphan(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "");
+    locker_cancel *cancel = locker_cancel_new();
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking waiter;
+    int64_t fired;
+
+    options.cancel = cancel;
+    lk_proxy_hold(env->proxy, 0, 1);
+    lk_locking_start(&waiter, l, "cancelled", &options);
+    lk_require_waiting(l, 1);
+    fired = lk_test_now_ms();
+    locker_cancel_fire(cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    assert_true(waiter.ended_ms - fired < LK_TEST_SLACK_MS);
+    lk_proxy_hold(env->proxy, 0, 0);
+    expect_free_soon(env, "cancelled");
+    locker_cancel_free(cancel);
+    lk_close(l);
+}
+
+static void a_lost_reply_of_a_release_is_ok_by_proof(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "");
+    locker_handle *held = lk_take(l, "released", NULL);
+
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
+    lk_give(held); /* nobody else can have removed it before its deadline */
+    assert_int_equal(lk_proxy_harmed(env->proxy), 1);
+    lk_expect_value(env->server, "released", NULL);
+    lk_close(l);
+}
+
+/* The release was carried out and handed the lock over before its reply was lost. */
+static void a_lost_reply_of_a_hand_over_is_ok_by_proof(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, ""), *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "handed", NULL);
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, rival, "handed", NULL);
+    lk_require_waiting(rival, 1);
+    lk_require_subscriber(env->server);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_expect_busy(l, "handed");
+    lk_give(waiter.held);
+    lk_close(rival);
+    lk_close(l);
+}
+
+static void a_swallowed_reply_of_a_release_is_bounded(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "command_timeout=300ms");
+    locker_handle *held = lk_take(l, "swallowed", NULL);
+    int64_t began;
+    locker_status status;
+
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "EVALSHA", 1, 0);
+    began = lk_test_now_ms();
+    status = locker_unlock(held, NULL);
+    assert_true(status == LOCKER_UNKNOWN || status == LOCKER_OK);
+    assert_true(lk_test_now_ms() - began < 300 + LK_TEST_SLACK_MS);
+    locker_handle_free(held);
+    lk_proxy_cut_all(env->proxy);
+    expect_free_soon(env, "swallowed");
+    lk_give(lk_take(l, "swallowed", NULL));
+    lk_close(l);
+}
+
+static void a_lost_reply_of_a_renewal_is_tried_again(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=1500ms");
+    locker_handle *held = lk_take(l, "renewal", NULL);
+
+    for (unsigned i = 1; i <= 2; i++) {
+        lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
+        lk_proxy_await_harm(env->proxy, i);
+    }
+    assert_false(lk_readable(locker_handle_fd(held), 1600));
+    assert_int_equal(lk_stats(l).lost, 0);
+    lk_give(held);
+    lk_close(l);
+}
+
+/* Whatever was read of a reply, the connection is given up and the outcome is found out by asking again. */
+static void a_reply_cut_at_any_byte_is_found_out(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "");
+
+    for (unsigned bytes = 0; bytes < 36; bytes++) {
+        locker_handle *held;
+        char key[32];
+
+        snprintf(key, sizeof key, "cut-%u", bytes);
+        lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1 + bytes % 2, bytes); /* acquisition, release */
+        held = lk_take(l, key, NULL);
+        lk_give(held);
+        lk_expect_value(env->server, key, NULL);
+        assert_int_equal(lk_proxy_harmed(env->proxy), bytes + 1);
+    }
+    assert_int_equal(lk_stats(l).lost, 0);
+    lk_close(l);
+}
+
+static void garbage_is_not_believed(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=20s");
+
+    for (unsigned i = 0; i < 6; i++) {
+        locker_handle *held = NULL;
+        locker_lock_options options = lk_wait_options(3000);
+        locker_status status;
+        char key[32];
+
+        snprintf(key, sizeof key, "garbage-%u", i);
+        lk_proxy_harm(env->proxy, LK_PROXY_GARBAGE, "EVALSHA", 1 + i % 2, 0);
+        status = locker_lock(l, key, &options, &held, NULL);
+        if (status == LOCKER_OK) {
+            status = locker_unlock(held, NULL);
+            assert_true(status == LOCKER_OK || status == LOCKER_UNKNOWN);
+            locker_handle_free(held);
+        } else {
+            assert_true(status == LOCKER_PROTOCOL || status == LOCKER_UNAVAILABLE);
+        }
+        lk_proxy_await_harm(env->proxy, i + 1);
+        expect_free_soon(env, key);
+        lk_give(lk_take(l, key, NULL));
+    }
+    lk_close(l);
+}
+
+static void a_slow_server_makes_remaining_no_longer_than_the_truth(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=2s");
+    locker_handle *held;
+
+    lk_proxy_delay(env->proxy, 150);
+    for (int i = 0; i < 3; i++) {
+        held = lk_take(l, "slow", NULL);
+        for (int j = 0; j < 5; j++) {
+            int64_t remaining = locker_handle_remaining_ms(held);
+
+            /* asked afterwards, so the server's truth is the smaller by what the question took */
+            assert_true(remaining <= lk_server_integer(env->server, "PTTL slow") + 10);
+        }
+        lk_give(held);
+    }
+    lk_proxy_delay(env->proxy, 0);
+    lk_close(l);
+}
+
+/* An extension that wasn't confirmed doesn't move the deadline, though the server made it. */
+static void hold_back(struct env *env, int requests, int replies)
+{
+    locker *l = lk_open_through(env, "ttl=900ms");
+    locker_handle *held = lk_take(l, "held-back", NULL);
+    int64_t began = lk_test_now_ms();
+
+    lk_proxy_hold(env->proxy, requests, replies);
+    assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
+    assert_true(lk_test_now_ms() - began < 900 + LK_TEST_SLACK_MS);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
+    lk_proxy_hold(env->proxy, 0, 0);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
+    assert_int_equal(locker_unlock(held, NULL), LOCKER_LOST);
+    locker_handle_free(held);
+    expect_free_soon(env, "held-back");
+    lk_close(l);
+}
+
+static void cut_off_both_ways_it_is_lost_at_the_deadline(void **state)
+{
+    hold_back(*state, 1, 1);
+}
+
+static void cut_off_one_way_it_is_lost_at_the_deadline(void **state)
+{
+    hold_back(*state, 0, 1);
+}
+
+static void a_holder_that_stops_answering_is_suspect_first(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=4s");
+    locker_handle *held = lk_take(l, "suspect", NULL);
+
+    lk_proxy_refuse(env->proxy, 1);
+    lk_proxy_cut_all(env->proxy);
+    lk_require_state(held, LOCKER_STATE_SUSPECT);
+    assert_true(locker_handle_remaining_ms(held) > 0);
+    lk_proxy_refuse(env->proxy, 0);
+    lk_require_state(held, LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close(l);
+}
+
+/* ------------------------------------------------------------------ what is sent ---- */
+
+static void one_request_each_way(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "");
+    unsigned before;
+
+    lk_give(lk_take(l, "counted", NULL));
+    before = lk_proxy_requests(env->proxy, "");
+    for (int i = 0; i < 10; i++)
+        lk_give(lk_take(l, "counted", NULL));
+    assert_int_equal(lk_proxy_requests(env->proxy, "") - before, 20);
+    lk_close(l);
+}
+
+static void a_waiting_process_is_quiet(void **state)
+{
+    struct env *env = *state;
+    locker *holder = lk_open_at(env->server, ""), *l = lk_open_through(env, "");
+    locker_handle *held = lk_take(holder, "quiet", NULL);
+    locker_lock_options options = lk_wait_options(2000);
+    struct lk_locking waiters[10];
+    unsigned sent;
+
+    for (int i = 0; i < 10; i++)
+        lk_locking_start(&waiters[i], l, "quiet", &options);
+    for (int i = 0; i < 10; i++)
+        assert_status(LOCKER_TIMEOUT, lk_locking_join(&waiters[i]), waiters[i].err);
+    /* the first attempt, one more when subscribed, and one a second */
+    sent = lk_proxy_requests(env->proxy, "quiet");
+    if (sent > 8)
+        test_fails("10 waiters of one process sent %u requests in 2 s", sent);
+    lk_give(held);
+    lk_close(l);
+    lk_close(holder);
+}
+
+static void many_leases_are_renewed_in_few_requests(void **state)
+{
+    enum { MANY = 100 };
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=1500ms");
+    locker_handle *held[MANY];
+    unsigned before;
+
+    for (int i = 0; i < MANY; i++) {
+        char key[32];
+
+        snprintf(key, sizeof key, "batch-%d", i);
+        held[i] = lk_take(l, key, NULL);
+    }
+    before = lk_proxy_requests(env->proxy, "");
+    assert_false(lk_readable(locker_handle_fd(held[0]), 1600));
+    /* three or four renewals of 100 leases each */
+    assert_in_range(lk_proxy_requests(env->proxy, "") - before, 2, 20);
+    assert_int_equal(lk_stats(l).lost, 0);
+    for (int i = 0; i < MANY; i++)
+        lk_give(held[i]);
+    lk_close(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    proxied_test(a_lost_reply_of_an_acquisition_is_found_out),
+    proxied_test(a_lost_reply_of_a_plain_set_is_found_out),
+    proxied_test(a_reply_that_trickles_is_read),
+    proxied_test(an_acquisition_of_unknown_outcome_leaves_no_orphan),
+    proxied_test(a_grant_that_comes_too_late_is_given_back),
+    proxied_test(a_cancelled_request_in_flight_leaves_no_orphan),
+    proxied_test(a_lost_reply_of_a_release_is_ok_by_proof),
+    proxied_test(a_lost_reply_of_a_hand_over_is_ok_by_proof),
+    proxied_test(a_swallowed_reply_of_a_release_is_bounded),
+    proxied_test(a_lost_reply_of_a_renewal_is_tried_again),
+    proxied_test(a_reply_cut_at_any_byte_is_found_out),
+    proxied_test(garbage_is_not_believed),
+    proxied_test(a_slow_server_makes_remaining_no_longer_than_the_truth),
+    proxied_test(cut_off_both_ways_it_is_lost_at_the_deadline),
+    proxied_test(cut_off_one_way_it_is_lost_at_the_deadline),
+    proxied_test(a_holder_that_stops_answering_is_suspect_first),
+    proxied_test(one_request_each_way),
+    proxied_test(a_waiting_process_is_quiet),
+    proxied_test(many_leases_are_renewed_in_few_requests),
+};
+
+const struct lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0]};

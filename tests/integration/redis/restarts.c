@@ -1,0 +1,278 @@
+/* restarts.c: servers that restart, forget, pause and cut connections, while locks are held and waited for.
+ */
+#include "redis_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void a_restart_with_data_keeps_the_lock(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=5s"), *rival;
+    locker_handle *held = lk_take(l, "kept", NULL);
+    char value[64];
+
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET kept"));
+    lk_server_kill(env->server);
+    lk_server_launch(env->server, true);
+    lk_expect_value(env->server, "kept", value);
+    lk_require_state(held, LOCKER_STATE_HELD); /* it may have been SUSPECT meanwhile */
+    rival = lk_open_at(env->server, "");
+    lk_expect_busy(rival, "kept");
+    assert_int_equal(lk_stats(l).lost, 0);
+    lk_give(held);
+    lk_give(lk_take(rival, "kept", NULL));
+    lk_close(rival);
+    lk_close(l);
+}
+
+static void a_restart_with_data_is_renewed_over(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=3s");
+    locker_handle *held = lk_take(l, "renewed", NULL);
+    locker_handle *second = NULL;
+    locker_lock_options options = lk_wait_options(4500);
+    locker *rival;
+    locker_error err;
+
+    lk_server_kill(env->server);
+    lk_server_launch(env->server, true);
+    rival = lk_open_at(env->server, "");
+    assert_status(LOCKER_TIMEOUT, locker_lock(rival, "renewed", &options, &second, &err), err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_true(lk_stats(l).renewals >= 1);
+    lk_give(held);
+    lk_close(rival);
+    lk_close(l);
+}
+
+static void a_restart_without_data_is_a_loss(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=900ms");
+    locker_handle *held = lk_take(l, "gone", NULL), *next;
+    int64_t killed = lk_test_now_ms();
+    locker_error err;
+
+    lk_server_kill(env->server);
+    lk_server_launch(env->server, false);
+    assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
+    assert_true(lk_test_now_ms() - killed < 900 + LK_TEST_SLACK_MS);
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    next = lk_take(l, "gone", NULL);
+    assert_true(locker_handle_token(next) > locker_handle_token(held)); /* by the server's clock */
+    locker_handle_free(held);
+    lk_give(next);
+    lk_close(l);
+}
+
+/* A waiter lives through the server's absence, and is served when the server is back. */
+static void a_waiter_outlives_a_restart(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=1s"), *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "waited", NULL);
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, rival, "waited", NULL);
+    lk_require_waiting(rival, 1);
+    lk_require_subscriber(env->server);
+    lk_server_kill(env->server);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_server_launch(env->server, true);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    locker_handle_free(held);
+    lk_close(rival);
+    lk_close(l);
+}
+
+static void flushall_is_a_loss(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=900ms"), *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "flushed", NULL);
+    struct lk_locking waiter;
+    int64_t flushed;
+
+    lk_locking_start(&waiter, rival, "flushed", NULL);
+    lk_require_waiting(rival, 1);
+    flushed = lk_test_now_ms();
+    lk_server_do(env->server, "FLUSHALL");
+    assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
+    assert_true(lk_test_now_ms() - flushed < 900 + LK_TEST_SLACK_MS);
+    assert_int_equal(locker_unlock(held, NULL), LOCKER_LOST);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(locker_handle_token(waiter.held) > locker_handle_token(held));
+    locker_handle_free(held);
+    lk_give(waiter.held);
+    lk_close(rival);
+    lk_close(l);
+}
+
+static void script_flush_is_not_noticed(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=600ms"), *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "scripts", NULL), *second = NULL;
+    locker_lock_options options = lk_wait_options(1300);
+    locker_error err;
+
+    lk_server_do(env->server, "SCRIPT FLUSH");
+    assert_status(LOCKER_TIMEOUT, locker_lock(rival, "scripts", &options, &second, &err), err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD); /* renewed */
+    for (int i = 0; i < 3; i++) {
+        locker_info info = LOCKER_INFO_INIT;
+
+        lk_server_do(env->server, "SCRIPT FLUSH");
+        lk_give(held);
+        lk_server_do(env->server, "SCRIPT FLUSH");
+        held = lk_take(l, "scripts", NULL);
+        lk_server_do(env->server, "SCRIPT FLUSH");
+        assert_ok(locker_show(l, "scripts", &info, &err), err);
+        assert_true(info.held);
+        locker_info_clear(&info);
+    }
+    lk_server_do(env->server, "SCRIPT FLUSH");
+    assert_ok(locker_break(rival, "scripts", NULL, &err), err);
+    locker_handle_free(held);
+    lk_close(rival);
+    lk_close(l);
+}
+
+static void killed_connections_are_made_again(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=2s"), *rival = lk_open_at(env->server, "");
+
+    for (int i = 0; i < 5; i++) {
+        locker_handle *held = lk_take(l, "killed", NULL);
+        struct lk_locking waiter;
+
+        lk_locking_start(&waiter, rival, "killed", NULL);
+        lk_require_waiting(rival, 1);
+        lk_server_do(env->server, "CLIENT KILL TYPE normal");
+        if (i % 2 == 0)
+            lk_server_do(env->server, "CLIENT KILL TYPE pubsub");
+        lk_give(held);
+        assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+        lk_give(waiter.held);
+    }
+    assert_int_equal(lk_stats(l).lost, 0);
+    lk_close(rival);
+    lk_close(l);
+}
+
+/* The message of the grant is lost: the waiter finds it by its poll, or when it has subscribed again. */
+static void a_killed_subscriber_is_woken_all_the_same(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
+
+    for (int i = 0; i < 4; i++) {
+        locker_handle *held = lk_take(l, "subscriber", NULL);
+        struct lk_locking waiter;
+        int64_t released;
+
+        lk_locking_start(&waiter, rival, "subscriber", NULL);
+        lk_require_waiting(rival, 1);
+        lk_require_subscriber(env->server);
+        lk_server_do(env->server, "CLIENT KILL TYPE pubsub");
+        released = lk_test_now_ms();
+        lk_give(held);
+        assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+        assert_true(waiter.ended_ms - released < 1500 + LK_TEST_SLACK_MS);
+        lk_give(waiter.held);
+    }
+    lk_close(rival);
+    lk_close(l);
+}
+
+static void a_pause_makes_remaining_no_longer_than_the_truth(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *held;
+    int64_t began, remaining, left;
+
+    options.ttl_ms = 3000;
+    options.no_renew = true;
+    lk_server_do(env->server, "CLIENT PAUSE 400 ALL");
+    began = lk_test_now_ms();
+    held = lk_take(l, "paused", &options);
+    remaining = locker_handle_remaining_ms(held);
+    assert_true(remaining <= 3000 - (lk_test_now_ms() - began) + 2);
+    left = lk_server_integer(env->server, "PTTL paused");
+    assert_true(locker_handle_remaining_ms(held) <= left);
+    lk_server_do(env->server, "CLIENT PAUSE 300 ALL");
+    lk_give(held);
+    lk_close(l);
+}
+
+static void a_held_lock_lives_through_a_pause(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=1500ms");
+    locker_handle *held = lk_take(l, "pause", NULL);
+
+    lk_server_do(env->server, "CLIENT PAUSE 700 ALL");
+    assert_false(lk_readable(locker_handle_fd(held), 2000)); /* it is never lost */
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close(l);
+}
+
+static void a_frozen_server_gives_unavailable_and_then_serves(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "command_timeout=300ms");
+    locker_handle *held = NULL;
+    locker_error err;
+
+    lk_server_kill(env->server);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "absent", NULL, &held, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, locker_ping(l, NULL, &err), err);
+    lk_server_launch(env->server, true);
+    for (int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS; held == NULL;) {
+        locker_status status = locker_try_lock(l, "absent", NULL, &held, &err);
+
+        assert_true(status == LOCKER_OK || status == LOCKER_UNAVAILABLE);
+        assert_true(lk_test_now_ms() < until);
+    }
+    lk_give(held);
+    lk_close(l);
+}
+
+static void closing_without_a_server_is_bounded(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "closing", NULL);
+    int64_t began;
+
+    lk_server_freeze(env->server);
+    began = lk_test_now_ms();
+    lk_close(l);
+    assert_true(lk_test_now_ms() - began < 2000 + 2 * LK_TEST_SLACK_MS);
+    locker_handle_free(held);
+}
+
+static const struct CMUnitTest tests[] = {
+    durable_test(a_restart_with_data_keeps_the_lock),
+    durable_test(a_restart_with_data_is_renewed_over),
+    durable_test(a_restart_without_data_is_a_loss),
+    durable_test(a_waiter_outlives_a_restart),
+    server_test(flushall_is_a_loss),
+    server_test(script_flush_is_not_noticed),
+    server_test(killed_connections_are_made_again),
+    server_test(a_killed_subscriber_is_woken_all_the_same),
+    server_test(a_pause_makes_remaining_no_longer_than_the_truth),
+    server_test(a_held_lock_lives_through_a_pause),
+    server_test(a_frozen_server_gives_unavailable_and_then_serves),
+    server_test(closing_without_a_server_is_bounded),
+};
+
+const struct lk_group lk_restarts = {"restarts", tests, sizeof tests / sizeof tests[0]};
