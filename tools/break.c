@@ -59,8 +59,10 @@ static int break_lock(const lk_common *common, locker *l, const char *key)
         code = lk_cli_exit_for(status);
         if (status == LOCKER_INVALID && locker_show(l, key, &info, &ignored) == LOCKER_OK)
             code = LK_EXIT_FREE;
-        if (code != LK_EXIT_FREE || !common->quiet)
+        if (code != LK_EXIT_FREE)
             lk_cli_fail(NULL, status, &err);
+        else if (!common->quiet)
+            lk_cli_message("nobody holds '%s': there is nothing to break", key);
     }
     locker_info_clear(&info);
     return code;

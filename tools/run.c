@@ -112,7 +112,8 @@ static int fix_times(run *r)
     return LK_EXIT_OK;
 }
 
-/* Open the service and take the lock. Returns 0 with the lock held, or the exit code. */
+/* Open the service and take the lock. Returns LK_GO_ON with the lock held, or the exit code, which may be 0
+ * (-E). */
 static int acquire(run *r)
 {
     const lk_run_options *o = &r->options;
@@ -140,7 +141,8 @@ static int acquire(run *r)
         return code;
     if (status != LOCKER_OK || number)
         return refused(r, status, &err, number);
-    return fix_times(r);
+    code = fix_times(r);
+    return code ? code : LK_GO_ON;
 }
 
 /* Release, and say what became of it. */
@@ -232,7 +234,7 @@ int lk_cli_run(int argc, char **argv)
     r.events = (lk_run_events){.fd = r.options.status_fd, .key = r.options.key};
     lk_run_signals_take(&r.signals, r.options.foreground);
     code = acquire(&r);
-    if (!code) {
+    if (code == LK_GO_ON) {
         if (r.options.common.verbose)
             lk_cli_message("holding '%s', token %llu", r.options.key,
                            (unsigned long long)locker_handle_token(r.held));

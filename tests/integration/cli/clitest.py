@@ -1,0 +1,222 @@
+"""What the tests of the locker command share: running it, gates, and a Redis server of one's own.
+
+Nothing here sleeps to wait for something: a test waits for a line of --status-fd, for a line that the command
+under the lock prints, or for a process to end, each with a time limit that fails the test.
+"""
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+LOCKER = os.environ["LOCKER_BIN"]
+LIMIT = 30.0
+
+KEEP = {name: value for name, value in os.environ.items()
+        if not name.startswith("LOCKER_") and not name.startswith("XDG_") and name != "HOME"}
+
+
+class Lines:
+    """The lines that come out of a descriptor, read with a time limit."""
+
+    def __init__(self, fd):
+        self.fd = fd
+        self.rest = b""
+
+    def next(self, limit=LIMIT):
+        end = time.monotonic() + limit
+        while b"\n" not in self.rest:
+            ready, _, _ = select.select([self.fd], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise AssertionError("no line within %.1f s; so far: %r" % (limit, self.rest))
+            chunk = os.read(self.fd, 65536)
+            if not chunk:
+                raise EOFError("the descriptor was closed; the rest: %r" % self.rest)
+            self.rest += chunk
+        line, _, self.rest = self.rest.partition(b"\n")
+        return line.decode()
+
+    def all(self, limit=LIMIT):
+        lines = []
+        try:
+            while True:
+                lines.append(self.next(limit))
+        except EOFError:
+            return lines
+
+
+class Running:
+    """A locker run in the background, with its status lines, its standard input and output."""
+
+    def __init__(self, arguments, env, **popen):
+        status_read, status_write = os.pipe()
+        os.set_inheritable(status_write, True)
+        self.process = subprocess.Popen(
+            [LOCKER, "run", "--status-fd", str(status_write)] + arguments, env=env,
+            stdin=popen.pop("stdin", subprocess.PIPE), stdout=popen.pop("stdout", subprocess.PIPE),
+            stderr=subprocess.PIPE, pass_fds=[status_write], **popen)
+        os.close(status_write)
+        self.status = Lines(status_read)
+        self.output = Lines(self.process.stdout.fileno()) if self.process.stdout else None
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def event(self, name):
+        """Read on until the event of this name and return it."""
+        while True:
+            event = json.loads(self.status.next())
+            if event["event"] == name:
+                return event
+
+    def events(self):
+        """Those that are left, until the end."""
+        return [json.loads(line) for line in self.status.all()]
+
+    def finish(self):
+        """Let a command that reads its input to the end go, and return the exit code."""
+        if self.process.stdin and not self.process.stdin.closed:
+            self.process.stdin.close()
+        return self.process.wait(LIMIT)
+
+    def error_text(self):
+        return self.process.stderr.read().decode()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait(LIMIT)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream:
+                try:
+                    stream.close()
+                except OSError:
+                    pass
+        os.close(self.status.fd)
+
+
+class Case(unittest.TestCase):
+    """A private directory, and an environment that knows of no lock service but the one the test names."""
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="locker-cli-")
+        self.addCleanup(shutil.rmtree, self.directory, True)
+        self.uri = "file://" + os.path.join(self.directory, "locks")
+        self.env = dict(KEEP, HOME=self.directory, XDG_RUNTIME_DIR=self.directory, LOCKER_URI=self.uri,
+                        SHELL="/bin/sh")
+
+    def locker(self, *arguments, env=None, **options):
+        return subprocess.run([LOCKER] + list(arguments), env=env or self.env, timeout=LIMIT,
+                              stdin=options.pop("stdin", subprocess.DEVNULL), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, **options)
+
+    def code(self, expected, *arguments, **options):
+        """Run it, check the exit code, return what it said."""
+        done = self.locker(*arguments, **options)
+        self.assertEqual(done.returncode, expected, "%s: %s%s" % (arguments, done.stdout, done.stderr))
+        return done
+
+    def wrong(self, expected, names, *arguments, **options):
+        """A failure is one line that starts with "locker: " and names what is wrong."""
+        done = self.code(expected, *arguments, **options)
+        self.assertEqual(done.stdout, "")
+        self.assertTrue(done.stderr.startswith("locker: "), done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn(names, done.stderr)
+        return done
+
+    def start(self, *arguments, env=None, **popen):
+        running = Running(list(arguments), env or self.env, **popen)
+        self.addCleanup(running.stop)
+        return running
+
+    def hold(self, key, *options, **more):
+        """A locker run that holds the key until finish()."""
+        running = self.start(*options, key, "--", "cat", **more)
+        running.event("acquired")
+        return running
+
+    def assert_gone(self, pid):
+        """The process ends within the time limit (a zombie has ended)."""
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return
+        try:
+            ready, _, _ = select.select([fd], [], [], LIMIT)
+            self.assertTrue(ready, "process %d is still there" % pid)
+        finally:
+            os.close(fd)
+
+
+class Redis:
+    """A redis-server on a private port and directory, stopped by its pid."""
+
+    def __init__(self):
+        program = shutil.which("redis-server")
+        if not program:
+            raise AssertionError("redis-server is missing: install the package redis-server")
+        self.directory = tempfile.mkdtemp(prefix="locker-cli-redis-")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.process = subprocess.Popen(
+            [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.directory, "--save", "",
+             "--appendonly", "no"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.uri = "redis://127.0.0.1:%d/0" % self.port
+        self.wait_until_it_answers()
+
+    def wait_until_it_answers(self):
+        end = time.monotonic() + LIMIT
+        while True:
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError("redis-server did not start on port %d" % self.port)
+            try:
+                if self.command("PING") == "+PONG":
+                    return
+            except OSError:
+                select.select([], [], [], 0.02)  # nothing tells when a port begins to listen
+
+    def command(self, *words):
+        """One command; the first line of the answer, or for a string its text."""
+        request = "*%d\r\n" % len(words) + "".join("$%d\r\n%s\r\n" % (len(w), w) for w in words)
+        with socket.create_connection(("127.0.0.1", self.port), LIMIT) as connection:
+            connection.sendall(request.encode())
+            stream = connection.makefile("rb")
+            line = stream.readline().decode().rstrip("\r\n")
+            if line.startswith("$") and line != "$-1":
+                return stream.read(int(line[1:])).decode()
+            return line
+
+    def freeze(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self):
+        self.thaw()
+        self.process.kill()
+        self.process.wait(LIMIT)
+        shutil.rmtree(self.directory, True)
+
+
+class RedisCase(Case):
+    """With a server for each test class."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.redis = Redis()
+        cls.addClassCleanup(cls.redis.stop)
+
+    def setUp(self):
+        super().setUp()
+        self.uri = self.redis.uri
+        self.env["LOCKER_URI"] = self.uri
