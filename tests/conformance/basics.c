@@ -8,18 +8,18 @@
 
 static void lock_and_unlock(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "plain", NULL);
 
     assert_string_equal(locker_handle_key(held), "plain");
     lk_give(held);
     lk_give(lk_take(l, "plain", NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void try_answers_busy_and_then_ok(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "try", NULL), *second = NULL;
     locker_lock_options once = lk_wait_options(0);
     locker_error err;
@@ -32,15 +32,15 @@ static void try_answers_busy_and_then_ok(void **state)
     assert_ok(locker_try_lock(rival, "try", NULL, &second, &err), err);
     lk_expect_busy(l, "try");
     lk_give(second);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 /* A machine that is busy may be late once; it is not late five times. */
 static void a_timed_wait_is_as_long_as_it_says(void **state)
 {
     enum { WAIT = 120, LATE = 100, TRIES = 5 };
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "timed", NULL), *second = NULL;
     locker_lock_options options = lk_wait_options(WAIT);
     int64_t shortest = INT64_MAX;
@@ -60,8 +60,8 @@ static void a_timed_wait_is_as_long_as_it_says(void **state)
     lk_give(held);
     lk_give(lk_take(rival, "timed", NULL)); /* the time-outs left nothing behind */
     assert_int_equal(lk_stats(rival).waiting, 0);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void bad_keys_are_refused(void **state)
@@ -69,7 +69,7 @@ static void bad_keys_are_refused(void **state)
     static const char *const bad[] = {
         NULL,       "",     "a\nb",   "a\x01",        "tab\t",    "\x7f",
         "\xff\xfe", "\xc3", "x\xc3(", "\xed\xa0\x80", "\xc0\xaf", "\xf4\x90\x80\x80"};
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_info info = LOCKER_INFO_INIT;
     locker_handle *held = NULL;
     char too_long[LOCKER_KEY_MAX + 2];
@@ -85,7 +85,7 @@ static void bad_keys_are_refused(void **state)
     too_long[sizeof too_long - 1] = '\0';
     assert_status(LOCKER_INVALID, locker_lock(l, too_long, NULL, &held, &err), err);
     assert_null(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* Each odd key is a lock of its own: all of them are held at once. */
@@ -125,7 +125,7 @@ static void odd_keys_are_good_and_distinct(void **state)
                                 longest,
                                 longest_too};
     enum { COUNT = sizeof good / sizeof good[0] };
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held[COUNT];
     locker_error err;
 
@@ -142,15 +142,15 @@ static void odd_keys_are_good_and_distinct(void **state)
         lk_expect_busy(rival, good[i]);
     for (size_t i = 0; i < COUNT; i++)
         lk_give(held[i]);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void namespaces_are_apart(void **state)
 {
     struct lk_fixture *fixture = *state;
     locker_options options = LOCKER_OPTIONS_INIT;
-    locker *l = lk_open(fixture, ""), *other = NULL;
+    locker *l = lk_open_locker(fixture, ""), *other = NULL;
     locker_handle *held = lk_take(l, "same", NULL), *second;
     locker_error err;
 
@@ -159,8 +159,8 @@ static void namespaces_are_apart(void **state)
     second = lk_take(other, "same", NULL);
     lk_give(second);
     lk_give(held);
-    lk_close(other);
-    lk_close(l);
+    lk_close_locker(other);
+    lk_close_locker(l);
 }
 
 static void refuse(locker *l, locker_status wanted, const locker_lock_options *options)
@@ -177,7 +177,7 @@ static void bad_options_are_refused(void **state)
     struct lk_fixture *fixture = *state;
     char long_label[LOCKER_OWNER_MAX + 2];
     const char *const labels[] = {"", "a\nb", long_label};
-    locker *l = lk_open(fixture, "");
+    locker *l = lk_open_locker(fixture, "");
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker_error err;
 
@@ -201,7 +201,7 @@ static void bad_options_are_refused(void **state)
     }
     assert_status(LOCKER_INVALID, locker_lock(l, "options", NULL, NULL, &err), err);
     lk_give(lk_take(l, "options", NULL)); /* none of it took the lock */
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void an_unknown_parameter_is_refused(void **state)
@@ -224,7 +224,7 @@ static void show_tells_who_holds(void **state)
 {
     struct lk_fixture *fixture = *state;
     locker_options options = LOCKER_OPTIONS_INIT;
-    locker *l = NULL, *other = lk_open(fixture, "");
+    locker *l = NULL, *other = lk_open_locker(fixture, "");
     locker_info info = LOCKER_INFO_INIT;
     locker_handle *held;
     locker_error err;
@@ -250,8 +250,8 @@ static void show_tells_who_holds(void **state)
     assert_ok(locker_show(other, "shown", &info, &err), err);
     assert_false(info.held);
     locker_info_clear(&info);
-    lk_close(other);
-    lk_close(l);
+    lk_close_locker(other);
+    lk_close_locker(l);
 }
 
 static void break_frees_and_tells_the_holder(void **state)
@@ -259,7 +259,7 @@ static void break_frees_and_tells_the_holder(void **state)
     struct lk_fixture *fixture = *state;
 
     needs(fixture->promises.can_break);
-    locker *l = lk_open(fixture, "&ttl=600ms"), *boss = lk_open(fixture, "");
+    locker *l = lk_open_locker(fixture, "&ttl=600ms"), *boss = lk_open_locker(fixture, "");
     locker_info info = LOCKER_INFO_INIT;
     locker_handle *held;
     locker_error err;
@@ -277,8 +277,8 @@ static void break_frees_and_tells_the_holder(void **state)
     assert_true(locker_handle_token(next) > locker_handle_token(held));
     locker_handle_free(held);
     lk_give(next);
-    lk_close(boss);
-    lk_close(l);
+    lk_close_locker(boss);
+    lk_close_locker(l);
 }
 
 static void break_wakes_a_waiter(void **state)
@@ -286,7 +286,7 @@ static void break_wakes_a_waiter(void **state)
     struct lk_fixture *fixture = *state;
 
     needs(fixture->promises.can_break);
-    locker *l = lk_open(fixture, ""), *rival = lk_open(fixture, "");
+    locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "broken2", NULL);
     struct lk_locking waiter;
     locker_error err;
@@ -298,25 +298,25 @@ static void break_wakes_a_waiter(void **state)
     lk_give(waiter.held);
     locker_unlock(held, NULL);
     locker_handle_free(held);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void ping_takes_a_while(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     int64_t us = -1;
     locker_error err;
 
     assert_ok(locker_ping(l, &us, &err), err);
     assert_true(us >= 0);
     assert_int_equal(locker_ping(l, NULL, NULL), LOCKER_OK);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_scope_unlocks(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_error err;
 
     {
@@ -326,8 +326,8 @@ static void a_scope_unlocks(void **state)
         lk_expect_busy(rival, "scope");
     }
     lk_give(lk_take(rival, "scope", NULL));
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void *exit_while_holding(void *argument)
@@ -343,20 +343,20 @@ static void *exit_while_holding(void *argument)
 
 static void a_thread_that_exits_unlocks(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     pthread_t thread;
 
     assert_int_equal(pthread_create(&thread, NULL, exit_while_holding, l), 0);
     lk_join(thread, "exit while holding");
     assert_int_equal(lk_stats(l).released, 1);
     lk_give(lk_take(rival, "cleanup", NULL));
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void statistics_count(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_handle *held, *second = NULL;
     locker_lock_options brief = lk_wait_options(20);
     locker_statistics stats = {.size = 5};
@@ -378,7 +378,7 @@ static void statistics_count(void **state)
     assert_int_equal(stats.lost, 0);
     assert_int_equal(stats.hold.count, 1);
     assert_int_equal(stats.wait.count, 1);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -16,7 +16,7 @@ static locker_lock_options cancelable(locker_cancel *cancel)
 
 static void fired_before(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = NULL;
@@ -35,12 +35,12 @@ static void fired_before(void **state)
     lk_give(held);
     locker_cancel_free(cancel);
     locker_cancel_free(NULL);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void fired_during_the_wait(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = lk_take(l, "during", NULL);
@@ -62,13 +62,13 @@ static void fired_during_the_wait(void **state)
     lk_give(held);
     lk_give(lk_take(rival, "during", NULL)); /* nothing is left behind */
     locker_cancel_free(cancel);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void fired_after_the_grant(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = lk_take(l, "after", &options);
@@ -78,14 +78,14 @@ static void fired_after_the_grant(void **state)
     lk_expect_busy(rival, "after");
     lk_give(held);
     locker_cancel_free(cancel);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 /* Whatever the moment, the answer is a held lock or CANCELED, and nothing is left behind. */
 static void fired_around_the_grant(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
 
     for (int i = 0; i < 100; i++) {
         locker_cancel *cancel = locker_cancel_new();
@@ -110,8 +110,8 @@ static void fired_around_the_grant(void **state)
         locker_cancel_free(cancel);
     }
     assert_int_equal(lk_stats(rival).held, 0);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static _Atomic(locker_cancel *) interrupted;
@@ -128,7 +128,7 @@ static void on_signal(int number)
 static void fired_by_a_signal_handler(void **state)
 {
     struct sigaction action = {.sa_handler = on_signal}, before;
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = lk_take(l, "signal", NULL);
@@ -143,7 +143,7 @@ static void fired_by_a_signal_handler(void **state)
     sigaction(SIGUSR1, &before, NULL);
     lk_give(held);
     locker_cancel_free(cancel);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* A signal that fires nothing doesn't end a wait. */
@@ -155,7 +155,7 @@ static void on_other_signal(int number)
 static void a_signal_alone_ends_no_wait(void **state)
 {
     struct sigaction action = {.sa_handler = on_other_signal}, before;
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "eintr", NULL);
     struct lk_locking waiter;
 
@@ -169,8 +169,8 @@ static void a_signal_alone_ends_no_wait(void **state)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_give(waiter.held);
     sigaction(SIGUSR1, &before, NULL);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static const struct CMUnitTest tests[] = {

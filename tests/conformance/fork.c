@@ -38,7 +38,7 @@ static int end_of(pid_t child)
 
 static void a_child_releases_nothing(void **state)
 {
-    locker *l = lk_open(*state, "&ttl=2s"), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "&ttl=2s"), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "forked", NULL);
 
     for (int i = 0; i < 30; i++) {
@@ -53,14 +53,14 @@ static void a_child_releases_nothing(void **state)
     }
     lk_give(held);
     lk_give(lk_take(rival, "forked", NULL));
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 /* The parent unlocks while a child, which has copies of every descriptor, is still there. */
 static void the_parent_unlocks_while_the_child_lives(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "lives", NULL);
     int gate[2];
     char byte;
@@ -81,8 +81,8 @@ static void the_parent_unlocks_while_the_child_lives(void **state)
     lk_give(held);
     close(gate[1]);
     assert_int_equal(end_of(child), 0);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 /* Other threads lock and unlock at the moment of the fork; the child must not hang on their locks. */
@@ -107,7 +107,7 @@ static void *keep_busy(void *argument)
 
 static void forking_amid_activity(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "amid", NULL);
     struct busy busy = {.l = l};
     pthread_t threads[3];
@@ -129,7 +129,7 @@ static void forking_amid_activity(void **state)
         lk_join(threads[i], "a thread that locks while others fork");
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -6,7 +6,7 @@
 
 static void a_second_unlock_is_invalid(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "twice", NULL), *second;
     locker_error err;
 
@@ -20,8 +20,8 @@ static void a_second_unlock_is_invalid(void **state)
     lk_give(second);
     locker_handle_free(NULL);
     locker_cleanup(NULL);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 enum { UNLOCKERS = 100 };
@@ -43,7 +43,7 @@ static void *unlock_with_the_crowd(void *argument)
 
 static void of_100_unlocks_one_is_ok(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
 
     for (int round = 0; round < 5; round++) {
         struct crowd crowd = {.held = lk_take(l, "crowd", NULL)};
@@ -60,7 +60,7 @@ static void of_100_unlocks_one_is_ok(void **state)
         locker_handle_free(crowd.held);
     }
     assert_int_equal(lk_stats(l).released, 5);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void *give_elsewhere(void *argument)
@@ -70,7 +70,7 @@ static void *give_elsewhere(void *argument)
 
 static void another_thread_may_unlock(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "elsewhere", NULL);
     pthread_t thread;
     void *answer = NULL;
@@ -79,7 +79,7 @@ static void another_thread_may_unlock(void **state)
     pthread_join(thread, &answer);
     assert_ptr_equal(answer, held);
     locker_handle_free(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static locker_lock_options owned_by(const char *owner, int64_t wait_ms)
@@ -92,7 +92,7 @@ static locker_lock_options owned_by(const char *owner, int64_t wait_ms)
 
 static void the_same_owner_enters_again(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_lock_options ann = owned_by("ann", -1), bob = owned_by("bob", 0), ann_there = owned_by("ann", 0);
     locker_handle *first = lk_take(l, "re", &ann), *second = lk_take(l, "re", &ann), *third = NULL;
     locker_error err;
@@ -113,14 +113,14 @@ static void the_same_owner_enters_again(void **state)
     lk_expect_busy(rival, "re");
     lk_give(third);
     lk_give(lk_take(rival, "re", NULL));
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 /* A holder enters again past those that wait, or it would wait for itself. */
 static void re_entry_passes_the_line(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_lock_options ann = owned_by("ann", -1), bob = owned_by("bob", -1);
     locker_handle *first = lk_take(l, "re-line", &ann), *second;
     struct lk_locking waiter;
@@ -134,12 +134,12 @@ static void re_entry_passes_the_line(void **state)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     assert_string_equal(locker_handle_owner(waiter.held), "bob");
     lk_give(waiter.held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void the_loss_of_a_re_entered_lock_meets_all_handles(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_lock_options options = owned_by("ann", -1);
     locker_handle *first, *second;
     locker_error err;
@@ -155,12 +155,12 @@ static void the_loss_of_a_re_entered_lock_meets_all_handles(void **state)
     locker_handle_free(first);
     locker_handle_free(second);
     lk_give(lk_take(l, "re-lost", &options));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void freeing_unlocks(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "freed", NULL);
     locker_lock_options ann = owned_by("ann", -1);
 
@@ -171,20 +171,20 @@ static void freeing_unlocks(void **state)
     lk_expect_busy(rival, "freed");
     locker_handle_free(held);
     lk_give(lk_take(rival, "freed", NULL));
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void handles_outlive_their_locker(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_lock_options ann = owned_by("ann", -1);
     locker_handle *held = lk_take(l, "outlive", &ann), *again = lk_take(l, "outlive", &ann);
     locker_handle *done = lk_take(l, "outlive-done", NULL);
     locker_error err;
 
     assert_ok(locker_unlock(done, &err), err);
-    lk_close(l);
+    lk_close_locker(l);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_UNLOCKED);
     assert_int_equal(locker_handle_state(again), LOCKER_STATE_UNLOCKED);
     assert_string_equal(locker_handle_key(held), "outlive");

@@ -40,7 +40,7 @@ static locker_handle *take_for_a_while(locker *l, const char *key, struct notice
 
 static void a_renewed_lease_outlives_its_ttl(void **state)
 {
-    locker *l = lk_open(*state, "&ttl=300ms"), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "&ttl=300ms"), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "renewed", NULL);
     locker_lock_options options = lk_wait_options(5 * TTL);
     locker_handle *second = NULL;
@@ -58,14 +58,14 @@ static void a_renewed_lease_outlives_its_ttl(void **state)
     }
     lk_give(held);
     lk_give(lk_take(rival, "renewed", NULL));
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void many_renewed_leases_stay(void **state)
 {
     enum { MANY = 200 };
-    locker *l = lk_open(*state, "&ttl=600ms"), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "&ttl=600ms"), *rival = lk_open_locker(*state, "");
     locker_handle *held[MANY], *second = NULL;
     locker_lock_options options = lk_wait_options(1500);
     locker_error err;
@@ -80,13 +80,13 @@ static void many_renewed_leases_stay(void **state)
     assert_int_equal(lk_stats(l).lost, 0);
     for (int i = 0; i < MANY; i++)
         lk_give(held[i]);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void without_renewal_it_is_lost_at_the_ttl(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     struct notice notice = {0};
     int64_t taken = lk_test_now_ms(), now;
     locker_handle *held = take_for_a_while(l, "ends", &notice);
@@ -110,7 +110,7 @@ static void without_renewal_it_is_lost_at_the_ttl(void **state)
     assert_int_equal(lk_stats(l).held, 0);
     assert_status(LOCKER_INVALID, locker_unlock(held, &err), err); /* the callback had the answer */
     locker_handle_free(held);
-    lk_close(l);
+    lk_close_locker(l);
     assert_int_equal(atomic_load(&notice.calls), 1);
     lk_gate_destroy(&notice.gate);
 }
@@ -118,7 +118,7 @@ static void without_renewal_it_is_lost_at_the_ttl(void **state)
 /* The state is by the clock: it is LOST at the deadline even where nobody was told. */
 static void the_state_follows_the_clock(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_lock_options options = lk_lease_options(TTL);
     int64_t taken = lk_test_now_ms();
     locker_handle *held = lk_take(l, "clock", &options);
@@ -130,7 +130,7 @@ static void the_state_follows_the_clock(void **state)
     assert_status(LOCKER_INVALID, locker_unlock(held, &err), err);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST); /* it never comes back */
     locker_handle_free(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void an_ended_lease_goes_to_a_waiter(locker *l, locker *other, const char *key)
@@ -154,19 +154,19 @@ static void an_ended_lease_goes_to_a_waiter(locker *l, locker *other, const char
 
 static void expiry_hands_over(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
 
     for (int i = 0; i < 2; i++) {
         an_ended_lease_goes_to_a_waiter(l, rival, "expires");
         an_ended_lease_goes_to_a_waiter(l, l, "expires-within");
     }
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void unlocked_in_time_nothing_is_lost(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     struct notice notice = {0};
     locker_handle *held = take_for_a_while(l, "in-time", &notice), *second;
     locker_lock_options options = lk_lease_options(10 * TTL);
@@ -181,7 +181,7 @@ static void unlocked_in_time_nothing_is_lost(void **state)
     locker_handle_free(held);
     lk_give(second);
     assert_int_equal(lk_stats(l).lost, 0);
-    lk_close(l);
+    lk_close_locker(l);
     lk_gate_destroy(&notice.gate);
 }
 
@@ -193,7 +193,7 @@ static void freed_in_on_lost(locker_handle *lost, void *user)
 
 static void a_handle_may_be_freed_in_its_callback(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_lock_options options = lk_lease_options(TTL);
     struct lk_gate gate;
 
@@ -202,7 +202,7 @@ static void a_handle_may_be_freed_in_its_callback(void **state)
     options.user = &gate;
     lk_take(l, "freed", &options);
     lk_gate_await(&gate, 1, "on_lost");
-    lk_close(l);
+    lk_close_locker(l);
     lk_gate_destroy(&gate);
 }
 
@@ -227,7 +227,7 @@ static void call_what_is_illegal(locker_handle *lost, void *user)
 
 static void illegal_calls_in_on_lost_are_refused(void **state)
 {
-    struct illegal illegal = {.l = lk_open(*state, "")};
+    struct illegal illegal = {.l = lk_open_locker(*state, "")};
     locker_lock_options options = lk_lease_options(TTL);
     locker_handle *held;
 
@@ -241,7 +241,7 @@ static void illegal_calls_in_on_lost_are_refused(void **state)
     assert_int_equal(atomic_load(&illegal.close), LOCKER_INVALID);
     locker_handle_free(held);
     lk_give(lk_take(illegal.l, "illegal", NULL));
-    lk_close(illegal.l);
+    lk_close_locker(illegal.l);
     lk_gate_destroy(&illegal.gate);
 }
 

@@ -10,7 +10,7 @@ enum { KEYS = 1000, WAITERS = 200 };
 
 static void thousand_keys_at_once(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle **held = calloc(KEYS, sizeof *held);
     locker_error err;
 
@@ -29,8 +29,8 @@ static void thousand_keys_at_once(void **state)
     assert_int_equal(lk_stats(l).held, 0);
     lk_give(lk_take(rival, "keys/500", NULL));
     free(held);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 /* Passes its turn on at once. */
@@ -59,7 +59,7 @@ static void *take_a_turn(void *argument)
 static void two_hundred_wait_and_one_asks(void **state)
 {
     struct lk_fixture *fixture = *state;
-    locker *holder = lk_open(fixture, ""), *l = lk_open(fixture, "");
+    locker *holder = lk_open_locker(fixture, ""), *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(holder, "crowded", NULL);
     struct turn *turns = calloc(WAITERS, sizeof *turns);
     atomic_int inside = 0, overlaps = 0, served = 0;
@@ -86,14 +86,14 @@ static void two_hundred_wait_and_one_asks(void **state)
     /* no herd: an attempt or two for each grant, not one for each waiter and grant */
     assert_true(stats.attempts < 3 * WAITERS + 50);
     free(turns);
-    lk_close(l);
-    lk_close(holder);
+    lk_close_locker(l);
+    lk_close_locker(holder);
 }
 
 /* Keys that nobody uses any more cost nothing that would grow; they are all free again. */
 static void many_keys_come_and_go(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
 
     for (int i = 0; i < 2000; i++) {
         char key[32];
@@ -102,7 +102,7 @@ static void many_keys_come_and_go(void **state)
         locker_handle_free(lk_take(l, key, NULL));
     }
     assert_int_equal(lk_stats(l).released, 2000);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static const struct CMUnitTest tests[] = {

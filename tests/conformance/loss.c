@@ -42,7 +42,7 @@ static void a_deleted_lock_is_lost(void **state)
     atomic_int losses = 0;
 
     needs(fixture->backend->lose != NULL);
-    locker *l = lk_open(fixture, "&ttl=600ms");
+    locker *l = lk_open_locker(fixture, "&ttl=600ms");
     locker_handle *held = take_counted(l, "deleted", &losses);
     locker_error err;
 
@@ -52,7 +52,7 @@ static void a_deleted_lock_is_lost(void **state)
     assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
     locker_handle_free(held);
     lk_give(lk_take(l, "deleted", NULL));
-    lk_close(l);
+    lk_close_locker(l);
     assert_int_equal(atomic_load(&losses), 1);
 }
 
@@ -62,7 +62,7 @@ static void a_replaced_lock_is_lost_and_left_alone(void **state)
     atomic_int losses = 0;
 
     needs(fixture->backend->replace != NULL);
-    locker *l = lk_open(fixture, "&ttl=600ms");
+    locker *l = lk_open_locker(fixture, "&ttl=600ms");
     locker_handle *held = take_counted(l, "replaced", &losses);
     locker_error err;
 
@@ -73,7 +73,7 @@ static void a_replaced_lock_is_lost_and_left_alone(void **state)
     lk_expect_busy(l, "replaced");
     fixture->backend->lose(fixture->service, "replaced");
     lk_give(lk_take(l, "replaced", NULL));
-    lk_close(l);
+    lk_close_locker(l);
     assert_int_equal(atomic_load(&losses), 1);
 }
 
@@ -83,7 +83,7 @@ static void unlock_says_lost_at_once(void **state)
     struct lk_fixture *fixture = *state;
 
     needs(fixture->backend->lose != NULL && fixture->backend->replace != NULL);
-    locker *l = lk_open(fixture, "");
+    locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "gone", NULL);
     locker_error err;
 
@@ -98,7 +98,7 @@ static void unlock_says_lost_at_once(void **state)
     lk_expect_busy(l, "gone");
     fixture->backend->lose(fixture->service, "gone");
     assert_int_equal(lk_stats(l).released, 0);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void out_of_reach_it_is_suspect_and_then_lost(void **state)
@@ -107,7 +107,7 @@ static void out_of_reach_it_is_suspect_and_then_lost(void **state)
     atomic_int losses = 0;
 
     needs(fixture->backend->freeze != NULL && fixture->promises.leases);
-    locker *l = lk_open(fixture, "&ttl=600ms");
+    locker *l = lk_open_locker(fixture, "&ttl=600ms");
     locker_handle *held = take_counted(l, "away", &losses);
     int64_t frozen = lk_test_now_ms();
 
@@ -122,7 +122,7 @@ static void out_of_reach_it_is_suspect_and_then_lost(void **state)
     assert_int_equal(locker_unlock(held, NULL), LOCKER_LOST);
     locker_handle_free(held);
     lk_give(lk_take(l, "away", NULL));
-    lk_close(l);
+    lk_close_locker(l);
     assert_int_equal(atomic_load(&losses), 1);
 }
 
@@ -131,7 +131,8 @@ static void unlock_out_of_reach_is_unknown(void **state)
     struct lk_fixture *fixture = *state;
 
     needs(fixture->backend->freeze != NULL);
-    locker *l = lk_open(fixture, "&ttl=20s&command_timeout=300ms"), *rival = lk_open(fixture, "");
+    locker *l = lk_open_locker(fixture, "&ttl=20s&command_timeout=300ms"),
+           *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "unknown", NULL);
     int64_t began;
     locker_error err;
@@ -148,8 +149,8 @@ static void unlock_out_of_reach_is_unknown(void **state)
     locker_lock_options options = lk_wait_options(5000);
     held = lk_take(rival, "unknown", &options);
     lk_give(held);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void a_try_out_of_reach_is_unavailable(void **state)
@@ -157,7 +158,7 @@ static void a_try_out_of_reach_is_unavailable(void **state)
     struct lk_fixture *fixture = *state;
 
     needs(fixture->backend->freeze != NULL);
-    locker *l = lk_open(fixture, "&command_timeout=300ms");
+    locker *l = lk_open_locker(fixture, "&command_timeout=300ms");
     locker_handle *held = NULL;
     locker_info info = LOCKER_INFO_INIT;
     int64_t began;
@@ -174,7 +175,7 @@ static void a_try_out_of_reach_is_unavailable(void **state)
     /* the late grant was given back */
     locker_lock_options options = lk_wait_options(5000);
     lk_give(lk_take(l, "unreachable", &options));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_timed_wait_keeps_its_time_out_of_reach(void **state)
@@ -182,7 +183,7 @@ static void a_timed_wait_keeps_its_time_out_of_reach(void **state)
     struct lk_fixture *fixture = *state;
 
     needs(fixture->backend->freeze != NULL);
-    locker *l = lk_open(fixture, ""), *rival = lk_open(fixture, "");
+    locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "late", NULL);
     locker_lock_options options = lk_wait_options(400);
     locker_cancel *cancel = locker_cancel_new();
@@ -211,8 +212,8 @@ static void a_timed_wait_keeps_its_time_out_of_reach(void **state)
     lk_give(lk_take(l, "late", NULL));
     lk_give(lk_take(l, "late3", NULL)); /* the request that was cancelled in flight left nothing */
     locker_cancel_free(cancel);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void a_stalled_holder_knows_and_harms_nobody(void **state)
@@ -221,7 +222,7 @@ static void a_stalled_holder_knows_and_harms_nobody(void **state)
 
     needs_processes(fixture);
     needs(fixture->promises.leases);
-    locker *l = lk_open(fixture, "");
+    locker *l = lk_open_locker(fixture, "");
     struct lk_child *puppet = lk_puppet_start(fixture->uri);
     struct lk_locking waiter;
 
@@ -235,7 +236,7 @@ static void a_stalled_holder_knows_and_harms_nobody(void **state)
     assert_int_equal(locker_handle_state(waiter.held), LOCKER_STATE_HELD);
     lk_give(waiter.held); /* still ours, with proof */
     assert_int_equal(lk_child_end(puppet), 0);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static int thaw_after(void **state)

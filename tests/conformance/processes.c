@@ -73,13 +73,13 @@ static void fight_in(struct arena *arena, locker *const *lockers, int count)
 
 static void threads_of_one_locker_exclude_each_other(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     struct arena arena = {.key = "arena"};
 
     fight_in(&arena, &l, 1);
     assert_int_equal(lk_stats(l).acquired, THREADS * TURNS);
     assert_int_equal(lk_stats(l).lost, 0);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void threads_of_many_lockers_exclude_each_other(void **state)
@@ -88,10 +88,10 @@ static void threads_of_many_lockers_exclude_each_other(void **state)
     struct arena arena = {.key = "arenas"};
 
     for (int i = 0; i < 3; i++)
-        lockers[i] = lk_open(*state, "");
+        lockers[i] = lk_open_locker(*state, "");
     fight_in(&arena, lockers, 3);
     for (int i = 0; i < 3; i++)
-        lk_close(lockers[i]);
+        lk_close_locker(lockers[i]);
 }
 
 static void processes_exclude_each_other(void **state)
@@ -127,7 +127,7 @@ static void unlock_hands_over_to_another_process(void **state)
     struct lk_fixture *fixture = *state;
 
     needs_processes(fixture);
-    locker *l = lk_open(fixture, "");
+    locker *l = lk_open_locker(fixture, "");
     struct lk_child *puppet = lk_puppet_start(fixture->uri);
     uint64_t token = 0;
 
@@ -156,7 +156,7 @@ static void unlock_hands_over_to_another_process(void **state)
         lk_give(waiter.held);
     }
     assert_int_equal(lk_child_end(puppet), 0);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* Without leases the lock ends with the process; with them, within the lease time. */
@@ -166,7 +166,7 @@ static void kill_9_frees_the_lock(void **state)
     enum { TTL = 500 };
 
     needs_processes(fixture);
-    locker *l = lk_open(fixture, "");
+    locker *l = lk_open_locker(fixture, "");
     for (int i = 0; i < 3; i++) {
         struct lk_child *puppet = lk_puppet_start(fixture->uri);
         struct lk_locking waiter;
@@ -183,7 +183,7 @@ static void kill_9_frees_the_lock(void **state)
         assert_true(locker_handle_token(waiter.held) > token);
         lk_give(waiter.held);
     }
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_killed_waiter_leaves_nothing_behind(void **state)
@@ -191,7 +191,7 @@ static void a_killed_waiter_leaves_nothing_behind(void **state)
     struct lk_fixture *fixture = *state;
 
     needs_processes(fixture);
-    locker *l = lk_open(fixture, "");
+    locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "killed-waiter", NULL);
     struct lk_child *puppet = lk_puppet_start(fixture->uri);
     struct lk_child *next = lk_puppet_start(fixture->uri);
@@ -204,7 +204,7 @@ static void a_killed_waiter_leaves_nothing_behind(void **state)
     assert_int_equal(lk_puppet_unlock(next), LOCKER_OK);
     assert_int_equal(lk_child_end(next), 0);
     lk_give(lk_take(l, "killed-waiter", NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* The process that waits is stopped in between and takes the lock when it goes on. */
@@ -213,7 +213,7 @@ static void a_stopped_waiter_does_not_block_others_for_ever(void **state)
     struct lk_fixture *fixture = *state;
 
     needs_processes(fixture);
-    locker *l = lk_open(fixture, "");
+    locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "stopped", NULL);
     struct lk_child *puppet = lk_puppet_start(fixture->uri);
     struct lk_locking waiter;
@@ -227,7 +227,7 @@ static void a_stopped_waiter_does_not_block_others_for_ever(void **state)
     lk_give(waiter.held);
     lk_child_signal(puppet, SIGCONT);
     lk_child_kill(puppet);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* ------------------------------------------------------------------ tokens ---- */
@@ -260,7 +260,7 @@ static void tokens_grow_over_a_restart_of_the_service(void **state)
 
     needs(fixture->promises.tokens_persist && fixture->backend->restart != NULL);
     for (int i = 0; i < 3; i++) {
-        locker *l = lk_open(fixture, "");
+        locker *l = lk_open_locker(fixture, "");
 
         for (int j = 0; j < 20; j++) {
             locker_handle *held = lk_take(l, "restart-tokens", NULL);
@@ -269,14 +269,14 @@ static void tokens_grow_over_a_restart_of_the_service(void **state)
             last = locker_handle_token(held);
             lk_give(held);
         }
-        lk_close(l);
+        lk_close_locker(l);
         fixture->backend->restart(fixture->service);
     }
 }
 
 static void tokens_grow_without_pause(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     uint64_t last = 0;
 
     for (int i = 0; i < 300; i++) {
@@ -286,7 +286,7 @@ static void tokens_grow_without_pause(void **state)
         last = locker_handle_token(held);
         lk_give(held);
     }
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static const struct CMUnitTest tests[] = {

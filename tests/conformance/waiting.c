@@ -36,7 +36,7 @@ static void *stand_in_line(void *argument)
 
 static void waiters_of_one_locker_are_served_in_order(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "line", NULL);
     struct in_line line[WAITERS];
     int served[WAITERS] = {0};
@@ -54,12 +54,12 @@ static void waiters_of_one_locker_are_served_in_order(void **state)
     }
     for (int i = 0; i < WAITERS; i++)
         assert_int_equal(served[i], i);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_try_does_not_overtake(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "overtake", NULL);
     struct lk_locking waiter;
 
@@ -70,7 +70,7 @@ static void a_try_does_not_overtake(void **state)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_expect_busy(l, "overtake");
     lk_give(waiter.held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void hand_over(locker *from, locker *to, const char *key)
@@ -93,29 +93,29 @@ static void hand_over(locker *from, locker *to, const char *key)
 
 static void unlock_hands_over_within_a_locker(void **state)
 {
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
 
     for (int i = 0; i < 5; i++)
         hand_over(l, l, "within");
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void unlock_hands_over_between_lockers(void **state)
 {
-    locker *a = lk_open(*state, ""), *b = lk_open(*state, "");
+    locker *a = lk_open_locker(*state, ""), *b = lk_open_locker(*state, "");
 
     for (int i = 0; i < 5; i++) {
         hand_over(a, b, "between");
         hand_over(b, a, "between");
     }
-    lk_close(b);
-    lk_close(a);
+    lk_close_locker(b);
+    lk_close_locker(a);
 }
 
 /* A waiter that gives up lets the ones behind it pass. */
 static void a_waiter_that_gives_up_is_passed_over(void **state)
 {
-    locker *l = lk_open(*state, ""), *other = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *other = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "passed", NULL);
     locker_lock_options brief = lk_wait_options(60);
     struct lk_locking first, second;
@@ -128,32 +128,32 @@ static void a_waiter_that_gives_up_is_passed_over(void **state)
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&second), second.err);
     lk_give(second.held);
-    lk_close(other);
-    lk_close(l);
+    lk_close_locker(other);
+    lk_close_locker(l);
 }
 
 static void closing_ends_the_waits(void **state)
 {
-    locker *holder = lk_open(*state, ""), *l = lk_open(*state, "");
+    locker *holder = lk_open_locker(*state, ""), *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(holder, "closed", NULL);
     struct lk_locking waiters[WAITERS];
 
     for (int i = 0; i < WAITERS; i++)
         lk_locking_start(&waiters[i], l, "closed", NULL);
     lk_require_waiting(l, WAITERS);
-    lk_close(l);
+    lk_close_locker(l);
     for (int i = 0; i < WAITERS; i++) {
         assert_status(LOCKER_CLOSED, lk_locking_join(&waiters[i]), waiters[i].err);
         assert_null(waiters[i].held);
     }
     lk_give(held);
     lk_give(lk_take(holder, "closed", NULL));
-    lk_close(holder);
+    lk_close_locker(holder);
 }
 
 static void closing_releases_what_is_held(void **state)
 {
-    locker *l = lk_open(*state, ""), *rival = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *a = lk_take(l, "left-a", NULL), *b = lk_take(l, "left-b", NULL);
     struct lk_locking waiter;
     locker_error err;
@@ -161,7 +161,7 @@ static void closing_releases_what_is_held(void **state)
 
     lk_locking_start(&waiter, rival, "left-a", NULL);
     lk_require_waiting(rival, 1);
-    lk_close(l);
+    lk_close_locker(l);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     assert_int_equal(locker_handle_state(a), LOCKER_STATE_UNLOCKED);
     assert_int_equal(locker_handle_remaining_ms(a), 0);
@@ -173,28 +173,28 @@ static void closing_releases_what_is_held(void **state)
     locker_handle_free(b);
     lk_give(waiter.held);
     lk_give(lk_take(rival, "left-b", NULL));
-    lk_close(rival);
+    lk_close_locker(rival);
 }
 
 static void closing_while_waiting_and_holding_many_times(void **state)
 {
     for (int i = 0; i < 20; i++) {
-        locker *l = lk_open(*state, "");
+        locker *l = lk_open_locker(*state, "");
         locker_handle *held = lk_take(l, "churn", NULL);
         struct lk_locking waiter;
 
         lk_locking_start(&waiter, l, "churn", NULL);
         lk_require_waiting(l, 1);
-        lk_close(l);
+        lk_close_locker(l);
         /* the waiter may be handed the lock by the close, or be told; either way nothing is left */
         if (lk_locking_join(&waiter) != LOCKER_CLOSED)
             assert_ok(waiter.status, waiter.err);
         locker_handle_free(waiter.held);
         locker_handle_free(held);
     }
-    locker *l = lk_open(*state, "");
+    locker *l = lk_open_locker(*state, "");
     lk_give(lk_take(l, "churn", NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static const struct CMUnitTest tests[] = {
