@@ -40,7 +40,7 @@ static void redis_py_holds_and_we_wait(void **state)
     assert_true(waiter.ended_ms - released < 1000 + 2 * LK_TEST_SLACK_MS); /* by the poll, once a second */
     py(env, "lock shared none 0", "busy");
     lk_give(waiter.held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void redis_py_lets_its_lease_end(void **state)
@@ -56,7 +56,7 @@ static void redis_py_lets_its_lease_end(void **state)
     assert_true(lk_test_now_ms() - began < 400 + 2 * LK_TEST_SLACK_MS);
     py(env, "release", "lost");
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void we_hold_and_redis_py_waits(void **state)
@@ -73,7 +73,7 @@ static void we_hold_and_redis_py_waits(void **state)
     lk_expect_busy(l, "ours");
     py(env, "release", "ok");
     lk_give(lk_take(l, "ours", NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_redis_py_lock_that_took_our_place_stays(void **state)
@@ -90,7 +90,7 @@ static void a_redis_py_lock_that_took_our_place_stays(void **state)
     locker_handle_free(held);
     lk_expect_busy(l, "place");
     py(env, "release", "ok");
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* ------------------------------------------------------------------ holders by hand ---- */
@@ -118,7 +118,7 @@ static void a_holder_without_a_ttl(void **state)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     assert_true(waiter.ended_ms - deleted < 1000 + 2 * LK_TEST_SLACK_MS);
     lk_give(waiter.held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* The time that the holder has left is known, so the waiter comes when it is over, not a second later. */
@@ -134,7 +134,7 @@ static void a_holder_whose_ttl_ends(void **state)
     assert_true(lk_test_now_ms() - began >= 299);
     assert_true(lk_test_now_ms() - began < 300 + LK_TEST_SLACK_MS);
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void the_poll_is_a_parameter(void **state)
@@ -153,7 +153,7 @@ static void the_poll_is_a_parameter(void **state)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     assert_true(waiter.ended_ms - deleted < 50 + LK_TEST_SLACK_MS);
     lk_give(waiter.held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_foreign_lock_is_broken(void **state)
@@ -168,7 +168,7 @@ static void a_foreign_lock_is_broken(void **state)
     assert_true(info.held);
     locker_info_clear(&info);
     lk_give(lk_take(l, "stuck", NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* ------------------------------------------------------------------ what others see ---- */
@@ -201,9 +201,9 @@ static void the_lock_is_a_plain_string(void **state)
     lk_give(unfenced);
     lk_give(in_shop);
     lk_give(held);
-    lk_close(plain);
-    lk_close(shop);
-    lk_close(l);
+    lk_close_locker(plain);
+    lk_close_locker(shop);
+    lk_close_locker(l);
 }
 
 /* What is kept beside a lock ends by itself, so that a million names leave nothing behind for ever. */
@@ -225,8 +225,8 @@ static void nothing_stays_for_ever(void **state)
     lk_give(waiter.held);
     assert_int_equal(lk_server_integer(env->server, "EVAL %s 0", script), 0);
     lk_expect_value(env->server, "trace", NULL);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void show_names_those_who_wait(void **state)
@@ -252,8 +252,8 @@ static void show_names_those_who_wait(void **state)
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_give(waiter.held);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static const struct CMUnitTest tests[] = {

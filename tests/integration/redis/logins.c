@@ -12,7 +12,7 @@
 static void lock_once(locker *l, const char *key)
 {
     lk_give(lk_take(l, key, NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void passwords(void **state)
@@ -100,8 +100,8 @@ static void the_fewest_rights_are_enough(void **state)
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_give(waiter.held);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 /* Uses a locker in all ways until something is DENIED; answers whether anything was. */
@@ -162,7 +162,7 @@ static void a_right_that_is_taken_away_is_denied(void **state)
     assert_null(held);
     lk_server_do(env->server, "ACL SETUSER app +@scripting");
     lk_give(lk_take(l, "rights", NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void databases(void **state)
@@ -179,7 +179,7 @@ static void databases(void **state)
     lk_server_do(env->server, "SELECT 3");
     assert_int_equal(lk_server_integer(env->server, "EXISTS in-three"), 1);
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
     assert_status(LOCKER_CONFIG, lk_open_uri(&l, &err, "redis://127.0.0.1:%d/99", port), err);
     assert_status(LOCKER_CONFIG, lk_open_uri(&l, &err, "redis://127.0.0.1:%d/three", port), err);
 }
@@ -196,7 +196,7 @@ static void a_unix_socket(void **state)
     lk_server_do(env->server, "SELECT 2");
     assert_int_equal(lk_server_integer(env->server, "EXISTS by-socket"), 1);
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
     assert_status(LOCKER_UNAVAILABLE, lk_open_uri(&l, &err, "redis+unix://%s.no", env->server->socket), err);
     assert_int_not_equal(err.os_error, 0);
 }

@@ -126,7 +126,7 @@ void lk_expect_busy(locker *l, const char *key)
     assert_status(LOCKER_BUSY, locker_try_lock(l, key, NULL, &held, &err), err);
 }
 
-void lk_close(locker *l)
+void lk_close_locker(locker *l)
 {
     assert_int_equal(locker_close(l), LOCKER_OK);
 }

@@ -65,7 +65,7 @@ void lk_give(locker_handle *held);
 void lk_expect_busy(locker *l, const char *key);
 
 /** Closes it and checks the answer. */
-void lk_close(locker *l);
+void lk_close_locker(locker *l);
 
 /** Fails the test unless the key's string at the server is this; NULL: unless there is no key. */
 void lk_expect_value(struct lk_server *server, const char *key, const char *value);

@@ -25,7 +25,7 @@ static void out_of_memory_holders_keep_their_locks(void **state)
     lk_expect_value(env->server, "oom", NULL);
     lk_server_do(env->server, "CONFIG SET maxmemory 0");
     lk_give(lk_take(l, "refused", NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* The hand-over needs a SET, which is refused; the release is a release all the same. */
@@ -48,8 +48,8 @@ static void out_of_memory_a_release_with_waiters_releases(void **state)
     else /* its attempt may have met the shortage */
         assert_status(LOCKER_UNAVAILABLE, waiter.status, waiter.err);
     lk_give(lk_take(l, "oom-wait", NULL));
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 /* ------------------------------------------------------------------ another type ---- */
@@ -77,7 +77,7 @@ static void another_type_is_busy_when_locking(void **state)
     assert_int_equal(lk_server_integer(env->server, "DEL redisson"), 1);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_give(waiter.held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void another_type_is_busy_without_fencing_too(void **state)
@@ -95,7 +95,7 @@ static void another_type_is_busy_without_fencing_too(void **state)
     held = lk_take(l, "plain", NULL);
     assert_int_equal(locker_handle_token(held), 0);
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void another_type_is_lost_when_releasing(void **state)
@@ -116,8 +116,8 @@ static void another_type_is_lost_when_releasing(void **state)
     assert_int_equal(lk_server_integer(env->server, "TTL hashed2"), -1);
     locker_handle_free(held);
     locker_handle_free(renewed);
-    lk_close(brief);
-    lk_close(l);
+    lk_close_locker(brief);
+    lk_close_locker(l);
 }
 
 /* Somebody's nonsense at the names that the driver keeps beside the lock harms no lock. */
@@ -135,7 +135,7 @@ static void garbage_beside_the_lock_is_survived(void **state)
     lk_server_do(env->server, "ZADD {beside}:locker:queue 1 more-nonsense");
     lk_give(held);
     lk_give(lk_take(l, "beside", NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* ------------------------------------------------------------------ replicas ---- */
@@ -170,7 +170,7 @@ static void at_a_replica_the_master_is_found(void **state)
     assert_int_equal(lk_server_integer(env->server, "EXISTS replicated"), 1);
     lk_give(held);
     lk_expect_value(env->server, "replicated", NULL);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_master_that_becomes_a_replica_is_left(void **state)
@@ -194,7 +194,7 @@ static void a_master_that_becomes_a_replica_is_left(void **state)
     assert_true(locker_handle_token(held) > token);
     assert_int_equal(lk_server_integer(env->second, "EXISTS moved"), 1);
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_replica_without_its_master_is_unavailable(void **state)
@@ -239,7 +239,7 @@ static void refused_writes_make_unlock_unknown(void **state)
     locker_handle_free(held);
     lk_server_do(env->server, "CONFIG SET stop-writes-on-bgsave-error no");
     lk_give(lk_take(l, "other", NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* A server that wants replicas and has none refuses writes with NOREPLICAS. */
@@ -256,7 +256,7 @@ static void missing_replicas_make_unlock_unknown(void **state)
     locker_handle_free(held);
     lk_server_do(env->server, "CONFIG SET min-replicas-to-write 0");
     lk_give(lk_take(l, "other", NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -12,7 +12,7 @@ static void expect_free_soon(struct env *env, const char *key)
     locker_lock_options options = lk_wait_options(6000);
 
     lk_give(lk_take(rival, key, &options));
-    lk_close(rival);
+    lk_close_locker(rival);
 }
 
 static void take_with_harm(struct env *env, const char *query, const char *command, enum lk_proxy_harm harm)
@@ -29,7 +29,7 @@ static void take_with_harm(struct env *env, const char *query, const char *comma
     assert_true(locker_handle_remaining_ms(held) <= lk_server_integer(env->server, "PTTL lost-reply"));
     lk_give(held);
     lk_expect_value(env->server, "lost-reply", NULL);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_lost_reply_of_an_acquisition_is_found_out(void **state)
@@ -61,7 +61,7 @@ static void an_acquisition_of_unknown_outcome_leaves_no_orphan(void **state)
     assert_int_equal(lk_server_integer(env->server, "EXISTS orphan"), 1);
     lk_proxy_refuse(env->proxy, 0);
     expect_free_soon(env, "orphan");
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_grant_that_comes_too_late_is_given_back(void **state)
@@ -75,7 +75,7 @@ static void a_grant_that_comes_too_late_is_given_back(void **state)
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "late", NULL, &held, &err), err);
     lk_proxy_hold(env->proxy, 0, 0);
     expect_free_soon(env, "late");
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_cancelled_request_in_flight_leaves_no_orphan(void **state)
@@ -98,7 +98,7 @@ static void a_cancelled_request_in_flight_leaves_no_orphan(void **state)
     lk_proxy_hold(env->proxy, 0, 0);
     expect_free_soon(env, "cancelled");
     locker_cancel_free(cancel);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_lost_reply_of_a_release_is_ok_by_proof(void **state)
@@ -111,7 +111,7 @@ static void a_lost_reply_of_a_release_is_ok_by_proof(void **state)
     lk_give(held); /* nobody else can have removed it before its deadline */
     assert_int_equal(lk_proxy_harmed(env->proxy), 1);
     lk_expect_value(env->server, "released", NULL);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* The release was carried out and handed the lock over before its reply was lost. */
@@ -130,8 +130,8 @@ static void a_lost_reply_of_a_hand_over_is_ok_by_proof(void **state)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_expect_busy(l, "handed");
     lk_give(waiter.held);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void a_swallowed_reply_of_a_release_is_bounded(void **state)
@@ -151,7 +151,7 @@ static void a_swallowed_reply_of_a_release_is_bounded(void **state)
     lk_proxy_cut_all(env->proxy);
     expect_free_soon(env, "swallowed");
     lk_give(lk_take(l, "swallowed", NULL));
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_lost_reply_of_a_renewal_is_tried_again(void **state)
@@ -167,7 +167,7 @@ static void a_lost_reply_of_a_renewal_is_tried_again(void **state)
     assert_false(lk_readable(locker_handle_fd(held), 1600));
     assert_int_equal(lk_stats(l).lost, 0);
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* Whatever was read of a reply, the connection is given up and the outcome is found out by asking again. */
@@ -188,7 +188,7 @@ static void a_reply_cut_at_any_byte_is_found_out(void **state)
         assert_int_equal(lk_proxy_harmed(env->proxy), bytes + 1);
     }
     assert_int_equal(lk_stats(l).lost, 0);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void garbage_is_not_believed(void **state)
@@ -216,7 +216,7 @@ static void garbage_is_not_believed(void **state)
         expect_free_soon(env, key);
         lk_give(lk_take(l, key, NULL));
     }
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_slow_server_makes_remaining_no_longer_than_the_truth(void **state)
@@ -237,7 +237,7 @@ static void a_slow_server_makes_remaining_no_longer_than_the_truth(void **state)
         lk_give(held);
     }
     lk_proxy_delay(env->proxy, 0);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* An extension that wasn't confirmed doesn't move the deadline, though the server made it. */
@@ -256,7 +256,7 @@ static void hold_back(struct env *env, int requests, int replies)
     assert_int_equal(locker_unlock(held, NULL), LOCKER_LOST);
     locker_handle_free(held);
     expect_free_soon(env, "held-back");
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void cut_off_both_ways_it_is_lost_at_the_deadline(void **state)
@@ -282,7 +282,7 @@ static void a_holder_that_stops_answering_is_suspect_first(void **state)
     lk_proxy_refuse(env->proxy, 0);
     lk_require_state(held, LOCKER_STATE_HELD);
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* ------------------------------------------------------------------ what is sent ---- */
@@ -298,7 +298,7 @@ static void one_request_each_way(void **state)
     for (int i = 0; i < 10; i++)
         lk_give(lk_take(l, "counted", NULL));
     assert_int_equal(lk_proxy_requests(env->proxy, "") - before, 20);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_waiting_process_is_quiet(void **state)
@@ -319,8 +319,8 @@ static void a_waiting_process_is_quiet(void **state)
     if (sent > 8)
         test_fails("10 waiters of one process sent %u requests in 2 s", sent);
     lk_give(held);
-    lk_close(l);
-    lk_close(holder);
+    lk_close_locker(l);
+    lk_close_locker(holder);
 }
 
 static void many_leases_are_renewed_in_few_requests(void **state)
@@ -344,7 +344,7 @@ static void many_leases_are_renewed_in_few_requests(void **state)
     assert_int_equal(lk_stats(l).lost, 0);
     for (int i = 0; i < MANY; i++)
         lk_give(held[i]);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -23,8 +23,8 @@ static void a_restart_with_data_keeps_the_lock(void **state)
     assert_int_equal(lk_stats(l).lost, 0);
     lk_give(held);
     lk_give(lk_take(rival, "kept", NULL));
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void a_restart_with_data_is_renewed_over(void **state)
@@ -44,8 +44,8 @@ static void a_restart_with_data_is_renewed_over(void **state)
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     assert_true(lk_stats(l).renewals >= 1);
     lk_give(held);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void a_restart_without_data_is_a_loss(void **state)
@@ -65,7 +65,7 @@ static void a_restart_without_data_is_a_loss(void **state)
     assert_true(locker_handle_token(next) > locker_handle_token(held)); /* by the server's clock */
     locker_handle_free(held);
     lk_give(next);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 /* A waiter lives through the server's absence, and is served when the server is back. */
@@ -85,8 +85,8 @@ static void a_waiter_outlives_a_restart(void **state)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_give(waiter.held);
     locker_handle_free(held);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void flushall_is_a_loss(void **state)
@@ -108,8 +108,8 @@ static void flushall_is_a_loss(void **state)
     assert_true(locker_handle_token(waiter.held) > locker_handle_token(held));
     locker_handle_free(held);
     lk_give(waiter.held);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void script_flush_is_not_noticed(void **state)
@@ -138,8 +138,8 @@ static void script_flush_is_not_noticed(void **state)
     lk_server_do(env->server, "SCRIPT FLUSH");
     assert_ok(locker_break(rival, "scripts", NULL, &err), err);
     locker_handle_free(held);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void killed_connections_are_made_again(void **state)
@@ -161,8 +161,8 @@ static void killed_connections_are_made_again(void **state)
         lk_give(waiter.held);
     }
     assert_int_equal(lk_stats(l).lost, 0);
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 /* The message of the grant is lost: the waiter finds it by its poll, or when it has subscribed again. */
@@ -186,8 +186,8 @@ static void a_killed_subscriber_is_woken_all_the_same(void **state)
         assert_true(waiter.ended_ms - released < 1500 + LK_TEST_SLACK_MS);
         lk_give(waiter.held);
     }
-    lk_close(rival);
-    lk_close(l);
+    lk_close_locker(rival);
+    lk_close_locker(l);
 }
 
 static void a_pause_makes_remaining_no_longer_than_the_truth(void **state)
@@ -209,7 +209,7 @@ static void a_pause_makes_remaining_no_longer_than_the_truth(void **state)
     assert_true(locker_handle_remaining_ms(held) <= left);
     lk_server_do(env->server, "CLIENT PAUSE 300 ALL");
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_held_lock_lives_through_a_pause(void **state)
@@ -222,7 +222,7 @@ static void a_held_lock_lives_through_a_pause(void **state)
     assert_false(lk_readable(locker_handle_fd(held), 2000)); /* it is never lost */
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void a_frozen_server_gives_unavailable_and_then_serves(void **state)
@@ -243,7 +243,7 @@ static void a_frozen_server_gives_unavailable_and_then_serves(void **state)
         assert_true(lk_test_now_ms() < until);
     }
     lk_give(held);
-    lk_close(l);
+    lk_close_locker(l);
 }
 
 static void closing_without_a_server_is_bounded(void **state)
@@ -255,7 +255,7 @@ static void closing_without_a_server_is_bounded(void **state)
 
     lk_server_freeze(env->server);
     began = lk_test_now_ms();
-    lk_close(l);
+    lk_close_locker(l);
     assert_true(lk_test_now_ms() - began < 2000 + 2 * LK_TEST_SLACK_MS);
     locker_handle_free(held);
 }
