@@ -18,85 +18,19 @@
 
 enum {
     MS = 1000000,
-    ROUNDS = 16,                   /* attempts on a file that keeps being replaced */
-    POLL_END = 1024 * MS,          /* an event's repetitions end with this distance */
-    POLL_WITHOUT_EVENTS = 50 * MS, /* between attempts when inotify is not to be had */
-    AGAIN = -1                     /* inside only: the file was replaced, open it anew */
+    ROUNDS = 16,                  /* attempts on a file that keeps being replaced */
+    POLL_END = 1024 * MS,         /* an event's repetitions end with this distance */
+    POLL_WITHOUT_EVENTS = 50 * MS /* between attempts when inotify is not to be had */
 };
-
-int lk_file_range_lock(int fd, short type, off_t byte)
-{
-    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    if (fcntl(fd, F_OFD_SETLK, &range) == 0)
-        return 0;
-    return errno == EACCES ? EAGAIN : errno;
-}
-
-bool lk_file_range_locked(int fd, off_t byte)
-{
-    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
-}
-
-int lk_file_compare(const lk_file *self, const lk_file_name *name, dev_t device, ino_t inode)
-{
-    struct stat s;
-    int parent = lk_file_parent(self, name, false);
-    int code = parent < 0 ? errno : 0;
-    if (code == 0 && fstatat(parent, name->text + name->last, &s, AT_SYMLINK_NOFOLLOW) != 0)
-        code = errno;
-    lk_file_parent_close(self, parent);
-    if (code == 0)
-        return s.st_ino == inode && s.st_dev == device ? 0 : ESTALE;
-    return code == ENOENT || code == ENOTDIR || code == ELOOP ? ESTALE : code;
-}
-
-/* Whether the open file may be used as a lock file. AGAIN when it was removed since it was opened. */
-static int check_file(const lk_file *self, const lk_file_name *name, int fd, struct stat *s,
-                      locker_error *err)
-{
-    if (fstat(fd, s) != 0)
-        return (int)lk_file_fail(self, "look at", name, errno, err);
-    if (s->st_nlink == 0)
-        return AGAIN;
-    const char *wrong = NULL;
-    if (!S_ISREG(s->st_mode))
-        wrong = "is no regular file";
-    else if (s->st_nlink > 1)
-        wrong = "has more than one hard link";
-    else if (s->st_mode & S_IWOTH)
-        wrong = "can be written by everybody";
-    else if (!self->shared && s->st_uid != geteuid() && s->st_uid != 0)
-        wrong = "belongs to another user";
-    if (wrong != NULL)
-        return (int)locker_error_set(err, LOCKER_DENIED, 0,
-                                     "%.150s/%.150s %s, so it can't be trusted as a lock file; remove it",
-                                     self->path, name->text, wrong);
-    return (int)LOCKER_OK;
-}
-
-static int open_file(const lk_file *self, const lk_file_name *name, int flags, int *fd, locker_error *err)
-{
-    int parent = lk_file_parent(self, name, (flags & O_CREAT) != 0);
-    if (parent < 0)
-        return (int)lk_file_fail(self, "make the directory of", name, errno, err);
-    int code = 0;
-    *fd = openat(parent, name->text + name->last, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK,
-                 self->shared ? 0660 : 0600);
-    if (*fd < 0)
-        code = errno;
-    lk_file_parent_close(self, parent);
-    return code == 0 ? (int)LOCKER_OK : (int)lk_file_fail(self, "open", name, code, err);
-}
 
 /* In a shared directory others could have put something at the name: look before anything is written to it.
  * Where nobody else can write, confirm_grant's look is enough. */
 static int prepare_shared(const lk_file *self, const lk_file_name *name, int fd, locker_error *err)
 {
-    struct stat s;
-    int status = check_file(self, name, fd, &s, err);
+    struct statx s;
+    int status = lk_file_check(self, name, fd, &s, err);
     /* The group needs the right to write, which the umask may have taken. */
-    if (status == (int)LOCKER_OK && s.st_uid == geteuid() && (s.st_mode & 0777) != 0660 &&
+    if (status == (int)LOCKER_OK && s.stx_uid == self->uid && (s.stx_mode & 0777) != 0660 &&
         fchmod(fd, 0660) != 0)
         status = (int)lk_file_fail(self, "set the mode of", name, errno, err);
     return status;
@@ -110,7 +44,7 @@ static bool looks_busy(lk_file *self, const lk_file_name *name)
     if (atomic_load_explicit(memo, memory_order_relaxed) != name->hash)
         return false;
     int fd;
-    if (open_file(self, name, O_RDONLY, &fd, NULL) != (int)LOCKER_OK)
+    if (lk_file_open(self, name, O_RDONLY, &fd, NULL) != (int)LOCKER_OK)
         return false;
     bool locked = lk_file_range_locked(fd, 0);
     close(fd);
@@ -155,7 +89,7 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, locker
  * where a forced unlock looks for the greatest that was ever granted. */
 static int confirm_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    struct stat s;
+    struct statx s;
     pthread_mutex_lock(&self->mutex);
     /* The watch comes first: what happens after the look must be seen by it. */
     bool watched;
@@ -166,10 +100,9 @@ static int confirm_grant(lk_file *self, const lk_file_name *name, lk_file_claim 
         watched = c->watch != NULL || lk_file_watch_add_locked(self, c);
     }
     /* fstat of an open file does no I/O. Links are enough: a forced unlock takes the old file's only one. */
-    int status = check_file(self, name, c->fd, &s, err);
+    int status = lk_file_check(self, name, c->fd, &s, err);
     if (status == (int)LOCKER_OK && c->slot == NULL) {
-        c->device = s.st_dev;
-        c->inode = s.st_ino;
+        c->id = lk_file_id_of(&s);
         c->slot = lk_file_slot_take_locked(&self->slots, c);
         if (c->slot == NULL)
             status = (int)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for the lock's descriptor");
@@ -204,8 +137,8 @@ static int finish(lk_file *self, const lk_file_name *name, lk_file_claim *c, loc
 {
     /* A descriptor that waited may be of a file that was moved away, which its links don't show. */
     int status = (int)LOCKER_OK;
-    if (c->state == LK_FILE_WAITING && lk_file_compare(self, name, c->device, c->inode) != 0)
-        status = AGAIN;
+    if (c->state == LK_FILE_WAITING && lk_file_compare(self, name, &c->id) != 0)
+        status = LK_FILE_AGAIN;
     if (status == (int)LOCKER_OK)
         status = (int)write_grant(self, name, c->claim, c->fd, err);
     if (status == (int)LOCKER_OK)
@@ -218,12 +151,11 @@ static int finish(lk_file *self, const lk_file_name *name, lk_file_claim *c, loc
 /* Watch the file, mark that somebody waits. After it the lock has to be tried once more. */
 static int enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    struct stat s;
-    int status = check_file(self, name, c->fd, &s, err);
+    struct statx s;
+    int status = lk_file_check(self, name, c->fd, &s, err);
     if (status != (int)LOCKER_OK)
         return status;
-    c->device = s.st_dev;
-    c->inode = s.st_ino;
+    c->id = lk_file_id_of(&s);
     pthread_mutex_lock(&self->mutex);
     c->slot = lk_file_slot_take_locked(&self->slots, c);
     if (c->slot != NULL) {
@@ -240,7 +172,7 @@ static int enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, lock
     if (code != 0)
         return (int)lk_file_fail(self, "mark a waiter in", name, code, err);
     /* Replaced before the watch was there: the new file is the one to wait for. */
-    return lk_file_compare(self, name, c->device, c->inode) == 0 ? (int)LOCKER_OK : AGAIN;
+    return lk_file_compare(self, name, &c->id) == 0 ? (int)LOCKER_OK : LK_FILE_AGAIN;
 }
 
 /* When to try again without an event. The token tells whether the event meant that another was faster, which
@@ -276,9 +208,9 @@ static int still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c)
         notified = true; /* inotify is to be had again: as after an enrolment */
     bool watched = c->watch != NULL;
     pthread_mutex_unlock(&self->mutex);
-    if ((notified || !watched) && lk_file_compare(self, name, c->device, c->inode) == ESTALE) {
+    if ((notified || !watched) && lk_file_compare(self, name, &c->id) == ESTALE) {
         reset(self, c);
-        return AGAIN;
+        return LK_FILE_AGAIN;
     }
     set_retry(self, c, false, notified);
     return (int)LOCKER_BUSY;
@@ -314,7 +246,7 @@ static int attempt(lk_file *self, const lk_file_name *name, lk_file_claim *c, lo
     if (c->state == LK_FILE_NONE) {
         if (!c->claim->will_wait && looks_busy(self, name))
             return (int)LOCKER_BUSY;
-        int status = open_file(self, name, O_RDWR | O_CREAT, &c->fd, err);
+        int status = lk_file_open(self, name, O_RDWR | O_CREAT, &c->fd, err);
         if (status == (int)LOCKER_OK && self->shared) {
             status = prepare_shared(self, name, c->fd, err);
             if (status != (int)LOCKER_OK)
@@ -348,7 +280,7 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
     c->hash = name.hash;
     for (int round = 0; round < ROUNDS; round++) {
         int status = attempt(self, &name, c, err);
-        if (status != AGAIN)
+        if (status != LK_FILE_AGAIN)
             return (locker_status)status;
     }
     claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_WITHOUT_EVENTS;

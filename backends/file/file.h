@@ -7,6 +7,7 @@
  *   record.c     the text in a lock file: fencing token and last holder
  *   slots.c      the descriptors of all claims, readable without a lock in a fork's child
  *   watch.c      inotify: waking waiters, telling holders of a forced unlock
+ *   lockfile.c   opening, checking and locking one file
  *   acquire.c    one attempt
  *   release.c    release, withdraw, pass
  *   inspect.c    show and break
@@ -89,6 +90,12 @@ typedef enum lk_file_state {
     LK_FILE_HELD
 } lk_file_state;
 
+/* Which file it is, to see whether it is still the one at the name. */
+typedef struct lk_file_id {
+    uint64_t inode;
+    uint32_t device[2]; /* major, minor */
+} lk_file_id;
+
 typedef struct lk_file_watch lk_file_watch;
 typedef struct lk_file_slot lk_file_slot;
 
@@ -97,15 +104,14 @@ typedef struct lk_file_claim {
     locker_claim *claim; /* core's */
     lk_file_state state; /* changed with the mutex held; read without by the thread that works on the claim */
     int fd;              /* the lock file; -1 or valid as state says */
-    dev_t device;        /* of the lock file, with inode: to see whether it is still the one at the name */
-    ino_t inode;
-    uint32_t hash;              /* of the file's name, to find grants that an event may be about */
-    bool notified;              /* mutex: an event came since the last attempt */
-    bool broken;                /* mutex: lease_lost was called */
-    uint64_t seen;              /* the record's token at the last attempt that an event caused */
-    int64_t poll_ns;            /* how long after the next failure to try again; 0: not before an event */
-    int64_t poll_factor;        /* by which poll_ns grows */
-    lk_file_slot *slot;         /* mutex: lists the descriptor; NULL when state is NONE */
+    lk_file_id id;       /* of the lock file */
+    uint32_t hash;       /* of the file's name, to find grants that an event may be about */
+    bool notified;       /* mutex: an event came since the last attempt */
+    bool broken;         /* mutex: lease_lost was called */
+    uint64_t seen;       /* the record's token at the last attempt that an event caused */
+    int64_t poll_ns;     /* how long after the next failure to try again; 0: not before an event */
+    int64_t poll_factor; /* by which poll_ns grows */
+    lk_file_slot *slot;  /* mutex: lists the descriptor; NULL when state is NONE */
     lk_file_watch *watch;       /* mutex: on the lock file; NULL: none */
     struct lk_file_claim *next; /* mutex: of the same watch */
 } lk_file_claim;
@@ -150,6 +156,7 @@ typedef struct lk_file {
     char *prefix; /* of file names: the encoded namespace */
     int dir_fd;
     int epoll_fd; /* what core polls; holds inotify_fd once there is one */
+    uid_t uid;    /* ours */
     bool shared;  /* a group uses the directory */
     bool sync;    /* records are flushed to the disk */
     char template[LK_FILE_RECORD_SIZE];
@@ -189,14 +196,22 @@ void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c);
 void lk_file_watch_destroy(lk_file *self);
 void lk_file_watch_warn(lk_file *self);
 
-/* acquire.c */
-locker_status lk_file_acquire(void *self, locker_claim *claim, locker_error *err);
+/* lockfile.c. What returns int and takes an err answers a locker_status or LK_FILE_AGAIN. */
+enum { LK_FILE_AGAIN = -1 }; /* the file was replaced: open it anew */
+struct statx;
+lk_file_id lk_file_id_of(const struct statx *s);
+int lk_file_open(const lk_file *self, const lk_file_name *name, int flags, int *fd, locker_error *err);
+/* Whether the open file may be used as a lock file; *s gets what was seen of it. */
+int lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct statx *s, locker_error *err);
 /* F_OFD_SETLK of one byte. 0, or an errno; EAGAIN when another has it. */
 int lk_file_range_lock(int fd, short type, off_t byte);
 /* Whether somebody else has the byte locked. */
 bool lk_file_range_locked(int fd, off_t byte);
 /* Whether the file at the name is this one. 0: yes; ESTALE: it is another or none; else an errno. */
-int lk_file_compare(const lk_file *self, const lk_file_name *name, dev_t device, ino_t inode);
+int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id);
+
+/* acquire.c */
+locker_status lk_file_acquire(void *self, locker_claim *claim, locker_error *err);
 
 /* release.c */
 locker_status lk_file_release(void *self, locker_claim *grant, int64_t until, locker_error *err);

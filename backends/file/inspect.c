@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TRIES = 4, AGAIN = -1 };
+enum { TRIES = 4 };
 
 /* Read a record that its holder may be writing at this moment: a torn one is whole a moment later. */
 static int read_steady(int fd, lk_file_record *record)
@@ -32,7 +32,7 @@ static int open_existing(const lk_file *self, const lk_file_name *name, int pare
     struct stat s;
     *fd = openat(parent, name->text + name->last, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
     if (*fd < 0)
-        return errno == ENOENT ? AGAIN : (int)lk_file_fail(self, "open", name, errno, err);
+        return errno == ENOENT ? LK_FILE_AGAIN : (int)lk_file_fail(self, "open", name, errno, err);
     if (fstat(*fd, &s) == 0 && S_ISREG(s.st_mode))
         return (int)LOCKER_OK;
     close(*fd);
@@ -69,7 +69,7 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
     int status = open_existing(self, &name, parent, O_RDONLY, &fd, err);
     lk_file_parent_close(self, parent);
     if (status != (int)LOCKER_OK)
-        return status == AGAIN ? LOCKER_OK : (locker_status)status;
+        return status == LK_FILE_AGAIN ? LOCKER_OK : (locker_status)status;
     bool held = lk_file_range_locked(fd, 0);
     int code = read_steady(fd, &record);
     close(fd);
@@ -126,7 +126,7 @@ static int replace(lk_file *self, const lk_file_name *name, int parent, int held
     lk_file_record now;
     if (code == 0 &&
         (!lk_file_range_locked(held, 0) || read_steady(held, &now) != 0 || now.token != record->token))
-        status = AGAIN; /* it changed hands meanwhile: look whose it is */
+        status = LK_FILE_AGAIN; /* it changed hands meanwhile: look whose it is */
     else if (code == 0 && renameat(parent, temporary, parent, name->text + name->last) != 0)
         code = errno;
     if (code != 0)
@@ -149,30 +149,42 @@ out:
     return status;
 }
 
+/* Whether `held` is the file at the name, is held, and by whom. */
+static int examine(const lk_file *self, const lk_file_name *name, int held, lk_file_record *record,
+                   locker_error *err)
+{
+    struct statx s;
+    int status = lk_file_check(self, name, held, &s, err);
+    if (status != (int)LOCKER_OK)
+        return status;
+    lk_file_id id = lk_file_id_of(&s);
+    if (lk_file_compare(self, name, &id) != 0)
+        return LK_FILE_AGAIN;
+    if (!lk_file_range_locked(held, 0))
+        return not_held(self, name, err);
+    int code = read_steady(held, record);
+    return code == 0 ? (int)LOCKER_OK : (int)lk_file_fail(self, "read", name, code, err);
+}
+
 static int break_once(lk_file *self, const lk_file_name *name, int parent, locker_info *broken,
                       locker_error *err)
 {
-    struct stat s;
     lk_file_record record;
     int held;
     int status = open_existing(self, name, parent, O_RDWR, &held, err);
     if (status != (int)LOCKER_OK)
-        return status == AGAIN ? not_held(self, name, err) : status;
+        return status == LK_FILE_AGAIN ? not_held(self, name, err) : status;
 
     int code = lk_file_range_lock(held, F_WRLCK, 2);
     if (code == EAGAIN)
         status = (int)locker_error_set(err, LOCKER_UNAVAILABLE, code,
                                        "the lock of %.150s/%.150s is being broken by another; look again",
                                        self->path, name->text);
-    else if (code != 0 || fstat(held, &s) != 0)
-        status = (int)lk_file_fail(self, "lock", name, code != 0 ? code : errno, err);
-    else if (lk_file_compare(self, name, s.st_dev, s.st_ino) != 0)
-        status = AGAIN;
-    else if (!lk_file_range_locked(held, 0))
-        status = not_held(self, name, err);
-    else if ((code = read_steady(held, &record)) != 0)
-        status = (int)lk_file_fail(self, "read", name, code, err);
+    else if (code != 0)
+        status = (int)lk_file_fail(self, "lock", name, code, err);
     else
+        status = examine(self, name, held, &record, err);
+    if (status == (int)LOCKER_OK)
         status = replace(self, name, parent, held, &record, err);
     close(held);
     if (status == (int)LOCKER_OK && broken != NULL)
@@ -191,11 +203,11 @@ locker_status lk_file_break(void *self_, const char *key, size_t key_len, int64_
     if (parent < 0)
         return errno == ENOENT ? (locker_status)not_held(self, &name, err)
                                : lk_file_fail(self, "find", &name, errno, err);
-    int status = AGAIN;
-    for (int i = 0; i < TRIES && status == AGAIN; i++)
+    int status = LK_FILE_AGAIN;
+    for (int i = 0; i < TRIES && status == LK_FILE_AGAIN; i++)
         status = break_once(self, &name, parent, broken, err);
     lk_file_parent_close(self, parent);
-    if (status == AGAIN)
+    if (status == LK_FILE_AGAIN)
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                                 "the lock of %.150s/%.150s changes hands too fast to be broken; try again",
                                 self->path, name.text);

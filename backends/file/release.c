@@ -36,31 +36,39 @@ static int let_go(int fd)
     return code;
 }
 
+/* The proof that nobody else can have had the lock: our file still has its link, so it is the one at the
+ * name. One that was moved to another name keeps its link; the watch shows that. 0, ESTALE, or an errno. */
+static int still_ours(int fd)
+{
+    struct statx s;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_NLINK, &s) != 0)
+        return errno;
+    return s.stx_nlink != 0 ? 0 : ESTALE;
+}
+
 locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, locker_error *err)
 {
     (void)until; /* nothing here waits for anybody */
     lk_file *self = self_;
     lk_file_claim *c = locker_claim_private(grant);
-    lk_file_name name;
-    lk_file_name_set(&name, self->prefix, grant->key, grant->key_len);
 
     pthread_mutex_lock(&self->mutex);
+    bool broken = c->broken;
     lk_file_detach_locked(self, c);
     pthread_mutex_unlock(&self->mutex);
-    /* The proof: as long as our file is the one at the name, nobody else had the lock. */
-    int compared = lk_file_compare(self, &name, c->device, c->inode);
+    int looked = still_ours(c->fd);
     int unlocked = let_go(c->fd);
     c->fd = -1;
-    if (compared == ESTALE)
-        return locker_error_set(err, LOCKER_LOST, 0,
-                                "the lock was broken: its file %.150s/%.150s was replaced, moved or removed",
-                                self->path, name.text);
-    if (compared != 0 || unlocked != 0) {
-        int code = compared != 0 ? compared : unlocked;
+    if (broken || looked == ESTALE)
+        return locker_error_set(
+            err, LOCKER_LOST, 0,
+            "the lock of \"%s\" was broken: its file in %.150s was replaced, moved or removed", grant->key,
+            self->path);
+    if (looked != 0 || unlocked != 0) {
+        int code = looked != 0 ? looked : unlocked;
         return locker_error_set(err, LOCKER_UNKNOWN, code,
-                                "let go of the lock file %.120s/%.120s, but can't tell whether it was still "
-                                "ours: %s",
-                                self->path, name.text, strerror(code));
+                                "let go of the lock of \"%s\", but can't tell whether it was still ours: %s",
+                                grant->key, strerror(code));
     }
     return LOCKER_OK;
 }
@@ -73,9 +81,7 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
     if (self->sync) /* flushing the record blocks, which is not allowed here */
         return LOCKER_BUSY;
 
-    lk_file_name name;
-    lk_file_name_set(&name, self->prefix, from->key, from->key_len);
-    if (lk_file_compare(self, &name, f->device, f->inode) != 0)
+    if (still_ours(f->fd) != 0)
         return LOCKER_BUSY; /* broken: release finds that out and says so */
     lk_file_record record = {0};
     lk_file_record_next(&record, from->token);
@@ -89,13 +95,8 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
         return LOCKER_BUSY;
     }
     bool watch = f->watch != NULL;
-    *t = (lk_file_claim){.claim = to,
-                         .state = LK_FILE_HELD,
-                         .fd = f->fd,
-                         .device = f->device,
-                         .inode = f->inode,
-                         .hash = f->hash,
-                         .slot = f->slot};
+    *t = (lk_file_claim){
+        .claim = to, .state = LK_FILE_HELD, .fd = f->fd, .id = f->id, .hash = f->hash, .slot = f->slot};
     t->slot->claim = t;
     if (watch) {
         lk_file_watch_drop_locked(self, f);

@@ -39,7 +39,7 @@ lk_file_slot *lk_file_slot_take_locked(lk_file_slots *slots, lk_file_claim *c)
     lk_file_slot *slot = slots->free;
     slots->free = slot->next;
     slot->claim = c;
-    uint64_t value = (uint64_t)(uint32_t)c->inode << 32 | (uint32_t)(c->fd + 1);
+    uint64_t value = (uint64_t)(uint32_t)c->id.inode << 32 | (uint32_t)(c->fd + 1);
     atomic_store_explicit(&slot->open, value, memory_order_relaxed);
     return slot;
 }

@@ -85,7 +85,7 @@ static void visit_grant_locked(void *context, lk_file_claim *c)
         return;
     lk_file_name name;
     lk_file_name_set(&name, self->prefix, c->claim->key, c->claim->key_len);
-    if (lk_file_compare(self, &name, c->device, c->inode) == ESTALE) {
+    if (lk_file_compare(self, &name, &c->id) == ESTALE) {
         c->broken = true;
         self->svc->lease_lost(self->svc, c->claim, broken_text);
     }

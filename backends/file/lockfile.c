@@ -1,0 +1,92 @@
+/*
+ * lockfile.c: opens lock files, sees that they can be trusted and are the ones at their names, and locks
+ * their bytes.
+ */
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int lk_file_range_lock(int fd, short type, off_t byte)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    if (fcntl(fd, F_OFD_SETLK, &range) == 0)
+        return 0;
+    return errno == EACCES ? EAGAIN : errno;
+}
+
+bool lk_file_range_locked(int fd, off_t byte)
+{
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+}
+
+/* What is looked at of a lock file. Not its times: asking for those makes the kernel keep them finer, and the
+ * next write to the file dearer by as much again. */
+enum { LOOK = STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_UID | STATX_INO };
+
+lk_file_id lk_file_id_of(const struct statx *s)
+{
+    return (lk_file_id){.inode = s->stx_ino, .device = {s->stx_dev_major, s->stx_dev_minor}};
+}
+
+int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id)
+{
+    struct statx s;
+    int parent = lk_file_parent(self, name, false);
+    int code = parent < 0 ? errno : 0;
+    if (code == 0 && statx(parent, name->text + name->last, AT_SYMLINK_NOFOLLOW, STATX_INO, &s) != 0)
+        code = errno;
+    lk_file_parent_close(self, parent);
+    if (code == 0) {
+        lk_file_id there = lk_file_id_of(&s);
+        bool same =
+            there.inode == id->inode && there.device[0] == id->device[0] && there.device[1] == id->device[1];
+        return same ? 0 : ESTALE;
+    }
+    return code == ENOENT || code == ENOTDIR || code == ELOOP ? ESTALE : code;
+}
+
+/* Whether the open file may be used as a lock file. LK_FILE_AGAIN when it was removed since it was opened. */
+int lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct statx *s, locker_error *err)
+{
+    if (statx(fd, "", AT_EMPTY_PATH, LOOK, s) != 0)
+        return (int)lk_file_fail(self, "look at", name, errno, err);
+    if (s->stx_nlink == 0)
+        return LK_FILE_AGAIN;
+    const char *wrong = NULL;
+    if (!S_ISREG(s->stx_mode))
+        wrong = "is no regular file";
+    else if (s->stx_nlink > 1)
+        wrong = "has more than one hard link";
+    else if (s->stx_mode & S_IWOTH)
+        wrong = "can be written by everybody";
+    else if (!self->shared && s->stx_uid != self->uid && s->stx_uid != 0)
+        wrong = "belongs to another user";
+    if (wrong != NULL)
+        return (int)locker_error_set(err, LOCKER_DENIED, 0,
+                                     "%.150s/%.150s %s, so it can't be trusted as a lock file; remove it",
+                                     self->path, name->text, wrong);
+    return (int)LOCKER_OK;
+}
+
+int lk_file_open(const lk_file *self, const lk_file_name *name, int flags, int *fd, locker_error *err)
+{
+    int parent = lk_file_parent(self, name, (flags & O_CREAT) != 0);
+    if (parent < 0)
+        return (int)lk_file_fail(self, "make the directory of", name, errno, err);
+    int code = 0;
+    const char *last = name->text + name->last;
+    mode_t mode = self->shared ? 0660 : 0600;
+    flags |= O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
+    /* Reading the record is no use of the file worth a time stamp; only its owner may leave that out. */
+    *fd = openat(parent, last, flags | O_NOATIME, mode);
+    if (*fd < 0 && errno == EPERM)
+        *fd = openat(parent, last, flags, mode);
+    if (*fd < 0)
+        code = errno;
+    lk_file_parent_close(self, parent);
+    return code == 0 ? (int)LOCKER_OK : (int)lk_file_fail(self, "open", name, code, err);
+}
