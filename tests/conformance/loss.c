@@ -227,7 +227,7 @@ static void a_stalled_holder_knows_and_harms_nobody(void **state)
     struct lk_locking waiter;
 
     assert_int_equal(lk_puppet_lock(puppet, "stalled", -1, TTL, true, NULL), LOCKER_OK);
-    lk_child_signal(puppet, SIGSTOP);
+    lk_child_stop(puppet);
     lk_locking_start(&waiter, l, "stalled", NULL);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_child_signal(puppet, SIGCONT);

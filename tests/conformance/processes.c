@@ -219,7 +219,7 @@ static void a_stopped_waiter_does_not_block_others_for_ever(void **state)
     struct lk_locking waiter;
 
     lk_puppet_wait(puppet, "stopped", -1, 400, true);
-    lk_child_signal(puppet, SIGSTOP);
+    lk_child_stop(puppet);
     lk_give(held);
     /* with a queue at the service the stopped one may be granted first; its lease ends then */
     lk_locking_start(&waiter, l, "stopped", NULL);

@@ -151,6 +151,15 @@ void lk_child_signal(struct lk_child *child, int number)
         test_fails("can't signal the child %d: %s", (int)child->pid, strerror(errno));
 }
 
+void lk_child_stop(struct lk_child *child)
+{
+    int status = 0;
+
+    lk_child_signal(child, SIGSTOP);
+    if (waitpid(child->pid, &status, WUNTRACED) != child->pid || !WIFSTOPPED(status))
+        test_fails("the child %d did not stop", (int)child->pid);
+}
+
 int lk_child_end(struct lk_child *child)
 {
     int status = 0;

@@ -48,6 +48,9 @@ void lk_child_expect(struct lk_child *child, const char *wanted);
 /** Sends it a signal. */
 void lk_child_signal(struct lk_child *child, int number);
 
+/** SIGSTOP, and waits until it has stopped. SIGCONT by lk_child_signal() lets it go on. */
+void lk_child_stop(struct lk_child *child);
+
 /** Closes its input, waits for its end, frees it. Answers the exit code, or 128 + the signal's number. */
 int lk_child_end(struct lk_child *child);
 
