@@ -118,11 +118,14 @@ static _Atomic(locker_cancel *) interrupted;
 
 static void on_signal(int number)
 {
+    int before = errno;
+
     (void)number;
     errno = 4711;
     locker_cancel_fire(atomic_load(&interrupted));
     if (errno != 4711)
         abort(); /* firing keeps errno */
+    errno = before;
 }
 
 static void fired_by_a_signal_handler(void **state)
