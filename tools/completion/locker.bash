@@ -1,0 +1,83 @@
+# Completion of locker(1) for bash. Keys are not completed: a service can't list them.
+
+_locker_profiles() {
+    # The sections of the file that -f or LOCKER_CONFIG names.
+    local file=${LOCKER_CONFIG-} i
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        -f | --config) file=${COMP_WORDS[i + 1]} ;;
+        esac
+    done
+    [[ -r $file ]] && sed -n 's/^[[:space:]]*\[\([^]]*\)\].*/\1/p' "$file"
+}
+
+# The index of the first word behind KEY, where COMMAND begins; 0 when it is not reached yet.
+_locker_command_at() {
+    local i key=0
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        -u | --uri | -f | --config | --profile | -w | --wait | -E | --conflict-exit-code | -t | --ttl | \
+            -k | --kill-after | --on-lost | --lost-exit-code | --owner | -c | --command | --status-fd)
+            ((key)) || ((i++))
+            ;;
+        --) ;;
+        -*) ;;
+        *)
+            if ((key)); then
+                echo "$i"
+                return
+            fi
+            key=$i
+            ;;
+        esac
+    done
+    if ((key)); then echo "$COMP_CWORD"; else echo 0; fi
+}
+
+_locker() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} at
+    local service='-u --uri -f --config --profile -q --quiet -v --verbose -h --help -V --version'
+    local run='-n --nonblock -w --wait -E --conflict-exit-code -t --ttl -k --kill-after --on-lost
+        --lost-exit-code --owner -c --command --foreground --status-fd'
+
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W 'run show break ping drivers help --help --version' -- "$current")
+        return
+    fi
+    if [[ ${COMP_WORDS[1]} == run ]]; then
+        at=$(_locker_command_at)
+        if ((at == COMP_CWORD)) && [[ $current != -* ]]; then
+            mapfile -t COMPREPLY < <(compgen -c -- "$current")
+            return
+        elif ((at)); then
+            if declare -F _command_offset >/dev/null; then
+                _command_offset "$at"
+            else
+                mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            fi
+            return
+        fi
+    fi
+    case $previous in
+    -f | --config) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    --profile) mapfile -t COMPREPLY < <(compgen -W "$(_locker_profiles)" -- "$current") ;;
+    -u | --uri) mapfile -t COMPREPLY < <(compgen -W 'file:/// memory: redis://' -- "$current") ;;
+    --on-lost) mapfile -t COMPREPLY < <(compgen -W 'term ignore int hup quit usr1 usr2 kill' -- "$current") ;;
+    -w | --wait | -t | --ttl | -k | --kill-after)
+        mapfile -t COMPREPLY < <(compgen -W '1s 10s 30s 1m 10m' -- "$current")
+        ;;
+    -E | --conflict-exit-code | --lost-exit-code | --owner | -c | --command | --status-fd | --count) ;;
+    *)
+        case ${COMP_WORDS[1]} in
+        run) mapfile -t COMPREPLY < <(compgen -W "$service $run" -- "$current") ;;
+        show | break) mapfile -t COMPREPLY < <(compgen -W "$service --json" -- "$current") ;;
+        ping) mapfile -t COMPREPLY < <(compgen -W "$service --json -c --count" -- "$current") ;;
+        drivers) mapfile -t COMPREPLY < <(compgen -W '--json --help --version' -- "$current") ;;
+        help) mapfile -t COMPREPLY < <(compgen -W 'run show break ping drivers' -- "$current") ;;
+        esac
+        ;;
+    esac
+}
+
+complete -F _locker locker
