@@ -294,8 +294,11 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
     for (char *p = c->scheme; *p != '\0'; p++)
         *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
     c->driver = driver != NULL ? driver : lk_driver_for_scheme(c->scheme);
-    if (c->driver != NULL)
+    if (c->driver != NULL && lk_driver_has_scheme(c->driver, c->scheme))
         return LOCKER_OK;
+    if (c->driver != NULL)
+        return locker_error_set(err, LOCKER_CONFIG, 0, "the %s driver has no scheme '%.40s:'",
+                                c->driver->name, c->scheme);
     lk_list_schemes(schemes, sizeof schemes);
     return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "no driver for '%.40s:' in this build; it has %s",
                             c->scheme, schemes);

@@ -88,6 +88,13 @@ static locker_status find_password(lk_config *c, const locker_options *options, 
 {
     const char *text = options != NULL && options->password != NULL ? options->password : NULL;
 
+    if ((c->driver->caps & LOCKER_CAP_AUTH) == 0) {
+        if (c->user != NULL || c->password != NULL || text != NULL || file != NULL)
+            return locker_error_set(err, LOCKER_CONFIG, 0,
+                                    "the %s driver takes no user and no password: leave them out",
+                                    c->driver->name);
+        return LOCKER_OK;
+    }
     if (c->password != NULL && file != NULL)
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "both a password and password_file are given: keep one");
@@ -125,7 +132,7 @@ static locker_status find_owner(lk_config *c, const locker_options *options, con
     }
     status = lk_check_label(text, "the owner", err);
     if (status != LOCKER_OK)
-        return given != NULL ? LOCKER_CONFIG : status;
+        return status;
     c->owner = strdup(text);
     return c->owner != NULL ? LOCKER_OK : LOCKER_NOMEM;
 }
@@ -139,7 +146,7 @@ static locker_status find_name_space(lk_config *c, const locker_options *options
     if (text == NULL)
         text = "";
     if (*text != '\0' && lk_check_label(text, "the namespace", err) != LOCKER_OK)
-        return LOCKER_CONFIG;
+        return LOCKER_INVALID;
     c->name_space = strdup(text);
     return c->name_space != NULL ? LOCKER_OK : LOCKER_NOMEM;
 }
@@ -187,6 +194,10 @@ locker_status lk_config_finish(lk_config *c, const locker_options *options, lock
         status = find_name_space(c, options, common[LK_COMMON_NAMESPACE].text, err);
     if (status == LOCKER_OK)
         status = find_owner(c, options, common[LK_COMMON_OWNER].text, err);
+    if (status == LOCKER_INVALID && err != NULL)
+        err->status = LOCKER_CONFIG; /* a label's rule, broken in a configuration */
+    if (status == LOCKER_INVALID)
+        status = LOCKER_CONFIG;
     if (status == LOCKER_NOMEM)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while reading the configuration");
     return status;

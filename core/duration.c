@@ -1,5 +1,4 @@
 /* duration.c: durations as people write them. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +54,7 @@ locker_status locker_parse_duration(const char *text, int64_t *ms, locker_error 
             text);
     if (value * length > 10 * year_ms)
         return locker_error_set(err, LOCKER_CONFIG, 0, "the duration '%.60s' is longer than 10 years", text);
-    *ms = llround(value * length);
+    *ms = (int64_t)(value * length + 0.5);
     if (*ms == 0 && value > 0)
         *ms = 1; /* a wait of 0.1 ms is a short wait, not none at all */
     return lk_ok(err);

@@ -298,6 +298,7 @@ locker_status lk_param_parse(const locker_param *param, const char *text, locker
                              locker_error *err);
 
 /* ---- registry.c */
+bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme);
 const locker_driver *lk_driver_for_scheme(const char *scheme);
 const locker_driver *lk_driver_named(const char *name);
 locker_status lk_driver_check(const locker_driver *driver, locker_error *err);

@@ -230,6 +230,7 @@ static locker_status contend_locked(lk_request *r)
             status = accept_locked(r, sent);
             if (status == LOCKER_OK)
                 return LOCKER_OK;
+            seen = false; /* it was withdrawn; the next attempt is the driver's first sight of it */
         }
         enrolled = enrolled || status == LOCKER_BUSY;
         status = judge_locked(r, status, enrolled, &retry_at);
@@ -480,10 +481,11 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     lk_request r;
     locker_status status;
 
-    memset(&r, 0, sizeof r);
     r.l = l;
     r.options = options != NULL ? options : &defaults;
     r.key = key;
+    r.last.text[0] = '\0'; /* the rest of a request is set as it goes: its errors are half a kilobyte */
+    r.wait = (lk_wait){.claim = NULL};
     if (out == NULL || l == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "locker_lock needs a locker and a place for the handle");

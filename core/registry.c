@@ -8,13 +8,22 @@
 /* Written by the build from backends/CMakeLists.txt; ended by NULL. */
 extern const locker_driver *const lk_builtin_drivers[];
 
+bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme)
+{
+    const char *const *s = driver->schemes;
+
+    while (*s != NULL && strcasecmp(*s, scheme) != 0)
+        s++;
+    return *s != NULL;
+}
+
 const locker_driver *lk_driver_for_scheme(const char *scheme)
 {
-    for (const locker_driver *const *d = lk_builtin_drivers; *d != NULL; d++)
-        for (const char *const *s = (*d)->schemes; *s != NULL; s++)
-            if (strcasecmp(*s, scheme) == 0)
-                return *d;
-    return NULL;
+    const locker_driver *const *d = lk_builtin_drivers;
+
+    while (*d != NULL && !lk_driver_has_scheme(*d, scheme))
+        d++;
+    return *d;
 }
 
 const locker_driver *lk_driver_named(const char *name)

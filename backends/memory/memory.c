@@ -207,9 +207,9 @@ static locker_status memory_open(const locker_driver_config *config, const locke
     instance *m;
     char *name = NULL;
 
-    if (config->host_count > 0 || config->user != NULL)
+    if (config->host_count > 0)
         return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "memory has no host and no user: write memory:NAME, or memory: alone");
+                                "memory has no host: write memory:NAME, or memory: alone");
     if (config->path[0] != '\0') {
         size_t length = strlen(config->path);
 

@@ -125,8 +125,9 @@ struct locker_services {
      * was sent). Never moves a deadline back, and revives nothing that was lost. */
     void (*lease_extended)(const locker_services *svc, locker_claim *grant, int64_t until);
 
-    /** The service said that it isn't ours any more; `why` is static text. grant NULL: all grants of this instance (a session is gone).
-     * After it returns core may call withdraw for the grant at any time, from the keeper. */
+    /** The service said that it isn't ours any more; `why` is static text. grant NULL: all grants of this
+     * instance (a session is gone). After it returns core may call withdraw for the grant at any time, from
+     * the keeper. */
     void (*lease_lost)(const locker_services *svc, locker_claim *grant, const char *why);
 
     /** The service is out of reach (true) or back (false): every grant with a lease is SUSPECT meanwhile, and
@@ -207,7 +208,9 @@ enum {
                                    one contender per key, and lets the others wait in its own FIFO */
     LOCKER_CAP_LEASES =
         1u << 1, /**< grants have a valid_until and want renewal, or session-wide confirmation */
-    LOCKER_CAP_BREAK = 1u << 2 /**< break_lock is there */
+    LOCKER_CAP_BREAK = 1u << 2, /**< break_lock is there */
+    LOCKER_CAP_AUTH = 1u << 3   /**< it takes a user and a password. Without: core refuses them in the
+                                     configuration, and doesn't look at LOCKER_PASSWORD */
 };
 
 typedef struct locker_driver {

@@ -414,7 +414,13 @@ typedef struct locker_statistics {
 
 #define LOCKER_STATISTICS_INIT                                                                               \
     {                                                                                                        \
-        sizeof(locker_statistics)                                                                            \
+        sizeof(locker_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, {0}},              \
+        {                                                                                                    \
+            0, 0, 0,                                                                                         \
+            {                                                                                                \
+                0                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
     }
 
 /** Copy the statistics. stats->size must be set. INVALID when it isn't. */

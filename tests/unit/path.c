@@ -1,0 +1,402 @@
+/* path.c: the path of one lock call: attempts, waiting, time-outs, cancelling, and that every claim is given
+ * back. */
+#include <string.h>
+
+#include "locking.h"
+#include "script.h"
+
+static const struct script_answer busy = {LOCKER_BUSY, 0, 0, 0};
+static const struct script_answer ok = {LOCKER_OK, 0, 0, 0};
+
+static void test_arguments(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    struct script *s = script_open(0, &l);
+    char longest[LOCKER_KEY_MAX + 2];
+
+    (void)state;
+    memset(longest, 'k', sizeof longest);
+    longest[LOCKER_KEY_MAX + 1] = '\0';
+    assert_status(LOCKER_INVALID, locker_lock(l, NULL, NULL, &h, &err), err);
+    assert_status(LOCKER_INVALID, locker_lock(l, "", NULL, &h, &err), err);
+    assert_status(LOCKER_INVALID, locker_lock(l, longest, NULL, &h, &err), err);
+    assert_status(LOCKER_INVALID, locker_lock(l, "a\x01", NULL, &h, &err), err);
+    assert_status(LOCKER_INVALID, locker_lock(l, "\xC0\xAF", NULL, &h, &err), err);
+    assert_status(LOCKER_INVALID, locker_lock(l, "\xED\xA0\x80", NULL, &h, &err), err);
+    assert_status(LOCKER_INVALID, locker_lock(l, "k", NULL, NULL, &err), err);
+    assert_status(LOCKER_INVALID, locker_lock(NULL, "k", NULL, &h, &err), err);
+    o.wait_ms = -2;
+    assert_status(LOCKER_INVALID, locker_lock(l, "k", &o, &h, &err), err);
+    o = (locker_lock_options)LOCKER_LOCK_OPTIONS_INIT;
+    o.size = 4;
+    assert_status(LOCKER_INVALID, locker_lock(l, "k", &o, &h, &err), err);
+    o = (locker_lock_options)LOCKER_LOCK_OPTIONS_INIT;
+    o.ttl_ms = 9;
+    assert_status(LOCKER_CONFIG, locker_lock(l, "k", &o, &h, &err), err);
+    o.ttl_ms = -9;
+    assert_status(LOCKER_INVALID, locker_lock(l, "k", &o, &h, &err), err);
+    o = (locker_lock_options)LOCKER_LOCK_OPTIONS_INIT;
+    o.owner = "";
+    assert_status(LOCKER_INVALID, locker_lock(l, "k", &o, &h, &err), err);
+    assert_status(LOCKER_INVALID, locker_unlock(NULL, &err), err);
+    assert_int_equal(s->attempts, 0);
+    script_close(s, l);
+}
+
+static void test_grant_and_release(void **state)
+{
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    assert_ok(locker_lock(l, "k\xC3\xA9y", NULL, &h, &err), err);
+    assert_int_equal(locker_handle_token(h), 1);
+    assert_string_equal(locker_handle_key(h), "k\xC3\xA9y");
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
+    assert_int_equal(locker_handle_remaining_ms(h), 30000);
+    assert_ok(locker_unlock(h, &err), err);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_UNLOCKED);
+    assert_int_equal(locker_handle_remaining_ms(h), 0);
+    assert_status(LOCKER_INVALID, locker_unlock(h, &err), err);
+    locker_handle_free(h);
+    locker_handle_free(NULL);
+    assert_int_equal(s->released, 1);
+    assert_int_equal(s->withdrawn, 0);
+    script_close(s, l);
+}
+
+static void test_scope(void **state)
+{
+    locker_error err;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    {
+        LOCKER_AUTO locker_handle *h = NULL;
+        LOCKER_AUTO locker_handle *never = NULL;
+
+        (void)never;
+        assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
+        assert_int_equal(s->released, 0);
+    }
+    assert_int_equal(s->released, 1);
+    script_close(s, l);
+}
+
+static void test_try_busy(void **state)
+{
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    script_answer(s, busy);
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "k", NULL, &h, &err), err);
+    assert_null(h);
+    assert_int_equal(s->withdrawn, 1);
+    assert_ok(locker_try_lock(l, "k", NULL, &h, &err), err);
+    {
+        locker_handle *second;
+
+        assert_status(LOCKER_BUSY, locker_try_lock(l, "k", NULL, &second, &err), err);
+        assert_int_equal(s->attempts, 2); /* held in this process: nobody needs to be asked */
+    }
+    locker_handle_free(h);
+    assert_int_equal(lk_stats(l).busy, 2);
+    script_close(s, l);
+}
+
+static void test_wake_brings_another_attempt(void **state)
+{
+    struct lk_locking call;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    script_answer(s, busy);
+    script_answer(s, busy);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    script_wake(s, script_claim(s, 0));
+    script_await_attempts(s, 2);
+    lk_require_waiting(l, 1);
+    script_wake(s, script_claim(s, 0));
+    assert_int_equal(lk_locking_join(&call), LOCKER_OK);
+    assert_int_equal(s->attempts, 3);
+    locker_handle_free(call.held);
+    script_close(s, l);
+}
+
+static void test_retry_at(void **state)
+{
+    const struct script_answer later = {LOCKER_BUSY, 500, 0, 0};
+    struct lk_locking call;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    script_answer(s, later);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    script_advance(s, 499);
+    lk_require_waiting(l, 1);
+    assert_int_equal(s->attempts, 1);
+    script_advance(s, 1);
+    assert_int_equal(lk_locking_join(&call), LOCKER_OK);
+    assert_int_equal(s->attempts, 2);
+    locker_handle_free(call.held);
+    script_close(s, l);
+}
+
+static void test_timeout(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking call;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    script_usual(s, busy);
+    o.wait_ms = 100;
+    lk_locking_start(&call, l, "k", &o);
+    lk_require_waiting(l, 1);
+    script_advance(s, 99);
+    lk_require_waiting(l, 1);
+    script_advance(s, 1);
+    assert_int_equal(lk_locking_join(&call), LOCKER_TIMEOUT);
+    assert_non_null(strstr(call.err.text, "100 ms"));
+    assert_null(call.held);
+    assert_int_equal(s->withdrawn, 1);
+    assert_int_equal(lk_stats(l).timed_out, 1);
+    script_close(s, l);
+}
+
+static void test_cancel(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking calls[3];
+    locker_cancel *cancel = locker_cancel_new();
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    assert_non_null(cancel);
+    script_usual(s, busy);
+    o.cancel = cancel;
+    for (int i = 0; i < 3; i++)
+        lk_locking_start(&calls[i], l, i < 2 ? "k" : "other", &o);
+    lk_require_waiting(l, 3);
+    locker_cancel_fire(cancel);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(lk_locking_join(&calls[i]), LOCKER_CANCELED);
+    assert_status(LOCKER_CANCELED, locker_lock(l, "k", &o, &h, &err), err);
+    assert_true(locker_cancel_fired(cancel));
+    locker_cancel_reset(cancel);
+    script_usual(s, ok);
+    assert_ok(locker_lock(l, "k", &o, &h, &err), err);
+    locker_cancel_fire(cancel); /* after the grant it changes nothing */
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
+    assert_ok(locker_unlock(h, &err), err);
+    locker_handle_free(h);
+    script_close(s, l);
+    locker_cancel_free(cancel);
+}
+
+static void test_cancel_inside_an_attempt(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking call;
+    locker_cancel *cancel = locker_cancel_new();
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    s->hold_attempts = true;
+    o.cancel = cancel;
+    lk_locking_start(&call, l, "k", &o);
+    lk_gate_await(&s->inside, 1, "the attempt");
+    locker_cancel_fire(cancel);
+    assert_int_equal(lk_locking_join(&call), LOCKER_CANCELED);
+    assert_int_equal(s->interrupts, 1);
+    assert_int_equal(s->withdrawn, 1);
+    script_close(s, l);
+    locker_cancel_free(cancel);
+}
+
+static void test_unavailable(void **state)
+{
+    const struct script_answer down = {LOCKER_UNAVAILABLE, 0, 0, 0},
+                               starting = {LOCKER_UNAVAILABLE, 100, 0, 0};
+    struct lk_locking call;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    script_answer(s, down); /* final at the first attempt */
+    assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "k", NULL, &h, &err), err);
+    assert_non_null(strstr(err.text, "scripted"));
+    script_answer(s, starting); /* final for a try, waited for by the others */
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &h, &err), err);
+    script_answer(s, starting);
+    script_answer(s, busy);
+    script_answer(s, down); /* one that waits outlives an outage */
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    script_await_attempts(s, 3);
+    script_advance(s, 100);
+    script_await_attempts(s, 4);
+    lk_require_waiting(l, 1);
+    script_wake(s, script_claim(s, 0));
+    script_await_attempts(s, 5);
+    lk_require_waiting(l, 1);
+    script_advance(s, 1000);
+    assert_int_equal(lk_locking_join(&call), LOCKER_OK);
+    locker_handle_free(call.held);
+    script_close(s, l);
+}
+
+static void test_silent_service(void **state)
+{
+    const struct script_answer silent = {LOCKER_TIMEOUT, 0, 0, 0};
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    script_answer(s, silent);
+    assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "k", NULL, &h, &err), err);
+    assert_non_null(strstr(err.text, "command_timeout"));
+    script_close(s, l);
+}
+
+/* The reply with the grant took longer than the lease: success must mean held, so it is given back. */
+static void test_stale_grant_is_not_held(void **state)
+{
+    const struct script_answer stale = {LOCKER_OK, 0, 0, 50};
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    o.ttl_ms = 50;
+    script_answer(s, stale);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", &o, &h, &err), err);
+    assert_non_null(strstr(err.text, "longer ttl"));
+    script_answer(s, stale);
+    assert_ok(locker_lock(l, "k", &o, &h, &err), err); /* one that waits tries again */
+    assert_int_equal(s->attempts, 3);
+    locker_handle_free(h);
+    script_close(s, l);
+}
+
+static void test_release_answers(void **state)
+{
+    static const locker_status answers[] = {LOCKER_OK, LOCKER_LOST, LOCKER_UNKNOWN};
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        s->release_status = answers[i];
+        assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
+        assert_status(answers[i], locker_unlock(h, &err), err);
+        assert_int_equal(locker_handle_state(h),
+                         answers[i] == LOCKER_LOST ? LOCKER_STATE_LOST : LOCKER_STATE_UNLOCKED);
+        locker_handle_free(h);
+    }
+    assert_int_equal(lk_stats(l).released, 1);
+    assert_int_equal(lk_stats(l).lost, 1);
+    assert_int_equal(lk_stats(l).unknown, 1);
+    script_close(s, l);
+}
+
+static void test_reentry(void **state)
+{
+    locker_lock_options mine = LOCKER_LOCK_OPTIONS_INIT, other = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *first, *second, *third;
+    locker_error err;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    mine.owner = "me";
+    other.owner = "you";
+    assert_ok(locker_lock(l, "k", &mine, &first, &err), err);
+    assert_ok(locker_lock(l, "k", &mine, &second, &err), err);
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "k", &other, &third, &err), err);
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "k", NULL, &third, &err), err);
+    assert_int_equal(locker_handle_token(first), locker_handle_token(second));
+    assert_string_equal(locker_handle_owner(second), "me");
+    assert_ok(locker_unlock(first, &err), err);
+    assert_int_equal(s->released, 0);
+    assert_int_equal(locker_handle_state(second), LOCKER_STATE_HELD);
+    locker_handle_free(first);
+    assert_ok(locker_unlock(second, &err), err);
+    assert_int_equal(s->released, 1);
+    locker_handle_free(second);
+    assert_int_equal(lk_stats(l).reentered, 1);
+    script_close(s, l);
+}
+
+static void test_close(void **state)
+{
+    struct lk_locking calls[2];
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    assert_ok(locker_lock(l, "held", NULL, &h, &err), err);
+    script_usual(s, busy);
+    lk_locking_start(&calls[0], l, "k", NULL);
+    lk_locking_start(&calls[1], l, "k", NULL); /* in the local FIFO */
+    lk_require_waiting(l, 2);
+    assert_int_equal(locker_close(l), LOCKER_OK);
+    assert_int_equal(lk_locking_join(&calls[0]), LOCKER_CLOSED);
+    assert_int_equal(lk_locking_join(&calls[1]), LOCKER_CLOSED);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_UNLOCKED);
+    assert_status(LOCKER_CLOSED, locker_unlock(h, &err), err);
+    assert_string_equal(locker_handle_key(h), "held");
+    locker_handle_free(h);
+    script_close(s, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_grant_and_release),
+        cmocka_unit_test(test_scope),
+        cmocka_unit_test(test_try_busy),
+        cmocka_unit_test(test_wake_brings_another_attempt),
+        cmocka_unit_test(test_retry_at),
+        cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_cancel_inside_an_attempt),
+        cmocka_unit_test(test_unavailable),
+        cmocka_unit_test(test_silent_service),
+        cmocka_unit_test(test_stale_grant_is_not_held),
+        cmocka_unit_test(test_release_answers),
+        cmocka_unit_test(test_reentry),
+        cmocka_unit_test(test_close),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
