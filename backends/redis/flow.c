@@ -1,0 +1,354 @@
+/*
+ * flow.c: who sends and who receives on the command connection. There is no I/O thread: a caller appends its
+ * command; if nobody is sending it sends, for all; if nobody is receiving it receives, for all, until its own
+ * answer is there, and then leaves the receiving to another caller that waits, or to the keeper when only
+ * answers are outstanding that nobody waits for. One caller alone makes the system calls that a blocking
+ * client would make, and many callers' commands travel together.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { RECEIVE_MAX = 16384, SPIN_SHIFT_MAX = 10 };
+static const int64_t spin_ns = 100 * LK_US;
+static const int64_t spin_step_max_ns = 40 * LK_US; /* a yield that took longer: others need the processor */
+
+/* ------------------------------------------------------------------ sending ---- */
+
+/* Send what was appended, unless another thread is sending (it takes this along) or there is no room. */
+void lk_flush_locked(struct lk_redis *r)
+{
+    struct lk_conn *conn = &r->conn;
+    while (conn->state == LK_CONN_UP && !conn->writing && !conn->blocked &&
+           (conn->out.len > 0 || conn->gone < conn->going.len || conn->link->unsent)) {
+        if (conn->gone == conn->going.len) {
+            const struct lk_buffer empty = conn->going;
+            conn->going = conn->out;
+            conn->out = empty;
+            conn->out.len = 0;
+            conn->gone = 0;
+        }
+        struct lk_link *link = conn->link;
+        conn->writing = true;
+        pthread_mutex_unlock(&r->lock);
+        const ssize_t n = lk_link_send(link, conn->going.data + conn->gone, conn->going.len - conn->gone);
+        const int failure = n < 0 ? errno : 0;
+        pthread_mutex_lock(&r->lock);
+        conn->writing = false;
+        if (n > 0)
+            conn->gone += (size_t)n;
+        if (conn->state == LK_CONN_UP && (failure == EAGAIN || link->unsent)) {
+            conn->blocked = true;
+            lk_kick_locked_reader(r);
+        } else if (failure != 0 && failure != EAGAIN) {
+            lk_conn_fail_locked(r, strerror(failure));
+        }
+        lk_conn_reap_locked(r);
+    }
+}
+
+void lk_kick_locked_reader(struct lk_redis *r)
+{
+    const uint64_t one = 1;
+    if (r->conn.polling && write(r->kick_fd, &one, sizeof(one)) < 0) {
+        /* EAGAIN: it is kicked already. */
+    }
+}
+
+/* ------------------------------------------------------------------ receiving ---- */
+
+/* Look at the socket for a while instead of sleeping: waking up from sleep costs as much as Redis takes to
+ * answer. When it did not pay it is left out for a while, twice as long each time. */
+static ssize_t receive_spinning(struct lk_redis *r, struct lk_link *link, char *data, size_t cap)
+{
+    struct lk_conn *conn = &r->conn;
+    if (conn->spin_skip > 0) {
+        conn->spin_skip--;
+        errno = EAGAIN;
+        return -1;
+    }
+    const int64_t start = lk_redis_now(r);
+    for (int64_t before = start;;) {
+        sched_yield();
+        const ssize_t n = lk_link_receive(link, data, cap);
+        if (n >= 0 || errno != EAGAIN) {
+            conn->spin_failures = 0;
+            return n;
+        }
+        const int64_t now = lk_redis_now(r);
+        if (now - start > spin_ns || now - before > spin_step_max_ns)
+            break;
+        before = now;
+    }
+    if (conn->spin_failures < SPIN_SHIFT_MAX)
+        conn->spin_failures++;
+    conn->spin_skip = 1u << conn->spin_failures;
+    errno = EAGAIN;
+    return -1;
+}
+
+/* Receive, asleep if need be, until `until` or until kicked: -1 and EAGAIN then. */
+static ssize_t receive_patiently(struct lk_redis *r, struct lk_link *link, char *data, size_t cap,
+                                 int64_t until, bool *writable)
+{
+    struct pollfd waits[2] = {{.fd = link->fd, .events = (short)(*writable ? POLLIN | POLLOUT : POLLIN)},
+                              {.fd = r->kick_fd, .events = POLLIN}};
+    ssize_t n = -1;
+    *writable = false;
+    if (waits[0].events == POLLIN) {
+        n = receive_spinning(r, link, data, cap);
+        if (n >= 0 || errno != EAGAIN)
+            return n;
+    }
+    if (link->tls != NULL) { /* it may hold bytes that poll doesn't see */
+        n = lk_link_receive(link, data, cap);
+        if (n >= 0 || errno != EAGAIN)
+            return n;
+    }
+    const struct timespec left = lk_remaining(lk_redis_now(r), until);
+    if (ppoll(waits, 2, until == LOCKER_NEVER ? NULL : &left, NULL) <= 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    *writable = (waits[0].revents & POLLOUT) != 0;
+    uint64_t kicks;
+    if (waits[1].revents != 0 && read(r->kick_fd, &kicks, sizeof(kicks)) < 0) {
+        /* Another reader took the kick; this one looks around all the same. */
+    }
+    if ((waits[0].revents & ~POLLOUT) != 0)
+        return lk_link_receive(link, data, cap);
+    errno = EAGAIN;
+    return -1;
+}
+
+/* Match the replies that are complete with their ops. Called without lock, returns with it; `reading` is set.
+ * False: the stream is broken. */
+static bool deliver(struct lk_redis *r, struct lk_link *link, const struct lk_op *self)
+{
+    redisReply *replies[LK_REPLIES_MAX];
+    struct lk_wakes wakes;
+    int got = 1;
+    for (;;) {
+        size_t count = 0;
+        while (count < LK_REPLIES_MAX && (got = lk_link_next_reply(link, &replies[count])) > 0)
+            count++;
+        pthread_mutex_lock(&r->lock);
+        lk_conn_complete_locked(r, self, replies, count, &wakes);
+        if (got <= 0 && wakes.count == 0)
+            return got == 0;
+        /* Those that are woken will have more to say soon: it is sent in one go. */
+        if (wakes.count >= 2)
+            r->conn.gathering = true;
+        pthread_mutex_unlock(&r->lock);
+        lk_wake_all(&wakes);
+        if (got <= 0)
+            break;
+    }
+    if (wakes.count >= 2)
+        sched_yield();
+    pthread_mutex_lock(&r->lock);
+    return got == 0;
+}
+
+void lk_read_turn_locked(struct lk_redis *r, const struct lk_op *self, int64_t until)
+{
+    struct lk_conn *conn = &r->conn;
+    struct lk_link *link = conn->link;
+    char data[RECEIVE_MAX];
+    bool writable = conn->blocked;
+    const char *failure = NULL;
+    conn->reading = true;
+    conn->polling = self != NULL;
+    pthread_mutex_unlock(&r->lock);
+    const ssize_t n = self != NULL ? receive_patiently(r, link, data, sizeof(data), until, &writable)
+                                   : lk_link_receive(link, data, sizeof(data));
+    if (n > 0) {
+        if (!lk_link_feed(link, data, (size_t)n))
+            failure = "out of memory";
+        if (!deliver(r, link, self) && failure == NULL)
+            failure = "what came is not the Redis protocol";
+    } else {
+        if (n == 0)
+            failure = "the server closed it";
+        else if (errno != EAGAIN)
+            failure = strerror(errno);
+        pthread_mutex_lock(&r->lock);
+    }
+    conn->reading = conn->polling = conn->gathering = false;
+    if (self != NULL && writable)
+        conn->blocked = false;
+    if (failure != NULL)
+        lk_conn_fail_locked(r, failure);
+    lk_conn_reap_locked(r);
+}
+
+/* ------------------------------------------------------------------ whose turn it is ---- */
+
+void lk_pump_locked(struct lk_redis *r)
+{
+    struct lk_conn *conn = &r->conn;
+    if (!conn->gathering)
+        lk_flush_locked(r);
+    if (conn->state != LK_CONN_UP || conn->reading)
+        return;
+    if (conn->waited > 0) {
+        struct lk_op *op = conn->first;
+        while (!op->waited)
+            op = op->next;
+        lk_nudge_locked(r, op);
+    }
+    lk_conn_arm_locked(r);
+}
+
+static bool interrupted_locked(const struct lk_call *call)
+{
+    return call->claim != NULL && call->claim->interrupted;
+}
+
+static void futex_wait(struct lk_redis *r, atomic_int *word, int64_t until)
+{
+    const struct timespec left = lk_remaining(lk_redis_now(r), until);
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, LK_OP_WAITING, until == LOCKER_NEVER ? NULL : &left,
+                  NULL, 0);
+}
+
+/* The caller goes; the answer will find nobody. A server that has been silent for too long is given up. */
+static void abandon_locked(struct lk_redis *r, struct lk_op *op)
+{
+    op->waited = false;
+    op->slot = NULL;
+    r->conn.waited--;
+    if (lk_redis_now(r) - r->conn.first->sent >= r->set.command_timeout_ns)
+        lk_conn_fail_locked(r, "the server does not answer");
+    lk_pump_locked(r);
+}
+
+/* Send, receive or sleep until the op has its answer. Called with lock, returns without. */
+static enum lk_outcome await_unlock(struct lk_redis *r, struct lk_call *call, struct lk_op *op)
+{
+    enum lk_outcome outcome = LK_CALL_ANSWERED;
+    int state;
+    for (;;) {
+        state = atomic_load_explicit(&op->state, memory_order_acquire);
+        if (state == LK_OP_ANSWERED || state == LK_OP_CUT)
+            break;
+        if (interrupted_locked(call) || lk_redis_now(r) >= call->until) {
+            outcome = interrupted_locked(call) ? LK_CALL_INTERRUPTED : LK_CALL_LATE;
+            if (call->claim != NULL)
+                call->claim->op = NULL;
+            abandon_locked(r, op);
+            pthread_mutex_unlock(&r->lock);
+            return outcome;
+        }
+        if (!r->conn.gathering)
+            lk_flush_locked(r);
+        state = atomic_load_explicit(&op->state, memory_order_acquire);
+        if (state == LK_OP_ANSWERED || state == LK_OP_CUT)
+            break;
+        if (!r->conn.reading) {
+            lk_read_turn_locked(r, op, call->until);
+            continue;
+        }
+        atomic_store_explicit(&op->state, LK_OP_WAITING,
+                              memory_order_relaxed); /* lock is held: nobody nudges */
+        pthread_mutex_unlock(&r->lock);
+        futex_wait(r, &op->state, call->until);
+        /* acquire: reply was written before ANSWERED was */
+        state = atomic_load_explicit(&op->state, memory_order_acquire);
+        if (state == LK_OP_ANSWERED || state == LK_OP_CUT)
+            goto answered;
+        pthread_mutex_lock(&r->lock);
+    }
+    if (r->conn.first != NULL || r->conn.out.len > 0)
+        lk_pump_locked(r);
+    pthread_mutex_unlock(&r->lock);
+answered:
+    call->reply = op->reply;
+    lk_op_return(r, op);
+    return state == LK_OP_ANSWERED ? LK_CALL_ANSWERED : LK_CALL_CUT;
+}
+
+/* Wait for a connection. ANSWERED: there is one. */
+static enum lk_outcome wait_up_locked(struct lk_redis *r, const struct lk_call *call, locker_error *err)
+{
+    while (r->conn.state != LK_CONN_UP) {
+        if (interrupted_locked(call))
+            return LK_CALL_INTERRUPTED;
+        const bool over = lk_redis_now(r) >= call->until;
+        const bool refused = r->last_error.permanent && r->failures > 0;
+        if (over || refused) {
+            if (err != NULL)
+                *err = r->last_error.error;
+            return refused ? LK_CALL_REFUSED : LK_CALL_AWAY;
+        }
+        r->clock->wait(r->clock->context, &r->changed, &r->lock, call->until);
+    }
+    return LK_CALL_ANSWERED;
+}
+
+static enum lk_outcome send_and_await(struct lk_redis *r, struct lk_call *call, const char *bytes, size_t len,
+                                      locker_error *err)
+{
+    pthread_mutex_lock(&r->lock);
+    const enum lk_outcome up = wait_up_locked(r, call, err);
+    if (up != LK_CALL_ANSWERED) {
+        pthread_mutex_unlock(&r->lock);
+        return up;
+    }
+    struct lk_op *op = lk_op_get_locked(r);
+    if (op == NULL || !lk_buffer_add(&r->conn.out, bytes, len)) {
+        pthread_mutex_unlock(&r->lock);
+        if (op != NULL)
+            lk_op_return(r, op);
+        locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return LK_CALL_NOMEM;
+    }
+    op->waited = true;
+    op->sent = call->sent = lk_redis_now(r);
+    if (call->claim != NULL) {
+        op->slot = &call->claim->op;
+        call->claim->op = op;
+    }
+    lk_op_append_locked(r, op);
+    return await_unlock(r, call, op);
+}
+
+enum lk_outcome lk_call(struct lk_redis *r, struct lk_call *call, locker_error *err)
+{
+    char *bytes;
+    size_t len;
+    call->reply = NULL;
+    call->sent = 0;
+    if (!lk_argv_format(call->argv, &bytes, &len)) {
+        locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return LK_CALL_NOMEM;
+    }
+    const enum lk_outcome outcome = send_and_await(r, call, bytes, len, err);
+    redisFreeCommand(bytes);
+    return outcome;
+}
+
+enum lk_outcome lk_call_script(struct lk_redis *r, struct lk_call *call, enum lk_script which,
+                               const struct lk_keys *keys, const struct lk_argv *fill, locker_error *err)
+{
+    enum lk_outcome outcome = LK_CALL_NOMEM;
+    struct lk_argv a;
+    for (int whole = 0; whole < 2; whole++) {
+        lk_script_begin(r, &a, which, whole == 1, keys);
+        for (int i = 0; i < fill->argc; i++)
+            lk_argv_add(&a, fill->argv[i], fill->len[i]);
+        call->argv = &a;
+        outcome = lk_call(r, call, err);
+        if (outcome != LK_CALL_ANSWERED || lk_reply_fault(call->reply) != LK_FAULT_NOSCRIPT || whole == 1)
+            break;
+        freeReplyObject(call->reply);
+    }
+    call->argv = NULL;
+    return outcome;
+}

@@ -1,0 +1,250 @@
+/*
+ * handshake.c: from a socket to a server that will serve us: log in, choose the database, load the scripts,
+ * ask whether it is a master, all in one flight; and from a replica on to its master.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum { STEP_MAX = LK_SCRIPT_COUNT + 3 };
+
+enum step { STEP_AUTH, STEP_SELECT, STEP_LOAD, STEP_ROLE };
+
+/* The commands of one flight, and what each is for. */
+struct flight {
+    struct lk_buffer bytes;
+    enum step step[STEP_MAX];
+    redisReply *reply[STEP_MAX];
+    size_t count;
+    bool failed; /* out of memory */
+};
+
+static void add(struct flight *f, enum step step, const struct lk_argv *a)
+{
+    char *bytes;
+    size_t len;
+    if (!lk_argv_format(a, &bytes, &len)) {
+        f->failed = true;
+        return;
+    }
+    if (!lk_buffer_add(&f->bytes, bytes, len))
+        f->failed = true;
+    explicit_bzero(bytes, len); /* it may hold the password */
+    redisFreeCommand(bytes);
+    f->step[f->count++] = step;
+}
+
+static void fill(struct flight *f, const struct lk_settings *s, bool load)
+{
+    char database[24];
+    if (s->password != NULL) {
+        struct lk_argv a = {0};
+        lk_argv_text(&a, "AUTH");
+        if (s->user != NULL)
+            lk_argv_text(&a, s->user);
+        lk_argv_text(&a, s->password);
+        add(f, STEP_AUTH, &a);
+    }
+    if (s->database != 0) {
+        struct lk_argv a = {0};
+        (void)snprintf(database, sizeof(database), "%lld", (long long)s->database);
+        lk_argv_text(&a, "SELECT");
+        lk_argv_text(&a, database);
+        add(f, STEP_SELECT, &a);
+    }
+    for (int i = 0; load && i < LK_SCRIPT_COUNT; i++) {
+        struct lk_argv a = {0};
+        lk_argv_text(&a, "SCRIPT");
+        lk_argv_text(&a, "LOAD");
+        lk_argv_text(&a, lk_script_text((enum lk_script)i));
+        add(f, STEP_LOAD, &a);
+    }
+    struct lk_argv a = {0};
+    lk_argv_text(&a, "ROLE");
+    add(f, STEP_ROLE, &a);
+}
+
+static locker_status fail(struct lk_connect_error *why, bool permanent, locker_status status)
+{
+    why->permanent = permanent;
+    return status;
+}
+
+/* A command of the flight was answered by an error: does it matter, and what does it mean? */
+static locker_status judge(const struct lk_settings *s, enum step step, const redisReply *reply,
+                           const char *peer, struct lk_connect_error *why)
+{
+    const enum lk_fault fault = lk_reply_fault(reply);
+    locker_error *err = &why->error;
+    if (fault == LK_FAULT_NONE)
+        return LOCKER_OK;
+    why->transient = fault == LK_FAULT_TRANSIENT;
+    if (why->transient)
+        return fail(why, false, lk_fault_error(fault, reply, "connecting", err));
+    if (strncmp(reply->str, "NOAUTH", 6) == 0)
+        return fail(why, true,
+                    locker_error_set(err, LOCKER_DENIED, 0,
+                                     "Redis at %s wants a password; give password_file or LOCKER_PASSWORD",
+                                     peer));
+    if (step == STEP_AUTH && strstr(reply->str, "no password is set") != NULL)
+        return fail(
+            why, true,
+            locker_error_set(err, LOCKER_DENIED, 0,
+                             "Redis at %s has no password set; leave the password out of the configuration",
+                             peer));
+    if (step == STEP_AUTH && strstr(reply->str, "without any password configured") != NULL)
+        return fail(
+            why, true,
+            locker_error_set(err, LOCKER_DENIED, 0,
+                             "Redis at %s has no password set for its default user; leave the password out "
+                             "of the configuration, or name a user",
+                             peer));
+    if (step == STEP_AUTH)
+        return fail(why, true,
+                    locker_error_set(err, LOCKER_DENIED, 0,
+                                     "Redis at %s refuses user '%s' with this password; correct one of them",
+                                     peer, s->user != NULL ? s->user : "default"));
+    if (step == STEP_SELECT && fault == LK_FAULT_DENIED)
+        return fail(why, true, lk_fault_error(fault, reply, "choosing the database", err));
+    if (step == STEP_SELECT)
+        return fail(why, true,
+                    locker_error_set(err, LOCKER_CONFIG, 0,
+                                     "Redis at %s has no database %lld (%s); correct the path or db", peer,
+                                     (long long)s->database, reply->str));
+    return LOCKER_OK; /* scripts are sent whole then; a server that hides its role is taken for a master */
+}
+
+/* ROLE's answer of a replica: ["slave", host, port, ...]. */
+static void read_role(const redisReply *reply, char *master)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
+        reply->element[0]->type != REDIS_REPLY_STRING || strcmp(reply->element[0]->str, "slave") != 0 ||
+        reply->element[1]->type != REDIS_REPLY_STRING || reply->element[2]->type != REDIS_REPLY_INTEGER)
+        return;
+    lk_peer_name(reply->element[1]->str, (int)reply->element[2]->integer, master);
+}
+
+static locker_status read_answers(const struct lk_settings *s, const struct flight *f, const char *peer,
+                                  char (*loaded)[41], char *master, struct lk_connect_error *why)
+{
+    size_t script = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        const redisReply *reply = f->reply[i];
+        const locker_status status = judge(s, f->step[i], reply, peer, why);
+        if (status != LOCKER_OK)
+            return status;
+        if (f->step[i] == STEP_LOAD) {
+            if (reply->type == REDIS_REPLY_STRING && reply->len == 40)
+                memcpy(loaded[script], reply->str, 41);
+            script++;
+        }
+        if (f->step[i] == STEP_ROLE)
+            read_role(reply, master);
+    }
+    return LOCKER_OK;
+}
+
+locker_status lk_handshake(const struct lk_settings *s, struct lk_link *link, char (*loaded)[41],
+                           int64_t until, char *master, struct lk_connect_error *why)
+{
+    struct flight f = {0};
+    locker_status status;
+    master[0] = '\0';
+    why->permanent = why->transient = false;
+    fill(&f, s, loaded != NULL);
+    if (f.failed) {
+        status = locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
+        goto out;
+    }
+    const int failure = lk_link_exchange(link, f.bytes.data, f.bytes.len, f.reply, f.count, until);
+    if (failure == EPROTO) {
+        status =
+            fail(why, true,
+                 locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
+                                  "what listens at %s does not speak the Redis protocol; check host and port",
+                                  link->peer));
+    } else if (failure != 0 && f.reply[0] != NULL && f.reply[0]->type == REDIS_REPLY_ERROR) {
+        status =
+            locker_error_set(&why->error, LOCKER_UNAVAILABLE, 0, "Redis at %s refuses the connection: %s",
+                             link->peer, f.reply[0]->str); /* too many clients, protected mode */
+    } else if (failure != 0) {
+        status = locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
+                                  "Redis at %s did not finish the greeting: %s; is it a Redis server?",
+                                  link->peer, strerror(failure));
+    } else {
+        status = read_answers(s, &f, link->peer, loaded, master, why);
+    }
+out:
+    for (size_t i = 0; i < f.count; i++) {
+        if (f.reply[i] != NULL)
+            freeReplyObject(f.reply[i]);
+    }
+    if (f.bytes.data != NULL)
+        explicit_bzero(f.bytes.data, f.bytes.len);
+    free(f.bytes.data);
+    return status;
+}
+
+/* "host:port" or "[v6]:port" in two. */
+static bool split_peer(const char *peer, char *host, int *port)
+{
+    const char *colon = strrchr(peer, ':');
+    if (colon == NULL)
+        return false;
+    const bool v6 = peer[0] == '[' && colon > peer + 1;
+    const char *from = v6 ? peer + 1 : peer;
+    const size_t len = (size_t)(colon - from) - (v6 ? 1 : 0);
+    memcpy(host, from, len);
+    host[len] = '\0';
+    *port = atoi(colon + 1);
+    return *port > 0 && len > 0;
+}
+
+/* From one address on, over replicas, to a master. */
+static struct lk_link *follow(const struct lk_settings *s, const char *start, char (*loaded)[41],
+                              int64_t until, struct lk_connect_error *why)
+{
+    char host[LK_PEER_MAX], target[LK_PEER_MAX], master[LK_PEER_MAX];
+    int port = 0;
+    (void)snprintf(target, sizeof(target), "%s", start);
+    for (int hop = 0; hop <= LK_HOPS_MAX; hop++) {
+        const bool local = target[0] == '/';
+        if (!local && !split_peer(target, host, &port))
+            break;
+        struct lk_link *link = lk_link_connect(s, local ? NULL : host, port, until, why);
+        if (link == NULL)
+            return NULL;
+        if (lk_handshake(s, link, loaded, until, master, why) != LOCKER_OK) {
+            lk_link_free(link, true);
+            return NULL;
+        }
+        if (master[0] == '\0')
+            return link;
+        lk_link_free(link, false);
+        (void)snprintf(target, sizeof(target), "%s", master);
+    }
+    why->permanent = false;
+    locker_error_set(&why->error, LOCKER_UNAVAILABLE, 0,
+                     "no Redis master was found within %d replicas from %s; name the master in the URI",
+                     LK_HOPS_MAX, start);
+    return NULL;
+}
+
+struct lk_link *lk_connect_master(const struct lk_settings *s, const char *redirect, char (*loaded)[41],
+                                  int64_t until, struct lk_connect_error *why)
+{
+    struct lk_link *link = NULL;
+    if (redirect[0] != '\0')
+        link = follow(s, redirect, loaded, until, why);
+    if (link == NULL && s->unix_path != NULL)
+        return follow(s, s->unix_path, loaded, until, why);
+    for (size_t i = 0; i < s->host_count && link == NULL; i++) {
+        char peer[LK_PEER_MAX];
+        lk_peer_name(s->hosts[i].name, s->hosts[i].port, peer);
+        link = follow(s, peer, loaded, until, why);
+    }
+    return link;
+}

@@ -1,0 +1,123 @@
+/*
+ * keys.c: the names of a lock's keys, and the values that say whose a lock is.
+ *
+ * The lock is `namespace:key` (or the key alone). What is known about its grants and who waits for it stands
+ * under two companions, which belong to the same Cluster slot: `{lock}:locker:info` and
+ * `{lock}:locker:queue`. When the name has a hash tag of its own, `a{b}c`, they are `a{b}c:locker:info` and
+ * `a{b}c:locker:queue`. A name with a closing brace but without a tag can't be kept in one slot; a single
+ * server does not mind.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static const char info_suffix[] = ":locker:info";
+static const char queue_suffix[] = ":locker:queue";
+
+/* Whether Redis Cluster would hash a part of the name only:
+ * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags */
+static bool has_tag(const char *name, size_t len)
+{
+    const char *open = memchr(name, '{', len);
+    if (open == NULL)
+        return false;
+    const size_t rest = len - (size_t)(open + 1 - name);
+    const char *end = memchr(open + 1, '}', rest);
+    return end != NULL && end > open + 1;
+}
+
+static size_t put_companion(char *out, const char *lock, size_t lock_len, bool tagged, const char *suffix)
+{
+    size_t n = 0;
+    if (!tagged)
+        out[n++] = '{';
+    memcpy(out + n, lock, lock_len);
+    n += lock_len;
+    if (!tagged)
+        out[n++] = '}';
+    memcpy(out + n, suffix, strlen(suffix) + 1);
+    return n + strlen(suffix);
+}
+
+/* `lock` stands at the start of memory; the companions follow it. */
+static void add_companions(struct lk_keys *keys)
+{
+    const bool tagged = has_tag(keys->lock, keys->lock_len);
+    char *info = keys->memory + keys->lock_len + 1;
+    keys->info = info;
+    keys->info_len = put_companion(info, keys->lock, keys->lock_len, tagged, info_suffix);
+    char *queue = info + keys->info_len + 1;
+    keys->queue = queue;
+    keys->queue_len = put_companion(queue, keys->lock, keys->lock_len, tagged, queue_suffix);
+}
+
+bool lk_keys_init(struct lk_keys *keys, const char *name_space, const char *key, size_t key_len)
+{
+    const size_t prefix = name_space[0] != '\0' ? strlen(name_space) + 1 : 0;
+    const size_t lock_len = prefix + key_len;
+    keys->memory = malloc(3 * (lock_len + 3) + sizeof(info_suffix) + sizeof(queue_suffix));
+    if (keys->memory == NULL)
+        return false;
+    if (prefix > 0) {
+        memcpy(keys->memory, name_space, prefix - 1);
+        keys->memory[prefix - 1] = ':';
+    }
+    memcpy(keys->memory + prefix, key, key_len);
+    keys->memory[lock_len] = '\0';
+    keys->lock = keys->memory;
+    keys->lock_len = lock_len;
+    add_companions(keys);
+    return true;
+}
+
+bool lk_keys_init_raw(struct lk_keys *keys, const char *lock, size_t lock_len)
+{
+    return lk_keys_init(keys, "", lock, lock_len);
+}
+
+void lk_keys_clear(struct lk_keys *keys)
+{
+    free(keys->memory);
+    keys->memory = NULL;
+}
+
+static bool ends_with(const char *key, size_t key_len, const char *suffix)
+{
+    const size_t len = strlen(suffix);
+    return key_len >= len && memcmp(key + key_len - len, suffix, len) == 0;
+}
+
+locker_status lk_redis_check_key(void *self, const char *key, size_t key_len, locker_error *err)
+{
+    (void)self;
+    if (ends_with(key, key_len, info_suffix) || ends_with(key, key_len, queue_suffix))
+        return locker_error_set(
+            err, LOCKER_INVALID, 0,
+            "the key ends in ':locker:info' or ':locker:queue', which the Redis driver keeps "
+            "for itself; choose another");
+    return LOCKER_OK;
+}
+
+void lk_value_text(const struct lk_redis *r, uint64_t number, char text[LK_VALUE_LEN + 1])
+{
+    const uint64_t low = r->base_low + number;
+    const uint64_t high = r->base_high + (low < number ? 1 : 0);
+    static const char digits[] = "0123456789abcdef";
+    for (unsigned i = 0; i < 16; i++) {
+        text[i] = digits[(high >> (60 - 4 * i)) & 15];
+        text[16 + i] = digits[(low >> (60 - 4 * i)) & 15];
+    }
+    text[LK_VALUE_LEN] = '\0';
+}
+
+bool lk_value_number(const struct lk_redis *r, const char *text, uint64_t *number)
+{
+    uint64_t high, low;
+    if (sscanf(text, "%16" SCNx64 "%16" SCNx64, &high, &low) != 2)
+        return false;
+    *number = low - r->base_low;
+    return high == r->base_high + (low < *number ? 1 : 0) && *number != 0;
+}

@@ -1,0 +1,53 @@
+/*
+ * link.h: one socket to a Redis server, plain or TLS, with the parser of its replies. connect.c makes links,
+ * handshake.c logs in over them, conn.c and subscriber.c use them. A link takes no lock: its user sees to it
+ * that at most one thread receives and at most one thread sends.
+ */
+#ifndef LK_REDIS_LINK_H
+#define LK_REDIS_LINK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <hiredis/hiredis.h>
+#include <locker/driver.h>
+
+enum { LK_PEER_MAX = 300 };
+
+struct lk_link {
+    int fd;                   /* non-blocking, close-on-exec */
+    redisReader *reader;      /* belongs to the receiving thread */
+    redisContext *tls;        /* NULL: plain. Owns fd then */
+    pthread_mutex_t tls_lock; /* one SSL call at a time; never held across a wait. Innermost */
+    bool unsent;              /* TLS: bytes that were taken wait for POLLOUT; of the sending thread */
+    char peer[LK_PEER_MAX];   /* "host:port" or the socket's path, for messages and comparisons */
+};
+
+/* A link on a connected non-blocking socket, which it owns from then on, also when it fails. */
+struct lk_link *lk_link_new(int fd, const char *peer);
+
+/* Close and free; NULL is allowed. `reset`: throw away what the kernel has not sent yet, so that a command
+ * given up can't reach the server after what a later connection says. */
+void lk_link_free(struct lk_link *link, bool reset);
+
+/* As send() and recv() on a non-blocking socket: -1 with errno, EAGAIN when it would block; receive answers 0
+ * at the end of the stream. Never raises SIGPIPE. */
+ssize_t lk_link_send(struct lk_link *link, const char *data, size_t len);
+ssize_t lk_link_receive(struct lk_link *link, char *data, size_t cap);
+
+/* The next complete reply among what was fed: 1 and *reply, 0 when there is none yet, -1 when the stream is
+ * not the Redis protocol (or memory ran out). */
+int lk_link_next_reply(struct lk_link *link, redisReply **reply);
+
+/* Feed received bytes to the parser. False when it can't take them. */
+bool lk_link_feed(struct lk_link *link, const char *data, size_t len);
+
+/* Send `len` bytes and read `count` replies, waiting for at most until `until` (system clock). Frees nothing:
+ * on failure the replies that came are in place, the others NULL. 0, or an errno; EPROTO: not Redis. */
+int lk_link_exchange(struct lk_link *link, const char *data, size_t len, redisReply **replies, size_t count,
+                     int64_t until);
+
+#endif

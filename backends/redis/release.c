@@ -1,0 +1,152 @@
+/*
+ * release.c: giving a lock back. With a caller that wants to know what became of it (release), and without
+ * (withdraw, which leaves it to cleanup.c).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static const int64_t again_ns = 100 * LK_MS;
+
+struct release {
+    struct lk_redis *r;
+    struct lk_keys keys;
+    char value[LK_VALUE_LEN + 1];
+    char token[24];      /* greatest token used, where the server doesn't know it; else "" */
+    int64_t valid_until; /* the local deadline */
+    int64_t until;
+    bool maybe; /* a request whose answer was lost may have released it */
+    unsigned hops;
+};
+
+static void token_text(const struct lk_claim_data *data, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (data->passes > 0 && data->fence > 0)
+        (void)snprintf(out, size, "%" PRIu64, data->fence + data->passes);
+}
+
+/* The server says that it isn't ours. If a lost request may have released it, and our lease is not over, then
+ * nobody but that request can have taken it away. */
+static locker_status not_ours(const struct release *x, locker_error *err)
+{
+    if (!x->maybe)
+        return locker_error_set(err, LOCKER_LOST, 0,
+                                "the lock was not ours any more: its lease had ended, or somebody "
+                                "deleted it");
+    if (lk_redis_now(x->r) < x->valid_until)
+        return LOCKER_OK;
+    return locker_error_set(
+        err, LOCKER_UNKNOWN, 0,
+        "the connection was lost while the lock was released, and its lease has ended since: it is "
+        "free, but whether by us is not known");
+}
+
+/* OK with *again: ask once more. */
+static locker_status read_answer(struct release *x, const redisReply *reply, bool *again, locker_error *err)
+{
+    const enum lk_fault fault = lk_reply_fault(reply);
+    if (reply->type == REDIS_REPLY_INTEGER)
+        return reply->integer == 1 ? LOCKER_OK : not_ours(x, err);
+    if (fault == LK_FAULT_TRANSIENT || (fault == LK_FAULT_MOVED && x->hops++ < LK_HOPS_MAX)) {
+        *again = true;
+        if (fault == LK_FAULT_TRANSIENT) {
+            lk_pause(x->r, NULL, lk_earlier(x->until, lk_redis_now(x->r) + again_ns));
+            return LOCKER_OK;
+        }
+        pthread_mutex_lock(&x->r->lock);
+        lk_moved_locked(x->r, reply);
+        pthread_mutex_unlock(&x->r->lock);
+        return LOCKER_OK;
+    }
+    if (fault == LK_FAULT_NONE)
+        (void)lk_reply_nonsense("releasing a lock", err);
+    else
+        (void)lk_fault_error(fault, reply, "releasing a lock", err);
+    if (err != NULL)
+        err->status = LOCKER_UNKNOWN;
+    return LOCKER_UNKNOWN;
+}
+
+static locker_status ask(struct release *x, bool *again, locker_error *err)
+{
+    struct lk_call call = {.until = x->until};
+    struct lk_argv fill = {0};
+    locker_status status;
+    *again = false;
+    lk_argv_add(&fill, x->value, LK_VALUE_LEN);
+    lk_argv_add(&fill, "", 0);
+    lk_argv_text(&fill, x->token);
+    switch (lk_call_script(x->r, &call, LK_SCRIPT_RELEASE, &x->keys, &fill, err)) {
+    case LK_CALL_ANSWERED:
+        status = read_answer(x, call.reply, again, err);
+        freeReplyObject(call.reply);
+        return status;
+    case LK_CALL_CUT:
+        x->maybe = *again = true;
+        return LOCKER_OK;
+    case LK_CALL_LATE:
+        return locker_error_set(
+            err, LOCKER_UNKNOWN, 0,
+            "Redis did not answer the release in time; it goes on in the background, and the lease's "
+            "end settles it");
+    default:
+        if (err != NULL)
+            err->status = LOCKER_UNKNOWN; /* the text says why it can't be asked */
+        return LOCKER_UNKNOWN;
+    }
+}
+
+locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
+{
+    struct lk_redis *r = self;
+    struct lk_claim_data *data = lk_claim_data(grant);
+    struct release x = {.r = r, .until = until};
+    bool again = true;
+    locker_status status = LOCKER_UNKNOWN;
+    lk_value_text(r, data->number, x.value);
+    token_text(data, x.token, sizeof(x.token));
+    pthread_mutex_lock(&r->lock); /* no renewal may come after the release */
+    lk_claim_detach_locked(r, grant);
+    x.valid_until = data->valid_until;
+    pthread_mutex_unlock(&r->lock);
+    if (!lk_keys_init(&x.keys, r->set.name_space, grant->key, grant->key_len))
+        return locker_error_set(err, LOCKER_UNKNOWN, 0,
+                                "out of memory while releasing; the lease's end settles it");
+    while (again)
+        status = ask(&x, &again, err);
+    if (status == LOCKER_UNKNOWN) {
+        pthread_mutex_lock(&r->lock);
+        (void)lk_cleanup_start_locked(r, &x.keys, x.value, NULL, x.token);
+        lk_pump_locked(r);
+        pthread_mutex_unlock(&r->lock);
+    }
+    lk_keys_clear(&x.keys);
+    return status;
+}
+
+void lk_redis_withdraw(void *self, locker_claim *claim)
+{
+    struct lk_redis *r = self;
+    struct lk_claim_data *data = lk_claim_data(claim);
+    const bool left = data->held || data->unsure || data->enrolled; /* something may be at the server */
+    struct lk_keys keys = {0};
+    char value[LK_VALUE_LEN + 1], token[24];
+    char *member = NULL;
+    token_text(data, token, sizeof(token));
+    lk_value_text(r, data->number, value);
+    if (left && data->enrolled)
+        member = lk_member_text(r, claim, value);
+    const bool named = left && lk_keys_init(&keys, r->set.name_space, claim->key, claim->key_len);
+    pthread_mutex_lock(&r->lock);
+    lk_claim_detach_locked(r, claim);
+    if (named) {
+        (void)lk_cleanup_start_locked(r, &keys, value, member, token);
+        lk_pump_locked(r);
+    }
+    pthread_mutex_unlock(&r->lock);
+    free(member);
+}

@@ -1,0 +1,134 @@
+/*
+ * subscriber.c: the second connection, on which wake-ups come. It subscribes to one channel, this instance's
+ * own: a release in any process tells there that it handed a lock to one of our waiters ("value number
+ * lock"). It is made when somebody first has to wait. A message that gets lost costs no more than a poll.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "internal.h"
+
+bool lk_subscribe(struct lk_redis *r, struct lk_link *link, int64_t until, struct lk_connect_error *why)
+{
+    char channel[64], *bytes;
+    size_t len;
+    redisReply *reply = NULL;
+    struct lk_argv a = {0};
+    bool subscribed = false;
+    (void)snprintf(channel, sizeof(channel), "locker:wake:%s", r->instance);
+    lk_argv_text(&a, "SUBSCRIBE");
+    lk_argv_text(&a, channel);
+    why->permanent = false;
+    if (!lk_argv_format(&a, &bytes, &len)) {
+        locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
+        return false;
+    }
+    const int failure = lk_link_exchange(link, bytes, len, &reply, 1, until);
+    redisFreeCommand(bytes);
+    if (failure != 0) {
+        locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure, "can't subscribe at %s: %s", link->peer,
+                         strerror(failure));
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        why->permanent = true;
+        locker_error_set(&why->error, LOCKER_DENIED, 0, "can't subscribe at %s: %s; give the user &locker:*",
+                         link->peer, reply->str);
+    } else {
+        subscribed = true;
+    }
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return subscribed;
+}
+
+void lk_subscriber_install_locked(struct lk_redis *r, struct lk_link *link)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = &r->sub}};
+    if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, link->fd, &event) != 0) {
+        lk_link_free(link, true);
+        r->sub.refused = true; /* out of memory in the kernel: waiters poll */
+        return;
+    }
+    r->sub.link = link;
+    atomic_store_explicit(&r->sub.ready, true, memory_order_relaxed);
+    lk_claims_wake_locked(r); /* what was missed meanwhile is found by another attempt, which enrols too */
+    r->svc->attend(r->svc);   /* a message may be in the parser already */
+}
+
+void lk_subscriber_lose_locked(struct lk_redis *r)
+{
+    if (r->sub.link == NULL)
+        return;
+    atomic_store_explicit(&r->sub.ready, false, memory_order_relaxed);
+    (void)epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, r->sub.link->fd, NULL);
+    lk_link_free(r->sub.link, false);
+    r->sub.link = NULL;
+    lk_note_locked(r, LOCKER_LOG_INFO, "redis: lost the subscription; subscribing again");
+    lk_connector_want_locked(r);
+}
+
+/* The lock was handed to a value that nobody here knows any more: give it back. */
+static void give_back_locked(struct lk_redis *r, const char *value, const char *lock, size_t lock_len)
+{
+    struct lk_keys keys;
+    if (lk_keys_init_raw(&keys, lock, lock_len))
+        (void)lk_cleanup_start_locked(r, &keys, value, NULL, "");
+}
+
+/* "value number lock" */
+static void take_message_locked(struct lk_redis *r, const redisReply *text)
+{
+    char value[LK_VALUE_LEN + 1];
+    uint64_t number;
+    if (text->len < LK_VALUE_LEN + 4 || text->str[LK_VALUE_LEN] != ' ')
+        return;
+    memcpy(value, text->str, LK_VALUE_LEN);
+    value[LK_VALUE_LEN] = '\0';
+    char *end;
+    const unsigned long long fence = strtoull(text->str + LK_VALUE_LEN + 1, &end, 10);
+    if (*end != ' ' || !lk_value_number(r, value, &number))
+        return;
+    locker_claim *claim = lk_claims_find_locked(r, number);
+    if (claim == NULL) {
+        give_back_locked(r, value, end + 1, text->len - (size_t)(end + 1 - text->str));
+        return;
+    }
+    struct lk_claim_data *data = lk_claim_data(claim);
+    if (data->held)
+        return;
+    data->given = fence;
+    r->svc->wake(r->svc, claim);
+}
+
+static void take_reply_locked(struct lk_redis *r, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+        reply->element[0]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, "message") == 0 &&
+        reply->element[2]->type == REDIS_REPLY_STRING)
+        take_message_locked(r, reply->element[2]);
+}
+
+void lk_subscriber_read_locked(struct lk_redis *r)
+{
+    char data[4096];
+    redisReply *reply;
+    bool drained = false;
+    while (r->sub.link != NULL) {
+        const int got = lk_link_next_reply(r->sub.link, &reply);
+        if (got > 0) {
+            take_reply_locked(r, reply);
+            freeReplyObject(reply);
+            continue;
+        }
+        if (got == 0 && drained)
+            return;
+        const ssize_t n = got == 0 ? lk_link_receive(r->sub.link, data, sizeof(data)) : 0;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0 || !lk_link_feed(r->sub.link, data, (size_t)n))
+            lk_subscriber_lose_locked(r);
+        drained = n > 0 && (size_t)n < sizeof(data) && !r->set.tls; /* epoll tells of what comes later */
+    }
+}
