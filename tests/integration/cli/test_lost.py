@@ -1,0 +1,147 @@
+"""The loss of a lease under locker run: acted on by the local deadline D, not by a message."""
+import select
+import signal
+import sys
+import time
+import unittest
+
+from clitest import LIMIT, RedisCase
+
+# Says when TERM came, and lives on; its parent's death or KILL ends it.
+STUBBORN = """
+import signal, sys, time
+def told(number, frame):
+    print("TERM %d" % (time.time() * 1000), flush=True)
+signal.signal(signal.SIGTERM, told)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def let_pass(seconds):
+    """For tests of what time does."""
+    select.select([], [], [], seconds)
+
+
+class Taken(RedisCase):
+    """The service says that the lock is not ours any more."""
+
+    def test_deleted(self):
+        running = self.hold("k", "-t", "1500ms")
+        self.assertEqual(self.redis.command("DEL", "k"), ":1")
+        self.assertEqual(running.process.wait(LIMIT), 76)
+        self.assertIn("lost the lock 'k'", running.error_text())
+        events = running.events()
+        self.assertEqual([e["event"] for e in events], ["lost", "exited", "released"])
+        self.assertEqual((events[1]["signal"], events[2]["status"]), (signal.SIGTERM, "lost"))
+
+    def test_replaced(self):
+        running = self.hold("k", "-t", "1500ms")
+        self.redis.command("SET", "k", "another")
+        self.assertEqual(running.process.wait(LIMIT), 76)
+        self.assertEqual(self.redis.command("GET", "k"), "another")
+        self.redis.command("DEL", "k")
+
+    def test_first_seen_at_the_release(self):
+        running = self.hold("k", "-t", "60s")
+        self.redis.command("SET", "k", "another")
+        self.assertEqual(running.finish(), 76)
+        self.assertEqual(self.redis.command("GET", "k"), "another")
+        self.redis.command("DEL", "k")
+        running = self.hold("k", "-t", "60s", "--lost-exit-code", "0")
+        self.redis.command("DEL", "k")
+        self.assertEqual(running.finish(), 0)
+
+    def test_broken(self):
+        running = self.hold("k", "-t", "1500ms")
+        self.code(0, "break", "k")
+        self.assertEqual(running.process.wait(LIMIT), 76)
+
+
+class Silent(RedisCase):
+    """The service doesn't answer any more."""
+
+    def setUp(self):
+        super().setUp()
+        self.env["LOCKER_URI"] = self.uri + "?command_timeout=500ms"
+        self.addCleanup(self.redis.thaw)
+
+    def test_term_before_the_deadline_and_kill_just_before_it(self):
+        running = self.start("-t", "3s", "-k", "1s", "k", "--", sys.executable, "-c", STUBBORN)
+        self.assertEqual(running.output.next(), "ready")
+        self.redis.freeze()
+        lost = running.event("lost")
+        deadline = lost["time_unix_ms"] + lost["remaining_ms"]
+        self.assertTrue(700 <= lost["remaining_ms"] <= 1000, lost)
+        self.assertLess(abs(int(running.output.next().split()[1]) - (deadline - 1000)), 350)
+        exited = running.event("exited")
+        self.assertEqual(exited["signal"], signal.SIGKILL)
+        self.assertLess(exited["time_unix_ms"], deadline)
+        self.assertGreater(exited["time_unix_ms"], deadline - 400)
+        self.assertEqual(running.process.wait(LIMIT), 76)
+
+    def test_a_command_that_obeys(self):
+        running = self.hold("k", "-t", "3s", "-k", "1s")
+        self.redis.freeze()
+        lost = running.event("lost")
+        exited = running.event("exited")
+        self.assertEqual(exited["signal"], signal.SIGTERM)
+        self.assertLess(exited["time_unix_ms"], lost["time_unix_ms"] + lost["remaining_ms"])
+        self.assertEqual(running.process.wait(LIMIT), 76)
+
+    def test_a_short_outage_stops_nothing(self):
+        running = self.hold("k", "-t", "3s", "-k", "500ms")
+        self.redis.freeze()
+        let_pass(1.3)  # a renewal is missed: it is due every second
+        self.redis.thaw()
+        let_pass(3.0)  # the lease would have ended
+        self.code(75, "run", "-n", "k", "true")
+        self.assertEqual(running.finish(), 0)
+        self.assertEqual([e["event"] for e in running.events()], ["exited", "released"])
+
+    def test_ignore(self):
+        running = self.hold("k", "-t", "1s", "--on-lost", "ignore")
+        self.redis.freeze()
+        running.event("lost")
+        let_pass(1.0)
+        self.assertIsNone(running.process.poll())
+        self.redis.thaw()
+        self.assertEqual(running.finish(), 76)
+        self.assertEqual(running.event("exited")["code"], 0)
+
+    def test_a_release_that_only_fails_keeps_the_code_and_warns(self):
+        running = self.start("-t", "30s", "k", "--", "sh", "-c", "cat; exit 5")
+        running.event("acquired")
+        self.redis.freeze()
+        self.assertEqual(running.finish(), 5)
+        self.assertEqual(running.event("released")["status"], "unknown")
+        self.assertIn("warning: releasing 'k' failed", running.error_text())
+
+    def test_the_exit_codes_own_number(self):
+        running = self.hold("k", "-t", "1s", "--lost-exit-code", "42")
+        self.redis.freeze()
+        self.assertEqual(running.process.wait(LIMIT), 42)
+
+
+class Stopped(RedisCase):
+    def test_a_stopped_locker_finds_the_lock_gone_and_kills_at_once(self):
+        running = self.start("-t", "1s", "-k", "400ms", "k", "--", sys.executable, "-c", STUBBORN)
+        self.assertEqual(running.output.next(), "ready")
+        running.process.send_signal(signal.SIGSTOP)
+        rival = self.hold("k")  # gets it when the lease has ended
+        start = time.monotonic()
+        running.process.send_signal(signal.SIGCONT)
+        self.assertEqual(running.process.wait(LIMIT), 76)
+        self.assertLess(time.monotonic() - start, 0.35)
+        self.code(75, "run", "-n", "k", "true")
+        self.assertEqual(rival.finish(), 0)
+
+    def test_a_healthy_lock_is_kept_over_many_leases(self):
+        running = self.hold("k", "-t", "600ms")
+        self.code(75, "run", "-w", "3s", "k", "true")
+        self.assertEqual(running.finish(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,126 @@
+"""locker on a Redis server: leases, the environment, refusals, hand-off."""
+import json
+import signal
+import socket
+import unittest
+
+from clitest import LOCKER, RedisCase
+
+
+class Run(RedisCase):
+    def tearDown(self):
+        self.redis.command("FLUSHALL")
+
+    def show(self, key):
+        return json.loads(self.code(0, "show", "--json", key).stdout)
+
+    def variables(self, *options):
+        done = self.code(0, "run", *options, "k", "env", "-0")
+        return dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
+
+    def test_environment(self):
+        seen = self.variables("-t", "20s")
+        self.assertEqual((seen["LOCKER_BACKEND"], seen["LOCKER_TTL_MS"]), ("redis", "20000"))
+        first = int(seen["LOCKER_TOKEN"])
+        seen = self.variables("-u", self.uri + "?ttl=10s")
+        self.assertTrue(9000 < int(seen["LOCKER_TTL_MS"]) <= 10000, seen["LOCKER_TTL_MS"])
+        self.assertGreater(int(seen["LOCKER_TOKEN"]), first)
+        self.assertEqual(self.variables("-u", self.uri + "?fencing=off")["LOCKER_TOKEN"], "0")
+
+    def test_exclusion_and_hand_off(self):
+        holder = self.hold("k")
+        self.wrong(75, "k", "run", "-n", "k", "true")
+        self.wrong(75, "k", "run", "-w", "200ms", "k", "true")
+        waiter = self.start("k", "--", "echo", "mine")
+        waiter.event("waiting")
+        self.assertEqual(holder.finish(), 0)
+        self.assertEqual(waiter.output.next(), "mine")
+        self.assertEqual(waiter.finish(), 0)
+        self.assertEqual(self.redis.command("EXISTS", "k"), ":0")
+
+    def test_a_killed_holder_is_followed_when_its_lease_ends(self):
+        holder = self.hold("k", "-t", "1s")
+        holder.process.kill()
+        self.code(0, "run", "-w", "20s", "k", "true")
+
+    def test_an_ended_wait_leaves_nothing_behind(self):
+        holder = self.hold("k")
+        waiter = self.start("k", "--", "true")
+        waiter.event("waiting")
+        waiter.process.send_signal(signal.SIGINT)
+        self.assertEqual(waiter.finish(), 130)
+        self.assertEqual(holder.finish(), 0)
+        self.assertEqual(self.redis.command("EXISTS", "k"), ":0")
+        self.code(0, "run", "-n", "k", "true")
+
+    def test_show_and_break(self):
+        running = self.hold("k", "--owner", "me", "-t", "20s")
+        seen = self.show("k")
+        self.assertTrue(seen["held"])
+        self.assertTrue(10000 < seen["remaining_ms"] <= 20000, seen)
+        self.assertIn("time left:", self.code(0, "show", "k").stdout)
+        self.code(0, "break", "k")
+        self.assertFalse(self.show("k")["held"])
+        self.wrong(1, "'k'", "break", "k")
+        running.finish()
+
+    def test_nested(self):
+        self.wrong(64, "'k'", "run", "k", LOCKER, "run", "k", "true")
+        self.wrong(64, "'k'", "run", "k", LOCKER, "run", "-u", self.uri.replace("/0", ""), "k", "true")
+        self.code(0, "run", "k", LOCKER, "run", "-u", self.uri + "?namespace=other", "k", "true")
+        self.code(0, "run", "k", LOCKER, "run", "-u", self.uri.replace("/0", "/1"), "k", "true")
+        self.wrong(64, "'k'", "run", "-u", self.uri + "?fencing=off", "k", LOCKER, "run", "k", "true")
+
+    def test_ping_and_drivers(self):
+        self.assertRegex(self.code(0, "ping").stdout, r"^redis: answered in \d+\.\d+ ms\n$")
+        names = [driver["name"] for driver in json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]]
+        self.assertIn("redis", names)
+
+    def test_lease_times(self):
+        self.wrong(78, "ms", "run", "-t", "1ms", "k", "true")
+        self.wrong(64, "--kill-after", "run", "-u", self.uri + "?ttl=4s", "-k", "3s", "k", "true")
+        self.code(0, "run", "-u", self.uri + "?ttl=4s", "-k", "1s", "k", "true")
+        self.assertEqual(self.redis.command("EXISTS", "k"), ":0")
+
+
+class Refusals(RedisCase):
+    def test_out_of_reach(self):
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))  # bound, and nobody listens
+            uri = "redis://127.0.0.1:%d/0" % closed.getsockname()[1]
+            for arguments in (["run", "k", "true"], ["show", "k"], ["break", "k"], ["ping"]):
+                self.wrong(69, "127.0.0.1", arguments[0], "-u", uri, *arguments[1:])
+
+    def test_a_signal_ends_connecting(self):
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen(1)
+            running = self.start("-u", "redis://127.0.0.1:%d/0?connect_timeout=30s" % silent.getsockname()[1],
+                                 "k", "--", "true")
+            connection, _ = silent.accept()
+            with connection:
+                running.process.send_signal(signal.SIGTERM)
+                self.assertEqual(running.finish(), 143)
+
+    def test_passwords(self):
+        self.redis.command("CONFIG", "SET", "requirepass", "sesame-4711")
+        address = "127.0.0.1:%d/0" % self.redis.port
+        for arguments in (["run", "k", "true"], ["show", "k"], ["ping"]):
+            self.wrong(77, "", arguments[0], "-u", "redis://" + address, *arguments[1:])
+            done = self.wrong(77, "", arguments[0], "-u", "redis://:wrong-0815@" + address, *arguments[1:])
+            self.assertNotIn("wrong-0815", done.stderr)
+        self.code(0, "run", "-u", "redis://:sesame-4711@" + address, "k", "true")
+        self.env["LOCKER_PASSWORD"] = "sesame-4711"
+        self.code(0, "run", "-u", "redis://" + address, "k", "sh", "-c", "[ -z \"$LOCKER_PASSWORD\" ]")
+        self.env["LOCKER_PASSWORD"] = "wrong-0815"
+        self.assertNotIn("0815", self.code(77, "run", "-vv", "-u", "redis://" + address, "k", "true").stderr)
+
+    def test_wrong_uris(self):
+        base = "redis://127.0.0.1:%d" % self.redis.port
+        for uri, names in ((base + "/x", "x"), (base + "/0?poll=never", "poll"), (base + "/0?frob=1", "frob"),
+                           ("redis://127.0.0.1:99999/0", "99999"), (base + "/0?fencing=maybe", "fencing")):
+            self.wrong(78, names, "run", "-u", uri, "k", "true")
+
+
+if __name__ == "__main__":
+    unittest.main()
