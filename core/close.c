@@ -53,7 +53,8 @@ locker_status locker_close(locker *l)
     lk_lost_locked(l);
     (void)pthread_mutex_unlock(&l->mutex);
     l->driver->close(l->self);
+    (void)pthread_mutex_lock(&l->mutex);
     l->self = NULL;
-    lk_locker_unref(l);
+    lk_unlock_and_unref(l);
     return LOCKER_OK;
 }

@@ -113,11 +113,13 @@ static locker_status told_lost(const lk_claim *claim, locker_error *err)
                                                     : "its lease could not be renewed in time");
 }
 
-static locker_status unlock_locked(locker *l, locker_handle *held, locker_error *err)
+/* The handle is neither unlocked nor closed. */
+static locker_status unlock_held_locked(locker *l, locker_handle *held, locker_error *err)
 {
     lk_claim *claim = held->claim;
     int64_t now = lk_now(l);
     bool lost = lk_lease_over_locked(l, claim, now);
+    locker_status status = LOCKER_OK;
 
     if (!lost && lk_on_keeper(l))
         return locker_error_set(
@@ -129,8 +131,25 @@ static locker_status unlock_locked(locker *l, locker_handle *held, locker_error 
     if (lost)
         return told_lost(claim, err);
     if (claim->open_handles > 0)
-        return lk_ok(err);
-    return release_locked(l, claim, now, err);
+        return LOCKER_OK;
+    l->calls++;
+    status = release_locked(l, claim, now, err);
+    lk_leave_locked(l);
+    return status;
+}
+
+static locker_status unlock_locked(locker *l, locker_handle *held, locker_error *err)
+{
+    const char *key = held->claim->pub.key;
+
+    if (held->closed)
+        return locker_error_set(err, LOCKER_CLOSED, 0, "'%s' was released when its locker was closed", key);
+    if (held->unlocked)
+        return locker_error_set(err, LOCKER_INVALID, 0, "'%s' was already unlocked by this handle", key);
+    if (l->closing)
+        return locker_error_set(err, LOCKER_CLOSED, 0, "the locker is being closed, which releases '%s'",
+                                key);
+    return unlock_held_locked(l, held, err);
 }
 
 locker_status locker_unlock(locker_handle *held, locker_error *err)
@@ -146,21 +165,7 @@ locker_status locker_unlock(locker_handle *held, locker_error *err)
                                 "the lock belongs to the parent process; nothing was unlocked");
     (void)lk_ok(err);
     (void)pthread_mutex_lock(&l->mutex);
-    if (held->closed)
-        status = locker_error_set(err, LOCKER_CLOSED, 0, "'%s' was released when its locker was closed",
-                                  held->claim->pub.key);
-    else if (held->unlocked)
-        status = locker_error_set(err, LOCKER_INVALID, 0, "'%s' was already unlocked by this handle",
-                                  held->claim->pub.key);
-    else if (l->closing)
-        status = locker_error_set(err, LOCKER_CLOSED, 0, "the locker is being closed, which releases '%s'",
-                                  held->claim->pub.key);
-    else {
-        l->calls++;
-        status = unlock_locked(l, held, err);
-        if (--l->calls == 0 && l->closing)
-            (void)pthread_cond_broadcast(&l->changed);
-    }
+    status = unlock_locked(l, held, err);
     (void)pthread_mutex_unlock(&l->mutex);
     return status;
 }
@@ -190,51 +195,49 @@ static void forget_locked(locker *l, locker_handle *held)
     lk_claim_unref_locked(l, held->claim);
 }
 
-static void destroy(locker_handle *held)
+/* Free a handle that is told and unlocked; the caller holds the mutex, which is released. */
+static void destroy_and_unlock(locker *l, locker_handle *held)
 {
     int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
-    locker *l = held->l;
 
+    forget_locked(l, held);
+    lk_unlock_and_unref(l);
     if (fd >= 0)
         (void)close(fd);
     free(held);
-    lk_locker_unref(l);
 }
 
 void lk_handle_told_locked(locker *l, locker_handle *held)
 {
     if (!held->freed)
         return;
-    forget_locked(l, held);
-    (void)pthread_mutex_unlock(&l->mutex);
-    destroy(held);
+    destroy_and_unlock(l, held); /* the keeper runs, so the locker has another reference: its user's */
     (void)pthread_mutex_lock(&l->mutex);
 }
 
 void locker_handle_free(locker_handle *held)
 {
     locker *l;
-    bool inside;
 
     if (held == NULL || lk_forked(held->l))
         return; /* in a fork's child the memory belongs to structures that another thread may have been
                    changing */
     l = held->l;
-    if (!atomic_load_explicit(&held->unlocked, memory_order_relaxed) && !lk_on_keeper(l))
-        (void)locker_unlock(held, NULL);
     (void)pthread_mutex_lock(&l->mutex);
-    if (!held->unlocked && !l->closing)
-        let_go_locked(l, held);
-    inside = held->in_callback && lk_on_keeper(l);
-    while (held->in_callback && !inside)
+    if (!held->unlocked && !l->closing) {
+        if (lk_on_keeper(l))
+            let_go_locked(l, held);
+        else
+            (void)unlock_held_locked(l, held, NULL);
+    }
+    if (held->in_callback && lk_on_keeper(l)) {
+        held->freed = true; /* inside its own callback: the keeper frees it afterwards */
+        (void)pthread_mutex_unlock(&l->mutex);
+        return;
+    }
+    while (held->in_callback)
         (void)pthread_cond_wait(&l->changed, &l->mutex);
-    if (inside)
-        held->freed = true;
-    else
-        forget_locked(l, held);
-    (void)pthread_mutex_unlock(&l->mutex);
-    if (!inside)
-        destroy(held);
+    destroy_and_unlock(l, held);
 }
 
 void locker_cleanup(void *held)

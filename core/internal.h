@@ -185,9 +185,13 @@ static inline int64_t lk_min(int64_t a, int64_t b)
  * follow. */
 locker_status lk_enter(locker *l, const char *what, locker_error *err);
 void lk_leave(locker *l);
+void lk_leave_locked(locker *l);
+/** Whether a call may begin at all: refuses in a fork's child and on the keeper's thread. */
+locker_status lk_admit(const locker *l, const char *what, locker_error *err);
 bool lk_forked(const locker *l);
 bool lk_on_keeper(const locker *l);
-void lk_locker_unref(locker *l);
+/** Unlock the mutex, which the caller holds, and drop one reference to the locker. */
+void lk_unlock_and_unref(locker *l);
 locker_status lk_check_key(const locker *l, const char *key, size_t *length, locker_error *err);
 locker_status lk_check_label(const char *owner, const char *what, locker_error *err);
 

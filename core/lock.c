@@ -280,10 +280,10 @@ static locker_status take_locked(lk_request *r, lk_key *key)
 
     if (key->holder != NULL)
         (void)lk_lease_over_locked(l, key->holder, lk_now(l));
-    if (key->holder != NULL && r->try)
-        return LOCKER_BUSY;
     claim->phase = LK_CONTENDING;
-    if (!service_queues) {
+    if (key->holder != NULL && r->try) {
+        status = LOCKER_BUSY; /* held in this process: nobody needs to be asked */
+    } else if (!service_queues) {
         if (key->holder != NULL || key->contender != NULL || key->first != NULL)
             status = queue_locked(r);
         else
@@ -291,9 +291,10 @@ static locker_status take_locked(lk_request *r, lk_key *key)
     }
     if (status == LOCKER_OK && claim->phase == LK_CONTENDING)
         status = contend_locked(r);
-    if (status == LOCKER_OK && lk_lease_over_locked(l, claim, lk_now(l)))
-        return locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
-                                "the lock was lost again before it could be used");
+    else if (status == LOCKER_OK && lk_lease_over_locked(l, claim, lk_now(l)))
+        return locker_error_set(
+            &r->last, LOCKER_UNAVAILABLE, 0,
+            "the lock was lost again before it could be used"); /* the keeper ends the claim */
     if (status != LOCKER_OK) {
         claim->phase = LK_GONE;
         if (key->contender == claim) {
@@ -309,7 +310,7 @@ static void count_locked(locker *l, const lk_request *r, locker_status status)
 {
     switch (status) {
     case LOCKER_OK:
-        lk_histogram_add(&l->stats.wait, lk_now(l) - r->start);
+        lk_histogram_add(&l->stats.wait, r->claim->granted_at - r->start);
         break;
     case LOCKER_BUSY:
         l->stats.busy++;
@@ -464,7 +465,15 @@ static locker_status lock_call(lk_request *r, locker_handle **out, locker_error 
         return tell(r, LOCKER_NOMEM, err);
     }
     (void)pthread_mutex_lock(&l->mutex);
-    status = run_locked(r);
+    if (l->closing) {
+        lk_claim_unref_locked(l, r->claim);
+        lk_claim_unref_locked(l, r->claim);
+        status = LOCKER_CLOSED;
+    } else {
+        l->calls++;
+        status = run_locked(r);
+        lk_leave_locked(l);
+    }
     (void)pthread_mutex_unlock(&l->mutex);
     (void)pthread_cond_destroy(&r->wait.cond);
     if (status == LOCKER_OK)
@@ -490,16 +499,14 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "locker_lock needs a locker and a place for the handle");
     *out = NULL;
-    status = lk_enter(l, "locker_lock", err);
-    if (status != LOCKER_OK)
-        return status;
-    status = check_lock_options(l, r.options, err);
+    status = lk_admit(l, "locker_lock", err);
+    if (status == LOCKER_OK)
+        status = check_lock_options(l, r.options, err);
     if (status == LOCKER_OK)
         status = lk_check_key(l, key, &r.key_len, err);
     r.try = try || r.options->wait_ms == 0;
     if (status == LOCKER_OK)
         status = lock_call(&r, out, err);
-    lk_leave(l);
     return status;
 }
 

@@ -42,10 +42,8 @@ bool lk_on_keeper(const locker *l)
 
 /* ------------------------------------------------------------------ the frame of a call ---- */
 
-locker_status lk_enter(locker *l, const char *what, locker_error *err)
+locker_status lk_admit(const locker *l, const char *what, locker_error *err)
 {
-    bool closing;
-
     if (lk_forked(l))
         return locker_error_set(err, LOCKER_FORKED, 0,
                                 "%s: this locker belongs to the parent process: open one in the child", what);
@@ -53,6 +51,16 @@ locker_status lk_enter(locker *l, const char *what, locker_error *err)
         return locker_error_set(
             err, LOCKER_INVALID, 0,
             "%s waits for the service, so it can't be called inside a callback of its locker", what);
+    return LOCKER_OK;
+}
+
+locker_status lk_enter(locker *l, const char *what, locker_error *err)
+{
+    locker_status status = lk_admit(l, what, err);
+    bool closing;
+
+    if (status != LOCKER_OK)
+        return status;
     (void)pthread_mutex_lock(&l->mutex);
     closing = l->closing;
     if (!closing)
@@ -61,11 +69,16 @@ locker_status lk_enter(locker *l, const char *what, locker_error *err)
     return closing ? locker_error_set(err, LOCKER_CLOSED, 0, "%s: the locker is closed", what) : LOCKER_OK;
 }
 
+void lk_leave_locked(locker *l)
+{
+    if (--l->calls == 0 && l->closing)
+        (void)pthread_cond_broadcast(&l->changed);
+}
+
 void lk_leave(locker *l)
 {
     (void)pthread_mutex_lock(&l->mutex);
-    if (--l->calls == 0 && l->closing)
-        (void)pthread_cond_broadcast(&l->changed);
+    lk_leave_locked(l);
     (void)pthread_mutex_unlock(&l->mutex);
 }
 
@@ -87,12 +100,10 @@ static void destroy(locker *l)
     free(l);
 }
 
-void lk_locker_unref(locker *l)
+void lk_unlock_and_unref(locker *l)
 {
-    bool last;
+    bool last = --l->refs == 0;
 
-    (void)pthread_mutex_lock(&l->mutex);
-    last = --l->refs == 0;
     (void)pthread_mutex_unlock(&l->mutex);
     if (last)
         destroy(l);
