@@ -191,7 +191,7 @@ static void bad_options_are_refused(void **state)
     if (fixture->promises.leases) {
         options.ttl_ms = 1;
         refuse(l, LOCKER_CONFIG, &options);
-        options.ttl_ms = INT64_MAX;
+        options.ttl_ms = INT64_C(1000) * 3600 * 24 * 365;
         refuse(l, LOCKER_CONFIG, &options);
     }
     options.ttl_ms = 0;

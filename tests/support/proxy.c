@@ -157,6 +157,7 @@ static bool do_harm(struct lk_proxy *proxy, struct link *link, enum lk_proxy_har
     static const char nonsense[] = "\x01this is no reply\r\n";
     bool open = true;
 
+    count_harm(proxy); /* first: the client may act as soon as it is harmed */
     switch (harm) {
     case LK_PROXY_CUT:
         send_all(link->client, link->down.data, link->harm_bytes < len ? link->harm_bytes : len);
@@ -173,7 +174,6 @@ static bool do_harm(struct lk_proxy *proxy, struct link *link, enum lk_proxy_har
             open = send_all(link->client, link->down.data + i, 1);
         break;
     }
-    count_harm(proxy);
     return open;
 }
 

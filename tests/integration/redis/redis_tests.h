@@ -55,7 +55,7 @@ locker *lk_open_through(struct env *env, const char *query);
 locker_status lk_open_uri(locker **l, locker_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is held. */
+/** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
 locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options);
 
 /** Unlocks, checks that the answer is OK, and frees. */
