@@ -276,8 +276,10 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
                                 "the lock directory %.200s was moved away; open the locker again",
                                 self->path);
     lk_file_name_set(&name, self->prefix, claim->key, claim->key_len);
-    c->claim = claim;
-    c->hash = name.hash;
+    if (c->state == LK_FILE_NONE) { /* once enrolled, dispatch reads them */
+        c->claim = claim;
+        c->hash = name.hash;
+    }
     for (int round = 0; round < ROUNDS; round++) {
         int status = attempt(self, &name, c, err);
         if (status != LK_FILE_AGAIN)

@@ -171,7 +171,7 @@ locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_
                            locker_error *err)
 {
     locker_status status = LOCKER_UNAVAILABLE;
-    const char *advice = "see what is wrong there, then try again";
+    const char *advice = "see what is wrong there, and try again";
     switch (code) {
     case EACCES:
     case EPERM:
@@ -185,6 +185,7 @@ locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_
         break;
     case EISDIR:
     case ENXIO:
+    case ESPIPE:
         status = LOCKER_DENIED;
         advice = "something that is no regular file is at its place: remove it";
         break;
@@ -213,6 +214,7 @@ locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_
     default:
         break;
     }
-    return locker_error_set(err, status, code, "can't %s the lock file %.120s/%.120s: %s; %s", what,
-                            self->path, name->text, strerror(code), advice);
+    /* The path last, where it may be cut: a key can fill the text by itself. */
+    return locker_error_set(err, status, code, "can't %s the lock file: %s; %s (%.120s/%.120s)", what,
+                            strerror(code), advice, self->path, name->text);
 }

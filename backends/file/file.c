@@ -52,9 +52,6 @@ static locker_status check_config(const locker_driver_config *config, locker_err
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "a file URI has no host but \"localhost\", and no port: write "
                                 "file:///path/to/directory, with three slashes");
-    if (config->user != NULL || config->password != NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "a file URI has no user and no password: write file:///path/to/directory");
     if (config->path[0] != '/')
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "the file URI names no absolute path: write file:///path/to/directory");

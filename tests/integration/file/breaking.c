@@ -1,0 +1,157 @@
+/* breaking.c: forced unlocks, and what happens to a lock whose file is taken away. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "file_test.h"
+#include "locking.h"
+
+static const char *long_key(void)
+{
+    static char key[LOCKER_KEY_MAX + 1];
+    memset(key, '/', LOCKER_KEY_MAX);
+    return key;
+}
+
+static void broken_and_taken_over(struct lk_place *place, const char *key)
+{
+    locker *other = lk_place_open(place);
+    locker_error err;
+    locker_handle *held, *next;
+    locker_info info = LOCKER_INFO_INIT;
+    struct lk_locking waiter = {0};
+
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    uint64_t token = locker_handle_token(held);
+    lk_locking_start(&waiter, other, key, NULL);
+    lk_require_waiting(other, 1);
+    int lost = locker_handle_fd(held);
+    int64_t from = lk_test_now_ms();
+    assert_ok(locker_break(other, key, &info, &err), err);
+    assert_true(lk_readable(lost, LK_TEST_PATIENCE_MS));
+    int64_t took = lk_test_now_ms() - from;
+    assert_true(took < LK_TEST_SLACK_MS);
+    assert_true(info.held && info.token == token);
+    assert_string_equal(info.owner, locker_handle_owner(held));
+    locker_info_clear(&info);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
+
+    assert_int_equal(lk_locking_join(&waiter), LOCKER_OK);
+    assert_true(locker_handle_token(waiter.held) > token);
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    assert_status(LOCKER_BUSY, locker_try_lock(place->l, key, NULL, &next, &err), err);
+    assert_ok(locker_unlock(waiter.held, &err), err);
+    locker_handle_free(waiter.held);
+    assert_status(LOCKER_INVALID, locker_break(other, key, NULL, &err), err);
+    locker_close(other);
+}
+
+static void break_tells_the_holder(void **state)
+{
+    broken_and_taken_over(*state, "k");
+    broken_and_taken_over(*state, long_key());
+}
+
+static void break_of_what_nobody_holds(void **state)
+{
+    struct lk_place *place = *state;
+    locker_error err;
+    assert_status(LOCKER_INVALID, locker_break(place->l, "never", NULL, &err), err);
+    assert_status(LOCKER_INVALID, locker_break(place->l, long_key(), NULL, &err), err);
+    lk_place_token(place, "once");
+    assert_status(LOCKER_INVALID, locker_break(place->l, "once", NULL, &err), err);
+}
+
+enum taking { REMOVE, MOVE };
+
+static void taken_away(struct lk_place *place, const char *key, const char *file, enum taking how)
+{
+    locker *other = lk_place_open(place);
+    locker_error err;
+    locker_handle *held;
+    struct lk_locking waiter = {0};
+    char away[200];
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    lk_locking_start(&waiter, other, key, NULL);
+    lk_require_waiting(other, 1);
+    snprintf(away, sizeof(away), "%s/away", place->locks);
+    if (how == REMOVE)
+        assert_int_equal(unlink(lk_place_file(place, file)), 0);
+    else
+        assert_int_equal(rename(lk_place_file(place, file), away), 0);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    assert_int_equal(lk_locking_join(&waiter), LOCKER_OK);
+    assert_true(locker_handle_token(waiter.held) > locker_handle_token(held));
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    locker_handle_free(waiter.held);
+    locker_close(other);
+}
+
+static void a_removed_file_is_a_lost_lock(void **state)
+{
+    taken_away(*state, "k", "k.lock", REMOVE);
+}
+
+static void a_moved_file_is_a_lost_lock(void **state)
+{
+    taken_away(*state, "k", "k.lock", MOVE);
+}
+
+static void a_moved_directory_is_all_lost(void **state)
+{
+    struct lk_place *place = *state;
+    locker_error err;
+    locker_handle *a, *b;
+    char away[100];
+    assert_ok(locker_lock(place->l, "a", NULL, &a, &err), err);
+    assert_ok(locker_lock(place->l, "b", NULL, &b, &err), err);
+    snprintf(away, sizeof(away), "%s/away", place->base);
+    assert_int_equal(rename(place->locks, away), 0);
+    lk_require_state(a, LOCKER_STATE_LOST);
+    lk_require_state(b, LOCKER_STATE_LOST);
+    locker_handle_free(a);
+    locker_handle_free(b);
+    assert_status(LOCKER_UNAVAILABLE, locker_lock(place->l, "a", NULL, &a, &err), err);
+    assert_non_null(strstr(err.text, "moved"));
+}
+
+static void show_says_who(void **state)
+{
+    struct lk_place *place = *state;
+    locker *other = lk_place_open(place);
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker_error err;
+    locker_handle *held;
+    locker_info info = LOCKER_INFO_INIT;
+    assert_ok(locker_show(other, "k", &info, &err), err);
+    assert_false(info.held);
+    options.owner = "  a label with spaces  ";
+    assert_ok(locker_lock(place->l, "k", &options, &held, &err), err);
+    assert_ok(locker_show(other, "k", &info, &err), err);
+    assert_true(info.held && info.token == locker_handle_token(held) && info.since_unix_ms > 0);
+    assert_string_equal(info.owner, options.owner);
+    assert_int_equal(info.remaining_ms, -1);
+    assert_int_equal(info.waiters, -1);
+    uint64_t token = locker_handle_token(held);
+    locker_handle_free(held);
+    assert_ok(locker_show(other, "k", &info, &err), err);
+    assert_true(!info.held && info.token == token && info.owner[0] == '\0');
+    locker_close(other);
+}
+
+int lk_run_breaking(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(break_tells_the_holder, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(break_of_what_nobody_holds, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_removed_file_is_a_lost_lock, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_moved_file_is_a_lost_lock, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_moved_directory_is_all_lost, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(show_says_who, lk_place_setup, lk_place_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/* crash.c: several processes, killed holders, and forked children that keep copies of descriptors. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "file_test.h"
+#include "locking.h"
+#include "puppet.h"
+
+static void processes_count_together(void **state)
+{
+    enum { PROCESSES = 4, TIMES = 1000 };
+    struct lk_place *place = *state;
+    struct lk_child *puppet[PROCESSES];
+    char file[100];
+    snprintf(file, sizeof(file), "%s/number", place->base);
+    for (int i = 0; i < PROCESSES; i++) {
+        puppet[i] = lk_puppet_start(place->uri);
+        lk_child_say(puppet[i], "count k %s %d", file, TIMES);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        assert_int_equal(lk_puppet_granted(puppet[i], NULL), LOCKER_OK);
+        lk_child_end(puppet[i]);
+    }
+    FILE *f = fopen(file, "re");
+    int number = 0;
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%d", &number), 1);
+    fclose(f);
+    assert_int_equal(number, PROCESSES * TIMES);
+}
+
+static void a_killed_holder_frees_at_once(void **state)
+{
+    struct lk_place *place = *state;
+    int64_t worst = 0;
+    for (int i = 0; i < 50; i++) {
+        struct lk_child *puppet = lk_puppet_start(place->uri);
+        struct lk_locking waiter = {0};
+        locker_error err;
+        uint64_t token;
+        assert_int_equal(lk_puppet_lock(puppet, "k", -1, 0, true, &token), LOCKER_OK);
+        lk_locking_start(&waiter, place->l, "k", NULL);
+        lk_require_waiting(place->l, 1);
+        int64_t from = lk_test_now_ms();
+        lk_child_kill(puppet);
+        assert_int_equal(lk_locking_join(&waiter), LOCKER_OK);
+        int64_t took = lk_test_now_ms() - from;
+        worst = took > worst ? took : worst;
+        assert_true(locker_handle_token(waiter.held) > token);
+        assert_ok(locker_unlock(waiter.held, &err), err);
+        locker_handle_free(waiter.held);
+    }
+    print_message("the slowest of 50 took %lld ms\n", (long long)worst);
+    assert_true(worst < LK_TEST_SLACK_MS);
+}
+
+/* Tries of others must not keep a waiter busy. */
+static void tries_do_not_wake_a_waiter(void **state)
+{
+    struct lk_place *place = *state;
+    locker *holder = lk_place_open(place), *trier = lk_place_open(place);
+    struct lk_locking waiter = {0};
+    locker_error err;
+    locker_handle *held, *none;
+    assert_ok(locker_lock(holder, "k", NULL, &held, &err), err);
+    lk_locking_start(&waiter, place->l, "k", NULL);
+    lk_require_waiting(place->l, 1);
+    for (int i = 0; i < 1000; i++)
+        assert_status(LOCKER_BUSY, locker_try_lock(trier, "k", NULL, &none, &err), err);
+    assert_true(lk_stats(place->l).attempts < 50);
+    locker_handle_free(held);
+    assert_int_equal(lk_locking_join(&waiter), LOCKER_OK);
+    locker_handle_free(waiter.held);
+    locker_close(holder);
+    locker_close(trier);
+}
+
+/* A fork's child that lives on with copies of all descriptors: unlocking wakes a waiter all the same. */
+static void unlock_works_beside_a_forked_child(void **state)
+{
+    struct lk_place *place = *state;
+    struct lk_child *puppet = lk_puppet_start(place->uri);
+    locker_error err;
+    locker_handle *held;
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    pid_t child = fork();
+    if (child == 0) {
+        for (;;)
+            pause();
+    }
+    lk_puppet_wait(puppet, "k", -1, 0, true);
+    int64_t from = lk_test_now_ms();
+    assert_ok(locker_unlock(held, &err), err);
+    locker_status granted = lk_puppet_granted(puppet, NULL);
+    int64_t took = lk_test_now_ms() - from;
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    locker_handle_free(held);
+    lk_child_end(puppet);
+    assert_int_equal(granted, LOCKER_OK);
+    assert_true(took < LK_TEST_SLACK_MS);
+}
+
+/* forker URI: holds "k", and has a child that has closed the locker and lives until its input ends. */
+int lk_forker_play(int argc, char **argv)
+{
+    locker *l;
+    locker_error err;
+    locker_handle *held;
+    char line[LK_LINE_MAX];
+    if (argc < 1 || locker_open(argv[0], NULL, &l, &err) != LOCKER_OK ||
+        locker_lock(l, "k", NULL, &held, &err) != LOCKER_OK)
+        return 1;
+    if (fork() == 0) {
+        locker_close(l);
+        lk_side_say("closed");
+        while (lk_side_hear(line))
+            ;
+        return 0;
+    }
+    for (;;)
+        pause();
+}
+
+static void a_child_that_closed_keeps_nothing(void **state)
+{
+    struct lk_place *place = *state;
+    struct lk_child *forker = lk_child_start("forker", (const char *[]){place->uri, NULL});
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker_error err;
+    locker_handle *held = NULL;
+    lk_child_expect(forker, "closed");
+    assert_status(LOCKER_BUSY, locker_try_lock(place->l, "k", NULL, &held, &err), err);
+    kill(forker->pid, SIGKILL);
+    options.wait_ms = LK_TEST_PATIENCE_MS;
+    assert_ok(locker_lock(place->l, "k", &options, &held, &err), err);
+    locker_handle_free(held);
+    lk_child_kill(forker); /* its input ends, and so does the child */
+}
+
+int lk_run_crash(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(processes_count_together, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_killed_holder_frees_at_once, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(tries_do_not_wake_a_waiter, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(unlock_works_beside_a_forked_child, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_child_that_closed_keeps_nothing, lk_place_setup, lk_place_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

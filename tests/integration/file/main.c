@@ -1,0 +1,75 @@
+/* main.c: runs one group of the file driver's tests; see file_test.h. */
+#include "file_test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "child.h"
+#include "puppet.h"
+
+int lk_place_setup(void **state)
+{
+    struct lk_place *place = calloc(1, sizeof(*place));
+    locker_error err;
+    assert_non_null(place);
+    lk_private_directory(place->base);
+    snprintf(place->locks, sizeof(place->locks), "%s/locks", place->base);
+    snprintf(place->uri, sizeof(place->uri), "file://%s", place->locks);
+    assert_ok(locker_open(place->uri, NULL, &place->l, &err), err);
+    *state = place;
+    return 0;
+}
+
+int lk_place_teardown(void **state)
+{
+    struct lk_place *place = *state;
+    locker_close(place->l);
+    lk_remove_directory(place->base);
+    free(place);
+    return 0;
+}
+
+locker *lk_place_open(const struct lk_place *place)
+{
+    locker *l;
+    locker_error err;
+    assert_ok(locker_open(place->uri, NULL, &l, &err), err);
+    return l;
+}
+
+const char *lk_place_file(const struct lk_place *place, const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof(path), "%s/%s", place->locks, name);
+    return path;
+}
+
+uint64_t lk_place_token(const struct lk_place *place, const char *key)
+{
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    uint64_t token = locker_handle_token(held);
+    assert_ok(locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    return token;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct lk_role roles[] = {LK_PUPPET_ROLE, {"forker", lk_forker_play}, {NULL, NULL}};
+    static const struct {
+        const char *name;
+        int (*run)(void);
+    } groups[] = {{"text", lk_run_text},
+                  {"trust", lk_run_trust},
+                  {"breaking", lk_run_breaking},
+                  {"crash", lk_run_crash}};
+    lk_child_main(argc, argv, roles);
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
+        if (argc == 2 && strcmp(argv[1], groups[i].name) == 0)
+            return groups[i].run();
+    fprintf(stderr, "name one group: text, trust, breaking or crash\n");
+    return 64;
+}

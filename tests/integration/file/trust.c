@@ -1,0 +1,222 @@
+/* trust.c: directories, files and filesystems that the file driver refuses. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "file.h"
+#include "file_test.h"
+
+static void refused(const char *uri, locker_status wanted, const char *text)
+{
+    locker *l = NULL;
+    locker_error err;
+    assert_status(wanted, locker_open(uri, NULL, &l, &err), err);
+    assert_null(l);
+    if (strstr(err.text, text) == NULL)
+        test_fails("%s: \"%s\" does not say \"%s\"", uri, err.text, text);
+}
+
+static void opens(const char *uri)
+{
+    locker *l = NULL;
+    locker_error err;
+    assert_ok(locker_open(uri, NULL, &l, &err), err);
+    locker_close(l);
+}
+
+static void uris(void **state)
+{
+    struct lk_place *place = *state;
+    char uri[200];
+    refused("file://otherhost/run/locks", LOCKER_CONFIG, "no host");
+    refused("file://localhost:99/run/locks", LOCKER_CONFIG, "no port");
+    refused("file:", LOCKER_CONFIG, "path");
+    snprintf(uri, sizeof(uri), "file://localhost%s", place->locks);
+    opens(uri);
+    snprintf(uri, sizeof(uri), "file://%s/missing/locks", place->base);
+    refused(uri, LOCKER_CONFIG, "create that first");
+}
+
+static void directories(void **state)
+{
+    struct lk_place *place = *state;
+    struct stat s;
+    char uri[200], path[100];
+    assert_int_equal(stat(place->locks, &s), 0);
+    assert_int_equal(s.st_mode & 07777, 0700);
+
+    assert_int_equal(chmod(place->locks, 0770), 0);
+    refused(place->uri, LOCKER_CONFIG, "shared=yes");
+    snprintf(uri, sizeof(uri), "%s?shared=yes", place->uri);
+    opens(uri);
+    assert_int_equal(chmod(place->locks, 0777), 0);
+    refused(place->uri, LOCKER_CONFIG, "everybody");
+    refused(uri, LOCKER_CONFIG, "everybody");
+    assert_int_equal(chmod(place->locks, 0700), 0);
+
+    snprintf(path, sizeof(path), "%s/link", place->base);
+    assert_int_equal(symlink(place->locks, path), 0);
+    static const char *const ends[] = {"", "/", "/."};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        snprintf(uri, sizeof(uri), "file://%s%s", path, ends[i]);
+        refused(uri, LOCKER_CONFIG, "symbolic link");
+    }
+    snprintf(path, sizeof(path), "%s/plain", place->base);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    snprintf(uri, sizeof(uri), "file://%s", path);
+    refused(uri, LOCKER_CONFIG, "no directory");
+    if (geteuid() == 0) {
+        assert_int_equal(chown(place->locks, 65534, (gid_t)-1), 0);
+        refused(place->uri, LOCKER_CONFIG, "belongs to user 65534");
+    }
+}
+
+static void denied(struct lk_place *place, const char *key, const char *text)
+{
+    locker_handle *held;
+    locker_error err;
+    assert_status(LOCKER_DENIED, locker_lock(place->l, key, NULL, &held, &err), err);
+    if (strstr(err.text, text) == NULL)
+        test_fails("\"%s\" does not say \"%s\"", err.text, text);
+    locker_info info = LOCKER_INFO_INIT;
+    assert_int_not_equal(locker_break(place->l, key, &info, &err), LOCKER_OK);
+}
+
+static void files(void **state)
+{
+    struct lk_place *place = *state;
+    struct stat s;
+    char target[100];
+    snprintf(target, sizeof(target), "%s/target", place->base);
+    assert_int_equal(symlink(target, lk_place_file(place, "a.lock")), 0);
+    denied(place, "a", "symbolic link");
+    assert_int_equal(stat(target, &s), -1);
+    assert_int_equal(mkfifo(lk_place_file(place, "b.lock"), 0600), 0);
+    denied(place, "b", "no regular file");
+    assert_int_equal(mkdir(lk_place_file(place, "c.lock"), 0700), 0);
+    denied(place, "c", "no regular file");
+    close(open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    assert_int_equal(link(target, lk_place_file(place, "d.lock")), 0);
+    denied(place, "d", "hard link");
+    close(open(lk_place_file(place, "e.lock"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    assert_int_equal(chmod(lk_place_file(place, "e.lock"), 0666), 0);
+    denied(place, "e", "everybody");
+    if (geteuid() == 0) {
+        close(open(lk_place_file(place, "f.lock"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        assert_int_equal(chown(lk_place_file(place, "f.lock"), 65534, (gid_t)-1), 0);
+        denied(place, "f", "another user");
+    }
+}
+
+/* A link at the place of one of the directories that a long name is cut into. */
+static void links_on_the_way(void **state)
+{
+    struct lk_place *place = *state;
+    char key[LOCKER_KEY_MAX + 1] = "";
+    memset(key, 'k', LOCKER_KEY_MAX);
+    char part[LOCKER_KEY_MAX] = "";
+    memset(part, 'k', 240);
+    strcat(part, ".d");
+    assert_int_equal(symlink(place->base, lk_place_file(place, part)), 0);
+    denied(place, key, "symbolic link");
+    assert_int_equal(unlink(lk_place_file(place, part)), 0);
+    assert_true(lk_place_token(place, key) < lk_place_token(place, key));
+}
+
+static void shared_files_can_be_written_by_the_group(void **state)
+{
+    struct lk_place *place = *state;
+    struct stat s;
+    char uri[200];
+    locker_error err;
+    locker *l;
+    locker_handle *held;
+    snprintf(uri, sizeof(uri), "file://%s/group?shared=yes", place->base);
+    mode_t mask = umask(0077);
+    assert_ok(locker_open(uri, NULL, &l, &err), err);
+    assert_ok(locker_lock(l, "k", NULL, &held, &err), err);
+    umask(mask);
+    snprintf(uri, sizeof(uri), "%s/group/k.lock", place->base);
+    assert_int_equal(stat(uri, &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0660);
+    locker_handle_free(held);
+    locker_close(l);
+}
+
+static void filesystems(void **state)
+{
+    (void)state;
+    assert_string_equal(lk_file_filesystem_refused(0x6969), "NFS");
+    assert_string_equal(lk_file_filesystem_refused(0xFE534D42), "SMB2");
+    assert_non_null(lk_file_filesystem_refused((uint64_t)(int64_t)(int32_t)0xFF534D42));
+    assert_non_null(strstr(lk_file_filesystem_refused(0x65735546), "FUSE"));
+    assert_null(lk_file_filesystem_refused(0xEF53));     /* ext4 */
+    assert_null(lk_file_filesystem_refused(0x01021994)); /* tmpfs */
+}
+
+static void a_full_disk_is_told(void **state)
+{
+    struct lk_place *place = *state;
+    char uri[200], path[100];
+    locker_error err;
+    locker *l;
+    locker_handle *held = NULL;
+    snprintf(path, sizeof(path), "%s/small", place->base);
+    assert_int_equal(mkdir(path, 0700), 0);
+    if (mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "size=4k,nr_inodes=16,mode=0700") != 0) {
+        print_message("not allowed to mount a small tmpfs: %s\n", strerror(errno));
+        skip();
+    }
+    snprintf(uri, sizeof(uri), "file://%s", path);
+    locker_status opened = locker_open(uri, NULL, &l, &err), first = LOCKER_OK, second = LOCKER_OK;
+    locker_error why = {0};
+    if (opened == LOCKER_OK) {
+        first = locker_try_lock(l, "one", NULL, &held, &err); /* takes the only page */
+        locker_handle *none = NULL;
+        second = locker_try_lock(l, "two", NULL, &none, &why);
+        locker_handle_free(none);
+        locker_handle_free(held);
+        if (first == LOCKER_OK)
+            first = locker_try_lock(l, "one", NULL, &held, &err); /* its file is there, and is enough */
+        locker_handle_free(held);
+        locker_close(l);
+    }
+    umount2(path, MNT_DETACH);
+    assert_int_equal(opened, LOCKER_OK);
+    assert_int_equal(first, LOCKER_OK);
+    assert_int_equal(second, LOCKER_UNAVAILABLE);
+    assert_int_equal(why.os_error, ENOSPC);
+    assert_non_null(strstr(why.text, "make room"));
+}
+
+static void a_removed_directory_is_told(void **state)
+{
+    struct lk_place *place = *state;
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_ping(place->l, NULL, &err), err);
+    assert_int_equal(rmdir(place->locks), 0);
+    assert_status(LOCKER_UNAVAILABLE, locker_ping(place->l, NULL, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, locker_lock(place->l, "k", NULL, &held, &err), err);
+    assert_non_null(strstr(err.text, "removed"));
+}
+
+int lk_run_trust(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(uris, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(directories, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(files, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(links_on_the_way, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(shared_files_can_be_written_by_the_group, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test(filesystems),
+        cmocka_unit_test_setup_teardown(a_full_disk_is_told, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_removed_directory_is_told, lk_place_setup, lk_place_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
