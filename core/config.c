@@ -204,23 +204,22 @@ static locker_status read_user(lk_config *c, const UriUriA *u, locker_error *err
                  : locker_error_set(err, LOCKER_CONFIG, 0, "the user or password in the URI has a %%00");
 }
 
-/* The path with its slashes; `first` and `after` delimit it in the URI. */
-static locker_status read_path(lk_config *c, const UriUriA *u, locker_error *err)
+/* The path with its slashes. Where it stands in the URI is found here: liburiparser points the text of an
+ * empty last segment elsewhere. */
+static locker_status read_path(lk_config *c, const char *uri, locker_error *err)
 {
-    const char *first = "", *after = first;
+    const char *first = strchr(uri, ':') + 1;
     bool whole = true;
 
-    if (u->pathHead != NULL) {
-        first = u->pathHead->text.first - (u->hostText.first != NULL || u->absolutePath ? 1 : 0);
-        after = u->pathTail->text.afterLast;
-    }
-    c->path = decode(first, after, false, &whole);
+    if (strncmp(first, "//", 2) == 0)
+        first += 2 + strcspn(first + 2, "/?#");
+    c->path = decode(first, first + strcspn(first, "?#"), false, &whole);
     if (c->path == NULL)
         return no_memory(err);
     return whole ? LOCKER_OK : locker_error_set(err, LOCKER_CONFIG, 0, "the path in the URI has a %%00");
 }
 
-static locker_status read_pieces(lk_config *c, const UriUriA *u, locker_error *err)
+static locker_status read_pieces(lk_config *c, const char *uri, const UriUriA *u, locker_error *err)
 {
     locker_status status;
 
@@ -229,7 +228,7 @@ static locker_status read_pieces(lk_config *c, const UriUriA *u, locker_error *e
                                 "the URI has a '#': write it as %%23 where it belongs to a value");
     status = read_user(c, u, err);
     if (status == LOCKER_OK)
-        status = read_path(c, u, err);
+        status = read_path(c, uri, err);
     return status == LOCKER_OK ? read_query(c, u, err) : status;
 }
 
@@ -324,7 +323,7 @@ locker_status lk_config_uri(lk_config *c, const char *uri, const locker_driver *
                 "the %s: URI has a character that must be written as %%XX, or a %% without two digits",
                 c->scheme);
         if (status == LOCKER_OK) {
-            status = read_pieces(c, &u, err);
+            status = read_pieces(c, bare, &u, err);
             uriFreeUriMembersA(&u);
         }
     }

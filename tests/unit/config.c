@@ -31,6 +31,8 @@ static void test_good_uris(void **state)
         {"script://u:p%40%3a@h:1,[::1]:2,10.0.0.1/x",
          "script|u|p@:|/x||30000|h:1,::1:2,10.0.0.1:0,|1000000000|7|1|-"},
         {"script://:secret@h", "script|-|secret|||30000|h:0,|1000000000|7|1|-"},
+        {"script:///a/", "script|-|-|/a/||30000||1000000000|7|1|-"},
+        {"script:////a/./", "script|-|-|//a/./||30000||1000000000|7|1|-"},
         {"script:?ttl=1.5&namespace=shop&poll=20ms&number=9&flag=off&file=/x%26y",
          "script|-|-||shop|1500||20000000|9|0|/x&y"},
     };
