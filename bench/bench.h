@@ -1,0 +1,222 @@
+/*
+ * bench.h: what the parts of locker-bench share.
+ *
+ *   main.c       options, the list of rows, the order of a run
+ *   report.c     figures: medians, ratios, goals; the table and the JSON lines
+ *   crew.c       the processes that do the measured work, and the memory that they share with their boss
+ *   threads.c    threads inside such a process
+ *   machine.c    clock, processors, memory and context switches
+ *   server.c     the redis-server of a run, or the one that --uri names
+ *   bare.c       what the work costs with hiredis alone
+ *   row_*.c      the rows: each does the same work bare and through liblocker, in turns
+ *
+ * The boss has one thread and never opens a locker: every measurement runs in fresh processes that it forks,
+ * so that no round inherits threads, connections or memory of another.
+ */
+#ifndef LK_BENCH_H
+#define LK_BENCH_H
+
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include <locker/locker.h>
+
+#define LK_US INT64_C(1000)
+#define LK_MS INT64_C(1000000)
+#define LK_S  INT64_C(1000000000)
+
+enum { LK_ROUNDS_MAX = 99, LK_SAMPLES_MAX = 1 << 18, LK_COUNTS_MAX = 1024, LK_VALUES_MAX = 8 };
+
+typedef struct lk_bench lk_bench;
+
+/* ---- machine.c */
+/* CLOCK_MONOTONIC in ns: the same for all processes. */
+int64_t lk_bench_now(void);
+void lk_bench_sleep(int64_t ns);
+/* Bind the calling thread, and what it starts later, to one processor; -1: to all. False: not possible. */
+bool lk_bench_pin(int cpu);
+/* Bind every thread of a process. */
+bool lk_bench_pin_process(pid_t pid, int cpu);
+/* User and system time of this process in ns. */
+int64_t lk_bench_cpu(void);
+/* How often the threads of this process were switched, of their own will or not. */
+int64_t lk_bench_switches(void);
+/* Bytes that this process has resident, and bytes that malloc has handed out. */
+int64_t lk_bench_resident(void);
+int64_t lk_bench_allocated(void);
+int lk_bench_compare(const void *a, const void *b);
+/* The part q of n sorted times. */
+int64_t lk_bench_quantile(const int64_t *sorted, size_t n, double q);
+
+/* ---- crew.c */
+/* Memory that the members of a crew share with their boss. Zeroed before each run. */
+typedef struct lk_crew {
+    sem_t go;                    /* posted once for each member when all are ready */
+    sem_t halt;                  /* posted once for each member when the time is over */
+    sem_t turn[2];               /* for members that take turns */
+    atomic_int ready;            /* members that called lk_crew_ready() */
+    atomic_bool stop;            /* the time is over. Relaxed: a flag */
+    _Atomic int64_t mark;        /* a moment that one member tells another */
+    _Atomic size_t sample_count; /* may exceed the array: what is over is dropped */
+    int64_t sample[LK_SAMPLES_MAX];
+    uint64_t count[LK_COUNTS_MAX]; /* work done, one for each worker */
+    double value[LK_VALUES_MAX];   /* whatever else a member tells */
+    atomic_bool failed;            /* error is set */
+    char error[LOCKER_ERROR_TEXT_MAX + 64];
+} lk_crew;
+
+/* What one run of a crew is. */
+typedef struct lk_work {
+    int members;      /* processes */
+    int64_t duration; /* ns from go to stop; 0: they end by themselves */
+    int cpu;          /* where they run; -1: anywhere */
+    void (*body)(lk_bench *b, int member, const void *arg); /* runs in each */
+    const void *arg;
+    void (*before)(lk_bench *b); /* run by the boss when all are ready; NULL: nothing */
+    void (*after)(lk_bench *b);  /* ... when the time is over */
+} lk_work;
+
+/* Run one. False: it failed, which has been told, or the user stopped us. */
+bool lk_crew_run(lk_bench *b, const lk_work *work);
+/* For a member: ready to begin; returns when all are. */
+void lk_crew_ready(lk_bench *b);
+/* For a member: sleep until the time is over. */
+void lk_crew_wait_halt(lk_bench *b);
+bool lk_crew_stopped(const lk_bench *b);
+void lk_crew_sample(lk_bench *b, int64_t ns);
+/* For a member: tell the boss, and end this process. */
+_Noreturn void lk_crew_fail(lk_bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* For the boss: the part q of the samples of the last run, in us. Sorts them. */
+double lk_crew_quantile_us(lk_bench *b, double q);
+/* For the boss: Jain's fairness index of the first n counts: 1 when all are equal, 1/n when one has all.
+ * R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness", 1984. */
+double lk_crew_fairness(const lk_bench *b, size_t n);
+uint64_t lk_crew_total(const lk_bench *b, size_t n);
+
+/* ---- threads.c */
+typedef struct lk_threads lk_threads;
+/* Run `body` n times at once, with the index. Fails the crew when threads can't be made. */
+lk_threads *lk_threads_start(lk_bench *b, size_t n, void (*body)(lk_bench *b, size_t index, void *arg),
+                             void *arg);
+void lk_threads_join(lk_threads *set);
+/* As the crew's members do it, for threads: lock calls that fail end the process with the reason. */
+locker *lk_open_or_fail(lk_bench *b, const char *uri);
+locker_handle *lk_lock_or_fail(lk_bench *b, locker *l, const char *key, const locker_lock_options *options);
+void lk_unlock_or_fail(lk_bench *b, locker_handle *held);
+/* Sleep until so many calls wait in the locker. */
+void lk_until_waiting(lk_bench *b, locker *l, uint64_t count);
+
+/* ---- report.c */
+/* One number for each round. */
+typedef struct lk_series {
+    double v[LK_ROUNDS_MAX];
+    int n;
+} lk_series;
+
+typedef enum lk_goal_kind {
+    LK_GOAL_NONE,
+    LK_GOAL_RATIO_AT_MOST,
+    LK_GOAL_RATIO_AT_LEAST,
+    LK_GOAL_AT_MOST,
+    LK_GOAL_AT_LEAST
+} lk_goal_kind;
+
+/* A line of the table. */
+typedef struct lk_figure {
+    const char *row, *what, *unit;
+    const char *against; /* what bare is; NULL: there is no bare */
+    lk_goal_kind goal_kind;
+    double goal;
+} lk_figure;
+
+void lk_series_add(lk_series *s, double value);
+double lk_series_median(const lk_series *s);
+/* bare NULL: there is none. Series without numbers are left out of the report. */
+void lk_report(lk_bench *b, const lk_figure *figure, const lk_series *bare, const lk_series *ours);
+void lk_report_machine(lk_bench *b);
+void lk_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- server.c */
+#define LK_SERVER_TEXT 512
+typedef struct lk_server {
+    pid_t pid;      /* 0: not ours, or none */
+    char host[256]; /* a name, or with port 0 the path of a socket */
+    int port;
+    char user[128], password[256], database[16]; /* empty: none */
+    char uri[LK_SERVER_TEXT];                    /* for locker_open(), without a query */
+    char directory[64];                          /* ours alone; empty: none */
+    char version[32];
+    int cpu; /* where it is pinned */
+} lk_server;
+
+/* Start one, or connect to the one of `uri`; once. False: that failed, which has been told. */
+bool lk_server_need(lk_bench *b);
+/* Move our server to a processor; false when it isn't ours. */
+bool lk_server_pin(lk_bench *b, int cpu);
+void lk_server_stop(lk_bench *b);
+/* Reads the URI into the server; false when it is none that hiredis can be told. */
+bool lk_server_parse(lk_server *server, const char *uri);
+/* How many commands clients have sent so far; those that scripts call and our own INFO don't count. */
+int64_t lk_server_commands(lk_bench *b);
+/* The URI with a query. */
+const char *lk_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query);
+
+/* ---- bare.c */
+typedef struct lk_bare lk_bare;
+/* A blocking hiredis connection with the release script loaded; ends the process when there is none. */
+lk_bare *lk_bare_open(lk_bench *b);
+void lk_bare_close(lk_bare *bare);
+void lk_bare_lock(lk_bare *bare, const char *key);
+void lk_bare_unlock(lk_bare *bare, const char *key);
+/* Look at the socket for up to so long before sleeping for a reply. */
+void lk_bare_spin(lk_bare *bare, int64_t ns);
+void lk_bare_push(lk_bare *bare, const char *list);
+/* Sleeps until there is something; false: it was the word that ends the work. */
+bool lk_bare_pop(lk_bare *bare, const char *list);
+void lk_bare_push_end(lk_bare *bare, const char *list);
+void lk_bare_delete(lk_bare *bare, const char *key);
+void lk_bare_hold(lk_bare *bare, const char *key, int64_t ttl_ms);
+/* Renew n keys PREFIX0.. in one flight, a script call for each. */
+void lk_bare_renew(lk_bare *bare, const char *prefix, int n, int64_t ttl_ms);
+/* Lock and unlock `lanes` keys on this connection with one command of each in flight, until the crew is
+ * stopped; returns the cycles. */
+uint64_t lk_bare_lanes(lk_bare *bare, int lanes);
+
+/* ---- the whole */
+struct lk_bench {
+    int rounds;
+    bool quick; /* tiny counts: to see that everything runs */
+    bool full;  /* --long */
+    const char *uri;
+    FILE *json;
+    lk_crew *crew;
+    lk_server server;
+    int client_cpu, server_cpu; /* -1: not pinned */
+    bool failed;                /* some row could not be measured */
+};
+
+/* Set by SIGINT and SIGTERM. */
+extern atomic_bool lk_interrupted;
+
+/* A count or a time, cut down for --quick. */
+int64_t lk_scale(const lk_bench *b, int64_t full);
+
+/* ---- the rows; each reports its figures. False: it failed. */
+bool lk_row_memory(lk_bench *b);
+bool lk_row_file(lk_bench *b);
+bool lk_row_a(lk_bench *b);
+bool lk_row_a1(lk_bench *b);
+bool lk_row_b(lk_bench *b);
+bool lk_row_h(lk_bench *b);
+bool lk_row_c(lk_bench *b);
+bool lk_row_d(lk_bench *b);
+bool lk_row_e(lk_bench *b);
+bool lk_row_e_long(lk_bench *b);
+bool lk_row_many(lk_bench *b);
+bool lk_row_lag(lk_bench *b);
+
+#endif

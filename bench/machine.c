@@ -1,0 +1,122 @@
+/* machine.c: the clock, the processors, and what this process uses of memory and time. */
+#include <dirent.h>
+#include <malloc.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+int64_t lk_bench_now(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * LK_S + t.tv_nsec;
+}
+
+void lk_bench_sleep(int64_t ns)
+{
+    struct timespec t = {.tv_sec = ns / LK_S, .tv_nsec = ns % LK_S};
+
+    (void)nanosleep(&t, NULL);
+}
+
+/* ------------------------------------------------------------------ processors ---- */
+
+static bool pin(pid_t tid, int cpu)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    if (cpu >= 0)
+        CPU_SET((size_t)cpu, &set);
+    for (long i = 0; cpu < 0 && i < sysconf(_SC_NPROCESSORS_CONF); i++)
+        CPU_SET((size_t)i, &set);
+    return sched_setaffinity(tid, sizeof set, &set) == 0;
+}
+
+bool lk_bench_pin(int cpu)
+{
+    return pin(0, cpu);
+}
+
+bool lk_bench_pin_process(pid_t pid, int cpu)
+{
+    char path[64];
+    struct dirent *entry;
+    bool good = true;
+    DIR *tasks;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    tasks = opendir(path);
+    if (tasks == NULL)
+        return false;
+    while ((entry = readdir(tasks)) != NULL) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+        if (tid > 0)
+            good = pin(tid, cpu) && good;
+    }
+    (void)closedir(tasks);
+    return good;
+}
+
+/* ------------------------------------------------------------------ use ---- */
+
+int64_t lk_bench_cpu(void)
+{
+    struct rusage use;
+
+    (void)getrusage(RUSAGE_SELF, &use);
+    return ((int64_t)use.ru_utime.tv_sec + use.ru_stime.tv_sec) * LK_S +
+           ((int64_t)use.ru_utime.tv_usec + use.ru_stime.tv_usec) * LK_US;
+}
+
+int64_t lk_bench_switches(void)
+{
+    struct rusage use;
+
+    (void)getrusage(RUSAGE_SELF, &use);
+    return (int64_t)use.ru_nvcsw + use.ru_nivcsw;
+}
+
+int64_t lk_bench_resident(void)
+{
+    long total, resident = 0;
+    FILE *statm = fopen("/proc/self/statm", "re");
+
+    if (statm == NULL)
+        return 0;
+    if (fscanf(statm, "%ld %ld", &total, &resident) != 2)
+        resident = 0;
+    (void)fclose(statm);
+    return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}
+
+int64_t lk_bench_allocated(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    return (int64_t)(info.uordblks + info.hblkhd);
+}
+
+/* ------------------------------------------------------------------ samples ---- */
+
+int lk_bench_compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+int64_t lk_bench_quantile(const int64_t *sorted, size_t n, double q)
+{
+    size_t at = (size_t)(q * (double)n);
+
+    if (n == 0)
+        return 0;
+    return sorted[at < n ? at : n - 1];
+}

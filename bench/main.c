@@ -1,0 +1,241 @@
+/* main.c: options, the list of rows, the order of a run. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+enum { EXIT_USAGE = 64, EXIT_INTERRUPTED = 130, QUICK_PART = 50, DEFAULT_ROUNDS = 5 };
+
+atomic_bool lk_interrupted;
+
+typedef struct {
+    const char *name;
+    bool (*run)(lk_bench *b);
+    bool redis;   /* it needs a server */
+    bool is_long; /* only with --long, or when named */
+    bool wanted;
+    const char *about;
+} row;
+
+static row rows[] = {
+    {"memory", lk_row_memory, false, false, false, "the memory driver beside a mutex and a table"},
+    {"file", lk_row_file, false, false, false, "the file driver beside open, F_OFD_SETLK, close"},
+#ifdef LOCKER_BENCH_REDIS
+    {"a", lk_row_a, true, false, false, "Redis: one thread, lock + unlock"},
+    {"a1", lk_row_a1, true, false, false, "... with server and client on one processor"},
+    {"b", lk_row_b, true, false, false, "64 threads with keys of their own"},
+    {"h", lk_row_h, true, false, false, "hand-off to a waiter in another process"},
+    {"c", lk_row_c, true, false, false, "8 and 64 waiters on one key"},
+    {"d", lk_row_d, true, false, false, "100 waiters asleep"},
+    {"e", lk_row_e, true, false, false, "1,000 leases kept alive"},
+    {"many", lk_row_many, true, false, false, "10,000 threads that wait for one key"},
+    {"lag", lk_row_lag, true, false, false, "how soon a loss is told"},
+    {"e100k", lk_row_e_long, true, true, false, "100,000 leases kept alive; only with --long or by name"},
+#endif
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+int64_t lk_scale(const lk_bench *b, int64_t full)
+{
+    int64_t part = b->quick ? full / QUICK_PART : full;
+
+    return part > 0 ? part : 1;
+}
+
+/* ------------------------------------------------------------------ options ---- */
+
+static void help(void)
+{
+    (void)puts(
+        "Usage: locker-bench [OPTION...]\n"
+        "Measure liblocker beside the bare limit of each service, in turns.\n\n"
+        "  --only NAME[,NAME]  these rows alone\n"
+        "  --rounds N          turns of bare and ours, 1 to 99; default 5\n"
+        "  --quick             tiny counts: shows that everything runs, measures nothing\n"
+        "  --long              the rows that take minutes too\n"
+        "  --json FILE         write the figures as JSON lines too\n"
+        "  --uri URI           use this Redis, redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or\n"
+        "                      redis+unix:///SOCKET, instead of starting one; its keys bench:* are lost\n"
+        "  --help              this text\n\n"
+        "Rows:");
+    for (size_t i = 0; i < ROWS; i++)
+        (void)printf("  %-18s  %s\n", rows[i].name, rows[i].about);
+    (void)puts("\nExit: 0 measured, whether or not the goals are reached; 1 a row failed; 64 wrong usage;\n"
+               "130 interrupted.");
+}
+
+static _Noreturn void usage(const char *what, const char *text, const char *instead)
+{
+    (void)fprintf(stderr, "locker-bench: %s '%s': %s\n", what, text, instead);
+    exit(EXIT_USAGE);
+}
+
+static void want(const char *names)
+{
+    const char *at = names;
+
+    for (;;) {
+        size_t length = strcspn(at, ","), i = 0;
+
+        while (i < ROWS && (strlen(rows[i].name) != length || strncmp(rows[i].name, at, length) != 0))
+            i++;
+        if (i == ROWS)
+            usage("--only", names, "name rows of this build, as --help lists them");
+        rows[i].wanted = true;
+        if (at[length] == '\0')
+            return;
+        at += length + 1;
+    }
+}
+
+static int rounds_of(const char *text)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+
+    if (end == text || *end != '\0' || n < 1 || n > LK_ROUNDS_MAX)
+        usage("--rounds", text, "give a number from 1 to 99");
+    return (int)n;
+}
+
+static void options(lk_bench *b, int argc, char **argv)
+{
+    static const struct option all[] = {
+        {"only", required_argument, NULL, 'o'}, {"rounds", required_argument, NULL, 'r'},
+        {"quick", no_argument, NULL, 'q'},      {"long", no_argument, NULL, 'l'},
+        {"json", required_argument, NULL, 'j'}, {"uri", required_argument, NULL, 'u'},
+        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
+    };
+    const char *json = NULL;
+    bool named = false;
+    int option;
+
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":", all, NULL)) != -1) {
+        switch (option) {
+        case 'o':
+            want(optarg);
+            named = true;
+            break;
+        case 'r':
+            b->rounds = rounds_of(optarg);
+            break;
+        case 'q':
+            b->quick = true;
+            break;
+        case 'l':
+            b->full = true;
+            break;
+        case 'j':
+            json = optarg;
+            break;
+        case 'u':
+            b->uri = optarg;
+            break;
+        case 'h':
+            help();
+            exit(EXIT_SUCCESS);
+        default:
+            usage("option", argv[optind - 1],
+                  option == ':' ? "it needs a value; see --help" : "there is none of that name; see --help");
+        }
+    }
+    if (optind < argc)
+        usage("argument", argv[optind], "there are none; see --help");
+    for (size_t i = 0; i < ROWS && !named; i++)
+        rows[i].wanted = b->full || !rows[i].is_long;
+    b->json = json != NULL ? fopen(json, "we") : NULL;
+    if (json != NULL && b->json == NULL)
+        usage("--json", json, strerror(errno));
+}
+
+/* ------------------------------------------------------------------ the run ---- */
+
+static void on_signal(int number)
+{
+    (void)number;
+    lk_interrupted = true;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+static void choose_processors(lk_bench *b)
+{
+    b->client_cpu = b->server_cpu = -1;
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || !lk_bench_pin(0) || !lk_bench_pin(1)) {
+        lk_progress("there are no two processors to pin server and clients to: both run anywhere");
+    } else {
+        b->client_cpu = 0;
+        b->server_cpu = 1;
+    }
+    (void)lk_bench_pin(-1);
+}
+
+static bool redis_wanted(void)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].wanted && rows[i].redis)
+            return true;
+    return false;
+}
+
+static void run_all(lk_bench *b)
+{
+    for (size_t i = 0; i < ROWS && !lk_interrupted; i++) {
+        if (!rows[i].wanted)
+            continue;
+        lk_progress("row %s: %s", rows[i].name, rows[i].about);
+        if (!rows[i].run(b))
+            b->failed = true;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    lk_bench b = {.rounds = DEFAULT_ROUNDS};
+
+    options(&b, argc, argv);
+#ifdef LOCKER_BENCH_REDIS
+    if (b.uri != NULL && !lk_server_parse(&b.server, b.uri))
+        usage("--uri", "...", "give redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or redis+unix:///SOCKET");
+#else
+    if (b.uri != NULL)
+        usage("--uri", "...", "this build has no Redis");
+#endif
+    b.crew = mmap(NULL, sizeof *b.crew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (b.crew == MAP_FAILED) {
+        lk_progress("out of memory");
+        return EXIT_FAILURE;
+    }
+    catch_signals();
+    choose_processors(&b);
+#ifdef LOCKER_BENCH_REDIS
+    if (redis_wanted())
+        b.failed = !lk_server_need(&b);
+#else
+    (void)redis_wanted;
+#endif
+    if (!b.failed) {
+        lk_report_machine(&b);
+        run_all(&b);
+    }
+#ifdef LOCKER_BENCH_REDIS
+    lk_server_stop(&b);
+#endif
+    if (b.json != NULL)
+        (void)fclose(b.json);
+    return lk_interrupted ? EXIT_INTERRUPTED : b.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,226 @@
+/* row_file.c: the file driver, beside the system calls that such a lock can't do without: open, F_OFD_SETLK,
+ * close; and for the hand-off, a waiter that sleeps in F_OFD_SETLKW. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+enum { GIVER, TAKER };
+
+typedef struct {
+    char directory[64];
+    char bare[96]; /* a file for the bare side */
+    char uri[96];
+    int64_t times;
+} place;
+
+static const char key[] = "bench/file";
+
+/* ------------------------------------------------------------------ lock + unlock ---- */
+
+static int bare_lock(lk_bench *b, const place *p, int how)
+{
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    int fd = open(p->bare, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    if (fd < 0 || fcntl(fd, how, &range) != 0)
+        lk_crew_fail(b, "%s: %s", p->bare, strerror(errno));
+    return fd;
+}
+
+static void cycles_body(lk_bench *b, int ours, const place *p)
+{
+    locker *l = ours != 0 ? lk_open_or_fail(b, p->uri) : NULL;
+
+    lk_crew_ready(b);
+    for (int64_t i = 0; i < p->times; i++) {
+        int64_t from = lk_bench_now();
+
+        if (l != NULL)
+            lk_unlock_or_fail(b, lk_lock_or_fail(b, l, key, NULL));
+        else
+            (void)close(bare_lock(b, p, F_OFD_SETLK));
+        lk_crew_sample(b, lk_bench_now() - from);
+    }
+    (void)locker_close(l);
+}
+
+static void bare_cycles(lk_bench *b, int member, const void *arg)
+{
+    (void)member;
+    cycles_body(b, 0, arg);
+}
+
+static void our_cycles(lk_bench *b, int member, const void *arg)
+{
+    (void)member;
+    cycles_body(b, 1, arg);
+}
+
+/* ------------------------------------------------------------------ hand-off ---- */
+
+static const int64_t asleep_after = 3 * LK_MS;
+
+static void wait_turn(lk_bench *b, int who)
+{
+    while (sem_wait(&b->crew->turn[who]) != 0 && errno == EINTR)
+        ;
+}
+
+static void handoff_body(lk_bench *b, int member, bool ours, const place *p)
+{
+    locker *l = ours ? lk_open_or_fail(b, p->uri) : NULL;
+
+    lk_crew_ready(b);
+    for (int64_t i = 0; i < p->times; i++) {
+        locker_handle *held = NULL;
+        int fd = -1;
+
+        wait_turn(b, member);
+        if (member == TAKER)
+            (void)sem_post(&b->crew->turn[GIVER]);
+        if (ours)
+            held = lk_lock_or_fail(b, l, key, NULL);
+        else
+            fd = bare_lock(b, p, F_OFD_SETLKW);
+        if (member == TAKER) {
+            lk_crew_sample(b, lk_bench_now() - b->crew->mark);
+        } else {
+            (void)sem_post(&b->crew->turn[TAKER]);
+            wait_turn(b, GIVER);
+            lk_bench_sleep(asleep_after);
+            b->crew->mark = lk_bench_now();
+        }
+        if (ours)
+            lk_unlock_or_fail(b, held);
+        else
+            (void)close(fd);
+        if (member == TAKER)
+            (void)sem_post(&b->crew->turn[GIVER]);
+    }
+    (void)locker_close(l);
+}
+
+static void bare_handoff(lk_bench *b, int member, const void *arg)
+{
+    if (member == GIVER)
+        (void)sem_post(&b->crew->turn[GIVER]);
+    handoff_body(b, member, false, arg);
+}
+
+static void our_handoff(lk_bench *b, int member, const void *arg)
+{
+    if (member == GIVER)
+        (void)sem_post(&b->crew->turn[GIVER]);
+    handoff_body(b, member, true, arg);
+}
+
+/* ------------------------------------------------------------------ asleep ---- */
+
+static void waiter_thread(lk_bench *b, size_t index, void *arg)
+{
+    (void)index;
+    lk_unlock_or_fail(b, lk_lock_or_fail(b, arg, key, NULL));
+}
+
+/* The waiter counts how often its threads run while another process holds the lock. */
+static void asleep_body(lk_bench *b, int member, const void *arg)
+{
+    const place *p = arg;
+    locker *l = lk_open_or_fail(b, p->uri);
+    lk_threads *waiter;
+    int64_t before;
+
+    if (member == GIVER) {
+        locker_handle *held = lk_lock_or_fail(b, l, key, NULL);
+
+        (void)sem_post(&b->crew->turn[TAKER]);
+        lk_crew_ready(b);
+        wait_turn(b, GIVER);
+        lk_unlock_or_fail(b, held);
+    } else {
+        wait_turn(b, TAKER);
+        waiter = lk_threads_start(b, 1, waiter_thread, l);
+        lk_until_waiting(b, l, 1);
+        lk_bench_sleep(200 * LK_MS); /* it may look a few times before it relies on being told */
+        lk_crew_ready(b);
+        before = lk_bench_switches();
+        lk_crew_wait_halt(b);
+        b->crew->value[0] = (double)(lk_bench_switches() - before);
+        (void)sem_post(&b->crew->turn[GIVER]);
+        lk_threads_join(waiter);
+    }
+    (void)locker_close(l);
+}
+
+/* ------------------------------------------------------------------ the row ---- */
+
+static int forget(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+    (void)status;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+static bool rounds(lk_bench *b, place *p, lk_series cycle[2], lk_series handoff[2], lk_series *switches)
+{
+    for (int round = 0; round < b->rounds; round++) {
+        for (int ours = 0; ours < 2; ours++) {
+            lk_work one = {
+                .members = 1, .cpu = b->client_cpu, .body = ours != 0 ? our_cycles : bare_cycles, .arg = p};
+            lk_work two = {.members = 2, .cpu = -1, .body = ours != 0 ? our_handoff : bare_handoff, .arg = p};
+
+            p->times = lk_scale(b, 20000);
+            if (!lk_crew_run(b, &one))
+                return false;
+            lk_series_add(&cycle[ours], lk_crew_quantile_us(b, 0.5));
+            p->times = lk_scale(b, 300);
+            if (!lk_crew_run(b, &two))
+                return false;
+            lk_series_add(&handoff[ours], lk_crew_quantile_us(b, 0.5));
+        }
+        lk_work asleep = {
+            .members = 2, .duration = lk_scale(b, 1000) * LK_MS, .cpu = -1, .body = asleep_body, .arg = p};
+
+        if (!lk_crew_run(b, &asleep))
+            return false;
+        /* the thread that counts goes to sleep once itself */
+        lk_series_add(switches, b->crew->value[0] - 1);
+    }
+    return true;
+}
+
+bool lk_row_file(lk_bench *b)
+{
+    static const lk_figure
+        lock = {"file", "lock + unlock, p50", "us", "open, OFD lock, close", LK_GOAL_RATIO_AT_MOST, 3},
+        hand = {"file", "hand-off to a sleeping process, p50", "us", "F_OFD_SETLKW", LK_GOAL_AT_MOST, 300},
+        calm = {"file", "context switches of a waiter in 1 s", "", NULL, LK_GOAL_AT_MOST, 0};
+    lk_series cycle[2] = {0}, handoff[2] = {0}, switches = {0};
+    const char *tmp = getenv("TMPDIR");
+    place p;
+    bool good;
+
+    (void)snprintf(p.directory, sizeof p.directory, "%.40s/locker-bench.XXXXXX",
+                   tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    if (mkdtemp(p.directory) == NULL) {
+        lk_progress("can't make the directory %s: %s", p.directory, strerror(errno));
+        return false;
+    }
+    (void)snprintf(p.bare, sizeof p.bare, "%s/bare", p.directory);
+    (void)snprintf(p.uri, sizeof p.uri, "file://%s/locks", p.directory);
+    good = rounds(b, &p, cycle, handoff, &switches);
+    (void)nftw(p.directory, forget, 8, FTW_DEPTH | FTW_PHYS);
+    if (!good)
+        return false;
+    lk_report(b, &lock, &cycle[0], &cycle[1]);
+    lk_report(b, &hand, &handoff[0], &handoff[1]);
+    lk_report(b, &calm, NULL, &switches);
+    return true;
+}

@@ -1,0 +1,300 @@
+/* server.c: the redis-server of a run. Ours has a private port and directory, keeps nothing on disk, and goes
+ * with us; with --uri it is somebody else's, and is neither pinned nor stopped. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "link.h"
+
+static redisContext *admin; /* the boss's own connection */
+
+/* ------------------------------------------------------------------ the address ---- */
+
+/* Cut `text` at the first `c`; what follows, or NULL. */
+static char *cut(char *text, char c)
+{
+    char *at = strchr(text, c);
+
+    if (at != NULL)
+        *at++ = '\0';
+    return at;
+}
+
+static bool copy(char *out, size_t size, const char *text)
+{
+    return text == NULL || (size_t)snprintf(out, size, "%s", text) < size;
+}
+
+bool lk_server_parse(lk_server *server, const char *uri)
+{
+    static const char tcp[] = "redis://", local[] = "redis+unix://";
+    char text[LK_SERVER_TEXT], *rest, *at, *user = NULL, *password = NULL, *port = NULL, *database = NULL;
+
+    if (strchr(uri, '?') != NULL || !copy(text, sizeof text, uri) ||
+        !copy(server->uri, sizeof server->uri, uri))
+        return false;
+    if (strncmp(uri, local, sizeof local - 1) == 0)
+        return copy(server->host, sizeof server->host, uri + sizeof local - 1) && server->host[0] == '/';
+    if (strncmp(uri, tcp, sizeof tcp - 1) != 0)
+        return false;
+    rest = text + sizeof tcp - 1;
+    at = strrchr(rest, '@');
+    if (at != NULL) {
+        *at = '\0';
+        user = rest;
+        password = cut(user, ':');
+        rest = at + 1;
+    }
+    database = cut(rest, '/');
+    port = cut(rest, ':');
+    server->port = port != NULL ? (int)strtol(port, NULL, 10) : 6379;
+    return rest[0] != '\0' && server->port > 0 && server->port < 65536 &&
+           copy(server->host, sizeof server->host, rest) && copy(server->user, sizeof server->user, user) &&
+           copy(server->password, sizeof server->password, password) &&
+           copy(server->database, sizeof server->database, database);
+}
+
+const char *lk_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query)
+{
+    (void)snprintf(out, LK_SERVER_TEXT, "%.400s?%s", b->server.uri, query);
+    return out;
+}
+
+/* ------------------------------------------------------------------ connecting ---- */
+
+static bool ask(redisContext *c, char *why, size_t size, int argc, const char **argv)
+{
+    redisReply *reply = redisCommandArgv(c, argc, argv, NULL);
+    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+
+    if (!good)
+        (void)snprintf(why, size, "%s: %s", argv[0], reply != NULL ? reply->str : c->errstr);
+    freeReplyObject(reply);
+    return good;
+}
+
+struct redisContext *lk_server_connect(const lk_server *server, char *why, size_t size)
+{
+    const struct timeval patience = {.tv_sec = 5};
+    redisContext *c = server->port > 0 ? redisConnectWithTimeout(server->host, server->port, patience)
+                                       : redisConnectUnixWithTimeout(server->host, patience);
+    const char *auth[] = {"AUTH", server->user, server->password};
+    const char *db[] = {"SELECT", server->database};
+    bool named = server->user[0] != '\0';
+
+    if (c == NULL || c->err != 0) {
+        (void)snprintf(why, size, "can't connect to Redis: %s", c != NULL ? c->errstr : "out of memory");
+        goto bad;
+    }
+    if (!named)
+        auth[1] = server->password;
+    if (server->password[0] != '\0' && !ask(c, why, size, named ? 3 : 2, auth))
+        goto bad;
+    if (server->database[0] != '\0' && !ask(c, why, size, 2, db))
+        goto bad;
+    return c;
+bad:
+    if (c != NULL)
+        redisFree(c);
+    return NULL;
+}
+
+static redisReply *info(const char *section)
+{
+    redisReply *reply = admin != NULL ? redisCommand(admin, "INFO %s", section) : NULL;
+
+    if (reply != NULL && reply->type != REDIS_REPLY_STRING) {
+        freeReplyObject(reply);
+        reply = NULL;
+    }
+    return reply;
+}
+
+static void read_version(lk_server *server)
+{
+    redisReply *reply = info("server");
+    const char *at = reply != NULL ? strstr(reply->str, "redis_version:") : NULL;
+
+    if (at != NULL && sscanf(at, "redis_version:%31[^\r\n]", server->version) != 1)
+        server->version[0] = '\0';
+    freeReplyObject(reply);
+}
+
+/* ------------------------------------------------------------------ starting ---- */
+
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int port = 0, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return 0;
+    if (bind(fd, (struct sockaddr *)&address, size) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &size) == 0)
+        port = ntohs(address.sin_port);
+    (void)close(fd);
+    return port;
+}
+
+static _Noreturn void become_server(const lk_server *server, const char *port, pid_t boss)
+{
+    char log[96];
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    (void)snprintf(log, sizeof log, "%s/log", server->directory);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)setpgid(0, 0); /* Ctrl-C is for the boss, who stops the server when the rest has ended */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)dup2(null, 0);
+    (void)dup2(null, 1);
+    if (getppid() == boss)
+        (void)execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir",
+                     server->directory, "--logfile", log, "--save", "", "--appendonly", "no", "--daemonize",
+                     "no", "--maxclients", "20000", (char *)NULL);
+    _exit(127);
+}
+
+static bool launch(lk_bench *b)
+{
+    lk_server *server = &b->server;
+    const char *tmp = getenv("TMPDIR");
+    char why[256] = "";
+    char port[16];
+    pid_t boss = getpid();
+
+    (void)snprintf(server->directory, sizeof server->directory, "%.40s/locker-bench.XXXXXX",
+                   tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    if (mkdtemp(server->directory) == NULL) {
+        lk_progress("can't make the directory %s: %s", server->directory, strerror(errno));
+        server->directory[0] = '\0';
+        return false;
+    }
+    server->port = free_port();
+    (void)snprintf(server->host, sizeof server->host, "127.0.0.1");
+    (void)snprintf(port, sizeof port, "%d", server->port);
+    (void)snprintf(server->uri, sizeof server->uri, "redis://127.0.0.1:%d/0", server->port);
+    server->pid = fork();
+    if (server->pid == 0)
+        become_server(server, port, boss);
+    for (int tries = 0; server->pid > 0 && admin == NULL && tries < 500 && !lk_interrupted; tries++) {
+        lk_bench_sleep(20 * LK_MS);
+        if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
+            server->pid = 0;
+            lk_progress("redis-server ended instead of serving: is the package redis-server installed?");
+            return false;
+        }
+        admin = lk_server_connect(server, why, sizeof why);
+    }
+    if (admin == NULL && !lk_interrupted)
+        lk_progress("redis-server does not answer: %s", why);
+    return admin != NULL;
+}
+
+bool lk_server_need(lk_bench *b)
+{
+    char why[256] = "";
+
+    if (admin != NULL)
+        return true;
+    if (b->uri == NULL) {
+        if (!launch(b))
+            return false;
+        b->server.cpu = -1;
+        (void)lk_server_pin(b, b->server_cpu);
+    } else {
+        admin = lk_server_connect(&b->server, why, sizeof why);
+        if (admin == NULL) {
+            lk_progress("%s", why);
+            return false;
+        }
+    }
+    (void)fcntl(admin->fd, F_SETFD, FD_CLOEXEC);
+    read_version(&b->server);
+    return true;
+}
+
+bool lk_server_pin(lk_bench *b, int cpu)
+{
+    if (b->server.pid <= 0 || cpu < 0)
+        return false;
+    if (b->server.cpu != cpu && !lk_bench_pin_process(b->server.pid, cpu))
+        return false;
+    b->server.cpu = cpu;
+    return true;
+}
+
+void lk_server_stop(lk_bench *b)
+{
+    lk_server *server = &b->server;
+    char log[96];
+
+    if (admin != NULL)
+        redisFree(admin);
+    admin = NULL;
+    if (server->pid > 0) {
+        (void)kill(server->pid, SIGCONT);
+        (void)kill(server->pid, SIGKILL); /* it has nothing to save */
+        (void)waitpid(server->pid, NULL, 0);
+    }
+    server->pid = 0;
+    if (server->directory[0] == '\0')
+        return;
+    (void)snprintf(log, sizeof log, "%s/log", server->directory);
+    (void)unlink(log);
+    (void)rmdir(server->directory);
+    server->directory[0] = '\0';
+}
+
+/* ------------------------------------------------------------------ counting ---- */
+
+/* Commands that scripts call are counted by the server like those that clients send. The lock scripts call
+ * these, and neither side sends them itself while it is measured, but for LPUSH and BLPOP, which no script
+ * calls. */
+static bool is_called_by_scripts(const char *name, size_t length)
+{
+    static const char *const names[] = {"get",    "set",    "del",    "pexpire", "pttl",     "time", "zadd",
+                                        "zrem",   "zcard",  "zrange", "zpopmin", "publish",  "type", "exists",
+                                        "unlink", "zscore", "info",   "strlen",  "getrange", "incr", "mget"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) == length && strncmp(name, names[i], length) == 0)
+            return true;
+    return false;
+}
+
+int64_t lk_server_commands(lk_bench *b)
+{
+    static const char prefix[] = "cmdstat_", calls[] = ":calls=";
+    redisReply *reply = info("commandstats");
+    int64_t total = 0;
+
+    (void)b;
+    for (const char *at = reply != NULL ? reply->str : NULL; at != NULL;) {
+        const char *name = strstr(at, prefix), *colon;
+
+        if (name == NULL)
+            break;
+        name += sizeof prefix - 1;
+        colon = strstr(name, calls);
+        if (colon == NULL)
+            break;
+        if (!is_called_by_scripts(name, (size_t)(colon - name)))
+            total += strtoll(colon + sizeof calls - 1, NULL, 10);
+        at = colon;
+    }
+    freeReplyObject(reply);
+    return total;
+}
