@@ -126,8 +126,9 @@ static locker_status wait_replicas(struct attempt *a, locker_error *err)
 
 /* Another has it. Come back when its lease would end, and now and then, because foreign clients don't tell
  * when they release and a message can be lost. */
-static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int64_t sent)
+static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int64_t sent, locker_error *err)
 {
+    locker_status status = LOCKER_BUSY;
     struct lk_redis *r = a->r;
     locker_claim *claim = a->claim;
     int64_t wait = r->set.poll_ns;
@@ -141,6 +142,11 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int
     pthread_mutex_lock(&r->lock);
     lk_claims_add_locked(r, claim);
     r->sub.wanted = true;
+    if (r->sub.refused) { /* told once; whoever comes next tries again */
+        r->sub.refused = false;
+        status = r->sub.why.status;
+        *err = r->sub.why;
+    }
     if (r->sub.link == NULL)
         lk_connector_want_locked(r);
     wait += (int64_t)lk_random(r, (uint64_t)wait / 10 + 1);
@@ -148,7 +154,7 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int
         wait = lk_earlier(wait, (pttl_ms + 5) * LK_MS + (int64_t)lk_random(r, 10 * LK_MS));
     pthread_mutex_unlock(&r->lock);
     claim->retry_at = lk_redis_now(r) + wait;
-    return LOCKER_BUSY;
+    return status;
 }
 
 /* The server answered with an error. OK: try again at once. */
@@ -240,13 +246,13 @@ static locker_status read_answer(struct attempt *a, const redisReply *reply, int
         return granted(a, 0, sent);
     if (plain && reply->type == REDIS_REPLY_NIL) {
         *again = a->claim->will_wait; /* the script tells for how long, and enrols */
-        return *again ? LOCKER_OK : busy(a, -1, 0, sent);
+        return *again ? LOCKER_OK : busy(a, -1, 0, sent, err);
     }
     if (!plain && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
         return granted(a, (uint64_t)reply->integer, sent);
     if (!plain && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
         reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[1]->type == REDIS_REPLY_INTEGER)
-        return busy(a, reply->element[0]->integer, (uint64_t)reply->element[1]->integer, sent);
+        return busy(a, reply->element[0]->integer, (uint64_t)reply->element[1]->integer, sent, err);
     status = refused(a, reply, err);
     *again = status == LOCKER_OK;
     return status;

@@ -83,7 +83,8 @@ static void connect_subscriber_locked(struct lk_redis *r)
     }
     if (why.permanent) {
         r->sub.refused = true;
-        lk_note_locked(r, LOCKER_LOG_WARN, "redis: no wake-ups, waiting locks will poll: %s", why.error.text);
+        r->sub.why = why.error;
+        lk_claims_wake_locked(r);
     }
     lk_back_off_locked(r);
 }

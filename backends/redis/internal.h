@@ -278,7 +278,8 @@ bool lk_connector_stop(struct lk_redis *r, int64_t until);
 struct lk_subscriber {
     struct lk_link *link; /* NULL: none. Received from by the keeper alone */
     bool wanted;          /* somebody waits, or has waited */
-    bool refused;         /* the server denies the channel: waiters poll */
+    bool refused;         /* the server denies the channel: the next caller that would wait is told */
+    locker_error why;     /* ... with this */
     atomic_bool ready; /* acknowledged; written with lock held, read without: a hint that costs one attempt */
 };
 

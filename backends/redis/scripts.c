@@ -10,22 +10,28 @@
  *
  * Fencing numbers are max(last + 1, time in us): they grow over a loss of all data too. They stay below 2^53,
  * so Lua's doubles hold them exactly; but tostring() does not print them, hence %.0f. A foreign client may
- * have left any type of value under our names, so reads go through pcall.
+ * have left any type of value under our names: a lock of another type is somebody else's.
  */
 #include <string.h>
 
 #include "internal.h"
 
+/* The lock's value; false when there is none, '?' when it is no string. */
+#define GET_LUA                                                                                              \
+    "local function get(lock)\n"                                                                             \
+    "  local v = redis.pcall('GET', lock)\n"                                                                 \
+    "  if type(v) ~= 'table' then return v end\n"                                                            \
+    "  if string.find(v.err, 'WRONGTYPE', 1, true) then return '?' end\n"                                    \
+    "  return redis.call('GET', lock)\n"                                                                     \
+    "end\n"
+
 /* Info is kept for 7 days, or 100 leases. */
 #define GRANT_LUA                                                                                            \
     "local function keep(ttl) return string.format('%.0f', math.max(604800000, 100 * ttl)) end\n"            \
-    "local function last_of(info)\n"                                                                         \
-    "  local s = redis.pcall('GET', info)\n"                                                                 \
-    "  return type(s) == 'string' and tonumber(string.match(s, '^%d+')) or 0\n"                              \
-    "end\n"                                                                                                  \
-    "local function fence(info, value, ttl, owner)\n"                                                        \
+    "local function last_of(s) return tonumber(string.match(s or '', '^%d+')) or 0 end\n"                    \
+    "local function fence(info, s, value, ttl, owner)\n"                                                     \
     "  local t = redis.call('TIME')\n"                                                                       \
-    "  local f = math.max(last_of(info) + 1, t[1] * 1000000 + t[2])\n"                                       \
+    "  local f = math.max(last_of(s) + 1, t[1] * 1000000 + t[2])\n"                                          \
     "  local n = string.format('%.0f', f)\n"                                                                 \
     "  redis.pcall('SET', info, n .. ' ' .. value .. ' ' .. t[1] .. string.format('%03d ', t[2] / 1000) "    \
     "    .. n .. ' ' .. owner, 'PX', keep(ttl))\n"                                                           \
@@ -42,7 +48,10 @@
     "    if inst and #inst == 32 and #value == 32 then\n"                                                    \
     "      if redis.pcall('SET', lock, value, 'PX', ttl).err then break end\n"                               \
     "      local n = '0'\n"                                                                                  \
-    "      if fenced == '1' then _, n = fence(info, value, tonumber(ttl), owner) end\n"                      \
+    "      if fenced == '1' then\n"                                                                          \
+    "        local seen, s = pcall(get, info)\n"                                                             \
+    "        _, n = fence(info, seen and s or '', value, tonumber(ttl), owner)\n"                            \
+    "      end\n"                                                                                            \
     "      local heard = redis.pcall('PUBLISH', 'locker:wake:' .. inst, value .. ' ' .. n .. ' ' .. lock)\n" \
     "      if type(heard) == 'number' and heard > 0 then return end\n"                                       \
     "    end\n"                                                                                              \
@@ -53,15 +62,15 @@
 /* ARGV: value, ttl_ms, owner, member of the queue or '', how long the queue is kept in ms, fenced.
  * Answers the fencing number (1 without fencing) when it is ours, else {PTTL, last number}. Ours already: a
  * lost reply, or handed over; then the lease starts anew. */
-static const char acquire_lua[] = GRANT_LUA
+static const char acquire_lua[] = GET_LUA GRANT_LUA
     "local value, ttl, owner, member = ARGV[1], ARGV[2], ARGV[3], ARGV[4]\n"
+    "local s = get(KEYS[2])\n" /* first: a right that is missing is noticed before anything is written */
     "local set = redis.pcall('SET', KEYS[1], value, 'NX', 'PX', ttl)\n"
     "local f\n"
     "if not set or set.err then\n"
-    "  if redis.pcall('GET', KEYS[1]) == value then\n"
+    "  if get(KEYS[1]) == value then\n"
     "    redis.call('PEXPIRE', KEYS[1], ttl)\n"
-    "    local s = redis.pcall('GET', KEYS[2])\n"
-    "    local last, whose = string.match(type(s) == 'string' and s or '', '^(%d+) (%x+) ')\n"
+    "    local last, whose = string.match(s or '', '^(%d+) (%x+) ')\n"
     "    if whose == value then f = tonumber(last) end\n"
     "  elseif set then\n"
     "    return set\n"
@@ -71,18 +80,18 @@ static const char acquire_lua[] = GRANT_LUA
     "      redis.pcall('ZADD', KEYS[3], 'NX', string.format('%.0f', t[1] * 1000000 + t[2]), member)\n"
     "      redis.pcall('PEXPIRE', KEYS[3], ARGV[5])\n"
     "    end\n"
-    "    return {redis.call('PTTL', KEYS[1]), last_of(KEYS[2])}\n"
+    "    return {redis.call('PTTL', KEYS[1]), last_of(s)}\n"
     "  end\n"
     "end\n"
     "if member ~= '' then redis.pcall('ZREM', KEYS[3], member) end\n"
     "if ARGV[6] == '0' then return 1 end\n"
-    "return f or (fence(KEYS[2], value, tonumber(ttl), owner))\n";
+    "return f or (fence(KEYS[2], s, value, tonumber(ttl), owner))\n";
 
 /* ARGV: value, member of the queue or '', greatest token used if the server doesn't know it, else ''.
  * Answers 1: it was ours, and is the next one's or nobody's; 0: it was not ours, and nothing has changed. */
-static const char release_lua[] = GRANT_LUA HAND_OVER_LUA
+static const char release_lua[] = GET_LUA GRANT_LUA HAND_OVER_LUA
     "if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[3], ARGV[2]) end\n"
-    "if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end\n"
+    "if get(KEYS[1]) ~= ARGV[1] then return 0 end\n"
     "if ARGV[3] ~= '' then\n"
     "  local s = redis.pcall('GET', KEYS[2])\n"
     "  local rest = type(s) == 'string' and string.match(s, '^%d+( .*)$')\n"
@@ -92,35 +101,37 @@ static const char release_lua[] = GRANT_LUA HAND_OVER_LUA
     "return 1\n";
 
 /* KEYS: locks; ARGV: value and ttl_ms of each. Answers a string with 1 or 0 for each. */
-static const char renew_lua[] = "local out = {}\n"
-                                "for i, key in ipairs(KEYS) do\n"
-                                "  if redis.pcall('GET', key) == ARGV[2 * i - 1] then\n"
-                                "    redis.call('PEXPIRE', key, ARGV[2 * i])\n"
-                                "    out[i] = '1'\n"
-                                "  else\n"
-                                "    out[i] = '0'\n"
-                                "  end\n"
-                                "end\n"
-                                "return table.concat(out)\n";
+static const char renew_lua[] = GET_LUA "local out = {}\n"
+                                        "for i, key in ipairs(KEYS) do\n"
+                                        "  if get(key) == ARGV[2 * i - 1] then\n"
+                                        "    redis.call('PEXPIRE', key, ARGV[2 * i])\n"
+                                        "    out[i] = '1'\n"
+                                        "  else\n"
+                                        "    out[i] = '0'\n"
+                                        "  end\n"
+                                        "end\n"
+                                        "return table.concat(out)\n";
 
 /* After a hand-over inside the process. ARGV: value, the last fencing number reserved, token of the present
  * holder, its owner. */
-static const char note_lua[] = "if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end\n"
-                               "local t = redis.call('TIME')\n"
-                               "redis.call('SET', KEYS[2], ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. t[1] .. "
-                               "string.format('%03d ', t[2] / 1000) "
-                               "  .. ARGV[3] .. ' ' .. ARGV[4], 'PX', 604800000)\n"
-                               "return 1\n";
+static const char note_lua[] =
+    GET_LUA "if get(KEYS[1]) ~= ARGV[1] then return 0 end\n"
+            "local t = redis.call('TIME')\n"
+            "redis.call('SET', KEYS[2], ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. t[1] .. "
+            "string.format('%03d ', t[2] / 1000) "
+            "  .. ARGV[3] .. ' ' .. ARGV[4], 'PX', 604800000)\n"
+            "return 1\n";
 
 /* Answers {held, value, PTTL, info, how many wait, the first of them}. A value that is no string is shown as
  * held by somebody. */
 #define LOOK_LUA                                                                                             \
+    GET_LUA                                                                                                  \
     "local function look()\n"                                                                                \
-    "  local v = redis.pcall('GET', KEYS[1])\n"                                                              \
+    "  local v = get(KEYS[1])\n"                                                                             \
     "  local info = redis.pcall('GET', KEYS[2])\n"                                                           \
     "  local count = redis.pcall('ZCARD', KEYS[3])\n"                                                        \
     "  local queue = redis.pcall('ZRANGE', KEYS[3], 0, 999)\n"                                               \
-    "  return {v and 1 or 0, type(v) == 'string' and v or '', redis.call('PTTL', KEYS[1]), "                 \
+    "  return {v and 1 or 0, v or '', redis.call('PTTL', KEYS[1]), "                                         \
     "    type(info) == 'string' and info or '', type(count) == 'number' and count or 0, "                    \
     "    queue.err and {} or queue}\n"                                                                       \
     "end\n"

@@ -47,8 +47,8 @@ void lk_subscriber_install_locked(struct lk_redis *r, struct lk_link *link)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = &r->sub}};
     if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, link->fd, &event) != 0) {
-        lk_link_free(link, true);
-        r->sub.refused = true; /* out of memory in the kernel: waiters poll */
+        lk_link_free(link, true); /* no memory in the kernel: waiters poll */
+        lk_back_off_locked(r);
         return;
     }
     r->sub.link = link;
