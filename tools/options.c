@@ -161,10 +161,14 @@ int lk_cli_exit_for(locker_status status)
 int lk_cli_fail(const char *what, locker_status status, const locker_error *err)
 {
     const char *text = err->text[0] ? err->text : locker_status_name(status);
+    int os_error = err->os_error;
 
     if (what)
         lk_cli_message("%s: %s", what, text);
     else
         lk_cli_message("%s", text);
+    /* Out of descriptors or memory: it is this host that refuses, not the service that is away. */
+    if (status == LOCKER_UNAVAILABLE && (os_error == EMFILE || os_error == ENFILE || os_error == ENOMEM))
+        return LK_EXIT_SYSTEM;
     return lk_cli_exit_for(status);
 }

@@ -20,8 +20,11 @@ const char *lk_cli_clean(const char *text, char *out, size_t size)
 {
     size_t i;
 
-    for (i = 0; text[i] && i + 1 < size; i++)
-        out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+    for (i = 0; text[i] && i + 1 < size; i++) {
+        out[i] = text[i];
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            out[i] = '?';
+    }
     out[i] = '\0';
     return out;
 }
@@ -34,8 +37,11 @@ json_t *lk_cli_json_text(const char *text)
 
     if (value)
         return value;
-    for (i = 0; text[i] && i + 1 < sizeof(ascii); i++)
-        ascii[i] = (unsigned char)text[i] < 0x20 || (unsigned char)text[i] > 0x7e ? '?' : text[i];
+    for (i = 0; text[i] && i + 1 < sizeof(ascii); i++) {
+        ascii[i] = text[i];
+        if ((unsigned char)text[i] < 0x20 || (unsigned char)text[i] > 0x7e)
+            ascii[i] = '?';
+    }
     ascii[i] = '\0';
     return json_string(ascii);
 }

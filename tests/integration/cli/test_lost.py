@@ -73,8 +73,8 @@ class Silent(RedisCase):
         self.redis.freeze()
         lost = running.event("lost")
         deadline = lost["time_unix_ms"] + lost["remaining_ms"]
-        self.assertTrue(700 <= lost["remaining_ms"] <= 1000, lost)
-        self.assertLess(abs(int(running.output.next().split()[1]) - (deadline - 1000)), 350)
+        self.assertTrue(500 <= lost["remaining_ms"] <= 1000, lost)
+        self.assertLess(abs(int(running.output.next().split()[1]) - (deadline - 1000)), 600)
         exited = running.event("exited")
         self.assertEqual(exited["signal"], signal.SIGKILL)
         self.assertLess(exited["time_unix_ms"], deadline)
@@ -126,14 +126,14 @@ class Silent(RedisCase):
 
 class Stopped(RedisCase):
     def test_a_stopped_locker_finds_the_lock_gone_and_kills_at_once(self):
-        running = self.start("-t", "1s", "-k", "400ms", "k", "--", sys.executable, "-c", STUBBORN)
+        running = self.start("-t", "3s", "-k", "1400ms", "k", "--", sys.executable, "-c", STUBBORN)
         self.assertEqual(running.output.next(), "ready")
         running.process.send_signal(signal.SIGSTOP)
         rival = self.hold("k")  # gets it when the lease has ended
         start = time.monotonic()
         running.process.send_signal(signal.SIGCONT)
         self.assertEqual(running.process.wait(LIMIT), 76)
-        self.assertLess(time.monotonic() - start, 0.35)
+        self.assertLess(time.monotonic() - start, 1.2)  # not after --kill-after
         self.code(75, "run", "-n", "k", "true")
         self.assertEqual(rival.finish(), 0)
 

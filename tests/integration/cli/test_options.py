@@ -1,8 +1,9 @@
 """Each option of the locker command, and wrong input for each: one line that names it, and 64 or 78."""
 import os
+import subprocess
 import unittest
 
-from clitest import Case
+from clitest import LOCKER, Case
 
 
 class Help(Case):
@@ -35,8 +36,6 @@ class Help(Case):
                 self.assertEqual(self.run_to(full, arguments), 71, arguments)
 
     def run_to(self, output, arguments):
-        import subprocess
-        from clitest import LOCKER
         return subprocess.run([LOCKER] + arguments, env=self.env, stdout=output, stderr=subprocess.DEVNULL,
                               timeout=30).returncode
 

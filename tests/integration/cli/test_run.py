@@ -1,5 +1,7 @@
 """locker run on the file driver: exclusion, waiting, exit codes, environment, descriptors, status lines."""
+import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -27,8 +29,13 @@ class ExitCodes(Case):
         self.wrong(126, self.directory, "run", "k", self.directory)
         self.assertFalse(self.json_show("k")["held"])
 
+    def test_out_of_descriptors(self):
+        def few():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6))
+
+        self.wrong(71, "", "run", "k", "true", preexec_fn=few)
+
     def json_show(self, key):
-        import json
         return json.loads(self.code(0, "show", "--json", key).stdout)
 
     def test_conflict(self):
