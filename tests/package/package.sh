@@ -1,0 +1,96 @@
+#!/bin/sh
+# One test of what is installed, named by the argument. The environment says where: BUILD (the build folder),
+# PREFIX (where to install), LIBDIR (below it), WORK (scratch), CC, CMAKE, SANITIZE. See CMakeLists.txt.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+consumer=$here/consumer
+flags="-std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
+cxxflags="-std=c++11 -Wall -Wextra -Wpedantic -Werror"
+if [ -n "$SANITIZE" ]; then
+    flags="$flags -fsanitize=$SANITIZE"
+    cxxflags="$cxxflags -fsanitize=$SANITIZE"
+fi
+# The C++ compiler beside the C compiler: gcc's g++, clang's clang++.
+case $(basename "$CC") in
+*clang*) CXX=clang++ ;;
+*) CXX=g++ ;;
+esac
+
+fail() {
+    echo "package test: $*" >&2
+    exit 1
+}
+
+rm -rf "$WORK"
+mkdir -p "$WORK"
+
+use() { # run a program that takes a lock in a directory
+    LD_LIBRARY_PATH=$PREFIX/$LIBDIR "$1" "file://$WORK/locks" || fail "$1 failed"
+}
+
+case $1 in
+install)
+    rm -rf "$PREFIX"
+    "$CMAKE" --install "$BUILD" --prefix "$PREFIX" >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
+    for file in include/locker/locker.h include/locker/driver.h include/locker/version.h \
+        "$LIBDIR/liblocker.so" "$LIBDIR/liblocker.a" "$LIBDIR/pkgconfig/locker.pc" \
+        "$LIBDIR/cmake/locker/lockerConfig.cmake"; do
+        [ -e "$PREFIX/$file" ] || fail "$file was not installed"
+    done
+    ;;
+headers)
+    command -v "$CXX" >/dev/null || fail "no $CXX: install g++ or clang"
+    for header in "$PREFIX"/include/locker/*.h; do
+        name=locker/$(basename "$header")
+        printf '#include <%s>\n#include <%s>\nextern int use;\n' "$name" "$name" >"$WORK/one.c"
+        cp "$WORK/one.c" "$WORK/one.cc"
+        # shellcheck disable=SC2086 # flags are words
+        "$CC" $flags -I"$PREFIX/include" -fsyntax-only "$WORK/one.c" || fail "$name does not compile alone as C"
+        # shellcheck disable=SC2086
+        "$CXX" $cxxflags -I"$PREFIX/include" -fsyntax-only "$WORK/one.cc" ||
+            fail "$name does not compile alone as C++"
+    done
+    ;;
+symbols)
+    nm -D --defined-only "$PREFIX/$LIBDIR/liblocker.so" | awk '{ print $3 }' | sed 's/@.*//' >"$WORK/symbols"
+    grep -q '^locker_open$' "$WORK/symbols" || fail "locker_open is not exported"
+    if grep -v -e '^locker_' -e '^LOCKER_[0-9]*$' "$WORK/symbols"; then
+        fail "the symbols above are exported; only locker_* may be"
+    fi
+    ;;
+pkg_config)
+    PKG_CONFIG_PATH=$PREFIX/$LIBDIR/pkgconfig
+    export PKG_CONFIG_PATH
+    # The file names the prefix that was configured; the library lies in the test's own.
+    config() {
+        pkg-config --define-variable=prefix="$PREFIX" "$@" locker
+    }
+    # shellcheck disable=SC2046,SC2086 # pkg-config prints words
+    {
+        "$CC" $flags "$consumer/use.c" $(config --cflags --libs) -o "$WORK/c_shared"
+        "$CXX" $cxxflags "$consumer/use.cc" $(config --cflags --libs) -o "$WORK/cxx_shared"
+        # Debian has no static library of each dependency, so only ours is linked statically.
+        "$CC" $flags "$consumer/use.c" $(config --cflags) -Wl,-Bstatic -L"$PREFIX/$LIBDIR" -llocker \
+            -Wl,-Bdynamic $(config --static --libs | sed 's/-llocker//') -o "$WORK/c_static"
+    }
+    for program in c_shared cxx_shared c_static; do
+        use "$WORK/$program"
+    done
+    if ldd "$WORK/c_static" | grep -q liblocker; then
+        fail "the static program needs liblocker.so"
+    fi
+    ;;
+cmake)
+    log=$WORK/log
+    {
+        "$CMAKE" -S "$consumer" -B "$WORK/build" -DCMAKE_PREFIX_PATH="$PREFIX" -DCMAKE_C_COMPILER="$CC" \
+            -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_C_FLAGS="${SANITIZE:+-fsanitize=$SANITIZE}" \
+            -DCMAKE_CXX_FLAGS="${SANITIZE:+-fsanitize=$SANITIZE}" && "$CMAKE" --build "$WORK/build"
+    } >"$log" 2>&1 || fail "$(cat "$log")"
+    for program in c_shared c_static cxx_shared cxx_static; do
+        use "$WORK/build/$program"
+    done
+    ;;
+*) fail "no test is called $1" ;;
+esac
