@@ -23,10 +23,13 @@ static void release_all_locked(locker *l)
  * here, and memory may be half changed, so neither is touched. */
 static void close_in_child(locker *l)
 {
+    if (l->epoll_fd < 0)
+        return; /* closed before in this child */
     if (l->driver->abandon != NULL)
         l->driver->abandon(l->self);
     (void)close(l->epoll_fd);
     (void)close(l->kick_fd);
+    l->epoll_fd = l->kick_fd = -1;
 }
 
 locker_status locker_close(locker *l)

@@ -2,11 +2,15 @@
  * internal.h: core's own structures. Core is what is the same for every service; it knows drivers only
  * through driver.h.
  *
- *   lock.c     the path of a lock call        queue.c    keys, the local FIFO, promotion, hand-over
- *   handle.c   unlock and the handle          keeper.c   the keeper thread: renewal, loss, cancelling,
- * dispatch lease.c    deadlines and what drivers say keeper_heap.c   which lease is due next locker.c   open,
- * references               close.c    closing config*.c  URI, profile, parameters       registry.c the
- * drivers that are built in
+ *   lock.c         a lock call; contend.c: its waiting and its attempts
+ *   handle.c       unlock, and what a handle is asked
+ *   queue.c        keys, the local FIFO of each, promotion
+ *   lease.c        deadlines, and the services that drivers call
+ *   keeper.c       the keeper thread: renewal, loss, cancelling, dispatch
+ *   keeper_heap.c  which lease is due next
+ *   locker.c       making a locker, the frame of a call; close.c: closing
+ *   open.c         the ways to open; config*.c and params.c: URI, profile, parameters
+ *   registry.c     the drivers that are built in
  *
  * One mutex, locker.mutex, guards everything below that doesn't say otherwise. Lock order: a driver's locks,
  * then locker.mutex, then nothing. It is never held across a driver's operation, a callback or a system call
@@ -219,7 +223,7 @@ lk_claim *lk_claim_new(const locker *l);
 void lk_claim_unref_locked(locker *l, lk_claim *claim);
 locker_state lk_claim_state(const locker *l, const lk_claim *claim);
 
-/* ---- lock.c */
+/* ---- contend.c */
 /** The claim is a grant now: into the held list and the keeper. The caller holds the mutex. */
 void lk_grant_locked(locker *l, lk_claim *claim, int64_t now);
 

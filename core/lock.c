@@ -10,24 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
-
-static const int64_t retry_after_outage = LK_S;
-
-/** A call, with its options resolved. */
-typedef struct lk_request {
-    locker *l;
-    const locker_lock_options *options;
-    const char *key;
-    size_t key_len;
-    int64_t start;    /**< when it came */
-    int64_t deadline; /**< when it gives up; LOCKER_NEVER */
-    bool try;         /**< it doesn't wait for another holder */
-    lk_claim *claim;
-    locker_handle *handle;
-    lk_wait wait;
-    locker_error last; /**< why the latest attempt failed */
-} lk_request;
+#include "request.h"
 
 /* ------------------------------------------------------------------ options ---- */
 
@@ -66,183 +49,6 @@ static locker_status check_lock_options(const locker *l, const locker_lock_optio
             return status;
     }
     return check_ttl(l, o->ttl_ms, err);
-}
-
-/* ------------------------------------------------------------------ waiting ---- */
-
-/* Why the call has to end without a grant; OK: it need not. */
-static locker_status why_stop_locked(const lk_request *r)
-{
-    if (r->l->closing)
-        return LOCKER_CLOSED;
-    if (r->wait.canceled || (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)))
-        return LOCKER_CANCELED;
-    if (!r->try && r->deadline != LOCKER_NEVER && lk_now(r->l) >= r->deadline)
-        return LOCKER_TIMEOUT;
-    return LOCKER_OK;
-}
-
-static void sleep_locked(lk_request *r, int64_t until)
-{
-    r->l->stats.waiting++;
-    r->l->clock->wait(r->l->clock->context, &r->wait.cond, &r->l->mutex, until);
-    r->l->stats.waiting--;
-}
-
-/* Stand in the FIFO. OK: promoted (it contends now), or granted by a hand-over. */
-static locker_status queue_locked(lk_request *r)
-{
-    lk_claim *claim = r->claim;
-
-    if (r->try)
-        return LOCKER_BUSY;
-    lk_fifo_append_locked(claim);
-    while (claim->phase == LK_QUEUED) {
-        locker_status stop = claim->passing ? LOCKER_OK : why_stop_locked(r);
-
-        if (stop != LOCKER_OK) {
-            lk_fifo_remove_locked(claim);
-            return stop;
-        }
-        sleep_locked(r, claim->passing ? LOCKER_NEVER : r->deadline);
-    }
-    return LOCKER_OK;
-}
-
-/* ------------------------------------------------------------------ contending ---- */
-
-void lk_grant_locked(locker *l, lk_claim *claim, int64_t now)
-{
-    lk_key *key = claim->key;
-
-    claim->phase = LK_GRANTED;
-    claim->granted_at = now;
-    claim->wait = NULL;
-    if (key->contender == claim)
-        key->contender = NULL;
-    key->holder = claim;
-    lk_held_add_locked(l, claim);
-    lk_lease_start_locked(l, claim, now);
-    l->stats.acquired++;
-}
-
-/* One attempt, with the mutex released meanwhile. */
-static locker_status attempt_locked(lk_request *r, int64_t *sent)
-{
-    locker *l = r->l;
-    lk_claim *claim = r->claim;
-    locker_status status;
-
-    *sent = lk_now(l);
-    claim->woken = false;
-    claim->attempting = true;
-    claim->pub.retry_at = 0;
-    claim->pub.attempt_until = lk_later(*sent, l->command_timeout_ns);
-    if (!r->try)
-        claim->pub.attempt_until = lk_min(claim->pub.attempt_until, r->deadline);
-    l->stats.attempts++;
-    (void)pthread_mutex_unlock(&l->mutex);
-    (void)lk_ok(&r->last);
-    status = l->driver->acquire(l->self, &claim->pub, &r->last);
-    (void)pthread_mutex_lock(&l->mutex);
-    claim->attempting = false;
-    while (claim->interrupting)
-        (void)pthread_cond_wait(&l->changed, &l->mutex);
-    return status;
-}
-
-/* The driver granted: is the lease still good? A grant whose lease ran out on its way is given back, and not
- * told as held. */
-static locker_status accept_locked(lk_request *r, int64_t sent)
-{
-    locker *l = r->l;
-    lk_claim *claim = r->claim;
-    int64_t now = lk_now(l);
-
-    if (claim->pub.valid_until == LOCKER_NEVER && !claim->pub.renewed)
-        claim->pub.valid_until = lk_later(sent, claim->pub.ttl_ns);
-    if (now < claim->pub.valid_until) {
-        claim->key->passed = 0;
-        claim->key->passing_since = now;
-        lk_grant_locked(l, claim, now);
-        return LOCKER_OK;
-    }
-    (void)pthread_mutex_unlock(&l->mutex);
-    l->driver->withdraw(l->self, &claim->pub);
-    (void)pthread_mutex_lock(&l->mutex);
-    memset(locker_claim_private(&claim->pub), 0, l->driver->claim_size);
-    claim->pub.retry_at = now;
-    return locker_error_set(
-        &r->last, LOCKER_UNAVAILABLE, 0,
-        "the lease of %lld ms was over before the service's answer arrived: take a longer ttl",
-        (long long)(claim->pub.ttl_ns / LK_MS));
-}
-
-/* Sleep until another attempt may succeed. OK: try again. */
-static locker_status wait_for_wake_locked(lk_request *r, int64_t retry_at)
-{
-    int64_t until = retry_at == 0 ? r->deadline : lk_min(retry_at, r->deadline);
-
-    while (!r->claim->woken && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK)
-        sleep_locked(r, until);
-    return why_stop_locked(r);
-}
-
-/* What a failed attempt means for the call. OK: wait until *retry_at (0: for a wake) and try again. */
-static locker_status judge_locked(lk_request *r, locker_status status, bool enrolled, int64_t *retry_at)
-{
-    locker_status stop = why_stop_locked(r);
-
-    *retry_at = r->claim->pub.retry_at;
-    if (stop != LOCKER_OK)
-        return stop;
-    if (status == LOCKER_TIMEOUT) { /* the service was silent, but the call's own time is not over */
-        status = locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
-                                  "the service did not answer within %lld ms (command_timeout)",
-                                  (long long)(r->l->command_timeout_ns / LK_MS));
-        *retry_at = 0;
-    }
-    if (status == LOCKER_CANCELED)
-        return LOCKER_OK; /* interrupted for nobody */
-    if (r->try || (status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE))
-        return status;
-    if (status == LOCKER_UNAVAILABLE && *retry_at == 0) {
-        if (!enrolled)
-            return status;
-        *retry_at = lk_later(lk_now(r->l), retry_after_outage);
-    }
-    return LOCKER_OK;
-}
-
-/* Make attempts until there is a grant or a reason to stop. */
-static locker_status contend_locked(lk_request *r)
-{
-    locker *l = r->l;
-    bool enrolled = false, seen = false;
-    locker_status status = why_stop_locked(r);
-
-    while (status == LOCKER_OK) {
-        int64_t sent, retry_at;
-
-        seen = true;
-        status = attempt_locked(r, &sent);
-        if (status == LOCKER_OK) {
-            status = accept_locked(r, sent);
-            if (status == LOCKER_OK)
-                return LOCKER_OK;
-            seen = false; /* it was withdrawn; the next attempt is the driver's first sight of it */
-        }
-        enrolled = enrolled || status == LOCKER_BUSY;
-        status = judge_locked(r, status, enrolled, &retry_at);
-        if (status == LOCKER_OK)
-            status = wait_for_wake_locked(r, retry_at);
-    }
-    if (seen) {
-        (void)pthread_mutex_unlock(&l->mutex);
-        l->driver->withdraw(l->self, &r->claim->pub);
-        (void)pthread_mutex_lock(&l->mutex);
-    }
-    return status;
 }
 
 /* ------------------------------------------------------------------ the call ---- */
@@ -285,12 +91,12 @@ static locker_status take_locked(lk_request *r, lk_key *key)
         status = LOCKER_BUSY; /* held in this process: nobody needs to be asked */
     } else if (!service_queues) {
         if (key->holder != NULL || key->contender != NULL || key->first != NULL)
-            status = queue_locked(r);
+            status = lk_queue_locked(r);
         else
             key->contender = claim;
     }
     if (status == LOCKER_OK && claim->phase == LK_CONTENDING)
-        status = contend_locked(r);
+        status = lk_contend_locked(r);
     else if (status == LOCKER_OK && lk_lease_over_locked(l, claim, lk_now(l)))
         return locker_error_set(
             &r->last, LOCKER_UNAVAILABLE, 0,

@@ -1,0 +1,29 @@
+/* request.h: one lock call, as lock.c and contend.c share it. */
+#ifndef LK_REQUEST_H
+#define LK_REQUEST_H
+
+#include "internal.h"
+
+/** A call, with its options resolved. */
+typedef struct lk_request {
+    locker *l;
+    const locker_lock_options *options;
+    const char *key;
+    size_t key_len;
+    int64_t start;    /**< when it came */
+    int64_t deadline; /**< when it gives up; LOCKER_NEVER */
+    bool try;         /**< it doesn't wait for another holder */
+    lk_claim *claim;
+    locker_handle *handle;
+    lk_wait wait;
+    locker_error last; /**< why the latest attempt failed */
+} lk_request;
+
+/** Stand in the key's FIFO. OK: promoted (it contends now), or granted by a hand-over. Else why not. The
+ * caller holds the mutex. */
+locker_status lk_queue_locked(lk_request *r);
+/** Make attempts until there is a grant (OK), or a reason to stop; then the driver has withdrawn. The caller
+ * holds the mutex. */
+locker_status lk_contend_locked(lk_request *r);
+
+#endif
