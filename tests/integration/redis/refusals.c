@@ -213,6 +213,34 @@ static void a_replica_without_its_master_is_unavailable(void **state)
                   lk_open_uri(&l, &err, "redis://127.0.0.1:%d?connect_timeout=1s", env->server->port), err);
 }
 
+/* A replica confirms a little after it follows. WAIT is about the writes of its own connection. */
+static bool is_confirming(void *context)
+{
+    lk_server_do(context, "SET probe 1");
+    return lk_server_integer(context, "WAIT 1 100") == 1;
+}
+
+/* A grant that no replica has confirmed is given back, so that nobody waits for its lease to end. */
+static void an_unconfirmed_grant_is_given_back(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "wait_replicas=1&wait_timeout=500ms");
+    locker *plain = lk_open_at(env->server, "");
+    locker_handle *held = NULL;
+    locker_error err;
+
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "unconfirmed", NULL, &held, &err), err);
+    lk_give(lk_take(plain, "unconfirmed", NULL));
+    env->second = lk_server_start(NULL);
+    follow(env->second, env->server);
+    lk_require(is_confirming, env->server, "the replica should confirm writes");
+    held = lk_take(l, "confirmed", NULL);
+    assert_int_equal(lk_server_integer(env->second, "EXISTS confirmed"), 1);
+    lk_give(held);
+    lk_close_locker(plain);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ a disk that fails ---- */
 
 static bool saving_failed(void *context)
@@ -274,6 +302,7 @@ static const struct CMUnitTest tests[] = {
     server_test(at_a_replica_the_master_is_found),
     server_test(a_master_that_becomes_a_replica_is_left),
     server_test(a_replica_without_its_master_is_unavailable),
+    server_test(an_unconfirmed_grant_is_given_back),
     server_test(refused_writes_make_unlock_unknown),
     server_test(missing_replicas_make_unlock_unknown),
 };
