@@ -123,7 +123,7 @@ static int replace(lk_file *self, const lk_file_name *name, int parent, int held
     /* A record before the name: the disk is not full, and a crash right after the rename loses no token. */
     next.token = record->token;
     int code = lk_file_record_write(fresh, self->template, &next, self->sync);
-    lk_file_record now;
+    lk_file_record now = {0};
     if (code == 0 &&
         (!lk_file_range_locked(held, 0) || read_steady(held, &now) != 0 || now.token != record->token))
         status = LK_FILE_AGAIN; /* it changed hands meanwhile: look whose it is */
@@ -169,7 +169,7 @@ static int examine(const lk_file *self, const lk_file_name *name, int held, lk_f
 static int break_once(lk_file *self, const lk_file_name *name, int parent, locker_info *broken,
                       locker_error *err)
 {
-    lk_file_record record;
+    lk_file_record record = {.since_ms = -1};
     int held;
     int status = open_existing(self, name, parent, O_RDWR, &held, err);
     if (status != (int)LOCKER_OK)

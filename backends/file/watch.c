@@ -29,7 +29,7 @@ struct lk_file_watch {
 #define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR)
 
-static const int64_t look_interval_ns = 50 * 1000000; /* without inotify */
+static const int64_t look_interval_ns = INT64_C(50000000); /* without inotify */
 
 static const char broken_text[] = "the lock was broken: its file was replaced, moved or removed";
 
