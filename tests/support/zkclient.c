@@ -1,0 +1,371 @@
+/* zkclient.c: ZooKeeper's wire protocol (jute: numbers big-endian, strings and lists with their length before
+ * them), as far as tests need it; see zkclient.h. */
+#include "zkclient.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+enum { SESSION_MS = 60000, PASSWORD = 16, FRAME_MAX = 1 << 20 };
+enum { OP_CREATE = 1, OP_DELETE = 2, OP_GET = 4, OP_SET = 5, OP_LIST = 8, OP_AUTH = 100, OP_CLOSE = -11 };
+enum { OP_CREATE_CONTAINER = 19, XID_AUTH = -4, PERMISSION_ALL = 31 };
+
+struct lk_zkc {
+    int fd;
+    int32_t xid; /* of the last request */
+    unsigned char *frame;
+    size_t len; /* of the frame, after its length */
+    size_t at;  /* what was read of it */
+};
+
+/* ------------------------------------------------------------------ jute ---- */
+
+static void put_int(struct lk_zkc *client, int32_t value)
+{
+    uint32_t wire = htonl((uint32_t)value);
+
+    memcpy(client->frame + client->len, &wire, sizeof wire);
+    client->len += sizeof wire;
+}
+
+static void put_long(struct lk_zkc *client, int64_t value)
+{
+    put_int(client, (int32_t)(uint32_t)((uint64_t)value >> 32));
+    put_int(client, (int32_t)(uint32_t)value);
+}
+
+static void put_bytes(struct lk_zkc *client, const void *bytes, size_t len)
+{
+    put_int(client, (int32_t)len);
+    memcpy(client->frame + client->len, bytes, len);
+    client->len += len;
+}
+
+static void put_text(struct lk_zkc *client, const char *text)
+{
+    put_bytes(client, text, strlen(text));
+}
+
+static void put_byte(struct lk_zkc *client, unsigned char byte)
+{
+    client->frame[client->len++] = byte;
+}
+
+static int32_t get_int(struct lk_zkc *client)
+{
+    uint32_t wire;
+
+    if (client->at + sizeof wire > client->len)
+        test_fails("%s", "ZooKeeper's answer is too short");
+    memcpy(&wire, client->frame + client->at, sizeof wire);
+    client->at += sizeof wire;
+    return (int32_t)ntohl(wire);
+}
+
+static int64_t get_long(struct lk_zkc *client)
+{
+    uint64_t high = (uint32_t)get_int(client);
+
+    return (int64_t)(high << 32 | (uint32_t)get_int(client));
+}
+
+static void get_text(struct lk_zkc *client, char *text, size_t size)
+{
+    int32_t wire = get_int(client);
+    size_t len = wire > 0 ? (size_t)wire : 0;
+
+    if (client->at + len > client->len)
+        test_fails("%s", "ZooKeeper's answer is too short");
+    if (text != NULL)
+        snprintf(text, size, "%.*s", (int)len, (const char *)client->frame + client->at);
+    client->at += len;
+}
+
+static void get_stat(struct lk_zkc *client, struct lk_zkc_stat *stat)
+{
+    stat->czxid = get_long(client);
+    for (int i = 0; i < 3; i++) /* mzxid, ctime, mtime */
+        get_long(client);
+    for (int i = 0; i < 3; i++) /* version, cversion, aversion */
+        get_int(client);
+    stat->session = get_long(client);
+    get_int(client); /* dataLength */
+    stat->children = get_int(client);
+}
+
+/* ------------------------------------------------------------------ requests ---- */
+
+static void transfer(struct lk_zkc *client, bool sending, void *bytes, size_t len)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t part = sending ? send(client->fd, (char *)bytes + done, len - done, MSG_NOSIGNAL)
+                               : recv(client->fd, (char *)bytes + done, len - done, 0);
+
+        if (part <= 0)
+            test_fails("ZooKeeper gave the test's own client no answer: %s", strerror(errno));
+        done += (size_t)part;
+    }
+}
+
+static void send_frame(struct lk_zkc *client)
+{
+    uint32_t wire = htonl((uint32_t)client->len);
+
+    transfer(client, true, &wire, sizeof wire);
+    transfer(client, true, client->frame, client->len);
+}
+
+static void receive_frame(struct lk_zkc *client)
+{
+    uint32_t wire;
+
+    transfer(client, false, &wire, sizeof wire);
+    client->len = ntohl(wire);
+    client->at = 0;
+    if (client->len > FRAME_MAX)
+        test_fails("ZooKeeper's answer of %zu bytes is too long", client->len);
+    transfer(client, false, client->frame, client->len);
+}
+
+static void begin(struct lk_zkc *client, int operation)
+{
+    client->len = 0;
+    put_int(client, operation == OP_AUTH ? XID_AUTH : ++client->xid);
+    put_int(client, operation);
+}
+
+static int finish(struct lk_zkc *client)
+{
+    send_frame(client);
+    receive_frame(client);
+    get_int(client);  /* xid */
+    get_long(client); /* zxid */
+    return get_int(client);
+}
+
+/* The password that a server gives to a session: it is made from the session's id by java.util.Random and a
+ * number in ZooKeeper's source (ZooKeeperServer.generatePasswd), the same in each server. */
+static void session_password(int64_t session, unsigned char password[PASSWORD])
+{
+    const uint64_t multiplier = UINT64_C(0x5DEECE66D), mask = (UINT64_C(1) << 48) - 1;
+    uint64_t seed = (((uint64_t)session ^ UINT64_C(0xB3415C00)) ^ multiplier) & mask;
+
+    for (int i = 0; i < PASSWORD; i += 4) {
+        uint32_t number;
+
+        seed = (seed * multiplier + 0xB) & mask;
+        number = (uint32_t)(seed >> 16);
+        for (int j = 0; j < 4; j++)
+            password[i + j] = (unsigned char)(number >> (8 * j));
+    }
+}
+
+static struct lk_zkc *open_session(const struct lk_zk *zk, int64_t session)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)zk->port)};
+    const struct timeval patience = {.tv_sec = LK_TEST_PATIENCE_MS / 1000};
+    struct lk_zkc *client = calloc(1, sizeof *client);
+    unsigned char password[PASSWORD] = {0};
+
+    if (client == NULL || (client->frame = malloc(FRAME_MAX)) == NULL)
+        test_fails("out of memory (%s)", "client");
+    inet_pton(AF_INET, zk->address, &address.sin_addr);
+    client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    if (client->fd < 0 || connect(client->fd, (struct sockaddr *)&address, sizeof address) < 0)
+        test_fails("the test's own client can't connect to port %d: %s", zk->port, strerror(errno));
+    if (session != 0)
+        session_password(session, password);
+    put_int(client, 0);  /* protocol version */
+    put_long(client, 0); /* last zxid seen */
+    put_int(client, SESSION_MS);
+    put_long(client, session);
+    put_bytes(client, password, sizeof password);
+    put_byte(client, 0); /* not read-only */
+    send_frame(client);
+    receive_frame(client);
+    get_int(client);
+    if (get_int(client) <= 0)
+        test_fails("%s", "ZooKeeper knows of no session with this id");
+    return client;
+}
+
+struct lk_zkc *lk_zkc_open(const struct lk_zk *zk)
+{
+    return open_session(zk, 0);
+}
+
+void lk_zkc_drop(struct lk_zkc *client)
+{
+    if (client == NULL)
+        return;
+    close(client->fd);
+    free(client->frame);
+    free(client);
+}
+
+void lk_zkc_close(struct lk_zkc *client)
+{
+    if (client == NULL)
+        return;
+    begin(client, OP_CLOSE);
+    finish(client);
+    lk_zkc_drop(client);
+}
+
+void lk_zkc_end_session(const struct lk_zk *zk, int64_t session)
+{
+    lk_zkc_close(open_session(zk, session));
+}
+
+int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int kind,
+                  char made[LK_ZKC_NAME_MAX])
+{
+    int error;
+
+    begin(client, kind == LK_ZKC_CONTAINER ? OP_CREATE_CONTAINER : OP_CREATE);
+    put_text(client, path);
+    put_text(client, data);
+    put_int(client, 1);
+    put_int(client, PERMISSION_ALL);
+    put_text(client, "world");
+    put_text(client, "anyone");
+    put_int(client, kind);
+    error = finish(client);
+    if (error == LK_ZKC_OK)
+        get_text(client, made, LK_ZKC_NAME_MAX);
+    return error;
+}
+
+int lk_zkc_delete(struct lk_zkc *client, const char *path)
+{
+    begin(client, OP_DELETE);
+    put_text(client, path);
+    put_int(client, -1);
+    return finish(client);
+}
+
+int lk_zkc_set(struct lk_zkc *client, const char *path, const char *data)
+{
+    begin(client, OP_SET);
+    put_text(client, path);
+    put_text(client, data);
+    put_int(client, -1);
+    return finish(client);
+}
+
+int lk_zkc_get(struct lk_zkc *client, const char *path, char *data, size_t size, struct lk_zkc_stat *stat)
+{
+    int error;
+
+    begin(client, OP_GET);
+    put_text(client, path);
+    put_byte(client, 0); /* no watch */
+    error = finish(client);
+    if (error != LK_ZKC_OK)
+        return error;
+    get_text(client, data, size);
+    if (stat != NULL)
+        get_stat(client, stat);
+    return error;
+}
+
+int lk_zkc_login(struct lk_zkc *client, const char *user_and_password)
+{
+    begin(client, OP_AUTH);
+    put_int(client, 0);
+    put_text(client, "digest");
+    put_text(client, user_and_password);
+    return finish(client);
+}
+
+/* ------------------------------------------------------------------ children ---- */
+
+/* Those without a number come first. */
+static int by_number(const void *left, const void *right)
+{
+    const char *a = left, *b = right;
+    long x = strlen(a) > 10 ? atol(a + strlen(a) - 10) : -1;
+    long y = strlen(b) > 10 ? atol(b + strlen(b) - 10) : -1;
+
+    return x < y ? -1 : x > y ? 1 : strcmp(a, b);
+}
+
+int lk_zkc_list(struct lk_zkc *client, const char *path, struct lk_zkc_children *children)
+{
+    int error;
+    int32_t count;
+
+    begin(client, OP_LIST);
+    put_text(client, path);
+    put_byte(client, 0); /* no watch */
+    error = finish(client);
+    children->count = 0;
+    if (error != LK_ZKC_OK)
+        return error;
+    count = get_int(client);
+    if (count > LK_ZKC_CHILDREN_MAX)
+        test_fails("%s has %d children, too many for a test", path, (int)count);
+    for (int32_t i = 0; i < count; i++)
+        get_text(client, children->names[i], LK_ZKC_NAME_MAX);
+    children->count = count > 0 ? (size_t)count : 0;
+    qsort(children->names, children->count, sizeof children->names[0], by_number);
+    return error;
+}
+
+size_t lk_zkc_count(struct lk_zkc *client, const char *path)
+{
+    struct lk_zkc_children *children = malloc(sizeof *children);
+    size_t count;
+
+    if (children == NULL)
+        test_fails("out of memory (%s)", "children");
+    lk_zkc_list(client, path, children);
+    count = children->count;
+    free(children);
+    return count;
+}
+
+struct count {
+    struct lk_zkc *client;
+    const char *path;
+    size_t wanted;
+};
+
+static bool has_count(void *context)
+{
+    struct count *count = context;
+
+    return lk_zkc_count(count->client, count->path) == count->wanted;
+}
+
+void lk_zkc_require_count(struct lk_zkc *client, const char *path, size_t count)
+{
+    struct count wanted = {client, path, count};
+    char what[LK_ZKC_NAME_MAX + 64];
+
+    snprintf(what, sizeof what, "%s should have %zu children", path, count);
+    lk_require(has_count, &wanted, what);
+}
+
+void lk_zkc_nth(struct lk_zkc *client, const char *path, size_t nth, char child[LK_ZKC_NAME_MAX])
+{
+    struct lk_zkc_children *children = malloc(sizeof *children);
+
+    if (children == NULL)
+        test_fails("out of memory (%s)", "children");
+    if (lk_zkc_list(client, path, children) != LK_ZKC_OK || children->count <= nth)
+        test_fails("%s has %zu children, so not number %zu", path, children->count, nth);
+    if (snprintf(child, LK_ZKC_NAME_MAX, "%s/%s", path, children->names[nth]) >= LK_ZKC_NAME_MAX)
+        test_fails("the name of a child of %s is too long", path);
+    free(children);
+}

@@ -1,0 +1,67 @@
+/*
+ * zkclient.h: a second ZooKeeper client for tests, which does things behind the library's back. It speaks the
+ * wire protocol by itself, one request at a time, and shares nothing with the client library under the
+ * driver. It sends no pings: its session is long instead.
+ */
+#ifndef LK_TEST_ZKCLIENT_H
+#define LK_TEST_ZKCLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "zkserver.h"
+
+struct lk_zkc;
+
+/** What requests answer: the server's numbers. */
+enum { LK_ZKC_OK = 0, LK_ZKC_NONODE = -101, LK_ZKC_NOAUTH = -102, LK_ZKC_NODEEXISTS = -110 };
+
+/** Kinds of nodes. */
+enum { LK_ZKC_PLAIN = 0, LK_ZKC_EPHEMERAL = 1, LK_ZKC_EPHEMERAL_SEQUENTIAL = 3, LK_ZKC_CONTAINER = 4 };
+
+enum { LK_ZKC_CHILDREN_MAX = 512, LK_ZKC_NAME_MAX = 320 };
+
+struct lk_zkc_stat {
+    int64_t czxid;
+    int64_t session; /* of an ephemeral node; else 0 */
+    int children;
+};
+
+/** The names of a node's children, sorted by the number at their end. */
+struct lk_zkc_children {
+    size_t count;
+    char names[LK_ZKC_CHILDREN_MAX][LK_ZKC_NAME_MAX];
+};
+
+/** Connects with a session of its own. Fails the test when it can't. */
+struct lk_zkc *lk_zkc_open(const struct lk_zk *zk);
+
+/** Closes the session. NULL is allowed. */
+void lk_zkc_close(struct lk_zkc *client);
+
+/** Closes the connection without a word; the session goes on for its minute. NULL is allowed. */
+void lk_zkc_drop(struct lk_zkc *client);
+
+/** Ends somebody else's session, as an operator would: a client that connects with the same id closes it. */
+void lk_zkc_end_session(const struct lk_zk *zk, int64_t session);
+
+/** Each answers LK_ZKC_OK or the server's number, and fails the test when there is no answer. */
+int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int kind,
+                  char made[LK_ZKC_NAME_MAX]); /**< made: its path; NULL allowed */
+int lk_zkc_delete(struct lk_zkc *client, const char *path);
+int lk_zkc_set(struct lk_zkc *client, const char *path, const char *data);
+int lk_zkc_get(struct lk_zkc *client, const char *path, char *data, size_t size,
+               struct lk_zkc_stat *stat); /**< data and stat: NULL allowed */
+int lk_zkc_list(struct lk_zkc *client, const char *path, struct lk_zkc_children *children);
+int lk_zkc_login(struct lk_zkc *client, const char *user_and_password);
+
+/** How many children the node has; 0 when there is no node. */
+size_t lk_zkc_count(struct lk_zkc *client, const char *path);
+
+/** Waits until the node has that many children; fails the test when it never has. */
+void lk_zkc_require_count(struct lk_zkc *client, const char *path, size_t count);
+
+/** The path of the nth child in order, from 0; fails the test when there is none. */
+void lk_zkc_nth(struct lk_zkc *client, const char *path, size_t nth, char child[LK_ZKC_NAME_MAX]);
+
+#endif

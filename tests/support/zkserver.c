@@ -1,0 +1,380 @@
+/* zkserver.c: ZooKeeper servers of a test's own; see zkserver.h. */
+#include "zkserver.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "expect.h"
+
+#define JARS "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
+
+enum { FIRST_PORT = 12000, PORTS = 20000, NAMESPACE_PORT = 2181 };
+
+/* ------------------------------------------------------------------ ports ---- */
+
+static bool port_is_free(int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    bool is_free;
+
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    is_free = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_free;
+}
+
+/* Outside the range from which the kernel takes those of outgoing connections, so that a client which tries a
+ * stopped server's port again never connects to itself. */
+static int free_port(void)
+{
+    static unsigned next;
+
+    if (next == 0)
+        next = (unsigned)getpid() * 31u + (unsigned)lk_test_now_ms();
+    for (int tries = 0; tries < 1000; tries++) {
+        next = next * 1103515245u + 12345u;
+        int port = FIRST_PORT + (int)((next >> 8) % PORTS);
+
+        if (port_is_free(port))
+            return port;
+    }
+    test_fails("no free port from %d to %d", FIRST_PORT, FIRST_PORT + PORTS);
+}
+
+static void choose_ports(struct lk_zk *zk)
+{
+    if (zk->netns != NULL) {
+        zk->port = NAMESPACE_PORT;
+        zk->quorum_port = NAMESPACE_PORT + 1;
+        zk->election_port = NAMESPACE_PORT + 2;
+        return;
+    }
+    zk->port = free_port();
+    if (zk->id > 0) {
+        zk->quorum_port = free_port();
+        zk->election_port = free_port();
+    }
+}
+
+/* ------------------------------------------------------------------ running ---- */
+
+static FILE *create(const struct lk_zk *zk, const char *name)
+{
+    char path[96];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/%s", zk->directory, name);
+    file = fopen(path, "we");
+    if (file == NULL)
+        test_fails("can't write %s: %s", path, strerror(errno));
+    return file;
+}
+
+static void write_configuration(const struct lk_zk *zk)
+{
+    FILE *file = create(zk, "zoo.cfg");
+
+    fprintf(file,
+            "tickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=120000\ninitLimit=50\nsyncLimit=%d\n"
+            "dataDir=%s\nclientPort=%d\nclientPortAddress=%s\nadmin.enableServer=false\n"
+            "4lw.commands.whitelist=*\nmaxClientCnxns=0\n",
+            LK_ZK_TICK_MS, 2 * LK_ZK_TICK_MS, zk->sync_limit, zk->directory, zk->port, zk->address);
+    for (int i = 0; zk->id > 0 && i < LK_ZK_ENSEMBLE; i++) {
+        const struct lk_zk *member = &zk->members[i];
+
+        fprintf(file, "server.%d=%s:%d:%d\n", member->id, member->address, member->quorum_port,
+                member->election_port);
+    }
+    fclose(file);
+    if (zk->id > 0) {
+        file = create(zk, "myid");
+        fprintf(file, "%d\n", zk->id);
+        fclose(file);
+    }
+}
+
+/* forceSync: kill -9 loses nothing that was written, only a power cut would; and tests don't wait for disks.
+ */
+static void run(struct lk_zk *zk)
+{
+    char path[96], log[96];
+    const char *argv[] = {"ip",
+                          "netns",
+                          "exec",
+                          zk->netns,
+                          "java",
+                          "-Xmx64m",
+                          "-XX:+UseSerialGC",
+                          "-XX:TieredStopAtLevel=1",
+                          "-XX:-UsePerfData",
+                          "-Dzookeeper.forceSync=no",
+                          "-Dorg.slf4j.simpleLogger.showDateTime=true",
+                          "-cp",
+                          JARS,
+                          "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+                          path,
+                          NULL};
+    int in, out;
+
+    if (access("/usr/share/java/zookeeper.jar", R_OK) < 0)
+        test_fails("there is no %s; install zookeeper", "/usr/share/java/zookeeper.jar");
+    snprintf(path, sizeof path, "%s/zoo.cfg", zk->directory);
+    snprintf(log, sizeof log, "%s/log", zk->directory);
+    in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    zk->pid = lk_child_exec(zk->netns != NULL ? argv : argv + 4, in, out, out);
+    close(in);
+    close(out);
+    if (zk->pid < 0) {
+        zk->pid = 0;
+        test_fails("can't run java: %s; install default-jre-headless and iproute2", strerror(errno));
+    }
+}
+
+static bool serves_or_ended(void *context)
+{
+    struct lk_zk *zk = context;
+
+    if (zk->pid > 0 && waitpid(zk->pid, NULL, WNOHANG) == zk->pid)
+        zk->pid = 0;
+    return zk->pid == 0 || lk_zk_serves(zk);
+}
+
+static void print_log(const struct lk_zk *zk)
+{
+    char path[96], text[8192];
+    size_t got = 0;
+    FILE *log;
+
+    snprintf(path, sizeof path, "%s/log", zk->directory);
+    log = fopen(path, "re");
+    if (log != NULL) {
+        if (fseek(log, -(long)(sizeof text - 1), SEEK_END) < 0)
+            rewind(log);
+        got = fread(text, 1, sizeof text - 1, log);
+        fclose(log);
+    }
+    text[got] = '\0';
+    print_error("the end of the server's log:\n%s\n", text);
+}
+
+void lk_zk_await(struct lk_zk *zk)
+{
+    if (!lk_wait_until(serves_or_ended, zk, LK_TEST_PATIENCE_MS) || zk->pid == 0) {
+        print_log(zk);
+        test_fails("the ZooKeeper server on port %d %s", zk->port,
+                   zk->pid == 0 ? "ended instead of serving" : "does not serve");
+    }
+}
+
+void lk_zk_kill(struct lk_zk *zk)
+{
+    if (zk->pid > 0) {
+        kill(zk->pid, SIGKILL);
+        waitpid(zk->pid, NULL, 0);
+    }
+    zk->pid = 0;
+    zk->frozen = false;
+}
+
+void lk_zk_launch_only(struct lk_zk *zk)
+{
+    run(zk);
+}
+
+void lk_zk_launch(struct lk_zk *zk, bool keep_data)
+{
+    if (!keep_data) {
+        lk_remove_directory(zk->directory);
+        lk_private_directory(zk->directory);
+        write_configuration(zk);
+    }
+    run(zk);
+    lk_zk_await(zk);
+}
+
+void lk_zk_freeze(struct lk_zk *zk)
+{
+    kill(zk->pid, SIGSTOP);
+    zk->frozen = true;
+}
+
+void lk_zk_thaw(struct lk_zk *zk)
+{
+    kill(zk->pid, SIGCONT);
+    zk->frozen = false;
+}
+
+/* ------------------------------------------------------------------ one server ---- */
+
+static void set_up(struct lk_zk *zk, int id, int sync_limit, const struct lk_zk_site *site)
+{
+    zk->id = id;
+    zk->sync_limit = sync_limit > 0 ? sync_limit : 10;
+    zk->netns = site != NULL ? site->netns : NULL;
+    snprintf(zk->address, sizeof zk->address, "%s", site != NULL ? site->address : "127.0.0.1");
+    lk_private_directory(zk->directory);
+    choose_ports(zk);
+}
+
+struct lk_zk *lk_zk_start(void)
+{
+    struct lk_zk *zk = calloc(1, sizeof *zk);
+
+    if (zk == NULL)
+        test_fails("out of memory (%s)", "server");
+    set_up(zk, 0, 0, NULL);
+    /* another process may take the port between the choice and the server's bind */
+    for (int tries = 0; tries < 3 && zk->pid == 0; tries++) {
+        choose_ports(zk);
+        write_configuration(zk);
+        run(zk);
+        lk_wait_until(serves_or_ended, zk, LK_TEST_PATIENCE_MS);
+    }
+    lk_zk_await(zk);
+    return zk;
+}
+
+static void tear_down(struct lk_zk *zk)
+{
+    lk_zk_kill(zk);
+    lk_remove_directory(zk->directory);
+}
+
+void lk_zk_free(struct lk_zk *zk)
+{
+    if (zk == NULL)
+        return;
+    tear_down(zk);
+    free(zk);
+}
+
+/* ------------------------------------------------------------------ an ensemble ---- */
+
+struct lk_zk *lk_zk_ensemble_start(int sync_limit, const struct lk_zk_site *sites)
+{
+    struct lk_zk *members = calloc(LK_ZK_ENSEMBLE, sizeof *members);
+
+    if (members == NULL)
+        test_fails("out of memory (%s)", "ensemble");
+    for (int i = 0; i < LK_ZK_ENSEMBLE; i++) {
+        set_up(&members[i], i + 1, sync_limit, sites != NULL ? &sites[i] : NULL);
+        members[i].members = members;
+    }
+    for (int i = 0; i < LK_ZK_ENSEMBLE; i++) {
+        write_configuration(&members[i]);
+        run(&members[i]);
+    }
+    for (int i = 0; i < LK_ZK_ENSEMBLE; i++)
+        lk_zk_await(&members[i]);
+    return members;
+}
+
+void lk_zk_ensemble_free(struct lk_zk *members)
+{
+    for (int i = 0; members != NULL && i < LK_ZK_ENSEMBLE; i++)
+        tear_down(&members[i]);
+    free(members);
+}
+
+struct search {
+    struct lk_zk *members, *found;
+    const char *mode;
+    int nth;
+};
+
+static bool find_member(void *context)
+{
+    struct search *search = context;
+    int left = search->nth;
+
+    for (int i = 0; i < LK_ZK_ENSEMBLE; i++) {
+        if (lk_zk_is(&search->members[i], search->mode) && left-- == 0) {
+            search->found = &search->members[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+struct lk_zk *lk_zk_leader(struct lk_zk *members)
+{
+    struct search search = {members, NULL, "leader", 0};
+
+    lk_require(find_member, &search, "a member of the ensemble should lead");
+    return search.found;
+}
+
+struct lk_zk *lk_zk_follower(struct lk_zk *members, int nth)
+{
+    struct search search = {members, NULL, "follower", nth};
+
+    lk_require(find_member, &search, "members of the ensemble should follow");
+    return search.found;
+}
+
+void lk_zk_hosts(const struct lk_zk *members, char *text, size_t size)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < LK_ZK_ENSEMBLE && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s:%d", i > 0 ? "," : "", members[i].address,
+                               members[i].port);
+}
+
+/* ------------------------------------------------------------------ four-letter commands ---- */
+
+bool lk_zk_ask(const struct lk_zk *zk, const char *word, char *answer, size_t size)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)zk->port)};
+    const struct timeval patience = {.tv_sec = 1};
+    int fd = -1;
+    size_t got = 0;
+    ssize_t more;
+
+    answer[0] = '\0';
+    if (zk->pid == 0 || zk->frozen || inet_pton(AF_INET, zk->address, &address.sin_addr) != 1)
+        return false;
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* bounds connect too */
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        send(fd, word, strlen(word), MSG_NOSIGNAL) == (ssize_t)strlen(word)) {
+        while (got + 1 < size && (more = recv(fd, answer + got, size - 1 - got, 0)) > 0)
+            got += (size_t)more;
+        answer[got] = '\0';
+    }
+    if (fd >= 0)
+        close(fd);
+    return got > 0;
+}
+
+bool lk_zk_is(const struct lk_zk *zk, const char *mode)
+{
+    char answer[2048], line[32];
+
+    snprintf(line, sizeof line, "Mode: %s", mode);
+    return lk_zk_ask(zk, "srvr", answer, sizeof answer) && strstr(answer, line) != NULL;
+}
+
+bool lk_zk_serves(const struct lk_zk *zk)
+{
+    char answer[2048];
+
+    return lk_zk_ask(zk, "srvr", answer, sizeof answer) && strstr(answer, "Mode: ") != NULL;
+}

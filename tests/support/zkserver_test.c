@@ -1,0 +1,78 @@
+/* zkserver_test.c: the servers and the second client that tests of the ZooKeeper driver lean on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "expect.h"
+#include "zkclient.h"
+
+static void a_server_keeps_or_loses_its_data(void **state)
+{
+    struct lk_zk *zk = lk_zk_start();
+    struct lk_zkc *client = lk_zkc_open(zk);
+    char data[32];
+
+    (void)state;
+    assert_int_equal(lk_zkc_create(client, "/kept", "text", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    lk_zk_kill(zk);
+    lk_zk_launch(zk, true);
+    lk_zkc_drop(client);
+    client = lk_zkc_open(zk);
+    assert_int_equal(lk_zkc_get(client, "/kept", data, sizeof data, NULL), LK_ZKC_OK);
+    assert_string_equal(data, "text");
+    lk_zkc_drop(client);
+    lk_zk_kill(zk);
+    lk_zk_launch(zk, false);
+    client = lk_zkc_open(zk);
+    assert_int_equal(lk_zkc_get(client, "/kept", NULL, 0, NULL), LK_ZKC_NONODE);
+    lk_zkc_close(client);
+    lk_zk_free(zk);
+}
+
+static void a_session_is_ended_by_its_id(void **state)
+{
+    struct lk_zk *zk = lk_zk_start();
+    struct lk_zkc *victim = lk_zkc_open(zk), *other = lk_zkc_open(zk);
+    struct lk_zkc_stat stat;
+    char path[LK_ZKC_NAME_MAX];
+
+    (void)state;
+    assert_int_equal(lk_zkc_create(victim, "/parent", "", LK_ZKC_CONTAINER, NULL), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_create(victim, "/parent/a-", "", LK_ZKC_EPHEMERAL_SEQUENTIAL, path), LK_ZKC_OK);
+    assert_string_equal(path, "/parent/a-0000000000");
+    assert_int_equal(lk_zkc_get(other, path, NULL, 0, &stat), LK_ZKC_OK);
+    assert_true(stat.session != 0);
+    assert_int_equal(lk_zkc_count(other, "/parent"), 1);
+    lk_zkc_end_session(zk, stat.session);
+    assert_int_equal(lk_zkc_get(other, path, NULL, 0, NULL), LK_ZKC_NONODE);
+    lk_zkc_drop(victim);
+    lk_zkc_close(other);
+    lk_zk_free(zk);
+}
+
+static void an_ensemble_survives_its_leader(void **state)
+{
+    struct lk_zk *members = lk_zk_ensemble_start(0, NULL), *leader = lk_zk_leader(members);
+    struct lk_zkc *client = lk_zkc_open(lk_zk_follower(members, 1));
+
+    (void)state;
+    assert_int_equal(lk_zkc_create(client, "/kept", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    lk_zkc_close(client);
+    lk_zk_kill(leader);
+    assert_ptr_not_equal(lk_zk_leader(members), leader);
+    lk_zk_launch(leader, true);
+    client = lk_zkc_open(leader);
+    assert_int_equal(lk_zkc_get(client, "/kept", NULL, 0, NULL), LK_ZKC_OK);
+    lk_zkc_close(client);
+    lk_zk_ensemble_free(members);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_server_keeps_or_loses_its_data),
+        cmocka_unit_test(a_session_is_ended_by_its_id),
+        cmocka_unit_test(an_ensemble_survives_its_leader),
+    };
+
+    return cmocka_run_group_tests_name("zkserver", tests, NULL, NULL);
+}
