@@ -168,7 +168,7 @@ static void session_password(int64_t session, unsigned char password[PASSWORD])
     }
 }
 
-static struct lk_zkc *open_session(const struct lk_zk *zk, int64_t session)
+static struct lk_zkc *open_session(const struct lk_zks *zk, int64_t session)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)zk->port)};
     const struct timeval patience = {.tv_sec = LK_TEST_PATIENCE_MS / 1000};
@@ -199,7 +199,7 @@ static struct lk_zkc *open_session(const struct lk_zk *zk, int64_t session)
     return client;
 }
 
-struct lk_zkc *lk_zkc_open(const struct lk_zk *zk)
+struct lk_zkc *lk_zkc_open(const struct lk_zks *zk)
 {
     return open_session(zk, 0);
 }
@@ -222,7 +222,7 @@ void lk_zkc_close(struct lk_zkc *client)
     lk_zkc_drop(client);
 }
 
-void lk_zkc_end_session(const struct lk_zk *zk, int64_t session)
+void lk_zkc_end_session(const struct lk_zks *zk, int64_t session)
 {
     lk_zkc_close(open_session(zk, session));
 }

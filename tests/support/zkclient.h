@@ -34,7 +34,7 @@ struct lk_zkc_children {
 };
 
 /** Connects with a session of its own. Fails the test when it can't. */
-struct lk_zkc *lk_zkc_open(const struct lk_zk *zk);
+struct lk_zkc *lk_zkc_open(const struct lk_zks *zk);
 
 /** Closes the session. NULL is allowed. */
 void lk_zkc_close(struct lk_zkc *client);
@@ -43,7 +43,7 @@ void lk_zkc_close(struct lk_zkc *client);
 void lk_zkc_drop(struct lk_zkc *client);
 
 /** Ends somebody else's session, as an operator would: a client that connects with the same id closes it. */
-void lk_zkc_end_session(const struct lk_zk *zk, int64_t session);
+void lk_zkc_end_session(const struct lk_zks *zk, int64_t session);
 
 /** Each answers LK_ZKC_OK or the server's number, and fails the test when there is no answer. */
 int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int kind,

@@ -56,7 +56,7 @@ static int free_port(void)
     test_fails("no free port from %d to %d", FIRST_PORT, FIRST_PORT + PORTS);
 }
 
-static void choose_ports(struct lk_zk *zk)
+static void choose_ports(struct lk_zks *zk)
 {
     if (zk->netns != NULL) {
         zk->port = NAMESPACE_PORT;
@@ -73,7 +73,7 @@ static void choose_ports(struct lk_zk *zk)
 
 /* ------------------------------------------------------------------ running ---- */
 
-static FILE *create(const struct lk_zk *zk, const char *name)
+static FILE *create(const struct lk_zks *zk, const char *name)
 {
     char path[96];
     FILE *file;
@@ -85,7 +85,7 @@ static FILE *create(const struct lk_zk *zk, const char *name)
     return file;
 }
 
-static void write_configuration(const struct lk_zk *zk)
+static void write_configuration(const struct lk_zks *zk)
 {
     FILE *file = create(zk, "zoo.cfg");
 
@@ -93,9 +93,9 @@ static void write_configuration(const struct lk_zk *zk)
             "tickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=120000\ninitLimit=50\nsyncLimit=%d\n"
             "dataDir=%s\nclientPort=%d\nclientPortAddress=%s\nadmin.enableServer=false\n"
             "4lw.commands.whitelist=*\nmaxClientCnxns=0\n",
-            LK_ZK_TICK_MS, 2 * LK_ZK_TICK_MS, zk->sync_limit, zk->directory, zk->port, zk->address);
-    for (int i = 0; zk->id > 0 && i < LK_ZK_ENSEMBLE; i++) {
-        const struct lk_zk *member = &zk->members[i];
+            LK_ZKS_TICK_MS, 2 * LK_ZKS_TICK_MS, zk->sync_limit, zk->directory, zk->port, zk->address);
+    for (int i = 0; zk->id > 0 && i < LK_ZKS_ENSEMBLE; i++) {
+        const struct lk_zks *member = &zk->members[i];
 
         fprintf(file, "server.%d=%s:%d:%d\n", member->id, member->address, member->quorum_port,
                 member->election_port);
@@ -110,7 +110,7 @@ static void write_configuration(const struct lk_zk *zk)
 
 /* forceSync: kill -9 loses nothing that was written, only a power cut would; and tests don't wait for disks.
  */
-static void run(struct lk_zk *zk)
+static void run(struct lk_zks *zk)
 {
     char path[96], log[96];
     const char *argv[] = {"ip",
@@ -148,14 +148,14 @@ static void run(struct lk_zk *zk)
 
 static bool serves_or_ended(void *context)
 {
-    struct lk_zk *zk = context;
+    struct lk_zks *zk = context;
 
     if (zk->pid > 0 && waitpid(zk->pid, NULL, WNOHANG) == zk->pid)
         zk->pid = 0;
-    return zk->pid == 0 || lk_zk_serves(zk);
+    return zk->pid == 0 || lk_zks_serves(zk);
 }
 
-static void print_log(const struct lk_zk *zk)
+static void print_log(const struct lk_zks *zk)
 {
     char path[96], text[8192];
     size_t got = 0;
@@ -173,7 +173,7 @@ static void print_log(const struct lk_zk *zk)
     print_error("the end of the server's log:\n%s\n", text);
 }
 
-void lk_zk_await(struct lk_zk *zk)
+void lk_zks_await(struct lk_zks *zk)
 {
     if (!lk_wait_until(serves_or_ended, zk, LK_TEST_PATIENCE_MS) || zk->pid == 0) {
         print_log(zk);
@@ -182,7 +182,7 @@ void lk_zk_await(struct lk_zk *zk)
     }
 }
 
-void lk_zk_kill(struct lk_zk *zk)
+void lk_zks_kill(struct lk_zks *zk)
 {
     if (zk->pid > 0) {
         kill(zk->pid, SIGKILL);
@@ -192,12 +192,12 @@ void lk_zk_kill(struct lk_zk *zk)
     zk->frozen = false;
 }
 
-void lk_zk_launch_only(struct lk_zk *zk)
+void lk_zks_launch_only(struct lk_zks *zk)
 {
     run(zk);
 }
 
-void lk_zk_launch(struct lk_zk *zk, bool keep_data)
+void lk_zks_launch(struct lk_zks *zk, bool keep_data)
 {
     if (!keep_data) {
         lk_remove_directory(zk->directory);
@@ -205,16 +205,16 @@ void lk_zk_launch(struct lk_zk *zk, bool keep_data)
         write_configuration(zk);
     }
     run(zk);
-    lk_zk_await(zk);
+    lk_zks_await(zk);
 }
 
-void lk_zk_freeze(struct lk_zk *zk)
+void lk_zks_freeze(struct lk_zks *zk)
 {
     kill(zk->pid, SIGSTOP);
     zk->frozen = true;
 }
 
-void lk_zk_thaw(struct lk_zk *zk)
+void lk_zks_thaw(struct lk_zks *zk)
 {
     kill(zk->pid, SIGCONT);
     zk->frozen = false;
@@ -222,7 +222,7 @@ void lk_zk_thaw(struct lk_zk *zk)
 
 /* ------------------------------------------------------------------ one server ---- */
 
-static void set_up(struct lk_zk *zk, int id, int sync_limit, const struct lk_zk_site *site)
+static void set_up(struct lk_zks *zk, int id, int sync_limit, const struct lk_zks_site *site)
 {
     zk->id = id;
     zk->sync_limit = sync_limit > 0 ? sync_limit : 10;
@@ -232,9 +232,9 @@ static void set_up(struct lk_zk *zk, int id, int sync_limit, const struct lk_zk_
     choose_ports(zk);
 }
 
-struct lk_zk *lk_zk_start(void)
+struct lk_zks *lk_zks_start(void)
 {
-    struct lk_zk *zk = calloc(1, sizeof *zk);
+    struct lk_zks *zk = calloc(1, sizeof *zk);
 
     if (zk == NULL)
         test_fails("out of memory (%s)", "server");
@@ -246,17 +246,17 @@ struct lk_zk *lk_zk_start(void)
         run(zk);
         lk_wait_until(serves_or_ended, zk, LK_TEST_PATIENCE_MS);
     }
-    lk_zk_await(zk);
+    lk_zks_await(zk);
     return zk;
 }
 
-static void tear_down(struct lk_zk *zk)
+static void tear_down(struct lk_zks *zk)
 {
-    lk_zk_kill(zk);
+    lk_zks_kill(zk);
     lk_remove_directory(zk->directory);
 }
 
-void lk_zk_free(struct lk_zk *zk)
+void lk_zks_free(struct lk_zks *zk)
 {
     if (zk == NULL)
         return;
@@ -266,34 +266,34 @@ void lk_zk_free(struct lk_zk *zk)
 
 /* ------------------------------------------------------------------ an ensemble ---- */
 
-struct lk_zk *lk_zk_ensemble_start(int sync_limit, const struct lk_zk_site *sites)
+struct lk_zks *lk_zks_ensemble_start(int sync_limit, const struct lk_zks_site *sites)
 {
-    struct lk_zk *members = calloc(LK_ZK_ENSEMBLE, sizeof *members);
+    struct lk_zks *members = calloc(LK_ZKS_ENSEMBLE, sizeof *members);
 
     if (members == NULL)
         test_fails("out of memory (%s)", "ensemble");
-    for (int i = 0; i < LK_ZK_ENSEMBLE; i++) {
+    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++) {
         set_up(&members[i], i + 1, sync_limit, sites != NULL ? &sites[i] : NULL);
         members[i].members = members;
     }
-    for (int i = 0; i < LK_ZK_ENSEMBLE; i++) {
+    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++) {
         write_configuration(&members[i]);
         run(&members[i]);
     }
-    for (int i = 0; i < LK_ZK_ENSEMBLE; i++)
-        lk_zk_await(&members[i]);
+    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++)
+        lk_zks_await(&members[i]);
     return members;
 }
 
-void lk_zk_ensemble_free(struct lk_zk *members)
+void lk_zks_ensemble_free(struct lk_zks *members)
 {
-    for (int i = 0; members != NULL && i < LK_ZK_ENSEMBLE; i++)
+    for (int i = 0; members != NULL && i < LK_ZKS_ENSEMBLE; i++)
         tear_down(&members[i]);
     free(members);
 }
 
 struct search {
-    struct lk_zk *members, *found;
+    struct lk_zks *members, *found;
     const char *mode;
     int nth;
 };
@@ -303,8 +303,8 @@ static bool find_member(void *context)
     struct search *search = context;
     int left = search->nth;
 
-    for (int i = 0; i < LK_ZK_ENSEMBLE; i++) {
-        if (lk_zk_is(&search->members[i], search->mode) && left-- == 0) {
+    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++) {
+        if (lk_zks_is(&search->members[i], search->mode) && left-- == 0) {
             search->found = &search->members[i];
             return true;
         }
@@ -312,7 +312,7 @@ static bool find_member(void *context)
     return false;
 }
 
-struct lk_zk *lk_zk_leader(struct lk_zk *members)
+struct lk_zks *lk_zks_leader(struct lk_zks *members)
 {
     struct search search = {members, NULL, "leader", 0};
 
@@ -320,7 +320,7 @@ struct lk_zk *lk_zk_leader(struct lk_zk *members)
     return search.found;
 }
 
-struct lk_zk *lk_zk_follower(struct lk_zk *members, int nth)
+struct lk_zks *lk_zks_follower(struct lk_zks *members, int nth)
 {
     struct search search = {members, NULL, "follower", nth};
 
@@ -328,18 +328,18 @@ struct lk_zk *lk_zk_follower(struct lk_zk *members, int nth)
     return search.found;
 }
 
-void lk_zk_hosts(const struct lk_zk *members, char *text, size_t size)
+void lk_zks_hosts(const struct lk_zks *members, char *text, size_t size)
 {
     size_t at = 0;
 
-    for (int i = 0; i < LK_ZK_ENSEMBLE && at < size; i++)
+    for (int i = 0; i < LK_ZKS_ENSEMBLE && at < size; i++)
         at += (size_t)snprintf(text + at, size - at, "%s%s:%d", i > 0 ? "," : "", members[i].address,
                                members[i].port);
 }
 
 /* ------------------------------------------------------------------ four-letter commands ---- */
 
-bool lk_zk_ask(const struct lk_zk *zk, const char *word, char *answer, size_t size)
+bool lk_zks_ask(const struct lk_zks *zk, const char *word, char *answer, size_t size)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)zk->port)};
     const struct timeval patience = {.tv_sec = 1};
@@ -364,17 +364,17 @@ bool lk_zk_ask(const struct lk_zk *zk, const char *word, char *answer, size_t si
     return got > 0;
 }
 
-bool lk_zk_is(const struct lk_zk *zk, const char *mode)
+bool lk_zks_is(const struct lk_zks *zk, const char *mode)
 {
     char answer[2048], line[32];
 
     snprintf(line, sizeof line, "Mode: %s", mode);
-    return lk_zk_ask(zk, "srvr", answer, sizeof answer) && strstr(answer, line) != NULL;
+    return lk_zks_ask(zk, "srvr", answer, sizeof answer) && strstr(answer, line) != NULL;
 }
 
-bool lk_zk_serves(const struct lk_zk *zk)
+bool lk_zks_serves(const struct lk_zks *zk)
 {
     char answer[2048];
 
-    return lk_zk_ask(zk, "srvr", answer, sizeof answer) && strstr(answer, "Mode: ") != NULL;
+    return lk_zks_ask(zk, "srvr", answer, sizeof answer) && strstr(answer, "Mode: ") != NULL;
 }

@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-enum { LK_ZK_ENSEMBLE = 3, LK_ZK_TICK_MS = 200 };
+enum { LK_ZKS_ENSEMBLE = 3, LK_ZKS_TICK_MS = 200 };
 
 /** One server. */
-struct lk_zk {
+struct lk_zks {
     pid_t pid;                      /* 0 while it isn't running */
     bool frozen;                    /* stopped by SIGSTOP */
     int id;                         /* in its ensemble, from 1; 0: it is alone */
@@ -23,61 +23,61 @@ struct lk_zk {
     const char *netns;              /* the network namespace that it runs in; NULL: ours. Static text. */
     int sync_limit;                 /* ticks that a follower may lag behind */
     char directory[64];             /* holds the data, the configuration and the log */
-    struct lk_zk *members;          /* of its ensemble; NULL: it is alone */
+    struct lk_zks *members;         /* of its ensemble; NULL: it is alone */
 };
 
 /** Starts a server and waits until it serves. Fails the test when it can't. Call it from the test's main
  * thread: the server dies with the thread that started it. */
-struct lk_zk *lk_zk_start(void);
+struct lk_zks *lk_zks_start(void);
 
 /** Stops it, removes its directory, frees it. NULL is allowed. */
-void lk_zk_free(struct lk_zk *zk);
+void lk_zks_free(struct lk_zks *zk);
 
 /** Where the members of an ensemble run; NULL instead: all here, on 127.0.0.1. */
-struct lk_zk_site {
+struct lk_zks_site {
     const char *netns;   /* static text */
     const char *address; /* there, reachable from here */
 };
 
-/** Starts an ensemble of LK_ZK_ENSEMBLE servers and waits until each of them serves; the answer is an array.
+/** Starts an ensemble of LK_ZKS_ENSEMBLE servers and waits until each of them serves; the answer is an array.
  * sync_limit: the ticks after which leader and follower give each other up; 0: 10. `sites` has one entry for
  * each member, or is NULL. */
-struct lk_zk *lk_zk_ensemble_start(int sync_limit, const struct lk_zk_site *sites);
+struct lk_zks *lk_zks_ensemble_start(int sync_limit, const struct lk_zks_site *sites);
 
 /** Stops all of them, removes their directories, frees the array. NULL is allowed. */
-void lk_zk_ensemble_free(struct lk_zk *members);
+void lk_zks_ensemble_free(struct lk_zks *members);
 
 /** kill -9 and wait. Its data stays in the directory. */
-void lk_zk_kill(struct lk_zk *zk);
+void lk_zks_kill(struct lk_zks *zk);
 
-/** Starts it again on the same port, after lk_zk_kill(), and waits until it serves. keep_data false: with an
+/** Starts it again on the same port, after lk_zks_kill(), and waits until it serves. keep_data false: with an
  * empty directory. */
-void lk_zk_launch(struct lk_zk *zk, bool keep_data);
+void lk_zks_launch(struct lk_zks *zk, bool keep_data);
 
-/** As lk_zk_launch() keeping the data, without waiting: an ensemble's member may have no quorum yet. */
-void lk_zk_launch_only(struct lk_zk *zk);
+/** As lk_zks_launch() keeping the data, without waiting: an ensemble's member may have no quorum yet. */
+void lk_zks_launch_only(struct lk_zks *zk);
 
 /** Waits until it serves; fails the test with its log when it doesn't. */
-void lk_zk_await(struct lk_zk *zk);
+void lk_zks_await(struct lk_zks *zk);
 
 /** SIGSTOP, and SIGCONT. */
-void lk_zk_freeze(struct lk_zk *zk);
-void lk_zk_thaw(struct lk_zk *zk);
+void lk_zks_freeze(struct lk_zks *zk);
+void lk_zks_thaw(struct lk_zks *zk);
 
 /** Sends a four-letter command and copies the answer; false when there is none. */
-bool lk_zk_ask(const struct lk_zk *zk, const char *word, char *answer, size_t size);
+bool lk_zks_ask(const struct lk_zks *zk, const char *word, char *answer, size_t size);
 
 /** Whether it serves now, as "standalone", "leader" or "follower". */
-bool lk_zk_is(const struct lk_zk *zk, const char *mode);
-bool lk_zk_serves(const struct lk_zk *zk);
+bool lk_zks_is(const struct lk_zks *zk, const char *mode);
+bool lk_zks_serves(const struct lk_zks *zk);
 
 /** The member that leads; waits for one, and fails the test when none ever does. */
-struct lk_zk *lk_zk_leader(struct lk_zk *members);
+struct lk_zks *lk_zks_leader(struct lk_zks *members);
 
-/** A member that follows, the nth of them from 0; waits as lk_zk_leader(). */
-struct lk_zk *lk_zk_follower(struct lk_zk *members, int nth);
+/** A member that follows, the nth of them from 0; waits as lk_zks_leader(). */
+struct lk_zks *lk_zks_follower(struct lk_zks *members, int nth);
 
 /** Writes the part of a URI that names all members: "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3". */
-void lk_zk_hosts(const struct lk_zk *members, char *text, size_t size);
+void lk_zks_hosts(const struct lk_zks *members, char *text, size_t size);
 
 #endif
