@@ -1,0 +1,199 @@
+/*
+ * acquire.c: one attempt for a claim. The caller's own thread sends and reads, until the claim's place in
+ * the queue is known; what happens to that place later comes by watches, and ends in a wake.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* An attempt under way. */
+struct attempt {
+    struct lk_zk *z;
+    locker_claim *claim;
+    struct lk_zk_claim *data;
+    struct lk_zk_call call;
+    char parent[LK_ZK_PARENT_MAX];
+    int64_t began;
+    bool looked;     /* a try has found the queue empty */
+    bool busy;       /* ... or not */
+    int look_rc;     /* the list's answer, when it was an error */
+    bool lost_place; /* the session ended under the claim */
+};
+
+/* ------------------------------------------------------------------ a try looks first ---- */
+
+static void look_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct attempt *a = op->context;
+    (void)z;
+    a->look_rc = rc == ZNONODE ? ZOK : rc;
+    a->looked = !lk_zk_unknown(rc);
+    for (int32_t i = 0; rc == ZOK && i < reply->names->count && !a->busy; i++) {
+        int32_t sequence;
+        a->busy = lk_zk_contender(reply->names->data[i], &sequence);
+    }
+    lk_zk_call_count_locked(&a->call);
+}
+
+/* A try on a busy lock writes nothing. */
+static enum lk_zk_outcome look_locked(struct attempt *a)
+{
+    struct lk_zk_op *op = lk_zk_list_locked(a->z, a->parent, look_done_locked, a);
+    if (op == NULL)
+        return LK_ZK_DONE; /* the connection broke: wait for it again */
+    op->call = &a->call;
+    a->call.done = false;
+    a->call.pending = 1;
+    return lk_zk_await_locked(a->z, &a->call, a->claim->attempt_until);
+}
+
+/* ------------------------------------------------------------------ what has become of the node ---- */
+
+/* It stands first. OK when the deadline allows to say so; BUSY: proof is wanted first. */
+static locker_status grant_locked(struct attempt *a, struct lk_zk_node *node)
+{
+    struct lk_zk *z = a->z;
+    const int64_t now = lk_zk_now(z), deadline = lk_zk_deadline_locked(z);
+    if (deadline - now < z->timeout_ns / 4)
+        return LOCKER_BUSY;
+    node->cap = a->claim->renewed ? LOCKER_NEVER : lk_zk_after(a->began, a->claim->ttl_ns);
+    node->granted = true;
+    a->claim->token = (uint64_t)node->czxid;
+    a->claim->valid_until = lk_zk_earlier(deadline, node->cap);
+    return LOCKER_OK;
+}
+
+static void drop_node_locked(struct attempt *a)
+{
+    struct lk_zk_node *node = a->data->node;
+    a->data->node = NULL;
+    if (node != NULL)
+        lk_zk_node_leave_locked(a->z, node);
+}
+
+/* Wait for the node's next step; or for proof that it is still there. */
+static enum lk_zk_outcome await_node_locked(struct attempt *a, struct lk_zk_node *node, bool prove)
+{
+    a->call.done = false;
+    node->call = &a->call;
+    if (prove)
+        lk_zk_prove_locked(a->z, node);
+    const enum lk_zk_outcome outcome = lk_zk_await_locked(a->z, &a->call, a->claim->attempt_until);
+    node->call = NULL;
+    return outcome;
+}
+
+/* Send what the claim needs to have a node. True: go round again. */
+static bool enter_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_status *status,
+                         locker_error *err)
+{
+    if (!a->claim->will_wait && !a->looked) {
+        *outcome = look_locked(a);
+        if (*outcome == LK_ZK_DONE && a->looked && a->look_rc != ZOK)
+            *status = lk_zk_error(a->look_rc, "listing a queue", a->parent, err);
+        else if (*outcome == LK_ZK_DONE && a->busy)
+            *status = LOCKER_BUSY;
+        return *outcome == LK_ZK_DONE && *status == LOCKER_OK;
+    }
+    a->data->node = lk_zk_node_new_locked(a->z, a->claim, a->parent);
+    if (a->data->node == NULL) {
+        *status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return false;
+    }
+    lk_zk_node_start_locked(a->z, a->data->node);
+    return true;
+}
+
+static locker_status failed_locked(struct attempt *a, struct lk_zk_node *node, locker_error *err)
+{
+    locker_status status = LOCKER_NOMEM;
+    if (node->error != NULL) {
+        status = node->error->status;
+        if (err != NULL)
+            *err = *node->error;
+    } else {
+        (void)locker_error_set(err, status, 0, "out of memory");
+    }
+    drop_node_locked(a);
+    return status;
+}
+
+/* One step of the attempt. True: another one follows. */
+static bool step_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_status *status,
+                        locker_error *err)
+{
+    struct lk_zk_node *node = a->data->node;
+    if (node == NULL || node->step == LK_ZK_GONE) {
+        drop_node_locked(a);
+        if (!a->z->up) {
+            *outcome = lk_zk_await_up_locked(a->z, &a->call, a->claim->attempt_until);
+            return *outcome == LK_ZK_DONE;
+        }
+        return enter_locked(a, outcome, status, err);
+    }
+    switch (node->step) {
+    case LK_ZK_FIRST:
+        *status = grant_locked(a, node);
+        if (*status == LOCKER_OK)
+            return false;
+        *status = LOCKER_OK;
+        if (!a->z->up)
+            *outcome = lk_zk_await_up_locked(a->z, &a->call, a->claim->attempt_until);
+        else
+            *outcome = await_node_locked(a, node, true);
+        return *outcome == LK_ZK_DONE;
+    case LK_ZK_QUEUED:
+        *status = LOCKER_BUSY;
+        if (!a->claim->will_wait)
+            drop_node_locked(a);
+        return false;
+    case LK_ZK_FAILED:
+        *status = failed_locked(a, node, err);
+        return false;
+    default:
+        *outcome = await_node_locked(a, node, false);
+        return *outcome == LK_ZK_DONE;
+    }
+}
+
+locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
+{
+    struct lk_zk *z = self;
+    struct attempt a = {.z = z, .claim = claim, .data = lk_zk_claim(claim)};
+    enum lk_zk_outcome outcome = LK_ZK_DONE;
+    locker_status status = LOCKER_OK;
+    if (!lk_zk_parent_path(z, claim->key, claim->key_len, a.parent))
+        return lk_zk_check_key(self, claim->key, claim->key_len, err);
+    a.began = lk_zk_now(z);
+    pthread_mutex_lock(&z->lock);
+    lk_zk_call_begin_locked(z, &a.call);
+    a.data->call = &a.call;
+    while (step_locked(&a, &outcome, &status, err)) {
+        if (a.call.interrupted)
+            outcome = LK_ZK_INTERRUPTED;
+        else if (lk_zk_now(z) >= claim->attempt_until)
+            outcome = LK_ZK_LATE;
+        if (outcome != LK_ZK_DONE)
+            break;
+    }
+    if (outcome == LK_ZK_INTERRUPTED)
+        status = LOCKER_CANCELED;
+    else if (outcome == LK_ZK_LATE)
+        status = lk_zk_away_locked(z, err);
+    a.data->call = NULL;
+    lk_zk_call_end_locked(z, &a.call);
+    pthread_mutex_unlock(&z->lock);
+    lk_zk_note_write(z);
+    return status;
+}
+
+void lk_zk_interrupt(void *self, locker_claim *claim)
+{
+    struct lk_zk *z = self;
+    const struct lk_zk_claim *data = lk_zk_claim(claim);
+    pthread_mutex_lock(&z->lock);
+    if (data->call != NULL)
+        lk_zk_interrupt_locked(z, data->call);
+    pthread_mutex_unlock(&z->lock);
+}

@@ -1,0 +1,108 @@
+/*
+ * beat.c: the heartbeat. A server answers pings and reads by itself, even when it is cut off from the
+ * majority that may have ended our session long ago. So every quarter of the session time-out a multi of
+ * checks of all our nodes is sent, which the leader has to order like a write; only its answer extends what
+ * we hold. A node that is missing shows in the same answer.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum { NODES_MAX = 512, BYTES_MAX = 256 * 1024 }; /* of one request; a server takes 1 MB */
+
+/* A heartbeat under way. */
+struct beat {
+    size_t count;
+    struct lk_zk_node *nodes[NODES_MAX]; /* each is referred to */
+    zoo_op_result_t results[NODES_MAX];  /* written by the client library */
+};
+
+static void extend_locked(struct lk_zk *z, struct lk_zk_node *node, int64_t sent)
+{
+    const int64_t until = lk_zk_earlier(sent + z->timeout_ns / 4 * 3, node->cap);
+    if (node->claim != NULL && node->granted && node->there)
+        z->svc->lease_extended(z->svc, node->claim, until);
+}
+
+static void beat_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    static const char why[] = "its node was deleted by somebody else";
+    struct beat *b = op->context;
+    (void)reply;
+    if (rc == ZOK)
+        lk_zk_confirm_locked(z, op->sent);
+    for (size_t i = 0; i < b->count; i++) {
+        struct lk_zk_node *node = b->nodes[i];
+        if (rc == ZOK)
+            extend_locked(z, node, op->sent);
+        else if (rc == ZNONODE && b->results[i].err == ZNONODE && node->there && !node->deleting)
+            lk_zk_node_vanish_locked(z, node, why);
+        if (node->call != NULL)
+            lk_zk_call_done_locked(node->call); /* it may have wanted proof, and looks again */
+        lk_zk_node_unref_locked(z, node);
+    }
+    if (rc == ZNONODE) { /* the others were not checked */
+        z->beat_at = 0;
+        lk_zk_keeper_by_locked(z, 0);
+    }
+    free(b);
+}
+
+/* One request for as many nodes as it holds, from *next on. False: nothing was sent. */
+static bool send_locked(struct lk_zk *z, struct lk_zk_node **next)
+{
+    struct beat *b = calloc(1, sizeof(*b));
+    zoo_op_t *ops = calloc(NODES_MAX, sizeof(*ops));
+    char *paths = malloc(BYTES_MAX);
+    size_t used = 0;
+    bool sent = false;
+    if (b == NULL || ops == NULL || paths == NULL)
+        goto out;
+    for (; *next != NULL && b->count < NODES_MAX && used + LK_ZK_PATH_MAX <= BYTES_MAX;
+         *next = (*next)->next) {
+        struct lk_zk_node *node = *next;
+        if (!node->there || node->deleting)
+            continue;
+        (void)lk_zk_join(paths + used, node->parent, node->name);
+        zoo_check_op_init(&ops[b->count], paths + used, -1);
+        used += strlen(paths + used) + 1;
+        b->nodes[b->count++] = node;
+    }
+    sent = b->count > 0 && lk_zk_multi_locked(z, ops, b->results, b->count, beat_done_locked, b) != NULL;
+    if (sent) {
+        for (size_t i = 0; i < b->count; i++)
+            b->nodes[i]->ops++;
+        b = NULL;
+    }
+out:
+    free(b);
+    free(ops);
+    free(paths);
+    return sent;
+}
+
+int64_t lk_zk_beat_locked(struct lk_zk *z, int64_t now)
+{
+    if (!z->up || now < z->beat_at)
+        return z->up ? z->beat_at : LOCKER_NEVER; /* after a reconnection it is due at once */
+    if (z->nodes == NULL) {
+        z->beat_at = LOCKER_NEVER;
+        return LOCKER_NEVER;
+    }
+    struct lk_zk_node *next = z->nodes;
+    while (next != NULL && send_locked(z, &next)) {
+    }
+    z->beat_at = now + z->timeout_ns / 4;
+    return z->beat_at;
+}
+
+/* A request for one node alone, so that the answer is about it. */
+void lk_zk_prove_locked(struct lk_zk *z, struct lk_zk_node *node)
+{
+    struct lk_zk_node *const after = node->next;
+    struct lk_zk_node *next = node;
+    node->next = NULL;
+    (void)send_locked(z, &next);
+    node->next = after;
+}

@@ -1,0 +1,271 @@
+/*
+ * flow.c: who drives the connection. There is no I/O thread: a caller sends its request, and if nobody is
+ * reading, it reads, for all, until its own answer is there, and then leaves the reading to another caller
+ * that waits, or to the keeper.
+ *
+ * The keeper watches the socket by an epoll of its own. While callers come and go it should sleep: its watch
+ * is a one-shot, is taken away when a caller begins to read, and is set again when the last one leaves - at
+ * once if somebody waits for an event or an answer, else by the keeper itself, a moment later.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static const int64_t lazy_ns = 20 * LK_MS; /* after a caller has left, the keeper takes over so much later */
+static const int64_t turn_at_least_ns = LK_MS;
+
+/* ------------------------------------------------------------------ the keeper's watch ---- */
+
+static void watch_fd(struct lk_zk *z, int fd, uint32_t events)
+{
+    struct epoll_event event = {.events = events | EPOLLONESHOT, .data = {.fd = fd}};
+    if (epoll_ctl(z->epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0 && errno == ENOENT)
+        (void)epoll_ctl(z->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void disarm_locked(struct lk_zk *z)
+{
+    struct epoll_event nothing = {.events = EPOLLONESHOT, .data = {.fd = z->fd}};
+    if (z->armed_fd >= 0 && z->armed_fd == z->fd)
+        (void)epoll_ctl(z->epoll_fd, EPOLL_CTL_MOD, z->fd, &nothing);
+    z->armed_fd = -1;
+}
+
+/* Ask the client library what it waits for: the socket, its directions, the time. It may connect, ping or
+ * give a connection up on this occasion. */
+static void ask_interest_locked(struct lk_zk *z, int64_t now)
+{
+    struct timeval span = {0, 0};
+    int fd = -1, interest = 0;
+    if (z->zh == NULL || (z->fd < 0 && now < z->turn_at))
+        return; /* pausing between two attempts to connect */
+    const int rc = zookeeper_interest(z->zh, &fd, &interest, &span);
+    if (rc != ZOK) {
+        if (rc == ZINVALIDSTATE)
+            z->over = true;
+        fd = -1;
+    }
+    if (fd >= 0 && fd != z->fd)
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    z->fd = fd;
+    z->interest = interest;
+    const int64_t ns = (int64_t)span.tv_sec * LK_S + (int64_t)span.tv_usec * 1000;
+    z->turn_at = now + (ns > turn_at_least_ns ? ns : turn_at_least_ns);
+}
+
+static void arm_locked(struct lk_zk *z)
+{
+    if (z->reading || z->over)
+        return;
+    ask_interest_locked(z, lk_zk_now(z));
+    if (z->fd < 0)
+        return;
+    watch_fd(z, z->fd, EPOLLIN | ((z->interest & ZOOKEEPER_WRITE) != 0 ? EPOLLOUT : 0u));
+    z->armed_fd = z->fd;
+}
+
+void lk_zk_keeper_by_locked(struct lk_zk *z, int64_t at)
+{
+    if (z->keeper_at <= at)
+        return;
+    z->keeper_at = at;
+    z->svc->attend(z->svc);
+}
+
+/* ------------------------------------------------------------------ one turn ---- */
+
+static void kick_locked(struct lk_zk *z)
+{
+    const uint64_t one = 1;
+    if (z->polling && write(z->kick_fd, &one, sizeof(one)) < 0) {
+        /* EAGAIN: it is kicked already. */
+    }
+}
+
+/* poll, without lock when it may wait. Returns the events as the client library wants them. */
+static int poll_locked(struct lk_zk *z, int64_t until)
+{
+    struct pollfd waits[2] = {{.fd = z->kick_fd, .events = POLLIN}, {.fd = z->fd}};
+    const int64_t now = lk_zk_now(z), left = until > now ? until - now : 0;
+    const struct timespec span = {.tv_sec = (time_t)(left / LK_S), .tv_nsec = (long)(left % LK_S)};
+    int events = 0;
+    waits[1].events = (short)(((z->interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
+                              ((z->interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0));
+    z->polling = left > 0;
+    if (left > 0)
+        pthread_mutex_unlock(&z->lock);
+    const int ready = ppoll(waits, z->fd >= 0 ? 2 : 1, &span, NULL);
+    if (left > 0)
+        pthread_mutex_lock(&z->lock);
+    z->polling = false;
+    if (ready > 0 && waits[0].revents != 0) {
+        uint64_t kicks;
+        if (read(z->kick_fd, &kicks, sizeof(kicks)) < 0) {
+            /* EAGAIN: it was taken back. */
+        }
+    }
+    if (ready > 0 && z->fd >= 0) {
+        if ((waits[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+            events |= ZOOKEEPER_READ;
+        if ((waits[1].revents & (POLLOUT | POLLHUP | POLLERR)) != 0)
+            events |= ZOOKEEPER_WRITE & z->interest;
+    }
+    return events;
+}
+
+/* Have the client library read: one packet a call. Until nothing is left, or the caller has what it wants. */
+static void process_locked(struct lk_zk *z, int events, const struct lk_zk_call *call)
+{
+    while (events != 0 && !z->over) {
+        const int rc = zookeeper_process(z->zh, events);
+        if (rc == ZINVALIDSTATE || is_unrecoverable(z->zh) != ZOK)
+            z->over = true;
+        if (rc != ZOK && rc != ZNOTHING) { /* the library has closed the socket */
+            z->fd = z->armed_fd = -1;
+            z->turn_at = 0;
+        }
+        if (rc != ZOK || (events & ZOOKEEPER_READ) == 0 || (call != NULL && call->done))
+            break;
+        events = ZOOKEEPER_READ;
+    }
+}
+
+/* Drive once. call NULL: the keeper, which doesn't wait. */
+static void turn_locked(struct lk_zk *z, const struct lk_zk_call *call, int64_t until)
+{
+    z->reading = true;
+    lk_zk_session_begin_locked(z);
+    const int64_t now = lk_zk_now(z);
+    ask_interest_locked(z, now);
+    if (!z->over && !(call != NULL && call->done)) {
+        const int64_t soonest = z->zh != NULL ? z->turn_at : z->begin_at;
+        const int events = poll_locked(z, call != NULL ? lk_zk_earlier(until, soonest) : 0);
+        process_locked(z, events, call);
+    }
+    lk_zk_session_settle_locked(z);
+    z->reading = false;
+}
+
+int64_t lk_zk_drive_locked(struct lk_zk *z)
+{
+    struct epoll_event event;
+    const int64_t now = lk_zk_now(z);
+    if (epoll_wait(z->epoll_fd, &event, 1, 0) > 0)
+        z->armed_fd = -1; /* a one-shot */
+    if (z->reading)
+        return now + z->timeout_ns / 8; /* somebody does; look whether he still does */
+    const bool lazily = z->enrolled == 0 && z->ops == NULL && z->up && !z->over;
+    if (lazily && now < z->left_at + lazy_ns)
+        return z->left_at + lazy_ns;
+    turn_locked(z, NULL, 0);
+    if (z->armed_fd < 0 || z->armed_fd != z->fd)
+        arm_locked(z);
+    return z->zh != NULL ? z->turn_at : z->begin_at;
+}
+
+/* ------------------------------------------------------------------ callers ---- */
+
+void lk_zk_call_begin_locked(struct lk_zk *z, struct lk_zk_call *call)
+{
+    *call = (struct lk_zk_call){.next = z->calls};
+    (void)locker_cond_init(&call->cond);
+    if (call->next != NULL)
+        call->next->prev = call;
+    z->calls = call;
+}
+
+/* Somebody has to go on driving: a caller that sleeps, or the keeper. */
+static void hand_on_locked(struct lk_zk *z)
+{
+    if (z->reading)
+        return;
+    for (struct lk_zk_call *call = z->calls; call != NULL; call = call->next) {
+        if (call->asleep && !call->done) {
+            pthread_cond_signal(&call->cond);
+            return;
+        }
+    }
+    z->left_at = lk_zk_now(z);
+    if (z->enrolled > 0 || z->ops != NULL || !z->up || z->over) {
+        if (z->armed_fd < 0)
+            arm_locked(z);
+        lk_zk_keeper_by_locked(z, z->up && !z->over ? z->turn_at : z->left_at);
+    } else {
+        lk_zk_keeper_by_locked(z, z->left_at + lazy_ns);
+    }
+}
+
+void lk_zk_call_end_locked(struct lk_zk *z, struct lk_zk_call *call)
+{
+    if (call->pending > 0)
+        lk_zk_ops_forget_locked(z, call);
+    if (call->prev != NULL)
+        call->prev->next = call->next;
+    else
+        z->calls = call->next;
+    if (call->next != NULL)
+        call->next->prev = call->prev;
+    hand_on_locked(z);
+    pthread_cond_destroy(&call->cond);
+}
+
+void lk_zk_call_done_locked(struct lk_zk_call *call)
+{
+    call->done = true;
+    if (call->asleep)
+        pthread_cond_signal(&call->cond);
+}
+
+void lk_zk_call_count_locked(struct lk_zk_call *call)
+{
+    if (--call->pending == 0)
+        lk_zk_call_done_locked(call);
+}
+
+void lk_zk_interrupt_locked(struct lk_zk *z, struct lk_zk_call *call)
+{
+    call->interrupted = true;
+    if (call->asleep)
+        pthread_cond_signal(&call->cond);
+    else
+        kick_locked(z);
+}
+
+enum lk_zk_outcome lk_zk_await_locked(struct lk_zk *z, struct lk_zk_call *call, int64_t until)
+{
+    while (!call->done) {
+        if (call->interrupted)
+            return LK_ZK_INTERRUPTED;
+        if (lk_zk_now(z) >= until)
+            return LK_ZK_LATE;
+        if (!z->reading) {
+            if (z->armed_fd >= 0)
+                disarm_locked(z);
+            turn_locked(z, call, until);
+        } else {
+            call->asleep = true;
+            z->clock->wait(z->clock->context, &call->cond, &z->lock, until);
+            call->asleep = false;
+        }
+    }
+    return LK_ZK_DONE;
+}
+
+enum lk_zk_outcome lk_zk_await_up_locked(struct lk_zk *z, struct lk_zk_call *call, int64_t until)
+{
+    enum lk_zk_outcome outcome = LK_ZK_DONE;
+    call->done = z->up;
+    call->wants_up = true;
+    while (!z->up && outcome == LK_ZK_DONE && !z->denied) {
+        call->done = false;
+        outcome = lk_zk_await_locked(z, call, until);
+    }
+    call->wants_up = false;
+    call->done = false;
+    return z->denied ? LK_ZK_LATE : outcome;
+}

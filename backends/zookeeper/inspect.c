@@ -1,0 +1,282 @@
+/* inspect.c: what a key's queue looks like, breaking a lock, and a round trip. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum { SHOWN_MAX = 1000, BREAK_TRIES = 4 };
+
+/* One contender of a queue. */
+struct entry {
+    struct inspection *of;
+    char *name;
+    int32_t sequence;
+    bool there; /* it was when it was read */
+    uint64_t czxid;
+    int64_t ctime;
+    char owner[LOCKER_OWNER_MAX + 1];
+};
+
+/* A question under way; on its caller's stack. */
+struct inspection {
+    struct lk_zk *z;
+    struct lk_zk_call call;
+    char parent[LK_ZK_PARENT_MAX];
+    int64_t until;
+    struct entry *entries; /* in the queue's order */
+    size_t count;
+    int rc; /* of the last answer that was an error */
+    int delete_rc;
+};
+
+static void begin(struct inspection *i, struct lk_zk *z, const char *key, size_t key_len, int64_t until)
+{
+    memset(i, 0, sizeof(*i));
+    i->z = z;
+    i->until = until;
+    (void)lk_zk_parent_path(z, key, key_len, i->parent); /* core has had the key checked */
+    pthread_mutex_lock(&z->lock);
+    lk_zk_call_begin_locked(z, &i->call);
+}
+
+static void clear_entries(struct inspection *i)
+{
+    for (size_t n = 0; n < i->count; n++)
+        free(i->entries[n].name);
+    free(i->entries);
+    i->entries = NULL;
+    i->count = 0;
+}
+
+static void end(struct inspection *i)
+{
+    struct lk_zk *z = i->z;
+    lk_zk_call_end_locked(z, &i->call);
+    pthread_mutex_unlock(&z->lock);
+    clear_entries(i);
+    lk_zk_note_write(z);
+}
+
+/* Wait for the answers to what has been sent. */
+static locker_status await_answers_locked(struct inspection *i, const char *doing, locker_error *err)
+{
+    if (i->call.pending == 0 || lk_zk_await_locked(i->z, &i->call, i->until) != LK_ZK_DONE)
+        return lk_zk_away_locked(i->z, err);
+    return i->rc == ZOK ? LOCKER_OK : lk_zk_error(i->rc, doing, i->parent, err);
+}
+
+static bool count_sent_locked(struct inspection *i, struct lk_zk_op *op)
+{
+    if (op == NULL)
+        return false;
+    op->call = &i->call;
+    i->call.pending++;
+    i->call.done = false;
+    return true;
+}
+
+/* ------------------------------------------------------------------ the queue ---- */
+
+static int compare(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (x->sequence == y->sequence)
+        return strcmp(x->name, y->name);
+    return lk_zk_before(x->sequence, x->name, y->sequence, y->name) ? -1 : 1;
+}
+
+static void list_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct inspection *i = op->context;
+    (void)z;
+    i->rc = rc == ZNONODE ? ZOK : rc;
+    if (rc == ZOK && reply->names->count > 0) {
+        i->entries = calloc((size_t)reply->names->count, sizeof(*i->entries));
+        for (int32_t n = 0; n < reply->names->count && i->entries != NULL; n++) {
+            struct entry *e = &i->entries[i->count];
+            if (!lk_zk_contender(reply->names->data[n], &e->sequence))
+                continue;
+            e->of = i;
+            e->name = strdup(reply->names->data[n]);
+            if (e->name == NULL)
+                break;
+            i->count++;
+        }
+        if (i->count > 0)
+            qsort(i->entries, i->count, sizeof(*i->entries), compare);
+    }
+    lk_zk_call_count_locked(&i->call);
+}
+
+static locker_status list_locked(struct inspection *i, locker_error *err)
+{
+    clear_entries(i);
+    if (lk_zk_await_up_locked(i->z, &i->call, i->until) != LK_ZK_DONE)
+        return lk_zk_away_locked(i->z, err);
+    (void)count_sent_locked(i, lk_zk_list_locked(i->z, i->parent, list_done_locked, i));
+    return await_answers_locked(i, "listing a queue", err);
+}
+
+static void entry_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct entry *e = op->context;
+    (void)z;
+    if (rc == ZOK) {
+        int len = reply->text_len;
+        e->there = true;
+        e->czxid = (uint64_t)reply->stat->czxid;
+        e->ctime = reply->stat->ctime;
+        for (int n = 0; n < len; n++) /* a foreign client may have put anything there */
+            if ((unsigned char)reply->text[n] < 0x20 || reply->text[n] == 0x7F)
+                len = 0;
+        if (len > 0)
+            memcpy(e->owner, reply->text, (size_t)(len < LOCKER_OWNER_MAX ? len : LOCKER_OWNER_MAX));
+    } else if (rc == ZNOAUTH) {
+        e->there = true;
+    } else if (rc != ZNONODE) {
+        e->of->rc = rc;
+    }
+    lk_zk_call_count_locked(&e->of->call);
+}
+
+/* Read the first `most` of the queue, in one flight. */
+static locker_status read_entries_locked(struct inspection *i, size_t most, locker_error *err)
+{
+    char path[LK_ZK_PATH_MAX];
+    for (size_t n = 0; n < i->count && n < most; n++) {
+        if (lk_zk_join(path, i->parent, i->entries[n].name))
+            (void)count_sent_locked(i, lk_zk_get_locked(i->z, path, NULL, entry_done_locked, &i->entries[n]));
+    }
+    return await_answers_locked(i, "reading a queue", err);
+}
+
+/* ------------------------------------------------------------------ show ---- */
+
+static void describe(const struct entry *e, locker_info *info)
+{
+    info->held = true;
+    memcpy(info->owner, e->owner, sizeof(info->owner));
+    info->token = e->czxid;
+    info->since_unix_ms = e->there && e->czxid != 0 ? e->ctime : -1;
+}
+
+static locker_status describe_queue(const struct inspection *i, locker_info *info, locker_error *err)
+{
+    size_t first = 0;
+    info->waiters = 0;
+    while (first < i->count && first < SHOWN_MAX && !i->entries[first].there)
+        first++; /* gone since the queue was listed */
+    if (first == i->count || first == SHOWN_MAX)
+        return LOCKER_OK;
+    describe(&i->entries[first], info);
+    if (first + 1 == i->count)
+        return LOCKER_OK;
+    info->queue = calloc(i->count - first - 1, sizeof(*info->queue));
+    if (info->queue == NULL)
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    for (size_t n = first + 1; n < i->count; n++) {
+        if (n < SHOWN_MAX && !i->entries[n].there)
+            continue;
+        info->waiters++;
+        if (n < SHOWN_MAX)
+            memcpy(info->queue[info->queue_len++].owner, i->entries[n].owner, sizeof(i->entries[n].owner));
+    }
+    return LOCKER_OK;
+}
+
+locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
+                         locker_error *err)
+{
+    struct inspection i;
+    begin(&i, self, key, key_len, until);
+    info->waiters = 0;
+    locker_status status = list_locked(&i, err);
+    if (status == LOCKER_OK && i.count > 0) {
+        status = read_entries_locked(&i, SHOWN_MAX, err);
+        if (status == LOCKER_OK)
+            status = describe_queue(&i, info, err);
+    }
+    end(&i);
+    return status;
+}
+
+/* ------------------------------------------------------------------ break ---- */
+
+static void broken_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct inspection *i = op->context;
+    (void)reply;
+    if (rc == ZOK)
+        lk_zk_confirm_locked(z, op->sent);
+    i->delete_rc = rc;
+    lk_zk_call_count_locked(&i->call);
+}
+
+/* Read and delete the first of the queue in one flight. */
+static locker_status break_first_locked(struct inspection *i, locker_error *err)
+{
+    char path[LK_ZK_PATH_MAX];
+    struct entry *first = &i->entries[0];
+    i->delete_rc = ZCONNECTIONLOSS;
+    if (lk_zk_join(path, i->parent, first->name) &&
+        count_sent_locked(i, lk_zk_get_locked(i->z, path, NULL, entry_done_locked, first)))
+        (void)count_sent_locked(i, lk_zk_delete_locked(i->z, path, broken_done_locked, i));
+    const locker_status status = await_answers_locked(i, "reading a lock", err);
+    if (status != LOCKER_OK || i->delete_rc == ZOK || i->delete_rc == ZNONODE)
+        return status;
+    return lk_zk_error(i->delete_rc, "breaking a lock", i->parent, err);
+}
+
+locker_status lk_zk_break(void *self, const char *key, size_t key_len, int64_t until, locker_info *broken,
+                          locker_error *err)
+{
+    struct inspection i;
+    locker_status status;
+    begin(&i, self, key, key_len, until);
+    i.delete_rc = ZNONODE;
+    for (int tries = 0; tries < BREAK_TRIES && i.delete_rc == ZNONODE; tries++) {
+        status = list_locked(&i, err);
+        if (status != LOCKER_OK || i.count == 0)
+            break;
+        status = break_first_locked(&i, err); /* ZNONODE: it was released meanwhile, and the next has it */
+        if (status != LOCKER_OK)
+            break;
+    }
+    if (status == LOCKER_OK && i.delete_rc == ZOK)
+        describe(&i.entries[0], broken);
+    else if (status == LOCKER_OK)
+        status = locker_error_set(err, LOCKER_INVALID, 0, "nobody holds '%s'", key);
+    end(&i);
+    return status;
+}
+
+/* ------------------------------------------------------------------ ping ---- */
+
+static void ping_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct inspection *i = op->context;
+    (void)reply;
+    if (!lk_zk_unknown(rc))
+        lk_zk_confirm_locked(z, op->sent);
+    i->rc = lk_zk_unknown(rc) ? rc : ZOK; /* any word of the leader is an answer */
+    lk_zk_call_count_locked(&i->call);
+}
+
+/* A request that the leader has to order: a server that is cut off from it doesn't answer. */
+locker_status lk_zk_ping(void *self, int64_t until, locker_error *err)
+{
+    struct inspection i;
+    zoo_op_t check;
+    zoo_op_result_t *result = calloc(1, sizeof(*result));
+    locker_status status;
+    if (result == NULL)
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    begin(&i, self, "", 0, until);
+    zoo_check_op_init(&check, "/", -1);
+    if (lk_zk_await_up_locked(i.z, &i.call, until) == LK_ZK_DONE)
+        (void)count_sent_locked(&i, lk_zk_multi_locked(i.z, &check, result, 1, ping_done_locked, &i));
+    status = await_answers_locked(&i, "waiting for an answer", err);
+    end(&i);
+    free(result);
+    return status;
+}

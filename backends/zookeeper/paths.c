@@ -1,0 +1,119 @@
+/*
+ * paths.c: names of nodes.
+ *
+ * A contender of a key is <chroot>/<namespace>/<key>/_c_<uuid>-lock-<10 digits>, which is Curator's and
+ * go-zookeeper's naming; those clients and ours queue on one path. Key and namespace are encoded: letters,
+ * digits, '_', '-' and '.' stand for themselves, but for a leading '.', every other byte becomes %XX. So
+ * different keys have different nodes, and no name that ZooKeeper refuses arises.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+
+static bool stands_for_itself(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+}
+
+char *lk_zk_encode(char *out, const char *text, size_t len)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    for (size_t i = 0; i < len; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        if (stands_for_itself(c) && !(c == '.' && i == 0)) {
+            *out++ = (char)c;
+        } else {
+            *out++ = '%';
+            *out++ = digits[c >> 4];
+            *out++ = digits[c & 15];
+        }
+    }
+    *out = '\0';
+    return out;
+}
+
+bool lk_zk_parent_path(const struct lk_zk *z, const char *key, size_t key_len, char path[LK_ZK_PARENT_MAX])
+{
+    static const char reserved[] = "zookeeper"; /* the server's own node, at the very root */
+    const size_t root = strlen(z->set.root);
+    char *out = path + root;
+    if (root + 3 * key_len + 2 > LK_ZK_PARENT_MAX)
+        return false;
+    memcpy(path, z->set.root, root);
+    *out++ = '/';
+    if (root == 0 && key_len == sizeof(reserved) - 1 && memcmp(key, reserved, key_len) == 0)
+        (void)strcpy(out, "%7Aookeeper");
+    else
+        (void)lk_zk_encode(out, key, key_len);
+    return true;
+}
+
+locker_status lk_zk_check_key(void *self, const char *key, size_t key_len, locker_error *err)
+{
+    char path[LK_ZK_PARENT_MAX];
+    if (lk_zk_parent_path(self, key, key_len, path))
+        return LOCKER_OK;
+    return locker_error_set(err, LOCKER_INVALID, 0,
+                            "the key, encoded, is too long for a ZooKeeper path; take a shorter one");
+}
+
+bool lk_zk_join(char path[LK_ZK_PATH_MAX], const char *parent, const char *name)
+{
+    return snprintf(path, LK_ZK_PATH_MAX, "%s/%s", parent, name) < LK_ZK_PATH_MAX;
+}
+
+/* ------------------------------------------------------------------ contenders ---- */
+
+/* Read %010d backwards from the end of the name; returns where it begins, NULL if there is none. */
+static const char *read_sequence(const char *name, int32_t *sequence)
+{
+    const char *end = name + strlen(name), *at = end;
+    int64_t value = 0, unit = 1;
+    while (at > name && at[-1] >= '0' && at[-1] <= '9' && end - at < 10) {
+        at--;
+        value += unit * (*at - '0');
+        unit *= 10;
+    }
+    const bool negative = at > name && at[-1] == '-' && end - at >= 9; /* "-lock--000000001": wrapped */
+    const size_t digits = (size_t)(end - at);
+    if (negative && at > name + 1 && (at[-2] == '-' || at[-2] == '_')) {
+        at--;
+        value = -value;
+    } else if (digits != 10) {
+        return NULL;
+    }
+    if (value > INT32_MAX || value < INT32_MIN)
+        return NULL;
+    *sequence = (int32_t)value;
+    return at;
+}
+
+bool lk_zk_contender(const char *name, int32_t *sequence)
+{
+    static const char *const marks[] = {"lock-", "__lock__"};
+    const char *at = read_sequence(name, sequence);
+    for (size_t i = 0; at != NULL && i < sizeof(marks) / sizeof(marks[0]); i++) {
+        const size_t len = strlen(marks[i]);
+        if ((size_t)(at - name) >= len && memcmp(at - len, marks[i], len) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name)
+{
+    if (a == b)
+        return strcmp(a_name, b_name) < 0;
+    return (uint32_t)a - (uint32_t)b > (uint32_t)INT32_MAX; /* (int32_t)(a - b) < 0, without overflow */
+}
+
+void lk_zk_uuid(struct lk_zk *z, char uuid[LK_ZK_UUID_LEN + 1])
+{
+    const uint64_t low = z->id_low + ++z->counter;
+    (void)snprintf(uuid, LK_ZK_UUID_LEN + 1, "%08llx-%04llx-%04llx-%04llx-%012llx",
+                   (unsigned long long)(z->id_high >> 32), (unsigned long long)(z->id_high >> 16 & 0xFFFF),
+                   (unsigned long long)(z->id_high & 0xFFFF), (unsigned long long)(low >> 48),
+                   (unsigned long long)(low & 0xFFFFFFFFFFFF));
+}

@@ -1,0 +1,86 @@
+/*
+ * search.c: a create whose answer was lost. Whether it made a node is found out by sync and list in one
+ * flight, because the server that is asked may lag behind the one that did it. Our name in the list is ours
+ * only if its owner is our present session; a node of an earlier one will vanish with that, and can't hold a
+ * lock.
+ */
+#include <string.h>
+
+#include "internal.h"
+
+/* It never came into being, or is no good: the claim tries again under another name. */
+static void not_there_locked(struct lk_zk *z, struct lk_zk_node *node)
+{
+    node->there = false;
+    lk_zk_node_settle_locked(z, node, LK_ZK_GONE);
+}
+
+static void owner_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct lk_zk_node *node = op->context;
+    if (lk_zk_unknown(rc)) {
+        node->there = false;
+        node->step = LK_ZK_UNSURE;
+    } else if (rc == ZNONODE) {
+        not_there_locked(z, node);
+    } else if (rc != ZOK || reply->stat->ephemeralOwner != z->session_id || node->claim == NULL) {
+        node->step = LK_ZK_UNLISTED;
+        node->maybe_deleted = true; /* deleted, and never listed, if that takes another connection */
+        lk_zk_node_delete_locked(z, node);
+    } else {
+        node->czxid = reply->stat->czxid;
+        lk_zk_node_list_locked(z, node);
+    }
+    lk_zk_node_unref_locked(z, node);
+}
+
+static void found_locked(struct lk_zk *z, struct lk_zk_node *node, const char *name)
+{
+    char path[LK_ZK_PATH_MAX];
+    if (!lk_zk_node_found_locked(z, node, name, 0)) {
+        not_there_locked(z, node);
+        return;
+    }
+    node->step = LK_ZK_SEARCHING;
+    (void)lk_zk_join(path, node->parent, node->name);
+    if (lk_zk_get_locked(z, path, NULL, owner_done_locked, node) != NULL) {
+        node->ops++;
+        return;
+    }
+    node->there = false;
+    node->step = LK_ZK_UNSURE;
+}
+
+static void search_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct lk_zk_node *node = op->context;
+    const char *found = NULL;
+    if (lk_zk_unknown(rc)) {
+        node->step = LK_ZK_UNSURE;
+    } else if (rc == ZOK) {
+        for (int32_t i = 0; i < reply->names->count && found == NULL; i++) {
+            const char *name = reply->names->data[i];
+            if (strncmp(name, "_c_", 3) == 0 && strncmp(name + 3, node->uuid, LK_ZK_UUID_LEN) == 0)
+                found = name;
+        }
+        if (found != NULL)
+            found_locked(z, node, found);
+        else
+            not_there_locked(z, node);
+    } else if (rc == ZNONODE) {
+        not_there_locked(z, node);
+    } else {
+        lk_zk_node_fail_locked(z, node, rc, "looking for a place in a queue");
+    }
+    lk_zk_node_unref_locked(z, node);
+}
+
+void lk_zk_node_search_locked(struct lk_zk *z, struct lk_zk_node *node)
+{
+    node->step = LK_ZK_UNSURE;
+    if (lk_zk_sync_locked(z, node->parent, NULL, NULL) == NULL ||
+        lk_zk_list_locked(z, node->parent, search_done_locked, node) == NULL)
+        return;
+    node->step = LK_ZK_SEARCHING;
+    node->ops++;
+}

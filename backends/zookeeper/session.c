@@ -1,0 +1,208 @@
+/*
+ * session.c: the session and its client handle. All places in queues belong to the session: they end with it.
+ * A handle whose session is over is closed, and another one is made; whoever waits then queues anew, under
+ * new names, and what was held is lost.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "internal.h"
+
+static const int64_t begin_again_ns = 200 * LK_MS;
+
+/* The library's messages say nothing that its states don't. Without a callback they'd go to stderr. */
+static void drop_message(const char *message)
+{
+    (void)message;
+}
+
+/* ------------------------------------------------------------------ what the library tells ---- */
+
+static void went_up_locked(struct lk_zk *z)
+{
+    const clientid_t *id = zoo_client_id(z->zh);
+    const int64_t timeout_ns = zoo_recv_timeout(z->zh) * LK_MS;
+    if (z->session_id != id->client_id) {
+        z->confirmed = lk_zk_now(z) - timeout_ns; /* nothing yet: the first request confirms it */
+        if (timeout_ns != z->set.session_ns)
+            lk_zk_note_locked(z, LOCKER_LOG_INFO,
+                              "zookeeper: asked for a session time-out of %lld ms, the server gave %lld ms",
+                              (long long)(z->set.session_ns / LK_MS), (long long)(timeout_ns / LK_MS));
+    }
+    z->session_id = id->client_id;
+    z->timeout_ns = timeout_ns;
+    z->up = z->came_up = true;
+    z->denied = false;
+    z->away_since = 0;
+    for (struct lk_zk_call *call = z->calls; call != NULL; call = call->next)
+        if (call->wants_up)
+            lk_zk_call_done_locked(call);
+}
+
+static void went_down_locked(struct lk_zk *z)
+{
+    if (!z->up)
+        return;
+    z->up = z->came_up = false;
+    z->away_since = lk_zk_now(z);
+    if (!z->suspect) {
+        z->suspect = true;
+        z->svc->suspect(z->svc, true);
+        lk_zk_note_locked(z, LOCKER_LOG_INFO, "zookeeper: lost the connection to %s", z->set.names);
+    }
+}
+
+/* Called by the library with lock held, by the thread that drives. */
+static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+    struct lk_zk *z = context;
+    (void)path;
+    if (type != ZOO_SESSION_EVENT || zh != z->zh)
+        return;
+    if (state == ZOO_CONNECTED_STATE) {
+        went_down_locked(z); /* it doesn't tell when sending failed */
+        went_up_locked(z);
+        return;
+    }
+    went_down_locked(z);
+    if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
+        z->over = true;
+        z->denied = state == ZOO_AUTH_FAILED_STATE;
+    }
+}
+
+/* ------------------------------------------------------------------ beginning and ending ---- */
+
+void lk_zk_session_begin_locked(struct lk_zk *z)
+{
+    const int64_t now = lk_zk_now(z);
+    char *fresh = lk_zk_lookup_take_locked(z);
+    if (fresh != NULL) {
+        if (z->zh != NULL && strcmp(fresh, z->addresses) != 0)
+            (void)zoo_set_servers(z->zh, fresh);
+        free(z->addresses);
+        z->addresses = fresh;
+    }
+    if (z->zh != NULL || now < z->begin_at)
+        return;
+    z->begin_at = now + begin_again_ns;
+    z->over = z->up = z->came_up = false;
+    z->fd = -1;
+    z->turn_at = 0;
+    z->session_id = 0;
+    z->timeout_ns = z->set.session_ns;
+    z->zh = zookeeper_init2(z->addresses, on_session, (int)(z->set.session_ns / LK_MS), NULL, z,
+                            ZOO_NO_LOG_CLIENTENV, drop_message);
+    if (z->zh == NULL)
+        return;
+    (void)zoo_set_servers_resolution_delay(z->zh, -1);
+    if (z->set.credentials != NULL)
+        (void)zoo_add_auth(z->zh, "digest", z->set.credentials, (int)strlen(z->set.credentials), NULL, NULL);
+}
+
+/* What was there is gone with the session, or will be when the servers count it out. */
+static void lose_nodes_locked(struct lk_zk *z)
+{
+    static const char why[] = "its session with ZooKeeper has ended";
+    struct lk_zk_node *next;
+    z->svc->lease_lost(z->svc, NULL, why);
+    for (struct lk_zk_node *node = z->nodes; node != NULL; node = next) {
+        next = node->next;
+        lk_zk_node_vanish_locked(z, node, why);
+    }
+    for (struct lk_zk_node *node = z->left; node != NULL; node = next) {
+        next = node->next;
+        lk_zk_node_vanish_locked(z, node, why);
+    }
+}
+
+void lk_zk_session_drop_locked(struct lk_zk *z)
+{
+    zhandle_t *zh = z->zh;
+    if (zh == NULL)
+        return;
+    /* A handle that is still connected would say good-bye, and wait up to 4.5 s for the answer. */
+    if (z->fd >= 0 && zoo_state(zh) == ZOO_CONNECTED_STATE)
+        (void)shutdown(z->fd, SHUT_RDWR);
+    went_down_locked(z);
+    (void)zookeeper_close(zh); /* completions that it calls find their ops; it may leave some out */
+    z->zh = NULL;
+    z->fd = z->armed_fd = -1;
+    z->over = false;
+    lk_zk_ops_fail_locked(z);
+    lk_zk_watches_free_locked(z);
+    lose_nodes_locked(z);
+    z->session_id = 0;
+    z->confirmed = 0;
+    z->begin_at = 0;
+}
+
+void lk_zk_session_settle_locked(struct lk_zk *z)
+{
+    struct lk_zk_node *next;
+    if (z->over) {
+        const bool denied = z->denied;
+        lk_zk_note_locked(z, LOCKER_LOG_WARN, "zookeeper: the session with %s %s", z->set.names,
+                          denied ? "was refused" : "has ended; waiters queue anew");
+        lk_zk_session_drop_locked(z);
+        if (denied)
+            z->begin_at = lk_zk_now(z) + LK_S;
+        for (struct lk_zk_call *call = z->calls; denied && call != NULL; call = call->next)
+            if (call->wants_up)
+                lk_zk_call_done_locked(call);
+    }
+    if (z->zh != NULL && z->up && zoo_state(z->zh) != ZOO_CONNECTED_STATE)
+        went_down_locked(z);
+    if (!z->literal && !z->up && z->zh != NULL && z->away_since != 0 &&
+        lk_zk_now(z) - z->away_since > z->timeout_ns / 2 && lk_zk_now(z) - z->looked_up_at > z->timeout_ns)
+        lk_zk_lookup_start_locked(z); /* the servers may have moved */
+    if (!z->came_up)
+        return;
+    z->came_up = false;
+    if (z->suspect) {
+        z->suspect = false;
+        z->svc->suspect(z->svc, false);
+        lk_zk_note_locked(z, LOCKER_LOG_INFO, "zookeeper: connected to %s again", z->set.names);
+    }
+    z->beat_at = 0; /* at once: what is held has not been confirmed for a while */
+    lk_zk_keeper_by_locked(z, 0);
+    lk_zk_watches_resume_locked(z);
+    for (struct lk_zk_node *node = z->nodes; node != NULL; node = next) {
+        next = node->next;
+        lk_zk_node_resume_locked(z, node);
+    }
+    for (struct lk_zk_node *node = z->left; node != NULL; node = next) {
+        next = node->next;
+        lk_zk_node_resume_locked(z, node);
+    }
+}
+
+/* ------------------------------------------------------------------ validity ---- */
+
+void lk_zk_confirm_locked(struct lk_zk *z, int64_t sent)
+{
+    if (sent > z->confirmed)
+        z->confirmed = sent;
+}
+
+/* A server answers pings by itself, so being connected proves nothing: the session's time-out is counted from
+ * the last request that a majority has confirmed, and a quarter of it is left for clocks that run
+ * differently. */
+int64_t lk_zk_deadline_locked(const struct lk_zk *z)
+{
+    return z->confirmed + z->timeout_ns / 4 * 3;
+}
+
+locker_status lk_zk_away_locked(const struct lk_zk *z, locker_error *err)
+{
+    if (z->denied)
+        return locker_error_set(err, LOCKER_DENIED, 0,
+                                "ZooKeeper at %s refused the login; check user and password", z->set.names);
+    if (z->up)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "ZooKeeper at %s does not answer", z->set.names);
+    return locker_error_set(
+        err, LOCKER_UNAVAILABLE, 0,
+        "no ZooKeeper server of %s serves us: none is running, reachable and part of a majority",
+        z->set.names);
+}

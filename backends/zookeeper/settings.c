@@ -1,0 +1,156 @@
+/* settings.c: the driver's parameters, and a checked copy of what a URI or profile says. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum { DEFAULT_PORT = 2181 };
+
+/* The order of lk_zk_params. */
+enum { PARAM_SESSION_TIMEOUT, PARAM_TLS, PARAM_SASL };
+
+const locker_param lk_zk_params[] = {
+    {"session_timeout", LOCKER_PARAM_DURATION, NULL, 1, 24 * 3600 * 1000,
+     "the session time-out to ask for; the server may give another one. Default: the ttl"},
+    {"tls", LOCKER_PARAM_BOOL, "off", 0, 0, "talk TLS to the servers; needs a client library with TLS"},
+    {"sasl", LOCKER_PARAM_BOOL, "off", 0, 0, "log in by SASL; needs a client library with SASL"},
+    {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
+};
+
+static locker_status no_memory(locker_error *err)
+{
+    return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+}
+
+static bool copy_hosts(struct lk_zk_settings *s, const locker_driver_config *config)
+{
+    static const locker_host local = {"127.0.0.1", 0};
+    const locker_host *from = config->host_count > 0 ? config->hosts : &local;
+    const size_t count = config->host_count > 0 ? config->host_count : 1;
+    size_t size = 1;
+    s->hosts = calloc(count, sizeof(*s->hosts));
+    if (s->hosts == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        s->hosts[i].name = strdup(from[i].name);
+        s->hosts[i].port = from[i].port != 0 ? from[i].port : DEFAULT_PORT;
+        if (s->hosts[i].name == NULL)
+            return false;
+        s->host_count = i + 1;
+        size += strlen(from[i].name) + 16;
+    }
+    s->names = malloc(size);
+    if (s->names == NULL)
+        return false;
+    char *out = s->names;
+    for (size_t i = 0; i < count; i++)
+        out += snprintf(out, size - (size_t)(out - s->names), "%s%s:%d", i > 0 ? "," : "", s->hosts[i].name,
+                        s->hosts[i].port);
+    return true;
+}
+
+static locker_status too_long(locker_error *err)
+{
+    return locker_error_set(err, LOCKER_CONFIG, 0,
+                            "chroot and namespace together are too long, encoded; shorten them");
+}
+
+/* The chroot stays as it is, but for a slash at its end: an administrator made it. The namespace is encoded.
+ */
+static locker_status make_root(struct lk_zk_settings *s, const locker_driver_config *config,
+                               locker_error *err)
+{
+    const char *path = config->path;
+    size_t len = strlen(path);
+    const size_t space = strlen(config->name_space);
+    while (len > 0 && path[len - 1] == '/')
+        len--;
+    if (len + 3 * space + 2 > LK_ZK_ROOT_MAX)
+        return too_long(err);
+    for (size_t i = 0; i < len; i++) {
+        const unsigned char c = (unsigned char)path[i];
+        const size_t left = len - i;
+        const bool empty = c == '/' && left > 1 && path[i + 1] == '/';
+        const bool dots =
+            c == '/' && left > 1 && path[i + 1] == '.' &&
+            (left == 2 || path[i + 2] == '/' || (path[i + 2] == '.' && (left == 3 || path[i + 3] == '/')));
+        if (c < 0x20 || c == 0x7F || empty || dots || (i == 0 && c != '/'))
+            return locker_error_set(err, LOCKER_CONFIG, 0,
+                                    "'%s' is no path of a ZooKeeper node; write zookeeper://host/a/b", path);
+    }
+    memcpy(s->root, path, len);
+    s->root[len] = '\0';
+    if (space > 0) {
+        s->root[len] = '/';
+        (void)lk_zk_encode(s->root + len + 1, config->name_space, space);
+    }
+    return LOCKER_OK;
+}
+
+static locker_status copy_login(struct lk_zk_settings *s, const locker_driver_config *config,
+                                locker_error *err)
+{
+    if (config->user == NULL && config->password == NULL)
+        return LOCKER_OK;
+    if (config->user == NULL || config->password == NULL)
+        return locker_error_set(
+            err, LOCKER_CONFIG, 0, "digest login takes a user and a password, and the %s is missing: %s",
+            config->user == NULL ? "user" : "password",
+            config->user == NULL ? "write zookeeper://user@host" : "give password_file or LOCKER_PASSWORD");
+    if (strchr(config->user, ':') != NULL)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "the user has a ':', which ZooKeeper's digest login can't carry");
+    const size_t size = strlen(config->user) + strlen(config->password) + 2;
+    s->credentials = malloc(size);
+    if (s->credentials == NULL)
+        return no_memory(err);
+    (void)snprintf(s->credentials, size, "%s:%s", config->user, config->password);
+    return LOCKER_OK;
+}
+
+static locker_status refuse_missing(const locker_driver_config *config, locker_error *err)
+{
+    if (config->values[PARAM_TLS].number != 0)
+        return locker_error_set(err, LOCKER_UNSUPPORTED, 0,
+                                "this build has no TLS for ZooKeeper: its client library comes without; "
+                                "leave tls out and use a network that you trust, or a tunnel");
+    if (config->values[PARAM_SASL].number != 0)
+        return locker_error_set(err, LOCKER_UNSUPPORTED, 0,
+                                "this build has no SASL for ZooKeeper: its client library comes without; "
+                                "leave sasl out and log in with a user and password (digest)");
+    return LOCKER_OK;
+}
+
+locker_status lk_zk_settings_init(struct lk_zk_settings *s, const locker_driver_config *config,
+                                  locker_error *err)
+{
+    const locker_value *session = &config->values[PARAM_SESSION_TIMEOUT];
+    memset(s, 0, sizeof(*s));
+    s->session_ns = session->given ? session->number : config->ttl_ns;
+    s->connect_timeout_ns = config->connect_timeout_ns;
+    s->command_timeout_ns = config->command_timeout_ns;
+    s->cleanup_ns = config->cleanup_ns;
+    locker_status status = refuse_missing(config, err);
+    if (status == LOCKER_OK && !copy_hosts(s, config))
+        status = no_memory(err);
+    if (status == LOCKER_OK)
+        status = make_root(s, config, err);
+    if (status == LOCKER_OK)
+        status = copy_login(s, config, err);
+    if (status != LOCKER_OK)
+        lk_zk_settings_clear(s);
+    return status;
+}
+
+void lk_zk_settings_clear(struct lk_zk_settings *s)
+{
+    for (size_t i = 0; i < s->host_count; i++)
+        free((char *)(uintptr_t)s->hosts[i].name);
+    free(s->hosts);
+    free(s->names);
+    if (s->credentials != NULL)
+        explicit_bzero(s->credentials, strlen(s->credentials));
+    free(s->credentials);
+    memset(s, 0, sizeof(*s));
+}
