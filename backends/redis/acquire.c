@@ -12,6 +12,8 @@
 #include "internal.h"
 
 static const int64_t again_ns = 100 * LK_MS; /* a server that can't serve now is asked again then */
+static const int64_t info_least_ns =
+    7 * 24 * 3600 * LK_S; /* what is known of a key's grants is kept so long */
 static const int64_t queue_least_ns = 60 * LK_S;
 
 struct attempt {
@@ -21,7 +23,7 @@ struct attempt {
     struct lk_keys keys;
     char value[LK_VALUE_LEN + 1];
     char member[LK_VALUE_LEN * 2 + LOCKER_OWNER_MAX + 32]; /* "": don't queue */
-    char ttl[24], queue_ttl[24];
+    char ttl[24], queue_ttl[24], info_ttl[24];
     unsigned hops;
 };
 
@@ -216,6 +218,7 @@ static enum lk_outcome call_plain(struct attempt *a, struct lk_call *call, locke
 static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, locker_error *err)
 {
     struct lk_argv fill = {0};
+    const bool queued = a->data->enrolled;
     a->member[0] = '\0';
     if (a->claim->will_wait && atomic_load_explicit(&a->r->sub.ready, memory_order_relaxed)) {
         pthread_mutex_lock(&a->r->lock); /* before a message can come */
@@ -234,6 +237,8 @@ static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, lock
     lk_argv_text(&fill, a->member);
     lk_argv_text(&fill, a->queue_ttl);
     lk_argv_add(&fill, a->r->set.fencing ? "1" : "0", 1);
+    lk_argv_text(&fill, a->info_ttl);
+    lk_argv_add(&fill, queued && a->member[0] != '\0' ? "1" : "0", 1);
     return lk_call_script(a->r, call, LK_SCRIPT_ACQUIRE, &a->keys, &fill, err);
 }
 
@@ -295,6 +300,8 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     (void)snprintf(a.ttl, sizeof(a.ttl), "%" PRId64, claim->ttl_ns / LK_MS);
     const int64_t queue_ns = 3 * r->set.poll_ns > queue_least_ns ? 3 * r->set.poll_ns : queue_least_ns;
     (void)snprintf(a.queue_ttl, sizeof(a.queue_ttl), "%" PRId64, queue_ns / LK_MS);
+    const int64_t info_ns = 100 * claim->ttl_ns > info_least_ns ? 100 * claim->ttl_ns : info_least_ns;
+    (void)snprintf(a.info_ttl, sizeof(a.info_ttl), "%" PRId64, info_ns / LK_MS);
     bool plain = !r->set.fencing && !a.data->unsure && !a.data->enrolled;
     do {
         again = false;
