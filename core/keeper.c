@@ -142,7 +142,9 @@ again:
     for (w = l->waits; w != NULL; w = w->next) {
         lk_claim *claim = w->claim;
 
-        if (w->canceled || (cancel != NULL && w->cancel != cancel))
+        /* An event may be about a cancel that is gone, whose place in memory another one has taken: the flag
+         * of the one in use decides. */
+        if (w->canceled || (cancel != NULL && (w->cancel != cancel || !locker_cancel_fired(w->cancel))))
             continue;
         w->canceled = true;
         (void)pthread_cond_signal(&w->cond);

@@ -233,6 +233,8 @@ static bool prepare(lk_request *r)
     if (r->claim != NULL && o->owner != NULL)
         owner = strdup(o->owner);
     if (r->claim == NULL || r->handle == NULL || owner == NULL) {
+        if (owner != l->owner)
+            free((char *)(uintptr_t)owner);
         free(r->claim);
         free(r->handle);
         return false;
