@@ -253,8 +253,8 @@ static locker_status read_answer(struct attempt *a, const redisReply *reply, int
         *again = a->claim->will_wait; /* the script tells for how long, and enrols */
         return *again ? LOCKER_OK : busy(a, -1, 0, sent, err);
     }
-    if (!plain && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
-        return granted(a, (uint64_t)reply->integer, sent);
+    if (!plain && reply->type == REDIS_REPLY_STRING && reply->str[0] >= '1' && reply->str[0] <= '9')
+        return granted(a, strtoull(reply->str, NULL, 10), sent);
     if (!plain && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
         reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[1]->type == REDIS_REPLY_INTEGER)
         return busy(a, reply->element[0]->integer, (uint64_t)reply->element[1]->integer, sent, err);

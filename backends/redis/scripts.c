@@ -74,7 +74,7 @@ static const char acquire_lua[] =
     "    local last, whose = string.match(s or '', '^(%d+) (%x+) ')\n"
     "    if whose == value then\n"
     "      if member ~= '' then redis.pcall('ZREM', KEYS[3], member) end\n"
-    "      return tonumber(last)\n"
+    "      return last\n"
     "    end\n"
     "  elseif set then\n"
     "    return set\n"
@@ -90,16 +90,17 @@ static const char acquire_lua[] =
     "  end\n"
     "end\n"
     "if ARGV[8] == '1' then redis.pcall('ZREM', KEYS[3], member) end\n"
-    "if ARGV[6] == '0' then return 1 end\n"
+    "if ARGV[6] == '0' then return '1' end\n"
     "local t = redis.call('TIME')\n"
-    "local f = t[1] * 1000000 + t[2]\n"
-    "local last = s and tonumber(string.match(s, '^%d+'))\n"
-    "if last and last >= f then f = last + 1 end\n"
-    "local n = string.format('%.0f', f)\n"
+    "local n = t[1] .. string.sub('00000' .. t[2], -6)\n"
+    "local last = s and string.match(s, '^%d+')\n"
+    "if last and (#last ~= #n or last >= n) then\n"
+    "  n = string.format('%.0f', math.max(tonumber(last) + 1, tonumber(n)))\n"
+    "end\n"
     "redis.pcall('SET', KEYS[2], n .. ' ' .. value .. ' ' .. string.sub(n, 1, -4) .. ' ' .. n .. ' ' .. "
     "ARGV[3], "
-    "  'PX', ARGV[7])\n"
-    "return f\n";
+    "'PX', ARGV[7])\n"
+    "return n\n";
 
 /* ARGV: value, member of the queue or '', greatest token used if the server doesn't know it, else ''.
  * Answers 1: it was ours, and is the next one's or nobody's; 0: it was not ours, and nothing has changed. */
