@@ -281,7 +281,7 @@ void lk_config_clear(lk_config *config);
 locker_status lk_config_uri(lk_config *config, const char *uri, const locker_driver *driver,
                             locker_error *err);
 /** Read a profile into config. */
-locker_status lk_config_profile(lk_config *config, const char *file, const char *profile, locker_error *err);
+locker_status lk_config_profile(lk_config *config, const char *file, const char *name, locker_error *err);
 /** Add one parameter as text; a second one of that name is refused. */
 locker_status lk_config_add(lk_config *config, const char *name, const char *text, locker_error *err);
 locker_status lk_config_add_host(lk_config *config, const char *text, size_t length, locker_error *err);

@@ -226,22 +226,21 @@ static bool prepare(lk_request *r)
 {
     locker *l = r->l;
     const locker_lock_options *o = r->options;
-    const char *owner = l->owner;
+    char *owner = NULL;
 
     r->claim = lk_claim_new(l);
     r->handle = calloc(1, sizeof *r->handle);
-    if (r->claim != NULL && o->owner != NULL)
+    if (o->owner != NULL)
         owner = strdup(o->owner);
-    if (r->claim == NULL || r->handle == NULL || owner == NULL) {
-        if (owner != l->owner)
-            free((char *)(uintptr_t)owner);
+    if (r->claim == NULL || r->handle == NULL || (o->owner != NULL && owner == NULL)) {
+        free(owner);
         free(r->claim);
         free(r->handle);
         return false;
     }
     r->claim->owner_given = o->owner != NULL;
     r->claim->pub.key_len = r->key_len;
-    r->claim->pub.owner = owner;
+    r->claim->pub.owner = owner != NULL ? owner : l->owner;
     r->claim->pub.ttl_ns = o->ttl_ms > 0 ? o->ttl_ms * LK_MS : l->ttl_ns;
     r->claim->pub.will_wait = !r->try;
     r->claim->pub.renewed = !o->no_renew;

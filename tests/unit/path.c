@@ -249,9 +249,9 @@ static void test_a_fresh_cancel_in_an_old_ones_place(void **state)
         o.cancel = cancel;
         lk_locking_start(&call, l, "k", &o);
         lk_require_waiting(l, 1); /* in vain, if the last one's event reaches this call */
-        locker_cancel_fire(cancel);
         if (i % 2 == 0)
             script_wake(s, script_claim(s, 0)); /* it may see the flag before the keeper comes */
+        locker_cancel_fire(cancel);
         assert_int_equal(lk_locking_join(&call), LOCKER_CANCELED);
         locker_cancel_free(cancel);
     }
