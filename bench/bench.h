@@ -92,6 +92,9 @@ bool lk_crew_run(lk_bench *b, const lk_work *work);
 void lk_crew_ready(lk_bench *b);
 /* For a member: sleep until the time is over. */
 void lk_crew_wait_halt(lk_bench *b);
+/* For two members, 0 and 1, that take turns: sleep until the other gives us the turn; give it. */
+void lk_crew_wait_turn(lk_bench *b, int who);
+void lk_crew_give_turn(lk_bench *b, int who);
 bool lk_crew_stopped(const lk_bench *b);
 void lk_crew_sample(lk_bench *b, int64_t ns);
 /* For a member: tell the boss, and end this process. */

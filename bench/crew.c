@@ -227,6 +227,16 @@ void lk_crew_wait_halt(lk_bench *b)
     wait_for(&b->crew->halt);
 }
 
+void lk_crew_wait_turn(lk_bench *b, int who)
+{
+    wait_for(&b->crew->turn[who]);
+}
+
+void lk_crew_give_turn(lk_bench *b, int who)
+{
+    (void)sem_post(&b->crew->turn[who]);
+}
+
 bool lk_crew_stopped(const lk_bench *b)
 {
     return atomic_load_explicit(&b->crew->stop, memory_order_relaxed);
