@@ -99,14 +99,14 @@ static locker_status wait_replicas(struct attempt *a, locker_error *err)
     struct lk_redis *r = a->r;
     char count[24], bound[24];
     struct lk_argv argv = {0};
-    struct lk_call call = {.argv = &argv, .until = a->claim->attempt_until, .claim = a->data};
+    struct lk_call call = {.until = a->claim->attempt_until, .claim = a->data};
     (void)snprintf(count, sizeof(count), "%" PRId64, r->set.wait_replicas);
     (void)snprintf(bound, sizeof(bound), "%" PRId64, r->set.wait_timeout_ns / LK_MS);
     lk_argv_text(&argv, "WAIT");
     lk_argv_text(&argv, count);
     lk_argv_text(&argv, bound);
     a->data->unsure = true;
-    const enum lk_outcome outcome = lk_call(r, &call, err);
+    const enum lk_outcome outcome = lk_call(r, &call, &argv, err);
     if (outcome == LK_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
     if (outcome != LK_CALL_ANSWERED)
@@ -209,10 +209,7 @@ static enum lk_outcome call_plain(struct attempt *a, struct lk_call *call, locke
     lk_argv_add(&argv, "NX", 2);
     lk_argv_add(&argv, "PX", 2);
     lk_argv_text(&argv, a->ttl);
-    call->argv = &argv;
-    const enum lk_outcome outcome = lk_call(a->r, call, err);
-    call->argv = NULL;
-    return outcome;
+    return lk_call(a->r, call, &argv, err);
 }
 
 static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, locker_error *err)

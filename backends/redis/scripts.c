@@ -59,6 +59,7 @@
  * (1 without fencing) when it is ours, else {PTTL, last number}. Ours already: a lost reply, or handed over;
  * then the lease starts anew. Info is read first, so that a right that is missing is noticed before anything
  * is written. */
+/* The usual way deals in text: turning a number into text takes as long as a command. */
 static const char acquire_lua[] =
     "local value, ttl, member = ARGV[1], ARGV[2], ARGV[4]\n"
     "local s = redis.pcall('GET', KEYS[2])\n"
