@@ -49,10 +49,10 @@ static bool pass_locked(locker *l, lk_claim *from, int64_t now)
         from->key->passed++;
         l->stats.handed_over++;
         lk_grant_locked(l, to, lk_now(l));
-        (void)pthread_cond_signal(&wait->cond);
+        lk_rouse_locked(wait);
         return true;
     }
-    (void)pthread_cond_signal(&to->wait->cond); /* it may have wanted to give up meanwhile */
+    lk_rouse_locked(to->wait); /* it may have wanted to give up meanwhile */
     return false;
 }
 

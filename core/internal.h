@@ -91,7 +91,8 @@ struct lk_key {
 
 /** A lock call in flight. Lives on its thread's stack. */
 struct lk_wait {
-    pthread_cond_t cond;
+    pthread_cond_t cond;   /**< made when the call first sleeps */
+    bool sleeps;           /**< cond is made; guarded by the mutex */
     lk_wait *prev, *next;  /**< in locker.waits */
     lk_claim *claim;       /**< what it waits for; NULL before and after */
     locker_cancel *cancel; /**< NULL: none */
@@ -218,12 +219,16 @@ void lk_let_go_locked(locker *l, lk_claim *claim);
 void lk_handle_told_locked(locker *l, locker_handle *held);
 
 /* ---- claim.c */
+/** Zeroed memory, or NULL. */
+void *lk_zalloc(size_t size);
 lk_claim *lk_claim_new(const locker *l);
 /** Drop one reference. The caller holds the mutex. */
 void lk_claim_unref_locked(locker *l, lk_claim *claim);
 locker_state lk_claim_state(const locker *l, const lk_claim *claim);
 
 /* ---- contend.c */
+/** Wake the call up, if it sleeps; NULL is allowed. The caller holds the mutex. */
+void lk_rouse_locked(lk_wait *wait);
 /** The claim is a grant now: into the held list and the keeper. The caller holds the mutex. */
 void lk_grant_locked(locker *l, lk_claim *claim, int64_t now);
 

@@ -147,7 +147,7 @@ again:
         if (w->canceled || (cancel != NULL && (w->cancel != cancel || !locker_cancel_fired(w->cancel))))
             continue;
         w->canceled = true;
-        (void)pthread_cond_signal(&w->cond);
+        lk_rouse_locked(w);
         if (!claim->attempting || l->driver->interrupt == NULL)
             continue;
         claim->interrupting = true;

@@ -229,7 +229,7 @@ static bool prepare(lk_request *r)
     char *owner = NULL;
 
     r->claim = lk_claim_new(l);
-    r->handle = calloc(1, sizeof *r->handle);
+    r->handle = lk_zalloc(sizeof *r->handle);
     if (o->owner != NULL)
         owner = strdup(o->owner);
     if (r->claim == NULL || r->handle == NULL || (o->owner != NULL && owner == NULL)) {
@@ -263,14 +263,6 @@ static locker_status lock_call(lk_request *r, locker_handle **out, locker_error 
                       : lk_later(r->start, r->options->wait_ms * LK_MS);
     if (!prepare(r))
         return tell(r, LOCKER_NOMEM, err);
-    if (locker_cond_init(&r->wait.cond) != 0) {
-        (void)pthread_mutex_lock(&l->mutex);
-        lk_claim_unref_locked(l, r->claim);
-        lk_claim_unref_locked(l, r->claim);
-        (void)pthread_mutex_unlock(&l->mutex);
-        free(r->handle);
-        return tell(r, LOCKER_NOMEM, err);
-    }
     (void)pthread_mutex_lock(&l->mutex);
     if (l->closing) {
         lk_claim_unref_locked(l, r->claim);
@@ -282,7 +274,8 @@ static locker_status lock_call(lk_request *r, locker_handle **out, locker_error 
         lk_leave_locked(l);
     }
     (void)pthread_mutex_unlock(&l->mutex);
-    (void)pthread_cond_destroy(&r->wait.cond);
+    if (r->wait.sleeps)
+        (void)pthread_cond_destroy(&r->wait.cond);
     if (status == LOCKER_OK)
         *out = r->handle;
     else
@@ -302,6 +295,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.key = key;
     r.last.text[0] = '\0'; /* the rest of a request is set as it goes: its errors are half a kilobyte */
     r.wait = (lk_wait){.claim = NULL};
+    r.start_is_past = false;
     if (out == NULL || l == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "locker_lock needs a locker and a place for the handle");

@@ -63,7 +63,7 @@ lk_key *lk_key_use_locked(locker *l, const char *name, size_t length)
             return key;
         }
     }
-    key = calloc(1, sizeof *key + length + 1);
+    key = lk_zalloc(sizeof *key + length + 1);
     if (key == NULL)
         return NULL;
     memcpy(key->name, name, length);
@@ -128,7 +128,7 @@ void lk_promote_locked(locker *l, lk_key *key)
     lk_fifo_remove_locked(claim);
     claim->phase = LK_CONTENDING;
     key->contender = claim;
-    (void)pthread_cond_signal(&claim->wait->cond);
+    lk_rouse_locked(claim->wait);
 }
 
 void lk_held_add_locked(locker *l, lk_claim *claim)

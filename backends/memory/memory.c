@@ -81,12 +81,12 @@ static slot *use_locked(space *s, const char *key, size_t length)
     if (e == NULL) {
         char *tail;
 
-        e = calloc(1, sizeof *e + length + 1);
+        e = malloc(sizeof *e + length + 1);
         if (e == NULL)
             return NULL;
         tail = (char *)(e + 1);
-        memcpy(tail, key, length);
-        e->key = tail;
+        memcpy(tail, key, length + 1);
+        *e = (slot){.key = tail};
         if (tsearch(e, &s->slots, compare) == NULL) {
             free(e);
             return NULL;
