@@ -64,3 +64,11 @@ locker_state lk_claim_state(const locker *l, const lk_claim *claim)
     }
     return LOCKER_STATE_HELD;
 }
+
+const char *lk_lost_why(const lk_claim *claim)
+{
+    if (claim->lost_why != NULL)
+        return claim->lost_why;
+    return claim->pub.renewed ? "its lease could not be renewed in time"
+                              : "its lease ended, and was not to be renewed";
+}

@@ -90,6 +90,7 @@ static locker_status attempt_locked(lk_request *r, int64_t *sent)
     claim->woken = false;
     claim->attempting = true;
     claim->pub.retry_at = 0;
+    claim->pub.asked_at = *sent;
     claim->pub.attempt_until = lk_later(*sent, l->command_timeout_ns);
     if (!r->try)
         claim->pub.attempt_until = lk_min(claim->pub.attempt_until, r->deadline);

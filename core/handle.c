@@ -199,12 +199,14 @@ static void forget_locked(locker *l, locker_handle *held)
 static void destroy_and_unlock(locker *l, locker_handle *held)
 {
     int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
+    bool separate = held != &held->claim->first_handle;
 
     forget_locked(l, held);
+    if (separate)
+        free(held);
     lk_unlock_and_unref(l);
     if (fd >= 0)
         (void)close(fd);
-    free(held);
 }
 
 void lk_handle_told_locked(locker *l, locker_handle *held)

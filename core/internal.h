@@ -41,10 +41,27 @@ typedef enum lk_phase {
     LK_GONE        /**< the driver has let go of it */
 } lk_phase;
 
+/** The closure that unlocks. The first handle of a grant lives in its claim; those that enter again are
+ * allocated. */
+struct locker_handle {
+    locker *l;              /**< counted */
+    lk_claim *claim;        /**< counted */
+    locker_handle *sibling; /**< next handle of the claim */
+    locker_lost_fn on_lost;
+    void *user;
+    _Atomic int lost_fd;   /**< eventfd, or -1; written under the mutex */
+    _Atomic bool unlocked; /**< by the user or by close; written under the mutex */
+    bool closed;           /**< it was locker_close() that unlocked */
+    bool in_callback;      /**< the keeper runs on_lost */
+    bool told;             /**< on_lost has run, or will not */
+    bool freed;            /**< freed inside its own callback */
+};
+
 /** Core's part of a claim; the driver's bytes follow `pub`. */
 struct lk_claim {
     lk_key *key;
     lk_claim *prev, *next;       /**< in key's FIFO, in locker.held, or (next alone) in locker.lost */
+    locker_handle first_handle;  /**< the call's own; unused when it entered another claim again */
     locker_handle *handles;      /**< handles that refer to it */
     lk_wait *wait;               /**< the call that waits for it; NULL once granted */
     int64_t next_at;             /**< when the keeper has to look at the lease */
@@ -86,7 +103,8 @@ struct lk_key {
     uint32_t users;         /**< claims that point here */
     uint32_t hash;
     uint32_t length;
-    char name[]; /**< NUL-terminated */
+    uint32_t room; /**< of name, without its NUL */
+    char name[];   /**< NUL-terminated */
 };
 
 /** A lock call in flight. Lives on its thread's stack. */
@@ -97,20 +115,6 @@ struct lk_wait {
     lk_claim *claim;       /**< what it waits for; NULL before and after */
     locker_cancel *cancel; /**< NULL: none */
     bool canceled;         /**< told by the keeper */
-};
-
-struct locker_handle {
-    locker *l;              /**< counted */
-    lk_claim *claim;        /**< counted */
-    locker_handle *sibling; /**< next handle of the claim */
-    locker_lost_fn on_lost;
-    void *user;
-    _Atomic int lost_fd;   /**< eventfd, or -1; written under the mutex */
-    _Atomic bool unlocked; /**< by the user or by close; written under the mutex */
-    bool closed;           /**< it was locker_close() that unlocked */
-    bool in_callback;      /**< the keeper runs on_lost */
-    bool told;             /**< on_lost has run, or will not */
-    bool freed;            /**< freed inside its own callback */
 };
 
 /** A cancel that calls in flight use, registered with the keeper. */
@@ -161,6 +165,7 @@ struct locker {
     lk_cancel_use *cancels;
     lk_claim **heap; /**< leases by next_at */
     size_t heap_len, heap_cap;
+    lk_key *spare_key;    /**< one that was dropped, kept for the next: a hot key comes and goes */
     size_t heap_reserved; /**< places promised to calls in flight */
     locker_statistics stats;
 };
@@ -219,6 +224,8 @@ void lk_let_go_locked(locker *l, lk_claim *claim);
 void lk_handle_told_locked(locker *l, locker_handle *held);
 
 /* ---- claim.c */
+/** Why it was lost, for people. Static text. */
+const char *lk_lost_why(const lk_claim *claim);
 /** Zeroed memory, or NULL. */
 void *lk_zalloc(size_t size);
 lk_claim *lk_claim_new(const locker *l);

@@ -123,7 +123,7 @@ void lk_lost_locked(locker *l)
         (void)pthread_mutex_unlock(&l->mutex);
         l->driver->withdraw(l->self, &claim->pub);
         l->services.log(&l->services, LOCKER_LOG_ERROR, "lost the lock '%s': %s", claim->pub.key,
-                        claim->lost_why != NULL ? claim->lost_why : "its lease could not be renewed in time");
+                        lk_lost_why(claim));
         (void)pthread_mutex_lock(&l->mutex);
         lk_claim_unref_locked(l, claim);
     }

@@ -15,7 +15,7 @@ typedef struct lk_request {
     bool try;           /**< it doesn't wait for another holder */
     bool start_is_past; /**< the call has waited or attempted since `start` */
     lk_claim *claim;
-    locker_handle *handle;
+    locker_handle *handle; /**< set once it is held */
     lk_wait wait;
     locker_error last; /**< why the latest attempt failed */
 } lk_request;
