@@ -29,7 +29,13 @@
 #define LK_MS INT64_C(1000000)
 #define LK_S  INT64_C(1000000000)
 
-enum { LK_ROUNDS_MAX = 99, LK_SAMPLES_MAX = 1 << 18, LK_COUNTS_MAX = 1024, LK_VALUES_MAX = 8 };
+enum {
+    LK_ROUNDS_MAX = 99,
+    LK_SAMPLES_MAX = 1 << 18,
+    LK_COUNTS_MAX = 1024,
+    LK_VALUES_MAX = 8,
+    LK_VALUE_SECONDS = 7
+};
 
 typedef struct lk_bench lk_bench;
 
@@ -43,7 +49,7 @@ bool lk_bench_pin(int cpu);
 bool lk_bench_pin_process(pid_t pid, int cpu);
 /* User and system time of this process in ns. */
 int64_t lk_bench_cpu(void);
-/* How often the threads of this process were switched, of their own will or not. */
+/* How often the threads of this process went to sleep: each wake-up ends with one. */
 int64_t lk_bench_switches(void);
 /* Bytes that this process has resident, and bytes that malloc has handed out. */
 int64_t lk_bench_resident(void);
@@ -64,7 +70,7 @@ typedef struct lk_crew {
     _Atomic size_t sample_count; /* may exceed the array: what is over is dropped */
     int64_t sample[LK_SAMPLES_MAX];
     uint64_t count[LK_COUNTS_MAX]; /* work done, one for each worker */
-    double value[LK_VALUES_MAX];   /* whatever else a member tells */
+    double value[LK_VALUES_MAX];   /* whatever else a member tells; the last: seconds from go to halt */
     atomic_bool failed;            /* error is set */
     char error[LOCKER_ERROR_TEXT_MAX + 64];
 } lk_crew;
@@ -86,6 +92,9 @@ bool lk_crew_run(lk_bench *b, const lk_work *work);
 void lk_crew_ready(lk_bench *b);
 /* For a member: sleep until the time is over. */
 void lk_crew_wait_halt(lk_bench *b);
+/* For two members, 0 and 1, that take turns: sleep until the other gives us the turn; give it. */
+void lk_crew_wait_turn(lk_bench *b, int who);
+void lk_crew_give_turn(lk_bench *b, int who);
 bool lk_crew_stopped(const lk_bench *b);
 void lk_crew_sample(lk_bench *b, int64_t ns);
 /* For a member: tell the boss, and end this process. */

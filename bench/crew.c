@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -17,20 +18,28 @@ static const int64_t patience = 180 * LK_S;
 
 /* ------------------------------------------------------------------ the boss ---- */
 
-static void reset(lk_crew *crew, int members)
+static void reset(lk_crew *crew)
 {
     memset(crew, 0, sizeof *crew);
-    (void)members;
     (void)sem_init(&crew->go, 1, 0);
     (void)sem_init(&crew->halt, 1, 0);
     (void)sem_init(&crew->turn[0], 1, 0);
     (void)sem_init(&crew->turn[1], 1, 0);
 }
 
+static void unblock_child_signal(void)
+{
+    sigset_t none;
+
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 static _Noreturn void become_member(lk_bench *b, const lk_work *work, int member, pid_t boss)
 {
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGTERM, SIG_DFL);
+    unblock_child_signal();
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != boss)
         _exit(1);
@@ -76,40 +85,68 @@ static void post_all(sem_t *sem, int members)
         (void)sem_post(sem);
 }
 
+/* Sleep until a member ends, or for so long. The boss runs on the server's processor: it must not be up
+ * often. */
+static void doze(int64_t ns)
+{
+    struct timespec t = {.tv_sec = ns / LK_S, .tv_nsec = ns % LK_S};
+    sigset_t child;
+
+    (void)sigemptyset(&child);
+    (void)sigaddset(&child, SIGCHLD);
+    if (ns > 0)
+        (void)sigtimedwait(&child, NULL, &t);
+}
+
+static void let_go(lk_bench *b, const lk_work *work)
+{
+    if (work->before != NULL)
+        work->before(b);
+    post_all(&b->crew->go, work->members);
+}
+
+static void halt(lk_bench *b, const lk_work *work, int64_t begun)
+{
+    if (work->after != NULL)
+        work->after(b);
+    b->crew->value[LK_VALUE_SECONDS] = (double)(lk_bench_now() - begun) / LK_S;
+    atomic_store(&b->crew->stop, true);
+    post_all(&b->crew->halt, work->members);
+}
+
 /* Start them together, stop them in time, wait for their end. */
 static bool oversee(lk_bench *b, const lk_work *work, pid_t *pids)
 {
     lk_crew *crew = b->crew;
     int running = work->members;
-    int64_t begun = lk_bench_now(), stop_at = 0;
-    bool going = false, stopped = work->duration == 0;
+    int64_t begun = lk_bench_now(), gone = 0;
+    bool stopped = work->duration == 0;
 
     while (running > 0) {
-        int64_t now = lk_bench_now();
+        int64_t now = lk_bench_now(), left = LK_S / 5;
 
         if (!reap(b, pids, work->members, &running) || lk_interrupted)
             return false;
-        if (!going && atomic_load(&crew->ready) == work->members) {
-            if (work->before != NULL)
-                work->before(b);
-            going = true;
-            stop_at = lk_bench_now() + work->duration;
-            post_all(&crew->go, work->members);
+        if (gone == 0) {
+            left = LK_MS;
+            if (atomic_load(&crew->ready) == work->members) {
+                let_go(b, work);
+                gone = now = lk_bench_now();
+            }
         }
-        if (going && !stopped && now >= stop_at) {
-            if (work->after != NULL)
-                work->after(b);
-            crew->value[LK_VALUES_MAX - 1] = (double)(lk_bench_now() - stop_at + work->duration) / LK_S;
-            atomic_store(&crew->stop, true);
-            post_all(&crew->halt, work->members);
-            stopped = true;
+        if (gone != 0 && !stopped) {
+            left = gone + work->duration - now;
+            if (left <= 0)
+                halt(b, work, gone);
+            stopped = left <= 0;
         }
         if (now - begun > patience + work->duration) {
             (void)snprintf(crew->error, sizeof crew->error, "no end after %lld s: it hangs",
                            (long long)((now - begun) / LK_S));
             return false;
         }
-        lk_bench_sleep(stopped || going ? LK_MS : LK_MS / 5);
+        if (running > 0)
+            doze(left < LK_S / 5 ? left : LK_S / 5);
     }
     return true;
 }
@@ -119,7 +156,7 @@ bool lk_crew_run(lk_bench *b, const lk_work *work)
     pid_t pids[MEMBERS_MAX] = {0}, boss = getpid();
     bool good = true;
 
-    reset(b->crew, work->members);
+    reset(b->crew);
     (void)fflush(NULL);
     for (int i = 0; i < work->members && good; i++) {
         pids[i] = fork();
@@ -188,6 +225,16 @@ void lk_crew_ready(lk_bench *b)
 void lk_crew_wait_halt(lk_bench *b)
 {
     wait_for(&b->crew->halt);
+}
+
+void lk_crew_wait_turn(lk_bench *b, int who)
+{
+    wait_for(&b->crew->turn[who]);
+}
+
+void lk_crew_give_turn(lk_bench *b, int who)
+{
+    (void)sem_post(&b->crew->turn[who]);
 }
 
 bool lk_crew_stopped(const lk_bench *b)

@@ -80,7 +80,7 @@ int64_t lk_bench_switches(void)
     struct rusage use;
 
     (void)getrusage(RUSAGE_SELF, &use);
-    return (int64_t)use.ru_nvcsw + use.ru_nivcsw;
+    return (int64_t)use.ru_nvcsw;
 }
 
 int64_t lk_bench_resident(void)

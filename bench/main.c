@@ -52,18 +52,18 @@ int64_t lk_scale(const lk_bench *b, int64_t full)
 
 static void help(void)
 {
-    (void)puts(
-        "Usage: locker-bench [OPTION...]\n"
-        "Measure liblocker beside the bare limit of each service, in turns.\n\n"
-        "  --only NAME[,NAME]  these rows alone\n"
-        "  --rounds N          turns of bare and ours, 1 to 99; default 5\n"
-        "  --quick             tiny counts: shows that everything runs, measures nothing\n"
-        "  --long              the rows that take minutes too\n"
-        "  --json FILE         write the figures as JSON lines too\n"
-        "  --uri URI           use this Redis, redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or\n"
-        "                      redis+unix:///SOCKET, instead of starting one; its keys bench:* are lost\n"
-        "  --help              this text\n\n"
-        "Rows:");
+    (void)puts("Usage: locker-bench [OPTION...]\n"
+               "Measure liblocker beside the bare limit of each service, in turns.\n\n"
+               "  --only NAME[,NAME]  these rows alone\n"
+               "  --rounds N          turns of bare and ours, 1 to 99; default 5\n"
+               "  --quick             tiny counts: shows that everything runs, measures nothing\n"
+               "  --long              the rows that take minutes too\n"
+               "  --json FILE         write the figures as JSON lines too\n"
+               "  --uri URI           use this Redis, redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or\n"
+               "                      redis+unix:///SOCKET, instead of starting one; its keys named\n"
+               "                      bench:* and {bench:* are lost\n"
+               "  --help              this text\n\n"
+               "Rows:");
     for (size_t i = 0; i < ROWS; i++)
         (void)printf("  %-18s  %s\n", rows[i].name, rows[i].about);
     (void)puts("\nExit: 0 measured, whether or not the goals are reached; 1 a row failed; 64 wrong usage;\n"
@@ -166,10 +166,14 @@ static void on_signal(int number)
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
+    sigset_t child;
 
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)sigemptyset(&child);
+    (void)sigaddset(&child, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &child, NULL); /* the boss waits for it (crew.c) */
 }
 
 static void choose_processors(lk_bench *b)

@@ -66,12 +66,6 @@ static void our_cycles(lk_bench *b, int member, const void *arg)
 
 static const int64_t asleep_after = 3 * LK_MS;
 
-static void wait_turn(lk_bench *b, int who)
-{
-    while (sem_wait(&b->crew->turn[who]) != 0 && errno == EINTR)
-        ;
-}
-
 static void handoff_body(lk_bench *b, int member, bool ours, const place *p)
 {
     locker *l = ours ? lk_open_or_fail(b, p->uri) : NULL;
@@ -81,9 +75,9 @@ static void handoff_body(lk_bench *b, int member, bool ours, const place *p)
         locker_handle *held = NULL;
         int fd = -1;
 
-        wait_turn(b, member);
+        lk_crew_wait_turn(b, member);
         if (member == TAKER)
-            (void)sem_post(&b->crew->turn[GIVER]);
+            lk_crew_give_turn(b, GIVER);
         if (ours)
             held = lk_lock_or_fail(b, l, key, NULL);
         else
@@ -91,8 +85,8 @@ static void handoff_body(lk_bench *b, int member, bool ours, const place *p)
         if (member == TAKER) {
             lk_crew_sample(b, lk_bench_now() - b->crew->mark);
         } else {
-            (void)sem_post(&b->crew->turn[TAKER]);
-            wait_turn(b, GIVER);
+            lk_crew_give_turn(b, TAKER);
+            lk_crew_wait_turn(b, GIVER);
             lk_bench_sleep(asleep_after);
             b->crew->mark = lk_bench_now();
         }
@@ -101,7 +95,7 @@ static void handoff_body(lk_bench *b, int member, bool ours, const place *p)
         else
             (void)close(fd);
         if (member == TAKER)
-            (void)sem_post(&b->crew->turn[GIVER]);
+            lk_crew_give_turn(b, GIVER);
     }
     (void)locker_close(l);
 }
@@ -109,14 +103,14 @@ static void handoff_body(lk_bench *b, int member, bool ours, const place *p)
 static void bare_handoff(lk_bench *b, int member, const void *arg)
 {
     if (member == GIVER)
-        (void)sem_post(&b->crew->turn[GIVER]);
+        lk_crew_give_turn(b, GIVER);
     handoff_body(b, member, false, arg);
 }
 
 static void our_handoff(lk_bench *b, int member, const void *arg)
 {
     if (member == GIVER)
-        (void)sem_post(&b->crew->turn[GIVER]);
+        lk_crew_give_turn(b, GIVER);
     handoff_body(b, member, true, arg);
 }
 
@@ -139,12 +133,12 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
     if (member == GIVER) {
         locker_handle *held = lk_lock_or_fail(b, l, key, NULL);
 
-        (void)sem_post(&b->crew->turn[TAKER]);
+        lk_crew_give_turn(b, TAKER);
         lk_crew_ready(b);
-        wait_turn(b, GIVER);
+        lk_crew_wait_turn(b, GIVER);
         lk_unlock_or_fail(b, held);
     } else {
-        wait_turn(b, TAKER);
+        lk_crew_wait_turn(b, TAKER);
         waiter = lk_threads_start(b, 1, waiter_thread, l);
         lk_until_waiting(b, l, 1);
         lk_bench_sleep(200 * LK_MS); /* it may look a few times before it relies on being told */
@@ -152,7 +146,7 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
         before = lk_bench_switches();
         lk_crew_wait_halt(b);
         b->crew->value[0] = (double)(lk_bench_switches() - before);
-        (void)sem_post(&b->crew->turn[GIVER]);
+        lk_crew_give_turn(b, GIVER);
         lk_threads_join(waiter);
     }
     (void)locker_close(l);

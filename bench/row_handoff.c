@@ -1,7 +1,5 @@
 /* row_handoff.c: row h: from an unlock to the moment when a waiter, asleep in another process, has the lock.
  * Bare is a list: LPUSH here, BLPOP there. */
-#include <errno.h>
-
 #include "bench.h"
 
 enum { GIVER, TAKER };
@@ -10,17 +8,6 @@ enum { GIVER, TAKER };
 static const int64_t asleep_after = 3 * LK_MS;
 
 static const char key[] = "bench:handoff", list[] = "bench:handoff:list";
-
-static void wait_turn(lk_bench *b, int who)
-{
-    while (sem_wait(&b->crew->turn[who]) != 0 && errno == EINTR)
-        ;
-}
-
-static void pass_turn(lk_bench *b, int who)
-{
-    (void)sem_post(&b->crew->turn[who]);
-}
 
 static void bare_body(lk_bench *b, int member, const void *arg)
 {
@@ -32,12 +19,12 @@ static void bare_body(lk_bench *b, int member, const void *arg)
     lk_crew_ready(b);
     for (int64_t i = 0; i < times; i++) {
         if (member == GIVER) {
-            wait_turn(b, GIVER);
+            lk_crew_wait_turn(b, GIVER);
             lk_bench_sleep(asleep_after);
             b->crew->mark = lk_bench_now();
             lk_bare_push(bare, list);
         } else {
-            pass_turn(b, GIVER);
+            lk_crew_give_turn(b, GIVER);
             (void)lk_bare_pop(bare, list);
             lk_crew_sample(b, lk_bench_now() - b->crew->mark);
         }
@@ -56,19 +43,19 @@ static void our_body(lk_bench *b, int member, const void *arg)
 
         if (member == GIVER) {
             held = lk_lock_or_fail(b, l, key, NULL);
-            pass_turn(b, TAKER);
-            wait_turn(b, GIVER);
+            lk_crew_give_turn(b, TAKER);
+            lk_crew_wait_turn(b, GIVER);
             lk_bench_sleep(asleep_after);
             b->crew->mark = lk_bench_now();
             lk_unlock_or_fail(b, held);
-            wait_turn(b, GIVER);
+            lk_crew_wait_turn(b, GIVER);
         } else {
-            wait_turn(b, TAKER);
-            pass_turn(b, GIVER);
+            lk_crew_wait_turn(b, TAKER);
+            lk_crew_give_turn(b, GIVER);
             held = lk_lock_or_fail(b, l, key, NULL);
             lk_crew_sample(b, lk_bench_now() - b->crew->mark);
             lk_unlock_or_fail(b, held);
-            pass_turn(b, GIVER);
+            lk_crew_give_turn(b, GIVER);
         }
     }
     (void)locker_close(l);

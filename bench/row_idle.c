@@ -76,7 +76,7 @@ bool lk_row_d(lk_bench *b)
 
         if (!lk_crew_run(b, &work))
             return false;
-        seconds = b->crew->value[LK_VALUES_MAX - 1];
+        seconds = b->crew->value[LK_VALUE_SECONDS];
         lk_series_add(&rate, (double)commands / seconds);
         lk_series_add(&cpu, b->crew->value[0] / LK_S / seconds * 100);
     }
@@ -174,7 +174,7 @@ static bool lease_side(lk_bench *b, const leases *p, int64_t duration, int ours,
 
     if (!lk_crew_run(b, &work))
         return false;
-    seconds = b->crew->value[LK_VALUES_MAX - 1];
+    seconds = b->crew->value[LK_VALUE_SECONDS];
     lk_series_add(&u->rate[ours], (double)commands / seconds);
     lk_series_add(&u->cpu[ours], b->crew->value[0] / LK_S / seconds * 100);
     if (ours != 0) {

@@ -83,7 +83,7 @@ bool lk_row_b(lk_bench *b)
 
             if (!lk_crew_run(b, &work))
                 return false;
-            lk_series_add(&rate[i], (double)lk_crew_total(b, KEYS) / b->crew->value[LK_VALUES_MAX - 1]);
+            lk_series_add(&rate[i], (double)lk_crew_total(b, KEYS) / b->crew->value[LK_VALUE_SECONDS]);
         }
         lk_series_add(&fairness, lk_crew_fairness(b, KEYS));
     }
@@ -184,7 +184,7 @@ static bool herd_side(lk_bench *b, const herd *h, int ours, outcome *o)
     if (!lk_crew_run(b, &work))
         return false;
     turns = (double)lk_crew_total(b, (size_t)h->waiters);
-    lk_series_add(&o->rate[ours], turns / b->crew->value[LK_VALUES_MAX - 1]);
+    lk_series_add(&o->rate[ours], turns / b->crew->value[LK_VALUE_SECONDS]);
     lk_series_add(&o->sent[ours], turns > 0 ? (double)commands / turns : 0);
     lk_series_add(&o->fairness[ours], lk_crew_fairness(b, (size_t)h->waiters));
     return true;

@@ -1,13 +1,26 @@
 /* claim.c: making, counting and freeing claims, and what their state is. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
+
+/* A function of its own, or compilers turn malloc and memset into calloc, which glibc before 2.41 serves
+ * without its per-thread cache: 25 ns more for each block. */
+__attribute__((noinline)) static void *zero(void *memory, size_t size)
+{
+    return memory == NULL ? NULL : memset(memory, 0, size);
+}
+
+void *lk_zalloc(size_t size)
+{
+    return zero(malloc(size), size);
+}
 
 lk_claim *lk_claim_new(const locker *l)
 {
     size_t size =
         offsetof(lk_claim, pub) + ((sizeof(locker_claim) + 15) & ~(size_t)15) + l->driver->claim_size;
-    lk_claim *claim = calloc(1, size < sizeof(lk_claim) ? sizeof(lk_claim) : size);
+    lk_claim *claim = lk_zalloc(size < sizeof(lk_claim) ? sizeof(lk_claim) : size);
 
     if (claim == NULL)
         return NULL;
@@ -50,4 +63,12 @@ locker_state lk_claim_state(const locker *l, const lk_claim *claim)
             return LOCKER_STATE_SUSPECT;
     }
     return LOCKER_STATE_HELD;
+}
+
+const char *lk_lost_why(const lk_claim *claim)
+{
+    if (claim->lost_why != NULL)
+        return claim->lost_why;
+    return claim->pub.renewed ? "its lease could not be renewed in time"
+                              : "its lease ended, and was not to be renewed";
 }

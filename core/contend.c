@@ -22,8 +22,19 @@ static locker_status why_stop_locked(const lk_request *r)
     return LOCKER_OK;
 }
 
+void lk_rouse_locked(lk_wait *wait)
+{
+    if (wait != NULL && wait->sleeps)
+        (void)pthread_cond_signal(&wait->cond);
+}
+
+/* Most calls never sleep, so the condition variable is made here. */
 static void sleep_locked(lk_request *r, int64_t until)
 {
+    if (!r->wait.sleeps) {
+        (void)locker_cond_init(&r->wait.cond); /* glibc's can't fail */
+        r->wait.sleeps = true;
+    }
     r->l->stats.waiting++;
     r->l->clock->wait(r->l->clock->context, &r->wait.cond, &r->l->mutex, until);
     r->l->stats.waiting--;
@@ -36,6 +47,7 @@ locker_status lk_queue_locked(lk_request *r)
 
     if (r->try)
         return LOCKER_BUSY;
+    r->start_is_past = true;
     lk_fifo_append_locked(claim);
     while (claim->phase == LK_QUEUED) {
         locker_status stop = claim->passing ? LOCKER_OK : why_stop_locked(r);
@@ -73,10 +85,12 @@ static locker_status attempt_locked(lk_request *r, int64_t *sent)
     lk_claim *claim = r->claim;
     locker_status status;
 
-    *sent = lk_now(l);
+    *sent = r->start_is_past ? lk_now(l) : r->start; /* earlier is safe, and spares reading the clock */
+    r->start_is_past = true;
     claim->woken = false;
     claim->attempting = true;
     claim->pub.retry_at = 0;
+    claim->pub.asked_at = *sent;
     claim->pub.attempt_until = lk_later(*sent, l->command_timeout_ns);
     if (!r->try)
         claim->pub.attempt_until = lk_min(claim->pub.attempt_until, r->deadline);

@@ -49,10 +49,10 @@ static bool pass_locked(locker *l, lk_claim *from, int64_t now)
         from->key->passed++;
         l->stats.handed_over++;
         lk_grant_locked(l, to, lk_now(l));
-        (void)pthread_cond_signal(&wait->cond);
+        lk_rouse_locked(wait);
         return true;
     }
-    (void)pthread_cond_signal(&to->wait->cond); /* it may have wanted to give up meanwhile */
+    lk_rouse_locked(to->wait); /* it may have wanted to give up meanwhile */
     return false;
 }
 
@@ -199,12 +199,14 @@ static void forget_locked(locker *l, locker_handle *held)
 static void destroy_and_unlock(locker *l, locker_handle *held)
 {
     int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
+    bool separate = held != &held->claim->first_handle;
 
     forget_locked(l, held);
+    if (separate)
+        free(held);
     lk_unlock_and_unref(l);
     if (fd >= 0)
         (void)close(fd);
-    free(held);
 }
 
 void lk_handle_told_locked(locker *l, locker_handle *held)

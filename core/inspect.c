@@ -29,10 +29,10 @@ static locker_status inspect(locker *l, const char *key, locker_info *info, insp
     if (status != LOCKER_OK)
         return status;
     status = lk_check_key(l, key, &length, err);
-    if (status == LOCKER_OK && op == NULL)
+    if (op == NULL)
         status =
             locker_error_set(err, LOCKER_UNSUPPORTED, 0, "the %s driver can't do %s", l->driver->name, what);
-    if (status == LOCKER_OK)
+    else if (status == LOCKER_OK)
         status = op(l->self, key, length, lk_later(lk_now(l), l->command_timeout_ns), &found, err);
     lk_leave(l);
     if (status != LOCKER_OK || info == NULL)

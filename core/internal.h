@@ -41,10 +41,27 @@ typedef enum lk_phase {
     LK_GONE        /**< the driver has let go of it */
 } lk_phase;
 
+/** The closure that unlocks. The first handle of a grant lives in its claim; those that enter again are
+ * allocated. */
+struct locker_handle {
+    locker *l;              /**< counted */
+    lk_claim *claim;        /**< counted */
+    locker_handle *sibling; /**< next handle of the claim */
+    locker_lost_fn on_lost;
+    void *user;
+    _Atomic int lost_fd;   /**< eventfd, or -1; written under the mutex */
+    _Atomic bool unlocked; /**< by the user or by close; written under the mutex */
+    bool closed;           /**< it was locker_close() that unlocked */
+    bool in_callback;      /**< the keeper runs on_lost */
+    bool told;             /**< on_lost has run, or will not */
+    bool freed;            /**< freed inside its own callback */
+};
+
 /** Core's part of a claim; the driver's bytes follow `pub`. */
 struct lk_claim {
     lk_key *key;
     lk_claim *prev, *next;       /**< in key's FIFO, in locker.held, or (next alone) in locker.lost */
+    locker_handle first_handle;  /**< the call's own; unused when it entered another claim again */
     locker_handle *handles;      /**< handles that refer to it */
     lk_wait *wait;               /**< the call that waits for it; NULL once granted */
     int64_t next_at;             /**< when the keeper has to look at the lease */
@@ -86,30 +103,18 @@ struct lk_key {
     uint32_t users;         /**< claims that point here */
     uint32_t hash;
     uint32_t length;
-    char name[]; /**< NUL-terminated */
+    uint32_t room; /**< of name, without its NUL */
+    char name[];   /**< NUL-terminated */
 };
 
 /** A lock call in flight. Lives on its thread's stack. */
 struct lk_wait {
-    pthread_cond_t cond;
+    pthread_cond_t cond;   /**< made when the call first sleeps */
+    bool sleeps;           /**< cond is made; guarded by the mutex */
     lk_wait *prev, *next;  /**< in locker.waits */
     lk_claim *claim;       /**< what it waits for; NULL before and after */
     locker_cancel *cancel; /**< NULL: none */
     bool canceled;         /**< told by the keeper */
-};
-
-struct locker_handle {
-    locker *l;              /**< counted */
-    lk_claim *claim;        /**< counted */
-    locker_handle *sibling; /**< next handle of the claim */
-    locker_lost_fn on_lost;
-    void *user;
-    _Atomic int lost_fd;   /**< eventfd, or -1; written under the mutex */
-    _Atomic bool unlocked; /**< by the user or by close; written under the mutex */
-    bool closed;           /**< it was locker_close() that unlocked */
-    bool in_callback;      /**< the keeper runs on_lost */
-    bool told;             /**< on_lost has run, or will not */
-    bool freed;            /**< freed inside its own callback */
 };
 
 /** A cancel that calls in flight use, registered with the keeper. */
@@ -160,6 +165,7 @@ struct locker {
     lk_cancel_use *cancels;
     lk_claim **heap; /**< leases by next_at */
     size_t heap_len, heap_cap;
+    lk_key *spare_key;    /**< one that was dropped, kept for the next: a hot key comes and goes */
     size_t heap_reserved; /**< places promised to calls in flight */
     locker_statistics stats;
 };
@@ -218,12 +224,18 @@ void lk_let_go_locked(locker *l, lk_claim *claim);
 void lk_handle_told_locked(locker *l, locker_handle *held);
 
 /* ---- claim.c */
+/** Why it was lost, for people. Static text. */
+const char *lk_lost_why(const lk_claim *claim);
+/** Zeroed memory, or NULL. */
+void *lk_zalloc(size_t size);
 lk_claim *lk_claim_new(const locker *l);
 /** Drop one reference. The caller holds the mutex. */
 void lk_claim_unref_locked(locker *l, lk_claim *claim);
 locker_state lk_claim_state(const locker *l, const lk_claim *claim);
 
 /* ---- contend.c */
+/** Wake the call up, if it sleeps; NULL is allowed. The caller holds the mutex. */
+void lk_rouse_locked(lk_wait *wait);
 /** The claim is a grant now: into the held list and the keeper. The caller holds the mutex. */
 void lk_grant_locked(locker *l, lk_claim *claim, int64_t now);
 
@@ -281,7 +293,7 @@ void lk_config_clear(lk_config *config);
 locker_status lk_config_uri(lk_config *config, const char *uri, const locker_driver *driver,
                             locker_error *err);
 /** Read a profile into config. */
-locker_status lk_config_profile(lk_config *config, const char *file, const char *profile, locker_error *err);
+locker_status lk_config_profile(lk_config *config, const char *file, const char *name, locker_error *err);
 /** Add one parameter as text; a second one of that name is refused. */
 locker_status lk_config_add(lk_config *config, const char *name, const char *text, locker_error *err);
 locker_status lk_config_add_host(lk_config *config, const char *text, size_t length, locker_error *err);

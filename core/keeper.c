@@ -123,7 +123,7 @@ void lk_lost_locked(locker *l)
         (void)pthread_mutex_unlock(&l->mutex);
         l->driver->withdraw(l->self, &claim->pub);
         l->services.log(&l->services, LOCKER_LOG_ERROR, "lost the lock '%s': %s", claim->pub.key,
-                        claim->lost_why != NULL ? claim->lost_why : "its lease could not be renewed in time");
+                        lk_lost_why(claim));
         (void)pthread_mutex_lock(&l->mutex);
         lk_claim_unref_locked(l, claim);
     }
@@ -142,10 +142,12 @@ again:
     for (w = l->waits; w != NULL; w = w->next) {
         lk_claim *claim = w->claim;
 
-        if (w->canceled || (cancel != NULL && w->cancel != cancel))
+        /* An event may be about a cancel that is gone, whose place in memory another one has taken: the flag
+         * of the one in use decides. */
+        if (w->canceled || (cancel != NULL && (w->cancel != cancel || !locker_cancel_fired(w->cancel))))
             continue;
         w->canceled = true;
-        (void)pthread_cond_signal(&w->cond);
+        lk_rouse_locked(w);
         if (!claim->attempting || l->driver->interrupt == NULL)
             continue;
         claim->interrupting = true;

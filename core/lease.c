@@ -106,8 +106,7 @@ static void wake(const locker_services *svc, locker_claim *pub)
 
     (void)pthread_mutex_lock(&l->mutex);
     claim->woken = true;
-    if (claim->wait != NULL)
-        (void)pthread_cond_signal(&claim->wait->cond);
+    lk_rouse_locked(claim->wait);
     (void)pthread_mutex_unlock(&l->mutex);
 }
 

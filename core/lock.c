@@ -53,28 +53,41 @@ static locker_status check_lock_options(const locker *l, const locker_lock_optio
 
 /* ------------------------------------------------------------------ the call ---- */
 
-static void attach_locked(lk_claim *claim, locker_handle *handle)
+/* Give the call its handle of a claim that is held. */
+static void attach_locked(lk_request *r, lk_claim *claim, locker_handle *handle)
 {
+    handle->l = r->l;
+    handle->on_lost = r->options->on_lost;
+    handle->user = r->options->user;
+    atomic_init(&handle->lost_fd, -1);
     handle->claim = claim;
     handle->sibling = claim->handles;
     claim->handles = handle;
     claim->open_handles++;
-    handle->l->refs++;
+    r->l->refs++;
+    r->handle = handle;
 }
 
-/* The same owner holds the key through this locker: enter again. */
-static bool reenter_locked(lk_request *r, const lk_key *key)
+/* Whether the same owner holds the key through this locker, so that the call enters again. */
+static bool may_reenter_locked(const lk_request *r, const lk_key *key)
 {
     lk_claim *holder = key->holder;
 
-    if (holder == NULL || !r->claim->owner_given || !holder->owner_given ||
-        strcmp(holder->pub.owner, r->claim->pub.owner) != 0 || holder->phase != LK_GRANTED ||
-        lk_lease_over_locked(r->l, holder, lk_now(r->l)))
-        return false;
+    return holder != NULL && r->claim->owner_given && holder->owner_given &&
+           strcmp(holder->pub.owner, r->claim->pub.owner) == 0 && holder->phase == LK_GRANTED &&
+           !lk_lease_over_locked(r->l, holder, lk_now(r->l));
+}
+
+static locker_status reenter_locked(lk_request *r, lk_claim *holder)
+{
+    locker_handle *handle = lk_zalloc(sizeof *handle);
+
+    if (handle == NULL)
+        return LOCKER_NOMEM;
     holder->refs++;
-    attach_locked(holder, r->handle);
+    attach_locked(r, holder, handle);
     r->l->stats.reentered++;
-    return true;
+    return LOCKER_OK;
 }
 
 static locker_status take_locked(lk_request *r, lk_key *key)
@@ -162,15 +175,13 @@ static locker_status run_locked(lk_request *r)
     locker *l = r->l;
     lk_key *key = lk_key_use_locked(l, r->key, r->key_len);
     locker_status status = LOCKER_NOMEM;
-    bool reentered = false;
 
     r->claim->key = key;
     if (key == NULL || !lk_heap_reserve_locked(l))
         goto gone;
     r->claim->pub.key = key->name;
-    reentered = reenter_locked(r, key);
-    if (reentered) {
-        status = LOCKER_OK;
+    if (may_reenter_locked(r, key)) {
+        status = reenter_locked(r, key->holder);
         goto unreserve;
     }
     wait_begin_locked(l, r);
@@ -182,7 +193,7 @@ static locker_status run_locked(lk_request *r)
         lk_heap_unreserve_locked(l);
         count_locked(l, r, status);
         if (status == LOCKER_OK)
-            attach_locked(r->claim, r->handle);
+            attach_locked(r, r->claim, &r->claim->first_handle);
         else
             lk_claim_unref_locked(l, r->claim);
         return status;
@@ -226,27 +237,22 @@ static bool prepare(lk_request *r)
 {
     locker *l = r->l;
     const locker_lock_options *o = r->options;
-    const char *owner = l->owner;
+    char *owner = NULL;
 
     r->claim = lk_claim_new(l);
-    r->handle = calloc(1, sizeof *r->handle);
-    if (r->claim != NULL && o->owner != NULL)
+    if (o->owner != NULL)
         owner = strdup(o->owner);
-    if (r->claim == NULL || r->handle == NULL || owner == NULL) {
+    if (r->claim == NULL || (o->owner != NULL && owner == NULL)) {
+        free(owner);
         free(r->claim);
-        free(r->handle);
         return false;
     }
     r->claim->owner_given = o->owner != NULL;
     r->claim->pub.key_len = r->key_len;
-    r->claim->pub.owner = owner;
+    r->claim->pub.owner = owner != NULL ? owner : l->owner;
     r->claim->pub.ttl_ns = o->ttl_ms > 0 ? o->ttl_ms * LK_MS : l->ttl_ns;
     r->claim->pub.will_wait = !r->try;
     r->claim->pub.renewed = !o->no_renew;
-    r->handle->l = l;
-    r->handle->on_lost = o->on_lost;
-    r->handle->user = o->user;
-    atomic_init(&r->handle->lost_fd, -1);
     return true;
 }
 
@@ -262,14 +268,6 @@ static locker_status lock_call(lk_request *r, locker_handle **out, locker_error 
                       : lk_later(r->start, r->options->wait_ms * LK_MS);
     if (!prepare(r))
         return tell(r, LOCKER_NOMEM, err);
-    if (locker_cond_init(&r->wait.cond) != 0) {
-        (void)pthread_mutex_lock(&l->mutex);
-        lk_claim_unref_locked(l, r->claim);
-        lk_claim_unref_locked(l, r->claim);
-        (void)pthread_mutex_unlock(&l->mutex);
-        free(r->handle);
-        return tell(r, LOCKER_NOMEM, err);
-    }
     (void)pthread_mutex_lock(&l->mutex);
     if (l->closing) {
         lk_claim_unref_locked(l, r->claim);
@@ -281,11 +279,10 @@ static locker_status lock_call(lk_request *r, locker_handle **out, locker_error 
         lk_leave_locked(l);
     }
     (void)pthread_mutex_unlock(&l->mutex);
-    (void)pthread_cond_destroy(&r->wait.cond);
+    if (r->wait.sleeps)
+        (void)pthread_cond_destroy(&r->wait.cond);
     if (status == LOCKER_OK)
         *out = r->handle;
-    else
-        free(r->handle);
     return tell(r, status, err);
 }
 
@@ -301,6 +298,8 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.key = key;
     r.last.text[0] = '\0'; /* the rest of a request is set as it goes: its errors are half a kilobyte */
     r.wait = (lk_wait){.claim = NULL};
+    r.start_is_past = false;
+    r.handle = NULL;
     if (out == NULL || l == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "locker_lock needs a locker and a place for the handle");

@@ -93,6 +93,7 @@ static void destroy(locker *l)
     if (l->fork_page != NULL)
         (void)munmap(l->fork_page, l->fork_page_size);
     free(l->heap);
+    free(l->spare_key);
     free(l->buckets);
     free(l->owner);
     (void)pthread_cond_destroy(&l->changed);

@@ -63,10 +63,18 @@ lk_key *lk_key_use_locked(locker *l, const char *name, size_t length)
             return key;
         }
     }
-    key = calloc(1, sizeof *key + length + 1);
-    if (key == NULL)
-        return NULL;
+    key = l->spare_key != NULL && l->spare_key->room >= length ? l->spare_key : NULL;
+    if (key != NULL) {
+        l->spare_key = NULL;
+    } else {
+        key = malloc(sizeof *key + length + 1);
+        if (key == NULL)
+            return NULL;
+        key->room = (uint32_t)length;
+    }
+    *key = (lk_key){.room = key->room};
     memcpy(key->name, name, length);
+    key->name[length] = '\0';
     key->hash = hash;
     key->length = (uint32_t)length;
     key->users = 1;
@@ -86,7 +94,8 @@ void lk_key_drop_locked(locker *l, lk_key *key)
         ;
     *link = key->chain;
     l->key_count--;
-    free(key);
+    free(l->spare_key);
+    l->spare_key = key;
 }
 
 void lk_fifo_append_locked(lk_claim *claim)
@@ -128,7 +137,7 @@ void lk_promote_locked(locker *l, lk_key *key)
     lk_fifo_remove_locked(claim);
     claim->phase = LK_CONTENDING;
     key->contender = claim;
-    (void)pthread_cond_signal(&claim->wait->cond);
+    lk_rouse_locked(claim->wait);
 }
 
 void lk_held_add_locked(locker *l, lk_claim *claim)

@@ -10,11 +10,12 @@ typedef struct lk_request {
     const locker_lock_options *options;
     const char *key;
     size_t key_len;
-    int64_t start;    /**< when it came */
-    int64_t deadline; /**< when it gives up; LOCKER_NEVER */
-    bool try;         /**< it doesn't wait for another holder */
+    int64_t start;      /**< when it came */
+    int64_t deadline;   /**< when it gives up; LOCKER_NEVER */
+    bool try;           /**< it doesn't wait for another holder */
+    bool start_is_past; /**< the call has waited or attempted since `start` */
     lk_claim *claim;
-    locker_handle *handle;
+    locker_handle *handle; /**< set once it is held */
     lk_wait wait;
     locker_error last; /**< why the latest attempt failed */
 } lk_request;

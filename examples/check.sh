@@ -20,7 +20,7 @@ export LOCKER_URI
 
 fail() {
     echo "check.sh: $example: $1" >&2
-    cat "$dir/out" >&2
+    cat "$dir/out" >&2 || :
     exit 1
 }
 
@@ -80,6 +80,20 @@ case $example in
         expect '^un[a-z]*: .'
         if "$program" "$dir/conf" missing >"$dir/out" 2>&1; then fail 'opens a profile that is not there'; fi
         expect '^config: .*\[missing\]'
+        ;;
+    counter)
+        # Four processes, 250 increments each: none is lost.
+        echo 0 >"$dir/number"
+        pids=
+        for _ in 1 2 3 4; do
+            "$program" "$dir/number" 250 examples/counter &
+            pids="$pids $!"
+        done
+        for pid in $pids; do
+            wait "$pid" || fail "exits with $?"
+        done
+        cp "$dir/number" "$dir/out"
+        expect '^1000$'
         ;;
     cron)
         PATH=$(dirname "$locker"):$PATH

@@ -19,7 +19,7 @@
 enum {
     MS = 1000000,
     ROUNDS = 16,                  /* attempts on a file that keeps being replaced */
-    POLL_END = 1024 * MS,         /* an event's repetitions end with this distance */
+    POLL_END = 256 * MS,          /* an event's repetitions end with this distance */
     POLL_WITHOUT_EVENTS = 50 * MS /* between attempts when inotify is not to be had */
 };
 
@@ -186,7 +186,7 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
         bool changed = lk_file_record_read(c->fd, &record, &reading) != 0 || record.token != c->seen;
         c->seen = record.token;
         c->poll_ns = first || !changed ? 1 * MS : 8 * MS;
-        c->poll_factor = first || changed ? 8 : 2;
+        c->poll_factor = first ? 5 : changed ? 8 : 2;
     }
     pthread_mutex_lock(&self->mutex);
     bool watched = c->watch != NULL;

@@ -81,12 +81,12 @@ static slot *use_locked(space *s, const char *key, size_t length)
     if (e == NULL) {
         char *tail;
 
-        e = calloc(1, sizeof *e + length + 1);
+        e = malloc(sizeof *e + length + 1);
         if (e == NULL)
             return NULL;
         tail = (char *)(e + 1);
-        memcpy(tail, key, length);
-        e->key = tail;
+        memcpy(tail, key, length + 1);
+        *e = (slot){.key = tail};
         if (tsearch(e, &s->slots, compare) == NULL) {
             free(e);
             return NULL;
@@ -104,13 +104,13 @@ static void drop_locked(space *s, slot *e)
     free(e);
 }
 
-static void grant_locked(slot *e, locker_claim *claim)
+static void grant_locked(slot *e, locker_claim *claim, int64_t now)
 {
     place *p = of(claim);
 
     e->holder = claim;
     p->state = GRANTED;
-    p->granted_at = p->svc->clock->now(p->svc->clock->context);
+    p->granted_at = now;
     claim->token = atomic_fetch_add_explicit(&last_token, 1, memory_order_relaxed) + 1;
     claim->valid_until = LOCKER_NEVER;
 }
@@ -139,7 +139,7 @@ static void hand_over_locked(slot *e)
     if (claim == NULL)
         return;
     unqueue_locked(e, claim);
-    grant_locked(e, claim);
+    grant_locked(e, claim, of(claim)->svc->clock->now(of(claim)->svc->clock->context));
     of(claim)->svc->wake(of(claim)->svc, claim);
 }
 
@@ -262,7 +262,7 @@ static locker_status memory_acquire(void *self, locker_claim *claim, locker_erro
             status = no_memory(err);
         } else if (e->holder == NULL) {
             p->slot = e;
-            grant_locked(e, claim);
+            grant_locked(e, claim, claim->asked_at);
             status = LOCKER_OK;
         } else if (!claim->will_wait) {
             drop_locked(m->space, e);

@@ -12,6 +12,8 @@
 #include "internal.h"
 
 static const int64_t again_ns = 100 * LK_MS; /* a server that can't serve now is asked again then */
+static const int64_t info_least_ns =
+    7 * 24 * 3600 * LK_S; /* what is known of a key's grants is kept so long */
 static const int64_t queue_least_ns = 60 * LK_S;
 
 struct attempt {
@@ -21,7 +23,7 @@ struct attempt {
     struct lk_keys keys;
     char value[LK_VALUE_LEN + 1];
     char member[LK_VALUE_LEN * 2 + LOCKER_OWNER_MAX + 32]; /* "": don't queue */
-    char ttl[24], queue_ttl[24];
+    char ttl[24], queue_ttl[24], info_ttl[24];
     unsigned hops;
 };
 
@@ -97,14 +99,14 @@ static locker_status wait_replicas(struct attempt *a, locker_error *err)
     struct lk_redis *r = a->r;
     char count[24], bound[24];
     struct lk_argv argv = {0};
-    struct lk_call call = {.argv = &argv, .until = a->claim->attempt_until, .claim = a->data};
+    struct lk_call call = {.until = a->claim->attempt_until, .claim = a->data};
     (void)snprintf(count, sizeof(count), "%" PRId64, r->set.wait_replicas);
     (void)snprintf(bound, sizeof(bound), "%" PRId64, r->set.wait_timeout_ns / LK_MS);
     lk_argv_text(&argv, "WAIT");
     lk_argv_text(&argv, count);
     lk_argv_text(&argv, bound);
     a->data->unsure = true;
-    const enum lk_outcome outcome = lk_call(r, &call, err);
+    const enum lk_outcome outcome = lk_call(r, &call, &argv, err);
     if (outcome == LK_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
     if (outcome != LK_CALL_ANSWERED)
@@ -207,15 +209,13 @@ static enum lk_outcome call_plain(struct attempt *a, struct lk_call *call, locke
     lk_argv_add(&argv, "NX", 2);
     lk_argv_add(&argv, "PX", 2);
     lk_argv_text(&argv, a->ttl);
-    call->argv = &argv;
-    const enum lk_outcome outcome = lk_call(a->r, call, err);
-    call->argv = NULL;
-    return outcome;
+    return lk_call(a->r, call, &argv, err);
 }
 
 static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, locker_error *err)
 {
     struct lk_argv fill = {0};
+    const bool queued = a->data->enrolled;
     a->member[0] = '\0';
     if (a->claim->will_wait && atomic_load_explicit(&a->r->sub.ready, memory_order_relaxed)) {
         pthread_mutex_lock(&a->r->lock); /* before a message can come */
@@ -234,6 +234,8 @@ static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, lock
     lk_argv_text(&fill, a->member);
     lk_argv_text(&fill, a->queue_ttl);
     lk_argv_add(&fill, a->r->set.fencing ? "1" : "0", 1);
+    lk_argv_text(&fill, a->info_ttl);
+    lk_argv_add(&fill, queued && a->member[0] != '\0' ? "1" : "0", 1);
     return lk_call_script(a->r, call, LK_SCRIPT_ACQUIRE, &a->keys, &fill, err);
 }
 
@@ -248,8 +250,8 @@ static locker_status read_answer(struct attempt *a, const redisReply *reply, int
         *again = a->claim->will_wait; /* the script tells for how long, and enrols */
         return *again ? LOCKER_OK : busy(a, -1, 0, sent, err);
     }
-    if (!plain && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
-        return granted(a, (uint64_t)reply->integer, sent);
+    if (!plain && reply->type == REDIS_REPLY_STRING && reply->str[0] >= '1' && reply->str[0] <= '9')
+        return granted(a, strtoull(reply->str, NULL, 10), sent);
     if (!plain && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
         reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[1]->type == REDIS_REPLY_INTEGER)
         return busy(a, reply->element[0]->integer, (uint64_t)reply->element[1]->integer, sent, err);
@@ -295,6 +297,8 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     (void)snprintf(a.ttl, sizeof(a.ttl), "%" PRId64, claim->ttl_ns / LK_MS);
     const int64_t queue_ns = 3 * r->set.poll_ns > queue_least_ns ? 3 * r->set.poll_ns : queue_least_ns;
     (void)snprintf(a.queue_ttl, sizeof(a.queue_ttl), "%" PRId64, queue_ns / LK_MS);
+    const int64_t info_ns = 100 * claim->ttl_ns > info_least_ns ? 100 * claim->ttl_ns : info_least_ns;
+    (void)snprintf(a.info_ttl, sizeof(a.info_ttl), "%" PRId64, info_ns / LK_MS);
     bool plain = !r->set.fencing && !a.data->unsure && !a.data->enrolled;
     do {
         again = false;

@@ -147,9 +147,9 @@ static bool start_tls(const struct lk_settings *s, struct lk_link *link, int64_t
     if (redisInitiateSSLWithContext(context, s->tls_context) != REDIS_OK) {
         why->permanent = true;
         locker_error_set(
-            &why->error, LOCKER_DENIED, 0,
-            "no TLS with %s: %s; check that the port speaks TLS, tls_ca, and tls_cert if the server "
-            "wants a client's certificate",
+            &why->error, LOCKER_PROTOCOL, 0,
+            "no TLS with %s: %s; check that the port speaks TLS, that tls_ca is its authority, and "
+            "tls_cert and tls_key if the server wants a client's certificate",
             link->peer, context->errstr);
         return false;
     }

@@ -319,13 +319,14 @@ static enum lk_outcome send_and_await(struct lk_redis *r, struct lk_call *call, 
     return await_unlock(r, call, op);
 }
 
-enum lk_outcome lk_call(struct lk_redis *r, struct lk_call *call, locker_error *err)
+enum lk_outcome lk_call(struct lk_redis *r, struct lk_call *call, const struct lk_argv *argv,
+                        locker_error *err)
 {
     char *bytes;
     size_t len;
     call->reply = NULL;
     call->sent = 0;
-    if (!lk_argv_format(call->argv, &bytes, &len)) {
+    if (!lk_argv_format(argv, &bytes, &len)) {
         locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
         return LK_CALL_NOMEM;
     }
@@ -343,12 +344,10 @@ enum lk_outcome lk_call_script(struct lk_redis *r, struct lk_call *call, enum lk
         lk_script_begin(r, &a, which, whole == 1, keys);
         for (int i = 0; i < fill->argc; i++)
             lk_argv_add(&a, fill->argv[i], fill->len[i]);
-        call->argv = &a;
-        outcome = lk_call(r, call, err);
+        outcome = lk_call(r, call, &a, err);
         if (outcome != LK_CALL_ANSWERED || lk_reply_fault(call->reply) != LK_FAULT_NOSCRIPT || whole == 1)
             break;
         freeReplyObject(call->reply);
     }
-    call->argv = NULL;
     return outcome;
 }

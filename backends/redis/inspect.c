@@ -142,7 +142,7 @@ locker_status lk_redis_ping(void *self, int64_t until, locker_error *err)
 {
     struct lk_redis *r = self;
     struct lk_argv a = {0};
-    struct lk_call call = {.argv = &a, .until = until};
+    struct lk_call call = {.until = until};
     locker_error spare;
     locker_status status = LOCKER_OK;
     if (err == NULL)
@@ -150,7 +150,7 @@ locker_status lk_redis_ping(void *self, int64_t until, locker_error *err)
     lk_argv_text(&a, "PING");
     enum lk_outcome outcome;
     do {
-        outcome = lk_call(r, &call, err);
+        outcome = lk_call(r, &call, &a, err);
     } while (outcome == LK_CALL_CUT);
     if (outcome != LK_CALL_ANSWERED)
         return unanswered(outcome, err);

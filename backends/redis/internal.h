@@ -52,7 +52,7 @@ struct lk_settings {
     char *name_space;
     int64_t database;
     bool tls;
-    char *tls_ca, *tls_cert, *tls_key, *tls_name; /* NULL: the system's */
+    char *tls_ca, *tls_cert, *tls_key, *tls_name; /* NULL: none */
     void *tls_context;                            /* redisSSLContext *, NULL without TLS */
     bool fencing;
     int64_t poll_ns;
@@ -200,7 +200,6 @@ struct lk_claim_data;
 
 /* One command of a caller that waits for its answer. */
 struct lk_call {
-    const struct lk_argv *argv;
     int64_t until;
     struct lk_claim_data *claim; /* NULL: can't be interrupted */
     /* results */
@@ -209,7 +208,8 @@ struct lk_call {
 };
 
 /* Send one command and wait for its answer. Takes and releases lock. */
-enum lk_outcome lk_call(struct lk_redis *r, struct lk_call *call, locker_error *err);
+enum lk_outcome lk_call(struct lk_redis *r, struct lk_call *call, const struct lk_argv *argv,
+                        locker_error *err);
 /* The same for a script; deals with NOSCRIPT. `fill` is the rest of the arguments. */
 enum lk_outcome lk_call_script(struct lk_redis *r, struct lk_call *call, enum lk_script which,
                                const struct lk_keys *keys, const struct lk_argv *fill, locker_error *err);

@@ -207,7 +207,7 @@ const locker_driver lk_redis_driver = {
     .schemes = schemes,
     .example = "redis://127.0.0.1:6379/0?ttl=30s",
 #ifdef LOCKER_REDIS_TLS
-    .features = "",
+    .features = "TLS needs tls_ca; a certificate is checked against it, its name is not",
 #else
     .features = "no TLS (rediss://): hiredis 1.0 or later with hiredis_ssl is needed",
 #endif

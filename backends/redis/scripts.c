@@ -25,23 +25,12 @@
     "  return redis.call('GET', lock)\n"                                                                     \
     "end\n"
 
-/* Info is kept for 7 days, or 100 leases. */
-#define GRANT_LUA                                                                                            \
-    "local function keep(ttl) return string.format('%.0f', math.max(604800000, 100 * ttl)) end\n"            \
-    "local function last_of(s) return tonumber(string.match(s or '', '^%d+')) or 0 end\n"                    \
-    "local function fence(info, s, value, ttl, owner)\n"                                                     \
-    "  local t = redis.call('TIME')\n"                                                                       \
-    "  local f = math.max(last_of(s) + 1, t[1] * 1000000 + t[2])\n"                                          \
-    "  local n = string.format('%.0f', f)\n"                                                                 \
-    "  redis.pcall('SET', info, n .. ' ' .. value .. ' ' .. t[1] .. string.format('%03d ', t[2] / 1000) "    \
-    "    .. n .. ' ' .. owner, 'PX', keep(ttl))\n"                                                           \
-    "  return f, n\n"                                                                                        \
-    "end\n"
-
+/* Hand the lock on to `first` of the queue, or to one of those behind it whose process still listens; else it
+ * is free. Kept out of the way of a release that nobody waits for: making a function costs as much as a call.
+ */
 #define HAND_OVER_LUA                                                                                        \
-    "local function hand_over(lock, info, queue)\n"                                                          \
+    "local function hand_over(lock, info, queue, first)\n"                                                   \
     "  for _ = 1, 10000 do\n"                                                                                \
-    "    local first = redis.pcall('ZPOPMIN', queue)[1]\n"                                                   \
     "    if not first then break end\n"                                                                      \
     "    local inst, value, ttl, fenced, owner = string.match(first, '^(%x+) (%x+) ([1-9]%d*) ([01]) "       \
     "(.*)$')\n"                                                                                              \
@@ -49,55 +38,90 @@
     "      if redis.pcall('SET', lock, value, 'PX', ttl).err then break end\n"                               \
     "      local n = '0'\n"                                                                                  \
     "      if fenced == '1' then\n"                                                                          \
-    "        local seen, s = pcall(get, info)\n"                                                             \
-    "        _, n = fence(info, seen and s or '', value, tonumber(ttl), owner)\n"                            \
+    "        local s = redis.pcall('GET', info)\n"                                                           \
+    "        local t = redis.call('TIME')\n"                                                                 \
+    "        local last = type(s) == 'string' and tonumber(string.match(s, '^%d+')) or 0\n"                  \
+    "        n = string.format('%.0f', math.max(last + 1, t[1] * 1000000 + t[2]))\n"                         \
+    "        redis.pcall('SET', info, n .. ' ' .. value .. ' ' .. string.sub(n, 1, -4) .. ' ' .. n .. ' ' "  \
+    ".. owner, "                                                                                             \
+    "          'PX', string.format('%.0f', math.max(604800000, 100 * ttl)))\n"                               \
     "      end\n"                                                                                            \
     "      local heard = redis.pcall('PUBLISH', 'locker:wake:' .. inst, value .. ' ' .. n .. ' ' .. lock)\n" \
     "      if type(heard) == 'number' and heard > 0 then return end\n"                                       \
     "    end\n"                                                                                              \
+    "    first = redis.pcall('ZPOPMIN', queue)[1]\n"                                                         \
     "  end\n"                                                                                                \
     "  redis.call('DEL', lock)\n"                                                                            \
     "end\n"
 
-/* ARGV: value, ttl_ms, owner, member of the queue or '', how long the queue is kept in ms, fenced.
- * Answers the fencing number (1 without fencing) when it is ours, else {PTTL, last number}. Ours already: a
- * lost reply, or handed over; then the lease starts anew. */
-static const char acquire_lua[] = GET_LUA GRANT_LUA
-    "local value, ttl, owner, member = ARGV[1], ARGV[2], ARGV[3], ARGV[4]\n"
-    "local s = get(KEYS[2])\n" /* first: a right that is missing is noticed before anything is written */
+/* ARGV: value, ttl_ms, owner, member of the queue or '', how long the queue is kept in ms, fenced (1 or 0),
+ * how long info is kept in ms, whether the member may stand in the queue (1 or 0). Answers the fencing number
+ * (1 without fencing) when it is ours, else {PTTL, last number}. Ours already: a lost reply, or handed over;
+ * then the lease starts anew. Info is read first, so that a right that is missing is noticed before anything
+ * is written. */
+/* The usual way deals in text: turning a number into text takes as long as a command. */
+static const char acquire_lua[] =
+    "local value, ttl, member = ARGV[1], ARGV[2], ARGV[4]\n"
+    "local s = redis.pcall('GET', KEYS[2])\n"
+    "if type(s) == 'table' then\n"
+    "  if not string.find(s.err, 'WRONGTYPE', 1, true) then return s end\n"
+    "  s = false\n"
+    "end\n"
     "local set = redis.pcall('SET', KEYS[1], value, 'NX', 'PX', ttl)\n"
-    "local f\n"
     "if not set or set.err then\n"
-    "  if get(KEYS[1]) == value then\n"
+    "  local v = redis.pcall('GET', KEYS[1])\n"
+    "  if v == value then\n"
     "    redis.call('PEXPIRE', KEYS[1], ttl)\n"
     "    local last, whose = string.match(s or '', '^(%d+) (%x+) ')\n"
-    "    if whose == value then f = tonumber(last) end\n"
+    "    if whose == value then\n"
+    "      if member ~= '' then redis.pcall('ZREM', KEYS[3], member) end\n"
+    "      return last\n"
+    "    end\n"
     "  elseif set then\n"
     "    return set\n"
+    "  elseif type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then\n"
+    "    return v\n"
     "  else\n"
     "    if member ~= '' then\n"
     "      local t = redis.call('TIME')\n"
     "      redis.pcall('ZADD', KEYS[3], 'NX', string.format('%.0f', t[1] * 1000000 + t[2]), member)\n"
     "      redis.pcall('PEXPIRE', KEYS[3], ARGV[5])\n"
     "    end\n"
-    "    return {redis.call('PTTL', KEYS[1]), last_of(s)}\n"
+    "    return {redis.call('PTTL', KEYS[1]), s and tonumber(string.match(s, '^%d+')) or 0}\n"
     "  end\n"
     "end\n"
-    "if member ~= '' then redis.pcall('ZREM', KEYS[3], member) end\n"
-    "if ARGV[6] == '0' then return 1 end\n"
-    "return f or (fence(KEYS[2], s, value, tonumber(ttl), owner))\n";
+    "if ARGV[8] == '1' then redis.pcall('ZREM', KEYS[3], member) end\n"
+    "if ARGV[6] == '0' then return '1' end\n"
+    "local t = redis.call('TIME')\n"
+    "local n = t[1] .. string.sub('00000' .. t[2], -6)\n"
+    "local last = s and string.match(s, '^%d+')\n"
+    "if last and (#last ~= #n or last >= n) then\n"
+    "  n = string.format('%.0f', math.max(tonumber(last) + 1, tonumber(n)))\n"
+    "end\n"
+    "redis.pcall('SET', KEYS[2], n .. ' ' .. value .. ' ' .. string.sub(n, 1, -4) .. ' ' .. n .. ' ' .. "
+    "ARGV[3], "
+    "'PX', ARGV[7])\n"
+    "return n\n";
 
 /* ARGV: value, member of the queue or '', greatest token used if the server doesn't know it, else ''.
  * Answers 1: it was ours, and is the next one's or nobody's; 0: it was not ours, and nothing has changed. */
-static const char release_lua[] = GET_LUA GRANT_LUA HAND_OVER_LUA
+static const char release_lua[] =
     "if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[3], ARGV[2]) end\n"
-    "if get(KEYS[1]) ~= ARGV[1] then return 0 end\n"
+    "local v = redis.pcall('GET', KEYS[1])\n"
+    "if v ~= ARGV[1] then\n"
+    "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
+    "  return 0\n"
+    "end\n"
     "if ARGV[3] ~= '' then\n"
     "  local s = redis.pcall('GET', KEYS[2])\n"
     "  local rest = type(s) == 'string' and string.match(s, '^%d+( .*)$')\n"
     "  if rest then redis.pcall('SET', KEYS[2], ARGV[3] .. rest, 'PX', 604800000) end\n"
     "end\n"
-    "hand_over(KEYS[1], KEYS[2], KEYS[3])\n"
+    "local first = redis.pcall('ZPOPMIN', KEYS[3])[1]\n"
+    "if not first then\n"
+    "  redis.call('DEL', KEYS[1])\n"
+    "  return 1\n"
+    "end\n" HAND_OVER_LUA "hand_over(KEYS[1], KEYS[2], KEYS[3], first)\n"
     "return 1\n";
 
 /* KEYS: locks; ARGV: value and ttl_ms of each. Answers a string with 1 or 0 for each. */
@@ -138,12 +162,13 @@ static const char note_lua[] =
 
 static const char show_lua[] = LOOK_LUA "return look()\n";
 
-static const char break_lua[] = LOOK_LUA GRANT_LUA HAND_OVER_LUA "local seen = look()\n"
-                                                                 "if seen[1] == 1 then\n"
-                                                                 "  redis.call('DEL', KEYS[1])\n"
-                                                                 "  hand_over(KEYS[1], KEYS[2], KEYS[3])\n"
-                                                                 "end\n"
-                                                                 "return seen\n";
+static const char break_lua[] =
+    LOOK_LUA HAND_OVER_LUA "local seen = look()\n"
+                           "if seen[1] == 1 then\n"
+                           "  redis.call('DEL', KEYS[1])\n"
+                           "  hand_over(KEYS[1], KEYS[2], KEYS[3], redis.pcall('ZPOPMIN', KEYS[3])[1])\n"
+                           "end\n"
+                           "return seen\n";
 
 const char *lk_script_text(enum lk_script which)
 {

@@ -31,7 +31,8 @@ const locker_param lk_redis_params[] = {
      "a lock counts as taken once so many replicas have it (WAIT); narrows what a failover can lose"},
     {"wait_timeout", LOCKER_PARAM_DURATION, "500ms", 1, 60000, "how long to wait for wait_replicas"},
     {"tls_ca", LOCKER_PARAM_PATH, NULL, 0, 0,
-     "rediss: file with the authorities to trust; none: the system's"},
+     "rediss, needed: file with the authority of the server's certificate; whom else it certifies is trusted "
+     "too"},
     {"tls_cert", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss: file with the client's certificate"},
     {"tls_key", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss: file with the client's key"},
     {"tls_name", LOCKER_PARAM_TEXT, NULL, 0, 0,
@@ -92,9 +93,16 @@ static locker_status read_database(struct lk_settings *s, const locker_driver_co
 static locker_status start_tls(struct lk_settings *s, locker_error *err)
 {
     redisSSLContextError why = REDIS_SSL_CTX_NONE;
+    /* hiredis does not compare the certificate's name with the host's. With the system's authorities anybody
+     * who has a certificate could pose as the server. */
+    if (s->tls_ca == NULL)
+        return locker_error_set(
+            err, LOCKER_CONFIG, 0,
+            "rediss needs tls_ca, the file of the authority that certifies your Redis servers "
+            "for TLS; the system's authorities are not enough, as names are not compared");
     redisInitOpenSSL();
-    redisSSLContext *context = redisCreateSSLContext(s->tls_ca, s->tls_ca == NULL ? "/etc/ssl/certs" : NULL,
-                                                     s->tls_cert, s->tls_key, s->tls_name, &why);
+    redisSSLContext *context =
+        redisCreateSSLContext(s->tls_ca, NULL, s->tls_cert, s->tls_key, s->tls_name, &why);
     if (context == NULL)
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "can't set up TLS: %s; check tls_ca, tls_cert and tls_key",

@@ -35,7 +35,7 @@
  *   close        the closer, last, alone      at most cleanup_ns              -
  *   abandon      a fork's child               no; takes no lock               -
  *   acquire      any caller's thread          until claim->attempt_until      interrupt
- *   interrupt    keeper                       no                              acquire
+ *   interrupt    keeper, closer               no                              acquire
  *   withdraw     any thread, keeper too       no                              -
  *   release      any caller's thread          until `until`                   -
  *   pass         any caller's thread          no                              -
@@ -94,6 +94,7 @@ typedef struct locker_claim {
     bool will_wait;    /**< after BUSY it waits: enrol it. False: a try */
     bool renewed;      /**< core will renew it */
     /* set by core before each acquire */
+    int64_t asked_at;      /**< when this attempt began: not after anything that it sends */
     int64_t attempt_until; /**< the attempt must have returned by then */
     /* set by the driver when acquire answers OK, and by pass for the claim that receives */
     uint64_t token;      /**< fencing token; 0: none */

@@ -167,12 +167,13 @@ LOCKER_API void locker_cancel_free(locker_cancel *cancel);
 typedef struct locker_handle locker_handle;
 
 /** Tells that a lock was lost, once for a handle, within about 50 ms of the moment when its state became
- * LOCKER_STATE_LOST. Called on the locker's keeper thread with no internal lock held; it must not block,
- * because renewals wait for it. Legal inside: every locker_handle_*() function (freeing a handle that is
- * still held releases it in the background), locker_unlock() of `lost` (it answers LOST), locker_stats(),
- * locker_get_semantics(), locker_cancel_fire(). Calls that wait for the service answer LOCKER_INVALID there.
- * Once locker_handle_free() of a handle has returned on another thread, its callback neither runs nor will.
- * The handle stays the application's to free. */
+ * LOCKER_STATE_LOST; not when the handle was unlocked first, since unlock's answer tells it then. Called on
+ * the locker's keeper thread (while it is being closed, on the thread that closes it) with no internal lock
+ * held; it must not block, because renewals wait for it. Legal inside: every locker_handle_*() function
+ * (freeing a handle that is still held releases it in the background), locker_unlock() of `lost` (it answers
+ * LOST), locker_stats(), locker_get_semantics(), locker_cancel_fire(). Calls that wait for the service answer
+ * LOCKER_INVALID there. Once locker_handle_free() of a handle has returned on another thread, its callback
+ * neither runs nor will. The handle stays the application's to free. */
 typedef void (*locker_lost_fn)(locker_handle *lost, void *user);
 
 /** A key is 1 to 255 bytes of UTF-8 without control characters. */

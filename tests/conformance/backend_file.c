@@ -21,4 +21,15 @@ static void uri(void *service, char *text, size_t size)
     snprintf(text, size, "file://%s/locks?namespace=suite", (const char *)service);
 }
 
-const struct lk_backend lk_backend_file = {.name = "file", .start = start, .stop = stop, .uri = uri};
+static void lose(void *service, const char *key)
+{
+    lk_operator_lose(&lk_backend_file, service, key);
+}
+
+static void replace(void *service, const char *key)
+{
+    lk_operator_replace(&lk_backend_file, service, key);
+}
+
+const struct lk_backend lk_backend_file = {
+    .name = "file", .start = start, .stop = stop, .uri = uri, .lose = lose, .replace = replace};

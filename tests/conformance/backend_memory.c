@@ -21,4 +21,15 @@ static void uri(void *service, char *text, size_t size)
     snprintf(text, size, "memory:conformance?namespace=suite");
 }
 
-const struct lk_backend lk_backend_memory = {.name = "memory", .start = start, .stop = stop, .uri = uri};
+static void lose(void *service, const char *key)
+{
+    lk_operator_lose(&lk_backend_memory, service, key);
+}
+
+static void replace(void *service, const char *key)
+{
+    lk_operator_replace(&lk_backend_memory, service, key);
+}
+
+const struct lk_backend lk_backend_memory = {
+    .name = "memory", .start = start, .stop = stop, .uri = uri, .lose = lose, .replace = replace};

@@ -27,6 +27,11 @@ struct lk_backend {
     void (*restart)(void *service);                  /**< stops and starts it; its locks may be gone */
 };
 
+/** Hooks for a service that has no other client: an operator breaks the lock. `replace` holds it until
+ * `lose`. */
+void lk_operator_lose(const struct lk_backend *backend, void *service, const char *key);
+void lk_operator_replace(const struct lk_backend *backend, void *service, const char *key);
+
 extern const struct lk_backend lk_backend_file, lk_backend_memory, lk_backend_redis;
 
 /** What all tests of a run share; *state of each test. */
@@ -68,8 +73,8 @@ locker_lock_options lk_wait_options(int64_t wait_ms);
 /** Options for a lease of ttl_ms that isn't renewed. */
 locker_lock_options lk_lease_options(int64_t ttl_ms);
 
-/** Skips the test: the service doesn't promise what it tests. A group of which every test is skipped exits
- * with 77, for ctest to call it skipped too. */
+/** Skips the test: the service doesn't promise what it tests. A group of which every test is skipped fails.
+ */
 #define not_promised()                                                                                       \
     do {                                                                                                     \
         lk_skipped++;                                                                                        \

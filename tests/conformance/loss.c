@@ -68,6 +68,7 @@ static void a_replaced_lock_is_lost_and_left_alone(void **state)
 
     fixture->backend->replace(fixture->service, "replaced");
     expect_loss_noticed(held, lk_test_now_ms());
+    lk_require(was_called, &losses, "on_lost"); /* unlocking first would tell the loss instead */
     assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
     locker_handle_free(held);
     lk_expect_busy(l, "replaced");

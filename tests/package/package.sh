@@ -22,6 +22,10 @@ fail() {
     exit 1
 }
 
+# make need not be installed.
+CMAKE_GENERATOR=Ninja
+export CMAKE_GENERATOR
+
 rm -rf "$WORK"
 mkdir -p "$WORK"
 

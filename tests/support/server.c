@@ -227,17 +227,6 @@ static redisReply *command(struct lk_server *server, const char *format, va_list
     return reply;
 }
 
-struct redisReply *lk_server_command(struct lk_server *server, const char *format, ...)
-{
-    redisReply *reply;
-    va_list args;
-
-    va_start(args, format);
-    reply = command(server, format, args);
-    va_end(args);
-    return reply;
-}
-
 void lk_server_do(struct lk_server *server, const char *format, ...)
 {
     va_list args;

@@ -11,7 +11,6 @@
 #include <sys/types.h>
 
 struct redisContext;
-struct redisReply;
 
 enum { LK_SERVER_OPTIONS_MAX = 24 };
 
@@ -43,11 +42,8 @@ void lk_server_launch(struct lk_server *server, bool keep_data);
 void lk_server_freeze(struct lk_server *server);
 void lk_server_thaw(struct lk_server *server);
 
-/** Sends a command in hiredis' format and answers the reply, which is the caller's. Fails the test when there
- * is none, or when it is an error. */
-struct redisReply *lk_server_command(struct lk_server *server, const char *format, ...);
-
-/** Sends a command whose reply is of no interest. */
+/** Sends a command, in hiredis' format, whose reply is of no interest. This and those below fail the test
+ * when there is no reply, or when it is an error. */
 void lk_server_do(struct lk_server *server, const char *format, ...);
 
 /** Sends a command and answers its integer reply; a nil is -1. */

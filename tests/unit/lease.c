@@ -1,6 +1,7 @@
 /* lease.c: renewal, SUSPECT, and LOST by the local deadline, on a clock moved by hand. */
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "locking.h"
 #include "script.h"

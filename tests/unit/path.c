@@ -232,6 +232,32 @@ static void test_cancel_inside_an_attempt(void **state)
     locker_cancel_free(cancel);
 }
 
+/* A cancel that has fired and is gone says nothing about one that takes its place in memory. */
+static void test_a_fresh_cancel_in_an_old_ones_place(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker *l;
+    struct script *s = script_open(0, &l);
+
+    (void)state;
+    script_usual(s, busy);
+    for (int i = 0; i < 200; i++) {
+        locker_cancel *cancel = locker_cancel_new();
+        struct lk_locking call;
+
+        assert_non_null(cancel);
+        o.cancel = cancel;
+        lk_locking_start(&call, l, "k", &o);
+        lk_require_waiting(l, 1); /* in vain, if the last one's event reaches this call */
+        if (i % 2 == 0)
+            script_wake(s, script_claim(s, 0)); /* it may see the flag before the keeper comes */
+        locker_cancel_fire(cancel);
+        assert_int_equal(lk_locking_join(&call), LOCKER_CANCELED);
+        locker_cancel_free(cancel);
+    }
+    script_close(s, l);
+}
+
 static void test_unavailable(void **state)
 {
     const struct script_answer down = {LOCKER_UNAVAILABLE, 0, 0, 0},
@@ -390,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_timeout),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_cancel_inside_an_attempt),
+        cmocka_unit_test(test_a_fresh_cancel_in_an_old_ones_place),
         cmocka_unit_test(test_unavailable),
         cmocka_unit_test(test_silent_service),
         cmocka_unit_test(test_stale_grant_is_not_held),
