@@ -1,0 +1,317 @@
+/* basics.c: what stands at the server, where, and who may touch it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "zk_tests.h"
+
+/* Curator's naming, our label as data, the czxid as the token. */
+static void a_lock_is_a_node_as_curator_names_it(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/apps/shop?namespace=orders&owner=the-owner");
+    locker_handle *held = lk_take(l, "a/b c");
+    char path[LK_ZKC_NAME_MAX], data[256], uuid[64];
+    const char *parent = "/apps/shop/orders/a%2Fb%20c";
+    struct lk_zkc_stat stat;
+    int number;
+
+    lk_zkc_nth(env->client, parent, 0, path);
+    assert_memory_equal(path, parent, strlen(parent));
+    assert_int_equal(sscanf(path + strlen(parent), "/_c_%36[0-9a-f-]-lock-%10d", uuid, &number), 2);
+    assert_int_equal(strlen(uuid), 36);
+    for (size_t i = 8; i <= 23; i += 5)
+        assert_int_equal(uuid[i], '-');
+    assert_int_equal(strlen(path), strlen(parent) + strlen("/_c_-lock-") + 36 + 10);
+    assert_int_equal(lk_zkc_get(env->client, path, data, sizeof data, &stat), LK_ZKC_OK);
+    assert_non_null(strstr(data, "the-owner"));
+    assert_true(stat.session != 0);
+    assert_int_equal(locker_handle_token(held), stat.czxid);
+    lk_give(held);
+    assert_int_equal(lk_zkc_count(env->client, parent), 0);
+    lk_close_locker(l);
+}
+
+/* Names that ZooKeeper refuses, names that look alike, and the longest ones. */
+static void keys_have_nodes_of_their_own(void **state)
+{
+    struct env *env = *state;
+    static const char *const keys[] = {".",      "..",     "/", "a/b", "a%2Fb", "zookeeper", "a b",
+                                       "\u20ac", "\ue000", "A", "a",   "a.",    ".a"};
+    enum { COUNT = sizeof keys / sizeof keys[0] };
+    locker *l = lk_open_at(env->zk, "");
+    locker_handle *held[COUNT], *longest;
+    char key[LOCKER_KEY_MAX + 1];
+
+    for (size_t i = 0; i < COUNT; i++)
+        held[i] = lk_take(l, keys[i]); /* two of one node would wait for each other */
+    memset(key, '/', LOCKER_KEY_MAX);
+    key[LOCKER_KEY_MAX] = '\0';
+    longest = lk_take(l, key);
+    lk_expect_busy(l, key);
+    lk_give(longest);
+    for (size_t i = 0; i < COUNT; i++)
+        lk_give(held[i]);
+    lk_close_locker(l);
+}
+
+static void tokens_grow_over_sessions(void **state)
+{
+    struct env *env = *state;
+    uint64_t last = 0;
+
+    for (int round = 0; round < 3; round++) {
+        locker *l = lk_open_at(env->zk, "/shop");
+        locker_handle *held = lk_take(l, "token");
+
+        assert_true(locker_handle_token(held) > last);
+        last = locker_handle_token(held);
+        lk_give(held);
+        lk_close_locker(l);
+        lk_zks_kill(env->zk);
+        lk_zks_launch(env->zk, true);
+    }
+}
+
+/* What is no contender stands in nobody's way, and contenders by other clients' names are waited for. */
+static void foreign_names(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop");
+    locker_info info = LOCKER_INFO_INIT;
+    char made[LK_ZKC_NAME_MAX];
+    struct lk_locking waiter;
+    locker_error err;
+
+    lk_give(lk_take(l, "foreign"));
+    assert_int_equal(lk_zkc_create(env->client, "/shop/foreign/config", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/foreign/lease-0000000000", "", LK_ZKC_PLAIN, NULL),
+                     LK_ZKC_OK);
+    lk_give(lk_take(l, "foreign"));
+    assert_int_equal(lk_zkc_create(env->client, "/shop/foreign/0123456789abcdef0123456789abcdef__lock__",
+                                   "kazoo's", LK_ZKC_EPHEMERAL_SEQUENTIAL, made),
+                     LK_ZKC_OK);
+    lk_expect_busy(l, "foreign");
+    assert_ok(locker_show(l, "foreign", &info, &err), err);
+    assert_true(info.held);
+    locker_info_clear(&info);
+    lk_locking_start(&waiter, l, "foreign", NULL);
+    lk_zkc_require_count(env->client, "/shop/foreign", 4);
+    assert_int_equal(lk_zkc_delete(env->client, made), LK_ZKC_OK);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_close_locker(l);
+}
+
+static void a_try_on_a_busy_lock_writes_nothing(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop"), *holder = lk_open_at(env->zk, "/shop");
+    locker_handle *held = lk_take(holder, "busy");
+    unsigned before = 0;
+
+    lk_expect_busy(l, "busy"); /* whatever a first one makes */
+    before = lk_zkp_requests(env->proxy, LK_ZKP_CREATE) + lk_zkp_requests(env->proxy, LK_ZKP_CREATE2);
+    for (int i = 0; i < 20; i++)
+        lk_expect_busy(l, "busy");
+    assert_int_equal(lk_zkp_requests(env->proxy, LK_ZKP_CREATE) + lk_zkp_requests(env->proxy, LK_ZKP_CREATE2),
+                     before);
+    assert_int_equal(lk_zkc_count(env->client, "/shop/busy"), 1);
+    lk_give(held);
+    lk_close_locker(holder);
+    lk_close_locker(l);
+}
+
+/* Each waiter watches the one ahead alone: one that gives up in the middle wakes nobody, and a release wakes
+ * one, which asks the server nothing more. */
+static void a_queue_shows_its_order_and_keeps_it(void **state)
+{
+    enum { COUNT = 5 };
+    struct env *env = *state;
+    locker *l[COUNT], *looker = lk_open_at(env->zk, "/shop");
+    locker_cancel *cancel = locker_cancel_new();
+    locker_info info = LOCKER_INFO_INIT;
+    struct lk_locking waiters[COUNT];
+    locker_handle *held = lk_take(looker, "queue");
+    locker_error err;
+
+    for (size_t i = 0; i < COUNT; i++) {
+        locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+
+        l[i] = lk_open_uri("zookeeper://127.0.0.1:%d/shop?owner=waiter-%zu", env->zk->port, i);
+        options.cancel = i == 2 ? cancel : NULL;
+        lk_locking_start(&waiters[i], l[i], "queue", &options);
+        lk_zkc_require_count(env->client, "/shop/queue", i + 2);
+    }
+    assert_ok(locker_show(looker, "queue", &info, &err), err);
+    assert_int_equal(info.waiters, COUNT);
+    assert_int_equal(info.queue_len, COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        char owner[32];
+
+        snprintf(owner, sizeof owner, "waiter-%zu", i);
+        assert_string_equal(info.queue[i].owner, owner);
+    }
+    locker_info_clear(&info);
+    locker_cancel_fire(cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiters[2]), waiters[2].err);
+    lk_zkc_require_count(env->client, "/shop/queue", COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        if (i == 2)
+            continue;
+        lk_give(held);
+        assert_status(LOCKER_OK, lk_locking_join(&waiters[i]), waiters[i].err);
+        held = waiters[i].held;
+    }
+    lk_give(held);
+    for (size_t i = 0; i < COUNT; i++)
+        lk_close_locker(l[i]);
+    lk_close_locker(looker);
+    locker_cancel_free(cancel);
+}
+
+static void break_ends_the_holders_lock(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?owner=stuck"), *operator_ = lk_open_at(env->zk, "/shop");
+    locker_handle *held = lk_take(l, "broken");
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+
+    assert_ok(locker_break(operator_, "broken", &info, &err), err);
+    assert_string_equal(info.owner, "stuck");
+    locker_info_clear(&info);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give_lost(held);
+    assert_status(LOCKER_INVALID, locker_break(operator_, "broken", NULL, &err), err);
+    lk_close_locker(operator_);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ addresses and logins ---- */
+
+static void dead_hosts_in_the_list(void **state)
+{
+    struct env *env = *state;
+    locker_error err;
+    locker *l;
+
+    for (int i = 0; i < 5; i++) { /* the client library begins with any of them */
+        l = lk_open_uri("zookeeper://127.0.0.1:1,127.0.0.1:%d,127.0.0.2:1/shop?connect_timeout=10s",
+                        env->zk->port);
+        lk_give(lk_take(l, "alive"));
+        lk_close_locker(l);
+    }
+    l = lk_open_uri("zookeeper://localhost:%d/shop", env->zk->port);
+    lk_give(lk_take(l, "by-name"));
+    lk_close_locker(l);
+    assert_status(LOCKER_UNAVAILABLE,
+                  lk_try_uri(&l, &err, "zookeeper://127.0.0.1:1,127.0.0.2:1/shop?connect_timeout=500ms"),
+                  err);
+}
+
+static void chroots_and_namespaces_are_apart(void **state)
+{
+    struct env *env = *state;
+    locker *l[] = {lk_open_at(env->zk, ""), lk_open_at(env->zk, "/one"), lk_open_at(env->zk, "/one/two"),
+                   lk_open_at(env->zk, "/one?namespace=three")};
+    locker_handle *held[4];
+
+    for (size_t i = 0; i < 4; i++)
+        held[i] = lk_take(l[i], "same");
+    assert_int_equal(lk_zkc_count(env->client, "/same"), 1);
+    assert_int_equal(lk_zkc_count(env->client, "/one/same"), 1);
+    assert_int_equal(lk_zkc_count(env->client, "/one/two/same"), 1);
+    assert_int_equal(lk_zkc_count(env->client, "/one/three/same"), 1);
+    for (size_t i = 0; i < 4; i++) {
+        lk_give(held[i]);
+        lk_close_locker(l[i]);
+    }
+}
+
+/* A user's locks are this user's alone, under whatever process; others queue at other keys beside them. */
+static void a_login_keeps_others_out(void **state)
+{
+    struct env *env = *state;
+    locker *mine = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
+    locker *also = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
+    locker *theirs = lk_open_uri("zookeeper://them:other-0815@127.0.0.1:%d/shop", env->zk->port);
+    locker_handle *held = lk_take(mine, "guarded"), *none = NULL;
+    struct lk_zkc_children *children = calloc(1, sizeof *children);
+    locker_info info = LOCKER_INFO_INIT;
+    char path[LK_ZKC_NAME_MAX];
+    locker_error err;
+
+    lk_expect_busy(also, "guarded");
+    assert_status(LOCKER_DENIED, locker_try_lock(theirs, "guarded", NULL, &none, &err), err);
+    assert_null(strstr(err.text, "0815"));
+    assert_status(LOCKER_DENIED, locker_lock(theirs, "guarded", NULL, &none, &err), err);
+    assert_status(LOCKER_DENIED, locker_show(theirs, "guarded", &info, &err), err);
+    assert_status(LOCKER_DENIED, locker_break(theirs, "guarded", NULL, &err), err);
+    lk_give(lk_take(theirs, "another"));
+    assert_int_equal(lk_zkc_list(env->client, "/shop/guarded", children), LK_ZKC_NOAUTH);
+    assert_int_equal(lk_zkc_login(env->client, "me:sesame-4711"), LK_ZKC_OK);
+    lk_zkc_nth(env->client, "/shop/guarded", 0, path);
+    assert_int_equal(lk_zkc_get(env->client, path, NULL, 0, NULL), LK_ZKC_OK);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    held = lk_take(also, "guarded");
+    assert_ok(locker_break(mine, "guarded", NULL, &err), err);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give_lost(held);
+    free(children);
+    lk_close_locker(theirs);
+    lk_close_locker(also);
+    lk_close_locker(mine);
+}
+
+static void what_the_build_lacks_is_refused(void **state)
+{
+    struct env *env = *state;
+    locker_error err;
+    locker *l;
+
+    assert_status(LOCKER_UNSUPPORTED, lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?tls=on", env->zk->port),
+                  err);
+    assert_status(LOCKER_UNSUPPORTED,
+                  lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?sasl=on", env->zk->port), err);
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/a//b", env->zk->port), err);
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?tsl=on", env->zk->port),
+                  err);
+    l = lk_open_uri("zk://127.0.0.1:%d", env->zk->port); /* the short scheme */
+    assert_int_equal(locker_ping(l, NULL, &err), LOCKER_OK);
+    lk_close_locker(l);
+}
+
+/* The session time-out that the server allows rules, not the one that was asked for. */
+static void the_session_is_as_negotiated(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?ttl=10s&session_timeout=1ms"); /* the server grants 400 ms */
+    locker_handle *held = lk_take(l, "short");
+
+    assert_in_range(locker_handle_remaining_ms(held), 0, 300);
+    lk_zks_freeze(env->zk);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_zks_thaw(env->zk);
+    lk_give_lost(held);
+    lk_close_locker(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(a_lock_is_a_node_as_curator_names_it),
+    server_test(keys_have_nodes_of_their_own),
+    server_test(tokens_grow_over_sessions),
+    server_test(foreign_names),
+    proxied_test(a_try_on_a_busy_lock_writes_nothing),
+    server_test(a_queue_shows_its_order_and_keeps_it),
+    server_test(break_ends_the_holders_lock),
+    server_test(dead_hosts_in_the_list),
+    server_test(chroots_and_namespaces_are_apart),
+    server_test(a_login_keeps_others_out),
+    server_test(what_the_build_lacks_is_refused),
+    server_test(the_session_is_as_negotiated),
+};
+
+const struct lk_group lk_basics = {"basics", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -1,0 +1,237 @@
+/* interop.c: kazoo's and Curator's locks queue with ours on one path. Curator's program is compiled here. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "zk_tests.h"
+
+#define JAVA "/usr/share/java/"
+#define JARS                                                                                                 \
+    JAVA "curator-recipes.jar:" JAVA "curator-framework.jar:" JAVA "curator-client.jar:" JAVA                \
+         "zookeeper.jar:" JAVA "zookeeper-jute.jar:" JAVA "slf4j-nop.jar"
+
+static const char path[] = "/shop/shared"; /* to us: `shared` in the chroot /shop */
+
+/* ------------------------------------------------------------------ the other clients ---- */
+
+/* The directory of the compiled program; made once, removed when the group ends. */
+static char classes[64];
+
+static int compile(void **state)
+{
+    const char *argv[] = {"javac", "-cp", JARS, "-d", classes, LK_CURATOR_SOURCE, NULL};
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), status = 0;
+    pid_t pid;
+
+    (void)state;
+    if (access(JAVA "curator-recipes.jar", R_OK) < 0) {
+        print_error("Curator is missing: install libcurator-recipes-java\n");
+        return -1;
+    }
+    lk_private_directory(classes);
+    pid = lk_child_exec(argv, null, 2, 2);
+    close(null);
+    if (pid < 0) {
+        print_error("can't run javac: %s; install default-jdk-headless\n", strerror(errno));
+        return -1;
+    }
+    waitpid(pid, &status, 0);
+    return status == 0 ? 0 : -1;
+}
+
+static int remove_classes(void **state)
+{
+    (void)state;
+    lk_remove_directory(classes);
+    return 0;
+}
+
+static struct lk_child *start_kazoo(struct env *env)
+{
+    char hosts[32];
+    const char *argv[] = {LK_PYTHON, "-B", LK_KAZOO_SOURCE, hosts, NULL};
+    struct lk_child *child;
+
+    snprintf(hosts, sizeof hosts, "127.0.0.1:%d", env->zk->port);
+    child = lk_env_keep(env, lk_child_run(argv, "python3 and python3-kazoo"));
+    lk_child_expect(child, "open");
+    return child;
+}
+
+static struct lk_child *start_curator(struct env *env)
+{
+    char hosts[32], class_path[sizeof classes + sizeof JARS + 1];
+    const char *argv[] = {"java", "-Xmx64m",  "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                          "-cp",  class_path, "CuratorLock",      hosts,
+                          NULL};
+    struct lk_child *child;
+
+    snprintf(class_path, sizeof class_path, "%s:" JARS, classes);
+    snprintf(hosts, sizeof hosts, "127.0.0.1:%d", env->zk->port);
+    child = lk_env_keep(env, lk_child_run(argv, "default-jre-headless"));
+    lk_child_expect(child, "open");
+    return child;
+}
+
+/* ------------------------------------------------------------------ one after the other ---- */
+
+static void exclude_each_other(struct env *env, struct lk_child *other)
+{
+    locker *l = lk_open_at(env->zk, "/shop");
+    locker_handle *held = lk_take(l, "shared");
+    struct lk_locking waiter;
+
+    lk_child_say(other, "lock %s 1", path);
+    lk_child_expect(other, "busy");
+    lk_zkc_require_count(env->client, path, 1);
+    lk_child_say(other, "wait %s", path);
+    lk_zkc_require_count(env->client, path, 2);
+    lk_give(held);
+    lk_child_expect(other, "ok");
+    lk_expect_busy(l, "shared");
+    lk_locking_start(&waiter, l, "shared", NULL);
+    lk_zkc_require_count(env->client, path, 2);
+    lk_require_waiting(l, 1);
+    lk_child_say(other, "%s", "release");
+    lk_child_expect(other, "ok");
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_close_locker(l);
+}
+
+static void kazoo_and_we_exclude_each_other(void **state)
+{
+    exclude_each_other(*state, start_kazoo(*state));
+}
+
+static void curator_and_we_exclude_each_other(void **state)
+{
+    exclude_each_other(*state, start_curator(*state));
+}
+
+/* Six contenders of three kinds queue one behind the other, and are served in that order. */
+static void one_queue_in_order_of_arrival(void **state)
+{
+    struct env *env = *state;
+    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_at(env->zk, "/shop");
+    struct lk_child *others[] = {start_kazoo(env), start_curator(env), start_kazoo(env), start_curator(env)};
+    locker_handle *held = lk_take(holder, "shared");
+    struct lk_locking ours[2];
+
+    for (size_t i = 0; i < 6; i++) {
+        if (i % 3 == 0)
+            lk_locking_start(&ours[i / 3], l, "shared", NULL);
+        else
+            lk_child_say(others[i / 3 * 2 + i % 3 - 1], "wait %s", path);
+        lk_zkc_require_count(env->client, path, i + 2);
+    }
+    lk_give(held);
+    for (size_t i = 0; i < 6; i++) {
+        lk_zkc_require_count(env->client, path, 6 - i);
+        if (i % 3 == 0) {
+            assert_status(LOCKER_OK, lk_locking_join(&ours[i / 3]), ours[i / 3].err);
+            lk_give(ours[i / 3].held);
+        } else {
+            struct lk_child *other = others[i / 3 * 2 + i % 3 - 1];
+
+            lk_child_expect(other, "ok");
+            lk_child_say(other, "%s", "release");
+            lk_child_expect(other, "ok");
+        }
+    }
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+/* ------------------------------------------------------------------ thousands of grants ---- */
+
+enum { THREADS = 2, OUR_GRANTS = 500, THEIR_GRANTS = 500 };
+
+struct worker {
+    locker *l;
+    const char *file;
+    pthread_t thread;
+    locker_status status; /* of the first call that failed */
+    locker_error err;
+};
+
+/* Notes each grant in the file by its token, which is the number of the node's creation. */
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+
+    for (int i = 0; i < OUR_GRANTS && worker->status == LOCKER_OK; i++) {
+        locker_handle *held = NULL;
+        FILE *file;
+
+        worker->status = locker_lock(worker->l, "shared", NULL, &held, &worker->err);
+        if (worker->status == LOCKER_OK && (file = fopen(worker->file, "ae")) != NULL) {
+            fprintf(file, "%" PRIu64 " ours\n", locker_handle_token(held));
+            fclose(file);
+            worker->status = locker_unlock(held, &worker->err);
+        }
+        locker_handle_free(held);
+    }
+    return NULL;
+}
+
+/* Each line's number is greater than the one before: that is FIFO, since the numbers are of the arrivals. */
+static void check_order(const char *name, size_t wanted)
+{
+    FILE *file = fopen(name, "re");
+    uint64_t last = 0, number;
+    size_t count = 0;
+    char kind[16];
+
+    assert_non_null(file);
+    for (; fscanf(file, "%" SCNu64 " %15s", &number, kind) == 2; count++) {
+        if (number <= last)
+            test_fails("grant %zu, one of %s, came after one that had queued behind it", count, kind);
+        last = number;
+    }
+    fclose(file);
+    assert_int_equal(count, wanted);
+}
+
+static void thousands_of_grants_in_order(void **state)
+{
+    struct env *env = *state;
+    struct lk_child *others[] = {start_kazoo(env), start_curator(env), start_curator(env)};
+    const size_t count = sizeof others / sizeof others[0];
+    struct worker workers[THREADS] = {{0}};
+    char directory[64], file[96];
+
+    lk_private_directory(directory);
+    snprintf(file, sizeof file, "%s/grants", directory);
+    for (size_t i = 0; i < THREADS; i++) {
+        workers[i].l = lk_open_at(env->zk, "/shop");
+        workers[i].file = file;
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (size_t i = 0; i < count; i++)
+        lk_child_say(others[i], "grants %s %s %d", path, file, THEIR_GRANTS);
+    for (size_t i = 0; i < THREADS; i++) {
+        lk_join(workers[i].thread, "a worker");
+        assert_status(LOCKER_OK, workers[i].status, workers[i].err);
+        lk_close_locker(workers[i].l);
+    }
+    for (size_t i = 0; i < count; i++)
+        lk_child_expect(others[i], "ok");
+    check_order(file, THREADS * OUR_GRANTS + count * THEIR_GRANTS);
+    lk_remove_directory(directory);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(kazoo_and_we_exclude_each_other),
+    server_test(curator_and_we_exclude_each_other),
+    server_test(one_queue_in_order_of_arrival),
+    server_test(thousands_of_grants_in_order),
+};
+
+const struct lk_group lk_interop = {"interop", tests, sizeof tests / sizeof tests[0], compile,
+                                    remove_classes};

@@ -1,0 +1,63 @@
+"""A client of kazoo's, spoken to line by line: kazoo_lock.py HOSTS.
+
+  lock PATH SECONDS      "ok", or "busy" when it was not granted in that time
+  wait PATH              "ok" at the grant
+  release                "ok"
+  grants PATH FILE N     "ok", after N locks of PATH, each noted in FILE by the number of its node's creation
+"""
+import logging
+import sys
+
+try:
+    import kazoo.client
+    import kazoo.exceptions
+    import kazoo.recipe.lock
+except ImportError:
+    sys.exit("kazoo is missing: install python3-kazoo")
+
+
+class Lock(kazoo.recipe.lock.Lock):
+    """Named so that Curator, go-zookeeper and liblocker wait for it, and that it waits for them."""
+    _NODE_NAME = "-lock-"
+    _EXCLUDE_NAMES = ["-lock-"]
+
+
+def grants(client, path, name, times):
+    for _ in range(times):
+        lock = Lock(client, path, "kazoo")
+        lock.acquire()
+        stat = client.exists(path + "/" + lock.node)
+        with open(name, "a", encoding="ascii") as log:
+            log.write("%d kazoo\n" % stat.czxid)
+        lock.release()
+
+
+def main():
+    logging.basicConfig(level=logging.ERROR)
+    client = kazoo.client.KazooClient(hosts=sys.argv[1], timeout=20)
+    client.start()
+    print("open", flush=True)
+    lock = None
+    for line in sys.stdin:
+        words = line.split()
+        answer = "ok"
+        if words[0] == "lock":
+            lock = Lock(client, words[1], "kazoo")
+            try:
+                lock.acquire(timeout=float(words[2]))
+            except kazoo.exceptions.LockTimeout:
+                answer = "busy"
+        elif words[0] == "wait":
+            lock = Lock(client, words[1], "kazoo")
+            lock.acquire()
+        elif words[0] == "release":
+            lock.release()
+        elif words[0] == "grants":
+            grants(client, words[1], words[2], int(words[3]))
+        else:
+            answer = "what is %r" % line
+        print(answer, flush=True)
+    client.stop()
+
+
+main()

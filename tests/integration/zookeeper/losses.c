@@ -1,0 +1,193 @@
+/* losses.c: a lock is taken away: by a second client, with its session, by a server that stops. */
+#include <stdio.h>
+#include <string.h>
+
+#include "zk_tests.h"
+
+/* Handles whose loss the callback has told; a gate pass for each. */
+static void open_gate(locker_handle *lost, void *user)
+{
+    if (locker_handle_state(lost) == LOCKER_STATE_LOST)
+        lk_gate_open(user, 1);
+}
+
+static locker_handle *take_with_gate(locker *l, const char *key, struct lk_gate *gate)
+{
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held = NULL;
+    locker_error err;
+
+    options.on_lost = open_gate;
+    options.user = gate;
+    assert_ok(locker_lock(l, key, &options, &held, &err), err);
+    return held;
+}
+
+static void a_deleted_node_is_a_lost_lock(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop");
+    char path[LK_ZKC_NAME_MAX];
+    struct lk_gate gate;
+    locker_handle *held;
+    int64_t deleted;
+
+    lk_gate_init(&gate);
+    held = take_with_gate(l, "gone", &gate);
+    lk_zkc_nth(env->client, "/shop/gone", 0, path);
+    deleted = lk_test_now_ms();
+    assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
+    lk_gate_await(&gate, 1, "the loss should be told");
+    assert_true(lk_test_now_ms() - deleted < LK_TEST_SLACK_MS); /* by the watch, not by the deadline */
+    lk_give(lk_take(l, "gone"));
+    lk_give_lost(held);
+    lk_close_locker(l);
+    lk_gate_destroy(&gate);
+}
+
+/* Somebody else's node in front of the queue is never touched by the one that lost its own. */
+static void a_lost_lock_leaves_the_next_holder_alone(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop"), *rival = lk_open_at(env->zk, "/shop");
+    locker_handle *held = lk_take(l, "next");
+    char path[LK_ZKC_NAME_MAX];
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, rival, "next", NULL);
+    lk_zkc_require_count(env->client, "/shop/next", 2);
+    lk_zkc_nth(env->client, "/shop/next", 0, path);
+    assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give_lost(held);
+    assert_int_equal(lk_zkc_count(env->client, "/shop/next"), 1);
+    assert_int_equal(locker_handle_state(waiter.held), LOCKER_STATE_HELD);
+    lk_give(waiter.held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* Holders are told, those who wait queue again with new nodes, and the locker goes on. */
+static void an_expired_session(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop"), *rival = lk_open_at(env->zk, "/shop");
+    char before[LK_ZKC_NAME_MAX], after[LK_ZKC_NAME_MAX];
+    locker_handle *first, *second, *other = lk_take(rival, "waited");
+    struct lk_locking waiter;
+    struct lk_gate gate;
+
+    lk_gate_init(&gate);
+    first = take_with_gate(l, "first", &gate);
+    second = take_with_gate(l, "second", &gate);
+    lk_locking_start(&waiter, l, "waited", NULL);
+    lk_zkc_require_count(env->client, "/shop/waited", 2);
+    lk_zkc_nth(env->client, "/shop/waited", 1, before);
+    lk_zkc_end_session(env->zk, lk_session_of(env->client, "/shop/first", 0));
+    lk_gate_await(&gate, 2, "both losses should be told");
+    lk_zkc_require_count(env->client, "/shop/waited", 2);
+    lk_zkc_nth(env->client, "/shop/waited", 1, after);
+    assert_string_not_equal(before, after);
+    assert_int_not_equal(strncmp(before, after, strlen("/shop/waited/_c_") + 36), 0); /* another uuid */
+    lk_give(other);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_give_lost(first);
+    lk_give(lk_take(l, "first"));
+    lk_give_lost(second);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+    lk_gate_destroy(&gate);
+}
+
+/* LOST comes at the deadline by our own clock, since nobody tells; and it never comes back. */
+static void a_server_stopped_beyond_the_session(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?ttl=2s");
+    int64_t frozen, remaining;
+    struct lk_gate gate;
+    locker_handle *held;
+
+    lk_gate_init(&gate);
+    held = take_with_gate(l, "stopped", &gate);
+    assert_in_range(locker_handle_remaining_ms(held), 1, 1500);
+    lk_zks_freeze(env->zk);
+    frozen = lk_test_now_ms();
+    remaining = locker_handle_remaining_ms(held);
+    assert_true(remaining > 0);
+    lk_gate_await(&gate, 1, "the loss should be told");
+    assert_true(lk_test_now_ms() - frozen < 1500 + LK_TEST_SLACK_MS);
+    assert_int_equal(locker_handle_remaining_ms(held), 0);
+    lk_zks_thaw(env->zk);
+    lk_give(lk_take(l, "stopped")); /* the server is back, the lock is free within its session time-out */
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
+    lk_give_lost(held);
+    lk_close_locker(l);
+    lk_gate_destroy(&gate);
+}
+
+static void a_short_stop_loses_nothing(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?ttl=20s");
+    locker_handle *held = lk_take(l, "kept");
+
+    lk_zks_kill(env->zk);
+    lk_require_state(held, LOCKER_STATE_SUSPECT);
+    lk_zks_launch(env->zk, true);
+    lk_require_state(held, LOCKER_STATE_HELD);
+    lk_expect_busy(l, "kept");
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+static void a_server_that_comes_back_empty(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?ttl=20s");
+    locker_handle *held = lk_take(l, "wiped");
+
+    lk_zks_kill(env->zk);
+    lk_zks_launch(env->zk, false);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give(lk_take(l, "wiped"));
+    lk_give_lost(held);
+    lk_close_locker(l);
+}
+
+/* Of a lease that isn't renewed nothing is left at its end, though its session goes on. */
+static void a_lease_that_is_meant_to_end(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?ttl=20s");
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    int64_t began = lk_test_now_ms();
+    locker_handle *held, *still;
+    locker_error err;
+
+    options.ttl_ms = 600;
+    options.no_renew = true;
+    assert_ok(locker_lock(l, "ends", &options, &held, &err), err);
+    still = lk_take(l, "other");
+    lk_require_state(held, LOCKER_STATE_LOST);
+    assert_true(lk_test_now_ms() - began >= 590);
+    assert_true(lk_test_now_ms() - began < 600 + LK_TEST_SLACK_MS);
+    lk_zkc_require_count(env->client, "/shop/ends", 0);
+    assert_int_equal(locker_handle_state(still), LOCKER_STATE_HELD);
+    lk_give(still);
+    lk_give_lost(held);
+    lk_close_locker(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(a_deleted_node_is_a_lost_lock),
+    server_test(a_lost_lock_leaves_the_next_holder_alone),
+    server_test(an_expired_session),
+    server_test(a_server_stopped_beyond_the_session),
+    server_test(a_short_stop_loses_nothing),
+    server_test(a_server_that_comes_back_empty),
+    server_test(a_lease_that_is_meant_to_end),
+};
+
+const struct lk_group lk_losses = {"losses", tests, sizeof tests / sizeof tests[0], NULL, NULL};

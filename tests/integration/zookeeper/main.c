@@ -1,0 +1,212 @@
+/* main.c: `zookeeper_integration GROUP [TEST]` runs a group of tests; also what the groups share. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "zk_tests.h"
+
+static const struct lk_group *const groups[] = {&lk_basics,   &lk_losses, &lk_replies, &lk_crashes,
+                                                &lk_ensemble, &lk_cut,    &lk_interop};
+
+/* ------------------------------------------------------------------ environments ---- */
+
+int lk_env_empty(void **state)
+{
+    *state = calloc(1, sizeof(struct env));
+    return *state == NULL ? -1 : 0;
+}
+
+int lk_env_server(void **state)
+{
+    struct env *env;
+
+    if (lk_env_empty(state) != 0)
+        return -1;
+    env = *state;
+    env->zk = lk_zks_start();
+    env->client = lk_zkc_open(env->zk);
+    return 0;
+}
+
+int lk_env_proxied(void **state)
+{
+    struct env *env;
+
+    if (lk_env_server(state) != 0)
+        return -1;
+    env = *state;
+    env->proxy = lk_zkp_start(env->zk->port);
+    return 0;
+}
+
+int lk_env_ensemble(void **state)
+{
+    struct env *env;
+
+    if (lk_env_empty(state) != 0)
+        return -1;
+    env = *state;
+    env->members = lk_zks_ensemble_start(0, NULL);
+    return 0;
+}
+
+int lk_env_end(void **state)
+{
+    struct env *env = *state;
+
+    if (env == NULL)
+        return 0;
+    for (size_t i = 0; i < LK_ENV_CHILDREN; i++)
+        lk_child_kill(env->children[i]);
+    lk_zkp_free(env->proxy);
+    lk_zkc_drop(env->client);
+    lk_zks_ensemble_free(env->members);
+    lk_zks_free(env->zk);
+    free(env);
+    return 0;
+}
+
+struct lk_child *lk_env_keep(struct env *env, struct lk_child *child)
+{
+    for (size_t i = 0; i < LK_ENV_CHILDREN; i++) {
+        if (env->children[i] == NULL) {
+            env->children[i] = child;
+            return child;
+        }
+    }
+    test_fails("a test has at most %d children", LK_ENV_CHILDREN);
+}
+
+void lk_env_kill(struct env *env, struct lk_child *child)
+{
+    for (size_t i = 0; i < LK_ENV_CHILDREN; i++)
+        if (env->children[i] == child)
+            env->children[i] = NULL;
+    lk_child_kill(child);
+}
+
+struct lk_child *lk_env_puppet(struct env *env, const char *format, ...)
+{
+    char uri[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(uri, sizeof uri, format, args);
+    va_end(args);
+    return lk_env_keep(env, lk_puppet_start(uri));
+}
+
+/* ------------------------------------------------------------------ shared by the groups ---- */
+
+locker_status lk_try_uri(locker **l, locker_error *err, const char *format, ...)
+{
+    char uri[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(uri, sizeof uri, format, args);
+    va_end(args);
+    *l = NULL;
+    return locker_open(uri, NULL, l, err);
+}
+
+locker *lk_open_uri(const char *format, ...)
+{
+    char uri[512];
+    locker_error err;
+    va_list args;
+    locker *l;
+
+    va_start(args, format);
+    vsnprintf(uri, sizeof uri, format, args);
+    va_end(args);
+    assert_ok(locker_open(uri, NULL, &l, &err), err);
+    return l;
+}
+
+locker *lk_open_at(const struct lk_zks *zk, const char *rest)
+{
+    return lk_open_uri("zookeeper://%s:%d%s", zk->address, zk->port, rest);
+}
+
+locker *lk_open_through(struct env *env, const char *rest)
+{
+    return lk_open_uri("zookeeper://127.0.0.1:%d%s", lk_zkp_port(env->proxy), rest);
+}
+
+void lk_close_locker(locker *l)
+{
+    assert_int_equal(locker_close(l), LOCKER_OK);
+}
+
+locker_lock_options lk_wait_options(int64_t wait_ms)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+
+    options.wait_ms = wait_ms;
+    return options;
+}
+
+locker_handle *lk_take(locker *l, const char *key)
+{
+    locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held = NULL;
+    locker_error err;
+
+    assert_ok(locker_lock(l, key, &bounded, &held, &err), err);
+    assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT);
+    return held;
+}
+
+void lk_give(locker_handle *held)
+{
+    locker_error err;
+
+    assert_ok(locker_unlock(held, &err), err);
+    locker_handle_free(held);
+}
+
+void lk_give_lost(locker_handle *held)
+{
+    locker_error err;
+
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+}
+
+void lk_expect_busy(locker *l, const char *key)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+
+    assert_status(LOCKER_BUSY, locker_try_lock(l, key, NULL, &held, &err), err);
+}
+
+int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth)
+{
+    struct lk_zkc_stat stat = {0};
+    char path[LK_ZKC_NAME_MAX];
+
+    lk_zkc_nth(client, parent, nth, path);
+    assert_int_equal(lk_zkc_get(client, path, NULL, 0, &stat), LK_ZKC_OK);
+    assert_true(stat.session != 0);
+    return stat.session;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct lk_role roles[] = {LK_PUPPET_ROLE, {NULL, NULL}};
+
+    lk_child_main(argc, argv, roles);
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
+    for (size_t i = 0; argc > 1 && i < sizeof groups / sizeof groups[0]; i++)
+        if (strcmp(groups[i]->name, argv[1]) == 0)
+            return _cmocka_run_group_tests(groups[i]->name, groups[i]->tests, groups[i]->count,
+                                           groups[i]->set_up, groups[i]->tear_down);
+    fprintf(stderr, "usage: zookeeper_integration GROUP [TEST]\ngroups:");
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        fprintf(stderr, " %s", groups[i]->name);
+    fputc('\n', stderr);
+    return 64;
+}

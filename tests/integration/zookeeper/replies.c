@@ -1,0 +1,225 @@
+/* replies.c: the server does what it is asked, and its answer gets lost; for create, list, delete and the
+ * heartbeat. No node without an owner stays, and no answer is wrong. */
+#include <stdio.h>
+#include <string.h>
+
+#include "zk_tests.h"
+
+/* Takes and gives a lock while the reply to a request of that kind is harmed. */
+static void survive(struct env *env, enum lk_zkp_harm harm, int kind, unsigned nth, size_t bytes,
+                    unsigned harms)
+{
+    locker *l = lk_open_through(env, "/shop?ttl=4s&command_timeout=20s");
+    locker_handle *held;
+
+    lk_give(lk_take(l, "lost")); /* the key's parents are there */
+    lk_zkp_harm(env->proxy, harm, kind, nth, bytes);
+    held = lk_take(l, "lost");
+    lk_expect_busy(l, "lost");
+    lk_zkc_require_count(env->client, "/shop/lost", 1);
+    lk_give(held);
+    lk_zkp_await_harm(env->proxy, harms);
+    lk_zkc_require_count(env->client, "/shop/lost", 0);
+    lk_close_locker(l);
+}
+
+static void the_reply_to_create_is_cut_off(void **state)
+{
+    survive(*state, LK_ZKP_CUT, LK_ZKP_CREATE2, 1, 0, 1);
+}
+
+static void the_reply_to_create_never_comes(void **state)
+{
+    survive(*state, LK_ZKP_SWALLOW, LK_ZKP_CREATE2, 1, 0, 1);
+}
+
+static void the_reply_to_create_is_garbage(void **state)
+{
+    survive(*state, LK_ZKP_GARBAGE, LK_ZKP_CREATE2, 1, 0, 1);
+}
+
+/* Cut within the frame's length, the header, the path and the stat. */
+static void the_reply_to_create_is_cut_at_each_part(void **state)
+{
+    static const size_t bytes[] = {1, 4, 7, 12, 20, 24, 40, 90, 120};
+
+    for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
+        survive(*state, LK_ZKP_CUT, LK_ZKP_CREATE2, 1, bytes[i], (unsigned)i + 1);
+}
+
+static void the_reply_to_list_is_cut_off(void **state)
+{
+    survive(*state, LK_ZKP_CUT, LK_ZKP_LIST, 1, 0, 1);
+}
+
+static void the_reply_to_delete_is_cut_off(void **state)
+{
+    survive(*state, LK_ZKP_CUT, LK_ZKP_DELETE, 1, 0, 1);
+}
+
+static void the_reply_to_delete_never_comes(void **state)
+{
+    survive(*state, LK_ZKP_SWALLOW, LK_ZKP_DELETE, 1, 0, 1);
+}
+
+static void the_reply_to_delete_is_garbage(void **state)
+{
+    survive(*state, LK_ZKP_GARBAGE, LK_ZKP_DELETE, 1, 0, 1);
+}
+
+/* A waiter whose create got no answer keeps its place, or takes one more; it leaves nothing behind. */
+static void a_waiters_create_is_cut_off(void **state)
+{
+    struct env *env = *state;
+    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=4s");
+    locker_handle *held = lk_take(holder, "waited");
+    struct lk_locking waiter;
+
+    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_CREATE2, 1, 0);
+    lk_locking_start(&waiter, l, "waited", NULL);
+    lk_zkp_await_harm(env->proxy, 1);
+    lk_require_waiting(l, 1);
+    lk_zkc_require_count(env->client, "/shop/waited", 2);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_zkc_require_count(env->client, "/shop/waited", 1);
+    lk_give(waiter.held);
+    lk_zkc_require_count(env->client, "/shop/waited", 0);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+/* The caller stops waiting while the answer to its create is out: the node goes when it turns up. */
+static void a_canceled_create_leaves_no_orphan(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=10s&command_timeout=10s");
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker_cancel *cancel = locker_cancel_new();
+    struct lk_locking waiter;
+    int64_t fired;
+
+    lk_give(lk_take(l, "orphan"));
+    options.cancel = cancel;
+    lk_zkp_hold(env->proxy, false, true);
+    lk_locking_start(&waiter, l, "orphan", &options);
+    lk_zkc_require_count(env->client, "/shop/orphan", 1);
+    fired = lk_test_now_ms();
+    locker_cancel_fire(cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    assert_true(lk_test_now_ms() - fired < LK_TEST_SLACK_MS);
+    lk_zkp_hold(env->proxy, false, false);
+    lk_zkc_require_count(env->client, "/shop/orphan", 0);
+    lk_give(lk_take(l, "orphan"));
+    lk_close_locker(l);
+    locker_cancel_free(cancel);
+}
+
+/* The service is silent: unlock answers UNKNOWN in time, and the node is deleted once it can be. */
+static void an_unlock_without_an_answer(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=300ms");
+    locker_handle *held = lk_take(l, "silent");
+    int64_t began = lk_test_now_ms();
+    locker_error err;
+
+    lk_zkp_hold(env->proxy, true, true);
+    assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
+    assert_true(lk_test_now_ms() - began < 300 + LK_TEST_SLACK_MS);
+    assert_int_equal(lk_zkc_count(env->client, "/shop/silent"), 1);
+    lk_zkp_hold(env->proxy, false, false);
+    lk_zkc_require_count(env->client, "/shop/silent", 0);
+    locker_handle_free(held);
+    lk_close_locker(l);
+}
+
+/* Heartbeats whose answers are kept back don't move the deadline, though the connection stays. */
+static void heartbeats_without_answers(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=2s");
+    locker_handle *held = lk_take(l, "beat");
+    int64_t held_back = lk_test_now_ms();
+
+    lk_zkp_hold(env->proxy, false, true);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    assert_true(lk_test_now_ms() - held_back < 1500 + LK_TEST_SLACK_MS);
+    lk_zkp_hold(env->proxy, false, false);
+    lk_give(lk_take(l, "beat"));
+    lk_give_lost(held);
+    lk_close_locker(l);
+}
+
+static void the_reply_to_a_heartbeat_is_cut_off(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=4s");
+    locker_handle *held = lk_take(l, "beat");
+
+    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_MULTI, 1, 0);
+    lk_zkp_await_harm(env->proxy, 1);
+    lk_require_state(held, LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* Each answer comes 300 ms late: the deadline counts from the sending, and locks are kept. */
+static void a_slow_server_is_no_lost_lock(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=8s&command_timeout=20s");
+    locker_handle *held;
+    uint64_t renewals;
+
+    lk_zkp_delay(env->proxy, 300);
+    held = lk_take(l, "slow");
+    assert_true(locker_handle_remaining_ms(held) <= 6000 - 300);
+    renewals = lk_stats(l).renewals;
+    assert_true(renewals < UINT64_MAX);
+    lk_give(held);
+    lk_zkp_delay(env->proxy, 0);
+    lk_close_locker(l);
+}
+
+/* One connection after another is cut, at random moments of the cycle, and every cycle is right. */
+static void a_connection_that_breaks_again_and_again(void **state)
+{
+    static const int kinds[] = {LK_ZKP_CREATE2, LK_ZKP_LIST, LK_ZKP_DELETE};
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=10s&command_timeout=20s");
+    uint64_t token = 0;
+
+    lk_give(lk_take(l, "again"));
+    for (int round = 0; round < 12; round++) {
+        locker_handle *held;
+
+        lk_zkp_harm(env->proxy, LK_ZKP_CUT, kinds[round % 3], 1, (size_t)(round * 5) % 40);
+        held = lk_take(l, "again");
+        assert_true(locker_handle_token(held) > token);
+        token = locker_handle_token(held);
+        lk_give(held);
+    }
+    lk_zkc_require_count(env->client, "/shop/again", 0);
+    lk_close_locker(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    proxied_test(the_reply_to_create_is_cut_off),
+    proxied_test(the_reply_to_create_never_comes),
+    proxied_test(the_reply_to_create_is_garbage),
+    proxied_test(the_reply_to_create_is_cut_at_each_part),
+    proxied_test(the_reply_to_list_is_cut_off),
+    proxied_test(the_reply_to_delete_is_cut_off),
+    proxied_test(the_reply_to_delete_never_comes),
+    proxied_test(the_reply_to_delete_is_garbage),
+    proxied_test(a_waiters_create_is_cut_off),
+    proxied_test(a_canceled_create_leaves_no_orphan),
+    proxied_test(an_unlock_without_an_answer),
+    proxied_test(heartbeats_without_answers),
+    proxied_test(the_reply_to_a_heartbeat_is_cut_off),
+    proxied_test(a_slow_server_is_no_lost_lock),
+    proxied_test(a_connection_that_breaks_again_and_again),
+};
+
+const struct lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0], NULL, NULL};

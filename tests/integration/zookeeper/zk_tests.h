@@ -1,0 +1,98 @@
+/*
+ * zk_tests.h: tests of the ZooKeeper driver against real servers. Each test starts what it needs (struct env,
+ * *state of a test), and may put a proxy in front of it. The group files hold the tests: basics.c, losses.c,
+ * replies.c, crashes.c on one server; ensemble.c and cut.c on three; interop.c with other clients.
+ */
+#ifndef LK_ZK_TESTS_H
+#define LK_ZK_TESTS_H
+
+#include "expect.h"
+#include "gate.h"
+#include "locking.h"
+#include "puppet.h"
+#include "zkclient.h"
+#include "zkproxy.h"
+#include "zkserver.h"
+
+struct CMUnitTest;
+
+/** The most lockers and child processes of a test. */
+enum { LK_ENV_LOCKERS = 16, LK_ENV_CHILDREN = 16 };
+
+/** What a test has; all of it is ended after the test, also when it failed. */
+struct env {
+    struct lk_zks *zk;                          /* a server alone; NULL unless there is one */
+    struct lk_zks *members;                     /* an ensemble; NULL unless there is one */
+    struct lk_zkp *proxy;                       /* NULL unless there is one */
+    struct lk_zkc *client;                      /* a second client of zk; NULL unless there is one */
+    struct lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none; set to NULL when one is ended */
+};
+
+/** A group of tests, run as one test of ctest. */
+struct lk_group {
+    const char *name;
+    const struct CMUnitTest *tests;
+    size_t count;
+    int (*set_up)(void **state); /* of the whole group; NULL: nothing */
+    int (*tear_down)(void **state);
+};
+
+extern const struct lk_group lk_basics, lk_losses, lk_replies, lk_crashes, lk_ensemble, lk_cut, lk_interop;
+
+/** Setup functions of cmocka: a server and a second client; the same with a proxy; an ensemble; nothing. */
+int lk_env_server(void **state);
+int lk_env_proxied(void **state);
+int lk_env_ensemble(void **state);
+int lk_env_empty(void **state);
+/** Teardown of all of them. */
+int lk_env_end(void **state);
+
+#define server_test(f)   cmocka_unit_test_setup_teardown(f, lk_env_server, lk_env_end)
+#define proxied_test(f)  cmocka_unit_test_setup_teardown(f, lk_env_proxied, lk_env_end)
+#define ensemble_test(f) cmocka_unit_test_setup_teardown(f, lk_env_ensemble, lk_env_end)
+#define empty_test(f)    cmocka_unit_test_setup_teardown(f, lk_env_empty, lk_env_end)
+
+/** Opens a URI in printf's form; fails the test when it can't. */
+locker *lk_open_uri(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** Opens a URI and answers what came of it; *l is NULL on failure. */
+locker_status lk_try_uri(locker **l, locker_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** Opens a locker on the server, or through the proxy; `rest` is what comes after the port: "/shop?ttl=2s".
+ */
+locker *lk_open_at(const struct lk_zks *zk, const char *rest);
+locker *lk_open_through(struct env *env, const char *rest);
+
+/** Closes it and checks the answer. */
+void lk_close_locker(locker *l);
+
+/** Options that wait at most wait_ms. */
+locker_lock_options lk_wait_options(int64_t wait_ms);
+
+/** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
+locker_handle *lk_take(locker *l, const char *key);
+
+/** Unlocks, checks that the answer is OK, and frees. */
+void lk_give(locker_handle *held);
+
+/** Checks that unlocking answers LOST, and frees. */
+void lk_give_lost(locker_handle *held);
+
+/** Fails the test unless a try answers BUSY. */
+void lk_expect_busy(locker *l, const char *key);
+
+/** Starts a puppet that the environment ends. */
+struct lk_child *lk_env_puppet(struct env *env, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** Has the environment end the child after the test; answers it. */
+struct lk_child *lk_env_keep(struct env *env, struct lk_child *child);
+
+/** Kills a child of the environment. */
+void lk_env_kill(struct env *env, struct lk_child *child);
+
+/** The session that owns the nth node of a queue. */
+int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth);
+
+#endif
