@@ -32,7 +32,7 @@ struct lk_backend {
 void lk_operator_lose(const struct lk_backend *backend, void *service, const char *key);
 void lk_operator_replace(const struct lk_backend *backend, void *service, const char *key);
 
-extern const struct lk_backend lk_backend_file, lk_backend_memory, lk_backend_redis;
+extern const struct lk_backend lk_backend_file, lk_backend_memory, lk_backend_redis, lk_backend_zookeeper;
 
 /** What all tests of a run share; *state of each test. */
 struct lk_fixture {

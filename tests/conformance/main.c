@@ -14,6 +14,9 @@ static const struct lk_backend *const backends[] = {
 #ifdef LK_TEST_REDIS
     &lk_backend_redis,
 #endif
+#ifdef LK_TEST_ZOOKEEPER
+    &lk_backend_zookeeper,
+#endif
 };
 
 static const struct lk_group *const groups[] = {&lk_basics,    &lk_waiting, &lk_cancel,

@@ -90,10 +90,11 @@ static void write_configuration(const struct lk_zks *zk)
     FILE *file = create(zk, "zoo.cfg");
 
     fprintf(file,
-            "tickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=120000\ninitLimit=50\nsyncLimit=%d\n"
+            "tickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d\ninitLimit=50\nsyncLimit=%d\n"
             "dataDir=%s\nclientPort=%d\nclientPortAddress=%s\nadmin.enableServer=false\n"
             "4lw.commands.whitelist=*\nmaxClientCnxns=0\n",
-            LK_ZKS_TICK_MS, 2 * LK_ZKS_TICK_MS, zk->sync_limit, zk->directory, zk->port, zk->address);
+            LK_ZKS_TICK_MS, 2 * LK_ZKS_TICK_MS, zk->session_max_ms > 0 ? zk->session_max_ms : 120000,
+            zk->sync_limit, zk->directory, zk->port, zk->address);
     for (int i = 0; zk->id > 0 && i < LK_ZKS_ENSEMBLE; i++) {
         const struct lk_zks *member = &zk->members[i];
 
@@ -234,11 +235,17 @@ static void set_up(struct lk_zks *zk, int id, int sync_limit, const struct lk_zk
 
 struct lk_zks *lk_zks_start(void)
 {
+    return lk_zks_start_capped(0);
+}
+
+struct lk_zks *lk_zks_start_capped(int session_max_ms)
+{
     struct lk_zks *zk = calloc(1, sizeof *zk);
 
     if (zk == NULL)
         test_fails("out of memory (%s)", "server");
     set_up(zk, 0, 0, NULL);
+    zk->session_max_ms = session_max_ms;
     /* another process may take the port between the choice and the server's bind */
     for (int tries = 0; tries < 3 && zk->pid == 0; tries++) {
         choose_ports(zk);

@@ -21,6 +21,7 @@ struct lk_zks {
     int port;                       /* the same over restarts */
     int quorum_port, election_port; /* of an ensemble's member */
     const char *netns;              /* the network namespace that it runs in; NULL: ours. Static text. */
+    int session_max_ms;             /* longest session time-out that it grants; 0: two minutes */
     int sync_limit;                 /* ticks that a follower may lag behind */
     char directory[64];             /* holds the data, the configuration and the log */
     struct lk_zks *members;         /* of its ensemble; NULL: it is alone */
@@ -29,6 +30,9 @@ struct lk_zks {
 /** Starts a server and waits until it serves. Fails the test when it can't. Call it from the test's main
  * thread: the server dies with the thread that started it. */
 struct lk_zks *lk_zks_start(void);
+
+/** The same, with a longest session time-out that it grants. */
+struct lk_zks *lk_zks_start_capped(int session_max_ms);
 
 /** Stops it, removes its directory, frees it. NULL is allowed. */
 void lk_zks_free(struct lk_zks *zk);
