@@ -1,0 +1,183 @@
+"""locker on a ZooKeeper server: run, show with its queue, break, ping, what is refused."""
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+from clitest import LIMIT, LOCKER, Case
+
+JARS = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
+
+
+class ZooKeeper:
+    """A server on a private port and directory, stopped by its pid."""
+
+    def __init__(self):
+        if not os.path.exists(JARS.split(":", 1)[0]) or not shutil.which("java"):
+            raise AssertionError("ZooKeeper is missing: install the packages zookeeper and default-jre-headless")
+        self.directory = tempfile.mkdtemp(prefix="locker-cli-zookeeper-")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        settings = os.path.join(self.directory, "zoo.cfg")
+        with open(settings, "w", encoding="ascii") as file:
+            file.write("tickTime=200\nminSessionTimeout=400\nmaxSessionTimeout=120000\nadmin.enableServer=false\n"
+                       "4lw.commands.whitelist=*\nclientPortAddress=127.0.0.1\nclientPort=%d\ndataDir=%s\n"
+                       % (self.port, self.directory))
+        with open(os.path.join(self.directory, "log"), "wb") as log:
+            self.process = subprocess.Popen(
+                ["java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
+                 "-cp", JARS, "org.apache.zookeeper.server.quorum.QuorumPeerMain", settings],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.uri = "zookeeper://127.0.0.1:%d/shop" % self.port
+        self.wait_until_it_serves()
+
+    def ask(self, word):
+        with socket.create_connection(("127.0.0.1", self.port), LIMIT) as connection:
+            connection.sendall(word.encode())
+            return connection.makefile("rb").read().decode()
+
+    def wait_until_it_serves(self):
+        end = time.monotonic() + LIMIT
+        while True:
+            if self.process.poll() is not None or time.monotonic() > end:
+                with open(os.path.join(self.directory, "log"), encoding="utf-8") as log:
+                    raise AssertionError("ZooKeeper did not start on port %d: %s" % (self.port, log.read()[-2000:]))
+            try:
+                if "Mode: standalone" in self.ask("srvr"):
+                    return
+            except OSError:
+                pass
+            select.select([], [], [], 0.02)  # nothing tells when a server begins to serve
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait(LIMIT)
+        shutil.rmtree(self.directory, True)
+
+
+class Run(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.zookeeper = ZooKeeper()
+        cls.addClassCleanup(cls.zookeeper.stop)
+
+    def setUp(self):
+        super().setUp()
+        self.uri = self.env["LOCKER_URI"] = self.zookeeper.uri
+
+    def show(self, key):
+        return json.loads(self.code(0, "show", "--json", key).stdout)
+
+    def until(self, condition, what):
+        end = time.monotonic() + LIMIT
+        while not condition():
+            self.assertLess(time.monotonic(), end, what)
+
+    def test_environment(self):
+        tokens = []
+        for _ in range(2):
+            done = self.code(0, "run", "environment", "env", "-0")
+            seen = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
+            self.assertEqual(seen["LOCKER_BACKEND"], "zookeeper")
+            tokens.append(int(seen["LOCKER_TOKEN"]))
+        self.assertGreater(tokens[1], tokens[0])
+
+    def test_exclusion_and_the_order_of_arrival(self):
+        holder = self.hold("order")
+        self.wrong(75, "order", "run", "-n", "order", "true")
+        self.wrong(75, "order", "run", "-w", "200ms", "order", "true")
+        waiters = []
+        for name in ("first", "second", "third"):
+            waiters.append(self.start("--owner", name, "order", "--", "cat"))
+            waiters[-1].event("waiting")
+            self.until(lambda: self.show("order")["waiters"] == len(waiters), "%s should queue" % name)
+        seen = self.show("order")
+        self.assertTrue(seen["held"])
+        self.assertEqual(seen["queue"], ["first", "second", "third"])
+        text = self.code(0, "show", "order").stdout
+        self.assertLess(text.index("first"), text.index("second"))
+        self.assertLess(text.index("second"), text.index("third"))
+        self.assertEqual(holder.finish(), 0)
+        for waiter in waiters:
+            waiter.event("acquired")
+            self.assertEqual(waiter.finish(), 0)
+        self.assertFalse(self.show("order")["held"])
+
+    def test_a_killed_holder_is_followed_when_its_session_ends(self):
+        holder = self.hold("killed", "-u", self.uri + "?ttl=1s")  # the session's time-out is of the URI
+        holder.process.kill()
+        self.code(0, "run", "-w", "20s", "killed", "true")
+
+    def test_an_ended_wait_leaves_nothing_behind(self):
+        holder = self.hold("wait")
+        waiter = self.start("wait", "--", "true")
+        waiter.event("waiting")
+        waiter.process.send_signal(signal.SIGINT)
+        self.assertEqual(waiter.finish(), 130)
+        self.until(lambda: self.show("wait")["waiters"] == 0, "the waiter's place should go")
+        self.assertEqual(holder.finish(), 0)
+        self.code(0, "run", "-n", "wait", "true")
+
+    def test_break(self):
+        running = self.hold("break", "--owner", "me")
+        self.assertEqual(self.show("break")["owner"], "me")
+        self.assertIn("me", self.code(0, "break", "break").stdout)
+        self.assertEqual(running.finish(), 76)
+        self.assertFalse(self.show("break")["held"])
+        self.wrong(1, "'break'", "break", "break")
+
+    def test_nested(self):
+        self.wrong(64, "'nested'", "run", "nested", LOCKER, "run", "nested", "true")
+        self.code(0, "run", "nested", LOCKER, "run", "-u", self.uri + "?namespace=other", "nested", "true")
+
+    def test_ping_and_drivers(self):
+        self.assertRegex(self.code(0, "ping").stdout, r"^zookeeper: answered in \d+\.\d+ ms\n$")
+        drivers = json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]
+        self.assertIn("zookeeper", [driver["name"] for driver in drivers])
+
+    def test_out_of_reach(self):
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))  # bound, and nobody listens
+            uri = "zookeeper://127.0.0.1:%d/?connect_timeout=500ms" % closed.getsockname()[1]
+            for arguments in (["run", "k", "true"], ["show", "k"], ["break", "k"], ["ping"]):
+                self.wrong(69, "127.0.0.1", arguments[0], "-u", uri, *arguments[1:])
+
+    def test_a_signal_ends_connecting(self):
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen(1)
+            running = self.start("-u", "zookeeper://127.0.0.1:%d/?connect_timeout=30s" % silent.getsockname()[1],
+                                 "k", "--", "true")
+            connection, _ = silent.accept()
+            with connection:
+                running.process.send_signal(signal.SIGTERM)
+                self.assertEqual(running.finish(), 143)
+
+    def test_logins(self):
+        host = "127.0.0.1:%d/logins" % self.zookeeper.port
+        mine, theirs = "zookeeper://me:sesame-4711@" + host, "zookeeper://them:other-0815@" + host
+        self.code(0, "run", "-u", mine, "k", "true")
+        for arguments in (["run", "k", "true"], ["show", "k"], ["break", "k"]):
+            done = self.wrong(77, "", arguments[0], "-u", theirs, *arguments[1:])
+            self.assertNotIn("0815", done.stderr)
+        self.env["LOCKER_PASSWORD"] = "sesame-4711"
+        self.code(0, "run", "-u", "zookeeper://me@" + host, "k", "sh", "-c", "[ -z \"$LOCKER_PASSWORD\" ]")
+
+    def test_wrong_uris(self):
+        base = "zookeeper://127.0.0.1:%d" % self.zookeeper.port
+        for uri, names in ((base + "/a//b", "a//b"), (base + "/?frob=1", "frob"),
+                           (base + "/?session_timeout=never", "session_timeout")):
+            self.wrong(78, names, "run", "-u", uri, "k", "true")
+        for feature in ("tls", "sasl"):
+            self.assertIn(feature, self.code(78, "run", "-u", base + "/?%s=on" % feature, "k", "true").stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
