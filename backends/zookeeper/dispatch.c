@@ -87,6 +87,9 @@ int64_t lk_zk_dispatch(void *self)
     z->keeper_at = LOCKER_NEVER;
     int64_t next = lk_zk_drive_locked(z);
     const int64_t now = lk_zk_now(z);
+    if (z->up && now >= z->resume_at)
+        lk_zk_resume_locked(z);
+    next = lk_zk_earlier(next, z->up ? z->resume_at : LOCKER_NEVER);
     next = lk_zk_earlier(next, watch_fresh_locked(z, now));
     next = lk_zk_earlier(next, delete_left_locked(z, now));
     next = lk_zk_earlier(next, lk_zk_beat_locked(z, now));

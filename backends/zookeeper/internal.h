@@ -189,6 +189,10 @@ void lk_zk_session_settle_locked(struct lk_zk *z);
 void lk_zk_confirm_locked(struct lk_zk *z, int64_t sent);
 /* The local deadline of what the session holds. */
 int64_t lk_zk_deadline_locked(const struct lk_zk *z);
+/* Take up again what stands still: after a reconnection, or after a server that was too busy. */
+void lk_zk_resume_locked(struct lk_zk *z);
+/* An answer said nothing although the connection is up: resume in a moment. */
+void lk_zk_stalled_locked(struct lk_zk *z);
 /* Why there is no connection. */
 locker_status lk_zk_away_locked(const struct lk_zk *z, locker_error *err);
 
@@ -367,6 +371,7 @@ struct lk_zk {
     struct lk_zk_watch **watches;
     size_t watch_count, watch_buckets; /* buckets: a power of two */
     int64_t beat_at;                   /* next heartbeat; LOCKER_NEVER: none is needed */
+    int64_t resume_at;                 /* what stands still is taken up again then; LOCKER_NEVER: nothing */
     uint32_t seen[LK_ZK_SEEN];         /* hashes of parents that are there, or were */
 
     bool log_due; /* note holds a line for the log: it is written by a thread without lock */

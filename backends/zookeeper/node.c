@@ -252,6 +252,7 @@ static void list_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
         lk_zk_node_vanish_locked(z, node, "its node was deleted by somebody else");
     } else if (lk_zk_unknown(rc)) {
         node->step = LK_ZK_UNLISTED;
+        lk_zk_stalled_locked(z);
     } else {
         lk_zk_node_fail_locked(z, node, rc, "listing a queue");
     }
@@ -265,6 +266,8 @@ void lk_zk_node_list_locked(struct lk_zk *z, struct lk_zk_node *node)
     if (lk_zk_list_locked(z, node->parent, list_done_locked, node) != NULL) {
         node->step = LK_ZK_LISTING;
         node->ops++;
+    } else {
+        lk_zk_stalled_locked(z);
     }
 }
 
@@ -306,10 +309,12 @@ void lk_zk_node_start_locked(struct lk_zk *z, struct lk_zk_node *node)
         return;
     }
     node->ops++;
-    if (lk_zk_list_locked(z, node->parent, list_done_locked, node) != NULL)
+    if (lk_zk_list_locked(z, node->parent, list_done_locked, node) != NULL) {
         node->ops++;
-    else
-        node->step = LK_ZK_UNSURE; /* the connection broke in between */
+    } else {
+        node->step = LK_ZK_UNSURE; /* the connection broke in between, or there is no memory */
+        lk_zk_stalled_locked(z);
+    }
 }
 
 /* ------------------------------------------------------------------ deleting ---- */
@@ -326,6 +331,7 @@ static void delete_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, con
         lk_zk_node_settle_locked(z, node, LK_ZK_GONE);
     } else if (lk_zk_unknown(rc)) {
         node->maybe_deleted = true; /* sent again once there is a connection */
+        lk_zk_stalled_locked(z);
     } else {
         const int64_t now = lk_zk_now(z);
         if (node->trouble_since == 0)

@@ -21,6 +21,7 @@ static void owner_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, cons
     if (lk_zk_unknown(rc)) {
         node->there = false;
         node->step = LK_ZK_UNSURE;
+        lk_zk_stalled_locked(z);
     } else if (rc == ZNONODE) {
         not_there_locked(z, node);
     } else if (rc != ZOK || reply->stat->ephemeralOwner != z->session_id || node->claim == NULL) {
@@ -49,6 +50,7 @@ static void found_locked(struct lk_zk *z, struct lk_zk_node *node, const char *n
     }
     node->there = false;
     node->step = LK_ZK_UNSURE;
+    lk_zk_stalled_locked(z);
 }
 
 static void search_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
@@ -57,6 +59,7 @@ static void search_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, con
     const char *found = NULL;
     if (lk_zk_unknown(rc)) {
         node->step = LK_ZK_UNSURE;
+        lk_zk_stalled_locked(z);
     } else if (rc == ZOK) {
         for (int32_t i = 0; i < reply->names->count && found == NULL; i++) {
             const char *name = reply->names->data[i];
@@ -79,8 +82,10 @@ void lk_zk_node_search_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
     node->step = LK_ZK_UNSURE;
     if (lk_zk_sync_locked(z, node->parent, NULL, NULL) == NULL ||
-        lk_zk_list_locked(z, node->parent, search_done_locked, node) == NULL)
+        lk_zk_list_locked(z, node->parent, search_done_locked, node) == NULL) {
+        lk_zk_stalled_locked(z);
         return;
+    }
     node->step = LK_ZK_SEARCHING;
     node->ops++;
 }

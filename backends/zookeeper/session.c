@@ -10,6 +10,7 @@
 #include "internal.h"
 
 static const int64_t begin_again_ns = 200 * LK_MS;
+static const int64_t resume_after_ns = 100 * LK_MS;
 
 /* The library's messages say nothing that its states don't. Without a callback they'd go to stderr. */
 static void drop_message(const char *message)
@@ -138,9 +139,31 @@ void lk_zk_session_drop_locked(struct lk_zk *z)
     z->begin_at = 0;
 }
 
-void lk_zk_session_settle_locked(struct lk_zk *z)
+void lk_zk_resume_locked(struct lk_zk *z)
 {
     struct lk_zk_node *next;
+    z->resume_at = LOCKER_NEVER;
+    lk_zk_watches_resume_locked(z);
+    for (struct lk_zk_node *node = z->nodes; node != NULL; node = next) {
+        next = node->next;
+        lk_zk_node_resume_locked(z, node);
+    }
+    for (struct lk_zk_node *node = z->left; node != NULL; node = next) {
+        next = node->next;
+        lk_zk_node_resume_locked(z, node);
+    }
+}
+
+void lk_zk_stalled_locked(struct lk_zk *z)
+{
+    if (!z->up || z->resume_at != LOCKER_NEVER)
+        return;
+    z->resume_at = lk_zk_now(z) + resume_after_ns;
+    lk_zk_keeper_by_locked(z, z->resume_at);
+}
+
+void lk_zk_session_settle_locked(struct lk_zk *z)
+{
     if (z->over) {
         const bool denied = z->denied;
         lk_zk_note_locked(z, LOCKER_LOG_WARN, "zookeeper: the session with %s %s", z->set.names,
@@ -167,15 +190,7 @@ void lk_zk_session_settle_locked(struct lk_zk *z)
     }
     z->beat_at = 0; /* at once: what is held has not been confirmed for a while */
     lk_zk_keeper_by_locked(z, 0);
-    lk_zk_watches_resume_locked(z);
-    for (struct lk_zk_node *node = z->nodes; node != NULL; node = next) {
-        next = node->next;
-        lk_zk_node_resume_locked(z, node);
-    }
-    for (struct lk_zk_node *node = z->left; node != NULL; node = next) {
-        next = node->next;
-        lk_zk_node_resume_locked(z, node);
-    }
+    lk_zk_resume_locked(z);
 }
 
 /* ------------------------------------------------------------------ validity ---- */

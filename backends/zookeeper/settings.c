@@ -7,11 +7,14 @@
 
 enum { DEFAULT_PORT = 2181 };
 
+/* What may be asked for: the client library gives a server two thirds of it to answer a connection. */
+static const int64_t session_least_ns = 100 * LK_MS, session_most_ns = INT64_C(24) * 3600 * LK_S;
+
 /* The order of lk_zk_params. */
 enum { PARAM_SESSION_TIMEOUT, PARAM_TLS, PARAM_SASL };
 
 const locker_param lk_zk_params[] = {
-    {"session_timeout", LOCKER_PARAM_DURATION, NULL, 1, 24 * 3600 * 1000,
+    {"session_timeout", LOCKER_PARAM_DURATION, NULL, 100, 24 * 3600 * 1000,
      "the session time-out to ask for; the server may give another one. Default: the ttl"},
     {"tls", LOCKER_PARAM_BOOL, "off", 0, 0, "talk TLS to the servers; needs a client library with TLS"},
     {"sasl", LOCKER_PARAM_BOOL, "off", 0, 0, "log in by SASL; needs a client library with SASL"},
@@ -128,6 +131,10 @@ locker_status lk_zk_settings_init(struct lk_zk_settings *s, const locker_driver_
     const locker_value *session = &config->values[PARAM_SESSION_TIMEOUT];
     memset(s, 0, sizeof(*s));
     s->session_ns = session->given ? session->number : config->ttl_ns;
+    if (s->session_ns < session_least_ns)
+        s->session_ns = session_least_ns;
+    if (s->session_ns > session_most_ns)
+        s->session_ns = session_most_ns;
     s->connect_timeout_ns = config->connect_timeout_ns;
     s->command_timeout_ns = config->command_timeout_ns;
     s->cleanup_ns = config->cleanup_ns;

@@ -152,7 +152,8 @@ static void get_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const 
         fire_locked(z, w);
     else if (!lk_zk_unknown(rc))
         refuse_locked(z, w, rc);
-    /* else it is asked again once there is a connection */
+    else
+        lk_zk_stalled_locked(z);
 }
 
 static void ask_locked(struct lk_zk *z, struct lk_zk_watch *w)

@@ -42,7 +42,7 @@ static struct lk_zk *make(const locker_services *svc, locker_error *err)
     z->svc = svc;
     z->clock = svc->clock;
     z->fd = z->armed_fd = -1;
-    z->beat_at = LOCKER_NEVER;
+    z->beat_at = z->resume_at = LOCKER_NEVER;
     z->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     z->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (z->epoll_fd < 0 || z->kick_fd < 0 ||
