@@ -103,36 +103,36 @@ static void get_stat(struct lk_zkc *client, struct lk_zkc_stat *stat)
 
 /* ------------------------------------------------------------------ requests ---- */
 
-static void transfer(struct lk_zkc *client, bool sending, void *bytes, size_t len)
+/* False when the connection is no more. */
+static bool transfer(struct lk_zkc *client, bool sending, void *bytes, size_t len)
 {
     for (size_t done = 0; done < len;) {
         ssize_t part = sending ? send(client->fd, (char *)bytes + done, len - done, MSG_NOSIGNAL)
                                : recv(client->fd, (char *)bytes + done, len - done, 0);
 
         if (part <= 0)
-            test_fails("ZooKeeper gave the test's own client no answer: %s", strerror(errno));
+            return false;
         done += (size_t)part;
     }
+    return true;
 }
 
-static void send_frame(struct lk_zkc *client)
+static bool send_frame(struct lk_zkc *client)
 {
     uint32_t wire = htonl((uint32_t)client->len);
 
-    transfer(client, true, &wire, sizeof wire);
-    transfer(client, true, client->frame, client->len);
+    return transfer(client, true, &wire, sizeof wire) && transfer(client, true, client->frame, client->len);
 }
 
-static void receive_frame(struct lk_zkc *client)
+static bool receive_frame(struct lk_zkc *client)
 {
-    uint32_t wire;
+    uint32_t wire = 0;
 
-    transfer(client, false, &wire, sizeof wire);
+    client->len = client->at = 0;
+    if (!transfer(client, false, &wire, sizeof wire) || ntohl(wire) > FRAME_MAX)
+        return false;
     client->len = ntohl(wire);
-    client->at = 0;
-    if (client->len > FRAME_MAX)
-        test_fails("ZooKeeper's answer of %zu bytes is too long", client->len);
-    transfer(client, false, client->frame, client->len);
+    return transfer(client, false, client->frame, client->len);
 }
 
 static void begin(struct lk_zkc *client, int operation)
@@ -144,8 +144,8 @@ static void begin(struct lk_zkc *client, int operation)
 
 static int finish(struct lk_zkc *client)
 {
-    send_frame(client);
-    receive_frame(client);
+    if (!send_frame(client) || !receive_frame(client))
+        test_fails("ZooKeeper gave the test's own client no answer: %s", strerror(errno));
     get_int(client);  /* xid */
     get_long(client); /* zxid */
     return get_int(client);
@@ -168,12 +168,11 @@ static void session_password(int64_t session, unsigned char password[PASSWORD])
     }
 }
 
-static struct lk_zkc *open_session(const struct lk_zks *zk, int64_t session)
+static struct lk_zkc *connect_to(const struct lk_zks *zk)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)zk->port)};
     const struct timeval patience = {.tv_sec = LK_TEST_PATIENCE_MS / 1000};
     struct lk_zkc *client = calloc(1, sizeof *client);
-    unsigned char password[PASSWORD] = {0};
 
     if (client == NULL || (client->frame = malloc(FRAME_MAX)) == NULL)
         test_fails("out of memory (%s)", "client");
@@ -183,25 +182,41 @@ static struct lk_zkc *open_session(const struct lk_zks *zk, int64_t session)
     setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     if (client->fd < 0 || connect(client->fd, (struct sockaddr *)&address, sizeof address) < 0)
         test_fails("the test's own client can't connect to port %d: %s", zk->port, strerror(errno));
+    return client;
+}
+
+static bool greet(struct lk_zkc *client, int64_t session)
+{
+    unsigned char password[PASSWORD] = {0};
+
     if (session != 0)
         session_password(session, password);
+    client->len = 0;
     put_int(client, 0);  /* protocol version */
     put_long(client, 0); /* last zxid seen */
     put_int(client, SESSION_MS);
     put_long(client, session);
     put_bytes(client, password, sizeof password);
     put_byte(client, 0); /* not read-only */
-    send_frame(client);
-    receive_frame(client);
-    get_int(client);
-    if (get_int(client) <= 0)
-        test_fails("%s", "ZooKeeper knows of no session with this id");
-    return client;
+    return send_frame(client);
+}
+
+/* Whether the server's answer gives us the session. */
+static bool is_welcome(struct lk_zkc *client)
+{
+    if (!receive_frame(client))
+        return false;
+    get_int(client); /* protocol version */
+    return get_int(client) > 0;
 }
 
 struct lk_zkc *lk_zkc_open(const struct lk_zks *zk)
 {
-    return open_session(zk, 0);
+    struct lk_zkc *client = connect_to(zk);
+
+    if (!greet(client, 0) || !is_welcome(client))
+        test_fails("%s", "ZooKeeper gives the test's own client no session");
+    return client;
 }
 
 void lk_zkc_drop(struct lk_zkc *client)
@@ -222,9 +237,29 @@ void lk_zkc_close(struct lk_zkc *client)
     lk_zkc_drop(client);
 }
 
+/* The session's owner comes back as soon as we take it over, and cuts us off; so the request to close follows
+ * without waiting for an answer, and is repeated until the server knows of no such session. */
+static bool end_session(const struct lk_zks *zk, int64_t session)
+{
+    struct lk_zkc *client = connect_to(zk);
+    bool gone = false;
+
+    if (greet(client, session)) {
+        begin(client, OP_CLOSE);
+        gone = send_frame(client) && receive_frame(client) && client->len >= 8 &&
+               (get_int(client), get_int(client) <= 0);
+    }
+    lk_zkc_drop(client);
+    return gone;
+}
+
 void lk_zkc_end_session(const struct lk_zks *zk, int64_t session)
 {
-    lk_zkc_close(open_session(zk, session));
+    int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
+
+    while (!end_session(zk, session))
+        if (lk_test_now_ms() > until)
+            test_fails("%s", "the session should end");
 }
 
 int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int kind,

@@ -288,7 +288,7 @@ static void what_the_build_lacks_is_refused(void **state)
 static void the_session_is_as_negotiated(void **state)
 {
     struct env *env = *state;
-    locker *l = lk_open_at(env->zk, "/shop?ttl=10s&session_timeout=1ms"); /* the server grants 400 ms */
+    locker *l = lk_open_at(env->zk, "/shop?ttl=10s&session_timeout=300ms"); /* the server grants 400 ms */
     locker_handle *held = lk_take(l, "short");
 
     assert_in_range(locker_handle_remaining_ms(held), 0, 300);

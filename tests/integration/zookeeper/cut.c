@@ -53,6 +53,8 @@ static void tear_down_network(void)
     for (int i = 0; i < LK_ZKS_ENSEMBLE; i++)
         if (names[i][0] != '\0')
             command("ip netns delete %s", names[i]);
+    for (int i = 0; bridge[0] != '\0' && i < LK_ZKS_ENSEMBLE; i++)
+        command("ip link delete lkv%s-%d", bridge + strlen("lkbr"), i); /* a namespace may take its time */
     if (bridge[0] != '\0')
         command("ip link delete %s", bridge);
     bridge[0] = '\0';
