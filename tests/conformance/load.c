@@ -1,6 +1,7 @@
 /* load.c: many keys at once, many waiters on one key. */
 #include "conformance.h"
 
+#include <dirent.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,10 +106,47 @@ static void many_keys_come_and_go(void **state)
     lk_close_locker(l);
 }
 
+/* How many descriptors this process has open. */
+static int descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    int count = 0;
+
+    assert_non_null(directory);
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
+}
+
+/* Locks of a host are the kernel's, by a descriptor each; others share what their locker has. */
+static void a_held_lock_costs_at_most_a_descriptor(void **state)
+{
+    enum { COUNT = 50 };
+    struct lk_fixture *fixture = *state;
+    locker *l = lk_open_locker(fixture, "");
+    locker_handle *held[COUNT];
+    int before;
+
+    lk_give(lk_take(l, "descriptors", NULL));
+    before = descriptors();
+    for (int i = 0; i < COUNT; i++) {
+        char key[32];
+
+        snprintf(key, sizeof key, "descriptors/%d", i);
+        held[i] = lk_take(l, key, NULL);
+    }
+    assert_true(descriptors() - before <= (fixture->promises.scope == LOCKER_SCOPE_HOST ? COUNT : 0));
+    for (int i = 0; i < COUNT; i++)
+        lk_give(held[i]);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(thousand_keys_at_once),
     cmocka_unit_test(two_hundred_wait_and_one_asks),
     cmocka_unit_test(many_keys_come_and_go),
+    cmocka_unit_test(a_held_lock_costs_at_most_a_descriptor),
 };
 
 const struct lk_group lk_load = {"load", tests, sizeof tests / sizeof tests[0]};

@@ -226,8 +226,9 @@ static void a_stalled_holder_knows_and_harms_nobody(void **state)
     locker *l = lk_open_locker(fixture, "");
     struct lk_child *puppet = lk_puppet_start(fixture->uri);
     struct lk_locking waiter;
+    uint64_t stale = 0;
 
-    assert_int_equal(lk_puppet_lock(puppet, "stalled", -1, TTL, true, NULL), LOCKER_OK);
+    assert_int_equal(lk_puppet_lock(puppet, "stalled", -1, TTL, true, &stale), LOCKER_OK);
     lk_child_stop(puppet);
     lk_locking_start(&waiter, l, "stalled", NULL);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
@@ -235,7 +236,32 @@ static void a_stalled_holder_knows_and_harms_nobody(void **state)
     lk_puppet_expect_state(puppet, LOCKER_STATE_LOST);
     assert_int_equal(lk_puppet_unlock(puppet), LOCKER_LOST);
     assert_int_equal(locker_handle_state(waiter.held), LOCKER_STATE_HELD);
+    assert_true(locker_handle_token(waiter.held) > stale);
     lk_give(waiter.held); /* still ours, with proof */
+    assert_int_equal(lk_child_end(puppet), 0);
+    lk_close_locker(l);
+}
+
+/* Without leases a lock is its holder's however long that stands still. */
+static void a_stopped_holder_keeps_its_lock(void **state)
+{
+    struct lk_fixture *fixture = *state;
+
+    needs_processes(fixture);
+    needs(!fixture->promises.leases);
+    locker *l = lk_open_locker(fixture, "");
+    struct lk_child *puppet = lk_puppet_start(fixture->uri);
+    locker_lock_options options = lk_wait_options(3 * TTL);
+    locker_handle *none = NULL;
+    locker_error err;
+
+    assert_int_equal(lk_puppet_lock(puppet, "stopped", -1, TTL, true, NULL), LOCKER_OK);
+    lk_child_stop(puppet);
+    assert_status(LOCKER_TIMEOUT, locker_lock(l, "stopped", &options, &none, &err), err);
+    lk_child_signal(puppet, SIGCONT);
+    lk_puppet_expect_state(puppet, LOCKER_STATE_HELD);
+    assert_int_equal(lk_puppet_unlock(puppet), LOCKER_OK);
+    lk_give(lk_take(l, "stopped", NULL));
     assert_int_equal(lk_child_end(puppet), 0);
     lk_close_locker(l);
 }
@@ -259,6 +285,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_teardown(a_try_out_of_reach_is_unavailable, thaw_after),
     cmocka_unit_test_teardown(a_timed_wait_keeps_its_time_out_of_reach, thaw_after),
     cmocka_unit_test(a_stalled_holder_knows_and_harms_nobody),
+    cmocka_unit_test(a_stopped_holder_keeps_its_lock),
 };
 
 const struct lk_group lk_loss = {"loss", tests, sizeof tests / sizeof tests[0]};

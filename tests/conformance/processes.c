@@ -289,6 +289,29 @@ static void tokens_grow_without_pause(void **state)
     lk_close_locker(l);
 }
 
+/* ------------------------------------------------------------------ locks of one process ---- */
+
+/* A lock of one process is no other's: each has its own of that name, which goes with it. */
+static void another_process_has_locks_of_its_own(void **state)
+{
+    struct lk_fixture *fixture = *state;
+
+    needs(fixture->promises.scope < LOCKER_SCOPE_HOST);
+    locker *l = lk_open_locker(fixture, "");
+    locker_handle *held = lk_take(l, "private", NULL);
+
+    for (int i = 0; i < 3; i++) {
+        struct lk_child *puppet = lk_puppet_start(fixture->uri);
+
+        assert_int_equal(lk_puppet_lock(puppet, "private", 0, 0, true, NULL), LOCKER_OK);
+        lk_child_kill(puppet);
+        assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+        lk_expect_busy(l, "private");
+    }
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(threads_of_one_locker_exclude_each_other),
     cmocka_unit_test(threads_of_many_lockers_exclude_each_other),
@@ -300,6 +323,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tokens_grow_over_processes),
     cmocka_unit_test(tokens_grow_over_a_restart_of_the_service),
     cmocka_unit_test(tokens_grow_without_pause),
+    cmocka_unit_test(another_process_has_locks_of_its_own),
 };
 
 const struct lk_group lk_processes = {"processes", tests, sizeof tests / sizeof tests[0]};

@@ -197,6 +197,79 @@ static void closing_while_waiting_and_holding_many_times(void **state)
     lk_close_locker(l);
 }
 
+struct crowd {
+    locker *l;
+    int64_t waiters;
+};
+
+static bool are_enrolled(void *context)
+{
+    const struct crowd *crowd = context;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_status status = locker_show(crowd->l, "long-line", &info, NULL);
+    const bool enrolled = status == LOCKER_OK && info.waiters == crowd->waiters;
+
+    locker_info_clear(&info);
+    return enrolled;
+}
+
+/* A service that queues by itself serves all lockers in the order of their asking. */
+static void waiters_of_many_lockers_are_served_in_order(void **state)
+{
+    struct lk_fixture *fixture = *state;
+
+    needs(fixture->promises.fairness == LOCKER_FAIR_GLOBAL);
+    locker *l = lk_open_locker(fixture, ""), *others[WAITERS];
+    locker_handle *held = lk_take(l, "long-line", NULL);
+    struct in_line line[WAITERS];
+    int served[WAITERS] = {0};
+    atomic_int count = 0;
+
+    for (int i = 0; i < WAITERS; i++) {
+        struct crowd crowd = {l, i + 1};
+
+        others[i] = lk_open_locker(fixture, "");
+        line[i] = (struct in_line){others[i], "long-line", i, served, &count, LOCKER_OK, 0};
+        assert_int_equal(pthread_create(&line[i].thread, NULL, stand_in_line, &line[i]), 0);
+        lk_require(are_enrolled, &crowd, "each waiter should stand in the service's queue");
+    }
+    lk_give(held);
+    for (int i = 0; i < WAITERS; i++) {
+        lk_join(line[i].thread, "a waiter in a line of many lockers");
+        assert_int_equal(line[i].status, LOCKER_OK);
+    }
+    for (int i = 0; i < WAITERS; i++) {
+        assert_int_equal(served[i], i);
+        lk_close_locker(others[i]);
+    }
+    lk_close_locker(l);
+}
+
+/* While a lock is held its waiter is woken by nothing. Only a service of many hosts that doesn't queue by
+ * itself is asked about once a second, for holders that tell nobody. */
+static void a_waiter_rests_while_the_lock_is_held(void **state)
+{
+    struct lk_fixture *fixture = *state;
+    const bool asks =
+        fixture->promises.scope == LOCKER_SCOPE_NETWORK && fixture->promises.fairness == LOCKER_FAIR_LOCAL;
+    locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
+    locker_handle *held = lk_take(l, "rest", NULL);
+    struct lk_locking waiter;
+    uint64_t before;
+
+    lk_locking_start(&waiter, rival, "rest", NULL);
+    lk_require_waiting(rival, 1);
+    assert_false(lk_readable(locker_handle_fd(held), 500)); /* it looks once more when it has enrolled */
+    before = lk_stats(rival).attempts;
+    assert_false(lk_readable(locker_handle_fd(held), 2000));
+    assert_true(lk_stats(rival).attempts - before <= (asks ? 3 : 0));
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(waiters_of_one_locker_are_served_in_order),
     cmocka_unit_test(a_try_does_not_overtake),
@@ -206,6 +279,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(closing_ends_the_waits),
     cmocka_unit_test(closing_releases_what_is_held),
     cmocka_unit_test(closing_while_waiting_and_holding_many_times),
+    cmocka_unit_test(waiters_of_many_lockers_are_served_in_order),
+    cmocka_unit_test(a_waiter_rests_while_the_lock_is_held),
 };
 
 const struct lk_group lk_waiting = {"waiting", tests, sizeof tests / sizeof tests[0]};

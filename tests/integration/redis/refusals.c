@@ -213,6 +213,30 @@ static void a_replica_without_its_master_is_unavailable(void **state)
                   lk_open_uri(&l, &err, "redis://127.0.0.1:%d?connect_timeout=1s", env->server->port), err);
 }
 
+/* The documented limit of replication: a replica that lacks the last grant and is made master grants the lock
+ * again; the token is greater, as long as the servers' clocks are right. */
+static void a_failover_can_let_two_hold(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s"), *rival;
+    locker_handle *held, *second = NULL;
+    locker_error err;
+
+    env->second = lk_server_start(NULL);
+    follow(env->second, env->server);
+    lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port()); /* the link is cut */
+    held = lk_take(l, "twice", NULL);
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    rival = lk_open_at(env->second, "");
+    assert_status(LOCKER_OK, locker_try_lock(rival, "twice", NULL, &second, &err), err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_true(locker_handle_token(second) > locker_handle_token(held));
+    lk_give(second);
+    lk_give(held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
 /* A replica confirms a little after it follows. WAIT is about the writes of its own connection. */
 static bool is_confirming(void *context)
 {
@@ -305,6 +329,7 @@ static const struct CMUnitTest tests[] = {
     server_test(an_unconfirmed_grant_is_given_back),
     server_test(refused_writes_make_unlock_unknown),
     server_test(missing_replicas_make_unlock_unknown),
+    server_test(a_failover_can_let_two_hold),
 };
 
 const struct lk_group lk_refusals = {"refusals", tests, sizeof tests / sizeof tests[0]};

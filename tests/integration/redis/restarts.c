@@ -260,6 +260,27 @@ static void closing_without_a_server_is_bounded(void **state)
     locker_handle_free(held);
 }
 
+/* The documented limit of a server that forgets: until its holder hears of it, two have the lock; the later
+ * one has the greater token. */
+static void until_the_next_renewal_two_may_hold(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "forgotten", NULL), *second = NULL;
+    locker_error err;
+
+    lk_server_do(env->server, "FLUSHALL");
+    assert_status(LOCKER_OK, locker_try_lock(rival, "forgotten", NULL, &second, &err), err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_true(locker_handle_token(second) > locker_handle_token(held));
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    assert_int_equal(locker_handle_state(second), LOCKER_STATE_HELD);
+    lk_give(second);
+    locker_handle_free(held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     durable_test(a_restart_with_data_keeps_the_lock),
     durable_test(a_restart_with_data_is_renewed_over),
@@ -273,6 +294,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_held_lock_lives_through_a_pause),
     server_test(a_frozen_server_gives_unavailable_and_then_serves),
     server_test(closing_without_a_server_is_bounded),
+    server_test(until_the_next_renewal_two_may_hold),
 };
 
 const struct lk_group lk_restarts = {"restarts", tests, sizeof tests / sizeof tests[0]};

@@ -6,7 +6,7 @@
 #include "zk_tests.h"
 
 static const struct lk_group *const groups[] = {&lk_basics,   &lk_losses, &lk_replies, &lk_crashes,
-                                                &lk_ensemble, &lk_cut,    &lk_interop};
+                                                &lk_ensemble, &lk_cut,    &lk_interop, &lk_cost};
 
 /* ------------------------------------------------------------------ environments ---- */
 

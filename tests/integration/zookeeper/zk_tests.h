@@ -1,7 +1,7 @@
 /*
  * zk_tests.h: tests of the ZooKeeper driver against real servers. Each test starts what it needs (struct env,
  * *state of a test), and may put a proxy in front of it. The group files hold the tests: basics.c, losses.c,
- * replies.c, crashes.c on one server; ensemble.c and cut.c on three; interop.c with other clients.
+ * replies.c, crashes.c, cost.c on one server; ensemble.c and cut.c on three; interop.c with other clients.
  */
 #ifndef LK_ZK_TESTS_H
 #define LK_ZK_TESTS_H
@@ -37,7 +37,8 @@ struct lk_group {
     int (*tear_down)(void **state);
 };
 
-extern const struct lk_group lk_basics, lk_losses, lk_replies, lk_crashes, lk_ensemble, lk_cut, lk_interop;
+extern const struct lk_group lk_basics, lk_losses, lk_replies, lk_crashes, lk_ensemble, lk_cut, lk_interop,
+    lk_cost;
 
 /** Setup functions of cmocka: a server and a second client; the same with a proxy; an ensemble; nothing. */
 int lk_env_server(void **state);
