@@ -98,6 +98,24 @@ struct lk_child *lk_env_puppet(struct env *env, const char *format, ...)
 
 /* ------------------------------------------------------------------ shared by the groups ---- */
 
+static void log_line(locker_log_level level, const char *text, void *user)
+{
+    (void)user;
+    print_message("%lld ms, level %d: %s\n", (long long)lk_test_now_ms(), (int)level, text);
+}
+
+/* With LK_TEST_LOG in the environment, what the library logs is printed. */
+static locker_options logging(void)
+{
+    locker_options options = LOCKER_OPTIONS_INIT;
+
+    if (getenv("LK_TEST_LOG") != NULL) {
+        options.log = log_line;
+        options.log_level = LOCKER_LOG_DEBUG;
+    }
+    return options;
+}
+
 locker_status lk_try_uri(locker **l, locker_error *err, const char *format, ...)
 {
     char uri[512];
@@ -112,6 +130,7 @@ locker_status lk_try_uri(locker **l, locker_error *err, const char *format, ...)
 
 locker *lk_open_uri(const char *format, ...)
 {
+    locker_options options = logging();
     char uri[512];
     locker_error err;
     va_list args;
@@ -120,7 +139,7 @@ locker *lk_open_uri(const char *format, ...)
     va_start(args, format);
     vsnprintf(uri, sizeof uri, format, args);
     va_end(args);
-    assert_ok(locker_open(uri, NULL, &l, &err), err);
+    assert_ok(locker_open(uri, &options, &l, &err), err);
     return l;
 }
 
