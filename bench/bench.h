@@ -8,6 +8,10 @@
  *   machine.c    clock, processors, memory and context switches
  *   server.c     the redis-server of a run, or the one that --uri names
  *   bare.c       what the work costs with hiredis alone
+ *   zoo_server.c the ZooKeeper server of a run
+ *   zoo.c        what the work costs with ZooKeeper's C client alone
+ *   delay.c      a proxy that makes the way to a server longer
+ *   far.c        counts round trips with it
  *   row_*.c      the rows: each does the same work bare and through liblocker, in turns
  *
  * The boss has one thread and never opens a locker: every measurement runs in fresh processes that it forks,
@@ -54,6 +58,14 @@ int64_t lk_bench_switches(void);
 /* Bytes that this process has resident, and bytes that malloc has handed out. */
 int64_t lk_bench_resident(void);
 int64_t lk_bench_allocated(void);
+/* A port of 127.0.0.1 that nobody uses; 0: none. */
+int lk_bench_free_port(void);
+/* A socket that listens on such a port; one that is connected to a port there. -1: not possible. */
+int lk_bench_listen(int *port);
+int lk_bench_connect(int port);
+/* A directory of the run's own; false: told. Removed with what is in it; "" is allowed. */
+bool lk_bench_make_directory(char out[64]);
+void lk_bench_remove_directory(char path[64]);
 int lk_bench_compare(const void *a, const void *b);
 /* The part q of n sorted times. */
 int64_t lk_bench_quantile(const int64_t *sorted, size_t n, double q);
@@ -195,6 +207,67 @@ void lk_bare_renew(lk_bare *bare, const char *prefix, int n, int64_t ttl_ms);
  * stopped; returns the cycles. */
 uint64_t lk_bare_lanes(lk_bare *bare, int lanes);
 
+/* ---- zoo_server.c */
+typedef struct lk_zoo_server {
+    pid_t pid; /* 0: it doesn't run */
+    int port;
+    char directory[64]; /* empty: none */
+    char version[32];
+    int cpu; /* where it is pinned; -1: nowhere */
+} lk_zoo_server;
+
+/* Start it, and stop it (SIGSTOP) until the first row that wants it. False: that failed, which was told. */
+bool lk_zoo_server_need(lk_bench *b);
+/* Begin a row: wake it, bind it to a processor. False: it can't be bound. */
+bool lk_zoo_server_pin(lk_bench *b, int cpu);
+void lk_zoo_server_stop(lk_bench *b);
+/* How many requests clients have sent so far, pings among them; our own questions don't count. */
+int64_t lk_zoo_server_requests(lk_bench *b);
+/* For locker_open(), by this port; the lock time is the session's. */
+const char *lk_zoo_server_uri(char out[LK_SERVER_TEXT], int port, int64_t ttl_ms);
+
+/* ---- zoo.c */
+typedef struct lk_zoo lk_zoo;
+/* A session of the single-threaded C client; ends the process when there is none. */
+lk_zoo *lk_zoo_open(lk_bench *b, int port, int64_t session_ms);
+void lk_zoo_close(lk_zoo *zoo);
+/* The nodes under which a key's contenders stand. */
+void lk_zoo_make(lk_zoo *zoo, const char *key);
+/* fresh: the key's node is made in the same flight. */
+void lk_zoo_lock(lk_zoo *zoo, const char *key, bool fresh);
+/* Stand behind somebody, and watch it; then sleep until it has gone. */
+void lk_zoo_enter(lk_zoo *zoo, const char *key);
+void lk_zoo_await(lk_zoo *zoo);
+void lk_zoo_unlock(lk_zoo *zoo);
+/* One round trip. */
+void lk_zoo_ping(lk_zoo *zoo);
+/* Make n keys with a held node each; then keep the session alive until the crew is stopped. */
+void lk_zoo_hold(lk_zoo *zoo, const char *prefix, int n);
+void lk_zoo_idle(lk_zoo *zoo);
+/* Lock and unlock without a pause, `lanes` contenders at once on this session, until the crew is stopped: for
+ * one key, or for a key each. Counts the cycles from the crew's count `first` on. Make the keys before. */
+void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t first);
+/* The key of one of those that have each its own. */
+const char *lk_zoo_lane_key(char out[64], const char *key, int lane);
+
+/* ---- delay.c */
+/* A process that passes connections on to a port of 127.0.0.1, `ns` later in each direction. 0: told. */
+pid_t lk_delay_start(lk_bench *b, int to, int64_t ns, int *port);
+void lk_delay_stop(pid_t pid);
+
+/* ---- far.c */
+/* How a cycle is done, bare or ours. */
+typedef struct lk_far_side {
+    const char *name;
+    void *(*open)(lk_bench *b, int port);
+    void (*cycle)(lk_bench *b, void *client);
+    void (*request)(void *client); /* one round trip; NULL for ours */
+    void (*close)(void *client);
+} lk_far_side;
+
+/* Count the round trips of both to the server of that port, and report them. */
+bool lk_far_row(lk_bench *b, const char *row, int port, const lk_far_side sides[2]);
+
 /* ---- the whole */
 struct lk_bench {
     int rounds;
@@ -204,6 +277,7 @@ struct lk_bench {
     FILE *json;
     lk_crew *crew;
     lk_server server;
+    lk_zoo_server zoo;
     int client_cpu, server_cpu; /* -1: not pinned */
     bool failed;                /* some row could not be measured */
 };
@@ -227,5 +301,14 @@ bool lk_row_e(lk_bench *b);
 bool lk_row_e_long(lk_bench *b);
 bool lk_row_many(lk_bench *b);
 bool lk_row_lag(lk_bench *b);
+bool lk_row_net(lk_bench *b);
+bool lk_row_za(lk_bench *b);
+bool lk_row_za1(lk_bench *b);
+bool lk_row_zfresh(lk_bench *b);
+bool lk_row_zb(lk_bench *b);
+bool lk_row_zh(lk_bench *b);
+bool lk_row_zc(lk_bench *b);
+bool lk_row_ze(lk_bench *b);
+bool lk_row_znet(lk_bench *b);
 
 #endif

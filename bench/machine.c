@@ -1,9 +1,16 @@
-/* machine.c: the clock, the processors, and what this process uses of memory and time. */
+/* machine.c: the clock, the processors, what this process uses of memory and time, and the ports and
+ * directories that servers get. */
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
 #include <malloc.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -119,4 +126,72 @@ int64_t lk_bench_quantile(const int64_t *sorted, size_t n, double q)
     if (n == 0)
         return 0;
     return sorted[at < n ? at : n - 1];
+}
+
+/* ------------------------------------------------------------------ for servers ---- */
+
+int lk_bench_listen(int *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -1;
+    if (bind(fd, (struct sockaddr *)&address, size) != 0 || listen(fd, 16) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
+        (void)close(fd);
+        return -1;
+    }
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+int lk_bench_free_port(void)
+{
+    int port = 0, fd = lk_bench_listen(&port);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return port;
+}
+
+int lk_bench_connect(int port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        (void)close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+bool lk_bench_make_directory(char out[64])
+{
+    const char *tmp = getenv("TMPDIR");
+
+    (void)snprintf(out, 64, "%.40s/locker-bench.XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    if (mkdtemp(out) != NULL)
+        return true;
+    lk_progress("can't make the directory %s: %s", out, strerror(errno));
+    out[0] = '\0';
+    return false;
+}
+
+static int forget(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+    (void)status;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+void lk_bench_remove_directory(char path[64])
+{
+    if (path[0] != '\0')
+        (void)nftw(path, forget, 8, FTW_DEPTH | FTW_PHYS);
+    path[0] = '\0';
 }

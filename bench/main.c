@@ -16,26 +16,38 @@ atomic_bool lk_interrupted;
 typedef struct {
     const char *name;
     bool (*run)(lk_bench *b);
-    bool redis;   /* it needs a server */
-    bool is_long; /* only with --long, or when named */
+    bool redis, zookeeper; /* the server that it needs */
+    bool is_long;          /* only with --long, or when named */
     bool wanted;
     const char *about;
 } row;
 
 static row rows[] = {
-    {"memory", lk_row_memory, false, false, false, "the memory driver beside a mutex and a table"},
-    {"file", lk_row_file, false, false, false, "the file driver beside open, F_OFD_SETLK, close"},
+    {"memory", lk_row_memory, false, false, false, false, "the memory driver beside a mutex and a table"},
+    {"file", lk_row_file, false, false, false, false, "the file driver beside open, F_OFD_SETLK, close"},
 #ifdef LOCKER_BENCH_REDIS
-    {"a", lk_row_a, true, false, false, "Redis: one thread, lock + unlock"},
-    {"a1", lk_row_a1, true, false, false, "... with server and client on one processor"},
-    {"b", lk_row_b, true, false, false, "64 threads with keys of their own"},
-    {"h", lk_row_h, true, false, false, "hand-off to a waiter in another process"},
-    {"c", lk_row_c, true, false, false, "8 and 64 waiters on one key"},
-    {"d", lk_row_d, true, false, false, "100 waiters asleep"},
-    {"e", lk_row_e, true, false, false, "1,000 leases kept alive"},
-    {"many", lk_row_many, true, false, false, "10,000 threads that wait for one key"},
-    {"lag", lk_row_lag, true, false, false, "how soon a loss is told"},
-    {"e100k", lk_row_e_long, true, true, false, "100,000 leases kept alive; only with --long or by name"},
+    {"a", lk_row_a, true, false, false, false, "Redis: one thread, lock + unlock"},
+    {"a1", lk_row_a1, true, false, false, false, "... with server and client on one processor"},
+    {"b", lk_row_b, true, false, false, false, "64 threads with keys of their own"},
+    {"h", lk_row_h, true, false, false, false, "hand-off to a waiter in another process"},
+    {"c", lk_row_c, true, false, false, false, "8 and 64 waiters on one key"},
+    {"d", lk_row_d, true, false, false, false, "100 waiters asleep"},
+    {"e", lk_row_e, true, false, false, false, "1,000 leases kept alive"},
+    {"many", lk_row_many, true, false, false, false, "10,000 threads that wait for one key"},
+    {"lag", lk_row_lag, true, false, false, false, "how soon a loss is told"},
+    {"net", lk_row_net, true, false, false, false, "10 ms added to the round trip"},
+    {"e100k", lk_row_e_long, true, false, true, false,
+     "100,000 leases kept alive; only with --long or by name"},
+#endif
+#ifdef LOCKER_BENCH_ZOOKEEPER
+    {"za", lk_row_za, false, true, false, false, "ZooKeeper: one thread, lock + unlock"},
+    {"za1", lk_row_za1, false, true, false, false, "... with server and client on one processor"},
+    {"zfresh", lk_row_zfresh, false, true, false, false, "... with a key that is used for the first time"},
+    {"zb", lk_row_zb, false, true, false, false, "64 threads with keys of their own"},
+    {"zh", lk_row_zh, false, true, false, false, "hand-off to a waiter in another process"},
+    {"zc", lk_row_zc, false, true, false, false, "8 and 64 waiters on one key"},
+    {"ze", lk_row_ze, false, true, false, false, "1,000 locks held"},
+    {"znet", lk_row_znet, false, true, false, false, "10 ms added to the round trip"},
 #endif
 };
 
@@ -188,12 +200,36 @@ static void choose_processors(lk_bench *b)
     (void)lk_bench_pin(-1);
 }
 
-static bool redis_wanted(void)
+/* Start the servers of the rows that are wanted. False: one of them can't be had. */
+static bool start_servers(lk_bench *b)
 {
-    for (size_t i = 0; i < ROWS; i++)
-        if (rows[i].wanted && rows[i].redis)
-            return true;
-    return false;
+    bool redis = false, zookeeper = false;
+
+    for (size_t i = 0; i < ROWS; i++) {
+        redis = redis || (rows[i].wanted && rows[i].redis);
+        zookeeper = zookeeper || (rows[i].wanted && rows[i].zookeeper);
+    }
+#ifdef LOCKER_BENCH_REDIS
+    if (redis && !lk_server_need(b))
+        return false;
+#endif
+#ifdef LOCKER_BENCH_ZOOKEEPER
+    if (zookeeper && !lk_zoo_server_need(b))
+        return false;
+#endif
+    (void)b;
+    return true;
+}
+
+static void stop_servers(lk_bench *b)
+{
+#ifdef LOCKER_BENCH_REDIS
+    lk_server_stop(b);
+#endif
+#ifdef LOCKER_BENCH_ZOOKEEPER
+    lk_zoo_server_stop(b);
+#endif
+    (void)b;
 }
 
 static void run_all(lk_bench *b)
@@ -226,19 +262,12 @@ int main(int argc, char **argv)
     }
     catch_signals();
     choose_processors(&b);
-#ifdef LOCKER_BENCH_REDIS
-    if (redis_wanted())
-        b.failed = !lk_server_need(&b);
-#else
-    (void)redis_wanted;
-#endif
+    b.failed = !start_servers(&b);
     if (!b.failed) {
         lk_report_machine(&b);
         run_all(&b);
     }
-#ifdef LOCKER_BENCH_REDIS
-    lk_server_stop(&b);
-#endif
+    stop_servers(&b);
     if (b.json != NULL)
         (void)fclose(b.json);
     return lk_interrupted ? EXIT_INTERRUPTED : b.failed ? EXIT_FAILURE : EXIT_SUCCESS;

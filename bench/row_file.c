@@ -2,7 +2,6 @@
  * close; and for the hand-off, a waiter that sleeps in F_OFD_SETLKW. */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -154,14 +153,6 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
 
 /* ------------------------------------------------------------------ the row ---- */
 
-static int forget(const char *path, const struct stat *status, int type, struct FTW *walk)
-{
-    (void)status;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
 static bool rounds(lk_bench *b, place *p, lk_series cycle[2], lk_series handoff[2], lk_series *switches)
 {
     for (int round = 0; round < b->rounds; round++) {
@@ -197,20 +188,15 @@ bool lk_row_file(lk_bench *b)
         hand = {"file", "hand-off to a sleeping process, p50", "us", "F_OFD_SETLKW", LK_GOAL_AT_MOST, 300},
         calm = {"file", "context switches of a waiter in 1 s", "", NULL, LK_GOAL_AT_MOST, 0};
     lk_series cycle[2] = {0}, handoff[2] = {0}, switches = {0};
-    const char *tmp = getenv("TMPDIR");
     place p;
     bool good;
 
-    (void)snprintf(p.directory, sizeof p.directory, "%.40s/locker-bench.XXXXXX",
-                   tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
-    if (mkdtemp(p.directory) == NULL) {
-        lk_progress("can't make the directory %s: %s", p.directory, strerror(errno));
+    if (!lk_bench_make_directory(p.directory))
         return false;
-    }
     (void)snprintf(p.bare, sizeof p.bare, "%s/bare", p.directory);
     (void)snprintf(p.uri, sizeof p.uri, "file://%s/locks", p.directory);
     good = rounds(b, &p, cycle, handoff, &switches);
-    (void)nftw(p.directory, forget, 8, FTW_DEPTH | FTW_PHYS);
+    lk_bench_remove_directory(p.directory);
     if (!good)
         return false;
     lk_report(b, &lock, &cycle[0], &cycle[1]);

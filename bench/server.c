@@ -1,16 +1,13 @@
 /* server.c: the redis-server of a run. Ours has a private port and directory, keeps nothing on disk, and goes
  * with us; with --uri it is somebody else's, and is neither pinned nor stopped. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -133,21 +130,6 @@ static void read_version(lk_server *server)
 
 /* ------------------------------------------------------------------ starting ---- */
 
-static int free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int port = 0, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        return 0;
-    if (bind(fd, (struct sockaddr *)&address, size) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &size) == 0)
-        port = ntohs(address.sin_port);
-    (void)close(fd);
-    return port;
-}
-
 static _Noreturn void become_server(const lk_server *server, const char *port, pid_t boss)
 {
     char log[96];
@@ -170,19 +152,13 @@ static _Noreturn void become_server(const lk_server *server, const char *port, p
 static bool launch(lk_bench *b)
 {
     lk_server *server = &b->server;
-    const char *tmp = getenv("TMPDIR");
     char why[256] = "";
     char port[16];
     pid_t boss = getpid();
 
-    (void)snprintf(server->directory, sizeof server->directory, "%.40s/locker-bench.XXXXXX",
-                   tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
-    if (mkdtemp(server->directory) == NULL) {
-        lk_progress("can't make the directory %s: %s", server->directory, strerror(errno));
-        server->directory[0] = '\0';
+    if (!lk_bench_make_directory(server->directory))
         return false;
-    }
-    server->port = free_port();
+    server->port = lk_bench_free_port();
     (void)snprintf(server->host, sizeof server->host, "127.0.0.1");
     (void)snprintf(port, sizeof port, "%d", server->port);
     (void)snprintf(server->uri, sizeof server->uri, "redis://127.0.0.1:%d/0", server->port);
@@ -239,7 +215,6 @@ bool lk_server_pin(lk_bench *b, int cpu)
 void lk_server_stop(lk_bench *b)
 {
     lk_server *server = &b->server;
-    char log[96];
 
     if (admin != NULL)
         redisFree(admin);
@@ -250,12 +225,7 @@ void lk_server_stop(lk_bench *b)
         (void)waitpid(server->pid, NULL, 0);
     }
     server->pid = 0;
-    if (server->directory[0] == '\0')
-        return;
-    (void)snprintf(log, sizeof log, "%s/log", server->directory);
-    (void)unlink(log);
-    (void)rmdir(server->directory);
-    server->directory[0] = '\0';
+    lk_bench_remove_directory(server->directory);
 }
 
 /* ------------------------------------------------------------------ counting ---- */

@@ -1,0 +1,170 @@
+/* row_zoo_load.c: rows zb and zc: many contenders at once, with a key each, or with one key for all. Bare,
+ * they are all in flight on one session of a process, without a thread for each; ours are threads. */
+#include "bench.h"
+
+enum { KEYS = 64, PROCESSES = 4, DISORDER = LK_COUNTS_MAX - 1 };
+
+static const int64_t session = 10000; /* ms */
+static const char own_key[] = "own", shared_key[] = "for-all";
+
+typedef struct {
+    bool ours;
+    int waiters, processes;
+    const char *key; /* for all; NULL: each has its own */
+} herd;
+
+typedef struct {
+    const herd *h;
+    locker *l;
+    size_t first; /* place of this process's first waiter in the counts */
+} pen;
+
+/* Fencing tokens are given when a waiter enters the queue, so that in order of arrival they only grow. Called
+ * by the holder of the lock, who is alone. */
+static void look_at_order(lk_bench *b, const locker_handle *held)
+{
+    int64_t token = (int64_t)locker_handle_token(held);
+
+    if (token < b->crew->mark)
+        b->crew->count[DISORDER]++;
+    b->crew->mark = token;
+}
+
+static void herd_thread(lk_bench *b, size_t index, void *arg)
+{
+    const pen *p = arg;
+    uint64_t turns = 0;
+    char own[64];
+    const char *key = p->h->key != NULL ? p->h->key : lk_zoo_lane_key(own, own_key, (int)index);
+
+    while (!lk_crew_stopped(b)) {
+        locker_handle *held = lk_lock_or_fail(b, p->l, key, NULL);
+
+        if (p->h->key != NULL)
+            look_at_order(b, held);
+        lk_unlock_or_fail(b, held);
+        if (!lk_crew_stopped(b))
+            turns++;
+    }
+    b->crew->count[p->first + index] = turns;
+}
+
+static void bare_herd(lk_bench *b, const herd *h, int each, size_t first)
+{
+    lk_zoo *zoo = lk_zoo_open(b, b->zoo.port, session);
+    char own[64];
+
+    for (int i = 0; h->key == NULL && i < each; i++)
+        lk_zoo_make(zoo, lk_zoo_lane_key(own, own_key, i));
+    if (h->key != NULL)
+        lk_zoo_make(zoo, h->key);
+    lk_crew_ready(b);
+    lk_zoo_lanes(zoo, h->key != NULL ? h->key : own_key, h->key != NULL, each, first);
+    lk_zoo_close(zoo);
+}
+
+static void herd_body(lk_bench *b, int member, const void *arg)
+{
+    const herd *h = arg;
+    int each = h->waiters / h->processes;
+    pen p = {.h = h, .first = (size_t)(member * each)};
+    char uri[LK_SERVER_TEXT];
+
+    if (!h->ours) {
+        bare_herd(b, h, each, p.first);
+        return;
+    }
+    p.l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.port, session));
+    lk_crew_ready(b);
+    lk_threads_join(lk_threads_start(b, (size_t)each, herd_thread, &p));
+    (void)locker_close(p.l);
+}
+
+/* ------------------------------------------------------------------ the rows ---- */
+
+static int64_t requests; /* sent while the crew ran */
+
+static void count_from(lk_bench *b)
+{
+    requests = -lk_zoo_server_requests(b);
+}
+
+static void count_to(lk_bench *b)
+{
+    requests += lk_zoo_server_requests(b);
+}
+
+typedef struct {
+    lk_series rate[2], sent[2], fairness[2], disorder;
+} outcome;
+
+static bool herd_run(lk_bench *b, herd h, outcome *o)
+{
+    for (int round = 0; round < b->rounds; round++) {
+        for (int ours = 0; ours < 2; ours++) {
+            lk_work work = {.members = h.processes,
+                            .duration = lk_scale(b, 3000) * LK_MS,
+                            .cpu = b->client_cpu,
+                            .body = herd_body,
+                            .arg = &h,
+                            .before = count_from,
+                            .after = count_to};
+            double turns;
+
+            h.ours = ours != 0;
+            if (!lk_crew_run(b, &work))
+                return false;
+            turns = (double)lk_crew_total(b, (size_t)h.waiters);
+            lk_series_add(&o->rate[ours], turns / b->crew->value[LK_VALUE_SECONDS]);
+            lk_series_add(&o->sent[ours], turns > 0 ? (double)requests / turns : 0);
+            lk_series_add(&o->fairness[ours], lk_crew_fairness(b, (size_t)h.waiters));
+            if (h.ours)
+                lk_series_add(&o->disorder, (double)b->crew->count[DISORDER]);
+        }
+    }
+    return true;
+}
+
+bool lk_row_zb(lk_bench *b)
+{
+    static const lk_figure rate = {"zb",           "64 threads, own keys", "/s",
+                                   "64 in flight", LK_GOAL_RATIO_AT_LEAST, 1},
+                           sent = {"zb", "... requests for each cycle", "", "64 in flight", LK_GOAL_NONE, 0},
+                           fair = {"zb",         "... fairness over the threads",
+                                   "Jain",       "64 in flight",
+                                   LK_GOAL_NONE, 0};
+    outcome o = {0};
+
+    (void)lk_zoo_server_pin(b, b->server_cpu);
+    if (!herd_run(b, (herd){.waiters = KEYS, .processes = 1}, &o))
+        return false;
+    lk_report(b, &rate, &o.rate[0], &o.rate[1]);
+    lk_report(b, &sent, &o.sent[0], &o.sent[1]);
+    lk_report(b, &fair, &o.fairness[0], &o.fairness[1]);
+    return true;
+}
+
+static bool one_key(lk_bench *b, int waiters)
+{
+    char what[64];
+    lk_figure rate = {"zc", what, "/s", "in flight", LK_GOAL_RATIO_AT_LEAST, 1};
+    lk_figure sent = {"zc", "... requests for each cycle", "", "in flight", LK_GOAL_NONE, 0};
+    lk_figure fair = {"zc", "... fairness over the waiters", "Jain", "in flight", LK_GOAL_AT_LEAST, 0.95};
+    lk_figure order = {"zc", "... grants out of the order of arrival", "", NULL, LK_GOAL_AT_MOST, 0};
+    outcome o = {0};
+
+    (void)snprintf(what, sizeof what, "%d waiters, %d processes, one key", waiters, PROCESSES);
+    if (!herd_run(b, (herd){.waiters = waiters, .processes = PROCESSES, .key = shared_key}, &o))
+        return false;
+    lk_report(b, &rate, &o.rate[0], &o.rate[1]);
+    lk_report(b, &sent, &o.sent[0], &o.sent[1]);
+    lk_report(b, &fair, &o.fairness[0], &o.fairness[1]);
+    lk_report(b, &order, NULL, &o.disorder);
+    return true;
+}
+
+bool lk_row_zc(lk_bench *b)
+{
+    (void)lk_zoo_server_pin(b, b->server_cpu);
+    return one_key(b, 8) && one_key(b, 64);
+}

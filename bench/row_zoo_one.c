@@ -1,0 +1,202 @@
+/* row_zoo_one.c: rows za, za1, zfresh and zh: one thread that locks and unlocks, and the hand-off from an
+ * unlock to a waiter in another process. Bare is the single-threaded C client, driven by the thread that
+ * waits. */
+#include "bench.h"
+
+enum { GIVER, TAKER };
+
+/* Long enough for the other side to have fallen asleep. */
+static const int64_t asleep_after = 3 * LK_MS;
+
+static const int64_t session = 10000; /* ms */
+static const char key[] = "one", fresh_key[] = "fresh";
+
+/* ------------------------------------------------------------------ za, za1, zfresh ---- */
+
+typedef struct {
+    bool ours, fresh;
+    int64_t cycles;
+} plan;
+
+static void name_key(char out[64], const plan *p, int64_t i)
+{
+    /* the round is in the name, so that no key is used twice */
+    if (p->fresh)
+        (void)snprintf(out, 64, "%s-%lld-%lld", fresh_key, (long long)lk_bench_now(), (long long)i);
+    else
+        (void)snprintf(out, 64, "%s", key);
+}
+
+static void one_body(lk_bench *b, int member, const void *arg)
+{
+    const plan *p = arg;
+    char uri[LK_SERVER_TEXT], name[64];
+    lk_zoo *zoo = p->ours ? NULL : lk_zoo_open(b, b->zoo.port, session);
+    locker *l = p->ours ? lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.port, session)) : NULL;
+    int64_t cpu;
+
+    (void)member;
+    if (zoo != NULL)
+        lk_zoo_make(zoo, key);
+    else
+        lk_unlock_or_fail(b, lk_lock_or_fail(b, l, key, NULL)); /* first-time costs */
+    lk_crew_ready(b);
+    cpu = lk_bench_cpu();
+    for (int64_t i = 0; i < p->cycles; i++) {
+        int64_t from;
+
+        name_key(name, p, i);
+        from = lk_bench_now();
+        if (zoo != NULL) {
+            lk_zoo_lock(zoo, name, p->fresh);
+            lk_zoo_unlock(zoo);
+        } else {
+            lk_unlock_or_fail(b, lk_lock_or_fail(b, l, name, NULL));
+        }
+        lk_crew_sample(b, lk_bench_now() - from);
+    }
+    b->crew->value[0] = (double)(lk_bench_cpu() - cpu) / (double)p->cycles / LK_US;
+    (void)locker_close(l);
+    if (zoo != NULL)
+        lk_zoo_close(zoo);
+}
+
+static bool one_row(lk_bench *b, const char *row, const char *what, bool fresh)
+{
+    const lk_figure half = {row, what, "us", "st client", LK_GOAL_RATIO_AT_MOST, 1.1},
+                    used = {row, "client CPU for each cycle", "us", "st client", LK_GOAL_NONE, 0};
+    lk_series p50[2] = {0}, cpu[2] = {0};
+
+    for (int round = 0; round < b->rounds; round++) {
+        for (int ours = 0; ours < 2; ours++) {
+            plan p = {.ours = ours != 0, .fresh = fresh, .cycles = lk_scale(b, 5000)};
+            lk_work work = {.members = 1, .cpu = b->client_cpu, .body = one_body, .arg = &p};
+
+            if (!lk_crew_run(b, &work))
+                return false;
+            lk_series_add(&p50[ours], lk_crew_quantile_us(b, 0.5));
+            lk_series_add(&cpu[ours], b->crew->value[0]);
+        }
+    }
+    lk_report(b, &half, &p50[0], &p50[1]);
+    lk_report(b, &used, &cpu[0], &cpu[1]);
+    return true;
+}
+
+bool lk_row_za(lk_bench *b)
+{
+    (void)lk_zoo_server_pin(b, b->server_cpu);
+    return one_row(b, "za", "1 thread, lock + unlock, p50", false);
+}
+
+bool lk_row_za1(lk_bench *b)
+{
+    bool good;
+
+    if (!lk_zoo_server_pin(b, b->client_cpu)) {
+        lk_progress("za1 is left out: the server can't be put on the client's processor");
+        return true;
+    }
+    good = one_row(b, "za1", "the same, server and client on one CPU", false);
+    (void)lk_zoo_server_pin(b, b->server_cpu);
+    return good;
+}
+
+bool lk_row_zfresh(lk_bench *b)
+{
+    (void)lk_zoo_server_pin(b, b->server_cpu);
+    return one_row(b, "zfresh", "1 thread, a fresh key each time, p50", true);
+}
+
+/* ------------------------------------------------------------------ zh ---- */
+
+/* The giver locks, the taker queues behind it and falls asleep, the giver unlocks. */
+static void bare_handoff(lk_bench *b, int member, const void *arg)
+{
+    int64_t times = *(const int64_t *)arg;
+    lk_zoo *zoo = lk_zoo_open(b, b->zoo.port, session);
+
+    lk_zoo_make(zoo, key);
+    lk_crew_ready(b);
+    for (int64_t i = 0; i < times; i++) {
+        if (member == GIVER) {
+            lk_zoo_lock(zoo, key, false);
+            lk_crew_give_turn(b, TAKER);
+            lk_crew_wait_turn(b, GIVER);
+            lk_bench_sleep(asleep_after);
+            b->crew->mark = lk_bench_now();
+            lk_zoo_unlock(zoo);
+            lk_crew_wait_turn(b, GIVER);
+        } else {
+            lk_crew_wait_turn(b, TAKER);
+            lk_zoo_enter(zoo, key);
+            lk_crew_give_turn(b, GIVER);
+            lk_zoo_await(zoo);
+            lk_crew_sample(b, lk_bench_now() - b->crew->mark);
+            lk_zoo_unlock(zoo);
+            lk_crew_give_turn(b, GIVER);
+        }
+    }
+    lk_zoo_close(zoo);
+}
+
+static void our_handoff(lk_bench *b, int member, const void *arg)
+{
+    int64_t times = *(const int64_t *)arg;
+    char uri[LK_SERVER_TEXT];
+    locker *l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.port, session));
+
+    lk_crew_ready(b);
+    for (int64_t i = 0; i < times; i++) {
+        locker_handle *held;
+
+        if (member == GIVER) {
+            held = lk_lock_or_fail(b, l, key, NULL);
+            lk_crew_give_turn(b, TAKER);
+            lk_crew_wait_turn(b, GIVER);
+            lk_bench_sleep(asleep_after);
+            b->crew->mark = lk_bench_now();
+            lk_unlock_or_fail(b, held);
+            lk_crew_wait_turn(b, GIVER);
+        } else {
+            lk_crew_wait_turn(b, TAKER);
+            lk_crew_give_turn(b, GIVER);
+            held = lk_lock_or_fail(b, l, key, NULL);
+            lk_crew_sample(b, lk_bench_now() - b->crew->mark);
+            lk_unlock_or_fail(b, held);
+            lk_crew_give_turn(b, GIVER);
+        }
+    }
+    (void)locker_close(l);
+}
+
+bool lk_row_zh(lk_bench *b)
+{
+    static const lk_figure half = {"zh",
+                                   "hand-off to a sleeping process, p50",
+                                   "us",
+                                   "st client",
+                                   LK_GOAL_RATIO_AT_MOST,
+                                   0.9},
+                           most = {"zh", "... p99", "us", "st client", LK_GOAL_NONE, 0};
+    lk_series p50[2] = {0}, p99[2] = {0};
+    int64_t times = lk_scale(b, 500);
+
+    (void)lk_zoo_server_pin(b, b->server_cpu);
+    for (int round = 0; round < b->rounds; round++) {
+        for (int ours = 0; ours < 2; ours++) {
+            lk_work work = {.members = 2,
+                            .cpu = b->client_cpu,
+                            .body = ours != 0 ? our_handoff : bare_handoff,
+                            .arg = &times};
+
+            if (!lk_crew_run(b, &work))
+                return false;
+            lk_series_add(&p50[ours], lk_crew_quantile_us(b, 0.5));
+            lk_series_add(&p99[ours], lk_crew_quantile_us(b, 0.99));
+        }
+    }
+    lk_report(b, &half, &p50[0], &p50[1]);
+    lk_report(b, &most, &p99[0], &p99[1]);
+    return true;
+}

@@ -1,0 +1,402 @@
+/*
+ * zoo.c: what the work costs with ZooKeeper's C client alone: its single-threaded library, driven by the
+ * thread that waits, with the same recipe: create and list in one flight, a watch on the node right ahead,
+ * delete. Nothing here proves that the lock is still ours, recovers from lost answers, or has deadlines.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include <zookeeper/zookeeper.h>
+
+#define ROOT "/bench"
+
+enum { PATH = 160, NUMBER = 10 };
+
+static const char data[] = "bare client, as long as the name of an owner";
+
+typedef enum { IDLE, ENTERING, QUEUED, HELD, LEAVING } lane_step;
+
+/* One contender. */
+typedef struct {
+    lk_zoo *zoo;
+    lane_step step;
+    bool goes_on; /* it gives the lock back at once, and begins again */
+    bool watched; /* the answer to the get that watches the one ahead is there */
+    size_t count; /* of the crew, where its cycles are counted */
+    char parent[PATH];
+    char node[PATH];
+} lane;
+
+struct lk_zoo {
+    lk_bench *b;
+    zhandle_t *zh;
+    bool up;
+    int awaited; /* answers to requests that are no lane's */
+    int busy;    /* lanes that haven't ended */
+    lane one;
+};
+
+static void fail(const lk_zoo *zoo, const char *what, int rc)
+{
+    lk_crew_fail(zoo->b, "%s: %s", what, zerror(rc));
+}
+
+/* ------------------------------------------------------------------ driving ---- */
+
+static void drop_message(const char *message)
+{
+    (void)message;
+}
+
+static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+    lk_zoo *zoo = context;
+
+    (void)zh;
+    (void)path;
+    if (type != ZOO_SESSION_EVENT)
+        return;
+    zoo->up = state == ZOO_CONNECTED_STATE;
+    if (state == ZOO_EXPIRED_SESSION_STATE)
+        lk_crew_fail(zoo->b, "the bare client's session has expired");
+}
+
+/* Sleep until something comes, or for so long, and take it: one packet at least, and more until `enough`. */
+static void turn(lk_zoo *zoo, int64_t at_most, bool (*enough)(const lk_zoo *zoo))
+{
+    struct timeval span = {0, 0};
+    int fd = -1, interest = 0, events = 0, rc = zookeeper_interest(zoo->zh, &fd, &interest, &span);
+    struct pollfd wait;
+    int64_t ns;
+
+    if (rc != ZOK)
+        fail(zoo, "zookeeper_interest", rc);
+    wait = (struct pollfd){.fd = fd,
+                           .events = (short)(((interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
+                                             ((interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0))};
+    ns = span.tv_sec * LK_S + span.tv_usec * LK_US;
+    if (at_most >= 0 && ns > at_most)
+        ns = at_most;
+    if (poll(&wait, 1, (int)((ns + LK_MS - 1) / LK_MS)) < 0 && errno != EINTR)
+        lk_crew_fail(zoo->b, "poll: %s", strerror(errno));
+    if ((wait.revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+        events |= ZOOKEEPER_READ;
+    if ((wait.revents & POLLOUT) != 0)
+        events |= ZOOKEEPER_WRITE;
+    while (events != 0) {
+        rc = zookeeper_process(zoo->zh, events);
+        if (rc != ZOK && rc != ZNOTHING)
+            fail(zoo, "zookeeper_process", rc);
+        if (rc == ZNOTHING || (events & ZOOKEEPER_READ) == 0 || (enough != NULL && enough(zoo)))
+            return;
+        events = ZOOKEEPER_READ;
+    }
+}
+
+static void drive_until(lk_zoo *zoo, bool (*enough)(const lk_zoo *zoo))
+{
+    while (!enough(zoo))
+        turn(zoo, -1, enough);
+}
+
+static bool is_up(const lk_zoo *zoo)
+{
+    return zoo->up;
+}
+
+static bool is_answered(const lk_zoo *zoo)
+{
+    return zoo->awaited == 0;
+}
+
+static bool is_held(const lk_zoo *zoo)
+{
+    return zoo->one.step == HELD;
+}
+
+static bool is_asleep(const lk_zoo *zoo)
+{
+    return zoo->one.step == HELD || (zoo->one.step == QUEUED && zoo->one.watched);
+}
+
+static bool is_idle(const lk_zoo *zoo)
+{
+    return zoo->one.step == IDLE;
+}
+
+lk_zoo *lk_zoo_open(lk_bench *b, int port, int64_t session_ms)
+{
+    lk_zoo *zoo = calloc(1, sizeof *zoo);
+    char host[32];
+
+    if (zoo == NULL)
+        lk_crew_fail(b, "out of memory");
+    zoo->b = b;
+    zoo->one.zoo = zoo;
+    (void)snprintf(host, sizeof host, "127.0.0.1:%d", port);
+    zoo->zh =
+        zookeeper_init2(host, on_session, (int)session_ms, NULL, zoo, ZOO_NO_LOG_CLIENTENV, drop_message);
+    if (zoo->zh == NULL)
+        lk_crew_fail(b, "zookeeper_init2: %s", strerror(errno));
+    (void)zoo_set_servers_resolution_delay(zoo->zh, -1);
+    drive_until(zoo, is_up);
+    return zoo;
+}
+
+void lk_zoo_close(lk_zoo *zoo)
+{
+    (void)zookeeper_close(zoo->zh);
+    free(zoo);
+}
+
+/* ------------------------------------------------------------------ requests that are no lane's ---- */
+
+static void on_made(int rc, const char *path, const void *context)
+{
+    lk_zoo *zoo = (lk_zoo *)(uintptr_t)context;
+
+    (void)path;
+    zoo->awaited--;
+    if (rc != ZOK && rc != ZNODEEXISTS)
+        fail(zoo, "create", rc);
+}
+
+static void on_exists(int rc, const struct Stat *stat, const void *context)
+{
+    lk_zoo *zoo = (lk_zoo *)(uintptr_t)context;
+
+    (void)stat;
+    zoo->awaited--;
+    if (rc != ZOK && rc != ZNONODE)
+        fail(zoo, "exists", rc);
+}
+
+static void make(lk_zoo *zoo, const char *path, int mode)
+{
+    int rc = zoo_acreate(zoo->zh, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, mode, on_made, zoo);
+
+    if (rc != ZOK)
+        fail(zoo, "create", rc);
+    zoo->awaited++;
+}
+
+void lk_zoo_make(lk_zoo *zoo, const char *key)
+{
+    char path[PATH];
+
+    (void)snprintf(path, sizeof path, ROOT "/%s", key);
+    make(zoo, ROOT, ZOO_CONTAINER);
+    make(zoo, path, ZOO_CONTAINER);
+    drive_until(zoo, is_answered);
+}
+
+void lk_zoo_ping(lk_zoo *zoo)
+{
+    int rc = zoo_aexists(zoo->zh, ROOT, 0, on_exists, zoo);
+
+    if (rc != ZOK)
+        fail(zoo, "exists", rc);
+    zoo->awaited++;
+    drive_until(zoo, is_answered);
+}
+
+void lk_zoo_hold(lk_zoo *zoo, const char *prefix, int n)
+{
+    char path[PATH];
+
+    make(zoo, ROOT, ZOO_CONTAINER);
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(path, sizeof path, ROOT "/%s%d", prefix, i);
+        make(zoo, path, ZOO_CONTAINER);
+        (void)snprintf(path, sizeof path, ROOT "/%s%d/lock-", prefix, i);
+        make(zoo, path, ZOO_EPHEMERAL_SEQUENTIAL);
+        drive_until(zoo, is_answered);
+    }
+}
+
+void lk_zoo_idle(lk_zoo *zoo)
+{
+    while (!lk_crew_stopped(zoo->b))
+        turn(zoo, LK_S, NULL);
+}
+
+/* ------------------------------------------------------------------ a lane ---- */
+
+static void begin(lane *l, bool fresh);
+static void leave(lane *l);
+
+static const char *number_of(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > NUMBER ? name + length - NUMBER : name;
+}
+
+static void have(lane *l)
+{
+    l->step = HELD;
+    if (l->goes_on)
+        leave(l);
+}
+
+static void on_ahead_gone(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+    lane *l = context;
+
+    (void)zh;
+    (void)state;
+    (void)path;
+    if (type == ZOO_DELETED_EVENT && l->step == QUEUED)
+        have(l);
+}
+
+static void on_got(int rc, const char *value, int length, const struct Stat *stat, const void *context)
+{
+    lane *l = (lane *)(uintptr_t)context;
+
+    (void)value;
+    (void)length;
+    (void)stat;
+    l->watched = true;
+    if (rc == ZNONODE)
+        have(l);
+    else if (rc != ZOK)
+        fail(l->zoo, "get", rc);
+}
+
+static void on_listed(int rc, const struct String_vector *names, const void *context)
+{
+    lane *l = (lane *)(uintptr_t)context;
+    const char *mine = number_of(l->node), *ahead = NULL;
+    char path[2 * PATH];
+
+    if (rc != ZOK)
+        fail(l->zoo, "get_children", rc);
+    for (int i = 0; i < names->count; i++) {
+        const char *number = number_of(names->data[i]);
+
+        if (strcmp(number, mine) < 0 && (ahead == NULL || strcmp(number, number_of(ahead)) > 0))
+            ahead = names->data[i];
+    }
+    if (ahead == NULL) {
+        have(l);
+        return;
+    }
+    l->step = QUEUED;
+    l->watched = false;
+    (void)snprintf(path, sizeof path, "%s/%s", l->parent, ahead);
+    rc = zoo_awget(l->zoo->zh, path, on_ahead_gone, l, on_got, l);
+    if (rc != ZOK)
+        fail(l->zoo, "get", rc);
+}
+
+static void on_created(int rc, const char *path, const struct Stat *stat, const void *context)
+{
+    lane *l = (lane *)(uintptr_t)context;
+
+    (void)stat;
+    if (rc != ZOK)
+        fail(l->zoo, "create2", rc);
+    (void)snprintf(l->node, sizeof l->node, "%s", path);
+}
+
+static void begin(lane *l, bool fresh)
+{
+    zhandle_t *zh = l->zoo->zh;
+    char path[2 * PATH];
+    int rc;
+
+    l->step = ENTERING;
+    if (fresh)
+        make(l->zoo, l->parent, ZOO_CONTAINER);
+    (void)snprintf(path, sizeof path, "%s/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", l->parent);
+    rc = zoo_acreate2(zh, path, data, sizeof data - 1, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL_SEQUENTIAL,
+                      on_created, l);
+    if (rc == ZOK)
+        rc = zoo_aget_children(zh, l->parent, 0, on_listed, l);
+    if (rc != ZOK)
+        fail(l->zoo, "create2 and get_children", rc);
+}
+
+static void on_deleted(int rc, const void *context)
+{
+    lane *l = (lane *)(uintptr_t)context;
+    lk_zoo *zoo = l->zoo;
+
+    if (rc != ZOK)
+        fail(zoo, "delete", rc);
+    l->step = IDLE;
+    if (!l->goes_on)
+        return;
+    if (lk_crew_stopped(zoo->b)) {
+        zoo->busy--;
+        return;
+    }
+    zoo->b->crew->count[l->count]++;
+    begin(l, false);
+}
+
+static void leave(lane *l)
+{
+    int rc;
+
+    l->step = LEAVING;
+    rc = zoo_adelete(l->zoo->zh, l->node, -1, on_deleted, l);
+    if (rc != ZOK)
+        fail(l->zoo, "delete", rc);
+}
+
+void lk_zoo_lock(lk_zoo *zoo, const char *key, bool fresh)
+{
+    (void)snprintf(zoo->one.parent, sizeof zoo->one.parent, ROOT "/%s", key);
+    begin(&zoo->one, fresh);
+    drive_until(zoo, is_held);
+}
+
+void lk_zoo_enter(lk_zoo *zoo, const char *key)
+{
+    (void)snprintf(zoo->one.parent, sizeof zoo->one.parent, ROOT "/%s", key);
+    begin(&zoo->one, false);
+    drive_until(zoo, is_asleep);
+}
+
+void lk_zoo_await(lk_zoo *zoo)
+{
+    drive_until(zoo, is_held);
+}
+
+void lk_zoo_unlock(lk_zoo *zoo)
+{
+    leave(&zoo->one);
+    drive_until(zoo, is_idle);
+}
+
+/* ------------------------------------------------------------------ many lanes ---- */
+
+const char *lk_zoo_lane_key(char out[64], const char *key, int number)
+{
+    (void)snprintf(out, 64, "%s-%d", key, number);
+    return out;
+}
+
+void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t first)
+{
+    lane *all = calloc((size_t)lanes, sizeof *all);
+    char own[64];
+
+    if (all == NULL)
+        lk_crew_fail(zoo->b, "out of memory");
+    zoo->busy = lanes;
+    for (int i = 0; i < lanes; i++) {
+        all[i] = (lane){.zoo = zoo, .goes_on = true, .count = first + (size_t)i};
+        (void)snprintf(all[i].parent, sizeof all[i].parent, ROOT "/%s",
+                       shared ? key : lk_zoo_lane_key(own, key, i));
+        begin(&all[i], false);
+    }
+    while (zoo->busy > 0)
+        turn(zoo, LK_S, NULL);
+    free(all);
+}
