@@ -1,0 +1,60 @@
+"""docs/promises.md against the tree: each test that it names is registered in the group that it names, and its
+table has the rows and columns of README.md's, with a test wherever README.md promises something."""
+
+import os
+import re
+import sys
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def table(text, where):
+    """The table of the drivers: its columns, and cells by row and column."""
+    lines = text[text.index("| | file |"):].split("\n\n")[0].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    columns = rows[0][1:]
+    for row in rows[2:]:
+        if len(row) != len(columns) + 1:
+            sys.exit("%s: the row '%s' has not one cell for each column" % (where, row[0]))
+    return columns, {row[0].split(" (")[0]: dict(zip(columns, row[1:])) for row in rows[2:]}
+
+
+def source(driver, test):
+    """The file that registers the test, and how it is registered there."""
+    parts = test.split("/")
+    if parts[0] == "cli" and len(parts) == 3:
+        return "tests/integration/cli/test_%s.py" % parts[1], r"def %s\(" % parts[2]
+    registered = r"(cmocka_unit_test\w*|\w+_test)\(\s*%s\b" % parts[-1]
+    if parts[0] == "integration" and len(parts) == 3:
+        return "tests/integration/%s/%s.c" % (driver, parts[1]), registered
+    if len(parts) == 2:
+        return "tests/conformance/%s.c" % parts[0], registered
+    sys.exit("docs/promises.md: '%s' names no test; write GROUP/TEST" % test)
+
+
+def main():
+    wrong = []
+    columns, promises = table(read("README.md"), "README.md")
+    shown_columns, shown = table(read("docs", "promises.md"), "docs/promises.md")
+    if columns != shown_columns or list(promises) != list(shown):
+        wrong.append("README.md and docs/promises.md have different rows or columns")
+    for row, cells in shown.items():
+        for driver, cell in cells.items():
+            tests = re.findall(r"`([^`]+)`", cell)
+            if not tests and promises.get(row, {}).get(driver) != cell:
+                wrong.append("no test is named for '%s' of %s" % (row, driver))
+            for test in tests:
+                path, registered = source(driver, test)
+                if not os.path.exists(os.path.join(ROOT, path)) or not re.search(registered, read(path)):
+                    wrong.append("%s registers no test %s" % (path, test.split("/")[-1]))
+    for line in wrong:
+        print(line, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+sys.exit(main())
