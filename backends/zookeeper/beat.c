@@ -32,6 +32,7 @@ static void beat_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
     (void)reply;
     if (rc == ZOK)
         lk_zk_confirm_locked(z, op->sent);
+    z->beat_unanswered = 0;
     for (size_t i = 0; i < b->count; i++) {
         struct lk_zk_node *node = b->nodes[i];
         if (rc == ZOK)
@@ -73,6 +74,8 @@ static bool send_locked(struct lk_zk *z, struct lk_zk_node **next)
     if (sent) {
         for (size_t i = 0; i < b->count; i++)
             b->nodes[i]->ops++;
+        if (z->beat_unanswered == 0)
+            z->beat_unanswered = lk_zk_now(z);
         b = NULL;
     }
 out:
@@ -90,6 +93,10 @@ int64_t lk_zk_beat_locked(struct lk_zk *z, int64_t now)
         z->beat_at = LOCKER_NEVER;
         return LOCKER_NEVER;
     }
+    if (z->beat_unanswered != 0 && now - z->beat_unanswered >= z->timeout_ns / 4)
+        lk_zk_leave_server_locked(z, "a heartbeat has no answer");
+    if (!z->up)
+        return LOCKER_NEVER;
     struct lk_zk_node *next = z->nodes;
     while (next != NULL && send_locked(z, &next)) {
     }

@@ -50,12 +50,20 @@ static void ask_interest_locked(struct lk_zk *z, int64_t now)
             z->over = true;
         fd = -1;
     }
-    if (fd >= 0 && fd != z->fd)
+    if (fd >= 0 && fd != z->fd) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+        z->attempt_at = now;
+    }
     z->fd = fd;
     z->interest = interest;
     const int64_t ns = (int64_t)span.tv_sec * LK_S + (int64_t)span.tv_usec * 1000;
     z->turn_at = now + (ns > turn_at_least_ns ? ns : turn_at_least_ns);
+    if (fd >= 0 && !z->up) {
+        const int64_t until = lk_zk_after(z->attempt_at, lk_zk_patience_locked(z));
+        z->turn_at = lk_zk_earlier(z->turn_at, until);
+        if (now >= until)
+            lk_zk_leave_server_locked(z, "a server does not answer");
+    }
 }
 
 static void arm_locked(struct lk_zk *z)
@@ -79,7 +87,7 @@ void lk_zk_keeper_by_locked(struct lk_zk *z, int64_t at)
 
 /* ------------------------------------------------------------------ one turn ---- */
 
-static void kick_locked(struct lk_zk *z)
+void lk_zk_kick_locked(struct lk_zk *z)
 {
     const uint64_t one = 1;
     if (z->polling && write(z->kick_fd, &one, sizeof(one)) < 0) {
@@ -233,7 +241,7 @@ void lk_zk_interrupt_locked(struct lk_zk *z, struct lk_zk_call *call)
     if (call->asleep)
         pthread_cond_signal(&call->cond);
     else
-        kick_locked(z);
+        lk_zk_kick_locked(z);
 }
 
 enum lk_zk_outcome lk_zk_await_locked(struct lk_zk *z, struct lk_zk_call *call, int64_t until)

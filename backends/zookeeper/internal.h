@@ -171,6 +171,8 @@ enum lk_zk_outcome lk_zk_await_up_locked(struct lk_zk *z, struct lk_zk_call *cal
 void lk_zk_call_done_locked(struct lk_zk_call *call);
 /* One answer of call->pending is there. */
 void lk_zk_call_count_locked(struct lk_zk_call *call);
+/* Have whoever drives look again: the connection has changed. */
+void lk_zk_kick_locked(struct lk_zk *z);
 void lk_zk_interrupt_locked(struct lk_zk *z, struct lk_zk_call *call);
 /* The keeper's turn of driving: no waiting. Returns when it wants another at the latest. */
 int64_t lk_zk_drive_locked(struct lk_zk *z);
@@ -193,6 +195,12 @@ int64_t lk_zk_deadline_locked(const struct lk_zk *z);
 void lk_zk_resume_locked(struct lk_zk *z);
 /* An answer said nothing although the connection is up: resume in a moment. */
 void lk_zk_stalled_locked(struct lk_zk *z);
+/* The connection is lost. */
+void lk_zk_went_down_locked(struct lk_zk *z);
+/* Go to another server, if there is one. The session stays. */
+void lk_zk_leave_server_locked(struct lk_zk *z, const char *why);
+/* How long one server has for its part of connecting, before the next is tried. */
+int64_t lk_zk_patience_locked(const struct lk_zk *z);
 /* Why there is no connection. */
 locker_status lk_zk_away_locked(const struct lk_zk *z, locker_error *err);
 
@@ -353,6 +361,7 @@ struct lk_zk {
     /* driving */
     int fd;                    /* the socket; -1: none */
     int interest;              /* ZOOKEEPER_READ and _WRITE, as last asked */
+    int64_t attempt_at;        /* when the present attempt to connect began */
     int64_t turn_at;           /* when the client library wants to be called at the latest */
     bool reading;              /* a thread drives */
     bool polling;              /* ... and is asleep in poll: kick it */
@@ -371,6 +380,7 @@ struct lk_zk {
     struct lk_zk_watch **watches;
     size_t watch_count, watch_buckets; /* buckets: a power of two */
     int64_t beat_at;                   /* next heartbeat; LOCKER_NEVER: none is needed */
+    int64_t beat_unanswered;           /* when the oldest heartbeat without an answer was sent; 0: none */
     int64_t resume_at;                 /* what stands still is taken up again then; LOCKER_NEVER: nothing */
     uint32_t seen[LK_ZK_SEEN];         /* hashes of parents that are there, or were */
 

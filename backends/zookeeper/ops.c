@@ -55,9 +55,12 @@ static void finish_locked(struct lk_zk_op *op, int rc, const struct lk_zk_reply 
     z->free_ops = op;
 }
 
-/* What the client library said to a request: taken, or the op is given back. */
+/* What the client library said to a request: taken, or the op is given back. When sending fails it closes its
+ * socket without telling. */
 static struct lk_zk_op *sent_locked(struct lk_zk *z, struct lk_zk_op *op, int rc)
 {
+    if (z->up && zoo_state(z->zh) != ZOO_CONNECTED_STATE)
+        lk_zk_went_down_locked(z);
     if (rc == ZOK)
         return op;
     op_free_locked(z, op);

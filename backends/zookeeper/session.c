@@ -11,6 +11,7 @@
 
 static const int64_t begin_again_ns = 200 * LK_MS;
 static const int64_t resume_after_ns = 100 * LK_MS;
+static const int64_t patience_least_ns = 200 * LK_MS;
 
 /* The library's messages say nothing that its states don't. Without a callback they'd go to stderr. */
 static void drop_message(const char *message)
@@ -41,12 +42,19 @@ static void went_up_locked(struct lk_zk *z)
             lk_zk_call_done_locked(call);
 }
 
-static void went_down_locked(struct lk_zk *z)
+void lk_zk_went_down_locked(struct lk_zk *z)
 {
     if (!z->up)
         return;
     z->up = z->came_up = false;
     z->away_since = lk_zk_now(z);
+    z->beat_unanswered = 0;
+    if (zoo_state(z->zh) != ZOO_CONNECTED_STATE) {
+        z->fd = z->armed_fd = -1; /* closed by the library */
+        z->turn_at = 0;
+    }
+    lk_zk_kick_locked(z);
+    lk_zk_keeper_by_locked(z, 0);
     if (!z->suspect) {
         z->suspect = true;
         z->svc->suspect(z->svc, true);
@@ -62,11 +70,11 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
     if (type != ZOO_SESSION_EVENT || zh != z->zh)
         return;
     if (state == ZOO_CONNECTED_STATE) {
-        went_down_locked(z); /* it doesn't tell when sending failed */
+        lk_zk_went_down_locked(z); /* it doesn't tell when sending failed */
         went_up_locked(z);
         return;
     }
-    went_down_locked(z);
+    lk_zk_went_down_locked(z);
     if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
         z->over = true;
         z->denied = state == ZOO_AUTH_FAILED_STATE;
@@ -126,7 +134,7 @@ void lk_zk_session_drop_locked(struct lk_zk *z)
     /* A handle that is still connected would say good-bye, and wait up to 4.5 s for the answer. */
     if (z->fd >= 0 && zoo_state(zh) == ZOO_CONNECTED_STATE)
         (void)shutdown(z->fd, SHUT_RDWR);
-    went_down_locked(z);
+    lk_zk_went_down_locked(z);
     (void)zookeeper_close(zh); /* completions that it calls find their ops; it may leave some out */
     z->zh = NULL;
     z->fd = z->armed_fd = -1;
@@ -138,6 +146,46 @@ void lk_zk_session_drop_locked(struct lk_zk *z)
     z->confirmed = 0;
     z->begin_at = 0;
 }
+
+/* ------------------------------------------------------------------ servers ---- */
+
+static bool has_choice(const struct lk_zk *z)
+{
+    return strchr(z->addresses, ',') != NULL;
+}
+
+/* The client library gives a server two thirds of the time-out before it tries the next, by which time what
+ * is held would be all but lost. When its socket is shut down it goes on at once. */
+void lk_zk_leave_server_locked(struct lk_zk *z, const char *why)
+{
+    if (z->fd < 0 || !has_choice(z))
+        return;
+    lk_zk_note_locked(z, LOCKER_LOG_INFO, "zookeeper: %s; going to another one of %s", why, z->set.names);
+    (void)shutdown(z->fd, SHUT_RDWR);
+    lk_zk_went_down_locked(z); /* nothing is sent there any more; the driving thread finds the end */
+}
+
+int64_t lk_zk_patience_locked(const struct lk_zk *z)
+{
+    int64_t patience =
+        lk_zk_earlier(z->timeout_ns / 8, z->set.connect_timeout_ns / (int64_t)z->set.host_count);
+    if (patience < patience_least_ns)
+        patience = patience_least_ns;
+    return has_choice(z) ? patience : LOCKER_NEVER;
+}
+
+/* A session that has been away for its time-out has ended, unless the servers were without a majority all the
+ * while. A server that came back without its data would refuse it for ever, so it isn't kept for ever: places
+ * in queues are given a second time-out. */
+static bool away_too_long_locked(const struct lk_zk *z)
+{
+    if (z->up || z->zh == NULL || z->away_since == 0 || z->session_id == 0)
+        return false;
+    const int64_t away = lk_zk_now(z) - z->away_since;
+    return away > 2 * z->timeout_ns || (away > z->timeout_ns && z->enrolled == 0);
+}
+
+/* ------------------------------------------------------------------ after each turn ---- */
 
 void lk_zk_resume_locked(struct lk_zk *z)
 {
@@ -176,7 +224,9 @@ void lk_zk_session_settle_locked(struct lk_zk *z)
                 lk_zk_call_done_locked(call);
     }
     if (z->zh != NULL && z->up && zoo_state(z->zh) != ZOO_CONNECTED_STATE)
-        went_down_locked(z);
+        lk_zk_went_down_locked(z);
+    if (away_too_long_locked(z))
+        lk_zk_session_drop_locked(z);
     if (!z->literal && !z->up && z->zh != NULL && z->away_since != 0 &&
         lk_zk_now(z) - z->away_since > z->timeout_ns / 2 && lk_zk_now(z) - z->looked_up_at > z->timeout_ns)
         lk_zk_lookup_start_locked(z); /* the servers may have moved */
