@@ -48,13 +48,13 @@ static int command(const char *format, ...)
             test_fails("this command failed: " __VA_ARGS__);                                                 \
     } while (0)
 
+/* The links go first: a namespace may stay for a while after its name. */
 static void tear_down_network(void)
 {
-    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++)
-        if (names[i][0] != '\0')
-            command("ip netns delete %s", names[i]);
-    for (int i = 0; bridge[0] != '\0' && i < LK_ZKS_ENSEMBLE; i++)
-        command("ip link delete lkv%s-%d", bridge + strlen("lkbr"), i); /* a namespace may take its time */
+    for (int i = 0; bridge[0] != '\0' && i < LK_ZKS_ENSEMBLE; i++) {
+        command("ip link delete lkv%s-%d", bridge + strlen("lkbr"), i);
+        command("ip netns delete %s", names[i]);
+    }
     if (bridge[0] != '\0')
         command("ip link delete %s", bridge);
     bridge[0] = '\0';
