@@ -62,7 +62,7 @@ _locker() {
     case $previous in
     -f | --config) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --profile) mapfile -t COMPREPLY < <(compgen -W "$(_locker_profiles)" -- "$current") ;;
-    -u | --uri) mapfile -t COMPREPLY < <(compgen -W 'file:/// memory: redis://' -- "$current") ;;
+    -u | --uri) mapfile -t COMPREPLY < <(compgen -W 'file:/// memory: redis:// zookeeper://' -- "$current") ;;
     --on-lost) mapfile -t COMPREPLY < <(compgen -W 'term ignore int hup quit usr1 usr2 kill' -- "$current") ;;
     -w | --wait | -t | --ttl | -k | --kill-after)
         mapfile -t COMPREPLY < <(compgen -W '1s 10s 30s 1m 10m' -- "$current")
