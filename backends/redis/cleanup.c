@@ -51,13 +51,11 @@ static bool submit_locked(struct lk_redis *r, struct lk_cleanup *c)
     lk_script_begin(r, &a, LK_SCRIPT_RELEASE, c->whole, &c->keys);
     lk_argv_add(&a, c->value, LK_VALUE_LEN);
     lk_argv_text(&a, c->member != NULL ? c->member : "");
-    lk_argv_text(&a, c->token);
     c->sent = lk_submit_argv_locked(r, &a, done_locked, c);
     return c->sent;
 }
 
-bool lk_cleanup_start_locked(struct lk_redis *r, struct lk_keys *keys, const char *value, const char *member,
-                             const char *token)
+bool lk_cleanup_start_locked(struct lk_redis *r, struct lk_keys *keys, const char *value, const char *member)
 {
     struct lk_cleanup *c = calloc(1, sizeof(*c));
     if (c == NULL) {
@@ -69,7 +67,6 @@ bool lk_cleanup_start_locked(struct lk_redis *r, struct lk_keys *keys, const cha
     memcpy(c->value, value, LK_VALUE_LEN + 1);
     c->member = member != NULL ? strdup(member)
                                : NULL; /* without it the queue's entry is skipped when its turn comes */
-    strncpy(c->token, token, sizeof(c->token) - 1);
     c->deadline = lk_after(lk_redis_now(r), r->set.cleanup_ns);
     c->next = r->cleanups;
     c->link = &r->cleanups;
