@@ -264,6 +264,7 @@ static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, lock
     lk_argv_text(&fill, a->member);
     lk_argv_text(&fill, a->queue_ttl);
     lk_argv_text(&fill, a->numbers);
+    lk_argv_add(&fill, atomic_load_explicit(&a->r->trusted, memory_order_relaxed) ? "0" : "1", 1);
     lk_argv_add(&fill, queued && a->member[0] != '\0' ? "1" : "0", 1);
     return lk_call_script(a->r, call, LK_SCRIPT_ACQUIRE, &a->keys, &fill, err);
 }
@@ -335,11 +336,12 @@ static locker_status try_once(struct attempt *a, bool plain, bool *again, locker
 }
 
 /* Plain commands serve a lock that is free; one that waits for a lock which is likely to be held would need
- * the script behind them. */
+ * the script behind them. And a user who may not run scripts could take a lock by them and not give it back.
+ */
 static bool plain_first(struct attempt *a)
 {
     const struct lk_claim_data *data = a->data;
-    if (data->unsure || data->enrolled)
+    if (data->unsure || data->enrolled || !atomic_load_explicit(&a->r->trusted, memory_order_relaxed))
         return false;
     if (a->claim->will_wait &&
         (data->busy_sent != 0 || atomic_load_explicit(&a->r->busy_lately, memory_order_relaxed) > 0))

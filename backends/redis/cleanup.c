@@ -40,6 +40,10 @@ static void done_locked(struct lk_redis *r, void *context, redisReply *reply)
     case LK_FAULT_MOVED:
         lk_moved_locked(r, reply);
         break;
+    case LK_FAULT_DENIED:
+        atomic_store_explicit(&r->trusted, false, memory_order_relaxed);
+        remove_locked(c);
+        break;
     default:
         remove_locked(c);
     }

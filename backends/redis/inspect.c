@@ -163,7 +163,13 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, int64_
     if (err == NULL)
         err = &spare;
     bool early = false;
-    const locker_status status = look(self, LK_SCRIPT_BREAK, key, key_len, until, broken, &early, err);
+    locker_status status =
+        lk_redis_show(self, key, key_len, until, broken, err); /* until its holder is known */
+    free(broken->queue);
+    broken->queue = NULL;
+    broken->queue_len = 0;
+    if (status == LOCKER_OK)
+        status = look(self, LK_SCRIPT_BREAK, key, key_len, until, broken, &early, err);
     if (status == LOCKER_OK && !broken->held)
         return locker_error_set(err, LOCKER_INVALID, 0, "nobody holds it");
     return status;

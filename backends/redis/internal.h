@@ -418,6 +418,7 @@ struct lk_redis {
     char instance[LK_VALUE_LEN + 1]; /* names the channel of wake-ups */
     uint64_t base_high, base_low;    /* 128 random bits */
     atomic_uint_fast64_t counter;    /* of values; relaxed: it orders nothing */
+    atomic_bool trusted;     /* a release has been carried out, and nothing denied since; relaxed: a hint */
     atomic_uint busy_lately; /* up to LK_CONTENDED: attempts were found busy lately; relaxed: a hint */
     atomic_uint pass_lately; /* up to LK_CONTENDED: hand-overs in here were asked for; relaxed: a hint */
     atomic_int_least64_t server_ahead_us; /* the server's clock less ours; INT64_MIN: unknown; relaxed */

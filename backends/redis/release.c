@@ -39,6 +39,7 @@ static locker_status not_ours(const struct release *x, locker_error *err)
 static locker_status read_answer(struct release *x, const redisReply *reply, bool *again, locker_error *err)
 {
     const enum lk_fault fault = lk_reply_fault(reply);
+    atomic_store_explicit(&x->r->trusted, reply->type == REDIS_REPLY_INTEGER, memory_order_relaxed);
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 1 ? LOCKER_OK : not_ours(x, err);
     if (fault == LK_FAULT_TRANSIENT || (fault == LK_FAULT_MOVED && x->hops++ < LK_HOPS_MAX)) {

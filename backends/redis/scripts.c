@@ -61,11 +61,16 @@
     "end\n"
 
 /* ARGV: value, ttl_ms, member of the queue or '', how long the queue is kept in ms, how many numbers the
- * grant takes (0: no fencing), whether the member may stand in the queue (1 or 0). Answers the last of the
- * numbers (1 without fencing) when it is ours, else {PTTL, the counter}. Ours already: a lost reply, or
- * handed over; then the lease starts anew, with new numbers. */
+ * grant takes (0: no fencing), whether to try first if we could release it (1 or 0), whether the member may
+ * stand in the queue (1 or 0). Answers the last of the numbers (1 without fencing) when it is ours, else
+ * {PTTL, the counter}. Ours already: a lost reply, or handed over; then the lease starts anew, with new
+ * numbers. */
 static const char acquire_lua[] =
     "local value, ttl, member = ARGV[1], ARGV[2], ARGV[3]\n"
+    "if ARGV[6] == '1' then\n"
+    "  local v = redis.pcall('GET', KEYS[1])\n"
+    "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
+    "end\n"
     "local set = redis.pcall('SET', KEYS[1], value, 'NX', 'PX', ttl)\n"
     "if not set or set.err then\n"
     "  local v = redis.pcall('GET', KEYS[1])\n"
@@ -85,7 +90,7 @@ static const char acquire_lua[] =
     "    return {redis.call('PTTL', KEYS[1]), type(last) == 'string' and tonumber(last) or 0}\n"
     "  end\n"
     "end\n"
-    "if ARGV[6] == '1' then redis.pcall('ZREM', KEYS[2], member) end\n"
+    "if ARGV[7] == '1' then redis.pcall('ZREM', KEYS[2], member) end\n"
     "if ARGV[5] == '0' then return 1 end\n" NUMBER_LUA "local n = number(KEYS[3], ARGV[5])\n"
     "if type(n) ~= 'number' and set then redis.call('DEL', KEYS[1]) end\n"
     "return n\n";
