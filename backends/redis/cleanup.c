@@ -104,6 +104,12 @@ int64_t lk_cleanups_run_locked(struct lk_redis *r, int64_t now)
 
 void lk_cleanups_free_locked(struct lk_redis *r)
 {
-    while (r->cleanups != NULL)
-        remove_locked(r->cleanups);
+    struct lk_cleanup *next;
+    for (struct lk_cleanup *c = r->cleanups; c != NULL; c = next) {
+        next = c->next;
+        lk_keys_clear(&c->keys);
+        free(c->member);
+        free(c);
+    }
+    r->cleanups = NULL;
 }

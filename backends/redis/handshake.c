@@ -84,12 +84,12 @@ static locker_status judge(const struct lk_settings *s, enum step step, const re
 {
     const enum lk_fault fault = lk_reply_fault(reply);
     locker_error *err = &why->error;
-    if (fault == LK_FAULT_NONE)
+    if (fault == LK_FAULT_NONE || reply->str == NULL) /* an error always has a text */
         return LOCKER_OK;
     why->transient = fault == LK_FAULT_TRANSIENT;
     if (why->transient)
         return fail(why, false, lk_fault_error(fault, reply, "connecting", err));
-    if (reply->str != NULL && strncmp(reply->str, "NOAUTH", 6) == 0)
+    if (strncmp(reply->str, "NOAUTH", 6) == 0)
         return fail(why, true,
                     locker_error_set(err, LOCKER_DENIED, 0,
                                      "Redis at %s wants a password; give password_file or LOCKER_PASSWORD",
@@ -142,7 +142,7 @@ static locker_status read_answers(const struct lk_settings *s, const struct flig
         if (status != LOCKER_OK)
             return status;
         if (f->step[i] == STEP_LOAD) {
-            if (reply->type == REDIS_REPLY_STRING && reply->len == 40)
+            if (reply->type == REDIS_REPLY_STRING && reply->str != NULL && reply->len == 40)
                 memcpy(loaded[script], reply->str, 41);
             script++;
         }
