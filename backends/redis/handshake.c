@@ -142,7 +142,7 @@ static locker_status read_answers(const struct lk_settings *s, const struct flig
         if (status != LOCKER_OK)
             return status;
         if (f->step[i] == STEP_LOAD) {
-            if (reply->type == REDIS_REPLY_STRING && reply->str != NULL && reply->len == 40)
+            if (loaded != NULL && reply->type == REDIS_REPLY_STRING && reply->str != NULL && reply->len == 40)
                 memcpy(loaded[script], reply->str, 41);
             script++;
         }
