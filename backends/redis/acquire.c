@@ -1,8 +1,14 @@
 /*
- * acquire.c: one attempt to take a lock. A single command does it: a script that takes the lock and numbers
- * the grant, or tells how long the holder's lease goes on and puts us in the queue (scripts.c). A release
- * elsewhere may have handed the lock to us meanwhile: then the message that said so is enough, and nothing is
- * sent.
+ * acquire.c: one attempt to take a lock, in one round trip. On a lock that is likely to be free it is a few
+ * plain commands in one flight, which cost the server the least: SET key value NX PX ttl; SET counter time
+ * NX, which starts a counter of fencing numbers that isn't there; INCR counter. On one that is likely to be
+ * held it is a script that takes the lock and numbers the grant, or tells how long the holder's lease goes on
+ * and puts us in the queue (scripts.c). A release elsewhere may have handed the lock to us meanwhile: then
+ * the message that said so is enough, and nothing is sent.
+ *
+ * Why the numbers of plain commands grow from grant to grant: a later grant's SET comes after this one's
+ * release, or after its lease's end, when core throws the grant away; and the INCR stands right behind the
+ * SET in the same stream. An attempt that finds the lock busy takes a number too, which nobody gets.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,9 +18,10 @@
 #include "internal.h"
 
 static const int64_t again_ns = 100 * LK_MS; /* a server that can't serve now is asked again then */
-static const int64_t info_least_ns =
-    7 * 24 * 3600 * LK_S; /* what is known of a key's grants is kept so long */
+static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
 static const int64_t queue_least_ns = 60 * LK_S;
+
+enum { MEMBER_MAX = LK_VALUE_LEN * 2 + LOCKER_OWNER_MAX + 32 };
 
 struct attempt {
     struct lk_redis *r;
@@ -22,24 +29,23 @@ struct attempt {
     struct lk_claim_data *data;
     struct lk_keys keys;
     char value[LK_VALUE_LEN + 1];
-    char member[LK_VALUE_LEN * 2 + LOCKER_OWNER_MAX + 32]; /* "": don't queue */
-    char ttl[24], queue_ttl[24], info_ttl[24];
+    char member[MEMBER_MAX]; /* "": don't queue */
+    char ttl[24], queue_ttl[24], numbers[8], floor[24];
     unsigned hops;
 };
 
 static void member_of(const struct lk_redis *r, const locker_claim *claim, const char *value, char *out,
                       size_t size)
 {
-    (void)snprintf(out, size, "%s %s %" PRId64 " %d %.*s", r->instance, value, claim->ttl_ns / LK_MS,
-                   r->set.fencing ? 1 : 0, LOCKER_OWNER_MAX, claim->owner);
+    (void)snprintf(out, size, "%s %s %" PRId64 " %u %.*s", r->instance, value, claim->ttl_ns / LK_MS,
+                   (unsigned)lk_claim_data(claim)->numbers, LOCKER_OWNER_MAX, claim->owner);
 }
 
 char *lk_member_text(const struct lk_redis *r, const locker_claim *claim, const char *value)
 {
-    struct attempt *a = NULL;
-    char *text = malloc(sizeof(a->member));
+    char *text = malloc(MEMBER_MAX);
     if (text != NULL)
-        member_of(r, claim, value, text, sizeof(a->member));
+        member_of(r, claim, value, text, MEMBER_MAX);
     return text;
 }
 
@@ -53,22 +59,18 @@ void lk_pause(struct lk_redis *r, const struct lk_claim_data *claim, int64_t unt
 
 /* ------------------------------------------------------------------ a grant ---- */
 
-static locker_status granted(struct attempt *a, uint64_t fence, int64_t sent)
+/* `last`: the last of its fencing numbers. No other thread uses these members until core knows the grant. */
+static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int64_t since)
 {
     locker_claim *claim = a->claim;
     struct lk_claim_data *data = a->data;
-    data->fence = a->r->set.fencing ? fence : 0;
+    data->fence = data->numbers > 0 ? last - data->numbers + 1 : 0;
+    data->since = since;
+    data->valid_until = lk_valid_until(sent, claim->ttl_ns);
     claim->token = data->fence;
-    claim->valid_until = lk_valid_until(sent, claim->ttl_ns);
-    if (!data->tabled) { /* nobody else can see it */
-        data->held = true;
-        data->valid_until = claim->valid_until;
-        return LOCKER_OK;
-    }
-    pthread_mutex_lock(&a->r->lock);
-    data->held = true;
-    data->valid_until = claim->valid_until;
-    pthread_mutex_unlock(&a->r->lock);
+    claim->valid_until = data->valid_until;
+    atomic_store_explicit(&data->held, true, memory_order_relaxed);
+    lk_lately_lower(&a->r->pass_lately);
     return LOCKER_OK;
 }
 
@@ -80,16 +82,13 @@ static bool take_given(struct attempt *a)
     struct lk_claim_data *data = a->data;
     if (!data->tabled)
         return false;
-    pthread_mutex_lock(&a->r->lock);
-    const uint64_t given = data->given;
-    data->given = 0;
-    pthread_mutex_unlock(&a->r->lock);
+    const uint64_t given = atomic_exchange_explicit(&data->given, 0, memory_order_relaxed);
     if (given == 0 || data->busy_sent == 0 || given <= data->busy_fence || a->r->set.wait_replicas > 0)
         return false;
-    const int64_t left = lk_valid_until(data->busy_sent, a->claim->ttl_ns) - lk_redis_now(a->r);
-    if (left < a->claim->ttl_ns / 2)
+    const int64_t now = lk_redis_now(a->r);
+    if (lk_valid_until(data->busy_sent, a->claim->ttl_ns) - now < a->claim->ttl_ns / 2)
         return false; /* an attempt confirms it, and its lease starts anew */
-    return granted(a, given, data->busy_sent) == LOCKER_OK;
+    return granted(a, given, data->busy_sent, now) == LOCKER_OK;
 }
 
 /* Wait until the replicas have the lock too. What was taken in vain is released by the withdraw that follows.
@@ -136,6 +135,7 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int
     int64_t wait = r->set.poll_ns;
     a->data->busy_sent = sent;
     a->data->busy_fence = last;
+    lk_lately_raise(&r->busy_lately, busy_step);
     claim->retry_at = 0;
     if (!claim->will_wait)
         return LOCKER_BUSY;
@@ -159,6 +159,13 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int
     return status;
 }
 
+/* The grant could not be numbered, and not because of a passing state of the server. */
+static bool is_no_counter(const redisReply *reply)
+{
+    return strstr(reply->str, "WRONGTYPE") != NULL || strstr(reply->str, "not an integer") != NULL ||
+           strstr(reply->str, "overflow") != NULL;
+}
+
 /* The server answered with an error. OK: try again at once. */
 static locker_status refused(struct attempt *a, const redisReply *reply, locker_error *err)
 {
@@ -172,6 +179,11 @@ static locker_status refused(struct attempt *a, const redisReply *reply, locker_
     }
     if (fault == LK_FAULT_NONE)
         return lk_reply_nonsense("taking a lock", err);
+    if (fault == LK_FAULT_OTHER && is_no_counter(reply))
+        return locker_error_set(err, LOCKER_PROTOCOL, 0,
+                                "the lock's fencing counter at Redis, '%.120s', is no counter; delete that "
+                                "key, or set fencing=off (%.80s)",
+                                a->keys.fence, reply->str);
     if (fault == LK_FAULT_TRANSIENT)
         a->claim->retry_at = lk_redis_now(a->r) + again_ns;
     return lk_fault_error(fault, reply, "taking a lock", err);
@@ -199,17 +211,36 @@ static locker_status unanswered(struct attempt *a, enum lk_outcome outcome, int6
 
 /* ------------------------------------------------------------------ the attempt ---- */
 
-/* `SET key value NX PX ttl`, as every simple client does: OK is a grant, nil is busy (or ours already). */
+/* `SET key value NX PX ttl`, as every simple client does: OK is a grant, nil is busy. With fencing the number
+ * comes along. */
 static enum lk_outcome call_plain(struct attempt *a, struct lk_call *call, locker_error *err)
 {
-    struct lk_argv argv = {0};
-    lk_argv_add(&argv, "SET", 3);
-    lk_argv_add(&argv, a->keys.lock, a->keys.lock_len);
-    lk_argv_add(&argv, a->value, LK_VALUE_LEN);
-    lk_argv_add(&argv, "NX", 2);
-    lk_argv_add(&argv, "PX", 2);
-    lk_argv_text(&argv, a->ttl);
-    return lk_call(a->r, call, &argv, err);
+    struct lk_argv argv[3];
+    for (size_t i = 0; i < 3; i++)
+        argv[i].argc = 0;
+    lk_argv_add(&argv[0], "SET", 3);
+    lk_argv_add(&argv[0], a->keys.lock, a->keys.lock_len);
+    lk_argv_add(&argv[0], a->value, LK_VALUE_LEN);
+    lk_argv_add(&argv[0], "NX", 2);
+    lk_argv_add(&argv[0], "PX", 2);
+    lk_argv_text(&argv[0], a->ttl);
+    if (a->data->numbers == 0)
+        return lk_call(a->r, call, argv, err);
+    lk_argv_add(&argv[1], "SET", 3);
+    lk_argv_add(&argv[1], a->keys.fence, a->keys.fence_len);
+    lk_argv_text(&argv[1], a->floor);
+    lk_argv_add(&argv[1], "NX", 2);
+    lk_argv_add(&argv[1], "EX", 2);
+    lk_argv_add(&argv[1], LK_FENCE_SECONDS, sizeof(LK_FENCE_SECONDS) - 1);
+    if (a->data->numbers == 1) {
+        lk_argv_add(&argv[2], "INCR", 4);
+        lk_argv_add(&argv[2], a->keys.fence, a->keys.fence_len);
+    } else {
+        lk_argv_add(&argv[2], "INCRBY", 6);
+        lk_argv_add(&argv[2], a->keys.fence, a->keys.fence_len);
+        lk_argv_text(&argv[2], a->numbers);
+    }
+    return lk_call_flight(a->r, call, argv, 3, err);
 }
 
 static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, locker_error *err)
@@ -230,32 +261,59 @@ static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, lock
     }
     lk_argv_add(&fill, a->value, LK_VALUE_LEN);
     lk_argv_text(&fill, a->ttl);
-    lk_argv_text(&fill, a->claim->owner);
     lk_argv_text(&fill, a->member);
     lk_argv_text(&fill, a->queue_ttl);
-    lk_argv_add(&fill, a->r->set.fencing ? "1" : "0", 1);
-    lk_argv_text(&fill, a->info_ttl);
+    lk_argv_text(&fill, a->numbers);
+    lk_argv_add(&fill, atomic_load_explicit(&a->r->trusted, memory_order_relaxed) ? "0" : "1", 1);
     lk_argv_add(&fill, queued && a->member[0] != '\0' ? "1" : "0", 1);
     return lk_call_script(a->r, call, LK_SCRIPT_ACQUIRE, &a->keys, &fill, err);
 }
 
-/* What an answer means. OK with *again: another attempt at once. */
-static locker_status read_answer(struct attempt *a, const redisReply *reply, int64_t sent, bool plain,
-                                 bool *again, locker_error *err)
+/* What the plain commands' answers mean. OK with *again: another attempt at once, by the script. */
+static locker_status read_plain(struct attempt *a, const struct lk_call *call, bool *again, locker_error *err)
 {
-    locker_status status;
-    if (plain && reply->type == REDIS_REPLY_STATUS)
-        return granted(a, 0, sent);
-    if (plain && reply->type == REDIS_REPLY_NIL) {
+    const bool fenced = a->data->numbers > 0;
+    const redisReply *set = fenced ? call->early[0] : call->reply;
+    if (set->type == REDIS_REPLY_NIL) {
         *again = a->claim->will_wait; /* the script tells for how long, and enrols */
-        return *again ? LOCKER_OK : busy(a, -1, 0, sent, err);
+        return *again ? LOCKER_OK : busy(a, -1, 0, call->sent, err);
     }
-    if (!plain && reply->type == REDIS_REPLY_STRING && reply->str[0] >= '1' && reply->str[0] <= '9')
-        return granted(a, strtoull(reply->str, NULL, 10), sent);
-    if (!plain && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+    if (set->type != REDIS_REPLY_STATUS) {
+        const locker_status status = refused(a, set, err);
+        *again = status == LOCKER_OK;
+        return status;
+    }
+    const redisReply *odd = NULL; /* what kept the grant from being numbered; a withdraw gives it back */
+    if (fenced && call->early[1]->type == REDIS_REPLY_ERROR)
+        odd = call->early[1];
+    else if (fenced && call->reply->type != REDIS_REPLY_INTEGER)
+        odd = call->reply;
+    if (odd != NULL) {
+        const locker_status status = refused(a, odd, err);
+        *again = status == LOCKER_OK;
+        return status;
+    }
+    if (fenced && call->reply->integer < (int64_t)LK_FENCE_LEAST) {
+        a->data->unsure = *again = true; /* the script lifts the counter */
+        return LOCKER_OK;
+    }
+    lk_lately_lower(&a->r->busy_lately);
+    return granted(a, fenced ? (uint64_t)call->reply->integer : 0, call->sent, call->sent);
+}
+
+static locker_status read_script(struct attempt *a, const struct lk_call *call, bool *again,
+                                 locker_error *err)
+{
+    const redisReply *reply = call->reply;
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer > 0) {
+        if (a->data->busy_sent == 0)
+            lk_lately_lower(&a->r->busy_lately);
+        return granted(a, (uint64_t)reply->integer, call->sent, call->sent);
+    }
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
         reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[1]->type == REDIS_REPLY_INTEGER)
-        return busy(a, reply->element[0]->integer, (uint64_t)reply->element[1]->integer, sent, err);
-    status = refused(a, reply, err);
+        return busy(a, reply->element[0]->integer, (uint64_t)reply->element[1]->integer, call->sent, err);
+    const locker_status status = refused(a, reply, err);
     *again = status == LOCKER_OK;
     return status;
 }
@@ -266,45 +324,80 @@ static locker_status try_once(struct attempt *a, bool plain, bool *again, locker
     const enum lk_outcome outcome = plain ? call_plain(a, &call, err) : call_script(a, &call, err);
     locker_status status;
     if (outcome == LK_CALL_ANSWERED) {
-        status = read_answer(a, call.reply, call.sent, plain, again, err);
-        freeReplyObject(call.reply);
+        status = plain ? read_plain(a, &call, again, err) : read_script(a, &call, again, err);
     } else {
         status = unanswered(a, outcome, call.sent, err);
         *again = status == LOCKER_OK;
     }
+    lk_call_clear(&call);
     if (status == LOCKER_OK && !*again && a->r->set.wait_replicas > 0)
         status = wait_replicas(a, err);
     return status;
 }
 
+/* Plain commands serve a lock that is free; one that waits for a lock which is likely to be held would need
+ * the script behind them. And a user who may not run scripts could take a lock by them and not give it back.
+ */
+static bool plain_first(struct attempt *a)
+{
+    const struct lk_claim_data *data = a->data;
+    if (data->unsure || data->enrolled || !atomic_load_explicit(&a->r->trusted, memory_order_relaxed))
+        return false;
+    if (a->claim->will_wait &&
+        (data->busy_sent != 0 || atomic_load_explicit(&a->r->busy_lately, memory_order_relaxed) > 0))
+        return false;
+    if (data->numbers == 0)
+        return true;
+    const uint64_t floor = lk_fence_floor(a->r, lk_redis_now(a->r));
+    (void)snprintf(a->floor, sizeof(a->floor), "%" PRIu64, floor);
+    return floor != 0;
+}
+
+/* A claim's first attempt: its value, and how many numbers its grant is to have: more than one where grants
+ * are handed over inside the process. */
+static void start_claim(struct lk_redis *r, struct lk_claim_data *data)
+{
+    /* relaxed: values need only differ */
+    data->number = atomic_fetch_add_explicit(&r->counter, 1, memory_order_relaxed) + 1;
+    if (r->set.fencing)
+        data->numbers = atomic_load_explicit(&r->pass_lately, memory_order_relaxed) > 0 ? LK_PASS_RESERVE : 1;
+}
+
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err)
 {
     struct lk_redis *r = self;
-    struct attempt a = {.r = r, .claim = claim, .data = lk_claim_data(claim)};
+    struct attempt a; /* large: nothing in it is cleared that need not be */
     locker_error spare;
-    locker_status status;
+    locker_status status = LOCKER_OK;
     bool again = true;
     claim->retry_at = 0;
     if (err == NULL)
         err = &spare;
-    if (a.data->number == 0) /* relaxed: numbers need only differ */
-        a.data->number = atomic_fetch_add_explicit(&r->counter, 1, memory_order_relaxed) + 1;
-    if (take_given(&a))
+    a.r = r;
+    a.claim = claim;
+    a.data = lk_claim_data(claim);
+    a.hops = 0;
+    if (a.data->number == 0)
+        start_claim(r, a.data);
+    if (take_given(&a)) {
+        lk_note_grant(r, a.data);
         return LOCKER_OK;
+    }
     if (!lk_keys_init(&a.keys, r->set.name_space, claim->key, claim->key_len))
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     lk_value_text(r, a.data->number, a.value);
     (void)snprintf(a.ttl, sizeof(a.ttl), "%" PRId64, claim->ttl_ns / LK_MS);
     const int64_t queue_ns = 3 * r->set.poll_ns > queue_least_ns ? 3 * r->set.poll_ns : queue_least_ns;
     (void)snprintf(a.queue_ttl, sizeof(a.queue_ttl), "%" PRId64, queue_ns / LK_MS);
-    const int64_t info_ns = 100 * claim->ttl_ns > info_least_ns ? 100 * claim->ttl_ns : info_least_ns;
-    (void)snprintf(a.info_ttl, sizeof(a.info_ttl), "%" PRId64, info_ns / LK_MS);
-    bool plain = !r->set.fencing && !a.data->unsure && !a.data->enrolled;
-    do {
+    (void)snprintf(a.numbers, sizeof(a.numbers), "%u", (unsigned)a.data->numbers);
+    bool plain = plain_first(&a);
+    while (again) {
         again = false;
         status = try_once(&a, plain, &again, err);
         plain = false;
-    } while (again);
+    }
+    if (status == LOCKER_OK)
+        lk_note_grant(r, a.data);
     lk_keys_clear(&a.keys);
     return status;
 }

@@ -77,7 +77,7 @@ void lk_claims_wake_locked(struct lk_redis *r)
 {
     for (size_t i = 0; i < r->claims.buckets; i++) {
         for (locker_claim *c = r->claims.bucket[i]; c != NULL; c = lk_claim_data(c)->next) {
-            if (!lk_claim_data(c)->held)
+            if (!atomic_load_explicit(&lk_claim_data(c)->held, memory_order_relaxed))
                 r->svc->wake(r->svc, c);
         }
     }
@@ -87,6 +87,7 @@ void lk_claim_detach_locked(struct lk_redis *r, locker_claim *claim)
 {
     struct lk_claim_data *data = lk_claim_data(claim);
     lk_claims_remove_locked(r, claim);
+    lk_note_forget_locked(r, data);
     if (data->renewal != NULL)
         *data->renewal = NULL;
     data->renewal = NULL;

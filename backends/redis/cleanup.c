@@ -40,6 +40,10 @@ static void done_locked(struct lk_redis *r, void *context, redisReply *reply)
     case LK_FAULT_MOVED:
         lk_moved_locked(r, reply);
         break;
+    case LK_FAULT_DENIED:
+        atomic_store_explicit(&r->trusted, false, memory_order_relaxed);
+        remove_locked(c);
+        break;
     default:
         remove_locked(c);
     }
@@ -51,13 +55,11 @@ static bool submit_locked(struct lk_redis *r, struct lk_cleanup *c)
     lk_script_begin(r, &a, LK_SCRIPT_RELEASE, c->whole, &c->keys);
     lk_argv_add(&a, c->value, LK_VALUE_LEN);
     lk_argv_text(&a, c->member != NULL ? c->member : "");
-    lk_argv_text(&a, c->token);
     c->sent = lk_submit_argv_locked(r, &a, done_locked, c);
     return c->sent;
 }
 
-bool lk_cleanup_start_locked(struct lk_redis *r, struct lk_keys *keys, const char *value, const char *member,
-                             const char *token)
+bool lk_cleanup_start_locked(struct lk_redis *r, struct lk_keys *keys, const char *value, const char *member)
 {
     struct lk_cleanup *c = calloc(1, sizeof(*c));
     if (c == NULL) {
@@ -69,7 +71,6 @@ bool lk_cleanup_start_locked(struct lk_redis *r, struct lk_keys *keys, const cha
     memcpy(c->value, value, LK_VALUE_LEN + 1);
     c->member = member != NULL ? strdup(member)
                                : NULL; /* without it the queue's entry is skipped when its turn comes */
-    strncpy(c->token, token, sizeof(c->token) - 1);
     c->deadline = lk_after(lk_redis_now(r), r->set.cleanup_ns);
     c->next = r->cleanups;
     c->link = &r->cleanups;
@@ -103,6 +104,12 @@ int64_t lk_cleanups_run_locked(struct lk_redis *r, int64_t now)
 
 void lk_cleanups_free_locked(struct lk_redis *r)
 {
-    while (r->cleanups != NULL)
-        remove_locked(r->cleanups);
+    struct lk_cleanup *next;
+    for (struct lk_cleanup *c = r->cleanups; c != NULL; c = next) {
+        next = c->next;
+        lk_keys_clear(&c->keys);
+        free(c->member);
+        free(c);
+    }
+    r->cleanups = NULL;
 }

@@ -60,6 +60,7 @@ struct lk_op *lk_op_get_locked(struct lk_redis *r)
     op->context = NULL;
     op->slot = NULL;
     op->reply = NULL;
+    op->early_wanted = op->early_count = 0;
     op->sent = 0;
     atomic_store_explicit(&op->state, LK_OP_WAITING, memory_order_relaxed);
     return op;
@@ -75,8 +76,16 @@ void lk_op_return(struct lk_redis *r, struct lk_op *op)
                                                     memory_order_relaxed));
 }
 
+static void drop_early(struct lk_op *op)
+{
+    while (op->early_count > 0)
+        freeReplyObject(op->early[--op->early_count]);
+}
+
+/* An op that nobody waits for. */
 static void op_free_locked(struct lk_redis *r, struct lk_op *op)
 {
+    drop_early(op);
     op->next = r->free_ops;
     r->free_ops = op;
 }
@@ -85,6 +94,7 @@ static void free_list(struct lk_op *op)
 {
     while (op != NULL) {
         struct lk_op *next = op->next;
+        drop_early(op);
         free(op);
         op = next;
     }
@@ -133,7 +143,7 @@ bool lk_submit_argv_locked(struct lk_redis *r, const struct lk_argv *a, lk_op_fn
     if (r->conn.state != LK_CONN_UP || !lk_argv_format(a, &bytes, &len))
         return false;
     const bool submitted = lk_submit_locked(r, bytes, len, done, context);
-    redisFreeCommand(bytes);
+    free(bytes);
     return submitted;
 }
 
@@ -184,7 +194,12 @@ void lk_conn_complete_locked(struct lk_redis *r, const struct lk_op *self, redis
             lk_conn_fail_locked(r, "Redis sent a reply that nobody asked for");
             continue;
         }
-        struct lk_op *op = pop_locked(&r->conn);
+        struct lk_op *op = r->conn.first;
+        if (op->early_count < op->early_wanted) {
+            op->early[op->early_count++] = replies[i];
+            continue;
+        }
+        (void)pop_locked(&r->conn);
         if (op->waited) {
             op->reply = replies[i];
             if (op != self)
@@ -234,6 +249,9 @@ void lk_conn_install_locked(struct lk_redis *r, struct lk_link *link)
     conn->proven = conn->blocked = conn->armed = conn->armed_out = conn->polling = false;
     conn->out.len = conn->going.len = conn->gone = 0;
     watch_locked(r, EPOLL_CTL_ADD, EPOLLRDHUP);
+    if (link->server_us != 0)
+        lk_server_time_set(r, link->server_us,
+                           lk_redis_now(r) - (lk_system_now() - link->server_at)); /* on our clock */
     r->redirect[0] = '\0';
     if (r->sub.link != NULL && strcmp(r->sub.link->peer, link->peer) != 0)
         lk_subscriber_lose_locked(r); /* messages come from the master alone */

@@ -52,11 +52,14 @@ int64_t lk_redis_dispatch(void *self)
     struct epoll_event events[4];
     const int count = epoll_wait(r->epoll_fd, events, 4, 0);
     pthread_mutex_lock(&r->lock);
+    for (int i = 0; i < count; i++)
+        r->sub.look = r->sub.look || events[i].data.ptr == &r->sub;
+    if (r->sub.look) /* first, because somebody sleeps until it is read */
+        lk_subscriber_read_locked(r);
     for (int i = 0; i < count; i++) {
         if (events[i].data.ptr == &r->conn)
             on_connection_locked(r, events[i].events);
     }
-    lk_subscriber_read_locked(r);
     const int64_t now = lk_redis_now(r);
     int64_t next = LOCKER_NEVER;
     if (r->conn.state == LK_CONN_UP && r->conn.first != NULL) {
@@ -65,6 +68,7 @@ int64_t lk_redis_dispatch(void *self)
             lk_conn_fail_locked(r, "the server does not answer");
     }
     next = lk_earlier(next, lk_cleanups_run_locked(r, now));
+    next = lk_earlier(next, lk_notes_run_locked(r, now));
     lk_connector_want_locked(r);
     if (r->conn.state == LK_CONN_DOWN && !r->connector_running)
         next = lk_earlier(next, now + thread_again_ns);

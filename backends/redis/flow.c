@@ -9,13 +9,14 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
 
-enum { RECEIVE_MAX = 16384, SPIN_SHIFT_MAX = 10 };
+enum { RECEIVE_MAX = 16384, SPIN_SHIFT_MAX = 10, FLIGHT_LOCAL = 2048 };
 static const int64_t spin_ns = 100 * LK_US;
 static const int64_t spin_step_max_ns = 40 * LK_US; /* a yield that took longer: others need the processor */
 
@@ -199,9 +200,10 @@ void lk_pump_locked(struct lk_redis *r)
         return;
     if (conn->waited > 0) {
         struct lk_op *op = conn->first;
-        while (!op->waited)
+        while (op != NULL && !op->waited)
             op = op->next;
-        lk_nudge_locked(r, op);
+        if (op != NULL)
+            lk_nudge_locked(r, op);
     }
     lk_conn_arm_locked(r);
 }
@@ -270,6 +272,9 @@ static enum lk_outcome await_unlock(struct lk_redis *r, struct lk_call *call, st
     pthread_mutex_unlock(&r->lock);
 answered:
     call->reply = op->reply;
+    for (unsigned i = 0; i < op->early_count; i++)
+        call->early[i] = op->early[i];
+    op->early_count = 0; /* they are the caller's */
     lk_op_return(r, op);
     return state == LK_OP_ANSWERED ? LK_CALL_ANSWERED : LK_CALL_CUT;
 }
@@ -293,7 +298,7 @@ static enum lk_outcome wait_up_locked(struct lk_redis *r, const struct lk_call *
 }
 
 static enum lk_outcome send_and_await(struct lk_redis *r, struct lk_call *call, const char *bytes, size_t len,
-                                      locker_error *err)
+                                      size_t count, locker_error *err)
 {
     pthread_mutex_lock(&r->lock);
     const enum lk_outcome up = wait_up_locked(r, call, err);
@@ -310,6 +315,7 @@ static enum lk_outcome send_and_await(struct lk_redis *r, struct lk_call *call, 
         return LK_CALL_NOMEM;
     }
     op->waited = true;
+    op->early_wanted = (unsigned)count - 1;
     op->sent = call->sent = lk_redis_now(r);
     if (call->claim != NULL) {
         op->slot = &call->claim->op;
@@ -319,20 +325,48 @@ static enum lk_outcome send_and_await(struct lk_redis *r, struct lk_call *call, 
     return await_unlock(r, call, op);
 }
 
-enum lk_outcome lk_call(struct lk_redis *r, struct lk_call *call, const struct lk_argv *argv,
-                        locker_error *err)
+enum lk_outcome lk_call_flight(struct lk_redis *r, struct lk_call *call, const struct lk_argv *argv,
+                               size_t count, locker_error *err)
 {
-    char *bytes;
-    size_t len;
+    char local[FLIGHT_LOCAL], *bytes = local;
+    size_t len = 0;
     call->reply = NULL;
+    for (size_t i = 0; i < LK_EARLY_MAX; i++)
+        call->early[i] = NULL;
     call->sent = 0;
-    if (!lk_argv_format(argv, &bytes, &len)) {
+    for (size_t i = 0; i < count; i++)
+        len += lk_argv_size(&argv[i]);
+    if (len > sizeof(local))
+        bytes = malloc(len);
+    if (bytes == NULL) {
         locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
         return LK_CALL_NOMEM;
     }
-    const enum lk_outcome outcome = send_and_await(r, call, bytes, len, err);
-    redisFreeCommand(bytes);
+    char *end = bytes;
+    for (size_t i = 0; i < count; i++)
+        end = lk_argv_put(&argv[i], end);
+    const enum lk_outcome outcome = send_and_await(r, call, bytes, len, count, err);
+    if (bytes != local)
+        free(bytes);
     return outcome;
+}
+
+enum lk_outcome lk_call(struct lk_redis *r, struct lk_call *call, const struct lk_argv *argv,
+                        locker_error *err)
+{
+    return lk_call_flight(r, call, argv, 1, err);
+}
+
+void lk_call_clear(struct lk_call *call)
+{
+    for (size_t i = 0; i < LK_EARLY_MAX; i++) {
+        if (call->early[i] != NULL)
+            freeReplyObject(call->early[i]);
+        call->early[i] = NULL;
+    }
+    if (call->reply != NULL)
+        freeReplyObject(call->reply);
+    call->reply = NULL;
 }
 
 enum lk_outcome lk_call_script(struct lk_redis *r, struct lk_call *call, enum lk_script which,

@@ -9,9 +9,9 @@
 
 #include "internal.h"
 
-enum { STEP_MAX = LK_SCRIPT_COUNT + 3 };
+enum { STEP_MAX = LK_SCRIPT_COUNT + 4 };
 
-enum step { STEP_AUTH, STEP_SELECT, STEP_LOAD, STEP_ROLE };
+enum step { STEP_AUTH, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_TIME };
 
 /* The commands of one flight, and what each is for. */
 struct flight {
@@ -33,7 +33,7 @@ static void add(struct flight *f, enum step step, const struct lk_argv *a)
     if (!lk_buffer_add(&f->bytes, bytes, len))
         f->failed = true;
     explicit_bzero(bytes, len); /* it may hold the password */
-    redisFreeCommand(bytes);
+    free(bytes);
     f->step[f->count++] = step;
 }
 
@@ -65,6 +65,11 @@ static void fill(struct flight *f, const struct lk_settings *s, bool load)
     struct lk_argv a = {0};
     lk_argv_text(&a, "ROLE");
     add(f, STEP_ROLE, &a);
+    if (load) {
+        a.argc = 0;
+        lk_argv_text(&a, "TIME");
+        add(f, STEP_TIME, &a);
+    }
 }
 
 static locker_status fail(struct lk_connect_error *why, bool permanent, locker_status status)
@@ -79,7 +84,7 @@ static locker_status judge(const struct lk_settings *s, enum step step, const re
 {
     const enum lk_fault fault = lk_reply_fault(reply);
     locker_error *err = &why->error;
-    if (fault == LK_FAULT_NONE)
+    if (fault == LK_FAULT_NONE || reply->str == NULL) /* an error always has a text */
         return LOCKER_OK;
     why->transient = fault == LK_FAULT_TRANSIENT;
     if (why->transient)
@@ -127,22 +132,24 @@ static void read_role(const redisReply *reply, char *master)
     lk_peer_name(reply->element[1]->str, (int)reply->element[2]->integer, master);
 }
 
-static locker_status read_answers(const struct lk_settings *s, const struct flight *f, const char *peer,
+static locker_status read_answers(const struct lk_settings *s, const struct flight *f, struct lk_link *link,
                                   char (*loaded)[41], char *master, struct lk_connect_error *why)
 {
     size_t script = 0;
     for (size_t i = 0; i < f->count; i++) {
         const redisReply *reply = f->reply[i];
-        const locker_status status = judge(s, f->step[i], reply, peer, why);
+        const locker_status status = judge(s, f->step[i], reply, link->peer, why);
         if (status != LOCKER_OK)
             return status;
         if (f->step[i] == STEP_LOAD) {
-            if (reply->type == REDIS_REPLY_STRING && reply->len == 40)
+            if (loaded != NULL && reply->type == REDIS_REPLY_STRING && reply->str != NULL && reply->len == 40)
                 memcpy(loaded[script], reply->str, 41);
             script++;
         }
         if (f->step[i] == STEP_ROLE)
             read_role(reply, master);
+        if (f->step[i] == STEP_TIME && lk_server_time(reply, &link->server_us))
+            link->server_at = lk_system_now();
     }
     return LOCKER_OK;
 }
@@ -175,7 +182,7 @@ locker_status lk_handshake(const struct lk_settings *s, struct lk_link *link, ch
                                   "Redis at %s did not finish the greeting: %s; is it a Redis server?",
                                   link->peer, strerror(failure));
     } else {
-        status = read_answers(s, &f, link->peer, loaded, master, why);
+        status = read_answers(s, &f, link, loaded, master, why);
     }
 out:
     for (size_t i = 0; i < f.count; i++) {
@@ -199,7 +206,9 @@ static bool split_peer(const char *peer, char *host, int *port)
     const size_t len = (size_t)(colon - from) - (v6 ? 1 : 0);
     memcpy(host, from, len);
     host[len] = '\0';
-    *port = atoi(colon + 1);
+    char *end;
+    const unsigned long number = strtoul(colon + 1, &end, 10);
+    *port = number <= 65535 && *end == '\0' ? (int)number : 0;
     return *port > 0 && len > 0;
 }
 

@@ -1,35 +1,38 @@
 /* inspect.c: for operators: who holds a lock and who waits, taking it away by force, and a ping. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
+enum { LOOK_TURNS = 3 };
+static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time */
+
 static void copy_owner(char *out, const char *text)
 {
     (void)snprintf(out, LOCKER_OWNER_MAX + 1, "%s", text);
 }
 
-/* "last value since_ms token owner": the grant that it tells of may be an earlier one. */
-static void read_info(const char *text, const char *value, locker_info *info)
+/* "value since_ms token owner": the grant that it tells of may be an earlier one. False: it is about another
+ * value, or makes no sense. */
+static bool read_info(const char *text, const char *value, locker_info *info)
 {
-    char whose[LK_VALUE_LEN + 1];
-    uint64_t last, token;
-    int64_t since;
-    int at = 0;
-    if (sscanf(text, "%" SCNu64 " %32s %" SCNd64 " %" SCNu64 "%n", &last, whose, &since, &token, &at) != 4)
-        return;
-    if (info->held && strcmp(whose, value) != 0)
-        return;
+    char *end;
+    if (strlen(value) != LK_VALUE_LEN || strncmp(text, value, LK_VALUE_LEN) != 0 || text[LK_VALUE_LEN] != ' ')
+        return false;
+    const long long since = strtoll(text + LK_VALUE_LEN + 1, &end, 10);
+    if (*end != ' ')
+        return false;
+    const unsigned long long token = strtoull(end + 1, &end, 10);
+    if (*end != ' ')
+        return false;
     info->token = token;
-    if (!info->held)
-        return;
-    info->since_unix_ms = since;
-    copy_owner(info->owner, text[at] == ' ' ? text + at + 1 : "");
+    info->since_unix_ms = since > 0 ? since : -1;
+    copy_owner(info->owner, end + 1);
+    return true;
 }
 
-/* "instance value ttl fenced owner" */
+/* "instance value ttl numbers owner" */
 static const char *owner_of_member(const char *member)
 {
     for (int spaces = 0; *member != '\0'; member++) {
@@ -54,21 +57,33 @@ static locker_status read_queue(const redisReply *queue, locker_info *info, lock
     return LOCKER_OK;
 }
 
-/* {held, value, PTTL, info, how many wait, the first of them} */
-static locker_status read_look(const redisReply *reply, locker_info *info, locker_error *err)
+/* Whether the value looks like one of this driver's; other clients use such values too. */
+static bool is_ours(const char *value)
+{
+    return strlen(value) == LK_VALUE_LEN && strspn(value, "0123456789abcdef") == LK_VALUE_LEN;
+}
+
+/* {held, value, PTTL, info, how many wait, the first of them, the counter}. *early: the holder has not said
+ * yet who it is. */
+static locker_status read_look(const redisReply *reply, locker_info *info, bool *early, locker_error *err)
 {
     static const int kinds[] = {REDIS_REPLY_INTEGER, REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER,
-                                REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY};
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 6)
+                                REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY,
+                                REDIS_REPLY_STRING};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != sizeof(kinds) / sizeof(kinds[0]))
         return lk_reply_nonsense("looking at a lock", err);
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < reply->elements; i++) {
         if (reply->element[i]->type != kinds[i])
             return lk_reply_nonsense("looking at a lock", err);
     }
+    const char *value = reply->element[1]->str;
     info->held = reply->element[0]->integer == 1;
     info->remaining_ms = info->held && reply->element[2]->integer >= 0 ? reply->element[2]->integer : -1;
     info->waiters = reply->element[4]->integer;
-    read_info(reply->element[3]->str, reply->element[1]->str, info);
+    if (!info->held)
+        info->token = strtoull(reply->element[6]->str, NULL, 10); /* the last number given out */
+    else if (!read_info(reply->element[3]->str, value, info))
+        *early = is_ours(value);
     return read_queue(reply->element[5], info, err);
 }
 
@@ -89,7 +104,7 @@ static locker_status unanswered(enum lk_outcome outcome, locker_error *err)
 }
 
 static locker_status look(struct lk_redis *r, enum lk_script which, const char *key, size_t key_len,
-                          int64_t until, locker_info *info, locker_error *err)
+                          int64_t until, locker_info *info, bool *early, locker_error *err)
 {
     const struct lk_argv none = {0};
     struct lk_keys keys;
@@ -98,6 +113,9 @@ static locker_status look(struct lk_redis *r, enum lk_script which, const char *
     locker_status status;
     if (!lk_keys_init(&keys, r->set.name_space, key, key_len))
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    pthread_mutex_lock(&r->lock); /* holders in this process need not be waited for */
+    lk_notes_flush_locked(r);
+    pthread_mutex_unlock(&r->lock);
     /* Looking twice does no harm; breaking twice might break another's lock. */
     do {
         outcome = lk_call_script(r, &call, which, &keys, &none, err);
@@ -106,7 +124,7 @@ static locker_status look(struct lk_redis *r, enum lk_script which, const char *
         status = unanswered(outcome, err);
     } else {
         const enum lk_fault fault = lk_reply_fault(call.reply);
-        status = fault == LK_FAULT_NONE ? read_look(call.reply, info, err)
+        status = fault == LK_FAULT_NONE ? read_look(call.reply, info, early, err)
                                         : lk_fault_error(fault, call.reply, "looking at a lock", err);
         if (fault == LK_FAULT_MOVED) {
             pthread_mutex_lock(&r->lock);
@@ -122,8 +140,20 @@ static locker_status look(struct lk_redis *r, enum lk_script which, const char *
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                             locker_error *err)
 {
+    struct lk_redis *r = self;
     locker_error spare;
-    return look(self, LK_SCRIPT_SHOW, key, key_len, until, info, err != NULL ? err : &spare);
+    locker_status status;
+    for (int turn = 0;; turn++) { /* a holder says who it is a few milliseconds after its grant (note.c) */
+        bool early = false;
+        status = look(r, LK_SCRIPT_SHOW, key, key_len, until, info, &early, err != NULL ? err : &spare);
+        const int64_t again = lk_redis_now(r) + (look_again_ns << turn);
+        if (status != LOCKER_OK || !early || turn == LOOK_TURNS || again >= until)
+            return status;
+        free(info->queue);
+        info->queue = NULL;
+        info->queue_len = 0;
+        lk_pause(r, NULL, again);
+    }
 }
 
 locker_status lk_redis_break(void *self, const char *key, size_t key_len, int64_t until, locker_info *broken,
@@ -132,7 +162,14 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, int64_
     locker_error spare;
     if (err == NULL)
         err = &spare;
-    const locker_status status = look(self, LK_SCRIPT_BREAK, key, key_len, until, broken, err);
+    bool early = false;
+    locker_status status =
+        lk_redis_show(self, key, key_len, until, broken, err); /* until its holder is known */
+    free(broken->queue);
+    broken->queue = NULL;
+    broken->queue_len = 0;
+    if (status == LOCKER_OK)
+        status = look(self, LK_SCRIPT_BREAK, key, key_len, until, broken, &early, err);
     if (status == LOCKER_OK && !broken->held)
         return locker_error_set(err, LOCKER_INVALID, 0, "nobody holds it");
     return status;

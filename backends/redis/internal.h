@@ -9,7 +9,7 @@
  *   connector.c  the thread that connects again   dispatch.c   the keeper's turn
  *   subscriber.c wake-up messages                 claims.c     finding a claim by its value
  *   acquire.c, release.c, pass.c, renew.c, inspect.c: the operations; cleanup.c: what goes on without a
- * caller
+ * caller; note.c: telling others who holds what, and the server's time
  *
  * One mutex, lk_redis.lock, guards all that changes; the only locks inside it are core's (the services) and a
  * link's TLS lock. It is never held across a system call that can wait.
@@ -33,10 +33,15 @@ enum {
     LK_VALUE_LEN = 32,     /* hex digits of a lock's value, and of an instance's name */
     LK_HOPS_MAX = 5,       /* how often a master is looked for before giving up */
     LK_RENEW_BATCH = 256,  /* keys in one call of the renewal script */
-    LK_PASS_RESERVE = 64,  /* fencing numbers reserved for hand-overs inside the process */
+    LK_PASS_RESERVE = 64,  /* fencing numbers of a grant that may be handed over inside the process */
+    LK_CONTENDED = 16,     /* greatest value of the counters of recent contention */
     LK_CLAIM_BUCKETS = 64, /* initial size of the table of claims */
     LK_ARGV_MAX = 16
 };
+
+#define LK_FENCE_SECONDS "604800" /* how long a counter of fencing numbers lasts: a week */
+/* A counter of fencing numbers below it is not one of ours: 10^15 us after 1970 is the year 2001. */
+#define LK_FENCE_LEAST UINT64_C(1000000000000000)
 
 struct lk_redis;
 
@@ -68,11 +73,11 @@ void lk_settings_clear(struct lk_settings *s);
 
 /* ---------------------------------------------------------------- keys.c ---- */
 
-/* The three keys of a lock: a plain string, what is known about its grants, and who waits. */
+/* The keys of a lock: a plain string, what is known about its grant, who waits, and the fencing numbers. */
 struct lk_keys {
-    char *memory; /* all three, one allocation */
-    const char *lock, *info, *queue;
-    size_t lock_len, info_len, queue_len;
+    char *memory; /* all four, one allocation */
+    const char *lock, *info, *queue, *fence;
+    size_t lock_len, info_len, queue_len, fence_len;
 };
 
 /* False when memory ran out. Free with lk_keys_clear(). */
@@ -98,7 +103,10 @@ struct lk_argv {
 
 void lk_argv_add(struct lk_argv *a, const char *text, size_t len);
 void lk_argv_text(struct lk_argv *a, const char *text);
-/* A finished command in the protocol's form: free with redisFreeCommand(). False when memory ran out. */
+/* How long the command is in the protocol's form, and writing it there; answers its end. */
+size_t lk_argv_size(const struct lk_argv *a);
+char *lk_argv_put(const struct lk_argv *a, char *out);
+/* A finished command in the protocol's form: free with free(). False when memory ran out. */
 bool lk_argv_format(const struct lk_argv *a, char **bytes, size_t *len);
 
 /* ---------------------------------------------------------------- scripts.c ---- */
@@ -107,7 +115,6 @@ enum lk_script {
     LK_SCRIPT_ACQUIRE,
     LK_SCRIPT_RELEASE,
     LK_SCRIPT_RENEW,
-    LK_SCRIPT_NOTE,
     LK_SCRIPT_SHOW,
     LK_SCRIPT_BREAK,
     LK_SCRIPT_COUNT
@@ -144,8 +151,12 @@ typedef void (*lk_op_fn)(struct lk_redis *r, void *context, redisReply *reply);
 /* The states of an op's futex word. */
 enum { LK_OP_WAITING, LK_OP_NUDGED, LK_OP_ANSWERED, LK_OP_CUT };
 
-/* A command whose reply is awaited. Ops are recycled, never freed before close: waking a recycled one is a
- * spurious wake-up, which waiters stand. Members are guarded by lock unless they say otherwise. */
+/* The replies that may come before an op's own. */
+enum { LK_EARLY_MAX = 2 };
+
+/* A command whose reply is awaited, or a few in one flight, which share an op. Ops are recycled, never freed
+ * before close: waking a recycled one is a spurious wake-up, which waiters stand. Members are guarded by lock
+ * unless they say otherwise. */
 struct lk_op {
     struct lk_op *next; /* in the pending FIFO, or in a list of free ones */
     atomic_int
@@ -153,9 +164,11 @@ struct lk_op {
     bool waited;   /* a thread waits for it; false: `done` is called */
     lk_op_fn done; /* with lock held; reply NULL: the connection was lost. NULL: drop the reply */
     void *context; /* for done */
-    struct lk_op **slot; /* where a claim remembers its op; cleared when it is answered */
-    redisReply *reply;   /* the waiter's once ANSWERED */
-    int64_t sent;        /* before it could have been sent */
+    struct lk_op **slot;             /* where a claim remembers its op; cleared when it is answered */
+    redisReply *reply;               /* the waiter's once ANSWERED; of the flight's last command */
+    redisReply *early[LK_EARLY_MAX]; /* of the commands before it; the waiter's once ANSWERED or CUT */
+    unsigned early_wanted, early_count;
+    int64_t sent; /* before it could have been sent */
 };
 
 struct lk_buffer {
@@ -203,13 +216,20 @@ struct lk_call {
     int64_t until;
     struct lk_claim_data *claim; /* NULL: can't be interrupted */
     /* results */
-    redisReply *reply; /* ANSWERED: free with freeReplyObject() */
-    int64_t sent;      /* a time before it was sent; 0: it was not */
+    redisReply *reply;               /* ANSWERED: free with freeReplyObject() */
+    redisReply *early[LK_EARLY_MAX]; /* of the commands before the last: free with lk_call_clear() */
+    int64_t sent;                    /* a time before it was sent; 0: it was not */
 };
 
 /* Send one command and wait for its answer. Takes and releases lock. */
 enum lk_outcome lk_call(struct lk_redis *r, struct lk_call *call, const struct lk_argv *argv,
                         locker_error *err);
+/* The same for up to LK_EARLY_MAX + 1 commands in one flight: they reach the server one right behind the
+ * other. */
+enum lk_outcome lk_call_flight(struct lk_redis *r, struct lk_call *call, const struct lk_argv *argv,
+                               size_t count, locker_error *err);
+/* Free the replies of a flight. */
+void lk_call_clear(struct lk_call *call);
 /* The same for a script; deals with NOSCRIPT. `fill` is the rest of the arguments. */
 enum lk_outcome lk_call_script(struct lk_redis *r, struct lk_call *call, enum lk_script which,
                                const struct lk_keys *keys, const struct lk_argv *fill, locker_error *err);
@@ -278,6 +298,7 @@ bool lk_connector_stop(struct lk_redis *r, int64_t until);
 struct lk_subscriber {
     struct lk_link *link; /* NULL: none. Received from by the keeper alone */
     bool wanted;          /* somebody waits, or has waited */
+    bool look;            /* read it without being told: something may be in the parser */
     bool refused;         /* the server denies the channel: the next caller that would wait is told */
     locker_error why;     /* ... with this */
     atomic_bool ready; /* acknowledged; written with lock held, read without: a hint that costs one attempt */
@@ -295,26 +316,36 @@ void lk_subscriber_read_locked(struct lk_redis *r);
 /* The driver's bytes of a claim. Used by the claim's own thread; what another thread touches is marked, and
  * guarded by lk_redis.lock. */
 struct lk_claim_data {
-    uint64_t number;        /* its value is the instance's base plus this; 0: none yet */
-    int64_t busy_sent;      /* when the last attempt answered BUSY was sent */
-    uint64_t busy_fence;    /* the last fencing number granted then: a message with no more is old */
-    uint64_t fence;         /* of the grant, as the server gave it */
-    int64_t valid_until;    /* the local deadline, as last confirmed (guarded) */
-    uint64_t given;         /* by message: the fencing number; 0: none (guarded) */
-    locker_claim *next;     /* in the table of claims (guarded) */
-    struct lk_op *op;       /* the attempt under way (guarded) */
-    locker_claim **renewal; /* where a renewal under way refers to it (guarded) */
-    bool tabled;            /* is in the table: was enrolled once (guarded) */
-    bool held;              /* granted (guarded) */
-    bool interrupted;       /* (guarded) */
-    bool unsure;            /* an attempt of unknown outcome may have left something */
-    bool enrolled;          /* an attempt asked the server to queue it */
-    uint8_t passes;         /* hand-overs inside the process since the server's grant */
+    uint64_t number;            /* its value is the instance's base plus this; 0: none yet */
+    int64_t busy_sent;          /* when the last attempt answered BUSY was sent */
+    uint64_t busy_fence;        /* the counter of fencing numbers then: a message with no more is old */
+    uint64_t fence;             /* of the grant: the first of its numbers; 0: no fencing */
+    int64_t valid_until;        /* the local deadline; once granted: as last confirmed (guarded) */
+    int64_t since;              /* when it was granted; set before it stands in the list of notes */
+    atomic_uint_fast64_t given; /* by message: the fencing number; 0: none. Relaxed: it brings nothing else */
+    locker_claim *next;         /* in the table of claims (guarded) */
+    struct lk_claim_data *note_next;  /* in the list of those to be noted (guarded once it is there) */
+    struct lk_claim_data **note_link; /* what points to it there; NULL: not there (guarded) */
+    struct lk_op *op;                 /* the attempt under way (guarded) */
+    locker_claim **renewal;           /* where a renewal under way refers to it (guarded) */
+    bool tabled;                      /* is in the table: was enrolled once (guarded) */
+    bool interrupted;                 /* (guarded) */
+    atomic_bool held;                 /* granted. Relaxed: who reads it late wakes once too often */
+    bool unsure;                      /* an attempt of unknown outcome may have left something */
+    bool enrolled;                    /* an attempt asked the server to queue it */
+    uint8_t numbers;                  /* how many fencing numbers a grant takes; 0: no fencing */
+    uint8_t passes;                   /* hand-overs inside the process since the server's grant */
 };
 
 static inline struct lk_claim_data *lk_claim_data(const locker_claim *claim)
 {
     return locker_claim_private(claim);
+}
+
+/* Back from the driver's bytes. */
+static inline locker_claim *lk_claim_of(struct lk_claim_data *data)
+{
+    return (locker_claim *)((char *)data - ((sizeof(locker_claim) + 15) & ~(size_t)15));
 }
 
 struct lk_claims {
@@ -338,18 +369,45 @@ struct lk_cleanup {
     struct lk_keys keys;
     char value[LK_VALUE_LEN + 1];
     char *member;     /* to take out of the queue; NULL: none */
-    char token[24];   /* greatest fencing number used, if more than the server knows; else "" */
     int64_t deadline; /* given up then */
     int64_t retry_at; /* 0: at once */
     bool sent, whole; /* awaiting its answer; send the script's text */
 };
 
 /* Start one; takes the keys over, also when it fails (false: out of memory). The caller pumps. */
-bool lk_cleanup_start_locked(struct lk_redis *r, struct lk_keys *keys, const char *value, const char *member,
-                             const char *token);
+bool lk_cleanup_start_locked(struct lk_redis *r, struct lk_keys *keys, const char *value, const char *member);
 /* Send what is due; returns when there is more to do. */
 int64_t lk_cleanups_run_locked(struct lk_redis *r, int64_t now);
 void lk_cleanups_free_locked(struct lk_redis *r);
+
+/* ---------------------------------------------------------------- note.c ---- */
+
+/* The grants that are not noted yet, and when the keeper looks after them. */
+struct lk_notes {
+    _Atomic(struct lk_claim_data *) pushed; /* by note_next; pushed without lock, taken whole with it */
+    atomic_bool ticking;                    /* dispatch looks after them by itself: no attend is needed */
+    struct lk_claim_data *first;            /* guarded by lock, as the rest */
+    bool active;                            /* there were grants since the last look */
+    int64_t look_at;                        /* the next look; 0: it is yet to be set */
+    int64_t time_sent;                      /* when the server's time was asked for last; 0: never */
+};
+
+/* A claim was granted, by the thread that made it. Called without lock; data->since is set. */
+void lk_note_grant(struct lk_redis *r, struct lk_claim_data *data);
+void lk_note_grant_locked(struct lk_redis *r, struct lk_claim_data *data);
+/* It is gone: no note is sent for it any more. */
+void lk_note_forget_locked(struct lk_redis *r, struct lk_claim_data *data);
+/* Submit what is due; answers when it wants to be called again. The caller pumps. */
+int64_t lk_notes_run_locked(struct lk_redis *r, int64_t now);
+/* Submit all that is there. The caller pumps. */
+void lk_notes_flush_locked(struct lk_redis *r);
+/* What the server's clock shows at the local time `at`, in us: a little less rather than more. 0: unknown. */
+uint64_t lk_server_us(const struct lk_redis *r, int64_t at);
+/* Where a counter of fencing numbers may start; 0: the server's time is not known well enough. */
+uint64_t lk_fence_floor(const struct lk_redis *r, int64_t now);
+/* A reply to TIME that came at the local time `at`. */
+bool lk_server_time(const redisReply *reply, int64_t *us);
+void lk_server_time_set(struct lk_redis *r, int64_t us, int64_t at);
 
 /* ---------------------------------------------------------------- the instance ---- */
 
@@ -360,15 +418,22 @@ struct lk_redis {
     char instance[LK_VALUE_LEN + 1]; /* names the channel of wake-ups */
     uint64_t base_high, base_low;    /* 128 random bits */
     atomic_uint_fast64_t counter;    /* of values; relaxed: it orders nothing */
-    char sha[LK_SCRIPT_COUNT][41];   /* "" where the server would not tell; constant after open */
-    int epoll_fd;                    /* the driver's descriptor: connection, subscriber */
-    int kick_fd;                     /* eventfd, ends the reader's poll */
+    atomic_bool trusted;     /* a release has been carried out, and nothing denied since; relaxed: a hint */
+    atomic_uint busy_lately; /* up to LK_CONTENDED: attempts were found busy lately; relaxed: a hint */
+    atomic_uint pass_lately; /* up to LK_CONTENDED: hand-overs in here were asked for; relaxed: a hint */
+    atomic_int_least64_t server_ahead_us; /* the server's clock less ours; INT64_MIN: unknown; relaxed */
+    atomic_int_least64_t server_asked; /* when that was learned, on our clock; relaxed: a little off does no
+                                          harm */
+    char sha[LK_SCRIPT_COUNT][41];     /* "" where the server would not tell; constant after open */
+    int epoll_fd;                      /* the driver's descriptor: connection, subscriber */
+    int kick_fd;                       /* eventfd, ends the reader's poll */
 
     pthread_mutex_t lock; /* guards all below */
     struct lk_conn conn;
     struct lk_subscriber sub;
     struct lk_claims claims;
     struct lk_cleanup *cleanups;
+    struct lk_notes notes;
     struct lk_op *free_ops;
     _Atomic(struct lk_op *) returned_ops; /* pushed without lock (release), taken whole with it (acquire) */
     pthread_cond_t changed;               /* connection up, thread ended, closing */
@@ -398,6 +463,21 @@ static inline int64_t lk_redis_now(const struct lk_redis *r)
 static inline int64_t lk_valid_until(int64_t sent, int64_t ttl_ns)
 {
     return sent + ttl_ns - ttl_ns / 100 - 2 * LK_MS;
+}
+
+/* Counters of recent contention: count up by `by` to LK_CONTENDED, and down by one. Two threads that count at
+ * once may lose a step, which does no harm to a hint. */
+static inline void lk_lately_raise(atomic_uint *lately, unsigned by)
+{
+    const unsigned value = atomic_load_explicit(lately, memory_order_relaxed) + by;
+    atomic_store_explicit(lately, value < LK_CONTENDED ? value : LK_CONTENDED, memory_order_relaxed);
+}
+
+static inline void lk_lately_lower(atomic_uint *lately)
+{
+    const unsigned value = atomic_load_explicit(lately, memory_order_relaxed);
+    if (value > 0)
+        atomic_store_explicit(lately, value - 1, memory_order_relaxed);
 }
 
 uint64_t lk_random(struct lk_redis *r, uint64_t below);

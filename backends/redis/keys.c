@@ -1,14 +1,12 @@
 /*
  * keys.c: the names of a lock's keys, and the values that say whose a lock is.
  *
- * The lock is `namespace:key` (or the key alone). What is known about its grants and who waits for it stands
- * under two companions, which belong to the same Cluster slot: `{lock}:locker:info` and
- * `{lock}:locker:queue`. When the name has a hash tag of its own, `a{b}c`, they are `a{b}c:locker:info` and
- * `a{b}c:locker:queue`. A name with a closing brace but without a tag can't be kept in one slot; a single
- * server does not mind.
+ * The lock is `namespace:key` (or the key alone). Three companions stand beside it, in the same Cluster slot:
+ * `{lock}:locker:queue` says who waits, `{lock}:locker:fence` counts the fencing numbers, and
+ * `{lock}:locker:info` tells of a grant that lasts. When the name has a hash tag of its own, `a{b}c`, they
+ * are `a{b}c:locker:queue` and so on. A name with a closing brace but without a tag can't be kept in one
+ * slot; a single server does not mind.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +14,7 @@
 
 static const char info_suffix[] = ":locker:info";
 static const char queue_suffix[] = ":locker:queue";
+static const char fence_suffix[] = ":locker:fence";
 
 /* Whether Redis Cluster would hash a part of the name only:
  * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags */
@@ -52,13 +51,17 @@ static void add_companions(struct lk_keys *keys)
     char *queue = info + keys->info_len + 1;
     keys->queue = queue;
     keys->queue_len = put_companion(queue, keys->lock, keys->lock_len, tagged, queue_suffix);
+    char *fence = queue + keys->queue_len + 1;
+    keys->fence = fence;
+    keys->fence_len = put_companion(fence, keys->lock, keys->lock_len, tagged, fence_suffix);
 }
 
 bool lk_keys_init(struct lk_keys *keys, const char *name_space, const char *key, size_t key_len)
 {
     const size_t prefix = name_space[0] != '\0' ? strlen(name_space) + 1 : 0;
     const size_t lock_len = prefix + key_len;
-    keys->memory = malloc(3 * (lock_len + 3) + sizeof(info_suffix) + sizeof(queue_suffix));
+    keys->memory = malloc(lock_len + 1 + 3 * (lock_len + 2) + sizeof(info_suffix) + sizeof(queue_suffix) +
+                          sizeof(fence_suffix));
     if (keys->memory == NULL)
         return false;
     if (prefix > 0) {
@@ -93,11 +96,12 @@ static bool ends_with(const char *key, size_t key_len, const char *suffix)
 locker_status lk_redis_check_key(void *self, const char *key, size_t key_len, locker_error *err)
 {
     (void)self;
-    if (ends_with(key, key_len, info_suffix) || ends_with(key, key_len, queue_suffix))
+    if (ends_with(key, key_len, info_suffix) || ends_with(key, key_len, queue_suffix) ||
+        ends_with(key, key_len, fence_suffix))
         return locker_error_set(
             err, LOCKER_INVALID, 0,
-            "the key ends in ':locker:info' or ':locker:queue', which the Redis driver keeps "
-            "for itself; choose another");
+            "the key ends in ':locker:info', ':locker:queue' or ':locker:fence', which the Redis driver "
+            "keeps for itself; choose another");
     return LOCKER_OK;
 }
 
@@ -113,10 +117,25 @@ void lk_value_text(const struct lk_redis *r, uint64_t number, char text[LK_VALUE
     text[LK_VALUE_LEN] = '\0';
 }
 
+static bool read_hex(const char *text, uint64_t *number)
+{
+    *number = 0;
+    for (int i = 0; i < 16; i++) {
+        const char c = text[i];
+        if (c >= '0' && c <= '9')
+            *number = *number << 4 | (uint64_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            *number = *number << 4 | (uint64_t)(c - 'a' + 10);
+        else
+            return false;
+    }
+    return true;
+}
+
 bool lk_value_number(const struct lk_redis *r, const char *text, uint64_t *number)
 {
     uint64_t high, low;
-    if (sscanf(text, "%16" SCNx64 "%16" SCNx64, &high, &low) != 2)
+    if (!read_hex(text, &high) || !read_hex(text + 16, &low))
         return false;
     *number = low - r->base_low;
     return high == r->base_high + (low < *number ? 1 : 0) && *number != 0;

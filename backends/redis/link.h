@@ -23,6 +23,8 @@ struct lk_link {
     redisContext *tls;        /* NULL: plain. Owns fd then */
     pthread_mutex_t tls_lock; /* one SSL call at a time; never held across a wait. Innermost */
     bool unsent;              /* TLS: bytes that were taken wait for POLLOUT; of the sending thread */
+    int64_t server_us;        /* the server's time in us as the handshake learned it; 0: it did not */
+    int64_t server_at;        /* ... and when that came, in ns of the system's clock */
     char peer[LK_PEER_MAX];   /* "host:port" or the socket's path, for messages and comparisons */
 };
 

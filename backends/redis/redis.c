@@ -35,6 +35,7 @@ static bool make_names(struct lk_redis *r)
     (void)snprintf(r->instance, sizeof(r->instance), "%016llx%016llx", (unsigned long long)random[2],
                    (unsigned long long)random[3]);
     r->jitter = random[4] | 1;
+    atomic_store_explicit(&r->server_ahead_us, INT64_MIN, memory_order_relaxed);
     return true;
 }
 

@@ -2,8 +2,6 @@
  * release.c: giving a lock back. With a caller that wants to know what became of it (release), and without
  * (withdraw, which leaves it to cleanup.c).
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,19 +13,11 @@ struct release {
     struct lk_redis *r;
     struct lk_keys keys;
     char value[LK_VALUE_LEN + 1];
-    char token[24];      /* greatest token used, where the server doesn't know it; else "" */
     int64_t valid_until; /* the local deadline */
     int64_t until;
     bool maybe; /* a request whose answer was lost may have released it */
     unsigned hops;
 };
-
-static void token_text(const struct lk_claim_data *data, char *out, size_t size)
-{
-    out[0] = '\0';
-    if (data->passes > 0 && data->fence > 0)
-        (void)snprintf(out, size, "%" PRIu64, data->fence + data->passes);
-}
 
 /* The server says that it isn't ours. If a lost request may have released it, and our lease is not over, then
  * nobody but that request can have taken it away. */
@@ -49,6 +39,7 @@ static locker_status not_ours(const struct release *x, locker_error *err)
 static locker_status read_answer(struct release *x, const redisReply *reply, bool *again, locker_error *err)
 {
     const enum lk_fault fault = lk_reply_fault(reply);
+    atomic_store_explicit(&x->r->trusted, reply->type == REDIS_REPLY_INTEGER, memory_order_relaxed);
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 1 ? LOCKER_OK : not_ours(x, err);
     if (fault == LK_FAULT_TRANSIENT || (fault == LK_FAULT_MOVED && x->hops++ < LK_HOPS_MAX)) {
@@ -79,7 +70,6 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     *again = false;
     lk_argv_add(&fill, x->value, LK_VALUE_LEN);
     lk_argv_add(&fill, "", 0);
-    lk_argv_text(&fill, x->token);
     switch (lk_call_script(x->r, &call, LK_SCRIPT_RELEASE, &x->keys, &fill, err)) {
     case LK_CALL_ANSWERED:
         status = read_answer(x, call.reply, again, err);
@@ -108,7 +98,6 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
     bool again = true;
     locker_status status = LOCKER_UNKNOWN;
     lk_value_text(r, data->number, x.value);
-    token_text(data, x.token, sizeof(x.token));
     pthread_mutex_lock(&r->lock); /* no renewal may come after the release */
     lk_claim_detach_locked(r, grant);
     x.valid_until = data->valid_until;
@@ -120,7 +109,7 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
         status = ask(&x, &again, err);
     if (status == LOCKER_UNKNOWN) {
         pthread_mutex_lock(&r->lock);
-        (void)lk_cleanup_start_locked(r, &x.keys, x.value, NULL, x.token);
+        (void)lk_cleanup_start_locked(r, &x.keys, x.value, NULL);
         lk_pump_locked(r);
         pthread_mutex_unlock(&r->lock);
     }
@@ -132,11 +121,12 @@ void lk_redis_withdraw(void *self, locker_claim *claim)
 {
     struct lk_redis *r = self;
     struct lk_claim_data *data = lk_claim_data(claim);
-    const bool left = data->held || data->unsure || data->enrolled; /* something may be at the server */
+    /* Something may be at the server. */
+    const bool left =
+        atomic_load_explicit(&data->held, memory_order_relaxed) || data->unsure || data->enrolled;
     struct lk_keys keys = {0};
-    char value[LK_VALUE_LEN + 1], token[24];
+    char value[LK_VALUE_LEN + 1];
     char *member = NULL;
-    token_text(data, token, sizeof(token));
     lk_value_text(r, data->number, value);
     if (left && data->enrolled)
         member = lk_member_text(r, claim, value);
@@ -144,7 +134,7 @@ void lk_redis_withdraw(void *self, locker_claim *claim)
     pthread_mutex_lock(&r->lock);
     lk_claim_detach_locked(r, claim);
     if (named) {
-        (void)lk_cleanup_start_locked(r, &keys, value, member, token);
+        (void)lk_cleanup_start_locked(r, &keys, value, member);
         lk_pump_locked(r);
     }
     pthread_mutex_unlock(&r->lock);

@@ -58,7 +58,8 @@ locker_status lk_fault_error(enum lk_fault fault, const redisReply *reply, const
     case LK_FAULT_DENIED:
         return locker_error_set(
             err, LOCKER_DENIED, 0,
-            "Redis denies %s (%s); check user and password, and that the user may run GET, SET, "
+            "Redis denies %s (%s); check user and password, and that the user may run GET, SET, INCR, "
+            "INCRBY, "
             "DEL, PTTL, PEXPIRE, TIME, ZADD, ZREM, ZPOPMIN, PUBLISH, EVAL, EVALSHA and SCRIPT on "
             "the lock's keys",
             doing, text);

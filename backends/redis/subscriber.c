@@ -27,7 +27,7 @@ bool lk_subscribe(struct lk_redis *r, struct lk_link *link, int64_t until, struc
         return false;
     }
     const int failure = lk_link_exchange(link, bytes, len, &reply, 1, until);
-    redisFreeCommand(bytes);
+    free(bytes);
     if (failure != 0) {
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure, "can't subscribe at %s: %s", link->peer,
                          strerror(failure));
@@ -52,6 +52,7 @@ void lk_subscriber_install_locked(struct lk_redis *r, struct lk_link *link)
         return;
     }
     r->sub.link = link;
+    r->sub.look = true;
     atomic_store_explicit(&r->sub.ready, true, memory_order_relaxed);
     lk_claims_wake_locked(r); /* what was missed meanwhile is found by another attempt, which enrols too */
     r->svc->attend(r->svc);   /* a message may be in the parser already */
@@ -74,7 +75,7 @@ static void give_back_locked(struct lk_redis *r, const char *value, const char *
 {
     struct lk_keys keys;
     if (lk_keys_init_raw(&keys, lock, lock_len))
-        (void)lk_cleanup_start_locked(r, &keys, value, NULL, "");
+        (void)lk_cleanup_start_locked(r, &keys, value, NULL);
 }
 
 /* "value number lock" */
@@ -96,9 +97,9 @@ static void take_message_locked(struct lk_redis *r, const redisReply *text)
         return;
     }
     struct lk_claim_data *data = lk_claim_data(claim);
-    if (data->held)
+    if (atomic_load_explicit(&data->held, memory_order_relaxed))
         return;
-    data->given = fence;
+    atomic_store_explicit(&data->given, fence, memory_order_relaxed);
     r->svc->wake(r->svc, claim);
 }
 
@@ -115,6 +116,7 @@ void lk_subscriber_read_locked(struct lk_redis *r)
     char data[4096];
     redisReply *reply;
     bool drained = false;
+    r->sub.look = false;
     while (r->sub.link != NULL) {
         const int got = lk_link_next_reply(r->sub.link, &reply);
         if (got > 0) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void start_py(struct env *env)
 {
@@ -256,13 +257,42 @@ static void show_names_those_who_wait(void **state)
     lk_close_locker(l);
 }
 
+/* A grant says whose it is a moment later; who looks at once waits for that. */
+static void show_names_a_holder_at_once(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    char uri[64];
+
+    snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0", env->server->port);
+    env->child = lk_puppet_start(uri);
+    for (int i = 0; i < 3; i++) {
+        locker_info info = LOCKER_INFO_INIT;
+        locker_error err;
+        uint64_t token;
+        char pid[16];
+
+        assert_int_equal(lk_puppet_lock(env->child, "shown", 0, 0, true, &token), LOCKER_OK);
+        assert_ok(locker_show(l, "shown", &info, &err), err);
+        assert_true(info.held);
+        snprintf(pid, sizeof pid, ":%d:", (int)env->child->pid);
+        if (strstr(info.owner, pid) == NULL)
+            test_fails("the holder is shown as '%s'", info.owner);
+        assert_true(info.token == token);
+        assert_true(llabs(info.since_unix_ms / 1000 - (long long)time(NULL)) < 10);
+        locker_info_clear(&info);
+        assert_int_equal(lk_puppet_unlock(env->child), LOCKER_OK);
+    }
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(redis_py_holds_and_we_wait), server_test(redis_py_lets_its_lease_end),
     server_test(we_hold_and_redis_py_waits), server_test(a_redis_py_lock_that_took_our_place_stays),
     server_test(a_holder_without_a_ttl),     server_test(a_holder_whose_ttl_ends),
     server_test(the_poll_is_a_parameter),    server_test(a_foreign_lock_is_broken),
     server_test(the_lock_is_a_plain_string), server_test(nothing_stays_for_ever),
-    server_test(show_names_those_who_wait),
+    server_test(show_names_those_who_wait),  server_test(show_names_a_holder_at_once),
 };
 
 const struct lk_group lk_clients = {"clients", tests, sizeof tests / sizeof tests[0]};

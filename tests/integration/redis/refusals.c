@@ -129,12 +129,58 @@ static void garbage_beside_the_lock_is_survived(void **state)
 
     lk_give(lk_take(l, "beside", NULL));
     lk_server_do(env->server, "SET {beside}:locker:info nonsense");
+    lk_server_do(env->server, "SET {beside}:locker:fence 7");
     lk_give(lk_take(l, "beside", NULL));
     lk_server_do(env->server, "ZADD {beside}:locker:queue 1 nonsense 2 %s", "1 2 3");
     held = lk_take(l, "beside", NULL);
     lk_server_do(env->server, "ZADD {beside}:locker:queue 1 more-nonsense");
     lk_give(held);
     lk_give(lk_take(l, "beside", NULL));
+    lk_close_locker(l);
+}
+
+/* A grant that can't be numbered is none, and is given back. */
+static void a_counter_of_another_type_is_told(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    locker_handle *held = NULL;
+    locker_error err;
+
+    for (int i = 0; i < 2; i++) { /* by the script, then by plain commands */
+        lk_server_do(env->server, "DEL {numbered}:locker:fence");
+        lk_server_do(env->server,
+                     i == 0 ? "RPUSH {numbered}:locker:fence a" : "SET {numbered}:locker:fence a");
+        assert_status(LOCKER_PROTOCOL, locker_try_lock(l, "numbered", NULL, &held, &err), err);
+        assert_non_null(strstr(err.text, "{numbered}:locker:fence"));
+        assert_null(held);
+        lk_give(lk_take(l, "another", NULL)); /* behind it, what was taken is given back */
+        lk_expect_value(env->server, "numbered", NULL);
+    }
+    lk_server_do(env->server, "DEL {numbered}:locker:fence");
+    lk_give(lk_take(l, "numbered", NULL));
+    lk_close_locker(l);
+}
+
+/* Numbers start at the server's time, so they grow though the counter is lost, or is set to anything. */
+static void tokens_grow_over_a_flush(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
+    uint64_t last = 0;
+
+    for (int i = 0; i < 40; i++) {
+        locker_handle *held = lk_take(i % 4 < 2 ? l : rival, "flushed", NULL);
+
+        assert_true(locker_handle_token(held) > last);
+        last = locker_handle_token(held);
+        lk_give(held);
+        if (i % 5 == 4)
+            lk_server_do(env->server, "FLUSHALL");
+        if (i % 10 == 2)
+            lk_server_do(env->server, "SET {flushed}:locker:fence 12");
+    }
+    lk_close_locker(rival);
     lk_close_locker(l);
 }
 
@@ -323,6 +369,8 @@ static const struct CMUnitTest tests[] = {
     server_test(another_type_is_busy_without_fencing_too),
     server_test(another_type_is_lost_when_releasing),
     server_test(garbage_beside_the_lock_is_survived),
+    server_test(a_counter_of_another_type_is_told),
+    server_test(tokens_grow_over_a_flush),
     server_test(at_a_replica_the_master_is_found),
     server_test(a_master_that_becomes_a_replica_is_left),
     server_test(a_replica_without_its_master_is_unavailable),
