@@ -77,7 +77,7 @@ int lk_cli_break(int argc, char **argv)
 
     if (code != LK_GO_ON)
         return code;
-    if ((code = lk_cli_open(&common, NULL, &l)) != 0)
+    if ((code = lk_cli_open(&common, NULL, 0, &l)) != 0)
         return code;
     code = break_lock(&common, l, key);
     locker_close(l);

@@ -71,9 +71,9 @@ int lk_cli_exit_for(locker_status status);
 int lk_cli_fail(const char *what, locker_status status, const locker_error *err);
 
 /** Open the lock service that the options, the environment, a configuration file in one of the usual places
- * or else the embedded default name. `owner` may be NULL. On failure it has complained. Returns 0 or the exit
- * code. */
-int lk_cli_open(const lk_common *common, const char *owner, locker **out);
+ * or else the embedded default name. `owner` may be NULL, `ttl_ms` 0. On failure it has complained. Returns 0
+ * or the exit code. */
+int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, locker **out);
 
 /** The scheme of the service's URI, where the command line or the environment gives one; else the driver's
  * name. Written to `out`. */

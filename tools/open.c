@@ -63,7 +63,7 @@ static int check_flags(const lk_common *common)
     return LK_EXIT_OK;
 }
 
-int lk_cli_open(const lk_common *common, const char *owner, locker **out)
+int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, locker **out)
 {
     locker_options options = LOCKER_OPTIONS_INIT;
     const char *uri = common->uri, *config = common->config;
@@ -75,6 +75,7 @@ int lk_cli_open(const lk_common *common, const char *owner, locker **out)
     if (code)
         return code;
     fill_options(common, owner, &options);
+    options.ttl_ms = ttl_ms; /* where leases are sessions, a lock can't have a lease time of its own */
     if (!uri && !config && !common->profile)
         uri = environment("LOCKER_URI");
     if (!uri && !config)

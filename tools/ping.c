@@ -87,7 +87,7 @@ int lk_cli_ping(int argc, char **argv)
 
     if (code != LK_GO_ON)
         return code;
-    if ((code = lk_cli_open(&common, NULL, &l)) != 0)
+    if ((code = lk_cli_open(&common, NULL, 0, &l)) != 0)
         return code;
     code = ping(&common, l, count);
     locker_close(l);

@@ -126,7 +126,7 @@ static int acquire(run *r)
         lk_cli_message("can't start a thread: %s", strerror(error));
         return LK_EXIT_SYSTEM;
     }
-    code = lk_cli_open(&o->common, o->owner, &r->l);
+    code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);
     if (!code)
         code = lk_run_check_nested(o->key, r->l);
     if (!code) {

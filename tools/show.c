@@ -89,7 +89,7 @@ int lk_cli_show(int argc, char **argv)
 
     if (code != LK_GO_ON)
         return code;
-    if ((code = lk_cli_open(&common, NULL, &l)) != 0)
+    if ((code = lk_cli_open(&common, NULL, 0, &l)) != 0)
         return code;
     status = locker_show(l, key, &info, &err);
     if (status != LOCKER_OK) {

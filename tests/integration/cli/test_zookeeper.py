@@ -111,9 +111,10 @@ class Run(Case):
         self.assertFalse(self.show("order")["held"])
 
     def test_a_killed_holder_is_followed_when_its_session_ends(self):
-        holder = self.hold("killed", "-u", self.uri + "?ttl=1s")  # the session's time-out is of the URI
-        holder.process.kill()
-        self.code(0, "run", "-w", "20s", "killed", "true")
+        for options in (("-u", self.uri + "?ttl=1s"), ("-t", "1s")):  # the session's time-out, both ways
+            holder = self.hold("killed", *options)
+            holder.process.kill()
+            self.code(0, "run", "-w", "20s", "killed", "true")
 
     def test_an_ended_wait_leaves_nothing_behind(self):
         holder = self.hold("wait")
