@@ -329,6 +329,7 @@ enum lk_outcome lk_call_flight(struct lk_redis *r, struct lk_call *call, const s
                                size_t count, locker_error *err)
 {
     char local[FLIGHT_LOCAL], *bytes = local;
+    local[0] = 0; /* gcc at -O3 does not see lk_argv_put() fill it */
     size_t len = 0;
     call->reply = NULL;
     for (size_t i = 0; i < LK_EARLY_MAX; i++)
