@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "internal.h"
@@ -48,23 +49,54 @@ bool lk_zk_all_literal(const locker_host *hosts, size_t count)
     return true;
 }
 
-/* Append the addresses to the list; false when memory ran out. */
-static bool append(char **list, const struct addrinfo *found)
+/* Append a text to the comma list; false when memory ran out. */
+static bool append(char **list, const char *address)
+{
+    const size_t len = *list != NULL ? strlen(*list) : 0;
+    const size_t more = strlen(address);
+    char *grown = realloc(*list, len + more + 2);
+    if (grown == NULL)
+        return false;
+    *list = grown;
+    if (len > 0)
+        grown[len] = ',';
+    memcpy(grown + len + (len > 0), address, more + 1);
+    return true;
+}
+
+static bool append_all(char **list, const struct addrinfo *found)
 {
     for (const struct addrinfo *a = found; a != NULL; a = a->ai_next) {
-        char name[64], port[16];
+        char name[64], port[16], address[ADDRESS_MAX + 8];
         if (getnameinfo(a->ai_addr, a->ai_addrlen, name, sizeof(name), port, sizeof(port),
                         NI_NUMERICHOST | NI_NUMERICSERV) != 0)
             continue;
-        const size_t len = *list != NULL ? strlen(*list) : 0;
-        char *grown = realloc(*list, len + ADDRESS_MAX + 8);
-        if (grown == NULL)
+        (void)snprintf(address, sizeof(address), a->ai_family == AF_INET6 ? "[%s]:%s" : "%s:%s", name, port);
+        if (!append(list, address))
             return false;
-        *list = grown;
-        (void)snprintf(grown + len, ADDRESS_MAX + 8, a->ai_family == AF_INET6 ? "%s[%s]:%s" : "%s%s:%s",
-                       len > 0 ? "," : "", name, port);
     }
     return true;
+}
+
+/* After a failure the client library goes two places on in its list, so in one of even length it would try
+ * the same half for ever (with two servers: the dead one). One of them, by chance, is listed twice. */
+static bool make_odd(char **list)
+{
+    char address[ADDRESS_MAX + 8];
+    size_t count = 1;
+    uint8_t random = 0;
+    for (const char *c = *list; *c != '\0'; c++)
+        count += *c == ',';
+    if (count % 2 != 0)
+        return true;
+    (void)getrandom(&random, sizeof(random), 0);
+    const char *at = *list;
+    for (size_t i = random % count; i > 0; i--)
+        at = strchr(at, ',') + 1;
+    const size_t len = strcspn(at, ",");
+    memcpy(address, at, len);
+    address[len] = '\0';
+    return append(list, address);
 }
 
 char *lk_zk_resolve(const locker_host *hosts, size_t count, locker_error *err)
@@ -79,15 +111,19 @@ char *lk_zk_resolve(const locker_host *hosts, size_t count, locker_error *err)
                                    gai_strerror(rc));
             continue; /* another one may do */
         }
-        const bool appended = append(&list, found);
+        const bool appended = append_all(&list, found);
         freeaddrinfo(found);
         if (!appended) {
-            free(list);
             (void)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+            free(list);
             return NULL;
         }
     }
-    return list;
+    if (list == NULL || make_odd(&list))
+        return list;
+    (void)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    free(list);
+    return NULL;
 }
 
 /* ------------------------------------------------------------------ in a thread ---- */
