@@ -245,8 +245,9 @@ void lk_zoo_ping(lk_zoo *zoo);
 void lk_zoo_hold(lk_zoo *zoo, const char *prefix, int n);
 void lk_zoo_idle(lk_zoo *zoo);
 /* Lock and unlock without a pause, `lanes` contenders at once on this session, until the crew is stopped: for
- * one key, or for a key each. Counts the cycles from the crew's count `first` on. Make the keys before. */
-void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t first);
+ * one key, or for a key each. trusts: the next in the queue does not look whether the one ahead of it had the
+ * lock. Counts the cycles from the crew's count `first` on. Make the keys before. */
+void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, bool trusts, int lanes, size_t first);
 /* The key of one of those that have each its own. */
 const char *lk_zoo_lane_key(char out[64], const char *key, int lane);
 

@@ -4,9 +4,12 @@
  * delete. Nothing here proves that the lock is still ours, recovers from lost answers, or has deadlines.
  */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "bench.h"
 #include <zookeeper/zookeeper.h>
@@ -23,8 +26,10 @@ typedef enum { IDLE, ENTERING, QUEUED, HELD, LEAVING } lane_step;
 typedef struct {
     lk_zoo *zoo;
     lane_step step;
+    bool trusts;  /* that the one ahead had the lock when it goes, and hasn't given up */
     bool goes_on; /* it gives the lock back at once, and begins again */
     bool watched; /* the answer to the get that watches the one ahead is there */
+    int smaller;  /* how many stood ahead */
     size_t count; /* of the crew, where its cycles are counted */
     char parent[PATH];
     char node[PATH];
@@ -34,6 +39,7 @@ struct lk_zoo {
     lk_bench *b;
     zhandle_t *zh;
     bool up;
+    bool corked; /* many requests at once: they are written together */
     int awaited; /* answers to requests that are no lane's */
     int busy;    /* lanes that haven't ended */
     lane one;
@@ -86,14 +92,18 @@ static void turn(lk_zoo *zoo, int64_t at_most, bool (*enough)(const lk_zoo *zoo)
         events |= ZOOKEEPER_READ;
     if ((wait.revents & POLLOUT) != 0)
         events |= ZOOKEEPER_WRITE;
+    if (zoo->corked) /* what the answers lead to goes out in one piece */
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CORK, &(int){1}, sizeof(int));
     while (events != 0) {
         rc = zookeeper_process(zoo->zh, events);
         if (rc != ZOK && rc != ZNOTHING)
             fail(zoo, "zookeeper_process", rc);
         if (rc == ZNOTHING || (events & ZOOKEEPER_READ) == 0 || (enough != NULL && enough(zoo)))
-            return;
+            break;
         events = ZOOKEEPER_READ;
     }
+    if (zoo->corked)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CORK, &(int){0}, sizeof(int));
 }
 
 static void drive_until(lk_zoo *zoo, bool (*enough)(const lk_zoo *zoo))
@@ -242,6 +252,24 @@ static void have(lane *l)
         leave(l);
 }
 
+/* Who is first, if the one ahead goes that was not the only one, only a list can tell: it may have given up.
+ */
+static void on_listed(int rc, const struct String_vector *names, const void *context);
+
+static void advance(lane *l)
+{
+    int rc;
+
+    if (l->smaller == 1 || l->trusts) {
+        have(l);
+        return;
+    }
+    l->step = ENTERING;
+    rc = zoo_aget_children(l->zoo->zh, l->parent, 0, on_listed, l);
+    if (rc != ZOK)
+        fail(l->zoo, "get_children", rc);
+}
+
 static void on_ahead_gone(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
     lane *l = context;
@@ -250,7 +278,7 @@ static void on_ahead_gone(zhandle_t *zh, int type, int state, const char *path, 
     (void)state;
     (void)path;
     if (type == ZOO_DELETED_EVENT && l->step == QUEUED)
-        have(l);
+        advance(l);
 }
 
 static void on_got(int rc, const char *value, int length, const struct Stat *stat, const void *context)
@@ -262,7 +290,7 @@ static void on_got(int rc, const char *value, int length, const struct Stat *sta
     (void)stat;
     l->watched = true;
     if (rc == ZNONODE)
-        have(l);
+        advance(l);
     else if (rc != ZOK)
         fail(l->zoo, "get", rc);
 }
@@ -275,10 +303,14 @@ static void on_listed(int rc, const struct String_vector *names, const void *con
 
     if (rc != ZOK)
         fail(l->zoo, "get_children", rc);
+    l->smaller = 0;
     for (int i = 0; i < names->count; i++) {
         const char *number = number_of(names->data[i]);
 
-        if (strcmp(number, mine) < 0 && (ahead == NULL || strcmp(number, number_of(ahead)) > 0))
+        if (strcmp(number, mine) >= 0)
+            continue;
+        l->smaller++;
+        if (ahead == NULL || strcmp(number, number_of(ahead)) > 0)
             ahead = names->data[i];
     }
     if (ahead == NULL) {
@@ -382,7 +414,7 @@ const char *lk_zoo_lane_key(char out[64], const char *key, int number)
     return out;
 }
 
-void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t first)
+void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, bool trusts, int lanes, size_t first)
 {
     lane *all = calloc((size_t)lanes, sizeof *all);
     char own[64];
@@ -390,8 +422,9 @@ void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t f
     if (all == NULL)
         lk_crew_fail(zoo->b, "out of memory");
     zoo->busy = lanes;
+    zoo->corked = true;
     for (int i = 0; i < lanes; i++) {
-        all[i] = (lane){.zoo = zoo, .goes_on = true, .count = first + (size_t)i};
+        all[i] = (lane){.zoo = zoo, .goes_on = true, .trusts = trusts, .count = first + (size_t)i};
         (void)snprintf(all[i].parent, sizeof all[i].parent, ROOT "/%s",
                        shared ? key : lk_zoo_lane_key(own, key, i));
         begin(&all[i], false);
