@@ -17,6 +17,14 @@ if(LOCKER_REDIS)
     endif()
 endif()
 
+set(LOCKER_STATIC_ZOOKEEPER FALSE)
+set(LOCKER_PC_LIBS "-pthread")
+if(LOCKER_ZOOKEEPER)
+    string(APPEND LOCKER_PC_LIBS " -lzookeeper_st") # it has no .pc file
+    set(LOCKER_STATIC_ZOOKEEPER TRUE)
+    install(FILES cmake/FindZooKeeper.cmake DESTINATION ${LOCKER_CMAKE_DIR})
+endif()
+
 # A directory of its own is taken as it is, one below the prefix moves with it.
 foreach(dir LIBDIR INCLUDEDIR)
     if(IS_ABSOLUTE "${CMAKE_INSTALL_${dir}}")
