@@ -10,10 +10,11 @@
  *   acquire.c, release.c, inspect.c: the operations
  *
  * The client library is libzookeeper_st, which has no thread of its own: whoever waits for an answer drives
- * its socket, and the keeper does when nobody waits. Why: a lock and unlock takes the caller two sleeps
- * instead of the fourteen context switches that the two threads of libzookeeper_mt cost, and the traps of
- * those threads (callbacks on a foreign thread, completions lost in close) are gone. The synchronous calls,
- * for which ZooKeeper's documentation recommends the other library, aren't used: they have no deadline.
+ * its socket, and the keeper does when nobody waits. Why: a lock and unlock makes 2.8 context switches, with
+ * the two threads of libzookeeper_mt 17.8; bare, on loopback and one core, it takes 215 us (median) with the
+ * former and 310 us with the latter. And the traps of those threads are gone: callbacks on a foreign thread,
+ * completions lost in close. The synchronous calls, for which ZooKeeper's documentation recommends the other
+ * library, aren't used: they have no deadline.
  *
  * One mutex, lk_zk.lock, guards all that changes, the client handle too; inside it only core's (the services)
  * are taken. The client library is called with it held, and does nothing there that can wait: its socket is
