@@ -280,18 +280,87 @@ static void a_server_that_is_no_redis(void **state)
     open_at_a_stranger("HTTP/1.1 400 Bad Request\r\n\r\n", LOCKER_PROTOCOL);
 }
 
+/* An authority and a certificate in one, NAME.crt, and its key. */
+static void make_certificate(const char *directory, const char *name)
+{
+    char command[512];
+
+    snprintf(command, sizeof command,
+             "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout %s/%s.key "
+             "-out %s/%s.crt >%s/openssl.log 2>&1",
+             directory, name, directory, name, directory);
+    if (system(command) != 0)
+        test_fails("openssl can't make a certificate: install openssl (%s)", command);
+}
+
+/* Have the server speak TLS on a second port; answers the port. */
+static int speak_tls(struct lk_server *server)
+{
+    const char *directory = server->directory;
+    int port = lk_free_port();
+
+    make_certificate(directory, "server");
+    make_certificate(directory, "other");
+    lk_server_do(server,
+                 "CONFIG SET tls-cert-file %s/server.crt tls-key-file %s/server.key tls-ca-cert-file "
+                 "%s/server.crt tls-auth-clients no tls-port %d",
+                 directory, directory, directory, port);
+    return port;
+}
+
+static bool built_with_tls(void)
+{
+    locker_error err;
+    locker *l;
+
+    return lk_open_uri(&l, &err, "rediss://127.0.0.1") != LOCKER_UNSUPPORTED;
+}
+
+/* A build without TLS says so; one with it takes and waits for locks over TLS, and trusts only the authority
+ * that it was given. */
 static void tls_is_used_or_refused_in_plain_words(void **state)
 {
     struct env *env = *state;
+    struct lk_server *server = env->server;
+    struct lk_locking waiter;
+    locker_handle *held;
     locker_error err;
-    locker *l;
-    locker_status status = lk_open_uri(&l, &err, "rediss://127.0.0.1:%d?connect_timeout=2s&tls_ca=%s",
-                                       env->server->port, "/etc/ssl/certs/ca-certificates.crt");
+    locker *l, *rival;
+    int port = speak_tls(server);
 
-    assert_null(l);
-    /* without TLS in the build: refused; with it: this server doesn't speak it */
-    assert_true(status == LOCKER_UNSUPPORTED || status == LOCKER_UNAVAILABLE || status == LOCKER_PROTOCOL);
-    assert_true(strstr(err.text, "TLS") != NULL || strstr(err.text, "SSL") != NULL);
+    if (!built_with_tls()) {
+        assert_status(
+            LOCKER_UNSUPPORTED,
+            lk_open_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory),
+            err);
+        assert_non_null(strstr(err.text, "TLS"));
+        return;
+    }
+    assert_status(LOCKER_CONFIG, lk_open_uri(&l, &err, "rediss://127.0.0.1:%d", port), err);
+    assert_non_null(strstr(err.text, "tls_ca"));
+    assert_ok(lk_open_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory),
+              err);
+    assert_ok(
+        lk_open_uri(&rival, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory),
+        err);
+    held = lk_take(l, "over-tls", NULL);
+    lk_locking_start(&waiter, rival, "over-tls", NULL);
+    lk_require_waiting(rival, 1);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_close_locker(rival);
+    lock_once(l, "over-tls");
+    /* another's authority, and a port that doesn't speak TLS */
+    assert_int_not_equal(
+        lk_open_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/other.crt", port, server->directory),
+        LOCKER_OK);
+    assert_non_null(strstr(err.text, "TLS"));
+    assert_int_not_equal(lk_open_uri(&l, &err,
+                                     "rediss://127.0.0.1:%d?connect_timeout=2s&tls_ca=%s/server.crt",
+                                     server->port, server->directory),
+                         LOCKER_OK);
+    assert_non_null(strstr(err.text, "TLS"));
 }
 
 static const struct CMUnitTest tests[] = {
