@@ -9,7 +9,7 @@
 
 #include "internal.h"
 
-enum { NODES_MAX = 512, BYTES_MAX = 256 * 1024 }; /* of one request; a server takes 1 MB */
+enum { NODES_MAX = 1024, BYTES_MAX = 256 * 1024 }; /* of one request; a server takes 1 MB */
 
 /* A heartbeat under way. */
 struct beat {

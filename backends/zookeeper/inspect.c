@@ -102,7 +102,7 @@ static void list_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
                 break;
             i->count++;
         }
-        if (i->count > 0)
+        if (i->entries != NULL)
             qsort(i->entries, i->count, sizeof(*i->entries), compare);
     }
     lk_zk_call_count_locked(&i->call);

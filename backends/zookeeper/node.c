@@ -256,7 +256,7 @@ static void list_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
     } else {
         lk_zk_node_fail_locked(z, node, rc, "listing a queue");
     }
-    node->ops--;
+    node->ops--; /* NOLINT(clang-analyzer-unix.Malloc): the two references are not seen */
     lk_zk_node_unref_locked(z, node);
 }
 

@@ -14,7 +14,7 @@ static const int64_t session_least_ns = 100 * LK_MS, session_most_ns = INT64_C(2
 enum { PARAM_SESSION_TIMEOUT, PARAM_TLS, PARAM_SASL };
 
 const locker_param lk_zk_params[] = {
-    {"session_timeout", LOCKER_PARAM_DURATION, NULL, 100, 24 * 3600 * 1000,
+    {"session_timeout", LOCKER_PARAM_DURATION, NULL, 100, INT64_C(24) * 3600 * 1000,
      "the session time-out to ask for; the server may give another one. Default: the ttl"},
     {"tls", LOCKER_PARAM_BOOL, "off", 0, 0, "talk TLS to the servers; needs a client library with TLS"},
     {"sasl", LOCKER_PARAM_BOOL, "off", 0, 0, "log in by SASL; needs a client library with SASL"},
