@@ -39,7 +39,8 @@ class ZooKeeper:
         self.wait_until_it_serves()
 
     def ask(self, word):
-        with socket.create_connection(("127.0.0.1", self.port), LIMIT) as connection:
+        # A server that is just starting may take a question and never answer: ask again soon.
+        with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
             connection.sendall(word.encode())
             return connection.makefile("rb").read().decode()
 
