@@ -1,0 +1,80 @@
+/*
+ * intervals.c: who held a key when, as far as that is certain.
+ */
+#include <stdlib.h>
+
+#include "internal.h"
+
+static int by_sent(const void *left, const void *right)
+{
+    const lk_event *a = *(const lk_event *const *)left, *b = *(const lk_event *const *)right;
+
+    if (a->sent != b->sent)
+        return a->sent < b->sent ? -1 : 1;
+    return (a > b) - (a < b); /* as the lines stand */
+}
+
+static int by_return(const void *left, const void *right)
+{
+    const lk_attempt *a = *(const lk_attempt *const *)left, *b = *(const lk_attempt *const *)right;
+
+    return (a->answered > b->answered) - (a->answered < b->answered); /* events are in order of time */
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void hold(lk_attempt *attempt)
+{
+    const lk_event *end = attempt->process->ended;
+    int64_t to = attempt->deadline;
+
+    if (attempt->unlock)
+        to = earlier(to, attempt->unlock->t);
+    if (attempt->lost)
+        to = earlier(to, attempt->lost->t);
+    if (end)
+        to = earlier(to, end->sent ? end->sent : end->t);
+    attempt->from = attempt->answered->t;
+    attempt->to = to > attempt->from ? to : attempt->from;
+    attempt->grant_to = attempt->to;
+}
+
+/* A handle that got a token which a handle of the same process still holds has entered again. */
+static void find_again(const lk_key *key)
+{
+    lk_attempt *grant = NULL, *last = NULL; /* the grant's first handle, and the one that holds longest */
+
+    for (size_t i = 0; i < key->grant_count; i++) {
+        lk_attempt *a = key->grants[i];
+        if (grant && a->answered->token && a->answered->token == grant->answered->token &&
+            a->process == grant->process && last->to > a->from) {
+            a->again = true;
+            last = a->to > last->to ? a : last;
+            grant->grant_to = last->to;
+        } else {
+            grant = last = a;
+        }
+    }
+}
+
+bool lk_intervals(lk_key *key)
+{
+    if (key->look_count)
+        qsort(key->looks, key->look_count, sizeof(*key->looks), by_sent);
+    key->grants = calloc(key->attempt_count + 1, sizeof(*key->grants));
+    if (!key->grants)
+        return false;
+    for (size_t i = 0; i < key->attempt_count; i++) {
+        if (!lk_granted(key->attempts[i]))
+            continue;
+        hold(key->attempts[i]);
+        key->grants[key->grant_count++] = key->attempts[i];
+    }
+    if (key->grant_count)
+        qsort(key->grants, key->grant_count, sizeof(*key->grants), by_return);
+    find_again(key);
+    return true;
+}
