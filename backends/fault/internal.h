@@ -1,0 +1,112 @@
+/*
+ * internal.h: the fault driver: it stands before another driver, does what that one does, and lets its script
+ * decide when something goes wrong.
+ *
+ *   table.c     the table of a driver with faults before it; opening, closing
+ *   ops.c       the operations
+ *   renew.c     renewals and what else the other driver tells core; delayed answers
+ *   thief.c     locks taken away behind their holders' backs
+ *   control.c   the functions of fault.h
+ *
+ * A claim's bytes are the other driver's, with ours behind them, so both work on core's own claim.
+ *
+ * lk_faulty.mutex guards all that changes. Lock order: the other driver's locks, lk_faulty.mutex, core's. The
+ * other driver is never called with the mutex held.
+ */
+#ifndef LK_FAULT_INTERNAL_H
+#define LK_FAULT_INTERNAL_H
+
+#include <locker/driver.h>
+#include <locker/fault.h>
+
+#include "script.h"
+
+#define LK_MS INT64_C(1000000)
+
+/** The prefix of the scheme, with its plus. */
+#define LK_FAULT_PREFIX "fault+"
+
+typedef struct lk_place lk_place;
+typedef struct lk_theft lk_theft;
+
+/** An instance. */
+typedef struct lk_faulty {
+    locker_services services; /* what the other driver is given; first member */
+    /* constant */
+    const locker_services *core;
+    const locker_driver *inner;
+    void *self; /* the other driver's instance */
+    int64_t patience_ns;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* a sleep was interrupted */
+    pthread_cond_t robbing; /* a theft, or the end */
+    lk_script *script;
+    int64_t acted;     /* operations that a fault acted on */
+    bool cut;          /* by a fault */
+    bool out_of_reach; /* the other driver says so */
+    lk_place *delayed; /* extensions to be told later */
+    lk_theft *thefts;  /* for the thief */
+    bool thief_runs, stop;
+    pthread_t thief;
+} lk_faulty;
+
+/** Our bytes of a claim. Guarded by the mutex. */
+struct lk_place {
+    locker_claim *claim; /* while it is in `delayed` */
+    lk_place *next;      /* likewise */
+    int64_t tell_at, until;
+    bool seen;            /* the other driver has the claim */
+    bool hidden;          /* it granted, and the answer was lost */
+    bool inside;          /* it may be in the other driver's acquire */
+    bool interrupted;     /* since the attempt began, or before it */
+    bool ending;          /* it is being given back: nothing is told any more */
+    locker_fault renewal; /* what the last renewal that was sent suffers */
+};
+
+/** One operation on its way. */
+typedef struct lk_flight {
+    locker_fault fault; /* zero: nothing goes wrong */
+    int64_t asked;
+    bool hit;
+    bool arrives;          /* the other driver hears of it and does it */
+    bool silent;           /* no answer comes */
+    bool late;             /* none came in time */
+    locker_status refusal; /* when it doesn't arrive, and isn't silent */
+} lk_flight;
+
+static inline lk_place *lk_place_of(const lk_faulty *f, const locker_claim *claim)
+{
+    return (lk_place *)(void *)((char *)locker_claim_private(claim) +
+                                ((f->inner->claim_size + 15) & ~(size_t)15));
+}
+
+static inline int64_t lk_fault_now(const lk_faulty *f)
+{
+    return f->core->clock->now(f->core->clock->context);
+}
+
+/* ---- ops.c */
+/** Show an operation to the script. */
+lk_flight lk_fault_take_off_locked(lk_faulty *f, locker_op op, const char *key);
+void lk_fault_fill(locker_driver *table);
+
+/* ---- renew.c */
+extern const locker_services lk_fault_services;
+void lk_fault_renew(void *self, locker_claim *const *grants, size_t count);
+int64_t lk_fault_dispatch(void *self);
+/** Tell nothing of this claim any more. */
+void lk_fault_hush(lk_faulty *f, locker_claim *claim);
+
+/* ---- thief.c */
+/** Break the lock now. May block until `until`. */
+void lk_fault_steal(lk_faulty *f, const char *key, int64_t until);
+/** Have the grant's lock broken soon, by another thread. */
+void lk_fault_steal_later_locked(lk_faulty *f, const locker_claim *grant);
+void lk_fault_thief_end(lk_faulty *f);
+
+/* ---- table.c */
+/** Whether it is an instance's table. */
+bool lk_fault_is_table(const locker_driver *driver);
+
+#endif

@@ -1,0 +1,197 @@
+/* renew.c: what the other driver tells core, and the faults of renewals; see internal.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+static lk_faulty *faulty(const locker_services *svc)
+{
+    return (lk_faulty *)(uintptr_t)svc;
+}
+
+/* ------------------------------------------------------------------ delayed answers ---- */
+
+static void drop_locked(lk_faulty *f, lk_place *p)
+{
+    lk_place **at = &f->delayed;
+
+    for (; *at != NULL; at = &(*at)->next) {
+        if (*at == p) {
+            *at = p->next;
+            return;
+        }
+    }
+}
+
+static void delay_locked(lk_faulty *f, locker_claim *grant, int64_t tell_at, int64_t until)
+{
+    lk_place *p = lk_place_of(f, grant);
+
+    drop_locked(f, p); /* the later answer says more */
+    p->claim = grant;
+    p->tell_at = tell_at;
+    p->until = until;
+    p->next = f->delayed;
+    f->delayed = p;
+    f->core->attend(f->core);
+}
+
+void lk_fault_hush(lk_faulty *f, locker_claim *claim)
+{
+    lk_place *p = lk_place_of(f, claim);
+
+    (void)pthread_mutex_lock(&f->mutex);
+    p->ending = true;
+    drop_locked(f, p);
+    (void)pthread_mutex_unlock(&f->mutex);
+}
+
+/* Tell what is due; answers when the next is. */
+static int64_t tell_locked(lk_faulty *f)
+{
+    int64_t now = f->delayed != NULL ? lk_fault_now(f) : 0, next_at = LOCKER_NEVER;
+    lk_place **at = &f->delayed;
+
+    while (*at != NULL) {
+        lk_place *p = *at;
+
+        if (p->tell_at <= now) {
+            *at = p->next;
+            if (!f->cut)
+                f->core->lease_extended(f->core, p->claim, p->until);
+            continue;
+        }
+        if (p->tell_at < next_at)
+            next_at = p->tell_at;
+        at = &p->next;
+    }
+    return next_at;
+}
+
+int64_t lk_fault_dispatch(void *self)
+{
+    lk_faulty *f = self;
+    int64_t theirs = f->inner->dispatch != NULL ? f->inner->dispatch(f->self) : LOCKER_NEVER, ours;
+
+    (void)pthread_mutex_lock(&f->mutex);
+    ours = tell_locked(f);
+    (void)pthread_mutex_unlock(&f->mutex);
+    return ours < theirs ? ours : theirs;
+}
+
+/* ------------------------------------------------------------------ renewing ---- */
+
+/* Whether it is to be sent; what happens to its answer is noted with the claim. */
+static bool show_renewal_locked(lk_faulty *f, locker_claim *grant)
+{
+    lk_flight flight = lk_fault_take_off_locked(f, LOCKER_OP_RENEW, grant->key);
+    lk_place *p = lk_place_of(f, grant);
+
+    p->renewal = flight.fault;
+    if (!flight.arrives && flight.refusal == LOCKER_LOST && !flight.silent)
+        f->core->lease_lost(f->core, grant, "the fault script says that it is lost");
+    return flight.arrives;
+}
+
+void lk_fault_renew(void *self, locker_claim *const *grants, size_t count)
+{
+    lk_faulty *f = self;
+    locker_claim **sent = calloc(count, sizeof(*sent));
+    size_t n = 0;
+
+    if (sent == NULL)
+        return; /* not renewed: core asks again */
+    (void)pthread_mutex_lock(&f->mutex);
+    for (size_t i = 0; i < count; i++)
+        if (show_renewal_locked(f, grants[i]))
+            sent[n++] = grants[i];
+    (void)pthread_mutex_unlock(&f->mutex);
+    if (n > 0)
+        f->inner->renew(f->self, sent, n);
+    free(sent);
+}
+
+/* ------------------------------------------------------------------ services ---- */
+
+static void wake(const locker_services *svc, locker_claim *claim)
+{
+    const lk_faulty *f = faulty(svc);
+
+    f->core->wake(f->core, claim);
+}
+
+static void lease_extended(const locker_services *svc, locker_claim *grant, int64_t until)
+{
+    lk_faulty *f = faulty(svc);
+    lk_place *p = lk_place_of(f, grant);
+    bool told = true;
+
+    (void)pthread_mutex_lock(&f->mutex);
+    if (!p->ending && !p->hidden && f->inner->renew == NULL) /* a session: nobody asked for it */
+        told = show_renewal_locked(f, grant);
+    told = told && !p->ending && !p->hidden && !f->cut && p->renewal.what != LOCKER_FAULT_LOSE_REPLY;
+    if (told && p->renewal.delay_ms > 0)
+        delay_locked(f, grant, lk_fault_now(f) + p->renewal.delay_ms * LK_MS, until);
+    else if (told)
+        f->core->lease_extended(f->core, grant, until);
+    if (!p->ending && p->renewal.what == LOCKER_FAULT_LOSE_LOCK) {
+        lk_fault_steal_later_locked(f, grant);
+        p->renewal.what = LOCKER_FAULT_ANSWER;
+    }
+    (void)pthread_mutex_unlock(&f->mutex);
+}
+
+static void lease_lost(const locker_services *svc, locker_claim *grant, const char *why)
+{
+    const lk_faulty *f = faulty(svc);
+
+    f->core->lease_lost(f->core, grant, why);
+}
+
+static void suspect(const locker_services *svc, bool out_of_reach)
+{
+    lk_faulty *f = faulty(svc);
+
+    (void)pthread_mutex_lock(&f->mutex);
+    f->out_of_reach = out_of_reach;
+    if (!f->cut)
+        f->core->suspect(f->core, out_of_reach);
+    (void)pthread_mutex_unlock(&f->mutex);
+}
+
+static void attend(const locker_services *svc)
+{
+    const lk_faulty *f = faulty(svc);
+
+    f->core->attend(f->core);
+}
+
+static bool log_wanted(const locker_services *svc, locker_log_level level)
+{
+    const lk_faulty *f = faulty(svc);
+
+    return f->core->log_wanted(f->core, level);
+}
+
+static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
+{
+    const lk_faulty *f = faulty(svc);
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    f->core->log(f->core, level, "%s", text);
+}
+
+const locker_services lk_fault_services = {
+    .wake = wake,
+    .lease_extended = lease_extended,
+    .lease_lost = lease_lost,
+    .suspect = suspect,
+    .attend = attend,
+    .log_wanted = log_wanted,
+    .log = log_line,
+};

@@ -1,0 +1,365 @@
+/*
+ * clock.c: a clock that is moved by hand: who sleeps by it, and whether all rest; see internal.h. move.c
+ * moves it.
+ *
+ * The mock knows each thread that could do something by itself: keepers, which rest in the clock's poll, and
+ * calls, which sleep in its wait or in a delayed answer. A call that was woken is active until it sleeps
+ * again or core says that it is done. All rest when no call is active, and each keeper is in poll with
+ * nothing to read. Then whatever is due first gets its turn, alone, and all come to rest again: so the order
+ * of events is that of their times, and the same in every run.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* The clock for which this thread is counted as active. A thread is inside one call at a time. */
+static _Thread_local const mock_clock *active_for;
+
+/* ------------------------------------------------------------------ patience ---- */
+
+struct timespec lk_mock_patience(const locker_mock *mock)
+{
+    int64_t ms = mock->options.patience_ms;
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += (time_t)(ms / 1000);
+    t.tv_nsec += (long)(ms % 1000 * LK_MS);
+    if (t.tv_nsec >= 1000 * LK_MS) {
+        t.tv_nsec -= 1000 * LK_MS;
+        t.tv_sec++;
+    }
+    return t;
+}
+
+bool lk_mock_is_over(const struct timespec *t)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
+}
+
+/* ------------------------------------------------------------------ resting ---- */
+
+static bool readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, 0) > 0;
+}
+
+static bool keeper_rests_locked(const mock_host *h)
+{
+    return h->keeper == MOCK_KEEPER_GONE ||
+           (h->keeper == MOCK_KEEPER_RESTS && !h->kicked && !readable(h->rest_fd));
+}
+
+static bool all_rest_locked(const locker_mock *m)
+{
+    if (m->clock.active > 0)
+        return false;
+    for (const mock_host *h = m->hosts; h != NULL; h = h->next)
+        if (!keeper_rests_locked(h))
+            return false;
+    return true;
+}
+
+/* Who keeps the others from resting, for people. */
+static void name_the_restless_locked(locker_mock *m)
+{
+    char *text = m->clock.trouble;
+    size_t size = sizeof m->clock.trouble;
+
+    (void)snprintf(text, size,
+                   "threads did not come to rest within %lld ms:", (long long)m->options.patience_ms);
+    if (m->clock.active > 0)
+        (void)snprintf(text + strlen(text), size - strlen(text), " %zu calls run on;", m->clock.active);
+    for (const mock_host *h = m->hosts; h != NULL; h = h->next)
+        if (!keeper_rests_locked(h))
+            (void)snprintf(text + strlen(text), size - strlen(text), " a callback of '%s' blocks, perhaps;",
+                           h->owner);
+    text[strlen(text) - 1] = '\0';
+}
+
+/* False: patience has ended. */
+bool lk_mock_await_rest_locked(locker_mock *m)
+{
+    struct timespec until = lk_mock_patience(m);
+
+    while (!all_rest_locked(m)) {
+        if (lk_mock_is_over(&until)) {
+            name_the_restless_locked(m);
+            return false;
+        }
+        (void)pthread_cond_timedwait(&m->clock.changed, &m->clock.mutex, &until);
+    }
+    return true;
+}
+
+void lk_mock_notify_locked(mock_clock *c)
+{
+    (void)pthread_cond_broadcast(&c->changed);
+}
+
+/* ------------------------------------------------------------------ sleeping ---- */
+
+void lk_mock_wake_locked(mock_clock *c, mock_sleeper *s)
+{
+    if (s->woken)
+        return;
+    s->woken = true;
+    if (!s->moves)
+        c->active++;
+    (void)pthread_cond_signal(&s->wake);
+    lk_mock_notify_locked(c);
+}
+
+static void inactive_locked(mock_clock *c)
+{
+    if (active_for != c)
+        return;
+    active_for = NULL;
+    c->active--;
+    lk_mock_notify_locked(c);
+}
+
+static void enter_locked(mock_clock *c, mock_sleeper *s)
+{
+    (void)pthread_cond_init(&s->wake, NULL);
+    s->prev = c->last;
+    if (c->last != NULL)
+        c->last->next = s;
+    else
+        c->first = s;
+    c->last = s;
+    lk_mock_notify_locked(c);
+}
+
+static void leave_locked(mock_clock *c, mock_sleeper *s)
+{
+    if (s->prev != NULL)
+        s->prev->next = s->next;
+    else
+        c->first = s->next;
+    if (s->next != NULL)
+        s->next->prev = s->prev;
+    else
+        c->last = s->prev;
+    (void)pthread_cond_destroy(&s->wake);
+}
+
+/* The sleeper is filled in but for the lists; core's mutex, if it is given, is released once the sleeper can
+ * be found, so that no wake-up is lost. */
+static void sleep_locked(locker_mock *m, mock_sleeper *s, pthread_mutex_t *mutex)
+{
+    mock_clock *c = &m->clock;
+
+    s->moves = !m->options.still_clock && pthread_equal(pthread_self(), c->owner);
+    inactive_locked(c);
+    enter_locked(c, s);
+    if (mutex != NULL)
+        (void)pthread_mutex_unlock(mutex);
+    if (s->moves)
+        (void)lk_mock_move_locked(m, 0, s->until, s);
+    else
+        while (!s->woken)
+            (void)pthread_cond_wait(&s->wake, &c->mutex);
+    leave_locked(c, s);
+    if (!s->moves)
+        active_for = c;
+}
+
+bool lk_mock_sleep(mock_host *host, locker_claim *claim, int64_t until)
+{
+    locker_mock *m = host->mock;
+    mock_clock *c = &m->clock;
+    bool interrupted = false;
+
+    (void)pthread_mutex_lock(&c->mutex);
+    while (lk_mock_now(m) < until && !interrupted) {
+        mock_sleeper s = {.claim = claim, .until = until};
+
+        interrupted = claim != NULL && lk_mock_place(claim)->interrupted;
+        if (!interrupted)
+            sleep_locked(m, &s, NULL);
+    }
+    if (claim != NULL)
+        lk_mock_place(claim)->interrupted = false;
+    (void)pthread_mutex_unlock(&c->mutex);
+    return interrupted;
+}
+
+void lk_mock_interrupt(mock_host *host, locker_claim *claim)
+{
+    mock_clock *c = &host->mock->clock;
+
+    (void)pthread_mutex_lock(&c->mutex);
+    lk_mock_place(claim)->interrupted = true;
+    for (mock_sleeper *s = c->first; s != NULL; s = s->next)
+        if (s->claim == claim && s->cond == NULL)
+            lk_mock_wake_locked(c, s);
+    (void)pthread_mutex_unlock(&c->mutex);
+}
+
+size_t lk_mock_sleepers_locked(const locker_mock *m, const char *key)
+{
+    size_t n = 0;
+
+    for (const mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
+        n += !s->woken && s->claim != NULL && (key == NULL || strcmp(key, s->claim->key) == 0);
+    return n;
+}
+
+/* ------------------------------------------------------------------ the table that core sees ---- */
+
+static int64_t clock_now(void *context)
+{
+    return lk_mock_now(((const mock_host *)context)->mock);
+}
+
+static void clock_waits(void *context, const locker_claim *claim)
+{
+    ((mock_host *)context)->waits_for = claim;
+}
+
+static void clock_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
+{
+    mock_host *h = context;
+    mock_clock *c = &h->mock->clock;
+    mock_sleeper s = {.cond = cond, .claim = h->waits_for, .until = until};
+    bool slept;
+
+    h->waits_for = NULL;
+    (void)pthread_mutex_lock(&c->mutex);
+    slept = lk_mock_now(h->mock) < until;
+    if (slept)
+        sleep_locked(h->mock, &s, mutex);
+    (void)pthread_mutex_unlock(&c->mutex);
+    if (slept)
+        (void)pthread_mutex_lock(mutex);
+}
+
+static void clock_signal(void *context, pthread_cond_t *cond)
+{
+    mock_clock *c = &((mock_host *)context)->mock->clock;
+
+    (void)pthread_mutex_lock(&c->mutex);
+    for (mock_sleeper *s = c->first; s != NULL; s = s->next)
+        if (s->cond == cond)
+            lk_mock_wake_locked(c, s);
+    (void)pthread_mutex_unlock(&c->mutex);
+}
+
+static void clock_done(void *context)
+{
+    mock_clock *c = &((mock_host *)context)->mock->clock;
+
+    if (active_for != c)
+        return;
+    (void)pthread_mutex_lock(&c->mutex);
+    inactive_locked(c);
+    (void)pthread_mutex_unlock(&c->mutex);
+}
+
+/* The keeper rests here until there is something to read or the clock's mover kicks it. */
+static void clock_poll(void *context, int fd, int64_t until)
+{
+    mock_host *h = context;
+    mock_clock *c = &h->mock->clock;
+    struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = h->kick_fd, .events = POLLIN}};
+    uint64_t count;
+
+    (void)pthread_mutex_lock(&c->mutex);
+    h->keeper_thread = pthread_self();
+    h->keeper_known = true;
+    if (lk_mock_now(h->mock) < until) {
+        h->keeper = MOCK_KEEPER_RESTS;
+        h->rest_fd = fd;
+        h->rest_until = until;
+        lk_mock_notify_locked(c);
+        (void)pthread_mutex_unlock(&c->mutex);
+        (void)poll(p, 2, -1);
+        (void)pthread_mutex_lock(&c->mutex);
+        h->keeper = MOCK_KEEPER_RUNS;
+        if (h->kicked && read(h->kick_fd, &count, sizeof count) < 0) {
+            /* It was written before `kicked` was set, so there is something. */
+        }
+        h->kicked = false;
+    }
+    (void)pthread_mutex_unlock(&c->mutex);
+}
+
+locker_clock lk_mock_clock_table(mock_host *host)
+{
+    return (locker_clock){.now = clock_now,
+                          .wait = clock_wait,
+                          .poll = clock_poll,
+                          .context = host,
+                          .waits = clock_waits,
+                          .signal = clock_signal,
+                          .done = clock_done};
+}
+
+void lk_mock_keeper(mock_host *host, bool runs)
+{
+    mock_clock *c = &host->mock->clock;
+
+    (void)pthread_mutex_lock(&c->mutex);
+    host->keeper = runs ? MOCK_KEEPER_RUNS : MOCK_KEEPER_GONE;
+    host->keeper_known = false;
+    lk_mock_notify_locked(c);
+    (void)pthread_mutex_unlock(&c->mutex);
+}
+
+void lk_mock_await_keeper(mock_host *host)
+{
+    mock_clock *c = &host->mock->clock;
+    struct timespec until = lk_mock_patience(host->mock);
+
+    (void)pthread_mutex_lock(&c->mutex);
+    while (!host->keeper_known && !lk_mock_is_over(&until))
+        (void)pthread_cond_timedwait(&c->changed, &c->mutex, &until);
+    (void)pthread_mutex_unlock(&c->mutex);
+}
+
+bool lk_mock_in_callback(locker_mock *m)
+{
+    bool inside = false;
+
+    (void)pthread_mutex_lock(&m->clock.mutex);
+    for (const mock_host *h = m->hosts; h != NULL; h = h->next)
+        inside = inside || (h->keeper_known && pthread_equal(h->keeper_thread, pthread_self()));
+    (void)pthread_mutex_unlock(&m->clock.mutex);
+    return inside;
+}
+
+/* ------------------------------------------------------------------ making ---- */
+
+int lk_mock_clock_init(mock_clock *clock)
+{
+    int rc = pthread_mutex_init(&clock->mutex, NULL);
+
+    if (rc != 0)
+        return rc;
+    rc = locker_cond_init(&clock->changed);
+    if (rc != 0) {
+        (void)pthread_mutex_destroy(&clock->mutex);
+        return rc;
+    }
+    clock->owner = pthread_self();
+    atomic_init(&clock->now, 1000000 * LK_MS);
+    return 0;
+}
+
+void lk_mock_clock_destroy(mock_clock *clock)
+{
+    (void)pthread_cond_destroy(&clock->changed);
+    (void)pthread_mutex_destroy(&clock->mutex);
+}

@@ -1,0 +1,162 @@
+/*
+ * due.c: what happens to the service in time: ends of leases and sessions, heartbeats, late answers; and
+ * connections that break. The caller holds locker_mock.mutex in the _locked functions.
+ */
+#include <stdlib.h>
+
+#include "internal.h"
+
+/* ------------------------------------------------------------------ sessions and connections ---- */
+
+void lk_mock_end_session_locked(locker_mock *m, mock_host *host)
+{
+    host->session_until = host->beat_at = LOCKER_NEVER;
+    for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place(c)->host_next) {
+        lk_mock_take_away_locked(m, c);
+        if (m->options.leases == LOCKER_MOCK_LEASES_SESSION && lk_mock_place(c)->state == MOCK_QUEUED) {
+            lk_mock_leave_queue_locked(m, lk_mock_place(c)->slot, c);
+            host->svc->wake(host->svc, c);
+        }
+    }
+    for (mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
+        if (slot->held && slot->holder == NULL && slot->host == host)
+            lk_mock_free_locked(m, slot);
+    host->session_lost = host->cut;
+    if (!host->cut)
+        host->svc->lease_lost(host->svc, NULL, "the service has ended the session");
+}
+
+void lk_mock_cut_locked(mock_host *host)
+{
+    if (host->cut)
+        return;
+    host->cut = true;
+    if (host->svc != NULL)
+        host->svc->suspect(host->svc, true);
+}
+
+/* What was lost meanwhile and no renewal will show; and the waiters ask again. */
+static void catch_up_locked(locker_mock *m, mock_host *host)
+{
+    for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place(c)->host_next) {
+        const mock_place *p = lk_mock_place(c);
+
+        if (p->answered && p->state == MOCK_LOST && m->options.leases != LOCKER_MOCK_LEASES_RENEWED)
+            host->svc->lease_lost(host->svc, c, "it was taken away while the service was out of reach");
+        if (!p->answered)
+            host->svc->wake(host->svc, c);
+    }
+}
+
+void lk_mock_mend_locked(locker_mock *m, mock_host *host)
+{
+    if (!host->cut)
+        return;
+    host->cut = false;
+    for (mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
+        if (slot->held && slot->holder == NULL && slot->host == host)
+            lk_mock_free_locked(m, slot);
+    if (host->svc == NULL)
+        return;
+    if (host->session_lost) {
+        host->session_lost = false;
+        host->svc->lease_lost(host->svc, NULL, "the service has ended the session");
+    }
+    catch_up_locked(m, host);
+    if (host->session_until != LOCKER_NEVER)
+        lk_mock_beat_locked(m, host);
+    host->svc->suspect(host->svc, false);
+}
+
+/* ------------------------------------------------------------------ what becomes due ---- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A release is repeated when its host is there to do it. */
+static int64_t slot_due(const mock_slot *slot)
+{
+    bool repeated = slot->retry_at != LOCKER_NEVER && slot->host != NULL && !slot->host->cut;
+
+    return !slot->held ? LOCKER_NEVER : least(slot->until, repeated ? slot->retry_at : LOCKER_NEVER);
+}
+
+static int64_t host_due(const mock_host *h)
+{
+    return least(h->beat_at, h->session_until);
+}
+
+static int64_t next_due_locked(const locker_mock *m)
+{
+    int64_t at = m->replies != NULL ? m->replies->at : LOCKER_NEVER;
+
+    for (const mock_host *h = m->hosts; h != NULL; h = h->next)
+        at = least(at, host_due(h));
+    for (const mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
+        at = least(at, slot_due(slot));
+    return at;
+}
+
+int64_t lk_mock_next_due(locker_mock *m)
+{
+    int64_t at;
+
+    (void)pthread_mutex_lock(&m->mutex);
+    at = next_due_locked(m);
+    (void)pthread_mutex_unlock(&m->mutex);
+    return at;
+}
+
+static void tell_extension_locked(locker_mock *m)
+{
+    mock_reply *reply = m->replies;
+    const locker_services *svc = lk_mock_place(reply->grant)->host->svc;
+
+    m->replies = reply->next;
+    svc->lease_extended(svc, reply->grant, reply->until);
+    free(reply);
+}
+
+static void run_host_locked(locker_mock *m, mock_host *h)
+{
+    if (h->session_until <= lk_mock_now(m) && h->session_until <= h->beat_at) {
+        lk_mock_end_session_locked(m, h);
+        return;
+    }
+    h->beat_at = lk_mock_later(h->beat_at, h->session_ns / 3);
+    if (!h->cut)
+        lk_mock_beat_locked(m, h);
+}
+
+static void run_slot_locked(locker_mock *m, mock_slot *slot)
+{
+    if (slot->holder != NULL)
+        lk_mock_place(slot->holder)->state = MOCK_LOST;
+    lk_mock_free_locked(m, slot);
+}
+
+void lk_mock_run_due(locker_mock *m)
+{
+    int64_t at;
+
+    (void)pthread_mutex_lock(&m->mutex);
+    at = next_due_locked(m);
+    if (at <= lk_mock_now(m)) {
+        mock_host *h = m->hosts;
+        mock_slot *slot = m->slots;
+
+        while (h != NULL && host_due(h) != at)
+            h = h->next;
+        while (slot != NULL && slot_due(slot) != at)
+            slot = slot->next;
+        if (m->replies != NULL && m->replies->at == at)
+            tell_extension_locked(m);
+        else if (h != NULL)
+            run_host_locked(m, h);
+        else if (slot != NULL)
+            run_slot_locked(m, slot);
+    }
+    (void)pthread_mutex_unlock(&m->mutex);
+}

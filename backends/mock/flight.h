@@ -1,0 +1,37 @@
+/* flight.h: an operation on its way to the service and back: whether the script lets it go wrong, how long it
+ * takes, and its record. */
+#ifndef LK_MOCK_FLIGHT_H
+#define LK_MOCK_FLIGHT_H
+
+#include "internal.h"
+
+/* One operation on its way. */
+typedef struct mock_flight {
+    mock_host *host;
+    locker_claim *claim; /* NULL: it is about no claim */
+    locker_mock_call call;
+    int64_t asked;         /* ns */
+    int64_t until;         /* the caller waits no longer */
+    locker_fault fault;    /* what goes wrong; zero: nothing */
+    bool arrives;          /* the service hears of it and does it */
+    bool silent;           /* no answer comes */
+    bool late;             /* none came in time */
+    locker_status refusal; /* when it doesn't arrive, and isn't silent */
+} mock_flight;
+
+/** Ask the script what becomes of the operation. key NULL: it has none; claim NULL: it is about none. */
+mock_flight lk_mock_take_off_locked(mock_host *h, locker_op op, const char *key, locker_claim *claim,
+                                    int64_t until);
+
+/** Wait for the answer to travel. `unanswered` is what the operation says when none comes in time. Takes no
+ * mutex and is called without one. */
+locker_status lk_mock_travel(mock_flight *f, locker_status status, locker_status unanswered,
+                             bool *interrupted);
+
+/** Record it. Returns status. */
+locker_status lk_mock_land_locked(mock_flight *f, locker_status status);
+
+/** Fill the error, but for OK and BUSY. Returns status. */
+locker_status lk_mock_explain(const mock_flight *f, locker_status status, locker_error *err);
+
+#endif

@@ -1,0 +1,177 @@
+/* mock.c: making a mock, freeing it, and opening lockers on it; see internal.h. */
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { PATIENCE_MS = 10000 };
+
+static void describe(locker_mock *m)
+{
+    const locker_mock_options *o = &m->options;
+
+    m->semantics = (locker_semantics){
+        .driver = "mock",
+        .scope = LOCKER_SCOPE_PROCESS,
+        .fairness = o->queue ? LOCKER_FAIR_GLOBAL : LOCKER_FAIR_LOCAL,
+        .leases = o->leases != LOCKER_MOCK_LEASES_NONE,
+        .can_break = true,
+        .holder_dies = "the test dies with it",
+        .holder_stalls = "as the test says",
+        .cut_off = "as the test says",
+        .service_restarts = "as the test says",
+        .failover = "there is none",
+        .token = "grows for the life of the mock",
+        .cost = "nothing to speak of",
+    };
+    m->driver = lk_mock_driver;
+    m->driver.semantics = &m->semantics;
+    m->driver.caps = (unsigned)LOCKER_CAP_BREAK | (o->queue ? (unsigned)LOCKER_CAP_QUEUE : 0u) |
+                     (m->semantics.leases ? (unsigned)LOCKER_CAP_LEASES : 0u);
+    if (o->leases != LOCKER_MOCK_LEASES_RENEWED)
+        m->driver.renew = NULL;
+    if (!o->pass)
+        m->driver.pass = NULL;
+}
+
+static locker_status check(const locker_mock_options *o, locker_error *err)
+{
+    if (o->size != sizeof *o)
+        return locker_error_set(
+            err, LOCKER_INVALID, 0,
+            "locker_mock_options.size is %zu, this library's is %zu: start from LOCKER_MOCK_OPTIONS_INIT",
+            o->size, sizeof *o);
+    if (o->leases < LOCKER_MOCK_LEASES_RENEWED || o->leases > LOCKER_MOCK_LEASES_NONE)
+        return locker_error_set(err, LOCKER_INVALID, 0, "the option leases is %d, which is none",
+                                (int)o->leases);
+    if (o->patience_ms < 0 || o->patience_ms > INT64_C(86400000))
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "patience_ms is %lld: give 0 for the default, or at most a day in ms",
+                                (long long)o->patience_ms);
+    return LOCKER_OK;
+}
+
+locker_status locker_mock_new(const locker_mock_options *options, locker_mock **out, locker_error *err)
+{
+    static const locker_mock_options defaults = LOCKER_MOCK_OPTIONS_INIT;
+    locker_status status = check(options != NULL ? options : &defaults, err);
+    locker_mock *m;
+
+    if (out == NULL)
+        return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_new needs a place for the mock");
+    *out = NULL;
+    if (status != LOCKER_OK)
+        return status;
+    m = calloc(1, sizeof *m);
+    if (m == NULL || lk_mock_clock_init(&m->clock) != 0) {
+        free(m);
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for a mock");
+    }
+    m->options = options != NULL ? *options : defaults;
+    if (m->options.patience_ms == 0)
+        m->options.patience_ms = PATIENCE_MS;
+    m->random = m->options.seed;
+    m->slots_end = &m->slots;
+    (void)pthread_mutex_init(&m->mutex, NULL); /* glibc's can't fail */
+    (void)locker_cond_init(&m->recorded);
+    describe(m);
+    m->script = lk_script_new();
+    if (m->script == NULL) {
+        locker_mock_free(m);
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for a mock");
+    }
+    *out = m;
+    return locker_error_set(err, LOCKER_OK, 0, "%s", "");
+}
+
+static void nothing(void *item)
+{
+    (void)item;
+}
+
+void locker_mock_free(locker_mock *mock)
+{
+    if (mock == NULL)
+        return;
+    while (mock->hosts != NULL) {
+        mock_host *h = mock->hosts;
+
+        mock->hosts = h->next;
+        (void)close(h->kick_fd);
+        free(h);
+    }
+    tdestroy(mock->slot_tree, nothing);
+    while (mock->slots != NULL) {
+        mock_slot *slot = mock->slots;
+
+        mock->slots = slot->next;
+        free(slot);
+    }
+    tdestroy(mock->name_tree, free);
+    lk_script_free(mock->script);
+    free(mock->calls);
+    (void)pthread_cond_destroy(&mock->recorded);
+    (void)pthread_mutex_destroy(&mock->mutex);
+    lk_mock_clock_destroy(&mock->clock);
+    free(mock);
+}
+
+/* ------------------------------------------------------------------ opening ---- */
+
+/* It stays in the list when opening fails: a host without a keeper does nothing. */
+static mock_host *add_host(locker_mock *m)
+{
+    mock_host *h = calloc(1, sizeof *h), **link = &m->hosts;
+
+    if (h == NULL)
+        return NULL;
+    h->mock = m;
+    h->owner = "";
+    h->session_until = h->beat_at = LOCKER_NEVER;
+    h->clock = lk_mock_clock_table(h);
+    h->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (h->kick_fd < 0) {
+        free(h);
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&m->mutex);
+    (void)pthread_mutex_lock(&m->clock.mutex);
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = h;
+    (void)pthread_mutex_unlock(&m->clock.mutex);
+    (void)pthread_mutex_unlock(&m->mutex);
+    return h;
+}
+
+locker_status locker_mock_open(locker_mock *mock, const char *owner, const locker_options *options,
+                               locker **out, locker_error *err)
+{
+    locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
+    locker_options o = LOCKER_OPTIONS_INIT;
+    locker_status status;
+    mock_host *h;
+
+    if (mock == NULL)
+        return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_open needs a mock");
+    h = add_host(mock);
+    if (h == NULL)
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory or descriptors for a mock's locker");
+    if (options != NULL)
+        o = *options;
+    if (owner != NULL)
+        o.owner = owner;
+    d.options = &o;
+    d.clock = &h->clock;
+    status = locker_open_driver(&mock->driver, &d, out, err);
+    if (status == LOCKER_OK) {
+        lk_mock_await_keeper(h);
+        (void)pthread_mutex_lock(&mock->mutex);
+        h->l = *out;
+        (void)pthread_mutex_unlock(&mock->mutex);
+    }
+    return status;
+}

@@ -1,0 +1,283 @@
+/*
+ * ops.c: the driver's operations. Each asks the script first whether it goes wrong, then the service, and is
+ * recorded when it is answered.
+ */
+#include "flight.h"
+
+/* ------------------------------------------------------------------ acquire ---- */
+
+/* The service is not asked, or doesn't do it. */
+static locker_status refuse_attempt_locked(mock_flight *f)
+{
+    locker_claim *claim = f->claim;
+    mock_place *p = lk_mock_place(claim);
+    mock_slot *slot = lk_mock_slot_locked(f->host->mock, claim->key, claim->key_len);
+
+    if (slot == NULL)
+        return LOCKER_NOMEM;
+    if (p->host == NULL)
+        lk_mock_adopt_locked(f->host, slot, claim);
+    if (f->refusal == LOCKER_BUSY)
+        lk_mock_take_away_locked(f->host->mock, claim); /* it may have been given to it since it was woken */
+    if (f->refusal == LOCKER_BUSY && claim->will_wait && p->state != MOCK_QUEUED)
+        lk_mock_enqueue_locked(slot, claim);
+    return f->refusal;
+}
+
+/* The answer has arrived; but meanwhile the lock may have been granted after all, or taken away again, or the
+ * call given up. */
+static locker_status settle_locked(mock_flight *f, locker_status status, bool interrupted)
+{
+    locker_claim *claim = f->claim;
+    mock_place *p = lk_mock_place(claim);
+
+    if (f->arrives && !f->late && (status == LOCKER_OK) != (p->state == MOCK_GRANTED))
+        status = lk_mock_attempt_locked(f->host->mock, f->host, claim);
+    if (status != LOCKER_OK && interrupted)
+        status = LOCKER_CANCELED;
+    if (status != LOCKER_OK && f->fault.retry_ms > 0)
+        claim->retry_at = lk_mock_now(f->host->mock) + f->fault.retry_ms * LK_MS;
+    p->answered = status == LOCKER_OK;
+    f->call.token = status == LOCKER_OK ? claim->token : 0;
+    if (p->answered && f->fault.what == LOCKER_FAULT_LOSE_LOCK)
+        lk_mock_take_away_locked(f->host->mock, claim);
+    return status;
+}
+
+static locker_status mock_acquire(void *self, locker_claim *claim, locker_error *err)
+{
+    mock_host *h = self;
+    locker_mock *m = h->mock;
+    bool interrupted = false;
+    locker_status status;
+    mock_flight f;
+
+    (void)pthread_mutex_lock(&m->mutex);
+    f = lk_mock_take_off_locked(h, LOCKER_OP_ACQUIRE, claim->key, claim, claim->attempt_until);
+    status = f.arrives ? lk_mock_attempt_locked(m, h, claim) : refuse_attempt_locked(&f);
+    (void)pthread_mutex_unlock(&m->mutex);
+    status = lk_mock_travel(&f, status, LOCKER_TIMEOUT, &interrupted);
+    (void)pthread_mutex_lock(&m->mutex);
+    status = lk_mock_land_locked(&f, settle_locked(&f, status, interrupted));
+    (void)pthread_mutex_unlock(&m->mutex);
+    return lk_mock_explain(&f, status, err);
+}
+
+static void mock_interrupt(void *self, locker_claim *claim)
+{
+    lk_mock_interrupt(self, claim);
+}
+
+/* ------------------------------------------------------------------ release ---- */
+
+static void mock_withdraw(void *self, locker_claim *claim)
+{
+    mock_host *h = self;
+    mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(h->mock)};
+
+    (void)pthread_mutex_lock(&h->mock->mutex);
+    f.call = (locker_mock_call){.op = LOCKER_OP_WITHDRAW, .at_ms = f.asked / LK_MS, .together = 1};
+    if (lk_mock_place(claim)->slot != NULL)
+        f.call.key = lk_mock_place(claim)->slot->key;
+    f.call.owner = lk_mock_intern_locked(h->mock, claim->owner);
+    f.call.token = lk_mock_place(claim)->answered ? claim->token : 0;
+    (void)lk_mock_end_locked(h->mock, claim, !h->cut);
+    (void)lk_mock_land_locked(&f, LOCKER_OK);
+    (void)pthread_mutex_unlock(&h->mock->mutex);
+}
+
+static locker_status mock_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
+{
+    mock_host *h = self;
+    locker_mock *m = h->mock;
+    locker_status status;
+    bool interrupted;
+    mock_flight f;
+
+    (void)pthread_mutex_lock(&m->mutex);
+    f = lk_mock_take_off_locked(h, LOCKER_OP_RELEASE, grant->key, grant, until);
+    f.call.token = grant->token;
+    if (!f.arrives && f.refusal == LOCKER_LOST)
+        lk_mock_take_away_locked(m, grant);
+    status = lk_mock_end_locked(m, grant, f.arrives);
+    if (!f.arrives)
+        status = f.refusal == LOCKER_LOST ? LOCKER_LOST : LOCKER_UNKNOWN;
+    (void)pthread_mutex_unlock(&m->mutex);
+    status = lk_mock_travel(&f, status, LOCKER_UNKNOWN, &interrupted);
+    (void)pthread_mutex_lock(&m->mutex);
+    (void)lk_mock_land_locked(&f, status);
+    (void)pthread_mutex_unlock(&m->mutex);
+    if (status == LOCKER_LOST)
+        return locker_error_set(err, status, 0, "'%s' was not held any more", grant->key);
+    return lk_mock_explain(&f, status, err);
+}
+
+static locker_status mock_pass(void *self, locker_claim *from, locker_claim *to)
+{
+    mock_host *h = self;
+    locker_mock *m = h->mock;
+    mock_place *p = lk_mock_place(from);
+    locker_status status = LOCKER_BUSY;
+    mock_flight f;
+
+    (void)pthread_mutex_lock(&m->mutex);
+    f = lk_mock_take_off_locked(h, LOCKER_OP_PASS, from->key, from, LOCKER_NEVER);
+    if (f.arrives && !f.silent && p->state == MOCK_GRANTED) {
+        mock_slot *slot = p->slot;
+        int64_t lease_end = slot->until;
+
+        lk_mock_adopt_locked(h, slot, to);
+        lk_mock_grant_locked(m, slot, to);
+        slot->until = lease_end; /* the service was not asked */
+        lk_mock_place(to)->answered = true;
+        to->token = slot->token;
+        to->valid_until = from->valid_until;
+        p->state = MOCK_LOST;
+        (void)lk_mock_end_locked(m, from, true);
+        status = LOCKER_OK;
+        f.call.token = to->token;
+    }
+    (void)lk_mock_land_locked(&f, status);
+    (void)pthread_mutex_unlock(&m->mutex);
+    return status;
+}
+
+/* ------------------------------------------------------------------ renewal ---- */
+
+/* One lease's renewal, or its part of a heartbeat. Answers whether the service heard of it. */
+static bool renew_one_locked(mock_host *h, locker_claim *grant, size_t together)
+{
+    locker_mock *m = h->mock;
+    mock_flight f = lk_mock_take_off_locked(h, LOCKER_OP_RENEW, grant->key, grant, LOCKER_NEVER);
+    locker_status status = f.refusal;
+    int64_t until = 0;
+
+    f.call.token = grant->token;
+    f.call.together = together;
+    if (f.arrives)
+        status = lk_mock_extend_locked(m, grant, &until);
+    else if (status == LOCKER_LOST)
+        lk_mock_take_away_locked(m, grant);
+    if (f.silent)
+        status = LOCKER_UNAVAILABLE;
+    if (status == LOCKER_OK && f.fault.delay_ms > 0)
+        lk_mock_reply_later_locked(m, grant, f.asked + f.fault.delay_ms * LK_MS, until);
+    else if (status == LOCKER_OK)
+        h->svc->lease_extended(h->svc, grant, until);
+    else if (status == LOCKER_LOST)
+        h->svc->lease_lost(h->svc, grant, "the service says that it is another's, or nobody's");
+    if (f.fault.what == LOCKER_FAULT_LOSE_LOCK)
+        lk_mock_take_away_locked(m, grant);
+    (void)lk_mock_land_locked(&f, status);
+    return f.arrives;
+}
+
+static void mock_renew(void *self, locker_claim *const *grants, size_t count)
+{
+    mock_host *h = self;
+
+    (void)pthread_mutex_lock(&h->mock->mutex);
+    for (size_t i = 0; i < count; i++)
+        (void)renew_one_locked(h, grants[i], count);
+    (void)pthread_mutex_unlock(&h->mock->mutex);
+}
+
+static bool is_kept(const locker_claim *claim)
+{
+    return lk_mock_place(claim)->answered && claim->renewed;
+}
+
+void lk_mock_beat_locked(locker_mock *m, mock_host *h)
+{
+    size_t together = 0;
+    bool heard = false;
+
+    for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place(c)->host_next)
+        together += is_kept(c);
+    for (locker_claim *c = h->claims, *next; c != NULL; c = next) {
+        next = lk_mock_place(c)->host_next;
+        heard = (is_kept(c) && renew_one_locked(h, c, together)) || heard;
+    }
+    if ((heard || together == 0) && h->session_until != LOCKER_NEVER)
+        h->session_until = lk_mock_now(m) + h->session_ns;
+    if (h->claims == NULL) /* nothing to keep it up for */
+        h->session_until = h->beat_at = LOCKER_NEVER;
+}
+
+/* ------------------------------------------------------------------ life ---- */
+
+static locker_status mock_open(const locker_driver_config *config, const locker_services *svc, void **self,
+                               locker_error *err)
+{
+    mock_host *h = svc->clock->context;
+    locker_mock *m = h->mock;
+    bool down;
+
+    (void)pthread_mutex_lock(&m->mutex);
+    down = m->down;
+    if (!down) {
+        h->svc = svc;
+        h->owner = lk_mock_intern_locked(m, config->owner);
+        h->session_ns = config->ttl_ns;
+    }
+    (void)pthread_mutex_unlock(&m->mutex);
+    if (down)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "the mock is disconnected (open)");
+    lk_mock_keeper(h, true);
+    *self = h;
+    return LOCKER_OK;
+}
+
+/* A session ends with its locker; what could not be given back otherwise ends with its lease. */
+static void mock_close(void *self)
+{
+    mock_host *h = self;
+    locker_mock *m = h->mock;
+    bool leases = m->options.leases == LOCKER_MOCK_LEASES_RENEWED;
+
+    lk_mock_keeper(h, false);
+    (void)pthread_mutex_lock(&m->mutex);
+    for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place(c)->host_next)
+        m->claims_left++;
+    h->claims = NULL;
+    h->svc = NULL;
+    h->l = NULL;
+    for (mock_slot *slot = m->slots; slot != NULL; slot = slot->next) {
+        if (!slot->held || slot->host != h)
+            continue;
+        slot->retry_at = LOCKER_NEVER;
+        if (!h->cut || !leases)
+            lk_mock_free_locked(m, slot);
+        else
+            slot->host = NULL;
+    }
+    h->session_until = h->beat_at = LOCKER_NEVER;
+    (void)pthread_mutex_unlock(&m->mutex);
+}
+
+static const char *const schemes[] = {"mock", NULL};
+static const locker_param params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
+
+/* Without capability bits and semantics: each mock has a copy with its own. */
+const locker_driver lk_mock_driver = {
+    .abi = LOCKER_DRIVER_ABI,
+    .name = "mock",
+    .schemes = schemes,
+    .example = "mock:",
+    .features = "",
+    .claim_size = sizeof(mock_place),
+    .ttl_min_ms = 10,
+    .ttl_max_ms = INT64_C(86400000),
+    .params = params,
+    .open = mock_open,
+    .close = mock_close,
+    .acquire = mock_acquire,
+    .interrupt = mock_interrupt,
+    .withdraw = mock_withdraw,
+    .release = mock_release,
+    .pass = mock_pass,
+    .renew = mock_renew,
+    .show = lk_mock_show,
+    .break_lock = lk_mock_break,
+    .ping = lk_mock_ping,
+};

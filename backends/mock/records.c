@@ -1,0 +1,165 @@
+/* records.c: what the service was asked, and what a test leaves behind. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+void lk_mock_record_locked(locker_mock *m, const locker_mock_call *call)
+{
+    if (m->call_count == m->call_room) {
+        size_t room = m->call_room == 0 ? 64 : m->call_room * 2;
+        locker_mock_call *calls = realloc(m->calls, room * sizeof *calls);
+
+        if (calls == NULL)
+            return;
+        m->calls = calls;
+        m->call_room = room;
+    }
+    m->calls[m->call_count++] = *call;
+    (void)pthread_cond_broadcast(&m->recorded);
+}
+
+/* The mutex of a mock that is only asked. */
+static pthread_mutex_t *mutex_of(const locker_mock *m)
+{
+    return (pthread_mutex_t *)(uintptr_t)&m->mutex;
+}
+
+bool locker_mock_call_at(const locker_mock *mock, size_t index, locker_mock_call *call)
+{
+    bool there;
+
+    (void)pthread_mutex_lock(mutex_of(mock));
+    there = index < mock->call_count;
+    if (there)
+        *call = mock->calls[index];
+    (void)pthread_mutex_unlock(mutex_of(mock));
+    return there;
+}
+
+static size_t count_locked(const locker_mock *m, locker_op op, const char *key)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < m->call_count; i++) {
+        const locker_mock_call *call = &m->calls[i];
+
+        n += (op == LOCKER_OP_ANY || call->op == op) &&
+             (key == NULL || (call->key != NULL && strcmp(call->key, key) == 0));
+    }
+    return n;
+}
+
+size_t locker_mock_count(const locker_mock *mock, locker_op op, const char *key)
+{
+    size_t n;
+
+    (void)pthread_mutex_lock(mutex_of(mock));
+    n = count_locked(mock, op, key);
+    (void)pthread_mutex_unlock(mutex_of(mock));
+    return n;
+}
+
+locker_status locker_mock_await_calls(locker_mock *mock, locker_op op, const char *key, size_t count)
+{
+    struct timespec until;
+    int rc = 0;
+    bool there;
+
+    if (mock == NULL || lk_mock_in_callback(mock))
+        return LOCKER_INVALID;
+    until = lk_mock_patience(mock);
+    (void)pthread_mutex_lock(&mock->mutex);
+    while (!(there = count_locked(mock, op, key) >= count) && rc == 0)
+        rc = pthread_cond_timedwait(&mock->recorded, &mock->mutex, &until);
+    (void)pthread_mutex_unlock(&mock->mutex);
+    return there ? LOCKER_OK : LOCKER_TIMEOUT;
+}
+
+bool locker_mock_held(const locker_mock *mock, const char *key, char owner[LOCKER_OWNER_MAX + 1],
+                      uint64_t *token)
+{
+    const mock_slot *slot;
+    bool held;
+
+    (void)pthread_mutex_lock(mutex_of(mock));
+    slot = lk_mock_find_locked((locker_mock *)(uintptr_t)mock, key);
+    held = slot != NULL && slot->held;
+    if (owner != NULL)
+        (void)snprintf(owner, LOCKER_OWNER_MAX + 1, "%s", held ? slot->owner : "");
+    if (token != NULL)
+        *token = held ? slot->token : 0;
+    (void)pthread_mutex_unlock(mutex_of(mock));
+    return held;
+}
+
+const char *locker_mock_op_name(locker_op op)
+{
+    return lk_fault_op_name(op);
+}
+
+/* ------------------------------------------------------------------ what is left behind ---- */
+
+/* Lines, counted, of which as many are written as there is room for. */
+typedef struct report {
+    char *text;
+    size_t size, used, lines;
+} report;
+
+__attribute__((format(printf, 2, 3))) static void say(report *r, const char *format, ...)
+{
+    size_t room = r->size - r->used;
+    va_list args;
+    int n;
+
+    if (r->lines++ > 0 && room > 1) {
+        r->text[r->used++] = '\n';
+        room--;
+    }
+    va_start(args, format);
+    n = vsnprintf(room > 0 ? r->text + r->used : NULL, room, format, args);
+    va_end(args);
+    if (n > 0 && room > 0)
+        r->used += (size_t)n < room ? (size_t)n : room - 1;
+}
+
+static void say_held_locked(const locker_mock *m, report *r)
+{
+    for (const mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
+        if (slot->held && slot->holder != NULL && lk_mock_place(slot->holder)->answered)
+            say(r, "'%s' is still held by '%s', since %lld ms, with token %llu", slot->key, slot->owner,
+                (long long)(slot->since / LK_MS), (unsigned long long)slot->token);
+}
+
+static void say_waiting(const locker_mock *m, report *r)
+{
+    pthread_mutex_t *mutex = (pthread_mutex_t *)(uintptr_t)&m->clock.mutex;
+
+    (void)pthread_mutex_lock(mutex);
+    for (const mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
+        if (s->claim != NULL)
+            say(r, "a call of '%s' still waits for '%s'", s->claim->owner, s->claim->key);
+    if (m->clock.trouble[0] != '\0')
+        say(r, "%s", m->clock.trouble);
+    (void)pthread_mutex_unlock(mutex);
+}
+
+size_t locker_mock_verify(const locker_mock *mock, char *text, size_t size)
+{
+    report r = {.text = text, .size = size};
+    char fault[LOCKER_KEY_MAX + 160];
+
+    if (size > 0)
+        text[0] = '\0';
+    (void)pthread_mutex_lock(mutex_of(mock));
+    say_held_locked(mock, &r);
+    say_waiting(mock, &r);
+    for (size_t i = 0; lk_script_unused(mock->script, i, fault, sizeof fault); i++)
+        say(&r, "a fault was not used up: %s", fault);
+    if (mock->claims_left > 0)
+        say(&r, "core kept %zu claims when it closed", mock->claims_left);
+    (void)pthread_mutex_unlock(mutex_of(mock));
+    return r.lines;
+}

@@ -1,0 +1,349 @@
+/*
+ * service.c: the lock service itself: keys, who holds them, who waits, leases and sessions, and what becomes
+ * due. The caller holds locker_mock.mutex in the _locked functions.
+ *
+ * A lock that becomes free is given to the next who waits at once, and that one is woken; its next attempt
+ * finds the grant. So nobody overtakes, whatever the threads do.
+ */
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static const int64_t release_again_after = 1000 * LK_MS;
+
+/* ------------------------------------------------------------------ names and slots ---- */
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+const char *lk_mock_intern_locked(locker_mock *m, const char *text)
+{
+    char *const *found = tfind(text, &m->name_tree, compare_texts);
+    char *copy;
+
+    if (found != NULL)
+        return *found;
+    copy = strdup(text);
+    if (copy != NULL && tsearch(copy, &m->name_tree, compare_texts) == NULL) {
+        free(copy);
+        copy = NULL;
+    }
+    return copy != NULL ? copy : "";
+}
+
+/* A slot is compared by its key's bytes, which stand at a fixed place in it. */
+static int compare_slots(const void *a, const void *b)
+{
+    return strcmp(((const mock_slot *)a)->key, ((const mock_slot *)b)->key);
+}
+
+static mock_slot *make_slot(const char *key, size_t length)
+{
+    mock_slot *slot = calloc(1, sizeof *slot + length + 1);
+
+    if (slot == NULL)
+        return NULL;
+    memcpy(slot->key, key, length);
+    slot->until = slot->retry_at = LOCKER_NEVER;
+    slot->owner = "";
+    return slot;
+}
+
+mock_slot *lk_mock_slot_locked(locker_mock *m, const char *key, size_t length)
+{
+    mock_slot *fresh = make_slot(key, length), **found;
+
+    if (fresh == NULL)
+        return NULL;
+    found = tsearch(fresh, &m->slot_tree, compare_slots);
+    if (found == NULL || *found != fresh) {
+        free(fresh);
+        return found == NULL ? NULL : *found;
+    }
+    *m->slots_end = fresh;
+    m->slots_end = &fresh->next;
+    return fresh;
+}
+
+mock_slot *lk_mock_find_locked(locker_mock *m, const char *key)
+{
+    mock_slot *slot = m->slots;
+
+    while (slot != NULL && strcmp(slot->key, key) != 0)
+        slot = slot->next;
+    return slot;
+}
+
+/* ------------------------------------------------------------------ chance ---- */
+
+/* SplitMix64: https://prng.di.unimi.it/splitmix64.c */
+static uint64_t random_locked(locker_mock *m)
+{
+    uint64_t z = m->random += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+uint64_t lk_mock_token_locked(locker_mock *m)
+{
+    m->last_token += m->options.seed == 0 ? 1 : 1 + random_locked(m) % 1000;
+    return m->last_token;
+}
+
+/* ------------------------------------------------------------------ queues ---- */
+
+void lk_mock_enqueue_locked(mock_slot *slot, locker_claim *claim)
+{
+    mock_place *p = lk_mock_place(claim);
+
+    p->state = MOCK_QUEUED;
+    p->next = NULL;
+    p->prev = slot->last;
+    if (slot->last != NULL)
+        lk_mock_place(slot->last)->next = claim;
+    else
+        slot->first = claim;
+    slot->last = claim;
+}
+
+static void unqueue_locked(mock_slot *slot, locker_claim *claim)
+{
+    mock_place *p = lk_mock_place(claim);
+
+    if (p->prev != NULL)
+        lk_mock_place(p->prev)->next = p->next;
+    else
+        slot->first = p->next;
+    if (p->next != NULL)
+        lk_mock_place(p->next)->prev = p->prev;
+    else
+        slot->last = p->prev;
+    p->prev = p->next = NULL;
+    p->state = MOCK_NEW;
+}
+
+/* Who gets a free lock: the first, or with a seed any. One that is cut off hears of nothing, unless its place
+ * in the queue is a session's. */
+static bool can_be_next(const locker_mock *m, const locker_claim *claim)
+{
+    return m->options.leases == LOCKER_MOCK_LEASES_SESSION || !lk_mock_place(claim)->host->cut;
+}
+
+static locker_claim *next_locked(locker_mock *m, const mock_slot *slot)
+{
+    locker_claim *chosen = NULL;
+    uint64_t n = 0;
+
+    for (locker_claim *c = slot->first; c != NULL; c = lk_mock_place(c)->next) {
+        if (!can_be_next(m, c))
+            continue;
+        n++;
+        if (chosen == NULL || (m->options.seed != 0 && !m->options.queue && random_locked(m) % n == 0))
+            chosen = c;
+    }
+    return chosen;
+}
+
+/* ------------------------------------------------------------------ grants ---- */
+
+/* A session keeps a lock, unless the lock is meant to end before. */
+static int64_t lease_of(const locker_mock *m, const locker_claim *claim)
+{
+    int64_t session = lk_mock_place(claim)->host->session_ns;
+
+    if (m->options.leases == LOCKER_MOCK_LEASES_NONE)
+        return LOCKER_NEVER;
+    if (m->options.leases == LOCKER_MOCK_LEASES_RENEWED || (!claim->renewed && claim->ttl_ns < session))
+        return claim->ttl_ns;
+    return session;
+}
+
+/* The service has heard of the host, which keeps its session. */
+static void hear_locked(const locker_mock *m, mock_host *h)
+{
+    if (m->options.leases != LOCKER_MOCK_LEASES_SESSION)
+        return;
+    if (h->session_until == LOCKER_NEVER)
+        h->beat_at = lk_mock_later(lk_mock_now(m), h->session_ns / 3);
+    h->session_until = lk_mock_later(lk_mock_now(m), h->session_ns);
+}
+
+static void start_lease_locked(const locker_mock *m, mock_slot *slot, const locker_claim *claim)
+{
+    if (m->options.leases == LOCKER_MOCK_LEASES_RENEWED)
+        slot->until = lk_mock_later(lk_mock_now(m), claim->ttl_ns);
+}
+
+void lk_mock_grant_locked(locker_mock *m, mock_slot *slot, locker_claim *claim)
+{
+    mock_place *p = lk_mock_place(claim);
+
+    p->state = MOCK_GRANTED;
+    slot->held = true;
+    slot->stranger = false;
+    slot->holder = claim;
+    slot->host = p->host;
+    slot->owner = lk_mock_intern_locked(m, claim->owner);
+    slot->token = lk_mock_token_locked(m);
+    slot->since = lk_mock_now(m);
+    slot->until = slot->retry_at = LOCKER_NEVER;
+    start_lease_locked(m, slot, claim);
+}
+
+void lk_mock_free_locked(locker_mock *m, mock_slot *slot)
+{
+    locker_claim *claim = next_locked(m, slot);
+
+    slot->held = slot->stranger = false;
+    slot->holder = NULL;
+    slot->host = NULL;
+    slot->until = slot->retry_at = LOCKER_NEVER;
+    if (claim == NULL)
+        return;
+    unqueue_locked(slot, claim);
+    lk_mock_grant_locked(m, slot, claim);
+    lk_mock_place(claim)->host->svc->wake(lk_mock_place(claim)->host->svc, claim);
+}
+
+void lk_mock_leave_queue_locked(locker_mock *m, mock_slot *slot, locker_claim *claim)
+{
+    unqueue_locked(slot, claim);
+    if (!slot->held)
+        lk_mock_free_locked(m, slot);
+}
+
+/* A lock that nobody holds, though some may wait: after a fault that said busy, or because they are cut off.
+ */
+static bool is_its_turn(const locker_mock *m, const mock_slot *slot, const locker_claim *claim)
+{
+    const locker_claim *first = slot->first;
+
+    while (first != NULL && !can_be_next(m, first))
+        first = lk_mock_place(first)->next;
+    return first == NULL || first == claim || !m->options.queue;
+}
+
+locker_status lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_claim *claim)
+{
+    mock_place *p = lk_mock_place(claim);
+    mock_slot *slot = lk_mock_slot_locked(m, claim->key, claim->key_len);
+
+    if (slot == NULL)
+        return LOCKER_NOMEM;
+    if (p->host == NULL)
+        lk_mock_adopt_locked(host, slot, claim);
+    hear_locked(m, host);
+    if (p->state == MOCK_GRANTED) {
+        start_lease_locked(m, slot, claim);
+    } else if (!slot->held && is_its_turn(m, slot, claim)) {
+        if (p->state == MOCK_QUEUED)
+            unqueue_locked(slot, claim);
+        lk_mock_grant_locked(m, slot, claim);
+    } else {
+        if (claim->will_wait && p->state != MOCK_QUEUED)
+            lk_mock_enqueue_locked(slot, claim);
+        return LOCKER_BUSY;
+    }
+    claim->token = slot->token;
+    claim->valid_until = lk_mock_later(claim->asked_at, lease_of(m, claim));
+    return LOCKER_OK;
+}
+
+locker_status lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t *until)
+{
+    mock_place *p = lk_mock_place(grant);
+
+    if (p->state != MOCK_GRANTED)
+        return LOCKER_LOST;
+    hear_locked(m, p->host);
+    start_lease_locked(m, p->slot, grant);
+    *until = lk_mock_later(lk_mock_now(m), lease_of(m, grant));
+    return LOCKER_OK;
+}
+
+/* ------------------------------------------------------------------ the life of a claim ---- */
+
+void lk_mock_adopt_locked(mock_host *host, mock_slot *slot, locker_claim *claim)
+{
+    mock_place *p = lk_mock_place(claim);
+
+    p->host = host;
+    p->slot = slot;
+    p->host_prev = NULL;
+    p->host_next = host->claims;
+    if (host->claims != NULL)
+        lk_mock_place(host->claims)->host_prev = claim;
+    host->claims = claim;
+}
+
+static void forget_locked(locker_mock *m, locker_claim *claim)
+{
+    mock_place *p = lk_mock_place(claim);
+    mock_reply **link = &m->replies;
+
+    if (p->host_prev != NULL)
+        lk_mock_place(p->host_prev)->host_next = p->host_next;
+    else
+        p->host->claims = p->host_next;
+    if (p->host_next != NULL)
+        lk_mock_place(p->host_next)->host_prev = p->host_prev;
+    p->host = NULL;
+    while (*link != NULL) {
+        mock_reply *reply = *link;
+
+        if (reply->grant != claim) {
+            link = &reply->next;
+            continue;
+        }
+        *link = reply->next;
+        free(reply);
+    }
+}
+
+void lk_mock_take_away_locked(locker_mock *m, locker_claim *claim)
+{
+    mock_place *p = lk_mock_place(claim);
+
+    if (p->state != MOCK_GRANTED)
+        return;
+    p->state = MOCK_LOST;
+    lk_mock_free_locked(m, p->slot);
+}
+
+locker_status lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arrives)
+{
+    mock_place *p = lk_mock_place(claim);
+    mock_slot *slot = p->slot;
+    locker_status status = p->state == MOCK_GRANTED ? LOCKER_OK : LOCKER_LOST;
+
+    if (p->host == NULL)
+        return LOCKER_LOST; /* it never got as far as the service */
+    if (p->state == MOCK_QUEUED)
+        lk_mock_leave_queue_locked(m, slot, claim);
+    if (status == LOCKER_OK && arrives)
+        lk_mock_free_locked(m, slot);
+    forget_locked(m, claim);
+    if (status == LOCKER_OK && !arrives) {
+        slot->holder = NULL;
+        slot->retry_at = lk_mock_later(lk_mock_now(m), release_again_after);
+    }
+    return status;
+}
+
+void lk_mock_reply_later_locked(locker_mock *m, locker_claim *grant, int64_t at, int64_t until)
+{
+    mock_reply *reply = malloc(sizeof *reply), **link = &m->replies;
+
+    if (reply == NULL)
+        return;
+    while (*link != NULL && (*link)->at <= at)
+        link = &(*link)->next;
+    *reply = (mock_reply){*link, grant, at, until};
+    *link = reply;
+}
