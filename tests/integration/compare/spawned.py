@@ -1,0 +1,111 @@
+"""Each scenario in a short form on real servers that locker compare starts: what every family of them has to show.
+
+A test file names its backends and adds what is its own."""
+import os
+import subprocess
+
+from comparetest import CompareCase
+
+
+def networks_can_be_cut():
+    """A bridge and a rule that drops packets, in a namespace that ends with the command."""
+    script = "ip link add name bridge type bridge && iptables -A INPUT -s 10.0.0.1 -j DROP"
+    try:
+        return os.geteuid() == 0 and subprocess.run(["unshare", "-n", "sh", "-c", script], check=False,
+                                                    stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
+
+
+class Spawned:
+    """Mixed into a CompareCase with BACKENDS; all of them are compared once, before the first test."""
+
+    BACKENDS = ()  # those that --spawn starts
+    CUT = ()       # those of them whose networks can be cut
+    found = None
+
+    def setUp(self):
+        super().setUp()
+        kind = type(self)
+        if kind.found is None:
+            kind.found = self.compare("--spawn=" + ",".join(self.BACKENDS))
+            kind.judged = self.locker("check-history", "--allow", "overlap,truth,tokens", self.json)
+            kind.text = self.output
+
+    def sample(self, scenario, backend, name, part="max"):
+        return self.found.sample(scenario, backend, name, part)
+
+    def assert_verdict(self, verdict, scenario, *backends):
+        for backend in backends:
+            result = self.found.results[scenario, backend]
+            self.assertEqual(result["verdict"], verdict, result)
+
+    def assert_kept(self, scenario, *backends):
+        """The promise was kept, and never did two hold the lock at once."""
+        self.assert_verdict("kept", scenario, *backends)
+        for backend in backends:
+            self.assertEqual(self.sample(scenario, backend, "overlap"), 0, (scenario, backend))
+
+    def test_nothing_is_broken(self):
+        self.assertEqual([r for r in self.found.results.values() if r["verdict"] == "BROKEN"], [])
+        self.assertIn(" 0 BROKEN", self.text)
+        self.assertEqual(self.judged.returncode, 0, self.judged.stdout + self.judged.stderr)
+
+    def test_the_run_is_told(self):
+        told = self.found.comparison
+        self.assertIn("locker compare", told["command"])
+        self.assertEqual([b["name"] for b in told["backends"]], list(self.BACKENDS))
+        for backend in told["backends"]:
+            self.assertRegex(backend["version"], r"^(Redis|ZooKeeper) \d+\.\d+|kernel")
+
+    def test_counter(self):
+        self.assert_kept("counter", *self.BACKENDS)
+        for backend in self.BACKENDS:
+            tried = self.sample("counter", backend, "tried in")
+            self.assertLess(tried, 5)
+            self.assertEqual(self.sample("counter", backend, "counter of those who tried"), tried)
+            self.assertEqual(self.sample("counter", backend, "waited in"), 5)
+            self.assertEqual(self.sample("counter", backend, "counter of those who waited"), 5)
+
+    def test_times_and_rates(self):
+        for scenario, names in (("uncontended", ("lock", "unlock")), ("hand-off", ("hand-off",)),
+                                ("throughput", ("own keys", "one key"))):
+            self.assert_verdict("measured", scenario, *self.BACKENDS)
+            for backend in self.BACKENDS:
+                for name in names:
+                    self.assertGreater(self.sample(scenario, backend, name), 0)
+
+    def test_crash(self):
+        self.assert_kept("crash", *self.BACKENDS)
+        for backend in self.BACKENDS:
+            if self.sample("crash", backend, "lease") > 0:
+                self.assertGreaterEqual(self.sample("crash", backend, "gap", "min"), 600)
+
+    def test_a_stalled_holder(self):
+        self.assert_kept("stall", *self.BACKENDS)
+        for backend in self.BACKENDS:
+            samples = self.found.results["stall", backend]["samples"]
+            for name in ("kept",) if backend == "file" else ("late write refused", "look said lost",
+                                                             "unlock said lost"):
+                self.assertEqual(samples[name]["min"], 1)
+
+    def test_slow_work(self):
+        self.assert_kept("slow-work", *self.BACKENDS)
+
+    def test_unlock_after_loss(self):
+        self.assert_verdict("kept", "unlock-after-loss", *self.BACKENDS)
+
+    def test_partition(self):
+        for backend in self.BACKENDS:
+            if backend not in self.CUT:
+                self.assert_verdict("not run", "partition", backend)
+            elif networks_can_be_cut():
+                self.assert_kept("partition", backend)
+                self.assertEqual(self.found.results["partition", backend]["samples"]["told"]["count"], 3)
+            else:
+                self.assert_verdict("not run", "partition", backend)
+                self.assertRegex(self.found.results["partition", backend]["why"],
+                                 "needs root|needs network|needs iptables|needs the program")
+
+
+__all__ = ["CompareCase", "Spawned"]

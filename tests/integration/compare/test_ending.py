@@ -1,0 +1,60 @@
+"""However locker compare ends, nothing that it started goes on, and nothing is left behind."""
+import os
+import signal
+import subprocess
+import unittest
+
+from clitest import Lines
+from comparetest import LIMIT, LOCKER, CompareCase
+
+
+class Ending(CompareCase):
+    def start(self, *arguments):
+        """A run in a process group of its own, as a terminal's."""
+        running = subprocess.Popen([LOCKER, "compare", "--quick"] + list(arguments), env=self.env,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   start_new_session=True)
+        self.addCleanup(running.stderr.close)
+        self.addCleanup(running.kill)
+        return running, Lines(running.stderr.fileno())
+
+    def await_line(self, lines, text):
+        while text not in lines.next(LIMIT):
+            pass
+
+    def end_by(self, number, whole_group):
+        running, lines = self.start("--spawn=redis,redis-replica,zookeeper", "-s", "crash")
+        self.await_line(lines, "crash on zookeeper")
+        running_now = [command for _, command in self.running()]
+        self.assertEqual(sum("redis-server" in command for command in running_now), 3, running_now)
+        self.assertEqual(sum(command.startswith("java ") for command in running_now), 1, running_now)
+        (os.killpg if whole_group else os.kill)(running.pid, number)
+        self.assertEqual(running.wait(LIMIT), -number)
+        self.assert_all_goes()
+
+    def test_control_c(self):
+        self.end_by(signal.SIGINT, True)
+
+    def test_term(self):
+        self.end_by(signal.SIGTERM, False)
+
+    def test_kill(self):
+        self.end_by(signal.SIGKILL, False)
+
+    def test_while_servers_start(self):
+        running, lines = self.start("--spawn=zookeeper-ensemble", "-s", "crash")
+        self.await_line(lines, "starting zookeeper-ensemble")
+        running.send_signal(signal.SIGTERM)
+        self.assertEqual(running.wait(LIMIT), -signal.SIGTERM)
+        self.assert_all_goes()
+
+    def test_while_a_network_is_cut(self):
+        running, lines = self.start("--spawn=redis", "-s", "partition")
+        self.await_line(lines, "partition on redis")
+        running.kill()
+        running.wait(LIMIT)
+        self.assert_all_goes()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,64 @@
+"""Services that were given by --backend: nothing is done to their servers, passwords stay secret, and a broken
+promise is told."""
+import subprocess
+import time
+import unittest
+
+from clitest import Redis
+from comparetest import LIMIT, LOCKER, CompareCase
+
+LOCKED = "local n = 0; for _, k in ipairs(redis.call('KEYS', 'compare.*.slow-work.1')) do n = n + redis.call('DEL', k) end; return n"
+
+
+class Given(CompareCase):
+    def setUp(self):
+        super().setUp()
+        self.redis = Redis()
+        self.addCleanup(self.redis.stop)
+
+    def test_a_server_is_not_harmed(self):
+        kept = ("counter", "crash", "unlock-after-loss")
+        harmful = ("restart", "restart-empty", "failover", "failover-wait", "partition")
+        found = self.compare("--backend", self.redis.uri, "--backend", self.uri,
+                             *["--scenario=" + name for name in kept + harmful])
+        for scenario in kept:
+            self.assertEqual(found.results[scenario, "given-redis"]["verdict"], "kept")
+            self.assertEqual(found.results[scenario, "given-file"]["verdict"], "kept")
+        for scenario in harmful:
+            self.assertEqual(found.results[scenario, "given-redis"]["verdict"], "not run")
+            self.assertIn("--spawn", found.results[scenario, "given-redis"]["why"])
+        self.assertEqual(self.redis.process.poll(), None)
+
+    def test_two_of_one_kind_are_told_apart(self):
+        found = self.compare("--backend", self.redis.uri, "--backend", self.redis.uri, "-s", "counter")
+        self.assertEqual(set(found.results), {("counter", "given-redis"), ("counter", "given-redis-2")})
+
+    def test_a_password_is_not_shown(self):
+        self.redis.command("CONFIG", "SET", "requirepass", "ver/y@secret")
+        uri = self.redis.uri.replace("redis://", "redis://:ver%2Fy%40secret@")
+        found = self.compare("--backend", uri, "-s", "counter")
+        self.assertEqual(found.results["counter", "given-redis"]["verdict"], "kept")
+        with open(self.json) as file:
+            told = file.read() + self.output
+        self.assertNotIn("secret", told)
+        self.assertIn("***", told)
+
+    def test_out_of_reach(self):
+        self.redis.stop()
+        self.wrong(69, "127.0.0.1", "compare", "-q", "--backend", self.redis.uri, "--spawn=file")
+        self.assert_all_goes()
+
+    def test_a_broken_promise_is_told(self):
+        """Somebody deletes the lock's key while it is held."""
+        running = subprocess.Popen([LOCKER, "compare", "-q", "--quick", "--json", self.json, "-s", "slow-work",
+                                    "--backend", self.redis.uri], env=self.env, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(running.stdout.close)
+        end = time.monotonic() + LIMIT
+        while self.redis.command("EVAL", LOCKED, "0") == ":0" and time.monotonic() < end:
+            pass
+        self.assertEqual(running.wait(LIMIT), 1)
+        self.assertIn("BROKEN", running.stdout.read())
+
+
+if __name__ == "__main__":
+    unittest.main()

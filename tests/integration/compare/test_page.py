@@ -1,0 +1,155 @@
+"""The HTML page of locker compare: it needs nothing but itself, says all, and is written whole or not at all."""
+import base64
+import html.parser
+import os
+import re
+import unittest
+import xml.etree.ElementTree
+
+from comparetest import CompareCase
+
+VOID = {"meta", "img", "br"}
+OPTIONAL = {"th", "td", "tr"}  # HTML lets their end tags out
+
+
+class Page(html.parser.HTMLParser):
+    """The text, the pictures and the addresses of a page; `wrong` says where its elements don't nest."""
+
+    def __init__(self, path):
+        super().__init__(convert_charrefs=True)
+        self.open, self.wrong, self.pictures, self.addresses, self.ids = [], [], [], [], []
+        self.words = []
+        with open(path, encoding="utf-8") as file:
+            self.source = file.read()
+        self.feed(self.source)
+        self.close()
+        self.wrong += [tag for tag in self.open if tag not in OPTIONAL]
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.addresses += [attributes[name] for name in ("src", "href", "srcset", "action", "data") if name in attributes]
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
+        if tag == "img":
+            self.pictures.append(attributes)
+        if tag in ("script", "iframe", "link", "object", "embed"):
+            self.wrong.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        while self.open and self.open[-1] != tag and self.open[-1] in OPTIONAL:
+            self.open.pop()
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append("/" + tag)
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] != "style":
+            self.words.append(data)
+
+
+def drawing(picture):
+    kind, _, data = picture["src"].partition(",")
+    assert kind == "data:image/svg+xml;base64", kind
+    return base64.b64decode(data, validate=True).decode()
+
+
+class Pages(CompareCase):
+    def setUp(self):
+        super().setUp()
+        self.page = os.path.join(self.directory, "page.html")
+
+    def compared(self, *arguments):
+        self.found = self.compare("--html", self.page, *arguments)
+        return Page(self.page)
+
+    def assert_stands_alone(self, page):
+        self.assertEqual(page.wrong, [])
+        self.assertEqual(len(page.ids), len(set(page.ids)))
+        for address in page.addresses:
+            self.assertRegex(address, r"^(#|data:image/svg\+xml;base64,)")
+            if address.startswith("#"):
+                self.assertIn(address[1:], page.ids)
+        self.assertNotRegex(page.source, r"@import|url\(")
+        for picture in page.pictures:
+            self.assertTrue(picture["alt"])
+            svg = drawing(picture)
+            self.assertTrue(xml.etree.ElementTree.fromstring(svg.encode()).tag.endswith("svg"))
+            self.assertNotRegex(svg, r"href=['\"][^#]|url\((?!#)|<script")
+
+    def lanes(self, page, title):
+        found = [drawing(p) for p in page.pictures if p["alt"].startswith("Lanes over time: %s." % title)]
+        self.assertEqual(len(found), 1, [p["alt"] for p in page.pictures])
+        return found[0]
+
+    def test_all_is_on_it(self):
+        scenarios = ("counter", "uncontended", "throughput", "crash", "stall", "failover")
+        page = self.compared("--spawn=file,redis", "--backend", "memory:", "--runs", "2",
+                             *["--scenario=" + name for name in scenarios])
+        self.assert_stands_alone(page)
+        for word in scenarios + ("file", "redis", "given-memory"):
+            self.assertIn(word, page.text)
+        told = self.found.comparison
+        self.assertIn(told["command"], page.text)
+        self.assertIn(told["machine"], page.text)
+        self.assertIn("each scenario was run 2 times", page.text)
+        for backend in told["backends"]:
+            self.assertIn(backend["version"], page.text)
+        for result in self.found.results.values():
+            for text in (result["figure"], result["why"], result["promise"]):
+                self.assertIn(" ".join(text.split()), page.text)
+        self.assertRegex(page.text, r"uncontended.*lock, ms file \d+ \d")
+        self.assertLess(os.path.getsize(self.page), 1000000)
+        for name in ("holder", "next", "the server", "stop", "seconds"):
+            self.assertIn(">%s<" % name, self.lanes(page, "stall on redis, run 1"))
+        self.assertIn("It was run on no service", page.text)
+        self.assertTrue(any("distribution" in p["alt"] for p in page.pictures))
+
+    def test_two_holders_are_red(self):
+        page = self.compared("--spawn=redis-replica", "-s", "failover", "-s", "failover-wait")
+        overlap = self.found.sample("failover", "redis-replica", "overlap")
+        self.assertGreater(overlap, 0)
+        lanes = self.lanes(page, "failover on redis-replica, run 1")
+        self.assertRegex(lanes, r"rgb\( *212, *0, *0\)")
+        alone = self.lanes(page, "failover-wait on redis-replica, run 1")
+        self.assertNotRegex(alone, r"<polygon[^>]*rgb\( *212, *0, *0\)")
+        self.assertIn("documented exception", page.text)
+
+    def test_what_html_would_read_stays_text(self):
+        uri = "file://" + os.path.join(self.directory, "%3Cb%3E&'locks")
+        self.json = os.path.join(self.directory, "<b>\"&'found")
+        page = self.compared("--backend", uri, "-s", "counter")
+        self.assert_stands_alone(page)
+        self.assertIn(self.found.comparison["backends"][0]["uri"], page.text)
+        self.assertIn(self.json, page.text)
+        self.assertNotIn("<b>\"", page.source)
+
+    def test_a_missing_plot_program(self):
+        empty = os.path.join(self.directory, "empty")
+        os.mkdir(empty)
+        self.wrong(69, "install the package gnuplot-nox", "compare", "-q", "--spawn=file", "-s", "counter", "--html",
+                   self.page, env=dict(self.env, PATH=empty))
+        self.assertFalse(os.path.exists(self.page))
+
+    def test_a_failing_plot_program_leaves_the_old_page(self):
+        false = os.path.join(self.directory, "gnuplot")
+        with open(false, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho 'it broke' >&2\nexit 3\n")
+        os.chmod(false, 0o755)
+        with open(self.page, "w", encoding="utf-8") as file:
+            file.write("the old page")
+        done = self.code(71, "compare", "-q", "--quick", "--spawn=file", "-s", "counter", "--html", self.page,
+                         env=dict(self.env, PATH=self.directory + ":" + os.environ["PATH"]))
+        self.assertRegex(done.stderr, r"^locker: .*gnuplot failed: it broke\n$")
+        with open(self.page, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "the old page")
+        self.assertEqual([name for name in os.listdir(self.directory) if name.startswith("page.html.")], [])
+
+    def test_files_that_can_not_be_written(self):
+        missing = os.path.join(self.directory, "missing", "page.html")
+        self.wrong(71, missing, "compare", "-q", "--spawn=file", "-s", "counter", "--html", missing)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,40 @@
+"""locker compare on files, a Redis server, and one with a replica."""
+import unittest
+
+from spawned import CompareCase, Spawned
+
+
+class Redis(Spawned, CompareCase):
+    BACKENDS = ("file", "redis", "redis-replica")
+    CUT = ("redis",)
+
+    def test_no_order_is_promised(self):
+        self.assert_verdict("measured", "fairness", *self.BACKENDS)
+
+    def test_a_killed_process_frees_a_file_at_once(self):
+        self.assertLess(self.sample("crash", "file", "gap"), 500)
+
+    def test_a_restart_with_data(self):
+        self.assert_kept("restart", "redis")
+        self.assert_verdict("not run", "restart", "file", "redis-replica")
+
+    def test_a_restart_without_data(self):
+        """Until its next renewal the holder does not know; another has the lock, with a greater token."""
+        self.assert_verdict("exception", "restart-empty", "redis")
+        self.assertGreater(self.sample("restart-empty", "redis", "overlap"), 0)
+        self.assertIn("lost its data", self.found.results["restart-empty", "redis"]["why"])
+
+    def test_failover(self):
+        """A replica that was not sent the lock does let two hold it, and the tokens tell them apart."""
+        self.assert_verdict("exception", "failover", "redis-replica")
+        self.assertGreater(self.sample("failover", "redis-replica", "overlap"), 0)
+        self.assertEqual(self.sample("failover", "redis-replica", "token grew", "min"), 1)
+        self.assert_verdict("not run", "failover", "file", "redis")
+
+    def test_failover_with_wait(self):
+        self.assert_kept("failover-wait", "redis-replica")
+        self.assertEqual(self.sample("failover-wait", "redis-replica", "refused", "min"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

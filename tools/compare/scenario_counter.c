@@ -1,0 +1,66 @@
+/* scenario_counter.c: five workers raise one number: those who only try, and those who wait. */
+#include <stdio.h>
+
+#include "process.h"
+#include "scenario.h"
+#include "store.h"
+
+enum { WORKERS = 5, WORK_MS = 60 };
+
+/* All at once do the job by `verb`; how many got in is answered, and what the counter says. */
+static void all_count(lk_cell *cell, lk_worker *const workers[WORKERS], const char *verb,
+                      const char *got_name, const char *counter_name)
+{
+    char path[320];
+    long got = 0, number;
+
+    snprintf(path, sizeof(path), "%s.%s", cell->history, verb);
+    for (int i = 0; i < WORKERS; i++)
+        lk_tell(workers[i], "job %s %s %s %d", verb, cell->key, path, WORK_MS);
+    for (int i = 0; i < WORKERS; i++)
+        got += lk_hear(workers[i]).status == LOCKER_OK;
+    number = lk_store_number(path);
+    lk_measure(cell, got_name, "", (double)got);
+    lk_measure(cell, counter_name, "", (double)number);
+    if (number != got)
+        lk_broken(cell, "%ld got in by '%s', and the counter says %ld", got, verb, number);
+    if (verb[0] == 'l' && got != WORKERS)
+        lk_broken(cell, "%ld of %d that waited got in", got, WORKERS);
+}
+
+static void run(lk_cell *cell)
+{
+    lk_worker *workers[WORKERS];
+    char name[16];
+
+    lk_promise(cell,
+               "One at a time: the counter says how many got in. Who waits gets in; who only tries and finds "
+               "the lock busy is told so.");
+    for (int i = 0; i < WORKERS; i++) {
+        snprintf(name, sizeof(name), "worker-%d", i + 1);
+        workers[i] = lk_hire(cell, name);
+    }
+    all_count(cell, workers, "try", "tried in", "counter of those who tried");
+    all_count(cell, workers, "lock", "waited in", "counter of those who waited");
+}
+
+static void conclude(lk_result *result)
+{
+    char tried[32], tried_number[32], waited[32], waited_number[32];
+
+    lk_figure(result, "trying: %s of %d got in, the counter says %s; waiting: %s of %d, it says %s",
+              lk_range_words(result, "tried in", tried, sizeof(tried)), WORKERS,
+              lk_range_words(result, "counter of those who tried", tried_number, sizeof(tried_number)),
+              lk_range_words(result, "waited in", waited, sizeof(waited)), WORKERS,
+              lk_range_words(result, "counter of those who waited", waited_number, sizeof(waited_number)));
+}
+
+const lk_scenario lk_scenario_counter = {
+    .name = "counter",
+    .title = "Five workers, one counter",
+    .question = "Five processes raise one number in a file, once by trying the lock and once by waiting for "
+                "it. How many got in, and what does the counter say?",
+    .needs = LK_CAN_BE_SHARED,
+    .run = run,
+    .conclude = conclude,
+};

@@ -1,0 +1,140 @@
+/* scenario_restart.c: the server is killed and started again, with its data and without. */
+#include <stdio.h>
+
+#include "process.h"
+#include "scenario.h"
+
+enum { EMPTY_LEASE_MS = 6000 };
+
+static bool restart(lk_cell *cell, bool keep_data)
+{
+    const lk_kind *kind = cell->backend->kind;
+    int64_t began;
+    bool serves;
+
+    if (lk_failed(cell))
+        return false;
+    cell->harmed = true;
+    began = lk_fault(cell, true, "restart", keep_data ? "with its data" : "without its data");
+    kind->kill(cell->backend);
+    serves = kind->start_again(cell->backend, keep_data);
+    lk_measure(cell, "away", "ms", (double)(lk_fault(cell, false, "restart", "") - began) / 1e6);
+    if (!serves)
+        lk_fail(cell, "the server did not come back");
+    return serves;
+}
+
+static double longest_away(const lk_cell *cell)
+{
+    return lk_measured_quantile(lk_measured_of(cell->result, "away"), 1);
+}
+
+static void with_data(lk_cell *cell)
+{
+    lk_worker *holder, *rival;
+    lk_answer held, tried, given;
+
+    lk_promise(cell, "%s", cell->backend->column->semantics.service_restarts);
+    cell->ttl_ms = 3 * cell->backend->kind->back_ms;
+    holder = lk_hire(cell, "holder");
+    rival = lk_hire(cell, "rival");
+    lk_observe(cell, cell->backend->uri, -1);
+    held = lk_take(holder);
+    if (!restart(cell, true))
+        return;
+    tried = lk_ask(rival, "try %s 0 1", cell->key);
+    lk_await_news(holder, &held, lk_now_ns()); /* it goes on being renewed at the server that came back */
+    given = lk_ask(holder, "unlock");
+    if (tried.status == LOCKER_OK)
+        lk_ask(rival, "unlock");
+    if (longest_away(cell) > (double)cell->backend->kind->back_ms)
+        lk_fail(cell, "the server was away for longer than a third of the lease; the machine is too slow");
+    if (lk_failed(cell))
+        return;
+    if (tried.status == LOCKER_OK)
+        lk_broken(cell, "another got the lock");
+    if (given.status != LOCKER_OK)
+        lk_broken(cell, "the holder's unlock said %s", locker_status_name((locker_status)given.status));
+    lk_measure(cell, "kept", "", tried.status != LOCKER_OK && given.status == LOCKER_OK);
+}
+
+static void with_data_concluded(lk_result *result)
+{
+    char away[24];
+
+    lk_figure(result, "the lock was %s over %s without a server, and renewed after it",
+              lk_every(result, "kept") ? "kept" : "LOST",
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "away"), 1), away, sizeof(away)));
+}
+
+const lk_scenario lk_scenario_restart = {
+    .name = "restart",
+    .title = "The server restarts, with its data",
+    .question =
+        "The server is killed with -9 and started again on its data while a lock is held. Is it still "
+        "held, and does it go on being renewed?",
+    .needs = LK_CAN_RESTART,
+    .run = with_data,
+    .conclude = with_data_concluded,
+};
+
+/* ------------------------------------------------------------------ without its data ---- */
+
+static const char forgotten[] =
+    "the server has lost its data, and with it the lock, before the holder was told";
+
+static void without_data(lk_cell *cell)
+{
+    lk_worker *holder, *rival;
+    lk_answer lost, got, given;
+    int64_t back;
+
+    lk_promise(cell, "%s Fencing token: %s", cell->backend->column->semantics.service_restarts,
+               cell->backend->column->semantics.token);
+    lk_allow(cell, LK_CHECK_OVERLAP, forgotten);
+    lk_allow(cell, LK_CHECK_TRUTH, forgotten);
+    if (cell->backend->kind->token_is_of_data)
+        lk_allow(cell, LK_CHECK_TOKENS,
+                 "its fencing tokens count for the life of its data, and start anew without it");
+    cell->ttl_ms = EMPTY_LEASE_MS;
+    holder = lk_hire(cell, "holder");
+    rival = lk_hire(cell, "rival");
+    lk_observe(cell, cell->backend->uri, -1);
+    lk_take(holder);
+    if (!restart(cell, false))
+        return;
+    back = lk_now_ns();
+    got = lk_take(rival);
+    lost = lk_ask(holder, "lost 20000");
+    given = lk_ask(holder, "unlock");
+    lk_ask(rival, "unlock");
+    if (lk_failed(cell))
+        return;
+    if (lost.status != LOCKER_STATE_LOST || given.status == LOCKER_OK)
+        lk_broken(cell, "the holder was not told of its loss");
+    lk_measure(cell, "rival", "ms", (double)(got.received - back) / 1e6);
+    lk_measure(cell, "notice", "ms", (double)(lost.received - back) / 1e6);
+}
+
+static void without_data_concluded(lk_result *result)
+{
+    const double both = lk_measured_quantile(lk_measured_of(result, "overlap"), 1);
+    char rival[24], notice[24], overlap[24], words[64] = "never two at once";
+
+    if (both > 0)
+        snprintf(words, sizeof(words), "two held it for %s", lk_ms_words(both, overlap, sizeof(overlap)));
+    lk_figure(result, "another had the lock %s after the server was back, the holder was told after %s; %s",
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "rival"), 1), rival, sizeof(rival)),
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof(notice)),
+              words);
+}
+
+const lk_scenario lk_scenario_restart_empty = {
+    .name = "restart-empty",
+    .title = "The server restarts, without its data",
+    .question = "The server is killed with -9 and comes back empty while a lock is held. When is the holder "
+                "told, and did two hold it at once?",
+    .needs = LK_CAN_FORGET,
+    .run = without_data,
+    .conclude = without_data_concluded,
+};

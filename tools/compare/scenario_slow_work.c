@@ -1,0 +1,92 @@
+/* scenario_slow_work.c: work that takes longer than the lease, with renewal and without. */
+#include <stdio.h>
+
+#include "scenario.h"
+
+/* The lease is renewed: nobody else gets in, and unlock says released. */
+static void renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival)
+{
+    const lk_answer held = lk_take(worker);
+    lk_answer tried, given;
+
+    lk_rest(cell, lk_lease_ms(cell, &held) > 0 ? lk_lease_ms(cell, &held) * 5 / 2 : cell->ttl_ms * 5 / 2);
+    tried = lk_ask(rival, "try %s 0 1", cell->key);
+    given = lk_ask(worker, "unlock");
+    if (tried.status == LOCKER_OK)
+        lk_ask(rival, "unlock");
+    if (lk_failed(cell))
+        return;
+    if (tried.status != LOCKER_BUSY)
+        lk_broken(cell, "renewed: another that tried was told %s",
+                  locker_status_name((locker_status)tried.status));
+    if (given.status != LOCKER_OK)
+        lk_broken(cell, "renewed: unlock said %s", locker_status_name((locker_status)given.status));
+    lk_measure(cell, "held", "", tried.status == LOCKER_BUSY && given.status == LOCKER_OK);
+    lk_measure(cell, "worked", "ms", (double)(given.sent - held.received) / 1e6);
+}
+
+/* It is not: the holder is told at its deadline, and the next one gets in. */
+static void not_renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival, const char *store)
+{
+    const lk_answer held = lk_ask(worker, "lock %s 20000 0", cell->key);
+    lk_answer lost, got, write, given;
+
+    lk_stand_in_line(rival);
+    lost = lk_ask(worker, "lost 20000");
+    got = lk_hear(rival);
+    lk_ask(rival, "write %s", store);
+    write = lk_ask(worker, "write %s", store);
+    given = lk_ask(worker, "unlock");
+    lk_ask(rival, "unlock");
+    if (lk_failed(cell))
+        return;
+    if (lost.status != LOCKER_STATE_LOST || given.status != LOCKER_LOST)
+        lk_broken(cell, "not renewed: it was not told of its loss");
+    if (got.status != LOCKER_OK)
+        lk_broken(cell, "not renewed: the next one did not get the lock: %s", got.text);
+    if (write.status == LOCKER_OK)
+        lk_broken(cell, "not renewed: the store took a write with a stale token");
+    lk_measure(cell, "late write refused", "", write.status != LOCKER_OK);
+    lk_measure(cell, "notice", "ms", (double)(lost.received - lost.until) / 1e6);
+    lk_measure(cell, "gap", "ms", (double)(got.received - held.received) / 1e6);
+}
+
+static void run(lk_cell *cell)
+{
+    lk_worker *worker = lk_hire(cell, "worker"), *rival = lk_hire(cell, "rival");
+    char store[320];
+
+    lk_promise(cell,
+               "Renewed, a lock is held for as long as the work takes. Not renewed, its holder is told when "
+               "its time is over, and before anybody else can have the lock.");
+    snprintf(store, sizeof(store), "%s.store", cell->history);
+    lk_observe(cell, cell->backend->uri, -1);
+    renewed(cell, worker, rival);
+    not_renewed(cell, worker, rival, store);
+}
+
+static void conclude(lk_result *result)
+{
+    char worked[24], notice[24], gap[24];
+
+    lk_figure(
+        result,
+        "renewed: %s for %s of work; not renewed: told %s after its deadline, the next had it after %s, a "
+        "late write was %s",
+        lk_every(result, "held") ? "held" : "NOT HELD",
+        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "worked"), 0), worked, sizeof(worked)),
+        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof(notice)),
+        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "gap"), 1), gap, sizeof(gap)),
+        lk_every(result, "late write refused") ? "refused" : "TAKEN");
+}
+
+const lk_scenario lk_scenario_slow_work = {
+    .name = "slow-work",
+    .title = "Work that outlasts the lease",
+    .question =
+        "The holder works for two and a half leases, once with renewal and once without. Does it keep "
+        "the lock, or is it told?",
+    .needs = LK_CAN_BE_SHARED,
+    .run = run,
+    .conclude = conclude,
+};

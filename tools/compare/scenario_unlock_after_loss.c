@@ -1,0 +1,60 @@
+/* scenario_unlock_after_loss.c: a holder that has lost its lock unlocks. The other's lock has to stay. */
+#include <stdio.h>
+
+#include "scenario.h"
+
+/* An operator takes the lock away, and another gets it, before the holder's own deadline has passed. The
+ * holder is stopped meanwhile, so it unlocks before it can have heard of it. */
+static void run(lk_cell *cell)
+{
+    lk_worker *first = lk_hire(cell, "first"), *second = lk_hire(cell, "second"),
+              *third = lk_hire(cell, "third");
+    lk_answer broken, given, tried, kept;
+
+    lk_promise(cell, "Unlock compares before it releases: it says lost, and the other's lock stays.");
+    lk_ignore(cell, LK_CHECK_OVERLAP); /* the first one is stopped, and can't be told in time */
+    lk_ignore(cell, LK_CHECK_TRUTH);
+    lk_observe(cell, cell->backend->uri, -1);
+    lk_take(first);
+    lk_fault(cell, true, "break", first->name);
+    lk_freeze(first);
+    lk_tell(first, "unlock"); /* it will, the moment it goes on */
+    broken = lk_ask(third, "break %s", cell->key);
+    lk_take(second);
+    lk_thaw(first);
+    given = lk_hear(first);
+    lk_fault(cell, false, "break", first->name);
+    tried = lk_ask(third, "try %s 0 1", cell->key);
+    kept = lk_ask(second, "unlock");
+    if (lk_failed(cell))
+        return;
+    if (broken.status != LOCKER_OK)
+        lk_fail(cell, "the lock could not be broken: %s", broken.text);
+    if (given.status != LOCKER_LOST)
+        lk_broken(cell, "unlock said %s", locker_status_name((locker_status)given.status));
+    if (tried.status != LOCKER_BUSY)
+        lk_broken(cell, "after it a third one that tried was told %s",
+                  locker_status_name((locker_status)tried.status));
+    if (kept.status != LOCKER_OK)
+        lk_broken(cell, "the second one's unlock said %s", locker_status_name((locker_status)kept.status));
+    lk_measure(cell, "unlock said lost", "", given.status == LOCKER_LOST);
+    lk_measure(cell, "the other kept it", "", tried.status == LOCKER_BUSY && kept.status == LOCKER_OK);
+}
+
+static void conclude(lk_result *result)
+{
+    lk_figure(result, "its unlock %s, and the other %s the lock",
+              lk_every(result, "unlock said lost") ? "said lost" : "DID NOT SAY LOST",
+              lk_every(result, "the other kept it") ? "kept" : "LOST");
+}
+
+const lk_scenario lk_scenario_unlock_after_loss = {
+    .name = "unlock-after-loss",
+    .title = "The loser unlocks",
+    .question =
+        "A holder's lock is taken away by an operator, another gets it, and then the first one unlocks. "
+        "Is the other's lock touched?",
+    .needs = LK_CAN_BE_SHARED,
+    .run = run,
+    .conclude = conclude,
+};
