@@ -1,4 +1,5 @@
-# The single-threaded C client of ZooKeeper, for which there is no .pc file: ZooKeeper::st.
+# The single-threaded C client of ZooKeeper, for which there is no .pc file: ZooKeeper::st. Whether it has TLS and SASL
+# is found out when a locker is opened.
 find_path(ZooKeeper_INCLUDE_DIR zookeeper/zookeeper.h)
 find_library(ZooKeeper_ST_LIBRARY zookeeper_st)
 mark_as_advanced(ZooKeeper_INCLUDE_DIR ZooKeeper_ST_LIBRARY)

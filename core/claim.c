@@ -16,14 +16,22 @@ void *lk_zalloc(size_t size)
     return zero(malloc(size), size);
 }
 
-lk_claim *lk_claim_new(const locker *l)
+lk_claim *lk_claim_new(const locker *l, const char *key, size_t key_len)
 {
     size_t size =
         offsetof(lk_claim, pub) + ((sizeof(locker_claim) + 15) & ~(size_t)15) + l->driver->claim_size;
-    lk_claim *claim = lk_zalloc(size < sizeof(lk_claim) ? sizeof(lk_claim) : size);
+    size_t start = size < sizeof(lk_claim) ? sizeof(lk_claim) : size;
+    lk_claim *claim = zero(malloc(start + key_len + 1), start);
+    char *text;
 
     if (claim == NULL)
         return NULL;
+    text = (char *)claim + start;
+    memcpy(text, key, key_len);
+    text[key_len] = '\0';
+    claim->pub.key = text;
+    claim->pub.key_len = key_len;
+    claim->pub.key_hash = locker_key_hash(key, key_len);
     claim->refs = 2; /* the driver's side, and the call's, which becomes its handle's */
     claim->heap_at = LK_NOT_IN_HEAP;
     atomic_init(&claim->valid_until, LOCKER_NEVER);
@@ -36,10 +44,27 @@ void lk_claim_unref_locked(locker *l, lk_claim *claim)
     if (--claim->refs > 0)
         return;
     if (claim->key != NULL)
-        lk_key_drop_locked(l, claim->key);
+        lk_key_drop_locked(l, claim);
+    if (claim->own_key.users == 0)
+        lk_claim_free(l, claim);
+}
+
+void lk_claim_free(const locker *l, lk_claim *claim)
+{
     if (claim->pub.owner != l->owner)
         free((char *)(uintptr_t)claim->pub.owner);
     free(claim);
+}
+
+void lk_claim_over_locked(locker *l, lk_claim *claim)
+{
+    if (claim->refs == 2) {
+        lk_key_drop_locked(l, claim);
+        claim->key = NULL;
+        if (claim->own_key.users == 0)
+            atomic_store_explicit(&claim->alone, true, memory_order_release);
+    }
+    lk_claim_unref_locked(l, claim);
 }
 
 /* The clock is read before the deadline. So a LOST that is told stays true: whoever extends the lease later

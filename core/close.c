@@ -12,8 +12,10 @@ static void release_all_locked(locker *l)
         lk_claim *claim = l->held;
 
         for (locker_handle *handle = claim->handles; handle != NULL; handle = handle->sibling)
-            if (!handle->unlocked)
-                handle->unlocked = handle->closed = true;
+            if (!handle->unlocked) {
+                handle->closed = true;
+                lk_unlocked_set_locked(handle);
+            }
         claim->open_handles = 0;
         lk_let_go_locked(l, claim);
     }
@@ -29,6 +31,7 @@ static void close_in_child(locker *l)
         l->driver->abandon(l->self);
     (void)close(l->epoll_fd);
     (void)close(l->kick_fd);
+    lk_seat_close(l);
     l->epoll_fd = l->kick_fd = -1;
 }
 
@@ -56,8 +59,7 @@ locker_status locker_close(locker *l)
     lk_lost_locked(l);
     (void)pthread_mutex_unlock(&l->mutex);
     l->driver->close(l->self);
-    (void)pthread_mutex_lock(&l->mutex);
     l->self = NULL;
-    lk_unlock_and_unref(l);
+    lk_user_gone(l);
     return LOCKER_OK;
 }

@@ -22,9 +22,13 @@ static locker_status why_stop_locked(const lk_request *r)
     return LOCKER_OK;
 }
 
-void lk_rouse_locked(lk_wait *wait)
+void lk_rouse_locked(locker *l, lk_wait *wait)
 {
-    if (wait != NULL && wait->sleeps)
+    if (wait == NULL || lk_seat_rouse_locked(l, wait) || !wait->sleeps)
+        return;
+    if (l->clock->signal != NULL)
+        l->clock->signal(l->clock->context, &wait->cond);
+    else
         (void)pthread_cond_signal(&wait->cond);
 }
 
@@ -36,8 +40,18 @@ static void sleep_locked(lk_request *r, int64_t until)
         r->wait.sleeps = true;
     }
     r->l->stats.waiting++;
+    if (r->l->clock->waits != NULL)
+        r->l->clock->waits(r->l->clock->context, &r->claim->pub);
     r->l->clock->wait(r->l->clock->context, &r->wait.cond, &r->l->mutex, until);
     r->l->stats.waiting--;
+}
+
+/* The same, in the seat. */
+static void sit_locked(locker *l, int64_t until)
+{
+    l->stats.waiting++;
+    lk_seat_sleep_locked(l, until);
+    l->stats.waiting--;
 }
 
 /* Stand in the FIFO. OK: promoted (it contends now), or granted by a hand-over. */
@@ -67,8 +81,8 @@ void lk_grant_locked(locker *l, lk_claim *claim, int64_t now)
 {
     lk_key *key = claim->key;
 
-    claim->phase = LK_GRANTED;
-    claim->granted_at = now;
+    lk_phase_set_locked(claim, LK_GRANTED);
+    claim->pub.granted_at = now;
     claim->wait = NULL;
     if (key->contender == claim)
         key->contender = NULL;
@@ -89,6 +103,7 @@ static locker_status attempt_locked(lk_request *r, int64_t *sent)
     r->start_is_past = true;
     claim->woken = false;
     claim->attempting = true;
+    claim->lost_early = false;
     claim->pub.retry_at = 0;
     claim->pub.asked_at = *sent;
     claim->pub.attempt_until = lk_later(*sent, l->command_timeout_ns);
@@ -106,15 +121,18 @@ static locker_status attempt_locked(lk_request *r, int64_t *sent)
 }
 
 /* The driver granted: is the lease still good? A grant whose lease ran out on its way is given back, and not
- * told as held. */
+ * told as held. Without a lease the driver's own time of the grant will do: reading a clock is a seventh
+ * of a lock in memory. */
 static locker_status accept_locked(lk_request *r, int64_t sent)
 {
     locker *l = r->l;
     lk_claim *claim = r->claim;
-    int64_t now = lk_now(l);
+    int64_t now;
 
     if (claim->pub.valid_until == LOCKER_NEVER && !claim->pub.renewed)
         claim->pub.valid_until = lk_later(sent, claim->pub.ttl_ns);
+    now = claim->pub.valid_until == LOCKER_NEVER && claim->pub.granted_at != 0 ? claim->pub.granted_at
+                                                                               : lk_now(l);
     if (now < claim->pub.valid_until) {
         claim->key->passed = 0;
         claim->key->passing_since = now;
@@ -125,6 +143,7 @@ static locker_status accept_locked(lk_request *r, int64_t sent)
     l->driver->withdraw(l->self, &claim->pub);
     (void)pthread_mutex_lock(&l->mutex);
     memset(locker_claim_private(&claim->pub), 0, l->driver->claim_size);
+    claim->pub.granted_at = 0;
     claim->pub.retry_at = now;
     return locker_error_set(
         &r->last, LOCKER_UNAVAILABLE, 0,
@@ -137,8 +156,13 @@ static locker_status wait_for_wake_locked(lk_request *r, int64_t retry_at)
 {
     int64_t until = retry_at == 0 ? r->deadline : lk_min(retry_at, r->deadline);
 
-    while (!r->claim->woken && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK)
-        sleep_locked(r, until);
+    while (!r->claim->woken && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK) {
+        if (lk_seat_take_locked(r->l, &r->wait))
+            sit_locked(r->l, until);
+        else
+            sleep_locked(r, until);
+    }
+    lk_seat_leave_locked(r->l, &r->wait);
     return why_stop_locked(r);
 }
 

@@ -49,13 +49,3 @@ locker_status locker_error_set(locker_error *err, locker_status status, int os_e
     va_end(args);
     return status;
 }
-
-locker_status lk_ok(locker_error *err)
-{
-    if (err != NULL) {
-        err->status = LOCKER_OK;
-        err->os_error = 0;
-        err->text[0] = '\0';
-    }
-    return LOCKER_OK;
-}

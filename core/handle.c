@@ -48,11 +48,11 @@ static bool pass_locked(locker *l, lk_claim *from, int64_t now)
         from->key->holder = NULL;
         from->key->passed++;
         l->stats.handed_over++;
-        lk_grant_locked(l, to, lk_now(l));
-        lk_rouse_locked(wait);
+        lk_grant_locked(l, to, to->pub.granted_at != 0 ? to->pub.granted_at : lk_now(l));
+        lk_rouse_locked(l, wait);
         return true;
     }
-    lk_rouse_locked(to->wait); /* it may have wanted to give up meanwhile */
+    lk_rouse_locked(l, to->wait); /* it may have wanted to give up meanwhile */
     return false;
 }
 
@@ -62,12 +62,12 @@ static locker_status release_locked(locker *l, lk_claim *claim, int64_t now, loc
     lk_key *key = claim->key;
     locker_status status = LOCKER_OK;
 
-    claim->phase = LK_RELEASING;
+    lk_phase_set_locked(claim, LK_RELEASING);
     lk_heap_remove_locked(l, claim);
     lk_held_remove_locked(l, claim);
     while (claim->renewing)
         (void)pthread_cond_wait(&l->changed, &l->mutex);
-    lk_histogram_add(&l->stats.hold, now - claim->granted_at);
+    lk_histogram_add(&l->stats.hold, now - claim->pub.granted_at);
     if (!pass_locked(l, claim, now)) {
         claim->pub.valid_until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
         (void)pthread_mutex_unlock(&l->mutex);
@@ -77,32 +77,32 @@ static locker_status release_locked(locker *l, lk_claim *claim, int64_t now, loc
             key->holder = NULL;
         lk_promote_locked(l, key);
     }
-    claim->phase = status == LOCKER_LOST ? LK_LOST : LK_GONE;
+    lk_phase_set_locked(claim, status == LOCKER_LOST ? LK_LOST : LK_GONE);
     if (status == LOCKER_OK)
         l->stats.released++;
     else if (status == LOCKER_LOST)
         l->stats.lost++;
     else
         l->stats.unknown++;
-    lk_claim_unref_locked(l, claim); /* the driver's side; the handle's reference is still there */
+    lk_claim_over_locked(l, claim);
     return status;
 }
 
 void lk_let_go_locked(locker *l, lk_claim *claim)
 {
-    claim->phase = LK_RELEASING;
+    lk_phase_set_locked(claim, LK_RELEASING);
     lk_heap_remove_locked(l, claim);
     lk_held_remove_locked(l, claim);
     while (claim->renewing)
         (void)pthread_cond_wait(&l->changed, &l->mutex);
-    lk_histogram_add(&l->stats.hold, lk_now(l) - claim->granted_at);
+    lk_histogram_add(&l->stats.hold, lk_now(l) - claim->pub.granted_at);
     (void)pthread_mutex_unlock(&l->mutex);
     l->driver->withdraw(l->self, &claim->pub);
     (void)pthread_mutex_lock(&l->mutex);
     if (claim->key->holder == claim)
         claim->key->holder = NULL;
     lk_promote_locked(l, claim->key);
-    claim->phase = LK_GONE;
+    lk_phase_set_locked(claim, LK_GONE);
     lk_claim_unref_locked(l, claim);
 }
 
@@ -126,7 +126,7 @@ static locker_status unlock_held_locked(locker *l, locker_handle *held, locker_e
             err, LOCKER_INVALID, 0,
             "'%s' can't be unlocked inside a callback of its locker: hand it to another thread",
             claim->pub.key);
-    held->unlocked = true;
+    lk_unlocked_set_locked(held);
     claim->open_handles--;
     if (lost)
         return told_lost(claim, err);
@@ -178,7 +178,7 @@ static void let_go_locked(locker *l, locker_handle *held)
 {
     lk_claim *claim = held->claim;
 
-    held->unlocked = true;
+    lk_unlocked_set_locked(held);
     claim->open_handles--;
     if (lk_lease_over_locked(l, claim, lk_now(l)) || claim->open_handles > 0)
         return;
@@ -204,7 +204,22 @@ static void destroy_and_unlock(locker *l, locker_handle *held)
     forget_locked(l, held);
     if (separate)
         free(held);
-    lk_unlock_and_unref(l);
+    (void)pthread_mutex_unlock(&l->mutex);
+    lk_handle_gone(l);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+/* The claim goes with its last handle, which no thread but this one can reach. */
+static void destroy_alone(locker *l, locker_handle *held)
+{
+    int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
+    lk_claim *claim = held->claim;
+
+    if (held != &claim->first_handle)
+        free(held);
+    lk_claim_free(l, claim);
+    lk_handle_gone(l);
     if (fd >= 0)
         (void)close(fd);
 }
@@ -225,6 +240,10 @@ void locker_handle_free(locker_handle *held)
         return; /* in a fork's child the memory belongs to structures that another thread may have been
                    changing */
     l = held->l;
+    if (atomic_load_explicit(&held->claim->alone, memory_order_acquire)) {
+        destroy_alone(l, held);
+        return;
+    }
     (void)pthread_mutex_lock(&l->mutex);
     if (!held->unlocked && !l->closing) {
         if (lk_on_keeper(l))

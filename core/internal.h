@@ -8,6 +8,7 @@
  *   lease.c        deadlines, and the services that drivers call
  *   keeper.c       the keeper thread: renewal, loss, cancelling, dispatch
  *   keeper_heap.c  which lease is due next
+ *   seat.c         who gives the driver its turns: the keeper, or a caller that waits
  *   locker.c       making a locker, the frame of a call; close.c: closing
  *   open.c         the ways to open; config*.c and params.c: URI, profile, parameters
  *   registry.c     the drivers that are built in
@@ -21,6 +22,7 @@
 
 #include <stdatomic.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <locker/driver.h>
 
@@ -57,42 +59,8 @@ struct locker_handle {
     bool freed;            /**< freed inside its own callback */
 };
 
-/** Core's part of a claim; the driver's bytes follow `pub`. */
-struct lk_claim {
-    lk_key *key;
-    lk_claim *prev, *next;       /**< in key's FIFO, in locker.held, or (next alone) in locker.lost */
-    locker_handle first_handle;  /**< the call's own; unused when it entered another claim again */
-    locker_handle *handles;      /**< handles that refer to it */
-    lk_wait *wait;               /**< the call that waits for it; NULL once granted */
-    int64_t next_at;             /**< when the keeper has to look at the lease */
-    int64_t granted_at;          /**< for the hold time */
-    const char *lost_why;        /**< static text; NULL: the deadline passed */
-    _Atomic int64_t valid_until; /**< D. Written under the mutex, read without: one number, relaxed order is
-                                    enough, see lk_claim_state() */
-    _Atomic int64_t suspect_at;  /**< SUSPECT from then on; likewise */
-    uint32_t heap_at;            /**< place in locker.heap, LK_NOT_IN_HEAP */
-    uint32_t refs;               /**< handles, plus one until the driver has let go and the call is over */
-    uint32_t open_handles;       /**< handles not yet unlocked: the re-entry count */
-    _Atomic uint8_t phase;       /**< lk_phase. Written under the mutex; handles read it without, one flag */
-    bool owner_given;            /**< re-entry is wanted: pub.owner was the caller's */
-    bool woken;                  /**< wake came since the last attempt began */
-    bool attempting;             /**< inside driver.acquire */
-    bool interrupting;           /**< the keeper is inside driver.interrupt for it */
-    bool renewing;               /**< inside driver.renew */
-    bool passing;                /**< inside driver.pass, as the receiving side */
-    bool unconfirmed;            /**< a renewal was asked for and has not been answered */
-    bool late;                   /**< counted in renewals_late since the last confirmation */
-    _Alignas(16) locker_claim pub;
-};
-
-#define LK_NOT_IN_HEAP UINT32_MAX
-
-static inline lk_claim *lk_claim_of(locker_claim *pub)
-{
-    return (lk_claim *)(void *)((char *)pub - offsetof(lk_claim, pub));
-}
-
-/** A key in use in this process. */
+/** A key in use in this process. It lives in the claim that came first; all others of that key point to it.
+ */
 struct lk_key {
     lk_key *chain;          /**< next in the hash bucket */
     lk_claim *holder;       /**< granted, releasing, or lost and not yet withdrawn */
@@ -101,11 +69,50 @@ struct lk_key {
     int64_t passing_since;  /**< when the service granted what has been handed over locally since */
     uint32_t passed;        /**< how often it was handed over since */
     uint32_t users;         /**< claims that point here */
-    uint32_t hash;
-    uint32_t length;
-    uint32_t room; /**< of name, without its NUL */
-    char name[];   /**< NUL-terminated */
 };
+
+/** Core's part of a claim; the driver's bytes follow `pub`, then the key's text. */
+struct lk_claim {
+    lk_key *key;           /**< NULL: none yet */
+    lk_key own_key;        /**< when it was the key's first claim; it lasts as long as the key has users */
+    lk_claim *prev, *next; /**< in key's FIFO, in locker.held, or (next alone) in locker.lost */
+    locker_handle first_handle;  /**< the call's own; unused when it entered another claim again */
+    locker_handle *handles;      /**< handles that refer to it */
+    lk_wait *wait;               /**< the call that waits for it; NULL once granted */
+    const char *lost_why;        /**< static text; NULL: the deadline passed */
+    _Atomic int64_t valid_until; /**< D. Written under the mutex, read without: one number, relaxed order is
+                                    enough, see lk_claim_state() */
+    _Atomic int64_t suspect_at;  /**< SUSPECT from then on; likewise */
+    uint32_t heap_at;            /**< place in locker.heap, LK_NOT_IN_HEAP */
+    uint32_t refs;               /**< handles, plus one until the driver has let go and the call is over */
+    uint32_t open_handles;       /**< handles not yet unlocked: the re-entry count */
+    _Atomic uint8_t phase;       /**< lk_phase. Written under the mutex; handles read it without, one flag */
+    _Atomic bool alone; /**< one handle is all that refers to it: freed without the mutex. Released by
+                           who unlocked, acquired by who frees */
+    bool owner_given;   /**< re-entry is wanted: pub.owner was the caller's */
+    bool woken;         /**< wake came since the last attempt began */
+    bool attempting;    /**< inside driver.acquire */
+    bool lost_early;    /**< the driver said so before its acquire had returned */
+    bool interrupting;  /**< the keeper is inside driver.interrupt for it */
+    bool renewing;      /**< inside driver.renew */
+    bool passing;       /**< inside driver.pass, as the receiving side */
+    bool unconfirmed;   /**< a renewal was asked for and has not been answered */
+    bool late;          /**< counted in renewals_late since the last confirmation */
+    _Alignas(16) locker_claim pub;
+};
+
+#define LK_NOT_IN_HEAP UINT32_MAX
+
+/** A place in locker.heap. The time stands here, so that ordering leases touches none of them. */
+typedef struct lk_due {
+    int64_t at; /**< when the keeper has to look at the lease */
+    lk_claim *claim;
+} lk_due;
+
+static inline lk_claim *lk_claim_of(locker_claim *pub)
+{
+    return (lk_claim *)(void *)((char *)pub - offsetof(lk_claim, pub));
+}
 
 /** A lock call in flight. Lives on its thread's stack. */
 struct lk_wait {
@@ -142,6 +149,8 @@ struct locker {
     int epoll_fd;  /**< what the keeper sleeps on */
     int kick_fd;   /**< eventfd: wakes it */
     int driver_fd; /**< the driver's descriptor, or -1 */
+    int seat_fd;   /**< what the caller in the seat sleeps on: driver_fd, rouse_fd. -1: there is no seat */
+    int rouse_fd;  /**< eventfd: wakes it */
     pthread_t keeper;
 
     pthread_mutex_t mutex;  /**< guards all that follows */
@@ -151,27 +160,43 @@ struct locker {
     bool stop;                 /**< the keeper should end */
     bool attend;               /**< dispatch is wanted */
     bool kicked;               /**< kick_fd was written and not yet read */
+    bool dispatching;          /**< a thread is inside driver.dispatch */
+    lk_wait *seat;             /**< the call that watches driver_fd; NULL: the keeper does */
+    bool seat_sleeps;          /**< it is in its poll */
+    bool roused;               /**< rouse_fd was written and not yet read */
+    int64_t dispatch_at;       /**< when dispatch wants to be called at the latest */
     _Atomic bool out_of_reach; /**< the driver said so. Read without the mutex by state: one flag, relaxed */
     uint32_t calls;            /**< calls in flight */
-    uint32_t refs;             /**< the user's, and each handle's */
+    uint64_t handles;          /**< ever made */
+    _Atomic int64_t owed; /**< less one for each handle freed; closing adds those that were made, and whoever
+                               then comes to 0 frees the locker. acq_rel: what the others did is done */
     uint32_t callbacks_waited; /**< threads that wait for a callback to end */
     int64_t keeper_wakes_at;   /**< when the keeper means to wake up by itself */
-    lk_key **buckets;
-    size_t bucket_count; /**< a power of two */
+    lk_key **buckets;          /**< the keys in use, by hash */
+    size_t bucket_count;       /**< a power of two */
     size_t key_count;
     lk_claim *held;             /**< granted and releasing claims */
     lk_claim *lost, **lost_end; /**< for the keeper */
     lk_wait *waits;
     lk_cancel_use *cancels;
-    lk_claim **heap; /**< leases by next_at */
+    lk_due *heap; /**< leases, by when they are due */
     size_t heap_len, heap_cap;
-    lk_key *spare_key;    /**< one that was dropped, kept for the next: a hot key comes and goes */
     size_t heap_reserved; /**< places promised to calls in flight */
     locker_statistics stats;
 };
 
-/* ---- error.c */
-locker_status lk_ok(locker_error *err);
+/* What each call does a few times over is in this header: it is a part of what a lock in memory takes. */
+
+/* ---- errors */
+static inline locker_status lk_ok(locker_error *err)
+{
+    if (err != NULL) {
+        err->status = LOCKER_OK;
+        err->os_error = 0;
+        err->text[0] = '\0';
+    }
+    return LOCKER_OK;
+}
 
 /* ---- clock.c */
 static inline int64_t lk_now(const locker *l)
@@ -190,24 +215,54 @@ static inline int64_t lk_min(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* ---- written under the mutex, and read without by who asks for a state: single flags, so relaxed. Plain
+ * assignments would be of the strictest order, each as dear as taking a mutex. */
+static inline void lk_phase_set_locked(lk_claim *claim, lk_phase phase)
+{
+    atomic_store_explicit(&claim->phase, (uint8_t)phase, memory_order_relaxed);
+}
+
+static inline void lk_unlocked_set_locked(locker_handle *handle)
+{
+    atomic_store_explicit(&handle->unlocked, true, memory_order_relaxed);
+}
+
 /* ---- locker.c */
 /** Begin a call: refuses in a fork's child, on the keeper's thread and when closing. OK: lk_leave() must
  * follow. */
 locker_status lk_enter(locker *l, const char *what, locker_error *err);
 void lk_leave(locker *l);
-void lk_leave_locked(locker *l);
+static inline void lk_leave_locked(locker *l)
+{
+    if (l->clock->done != NULL)
+        l->clock->done(l->clock->context);
+    if (--l->calls == 0 && l->closing)
+        (void)pthread_cond_broadcast(&l->changed);
+}
 /** Whether a call may begin at all: refuses in a fork's child and on the keeper's thread. */
 locker_status lk_admit(const locker *l, const char *what, locker_error *err);
-bool lk_forked(const locker *l);
-bool lk_on_keeper(const locker *l);
-/** Unlock the mutex, which the caller holds, and drop one reference to the locker. */
-void lk_unlock_and_unref(locker *l);
+/** In a fork's child. */
+static inline bool lk_forked(const locker *l)
+{
+    return l->fork_page != NULL ? *l->fork_page == 0 : l->pid != getpid();
+}
+static inline bool lk_on_keeper(const locker *l)
+{
+    return l->keeper_runs && pthread_equal(l->keeper, pthread_self());
+}
+/** One handle less. The caller doesn't hold the mutex. */
+void lk_handle_gone(locker *l);
+/** The user's reference goes; calls can begin no more. The caller doesn't hold the mutex. */
+void lk_user_gone(locker *l);
 locker_status lk_check_key(const locker *l, const char *key, size_t *length, locker_error *err);
 locker_status lk_check_label(const char *owner, const char *what, locker_error *err);
 
 /* ---- queue.c: the caller holds the mutex in all of these */
-lk_key *lk_key_use_locked(locker *l, const char *name, size_t length);
-void lk_key_drop_locked(locker *l, lk_key *key);
+enum { LK_FIRST_BUCKETS = 64 };
+/** Find the claim's key, or make it. */
+void lk_key_use_locked(locker *l, lk_claim *claim);
+/** One claim less. Frees the one that the key lived in, when it waited for that. */
+void lk_key_drop_locked(locker *l, lk_claim *claim);
 void lk_fifo_append_locked(lk_claim *claim);
 void lk_fifo_remove_locked(lk_claim *claim);
 /** Nobody contends or holds: let the first of the FIFO try. */
@@ -228,14 +283,19 @@ void lk_handle_told_locked(locker *l, locker_handle *held);
 const char *lk_lost_why(const lk_claim *claim);
 /** Zeroed memory, or NULL. */
 void *lk_zalloc(size_t size);
-lk_claim *lk_claim_new(const locker *l);
+lk_claim *lk_claim_new(const locker *l, const char *key, size_t key_len);
 /** Drop one reference. The caller holds the mutex. */
 void lk_claim_unref_locked(locker *l, lk_claim *claim);
+/** The driver has let go of a claim that was held: drop its reference, and see whether a single handle is
+ * left. The caller holds the mutex. */
+void lk_claim_over_locked(locker *l, lk_claim *claim);
+/** Free a claim that is alone. */
+void lk_claim_free(const locker *l, lk_claim *claim);
 locker_state lk_claim_state(const locker *l, const lk_claim *claim);
 
 /* ---- contend.c */
 /** Wake the call up, if it sleeps; NULL is allowed. The caller holds the mutex. */
-void lk_rouse_locked(lk_wait *wait);
+void lk_rouse_locked(locker *l, lk_wait *wait);
 /** The claim is a grant now: into the held list and the keeper. The caller holds the mutex. */
 void lk_grant_locked(locker *l, lk_claim *claim, int64_t now);
 
@@ -249,9 +309,28 @@ extern const locker_services lk_services;
 
 /* ---- keeper_heap.c: the caller holds the mutex */
 bool lk_heap_reserve_locked(locker *l);
-void lk_heap_unreserve_locked(locker *l);
+static inline void lk_heap_unreserve_locked(locker *l)
+{
+    l->heap_reserved--;
+}
 void lk_heap_set_locked(locker *l, lk_claim *claim, int64_t at);
 void lk_heap_remove_locked(locker *l, lk_claim *claim);
+
+/* ---- seat.c: the caller holds the mutex in the _locked ones */
+/** 0, or an errno. */
+int lk_seat_open(locker *l);
+void lk_seat_close(locker *l);
+/** One call of driver.dispatch, with the mutex released meanwhile. Nobody else may be inside. */
+void lk_dispatch_locked(locker *l);
+/** Take the seat if it is free. Whether the call has it. */
+bool lk_seat_take_locked(locker *l, lk_wait *wait);
+/** Give it back to the keeper, if the call has it. */
+void lk_seat_leave_locked(locker *l, const lk_wait *wait);
+/** Wake the call up if it has the seat and sleeps there. False: it has not the seat. */
+bool lk_seat_rouse_locked(locker *l, const lk_wait *wait);
+/** The call that has the seat sleeps until the driver's descriptor is readable, until `until`, or until
+ * roused, and gives the driver its turn. The mutex is released meanwhile. */
+void lk_seat_sleep_locked(locker *l, int64_t until);
 
 /* ---- keeper.c */
 int lk_keeper_start(locker *l);

@@ -1,15 +1,20 @@
-/* keeper_heap.c: the leases, ordered by the time when the keeper has to look at them (a binary heap). The
- * caller holds locker.mutex. Places are reserved before a lock is asked for, so that a grant never fails for
- * want of memory. */
+/*
+ * keeper_heap.c: the leases, ordered by the time when the keeper has to look at them: a heap in which each
+ * has up to eight below it, because each step that a lease moves writes to a claim, which is seldom in a
+ * cache. The caller holds locker.mutex. Places are reserved before a lock is asked for, so that a grant never
+ * fails for want of memory.
+ */
 #include <stdlib.h>
 
 #include "internal.h"
+
+enum { BELOW = 8 };
 
 bool lk_heap_reserve_locked(locker *l)
 {
     if (l->heap_len + l->heap_reserved == l->heap_cap) {
         size_t cap = l->heap_cap == 0 ? 64 : l->heap_cap * 2;
-        lk_claim **heap = cap < LK_NOT_IN_HEAP ? realloc(l->heap, cap * sizeof *heap) : NULL;
+        lk_due *heap = cap < LK_NOT_IN_HEAP ? realloc(l->heap, cap * sizeof *heap) : NULL;
 
         if (heap == NULL)
             return false;
@@ -20,64 +25,56 @@ bool lk_heap_reserve_locked(locker *l)
     return true;
 }
 
-void lk_heap_unreserve_locked(locker *l)
+static void put(locker *l, size_t i, lk_due due)
 {
-    l->heap_reserved--;
+    l->heap[i] = due;
+    due.claim->heap_at = (uint32_t)i;
 }
 
-static void put(locker *l, size_t i, lk_claim *claim)
+static size_t sift_up(locker *l, size_t i, lk_due due)
 {
-    l->heap[i] = claim;
-    claim->heap_at = (uint32_t)i;
-}
-
-static size_t sift_up(locker *l, size_t i, lk_claim *claim)
-{
-    while (i > 0 && l->heap[(i - 1) / 2]->next_at > claim->next_at) {
-        put(l, i, l->heap[(i - 1) / 2]);
-        i = (i - 1) / 2;
+    while (i > 0 && l->heap[(i - 1) / BELOW].at > due.at) {
+        put(l, i, l->heap[(i - 1) / BELOW]);
+        i = (i - 1) / BELOW;
     }
-    put(l, i, claim);
     return i;
 }
 
-static void sift_down(locker *l, size_t i, lk_claim *claim)
+static size_t sift_down(locker *l, size_t i, lk_due due)
 {
     for (;;) {
-        size_t child = 2 * i + 1;
+        size_t first = BELOW * i + 1, least = first;
 
-        if (child + 1 < l->heap_len && l->heap[child + 1]->next_at < l->heap[child]->next_at)
-            child++;
-        if (child >= l->heap_len || l->heap[child]->next_at >= claim->next_at)
-            break;
-        put(l, i, l->heap[child]);
-        i = child;
+        for (size_t n = first + 1; n < first + BELOW && n < l->heap_len; n++)
+            if (l->heap[n].at < l->heap[least].at)
+                least = n;
+        if (least >= l->heap_len || l->heap[least].at >= due.at)
+            return i;
+        put(l, i, l->heap[least]);
+        i = least;
     }
-    put(l, i, claim);
+}
+
+/* Place `i` is free for it, or near its own. */
+static void place(locker *l, size_t i, lk_due due)
+{
+    put(l, sift_down(l, sift_up(l, i, due), due), due);
 }
 
 void lk_heap_set_locked(locker *l, lk_claim *claim, int64_t at)
 {
-    size_t i = claim->heap_at;
-
-    claim->next_at = at;
-    if (i == LK_NOT_IN_HEAP)
-        i = l->heap_len++;
-    i = sift_up(l, i, claim);
-    sift_down(l, i, claim);
+    place(l, claim->heap_at == LK_NOT_IN_HEAP ? l->heap_len++ : claim->heap_at, (lk_due){at, claim});
 }
 
 void lk_heap_remove_locked(locker *l, lk_claim *claim)
 {
     size_t i = claim->heap_at;
-    lk_claim *last;
+    lk_due last;
 
     if (i == LK_NOT_IN_HEAP)
         return;
     claim->heap_at = LK_NOT_IN_HEAP;
     last = l->heap[--l->heap_len];
-    if (last == claim)
-        return;
-    i = sift_up(l, i, last);
-    sift_down(l, i, last);
+    if (last.claim != claim)
+        place(l, i, last);
 }

@@ -49,11 +49,11 @@ void lk_lose_locked(locker *l, lk_claim *claim)
 
     if (claim->phase != LK_GRANTED)
         return;
-    claim->phase = LK_LOST;
+    lk_phase_set_locked(claim, LK_LOST);
     lk_heap_remove_locked(l, claim);
     lk_held_remove_locked(l, claim);
     l->stats.lost++;
-    lk_histogram_add(&l->stats.hold, lk_now(l) - claim->granted_at);
+    lk_histogram_add(&l->stats.hold, lk_now(l) - claim->pub.granted_at);
     *l->lost_end = claim;
     l->lost_end = &claim->next;
     if (key->holder == claim)
@@ -106,7 +106,7 @@ static void wake(const locker_services *svc, locker_claim *pub)
 
     (void)pthread_mutex_lock(&l->mutex);
     claim->woken = true;
-    lk_rouse_locked(claim->wait);
+    lk_rouse_locked(l, claim->wait);
     (void)pthread_mutex_unlock(&l->mutex);
 }
 
@@ -136,6 +136,7 @@ static void lease_lost(const locker_services *svc, locker_claim *pub, const char
     (void)pthread_mutex_lock(&l->mutex);
     if (pub != NULL) {
         lk_claim_of(pub)->lost_why = why;
+        lk_claim_of(pub)->lost_early = lk_claim_of(pub)->attempting;
         lk_lose_locked(l, lk_claim_of(pub));
     } else {
         for (lk_claim *claim = l->held, *next; claim != NULL; claim = next) {

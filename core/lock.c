@@ -64,7 +64,7 @@ static void attach_locked(lk_request *r, lk_claim *claim, locker_handle *handle)
     handle->sibling = claim->handles;
     claim->handles = handle;
     claim->open_handles++;
-    r->l->refs++;
+    r->l->handles++;
     r->handle = handle;
 }
 
@@ -99,7 +99,7 @@ static locker_status take_locked(lk_request *r, lk_key *key)
 
     if (key->holder != NULL)
         (void)lk_lease_over_locked(l, key->holder, lk_now(l));
-    claim->phase = LK_CONTENDING;
+    lk_phase_set_locked(claim, LK_CONTENDING);
     if (key->holder != NULL && r->try) {
         status = LOCKER_BUSY; /* held in this process: nobody needs to be asked */
     } else if (!service_queues) {
@@ -115,7 +115,7 @@ static locker_status take_locked(lk_request *r, lk_key *key)
             &r->last, LOCKER_UNAVAILABLE, 0,
             "the lock was lost again before it could be used"); /* the keeper ends the claim */
     if (status != LOCKER_OK) {
-        claim->phase = LK_GONE;
+        lk_phase_set_locked(claim, LK_GONE);
         if (key->contender == claim) {
             key->contender = NULL;
             lk_promote_locked(l, key);
@@ -129,7 +129,7 @@ static void count_locked(locker *l, const lk_request *r, locker_status status)
 {
     switch (status) {
     case LOCKER_OK:
-        lk_histogram_add(&l->stats.wait, r->claim->granted_at - r->start);
+        lk_histogram_add(&l->stats.wait, r->claim->pub.granted_at - r->start);
         break;
     case LOCKER_BUSY:
         l->stats.busy++;
@@ -150,7 +150,9 @@ static void wait_begin_locked(locker *l, lk_request *r)
 {
     r->wait.claim = r->claim;
     r->wait.cancel = r->options->cancel;
+    r->wait.canceled = false;
     r->claim->wait = &r->wait;
+    r->wait.prev = NULL;
     r->wait.next = l->waits;
     if (l->waits != NULL)
         l->waits->prev = &r->wait;
@@ -173,13 +175,13 @@ static void wait_end_locked(locker *l, lk_request *r)
 static locker_status run_locked(lk_request *r)
 {
     locker *l = r->l;
-    lk_key *key = lk_key_use_locked(l, r->key, r->key_len);
+    lk_key *key;
     locker_status status = LOCKER_NOMEM;
 
-    r->claim->key = key;
-    if (key == NULL || !lk_heap_reserve_locked(l))
+    lk_key_use_locked(l, r->claim);
+    key = r->claim->key;
+    if (!lk_heap_reserve_locked(l))
         goto gone;
-    r->claim->pub.key = key->name;
     if (may_reenter_locked(r, key)) {
         status = reenter_locked(r, key->holder);
         goto unreserve;
@@ -196,6 +198,8 @@ static locker_status run_locked(lk_request *r)
             attach_locked(r, r->claim, &r->claim->first_handle);
         else
             lk_claim_unref_locked(l, r->claim);
+        if (status == LOCKER_OK && r->claim->lost_early)
+            lk_lose_locked(l, r->claim);
         return status;
     }
     wait_end_locked(l, r);
@@ -239,7 +243,7 @@ static bool prepare(lk_request *r)
     const locker_lock_options *o = r->options;
     char *owner = NULL;
 
-    r->claim = lk_claim_new(l);
+    r->claim = lk_claim_new(l, r->key, r->key_len);
     if (o->owner != NULL)
         owner = strdup(o->owner);
     if (r->claim == NULL || (o->owner != NULL && owner == NULL)) {
@@ -248,7 +252,6 @@ static bool prepare(lk_request *r)
         return false;
     }
     r->claim->owner_given = o->owner != NULL;
-    r->claim->pub.key_len = r->key_len;
     r->claim->pub.owner = owner != NULL ? owner : l->owner;
     r->claim->pub.ttl_ns = o->ttl_ms > 0 ? o->ttl_ms * LK_MS : l->ttl_ns;
     r->claim->pub.will_wait = !r->try;
@@ -296,8 +299,8 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.l = l;
     r.options = options != NULL ? options : &defaults;
     r.key = key;
-    r.last.text[0] = '\0'; /* the rest of a request is set as it goes: its errors are half a kilobyte */
-    r.wait = (lk_wait){.claim = NULL};
+    r.last.text[0] = '\0'; /* the rest of a request is set as it goes: it is more than half a kilobyte */
+    r.wait.sleeps = false;
     r.start_is_past = false;
     r.handle = NULL;
     if (out == NULL || l == NULL)
@@ -305,8 +308,8 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
                                 "locker_lock needs a locker and a place for the handle");
     *out = NULL;
     status = lk_admit(l, "locker_lock", err);
-    if (status == LOCKER_OK)
-        status = check_lock_options(l, r.options, err);
+    if (status == LOCKER_OK && options != NULL)
+        status = check_lock_options(l, options, err);
     if (status == LOCKER_OK)
         status = lk_check_key(l, key, &r.key_len, err);
     r.try = try || r.options->wait_ms == 0;

@@ -30,16 +30,6 @@ static void watch_forks(locker *l)
     l->fork_page_size = size;
 }
 
-bool lk_forked(const locker *l)
-{
-    return l->fork_page != NULL ? *l->fork_page == 0 : l->pid != getpid();
-}
-
-bool lk_on_keeper(const locker *l)
-{
-    return l->keeper_runs && pthread_equal(l->keeper, pthread_self());
-}
-
 /* ------------------------------------------------------------------ the frame of a call ---- */
 
 locker_status lk_admit(const locker *l, const char *what, locker_error *err)
@@ -69,12 +59,6 @@ locker_status lk_enter(locker *l, const char *what, locker_error *err)
     return closing ? locker_error_set(err, LOCKER_CLOSED, 0, "%s: the locker is closed", what) : LOCKER_OK;
 }
 
-void lk_leave_locked(locker *l)
-{
-    if (--l->calls == 0 && l->closing)
-        (void)pthread_cond_broadcast(&l->changed);
-}
-
 void lk_leave(locker *l)
 {
     (void)pthread_mutex_lock(&l->mutex);
@@ -90,10 +74,10 @@ static void destroy(locker *l)
         (void)close(l->epoll_fd);
     if (l->kick_fd >= 0)
         (void)close(l->kick_fd);
+    lk_seat_close(l);
     if (l->fork_page != NULL)
         (void)munmap(l->fork_page, l->fork_page_size);
     free(l->heap);
-    free(l->spare_key);
     free(l->buckets);
     free(l->owner);
     (void)pthread_cond_destroy(&l->changed);
@@ -101,12 +85,17 @@ static void destroy(locker *l)
     free(l);
 }
 
-void lk_unlock_and_unref(locker *l)
+void lk_handle_gone(locker *l)
 {
-    bool last = --l->refs == 0;
+    if (atomic_fetch_sub_explicit(&l->owed, 1, memory_order_acq_rel) == 1)
+        destroy(l);
+}
 
-    (void)pthread_mutex_unlock(&l->mutex);
-    if (last)
+void lk_user_gone(locker *l)
+{
+    int64_t made = (int64_t)l->handles; /* constant now */
+
+    if (atomic_fetch_add_explicit(&l->owed, made, memory_order_acq_rel) + made == 0)
         destroy(l);
 }
 
@@ -130,13 +119,14 @@ static locker *make(const lk_config *config, const locker_options *options, cons
     l->ttl_ns = config->ttl_ns;
     l->command_timeout_ns = config->command_timeout_ns;
     l->owner = strdup(config->owner);
+    l->bucket_count = LK_FIRST_BUCKETS;
+    l->buckets = calloc(LK_FIRST_BUCKETS, sizeof *l->buckets);
     if (options != NULL) {
         l->log = options->log;
         l->log_user = options->log_user;
         l->log_level = options->log_level != 0 ? options->log_level : LOCKER_LOG_WARN;
     }
-    l->driver_fd = -1;
-    l->refs = 1;
+    l->driver_fd = l->seat_fd = l->rouse_fd = -1;
     l->lost_end = &l->lost;
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     l->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -171,6 +161,8 @@ static locker_status open_driver(locker *l, const lk_config *config, locker_erro
     l->driver_fd = l->driver->descriptor != NULL ? l->driver->descriptor(l->self) : -1;
     rc = l->driver_fd < 0 ? 0 : watch(l, l->driver_fd, &l->driver_fd);
     if (rc == 0)
+        rc = lk_seat_open(l);
+    if (rc == 0)
         rc = lk_keeper_start(l);
     if (rc == 0)
         return LOCKER_OK;
@@ -188,7 +180,7 @@ locker_status lk_open(lk_config *config, const locker_options *options, const lo
     if (status != LOCKER_OK)
         goto out;
     l = make(config, options, clock);
-    if (l == NULL || l->owner == NULL) {
+    if (l == NULL || l->owner == NULL || l->buckets == NULL) {
         status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while opening a locker");
         goto out;
     }
@@ -231,6 +223,31 @@ static size_t utf8_length(const unsigned char *s)
     return n;
 }
 
+/* Whether eight bytes are ASCII without control characters.
+ * (https://graphics.stanford.edu/~seander/bithacks.html#HasLessInWord) */
+static bool plain_word(const unsigned char *s)
+{
+    const uint64_t each = UINT64_C(0x0101010101010101);
+    uint64_t word, below_space, is_delete;
+
+    memcpy(&word, s, sizeof word);
+    below_space = word - each * 0x20;
+    is_delete = (word ^ each * 0x7F) - each;
+    return ((word | below_space | is_delete) & each * 0x80) == 0;
+}
+
+/* Whether all is, as in nearly every key; eight bytes at a time, the last ones some perhaps again. */
+static bool plain(const unsigned char *s, size_t n)
+{
+    size_t i = 0;
+
+    if (n < 8)
+        return false; /* not worth the trouble */
+    while (i < n - 8 && plain_word(s + i))
+        i += 8;
+    return i >= n - 8 && plain_word(s + n - 8);
+}
+
 static locker_status check_text(const char *text, size_t most, const char *what, size_t *length,
                                 locker_error *err)
 {
@@ -243,6 +260,9 @@ static locker_status check_text(const char *text, size_t most, const char *what,
                                 : n == 0     ? "empty"
                                              : "too long",
                                 most);
+    *length = n;
+    if (plain(s, n))
+        return LOCKER_OK;
     for (size_t i = 0, step; i < n; i += step) {
         step = utf8_length(s + i);
         if (step == 0)
@@ -252,7 +272,6 @@ static locker_status check_text(const char *text, size_t most, const char *what,
             return locker_error_set(err, LOCKER_INVALID, 0, "%s has a control character (byte %zu is 0x%02x)",
                                     what, i + 1, s[i]);
     }
-    *length = n;
     return LOCKER_OK;
 }
 

@@ -5,16 +5,40 @@
 
 #include "internal.h"
 
-enum { FIRST_BUCKETS = 64 };
-
-/* FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/ */
-static uint32_t hash_of(const char *name, size_t length)
+static uint64_t mix(uint64_t hash, uint64_t word)
 {
-    uint32_t hash = 2166136261u;
+    hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15); /* 2^64 over the golden ratio */
+    return hash ^ hash >> 32;
+}
 
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-    return hash;
+/* A product's low bits know nothing of the high ones of what was multiplied, where the end of the key stands:
+ * so its high bits are the hash. */
+static uint32_t finish(uint64_t hash)
+{
+    return (uint32_t)(hash * UINT64_C(0x9E3779B97F4A7C15) >> 32);
+}
+
+/* Eight bytes at a time: each lock call hashes its key. */
+uint32_t locker_key_hash(const char *key, size_t key_len)
+{
+    uint64_t hash = key_len, word = 0;
+
+    if (key_len < sizeof word) {
+        for (size_t i = 0; i < key_len; i++)
+            word = word << 8 | (unsigned char)key[i];
+        return finish(mix(hash, word));
+    }
+    for (size_t i = 0; i < key_len - sizeof word; i += sizeof word) {
+        memcpy(&word, key + i, sizeof word);
+        hash = mix(hash, word);
+    }
+    memcpy(&word, key + key_len - sizeof word, sizeof word); /* the last ones, some perhaps again */
+    return finish(mix(hash, word));
+}
+
+static lk_claim *home_of(lk_key *key)
+{
+    return (lk_claim *)(void *)((char *)key - offsetof(lk_claim, own_key));
 }
 
 static lk_key **bucket_of(const locker *l, uint32_t hash)
@@ -22,23 +46,22 @@ static lk_key **bucket_of(const locker *l, uint32_t hash)
     return &l->buckets[hash & (l->bucket_count - 1)];
 }
 
-/* A table that can't grow is slower, not wrong: no memory is no error here, but for the first table. */
-static bool make_room_locked(locker *l)
+/* A table that can't grow is slower, not wrong: no memory is no error here. */
+static void make_room_locked(locker *l)
 {
-    size_t count = l->bucket_count == 0 ? FIRST_BUCKETS : l->bucket_count * 2;
     lk_key **old = l->buckets, **fresh;
     size_t old_count = l->bucket_count;
 
-    if (l->key_count < l->bucket_count)
-        return true;
-    fresh = calloc(count, sizeof *fresh);
+    if (l->key_count < old_count)
+        return;
+    fresh = calloc(2 * old_count, sizeof *fresh);
     if (fresh == NULL)
-        return l->bucket_count > 0;
+        return;
     l->buckets = fresh;
-    l->bucket_count = count;
+    l->bucket_count = 2 * old_count;
     for (size_t i = 0; i < old_count; i++) {
         for (lk_key *key = old[i], *chain; key != NULL; key = chain) {
-            lk_key **bucket = bucket_of(l, key->hash);
+            lk_key **bucket = bucket_of(l, home_of(key)->pub.key_hash);
 
             chain = key->chain;
             key->chain = *bucket;
@@ -46,63 +69,50 @@ static bool make_room_locked(locker *l)
         }
     }
     free(old);
-    return true;
 }
 
-lk_key *lk_key_use_locked(locker *l, const char *name, size_t length)
+static bool same_key(const locker_claim *a, const locker_claim *b)
 {
-    uint32_t hash = hash_of(name, length);
-    lk_key **bucket, *key;
-
-    if (!make_room_locked(l))
-        return NULL;
-    bucket = bucket_of(l, hash);
-    for (key = *bucket; key != NULL; key = key->chain) {
-        if (key->hash == hash && key->length == length && memcmp(key->name, name, length) == 0) {
-            key->users++;
-            return key;
-        }
-    }
-    key = l->spare_key != NULL && l->spare_key->room >= length ? l->spare_key : NULL;
-    if (key != NULL) {
-        l->spare_key = NULL;
-    } else {
-        key = malloc(sizeof *key + length + 1);
-        if (key == NULL)
-            return NULL;
-        key->room = (uint32_t)length;
-    }
-    *key = (lk_key){.room = key->room};
-    memcpy(key->name, name, length);
-    key->name[length] = '\0';
-    key->hash = hash;
-    key->length = (uint32_t)length;
-    key->users = 1;
-    key->chain = *bucket;
-    *bucket = key;
-    l->key_count++;
-    return key;
+    return a->key_hash == b->key_hash && a->key_len == b->key_len && memcmp(a->key, b->key, a->key_len) == 0;
 }
 
-void lk_key_drop_locked(locker *l, lk_key *key)
+void lk_key_use_locked(locker *l, lk_claim *claim)
 {
-    lk_key **link;
+    lk_key **bucket = bucket_of(l, claim->pub.key_hash), *key = *bucket;
+
+    while (key != NULL && !same_key(&home_of(key)->pub, &claim->pub))
+        key = key->chain;
+    if (key == NULL) {
+        key = &claim->own_key;
+        key->chain = *bucket;
+        *bucket = key;
+        l->key_count++;
+        make_room_locked(l);
+    }
+    key->users++;
+    claim->key = key;
+}
+
+void lk_key_drop_locked(locker *l, lk_claim *claim)
+{
+    lk_key *key = claim->key, **link;
+    lk_claim *home = home_of(key);
 
     if (--key->users > 0)
         return;
-    for (link = bucket_of(l, key->hash); *link != key; link = &(*link)->chain)
+    for (link = bucket_of(l, home->pub.key_hash); *link != key; link = &(*link)->chain)
         ;
     *link = key->chain;
     l->key_count--;
-    free(l->spare_key);
-    l->spare_key = key;
+    if (home != claim && home->refs == 0)
+        lk_claim_free(l, home);
 }
 
 void lk_fifo_append_locked(lk_claim *claim)
 {
     lk_key *key = claim->key;
 
-    claim->phase = LK_QUEUED;
+    lk_phase_set_locked(claim, LK_QUEUED);
     claim->next = NULL;
     claim->prev = key->last;
     if (key->last != NULL)
@@ -131,13 +141,12 @@ void lk_promote_locked(locker *l, lk_key *key)
 {
     lk_claim *claim = key->first;
 
-    (void)l;
     if (claim == NULL || claim->passing || key->holder != NULL || key->contender != NULL)
         return;
     lk_fifo_remove_locked(claim);
-    claim->phase = LK_CONTENDING;
+    lk_phase_set_locked(claim, LK_CONTENDING);
     key->contender = claim;
-    lk_rouse_locked(claim->wait);
+    lk_rouse_locked(l, claim->wait);
 }
 
 void lk_held_add_locked(locker *l, lk_claim *claim)

@@ -17,19 +17,36 @@ bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme)
     return *s != NULL;
 }
 
-const locker_driver *lk_driver_for_scheme(const char *scheme)
+static const locker_driver *with_scheme(const char *scheme)
 {
     const locker_driver *const *d = lk_builtin_drivers;
 
-    while (*d != NULL && !lk_driver_has_scheme(*d, scheme))
+    while (*d != NULL && ((*d)->decorate != NULL || !lk_driver_has_scheme(*d, scheme)))
         d++;
     return *d;
+}
+
+const locker_driver *lk_driver_for_scheme(const char *scheme)
+{
+    const locker_driver *found = with_scheme(scheme), *inner;
+
+    for (const locker_driver *const *d = lk_builtin_drivers; *d != NULL && found == NULL; d++) {
+        size_t length = strlen((*d)->schemes[0]);
+
+        if ((*d)->decorate == NULL || strncasecmp(scheme, (*d)->schemes[0], length) != 0 ||
+            scheme[length] != '+')
+            continue;
+        inner = with_scheme(scheme + length + 1);
+        if (inner != NULL)
+            found = (*d)->decorate(inner);
+    }
+    return found;
 }
 
 const locker_driver *lk_driver_named(const char *name)
 {
     for (const locker_driver *const *d = lk_builtin_drivers; *d != NULL; d++)
-        if (strcasecmp((*d)->name, name) == 0)
+        if ((*d)->decorate == NULL && strcasecmp((*d)->name, name) == 0)
             return *d;
     return NULL;
 }
@@ -41,7 +58,8 @@ void lk_list_schemes(char *text, size_t size)
     text[0] = '\0';
     for (const locker_driver *const *d = lk_builtin_drivers; *d != NULL; d++) {
         for (const char *const *s = (*d)->schemes; *s != NULL; s++) {
-            int n = snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", *s);
+            int n = snprintf(text + used, size - used, "%s%s%s", used > 0 ? ", " : "", *s,
+                             (*d)->decorate != NULL ? "+SCHEME" : "");
 
             if (n < 0 || (size_t)n >= size - used)
                 return;
@@ -128,6 +146,13 @@ bool locker_driver_at(size_t index, locker_driver_info *info)
         .parameters = described.parameters[index],
     };
     return true;
+}
+
+const locker_driver *locker_driver_of(const locker *l, void **self)
+{
+    if (self != NULL)
+        *self = l->self;
+    return l->driver;
 }
 
 const locker_parameter *locker_common_parameters(void)

@@ -95,6 +95,10 @@ case $example in
         cp "$dir/number" "$dir/out"
         expect '^1000$'
         ;;
+    orders)
+        run "$program" 42 43
+        expect '^42: the invoice goes out$' '^2 in the books$'
+        ;;
     cron)
         PATH=$(dirname "$locker"):$PATH
         run "$program"

@@ -33,7 +33,7 @@ def source(driver, test):
     if parts[0] == "integration" and len(parts) == 3:
         return "tests/integration/%s/%s.c" % (driver, parts[1]), registered
     if len(parts) == 2:
-        return "tests/conformance/%s.c" % parts[0], registered
+        return "conformance/%s.c" % parts[0], registered
     sys.exit("docs/promises.md: '%s' names no test; write GROUP/TEST" % test)
 
 

@@ -31,7 +31,9 @@ enum {
     LK_OPT_LOST_EXIT_CODE,
     LK_OPT_OWNER,
     LK_OPT_FOREGROUND,
-    LK_OPT_STATUS_FD
+    LK_OPT_STATUS_FD,
+    LK_OPT_PROMISE,
+    LK_OPT_ALLOW
 };
 
 /** The common entries of an option table, and their letters. */
@@ -109,5 +111,8 @@ int lk_cli_show(int argc, char **argv);
 int lk_cli_break(int argc, char **argv);
 int lk_cli_ping(int argc, char **argv);
 int lk_cli_drivers(int argc, char **argv);
+int lk_cli_check_history(int argc, char **argv);
+int lk_cli_compare(int argc, char **argv);
+int lk_cli_compare_worker(int argc, char **argv); /* hidden: what compare runs */
 
 #endif

@@ -8,7 +8,10 @@
 typedef enum lk_exit {
     LK_EXIT_OK = 0,
     LK_EXIT_FREE = 1,          /**< break: nobody held the lock */
+    LK_EXIT_BROKEN = 1,        /**< check-history, compare: a promise is broken */
     LK_EXIT_USAGE = 64,        /**< a wrong option, key or argument */
+    LK_EXIT_DATA = 65,         /**< a history's line breaks the format */
+    LK_EXIT_NO_INPUT = 66,     /**< a history can't be read */
     LK_EXIT_UNAVAILABLE = 69,  /**< the lock service can't be reached */
     LK_EXIT_INTERNAL = 70,     /**< the service's answer, or our own state, makes no sense */
     LK_EXIT_SYSTEM = 71,       /**< the operating system refused: memory, descriptors, processes */

@@ -15,6 +15,8 @@ static const char general_help[] =
     "  locker break [OPTIONS] KEY                       take KEY away from whoever holds it\n"
     "  locker ping [OPTIONS]                            reach the lock service, and time it\n"
     "  locker drivers [--json]                          what this build can talk to\n"
+    "  locker check-history [OPTIONS] FILE...           judge what happened to some locks\n"
+    "  locker compare [OPTIONS]                         run the same scenarios on several lock services\n"
     "  locker help [SUBCOMMAND]                         this text, or that on a subcommand\n"
     "  locker --version\n"
     "\n"
@@ -121,6 +123,60 @@ static const char drivers_help[] = "Usage: locker drivers [--json]\n"
                                    "order waiters are served, what becomes of it when its holder dies or is "
                                    "cut off), and their parameters.\n";
 
+static const char check_history_help[] =
+    "Usage: locker check-history [OPTIONS] FILE...\n"
+    "\n"
+    "Reads histories of locks, JSON lines as docs/history.md tells ('-': standard input), and says whether "
+    "the\n"
+    "promises were kept. Several FILEs, such as one for each process, are one history. Ends with 0 when no\n"
+    "promise is broken, 1 when one is, 65 when a line breaks the format, 66 when a FILE can't be read.\n"
+    "\n"
+    "Checks, promised unless --allow takes them out:\n"
+    "  overlap  no two hold at a time            truth    the service says the same as the holder\n"
+    "  tokens   fencing tokens grow              release  unlock said released only of what was its own\n"
+    "  writes   no stale token was accepted      orphans  nothing is left at the service in the end\n"
+    "  waiters  every call returned\n"
+    "Promised only if --promise names them:\n"
+    "  fifo     who asks first gets it first     notice   a loss is told within 50ms of the deadline\n"
+    "\n"
+    "Options:\n"
+    "      --promise LIST   these are promised; a duration is the limit: "
+    "fifo=50ms,overlap=10ms,notice=100ms\n"
+    "      --allow LIST     these are not: they are told, but break nothing\n"
+    "      --json           as JSON, times in milliseconds\n"
+    "  -q, --quiet          only the exit code\n"
+    "  -v, --verbose        show every breach, not only the first ten of each check that is promised\n"
+    "  -h, --help           this text\n"
+    "  -V, --version        the version\n";
+
+static const char compare_help[] =
+    "Usage: locker compare --spawn [OPTIONS]\n"
+    "       locker compare --backend URI [--backend URI...] [OPTIONS]\n"
+    "\n"
+    "Runs the same scenarios on several lock services, with processes that really lock, die, are stopped and "
+    "cut\n"
+    "off, and shows what happened beside what each service promises. Ends with 0, or with 1 when a promise "
+    "was\n"
+    "broken.\n"
+    "\n"
+    "  -b, --backend URI    a lock service; it is asked only for what needs no harm to a server\n"
+    "      --spawn[=LIST]   start servers on private ports, and end them in any case: file, redis,\n"
+    "                       redis-replica, zookeeper, zookeeper-ensemble; without LIST all of them\n"
+    "  -s, --scenario NAME  run this scenario, and others that are named; default: all\n"
+    "      --list           list the scenarios\n"
+    "  -n, --runs N         run each scenario N times (1-1000); default 1\n"
+    "      --quick          fewer samples\n"
+    "      --html FILE      write a page with plots; it needs no network\n"
+    "      --json FILE      write what happened, line by line, as locker check-history reads it\n"
+    "  -q, --quiet          don't say how far it is\n"
+    "  -h, --help           this text\n"
+    "  -V, --version        the version\n"
+    "\n"
+    "Scenarios that cut networks need root, iproute2 and iptables.\n"
+    "\n"
+    "Example:\n"
+    "  locker compare --spawn --html comparison.html\n";
+
 static const struct {
     const char *name, *text;
     bool common; /* whether it takes the options that choose a lock service */
@@ -128,7 +184,8 @@ static const struct {
 } texts[] = {
     {"run", run_help, true, run_help_end}, {"show", show_help, true, ""},
     {"break", break_help, true, ""},       {"ping", ping_help, true, ""},
-    {"drivers", drivers_help, false, ""},
+    {"drivers", drivers_help, false, ""},  {"check-history", check_history_help, false, ""},
+    {"compare", compare_help, false, ""},
 };
 
 int lk_cli_help(const char *subcommand)

@@ -11,8 +11,10 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } subcommands[] = {
-    {"run", lk_cli_run},   {"show", lk_cli_show},       {"break", lk_cli_break},
-    {"ping", lk_cli_ping}, {"drivers", lk_cli_drivers},
+    {"run", lk_cli_run},         {"show", lk_cli_show},
+    {"break", lk_cli_break},     {"ping", lk_cli_ping},
+    {"drivers", lk_cli_drivers}, {"check-history", lk_cli_check_history},
+    {"compare", lk_cli_compare}, {"compare-worker", lk_cli_compare_worker},
 };
 
 static int help(int argc, char **argv)

@@ -1,43 +1,37 @@
 /*
  * memory.c: locks among the threads of one process. The shortest driver: read this one first.
  *
- * A space is a set of keys, shared by all lockers that were opened with the same name and namespace; one
- * without a name is its locker's own. Each key that is in use has an slot with its holder and a queue.
- * Release hands the lock to the first of the queue at once and wakes it; its next attempt finds that it has
- * been granted. So the order is that of asking, among all lockers of the space, and nobody overtakes.
+ * A space is a set of locks, shared by all lockers that were opened with the same name and namespace; one
+ * without a name is its locker's own. It is a hash table of the claims that hold, and behind each holder
+ * stands the queue of those that wait for it. Release hands the lock to the first of the queue at once and
+ * wakes it; its next attempt finds that it has been granted. So the order is that of asking, among all
+ * lockers of the space, and nobody overtakes. All that a lock needs is in its claim: nothing is allocated.
  */
-#include <search.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <locker/driver.h>
 
-typedef struct slot slot;
+enum { FIRST_BUCKETS = 64 };
 
 /* The driver's bytes of a claim. Guarded by the space's mutex. */
 typedef struct {
     enum { NEW, QUEUED, GRANTED, BROKEN } state;
-    slot *slot;
-    locker_claim *prev, *next;  /* in the slot's queue */
+    locker_claim *prev, *next;  /* in the queue; next of a holder: in its bucket */
+    locker_claim *first, *last; /* of a holder: the queue behind it */
     const locker_services *svc; /* of its locker, for waking */
-    int64_t granted_at;         /* ns of the locker's clock */
 } place;
-
-struct slot {
-    const char *key; /* the allocation's tail */
-    locker_claim *holder;
-    locker_claim *first, *last; /* the queue */
-    uint32_t users;             /* claims that point here */
-};
 
 typedef struct space {
     struct space *next;    /* in `spaces`, guarded by spaces_mutex */
     uint32_t users;        /* lockers; guarded by spaces_mutex */
     char *name;            /* NULL: a locker's own */
-    pthread_mutex_t mutex; /* guards the slots; taken before core's, never while another space's is held */
-    void *slots;           /* a tree of tsearch(3) by key */
+    pthread_mutex_t mutex; /* guards what follows; taken before core's, never while another space's is held */
+    locker_claim **buckets; /* the holders, by the hash of their key */
+    size_t bucket_count;    /* a power of two */
+    size_t held;            /* how many holders there are */
+    uint64_t token;         /* the last that was given out */
 } space;
 
 typedef struct {
@@ -49,98 +43,127 @@ typedef struct {
 static pthread_mutex_t spaces_mutex = PTHREAD_MUTEX_INITIALIZER;
 static space *spaces;
 
-/* One counter for all keys: a token grows even when a space is dropped and made again. Relaxed: the space's
- * mutex orders the grants of a key. */
-static _Atomic uint64_t last_token;
+/* The last token of any space that was dropped: a key's tokens grow even when its space is made again.
+ * Guarded by spaces_mutex. */
+static uint64_t last_token;
 
 static place *of(const locker_claim *claim)
 {
     return locker_claim_private(claim);
 }
 
-/* ------------------------------------------------------------------ slots ---- */
+/* ------------------------------------------------------------------ holders ---- */
 
-static int compare(const void *a, const void *b)
+static locker_claim **bucket_of(const space *s, uint32_t hash)
 {
-    return strcmp(((const slot *)a)->key, ((const slot *)b)->key);
+    return &s->buckets[hash & (s->bucket_count - 1)];
 }
 
-static slot *find_locked(space *s, const char *key)
+/* What points to the holder of the key; to NULL when nobody holds it. */
+static locker_claim **find_locked(const space *s, const char *key, size_t length, uint32_t hash)
 {
-    slot wanted = {.key = key};
-    slot *const *found = tfind(&wanted, &s->slots, compare);
+    locker_claim **link = bucket_of(s, hash);
 
-    return found == NULL ? NULL : *found;
+    while (*link != NULL && ((*link)->key_hash != hash || (*link)->key_len != length ||
+                             memcmp((*link)->key, key, length) != 0))
+        link = &of(*link)->next;
+    return link;
 }
 
-/* The slot of the key, made when there is none; NULL when memory ran out. */
-static slot *use_locked(space *s, const char *key, size_t length)
+static locker_claim **find_same_locked(const space *s, const locker_claim *claim)
 {
-    slot *e = find_locked(s, key);
+    return find_locked(s, claim->key, claim->key_len, claim->key_hash);
+}
 
-    if (e == NULL) {
-        char *tail;
+/* A table that can't grow is slower, not wrong: no memory is no error here. */
+static void make_room_locked(space *s)
+{
+    locker_claim **old = s->buckets, **fresh;
+    size_t old_count = s->bucket_count;
 
-        e = malloc(sizeof *e + length + 1);
-        if (e == NULL)
-            return NULL;
-        tail = (char *)(e + 1);
-        memcpy(tail, key, length + 1);
-        *e = (slot){.key = tail};
-        if (tsearch(e, &s->slots, compare) == NULL) {
-            free(e);
-            return NULL;
+    if (s->held < old_count)
+        return;
+    fresh = calloc(2 * old_count, sizeof *fresh);
+    if (fresh == NULL)
+        return;
+    s->buckets = fresh;
+    s->bucket_count = 2 * old_count;
+    for (size_t i = 0; i < old_count; i++) {
+        for (locker_claim *holder = old[i], *next; holder != NULL; holder = next) {
+            locker_claim **bucket = bucket_of(s, holder->key_hash);
+
+            next = of(holder)->next;
+            of(holder)->next = *bucket;
+            *bucket = holder;
         }
     }
-    e->users++;
-    return e;
+    free(old);
 }
 
-static void drop_locked(space *s, slot *e)
+static void grant_locked(space *s, locker_claim *claim, int64_t now)
 {
-    if (--e->users > 0)
-        return;
-    (void)tdelete(e, &s->slots, compare);
-    free(e);
-}
-
-static void grant_locked(slot *e, locker_claim *claim, int64_t now)
-{
-    place *p = of(claim);
-
-    e->holder = claim;
-    p->state = GRANTED;
-    p->granted_at = now;
-    claim->token = atomic_fetch_add_explicit(&last_token, 1, memory_order_relaxed) + 1;
+    of(claim)->state = GRANTED;
+    claim->granted_at = now;
+    claim->token = ++s->token;
     claim->valid_until = LOCKER_NEVER;
 }
 
-static void unqueue_locked(slot *e, locker_claim *claim)
+/* Nobody has the key. `link` is its bucket's end. */
+static void hold_locked(space *s, locker_claim **link, locker_claim *claim)
 {
-    place *p = of(claim);
+    *link = claim;
+    s->held++;
+    grant_locked(s, claim, claim->asked_at);
+    make_room_locked(s);
+}
+
+static void enqueue_locked(locker_claim *holder, locker_claim *claim)
+{
+    place *h = of(holder), *p = of(claim);
+
+    p->state = QUEUED;
+    p->prev = h->last;
+    if (h->last != NULL)
+        of(h->last)->next = claim;
+    else
+        h->first = claim;
+    h->last = claim;
+}
+
+static void unqueue_locked(locker_claim *holder, locker_claim *claim)
+{
+    place *h = of(holder), *p = of(claim);
 
     if (p->prev != NULL)
         of(p->prev)->next = p->next;
     else
-        e->first = p->next;
+        h->first = p->next;
     if (p->next != NULL)
         of(p->next)->prev = p->prev;
     else
-        e->last = p->prev;
+        h->last = p->prev;
     p->prev = p->next = NULL;
 }
 
-/* Nobody holds it any more: grant it to the first of the queue. */
-static void hand_over_locked(slot *e)
+/* The holder that `link` points to has it no more: the first of its queue takes its place, and the queue. */
+static void hand_over_locked(space *s, locker_claim **link)
 {
-    locker_claim *claim = e->first;
+    locker_claim *old = *link, *claim = of(old)->first;
+    place *o = of(old), *p;
 
-    e->holder = NULL;
-    if (claim == NULL)
+    if (claim == NULL) {
+        *link = o->next;
+        s->held--;
         return;
-    unqueue_locked(e, claim);
-    grant_locked(e, claim, of(claim)->svc->clock->now(of(claim)->svc->clock->context));
-    of(claim)->svc->wake(of(claim)->svc, claim);
+    }
+    unqueue_locked(old, claim);
+    p = of(claim);
+    p->first = o->first;
+    p->last = o->last;
+    p->next = o->next;
+    *link = claim;
+    grant_locked(s, claim, p->svc->clock->now(p->svc->clock->context));
+    p->svc->wake(p->svc, claim);
 }
 
 /* ------------------------------------------------------------------ life ---- */
@@ -150,12 +173,42 @@ static locker_status no_memory(locker_error *err)
     return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
 }
 
+/* Takes the name over. NULL: out of memory. The caller holds spaces_mutex. */
+static space *space_new(char *name)
+{
+    space *s = calloc(1, sizeof *s);
+    locker_claim **buckets = calloc(FIRST_BUCKETS, sizeof *buckets);
+
+    if (s == NULL || buckets == NULL) {
+        free(s);
+        free(buckets);
+        free(name);
+        return NULL;
+    }
+    s->name = name;
+    s->buckets = buckets;
+    s->bucket_count = FIRST_BUCKETS;
+    s->token = last_token;
+    (void)pthread_mutex_init(&s->mutex, NULL);
+    return s;
+}
+
+static void space_free(space *s)
+{
+    (void)pthread_mutex_destroy(&s->mutex);
+    free(s->buckets);
+    free(s->name);
+    free(s);
+}
+
 static void space_drop(space *s)
 {
     bool last;
 
     (void)pthread_mutex_lock(&spaces_mutex);
     last = --s->users == 0;
+    if (last && s->token > last_token)
+        last_token = s->token;
     if (last && s->name != NULL) {
         space **link = &spaces;
 
@@ -166,9 +219,7 @@ static void space_drop(space *s)
     (void)pthread_mutex_unlock(&spaces_mutex);
     if (!last)
         return;
-    (void)pthread_mutex_destroy(&s->mutex);
-    free(s->name);
-    free(s);
+    space_free(s);
 }
 
 /* The space of that name; takes the name over. NULL: out of memory. */
@@ -183,16 +234,10 @@ static space *space_use(char *name)
     if (s != NULL) {
         free(name);
     } else {
-        s = calloc(1, sizeof *s);
-        if (s == NULL) {
-            free(name);
-        } else {
-            s->name = name;
-            (void)pthread_mutex_init(&s->mutex, NULL);
-            if (name != NULL) {
-                s->next = spaces;
-                spaces = s;
-            }
+        s = space_new(name);
+        if (s != NULL && s->name != NULL) {
+            s->next = spaces;
+            spaces = s;
         }
     }
     if (s != NULL)
@@ -248,55 +293,40 @@ static void memory_close(void *self)
 static locker_status memory_acquire(void *self, locker_claim *claim, locker_error *err)
 {
     instance *m = self;
+    space *s = m->space;
     place *p = of(claim);
-    locker_status status = LOCKER_BUSY;
-    slot *e;
+    bool granted;
 
-    (void)pthread_mutex_lock(&m->space->mutex);
-    if (p->state == GRANTED) {
-        status = LOCKER_OK;
-    } else if (p->state == NEW) {
+    (void)err;
+    (void)pthread_mutex_lock(&s->mutex);
+    if (p->state == NEW) {
+        locker_claim **link = find_same_locked(s, claim);
+
         p->svc = m->svc;
-        e = use_locked(m->space, claim->key, claim->key_len);
-        if (e == NULL) {
-            status = no_memory(err);
-        } else if (e->holder == NULL) {
-            p->slot = e;
-            grant_locked(e, claim, claim->asked_at);
-            status = LOCKER_OK;
-        } else if (!claim->will_wait) {
-            drop_locked(m->space, e);
-        } else {
-            p->slot = e;
-            p->state = QUEUED;
-            p->prev = e->last;
-            if (e->last != NULL)
-                of(e->last)->next = claim;
-            else
-                e->first = claim;
-            e->last = claim;
-        }
+        if (*link == NULL)
+            hold_locked(s, link, claim);
+        else if (claim->will_wait)
+            enqueue_locked(*link, claim);
     }
-    (void)pthread_mutex_unlock(&m->space->mutex);
-    return status;
+    granted = p->state == GRANTED;
+    (void)pthread_mutex_unlock(&s->mutex);
+    return granted ? LOCKER_OK : LOCKER_BUSY;
 }
 
 static locker_status let_go(instance *m, locker_claim *claim)
 {
+    space *s = m->space;
     place *p = of(claim);
     locker_status status = LOCKER_OK;
 
-    (void)pthread_mutex_lock(&m->space->mutex);
+    (void)pthread_mutex_lock(&s->mutex);
     if (p->state == QUEUED)
-        unqueue_locked(p->slot, claim);
+        unqueue_locked(*find_same_locked(s, claim), claim);
     else if (p->state == GRANTED)
-        hand_over_locked(p->slot);
+        hand_over_locked(s, find_same_locked(s, claim));
     else
         status = LOCKER_LOST;
-    if (p->slot != NULL)
-        drop_locked(m->space, p->slot);
-    p->slot = NULL;
-    (void)pthread_mutex_unlock(&m->space->mutex);
+    (void)pthread_mutex_unlock(&s->mutex);
     return status;
 }
 
@@ -317,10 +347,9 @@ static locker_status memory_release(void *self, locker_claim *grant, int64_t unt
 
 /* ------------------------------------------------------------------ looking ---- */
 
-static void describe_holder_locked(const slot *e, locker_info *info)
+static void describe_holder_locked(const locker_claim *holder, locker_info *info)
 {
-    const locker_claim *holder = e->holder;
-    const place *p = of(holder);
+    const locker_clock *clock = of(holder)->svc->clock;
     struct timespec wall;
 
     (void)clock_gettime(CLOCK_REALTIME, &wall);
@@ -328,14 +357,14 @@ static void describe_holder_locked(const slot *e, locker_info *info)
     (void)strncpy(info->owner, holder->owner, LOCKER_OWNER_MAX);
     info->token = holder->token;
     info->since_unix_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000 -
-                          (p->svc->clock->now(p->svc->clock->context) - p->granted_at) / 1000000;
+                          (clock->now(clock->context) - holder->granted_at) / 1000000;
 }
 
-static locker_status describe_queue_locked(const slot *e, locker_info *info, locker_error *err)
+static locker_status describe_queue_locked(const locker_claim *holder, locker_info *info, locker_error *err)
 {
     size_t n = 0;
 
-    for (const locker_claim *c = e->first; c != NULL; c = of(c)->next)
+    for (const locker_claim *c = of(holder)->first; c != NULL; c = of(c)->next)
         n++;
     info->waiters = (int64_t)n;
     if (n == 0)
@@ -343,7 +372,7 @@ static locker_status describe_queue_locked(const slot *e, locker_info *info, loc
     info->queue = calloc(n, sizeof *info->queue);
     if (info->queue == NULL)
         return no_memory(err);
-    for (const locker_claim *c = e->first; c != NULL; c = of(c)->next)
+    for (const locker_claim *c = of(holder)->first; c != NULL; c = of(c)->next)
         (void)strncpy(info->queue[info->queue_len++].owner, c->owner, LOCKER_OWNER_MAX);
     return LOCKER_OK;
 }
@@ -351,42 +380,41 @@ static locker_status describe_queue_locked(const slot *e, locker_info *info, loc
 static locker_status memory_show(void *self, const char *key, size_t key_len, int64_t until,
                                  locker_info *info, locker_error *err)
 {
-    instance *m = self;
+    space *s = ((instance *)self)->space;
     locker_status status = LOCKER_OK;
-    const slot *e;
+    const locker_claim *holder;
 
-    (void)key_len;
     (void)until;
     info->waiters = 0;
-    (void)pthread_mutex_lock(&m->space->mutex);
-    e = find_locked(m->space, key);
-    if (e != NULL && e->holder != NULL) {
-        describe_holder_locked(e, info);
-        status = describe_queue_locked(e, info, err);
+    (void)pthread_mutex_lock(&s->mutex);
+    holder = *find_locked(s, key, key_len, locker_key_hash(key, key_len));
+    if (holder != NULL) {
+        describe_holder_locked(holder, info);
+        status = describe_queue_locked(holder, info, err);
     }
-    (void)pthread_mutex_unlock(&m->space->mutex);
+    (void)pthread_mutex_unlock(&s->mutex);
     return status;
 }
 
 static locker_status memory_break(void *self, const char *key, size_t key_len, int64_t until,
                                   locker_info *broken, locker_error *err)
 {
-    instance *m = self;
-    locker_claim *holder = NULL;
-    slot *e;
+    space *s = ((instance *)self)->space;
+    locker_claim **link, *holder;
 
-    (void)key_len;
     (void)until;
-    (void)pthread_mutex_lock(&m->space->mutex);
-    e = find_locked(m->space, key);
-    if (e != NULL && e->holder != NULL) {
-        holder = e->holder;
-        describe_holder_locked(e, broken);
-        of(holder)->state = BROKEN;
-        of(holder)->svc->lease_lost(of(holder)->svc, holder, "it was broken");
-        hand_over_locked(e);
+    (void)pthread_mutex_lock(&s->mutex);
+    link = find_locked(s, key, key_len, locker_key_hash(key, key_len));
+    holder = *link;
+    if (holder != NULL) {
+        place *p = of(holder);
+
+        describe_holder_locked(holder, broken);
+        p->state = BROKEN;
+        p->svc->lease_lost(p->svc, holder, "it was broken");
+        hand_over_locked(s, link);
     }
-    (void)pthread_mutex_unlock(&m->space->mutex);
+    (void)pthread_mutex_unlock(&s->mutex);
     return holder != NULL ? LOCKER_OK : locker_error_set(err, LOCKER_INVALID, 0, "nobody holds '%s'", key);
 }
 

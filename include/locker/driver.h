@@ -16,19 +16,22 @@
  *               └─ OK: a grant ── renew* ─▶ release ─▶ (gone)
  *                              ├─ lost: lease_lost, or core saw valid_until pass ─▶ withdraw ─▶ (gone)
  *                              └─ pass to the next claim of this locker ─▶ (gone)
+ * A claim that is gone may come again, with the driver's bytes zeroed: to the driver it is a new one.
  * Core calls exactly one of withdraw, release or pass (as the giving side) for each claim that acquire or
  * pass ever saw, and never two operations on one claim at once, but for interrupt (during acquire) and
  * renew's answers, which may come at any time before it is gone.
+ *
+ * An operation's `err` may be NULL. What answers anything but OK or BUSY fills it, by locker_error_set().
  *
  * A driver never waits for another holder: acquire makes one attempt. Core does the waiting: deadlines,
  * cancellation, the FIFO inside the process, time-outs, renewal times, LOST by the local deadline.
  *
  * Threads and locks
  * -----------------
- * Core holds no lock when it calls an operation. Drivers take their own locks; no lock is held across
- * blocking I/O. The services (struct locker_services) may be called from any thread, also with a driver's
- * lock held: they take core's locks for a moment, never block and never call the driver back. Lock order:
- * driver's, then core's.
+ * Core holds no lock when it calls an operation. Drivers take their own locks; none that an operation needs
+ * which may not block is held across blocking I/O. The services (struct locker_services) may be called from
+ * any thread, also with a driver's lock held: they take core's locks for a moment, never block and never call
+ * the driver back. Lock order: driver's, then core's.
  *
  *   operation    called by                    may block                       on one claim at once with
  *   open         the opener                   until connect_timeout           -
@@ -40,7 +43,8 @@
  *   release      any caller's thread          until `until`                   -
  *   pass         any caller's thread          no                              -
  *   renew        keeper                       no                              -
- *   dispatch     keeper                       no                              -
+ *   dispatch     keeper, or a caller that     no                              -
+ *                waits: one at a time
  *   show, break_lock, ping   any caller's     until `until`                   -
  */
 #ifndef LOCKER_DRIVER_H
@@ -55,12 +59,14 @@ extern "C" {
 #endif
 
 /** Grows when struct locker_driver or a contract below changes. Core refuses a driver of another number. */
-enum { LOCKER_DRIVER_ABI = 1 };
+enum { LOCKER_DRIVER_ABI = 2 };
 
 /** A time that never comes. */
 #define LOCKER_NEVER INT64_MAX
 
 /* ------------------------------------------------------------------ time ---- */
+
+typedef struct locker_claim locker_claim;
 
 /** Time inside is int64_t ns of one clock, deadlines are absolute. The system's clock is CLOCK_BOOTTIME,
  * because a lease goes on running while the machine is suspended. A mock's clock is moved by hand. */
@@ -73,6 +79,15 @@ typedef struct locker_clock {
     /** Waits until `fd` is readable, or the time `until`, or a spurious wake-up. */
     void (*poll)(void *context, int fd, int64_t until);
     void *context;
+    /** Core will have a call wait for this claim: `wait` follows at once, with the same mutex held. NULL:
+     * nobody wants to know; as with the two below, which are for clocks that are moved by hand. */
+    void (*waits)(void *context, const locker_claim *claim);
+    /** Core wakes a call that is in `wait`, with the mutex held that was given there. NULL:
+     * pthread_cond_signal(). */
+    void (*signal)(void *context, pthread_cond_t *cond);
+    /** A call of the application's thread (locker_lock, locker_unlock, ...) is over: what it does from here
+     * on is the application's affair. Called with core's mutex held. */
+    void (*done)(void *context);
 } locker_clock;
 
 /** The system's clock. Static. */
@@ -85,10 +100,11 @@ LOCKER_API int locker_cond_init(pthread_cond_t *cond);
 
 /** One caller's claim to one key. Core makes it, with `claim_size` zeroed bytes of the driver's own behind
  * it. */
-typedef struct locker_claim {
+struct locker_claim {
     /* set by core, constant for the claim's life */
     const char *key;   /**< 1 to 255 bytes of UTF-8, NUL-terminated */
     size_t key_len;    /**< its length in bytes */
+    uint32_t key_hash; /**< locker_key_hash() of it */
     const char *owner; /**< the holder's label, NUL-terminated */
     int64_t ttl_ns;    /**< the lease time asked for */
     bool will_wait;    /**< after BUSY it waits: enrol it. False: a try */
@@ -96,20 +112,27 @@ typedef struct locker_claim {
     /* set by core before each acquire */
     int64_t asked_at;      /**< when this attempt began: not after anything that it sends */
     int64_t attempt_until; /**< the attempt must have returned by then */
-    /* set by the driver when acquire answers OK, and by pass for the claim that receives */
+    /* set by the driver when acquire answers OK, or before, when it grants to one that waits; and by pass for
+     * the claim that receives */
     uint64_t token;      /**< fencing token; 0: none */
-    int64_t valid_until; /**< the local deadline D, counted from before the request was sent; LOCKER_NEVER: no
-                            lease */
+    int64_t valid_until; /**< the local deadline D, counted from before the request was sent: at most asked_at
+                            + ttl_ns, but for a renewed claim of a driver without `renew`, whose session may
+                            last longer. LOCKER_NEVER: no lease, and only without LOCKER_CAP_LEASES */
+    int64_t granted_at;  /**< by a driver that knows when it made the grant; 0: core takes the time when
+                             acquire or pass has returned */
     /* set by the driver when acquire answers BUSY or UNAVAILABLE */
     int64_t
         retry_at; /**< try again at the latest then; 0: not before a wake (BUSY), or final (UNAVAILABLE) */
-} locker_claim;
+};
 
 /** The driver's own bytes of a claim, aligned for any type. */
 static inline void *locker_claim_private(const locker_claim *claim)
 {
     return (char *)(uintptr_t)claim + ((sizeof(locker_claim) + 15) & ~(size_t)15);
 }
+
+/** A hash of a key, for tables of keys. Not the same in another process or release. */
+LOCKER_API uint32_t locker_key_hash(const char *key, size_t key_len);
 
 /* ------------------------------------------------------------------ what core gives a driver ---- */
 
@@ -119,7 +142,9 @@ struct locker_services {
     const locker_clock *clock;
 
     /** Another attempt for an enrolled claim may succeed. Calling it once too often costs one attempt; a
-     * claim that is being attempted right now is attempted once more if it comes out BUSY. */
+     * claim that is being attempted right now is attempted once more if it comes out BUSY. It may come for a
+     * claim that waits whose attempt ended without the service's answer (TIMEOUT, CANCELED, UNAVAILABLE),
+     * since the service may have enrolled it, and may cross with the grant. */
     void (*wake)(const locker_services *svc, locker_claim *claim);
 
     /** The service confirmed the lease: it is ours until `until` (counted from before the confirmed request
@@ -214,7 +239,8 @@ enum {
                                      configuration, and doesn't look at LOCKER_PASSWORD */
 };
 
-typedef struct locker_driver {
+typedef struct locker_driver locker_driver;
+struct locker_driver {
     uint32_t abi; /**< LOCKER_DRIVER_ABI */
     const char *name;
     const char *const *schemes;     /**< ended by NULL; the first is the usual one */
@@ -250,8 +276,8 @@ typedef struct locker_driver {
      * so an answer whose request is still under way leaves its cleaning up to withdraw. */
     locker_status (*acquire)(void *self, locker_claim *claim, locker_error *err);
 
-    /** An acquire that is under way for the claim should return soon with CANCELED, unless it is granted.
-     * NULL: acquire never blocks long. */
+    /** An acquire that is under way for the claim, or about to begin, should return soon with CANCELED,
+     * unless it is granted. No other attempt is made for the claim then. NULL: acquire never blocks long. */
     void (*interrupt)(void *self, locker_claim *claim);
 
     /** The claim ends without an answer to anybody: take the enrolment back, have a grant or a late grant
@@ -265,8 +291,9 @@ typedef struct locker_driver {
     locker_status (*release)(void *self, locker_claim *grant, int64_t until, locker_error *err);
 
     /** Hand a grant on to another claim of the same key and instance, which waits in core's FIFO and which
-     * acquire has not seen, without asking the service. Sets token (greater) and valid_until of `to`. OK:
-     * `from` is gone. BUSY: it can't be done now, nothing has changed, core releases. NULL: never. */
+     * acquire has not seen, without asking the service. Sets token (greater) and valid_until (not later) of
+     * `to`. OK: `from` is gone. BUSY: it can't be done now, nothing has changed, the driver has let go of
+     * `to`, core releases. NULL: never. */
     locker_status (*pass)(void *self, locker_claim *from, locker_claim *to);
 
     /** Ask the service to extend these leases, all in one go; the answers come as lease_extended and
@@ -275,24 +302,34 @@ typedef struct locker_driver {
     void (*renew)(void *self, locker_claim *const *grants, size_t count);
 
     /** A descriptor that is readable when dispatch has something to do (an epoll descriptor holds many);
-     * asked once, after open. NULL: dispatch is called by attend and by time alone. */
+     * asked once, after open. It stays the same, and is watched by the keeper, or by a caller that waits.
+     * NULL: dispatch is called by attend and by time alone. */
     int (*descriptor)(void *self);
 
-    /** Do what is due: read messages, wake, connect again, clean up. Returns when it wants to be called at
-     * the latest, in the clock's ns, or LOCKER_NEVER. NULL: nothing ever is. */
+    /** Do what is due: read messages, wake, connect again, clean up. Called by the keeper, and by a caller
+     * that sleeps in a lock call when the descriptor is readable; never by two threads at once. Returns when
+     * it wants to be called at the latest, in the clock's ns, or LOCKER_NEVER. NULL: nothing ever is. */
     int64_t (*dispatch)(void *self);
 
     /** As locker_show(). info is zeroed but for -1 in what is unknown; queue is malloc'ed. */
     locker_status (*show)(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                           locker_error *err);
 
-    /** As locker_break(): INVALID when nobody holds it. Called break_lock because break is a word of C. */
+    /** As locker_break(): tells in `broken` whose lock it was; INVALID when nobody holds it. Called
+     * break_lock because break is a word of C. */
     locker_status (*break_lock)(void *self, const char *key, size_t key_len, int64_t until,
                                 locker_info *broken, locker_error *err);
 
     /** One round trip. */
     locker_status (*ping)(void *self, int64_t until, locker_error *err);
-} locker_driver;
+
+    /** NULL, but in a decorator: one that stands before another driver. Core shows it the driver whose scheme
+     * stands behind the plus in `NAME+SCHEME:`, NAME being the decorator's first scheme. It answers a table
+     * for both, which lives as long as the process, is the same when it is asked again, and takes the other
+     * one's parameters and schemes, each behind `NAME+`; NULL: it can't. A decorator's own operations are
+     * never called. A scheme that a driver has as a whole comes first. */
+    const locker_driver *(*decorate)(const locker_driver *inner);
+};
 
 /** Fill an error: sets status, os_error and the formatted text (cut at its size). err NULL: nothing. Returns
  * status. */
@@ -321,6 +358,10 @@ typedef struct locker_driver_options {
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_driver(const locker_driver *driver,
                                                               const locker_driver_options *options,
                                                               locker **out, locker_error *err);
+
+/** The table that a locker was opened with, and, in *self (NULL allowed), its instance: for a driver that has
+ * functions of its own beside the interface. Neither blocks nor locks; the locker must be open. */
+LOCKER_API const locker_driver *locker_driver_of(const locker *l, void **self);
 
 #ifdef __cplusplus
 }

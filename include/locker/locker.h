@@ -287,12 +287,14 @@ typedef struct locker_info {
     size_t size;                      /**< sizeof(locker_info) */
     bool held;                        /**< somebody holds it */
     char owner[LOCKER_OWNER_MAX + 1]; /**< the holder's label; empty: unknown (a foreign client's) */
-    int64_t since_unix_ms;            /**< since when, ms of the Unix epoch; -1 unknown */
-    int64_t remaining_ms;             /**< until the lease ends unless renewed; -1: no lease, or no end */
-    uint64_t token;                   /**< the fencing token of the present or last grant; 0 unknown */
-    int64_t waiters;      /**< how many contenders wait at the service; -1: the service doesn't know */
-    locker_waiter *queue; /**< those that are known, in the order in which they'll be served; may be NULL */
-    size_t queue_len;     /**< how many are in queue */
+    int64_t since_unix_ms; /**< since when, ms of the Unix epoch; -1 unknown. With ZooKeeper, of a holder that
+                                has waited: since when it has stood in the queue, in the first quarter of a
+                                second, or if it is a foreign client. */
+    int64_t remaining_ms;  /**< until the lease ends unless renewed; -1: no lease, no end, or not known */
+    uint64_t token;        /**< the fencing token of the present or last grant; 0 unknown */
+    int64_t waiters;       /**< how many contenders wait at the service; -1: the service doesn't know */
+    locker_waiter *queue;  /**< those that are known, in the order in which they'll be served; may be NULL */
+    size_t queue_len;      /**< how many are in queue */
 } locker_info;
 
 #define LOCKER_INFO_INIT                                                                                     \

@@ -1,13 +1,19 @@
-/* backend_file.c: the file driver's service is a directory; see conformance.h. */
-#include "conformance.h"
-
+/* backend_file.c: the file driver's service is a directory. */
 #include <stdio.h>
+
+#include <locker/conformance.h>
+
+#include "expect.h"
+#include "subject.h"
+
+extern const locker_driver lk_file_driver;
 
 static char directory[64];
 
-static void *start(void)
+static void *start(char *uri, size_t size)
 {
     lk_private_directory(directory);
+    snprintf(uri, size, LK_SCHEME("file") "://%s/locks?namespace=suite", directory);
     return directory;
 }
 
@@ -16,20 +22,10 @@ static void stop(void *service)
     lk_remove_directory(service);
 }
 
-static void uri(void *service, char *text, size_t size)
+int main(int argc, char **argv)
 {
-    snprintf(text, size, "file://%s/locks?namespace=suite", (const char *)service);
-}
+    const locker_conformance_subject subject = {
+        .size = sizeof subject, .driver = LK_TABLE(&lk_file_driver), .start = start, .stop = stop};
 
-static void lose(void *service, const char *key)
-{
-    lk_operator_lose(&lk_backend_file, service, key);
+    return locker_conformance_run(&subject, argc, argv);
 }
-
-static void replace(void *service, const char *key)
-{
-    lk_operator_replace(&lk_backend_file, service, key);
-}
-
-const struct lk_backend lk_backend_file = {
-    .name = "file", .start = start, .stop = stop, .uri = uri, .lose = lose, .replace = replace};

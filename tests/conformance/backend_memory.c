@@ -1,13 +1,14 @@
-/* backend_memory.c: the memory driver's service is this process; see conformance.h. */
-#include "conformance.h"
-
+/* backend_memory.c: the memory driver's service is this process. */
 #include <stdio.h>
 
-static char nothing;
+#include <locker/conformance.h>
 
-static void *start(void)
+extern const locker_driver lk_memory_driver;
+
+static void *start(char *uri, size_t size)
 {
-    return &nothing;
+    snprintf(uri, size, "memory:conformance?namespace=suite");
+    return uri;
 }
 
 static void stop(void *service)
@@ -15,21 +16,10 @@ static void stop(void *service)
     (void)service;
 }
 
-static void uri(void *service, char *text, size_t size)
+int main(int argc, char **argv)
 {
-    (void)service;
-    snprintf(text, size, "memory:conformance?namespace=suite");
-}
+    const locker_conformance_subject subject = {
+        .size = sizeof subject, .driver = &lk_memory_driver, .start = start, .stop = stop};
 
-static void lose(void *service, const char *key)
-{
-    lk_operator_lose(&lk_backend_memory, service, key);
+    return locker_conformance_run(&subject, argc, argv);
 }
-
-static void replace(void *service, const char *key)
-{
-    lk_operator_replace(&lk_backend_memory, service, key);
-}
-
-const struct lk_backend lk_backend_memory = {
-    .name = "memory", .start = start, .stop = stop, .uri = uri, .lose = lose, .replace = replace};

@@ -1,13 +1,20 @@
-/* backend_redis.c: the Redis driver's service is a redis-server of the suite's own; see conformance.h. */
-#include "conformance.h"
-
+/* backend_redis.c: the Redis driver's service is a redis-server of the suite's own. */
 #include <stdio.h>
 
-#include "server.h"
+#include <locker/conformance.h>
 
-static void *start(void)
+#include "expect.h"
+#include "server.h"
+#include "subject.h"
+
+extern const locker_driver lk_redis_driver;
+
+static void *start(char *uri, size_t size)
 {
-    return lk_server_start(NULL);
+    struct lk_server *server = lk_server_start(NULL);
+
+    snprintf(uri, size, LK_SCHEME("redis") "://127.0.0.1:%d/0?namespace=suite", server->port);
+    return server;
 }
 
 static void stop(void *service)
@@ -15,45 +22,49 @@ static void stop(void *service)
     lk_server_free(service);
 }
 
-static void uri(void *service, char *text, size_t size)
-{
-    struct lk_server *server = service;
-
-    snprintf(text, size, "redis://127.0.0.1:%d/0?namespace=suite", server->port);
-}
-
-static void lose(void *service, const char *key)
+static bool lose(void *service, const char *key)
 {
     assert_int_equal(lk_server_integer(service, "DEL suite:%s", key), 1);
+    return true;
 }
 
-static void replace(void *service, const char *key)
+static bool replace(void *service, const char *key)
 {
     lk_server_do(service, "SET suite:%s somebody-else", key);
+    return true;
 }
 
-static void freeze(void *service)
+static bool freeze(void *service)
 {
     lk_server_freeze(service);
+    return true;
 }
 
-static void thaw(void *service)
+static bool thaw(void *service)
 {
     lk_server_thaw(service);
+    return true;
 }
 
-static void restart(void *service)
+static bool restart(void *service)
 {
     lk_server_kill(service);
     lk_server_launch(service, true);
+    return true;
 }
 
-const struct lk_backend lk_backend_redis = {.name = "redis",
-                                            .start = start,
-                                            .stop = stop,
-                                            .uri = uri,
-                                            .lose = lose,
-                                            .replace = replace,
-                                            .freeze = freeze,
-                                            .thaw = thaw,
-                                            .restart = restart};
+int main(int argc, char **argv)
+{
+    const locker_conformance_subject subject = {.size = sizeof subject,
+                                                .driver = LK_TABLE(&lk_redis_driver),
+                                                .start = start,
+                                                .stop = stop,
+                                                .poll_ms = 1000,
+                                                .lose = lose,
+                                                .replace = replace,
+                                                .freeze = freeze,
+                                                .thaw = thaw,
+                                                .restart = restart};
+
+    return locker_conformance_run(&subject, argc, argv);
+}

@@ -1,31 +1,59 @@
-/* backend_zookeeper.c: the ZooKeeper driver's service is a server of the suite's own; see conformance.h. */
-#include "conformance.h"
-
+/*
+ * backend_zookeeper.c: the ZooKeeper driver's service is a server of the suite's own; compiled with LK_ZK_TLS
+ * with TLS before it, and with LK_ZK_SASL one that is logged in to by SASL.
+ */
 #include <stdio.h>
+#include <string.h>
 
+#include <locker/conformance.h>
+
+#include "expect.h"
 #include "zkclient.h"
+#include "zktls.h"
 
-/* Leases are sessions here, so the server grants none that the suite would have to wait long for. */
-enum { SESSION_MAX_MS = 700 };
+extern const locker_driver lk_zookeeper_driver;
 
-static void *start(void)
+#if defined(LK_ZK_TLS)
+static struct lk_zktls *tls; /* before the one server */
+
+static void *start(char *uri, size_t size)
 {
-    return lk_zks_start_capped(SESSION_MAX_MS);
+    struct lk_zks *zk = lk_zks_start();
+    char parameters[400];
+
+    tls = lk_zktls_start(zk->port);
+    lk_zktls_parameters(tls, "ca", "client", parameters, sizeof parameters);
+    snprintf(uri, size, "zookeeper://127.0.0.1:%d/?namespace=suite&%s", tls->port, parameters);
+    return zk;
 }
+#elif defined(LK_ZK_SASL)
+static void *start(char *uri, size_t size)
+{
+    struct lk_zks *zk = lk_zks_start_sasl(LK_ZKS_SASL);
+
+    snprintf(uri, size, "zookeeper://%s:%s@127.0.0.1:%d/?namespace=suite&sasl=digest-md5", LK_ZKS_USER,
+             LK_ZKS_PASSWORD, zk->port);
+    return zk;
+}
+#else
+static void *start(char *uri, size_t size)
+{
+    struct lk_zks *zk = lk_zks_start();
+
+    snprintf(uri, size, "zookeeper://127.0.0.1:%d/?namespace=suite", zk->port);
+    return zk;
+}
+#endif
 
 static void stop(void *service)
 {
+#if defined(LK_ZK_TLS)
+    lk_zktls_free(tls);
+#endif
     lk_zks_free(service);
 }
 
-static void uri(void *service, char *text, size_t size)
-{
-    const struct lk_zks *zk = service;
-
-    snprintf(text, size, "zookeeper://127.0.0.1:%d/?namespace=suite", zk->port);
-}
-
-static void lose(void *service, const char *key)
+static bool lose(void *service, const char *key)
 {
     struct lk_zkc *client = lk_zkc_open(service);
     char parent[64], node[LK_ZKC_NAME_MAX];
@@ -34,10 +62,11 @@ static void lose(void *service, const char *key)
     lk_zkc_nth(client, parent, 0, node);
     assert_int_equal(lk_zkc_delete(client, node), LK_ZKC_OK);
     lk_zkc_close(client);
+    return true;
 }
 
 /* Somebody queues behind the holder, who is taken away then. */
-static void replace(void *service, const char *key)
+static bool replace(void *service, const char *key)
 {
     struct lk_zkc *client = lk_zkc_open(service);
     char prefix[96];
@@ -46,31 +75,39 @@ static void replace(void *service, const char *key)
     assert_int_equal(lk_zkc_create(client, prefix, "somebody else", LK_ZKC_EPHEMERAL_SEQUENTIAL, NULL),
                      LK_ZKC_OK);
     lk_zkc_drop(client); /* the node lives as long as the session */
-    lose(service, key);
+    return lose(service, key);
 }
 
-static void freeze(void *service)
+static bool freeze(void *service)
 {
     lk_zks_freeze(service);
+    return true;
 }
 
-static void thaw(void *service)
+static bool thaw(void *service)
 {
     lk_zks_thaw(service);
+    return true;
 }
 
-static void restart(void *service)
+static bool restart(void *service)
 {
     lk_zks_kill(service);
     lk_zks_launch(service, true);
+    return true;
 }
 
-const struct lk_backend lk_backend_zookeeper = {.name = "zookeeper",
+int main(int argc, char **argv)
+{
+    const locker_conformance_subject subject = {.size = sizeof subject,
+                                                .driver = &lk_zookeeper_driver,
                                                 .start = start,
                                                 .stop = stop,
-                                                .uri = uri,
                                                 .lose = lose,
                                                 .replace = replace,
                                                 .freeze = freeze,
                                                 .thaw = thaw,
                                                 .restart = restart};
+
+    return locker_conformance_run(&subject, argc, argv);
+}

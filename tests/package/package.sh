@@ -38,6 +38,8 @@ install)
     rm -rf "$PREFIX"
     "$CMAKE" --install "$BUILD" --prefix "$PREFIX" >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
     for file in include/locker/locker.h include/locker/driver.h include/locker/version.h \
+        include/locker/mock.h include/locker/fault.h "$LIBDIR/liblocker-mock.so" "$LIBDIR/pkgconfig/locker-mock.pc" \
+        include/locker/conformance.h "$LIBDIR/liblocker-conformance.so" "$LIBDIR/pkgconfig/locker-conformance.pc" \
         "$LIBDIR/liblocker.so" "$LIBDIR/liblocker.a" "$LIBDIR/pkgconfig/locker.pc" \
         "$LIBDIR/cmake/locker/lockerConfig.cmake"; do
         [ -e "$PREFIX/$file" ] || fail "$file was not installed"
@@ -57,30 +59,48 @@ headers)
     done
     ;;
 symbols)
-    nm -D --defined-only "$PREFIX/$LIBDIR/liblocker.so" | awk '{ print $3 }' | sed 's/@.*//' >"$WORK/symbols"
+    exported() { # LIBRARY: one name a line, but the names of versions
+        nm -D --defined-only "$PREFIX/$LIBDIR/$1" | awk '$2 != "A" { print $3 }' | sed 's/@.*//'
+    }
+    exported liblocker.so >"$WORK/symbols"
     grep -q '^locker_open$' "$WORK/symbols" || fail "locker_open is not exported"
-    if grep -v -e '^locker_' -e '^LOCKER_[0-9]*$' "$WORK/symbols"; then
+    if grep -v '^locker_' "$WORK/symbols"; then
         fail "the symbols above are exported; only locker_* may be"
     fi
+    if grep '^locker_mock_' "$WORK/symbols"; then
+        fail "the library carries the mock's symbols above"
+    fi
+    exported liblocker-mock.so >"$WORK/symbols"
+    grep -q '^locker_mock_open$' "$WORK/symbols" || fail "locker_mock_open is not exported"
+    if grep -v '^locker_mock_' "$WORK/symbols"; then
+        fail "the mock exports the symbols above; only locker_mock_* may be"
+    fi
+    [ "$(exported liblocker-conformance.so)" = locker_conformance_run ] ||
+        fail "liblocker-conformance.so exports something else than locker_conformance_run"
     ;;
 pkg_config)
     PKG_CONFIG_PATH=$PREFIX/$LIBDIR/pkgconfig
     export PKG_CONFIG_PATH
     # The file names the prefix that was configured; the library lies in the test's own.
     config() {
-        pkg-config --define-variable=prefix="$PREFIX" "$@" locker
+        pkg-config --define-variable=prefix="$PREFIX" "$@"
     }
     # shellcheck disable=SC2046,SC2086 # pkg-config prints words
     {
-        "$CC" $flags "$consumer/use.c" $(config --cflags --libs) -o "$WORK/c_shared"
-        "$CXX" $cxxflags "$consumer/use.cc" $(config --cflags --libs) -o "$WORK/cxx_shared"
+        "$CC" $flags "$consumer/use.c" $(config --cflags --libs locker) -o "$WORK/c_shared"
+        "$CC" $flags "$consumer/use_mock.c" $(config --cflags --libs locker-mock) -o "$WORK/mock"
+        "$CXX" $cxxflags "$consumer/use.cc" $(config --cflags --libs locker) -o "$WORK/cxx_shared"
         # Debian has no static library of each dependency, so only ours is linked statically.
-        "$CC" $flags "$consumer/use.c" $(config --cflags) -Wl,-Bstatic -L"$PREFIX/$LIBDIR" -llocker \
-            -Wl,-Bdynamic $(config --static --libs | sed 's/-llocker//') -o "$WORK/c_static"
+        "$CC" $flags "$consumer/use.c" $(config --cflags locker) -Wl,-Bstatic -L"$PREFIX/$LIBDIR" -llocker \
+            -Wl,-Bdynamic $(config --static --libs locker | sed 's/-llocker//') -o "$WORK/c_static"
     }
+    # shellcheck disable=SC2046,SC2086
+    "$CC" $flags "$here/../conformance/toy.c" $(config --cflags --libs locker-conformance) -o "$WORK/kit"
+    LD_LIBRARY_PATH=$PREFIX/$LIBDIR "$WORK/kit" basics lock_and_unlock >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
     for program in c_shared cxx_shared c_static; do
         use "$WORK/$program"
     done
+    use "$WORK/mock"
     if ldd "$WORK/c_static" | grep -q liblocker; then
         fail "the static program needs liblocker.so"
     fi
@@ -92,7 +112,7 @@ cmake)
             -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_C_FLAGS="${SANITIZE:+-fsanitize=$SANITIZE}" \
             -DCMAKE_CXX_FLAGS="${SANITIZE:+-fsanitize=$SANITIZE}" && "$CMAKE" --build "$WORK/build"
     } >"$log" 2>&1 || fail "$(cat "$log")"
-    for program in c_shared c_static cxx_shared cxx_static; do
+    for program in c_shared c_static cxx_shared cxx_static mock; do
         use "$WORK/build/$program"
     done
     ;;

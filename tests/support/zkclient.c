@@ -14,12 +14,21 @@
 
 #include "expect.h"
 
-enum { SESSION_MS = 60000, PASSWORD = 16, FRAME_MAX = 1 << 20 };
-enum { OP_CREATE = 1, OP_DELETE = 2, OP_GET = 4, OP_SET = 5, OP_LIST = 8, OP_AUTH = 100, OP_CLOSE = -11 };
-enum { OP_CREATE_CONTAINER = 19, XID_AUTH = -4, PERMISSION_ALL = 31 };
+enum { SESSION_MS = 60000, PROBE_MS = 1000, PASSWORD = 16, FRAME_MAX = 1 << 20 };
+enum {
+    OP_CREATE = 1,
+    OP_DELETE = 2,
+    OP_GET = 4,
+    OP_SET = 5,
+    OP_LIST = 8,
+    OP_PING = 11,
+    OP_CREATE_CONTAINER = 19
+};
+enum { OP_AUTH = 100, OP_CLOSE = -11, XID_AUTH = -4, XID_PING = -2, PERMISSION_ALL = 31 };
 
 struct lk_zkc {
-    int fd;
+    int fd; /* -1: not connected */
+    int session_ms;
     int32_t xid; /* of the last request */
     unsigned char *frame;
     size_t len; /* of the frame, after its length */
@@ -168,19 +177,32 @@ static void session_password(int64_t session, unsigned char password[PASSWORD])
     }
 }
 
-static struct lk_zkc *connect_to(const struct lk_zks *zk)
+/* Whoever gives up sooner than LK_TEST_PATIENCE_MS looks at `fd`. */
+static struct lk_zkc *dial(const struct lk_zks *zk, int patience_ms)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)zk->port)};
-    const struct timeval patience = {.tv_sec = LK_TEST_PATIENCE_MS / 1000};
+    const struct timeval patience = {.tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000};
     struct lk_zkc *client = calloc(1, sizeof *client);
 
     if (client == NULL || (client->frame = malloc(FRAME_MAX)) == NULL)
         test_fails("out of memory (%s)", "client");
+    client->session_ms = SESSION_MS;
     inet_pton(AF_INET, zk->address, &address.sin_addr);
     client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    if (client->fd < 0 || connect(client->fd, (struct sockaddr *)&address, sizeof address) < 0)
+    setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* bounds connect too */
+    if (client->fd >= 0 && connect(client->fd, (struct sockaddr *)&address, sizeof address) < 0) {
+        close(client->fd);
+        client->fd = -1;
+    }
+    return client;
+}
+
+static struct lk_zkc *connect_to(const struct lk_zks *zk)
+{
+    struct lk_zkc *client = dial(zk, LK_TEST_PATIENCE_MS);
+
+    if (client->fd < 0)
         test_fails("the test's own client can't connect to port %d: %s", zk->port, strerror(errno));
     return client;
 }
@@ -194,7 +216,7 @@ static bool greet(struct lk_zkc *client, int64_t session)
     client->len = 0;
     put_int(client, 0);  /* protocol version */
     put_long(client, 0); /* last zxid seen */
-    put_int(client, SESSION_MS);
+    put_int(client, client->session_ms);
     put_long(client, session);
     put_bytes(client, password, sizeof password);
     put_byte(client, 0); /* not read-only */
@@ -210,20 +232,27 @@ static bool is_welcome(struct lk_zkc *client)
     return get_int(client) > 0;
 }
 
-struct lk_zkc *lk_zkc_open(const struct lk_zks *zk)
+struct lk_zkc *lk_zkc_open_for(const struct lk_zks *zk, int session_ms)
 {
     struct lk_zkc *client = connect_to(zk);
 
+    client->session_ms = session_ms;
     if (!greet(client, 0) || !is_welcome(client))
         test_fails("%s", "ZooKeeper gives the test's own client no session");
     return client;
+}
+
+struct lk_zkc *lk_zkc_open(const struct lk_zks *zk)
+{
+    return lk_zkc_open_for(zk, SESSION_MS);
 }
 
 void lk_zkc_drop(struct lk_zkc *client)
 {
     if (client == NULL)
         return;
-    close(client->fd);
+    if (client->fd >= 0)
+        close(client->fd);
     free(client->frame);
     free(client);
 }
@@ -262,11 +291,25 @@ void lk_zkc_end_session(const struct lk_zks *zk, int64_t session)
             test_fails("%s", "the session should end");
 }
 
-int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int kind,
-                  char made[LK_ZKC_NAME_MAX])
+void lk_zkc_move_session(const struct lk_zks *zk, int64_t session)
 {
-    int error;
+    struct lk_zkc *client = connect_to(zk);
 
+    if (!greet(client, session) || !is_welcome(client))
+        test_fails("%s", "ZooKeeper does not give the test's own client the session of somebody else");
+    lk_zkc_drop(client);
+}
+
+bool lk_zkc_ping(struct lk_zkc *client)
+{
+    client->len = 0;
+    put_int(client, XID_PING);
+    put_int(client, OP_PING);
+    return send_frame(client) && receive_frame(client);
+}
+
+static void begin_create(struct lk_zkc *client, const char *path, const char *data, int kind)
+{
     begin(client, kind == LK_ZKC_CONTAINER ? OP_CREATE_CONTAINER : OP_CREATE);
     put_text(client, path);
     put_text(client, data);
@@ -275,6 +318,37 @@ int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int
     put_text(client, "world");
     put_text(client, "anyone");
     put_int(client, kind);
+}
+
+/* A node that is there already was agreed on, too. */
+static bool majority_writes(void *context)
+{
+    const struct lk_zks *members = context;
+    bool agreed = false;
+
+    for (int i = 0; i < LK_ZKS_ENSEMBLE && !agreed; i++) {
+        struct lk_zkc *client = dial(&members[i], PROBE_MS);
+
+        if (client->fd >= 0 && greet(client, 0) && is_welcome(client)) {
+            begin_create(client, "/probe", "", LK_ZKC_PLAIN);
+            agreed = send_frame(client) && receive_frame(client) && client->len >= 16;
+        }
+        lk_zkc_drop(client);
+    }
+    return agreed;
+}
+
+void lk_zkc_require_majority(const struct lk_zks *members)
+{
+    lk_require(majority_writes, (void *)(uintptr_t)members, "the ensemble should have a majority again");
+}
+
+int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int kind,
+                  char made[LK_ZKC_NAME_MAX])
+{
+    int error;
+
+    begin_create(client, path, data, kind);
     error = finish(client);
     if (error == LK_ZKC_OK)
         get_text(client, made, LK_ZKC_NAME_MAX);

@@ -30,7 +30,8 @@ struct link {
     bool greeted;           /* the first frame, which opens the session, has passed */
     bool answered;          /* ... and its reply */
     bool mute;              /* replies are swallowed */
-    bool harmed_next;       /* the reply to harm_xid is to be harmed */
+    bool harmed_next;       /* the first reply, or the one to harm_xid, is to be harmed */
+    bool harm_first;
     int32_t harm_xid;
     enum lk_zkp_harm harm;
     size_t harm_bytes;
@@ -123,15 +124,16 @@ static void close_link(struct link *link)
 /* Counts a request, and sees whether its reply is the one to harm. */
 static void note_request(struct lk_zkp *proxy, struct link *link, const char *frame, size_t len)
 {
-    int kind = len >= 12 ? number_at(frame + 8) : 0;
+    int kind = link->greeted && len >= 12 ? number_at(frame + 8) : LK_ZKP_CONNECT;
 
     if (kind == LIST_PLAIN)
         kind = LK_ZKP_LIST;
     pthread_mutex_lock(&proxy->mutex);
-    if (kind > 0 && kind < KINDS)
+    if (kind >= 0 && kind < KINDS)
         proxy->requests[kind]++;
     if (proxy->harm_in > 0 && kind == proxy->harm_kind && --proxy->harm_in == 0) {
         link->harmed_next = true;
+        link->harm_first = kind == LK_ZKP_CONNECT;
         link->harm_xid = number_at(frame + 4);
         link->harm = proxy->harm;
         link->harm_bytes = proxy->harm_bytes;
@@ -144,14 +146,21 @@ static bool pass_requests(struct lk_zkp *proxy, struct link *link)
     size_t len;
 
     while ((len = frame_length(&link->up)) > 0) {
-        if (link->greeted)
-            note_request(proxy, link, link->up.data, len);
+        note_request(proxy, link, link->up.data, len);
         link->greeted = true;
         if (!send_all(link->server, link->up.data, len))
             return false;
         consume(&link->up, len);
     }
     return true;
+}
+
+/* Whether the reply at the front is the one to harm. */
+static bool is_to_harm(const struct link *link, size_t len)
+{
+    if (!link->harmed_next || link->harm_first)
+        return link->harmed_next && !link->answered;
+    return link->answered && len >= 8 && number_at(link->down.data + 4) == link->harm_xid;
 }
 
 /* Does the harm to the reply at the front; false when the connection is to be closed. */
@@ -185,8 +194,7 @@ static bool pass_replies(struct lk_zkp *proxy, struct link *link, int64_t delay_
         if (link->due > now)
             return true;
         link->due = 0;
-        if (link->answered && link->harmed_next && len >= 8 &&
-            number_at(link->down.data + 4) == link->harm_xid) {
+        if (is_to_harm(link, len)) {
             if (!do_harm(proxy, link, len))
                 return false;
         } else if (!link->mute && !send_all(link->client, link->down.data, len)) {

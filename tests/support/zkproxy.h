@@ -12,11 +12,13 @@
 
 struct lk_zkp;
 
-/** Kinds of requests: ZooKeeper's numbers. */
+/** Kinds of requests: ZooKeeper's numbers, and the first of a connection, which has none. */
 enum {
+    LK_ZKP_CONNECT = 0,
     LK_ZKP_CREATE = 1,
     LK_ZKP_DELETE = 2,
     LK_ZKP_GET = 4,
+    LK_ZKP_SET = 5,
     LK_ZKP_SYNC = 9,
     LK_ZKP_LIST = 12, /* with or without the node's own data */
     LK_ZKP_MULTI = 14,

@@ -20,6 +20,7 @@
 
 #define JARS "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
 
+enum { START_PATIENCE_MS = 4 * LK_TEST_PATIENCE_MS }; /* a busy machine takes half a minute for three JVMs */
 enum { FIRST_PORT = 12000, PORTS = 20000, NAMESPACE_PORT = 2181 };
 
 /* ------------------------------------------------------------------ ports ---- */
@@ -40,7 +41,7 @@ static bool port_is_free(int port)
 
 /* Outside the range from which the kernel takes those of outgoing connections, so that a client which tries a
  * stopped server's port again never connects to itself. */
-static int free_port(void)
+int lk_zks_free_port(void)
 {
     static unsigned next;
 
@@ -58,16 +59,16 @@ static int free_port(void)
 
 static void choose_ports(struct lk_zks *zk)
 {
-    if (zk->netns != NULL) {
+    if (zk->netns >= 0) {
         zk->port = NAMESPACE_PORT;
         zk->quorum_port = NAMESPACE_PORT + 1;
         zk->election_port = NAMESPACE_PORT + 2;
         return;
     }
-    zk->port = free_port();
+    zk->port = lk_zks_free_port();
     if (zk->id > 0) {
-        zk->quorum_port = free_port();
-        zk->election_port = free_port();
+        zk->quorum_port = lk_zks_free_port();
+        zk->election_port = lk_zks_free_port();
     }
 }
 
@@ -85,16 +86,26 @@ static FILE *create(const struct lk_zks *zk, const char *name)
     return file;
 }
 
+void lk_zks_set_password(const struct lk_zks *zk, const char *password)
+{
+    FILE *file = create(zk, "jaas.conf");
+
+    fprintf(file,
+            "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n"
+            "  user_%s=\"%s\"\n  user_%s=\"%s\";\n};\n",
+            LK_ZKS_USER, password, LK_ZKS_OTHER, LK_ZKS_OTHERS);
+    fclose(file);
+}
+
 static void write_configuration(const struct lk_zks *zk)
 {
     FILE *file = create(zk, "zoo.cfg");
 
     fprintf(file,
-            "tickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d\ninitLimit=50\nsyncLimit=%d\n"
+            "tickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=120000\ninitLimit=20\nsyncLimit=%d\n"
             "dataDir=%s\nclientPort=%d\nclientPortAddress=%s\nadmin.enableServer=false\n"
             "4lw.commands.whitelist=*\nmaxClientCnxns=0\n",
-            LK_ZKS_TICK_MS, 2 * LK_ZKS_TICK_MS, zk->session_max_ms > 0 ? zk->session_max_ms : 120000,
-            zk->sync_limit, zk->directory, zk->port, zk->address);
+            LK_ZKS_TICK_MS, 2 * LK_ZKS_TICK_MS, zk->sync_limit, zk->directory, zk->port, zk->address);
     for (int i = 0; zk->id > 0 && i < LK_ZKS_ENSEMBLE; i++) {
         const struct lk_zks *member = &zk->members[i];
 
@@ -102,6 +113,8 @@ static void write_configuration(const struct lk_zks *zk)
                 member->election_port);
     }
     fclose(file);
+    if (zk->login != LK_ZKS_ANYBODY)
+        lk_zks_set_password(zk, LK_ZKS_PASSWORD);
     if (zk->id > 0) {
         file = create(zk, "myid");
         fprintf(file, "%d\n", zk->id);
@@ -109,41 +122,53 @@ static void write_configuration(const struct lk_zks *zk)
     }
 }
 
+/* The options of the Java machine that let it take logins, at `argv`; returns their number. */
+static size_t login_options(const struct lk_zks *zk, const char **argv, char jaas[128])
+{
+    size_t count = 0;
+
+    if (zk->login == LK_ZKS_ANYBODY)
+        return 0;
+    snprintf(jaas, 128, "-Djava.security.auth.login.config=%s/jaas.conf", zk->directory);
+    argv[count++] = jaas;
+    argv[count++] = "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+    argv[count++] = zk->login == LK_ZKS_SASL ? "-Dzookeeper.skipACL=yes"
+                                             : "-Dzookeeper.sessionRequireClientSASLAuth=true";
+    return count;
+}
+
 /* forceSync: kill -9 loses nothing that was written, only a power cut would; and tests don't wait for disks.
  */
 static void run(struct lk_zks *zk)
 {
-    char path[96], log[96];
-    const char *argv[] = {"ip",
-                          "netns",
-                          "exec",
-                          zk->netns,
-                          "java",
-                          "-Xmx64m",
-                          "-XX:+UseSerialGC",
-                          "-XX:TieredStopAtLevel=1",
-                          "-XX:-UsePerfData",
-                          "-Dzookeeper.forceSync=no",
-                          "-Dorg.slf4j.simpleLogger.showDateTime=true",
-                          "-cp",
-                          JARS,
-                          "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-                          path,
-                          NULL};
+    char path[96], log[96], jaas[128];
+    const char *argv[16] = {"java",
+                            "-Xmx64m",
+                            "-XX:+UseSerialGC",
+                            "-XX:TieredStopAtLevel=1",
+                            "-XX:-UsePerfData",
+                            "-Dzookeeper.forceSync=no",
+                            "-Dorg.slf4j.simpleLogger.showDateTime=true"};
+    size_t count = 7;
     int in, out;
 
     if (access("/usr/share/java/zookeeper.jar", R_OK) < 0)
         test_fails("there is no %s; install zookeeper", "/usr/share/java/zookeeper.jar");
     snprintf(path, sizeof path, "%s/zoo.cfg", zk->directory);
     snprintf(log, sizeof log, "%s/log", zk->directory);
+    count += login_options(zk, argv + count, jaas);
+    argv[count++] = "-cp";
+    argv[count++] = JARS;
+    argv[count++] = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+    argv[count] = path;
     in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    zk->pid = lk_child_exec(zk->netns != NULL ? argv : argv + 4, in, out, out);
+    zk->pid = lk_child_exec_in(zk->netns, argv, in, out, out);
     close(in);
     close(out);
     if (zk->pid < 0) {
         zk->pid = 0;
-        test_fails("can't run java: %s; install default-jre-headless and iproute2", strerror(errno));
+        test_fails("can't run java: %s; install default-jre-headless", strerror(errno));
     }
 }
 
@@ -176,7 +201,7 @@ static void print_log(const struct lk_zks *zk)
 
 void lk_zks_await(struct lk_zks *zk)
 {
-    if (!lk_wait_until(serves_or_ended, zk, LK_TEST_PATIENCE_MS) || zk->pid == 0) {
+    if (!lk_wait_until(serves_or_ended, zk, START_PATIENCE_MS) || zk->pid == 0) {
         print_log(zk);
         test_fails("the ZooKeeper server on port %d %s", zk->port,
                    zk->pid == 0 ? "ended instead of serving" : "does not serve");
@@ -227,7 +252,7 @@ static void set_up(struct lk_zks *zk, int id, int sync_limit, const struct lk_zk
 {
     zk->id = id;
     zk->sync_limit = sync_limit > 0 ? sync_limit : 10;
-    zk->netns = site != NULL ? site->netns : NULL;
+    zk->netns = site != NULL ? site->netns : -1;
     snprintf(zk->address, sizeof zk->address, "%s", site != NULL ? site->address : "127.0.0.1");
     lk_private_directory(zk->directory);
     choose_ports(zk);
@@ -235,23 +260,23 @@ static void set_up(struct lk_zks *zk, int id, int sync_limit, const struct lk_zk
 
 struct lk_zks *lk_zks_start(void)
 {
-    return lk_zks_start_capped(0);
+    return lk_zks_start_sasl(LK_ZKS_ANYBODY);
 }
 
-struct lk_zks *lk_zks_start_capped(int session_max_ms)
+struct lk_zks *lk_zks_start_sasl(enum lk_zks_login login)
 {
     struct lk_zks *zk = calloc(1, sizeof *zk);
 
     if (zk == NULL)
         test_fails("out of memory (%s)", "server");
     set_up(zk, 0, 0, NULL);
-    zk->session_max_ms = session_max_ms;
+    zk->login = login;
     /* another process may take the port between the choice and the server's bind */
     for (int tries = 0; tries < 3 && zk->pid == 0; tries++) {
         choose_ports(zk);
         write_configuration(zk);
         run(zk);
-        lk_wait_until(serves_or_ended, zk, LK_TEST_PATIENCE_MS);
+        lk_wait_until(serves_or_ended, zk, START_PATIENCE_MS);
     }
     lk_zks_await(zk);
     return zk;
@@ -290,6 +315,18 @@ struct lk_zks *lk_zks_ensemble_start(int sync_limit, const struct lk_zks_site *s
     for (int i = 0; i < LK_ZKS_ENSEMBLE; i++)
         lk_zks_await(&members[i]);
     return members;
+}
+
+void lk_zks_ensemble_heal(struct lk_zks *members)
+{
+    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++) {
+        if (members[i].frozen)
+            lk_zks_thaw(&members[i]);
+        if (members[i].pid == 0)
+            lk_zks_launch_only(&members[i]);
+    }
+    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++)
+        lk_zks_await(&members[i]);
 }
 
 void lk_zks_ensemble_free(struct lk_zks *members)

@@ -12,6 +12,20 @@
 
 enum { LK_ZKS_ENSEMBLE = 3, LK_ZKS_TICK_MS = 200 };
 
+/** Who may use a server. */
+enum lk_zks_login {
+    LK_ZKS_ANYBODY,
+    LK_ZKS_SASL,     /* the users of LK_ZKS_USERS may log in by SASL; ACLs are not enforced, so that a second
+                        client without a login sees and removes everything */
+    LK_ZKS_SASL_ONLY /* only those are served */
+};
+
+/** The users that a server with SASL knows: name, password. */
+#define LK_ZKS_USER     "shop"
+#define LK_ZKS_PASSWORD "sesame-4711"
+#define LK_ZKS_OTHER    "other"
+#define LK_ZKS_OTHERS   "other-0815"
+
 /** One server. */
 struct lk_zks {
     pid_t pid;                      /* 0 while it isn't running */
@@ -20,27 +34,30 @@ struct lk_zks {
     char address[16];               /* where clients find it */
     int port;                       /* the same over restarts */
     int quorum_port, election_port; /* of an ensemble's member */
-    const char *netns;              /* the network namespace that it runs in; NULL: ours. Static text. */
-    int session_max_ms;             /* longest session time-out that it grants; 0: two minutes */
-    int sync_limit;                 /* ticks that a follower may lag behind */
-    char directory[64];             /* holds the data, the configuration and the log */
-    struct lk_zks *members;         /* of its ensemble; NULL: it is alone */
+    int netns;                      /* descriptor of the network namespace that it runs in; -1: ours */
+    enum lk_zks_login login;
+    int sync_limit;         /* ticks that a follower may lag behind */
+    char directory[64];     /* holds the data, the configuration and the log */
+    struct lk_zks *members; /* of its ensemble; NULL: it is alone */
 };
 
 /** Starts a server and waits until it serves. Fails the test when it can't. Call it from the test's main
  * thread: the server dies with the thread that started it. */
 struct lk_zks *lk_zks_start(void);
 
-/** The same, with a longest session time-out that it grants. */
-struct lk_zks *lk_zks_start_capped(int session_max_ms);
+/** The same, with logins by SASL. */
+struct lk_zks *lk_zks_start_sasl(enum lk_zks_login login);
+
+/** A port that nobody uses, outside the range from which the kernel takes those of outgoing connections. */
+int lk_zks_free_port(void);
 
 /** Stops it, removes its directory, frees it. NULL is allowed. */
 void lk_zks_free(struct lk_zks *zk);
 
 /** Where the members of an ensemble run; NULL instead: all here, on 127.0.0.1. */
 struct lk_zks_site {
-    const char *netns;   /* static text */
-    const char *address; /* there, reachable from here */
+    int netns;        /* descriptor of the network namespace, which stays the caller's */
+    char address[16]; /* there, reachable from here */
 };
 
 /** Starts an ensemble of LK_ZKS_ENSEMBLE servers and waits until each of them serves; the answer is an array.
@@ -48,11 +65,17 @@ struct lk_zks_site {
  * each member, or is NULL. */
 struct lk_zks *lk_zks_ensemble_start(int sync_limit, const struct lk_zks_site *sites);
 
+/** Lets all members serve again, whatever a test did to them. */
+void lk_zks_ensemble_heal(struct lk_zks *members);
+
 /** Stops all of them, removes their directories, frees the array. NULL is allowed. */
 void lk_zks_ensemble_free(struct lk_zks *members);
 
 /** kill -9 and wait. Its data stays in the directory. */
 void lk_zks_kill(struct lk_zks *zk);
+
+/** Has a server with SASL know LK_ZKS_USER by another password from its next start on. */
+void lk_zks_set_password(const struct lk_zks *zk, const char *password);
 
 /** Starts it again on the same port, after lk_zks_kill(), and waits until it serves. keep_data false: with an
  * empty directory. */

@@ -2,9 +2,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
+#include "gate.h"
 #include "locking.h"
-#include "script.h"
+#include "mocking.h"
 
 /* What the callback saw; read by the test after `done`. */
 struct seen {
@@ -42,23 +44,26 @@ static void on_lost(locker_handle *lost, void *user)
         (void)lk_gate_pass(&seen->hold);
 }
 
-static struct script *begin(struct seen *seen, locker_handle **h)
+/* A lock whose lease nobody renews. */
+static locker_mock *begin(struct seen *seen, locker_handle **h)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_error err;
-    struct script *s = script_open(0, &seen->l);
+    locker_mock *mock = lk_mock_begin(NULL, &seen->l);
 
     lk_gate_init(&seen->done);
     lk_gate_init(&seen->hold);
     o.on_lost = on_lost;
     o.user = seen;
+    lk_mock_faults(mock, "renew always unavailable");
     assert_ok(locker_lock(seen->l, "k", &o, h, &err), err);
-    return s;
+    return mock;
 }
 
-static void end(struct seen *seen, struct script *s)
+static void end(struct seen *seen, locker_mock *mock)
 {
-    script_close(s, seen->l);
+    locker_mock_forget(mock);
+    lk_mock_end(mock, seen->l);
     lk_gate_destroy(&seen->done);
     lk_gate_destroy(&seen->hold);
 }
@@ -67,10 +72,10 @@ static void test_told_once(void **state)
 {
     struct seen seen = {.calls = 0};
     locker_handle *h;
-    struct script *s = begin(&seen, &h);
+    locker_mock *mock = begin(&seen, &h);
 
     (void)state;
-    script_advance(s, 30000);
+    lk_mock_advance_by(mock, 30000);
     lk_gate_await(&seen.done, 1, "on_lost");
     assert_ptr_equal(seen.lost, h);
     assert_int_equal(seen.state, LOCKER_STATE_LOST);
@@ -78,23 +83,23 @@ static void test_told_once(void **state)
     assert_int_equal(seen.ping, LOCKER_INVALID);
     assert_int_equal(seen.close, LOCKER_INVALID);
     assert_int_equal(seen.unlock_lost, LOCKER_LOST);
-    lk_gate_await(&s->withdrew, 1, "the withdrawal");
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 1);
     locker_handle_free(h);
     assert_int_equal(atomic_load(&seen.calls), 1);
-    end(&seen, s);
+    end(&seen, mock);
 }
 
 static void test_freed_inside(void **state)
 {
     struct seen seen = {.frees = true};
     locker_handle *h;
-    struct script *s = begin(&seen, &h);
+    locker_mock *mock = begin(&seen, &h);
 
     (void)state;
-    script_advance(s, 30000);
+    lk_mock_advance_by(mock, 30000);
     lk_gate_await(&seen.done, 1, "on_lost");
-    lk_gate_await(&s->withdrew, 1, "the withdrawal");
-    end(&seen, s);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 1);
+    end(&seen, mock);
 }
 
 static void test_another_handle_inside(void **state)
@@ -103,18 +108,18 @@ static void test_another_handle_inside(void **state)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *h;
     locker_error err;
-    struct script *s = begin(&seen, &h);
+    locker_mock *mock = begin(&seen, &h);
 
     (void)state;
     o.ttl_ms = 60000;
     assert_ok(locker_lock(seen.l, "other", &o, &seen.other, &err), err);
-    script_advance(s, 30000);
+    lk_mock_advance_by(mock, 30000);
     lk_gate_await(&seen.done, 1, "on_lost");
     assert_int_equal(seen.unlock_other, LOCKER_INVALID);
-    lk_gate_await(&s->withdrew, 2, "both withdrawals: the held one is released in the background");
-    assert_int_equal(s->released, 0);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 2);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), 0); /* in the background */
     locker_handle_free(h);
-    end(&seen, s);
+    end(&seen, mock);
 }
 
 static void *free_it(void *handle)
@@ -123,25 +128,30 @@ static void *free_it(void *handle)
     return NULL;
 }
 
+static void *advance_it(void *mock)
+{
+    return (void *)(intptr_t)locker_mock_advance(mock, 30000);
+}
+
 static void test_free_waits_for_the_callback(void **state)
 {
     struct seen seen = {.holds = true};
     locker_handle *h;
-    pthread_t thread;
-    struct timespec soon;
-    struct script *s = begin(&seen, &h);
+    pthread_t thread, mover;
+    struct timespec now;
+    locker_mock *mock = begin(&seen, &h);
 
     (void)state;
-    script_advance(s, 30000);
+    assert_int_equal(pthread_create(&mover, NULL, advance_it, mock), 0);
     lk_gate_await(&seen.done, 1, "on_lost");
     assert_int_equal(pthread_create(&thread, NULL, free_it, h), 0);
-    (void)clock_gettime(CLOCK_REALTIME, &soon);
-    soon.tv_sec += 0;
-    assert_int_not_equal(pthread_timedjoin_np(thread, NULL, &soon), 0);
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    assert_int_not_equal(pthread_timedjoin_np(thread, NULL, &now), 0);
     lk_gate_open(&seen.hold, 1);
     lk_join(thread, "the free that waited");
-    lk_gate_await(&s->withdrew, 1, "the withdrawal");
-    end(&seen, s);
+    lk_join(mover, "the clock");
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 1);
+    end(&seen, mock);
 }
 
 static void test_not_told_once_unlocked(void **state)
@@ -149,13 +159,13 @@ static void test_not_told_once_unlocked(void **state)
     struct seen seen = {.calls = 0};
     locker_handle *h;
     locker_error err;
-    struct script *s = begin(&seen, &h);
+    locker_mock *mock = begin(&seen, &h);
 
     (void)state;
     assert_ok(locker_unlock(h, &err), err);
-    script_advance(s, 60000);
+    lk_mock_advance_by(mock, 60000);
     locker_handle_free(h);
-    end(&seen, s);
+    end(&seen, mock);
     assert_int_equal(atomic_load(&seen.calls), 0);
 }
 
@@ -165,7 +175,7 @@ static void test_every_handle_of_a_reentered_lock_is_told(void **state)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *one, *two;
     locker_error err;
-    struct script *s = script_open(0, &seen.l);
+    locker_mock *mock = lk_mock_begin(NULL, &seen.l);
 
     (void)state;
     lk_gate_init(&seen.done);
@@ -173,18 +183,18 @@ static void test_every_handle_of_a_reentered_lock_is_told(void **state)
     o.owner = "me";
     o.on_lost = on_lost;
     o.user = &seen;
+    lk_mock_faults(mock, "renew always unavailable");
     assert_ok(locker_lock(seen.l, "k", &o, &one, &err), err);
     assert_ok(locker_lock(seen.l, "k", &o, &two, &err), err);
-    script_advance(s, 30000);
+    lk_mock_advance_by(mock, 30000);
     lk_gate_await(&seen.done, 2, "on_lost for both");
     locker_handle_free(one);
     locker_handle_free(two);
-    lk_gate_await(&s->withdrew, 1, "the withdrawal");
-    end(&seen, s);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 1);
+    end(&seen, mock);
 }
 
 struct logged {
-    struct lk_gate any;
     locker_log_level level;
     char text[256];
 };
@@ -195,34 +205,29 @@ static void log_line(locker_log_level level, const char *text, void *user)
 
     logged->level = level;
     (void)strncpy(logged->text, text, sizeof logged->text - 1);
-    lk_gate_open(&logged->any, 1);
 }
 
 static void test_loss_is_logged(void **state)
 {
     struct logged logged = {.level = LOCKER_LOG_DEBUG};
     locker_options o = LOCKER_OPTIONS_INIT;
-    locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
-    struct script *s = script_new();
     locker_handle *h;
     locker_error err;
-    locker *l;
+    locker *l, *logs;
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    lk_gate_init(&logged.any);
     o.log = log_line;
     o.log_user = &logged;
-    d.options = &o;
-    d.clock = script_clock(s);
-    assert_ok(locker_open_driver(script_driver(s, 0), &d, &l, &err), err);
-    assert_ok(locker_lock(l, "orders/42", NULL, &h, &err), err);
-    script_advance(s, 30000);
-    lk_gate_await(&logged.any, 1, "the log line");
+    assert_ok(locker_mock_open(mock, NULL, &o, &logs, &err), err);
+    assert_ok(locker_lock(logs, "orders/42", NULL, &h, &err), err);
+    assert_int_equal(locker_mock_lose(mock, "orders/42"), LOCKER_OK);
+    lk_mock_advance_by(mock, 0);
     assert_int_equal(logged.level, LOCKER_LOG_ERROR);
     assert_non_null(strstr(logged.text, "orders/42"));
     locker_handle_free(h);
-    script_close(s, l);
-    lk_gate_destroy(&logged.any);
+    assert_int_equal(locker_close(logs), LOCKER_OK);
+    lk_mock_end(mock, l);
 }
 
 int main(void)

@@ -3,45 +3,133 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "script.h"
+#include <locker/driver.h>
 
-static locker_status open_uri(const char *uri, char *seen, locker_error *err)
+#include "expect.h"
+
+/* ------------------------------------------------------------------ a driver that is only opened ---- */
+
+/* What open was given, as text: scheme|user|password|path|namespace|ttl|hosts|poll|number|flag|file */
+static char seen[512];
+
+static const char *or_dash(const char *text)
 {
-    struct script *s = script_new();
+    return text != NULL ? text : "-";
+}
+
+static locker_status note_config(const locker_driver_config *c, const locker_services *svc, void **self,
+                                 locker_error *err)
+{
+    int n = snprintf(seen, sizeof seen, "%s|%s|%s|%s|%s|%lld|", c->scheme, or_dash(c->user),
+                     or_dash(c->password), c->path, c->name_space, (long long)(c->ttl_ns / 1000000));
+
+    (void)svc, (void)err;
+    for (size_t i = 0; i < c->host_count; i++)
+        n += snprintf(seen + n, sizeof seen - (size_t)n, "%s:%d,", c->hosts[i].name, c->hosts[i].port);
+    (void)snprintf(seen + n, sizeof seen - (size_t)n, "|%lld|%lld|%lld|%s", (long long)c->values[0].number,
+                   (long long)c->values[1].number, (long long)c->values[2].number,
+                   or_dash(c->values[3].text));
+    *self = seen;
+    return LOCKER_OK;
+}
+
+static void close_nothing(void *self)
+{
+    (void)self;
+}
+
+static locker_status no_acquire(void *self, locker_claim *claim, locker_error *err)
+{
+    (void)self, (void)claim;
+    return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "only opened");
+}
+
+static void no_withdraw(void *self, locker_claim *claim)
+{
+    (void)self, (void)claim;
+}
+
+static locker_status no_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
+{
+    (void)self, (void)grant, (void)until;
+    return locker_error_set(err, LOCKER_UNKNOWN, 0, "only opened");
+}
+
+static locker_status no_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
+                             locker_error *err)
+{
+    (void)self, (void)key, (void)key_len, (void)until, (void)info;
+    return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "only opened");
+}
+
+static locker_status no_ping(void *self, int64_t until, locker_error *err)
+{
+    (void)self, (void)until;
+    return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "only opened");
+}
+
+static const char *const schemes[] = {"noted", NULL};
+static const locker_param params[] = {
+    {"poll", LOCKER_PARAM_DURATION, "1s", 10, 60000, "a duration"},
+    {"number", LOCKER_PARAM_NUMBER, "7", 1, 9, "a number"},
+    {"flag", LOCKER_PARAM_BOOL, "yes", 0, 0, "a flag"},
+    {"file", LOCKER_PARAM_PATH, NULL, 0, 0, "a path"},
+    {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
+};
+static const locker_semantics semantics = {.driver = "noted", .leases = true};
+static const locker_driver driver = {
+    .abi = LOCKER_DRIVER_ABI,
+    .name = "noted",
+    .schemes = schemes,
+    .caps = LOCKER_CAP_AUTH | LOCKER_CAP_LEASES,
+    .ttl_min_ms = 10,
+    .ttl_max_ms = 3600000,
+    .params = params,
+    .semantics = &semantics,
+    .open = note_config,
+    .close = close_nothing,
+    .acquire = no_acquire,
+    .withdraw = no_withdraw,
+    .release = no_release,
+    .show = no_show,
+    .ping = no_ping,
+};
+
+/* ------------------------------------------------------------------ URIs ---- */
+
+static locker_status open_uri(const char *uri, locker_error *err)
+{
     locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
     locker *l = NULL;
     locker_status status;
 
     o.uri = uri;
-    status = locker_open_driver(script_driver(s, 0), &o, &l, err);
-    (void)strcpy(seen, s->seen_config);
-    script_close(s, l);
+    status = locker_open_driver(&driver, &o, &l, err);
+    (void)locker_close(l);
     return status;
 }
 
 static void test_good_uris(void **state)
 {
-    /* scheme|user|password|path|namespace|ttl|hosts|poll|number|flag|file */
     static const char *const good[][2] = {
-        {"script:", "script|-|-|||30000||1000000000|7|1|-"},
-        {"SCRIPT:name", "script|-|-|name||30000||1000000000|7|1|-"},
-        {"script:///a/b%20c", "script|-|-|/a/b c||30000||1000000000|7|1|-"},
-        {"script://h", "script|-|-|||30000|h:0,|1000000000|7|1|-"},
-        {"script://h:1/p", "script|-|-|/p||30000|h:1,|1000000000|7|1|-"},
-        {"script://u:p%40%3a@h:1,[::1]:2,10.0.0.1/x",
-         "script|u|p@:|/x||30000|h:1,::1:2,10.0.0.1:0,|1000000000|7|1|-"},
-        {"script://:secret@h", "script|-|secret|||30000|h:0,|1000000000|7|1|-"},
-        {"script:///a/", "script|-|-|/a/||30000||1000000000|7|1|-"},
-        {"script:////a/./", "script|-|-|//a/./||30000||1000000000|7|1|-"},
-        {"script:?ttl=1.5&namespace=shop&poll=20ms&number=9&flag=off&file=/x%26y",
-         "script|-|-||shop|1500||20000000|9|0|/x&y"},
+        {"noted:", "noted|-|-|||30000||1000000000|7|1|-"},
+        {"NOTED:name", "noted|-|-|name||30000||1000000000|7|1|-"},
+        {"noted:///a/b%20c", "noted|-|-|/a/b c||30000||1000000000|7|1|-"},
+        {"noted://h", "noted|-|-|||30000|h:0,|1000000000|7|1|-"},
+        {"noted://h:1/p", "noted|-|-|/p||30000|h:1,|1000000000|7|1|-"},
+        {"noted://u:p%40%3a@h:1,[::1]:2,10.0.0.1/x",
+         "noted|u|p@:|/x||30000|h:1,::1:2,10.0.0.1:0,|1000000000|7|1|-"},
+        {"noted://:secret@h", "noted|-|secret|||30000|h:0,|1000000000|7|1|-"},
+        {"noted:///a/", "noted|-|-|/a/||30000||1000000000|7|1|-"},
+        {"noted:////a/./", "noted|-|-|//a/./||30000||1000000000|7|1|-"},
+        {"noted:?ttl=1.5&namespace=shop&poll=20ms&number=9&flag=off&file=/x%26y",
+         "noted|-|-||shop|1500||20000000|9|0|/x&y"},
     };
-    char seen[512];
     locker_error err;
 
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_ok(open_uri(good[i][0], seen, &err), err);
+        assert_ok(open_uri(good[i][0], &err), err);
         assert_string_equal(seen, good[i][1]);
     }
 }
@@ -53,39 +141,38 @@ static void test_bad_uris(void **state)
         locker_status status;
     } bad[] = {
         {"", "no scheme", LOCKER_CONFIG},
-        {"script", "no scheme", LOCKER_CONFIG},
+        {"noted", "no scheme", LOCKER_CONFIG},
         {"://h", "no scheme", LOCKER_CONFIG},
-        {"script://h:0", "'0'", LOCKER_CONFIG},
-        {"script://h:65536", "'65536'", LOCKER_CONFIG},
-        {"script://h:x", "'h:x'", LOCKER_CONFIG},
-        {"script://a,,b", "empty", LOCKER_CONFIG},
-        {"script://h/%zz", "%XX", LOCKER_CONFIG},
-        {"script://h/a b", "%XX", LOCKER_CONFIG},
-        {"script://h/%00", "%00", LOCKER_CONFIG},
-        {"script://h/#f", "'#'", LOCKER_CONFIG},
-        {"script:?colour=red", "'colour'", LOCKER_CONFIG},
-        {"script:?poll", "'poll'", LOCKER_CONFIG},
-        {"script:?poll=", "poll", LOCKER_CONFIG},
-        {"script:?poll=1s&poll=2s", "poll", LOCKER_CONFIG},
-        {"script:?poll=9ms", "poll=9ms", LOCKER_CONFIG},
-        {"script:?poll=61s", "poll=61s", LOCKER_CONFIG},
-        {"script:?poll=-1s", "'-1s'", LOCKER_CONFIG},
-        {"script:?poll=1y", "'1y'", LOCKER_CONFIG},
-        {"script:?number=ten", "number=ten", LOCKER_CONFIG},
-        {"script:?number=10", "number=10", LOCKER_CONFIG},
-        {"script:?flag=maybe", "flag=maybe", LOCKER_CONFIG},
-        {"script:?file=", "file", LOCKER_CONFIG},
-        {"script:?ttl=9ms", "ttl", LOCKER_CONFIG},
-        {"script:?ttl=2h", "ttl", LOCKER_CONFIG},
-        {"script:?namespace=a%0ab", "namespace", LOCKER_CONFIG},
-        {"script:?password_file=/nonexistent/x", "/nonexistent/x", LOCKER_CONFIG},
+        {"noted://h:0", "'0'", LOCKER_CONFIG},
+        {"noted://h:65536", "'65536'", LOCKER_CONFIG},
+        {"noted://h:x", "'h:x'", LOCKER_CONFIG},
+        {"noted://a,,b", "empty", LOCKER_CONFIG},
+        {"noted://h/%zz", "%XX", LOCKER_CONFIG},
+        {"noted://h/a b", "%XX", LOCKER_CONFIG},
+        {"noted://h/%00", "%00", LOCKER_CONFIG},
+        {"noted://h/#f", "'#'", LOCKER_CONFIG},
+        {"noted:?colour=red", "'colour'", LOCKER_CONFIG},
+        {"noted:?poll", "'poll'", LOCKER_CONFIG},
+        {"noted:?poll=", "poll", LOCKER_CONFIG},
+        {"noted:?poll=1s&poll=2s", "poll", LOCKER_CONFIG},
+        {"noted:?poll=9ms", "poll=9ms", LOCKER_CONFIG},
+        {"noted:?poll=61s", "poll=61s", LOCKER_CONFIG},
+        {"noted:?poll=-1s", "'-1s'", LOCKER_CONFIG},
+        {"noted:?poll=1y", "'1y'", LOCKER_CONFIG},
+        {"noted:?number=ten", "number=ten", LOCKER_CONFIG},
+        {"noted:?number=10", "number=10", LOCKER_CONFIG},
+        {"noted:?flag=maybe", "flag=maybe", LOCKER_CONFIG},
+        {"noted:?file=", "file", LOCKER_CONFIG},
+        {"noted:?ttl=9ms", "ttl", LOCKER_CONFIG},
+        {"noted:?ttl=2h", "ttl", LOCKER_CONFIG},
+        {"noted:?namespace=a%0ab", "namespace", LOCKER_CONFIG},
+        {"noted:?password_file=/nonexistent/x", "/nonexistent/x", LOCKER_CONFIG},
     };
-    char seen[512];
     locker_error err;
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_status(bad[i].status, open_uri(bad[i].uri, seen, &err), err);
+        assert_status(bad[i].status, open_uri(bad[i].uri, &err), err);
         if (strstr(err.text, bad[i].names) == NULL)
             test_fails("the error for %s should name \"%s\": %s", bad[i].uri, bad[i].names, err.text);
     }
@@ -93,16 +180,15 @@ static void test_bad_uris(void **state)
 
 static void test_no_password_in_errors(void **state)
 {
-    static const char *const uris[] = {"script://u:s3cret@h:x",  "script://u:s3cret@h/%zz",
-                                       "script://u:s3cret@h,,/", "script://u:s3cret@h?x=1",
-                                       "nothing://u:s3cret@h",   "script://u:s3cret@a b"};
-    char seen[512];
+    static const char *const uris[] = {"noted://u:s3cret@h:x",  "noted://u:s3cret@h/%zz",
+                                       "noted://u:s3cret@h,,/", "noted://u:s3cret@h?x=1",
+                                       "nothing://u:s3cret@h",  "noted://u:s3cret@a b"};
     locker_error err;
     locker *l;
 
     (void)state;
     for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
-        assert_int_not_equal(open_uri(uris[i], seen, &err), LOCKER_OK);
+        assert_int_not_equal(open_uri(uris[i], &err), LOCKER_OK);
         assert_null(strstr(err.text, "s3cret"));
     }
     assert_status(LOCKER_UNSUPPORTED, locker_open("nothing://u:s3cret@h", NULL, &l, &err), err);
@@ -210,8 +296,7 @@ static void test_options(void **state)
     locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
     locker_error err;
     locker *l;
-    struct script *s = script_new();
-    locker_driver table = *script_driver(s, 0);
+    locker_driver table = driver;
 
     (void)state;
     assert_status(LOCKER_INVALID, locker_open(NULL, NULL, &l, &err), err);
@@ -232,7 +317,6 @@ static void test_options(void **state)
     table.abi--;
     table.acquire = NULL;
     assert_status(LOCKER_INVALID, locker_open_driver(&table, NULL, &l, &err), err);
-    script_close(s, NULL);
 }
 
 int main(void)

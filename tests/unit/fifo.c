@@ -3,9 +3,11 @@
 #include <stdlib.h>
 
 #include "locking.h"
-#include "script.h"
+#include "mocking.h"
 
 enum { WAITERS = 20, CROWD = 300 };
+
+static const locker_mock_options passes = {.size = sizeof passes, .pass = true};
 
 struct order {
     pthread_mutex_t mutex;
@@ -36,22 +38,22 @@ static void *wait_in_order(void *context)
     return NULL;
 }
 
-static void check_fifo(unsigned flags, struct script **script, locker **l)
+/* Twenty that wait are served in the order in which they came. */
+static locker_mock *check_fifo(const locker_mock_options *options, locker **l)
 {
     struct order order = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     struct waiter waiters[WAITERS];
     locker_handle *h;
     locker_error err;
-    struct script *s = script_open(flags, l);
+    locker_mock *mock = lk_mock_begin(options, l);
 
     order.l = *l;
-    *script = s;
     assert_ok(locker_lock(*l, "k", NULL, &h, &err), err);
     for (int i = 0; i < WAITERS; i++) {
         waiters[i].order = &order;
         waiters[i].number = i;
         assert_int_equal(pthread_create(&waiters[i].thread, NULL, wait_in_order, &waiters[i]), 0);
-        lk_require_waiting(*l, (uint64_t)i + 1);
+        lk_mock_await(mock, "k", (size_t)i + 1);
     }
     locker_handle_free(h);
     for (int i = 0; i < WAITERS; i++)
@@ -59,33 +61,32 @@ static void check_fifo(unsigned flags, struct script **script, locker **l)
     assert_int_equal(order.worst, LOCKER_OK);
     for (int i = 0; i < WAITERS; i++)
         assert_int_equal(order.seen[i], i);
-    assert_int_equal(s->in_flight_max, 1);
+    assert_int_equal(lk_mock_answers(mock, LOCKER_OP_ACQUIRE, LOCKER_BUSY), 0); /* one at a time */
+    return mock;
 }
 
 static void test_fifo_by_releasing(void **state)
 {
-    struct script *s;
     locker *l;
+    locker_mock *mock = check_fifo(NULL, &l);
 
     (void)state;
-    check_fifo(0, &s, &l);
-    assert_int_equal(s->attempts, WAITERS + 1);
-    assert_int_equal(s->released, WAITERS + 1);
-    script_close(s, l);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), WAITERS + 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), WAITERS + 1);
+    lk_mock_end(mock, l);
 }
 
 static void test_fifo_by_handing_over(void **state)
 {
-    struct script *s;
     locker *l;
+    locker_mock *mock = check_fifo(&passes, &l);
 
     (void)state;
-    check_fifo(SCRIPT_PASSES, &s, &l);
-    assert_int_equal(s->passed, WAITERS);
-    assert_int_equal(s->attempts, 1);
-    assert_int_equal(s->released, 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_PASS), WAITERS);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), 1);
     assert_int_equal(lk_stats(l).handed_over, WAITERS);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_refused_hand_over_releases(void **state)
@@ -94,19 +95,19 @@ static void test_refused_hand_over_releases(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(SCRIPT_PASSES, &l);
+    locker_mock *mock = lk_mock_begin(&passes, &l);
 
     (void)state;
-    s->pass_status = LOCKER_BUSY;
+    lk_mock_faults(mock, "pass busy");
     assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
     lk_locking_start(&call, l, "k", NULL);
-    lk_require_waiting(l, 1);
+    lk_mock_await(mock, "k", 1);
     assert_ok(locker_unlock(h, &err), err);
     locker_handle_free(h);
     assert_int_equal(lk_locking_join(&call), LOCKER_OK);
     locker_handle_free(call.held);
-    assert_int_equal(s->released, 2);
-    script_close(s, l);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), 2);
+    lk_mock_end(mock, l);
 }
 
 /* Others must get their turn: handing over ends after 10 ms of the clock, or 64 times. */
@@ -116,24 +117,24 @@ static void test_handing_over_is_bounded_in_time(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(SCRIPT_PASSES, &l);
+    locker_mock *mock = lk_mock_begin(&passes, &l);
 
     (void)state;
     assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
     lk_locking_start(&calls[0], l, "k", NULL);
-    lk_require_waiting(l, 1);
+    lk_mock_await(mock, "k", 1);
     lk_locking_start(&calls[1], l, "k", NULL);
-    lk_require_waiting(l, 2);
+    lk_mock_await(mock, "k", 2);
     locker_handle_free(h);
     assert_int_equal(lk_locking_join(&calls[0]), LOCKER_OK);
-    assert_int_equal(s->passed, 1);
-    script_advance(s, 10);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_PASS), 1);
+    lk_mock_advance_by(mock, 10);
     locker_handle_free(calls[0].held);
     assert_int_equal(lk_locking_join(&calls[1]), LOCKER_OK);
-    assert_int_equal(s->passed, 1);
-    assert_int_equal(s->released, 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_PASS), 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), 1);
     locker_handle_free(calls[1].held);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_no_hand_over_to_another_ttl(void **state)
@@ -143,65 +144,64 @@ static void test_no_hand_over_to_another_ttl(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(SCRIPT_PASSES, &l);
+    locker_mock *mock = lk_mock_begin(&passes, &l);
 
     (void)state;
     o.ttl_ms = 60000;
     assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
     lk_locking_start(&call, l, "k", &o);
-    lk_require_waiting(l, 1);
+    lk_mock_await(mock, "k", 1);
     locker_handle_free(h);
     assert_int_equal(lk_locking_join(&call), LOCKER_OK);
-    assert_int_equal(s->passed, 0);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_PASS), 0);
     assert_int_equal(locker_handle_remaining_ms(call.held), 60000);
     locker_handle_free(call.held);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_one_that_leaves_lets_the_next_try(void **state)
 {
-    const struct script_answer busy = {LOCKER_BUSY, 0, 0, 0};
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking first, second;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    script_answer(s, busy);
+    lk_mock_faults(mock, "acquire busy");
     o.wait_ms = 50;
     lk_locking_start(&first, l, "k", &o);
-    lk_require_waiting(l, 1);
+    lk_mock_await(mock, "k", 1);
     lk_locking_start(&second, l, "k", NULL);
-    lk_require_waiting(l, 2);
-    assert_int_equal(s->attempts, 1);
-    script_advance(s, 50);
+    lk_mock_await(mock, "k", 2);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 1);
+    lk_mock_advance_by(mock, 50);
     assert_int_equal(lk_locking_join(&first), LOCKER_TIMEOUT);
     assert_int_equal(lk_locking_join(&second), LOCKER_OK);
     locker_handle_free(second.held);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_queueing_service_gets_all(void **state)
 {
-    const struct script_answer busy = {LOCKER_BUSY, 0, 0, 0};
+    static const locker_mock_options queues = {.size = sizeof queues, .queue = true};
     struct lk_locking calls[3];
     locker *l;
-    struct script *s = script_open(SCRIPT_QUEUES, &l);
+    locker_mock *mock = lk_mock_begin(&queues, &l);
 
     (void)state;
-    script_usual(s, busy);
-    for (int i = 0; i < 3; i++)
+    assert_int_equal(locker_mock_take(mock, "k", "a stranger", 0, NULL), LOCKER_OK);
+    for (size_t i = 0; i < 3; i++) {
         lk_locking_start(&calls[i], l, "k", NULL);
-    (void)script_claim(s, 2); /* all three reach the driver */
-    lk_require_waiting(l, 3);
-    script_usual(s, (struct script_answer){LOCKER_OK, 0, 0, 0});
-    for (size_t i = 0; i < 3; i++)
-        script_wake(s, script_claim(s, i));
+        lk_mock_await(mock, "k", i + 1);
+    }
+    assert_int_equal(lk_mock_answers(mock, LOCKER_OP_ACQUIRE, LOCKER_BUSY),
+                     3); /* all three reach the driver */
+    assert_int_equal(locker_mock_leave(mock, "k"), LOCKER_OK);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(lk_locking_join(&calls[i]), LOCKER_OK);
         locker_handle_free(calls[i].held);
     }
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void *take_and_free(void *context)
@@ -220,7 +220,7 @@ static void test_a_crowd_sends_one_attempt_at_a_time(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
     assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
@@ -228,8 +228,8 @@ static void test_a_crowd_sends_one_attempt_at_a_time(void **state)
     assert_int_equal(pthread_attr_setstacksize(&attr, 256 << 10), 0);
     for (int i = 0; i < CROWD; i++)
         assert_int_equal(pthread_create(&threads[i], &attr, take_and_free, l), 0);
-    lk_require_waiting(l, CROWD);
-    assert_int_equal(s->attempts, 1);
+    lk_mock_await(mock, "k", CROWD);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 1);
     locker_handle_free(h);
     for (int i = 0; i < CROWD; i++) {
         void *status;
@@ -237,10 +237,10 @@ static void test_a_crowd_sends_one_attempt_at_a_time(void **state)
         assert_int_equal(pthread_join(threads[i], &status), 0);
         assert_int_equal((intptr_t)status, LOCKER_OK);
     }
-    assert_int_equal(s->in_flight_max, 1);
-    assert_int_equal(s->attempts, CROWD + 1);
+    assert_int_equal(lk_mock_answers(mock, LOCKER_OP_ACQUIRE, LOCKER_BUSY), 0);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), CROWD + 1);
     (void)pthread_attr_destroy(&attr);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 int main(void)

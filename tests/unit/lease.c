@@ -1,124 +1,139 @@
 /* lease.c: renewal, SUSPECT, and LOST by the local deadline, on a clock moved by hand. */
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include "locking.h"
-#include "script.h"
+#include "mocking.h"
+
+static const locker_mock_options session = {.size = sizeof session, .leases = LOCKER_MOCK_LEASES_SESSION};
+static const locker_mock_options no_leases = {.size = sizeof no_leases, .leases = LOCKER_MOCK_LEASES_NONE};
 
 /* A lock with a lease of 9 s, renewed at 3, 5, 6.33 ... s when no answer comes. */
-static struct script *hold(locker **l, locker_handle **h, bool renew)
+static locker_mock *hold(locker **l, locker_handle **h, bool renew, const char *faults)
 {
-    struct script *s = script_open(0, l);
+    locker_mock *mock = lk_mock_begin(NULL, l);
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_error err;
 
+    lk_mock_faults(mock, faults);
     o.ttl_ms = 9000;
     o.no_renew = !renew;
     assert_ok(locker_lock(*l, "k", &o, h, &err), err);
-    return s;
+    return mock;
 }
 
 static void test_renewed_at_a_third(void **state)
 {
     locker_handle *h;
     locker *l;
-    struct script *s = hold(&l, &h, true);
+    locker_mock *mock = hold(&l, &h, true, "");
 
     (void)state;
     for (unsigned i = 1; i <= 5; i++) {
-        script_advance(s, 2700); /* a little slack gathers renewals into batches: 1/16 of a third */
-        assert_int_equal(s->renew_calls, i - 1);
-        script_advance(s, 300);
-        lk_gate_await(&s->renewed, 1, "a renewal");
-        script_extend(s, script_claim(s, 0), 9000);
+        lk_mock_advance_by(mock, 2700); /* a little slack gathers renewals into batches: 1/16 of a third */
+        assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), i - 1);
+        lk_mock_advance_by(mock, 300);
+        assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), i);
         assert_int_equal(locker_handle_remaining_ms(h), 9000);
         assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
     }
     assert_int_equal(lk_stats(l).renewals, 5);
     locker_handle_free(h);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_retried_faster_until_the_deadline(void **state)
 {
     locker_handle *h;
     locker *l;
-    struct script *s = hold(&l, &h, true);
+    locker_mock *mock = hold(&l, &h, true, "renew always unavailable");
 
     (void)state;
-    script_advance(s, 3000);
-    lk_gate_await(&s->renewed, 1, "the renewal");
+    lk_mock_advance_by(mock, 3000);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), 1);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
-    script_advance(s, 2000);
-    lk_gate_await(&s->renewed, 1, "the second try");
-    script_advance(s, 1334);
-    lk_gate_await(&s->renewed, 1, "the third try");
+    lk_mock_advance_by(mock, 2000);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), 2);
+    lk_mock_advance_by(mock, 1334);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), 3);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_SUSPECT);
-    script_advance(s, 2665);
+    lk_mock_advance_by(mock, 2665);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_SUSPECT);
     assert_int_equal(locker_handle_remaining_ms(h), 1);
-    script_advance(s, 1);
+    lk_mock_advance_by(mock, 1);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
     assert_int_equal(locker_handle_remaining_ms(h), 0);
-    lk_gate_await(&s->withdrew, 1, "the withdrawal of what was lost");
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 1);
     locker_handle_free(h);
     assert_int_equal(lk_stats(l).lost, 1);
     assert_int_equal(lk_stats(l).held, 0);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
+static void reconnect(locker_handle *lost, void *user)
+{
+    (void)lost;
+    locker_mock_reconnect(user, NULL);
+}
+
+/* At the deadline, before the claim is withdrawn, the service is back and confirms the lease. */
 static void test_a_late_confirmation_revives_nothing(void **state)
 {
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = hold(&l, &h, true);
-    locker_claim *claim = script_claim(s, 0);
+    locker_mock *mock = lk_mock_begin(&session, &l);
 
     (void)state;
-    (void)pthread_mutex_lock(&s->mutex); /* the withdrawal has to wait: the claim is still the driver's */
-    script_advance(s, 9000);
+    o.on_lost = reconnect;
+    o.user = mock;
+    assert_ok(locker_lock(l, "k", &o, &h, &err), err);
+    locker_mock_disconnect(mock, l);
+    lk_mock_advance_by(mock, 30000);
+    assert_int_equal(lk_mock_answers(mock, LOCKER_OP_RENEW, LOCKER_OK), 1);
+    assert_int_equal(lk_stats(l).renewals, 0);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
-    s->svc->lease_extended(s->svc, claim, script_now(s) + INT64_C(9000000000));
-    assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
-    (void)pthread_mutex_unlock(&s->mutex);
     assert_status(LOCKER_LOST, locker_unlock(h, &err), err);
     assert_status(LOCKER_INVALID, locker_unlock(h, &err), err);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
     locker_handle_free(h);
-    lk_gate_await(&s->withdrew, 1, "the withdrawal");
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
+/* The first renewal is answered after the second, which was asked for later. */
 static void test_a_deadline_never_moves_back(void **state)
 {
     locker_handle *h;
     locker *l;
-    struct script *s = hold(&l, &h, true);
+    locker_mock *mock = hold(&l, &h, true, "renew delay=2500ms");
 
     (void)state;
-    script_extend(s, script_claim(s, 0), 1000);
+    lk_mock_advance_by(mock, 5000);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), 2);
     assert_int_equal(locker_handle_remaining_ms(h), 9000);
+    lk_mock_advance_by(mock, 500);
+    assert_int_equal(lk_stats(l).renewals, 2);
+    assert_int_equal(locker_handle_remaining_ms(h), 8500);
     locker_handle_free(h);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_without_renewal(void **state)
 {
     locker_handle *h;
     locker *l;
-    struct script *s = hold(&l, &h, false);
+    locker_mock *mock = hold(&l, &h, false, "");
 
     (void)state;
-    script_advance(s, 8999);
+    lk_mock_advance_by(mock, 8999);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
-    script_advance(s, 1);
-    lk_gate_await(&s->withdrew, 1, "the withdrawal");
+    lk_mock_advance_by(mock, 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 1);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
-    assert_int_equal(s->renew_calls, 0);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), 0);
     locker_handle_free(h);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 /* A driver without leases: core itself ends what isn't renewed, and leaves the others alone. */
@@ -128,41 +143,71 @@ static void test_without_leases(void **state)
     locker_handle *kept, *ended;
     locker_error err;
     locker *l;
-    struct script *s = script_open(SCRIPT_NO_LEASES, &l);
+    locker_mock *mock = lk_mock_begin(&no_leases, &l);
 
     (void)state;
-    script_usual(s, (struct script_answer){LOCKER_OK, 0, -1, 0});
     assert_ok(locker_lock(l, "kept", NULL, &kept, &err), err);
     o.no_renew = true;
     o.ttl_ms = 1000;
     assert_ok(locker_lock(l, "ended", &o, &ended, &err), err);
     assert_int_equal(locker_handle_remaining_ms(kept), -1);
     assert_int_equal(locker_handle_remaining_ms(ended), 1000);
-    script_advance(s, 1000);
-    lk_gate_await(&s->withdrew, 1, "the withdrawal");
+    lk_mock_advance_by(mock, 1000);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 1);
     assert_int_equal(locker_handle_state(kept), LOCKER_STATE_HELD);
     assert_int_equal(locker_handle_state(ended), LOCKER_STATE_LOST);
     locker_handle_free(kept);
     locker_handle_free(ended);
-    script_close(s, l);
+    lk_mock_end(mock, l);
+}
+
+static void test_a_session_keeps_all(void **state)
+{
+    locker_handle *one, *two;
+    locker_error err;
+    locker *l;
+    locker_mock *mock = lk_mock_begin(&session, &l);
+
+    (void)state;
+    assert_ok(locker_lock(l, "one", NULL, &one, &err), err);
+    lk_mock_advance_by(mock, 5000);
+    assert_ok(locker_lock(l, "two", NULL, &two, &err), err);
+    lk_mock_advance_by(mock, 5000);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), 2);
+    assert_int_equal(locker_handle_remaining_ms(one), 30000);
+    assert_int_equal(locker_handle_remaining_ms(two), 30000);
+    lk_mock_faults(mock, "renew times=4 unavailable");
+    lk_mock_advance_by(mock, 20000);
+    assert_int_equal(locker_handle_state(one), LOCKER_STATE_SUSPECT);
+    lk_mock_advance_by(mock, 9999);
+    assert_int_equal(locker_handle_state(one), LOCKER_STATE_SUSPECT);
+    lk_mock_faults(mock, "renew times=2 unavailable");
+    lk_mock_advance_by(mock, 1);
+    assert_int_equal(locker_handle_state(one), LOCKER_STATE_LOST);
+    assert_int_equal(locker_handle_state(two), LOCKER_STATE_LOST);
+    locker_mock_forget(mock);
+    locker_handle_free(one);
+    locker_handle_free(two);
+    lk_mock_end(mock, l);
 }
 
 static void test_out_of_reach(void **state)
 {
     locker_handle *h;
     locker *l;
-    struct script *s = hold(&l, &h, true);
+    locker_mock *mock = hold(&l, &h, true, "renew unavailable");
 
     (void)state;
-    script_advance(s, 3000);
-    lk_gate_await(&s->renewed, 1, "the renewal");
-    s->svc->suspect(s->svc, true);
+    lk_mock_advance_by(mock, 3000);
+    locker_mock_disconnect(mock, l);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_SUSPECT);
-    s->svc->suspect(s->svc, false);
-    lk_gate_await(&s->renewed, 1, "the renewal at once");
+    locker_mock_reconnect(mock, l);
+    lk_mock_advance_by(mock, 0);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), 2); /* at once */
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
+    assert_int_equal(locker_handle_remaining_ms(h), 9000);
     locker_handle_free(h);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_service_says_lost(void **state)
@@ -171,60 +216,58 @@ static void test_service_says_lost(void **state)
     struct lk_locking call;
     locker_error err;
     locker *l;
-    struct script *s = hold(&l, &one, true);
+    locker_mock *mock = hold(&l, &one, true, "");
 
     (void)state;
     assert_ok(locker_lock(l, "other", NULL, &two, &err), err);
     assert_false(lk_readable(locker_handle_fd(one), 0));
     lk_locking_start(&call, l, "k", NULL);
-    lk_require_waiting(l, 1);
-    s->svc->lease_lost(s->svc, script_claim(s, 0), "it was deleted");
-    assert_true(lk_readable(locker_handle_fd(one), LK_TEST_PATIENCE_MS));
+    lk_mock_await(mock, "k", 1);
+    assert_int_equal(locker_mock_lose(mock, "k"), LOCKER_OK);
+    lk_mock_advance_by(mock, 0);
+    assert_true(lk_readable(locker_handle_fd(one), 0));
     assert_int_equal(locker_handle_state(one), LOCKER_STATE_LOST);
     assert_int_equal(locker_handle_state(two), LOCKER_STATE_HELD);
     assert_int_equal(lk_locking_join(&call), LOCKER_OK); /* the next of the FIFO asks the service */
-    s->svc->lease_lost(s->svc, NULL, "the session is gone");
-    lk_require_state(two, LOCKER_STATE_LOST);
-    lk_require_state(call.held, LOCKER_STATE_LOST);
-    assert_true(lk_readable(locker_handle_fd(two), LK_TEST_PATIENCE_MS));
+    locker_mock_lose_all(mock, NULL);
+    lk_mock_advance_by(mock, 0);
+    assert_int_equal(locker_handle_state(two), LOCKER_STATE_LOST);
+    assert_int_equal(locker_handle_state(call.held), LOCKER_STATE_LOST);
+    assert_true(lk_readable(locker_handle_fd(two), 0));
     locker_handle_free(one);
     locker_handle_free(two);
     locker_handle_free(call.held);
-    script_close(s, l);
-}
-
-static bool asked_for_all(void *context)
-{
-    struct script *s = context;
-    bool all;
-
-    (void)pthread_mutex_lock(&s->mutex);
-    all = s->renew_grants >= 500;
-    (void)pthread_mutex_unlock(&s->mutex);
-    return all;
+    lk_mock_end(mock, l);
 }
 
 static void test_renewals_go_in_batches(void **state)
 {
-    static locker_handle *handles[500];
+    enum { LEASES = 1500, TOGETHER = 1024 };
+    static locker_handle *handles[LEASES];
+    static size_t by_size[TOGETHER + 1];
+    locker_mock_call call;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    for (unsigned i = 0; i < 500; i++) {
+    for (unsigned i = 0; i < LEASES; i++) {
         char key[16];
 
         (void)snprintf(key, sizeof key, "k%u", i);
         assert_ok(locker_lock(l, key, NULL, &handles[i], &err), err);
     }
-    script_advance(s, 10000);
-    lk_require(asked_for_all, s, "500 renewals");
-    assert_int_equal(s->renew_grants, 500);
-    assert_int_equal(s->renew_calls, 2);
-    for (unsigned i = 0; i < 500; i++)
+    lk_mock_advance_by(mock, 10000);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), LEASES);
+    for (size_t i = LEASES; locker_mock_call_at(mock, i, &call); i++) {
+        assert_in_range(call.together, 1, TOGETHER);
+        by_size[call.together]++;
+    }
+    assert_int_equal(by_size[TOGETHER], TOGETHER);
+    assert_int_equal(by_size[LEASES - TOGETHER], LEASES - TOGETHER);
+    for (unsigned i = 0; i < LEASES; i++)
         locker_handle_free(handles[i]);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_no_reentry_into_a_lost_lock(void **state)
@@ -233,20 +276,21 @@ static void test_no_reentry_into_a_lost_lock(void **state)
     locker_handle *first, *second;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
+    lk_mock_faults(mock, "renew always unavailable");
     o.owner = "me";
     assert_ok(locker_lock(l, "k", &o, &first, &err), err);
-    script_advance(s, 30000);
+    lk_mock_advance_by(mock, 30000);
     assert_ok(locker_lock(l, "k", &o, &second, &err), err);
-    assert_int_equal(s->attempts, 2);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 2);
     assert_int_equal(locker_handle_state(first), LOCKER_STATE_LOST);
     assert_int_equal(locker_handle_state(second), LOCKER_STATE_HELD);
     assert_true(locker_handle_token(second) > locker_handle_token(first));
     locker_handle_free(first);
     locker_handle_free(second);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 int main(void)
@@ -258,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_a_deadline_never_moves_back),
         cmocka_unit_test(test_without_renewal),
         cmocka_unit_test(test_without_leases),
+        cmocka_unit_test(test_a_session_keeps_all),
         cmocka_unit_test(test_out_of_reach),
         cmocka_unit_test(test_service_says_lost),
         cmocka_unit_test(test_renewals_go_in_batches),

@@ -3,10 +3,7 @@
 #include <string.h>
 
 #include "locking.h"
-#include "script.h"
-
-static const struct script_answer busy = {LOCKER_BUSY, 0, 0, 0};
-static const struct script_answer ok = {LOCKER_OK, 0, 0, 0};
+#include "mocking.h"
 
 static void test_arguments(void **state)
 {
@@ -14,7 +11,7 @@ static void test_arguments(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
     char longest[LOCKER_KEY_MAX + 2];
 
     (void)state;
@@ -42,8 +39,8 @@ static void test_arguments(void **state)
     o.owner = "";
     assert_status(LOCKER_INVALID, locker_lock(l, "k", &o, &h, &err), err);
     assert_status(LOCKER_INVALID, locker_unlock(NULL, &err), err);
-    assert_int_equal(s->attempts, 0);
-    script_close(s, l);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 0);
+    lk_mock_end(mock, l);
 }
 
 static void test_grant_and_release(void **state)
@@ -51,7 +48,7 @@ static void test_grant_and_release(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
     assert_ok(locker_lock(l, "k\xC3\xA9y", NULL, &h, &err), err);
@@ -65,16 +62,16 @@ static void test_grant_and_release(void **state)
     assert_status(LOCKER_INVALID, locker_unlock(h, &err), err);
     locker_handle_free(h);
     locker_handle_free(NULL);
-    assert_int_equal(s->released, 1);
-    assert_int_equal(s->withdrawn, 0);
-    script_close(s, l);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 0);
+    lk_mock_end(mock, l);
 }
 
 static void test_scope(void **state)
 {
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
     {
@@ -83,10 +80,10 @@ static void test_scope(void **state)
 
         (void)never;
         assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
-        assert_int_equal(s->released, 0);
+        assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), 0);
     }
-    assert_int_equal(s->released, 1);
-    script_close(s, l);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), 1);
+    lk_mock_end(mock, l);
 }
 
 static void test_try_busy(void **state)
@@ -94,65 +91,64 @@ static void test_try_busy(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    script_answer(s, busy);
+    lk_mock_faults(mock, "acquire busy");
     assert_status(LOCKER_BUSY, locker_try_lock(l, "k", NULL, &h, &err), err);
     assert_null(h);
-    assert_int_equal(s->withdrawn, 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 1);
     assert_ok(locker_try_lock(l, "k", NULL, &h, &err), err);
     {
         locker_handle *second;
 
         assert_status(LOCKER_BUSY, locker_try_lock(l, "k", NULL, &second, &err), err);
-        assert_int_equal(s->attempts, 2); /* held in this process: nobody needs to be asked */
+        assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE),
+                         2); /* held in this process: nobody needs to be asked */
     }
     locker_handle_free(h);
     assert_int_equal(lk_stats(l).busy, 2);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_wake_brings_another_attempt(void **state)
 {
     struct lk_locking call;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    script_answer(s, busy);
-    script_answer(s, busy);
+    lk_mock_faults(mock, "acquire times=2 busy");
     lk_locking_start(&call, l, "k", NULL);
-    lk_require_waiting(l, 1);
-    script_wake(s, script_claim(s, 0));
-    script_await_attempts(s, 2);
-    lk_require_waiting(l, 1);
-    script_wake(s, script_claim(s, 0));
+    lk_mock_await(mock, NULL, 1);
+    locker_mock_wake(mock, NULL);
+    assert_int_equal(locker_mock_await_calls(mock, LOCKER_OP_ACQUIRE, NULL, 2), LOCKER_OK);
+    lk_mock_await(mock, NULL, 1);
+    locker_mock_wake(mock, NULL);
     assert_int_equal(lk_locking_join(&call), LOCKER_OK);
-    assert_int_equal(s->attempts, 3);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 3);
     locker_handle_free(call.held);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_retry_at(void **state)
 {
-    const struct script_answer later = {LOCKER_BUSY, 500, 0, 0};
     struct lk_locking call;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    script_answer(s, later);
+    lk_mock_faults(mock, "acquire retry=500ms busy");
     lk_locking_start(&call, l, "k", NULL);
-    lk_require_waiting(l, 1);
-    script_advance(s, 499);
-    lk_require_waiting(l, 1);
-    assert_int_equal(s->attempts, 1);
-    script_advance(s, 1);
+    lk_mock_await(mock, NULL, 1);
+    lk_mock_advance_by(mock, 499);
+    lk_mock_await(mock, NULL, 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 1);
+    lk_mock_advance_by(mock, 1);
     assert_int_equal(lk_locking_join(&call), LOCKER_OK);
-    assert_int_equal(s->attempts, 2);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 2);
     locker_handle_free(call.held);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_timeout(void **state)
@@ -160,22 +156,22 @@ static void test_timeout(void **state)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking call;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    script_usual(s, busy);
+    lk_mock_faults(mock, "acquire always busy");
     o.wait_ms = 100;
     lk_locking_start(&call, l, "k", &o);
-    lk_require_waiting(l, 1);
-    script_advance(s, 99);
-    lk_require_waiting(l, 1);
-    script_advance(s, 1);
+    lk_mock_await(mock, NULL, 1);
+    lk_mock_advance_by(mock, 99);
+    lk_mock_await(mock, NULL, 1);
+    lk_mock_advance_by(mock, 1);
     assert_int_equal(lk_locking_join(&call), LOCKER_TIMEOUT);
     assert_non_null(strstr(call.err.text, "100 ms"));
     assert_null(call.held);
-    assert_int_equal(s->withdrawn, 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 1);
     assert_int_equal(lk_stats(l).timed_out, 1);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_cancel(void **state)
@@ -186,28 +182,28 @@ static void test_cancel(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
     assert_non_null(cancel);
-    script_usual(s, busy);
+    lk_mock_faults(mock, "acquire always busy");
     o.cancel = cancel;
     for (int i = 0; i < 3; i++)
         lk_locking_start(&calls[i], l, i < 2 ? "k" : "other", &o);
-    lk_require_waiting(l, 3);
+    lk_mock_await(mock, NULL, 3);
     locker_cancel_fire(cancel);
     for (int i = 0; i < 3; i++)
         assert_int_equal(lk_locking_join(&calls[i]), LOCKER_CANCELED);
     assert_status(LOCKER_CANCELED, locker_lock(l, "k", &o, &h, &err), err);
     assert_true(locker_cancel_fired(cancel));
     locker_cancel_reset(cancel);
-    script_usual(s, ok);
+    locker_mock_forget(mock);
     assert_ok(locker_lock(l, "k", &o, &h, &err), err);
     locker_cancel_fire(cancel); /* after the grant it changes nothing */
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
     assert_ok(locker_unlock(h, &err), err);
     locker_handle_free(h);
-    script_close(s, l);
+    lk_mock_end(mock, l);
     locker_cancel_free(cancel);
 }
 
@@ -217,18 +213,18 @@ static void test_cancel_inside_an_attempt(void **state)
     struct lk_locking call;
     locker_cancel *cancel = locker_cancel_new();
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    s->hold_attempts = true;
+    lk_mock_faults(mock, "acquire lose-request");
     o.cancel = cancel;
     lk_locking_start(&call, l, "k", &o);
-    lk_gate_await(&s->inside, 1, "the attempt");
+    lk_mock_await(mock, "k", 1); /* inside the attempt, for the answer */
     locker_cancel_fire(cancel);
     assert_int_equal(lk_locking_join(&call), LOCKER_CANCELED);
-    assert_int_equal(s->interrupts, 1);
-    assert_int_equal(s->withdrawn, 1);
-    script_close(s, l);
+    assert_int_equal(lk_mock_answers(mock, LOCKER_OP_ACQUIRE, LOCKER_CANCELED), 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 1);
+    lk_mock_end(mock, l);
     locker_cancel_free(cancel);
 }
 
@@ -237,10 +233,10 @@ static void test_a_fresh_cancel_in_an_old_ones_place(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    script_usual(s, busy);
+    lk_mock_faults(mock, "acquire always busy");
     for (int i = 0; i < 200; i++) {
         locker_cancel *cancel = locker_cancel_new();
         struct lk_locking call;
@@ -248,98 +244,94 @@ static void test_a_fresh_cancel_in_an_old_ones_place(void **state)
         assert_non_null(cancel);
         o.cancel = cancel;
         lk_locking_start(&call, l, "k", &o);
-        lk_require_waiting(l, 1); /* in vain, if the last one's event reaches this call */
+        lk_mock_await(mock, NULL, 1); /* in vain, if the last one's event reaches this call */
         if (i % 2 == 0)
-            script_wake(s, script_claim(s, 0)); /* it may see the flag before the keeper comes */
+            locker_mock_wake(mock, NULL); /* it may see the flag before the keeper comes */
         locker_cancel_fire(cancel);
         assert_int_equal(lk_locking_join(&call), LOCKER_CANCELED);
         locker_cancel_free(cancel);
     }
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_unavailable(void **state)
 {
-    const struct script_answer down = {LOCKER_UNAVAILABLE, 0, 0, 0},
-                               starting = {LOCKER_UNAVAILABLE, 100, 0, 0};
     struct lk_locking call;
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    script_answer(s, down); /* final at the first attempt */
+    lk_mock_faults(mock, "acquire unavailable"); /* final at the first attempt */
     assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "k", NULL, &h, &err), err);
-    assert_non_null(strstr(err.text, "scripted"));
-    script_answer(s, starting); /* final for a try, waited for by the others */
+    assert_non_null(strstr(err.text, "script"));
+    lk_mock_faults(mock, "acquire retry=100ms unavailable"); /* final for a try, waited for by the others */
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &h, &err), err);
-    script_answer(s, starting);
-    script_answer(s, busy);
-    script_answer(s, down); /* one that waits outlives an outage */
+    lk_mock_faults(mock, "acquire retry=100ms unavailable; acquire busy; "
+                         "acquire unavailable"); /* one that waits outlives an outage */
     lk_locking_start(&call, l, "k", NULL);
-    lk_require_waiting(l, 1);
-    script_await_attempts(s, 3);
-    script_advance(s, 100);
-    script_await_attempts(s, 4);
-    lk_require_waiting(l, 1);
-    script_wake(s, script_claim(s, 0));
-    script_await_attempts(s, 5);
-    lk_require_waiting(l, 1);
-    script_advance(s, 1000);
+    lk_mock_await(mock, NULL, 1);
+    assert_int_equal(locker_mock_await_calls(mock, LOCKER_OP_ACQUIRE, NULL, 3), LOCKER_OK);
+    lk_mock_advance_by(mock, 100);
+    assert_int_equal(locker_mock_await_calls(mock, LOCKER_OP_ACQUIRE, NULL, 4), LOCKER_OK);
+    lk_mock_await(mock, NULL, 1);
+    locker_mock_wake(mock, NULL);
+    assert_int_equal(locker_mock_await_calls(mock, LOCKER_OP_ACQUIRE, NULL, 5), LOCKER_OK);
+    lk_mock_await(mock, NULL, 1);
+    lk_mock_advance_by(mock, 1000);
     assert_int_equal(lk_locking_join(&call), LOCKER_OK);
     locker_handle_free(call.held);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_silent_service(void **state)
 {
-    const struct script_answer silent = {LOCKER_TIMEOUT, 0, 0, 0};
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    script_answer(s, silent);
+    lk_mock_faults(mock, "acquire lose-request");
     assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "k", NULL, &h, &err), err);
     assert_non_null(strstr(err.text, "command_timeout"));
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 /* The reply with the grant took longer than the lease: success must mean held, so it is given back. */
 static void test_stale_grant_is_not_held(void **state)
 {
-    const struct script_answer stale = {LOCKER_OK, 0, 0, 50};
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
     o.ttl_ms = 50;
-    script_answer(s, stale);
+    lk_mock_faults(mock, "acquire delay=50ms");
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", &o, &h, &err), err);
     assert_non_null(strstr(err.text, "longer ttl"));
-    script_answer(s, stale);
+    lk_mock_faults(mock, "acquire delay=50ms");
     assert_ok(locker_lock(l, "k", &o, &h, &err), err); /* one that waits tries again */
-    assert_int_equal(s->attempts, 3);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 3);
     locker_handle_free(h);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_release_answers(void **state)
 {
     static const locker_status answers[] = {LOCKER_OK, LOCKER_LOST, LOCKER_UNKNOWN};
+    static const char *const faults[] = {"", "release lost", "release unknown"};
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
     for (int i = 0; i < 3; i++) {
-        s->release_status = answers[i];
+        lk_mock_faults(mock, faults[i]);
         assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
         assert_status(answers[i], locker_unlock(h, &err), err);
         assert_int_equal(locker_handle_state(h),
@@ -349,7 +341,7 @@ static void test_release_answers(void **state)
     assert_int_equal(lk_stats(l).released, 1);
     assert_int_equal(lk_stats(l).lost, 1);
     assert_int_equal(lk_stats(l).unknown, 1);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_reentry(void **state)
@@ -358,7 +350,7 @@ static void test_reentry(void **state)
     locker_handle *first, *second, *third;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
     mine.owner = "me";
@@ -370,14 +362,14 @@ static void test_reentry(void **state)
     assert_int_equal(locker_handle_token(first), locker_handle_token(second));
     assert_string_equal(locker_handle_owner(second), "me");
     assert_ok(locker_unlock(first, &err), err);
-    assert_int_equal(s->released, 0);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), 0);
     assert_int_equal(locker_handle_state(second), LOCKER_STATE_HELD);
     locker_handle_free(first);
     assert_ok(locker_unlock(second, &err), err);
-    assert_int_equal(s->released, 1);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), 1);
     locker_handle_free(second);
     assert_int_equal(lk_stats(l).reentered, 1);
-    script_close(s, l);
+    lk_mock_end(mock, l);
 }
 
 static void test_close(void **state)
@@ -386,14 +378,14 @@ static void test_close(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
+    locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
     assert_ok(locker_lock(l, "held", NULL, &h, &err), err);
-    script_usual(s, busy);
+    lk_mock_faults(mock, "acquire:k always busy");
     lk_locking_start(&calls[0], l, "k", NULL);
     lk_locking_start(&calls[1], l, "k", NULL); /* in the local FIFO */
-    lk_require_waiting(l, 2);
+    lk_mock_await(mock, NULL, 2);
     assert_int_equal(locker_close(l), LOCKER_OK);
     assert_int_equal(lk_locking_join(&calls[0]), LOCKER_CLOSED);
     assert_int_equal(lk_locking_join(&calls[1]), LOCKER_CLOSED);
@@ -401,7 +393,7 @@ static void test_close(void **state)
     assert_status(LOCKER_CLOSED, locker_unlock(h, &err), err);
     assert_string_equal(locker_handle_key(h), "held");
     locker_handle_free(h);
-    script_close(s, NULL);
+    lk_mock_end(mock, NULL);
 }
 
 int main(void)

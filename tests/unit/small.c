@@ -1,7 +1,10 @@
-/* small.c: durations, distributions, names, the list of drivers. */
+/* small.c: durations, distributions, names, hashes of keys, the list of drivers. */
+#include <stdio.h>
 #include <string.h>
 
-#include "script.h"
+#include <locker/driver.h>
+
+#include "expect.h"
 
 static void test_durations(void **state)
 {
@@ -51,6 +54,27 @@ static void test_histogram(void **state)
     assert_int_equal(locker_histogram_quantile(NULL, 0.5), 0);
 }
 
+/* Numbered keys are the usual ones; tables of keys take the low bits. */
+static void test_hashes_of_numbered_keys_spread(void **state)
+{
+    enum { KEYS = 1024 };
+    static const char *const forms[] = {"%u", "%u/orders", "orders/%u", "orders/%08u",
+                                        "a/%u/key of many bytes"};
+
+    (void)state;
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        unsigned in[KEYS] = {0};
+
+        for (unsigned i = 0; i < KEYS; i++) {
+            char key[64];
+            int length = snprintf(key, sizeof key, forms[f], i);
+            unsigned *n = &in[locker_key_hash(key, (size_t)length) % KEYS];
+
+            assert_in_range(++*n, 1, 10); /* by chance a bucket has up to 6 or 7 */
+        }
+    }
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -85,15 +109,16 @@ static void test_drivers(void **state)
 static void test_statistics_need_their_size(void **state)
 {
     locker_statistics stats = LOCKER_STATISTICS_INIT;
+    locker_error err;
     locker *l;
-    struct script *s = script_open(0, &l);
 
     (void)state;
+    assert_ok(locker_open("memory:", NULL, &l, &err), err);
     assert_int_equal(locker_stats(l, &stats), LOCKER_OK);
     stats.size = 1;
     assert_int_equal(locker_stats(l, &stats), LOCKER_INVALID);
     assert_int_equal(locker_stats(NULL, &stats), LOCKER_INVALID);
-    script_close(s, l);
+    assert_int_equal(locker_close(l), LOCKER_OK);
 }
 
 int main(void)
@@ -101,6 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_histogram),
+        cmocka_unit_test(test_hashes_of_numbered_keys_spread),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_drivers),
         cmocka_unit_test(test_statistics_need_their_size),

@@ -42,7 +42,7 @@ _locker() {
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'run show break ping drivers help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'run show break ping drivers check-history compare help --help --version' -- "$current")
         return
     fi
     if [[ ${COMP_WORDS[1]} == run ]]; then
@@ -60,21 +60,39 @@ _locker() {
         fi
     fi
     case $previous in
+    -s | --scenario)
+        mapfile -t COMPREPLY < <(compgen -W 'counter uncontended hand-off throughput fairness crash stall slow-work unlock-after-loss restart restart-empty failover failover-wait partition' -- "$current")
+        ;;
+    --html) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     -f | --config) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --profile) mapfile -t COMPREPLY < <(compgen -W "$(_locker_profiles)" -- "$current") ;;
-    -u | --uri) mapfile -t COMPREPLY < <(compgen -W 'file:/// memory: redis:// zookeeper://' -- "$current") ;;
+    -u | --uri | -b | --backend) mapfile -t COMPREPLY < <(compgen -W 'file:/// memory: redis:// zookeeper://' -- "$current") ;;
     --on-lost) mapfile -t COMPREPLY < <(compgen -W 'term ignore int hup quit usr1 usr2 kill' -- "$current") ;;
+    --promise | --allow)
+        mapfile -t COMPREPLY < <(compgen -W 'overlap truth tokens release writes orphans waiters fifo notice' -- "$current")
+        ;;
     -w | --wait | -t | --ttl | -k | --kill-after)
         mapfile -t COMPREPLY < <(compgen -W '1s 10s 30s 1m 10m' -- "$current")
         ;;
-    -E | --conflict-exit-code | --lost-exit-code | --owner | -c | --command | --status-fd | --count) ;;
+    -E | --conflict-exit-code | --lost-exit-code | --owner | -c | --command | --status-fd | --count | --runs) ;;
     *)
         case ${COMP_WORDS[1]} in
         run) mapfile -t COMPREPLY < <(compgen -W "$service $run" -- "$current") ;;
         show | break) mapfile -t COMPREPLY < <(compgen -W "$service --json" -- "$current") ;;
         ping) mapfile -t COMPREPLY < <(compgen -W "$service --json -c --count" -- "$current") ;;
         drivers) mapfile -t COMPREPLY < <(compgen -W '--json --help --version' -- "$current") ;;
-        help) mapfile -t COMPREPLY < <(compgen -W 'run show break ping drivers' -- "$current") ;;
+        check-history)
+            if [[ $current == -* ]]; then
+                mapfile -t COMPREPLY < <(compgen -W '--promise --allow --json -q --quiet -v --verbose -h --help -V --version' -- "$current")
+            else
+                mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            fi
+            ;;
+        compare)
+            mapfile -t COMPREPLY < <(compgen -W '-b --backend --spawn --spawn= -s --scenario --list -n --runs --quick
+                --html --json -q --quiet -h --help -V --version' -- "$current")
+            ;;
+        help) mapfile -t COMPREPLY < <(compgen -W 'run show break ping drivers check-history compare' -- "$current") ;;
         esac
         ;;
     esac

@@ -120,7 +120,8 @@ int lk_forker_play(int argc, char **argv)
         lk_side_say("closed");
         while (lk_side_hear(line))
             ;
-        return 0;
+        _exit(
+            0); /* a fork of a process with threads: a sanitizer's work at exit could wait for one for ever */
     }
     for (;;)
         pause();

@@ -1,0 +1,338 @@
+/*
+ * contract.c: what driver.h asks of a driver and the other groups don't show: the table, what is left after
+ * close, rest. While these tests run, as while all others do, the watch looks at every call (watch.h).
+ */
+#include "kit.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watch.h"
+
+/* ------------------------------------------------------------------ the table ---- */
+
+static void the_table_is_whole(void **state)
+{
+    const locker_driver *driver = ((struct lk_fixture *)*state)->driver;
+    bool exemplary = false;
+
+    assert_int_equal(driver->abi, LOCKER_DRIVER_ABI);
+    assert_non_null(driver->name);
+    assert_string_not_equal(driver->name, "");
+    assert_non_null(driver->features);
+    assert_non_null(driver->example);
+    for (const char *const *scheme = driver->schemes; *scheme != NULL; scheme++) {
+        const size_t length = strlen(*scheme);
+
+        for (size_t i = 0; i < length; i++)
+            assert_false(isupper((unsigned char)(*scheme)[i]));
+        exemplary =
+            exemplary || (strncmp(driver->example, *scheme, length) == 0 && driver->example[length] == ':');
+    }
+    if (!exemplary)
+        test_fails("the table's example '%s' is no URI of its schemes", driver->example);
+    for (const locker_param *param = driver->params; param->name != NULL; param++)
+        if (param->help == NULL || param->help[0] == '\0')
+            test_fails("the table's parameter '%s' has no help", param->name);
+}
+
+/* A capability without its operation, or the other way round, is a promise that nobody keeps. */
+static void capabilities_and_promises_agree(void **state)
+{
+    const locker_driver *driver = ((struct lk_fixture *)*state)->driver;
+    const locker_semantics *promises = driver->semantics;
+    const bool leases = (driver->caps & LOCKER_CAP_LEASES) != 0;
+    const bool breaks = (driver->caps & LOCKER_CAP_BREAK) != 0;
+
+    if (promises->leases != leases)
+        test_fails("semantics.leases and LOCKER_CAP_LEASES disagree");
+    if (promises->can_break != breaks)
+        test_fails("semantics.can_break and LOCKER_CAP_BREAK disagree");
+    if (breaks != (driver->break_lock != NULL))
+        test_fails("LOCKER_CAP_BREAK and break_lock disagree");
+    if (!leases && driver->renew != NULL)
+        test_fails("there is a renew, and no LOCKER_CAP_LEASES");
+    if (promises->fairness == LOCKER_FAIR_GLOBAL && (driver->caps & LOCKER_CAP_QUEUE) == 0)
+        test_fails(
+            "semantics.fairness is global, and there is no LOCKER_CAP_QUEUE: core lets one claim of each "
+            "locker through");
+    if (promises->fairness != LOCKER_FAIR_LOCAL && promises->fairness != LOCKER_FAIR_GLOBAL)
+        test_fails("semantics.fairness is %d, which is no fairness", (int)promises->fairness);
+    if (promises->scope < LOCKER_SCOPE_PROCESS || promises->scope > LOCKER_SCOPE_NETWORK)
+        test_fails("semantics.scope is %d, which is no scope", (int)promises->scope);
+}
+
+static void promises_are_told(void **state)
+{
+    const locker_driver *driver = ((struct lk_fixture *)*state)->driver;
+    const locker_semantics *p = driver->semantics;
+    const char *const told[] = {p->holder_dies, p->holder_stalls, p->cut_off, p->service_restarts,
+                                p->failover,    p->token,         p->cost};
+
+    assert_string_equal(p->driver, driver->name);
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        if (told[i] == NULL || told[i][0] == '\0' || strchr(told[i], '\n') != NULL)
+            test_fails("sentence %zu of the semantics is missing, or more than one line", i + 1);
+}
+
+/* ------------------------------------------------------------------ after close ---- */
+
+/* A bit of everything: a grant, a try and a wait in vain, a hand-over, a renewal, a lease that ends. On a
+ * busy machine the short lease that is renewed may be lost, which is as good. */
+static void work(struct lk_fixture *fixture)
+{
+    locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
+    locker_lock_options brief = lk_wait_options(150), lease = lk_lease_options(300), renewed = lease;
+    locker_handle *held = lk_take(l, "work", NULL), *none = NULL, *short_one;
+    struct lk_locking waiter;
+    locker_info info = LOCKER_INFO_INIT;
+
+    renewed.no_renew = false;
+    short_one = lk_take(l, "renewed", &renewed);
+    lk_expect_busy(rival, "work");
+    assert_int_equal(locker_lock(rival, "work", &brief, &none, NULL), LOCKER_TIMEOUT);
+    assert_int_equal(locker_show(rival, "work", &info, NULL), LOCKER_OK);
+    locker_info_clear(&info);
+    lk_locking_start(&waiter, rival, "work", NULL);
+    lk_require_waiting(rival, 1);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    locker_handle_free(short_one);
+    held = lk_take(l, "ends", &lease);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    locker_handle_free(held);
+    held = lk_take(l, "left", NULL); /* closing releases it */
+    lk_close_locker(l);
+    locker_handle_free(held);
+    lk_close_locker(rival);
+}
+
+static int entries(const char *path)
+{
+    DIR *directory = opendir(path);
+    int count = 0;
+
+    assert_non_null(directory);
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
+}
+
+struct possessions {
+    int descriptors, threads;
+};
+
+static struct possessions count_possessions(void)
+{
+    return (struct possessions){entries("/proc/self/fd"), entries("/proc/self/task")};
+}
+
+static bool has_no_more_than(void *context)
+{
+    const struct possessions *before = context, now = count_possessions();
+
+    return now.descriptors <= before->descriptors && now.threads <= before->threads;
+}
+
+static void close_leaves_no_descriptor_and_no_thread(void **state)
+{
+    struct possessions before, now;
+
+    work(*state); /* what is made once in a process is there now */
+    before = count_possessions();
+    for (int i = 0; i < 3; i++)
+        work(*state);
+    /* a thread that was joined may stand in /proc a moment longer */
+    if (lk_wait_until(has_no_more_than, &before, 2000))
+        return;
+    now = count_possessions();
+    test_fails("three lockers later there are %d descriptors more, and %d threads",
+               now.descriptors - before.descriptors, now.threads - before.threads);
+}
+
+static void open_and_close(struct lk_fixture *fixture, int times)
+{
+    for (int i = 0; i < times; i++) {
+        locker *l = lk_open_locker(fixture, "");
+
+        locker_handle *held = lk_take(l, "memory", NULL);
+
+        lk_expect_busy(l, "memory");
+        lk_give(held);
+        lk_close_locker(l);
+    }
+}
+
+/* The allocator's caches fill up for a while; a leak grows for ever, by its size in every round. */
+static void close_leaves_no_memory(void **state)
+{
+    enum { TIMES = 50, ROUNDS_AT_MOST = 12, EACH = 16 }; /* the smallest block takes more */
+    size_t least = SIZE_MAX;
+
+    open_and_close(*state, TIMES);
+    for (int i = 0; i < ROUNDS_AT_MOST && least > (size_t)TIMES * EACH; i++) {
+        size_t before = mallinfo2().uordblks, after;
+
+        open_and_close(*state, TIMES);
+        after = mallinfo2().uordblks;
+        least = after < before ? 0 : after - before < least ? after - before : least;
+    }
+    if (least > (size_t)TIMES * EACH)
+        test_fails("each open, lock, unlock and close leaves about %zu bytes", least / TIMES);
+}
+
+/* Closed amid everything. The watch sees the service that is called too late; here is time for it. */
+static void no_service_is_called_after_close(void **state)
+{
+    struct lk_fixture *fixture = *state;
+    locker *other = lk_open_locker(fixture, "");
+    locker_handle *theirs = lk_take(other, "theirs", NULL);
+    locker *l = lk_open_locker(fixture, "ttl=300ms");
+    locker_handle *held = lk_take(l, "mine", NULL);
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, l, "theirs", NULL);
+    lk_require_waiting(l, 1);
+    lk_close_locker(l);
+    assert_status(LOCKER_CLOSED, lk_locking_join(&waiter), waiter.err);
+    assert_false(lk_readable(locker_handle_fd(theirs), 700)); /* over the time of a renewal, and of a poll */
+    lk_give(theirs);
+    locker_handle_free(held);
+    lk_close_locker(other);
+}
+
+/* ------------------------------------------------------------------ rest and errors ---- */
+
+/* A driver whose dispatch asks to be called again and again would use up a processor. */
+static void an_idle_locker_rests(void **state)
+{
+    enum { REST = 1000, OFTEN = 200 };
+    locker *l = lk_open_locker(*state, "");
+    locker_handle *held = lk_take(l, "idle", NULL);
+    unsigned long before, count;
+
+    assert_false(lk_readable(locker_handle_fd(held), 200));
+    before = lk_watch_dispatches();
+    assert_false(lk_readable(locker_handle_fd(held), REST));
+    count = lk_watch_dispatches() - before;
+    if (count > OFTEN)
+        test_fails("dispatch was called %lu times in %d ms, while nothing happened", count, REST);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* Every operation may be called without an error struct. */
+static void the_error_struct_may_be_null(void **state)
+{
+    struct lk_fixture *fixture = *state;
+    locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
+    locker_handle *held = lk_take(l, "null", NULL), *none = NULL;
+    locker_info info = LOCKER_INFO_INIT;
+
+    assert_int_equal(locker_try_lock(rival, "null", NULL, &none, NULL), LOCKER_BUSY);
+    assert_int_equal(locker_show(rival, "null", &info, NULL), LOCKER_OK);
+    locker_info_clear(&info);
+    assert_int_equal(locker_ping(rival, NULL, NULL), LOCKER_OK);
+    if (fixture->promises.can_break) {
+        assert_int_equal(locker_break(rival, "null", NULL, NULL), LOCKER_OK);
+        assert_int_equal(locker_unlock(held, NULL), LOCKER_LOST);
+        assert_int_equal(locker_break(rival, "null", NULL, NULL), LOCKER_INVALID);
+    }
+    locker_handle_free(held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ every end of a claim ---- */
+
+enum { STORMERS = 6, ROUNDS = 150 };
+
+struct storm {
+    atomic_int inside, overlaps, strange; /* strange: an answer that no call should get */
+};
+
+struct stormer {
+    struct storm *storm;
+    locker *l;
+    unsigned number;
+    pthread_t thread;
+};
+
+static void take_turn(struct stormer *self, const locker_lock_options *options)
+{
+    struct storm *storm = self->storm;
+    locker_handle *held = NULL;
+    locker_status status = locker_lock(self->l, "storm", options, &held, NULL);
+
+    if (status == LOCKER_OK) {
+        if (atomic_fetch_add(&storm->inside, 1) != 0)
+            atomic_fetch_add(&storm->overlaps, 1);
+        atomic_fetch_sub(&storm->inside, 1);
+        if (locker_unlock(held, NULL) != LOCKER_OK)
+            atomic_fetch_add(&storm->strange, 1);
+        locker_handle_free(held);
+    } else if (status != LOCKER_BUSY && status != LOCKER_TIMEOUT && status != LOCKER_CANCELED) {
+        atomic_fetch_add(&storm->strange, 1);
+    }
+}
+
+/* Tries, short waits, and waits that are canceled before or in the middle. */
+static void *storm_on(void *argument)
+{
+    struct stormer *self = argument;
+    locker_cancel *cancel = locker_cancel_new();
+    unsigned seed = self->number;
+
+    for (int i = 0; i < ROUNDS && cancel != NULL; i++) {
+        locker_lock_options options = lk_wait_options(rand_r(&seed) % 4);
+
+        if (rand_r(&seed) % 5 == 0) {
+            options.wait_ms = -1;
+            options.cancel = cancel;
+            locker_cancel_fire(cancel);
+        }
+        take_turn(self, &options);
+        locker_cancel_reset(cancel);
+    }
+    locker_cancel_free(cancel);
+    return NULL;
+}
+
+/* Claims that are granted, given up, canceled and handed over, all at once; nothing is left of them. */
+static void claims_end_in_every_way(void **state)
+{
+    locker *lockers[2] = {lk_open_locker(*state, ""), lk_open_locker(*state, "")};
+    struct storm storm = {0};
+    struct stormer stormers[STORMERS];
+
+    for (unsigned i = 0; i < STORMERS; i++) {
+        stormers[i] = (struct stormer){&storm, lockers[i % 2], i, 0};
+        assert_int_equal(pthread_create(&stormers[i].thread, NULL, storm_on, &stormers[i]), 0);
+    }
+    for (int i = 0; i < STORMERS; i++)
+        lk_join(stormers[i].thread, "a thread that locks, gives up and cancels");
+    assert_int_equal(atomic_load(&storm.overlaps), 0);
+    assert_int_equal(atomic_load(&storm.strange), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(lk_stats(lockers[i]).held, 0);
+        lk_give(lk_take(lockers[i], "storm", NULL));
+        lk_close_locker(lockers[i]);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_table_is_whole),      cmocka_unit_test(capabilities_and_promises_agree),
+    cmocka_unit_test(promises_are_told),       cmocka_unit_test(the_error_struct_may_be_null),
+    cmocka_unit_test(claims_end_in_every_way), cmocka_unit_test(close_leaves_no_descriptor_and_no_thread),
+    cmocka_unit_test(close_leaves_no_memory),  cmocka_unit_test(no_service_is_called_after_close),
+    cmocka_unit_test(an_idle_locker_rests),
+};
+
+const struct lk_group lk_contract = {"contract", tests, sizeof tests / sizeof tests[0]};

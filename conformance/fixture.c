@@ -1,0 +1,105 @@
+/* fixture.c: opening lockers on the service under test, taking and giving; see kit.h. */
+#include "kit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { URI_MAX = 512 };
+
+/* `more` is parameters, "" for none. */
+static void join_uri(char whole[URI_MAX], const char *uri, const char *more)
+{
+    snprintf(whole, URI_MAX, "%s%s%s", uri,
+             more[0] == '\0'            ? ""
+             : strchr(uri, '?') != NULL ? "&"
+                                        : "?",
+             more);
+}
+
+locker_status lk_open_uri(const locker_driver *driver, const char *uri, const char *more,
+                          const locker_options *options, locker **out, locker_error *err)
+{
+    locker_driver_options how = LOCKER_DRIVER_OPTIONS_INIT;
+    char whole[URI_MAX];
+
+    join_uri(whole, uri, more);
+    how.uri = whole;
+    how.options = options;
+    return locker_open_driver(driver, &how, out, err);
+}
+
+locker *lk_open_locker(struct lk_fixture *fixture, const char *more)
+{
+    locker *l = NULL;
+    locker_error err;
+
+    assert_ok(lk_open_uri(fixture->driver, fixture->uri, more, NULL, &l, &err), err);
+    assert_non_null(l);
+    return l;
+}
+
+void lk_close_locker(locker *l)
+{
+    assert_int_equal(locker_close(l), LOCKER_OK);
+}
+
+locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+
+    assert_ok(locker_lock(l, key, options, &held, &err), err);
+    assert_non_null(held);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    return held;
+}
+
+void lk_give(locker_handle *held)
+{
+    locker_error err;
+
+    assert_ok(locker_unlock(held, &err), err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_UNLOCKED);
+    locker_handle_free(held);
+}
+
+void lk_expect_busy(locker *l, const char *key)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+
+    assert_status(LOCKER_BUSY, locker_try_lock(l, key, NULL, &held, &err), err);
+    assert_null(held);
+}
+
+locker_lock_options lk_wait_options(int64_t wait_ms)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+
+    options.wait_ms = wait_ms;
+    return options;
+}
+
+locker_lock_options lk_lease_options(int64_t ttl_ms)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+
+    options.ttl_ms = ttl_ms;
+    options.no_renew = true;
+    return options;
+}
+
+uint64_t lk_polls(const struct lk_fixture *fixture, int64_t began)
+{
+    const int64_t poll_ms = fixture->subject->poll_ms;
+
+    return poll_ms > 0 ? (uint64_t)((lk_test_now_ms() - began) / poll_ms + 1) : 0;
+}
+
+struct lk_child *lk_start_puppet(const struct lk_fixture *fixture, const char *more)
+{
+    char whole[URI_MAX];
+
+    join_uri(whole, fixture->uri, more);
+    return lk_puppet_start(whole);
+}

@@ -1,0 +1,91 @@
+/*
+ * harm.c: takes locks away and services out of reach, by the subject's hooks. Where a service has no other
+ * client, locks are taken away as an operator would do it: by breaking them.
+ */
+#include "kit.h"
+
+/* Who holds what an operator took; NULL: nobody. */
+static locker *rival;
+static locker_handle *taken;
+
+/* ------------------------------------------------------------------ an operator ---- */
+
+static locker *open_operator(const struct lk_fixture *fixture)
+{
+    locker *l = NULL;
+    locker_error err;
+
+    assert_ok(lk_open_uri(fixture->driver, fixture->uri, "", NULL, &l, &err), err);
+    return l;
+}
+
+static void operator_breaks(const struct lk_fixture *fixture, const char *key)
+{
+    locker *l = open_operator(fixture);
+    locker_error err;
+
+    assert_ok(locker_break(l, key, NULL, &err), err);
+    lk_close_locker(l);
+    if (rival == NULL)
+        return;
+    locker_handle_free(taken);
+    taken = NULL;
+    lk_close_locker(rival);
+    rival = NULL;
+}
+
+static void operator_takes(const struct lk_fixture *fixture, const char *key)
+{
+    locker_error err;
+
+    assert_null(rival);
+    rival = open_operator(fixture);
+    assert_ok(locker_break(rival, key, NULL, &err), err);
+    assert_ok(locker_try_lock(rival, key, NULL, &taken, &err), err);
+}
+
+/* ------------------------------------------------------------------ the hooks ---- */
+
+bool lk_can_lose(const struct lk_fixture *fixture)
+{
+    return fixture->subject->lose != NULL || fixture->promises.can_break;
+}
+
+bool lk_can_freeze(const struct lk_fixture *fixture)
+{
+    return fixture->subject->freeze != NULL;
+}
+
+void lk_lose(const struct lk_fixture *fixture, const char *key)
+{
+    if (fixture->subject->lose == NULL)
+        operator_breaks(fixture, key);
+    else if (!fixture->subject->lose(fixture->service, key))
+        test_fails("the subject's hook `lose` failed on '%s'", key);
+}
+
+void lk_replace(const struct lk_fixture *fixture, const char *key)
+{
+    if (fixture->subject->replace == NULL)
+        operator_takes(fixture, key);
+    else if (!fixture->subject->replace(fixture->service, key))
+        test_fails("the subject's hook `replace` failed on '%s'", key);
+}
+
+void lk_freeze(const struct lk_fixture *fixture)
+{
+    if (!fixture->subject->freeze(fixture->service))
+        test_fails("the subject's hook `freeze` failed");
+}
+
+void lk_thaw(const struct lk_fixture *fixture)
+{
+    if (!fixture->subject->thaw(fixture->service))
+        test_fails("the subject's hook `thaw` failed");
+}
+
+void lk_restart(const struct lk_fixture *fixture)
+{
+    if (!fixture->subject->restart(fixture->service))
+        test_fails("the subject's hook `restart` failed");
+}

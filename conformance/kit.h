@@ -1,0 +1,121 @@
+/*
+ * kit.h: what the groups of tests share. The group files (basics.c, waiting.c, ...) hold the tests, which see
+ * a service only through its URI, its locker_semantics and the subject's hooks. run.c runs them; fixture.c
+ * has what they open and take; harm.c calls the hooks; the watch (watch.h) stands between core and the
+ * driver. A test of something that a service doesn't promise is skipped.
+ */
+#ifndef LK_KIT_H
+#define LK_KIT_H
+
+#include <locker/conformance.h>
+
+#include "expect.h"
+#include "gate.h"
+#include "locking.h"
+#include "puppet.h"
+
+struct CMUnitTest;
+
+/** What all tests of a run share; *state of each test. */
+struct lk_fixture {
+    const locker_conformance_subject *subject;
+    const locker_driver *driver; /**< the subject's, under watch */
+    void *service;
+    char uri[256];
+    locker_semantics promises; /**< its texts are NULL */
+};
+
+/** A group of tests, run as one test of ctest. */
+struct lk_group {
+    const char *name;
+    const struct CMUnitTest *tests;
+    size_t count;
+};
+
+extern const struct lk_group lk_basics, lk_waiting, lk_cancel, lk_processes, lk_leases, lk_loss, lk_handles,
+    lk_fork, lk_load, lk_contract;
+
+/* ------------------------------------------------------------------ opening and taking ---- */
+
+/** Opens a locker on the driver under watch. `more` is parameters, appended to the URI: "ttl=1s"; "" for
+ * none. options may be NULL. */
+locker_status lk_open_uri(const locker_driver *driver, const char *uri, const char *more,
+                          const locker_options *options, locker **out, locker_error *err);
+
+/** Opens a locker on the fixture's service; fails the test when it can't. */
+locker *lk_open_locker(struct lk_fixture *fixture, const char *more);
+
+/** Closes it and checks the answer. */
+void lk_close_locker(locker *l);
+
+/** Takes a lock that must be free, and checks the answer. options NULL: with the defaults. */
+locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options);
+
+/** Unlocks, checks that the answer is OK, and frees. */
+void lk_give(locker_handle *held);
+
+/** Fails the test unless a try by another locker answers BUSY. */
+void lk_expect_busy(locker *l, const char *key);
+
+/** Options that wait at most wait_ms. */
+locker_lock_options lk_wait_options(int64_t wait_ms);
+
+/** Options for a lease of ttl_ms that isn't renewed. */
+locker_lock_options lk_lease_options(int64_t ttl_ms);
+
+/** How many attempts a waiter that polls may have made since `began` (of lk_test_now_ms()). */
+uint64_t lk_polls(const struct lk_fixture *fixture, int64_t began);
+
+/** Starts another process with a locker on the fixture's service; `more` as above. If a test waits for the
+ * end of its lease, the locker's `ttl` has to be short: at some services a lease lasts as long as that says.
+ */
+struct lk_child *lk_start_puppet(const struct lk_fixture *fixture, const char *more);
+
+/** A thread that takes and gives a lock of its own all the while. What it had to wait for its answers tells a
+ * lease that was lost without need from one that no program could have kept on so busy a machine. */
+struct lk_pulse;
+struct lk_pulse *lk_pulse_start(struct lk_fixture *fixture);
+
+/** Ends it. Returns the longest time without an answer, in ms. */
+int64_t lk_pulse_stop(struct lk_pulse *pulse);
+
+/* ------------------------------------------------------------------ harm ---- */
+
+/** Whether the service can suffer it. */
+bool lk_can_lose(const struct lk_fixture *fixture);
+bool lk_can_freeze(const struct lk_fixture *fixture);
+
+/** The subject's hooks; where there is no `lose`, an operator breaks the lock. They fail the test when they
+ * can't. */
+void lk_lose(const struct lk_fixture *fixture, const char *key);
+void lk_replace(const struct lk_fixture *fixture, const char *key);
+void lk_freeze(const struct lk_fixture *fixture);
+void lk_thaw(const struct lk_fixture *fixture);
+void lk_restart(const struct lk_fixture *fixture);
+
+/* ------------------------------------------------------------------ skipping ---- */
+
+/** Skips the test: the service doesn't promise what it tests. A group of which every test is skipped fails.
+ */
+#define not_promised()                                                                                       \
+    do {                                                                                                     \
+        lk_skipped++;                                                                                        \
+        skip();                                                                                              \
+    } while (0)
+extern size_t lk_skipped;
+
+/** Skips the test unless the service is seen by other processes. */
+#define needs_processes(fixture)                                                                             \
+    do {                                                                                                     \
+        if ((fixture)->promises.scope < LOCKER_SCOPE_HOST)                                                   \
+            not_promised();                                                                                  \
+    } while (0)
+
+/** Skips the test unless the condition holds. */
+#define needs(condition)                                                                                     \
+    do {                                                                                                     \
+        if (!(condition))                                                                                    \
+            not_promised();                                                                                  \
+    } while (0)
+
+#endif

@@ -1,0 +1,213 @@
+/* run.c: the kit's one call: command line, groups, the other processes; see <locker/conformance.h>. */
+#include "kit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watch.h"
+
+static const struct lk_group *const groups[] = {&lk_contract,  &lk_basics, &lk_waiting, &lk_cancel,
+                                                &lk_processes, &lk_leases, &lk_loss,    &lk_handles,
+                                                &lk_fork,      &lk_load};
+
+enum { GROUPS = sizeof groups / sizeof groups[0], TESTS_AT_MOST = 32, BAD_USAGE = 64 };
+
+/* cmocka's fixtures have no argument of ours, so the run's is here. */
+static struct lk_fixture fixture;
+size_t lk_skipped;
+static size_t started; /* tests of this run */
+
+/* ------------------------------------------------------------------ one group ---- */
+
+/* Leaves *state alone: cmocka would give it to the tests in place of what run_watched() wants. */
+static int set_up(void **state)
+{
+    const locker_semantics *promises;
+    locker *l;
+
+    (void)state;
+    fixture.uri[0] = '\0';
+    fixture.service = fixture.subject->start(fixture.uri, sizeof fixture.uri);
+    if (fixture.service == NULL)
+        test_fails("the subject's hook `start` failed");
+    lk_watch_forget();
+    lk_watch_begin();
+    l = lk_open_locker(&fixture, "");
+    promises = locker_get_semantics(l);
+    fixture.promises = (locker_semantics){.scope = promises->scope,
+                                          .fairness = promises->fairness,
+                                          .leases = promises->leases,
+                                          .tokens_persist = promises->tokens_persist,
+                                          .survives_restart = promises->survives_restart,
+                                          .can_break = promises->can_break,
+                                          .quorum = promises->quorum};
+    lk_close_locker(l);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    if (fixture.service != NULL)
+        fixture.subject->stop(fixture.service);
+    fixture.service = NULL;
+    return 0;
+}
+
+/* A test as the kit runs it: what the watch saw fails it. */
+static void run_watched(void **state)
+{
+    const struct CMUnitTest *test = *state;
+    void *shared = &fixture;
+
+    started++;
+    lk_watch_begin();
+    test->test_func(&shared);
+    if (lk_watch_saw() > 0)
+        test_fails("the driver broke its contract; the lines above say how");
+}
+
+/* After any end of a test, a failed or skipped one too. */
+static int after_test(void **state)
+{
+    const struct CMUnitTest *test = *state;
+    void *shared = &fixture;
+
+    lk_watch_end();
+    return test->teardown_func != NULL ? test->teardown_func(&shared) : 0;
+}
+
+/* Adds to *skipped the tests that were not promised. Answers how many failed. */
+static int run_group(const struct lk_group *group, size_t *skipped)
+{
+    struct CMUnitTest tests[TESTS_AT_MOST];
+    int failed;
+
+    for (size_t i = 0; i < group->count; i++)
+        tests[i] = (struct CMUnitTest){.name = group->tests[i].name,
+                                       .test_func = run_watched,
+                                       .teardown_func = after_test,
+                                       .initial_state = (void *)(uintptr_t)&group->tests[i]};
+    lk_skipped = 0;
+    failed = _cmocka_run_group_tests(group->name, tests, group->count, set_up, tear_down);
+    *skipped += lk_skipped;
+    return failed;
+}
+
+/* ------------------------------------------------------------------ the command line ---- */
+
+static int usage(FILE *out, const char *program, int code)
+{
+    fprintf(
+        out,
+        "usage: %s [GROUP [TEST]]\n"
+        "       %s --list | --help\n"
+        "Runs the driver conformance kit: every group, or one, or its tests that match the pattern TEST.\n"
+        "groups:",
+        program, program);
+    for (size_t i = 0; i < GROUPS; i++)
+        fprintf(out, " %s", groups[i]->name);
+    fputc('\n', out);
+    return code;
+}
+
+static int list(void)
+{
+    for (size_t i = 0; i < GROUPS; i++)
+        for (size_t j = 0; j < groups[i]->count; j++)
+            printf("%s/%s\n", groups[i]->name, groups[i]->tests[j].name);
+    return 0;
+}
+
+static int wrong(const char *text)
+{
+    fprintf(stderr, "conformance: %s\n", text);
+    return BAD_USAGE;
+}
+
+static int check_subject(const locker_conformance_subject *s)
+{
+    if (s == NULL || s->size != sizeof *s)
+        return wrong(
+            "the subject's size is not that of this kit: set .size = sizeof subject, and build it again");
+    if (s->driver == NULL || s->start == NULL || s->stop == NULL)
+        return wrong("the subject lacks a driver, start or stop");
+    if ((s->lose == NULL) != (s->replace == NULL))
+        return wrong("the subject has one of lose and replace: give both or none");
+    if ((s->freeze == NULL) != (s->thaw == NULL))
+        return wrong("the subject has one of freeze and thaw: give both or none");
+    if (s->poll_ms < 0)
+        return wrong("the subject's poll_ms is negative");
+    if ((s->driver->caps & LOCKER_CAP_LEASES) != 0 &&
+        (s->driver->ttl_min_ms > 300 || (s->driver->ttl_max_ms > 0 && s->driver->ttl_max_ms < 30000)))
+        return wrong(
+            "the driver has to take lease times of 300 ms to 30 s: see its ttl_min_ms and ttl_max_ms");
+    return 0;
+}
+
+static int run_groups(const char *wanted, const char *filter)
+{
+    size_t matching = 0, skipped = 0;
+    int failed = 0;
+
+    if (filter != NULL)
+        cmocka_set_test_filter(filter);
+    for (size_t i = 0; i < GROUPS; i++) {
+        if (wanted != NULL && strcmp(groups[i]->name, wanted) != 0)
+            continue;
+        failed += run_group(groups[i], &skipped);
+        matching++;
+    }
+    if (matching == 0) {
+        fprintf(stderr, "conformance: no group is called %s; --help lists them\n", wanted);
+        return BAD_USAGE;
+    }
+    if (started == 0 && failed == 0)
+        fprintf(stderr, "conformance: no test of %s is called %s; --list lists them\n", wanted, filter);
+    printf("conformance: driver %s: %zu tests, %d failed, %zu skipped because it doesn't promise what they "
+           "test\n",
+           fixture.subject->driver->name, started, failed, skipped);
+    return failed != 0 || skipped == started ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* ------------------------------------------------------------------ another process ---- */
+
+static int play_puppet(int argc, char **argv)
+{
+    locker *l = NULL;
+    locker_error err;
+    int code;
+
+    if (argc != 1)
+        return BAD_USAGE;
+    lk_watch_begin();
+    if (lk_open_uri(fixture.driver, argv[0], "", NULL, &l, &err) != LOCKER_OK) {
+        lk_side_say("can't open: %s", err.text);
+        return EXIT_FAILURE;
+    }
+    code = lk_puppet_serve(l);
+    return lk_watch_saw() > 0 ? EXIT_FAILURE : code;
+}
+
+int locker_conformance_run(const locker_conformance_subject *subject, int argc, char **argv)
+{
+    static const struct lk_role roles[] = {{"puppet", play_puppet}, {NULL, NULL}};
+    const char *program = argc > 0 ? argv[0] : "conformance";
+    int code = check_subject(subject);
+
+    if (code != 0)
+        return code;
+    fixture.subject = subject;
+    fixture.driver = lk_watch_driver(subject->driver);
+    if (fixture.driver == NULL)
+        return wrong("out of memory");
+    lk_child_main(argc, argv, roles);
+    if (argc > 1 && strcmp(argv[1], "--help") == 0)
+        return usage(stdout, program, 0);
+    if (argc > 1 && strcmp(argv[1], "--list") == 0)
+        return list();
+    if (argc > 3 || (argc > 1 && argv[1][0] == '-'))
+        return usage(stderr, program, BAD_USAGE);
+    return run_groups(argc > 1 ? argv[1] : NULL, argc > 2 ? argv[2] : NULL);
+}

@@ -1,0 +1,225 @@
+/* child.c: child processes with a line protocol; see child.h. */
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+/* ------------------------------------------------------------------ starting ---- */
+
+/* Between fork and exec only async-signal-safe calls: another thread may hold malloc's lock. */
+static void become(const char *const *argv, int in, int out, int err, int report, pid_t parent)
+{
+    sigset_t none;
+    int error;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0)
+        execvp(argv[0], (char *const *)(uintptr_t)argv);
+    error = errno;
+    if (write(report, &error, sizeof error) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+pid_t lk_child_exec(const char *const *argv, int in, int out, int err)
+{
+    int report[2], error = 0;
+    pid_t parent = getpid(), pid;
+
+    if (pipe2(report, O_CLOEXEC) < 0)
+        return -1;
+    pid = fork();
+    if (pid == 0)
+        become(argv, in, out, err, report[1], parent);
+    close(report[1]);
+    if (pid > 0 && read(report[0], &error, sizeof error) == (ssize_t)sizeof error) {
+        waitpid(pid, NULL, 0);
+        pid = -1;
+    } else {
+        error = errno;
+    }
+    close(report[0]);
+    errno = error;
+    return pid;
+}
+
+/* A namespace is the calling thread's, and its children's. */
+pid_t lk_child_exec_in(int netns, const char *const *argv, int in, int out, int err)
+{
+    int home = netns >= 0 ? open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC) : -1;
+    pid_t pid = -1;
+    int error;
+
+    if (netns < 0)
+        return lk_child_exec(argv, in, out, err);
+    if (home < 0)
+        return -1;
+    if (setns(netns, CLONE_NEWNET) == 0) {
+        pid = lk_child_exec(argv, in, out, err);
+        error = errno;
+        if (setns(home, CLONE_NEWNET) < 0)
+            test_fails("can't return to the test's own network namespace: %s", strerror(errno));
+        errno = error;
+    }
+    close(home);
+    return pid;
+}
+
+struct lk_child *lk_child_run(const char *const *argv, const char *package)
+{
+    struct lk_child *child = calloc(1, sizeof *child);
+    int to[2], from[2];
+
+    if (child == NULL || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
+        test_fails("can't prepare a child: %s", strerror(errno));
+    child->pid = lk_child_exec(argv, to[0], from[1], 2);
+    if (child->pid < 0)
+        test_fails("can't run %s: %s; install %s", argv[0], strerror(errno), package);
+    close(to[0]);
+    close(from[1]);
+    child->input = to[1];
+    child->output = from[0];
+    return child;
+}
+
+struct lk_child *lk_child_start(const char *role, const char *const *arguments)
+{
+    const char *argv[16] = {"/proc/self/exe", "--child", role};
+    size_t count = 3;
+
+    while (arguments != NULL && *arguments != NULL && count < 15)
+        argv[count++] = *arguments++;
+    return lk_child_run(argv, "the test program again");
+}
+
+void lk_child_main(int argc, char **argv, const struct lk_role *roles)
+{
+    if (argc < 3 || strcmp(argv[1], "--child") != 0)
+        return;
+    signal(SIGPIPE, SIG_IGN);
+    for (; roles->name != NULL; roles++)
+        if (strcmp(roles->name, argv[2]) == 0)
+            exit(roles->play(argc - 3, argv + 3));
+    fprintf(stderr, "no role of a child is called %s\n", argv[2]);
+    exit(64);
+}
+
+/* ------------------------------------------------------------------ the parent's side ---- */
+
+void lk_child_say(struct lk_child *child, const char *format, ...)
+{
+    char line[LK_LINE_MAX];
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    if (length < 0 || length >= (int)sizeof line - 1)
+        test_fails("a line for a child is too long: %s", line);
+    line[length] = '\n';
+    if (write(child->input, line, (size_t)length + 1) != length + 1)
+        test_fails("can't speak to the child %d: %s", (int)child->pid, strerror(errno));
+}
+
+const char *lk_child_hear(struct lk_child *child, char line[LK_LINE_MAX])
+{
+    int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
+    char *end;
+
+    while ((end = memchr(child->line, '\n', child->filled)) == NULL) {
+        int64_t left = until - lk_test_now_ms();
+        ssize_t got;
+
+        if (left <= 0 || child->filled == sizeof child->line || !lk_readable(child->output, left))
+            test_fails("the child %d said nothing for %d s", (int)child->pid, LK_TEST_PATIENCE_MS / 1000);
+        got = read(child->output, child->line + child->filled, sizeof child->line - child->filled);
+        if (got <= 0)
+            test_fails("the child %d ended without saying what it was asked", (int)child->pid);
+        child->filled += (size_t)got;
+    }
+    *end++ = '\0';
+    strcpy(line, child->line);
+    child->filled -= (size_t)(end - child->line);
+    memmove(child->line, end, child->filled);
+    return line;
+}
+
+void lk_child_expect(struct lk_child *child, const char *wanted)
+{
+    char line[LK_LINE_MAX];
+
+    lk_child_hear(child, line);
+    if (strncmp(line, wanted, strlen(wanted)) != 0)
+        test_fails("the child said '%s', not '%s'", line, wanted);
+}
+
+void lk_child_signal(struct lk_child *child, int number)
+{
+    if (kill(child->pid, number) < 0)
+        test_fails("can't signal the child %d: %s", (int)child->pid, strerror(errno));
+}
+
+void lk_child_stop(struct lk_child *child)
+{
+    int status = 0;
+
+    lk_child_signal(child, SIGSTOP);
+    if (waitpid(child->pid, &status, WUNTRACED) != child->pid || !WIFSTOPPED(status))
+        test_fails("the child %d did not stop", (int)child->pid);
+}
+
+int lk_child_end(struct lk_child *child)
+{
+    int status = 0;
+
+    close(child->input);
+    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    close(child->output);
+    free(child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void lk_child_kill(struct lk_child *child)
+{
+    if (child == NULL)
+        return;
+    kill(child->pid, SIGKILL);
+    lk_child_end(child);
+}
+
+/* ------------------------------------------------------------------ the child's side ---- */
+
+void lk_side_say(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+    fflush(stdout);
+}
+
+bool lk_side_hear(char line[LK_LINE_MAX])
+{
+    if (fgets(line, LK_LINE_MAX, stdin) == NULL)
+        return false;
+    line[strcspn(line, "\n")] = '\0';
+    return true;
+}

@@ -1,0 +1,62 @@
+/* locking.c: a lock call on a thread of its own; see locking.h. */
+#include "locking.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct lk_locking_call {
+    locker *l;
+    char *key;
+    locker_lock_options options;
+    struct lk_locking result; /* set by the thread */
+};
+
+static void *lock_it(void *argument)
+{
+    struct lk_locking_call *call = argument;
+    struct lk_locking *result = &call->result;
+
+    result->began_ms = lk_test_now_ms();
+    result->status = locker_lock(call->l, call->key, &call->options, &result->held, &result->err);
+    result->ended_ms = lk_test_now_ms();
+    return NULL;
+}
+
+void lk_locking_start(struct lk_locking *locking, locker *l, const char *key,
+                      const locker_lock_options *options)
+{
+    const locker_lock_options patient = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking_call *call = calloc(1, sizeof *call);
+    int failed;
+
+    if (call == NULL || (call->key = strdup(key)) == NULL)
+        test_fails("out of memory (%s)", "a call");
+    call->l = l;
+    call->options = options != NULL ? *options : patient;
+    *locking = (struct lk_locking){.call = call};
+    failed = pthread_create(&locking->thread, NULL, lock_it, call);
+    if (failed != 0)
+        test_fails("can't start a thread: %s", strerror(failed));
+}
+
+void lk_join(pthread_t thread, const char *what)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LK_TEST_PATIENCE_MS / 1000;
+    if (pthread_timedjoin_np(thread, NULL, &until) != 0)
+        test_fails("waited %d s in vain for the end of a thread: %s", LK_TEST_PATIENCE_MS / 1000, what);
+}
+
+locker_status lk_locking_join(struct lk_locking *locking)
+{
+    struct lk_locking_call *call = locking->call;
+
+    lk_join(locking->thread, call->key);
+    *locking = call->result; /* whose own call is NULL */
+    free(call->key);
+    free(call);
+    return locking->status;
+}

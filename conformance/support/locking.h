@@ -1,0 +1,35 @@
+/*
+ * locking.h: one locker_lock() call on a thread of its own, and what came of it.
+ */
+#ifndef LK_TEST_LOCKING_H
+#define LK_TEST_LOCKING_H
+
+#include <pthread.h>
+
+#include "expect.h"
+
+struct lk_locking_call;
+
+/** What came of the call is here after lk_locking_join(). The thread itself works on memory of its own, so a
+ * test that fails meanwhile leaves it nothing to write to on the test's stack. */
+struct lk_locking {
+    struct lk_locking_call *call;
+    pthread_t thread; /* until it is joined */
+    locker_status status;
+    locker_handle *held; /* the test frees it */
+    locker_error err;
+    int64_t began_ms, ended_ms; /* of lk_test_now_ms() */
+};
+
+/** Starts the call. options NULL: waits for ever. What on_lost is told must outlive a failed test too:
+ * static. */
+void lk_locking_start(struct lk_locking *locking, locker *l, const char *key,
+                      const locker_lock_options *options);
+
+/** Waits for the call's end and answers its status; fails the test when it doesn't end. */
+locker_status lk_locking_join(struct lk_locking *locking);
+
+/** Joins a thread; fails the test when it doesn't end within LK_TEST_PATIENCE_MS. */
+void lk_join(pthread_t thread, const char *what);
+
+#endif

@@ -1,0 +1,175 @@
+/* watch.c: what the watch saw, and the tokens of each key; see watch.h and watch_internal.h. */
+#include "watch_internal.h"
+
+#include <search.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "expect.h"
+
+pthread_mutex_t lk_watch_mutex = PTHREAD_MUTEX_INITIALIZER;
+const locker_driver *lk_watch_tested;
+
+/* After so many lines of one test the rest is only counted. */
+enum { LINES_AT_MOST = 10 };
+
+/* Guarded by lk_watch_mutex. */
+static unsigned seen;
+static void *tokens; /* a tree of struct token by name */
+
+/* ------------------------------------------------------------------ reports ---- */
+
+void lk_watch_report(const char *check, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pthread_mutex_lock(&lk_watch_mutex);
+    if (++seen <= LINES_AT_MOST)
+        fprintf(stderr, "contract: %s: %s\n", check, text);
+    pthread_mutex_unlock(&lk_watch_mutex);
+}
+
+unsigned lk_watch_saw(void)
+{
+    unsigned count;
+
+    pthread_mutex_lock(&lk_watch_mutex);
+    count = seen;
+    pthread_mutex_unlock(&lk_watch_mutex);
+    return count;
+}
+
+void lk_watch_begin(void)
+{
+    pthread_mutex_lock(&lk_watch_mutex);
+    seen = 0;
+    pthread_mutex_unlock(&lk_watch_mutex);
+    lk_watch_trap();
+}
+
+void lk_watch_end(void)
+{
+    lk_watch_untrap();
+}
+
+int64_t lk_watch_now(const struct lk_watched *w)
+{
+    return w->core->clock->now(w->core->clock->context);
+}
+
+void lk_watch_deadline(const struct lk_watched *w, const char *check, const char *operation, int64_t until)
+{
+    int64_t late_ms = until == LOCKER_NEVER ? 0 : (lk_watch_now(w) - until) / 1000000;
+
+    if (late_ms > LK_WATCH_LATE_MS)
+        lk_watch_report(check, "%s came back %lld ms after it had to", operation, (long long)late_ms);
+}
+
+void lk_watch_answer(const char *operation, locker_status status, unsigned allowed, const locker_error *err)
+{
+    /* these are told without the driver's words */
+    const unsigned plain = 1u << LOCKER_OK | 1u << LOCKER_BUSY | 1u << LOCKER_TIMEOUT |
+                           1u << LOCKER_CANCELED | 1u << LOCKER_NOMEM;
+
+    if ((unsigned)status > LOCKER_FORKED || (allowed & 1u << status) == 0)
+        lk_watch_report("answer", "%s answered %s, which its contract doesn't have", operation,
+                        locker_status_name(status));
+    else if (err == NULL || (plain & 1u << status) != 0)
+        return;
+    else if (err->status != status || err->text[0] == '\0')
+        lk_watch_report("answer", "%s answered %s and left the error struct with status %s and the text '%s'",
+                        operation, locker_status_name(status), locker_status_name(err->status), err->text);
+    else if (strchr(err->text, '\n') != NULL)
+        lk_watch_report("answer", "%s gave an error of more than one line: %s", operation, err->text);
+}
+
+/* ------------------------------------------------------------------ tokens ---- */
+
+struct token {
+    char *name; /* namespace, newline, key */
+    uint64_t last;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct token *)a)->name, ((const struct token *)b)->name);
+}
+
+/* The entry of that name, made when there is none; NULL: out of memory. Takes the name over. */
+static struct token *token_of_locked(char *name)
+{
+    struct token wanted = {name, 0}, *made, **place;
+
+    place = tfind(&wanted, &tokens, by_name);
+    if (place != NULL) {
+        free(name);
+        return *place;
+    }
+    made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        free(name);
+        return NULL;
+    }
+    made->name = name;
+    place = tsearch(made, &tokens, by_name);
+    if (place == NULL) {
+        free(name);
+        free(made);
+        return NULL;
+    }
+    return made;
+}
+
+void lk_watch_token(const struct lk_watched *w, const char *key, uint64_t token)
+{
+    struct token *entry;
+    uint64_t last = 0;
+    char *name;
+
+    if (token == 0 || asprintf(&name, "%s\n%s", w->name_space, key) < 0)
+        return;
+    pthread_mutex_lock(&lk_watch_mutex);
+    entry = token_of_locked(name);
+    if (entry != NULL) {
+        last = entry->last;
+        if (token > last)
+            entry->last = token;
+    }
+    pthread_mutex_unlock(&lk_watch_mutex);
+    if (token <= last)
+        lk_watch_report("token", "a grant of '%.60s' got token %llu after one that got %llu", key,
+                        (unsigned long long)token, (unsigned long long)last);
+}
+
+static void free_token(void *entry)
+{
+    free(((struct token *)entry)->name);
+    free(entry);
+}
+
+void lk_watch_forget(void)
+{
+    pthread_mutex_lock(&lk_watch_mutex);
+    tdestroy(tokens, free_token);
+    tokens = NULL;
+    pthread_mutex_unlock(&lk_watch_mutex);
+}
+
+/* ------------------------------------------------------------------ the table ---- */
+
+const locker_driver *lk_watch_driver(const locker_driver *driver)
+{
+    static locker_driver table;
+
+    lk_watch_tested = driver;
+    if (!lk_watch_claims_init())
+        return NULL;
+    lk_watch_fill(&table, driver);
+    return &table;
+}

@@ -1,0 +1,47 @@
+/*
+ * watch.h: stands between core and the driver under test, and holds the driver to the contract of driver.h.
+ *
+ * To core the watch is a driver; to the driver it is core. The driver never sees core's claims: it gets
+ * copies of its own, each at the end of pages of its own, which become inaccessible when it lets go of the
+ * claim. So a driver that touches a claim later, or writes past its claim_size, is caught in the act.
+ *
+ * What it sees it prints at once as "contract: CHECK: text" and counts; run.c fails the test. The checks:
+ *   answer          an operation answered what its contract doesn't have, or an error without one line of
+ * text changed         acquire changed what is core's in the claim late            an operation that has a
+ * deadline came back long after it blocks          an operation that may not block took long valid-until a
+ * lease that ends later than the lease time after its request was sent, or no lease where the table has
+ * LOCKER_CAP_LEASES, or one where it has not token           a fencing token that did not grow from grant to
+ * grant of a key retry-at        a time for the next attempt that was over when the attempt began pass pass
+ * answered BUSY and changed something, or made the lease longer wake            wake for a claim that is not
+ * enrolled not-granted     lease_extended or lease_lost for a claim that is no grant gone            a
+ * service was called for a claim that the driver had let go of, or never had after-close     a service was
+ * called after close, or after open had failed touched         memory of a claim was touched after letting go
+ * of it, or past claim_size
+ *   core            a claim that was still the driver's when it was closed, or that was released, withdrawn
+ * or passed when it was not: a defect of core, not of the driver
+ */
+#ifndef LK_WATCH_H
+#define LK_WATCH_H
+
+#include <locker/driver.h>
+
+/** The driver under watch, as a table for core. One driver a process; the table lives for ever. NULL: out of
+ * memory. */
+const locker_driver *lk_watch_driver(const locker_driver *driver);
+
+/** A group begins, with an empty service: tokens of an earlier one are forgotten. */
+void lk_watch_forget(void);
+
+/** A test begins: nothing has been seen, and touches of claims are caught from now on. */
+void lk_watch_begin(void);
+
+/** How much was seen since lk_watch_begin(). Any thread. */
+unsigned lk_watch_saw(void);
+
+/** A test has ended: gives the signals back. */
+void lk_watch_end(void);
+
+/** How often core has called dispatch so far. */
+unsigned long lk_watch_dispatches(void);
+
+#endif

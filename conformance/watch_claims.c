@@ -1,0 +1,198 @@
+/*
+ * watch_claims.c: the driver's copies of claims. Each lies at the end of pages of its own, with an
+ * inaccessible page behind; when the driver lets go of it, its pages become inaccessible too, and are used
+ * again only after all others. SIGSEGV tells then which claim was touched.
+ */
+#include "watch_internal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* How many claims a driver may have at once. */
+enum { SLOTS = 1 << 14 };
+
+/* What the watch keeps in core's claim. */
+struct outer {
+    locker_claim *inner;
+};
+
+/* Constant after lk_watch_claims_init(). */
+static char *region;
+static size_t page, data_size, slot_size, claim_size;
+
+/* Guarded by lk_watch_mutex. */
+static struct lk_record *records;
+static uint32_t *queue; /* of free slots, a ring */
+static size_t queue_head, queue_len;
+
+/* ------------------------------------------------------------------ slots ---- */
+
+bool lk_watch_claims_init(void)
+{
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    claim_size =
+        ((sizeof(locker_claim) + 15) & ~(size_t)15) + ((lk_watch_tested->claim_size + 15) & ~(size_t)15);
+    data_size = (claim_size + LOCKER_KEY_MAX + LOCKER_OWNER_MAX + 2 + page - 1) / page * page;
+    slot_size = data_size + page;
+    region = mmap(NULL, SLOTS * slot_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    records = calloc(SLOTS, sizeof *records);
+    queue = calloc(SLOTS, sizeof *queue);
+    if (region == MAP_FAILED || records == NULL || queue == NULL)
+        return false;
+    for (uint32_t i = 0; i < SLOTS; i++)
+        queue[i] = i;
+    queue_len = SLOTS;
+    return true;
+}
+
+/* The slot that the address is in; SLOTS: none. */
+static size_t slot_of(const void *address)
+{
+    size_t offset = (size_t)((const char *)address - region);
+
+    return (const char *)address < region || offset >= SLOTS * slot_size ? SLOTS : offset / slot_size;
+}
+
+static locker_claim *claim_in(size_t slot)
+{
+    return (locker_claim *)(void *)(region + slot * slot_size + data_size - claim_size);
+}
+
+struct lk_record *lk_watch_record_locked(const locker_claim *inner)
+{
+    size_t slot = slot_of(inner);
+
+    return slot == SLOTS || claim_in(slot) != inner ? NULL : &records[slot];
+}
+
+/* ------------------------------------------------------------------ copies ---- */
+
+/* The key and the owner's label are copied too, to the slot's beginning: they go with the claim. */
+static locker_claim *fill(size_t slot, const locker_claim *outer)
+{
+    char *key = region + slot * slot_size, *owner = key + LOCKER_KEY_MAX + 1;
+    locker_claim *inner = claim_in(slot);
+
+    *inner = *outer;
+    inner->key = memcpy(key, outer->key, outer->key_len + 1);
+    inner->owner = memcpy(owner, outer->owner, strlen(outer->owner) + 1);
+    return inner;
+}
+
+static locker_claim *make_locked(struct lk_watched *w, locker_claim *outer)
+{
+    size_t slot;
+    struct lk_record *record;
+
+    if (queue_len == 0)
+        return NULL;
+    slot = queue[queue_head];
+    if (mprotect(region + slot * slot_size, data_size, PROT_READ | PROT_WRITE) != 0)
+        return NULL;
+    queue_head = (queue_head + 1) % SLOTS;
+    queue_len--;
+    record = &records[slot];
+    *record = (struct lk_record){.instance = w, .outer = outer, .inner = fill(slot, outer)};
+    (void)strncat(record->key, outer->key, sizeof record->key - 1);
+    return record->inner;
+}
+
+locker_claim *lk_watch_inner(struct lk_watched *w, locker_claim *outer)
+{
+    struct outer *ours = locker_claim_private(outer);
+    locker_claim *inner;
+
+    pthread_mutex_lock(&lk_watch_mutex);
+    if (ours->inner == NULL)
+        ours->inner = make_locked(w, outer);
+    inner = ours->inner;
+    pthread_mutex_unlock(&lk_watch_mutex);
+    return inner;
+}
+
+bool lk_watch_is_seen(const locker_claim *outer)
+{
+    const struct outer *ours = locker_claim_private(outer);
+    bool seen;
+
+    pthread_mutex_lock(&lk_watch_mutex);
+    seen = ours->inner != NULL;
+    pthread_mutex_unlock(&lk_watch_mutex);
+    return seen;
+}
+
+size_t lk_watch_count(const struct lk_watched *w)
+{
+    size_t count = 0;
+
+    pthread_mutex_lock(&lk_watch_mutex);
+    for (size_t i = 0; i < SLOTS; i++)
+        count += records[i].instance == w;
+    pthread_mutex_unlock(&lk_watch_mutex);
+    return count;
+}
+
+void lk_watch_let_go(locker_claim *outer, const char *operation)
+{
+    struct outer *ours = locker_claim_private(outer);
+    struct lk_record *record;
+    size_t slot;
+
+    pthread_mutex_lock(&lk_watch_mutex);
+    slot = slot_of(ours->inner);
+    ours->inner = NULL;
+    record = &records[slot];
+    record->instance = NULL;
+    record->let_go_by = operation;
+    /* its contents are not needed, and next time they have to be zero */
+    (void)madvise(region + slot * slot_size, data_size, MADV_DONTNEED);
+    (void)mprotect(region + slot * slot_size, data_size, PROT_NONE);
+    queue[(queue_head + queue_len++) % SLOTS] = (uint32_t)slot;
+    pthread_mutex_unlock(&lk_watch_mutex);
+}
+
+/* ------------------------------------------------------------------ the trap ---- */
+
+static struct sigaction before;
+static bool set;
+
+/* On the thread that touched it, with the stack of the culprit beneath: the process ends here. The record is
+ * read without the mutex, which this very thread may hold. */
+static void touched(int number, siginfo_t *info, void *context)
+{
+    size_t slot = slot_of(info->si_addr);
+
+    (void)context;
+    if (slot < SLOTS) {
+        const struct lk_record *record = &records[slot];
+        char text[256];
+        int length = snprintf(text, sizeof text, "contract: touched: the claim of '%s' was touched %s%s\n",
+                              record->key, record->instance != NULL ? "past claim_size" : "after ",
+                              record->instance != NULL    ? ""
+                              : record->let_go_by != NULL ? record->let_go_by
+                                                          : "nothing");
+
+        if (write(STDERR_FILENO, text, (size_t)length) < 0) {
+            /* there is nobody to tell */
+        }
+    }
+    (void)signal(number, SIG_DFL); /* returning repeats the access, which ends the process with a core dump */
+}
+
+void lk_watch_trap(void)
+{
+    struct sigaction action = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO};
+
+    set = sigaction(SIGSEGV, &action, &before) == 0;
+}
+
+void lk_watch_untrap(void)
+{
+    if (set)
+        (void)sigaction(SIGSEGV, &before, NULL);
+    set = false;
+}

@@ -1,0 +1,154 @@
+/*
+ * watch_services.c: core's services, as the driver under test sees them. Each looks whether it may be called
+ * for that claim now, and passes the call on to core for core's claim.
+ */
+#include "watch_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static struct lk_watched *watched(const locker_services *svc)
+{
+    return (struct lk_watched *)(uintptr_t)svc;
+}
+
+/* Whether the instance may call its services. */
+static bool may_call(const struct lk_watched *w, const char *service)
+{
+    const bool closed = atomic_load(&w->closed);
+
+    if (closed)
+        lk_watch_report("after-close", "%s was called after close, or after open had failed", service);
+    return !closed;
+}
+
+/* Core's claim for the driver's, with a copy of its record; NULL: the service can't be passed on. */
+static locker_claim *outer_of(const struct lk_watched *w, const locker_claim *inner, const char *service,
+                              struct lk_record *copy)
+{
+    struct lk_record *record;
+
+    if (!may_call(w, service))
+        return NULL;
+    pthread_mutex_lock(&lk_watch_mutex);
+    record = lk_watch_record_locked(inner);
+    if (record != NULL)
+        *copy = *record;
+    pthread_mutex_unlock(&lk_watch_mutex);
+    if (record == NULL)
+        lk_watch_report("gone", "%s was called for an address that is no claim's", service);
+    else if (copy->instance == NULL)
+        lk_watch_report("gone", "%s was called for the claim of '%s' after %s had let go of it", service,
+                        copy->key, copy->let_go_by != NULL ? copy->let_go_by : "nobody");
+    else if (copy->instance != w)
+        lk_watch_report("gone", "%s was called for the claim of '%s', which another instance has", service,
+                        copy->key);
+    else
+        return copy->outer;
+    return NULL;
+}
+
+/* While it is being attempted it may have been enrolled already; and a wake that was under way when the grant
+ * came is no breach. */
+static bool may_wake(const struct lk_watched *w, const struct lk_record *record)
+{
+    return record->enrolled || record->attempting ||
+           (record->enrolled_until != 0 &&
+            lk_watch_now(w) - record->enrolled_until < LK_WATCH_LATE_MS * INT64_C(1000000));
+}
+
+static void wake(const locker_services *svc, locker_claim *claim)
+{
+    struct lk_watched *w = watched(svc);
+    struct lk_record record;
+    locker_claim *outer = outer_of(w, claim, "wake", &record);
+
+    if (outer == NULL)
+        return;
+    if (!may_wake(w, &record))
+        lk_watch_report("wake", "wake was called for the claim of '%s', which %s", record.key,
+                        record.granted ? "is a grant" : "is not enrolled");
+    w->core->wake(w->core, outer);
+}
+
+static void lease_extended(const locker_services *svc, locker_claim *claim, int64_t until)
+{
+    struct lk_watched *w = watched(svc);
+    struct lk_record record;
+    locker_claim *outer = outer_of(w, claim, "lease_extended", &record);
+
+    if (outer == NULL)
+        return;
+    if (!record.granted && !record.attempting)
+        lk_watch_report("not-granted", "lease_extended was called for the claim of '%s', which is no grant",
+                        record.key);
+    if (lk_watch_is_bounded(outer) && until > lk_watch_now(w) + outer->ttl_ns)
+        lk_watch_report("valid-until", "lease_extended of '%s' till %lld ms after now + ttl", record.key,
+                        (long long)((until - lk_watch_now(w) - outer->ttl_ns) / 1000000));
+    w->core->lease_extended(w->core, outer, until);
+}
+
+static void lease_lost(const locker_services *svc, locker_claim *claim, const char *why)
+{
+    struct lk_watched *w = watched(svc);
+    struct lk_record record = {.granted = true};
+    locker_claim *outer = NULL;
+
+    if (claim != NULL)
+        outer = outer_of(w, claim, "lease_lost", &record);
+    else if (!may_call(w, "lease_lost"))
+        return;
+    if (claim != NULL && outer == NULL)
+        return;
+    if (!record.granted && !record.attempting)
+        lk_watch_report("not-granted", "lease_lost was called for the claim of '%s', which is no grant",
+                        record.key);
+    w->core->lease_lost(w->core, outer, why);
+}
+
+static void suspect(const locker_services *svc, bool out_of_reach)
+{
+    struct lk_watched *w = watched(svc);
+
+    if (may_call(w, "suspect"))
+        w->core->suspect(w->core, out_of_reach);
+}
+
+static void attend(const locker_services *svc)
+{
+    struct lk_watched *w = watched(svc);
+
+    if (may_call(w, "attend"))
+        w->core->attend(w->core);
+}
+
+static bool log_wanted(const locker_services *svc, locker_log_level level)
+{
+    struct lk_watched *w = watched(svc);
+
+    return may_call(w, "log_wanted") && w->core->log_wanted(w->core, level);
+}
+
+static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
+{
+    struct lk_watched *w = watched(svc);
+    char text[1024];
+    va_list args;
+
+    if (!may_call(w, "log"))
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    w->core->log(w->core, level, "%s", text);
+}
+
+const locker_services lk_watch_services = {
+    .wake = wake,
+    .lease_extended = lease_extended,
+    .lease_lost = lease_lost,
+    .suspect = suspect,
+    .attend = attend,
+    .log_wanted = log_wanted,
+    .log = log_line,
+};

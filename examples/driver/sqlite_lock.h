@@ -1,0 +1,16 @@
+/*
+ * sqlite_lock.h: a driver for liblocker that keeps locks in a SQLite database, for processes of one host.
+ *
+ *     locker_driver_options how = LOCKER_DRIVER_OPTIONS_INIT;
+ *
+ *     how.uri = "sqlite:///var/lib/shop/locks.db?namespace=shop&ttl=10s";
+ *     status = locker_open_driver(&sqlite_lock_driver, &how, &l, &err);
+ */
+#ifndef SQLITE_LOCK_H
+#define SQLITE_LOCK_H
+
+#include <locker/driver.h>
+
+extern const locker_driver sqlite_lock_driver;
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * conformance.h: the driver conformance kit, for authors of drivers. It is a library of its own
+ * (locker::conformance, liblocker-conformance), which no application needs.
+ *
+ * One call runs every test that a driver has to pass. A test program is this, and nothing more:
+ *
+ *     static void *start(char *uri, size_t size)
+ *     {
+ *         (void)snprintf(uri, size, "shelf:/tmp/shelf-test?namespace=suite");
+ *         return uri;
+ *     }
+ *
+ *     static void stop(void *service)
+ *     {
+ *         (void)service;
+ *     }
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         const locker_conformance_subject subject = {
+ *             .size = sizeof subject, .driver = &shelf_driver, .start = start, .stop = stop};
+ *
+ *         return locker_conformance_run(&subject, argc, argv);
+ *     }
+ *
+ * What is tested: the interface as an application sees it, by threads and processes, over the driver (groups
+ * basics, waiting, cancel, processes, leases, loss, handles, fork, load), and the contract of driver.h as
+ * only core sees it (group contract, and a watch that stands between core and the driver in all groups: what
+ * each operation answers and when, which services it calls for which claims, and that it leaves a claim alone
+ * after letting go of it). What a service doesn't promise (locker_semantics) or can't suffer (a hook below
+ * that is NULL) is skipped, and the summary says so.
+ *
+ * docs/drivers.md walks through writing a driver and running the kit on it.
+ */
+#ifndef LOCKER_CONFORMANCE_H
+#define LOCKER_CONFORMANCE_H
+
+#include <locker/driver.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What the kit tests, and how its service is started and, where that is possible, harmed. Hooks are called
+ * on the main thread, one at a time; they may block. A hook that fails says why on standard error and answers
+ * NULL or false, which fails the test. Keys are given as the tests lock them; the URI's namespace, if any, is
+ * the hook's to know. Lockers on other namespaces are opened too. */
+typedef struct locker_conformance_subject {
+    size_t size; /**< sizeof(locker_conformance_subject) */
+
+    /** The driver's table. With LOCKER_CAP_LEASES it has to take lease times of 300 ms to 30 s. Must outlive
+     * the run. */
+    const locker_driver *driver;
+
+    /** Start the service, empty, for one group of tests, and write the URI under which it is found, at most
+     * `size` bytes with the NUL. Processes that the tests start open the same URI. Parameters are appended to
+     * it (`&ttl=300ms`). What it answers is passed to the other hooks. */
+    void *(*start)(char *uri, size_t size);
+
+    /** Stop it and remove what it left. */
+    void (*stop)(void *service);
+
+    /** How often the driver looks for a free lock by itself while it waits, in ms: its default poll. 0:
+     * never, its waiters are woken. A driver that polls is allowed that many attempts while a lock stays
+     * held. */
+    int64_t poll_ms;
+
+    /* Each of these may be NULL: there is no such thing. */
+
+    /** Delete the lock behind its holder's back. NULL: an operator breaks it, if the driver can do that. */
+    bool (*lose)(void *service, const char *key);
+
+    /** Give the lock to somebody else behind its holder's back; `lose` takes it from that one. NULL: as
+     * `lose`; a subject has both or none. */
+    bool (*replace)(void *service, const char *key);
+
+    /** The service answers nothing any more, to anybody, until `thaw`; connections stay. Both or none. `thaw`
+     * of a service that answers does nothing. */
+    bool (*freeze)(void *service);
+    bool (*thaw)(void *service);
+
+    /** Stop the service and start it again under the same URI. Its locks may be gone. */
+    bool (*restart)(void *service);
+} locker_conformance_subject;
+
+/** Run the tests: the whole of main(). The program may be started as
+ *
+ *     PROGRAM                  every group
+ *     PROGRAM GROUP [TEST]     one group, or its tests that match the pattern TEST (* and ?)
+ *     PROGRAM --list           the tests, as GROUP/TEST, one a line
+ *     PROGRAM --help
+ *
+ * Results go to standard output and standard error as cmocka prints them (CMOCKA_MESSAGE_OUTPUT chooses
+ * another form); what the watch saw begins with "contract: CHECK:". The program runs itself again, by
+ * /proc/self/exe with "--child", for tests of several processes; so main() must call this with the arguments
+ * that it got, before it starts threads or changes the directory.
+ *
+ * Returns main()'s exit code: 0, all tests that were run passed; 1, some did not, or none was run; 64, wrong
+ * arguments or subject. Call it once, from the main thread. */
+LOCKER_API int locker_conformance_run(const locker_conformance_subject *subject, int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
