@@ -1,14 +1,16 @@
 /*
  * acquire.c: one attempt to take a lock, in one round trip. On a lock that is likely to be free it is a few
- * plain commands in one flight, which cost the server the least: SET key value NX PX ttl; SET counter time
- * NX, which starts a counter of fencing numbers that isn't there; INCR counter. On one that is likely to be
- * held it is a script that takes the lock and numbers the grant, or tells how long the holder's lease goes on
- * and puts us in the queue (scripts.c). A release elsewhere may have handed the lock to us meanwhile: then
- * the message that said so is enough, and nothing is sent.
+ * plain commands in one flight, which cost the server the least: SET key value NX PX ttl; INCR counter, which
+ * gives the fencing number; and between them, unless the counter is known to be there, SET counter time NX,
+ * which starts it. On one that is likely to be held it is a script that takes the lock and numbers the grant,
+ * or tells how long the holder's lease goes on and puts us in the queue (scripts.c). A release elsewhere may
+ * have handed the lock to us meanwhile: then the message that said so is enough, and nothing is sent.
  *
  * Why the numbers of plain commands grow from grant to grant: a later grant's SET comes after this one's
  * release, or after its lease's end, when core throws the grant away; and the INCR stands right behind the
- * SET in the same stream. An attempt that finds the lock busy takes a number too, which nobody gets.
+ * SET in the same stream. An attempt that finds the lock busy takes a number too, which nobody gets. A
+ * counter that was lost although it was known to be there answers with a number that is far too low: then the
+ * script lifts it to the server's time before a number is given out.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +32,9 @@ struct attempt {
     struct lk_keys keys;
     char value[LK_VALUE_LEN + 1];
     char member[MEMBER_MAX]; /* "": don't queue */
-    char ttl[24], queue_ttl[24], numbers[8], floor[24];
+    char ttl[24], queue_ttl[24], numbers[8];
+    char floor[24];   /* where the counter starts; "": it is known to be there */
+    uint64_t counter; /* hash of the key, to remember its counter by */
     unsigned hops;
 };
 
@@ -65,8 +69,11 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
     locker_claim *claim = a->claim;
     struct lk_claim_data *data = a->data;
     data->fence = data->numbers > 0 ? last - data->numbers + 1 : 0;
+    if (data->numbers > 0)
+        lk_counter_seen(a->r, a->counter);
     data->since = since;
-    data->valid_until = lk_valid_until(sent, claim->ttl_ns);
+    /* a command may leave late on a busy machine; core counts from when it asked */
+    data->valid_until = lk_valid_until(sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
     claim->token = data->fence;
     claim->valid_until = data->valid_until;
     atomic_store_explicit(&data->held, true, memory_order_relaxed);
@@ -211,11 +218,31 @@ static locker_status unanswered(struct attempt *a, enum lk_outcome outcome, int6
 
 /* ------------------------------------------------------------------ the attempt ---- */
 
+static void start_counter(const struct attempt *a, struct lk_argv *argv)
+{
+    lk_argv_add(argv, "SET", 3);
+    lk_argv_add(argv, a->keys.fence, a->keys.fence_len);
+    lk_argv_text(argv, a->floor);
+    lk_argv_add(argv, "NX", 2);
+    lk_argv_add(argv, "EX", 2);
+    lk_argv_add(argv, LK_FENCE_SECONDS, sizeof(LK_FENCE_SECONDS) - 1);
+}
+
+static void count_up(const struct attempt *a, struct lk_argv *argv)
+{
+    const bool one = a->data->numbers == 1;
+    lk_argv_text(argv, one ? "INCR" : "INCRBY");
+    lk_argv_add(argv, a->keys.fence, a->keys.fence_len);
+    if (!one)
+        lk_argv_text(argv, a->numbers);
+}
+
 /* `SET key value NX PX ttl`, as every simple client does: OK is a grant, nil is busy. With fencing the number
  * comes along. */
 static enum lk_outcome call_plain(struct attempt *a, struct lk_call *call, locker_error *err)
 {
     struct lk_argv argv[3];
+    size_t count = 1;
     for (size_t i = 0; i < 3; i++)
         argv[i].argc = 0;
     lk_argv_add(&argv[0], "SET", 3);
@@ -226,21 +253,10 @@ static enum lk_outcome call_plain(struct attempt *a, struct lk_call *call, locke
     lk_argv_text(&argv[0], a->ttl);
     if (a->data->numbers == 0)
         return lk_call(a->r, call, argv, err);
-    lk_argv_add(&argv[1], "SET", 3);
-    lk_argv_add(&argv[1], a->keys.fence, a->keys.fence_len);
-    lk_argv_text(&argv[1], a->floor);
-    lk_argv_add(&argv[1], "NX", 2);
-    lk_argv_add(&argv[1], "EX", 2);
-    lk_argv_add(&argv[1], LK_FENCE_SECONDS, sizeof(LK_FENCE_SECONDS) - 1);
-    if (a->data->numbers == 1) {
-        lk_argv_add(&argv[2], "INCR", 4);
-        lk_argv_add(&argv[2], a->keys.fence, a->keys.fence_len);
-    } else {
-        lk_argv_add(&argv[2], "INCRBY", 6);
-        lk_argv_add(&argv[2], a->keys.fence, a->keys.fence_len);
-        lk_argv_text(&argv[2], a->numbers);
-    }
-    return lk_call_flight(a->r, call, argv, 3, err);
+    if (a->floor[0] != '\0')
+        start_counter(a, &argv[count++]);
+    count_up(a, &argv[count++]);
+    return lk_call_flight(a->r, call, argv, count, err);
 }
 
 static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, locker_error *err)
@@ -284,7 +300,7 @@ static locker_status read_plain(struct attempt *a, const struct lk_call *call, b
         return status;
     }
     const redisReply *odd = NULL; /* what kept the grant from being numbered; a withdraw gives it back */
-    if (fenced && call->early[1]->type == REDIS_REPLY_ERROR)
+    if (fenced && call->early[1] != NULL && call->early[1]->type == REDIS_REPLY_ERROR)
         odd = call->early[1];
     else if (fenced && call->reply->type != REDIS_REPLY_INTEGER)
         odd = call->reply;
@@ -346,7 +362,8 @@ static bool plain_first(struct attempt *a)
     if (a->claim->will_wait &&
         (data->busy_sent != 0 || atomic_load_explicit(&a->r->busy_lately, memory_order_relaxed) > 0))
         return false;
-    if (data->numbers == 0)
+    a->floor[0] = '\0';
+    if (data->numbers == 0 || lk_counter_known(a->r, a->counter))
         return true;
     const uint64_t floor = lk_fence_floor(a->r, lk_redis_now(a->r));
     (void)snprintf(a->floor, sizeof(a->floor), "%" PRIu64, floor);
@@ -377,6 +394,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     a.claim = claim;
     a.data = lk_claim_data(claim);
     a.hops = 0;
+    a.counter = r->set.fencing ? lk_counter_hash(claim) : 0;
     if (a.data->number == 0)
         start_claim(r, a.data);
     if (take_given(&a)) {
@@ -386,10 +404,10 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     if (!lk_keys_init(&a.keys, r->set.name_space, claim->key, claim->key_len))
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     lk_value_text(r, a.data->number, a.value);
-    (void)snprintf(a.ttl, sizeof(a.ttl), "%" PRId64, claim->ttl_ns / LK_MS);
+    lk_number_text(a.ttl, (size_t)(claim->ttl_ns / LK_MS));
     const int64_t queue_ns = 3 * r->set.poll_ns > queue_least_ns ? 3 * r->set.poll_ns : queue_least_ns;
-    (void)snprintf(a.queue_ttl, sizeof(a.queue_ttl), "%" PRId64, queue_ns / LK_MS);
-    (void)snprintf(a.numbers, sizeof(a.numbers), "%u", (unsigned)a.data->numbers);
+    lk_number_text(a.queue_ttl, (size_t)(queue_ns / LK_MS));
+    lk_number_text(a.numbers, a.data->numbers);
     bool plain = plain_first(&a);
     while (again) {
         again = false;

@@ -28,18 +28,48 @@ static size_t digits_of(size_t n)
     return digits;
 }
 
-/* A line with a kind and a number. */
-static char *put_number(char *out, char kind, size_t n)
+static char *put_digits(char *out, size_t n)
 {
-    char *end = out + 1 + digits_of(n);
+    char *end = out + digits_of(n);
+    for (char *digit = end; digit > out; n /= 10)
+        *--digit = (char)('0' + n % 10);
+    return end;
+}
+
+void lk_number_text(char *out, size_t n)
+{
+    *put_digits(out, n) = '\0';
+}
+
+char *lk_put_end(char *out)
+{
+    out[0] = '\r';
+    out[1] = '\n';
+    return out + 2;
+}
+
+char *lk_put_line(char *out, char kind, size_t n)
+{
     *out = kind;
-    for (char *digit = end - 1; digit > out; digit--) {
-        *digit = (char)('0' + n % 10);
-        n /= 10;
-    }
-    end[0] = '\r';
-    end[1] = '\n';
-    return end + 2;
+    return lk_put_end(put_digits(out + 1, n));
+}
+
+static char *put_argument(char *out, const char *text, size_t len)
+{
+    out = lk_put_line(out, '$', len);
+    memcpy(out, text, len);
+    return lk_put_end(out + len);
+}
+
+char *lk_put_text(char *out, const char *text)
+{
+    return put_argument(out, text, strlen(text));
+}
+
+char *lk_put_number(char *out, size_t n)
+{
+    out = lk_put_line(out, '$', digits_of(n));
+    return lk_put_end(put_digits(out, n));
 }
 
 size_t lk_argv_size(const struct lk_argv *a)
@@ -52,14 +82,9 @@ size_t lk_argv_size(const struct lk_argv *a)
 
 char *lk_argv_put(const struct lk_argv *a, char *out)
 {
-    out = put_number(out, '*', (size_t)a->argc);
-    for (int i = 0; i < a->argc; i++) {
-        out = put_number(out, '$', a->len[i]);
-        memcpy(out, a->argv[i], a->len[i]);
-        out += a->len[i];
-        *out++ = '\r';
-        *out++ = '\n';
-    }
+    out = lk_put_line(out, '*', (size_t)a->argc);
+    for (int i = 0; i < a->argc; i++)
+        out = put_argument(out, a->argv[i], a->len[i]);
     return out;
 }
 

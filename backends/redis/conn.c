@@ -14,6 +14,7 @@
 #include "internal.h"
 
 enum { BUFFER_KEEP = 1 << 20 }; /* a buffer that grew beyond it is given back when it is empty */
+static const int64_t look_after_ns = 2 * LK_MS;
 
 bool lk_buffer_add(struct lk_buffer *b, const char *data, size_t len)
 {
@@ -43,17 +44,40 @@ static void buffer_empty(struct lk_buffer *b)
 
 /* ------------------------------------------------------------------ ops ---- */
 
+enum { BLOCK_OPS = 32 }; /* as many as a gate has bits */
+
+struct lk_op_block {
+    struct lk_op_block *next;
+    struct lk_gate gate;
+    struct lk_op ops[BLOCK_OPS];
+};
+
+static void add_ops_locked(struct lk_redis *r)
+{
+    struct lk_op_block *block = calloc(1, sizeof(*block));
+    if (block == NULL)
+        return;
+    block->next = r->op_blocks;
+    r->op_blocks = block;
+    for (unsigned i = BLOCK_OPS; i-- > 0;) {
+        struct lk_op *op = &block->ops[i];
+        op->gate = &block->gate;
+        op->bit = UINT32_C(1) << i;
+        op->next = r->free_ops;
+        r->free_ops = op;
+    }
+}
+
 struct lk_op *lk_op_get_locked(struct lk_redis *r)
 {
     if (r->free_ops == NULL) /* acquire: what was written to a returned op is seen before it is used again */
         r->free_ops = atomic_exchange_explicit(&r->returned_ops, NULL, memory_order_acquire);
+    if (r->free_ops == NULL)
+        add_ops_locked(r);
     struct lk_op *op = r->free_ops;
-    if (op != NULL)
-        r->free_ops = op->next;
-    else
-        op = malloc(sizeof(*op));
     if (op == NULL)
         return NULL;
+    r->free_ops = op->next;
     op->next = NULL;
     op->waited = false;
     op->done = NULL;
@@ -90,21 +114,15 @@ static void op_free_locked(struct lk_redis *r, struct lk_op *op)
     r->free_ops = op;
 }
 
-static void free_list(struct lk_op *op)
-{
-    while (op != NULL) {
-        struct lk_op *next = op->next;
-        drop_early(op);
-        free(op);
-        op = next;
-    }
-}
-
 void lk_ops_free(struct lk_redis *r)
 {
-    free_list(r->conn.first);
-    free_list(r->free_ops);
-    free_list(atomic_load_explicit(&r->returned_ops, memory_order_acquire));
+    struct lk_op_block *next;
+    for (struct lk_op_block *block = r->op_blocks; block != NULL; block = next) {
+        next = block->next;
+        for (unsigned i = 0; i < BLOCK_OPS; i++)
+            drop_early(&block->ops[i]);
+        free(block);
+    }
     free(r->conn.out.data);
     free(r->conn.going.data);
 }
@@ -114,8 +132,13 @@ void lk_op_append_locked(struct lk_redis *r, struct lk_op *op)
     op->next = NULL;
     *r->conn.last = op;
     r->conn.last = &op->next;
-    if (op->waited)
-        r->conn.waited++;
+    if (!op->waited)
+        return;
+    r->conn.waited++;
+    if (op->until < r->conn.due) {
+        r->conn.due = op->until;
+        lk_kick_locked_reader(r);
+    }
 }
 
 bool lk_submit_locked(struct lk_redis *r, const char *bytes, size_t len, lk_op_fn done, void *context)
@@ -149,22 +172,57 @@ bool lk_submit_argv_locked(struct lk_redis *r, const struct lk_argv *a, lk_op_fn
 
 /* ------------------------------------------------------------------ answers ---- */
 
-static void futex_wake(atomic_int *word)
+/* The states were set before. */
+static void wake_gate(struct lk_gate *gate, uint32_t bits)
 {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    atomic_fetch_add_explicit(&gate->word, 1, memory_order_relaxed); /* states have an order of their own */
+    (void)syscall(SYS_futex, &gate->word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, bits);
+}
+
+static void wakes_add(struct lk_wakes *wakes, const struct lk_op *op)
+{
+    size_t i = 0;
+    while (i < wakes->gates && wakes->gate[i] != op->gate)
+        i++;
+    if (i == wakes->gates) {
+        wakes->gate[i] = op->gate;
+        wakes->bits[i] = 0;
+        wakes->gates++;
+    }
+    wakes->bits[i] |= op->bit;
+    wakes->ops++;
 }
 
 void lk_wake_all(const struct lk_wakes *wakes)
 {
-    for (size_t i = 0; i < wakes->count; i++)
-        futex_wake(wakes->word[i]);
+    for (size_t i = 0; i < wakes->gates; i++)
+        wake_gate(wakes->gate[i], wakes->bits[i]);
+}
+
+void lk_op_sleep(const struct lk_op *op, unsigned seen)
+{
+    (void)syscall(SYS_futex, &op->gate->word, FUTEX_WAIT_BITSET_PRIVATE, seen, NULL, NULL, op->bit);
+}
+
+void lk_ops_wake_due_locked(struct lk_redis *r, int64_t now)
+{
+    if (now < r->conn.due)
+        return;
+    r->conn.due = LOCKER_NEVER;
+    for (const struct lk_op *op = r->conn.first; op != NULL; op = op->next) {
+        if (!op->waited)
+            continue;
+        if (op->until <= now)
+            wake_gate(op->gate, op->bit);
+        else
+            r->conn.due = lk_earlier(r->conn.due, op->until);
+    }
 }
 
 void lk_nudge_locked(struct lk_redis *r, struct lk_op *op)
 {
     (void)r;
-    atomic_store_explicit(&op->state, LK_OP_NUDGED, memory_order_relaxed); /* the waiter takes lock next */
-    futex_wake(&op->state);
+    wake_gate(op->gate, op->bit);
 }
 
 static struct lk_op *pop_locked(struct lk_conn *conn)
@@ -183,7 +241,7 @@ static struct lk_op *pop_locked(struct lk_conn *conn)
 void lk_conn_complete_locked(struct lk_redis *r, const struct lk_op *self, redisReply **replies, size_t count,
                              struct lk_wakes *wakes)
 {
-    wakes->count = 0;
+    wakes->ops = wakes->gates = 0;
     if (count > 0) {
         r->failures = 0;
         r->conn.proven = true;
@@ -203,7 +261,7 @@ void lk_conn_complete_locked(struct lk_redis *r, const struct lk_op *self, redis
         if (op->waited) {
             op->reply = replies[i];
             if (op != self)
-                wakes->word[wakes->count++] = &op->state;
+                wakes_add(wakes, op);
             /* release: the waiter reads op->reply without lock */
             atomic_store_explicit(&op->state, LK_OP_ANSWERED, memory_order_release);
         } else {
@@ -224,21 +282,27 @@ static void watch_locked(struct lk_redis *r, int how, uint32_t events)
 }
 
 /* Let the keeper read, when there are answers to come that no thread waits for; and keep it from waking up
- * when a caller reads. Its watch costs system calls, so a lone caller never comes here with work to do. */
+ * when a caller reads. Those answers tell of many leases and of nothing that is urgent, and come one by one:
+ * so it looks once, a little later, and has itself woken by what comes only for what is missing then. */
 void lk_conn_arm_locked(struct lk_redis *r)
 {
     struct lk_conn *conn = &r->conn;
     if (conn->state != LK_CONN_UP)
         return;
-    const bool in = !conn->reading && conn->first != NULL && conn->waited == 0;
+    if (conn->reading || conn->first == NULL || conn->waited > 0) {
+        conn->look_at = 0;
+    } else if (conn->look_at == 0) {
+        conn->look_at = lk_redis_now(r) + look_after_ns;
+        if (!r->dispatching)
+            r->svc->attend(r->svc);
+    }
+    const bool in = conn->look_at == LOCKER_NEVER;
     const bool out = !conn->reading && conn->blocked;
     if (in == conn->armed && out == conn->armed_out)
         return;
     watch_locked(r, EPOLL_CTL_MOD, EPOLLRDHUP | (in ? EPOLLIN : 0u) | (out ? EPOLLOUT : 0u));
     conn->armed = in;
     conn->armed_out = out;
-    if (in)
-        r->svc->attend(r->svc); /* for the time at which a silent server is given up */
 }
 
 void lk_conn_install_locked(struct lk_redis *r, struct lk_link *link)
@@ -248,6 +312,8 @@ void lk_conn_install_locked(struct lk_redis *r, struct lk_link *link)
     conn->state = LK_CONN_UP;
     conn->proven = conn->blocked = conn->armed = conn->armed_out = conn->polling = false;
     conn->out.len = conn->going.len = conn->gone = 0;
+    conn->look_at = 0;
+    conn->due = LOCKER_NEVER;
     watch_locked(r, EPOLL_CTL_ADD, EPOLLRDHUP);
     if (link->server_us != 0)
         lk_server_time_set(r, link->server_us,
@@ -270,9 +336,8 @@ static void settle_locked(struct lk_redis *r)
     while (conn->first != NULL) {
         struct lk_op *op = pop_locked(conn);
         if (op->waited) {
-            atomic_int *word = &op->state;
-            atomic_store_explicit(word, LK_OP_CUT, memory_order_release); /* as ANSWERED */
-            futex_wake(word);
+            atomic_store_explicit(&op->state, LK_OP_CUT, memory_order_release); /* as ANSWERED */
+            wake_gate(op->gate, op->bit);
         } else {
             if (op->done != NULL)
                 op->done(r, op->context, NULL);

@@ -180,6 +180,8 @@ struct lk_link *lk_link_connect(const struct lk_settings *s, const char *host, i
     }
     if (host != NULL)
         tune(fd);
+    if (!s->tls) /* each call says by itself whether it blocks */
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     struct lk_link *link = lk_link_new(fd, peer);
     if (link == NULL) {
         locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");

@@ -1,4 +1,4 @@
-/* dispatch.c: the keeper's turn: wake-up messages, answers that nobody waits for, clean-ups, a silent server.
+/* dispatch.c: the driver's turn: wake-up messages, answers that nobody waits for, clean-ups, a silent server.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,12 +46,35 @@ static void on_connection_locked(struct lk_redis *r, uint32_t events)
         lk_read_turn_locked(r, NULL, 0);
 }
 
+/* What the answers that are awaited want: a look at them, and an end to a server that is silent. */
+static int64_t answers_at(const struct lk_redis *r)
+{
+    if (r->conn.state != LK_CONN_UP || r->conn.first == NULL)
+        return LOCKER_NEVER;
+    const int64_t silent = lk_after(r->conn.first->sent, r->set.command_timeout_ns);
+    return r->conn.look_at == 0 ? silent : lk_earlier(silent, r->conn.look_at);
+}
+
+static void see_to_answers_locked(struct lk_redis *r, int64_t now)
+{
+    struct lk_conn *conn = &r->conn;
+    if (now < answers_at(r))
+        return;
+    if (now >= lk_after(conn->first->sent, r->set.command_timeout_ns)) {
+        lk_conn_fail_locked(r, "the server does not answer");
+    } else if (!conn->reading) {
+        conn->look_at = LOCKER_NEVER;
+        lk_read_turn_locked(r, NULL, 0);
+    }
+}
+
 int64_t lk_redis_dispatch(void *self)
 {
     struct lk_redis *r = self;
     struct epoll_event events[4];
     const int count = epoll_wait(r->epoll_fd, events, 4, 0);
     pthread_mutex_lock(&r->lock);
+    r->dispatching = true;
     for (int i = 0; i < count; i++)
         r->sub.look = r->sub.look || events[i].data.ptr == &r->sub;
     if (r->sub.look) /* first, because somebody sleeps until it is read */
@@ -61,19 +84,16 @@ int64_t lk_redis_dispatch(void *self)
             on_connection_locked(r, events[i].events);
     }
     const int64_t now = lk_redis_now(r);
-    int64_t next = LOCKER_NEVER;
-    if (r->conn.state == LK_CONN_UP && r->conn.first != NULL) {
-        next = lk_after(r->conn.first->sent, r->set.command_timeout_ns);
-        if (now >= next)
-            lk_conn_fail_locked(r, "the server does not answer");
-    }
-    next = lk_earlier(next, lk_cleanups_run_locked(r, now));
+    see_to_answers_locked(r, now);
+    int64_t next = lk_cleanups_run_locked(r, now);
     next = lk_earlier(next, lk_notes_run_locked(r, now));
     lk_connector_want_locked(r);
     if (r->conn.state == LK_CONN_DOWN && !r->connector_running)
         next = lk_earlier(next, now + thread_again_ns);
     lk_pump_locked(r);
     lk_conn_arm_locked(r);
+    next = lk_earlier(next, answers_at(r));
+    r->dispatching = false;
     const bool log_due = r->log_due;
     pthread_mutex_unlock(&r->lock);
     if (log_due)

@@ -6,19 +6,20 @@
  * client would make, and many callers' commands travel together.
  */
 #include <errno.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
 
-enum { RECEIVE_MAX = 16384, SPIN_SHIFT_MAX = 10, FLIGHT_LOCAL = 2048 };
+/* GATHER_MAX, in bytes, is a dozen callers' commands. If all were waited for, the server would idle while the
+ * callers work, and they while it works. */
+enum { RECEIVE_MAX = 16384, GATHER_MAX = 2048, SPIN_SHIFT_MAX = 10, FLIGHT_LOCAL = 2048 };
 static const int64_t spin_ns = 100 * LK_US;
-static const int64_t spin_step_max_ns = 40 * LK_US; /* a yield that took longer: others need the processor */
+static const int64_t spin_step_max_ns = 40 * LK_US; /* a step that took longer: others need the processor */
+static const int64_t yield_max_ns = 5 * LK_US;      /* a yield that took longer: another has had it */
 
 /* ------------------------------------------------------------------ sending ---- */
 
@@ -64,8 +65,17 @@ void lk_kick_locked_reader(struct lk_redis *r)
 
 /* ------------------------------------------------------------------ receiving ---- */
 
+/* Looking did not pay: leave it out for a while, twice as long each time. */
+static void spin_less(struct lk_conn *conn)
+{
+    if (conn->spin_failures < SPIN_SHIFT_MAX)
+        conn->spin_failures++;
+    conn->spin_skip = 1u << conn->spin_failures;
+}
+
 /* Look at the socket for a while instead of sleeping: waking up from sleep costs as much as Redis takes to
- * answer. When it did not pay it is left out for a while, twice as long each time. */
+ * answer. Not where the answer comes by the first yield, because it is the server that had our processor: it
+ * would go to sleep for want of work before we get it back, and asleep we are woken while it is still up. */
 static ssize_t receive_spinning(struct lk_redis *r, struct lk_link *link, char *data, size_t cap)
 {
     struct lk_conn *conn = &r->conn;
@@ -77,21 +87,20 @@ static ssize_t receive_spinning(struct lk_redis *r, struct lk_link *link, char *
     const int64_t start = lk_redis_now(r);
     for (int64_t before = start;;) {
         sched_yield();
-        const ssize_t n = lk_link_receive(link, data, cap);
-        if (n >= 0 || errno != EAGAIN) {
-            conn->spin_failures = 0;
-            return n;
-        }
         const int64_t now = lk_redis_now(r);
-        if (now - start > spin_ns || now - before > spin_step_max_ns)
-            break;
-        before = now;
+        const ssize_t n = lk_link_receive(link, data, cap);
+        const bool came = n >= 0 || errno != EAGAIN;
+        const bool shared = came && before == start && now - start > yield_max_ns;
+        if (shared || (!came && (now - start > spin_ns || now - before > spin_step_max_ns)))
+            spin_less(conn);
+        else if (came)
+            conn->spin_failures = 0;
+        else {
+            before = now;
+            continue;
+        }
+        return n;
     }
-    if (conn->spin_failures < SPIN_SHIFT_MAX)
-        conn->spin_failures++;
-    conn->spin_skip = 1u << conn->spin_failures;
-    errno = EAGAIN;
-    return -1;
 }
 
 /* Receive, asleep if need be, until `until` or until kicked: -1 and EAGAIN then. */
@@ -112,7 +121,14 @@ static ssize_t receive_patiently(struct lk_redis *r, struct lk_link *link, char 
         if (n >= 0 || errno != EAGAIN)
             return n;
     }
-    const struct timespec left = lk_remaining(lk_redis_now(r), until);
+    int64_t now = lk_redis_now(r);
+    if (waits[0].events == POLLIN && link->tls == NULL && now < until - LK_NAP_NS) {
+        n = lk_link_nap(link, data, cap); /* one system call; a kick waits till it is over */
+        if (n >= 0 || errno != EAGAIN)
+            return n;
+        now = lk_redis_now(r);
+    }
+    const struct timespec left = lk_remaining(now, until);
     if (ppoll(waits, 2, until == LOCKER_NEVER ? NULL : &left, NULL) <= 0) {
         errno = EAGAIN;
         return -1;
@@ -141,17 +157,17 @@ static bool deliver(struct lk_redis *r, struct lk_link *link, const struct lk_op
             count++;
         pthread_mutex_lock(&r->lock);
         lk_conn_complete_locked(r, self, replies, count, &wakes);
-        if (got <= 0 && wakes.count == 0)
+        if (got <= 0 && wakes.ops == 0)
             return got == 0;
         /* Those that are woken will have more to say soon: it is sent in one go. */
-        if (wakes.count >= 2)
+        if (wakes.ops >= 2)
             r->conn.gathering = true;
         pthread_mutex_unlock(&r->lock);
         lk_wake_all(&wakes);
         if (got <= 0)
             break;
     }
-    if (wakes.count >= 2)
+    if (wakes.ops >= 2)
         sched_yield();
     pthread_mutex_lock(&r->lock);
     return got == 0;
@@ -213,13 +229,6 @@ static bool interrupted_locked(const struct lk_call *call)
     return call->claim != NULL && call->claim->interrupted;
 }
 
-static void futex_wait(struct lk_redis *r, atomic_int *word, int64_t until)
-{
-    const struct timespec left = lk_remaining(lk_redis_now(r), until);
-    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, LK_OP_WAITING, until == LOCKER_NEVER ? NULL : &left,
-                  NULL, 0);
-}
-
 /* The caller goes; the answer will find nobody. A server that has been silent for too long is given up. */
 static void abandon_locked(struct lk_redis *r, struct lk_op *op)
 {
@@ -248,19 +257,22 @@ static enum lk_outcome await_unlock(struct lk_redis *r, struct lk_call *call, st
             pthread_mutex_unlock(&r->lock);
             return outcome;
         }
-        if (!r->conn.gathering)
+        if (!r->conn.gathering || r->conn.out.len >= GATHER_MAX)
             lk_flush_locked(r);
         state = atomic_load_explicit(&op->state, memory_order_acquire);
         if (state == LK_OP_ANSWERED || state == LK_OP_CUT)
             break;
+        if (interrupted_locked(call))
+            continue; /* while lock was released to send: there was nobody to nudge or to kick yet */
         if (!r->conn.reading) {
-            lk_read_turn_locked(r, op, call->until);
+            lk_read_turn_locked(r, op, lk_earlier(call->until, r->conn.due));
+            lk_ops_wake_due_locked(r, lk_redis_now(r));
             continue;
         }
-        atomic_store_explicit(&op->state, LK_OP_WAITING,
-                              memory_order_relaxed); /* lock is held: nobody nudges */
+        /* lock is held: whatever happens from here on makes the gate's count another */
+        const unsigned seen = atomic_load_explicit(&op->gate->word, memory_order_relaxed);
         pthread_mutex_unlock(&r->lock);
-        futex_wait(r, &op->state, call->until);
+        lk_op_sleep(op, seen);
         /* acquire: reply was written before ANSWERED was */
         state = atomic_load_explicit(&op->state, memory_order_acquire);
         if (state == LK_OP_ANSWERED || state == LK_OP_CUT)
@@ -317,6 +329,7 @@ static enum lk_outcome send_and_await(struct lk_redis *r, struct lk_call *call, 
     op->waited = true;
     op->early_wanted = (unsigned)count - 1;
     op->sent = call->sent = lk_redis_now(r);
+    op->until = call->until;
     if (call->claim != NULL) {
         op->slot = &call->claim->op;
         call->claim->op = op;

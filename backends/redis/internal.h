@@ -3,10 +3,11 @@
  *
  *   redis.c      the table, open and close        settings.c   the configuration, copied and checked
  *   keys.c       names of keys, values            scripts.c    the Lua texts
+ *   counter.c    known counters of fencing numbers
  *   argv.c       building commands                reply.c      what a server's error means
  *   link.c       one socket                       connect.c    reaching a host; handshake.c: logging in
  *   conn.c       the command connection           flow.c       who writes and who reads it
- *   connector.c  the thread that connects again   dispatch.c   the keeper's turn
+ *   connector.c  the thread that connects again   dispatch.c   the driver's turn
  *   subscriber.c wake-up messages                 claims.c     finding a claim by its value
  *   acquire.c, release.c, pass.c, renew.c, inspect.c: the operations; cleanup.c: what goes on without a
  * caller; note.c: telling others who holds what, and the server's time
@@ -36,6 +37,7 @@ enum {
     LK_PASS_RESERVE = 64,  /* fencing numbers of a grant that may be handed over inside the process */
     LK_CONTENDED = 16,     /* greatest value of the counters of recent contention */
     LK_CLAIM_BUCKETS = 64, /* initial size of the table of claims */
+    LK_COUNTERS = 1024,    /* keys whose counter is remembered to be there */
     LK_ARGV_MAX = 16
 };
 
@@ -92,6 +94,14 @@ void lk_value_text(const struct lk_redis *r, uint64_t number, char text[LK_VALUE
 /* Back from the text; false when it isn't one of this instance's values. */
 bool lk_value_number(const struct lk_redis *r, const char *text, uint64_t *number);
 
+/* ---------------------------------------------------------------- counter.c ---- */
+
+uint64_t lk_counter_hash(const locker_claim *claim);
+/* Whether the counter of the key with this hash is likely to be at the server. */
+bool lk_counter_known(const struct lk_redis *r, uint64_t hash);
+/* It is there. */
+void lk_counter_seen(struct lk_redis *r, uint64_t hash);
+
 /* ---------------------------------------------------------------- argv.c ---- */
 
 /* One command under construction; it points to its caller's strings. */
@@ -106,6 +116,14 @@ void lk_argv_text(struct lk_argv *a, const char *text);
 /* How long the command is in the protocol's form, and writing it there; answers its end. */
 size_t lk_argv_size(const struct lk_argv *a);
 char *lk_argv_put(const struct lk_argv *a, char *out);
+/* A number as text, ended by a NUL. */
+void lk_number_text(char *out, size_t n);
+/* The pieces of that form, each answering its end: a line with a kind and a number ('*': so many arguments
+ * follow, '$': an argument of so many bytes), the end of an argument, and arguments as a whole. */
+char *lk_put_line(char *out, char kind, size_t n);
+char *lk_put_end(char *out);
+char *lk_put_text(char *out, const char *text);
+char *lk_put_number(char *out, size_t n);
 /* A finished command in the protocol's form: free with free(). False when memory ran out. */
 bool lk_argv_format(const struct lk_argv *a, char **bytes, size_t *len);
 
@@ -148,17 +166,25 @@ locker_status lk_reply_nonsense(const char *doing, locker_error *err);
 
 typedef void (*lk_op_fn)(struct lk_redis *r, void *context, redisReply *reply);
 
-/* The states of an op's futex word. */
-enum { LK_OP_WAITING, LK_OP_NUDGED, LK_OP_ANSWERED, LK_OP_CUT };
+enum { LK_OP_WAITING, LK_OP_ANSWERED, LK_OP_CUT };
 
 /* The replies that may come before an op's own. */
 enum { LK_EARLY_MAX = 2 };
+
+/* A futex word that a few ops share, so that one system call wakes all of them whose answers came together.
+ * It counts wake-ups. Each op that sleeps on it has a bit of its own, by which it is woken and the others are
+ * not. */
+struct lk_gate {
+    atomic_uint word; /* relaxed: it brings nothing else; states have an order of their own */
+};
 
 /* A command whose reply is awaited, or a few in one flight, which share an op. Ops are recycled, never freed
  * before close: waking a recycled one is a spurious wake-up, which waiters stand. Members are guarded by lock
  * unless they say otherwise. */
 struct lk_op {
-    struct lk_op *next; /* in the pending FIFO, or in a list of free ones */
+    struct lk_op *next;   /* in the pending FIFO, or in a list of free ones */
+    struct lk_gate *gate; /* what its waiter sleeps on; constant */
+    uint32_t bit;         /* its own there; constant */
     atomic_int
         state;     /* written with lock held; read by the waiter without: release/acquire hands over reply */
     bool waited;   /* a thread waits for it; false: `done` is called */
@@ -168,7 +194,8 @@ struct lk_op {
     redisReply *reply;               /* the waiter's once ANSWERED; of the flight's last command */
     redisReply *early[LK_EARLY_MAX]; /* of the commands before it; the waiter's once ANSWERED or CUT */
     unsigned early_wanted, early_count;
-    int64_t sent; /* before it could have been sent */
+    int64_t sent;  /* before it could have been sent */
+    int64_t until; /* how long its waiter waits */
 };
 
 struct lk_buffer {
@@ -187,14 +214,17 @@ struct lk_conn {
     struct lk_buffer going; /* being sent */
     size_t gone;            /* of `going`, how much has been sent */
     bool writing, reading;
-    bool blocked;                /* the socket's buffer is full: wait for POLLOUT */
-    bool gathering;              /* the reader lets others append before it sends for all */
-    bool armed;                  /* the keeper's epoll watches for input */
-    bool armed_out;              /* ... and for room to write */
-    bool proven;                 /* it has answered at least once */
-    bool polling;                /* the reader may be asleep in poll: kick it */
+    bool blocked;    /* the socket's buffer is full: wait for POLLOUT */
+    bool gathering;  /* the reader lets others append before it sends for all */
+    int64_t look_at; /* when dispatch reads answers that nobody waits for; 0: there are none; LOCKER_NEVER: it
+                        has looked, and is woken by what comes */
+    bool armed;      /* the keeper's epoll watches for input */
+    bool armed_out;  /* ... and for room to write */
+    bool proven;     /* it has answered at least once */
+    bool polling;    /* the reader may be asleep in poll: kick it */
     struct lk_op *first, **last; /* sent or to be sent, in order */
     size_t waited;               /* how many of them a thread waits for */
+    int64_t due;                 /* not later than any of those wants to be woken at the latest */
     unsigned spin_failures;      /* in a row; of the reader */
     unsigned spin_skip;          /* sleep at once so many times; of the reader */
 };
@@ -253,14 +283,20 @@ void lk_conn_arm_locked(struct lk_redis *r);
 /* What remains to be woken once lock is released. */
 enum { LK_REPLIES_MAX = 64 };
 struct lk_wakes {
-    size_t count;
-    atomic_int *word[LK_REPLIES_MAX];
+    size_t ops, gates; /* how many */
+    struct lk_gate *gate[LK_REPLIES_MAX];
+    uint32_t bits[LK_REPLIES_MAX];
 };
 void lk_conn_complete_locked(struct lk_redis *r, const struct lk_op *self, redisReply **replies, size_t count,
                              struct lk_wakes *wakes);
 void lk_wake_all(const struct lk_wakes *wakes);
+/* Sleep until the op is woken, or spuriously; not at all if the gate's count isn't `seen` any more. Who reads
+ * sees to it that nobody sleeps beyond its time. Called without lock. */
+void lk_op_sleep(const struct lk_op *op, unsigned seen);
+/* Wake those whose time is over. */
+void lk_ops_wake_due_locked(struct lk_redis *r, int64_t now);
 void lk_flush_locked(struct lk_redis *r);
-/* One turn of reading, by a thread whose op is `self` (NULL: the keeper, which doesn't wait). */
+/* One turn of reading, by a thread whose op is `self` (NULL: dispatch, which doesn't wait). */
 void lk_read_turn_locked(struct lk_redis *r, const struct lk_op *self, int64_t until);
 /* Kick a reader out of its poll. */
 void lk_kick_locked_reader(struct lk_redis *r);
@@ -296,7 +332,7 @@ bool lk_connector_stop(struct lk_redis *r, int64_t until);
 /* ---------------------------------------------------------------- subscriber.c ---- */
 
 struct lk_subscriber {
-    struct lk_link *link; /* NULL: none. Received from by the keeper alone */
+    struct lk_link *link; /* NULL: none. Received from by dispatch alone */
     bool wanted;          /* somebody waits, or has waited */
     bool look;            /* read it without being told: something may be in the parser */
     bool refused;         /* the server denies the channel: the next caller that would wait is told */
@@ -308,7 +344,7 @@ struct lk_subscriber {
 bool lk_subscribe(struct lk_redis *r, struct lk_link *link, int64_t until, struct lk_connect_error *why);
 void lk_subscriber_install_locked(struct lk_redis *r, struct lk_link *link);
 void lk_subscriber_lose_locked(struct lk_redis *r);
-/* Read the messages that are there. Keeper only. */
+/* Read the messages that are there. By dispatch only. */
 void lk_subscriber_read_locked(struct lk_redis *r);
 
 /* ---------------------------------------------------------------- claims.c ---- */
@@ -424,9 +460,10 @@ struct lk_redis {
     atomic_int_least64_t server_ahead_us; /* the server's clock less ours; INT64_MIN: unknown; relaxed */
     atomic_int_least64_t server_asked; /* when that was learned, on our clock; relaxed: a little off does no
                                           harm */
-    char sha[LK_SCRIPT_COUNT][41];     /* "" where the server would not tell; constant after open */
-    int epoll_fd;                      /* the driver's descriptor: connection, subscriber */
-    int kick_fd;                       /* eventfd, ends the reader's poll */
+    atomic_uint_least32_t counters[LK_COUNTERS]; /* marks of keys (counter.c); relaxed: hints */
+    char sha[LK_SCRIPT_COUNT][41];               /* "" where the server would not tell; constant after open */
+    int epoll_fd;                                /* the driver's descriptor: connection, subscriber */
+    int kick_fd;                                 /* eventfd, ends the reader's poll */
 
     pthread_mutex_t lock; /* guards all below */
     struct lk_conn conn;
@@ -434,6 +471,7 @@ struct lk_redis {
     struct lk_claims claims;
     struct lk_cleanup *cleanups;
     struct lk_notes notes;
+    struct lk_op_block *op_blocks; /* all ops that were ever made */
     struct lk_op *free_ops;
     _Atomic(struct lk_op *) returned_ops; /* pushed without lock (release), taken whole with it (acquire) */
     pthread_cond_t changed;               /* connection up, thread ended, closing */
@@ -442,6 +480,7 @@ struct lk_redis {
     bool connector_left; /* close did not wait for it: it frees the instance */
     bool closing;
     bool suspect;               /* core was told that the service is away */
+    bool dispatching;           /* inside dispatch, which will see what is due when */
     int64_t retry_at;           /* when the connector tries again */
     unsigned failures;          /* of connecting, in a row */
     unsigned hops;              /* connections given up for another master, in a row */

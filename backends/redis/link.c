@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "timing.h"
-
 struct lk_link *lk_link_new(int fd, const char *peer)
 {
+    const struct timeval nap = {.tv_sec = 0, .tv_usec = LK_NAP_NS / LK_US};
     struct lk_link *link = calloc(1, sizeof(*link));
     if (link == NULL) {
         close(fd);
@@ -28,6 +28,7 @@ struct lk_link *lk_link_new(int fd, const char *peer)
         free(link);
         return NULL;
     }
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof(nap));
     strncpy(link->peer, peer, sizeof(link->peer) - 1);
     return link;
 }
@@ -145,6 +146,14 @@ ssize_t lk_link_receive(struct lk_link *link, char *data, size_t cap)
         n = recv(link->fd, data, cap, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EWOULDBLOCK)
+        errno = EAGAIN;
+    return n;
+}
+
+ssize_t lk_link_nap(struct lk_link *link, char *data, size_t cap)
+{
+    const ssize_t n = recv(link->fd, data, cap, 0);
+    if (n < 0 && (errno == EWOULDBLOCK || errno == EINTR))
         errno = EAGAIN;
     return n;
 }

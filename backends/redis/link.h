@@ -15,10 +15,12 @@
 #include <hiredis/hiredis.h>
 #include <locker/driver.h>
 
+#include "timing.h"
+
 enum { LK_PEER_MAX = 300 };
 
 struct lk_link {
-    int fd;                   /* non-blocking, close-on-exec */
+    int fd;                   /* close-on-exec */
     redisReader *reader;      /* belongs to the receiving thread */
     redisContext *tls;        /* NULL: plain. Owns fd then */
     pthread_mutex_t tls_lock; /* one SSL call at a time; never held across a wait. Innermost */
@@ -28,7 +30,7 @@ struct lk_link {
     char peer[LK_PEER_MAX];   /* "host:port" or the socket's path, for messages and comparisons */
 };
 
-/* A link on a connected non-blocking socket, which it owns from then on, also when it fails. */
+/* A link on a connected socket, which it owns from then on, also when it fails. */
 struct lk_link *lk_link_new(int fd, const char *peer);
 
 /* Close and free; NULL is allowed. `reset`: throw away what the kernel has not sent yet, so that a command
@@ -39,6 +41,11 @@ void lk_link_free(struct lk_link *link, bool reset);
  * at the end of the stream. Never raises SIGPIPE. */
 ssize_t lk_link_send(struct lk_link *link, const char *data, size_t len);
 ssize_t lk_link_receive(struct lk_link *link, char *data, size_t cap);
+
+/* The same, but asleep until something comes, for LK_NAP_NS at most or until a signal. On a plain link alone.
+ */
+#define LK_NAP_NS (5 * LK_MS)
+ssize_t lk_link_nap(struct lk_link *link, char *data, size_t cap);
 
 /* The next complete reply among what was fed: 1 and *reply, 0 when there is none yet, -1 when the stream is
  * not the Redis protocol (or memory ran out). */

@@ -13,10 +13,11 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     struct lk_claim_data *giver = lk_claim_data(from), *taker = lk_claim_data(to);
     locker_status status = LOCKER_BUSY;
     lk_lately_raise(&r->pass_lately, LK_CONTENDED);
+    const int64_t now = lk_redis_now(r);
     pthread_mutex_lock(&r->lock);
     if (r->conn.state != LK_CONN_UP || from->ttl_ns != to->ttl_ns || !from->renewed || !to->renewed ||
         giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_PASS_RESERVE) ||
-        lk_redis_now(r) >= giver->valid_until - from->ttl_ns / 3)
+        now >= giver->valid_until - from->ttl_ns / 3)
         goto out;
     taker->number = giver->number;
     taker->fence = giver->fence;
@@ -24,7 +25,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     taker->valid_until = giver->valid_until;
     taker->enrolled = giver->enrolled;
     taker->numbers = giver->numbers;
-    taker->since = lk_redis_now(r);
+    taker->since = to->granted_at = now;
     atomic_store_explicit(&taker->held, true, memory_order_relaxed);
     atomic_store_explicit(&giver->held, false, memory_order_relaxed);
     lk_note_forget_locked(r, giver);

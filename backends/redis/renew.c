@@ -2,29 +2,24 @@
  * renew.c: extending many leases by few commands: a script compares and extends LK_RENEW_BATCH locks at a
  * time, and all its calls travel together. An answer finds its claims through slots that a release, a
  * withdraw or a hand-over clears or turns to another claim, so it never touches a claim that is gone.
+ *
+ * A command has a key for each lease, so it is written straight into its bytes: with many leases this is most
+ * of what keeping them costs.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
+
+/* The most that a lease takes of a command but for its key, and what the command takes by itself but for its
+ * script. */
+enum { LEASE_BYTES = LK_VALUE_LEN + 64, COMMAND_BYTES = 128 };
 
 struct renewal {
     int64_t sent; /* before the command could have been sent */
     bool whole;   /* the script's text was sent */
     size_t count;
     locker_claim *claim[LK_RENEW_BATCH]; /* NULL: gone meanwhile */
-};
-
-/* The command's arguments, and the text that they point to. */
-struct renewal_argv {
-    const char *argv[3 + 3 * LK_RENEW_BATCH];
-    size_t len[3 + 3 * LK_RENEW_BATCH];
-    char value[LK_RENEW_BATCH][LK_VALUE_LEN + 1];
-    char ttl[LK_RENEW_BATCH][24];
-    char count[24];
-    char key[]; /* `key_size` bytes for each */
 };
 
 static void free_locked(struct renewal *n)
@@ -36,66 +31,61 @@ static void free_locked(struct renewal *n)
     free(n);
 }
 
-static void set_argument(struct renewal_argv *x, size_t at, const char *text, size_t len)
+static char *put_key(const struct lk_redis *r, const locker_claim *claim, char *out)
 {
-    x->argv[at] = text;
-    x->len[at] = len;
+    const size_t name_space = strlen(r->set.name_space);
+    out = lk_put_line(out, '$', name_space + (name_space > 0) + claim->key_len);
+    memcpy(out, r->set.name_space, name_space);
+    out += name_space;
+    if (name_space > 0)
+        *out++ = ':';
+    memcpy(out, claim->key, claim->key_len);
+    return lk_put_end(out + claim->key_len);
 }
 
-/* The lock's key, written to `out`; answers its length. Without printf: with 100,000 leases this is what a
- * renewal costs. */
-static size_t key_text(const struct lk_redis *r, const locker_claim *claim, char *out)
+static bool of_one_length(const struct renewal *n)
 {
-    size_t len = strlen(r->set.name_space);
-    memcpy(out, r->set.name_space, len);
-    if (len > 0)
-        out[len++] = ':';
-    memcpy(out + len, claim->key, claim->key_len);
-    return len + claim->key_len;
+    size_t i = 1;
+    while (i < n->count && n->claim[i]->ttl_ns == n->claim[0]->ttl_ns)
+        i++;
+    return i == n->count;
 }
 
-/* The lease time in ms as text. Most leases are of one length, so the text before often serves again. */
-static const char *ttl_text(struct renewal_argv *x, const struct renewal *n, size_t i)
+/* The command, as scripts.c describes its arguments; answers its end. Every slot holds a claim. */
+static char *put_command(const struct lk_redis *r, const struct renewal *n, const char *script, char *out)
 {
-    if (i > 0 && n->claim[i]->ttl_ns == n->claim[i - 1]->ttl_ns)
-        return x->argv[4 + n->count + 2 * (i - 1)];
-    (void)snprintf(x->ttl[i], sizeof(x->ttl[i]), "%" PRId64, n->claim[i]->ttl_ns / LK_MS);
-    return x->ttl[i];
+    const size_t lengths = of_one_length(n) ? 1 : n->count;
+    out = lk_put_line(out, '*', 4 + n->count + lengths);
+    out = lk_put_text(out, script == r->sha[LK_SCRIPT_RENEW] ? "EVALSHA" : "EVAL");
+    out = lk_put_text(out, script);
+    out = lk_put_number(out, n->count);
+    for (size_t i = 0; i < n->count; i++)
+        out = put_key(r, n->claim[i], out);
+    out = lk_put_line(out, '$', n->count * LK_VALUE_LEN);
+    for (size_t i = 0; i < n->count; i++, out += LK_VALUE_LEN)
+        lk_value_text(r, lk_claim_data(n->claim[i])->number, out); /* its NUL is written over */
+    out = lk_put_end(out);
+    for (size_t i = 0; i < lengths; i++)
+        out = lk_put_number(out, (size_t)(n->claim[i]->ttl_ns / LK_MS));
+    return out;
 }
 
 static void done_locked(struct lk_redis *r, void *context, redisReply *reply);
 
-/* Every slot holds a claim. */
 static bool submit_locked(struct lk_redis *r, struct renewal *n)
 {
-    const size_t key_size = strlen(r->set.name_space) + LOCKER_KEY_MAX + 2;
-    struct renewal_argv *x = malloc(sizeof(*x) + n->count * key_size);
-    char *bytes = NULL;
-    bool submitted = false;
-    if (x == NULL)
+    const bool whole = n->whole || r->sha[LK_SCRIPT_RENEW][0] == '\0';
+    const char *script = whole ? lk_script_text(LK_SCRIPT_RENEW) : r->sha[LK_SCRIPT_RENEW];
+    size_t room = COMMAND_BYTES + strlen(script) + n->count * (LEASE_BYTES + strlen(r->set.name_space));
+    for (size_t i = 0; i < n->count; i++)
+        room += n->claim[i]->key_len;
+    char *bytes = malloc(room);
+    if (bytes == NULL)
         return false;
-    set_argument(x, 0, n->whole || r->sha[LK_SCRIPT_RENEW][0] == '\0' ? "EVAL" : "EVALSHA", 0);
-    const char *script = strlen(x->argv[0]) == 4 ? lk_script_text(LK_SCRIPT_RENEW) : r->sha[LK_SCRIPT_RENEW];
-    x->len[0] = strlen(x->argv[0]);
-    set_argument(x, 1, script, strlen(script));
-    (void)snprintf(x->count, sizeof(x->count), "%zu", n->count);
-    set_argument(x, 2, x->count, strlen(x->count));
-    for (size_t i = 0; i < n->count; i++) {
-        const locker_claim *claim = n->claim[i];
-        char *key = x->key + i * key_size;
-        set_argument(x, 3 + i, key, key_text(r, claim, key));
-        lk_value_text(r, lk_claim_data(claim)->number, x->value[i]);
-        set_argument(x, 3 + n->count + 2 * i, x->value[i], LK_VALUE_LEN);
-        const char *ttl = ttl_text(x, n, i);
-        set_argument(x, 4 + n->count + 2 * i, ttl, strlen(ttl));
-    }
     n->sent = lk_redis_now(r);
-    const long long len = redisFormatCommandArgv(&bytes, (int)(3 + 3 * n->count), x->argv, x->len);
-    if (len >= 0) {
-        submitted = lk_submit_locked(r, bytes, (size_t)len, done_locked, n);
-        redisFreeCommand(bytes);
-    }
-    free(x);
+    const size_t len = (size_t)(put_command(r, n, script, bytes) - bytes);
+    const bool submitted = lk_submit_locked(r, bytes, len, done_locked, n);
+    free(bytes);
     return submitted;
 }
 

@@ -27,38 +27,37 @@
     "  return redis.call('GET', lock)\n"                                                                     \
     "end\n"
 
-/* Take `count` numbers: answers the last of them, or the error of a counter that is none. A counter below
- * 10^15 us (the year 2001) is not one of ours, or has just been made by the increment. */
+/* Takes `count` numbers: sets n to the last of them, or to the error of a counter that is none. A counter
+ * below 10^15 us (the year 2001) is not one of ours, or has just been made by the increment. Not a function:
+ * to make one costs as much as a call of the server. */
 #define NUMBER_LUA                                                                                           \
-    "local function number(fence, count)\n"                                                                  \
-    "  local n = redis.pcall('INCRBY', fence, count)\n"                                                      \
-    "  if type(n) ~= 'number' or n > 1e15 then return n end\n"                                               \
+    "n = redis.pcall('INCRBY', KEYS[3], count)\n"                                                            \
+    "if type(n) == 'number' and n <= 1e15 then\n"                                                            \
     "  local t = redis.call('TIME')\n"                                                                       \
     "  n = math.max(n, t[1] * 1000000 + t[2]) + count\n"                                                     \
-    "  local set = redis.pcall('SET', fence, string.format('%.0f', n), 'EX', " LK_FENCE_SECONDS ")\n"        \
-    "  return set.err and set or n\n"                                                                        \
+    "  local set = redis.pcall('SET', KEYS[3], string.format('%.0f', n), 'EX', " LK_FENCE_SECONDS ")\n"      \
+    "  n = set.err and set or n\n"                                                                           \
     "end\n"
 
-/* Hand the lock on to `first` of the queue, or to one of those behind it whose process still listens; else it
- * is free. Kept out of the way of a release that nobody waits for: making a function costs as much as a call.
- * The message has number 0 when there is none: the waiter's next attempt tells why. */
+/* Hands the lock on to the first of the queue whose process still listens, and returns `answer`; else it is
+ * free, and the script goes on. The message has number 0 when there is none: the waiter's next attempt tells
+ * why. */
 #define HAND_OVER_LUA                                                                                        \
-    NUMBER_LUA                                                                                               \
-    "local function hand_over(lock, queue, fence, first)\n"                                                  \
-    "  for _ = 1, 10000 do\n"                                                                                \
-    "    if not first then break end\n"                                                                      \
-    "    local inst, value, ttl, numbers = string.match(first, '^(%x+) (%x+) ([1-9]%d*) (%d+) ')\n"          \
-    "    if inst and #inst == 32 and #value == 32 then\n"                                                    \
-    "      if redis.pcall('SET', lock, value, 'PX', ttl).err then break end\n"                               \
-    "      local n = numbers ~= '0' and number(fence, numbers)\n"                                            \
-    "      n = type(n) == 'number' and string.format('%.0f', n) or '0'\n"                                    \
-    "      local heard = redis.pcall('PUBLISH', 'locker:wake:' .. inst, value .. ' ' .. n .. ' ' .. lock)\n" \
-    "      if type(heard) == 'number' and heard > 0 then return end\n"                                       \
-    "    end\n"                                                                                              \
-    "    first = redis.pcall('ZPOPMIN', queue)[1]\n"                                                         \
+    "for _ = 1, 10000 do\n"                                                                                  \
+    "  local first = redis.pcall('ZPOPMIN', KEYS[2])[1]\n"                                                   \
+    "  if not first then break end\n"                                                                        \
+    "  local inst, value, ttl, count = string.match(first, '^(%x+) (%x+) ([1-9]%d*) (%d+) ')\n"              \
+    "  if inst and #inst == 32 and #value == 32 then\n"                                                      \
+    "    if redis.pcall('SET', KEYS[1], value, 'PX', ttl).err then break end\n"                              \
+    "    local n = 0\n"                                                                                      \
+    "    if count ~= '0' then\n" NUMBER_LUA "    end\n"                                                      \
+    "    n = type(n) == 'number' and string.format('%.0f', n) or '0'\n"                                      \
+    "    local heard = redis.pcall('PUBLISH', 'locker:wake:' .. inst, value .. ' ' .. n .. ' ' .. "          \
+    "KEYS[1])\n"                                                                                             \
+    "    if type(heard) == 'number' and heard > 0 then return answer end\n"                                  \
     "  end\n"                                                                                                \
-    "  redis.call('DEL', lock)\n"                                                                            \
-    "end\n"
+    "end\n"                                                                                                  \
+    "redis.call('DEL', KEYS[1])\n"
 
 /* ARGV: value, ttl_ms, member of the queue or '', how long the queue is kept in ms, how many numbers the
  * grant takes (0: no fencing), whether to try first if we could release it (1 or 0), whether the member may
@@ -91,7 +90,8 @@ static const char acquire_lua[] =
     "  end\n"
     "end\n"
     "if ARGV[7] == '1' then redis.pcall('ZREM', KEYS[2], member) end\n"
-    "if ARGV[5] == '0' then return 1 end\n" NUMBER_LUA "local n = number(KEYS[3], ARGV[5])\n"
+    "if ARGV[5] == '0' then return 1 end\n"
+    "local n, count = nil, ARGV[5]\n" NUMBER_LUA
     "if type(n) ~= 'number' and set then redis.call('DEL', KEYS[1]) end\n"
     "return n\n";
 
@@ -99,23 +99,18 @@ static const char acquire_lua[] =
  * was not ours, and nothing has changed. */
 static const char release_lua[] =
     "if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[2], ARGV[2]) end\n"
-    "local v = redis.pcall('GET', KEYS[1])\n"
+    "local v, answer = redis.pcall('GET', KEYS[1]), 1\n"
     "if v ~= ARGV[1] then\n"
     "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
     "  return 0\n"
-    "end\n"
-    "local first = redis.pcall('ZPOPMIN', KEYS[2])[1]\n"
-    "if not first then\n"
-    "  redis.call('DEL', KEYS[1])\n"
-    "  return 1\n"
-    "end\n" HAND_OVER_LUA "hand_over(KEYS[1], KEYS[2], KEYS[3], first)\n"
-    "return 1\n";
+    "end\n" HAND_OVER_LUA "return answer\n";
 
-/* KEYS: locks; ARGV: value and ttl_ms of each. Answers a string with 1 or 0 for each. */
+/* KEYS: locks; ARGV: their values, one behind the other, and then ttl_ms: one for all, or one for each.
+ * Answers a string with 1 or 0 for each. */
 static const char renew_lua[] = GET_LUA "local out = {}\n"
                                         "for i, key in ipairs(KEYS) do\n"
-                                        "  if get(key) == ARGV[2 * i - 1] then\n"
-                                        "    redis.call('PEXPIRE', key, ARGV[2 * i])\n"
+                                        "  if get(key) == string.sub(ARGV[1], 32 * i - 31, 32 * i) then\n"
+                                        "    redis.call('PEXPIRE', key, ARGV[i + 1] or ARGV[2])\n"
                                         "    out[i] = '1'\n"
                                         "  else\n"
                                         "    out[i] = '0'\n"
@@ -140,13 +135,10 @@ static const char renew_lua[] = GET_LUA "local out = {}\n"
 
 static const char show_lua[] = LOOK_LUA "return look()\n";
 
-static const char break_lua[] =
-    LOOK_LUA HAND_OVER_LUA "local seen = look()\n"
-                           "if seen[1] == 1 then\n"
-                           "  redis.call('DEL', KEYS[1])\n"
-                           "  hand_over(KEYS[1], KEYS[2], KEYS[3], redis.pcall('ZPOPMIN', KEYS[2])[1])\n"
-                           "end\n"
-                           "return seen\n";
+static const char break_lua[] = LOOK_LUA "local answer = look()\n"
+                                         "if answer[1] == 1 then\n"
+                                         "  redis.call('DEL', KEYS[1])\n" HAND_OVER_LUA "end\n"
+                                         "return answer\n";
 
 const char *lk_script_text(enum lk_script which)
 {
