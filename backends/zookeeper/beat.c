@@ -33,6 +33,8 @@ static void beat_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
     if (rc == ZOK)
         lk_zk_confirm_locked(z, op->sent);
     z->beat_unanswered = 0;
+    if (!lk_zk_unknown(rc))
+        z->doubted = false;
     for (size_t i = 0; i < b->count; i++) {
         struct lk_zk_node *node = b->nodes[i];
         if (rc == ZOK)
@@ -65,7 +67,7 @@ static bool send_locked(struct lk_zk *z, struct lk_zk_node **next)
         struct lk_zk_node *node = *next;
         if (!node->there || node->deleting)
             continue;
-        (void)lk_zk_join(paths + used, node->parent, node->name);
+        lk_zk_node_path(z, node, paths + used);
         zoo_check_op_init(&ops[b->count], paths + used, -1);
         used += strlen(paths + used) + 1;
         b->nodes[b->count++] = node;
@@ -85,23 +87,39 @@ out:
     return sent;
 }
 
+/* When a server that leaves the oldest heartbeat without an answer is left for another one. */
+static int64_t leave_at_locked(const struct lk_zk *z)
+{
+    return z->beat_unanswered == 0 ? LOCKER_NEVER : z->beat_unanswered + z->timeout_ns / 4;
+}
+
 int64_t lk_zk_beat_locked(struct lk_zk *z, int64_t now)
 {
-    if (!z->up || now < z->beat_at)
-        return z->up ? z->beat_at : LOCKER_NEVER; /* after a reconnection it is due at once */
-    if (z->nodes == NULL) {
-        z->beat_at = LOCKER_NEVER;
-        return LOCKER_NEVER;
+    if (z->up && now >= leave_at_locked(z)) {
+        z->beat_unanswered = now; /* where there is no other one, that is looked at again later */
+        if (z->doubted)
+            lk_zk_reconnect_locked(z, "a heartbeat has no answer, and the session may have ended");
+        else
+            lk_zk_leave_server_locked(z, "a heartbeat has no answer");
     }
-    if (z->beat_unanswered != 0 && now - z->beat_unanswered >= z->timeout_ns / 4)
-        lk_zk_leave_server_locked(z, "a heartbeat has no answer");
     if (!z->up)
-        return LOCKER_NEVER;
-    struct lk_zk_node *next = z->nodes;
-    while (next != NULL && send_locked(z, &next)) {
+        return LOCKER_NEVER; /* after a reconnection it is due at once */
+    if (now >= z->beat_at) {
+        struct lk_zk_node *next = z->nodes;
+        z->beat_at = next != NULL ? now + z->timeout_ns / 4 : LOCKER_NEVER;
+        while (next != NULL && send_locked(z, &next)) {
+        }
     }
-    z->beat_at = now + z->timeout_ns / 4;
-    return z->beat_at;
+    return lk_zk_earlier(z->beat_at, leave_at_locked(z));
+}
+
+/* A server doesn't tell a connection whose session was closed by another one, and answers nothing to it, not
+ * even pings. So a heartbeat is due at once, and without an answer a new connection has to tell. */
+void lk_zk_doubt_locked(struct lk_zk *z)
+{
+    z->doubted = true;
+    z->beat_at = 0;
+    lk_zk_keeper_by_locked(z, 0);
 }
 
 /* A request for one node alone, so that the answer is about it. */

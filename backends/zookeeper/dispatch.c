@@ -1,12 +1,9 @@
-/* dispatch.c: the keeper's turn: driving when nobody else does, heartbeats, watches on our own nodes, deletes
- * that have to be repeated. */
+/* dispatch.c: the keeper's turn: driving when nobody else does, heartbeats, what our nodes want after a
+ * while, deletes that have to be repeated. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "internal.h"
-
-/* A lock that is given back sooner needs no watch on its own node, which spares the server a request. */
-static const int64_t own_watch_after_ns = 20 * LK_MS;
 
 void lk_zk_note_locked(struct lk_zk *z, locker_log_level level, const char *format, ...)
 {
@@ -18,41 +15,27 @@ void lk_zk_note_locked(struct lk_zk *z, locker_log_level level, const char *form
     va_end(arguments);
     z->note_level = level;
     z->log_due = true;
-    z->svc->attend(z->svc); /* the keeper writes it, without lock */
+    z->svc->attend(z->svc); /* the keeper writes it, if nobody does before */
 }
 
-void lk_zk_note_write(struct lk_zk *z)
+/* A function of its own, so that those who have nothing to write need no room for it. */
+__attribute__((noinline)) static void write_note_and_unlock(struct lk_zk *z)
 {
     char note[LOCKER_ERROR_TEXT_MAX];
-    pthread_mutex_lock(&z->lock);
-    const bool due = z->log_due;
     const locker_log_level level = z->note_level;
-    if (due)
-        (void)snprintf(note, sizeof(note), "%s", z->note);
+    (void)snprintf(note, sizeof(note), "%s", z->note);
     z->log_due = false;
     pthread_mutex_unlock(&z->lock);
-    if (due)
-        z->svc->log(z->svc, level, "%s", note);
+    z->svc->log(z->svc, level, "%s", note);
 }
 
-/* Watch those of our own nodes that have been there for a while: a deletion by somebody else is told at once
- * then, not by the next heartbeat. */
-static int64_t watch_fresh_locked(struct lk_zk *z, int64_t now)
+void lk_zk_leave(struct lk_zk *z)
 {
-    int64_t next_at = LOCKER_NEVER;
-    struct lk_zk_node *next;
-    for (struct lk_zk_node *node = z->fresh; node != NULL && z->up; node = next) {
-        next = node->fresh_next;
-        const int64_t due = node->created_at + own_watch_after_ns;
-        if (now < due) {
-            next_at = lk_zk_earlier(next_at, due);
-            continue;
-        }
-        lk_zk_node_fresh_locked(z, node, false);
-        if (node->there && !node->deleting)
-            (void)lk_zk_watch_own_locked(z, node); /* without memory the heartbeat finds it out */
-    }
-    return next_at;
+    lk_zk_push_locked(z);
+    if (z->log_due)
+        write_note_and_unlock(z);
+    else
+        pthread_mutex_unlock(&z->lock);
 }
 
 /* Deletes that were refused. A node that the server won't let us delete would block its queue for as long as
@@ -67,8 +50,8 @@ static int64_t delete_left_locked(struct lk_zk *z, int64_t now)
             continue;
         if (node->trouble_since != 0 && now - node->trouble_since >= z->set.cleanup_ns) {
             lk_zk_note_locked(z, LOCKER_LOG_ERROR,
-                              "zookeeper: %s/%s can't be deleted; its session is given up", node->parent,
-                              node->name);
+                              "zookeeper: a node of %s can't be deleted; its session is given up",
+                              node->queue->path);
             z->over = true;
             return now;
         }
@@ -90,14 +73,11 @@ int64_t lk_zk_dispatch(void *self)
     if (z->up && now >= z->resume_at)
         lk_zk_resume_locked(z);
     next = lk_zk_earlier(next, z->up ? z->resume_at : LOCKER_NEVER);
-    next = lk_zk_earlier(next, watch_fresh_locked(z, now));
+    next = lk_zk_earlier(next, lk_zk_nodes_tend_locked(z, now));
     next = lk_zk_earlier(next, delete_left_locked(z, now));
     next = lk_zk_earlier(next, lk_zk_beat_locked(z, now));
     next = lk_zk_earlier(next, z->keeper_at); /* somebody may have wanted it in between */
     z->keeper_at = next;
-    const bool log_due = z->log_due;
-    pthread_mutex_unlock(&z->lock);
-    if (log_due)
-        lk_zk_note_write(z);
+    lk_zk_leave(z);
     return next;
 }

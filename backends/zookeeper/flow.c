@@ -9,8 +9,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,6 +39,29 @@ static void disarm_locked(struct lk_zk *z)
     z->armed_fd = -1;
 }
 
+void lk_zk_no_socket_locked(struct lk_zk *z)
+{
+    z->fd = z->armed_fd = z->corked_fd = -1;
+    z->login_begun = false;
+    z->turn_at = 0;
+}
+
+void lk_zk_cork_locked(struct lk_zk *z)
+{
+    if (z->corked_fd == z->fd)
+        return;
+    z->corked_fd = z->fd;
+    (void)setsockopt(z->fd, IPPROTO_TCP, TCP_CORK, &(int){1}, sizeof(int));
+}
+
+void lk_zk_push_locked(struct lk_zk *z)
+{
+    if (z->corked_fd < 0)
+        return;
+    (void)setsockopt(z->corked_fd, IPPROTO_TCP, TCP_CORK, &(int){0}, sizeof(int));
+    z->corked_fd = -1;
+}
+
 /* Ask the client library what it waits for: the socket, its directions, the time. It may connect, ping or
  * give a connection up on this occasion. */
 static void ask_interest_locked(struct lk_zk *z, int64_t now)
@@ -44,7 +70,10 @@ static void ask_interest_locked(struct lk_zk *z, int64_t now)
     int fd = -1, interest = 0;
     if (z->zh == NULL || (z->fd < 0 && now < z->turn_at))
         return; /* pausing between two attempts to connect */
+    struct lk_zk_pipe_guard guard;
+    lk_zk_pipe_enter(z, &guard);
     const int rc = zookeeper_interest(z->zh, &fd, &interest, &span);
+    lk_zk_pipe_leave(z, &guard);
     if (rc != ZOK) {
         if (rc == ZINVALIDSTATE)
             z->over = true;
@@ -53,16 +82,19 @@ static void ask_interest_locked(struct lk_zk *z, int64_t now)
     if (fd >= 0 && fd != z->fd) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         z->attempt_at = now;
+        z->login_begun = false;
     }
+    if (fd != z->fd)
+        z->corked_fd = -1;
     z->fd = fd;
     z->interest = interest;
     const int64_t ns = (int64_t)span.tv_sec * LK_S + (int64_t)span.tv_usec * 1000;
     z->turn_at = now + (ns > turn_at_least_ns ? ns : turn_at_least_ns);
     if (fd >= 0 && !z->up) {
-        const int64_t until = lk_zk_after(z->attempt_at, lk_zk_patience_locked(z));
+        const int64_t until = lk_zk_after(z->attempt_at, lk_zk_patience_locked(z, now));
         z->turn_at = lk_zk_earlier(z->turn_at, until);
         if (now >= until)
-            lk_zk_leave_server_locked(z, "a server does not answer");
+            lk_zk_reconnect_locked(z, "a server does not answer");
     }
 }
 
@@ -105,8 +137,10 @@ static int poll_locked(struct lk_zk *z, int64_t until)
     waits[1].events = (short)(((z->interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
                               ((z->interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0));
     z->polling = left > 0;
-    if (left > 0)
+    if (left > 0) {
+        lk_zk_push_locked(z);
         pthread_mutex_unlock(&z->lock);
+    }
     const int ready = ppoll(waits, z->fd >= 0 ? 2 : 1, &span, NULL);
     if (left > 0)
         pthread_mutex_lock(&z->lock);
@@ -126,18 +160,25 @@ static int poll_locked(struct lk_zk *z, int64_t until)
     return events;
 }
 
-/* Have the client library read: one packet a call. Until nothing is left, or the caller has what it wants. */
+void lk_zk_processed_locked(struct lk_zk *z, int rc)
+{
+    if (rc == ZINVALIDSTATE || is_unrecoverable(z->zh) != ZOK)
+        z->over = true;
+    if (zoo_state(z->zh) == ZOO_AUTH_FAILED_STATE) /* it doesn't tell when that was SASL */
+        z->denied = true;
+    if (rc != ZOK && rc != ZNOTHING)
+        lk_zk_no_socket_locked(z);
+}
+
+/* Have the client library read: one packet a call. Until nothing is left, or the caller has what it wants;
+ * but poll doesn't show what TLS has decrypted already, so of that nothing may be left. */
 static void process_locked(struct lk_zk *z, int events, const struct lk_zk_call *call)
 {
     while (events != 0 && !z->over) {
-        const int rc = zookeeper_process(z->zh, events);
-        if (rc == ZINVALIDSTATE || is_unrecoverable(z->zh) != ZOK)
-            z->over = true;
-        if (rc != ZOK && rc != ZNOTHING) { /* the library has closed the socket */
-            z->fd = z->armed_fd = -1;
-            z->turn_at = 0;
-        }
-        if (rc != ZOK || (events & ZOOKEEPER_READ) == 0 || (call != NULL && call->done))
+        const int rc = lk_zk_client_process_locked(z, events);
+        lk_zk_processed_locked(z, rc);
+        const bool enough = call != NULL && call->done && z->set.tls == NULL;
+        if (rc != ZOK || (events & ZOOKEEPER_READ) == 0 || enough)
             break;
         events = ZOOKEEPER_READ;
     }
@@ -153,8 +194,13 @@ static void turn_locked(struct lk_zk *z, const struct lk_zk_call *call, int64_t 
     if (!z->over && !(call != NULL && call->done)) {
         const int64_t soonest = z->zh != NULL ? z->turn_at : z->begin_at;
         const int events = poll_locked(z, call != NULL ? lk_zk_earlier(until, soonest) : 0);
-        process_locked(z, events, call);
+        if (lk_zk_shake_due_locked(z, events))
+            lk_zk_shake_begin_locked(z);
+        else
+            process_locked(z, events, call);
     }
+    if (z->shake.active)
+        return; /* its thread drives now */
     lk_zk_session_settle_locked(z);
     z->reading = false;
 }
@@ -165,8 +211,8 @@ int64_t lk_zk_drive_locked(struct lk_zk *z)
     const int64_t now = lk_zk_now(z);
     if (epoll_wait(z->epoll_fd, &event, 1, 0) > 0)
         z->armed_fd = -1; /* a one-shot */
-    if (z->reading)
-        return now + z->timeout_ns / 8; /* somebody does; look whether he still does */
+    if (z->reading)       /* somebody does; look whether he still does */
+        return lk_zk_earlier(now + z->timeout_ns / 8, lk_zk_shake_check_locked(z, now));
     const bool lazily = z->enrolled == 0 && z->ops == NULL && z->up && !z->over;
     if (lazily && now < z->left_at + lazy_ns)
         return z->left_at + lazy_ns;
@@ -206,6 +252,12 @@ static void hand_on_locked(struct lk_zk *z)
     } else {
         lk_zk_keeper_by_locked(z, z->left_at + lazy_ns);
     }
+}
+
+void lk_zk_driven_locked(struct lk_zk *z)
+{
+    z->reading = false;
+    hand_on_locked(z);
 }
 
 void lk_zk_call_end_locked(struct lk_zk *z, struct lk_zk_call *call)
@@ -249,7 +301,8 @@ enum lk_zk_outcome lk_zk_await_locked(struct lk_zk *z, struct lk_zk_call *call, 
     while (!call->done) {
         if (call->interrupted)
             return LK_ZK_INTERRUPTED;
-        if (lk_zk_now(z) >= until)
+        const int64_t now = lk_zk_now(z);
+        if (now >= until)
             return LK_ZK_LATE;
         if (!z->reading) {
             if (z->armed_fd >= 0)
@@ -257,7 +310,9 @@ enum lk_zk_outcome lk_zk_await_locked(struct lk_zk *z, struct lk_zk_call *call, 
             turn_locked(z, call, until);
         } else {
             call->asleep = true;
-            z->clock->wait(z->clock->context, &call->cond, &z->lock, until);
+            lk_zk_push_locked(z);
+            z->clock->wait(z->clock->context, &call->cond, &z->lock,
+                           lk_zk_earlier(until, lk_zk_shake_check_locked(z, now)));
             call->asleep = false;
         }
     }

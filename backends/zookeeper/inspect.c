@@ -25,6 +25,8 @@ struct inspection {
     int64_t until;
     struct entry *entries; /* in the queue's order */
     size_t count;
+    uint64_t granted; /* the token of a grant whose time is known; 0: of none */
+    int64_t granted_unix_ms;
     int rc; /* of the last answer that was an error */
     int delete_rc;
 };
@@ -52,9 +54,8 @@ static void end(struct inspection *i)
 {
     struct lk_zk *z = i->z;
     lk_zk_call_end_locked(z, &i->call);
-    pthread_mutex_unlock(&z->lock);
+    lk_zk_leave(z);
     clear_entries(i);
-    lk_zk_note_write(z);
 }
 
 /* Wait for the answers to what has been sent. */
@@ -108,12 +109,22 @@ static void list_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
     lk_zk_call_count_locked(&i->call);
 }
 
+static void since_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct inspection *i = op->context;
+    (void)z;
+    if (rc != ZOK || !lk_zk_since_parse(reply->text, reply->text_len, &i->granted, &i->granted_unix_ms))
+        i->granted = 0;
+    lk_zk_call_count_locked(&i->call);
+}
+
 static locker_status list_locked(struct inspection *i, locker_error *err)
 {
     clear_entries(i);
     if (lk_zk_await_up_locked(i->z, &i->call, i->until) != LK_ZK_DONE)
         return lk_zk_away_locked(i->z, err);
-    (void)count_sent_locked(i, lk_zk_list_locked(i->z, i->parent, list_done_locked, i));
+    if (count_sent_locked(i, lk_zk_list_locked(i->z, i->parent, list_done_locked, i)))
+        (void)count_sent_locked(i, lk_zk_get_locked(i->z, i->parent, NULL, NULL, since_done_locked, i));
     return await_answers_locked(i, "listing a queue", err);
 }
 
@@ -145,19 +156,28 @@ static locker_status read_entries_locked(struct inspection *i, size_t most, lock
     char path[LK_ZK_PATH_MAX];
     for (size_t n = 0; n < i->count && n < most; n++) {
         if (lk_zk_join(path, i->parent, i->entries[n].name))
-            (void)count_sent_locked(i, lk_zk_get_locked(i->z, path, NULL, entry_done_locked, &i->entries[n]));
+            (void)count_sent_locked(
+                i, lk_zk_get_locked(i->z, path, NULL, NULL, entry_done_locked, &i->entries[n]));
     }
     return await_answers_locked(i, "reading a queue", err);
 }
 
 /* ------------------------------------------------------------------ show ---- */
 
-static void describe(const struct entry *e, locker_info *info)
+/* One that didn't wait has the lock since its node was made. */
+static int64_t since(const struct inspection *i, const struct entry *e)
+{
+    if (!e->there || e->czxid == 0)
+        return -1;
+    return e->czxid == i->granted ? i->granted_unix_ms : e->ctime;
+}
+
+static void describe(const struct inspection *i, const struct entry *e, locker_info *info)
 {
     info->held = true;
     memcpy(info->owner, e->owner, sizeof(info->owner));
     info->token = e->czxid;
-    info->since_unix_ms = e->there && e->czxid != 0 ? e->ctime : -1;
+    info->since_unix_ms = since(i, e);
 }
 
 static locker_status describe_queue(const struct inspection *i, locker_info *info, locker_error *err)
@@ -168,7 +188,7 @@ static locker_status describe_queue(const struct inspection *i, locker_info *inf
         first++; /* gone since the queue was listed */
     if (first == i->count || first == SHOWN_MAX)
         return LOCKER_OK;
-    describe(&i->entries[first], info);
+    describe(i, &i->entries[first], info);
     if (first + 1 == i->count)
         return LOCKER_OK;
     info->queue = calloc(i->count - first - 1, sizeof(*info->queue));
@@ -219,7 +239,7 @@ static locker_status break_first_locked(struct inspection *i, locker_error *err)
     struct entry *first = &i->entries[0];
     i->delete_rc = ZCONNECTIONLOSS;
     if (lk_zk_join(path, i->parent, first->name) &&
-        count_sent_locked(i, lk_zk_get_locked(i->z, path, NULL, entry_done_locked, first)))
+        count_sent_locked(i, lk_zk_get_locked(i->z, path, NULL, NULL, entry_done_locked, first)))
         (void)count_sent_locked(i, lk_zk_delete_locked(i->z, path, broken_done_locked, i));
     const locker_status status = await_answers_locked(i, "reading a lock", err);
     if (status != LOCKER_OK || i->delete_rc == ZOK || i->delete_rc == ZNONODE)
@@ -243,7 +263,7 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, int64_t u
             break;
     }
     if (status == LOCKER_OK && i.delete_rc == ZOK)
-        describe(&i.entries[0], broken);
+        describe(&i, &i.entries[0], broken);
     else if (status == LOCKER_OK)
         status = locker_error_set(err, LOCKER_INVALID, 0, "nobody holds '%s'", key);
     end(&i);
@@ -266,17 +286,11 @@ static void ping_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
 locker_status lk_zk_ping(void *self, int64_t until, locker_error *err)
 {
     struct inspection i;
-    zoo_op_t check;
-    zoo_op_result_t *result = calloc(1, sizeof(*result));
     locker_status status;
-    if (result == NULL)
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     begin(&i, self, "", 0, until);
-    zoo_check_op_init(&check, "/", -1);
     if (lk_zk_await_up_locked(i.z, &i.call, until) == LK_ZK_DONE)
-        (void)count_sent_locked(&i, lk_zk_multi_locked(i.z, &check, result, 1, ping_done_locked, &i));
+        (void)count_sent_locked(&i, lk_zk_check_locked(i.z, "/", ping_done_locked, &i));
     status = await_answers_locked(&i, "waiting for an answer", err);
     end(&i);
-    free(result);
     return status;
 }

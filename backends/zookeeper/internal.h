@@ -6,7 +6,11 @@
  *   session.c    the client handle and its events   ops.c        requests that await their answer
  *   flow.c       who drives the connection          dispatch.c   the keeper's turn
  *   node.c       a place in a queue                 search.c     a place whose creation got no answer
- *   watch.c      being told of deletions            beat.c       the heartbeat that needs the quorum
+ *   queue.c      who is ahead                       watch.c      being told of deletions
+ *   beat.c       the heartbeat that needs the quorum
+ *   tend.c       what a node wants after a while   since.c    since when a lock is held
+ *   client.c     handles: plain, TLS, SASL          tls.c, sasl.c  what those take
+ *   shake.c      what may block in connecting with TLS and SASL
  *   acquire.c, release.c, inspect.c: the operations
  *
  * The client library is libzookeeper_st, which has no thread of its own: whoever waits for an answer drives
@@ -36,12 +40,14 @@
 #include <locker/driver.h>
 #include <zookeeper/zookeeper.h>
 
+#include "secure.h"
+
 #define LK_MS INT64_C(1000000)
 #define LK_S  INT64_C(1000000000)
 
 enum {
-    LK_ZK_UUID_LEN = 36,
-    LK_ZK_NAME_MAX = 80,                     /* of our nodes' names: _c_<uuid>-lock-<number> and a NUL */
+    LK_ZK_STEM_LEN = 45,                     /* of our nodes' names: _c_<uuid>-lock- */
+    LK_ZK_NAME_MAX = LK_ZK_STEM_LEN + 12,    /* ... and the number, and a NUL */
     LK_ZK_ROOT_MAX = 512,                    /* chroot and namespace, encoded */
     LK_ZK_PARENT_MAX = 1536,                 /* ... with a key behind it */
     LK_ZK_PATH_MAX = LK_ZK_PARENT_MAX + 512, /* ... and a child, which a foreign client may have named */
@@ -52,6 +58,7 @@ enum {
 struct lk_zk;
 struct lk_zk_op;
 struct lk_zk_node;
+struct lk_zk_queue;
 struct lk_zk_watch;
 
 /* ---------------------------------------------------------------- settings.c ---- */
@@ -60,8 +67,11 @@ struct lk_zk_watch;
 struct lk_zk_settings {
     locker_host *hosts; /* at least one; ports filled in */
     size_t host_count;
-    char *names;               /* the hosts as a text for people: host:port,host:port */
-    char *credentials;         /* user:password, wiped when freed; NULL: none */
+    char *names;       /* the hosts as a text for people: host:port,host:port */
+    char *credentials; /* of digest: user:password, wiped when freed; NULL: none */
+    struct lk_zk_library library;
+    char *tls;                 /* TLS: its files, as the library takes them; NULL: none */
+    struct lk_zk_sasl *sasl;   /* a login by SASL; NULL: none */
     char root[LK_ZK_ROOT_MAX]; /* chroot and namespace as a path: "" or /a/b */
     int64_t session_ns;        /* the session time-out that is asked for */
     int64_t connect_timeout_ns, command_timeout_ns, cleanup_ns;
@@ -84,10 +94,15 @@ locker_status lk_zk_check_key(void *self, const char *key, size_t key_len, locke
 bool lk_zk_contender(const char *name, int32_t *sequence);
 /* Whether a comes before b in the queue; the sequence may have wrapped. Ties go by name. */
 bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name);
-/* A name that no other attempt anywhere has: 128 random bits plus a counter, as a UUID's text. */
-void lk_zk_uuid(struct lk_zk *z, char uuid[LK_ZK_UUID_LEN + 1]);
-/* path = parent/name. False: it was cut at its size. */
+/* The name that create is given for a node of ours, to which the server appends its number: it has 128 random
+ * bits plus a counter, as a UUID's text, so that no other attempt anywhere has it. */
+void lk_zk_stem(const struct lk_zk *z, uint64_t id, char stem[LK_ZK_STEM_LEN + 1]);
+/* ... and with the number. */
+void lk_zk_name(const struct lk_zk *z, uint64_t id, int32_t sequence, char name[LK_ZK_NAME_MAX]);
+/* path = parent/name. False: it is too long; path is not set. */
 bool lk_zk_join(char path[LK_ZK_PATH_MAX], const char *parent, const char *name);
+/* The path of a node of ours that is there. */
+void lk_zk_node_path(const struct lk_zk *z, const struct lk_zk_node *node, char path[LK_ZK_PATH_MAX]);
 
 /* ---------------------------------------------------------------- resolve.c ---- */
 
@@ -124,6 +139,7 @@ struct lk_zk_op {
     void *context;
     struct lk_zk_call *call; /* whose stack `context` is on; NULL: on no stack */
     int64_t sent;            /* before it was sent */
+    zoo_op_result_t result;  /* of a check: the client library writes it with the answer, however late */
 };
 
 /* Each sends one request. NULL: not sent, because there is no connection or no memory. */
@@ -131,10 +147,17 @@ struct lk_zk_op *lk_zk_create_locked(struct lk_zk *z, const char *path, const ch
                                      lk_zk_done_fn done, void *context);
 struct lk_zk_op *lk_zk_container_locked(struct lk_zk *z, const char *path, bool shared);
 struct lk_zk_op *lk_zk_list_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context);
-struct lk_zk_op *lk_zk_get_locked(struct lk_zk *z, const char *path, struct lk_zk_watch *watch,
+/* ... with a watch, unless `watch` is NULL. */
+struct lk_zk_op *lk_zk_get_locked(struct lk_zk *z, const char *path, watcher_fn watch, void *watch_context,
                                   lk_zk_done_fn done, void *context);
+/* Replace a node's data, if its version is that one. */
+struct lk_zk_op *lk_zk_set_locked(struct lk_zk *z, const char *path, const char *data, size_t len,
+                                  int32_t version, lk_zk_done_fn done, void *context);
 struct lk_zk_op *lk_zk_delete_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context);
 struct lk_zk_op *lk_zk_sync_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context);
+/* A request that changes nothing, and that the leader has to order nevertheless. */
+struct lk_zk_op *lk_zk_check_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context);
+/* `results` must last until `done` is called. */
 struct lk_zk_op *lk_zk_multi_locked(struct lk_zk *z, const zoo_op_t *ops, zoo_op_result_t *results,
                                     size_t count, lk_zk_done_fn done, void *context);
 /* Fail all that still awaits an answer: the handle was closed. */
@@ -175,8 +198,19 @@ void lk_zk_call_count_locked(struct lk_zk_call *call);
 /* Have whoever drives look again: the connection has changed. */
 void lk_zk_kick_locked(struct lk_zk *z);
 void lk_zk_interrupt_locked(struct lk_zk *z, struct lk_zk_call *call);
+/* Have what is sent wait for more, and go together in one piece: the library writes each request in two, and
+ * every piece costs the server a turn. */
+void lk_zk_cork_locked(struct lk_zk *z);
+/* Let it go: before lock is released, and before anything is waited for. */
+void lk_zk_push_locked(struct lk_zk *z);
+/* The library has closed its socket. */
+void lk_zk_no_socket_locked(struct lk_zk *z);
 /* The keeper's turn of driving: no waiting. Returns when it wants another at the latest. */
 int64_t lk_zk_drive_locked(struct lk_zk *z);
+/* What the library's answer to reading and writing means. */
+void lk_zk_processed_locked(struct lk_zk *z, int rc);
+/* Whoever drove has done so. */
+void lk_zk_driven_locked(struct lk_zk *z);
 /* Have the keeper come by `at` at the latest. */
 void lk_zk_keeper_by_locked(struct lk_zk *z, int64_t at);
 
@@ -196,12 +230,19 @@ int64_t lk_zk_deadline_locked(const struct lk_zk *z);
 void lk_zk_resume_locked(struct lk_zk *z);
 /* An answer said nothing although the connection is up: resume in a moment. */
 void lk_zk_stalled_locked(struct lk_zk *z);
+/* The library told that the session is in this state. */
+void lk_zk_session_event_locked(struct lk_zk *z, int state);
 /* The connection is lost. */
 void lk_zk_went_down_locked(struct lk_zk *z);
 /* Go to another server, if there is one. The session stays. */
 void lk_zk_leave_server_locked(struct lk_zk *z, const char *why);
-/* How long one server has for its part of connecting, before the next is tried. */
-int64_t lk_zk_patience_locked(const struct lk_zk *z);
+/* Connect again, to the same one if there is no other: that tells whether the session is still there. */
+void lk_zk_reconnect_locked(struct lk_zk *z, const char *why);
+/* How long a server has for its part of connecting, before another attempt is made. LOCKER_NEVER: as long as
+ * the client library gives it. */
+int64_t lk_zk_patience_locked(const struct lk_zk *z, int64_t now);
+/* There won't be a connection: whoever waits for one is told. */
+void lk_zk_refused_locked(struct lk_zk *z);
 /* Why there is no connection. */
 locker_status lk_zk_away_locked(const struct lk_zk *z, locker_error *err);
 
@@ -219,38 +260,52 @@ enum lk_zk_step {
     LK_ZK_GONE       /* it is not at the server, for certain */
 };
 
+/* A place's interest in the end of another's node. Guarded by lock. */
+struct lk_zk_interest {
+    struct lk_zk_node *node;     /* whose it is */
+    struct lk_zk_watch *watch;   /* NULL: none */
+    struct lk_zk_interest *next; /* in the same watch */
+};
+
 /* A place in a key's queue: an ephemeral node, or an attempt to make one. Guarded by lock. */
 struct lk_zk_node {
     struct lk_zk_node *next, **link;             /* in lk_zk.nodes while it has a claim, else in lk_zk.left */
     struct lk_zk_node *fresh_next, **fresh_link; /* in lk_zk.fresh; fresh_link NULL: it isn't */
-    locker_claim *claim;                         /* whose it is; NULL: nobody's, to be deleted */
-    struct lk_zk_call *call;                     /* who waits for the next step; NULL: nobody */
-    enum lk_zk_step step;
-    bool there;         /* it is at the server, as far as we know */
-    bool created;       /* create has been answered in this attempt */
-    bool deleting;      /* a delete is under way */
-    bool maybe_deleted; /* a delete was sent whose answer was lost */
-    bool deleted;       /* by us, with proof */
-    bool granted;       /* core knows that it has the lock */
-    bool wake_wanted;   /* the claim was enrolled: it is woken, not its caller */
-    uint8_t tries;      /* how often its parents have been made */
-    int create_rc;      /* create's answer */
-    unsigned ops;       /* requests that refer to it */
-    char uuid[LK_ZK_UUID_LEN + 1];
-    char name[LK_ZK_NAME_MAX]; /* "" until it is known */
-    int32_t sequence;
-    int64_t czxid;             /* the fencing token; 0 until it is known */
-    int64_t created_at;        /* when create was answered; for own watches */
-    int64_t cap;               /* LOST then at the latest, of a lease that isn't renewed; else LOCKER_NEVER */
-    int64_t retry_at;          /* of a delete */
-    int64_t trouble_since;     /* first refused delete; 0: none */
-    size_t smaller;            /* how many stood ahead when the queue was last listed */
-    struct lk_zk_watch *own;   /* on itself */
-    struct lk_zk_watch *ahead; /* on the one ahead */
-    struct lk_zk_node *follower; /* next that waits for the same node */
-    locker_error *error;         /* of FAILED; malloc'ed, may be NULL */
-    uint32_t hash;               /* of parent */
-    char parent[];               /* path of the key's node */
+    struct lk_zk_node *before, *after; /* our own places around it in the queue, while it is there */
+    struct lk_zk_queue *queue;         /* counted */
+    locker_claim *claim;               /* whose it is; NULL: nobody's, to be deleted */
+    struct lk_zk_call *call;           /* who waits for the next step; NULL: nobody */
+    struct lk_zk_interest ahead;       /* in the one right ahead, unless that is our own */
+    struct lk_zk_interest second;      /* in the one ahead of that, where its end would say something */
+    locker_error *error;               /* of FAILED; malloc'ed, may be NULL */
+    uint64_t id;                       /* the part of its name that is its own */
+    int64_t czxid;                     /* the fencing token; 0 until it is known */
+    int64_t watch_at;                  /* when it wants a watch on itself */
+    int64_t since_by;                  /* when the time of its grant wants to be written */
+    int64_t granted_at;                /* that time; of a lock that was waited for */
+    int64_t cap;           /* LOST then at the latest, of a lease that isn't renewed; else LOCKER_NEVER */
+    int64_t retry_at;      /* of a delete */
+    int64_t trouble_since; /* first refused delete; 0: none */
+    int32_t sequence;      /* once it is there */
+    int32_t gone_sequence; /* of the one ahead that went while a list was under way */
+    uint32_t gone;         /* ... and its path's hash; 0: none did */
+    uint32_t beyond;       /* how many may stand ahead of the one ahead; of QUEUED */
+    int create_rc;         /* create's answer */
+    unsigned ops;          /* requests that refer to it */
+    uint8_t step;          /* enum lk_zk_step */
+    uint8_t ahead_is;      /* enum lk_zk_ahead; of QUEUED */
+    uint8_t tries;         /* how often its parents have been made */
+    bool there;            /* it is at the server, as far as we know */
+    bool created;          /* create has been answered in this attempt */
+    bool unwanted;         /* it is to be deleted, as soon as there is a connection */
+    bool deleting;         /* a delete is under way */
+    bool maybe_deleted;    /* a delete was sent whose answer was lost */
+    bool deleted;          /* by us, with proof */
+    bool looking;          /* a list is under way though it is QUEUED */
+    bool watched;          /* its own deletion will be told, or that has been asked for */
+    bool waited;           /* it has been QUEUED */
+    bool granted;          /* core knows that it has the lock */
+    bool wake_wanted;      /* the claim was enrolled: it is woken, not its caller */
 };
 
 struct lk_zk_node *lk_zk_node_new_locked(struct lk_zk *z, locker_claim *claim, const char *parent);
@@ -264,8 +319,8 @@ void lk_zk_node_leave_locked(struct lk_zk *z, struct lk_zk_node *node);
 void lk_zk_node_delete_locked(struct lk_zk *z, struct lk_zk_node *node);
 /* Ask for the queue's list, and find the node's place in it. */
 void lk_zk_node_list_locked(struct lk_zk *z, struct lk_zk_node *node);
-/* The one ahead has gone. */
-void lk_zk_node_advance_locked(struct lk_zk *z, struct lk_zk_node *node);
+/* The same while it goes on waiting for the one ahead. */
+void lk_zk_node_look_locked(struct lk_zk *z, struct lk_zk_node *node);
 /* Somebody else deleted it, or its session is over. `why` is static text. */
 void lk_zk_node_vanish_locked(struct lk_zk *z, struct lk_zk_node *node, const char *why);
 /* It is there, with that name: what create's answer says. */
@@ -273,47 +328,103 @@ bool lk_zk_node_found_locked(struct lk_zk *z, struct lk_zk_node *node, const cha
 /* Tell whoever waits for it. */
 void lk_zk_node_settle_locked(struct lk_zk *z, struct lk_zk_node *node, enum lk_zk_step step);
 void lk_zk_node_fail_locked(struct lk_zk *z, struct lk_zk_node *node, int rc, const char *doing);
-void lk_zk_node_fresh_locked(struct lk_zk *z, struct lk_zk_node *node, bool fresh);
 /* One request less refers to it; frees it when it was the last thing. */
 void lk_zk_node_unref_locked(struct lk_zk *z, struct lk_zk_node *node);
 void lk_zk_node_free_locked(struct lk_zk *z, struct lk_zk_node *node);
 /* Find out whether create, whose answer was lost, made it. */
 void lk_zk_node_search_locked(struct lk_zk *z, struct lk_zk_node *node);
 
+/* ---------------------------------------------------------------- queue.c ---- */
+
+/* How the one ahead stands to our own places. */
+enum lk_zk_ahead {
+    LK_ZK_AHEAD_OURS,     /* it is the own place before this one */
+    LK_ZK_AHEAD_ONE,      /* it is another's, and right ahead of that is the own place before this one */
+    LK_ZK_AHEAD_STRANGERS /* it is another's, and we know nothing of those ahead of it */
+};
+
+/* A key's queue, as far as places of ours stand in it. Guarded by lock. */
+struct lk_zk_queue {
+    struct lk_zk_queue *next; /* in its bucket */
+    struct lk_zk_node *last;  /* of our own places that are there, in the queue's order */
+    unsigned users;           /* nodes that refer to it */
+    uint32_t hash;            /* of path */
+    char path[];              /* of the key's node */
+};
+
+/* The queue with that path, with one more user. NULL: no memory. */
+struct lk_zk_queue *lk_zk_queue_use_locked(struct lk_zk *z, const char *path);
+void lk_zk_queue_drop_locked(struct lk_zk *z, struct lk_zk_queue *queue);
+/* Our own node of that path, if it is there. */
+struct lk_zk_node *lk_zk_queue_find_locked(struct lk_zk *z, const char *path);
+/* The node is there, or not any more: then those who wait for it go on. */
+void lk_zk_queue_enter_locked(struct lk_zk_node *node);
+void lk_zk_queue_leave_locked(struct lk_zk *z, struct lk_zk_node *node);
+/* Find the node's place in the list of its queue, and wait for the one ahead, if there is one. */
+void lk_zk_queue_place_locked(struct lk_zk *z, struct lk_zk_node *node, const struct String_vector *names);
+/* The one ahead has gone; the one ahead of that. `path` is its path; NULL: it was our own. */
+void lk_zk_queue_advance_locked(struct lk_zk *z, struct lk_zk_node *node, const char *path);
+void lk_zk_queue_look_locked(struct lk_zk *z, struct lk_zk_node *node);
+/* Nobody is ahead of the node: it has the lock. */
+void lk_zk_queue_first_locked(struct lk_zk *z, struct lk_zk_node *node);
+
 /* ---------------------------------------------------------------- watch.c ---- */
 
-/* A watch on one node's data. The client library keeps a pointer to it while it is armed, so it stays until
- * it has fired or the handle is closed, even if nobody is interested any more. Guarded by lock. */
+/* A watch on the node of another that is ahead of ours. The client library keeps a pointer to it while it is
+ * armed, so it stays until it has fired or the handle is closed, even if nobody is interested any more.
+ * Guarded by lock. */
 struct lk_zk_watch {
     struct lk_zk_watch *next; /* in its bucket */
     struct lk_zk *z;
-    struct lk_zk_op *op;          /* get under way; NULL: none */
-    bool armed;                   /* the server will tell */
-    struct lk_zk_node *own;       /* the node itself, if it is ours */
-    struct lk_zk_node *followers; /* those that wait behind it */
-    uint32_t hash;                /* of path */
+    struct lk_zk_op *op; /* get under way; NULL: none */
+    struct lk_zk_interest *interests;
+    uint32_t hash; /* of path */
+    bool armed;    /* the server will tell */
     char path[];
 };
 
-/* Watch the node's own deletion, or that of the sibling ahead. False: out of memory. */
+/* Have the node's own deletion told. False: no memory or no connection. */
 bool lk_zk_watch_own_locked(struct lk_zk *z, struct lk_zk_node *node);
-bool lk_zk_watch_ahead_locked(struct lk_zk *z, struct lk_zk_node *node, const char *name);
-/* The node is not interested any more. */
-void lk_zk_unwatch_ahead_locked(struct lk_zk_node *node);
-void lk_zk_unwatch_own_locked(struct lk_zk_node *node);
+/* Have the end of a sibling of its node told to one of a node's interests. False: out of memory. */
+bool lk_zk_watch_sibling_locked(struct lk_zk *z, struct lk_zk_interest *interest, const char *name);
+/* It is not interested any more. */
+void lk_zk_unwatch_locked(struct lk_zk_interest *interest);
+/* ... in anything ahead. */
+void lk_zk_unwatch_all_locked(struct lk_zk_node *node);
 /* Ask again for those whose request was lost. */
 void lk_zk_watches_resume_locked(struct lk_zk *z);
 /* After the handle was closed. */
 void lk_zk_watches_free_locked(struct lk_zk *z);
-void lk_zk_on_watch(zhandle_t *zh, int type, int state, const char *path, void *context);
 uint32_t lk_zk_hash(const char *text);
 
 /* ---------------------------------------------------------------- beat.c ---- */
 
 /* Send heartbeats if it is time; returns when the next is due. */
 int64_t lk_zk_beat_locked(struct lk_zk *z, int64_t now);
+/* A node of ours was deleted by somebody else: perhaps with the whole session. */
+void lk_zk_doubt_locked(struct lk_zk *z);
 /* Check one node, for a caller that needs the deadline moved before it can have the lock. */
 void lk_zk_prove_locked(struct lk_zk *z, struct lk_zk_node *node);
+
+/* ---------------------------------------------------------------- tend.c ---- */
+
+/* It wants a watch on itself at that time, or sooner if that was said before. */
+void lk_zk_node_watch_by_locked(struct lk_zk *z, struct lk_zk_node *node, int64_t at);
+/* It wants the time of its grant to be written then. */
+void lk_zk_node_since_by_locked(struct lk_zk *z, struct lk_zk_node *node, int64_t at);
+/* Do what is due of these. Returns when the next is. */
+int64_t lk_zk_nodes_tend_locked(struct lk_zk *z, int64_t now);
+/* It wants nothing of that any more. */
+void lk_zk_node_rest_locked(struct lk_zk_node *node);
+
+/* ---------------------------------------------------------------- since.c ---- */
+
+/* The node has the lock from now on: have that written, if it has waited and if it lasts. */
+void lk_zk_since_plan_locked(struct lk_zk *z, struct lk_zk_node *node);
+/* The node has had the lock for long enough. */
+void lk_zk_since_write_locked(struct lk_zk *z, struct lk_zk_node *node);
+/* What the data of a key's node says: the grant of that token was made then. False: it says nothing. */
+bool lk_zk_since_parse(const char *data, int len, uint64_t *token, int64_t *unix_ms);
 
 /* ---------------------------------------------------------------- claims ---- */
 
@@ -334,12 +445,12 @@ struct lk_zk {
     const locker_services *svc;
     const locker_clock *clock;
     struct lk_zk_settings set;
-    uint64_t id_high, id_low; /* random */
-    int epoll_fd;             /* the driver's descriptor: holds the socket */
-    int kick_fd;              /* eventfd, ends the driving thread's poll */
+    uint64_t id_high; /* random; the common part of our nodes' names */
+    int epoll_fd;     /* the driver's descriptor: holds the socket */
+    int kick_fd;      /* eventfd, ends the driving thread's poll */
 
     pthread_mutex_t lock; /* guards all below */
-    uint64_t counter;     /* of names given */
+    uint64_t last_id;     /* given to a node; begins at random */
 
     /* the session */
     zhandle_t *zh;        /* NULL: none */
@@ -347,7 +458,8 @@ struct lk_zk {
     bool up;              /* connected, and served */
     bool came_up;         /* ... since the last settling */
     bool over;            /* it has ended: to be dropped by the driving thread */
-    bool denied;          /* the server refused our credentials */
+    bool denied;          /* the server refused our credentials, or TLS can't use its files */
+    bool bad_files;       /* ... the latter */
     bool suspect;         /* core was told that the service is out of reach */
     bool refused_parents; /* the server knows no containers */
     int64_t session_id;   /* of the client library; 0 until connected */
@@ -358,9 +470,14 @@ struct lk_zk {
     struct lk_zk_lookup *lookup;
     int64_t looked_up_at;
     bool literal; /* no host has to be resolved */
+    struct lk_zk_shake shake;
+    bool login_begun;              /* by SASL, on the present connection */
+    char tls_trouble[128];         /* why the last handshake failed; "" if none did since it was up */
+    struct lk_zk_pipe_guard guard; /* while a request is handed to the library */
 
     /* driving */
     int fd;                    /* the socket; -1: none */
+    int corked_fd;             /* the socket, while it holds back what is sent; else -1 */
     int interest;              /* ZOOKEEPER_READ and _WRITE, as last asked */
     int64_t attempt_at;        /* when the present attempt to connect began */
     int64_t turn_at;           /* when the client library wants to be called at the latest */
@@ -376,16 +493,21 @@ struct lk_zk {
     /* what is at the server */
     struct lk_zk_node *nodes; /* with a claim */
     struct lk_zk_node *left;  /* without: to be deleted */
-    struct lk_zk_node *fresh; /* there, but not yet watched themselves */
+    struct lk_zk_node *fresh; /* there, but not yet watched themselves, or their grant not yet written */
+    int64_t fresh_at;         /* none of those wants it before then */
+    int64_t wall_ahead_ms;    /* the servers' wall clock less our clock; 0: not known */
     size_t enrolled;          /* claims that wait for a wake */
+    struct lk_zk_queue **queues;
+    size_t queue_count, queue_buckets; /* buckets: a power of two */
     struct lk_zk_watch **watches;
-    size_t watch_count, watch_buckets; /* buckets: a power of two */
+    size_t watch_count, watch_buckets; /* likewise */
     int64_t beat_at;                   /* next heartbeat; LOCKER_NEVER: none is needed */
     int64_t beat_unanswered;           /* when the oldest heartbeat without an answer was sent; 0: none */
+    bool doubted;                      /* whether the session is still there; no answer means that it isn't */
     int64_t resume_at;                 /* what stands still is taken up again then; LOCKER_NEVER: nothing */
     uint32_t seen[LK_ZK_SEEN];         /* hashes of parents that are there, or were */
 
-    bool log_due; /* note holds a line for the log: it is written by a thread without lock */
+    bool log_due; /* note holds a line for the log: it is written once lock is released */
     locker_log_level note_level;
     char note[LOCKER_ERROR_TEXT_MAX];
 };
@@ -393,6 +515,12 @@ struct lk_zk {
 static inline int64_t lk_zk_now(const struct lk_zk *z)
 {
     return z->clock->now(z->clock->context);
+}
+
+/* Whether what we make is to be ours alone. */
+static inline bool lk_zk_logs_in(const struct lk_zk *z)
+{
+    return z->set.credentials != NULL || z->set.sasl != NULL;
 }
 
 static inline int64_t lk_zk_earlier(int64_t a, int64_t b)
@@ -407,8 +535,8 @@ static inline int64_t lk_zk_after(int64_t start, int64_t span)
 
 void lk_zk_note_locked(struct lk_zk *z, locker_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Write what lk_zk_note_locked() kept. Called without lock. */
-void lk_zk_note_write(struct lk_zk *z);
+/* Unlock, after sending what is held back, and write what lk_zk_note_locked() kept. */
+void lk_zk_leave(struct lk_zk *z);
 
 /* ---------------------------------------------------------------- operations ---- */
 

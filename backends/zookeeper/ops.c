@@ -20,6 +20,8 @@ static struct lk_zk_op *op_new_locked(struct lk_zk *z, lk_zk_done_fn done, void 
         op = malloc(sizeof(*op));
     if (op == NULL)
         return NULL;
+    lk_zk_cork_locked(z);
+    lk_zk_pipe_enter(z, &z->guard);
     *op = (struct lk_zk_op){.z = z, .done = done, .context = context, .sent = lk_zk_now(z)};
     op->next = z->ops;
     if (op->next != NULL)
@@ -55,10 +57,11 @@ static void finish_locked(struct lk_zk_op *op, int rc, const struct lk_zk_reply 
     z->free_ops = op;
 }
 
-/* What the client library said to a request: taken, or the op is given back. When sending fails it closes its
- * socket without telling. */
+/* What the client library said to a request, which it was handed right after op_new_locked(): taken, or the
+ * op is given back. When sending fails it closes its socket without telling. */
 static struct lk_zk_op *sent_locked(struct lk_zk *z, struct lk_zk_op *op, int rc)
 {
+    lk_zk_pipe_leave(z, &z->guard);
     if (z->up && zoo_state(z->zh) != ZOO_CONNECTED_STATE)
         lk_zk_went_down_locked(z);
     if (rc == ZOK)
@@ -118,6 +121,11 @@ static void on_data(int rc, const char *value, int len, const struct Stat *stat,
     finish_locked((struct lk_zk_op *)(uintptr_t)data, rc, &reply);
 }
 
+static void on_stat(int rc, const struct Stat *stat, const void *data)
+{
+    on_string_stat(rc, NULL, stat, data);
+}
+
 static void on_void(int rc, const void *data)
 {
     on_string_stat(rc, NULL, NULL, data);
@@ -128,7 +136,7 @@ static void on_void(int rc, const void *data)
 struct lk_zk_op *lk_zk_create_locked(struct lk_zk *z, const char *path, const char *data, size_t len,
                                      lk_zk_done_fn done, void *context)
 {
-    const struct ACL_vector *acl = z->set.credentials != NULL ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+    const struct ACL_vector *acl = lk_zk_logs_in(z) ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
     struct lk_zk_op *op = op_new_locked(z, done, context);
     if (op == NULL)
         return NULL;
@@ -154,9 +162,9 @@ struct lk_zk_op *lk_zk_container_locked(struct lk_zk *z, const char *path, bool 
     struct ACL both[2] = {{.perms = ZOO_PERM_ALL, .id = ZOO_AUTH_IDS},
                           {.perms = ZOO_PERM_READ | ZOO_PERM_CREATE, .id = ZOO_ANYONE_ID_UNSAFE}};
     const struct ACL_vector mixed = {.count = 2, .data = both};
-    const struct ACL_vector *acl = z->set.credentials == NULL ? &ZOO_OPEN_ACL_UNSAFE
-                                   : shared                   ? &mixed
-                                                              : &ZOO_CREATOR_ALL_ACL;
+    const struct ACL_vector *acl = !lk_zk_logs_in(z) ? &ZOO_OPEN_ACL_UNSAFE
+                                   : shared          ? &mixed
+                                                     : &ZOO_CREATOR_ALL_ACL;
     struct lk_zk_op *op = op_new_locked(z, container_done_locked, NULL);
     if (op == NULL)
         return NULL;
@@ -171,14 +179,22 @@ struct lk_zk_op *lk_zk_list_locked(struct lk_zk *z, const char *path, lk_zk_done
     return op == NULL ? NULL : sent_locked(z, op, zoo_aget_children(z->zh, path, 0, on_strings, op));
 }
 
-struct lk_zk_op *lk_zk_get_locked(struct lk_zk *z, const char *path, struct lk_zk_watch *watch,
+struct lk_zk_op *lk_zk_get_locked(struct lk_zk *z, const char *path, watcher_fn watch, void *watch_context,
                                   lk_zk_done_fn done, void *context)
 {
     struct lk_zk_op *op = op_new_locked(z, done, context);
     if (op == NULL)
         return NULL;
-    return sent_locked(z, op,
-                       zoo_awget(z->zh, path, watch != NULL ? lk_zk_on_watch : NULL, watch, on_data, op));
+    return sent_locked(z, op, zoo_awget(z->zh, path, watch, watch_context, on_data, op));
+}
+
+struct lk_zk_op *lk_zk_set_locked(struct lk_zk *z, const char *path, const char *data, size_t len,
+                                  int32_t version, lk_zk_done_fn done, void *context)
+{
+    struct lk_zk_op *op = op_new_locked(z, done, context);
+    if (op == NULL)
+        return NULL;
+    return sent_locked(z, op, zoo_aset(z->zh, path, data, (int)len, version, on_stat, op));
 }
 
 struct lk_zk_op *lk_zk_delete_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)
@@ -191,6 +207,14 @@ struct lk_zk_op *lk_zk_sync_locked(struct lk_zk *z, const char *path, lk_zk_done
 {
     struct lk_zk_op *op = op_new_locked(z, done, context);
     return op == NULL ? NULL : sent_locked(z, op, zoo_async(z->zh, path, on_string, op));
+}
+
+struct lk_zk_op *lk_zk_check_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)
+{
+    struct lk_zk_op *op = op_new_locked(z, done, context);
+    zoo_op_t check;
+    zoo_check_op_init(&check, path, -1);
+    return op == NULL ? NULL : sent_locked(z, op, zoo_amulti(z->zh, 1, &check, &op->result, on_void, op));
 }
 
 struct lk_zk_op *lk_zk_multi_locked(struct lk_zk *z, const zoo_op_t *ops, zoo_op_result_t *results,
@@ -220,9 +244,12 @@ locker_status lk_zk_error(int rc, const char *doing, const char *path, locker_er
                                 doing, path);
     case ZAUTHFAILED:
     case ZINVALIDACL:
-    case ZSESSIONCLOSEDREQUIRESASLAUTH:
         return locker_error_set(err, LOCKER_DENIED, 0,
                                 "ZooKeeper refused the login; check user and password");
+    case ZSESSIONCLOSEDREQUIRESASLAUTH:
+        return locker_error_set(err, LOCKER_DENIED, 0,
+                                "ZooKeeper serves only who logs in by SASL: give sasl=digest-md5, or the "
+                                "mechanism that your servers take, with a user and password");
     case ZNOCHILDRENFOREPHEMERALS:
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "%s lies under an ephemeral node; take another namespace or chroot", path);

@@ -6,7 +6,6 @@
  * digits, '_', '-' and '.' stand for themselves, but for a leading '.', every other byte becomes %XX. So
  * different keys have different nodes, and no name that ZooKeeper refuses arises.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "internal.h"
@@ -61,7 +60,12 @@ locker_status lk_zk_check_key(void *self, const char *key, size_t key_len, locke
 
 bool lk_zk_join(char path[LK_ZK_PATH_MAX], const char *parent, const char *name)
 {
-    return snprintf(path, LK_ZK_PATH_MAX, "%s/%s", parent, name) < LK_ZK_PATH_MAX;
+    if (strlen(parent) + 1 + strlen(name) >= LK_ZK_PATH_MAX)
+        return false;
+    char *out = stpcpy(path, parent);
+    *out++ = '/';
+    (void)strcpy(out, name);
+    return true;
 }
 
 /* ------------------------------------------------------------------ contenders ---- */
@@ -109,11 +113,50 @@ bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name)
     return (uint32_t)a - (uint32_t)b > (uint32_t)INT32_MAX; /* (int32_t)(a - b) < 0, without overflow */
 }
 
-void lk_zk_uuid(struct lk_zk *z, char uuid[LK_ZK_UUID_LEN + 1])
+/* ------------------------------------------------------------------ our own nodes ---- */
+
+static char *put_hex(char *out, uint64_t value, int digits)
 {
-    const uint64_t low = z->id_low + ++z->counter;
-    (void)snprintf(uuid, LK_ZK_UUID_LEN + 1, "%08llx-%04llx-%04llx-%04llx-%012llx",
-                   (unsigned long long)(z->id_high >> 32), (unsigned long long)(z->id_high >> 16 & 0xFFFF),
-                   (unsigned long long)(z->id_high & 0xFFFF), (unsigned long long)(low >> 48),
-                   (unsigned long long)(low & 0xFFFFFFFFFFFF));
+    static const char hex[] = "0123456789abcdef";
+    for (int i = digits - 1; i >= 0; i--)
+        *out++ = hex[value >> (4 * i) & 15];
+    return out;
+}
+
+void lk_zk_stem(const struct lk_zk *z, uint64_t id, char stem[LK_ZK_STEM_LEN + 1])
+{
+    char *out = stpcpy(stem, "_c_");
+    out = put_hex(out, z->id_high >> 32, 8);
+    *out++ = '-';
+    out = put_hex(out, z->id_high >> 16 & 0xFFFF, 4);
+    *out++ = '-';
+    out = put_hex(out, z->id_high & 0xFFFF, 4);
+    *out++ = '-';
+    out = put_hex(out, id >> 48, 4);
+    *out++ = '-';
+    out = put_hex(out, id & 0xFFFFFFFFFFFF, 12);
+    (void)strcpy(out, "-lock-");
+}
+
+/* As the server's %010d: a negative number has its sign before nine digits. */
+void lk_zk_name(const struct lk_zk *z, uint64_t id, int32_t sequence, char name[LK_ZK_NAME_MAX])
+{
+    uint32_t left = sequence < 0 ? 0 - (uint32_t)sequence : (uint32_t)sequence;
+    char *out = name + LK_ZK_STEM_LEN;
+    int digits = sequence < 0 ? 9 : 10;
+    lk_zk_stem(z, id, name);
+    if (sequence < 0)
+        *out++ = '-';
+    if (left >= 1000000000u)
+        digits = 10;
+    for (int i = digits - 1; i >= 0; i--, left /= 10)
+        out[i] = (char)('0' + left % 10);
+    out[digits] = '\0';
+}
+
+void lk_zk_node_path(const struct lk_zk *z, const struct lk_zk_node *node, char path[LK_ZK_PATH_MAX])
+{
+    char *out = stpcpy(path, node->queue->path);
+    *out++ = '/';
+    lk_zk_name(z, node->id, node->sequence, out);
 }

@@ -13,7 +13,7 @@ void lk_zk_withdraw(void *self, locker_claim *claim)
     if (data->node != NULL)
         lk_zk_node_leave_locked(z, data->node);
     data->node = NULL;
-    pthread_mutex_unlock(&z->lock);
+    lk_zk_leave(z);
 }
 
 /* What the node's end says about the release. `session` is the one that the grant belonged to. */
@@ -77,7 +77,6 @@ locker_status lk_zk_release(void *self, locker_claim *grant, int64_t until, lock
         node->granted = false;
         status = await_locked(z, node, grant->valid_until, until, err);
     }
-    pthread_mutex_unlock(&z->lock);
-    lk_zk_note_write(z);
+    lk_zk_leave(z);
     return status;
 }

@@ -11,7 +11,7 @@
 /* It never came into being, or is no good: the claim tries again under another name. */
 static void not_there_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
-    node->there = false;
+    lk_zk_queue_leave_locked(z, node);
     lk_zk_node_settle_locked(z, node, LK_ZK_GONE);
 }
 
@@ -19,7 +19,7 @@ static void owner_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, cons
 {
     struct lk_zk_node *node = op->context;
     if (lk_zk_unknown(rc)) {
-        node->there = false;
+        lk_zk_queue_leave_locked(z, node);
         node->step = LK_ZK_UNSURE;
         lk_zk_stalled_locked(z);
     } else if (rc == ZNONODE) {
@@ -43,12 +43,12 @@ static void found_locked(struct lk_zk *z, struct lk_zk_node *node, const char *n
         return;
     }
     node->step = LK_ZK_SEARCHING;
-    (void)lk_zk_join(path, node->parent, node->name);
-    if (lk_zk_get_locked(z, path, NULL, owner_done_locked, node) != NULL) {
+    lk_zk_node_path(z, node, path);
+    if (lk_zk_get_locked(z, path, NULL, NULL, owner_done_locked, node) != NULL) {
         node->ops++;
         return;
     }
-    node->there = false;
+    lk_zk_queue_leave_locked(z, node);
     node->step = LK_ZK_UNSURE;
     lk_zk_stalled_locked(z);
 }
@@ -57,13 +57,15 @@ static void search_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, con
 {
     struct lk_zk_node *node = op->context;
     const char *found = NULL;
+    char stem[LK_ZK_STEM_LEN + 1];
+    lk_zk_stem(z, node->id, stem);
     if (lk_zk_unknown(rc)) {
         node->step = LK_ZK_UNSURE;
         lk_zk_stalled_locked(z);
     } else if (rc == ZOK) {
         for (int32_t i = 0; i < reply->names->count && found == NULL; i++) {
             const char *name = reply->names->data[i];
-            if (strncmp(name, "_c_", 3) == 0 && strncmp(name + 3, node->uuid, LK_ZK_UUID_LEN) == 0)
+            if (strncmp(name, stem, LK_ZK_STEM_LEN) == 0)
                 found = name;
         }
         if (found != NULL)
@@ -81,8 +83,8 @@ static void search_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, con
 void lk_zk_node_search_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
     node->step = LK_ZK_UNSURE;
-    if (lk_zk_sync_locked(z, node->parent, NULL, NULL) == NULL ||
-        lk_zk_list_locked(z, node->parent, search_done_locked, node) == NULL) {
+    if (lk_zk_sync_locked(z, node->queue->path, NULL, NULL) == NULL ||
+        lk_zk_list_locked(z, node->queue->path, search_done_locked, node) == NULL) {
         lk_zk_stalled_locked(z);
         return;
     }

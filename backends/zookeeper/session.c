@@ -13,12 +13,6 @@ static const int64_t begin_again_ns = 200 * LK_MS;
 static const int64_t resume_after_ns = 100 * LK_MS;
 static const int64_t patience_least_ns = 200 * LK_MS;
 
-/* The library's messages say nothing that its states don't. Without a callback they'd go to stderr. */
-static void drop_message(const char *message)
-{
-    (void)message;
-}
-
 /* ------------------------------------------------------------------ what the library tells ---- */
 
 static void went_up_locked(struct lk_zk *z)
@@ -35,7 +29,8 @@ static void went_up_locked(struct lk_zk *z)
     z->session_id = id->client_id;
     z->timeout_ns = timeout_ns;
     z->up = z->came_up = true;
-    z->denied = false;
+    z->denied = z->bad_files = false;
+    z->tls_trouble[0] = '\0';
     z->away_since = 0;
     for (struct lk_zk_call *call = z->calls; call != NULL; call = call->next)
         if (call->wants_up)
@@ -49,10 +44,9 @@ void lk_zk_went_down_locked(struct lk_zk *z)
     z->up = z->came_up = false;
     z->away_since = lk_zk_now(z);
     z->beat_unanswered = 0;
-    if (zoo_state(z->zh) != ZOO_CONNECTED_STATE) {
-        z->fd = z->armed_fd = -1; /* closed by the library */
-        z->turn_at = 0;
-    }
+    z->doubted = false;
+    if (zoo_state(z->zh) != ZOO_CONNECTED_STATE)
+        lk_zk_no_socket_locked(z);
     lk_zk_kick_locked(z);
     lk_zk_keeper_by_locked(z, 0);
     if (!z->suspect) {
@@ -62,13 +56,21 @@ void lk_zk_went_down_locked(struct lk_zk *z)
     }
 }
 
-/* Called by the library with lock held, by the thread that drives. */
+/* Called by the library with lock held, by the thread that drives; or by that of shake.c. */
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
     struct lk_zk *z = context;
     (void)path;
     if (type != ZOO_SESSION_EVENT || zh != z->zh)
         return;
+    if (z->shake.active) /* and without lock */
+        z->shake.event_state = state;
+    else
+        lk_zk_session_event_locked(z, state);
+}
+
+void lk_zk_session_event_locked(struct lk_zk *z, int state)
+{
     if (state == ZOO_CONNECTED_STATE) {
         lk_zk_went_down_locked(z); /* it doesn't tell when sending failed */
         went_up_locked(z);
@@ -97,12 +99,10 @@ void lk_zk_session_begin_locked(struct lk_zk *z)
         return;
     z->begin_at = now + begin_again_ns;
     z->over = z->up = z->came_up = false;
-    z->fd = -1;
-    z->turn_at = 0;
+    lk_zk_no_socket_locked(z);
     z->session_id = 0;
     z->timeout_ns = z->set.session_ns;
-    z->zh = zookeeper_init2(z->addresses, on_session, (int)(z->set.session_ns / LK_MS), NULL, z,
-                            ZOO_NO_LOG_CLIENTENV, drop_message);
+    z->zh = lk_zk_client_new_locked(z, on_session);
     if (z->zh == NULL)
         return;
     (void)zoo_set_servers_resolution_delay(z->zh, -1);
@@ -135,9 +135,8 @@ void lk_zk_session_drop_locked(struct lk_zk *z)
     if (z->fd >= 0 && zoo_state(zh) == ZOO_CONNECTED_STATE)
         (void)shutdown(z->fd, SHUT_RDWR);
     lk_zk_went_down_locked(z);
-    (void)zookeeper_close(zh); /* completions that it calls find their ops; it may leave some out */
-    z->zh = NULL;
-    z->fd = z->armed_fd = -1;
+    lk_zk_client_close_locked(z); /* completions that it calls find their ops; it may leave some out */
+    lk_zk_no_socket_locked(z);
     z->over = false;
     lk_zk_ops_fail_locked(z);
     lk_zk_watches_free_locked(z);
@@ -154,24 +153,35 @@ static bool has_choice(const struct lk_zk *z)
     return strchr(z->addresses, ',') != NULL;
 }
 
-/* The client library gives a server two thirds of the time-out before it tries the next, by which time what
- * is held would be all but lost. When its socket is shut down it goes on at once. */
 void lk_zk_leave_server_locked(struct lk_zk *z, const char *why)
 {
-    if (z->fd < 0 || !has_choice(z))
-        return;
-    lk_zk_note_locked(z, LOCKER_LOG_INFO, "zookeeper: %s; going to another one of %s", why, z->set.names);
-    (void)shutdown(z->fd, SHUT_RDWR);
-    lk_zk_went_down_locked(z); /* nothing is sent there any more; the driving thread finds the end */
+    if (has_choice(z))
+        lk_zk_reconnect_locked(z, why);
 }
 
-int64_t lk_zk_patience_locked(const struct lk_zk *z)
+void lk_zk_reconnect_locked(struct lk_zk *z, const char *why)
 {
-    int64_t patience =
-        lk_zk_earlier(z->timeout_ns / 8, z->set.connect_timeout_ns / (int64_t)z->set.host_count);
-    if (patience < patience_least_ns)
-        patience = patience_least_ns;
-    return has_choice(z) ? patience : LOCKER_NEVER;
+    if (z->fd < 0)
+        return;
+    (void)shutdown(z->fd, SHUT_RDWR);
+    lk_zk_went_down_locked(z); /* nothing is sent there any more; the driving thread finds the end */
+    lk_zk_note_locked(z, LOCKER_LOG_INFO, "zookeeper: %s; connecting to %s again", why, z->set.names);
+}
+
+/* The client library gives a server two thirds of the time-out before it connects anew, by which time what is
+ * held would be all but lost. When its socket is shut down it goes on at once.
+ *
+ * One server alone may be slow, so it has longer, and two more attempts fit before the deadline. Where
+ * nothing is held, each attempt has the library's time: to begin again would only delay a server that is
+ * busy. */
+int64_t lk_zk_patience_locked(const struct lk_zk *z, int64_t now)
+{
+    int64_t patience = z->timeout_ns / 4;
+    if (has_choice(z))
+        patience = lk_zk_earlier(z->timeout_ns / 8, z->set.connect_timeout_ns / (int64_t)z->set.host_count);
+    else if (z->session_id == 0 || now >= lk_zk_deadline_locked(z)) /* with TLS the library has no end */
+        return z->set.tls != NULL ? z->timeout_ns / 3 * 2 : LOCKER_NEVER;
+    return patience > patience_least_ns ? patience : patience_least_ns;
 }
 
 /* A session that has been away for its time-out has ended, unless the servers were without a majority all the
@@ -210,6 +220,13 @@ void lk_zk_stalled_locked(struct lk_zk *z)
     lk_zk_keeper_by_locked(z, z->resume_at);
 }
 
+void lk_zk_refused_locked(struct lk_zk *z)
+{
+    for (struct lk_zk_call *call = z->calls; call != NULL; call = call->next)
+        if (call->wants_up)
+            lk_zk_call_done_locked(call);
+}
+
 void lk_zk_session_settle_locked(struct lk_zk *z)
 {
     if (z->over) {
@@ -217,11 +234,10 @@ void lk_zk_session_settle_locked(struct lk_zk *z)
         lk_zk_note_locked(z, LOCKER_LOG_WARN, "zookeeper: the session with %s %s", z->set.names,
                           denied ? "was refused" : "has ended; waiters queue anew");
         lk_zk_session_drop_locked(z);
-        if (denied)
+        if (denied) {
             z->begin_at = lk_zk_now(z) + LK_S;
-        for (struct lk_zk_call *call = z->calls; denied && call != NULL; call = call->next)
-            if (call->wants_up)
-                lk_zk_call_done_locked(call);
+            lk_zk_refused_locked(z);
+        }
     }
     if (z->zh != NULL && z->up && zoo_state(z->zh) != ZOO_CONNECTED_STATE)
         lk_zk_went_down_locked(z);
@@ -261,11 +277,30 @@ int64_t lk_zk_deadline_locked(const struct lk_zk *z)
 
 locker_status lk_zk_away_locked(const struct lk_zk *z, locker_error *err)
 {
+    if (z->bad_files)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "can't set up TLS: %s; tls_ca, tls_cert and tls_key must be PEM, the key not "
+                                "encrypted and the certificate's own",
+                                z->tls_trouble);
     if (z->denied)
         return locker_error_set(err, LOCKER_DENIED, 0,
-                                "ZooKeeper at %s refused the login; check user and password", z->set.names);
+                                z->set.sasl == NULL
+                                    ? "ZooKeeper at %s refused the login; check user and password"
+                                    : "ZooKeeper at %s refused the login by SASL; check user and password, "
+                                      "and that the servers take this mechanism",
+                                z->set.names);
     if (z->up)
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "ZooKeeper at %s does not answer", z->set.names);
+    if (z->tls_trouble[0] != '\0')
+        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                                "no TLS with ZooKeeper at %s: %s; check that the port is one for TLS, and "
+                                "that tls_ca certified the server",
+                                z->set.names, z->tls_trouble);
+    if (z->set.tls != NULL)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                                "no ZooKeeper server of %s serves us by TLS: none is reachable and part of a "
+                                "majority, or tls_cert is not what they trust",
+                                z->set.names);
     return locker_error_set(
         err, LOCKER_UNAVAILABLE, 0,
         "no ZooKeeper server of %s serves us: none is running, reachable and part of a majority",

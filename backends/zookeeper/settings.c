@@ -11,13 +11,31 @@ enum { DEFAULT_PORT = 2181 };
 static const int64_t session_least_ns = 100 * LK_MS, session_most_ns = INT64_C(24) * 3600 * LK_S;
 
 /* The order of lk_zk_params. */
-enum { PARAM_SESSION_TIMEOUT, PARAM_TLS, PARAM_SASL };
+enum {
+    PARAM_SESSION_TIMEOUT,
+    PARAM_TLS,
+    PARAM_TLS_CA,
+    PARAM_TLS_CERT,
+    PARAM_TLS_KEY,
+    PARAM_SASL,
+    PARAM_SASL_SERVICE,
+    PARAM_SASL_HOST
+};
 
 const locker_param lk_zk_params[] = {
     {"session_timeout", LOCKER_PARAM_DURATION, NULL, 100, INT64_C(24) * 3600 * 1000,
      "the session time-out to ask for; the server may give another one. Default: the ttl"},
-    {"tls", LOCKER_PARAM_BOOL, "off", 0, 0, "talk TLS to the servers; needs a client library with TLS"},
-    {"sasl", LOCKER_PARAM_BOOL, "off", 0, 0, "log in by SASL; needs a client library with SASL"},
+    {"tls", LOCKER_PARAM_BOOL, "off", 0, 0,
+     "on: connect by TLS, which the client library must have been built with; needs the three files below"},
+    {"tls_ca", LOCKER_PARAM_PATH, NULL, 0, 0,
+     "tls: file with the authority of the servers' certificates; the system's authorities are trusted too"},
+    {"tls_cert", LOCKER_PARAM_PATH, NULL, 0, 0, "tls: file with the client's certificate"},
+    {"tls_key", LOCKER_PARAM_PATH, NULL, 0, 0, "tls: file with the client's key, not encrypted"},
+    {"sasl", LOCKER_PARAM_TEXT, NULL, 0, 0,
+     "log in by this SASL mechanism, as digest-md5, which the client library must have been built for"},
+    {"sasl_service", LOCKER_PARAM_TEXT, "zookeeper", 0, 0, "sasl: the servers' service name"},
+    {"sasl_host", LOCKER_PARAM_TEXT, NULL, 0, 0,
+     "sasl: the servers' name for the mechanism; default: zk-sasl-md5 for digest-md5, else the address"},
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
@@ -112,17 +130,50 @@ static locker_status copy_login(struct lk_zk_settings *s, const locker_driver_co
     return LOCKER_OK;
 }
 
-static locker_status refuse_missing(const locker_driver_config *config, locker_error *err)
+/* A parameter of something that is not switched on. */
+static locker_status refuse_alone(const locker_driver_config *config, int first, int last, const char *needs,
+                                  locker_error *err)
 {
-    if (config->values[PARAM_TLS].number != 0)
-        return locker_error_set(err, LOCKER_UNSUPPORTED, 0,
-                                "this build has no TLS for ZooKeeper: its client library comes without; "
-                                "leave tls out and use a network that you trust, or a tunnel");
-    if (config->values[PARAM_SASL].number != 0)
-        return locker_error_set(err, LOCKER_UNSUPPORTED, 0,
-                                "this build has no SASL for ZooKeeper: its client library comes without; "
-                                "leave sasl out and log in with a user and password (digest)");
+    for (int i = first; i <= last; i++) {
+        if (config->values[i].given)
+            return locker_error_set(err, LOCKER_CONFIG, 0, "the parameter '%s' needs %s",
+                                    lk_zk_params[i].name, needs);
+    }
     return LOCKER_OK;
+}
+
+static locker_status read_tls(struct lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
+{
+    const locker_value *v = config->values;
+    if (v[PARAM_TLS].number == 0)
+        return refuse_alone(config, PARAM_TLS_CA, PARAM_TLS_KEY, "tls=on", err);
+    if (s->library.init_ssl == NULL)
+        return locker_error_set(
+            err, LOCKER_UNSUPPORTED, 0,
+            "no TLS for ZooKeeper: the client library (libzookeeper_st) was built without OpenSSL; install "
+            "one that has it, or leave tls out and use a network that you trust or a tunnel (stunnel)");
+    return lk_zk_tls_files(&s->tls, &v[PARAM_TLS_CA], &v[PARAM_TLS_CERT], &v[PARAM_TLS_KEY], err);
+}
+
+static locker_status read_sasl(struct lk_zk_settings *s, const locker_driver_config *config,
+                               locker_error *err)
+{
+    const locker_value *v = config->values;
+    if (v[PARAM_SASL].text == NULL)
+        return refuse_alone(config, PARAM_SASL_SERVICE, PARAM_SASL_HOST, "sasl", err);
+    if (s->library.init_sasl == NULL)
+        return locker_error_set(
+            err, LOCKER_UNSUPPORTED, 0,
+            "no SASL for ZooKeeper: the client library (libzookeeper_st) was built without Cyrus SASL; "
+            "install one that has it, or leave sasl out and log in with a user and password (digest)");
+    if (s->tls != NULL)
+        return locker_error_set(
+            err, LOCKER_UNSUPPORTED, 0,
+            "tls and sasl together are more than ZooKeeper's client library can do; leave sasl out and log "
+            "in with a user and password (digest), or leave tls out and use a tunnel (stunnel)");
+    s->sasl =
+        lk_zk_sasl_new(config, v[PARAM_SASL].text, v[PARAM_SASL_SERVICE].text, v[PARAM_SASL_HOST].text, err);
+    return s->sasl != NULL ? LOCKER_OK : err != NULL ? err->status : LOCKER_CONFIG;
 }
 
 locker_status lk_zk_settings_init(struct lk_zk_settings *s, const locker_driver_config *config,
@@ -138,12 +189,15 @@ locker_status lk_zk_settings_init(struct lk_zk_settings *s, const locker_driver_
     s->connect_timeout_ns = config->connect_timeout_ns;
     s->command_timeout_ns = config->command_timeout_ns;
     s->cleanup_ns = config->cleanup_ns;
-    locker_status status = refuse_missing(config, err);
+    lk_zk_library_look(&s->library);
+    locker_status status = read_tls(s, config, err);
+    if (status == LOCKER_OK)
+        status = read_sasl(s, config, err);
     if (status == LOCKER_OK && !copy_hosts(s, config))
         status = no_memory(err);
     if (status == LOCKER_OK)
         status = make_root(s, config, err);
-    if (status == LOCKER_OK)
+    if (status == LOCKER_OK && s->sasl == NULL)
         status = copy_login(s, config, err);
     if (status != LOCKER_OK)
         lk_zk_settings_clear(s);
@@ -159,5 +213,7 @@ void lk_zk_settings_clear(struct lk_zk_settings *s)
     if (s->credentials != NULL)
         explicit_bzero(s->credentials, strlen(s->credentials));
     free(s->credentials);
+    free(s->tls);
+    lk_zk_sasl_free(s->sasl);
     memset(s, 0, sizeof(*s));
 }

@@ -1,7 +1,7 @@
 /*
- * watch.c: being told that a node was deleted. One watch a path, whoever is interested: a waiter in the one
- * ahead, a holder in its own. It is set by get, because exists on a node that has gone would leave a watch
- * for ever. The client library sets watches anew after a reconnection.
+ * watch.c: being told that a node was deleted: to a waiter, the one ahead of it, if that is another's; to a
+ * holder, its own. Watches are set by get, because exists on a node that has gone would leave a watch for
+ * ever. The client library sets them anew after a reconnection.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -83,16 +83,14 @@ static void remove_locked(struct lk_zk *z, struct lk_zk_watch *w)
         w->op->done = NULL;
 }
 
-static void detach_locked(struct lk_zk_watch *w)
+static struct lk_zk_interest *take_locked(struct lk_zk_watch *w)
 {
-    if (w->own != NULL)
-        w->own->own = NULL;
-    w->own = NULL;
-    while (w->followers != NULL) {
-        struct lk_zk_node *node = w->followers;
-        w->followers = node->follower;
-        node->ahead = NULL;
+    struct lk_zk_interest *interest = w->interests;
+    if (interest != NULL) {
+        w->interests = interest->next;
+        interest->watch = NULL;
     }
+    return interest;
 }
 
 void lk_zk_watches_free_locked(struct lk_zk *z)
@@ -101,7 +99,8 @@ void lk_zk_watches_free_locked(struct lk_zk *z)
         while (z->watches[i] != NULL) {
             struct lk_zk_watch *w = z->watches[i];
             z->watches[i] = w->next;
-            detach_locked(w);
+            while (take_locked(w) != NULL) {
+            }
             free(w);
         }
     }
@@ -113,19 +112,13 @@ void lk_zk_watches_free_locked(struct lk_zk *z)
 /* The node is gone: tell those who are interested. */
 static void fire_locked(struct lk_zk *z, struct lk_zk_watch *w)
 {
-    struct lk_zk_node *own = w->own;
+    struct lk_zk_interest *interest;
     remove_locked(z, w);
-    w->own = NULL;
-    if (own != NULL) {
-        own->own = NULL;
-        if (!own->deleting && own->there)
-            lk_zk_node_vanish_locked(z, own, "its node was deleted by somebody else");
-    }
-    while (w->followers != NULL) {
-        struct lk_zk_node *node = w->followers;
-        w->followers = node->follower;
-        node->ahead = NULL;
-        lk_zk_node_advance_locked(z, node);
+    while ((interest = take_locked(w)) != NULL) {
+        if (interest == &interest->node->ahead)
+            lk_zk_queue_advance_locked(z, interest->node, w->path);
+        else
+            lk_zk_queue_look_locked(z, interest->node);
     }
     free(w);
 }
@@ -133,12 +126,10 @@ static void fire_locked(struct lk_zk *z, struct lk_zk_watch *w)
 /* It can't be read, so it can't be watched: those behind it can't wait. */
 static void refuse_locked(struct lk_zk *z, struct lk_zk_watch *w, int rc)
 {
-    while (w->followers != NULL) {
-        struct lk_zk_node *node = w->followers;
-        w->followers = node->follower;
-        node->ahead = NULL;
-        lk_zk_node_fail_locked(z, node, rc, "watching the node ahead");
-    }
+    struct lk_zk_interest *interest;
+    while ((interest = take_locked(w)) != NULL)
+        if (interest == &interest->node->ahead)
+            lk_zk_node_fail_locked(z, interest->node, rc, "watching the node ahead");
 }
 
 static void get_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
@@ -156,20 +147,16 @@ static void get_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const 
         lk_zk_stalled_locked(z);
 }
 
+static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context);
+
 static void ask_locked(struct lk_zk *z, struct lk_zk_watch *w)
 {
     if (!w->armed && w->op == NULL)
-        w->op = lk_zk_get_locked(z, w->path, w, get_done_locked, w);
-}
-
-static void forget_locked(struct lk_zk *z, struct lk_zk_watch *w)
-{
-    remove_locked(z, w);
-    free(w);
+        w->op = lk_zk_get_locked(z, w->path, on_watch, w, get_done_locked, w);
 }
 
 /* Called by the library with lock held, by the thread that drives. */
-void lk_zk_on_watch(zhandle_t *zh, int type, int state, const char *path, void *context)
+static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
     struct lk_zk_watch *w = context;
     (void)zh;
@@ -178,65 +165,104 @@ void lk_zk_on_watch(zhandle_t *zh, int type, int state, const char *path, void *
     if (type == ZOO_SESSION_EVENT)
         return; /* every watch gets these, and stays */
     w->armed = false;
-    if (type == ZOO_DELETED_EVENT)
+    if (type == ZOO_DELETED_EVENT) {
         fire_locked(w->z, w);
-    else if (w->own != NULL || w->followers != NULL)
+    } else if (w->interests != NULL) {
         ask_locked(w->z, w);
-    else if (w->op == NULL)
-        forget_locked(w->z, w);
+    } else if (w->op == NULL) {
+        remove_locked(w->z, w);
+        free(w);
+    }
 }
 
 void lk_zk_watches_resume_locked(struct lk_zk *z)
 {
     for (size_t i = 0; i < z->watch_buckets; i++)
         for (struct lk_zk_watch *w = z->watches[i]; w != NULL; w = w->next)
-            if (w->own != NULL || w->followers != NULL)
+            if (w->interests != NULL)
                 ask_locked(z, w);
 }
 
 /* ------------------------------------------------------------------ being interested ---- */
 
+bool lk_zk_watch_sibling_locked(struct lk_zk *z, struct lk_zk_interest *interest, const char *name)
+{
+    char path[LK_ZK_PATH_MAX];
+    const char *parent = interest->node->queue->path;
+    lk_zk_unwatch_locked(interest);
+    struct lk_zk_watch *w = lk_zk_join(path, parent, name) ? use_locked(z, path) : NULL;
+    if (w == NULL)
+        return false;
+    interest->watch = w;
+    interest->next = w->interests;
+    w->interests = interest;
+    ask_locked(z, w);
+    return true;
+}
+
+void lk_zk_unwatch_locked(struct lk_zk_interest *interest)
+{
+    if (interest->watch == NULL)
+        return;
+    struct lk_zk_interest **link = &interest->watch->interests;
+    while (*link != interest)
+        link = &(*link)->next;
+    *link = interest->next;
+    interest->watch = NULL;
+}
+
+void lk_zk_unwatch_all_locked(struct lk_zk_node *node)
+{
+    lk_zk_unwatch_locked(&node->ahead);
+    lk_zk_unwatch_locked(&node->second);
+}
+
+/* ------------------------------------------------------------------ our own nodes ---- */
+
+static void want_again_locked(struct lk_zk *z, struct lk_zk_node *node)
+{
+    node->watched = false;
+    lk_zk_node_watch_by_locked(z, node, lk_zk_now(z));
+}
+
+/* What the library keeps of it is all there is: the event names the path, and the path finds the node. */
+static void on_own(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+    struct lk_zk *z = context;
+    (void)zh;
+    (void)state;
+    if (type == ZOO_SESSION_EVENT)
+        return;
+    struct lk_zk_node *node = lk_zk_queue_find_locked(z, path);
+    if (node == NULL || node->deleting)
+        return;
+    if (type == ZOO_DELETED_EVENT) {
+        lk_zk_node_vanish_locked(z, node, "its node was deleted by somebody else");
+        lk_zk_doubt_locked(z);
+    } else if (node->claim != NULL) {
+        want_again_locked(z, node);
+    }
+}
+
+static void own_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct lk_zk_node *node = op->context;
+    (void)reply;
+    if (rc == ZNONODE && node->there && !node->deleting) {
+        lk_zk_node_vanish_locked(z, node, "its node was deleted by somebody else");
+    } else if (lk_zk_unknown(rc) && node->there && node->claim != NULL) {
+        want_again_locked(z, node);
+    }
+    lk_zk_node_unref_locked(z, node);
+}
+
 bool lk_zk_watch_own_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
     char path[LK_ZK_PATH_MAX];
-    (void)lk_zk_join(path, node->parent, node->name);
-    struct lk_zk_watch *w = use_locked(z, path);
-    if (w == NULL)
+    lk_zk_node_path(z, node, path);
+    if (lk_zk_get_locked(z, path, on_own, z, own_done_locked, node) == NULL)
         return false;
-    w->own = node;
-    node->own = w;
-    ask_locked(z, w);
+    node->watched = true;
+    node->ops++;
     return true;
-}
-
-bool lk_zk_watch_ahead_locked(struct lk_zk *z, struct lk_zk_node *node, const char *name)
-{
-    char path[LK_ZK_PATH_MAX];
-    lk_zk_unwatch_ahead_locked(node);
-    struct lk_zk_watch *w = lk_zk_join(path, node->parent, name) ? use_locked(z, path) : NULL;
-    if (w == NULL)
-        return false;
-    node->ahead = w;
-    node->follower = w->followers;
-    w->followers = node;
-    ask_locked(z, w);
-    return true;
-}
-
-void lk_zk_unwatch_ahead_locked(struct lk_zk_node *node)
-{
-    if (node->ahead == NULL)
-        return;
-    struct lk_zk_node **link = &node->ahead->followers;
-    while (*link != node)
-        link = &(*link)->follower;
-    *link = node->follower;
-    node->ahead = NULL;
-}
-
-void lk_zk_unwatch_own_locked(struct lk_zk_node *node)
-{
-    if (node->own != NULL)
-        node->own->own = NULL;
-    node->own = NULL;
 }

@@ -20,6 +20,7 @@ static void destroy(struct lk_zk *z)
     lk_zk_lookup_drop(z);
     lk_zk_ops_free(z);
     free(z->watches);
+    free(z->queues);
     free(z->addresses);
     if (z->epoll_fd >= 0)
         close(z->epoll_fd);
@@ -41,8 +42,8 @@ static struct lk_zk *make(const locker_services *svc, locker_error *err)
     }
     z->svc = svc;
     z->clock = svc->clock;
-    z->fd = z->armed_fd = -1;
-    z->beat_at = z->resume_at = LOCKER_NEVER;
+    z->fd = z->armed_fd = z->corked_fd = -1;
+    z->beat_at = z->resume_at = z->fresh_at = LOCKER_NEVER;
     z->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     z->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (z->epoll_fd < 0 || z->kick_fd < 0 ||
@@ -53,7 +54,7 @@ static struct lk_zk *make(const locker_services *svc, locker_error *err)
         return NULL;
     }
     z->id_high = random[0];
-    z->id_low = random[1];
+    z->last_id = random[1];
     return z;
 }
 
@@ -61,13 +62,13 @@ static struct lk_zk *make(const locker_services *svc, locker_error *err)
 
 static void end_session_locked(struct lk_zk *z, bool politely)
 {
+    lk_zk_shake_stop_locked(z);
     if (z->zh == NULL)
         return;
     if (!politely || !z->up)
         lk_zk_session_drop_locked(z);
     if (z->zh != NULL)
-        (void)zookeeper_close(z->zh); /* says good-bye, so the server ends all that is ours at once */
-    z->zh = NULL;
+        lk_zk_client_close_locked(z); /* says good-bye, so the server ends all that is ours at once */
     z->up = false;
     lk_zk_ops_fail_locked(z);
     lk_zk_watches_free_locked(z);
@@ -91,7 +92,7 @@ static locker_status connect_first(struct lk_zk *z, locker_error *err)
     lk_zk_call_end_locked(z, &call);
     if (status != LOCKER_OK)
         end_session_locked(z, false);
-    pthread_mutex_unlock(&z->lock);
+    lk_zk_leave(z);
     return status;
 }
 
@@ -151,8 +152,7 @@ static void zookeeper_close_instance(void *self)
     pthread_mutex_lock(&z->lock);
     const bool answers = finish_locked(z, lk_zk_after(lk_zk_now(z), z->set.cleanup_ns));
     end_session_locked(z, answers);
-    pthread_mutex_unlock(&z->lock);
-    lk_zk_note_write(z);
+    lk_zk_leave(z);
     destroy(z);
 }
 
@@ -161,6 +161,10 @@ static void zookeeper_abandon(void *self)
     const struct lk_zk *z = self;
     if (z->fd >= 0)
         close(z->fd);
+    if (z->shake.active) {
+        close(z->shake.socket);
+        close(z->shake.own);
+    }
     close(z->epoll_fd);
     close(z->kick_fd);
 }
@@ -197,9 +201,9 @@ static const locker_semantics semantics = {
         "Another server is elected by the majority and knows every grant; the client connects to a server "
         "that is left, with its locks.",
     .token = "The zxid of the node's creation: it grows for the life of the ensemble's data.",
-    .cost =
-        "One round trip to lock and one to unlock, each agreed by a majority; a waiter is sent one message; "
-        "one heartbeat for all locks every quarter of the session time-out.",
+    .cost = "One round trip to lock and one to unlock, each agreed by a majority; a waiter is sent one "
+            "message or two; "
+            "one heartbeat for all locks every quarter of the session time-out.",
 };
 
 static const char *const schemes[] = {"zookeeper", "zk", NULL};
@@ -211,7 +215,7 @@ const locker_driver lk_zookeeper_driver = {
     .name = "zookeeper",
     .schemes = schemes,
     .example = "zookeeper://zk1,zk2,zk3/locks?session_timeout=30s",
-    .features = "no TLS and no SASL: the client library comes without them",
+    .features = "TLS and SASL only where libzookeeper_st was built with them, which Debian's is not",
     .caps = LOCKER_CAP_QUEUE | LOCKER_CAP_LEASES | LOCKER_CAP_BREAK | LOCKER_CAP_AUTH,
     .claim_size = sizeof(struct lk_zk_claim),
     .ttl_min_ms = 50,

@@ -272,10 +272,21 @@ static void what_the_build_lacks_is_refused(void **state)
     locker_error err;
     locker *l;
 
-    assert_status(LOCKER_UNSUPPORTED, lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?tls=on", env->zk->port),
-                  err);
-    assert_status(LOCKER_UNSUPPORTED,
-                  lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?sasl=on", env->zk->port), err);
+    if (!lk_client_has("zookeeper_init_ssl")) { /* Debian's has neither */
+        assert_status(LOCKER_UNSUPPORTED,
+                      lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?tls=on", env->zk->port), err);
+        assert_non_null(strstr(err.text, "no TLS for ZooKeeper: "));
+        assert_non_null(strstr(err.text, "a tunnel"));
+    }
+    if (!lk_client_has("zookeeper_init_sasl")) {
+        assert_status(LOCKER_UNSUPPORTED,
+                      lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?sasl=digest-md5", env->zk->port), err);
+        assert_non_null(strstr(err.text, "no SASL for ZooKeeper: "));
+        assert_non_null(strstr(err.text, "(digest)"));
+    }
+    assert_status(LOCKER_CONFIG,
+                  lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?tls_ca=/ca.crt", env->zk->port), err);
+    assert_non_null(strstr(err.text, "tls=on"));
     assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/a//b", env->zk->port), err);
     assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?tsl=on", env->zk->port),
                   err);

@@ -133,6 +133,185 @@ static void a_release_wakes_one(void **state)
     lk_close_locker(holder);
 }
 
+/* ------------------------------------------------------------------ who is ahead ---- */
+
+enum { AHEAD_MAX = 4 };
+
+/* A queue of one key, made in the order of the calls: the first has the lock. */
+struct line {
+    struct env *env;
+    const char *key;
+    char path[64];
+    size_t count;
+    locker_handle *held; /* by the first */
+    struct lk_locking waiters[AHEAD_MAX];
+    locker_cancel *cancels[AHEAD_MAX];
+};
+
+static void line_begin(struct line *line, struct env *env, const char *key, locker *l)
+{
+    *line = (struct line){.env = env, .key = key, .count = 1};
+    snprintf(line->path, sizeof line->path, "/shop/%s", key);
+    line->held = lk_take(l, key);
+}
+
+static struct lk_locking *line_up(struct line *line, locker *l)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    size_t i = line->count - 1;
+
+    assert_true(i < AHEAD_MAX);
+    line->cancels[i] = options.cancel = locker_cancel_new();
+    lk_locking_start(&line->waiters[i], l, line->key, &options);
+    lk_zkc_require_count(line->env->client, line->path, ++line->count);
+    return &line->waiters[i];
+}
+
+static void give_up(struct line *line, size_t i)
+{
+    locker_cancel_fire(line->cancels[i]);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&line->waiters[i]), line->waiters[i].err);
+    lk_zkc_require_count(line->env->client, line->path, --line->count);
+}
+
+static void line_end(struct line *line)
+{
+    for (size_t i = 0; i < AHEAD_MAX; i++)
+        locker_cancel_free(line->cancels[i]);
+}
+
+struct seen {
+    struct env *env;
+    unsigned listed, got;
+};
+
+static struct seen seen_now(struct env *env)
+{
+    return (struct seen){env, lists(env), lk_zkp_requests(env->proxy, LK_ZKP_GET)};
+}
+
+static bool one_more_list(void *context)
+{
+    const struct seen *seen = context;
+
+    return lists(seen->env) == seen->listed + 1;
+}
+
+static bool two_more_gets(void *context)
+{
+    const struct seen *seen = context;
+
+    return lk_zkp_requests(seen->env->proxy, LK_ZKP_GET) >= seen->got + 2;
+}
+
+static void take_without_asking(struct line *line, struct lk_locking *waiter, locker_handle *ahead)
+{
+    struct seen before = seen_now(line->env);
+
+    lk_give(ahead);
+    assert_status(LOCKER_OK, lk_locking_join(waiter), waiter->err);
+    assert_int_equal(lists(line->env), before.listed);
+    assert_int_equal(lk_zkp_requests(line->env->proxy, LK_ZKP_GET), before.got);
+    assert_int_equal(lk_zkc_count(line->env->client, line->path), 1);
+    lk_give(waiter->held);
+}
+
+/* Behind a place of our own nothing is watched, and nothing asked when it goes. */
+static void behind_our_own_place_nothing_is_asked(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop");
+    struct seen before;
+    struct line line;
+    unsigned got;
+
+    line_begin(&line, env, "own", l);
+    assert_false(lk_readable(locker_handle_fd(line.held), 500)); /* it is watched itself */
+    before = seen_now(env);
+    line_up(&line, l);
+    got = lk_zkp_requests(env->proxy, LK_ZKP_GET);
+    lk_give(line.held);
+    assert_status(LOCKER_OK, lk_locking_join(&line.waiters[0]), line.waiters[0].err);
+    lk_give(line.waiters[0].held);
+    assert_int_equal(lists(env) - before.listed, 1); /* to enter */
+    assert_in_range(got - before.got, 0, 1);         /* its own node, if this took long */
+    line_end(&line);
+    lk_close_locker(l);
+}
+
+/* Behind strangers the queue is looked at while the one right ahead still has the lock. */
+static void a_waiter_looks_ahead_of_its_turn(void **state)
+{
+    struct env *env = *state;
+    locker *stranger = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop");
+    struct seen before = seen_now(env);
+    struct lk_locking *second, *third, *ours;
+    struct line line;
+
+    line_begin(&line, env, "ahead", stranger);
+    second = line_up(&line, stranger);
+    third = line_up(&line, stranger);
+    ours = line_up(&line, l);
+    lk_require(two_more_gets, &before, "the one ahead and the one before that should be watched");
+    assert_false(lk_readable(locker_handle_fd(line.held), 500)); /* it watches itself too */
+    lk_give(line.held);
+    assert_status(LOCKER_OK, lk_locking_join(second), second->err);
+    before = seen_now(env);
+    lk_give(second->held);
+    assert_status(LOCKER_OK, lk_locking_join(third), third->err);
+    lk_require(one_more_list, &before, "the queue should be listed before the last one ahead goes");
+    assert_false(lk_readable(locker_handle_fd(third->held), 200)); /* the answer is there */
+    line.count = 2;
+    take_without_asking(&line, ours, third->held);
+    line_end(&line);
+    lk_close_locker(l);
+    lk_close_locker(stranger);
+}
+
+/* The last of those ahead gives up: the others are served first, whoever's the places are. */
+static void the_last_ahead_gives_up(struct env *env, locker *l, locker *const *ahead, size_t count)
+{
+    struct lk_locking *ours;
+    locker_handle *held;
+    struct line line;
+
+    line_begin(&line, env, "up", ahead[0]);
+    for (size_t i = 1; i < count; i++)
+        line_up(&line, ahead[i]);
+    ours = line_up(&line, l);
+    give_up(&line, count - 2);
+    held = line.held;
+    for (size_t i = 0;; i++) {
+        assert_false(lk_readable(locker_handle_fd(held), 150)); /* nothing comes meanwhile */
+        assert_int_equal(lk_stats(l).held, ahead[i] == l);
+        lk_give(held);
+        if (i == count - 2)
+            break;
+        assert_status(LOCKER_OK, lk_locking_join(&line.waiters[i]), line.waiters[i].err);
+        held = line.waiters[i].held;
+    }
+    assert_status(LOCKER_OK, lk_locking_join(ours), ours->err);
+    lk_give(ours->held);
+    line_end(&line);
+}
+
+static void one_that_gives_up_hands_nothing_over(void **state)
+{
+    enum { MOST = 4 };
+    struct env *env = *state;
+    locker *sides[] = {lk_open_at(env->zk, "/shop"), lk_open_at(env->zk, "/shop")}, *ahead[MOST];
+
+    for (size_t count = 2; count <= MOST; count++) {
+        for (size_t mix = 0; mix < (size_t)1 << count; mix++) {
+            for (size_t i = 0; i < count; i++)
+                ahead[i] = sides[mix >> i & 1];
+            the_last_ahead_gives_up(env, sides[0], ahead, count);
+        }
+    }
+    lk_close_locker(sides[0]);
+    lk_close_locker(sides[1]);
+}
+
 static void one_heartbeat_for_many_locks(void **state)
 {
     enum { MANY = 50 };
@@ -157,8 +336,13 @@ static void one_heartbeat_for_many_locks(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    proxied_test(one_request_of_each_kind),     proxied_test(create_and_list_in_one_flight),
-    proxied_test(a_waiting_process_is_quiet),   proxied_test(a_release_wakes_one),
+    proxied_test(one_request_of_each_kind),
+    proxied_test(create_and_list_in_one_flight),
+    proxied_test(a_waiting_process_is_quiet),
+    proxied_test(a_release_wakes_one),
+    proxied_test(behind_our_own_place_nothing_is_asked),
+    proxied_test(a_waiter_looks_ahead_of_its_turn),
+    server_test(one_that_gives_up_hands_nothing_over),
     proxied_test(one_heartbeat_for_many_locks),
 };
 

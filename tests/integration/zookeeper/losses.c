@@ -38,7 +38,7 @@ static void a_deleted_node_is_a_lost_lock(void **state)
     deleted = lk_test_now_ms();
     assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
     lk_gate_await(&gate, 1, "the loss should be told");
-    assert_true(lk_test_now_ms() - deleted < LK_TEST_SLACK_MS); /* by the watch, not by the deadline */
+    assert_true(lk_test_now_ms() - deleted < 5000); /* by the watch, and not by the first heartbeat */
     lk_give(lk_take(l, "gone"));
     lk_give_lost(held);
     lk_close_locker(l);
@@ -116,8 +116,8 @@ static void a_server_stopped_beyond_the_session(void **state)
     frozen = lk_test_now_ms();
     remaining = locker_handle_remaining_ms(held);
     assert_true(remaining > 0);
+    lk_require_lost_by(held, frozen + 1500);
     lk_gate_await(&gate, 1, "the loss should be told");
-    assert_true(lk_test_now_ms() - frozen < 1500 + LK_TEST_SLACK_MS);
     assert_int_equal(locker_handle_remaining_ms(held), 0);
     lk_zks_thaw(env->zk);
     lk_give(lk_take(l, "stopped")); /* the server is back, the lock is free within its session time-out */
@@ -130,7 +130,7 @@ static void a_server_stopped_beyond_the_session(void **state)
 static void a_short_stop_loses_nothing(void **state)
 {
     struct env *env = *state;
-    locker *l = lk_open_at(env->zk, "/shop?ttl=20s");
+    locker *l = lk_open_at(env->zk, "/shop?ttl=80s"); /* a busy machine takes long to start a server */
     locker_handle *held = lk_take(l, "kept");
 
     lk_zks_kill(env->zk);
@@ -180,17 +180,17 @@ static void a_lease_that_is_meant_to_end(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?ttl=20s");
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    int64_t began = lk_test_now_ms();
+    int64_t began = lk_test_now_ms(), taken;
     locker_handle *held, *still;
     locker_error err;
 
     options.ttl_ms = 600;
     options.no_renew = true;
     assert_ok(locker_lock(l, "ends", &options, &held, &err), err);
+    taken = lk_test_now_ms();
     still = lk_take(l, "other");
-    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_require_lost_by(held, taken + 600);
     assert_true(lk_test_now_ms() - began >= 590);
-    assert_true(lk_test_now_ms() - began < 600 + LK_TEST_SLACK_MS);
     lk_zkc_require_count(env->client, "/shop/ends", 0);
     assert_int_equal(locker_handle_state(still), LOCKER_STATE_HELD);
     lk_give(still);

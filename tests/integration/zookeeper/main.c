@@ -1,4 +1,5 @@
 /* main.c: `zookeeper_integration GROUP [TEST]` runs a group of tests; also what the groups share. */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,8 @@
 #include "zk_tests.h"
 
 static const struct lk_group *const groups[] = {&lk_basics,   &lk_losses, &lk_replies, &lk_crashes,
-                                                &lk_ensemble, &lk_cut,    &lk_interop, &lk_cost};
+                                                &lk_ensemble, &lk_cut,    &lk_interop, &lk_cost,
+                                                &lk_since,    &lk_tls,    &lk_sasl};
 
 /* ------------------------------------------------------------------ environments ---- */
 
@@ -39,14 +41,39 @@ int lk_env_proxied(void **state)
     return 0;
 }
 
+bool lk_client_has(const char *function)
+{
+    return dlsym(RTLD_DEFAULT, function) != NULL;
+}
+
+/* An ensemble takes seconds to start, so it serves all tests of a group. */
+static struct lk_zks *ensemble;
+
+int lk_group_ensemble(void **state)
+{
+    (void)state;
+    ensemble = lk_zks_ensemble_start(0, NULL);
+    return 0;
+}
+
+void lk_group_ensemble_at(int sync_limit, const struct lk_zks_site *sites)
+{
+    ensemble = lk_zks_ensemble_start(sync_limit, sites);
+}
+
+int lk_group_end(void **state)
+{
+    (void)state;
+    lk_zks_ensemble_free(ensemble);
+    ensemble = NULL;
+    return 0;
+}
+
 int lk_env_ensemble(void **state)
 {
-    struct env *env;
-
     if (lk_env_empty(state) != 0)
         return -1;
-    env = *state;
-    env->members = lk_zks_ensemble_start(0, NULL);
+    ((struct env *)*state)->members = ensemble;
     return 0;
 }
 
@@ -60,7 +87,8 @@ int lk_env_end(void **state)
         lk_child_kill(env->children[i]);
     lk_zkp_free(env->proxy);
     lk_zkc_drop(env->client);
-    lk_zks_ensemble_free(env->members);
+    if (env->members != NULL)
+        lk_zks_ensemble_heal(env->members);
     lk_zks_free(env->zk);
     free(env);
     return 0;
@@ -210,6 +238,48 @@ int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth)
     assert_int_equal(lk_zkc_get(client, path, NULL, 0, &stat), LK_ZKC_OK);
     assert_true(stat.session != 0);
     return stat.session;
+}
+
+struct loss {
+    locker_handle *held;
+    int64_t at_ms;
+    locker_state state;
+};
+
+static bool is_lost_or_late(void *context)
+{
+    struct loss *loss = context;
+    const bool late = lk_test_now_ms() > loss->at_ms; /* first: what is read later must be LOST */
+
+    loss->state = locker_handle_state(loss->held);
+    return late || loss->state == LOCKER_STATE_LOST;
+}
+
+void lk_require_lost_by(locker_handle *held, int64_t at_ms)
+{
+    struct loss loss = {held, at_ms, LOCKER_STATE_HELD};
+
+    lk_require(is_lost_or_late, &loss, "the lock should be lost at its deadline");
+    assert_int_equal(loss.state, LOCKER_STATE_LOST);
+}
+
+struct renewal {
+    locker *l;
+    uint64_t seen;
+};
+
+static bool has_renewed(void *context)
+{
+    struct renewal *renewal = context;
+
+    return lk_stats(renewal->l).renewals > renewal->seen;
+}
+
+void lk_require_renewal(locker *l)
+{
+    struct renewal renewal = {l, lk_stats(l).renewals};
+
+    lk_require(has_renewed, &renewal, "a heartbeat should be confirmed");
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,8 @@
 /*
  * zk_tests.h: tests of the ZooKeeper driver against real servers. Each test starts what it needs (struct env,
  * *state of a test), and may put a proxy in front of it. The group files hold the tests: basics.c, losses.c,
- * replies.c, crashes.c, cost.c on one server; ensemble.c and cut.c on three; interop.c with other clients.
+ * replies.c, crashes.c, cost.c, since.c, tls.c, sasl.c on one server; ensemble.c and cut.c on three;
+ * interop.c with other clients.
  */
 #ifndef LK_ZK_TESTS_H
 #define LK_ZK_TESTS_H
@@ -13,6 +14,7 @@
 #include "zkclient.h"
 #include "zkproxy.h"
 #include "zkserver.h"
+#include "zktls.h"
 
 struct CMUnitTest;
 
@@ -22,7 +24,8 @@ enum { LK_ENV_LOCKERS = 16, LK_ENV_CHILDREN = 16 };
 /** What a test has; all of it is ended after the test, also when it failed. */
 struct env {
     struct lk_zks *zk;                          /* a server alone; NULL unless there is one */
-    struct lk_zks *members;                     /* an ensemble; NULL unless there is one */
+    struct lk_zks *members;                     /* the group's ensemble; NULL unless there is one */
+    struct lk_zktls *tls;                       /* the group's TLS in front of zk; NULL unless there is one */
     struct lk_zkp *proxy;                       /* NULL unless there is one */
     struct lk_zkc *client;                      /* a second client of zk; NULL unless there is one */
     struct lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none; set to NULL when one is ended */
@@ -38,14 +41,23 @@ struct lk_group {
 };
 
 extern const struct lk_group lk_basics, lk_losses, lk_replies, lk_crashes, lk_ensemble, lk_cut, lk_interop,
-    lk_cost;
+    lk_cost, lk_since, lk_tls, lk_sasl;
 
-/** Setup functions of cmocka: a server and a second client; the same with a proxy; an ensemble; nothing. */
+/** Setup and teardown of a group whose tests share an ensemble; the second form for a setup of one's own. */
+int lk_group_ensemble(void **state);
+void lk_group_ensemble_at(int sync_limit, const struct lk_zks_site *sites);
+int lk_group_end(void **state);
+
+/** Whether the client library that the test runs with has this function. */
+bool lk_client_has(const char *function);
+
+/** Setup functions of cmocka: a server and a second client; the same with a proxy; the group's ensemble;
+ * nothing. */
 int lk_env_server(void **state);
 int lk_env_proxied(void **state);
 int lk_env_ensemble(void **state);
 int lk_env_empty(void **state);
-/** Teardown of all of them. */
+/** Teardown of all of them; the group's ensemble is made whole for the next test. */
 int lk_env_end(void **state);
 
 #define server_test(f)   cmocka_unit_test_setup_teardown(f, lk_env_server, lk_env_end)
@@ -92,6 +104,13 @@ struct lk_child *lk_env_keep(struct env *env, struct lk_child *child);
 
 /** Kills a child of the environment. */
 void lk_env_kill(struct env *env, struct lk_child *child);
+
+/** Waits until the lock is lost; fails the test if it isn't when that time of lk_test_now_ms() has passed.
+ * The state goes by the clock, so a machine that is late excuses nothing, and spoils nothing. */
+void lk_require_lost_by(locker_handle *held, int64_t at_ms);
+
+/** Waits until the service has confirmed the locks once more. */
+void lk_require_renewal(locker *l);
 
 /** The session that owns the nth node of a queue. */
 int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth);

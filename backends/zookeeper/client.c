@@ -1,0 +1,96 @@
+/*
+ * client.c: a handle of the client library: plain, with TLS or with SASL. Debian's build of the library has
+ * neither, others have both, and the program that runs may find another library than the one it was linked
+ * with. So what the library has is looked up when a locker is opened, and is declared here, because its
+ * header shows it only to those who have OpenSSL's and Cyrus' headers too.
+ */
+#include <dlfcn.h>
+#include <stddef.h>
+
+#include "internal.h"
+#include "secure.h"
+
+/* ------------------------------------------------------------------ what the library has ---- */
+
+/* Another library of the same names may be loaded, libzookeeper_mt: what it has is of no use to a handle of
+ * this one. */
+static bool same_library(void *a, void *b)
+{
+    Dl_info of_a, of_b;
+    return dladdr(a, &of_a) != 0 && dladdr(b, &of_b) != 0 && of_a.dli_fbase == of_b.dli_fbase;
+}
+
+static void *find(const char *name)
+{
+    void *known = dlsym(RTLD_DEFAULT, "zookeeper_init2"), *found = dlsym(RTLD_DEFAULT, name);
+    return known != NULL && found != NULL && same_library(known, found) ? found : NULL;
+}
+
+void lk_zk_library_look(struct lk_zk_library *library)
+{
+    void *const ssl = find("zookeeper_init_ssl"), *const sasl = find("zookeeper_init_sasl");
+    *library = (struct lk_zk_library){.ssl_connecting = find("ZOO_SSL_CONNECTING_STATE")};
+    if (library->ssl_connecting != NULL)
+        *(void **)&library->init_ssl = ssl; /* POSIX's way to make a function of it */
+    *(void **)&library->init_sasl = sasl;
+}
+
+/* ------------------------------------------------------------------ handles ---- */
+
+/* Of zookeeper_log.h, which can't be included by the name that it is installed with. */
+extern ZOOAPI ZooLogLevel logLevel;
+
+/* The library's messages say nothing that its states don't. Without a callback they'd go to stderr. */
+static void drop_message(const char *message)
+{
+    (void)message;
+}
+
+/* zookeeper_init_ssl uses strtok, takes no callback for messages, and tells of itself on stderr at the usual
+ * level, which is the process's. */
+static zhandle_t *new_tls(const struct lk_zk *z, watcher_fn watcher, int timeout_ms, void *context, int flags)
+{
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&turn);
+    const ZooLogLevel level = logLevel;
+    if (level > ZOO_LOG_LEVEL_WARN)
+        logLevel = ZOO_LOG_LEVEL_WARN;
+    zhandle_t *zh =
+        z->set.library.init_ssl(z->addresses, z->set.tls, watcher, timeout_ms, NULL, context, flags);
+    if (level > ZOO_LOG_LEVEL_WARN && logLevel == ZOO_LOG_LEVEL_WARN)
+        logLevel = level;
+    pthread_mutex_unlock(&turn);
+    if (zh != NULL)
+        zoo_set_log_callback(zh, drop_message);
+    return zh;
+}
+
+zhandle_t *lk_zk_client_new_locked(struct lk_zk *z, watcher_fn watcher)
+{
+    const struct lk_zk_settings *set = &z->set;
+    const int timeout_ms = (int)(set->session_ns / LK_MS), flags = ZOO_NO_LOG_CLIENTENV;
+    if (set->tls != NULL)
+        return new_tls(z, watcher, timeout_ms, z, flags);
+    if (set->sasl != NULL)
+        return set->library.init_sasl(z->addresses, watcher, timeout_ms, NULL, z, flags, drop_message,
+                                      lk_zk_sasl_params(set->sasl));
+    return zookeeper_init2(z->addresses, watcher, timeout_ms, NULL, z, flags, drop_message);
+}
+
+int lk_zk_client_process_locked(struct lk_zk *z, int events)
+{
+    struct lk_zk_pipe_guard guard;
+    lk_zk_pipe_enter(z, &guard);
+    const int rc = zookeeper_process(z->zh, events);
+    lk_zk_pipe_leave(z, &guard);
+    return rc;
+}
+
+void lk_zk_client_close_locked(struct lk_zk *z)
+{
+    struct lk_zk_pipe_guard guard;
+    lk_zk_pipe_enter(z, &guard);
+    (void)zookeeper_close(z->zh);
+    lk_zk_pipe_leave(z, &guard);
+    z->zh = NULL;
+}

@@ -1,0 +1,95 @@
+/* tls.c: TLS: the files that it needs, SIGPIPE, and what OpenSSL says; the handshake is in shake.c. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* ------------------------------------------------------------------ files ---- */
+
+static locker_status check_file(const char *name, const char *path, locker_error *err)
+{
+    struct stat status;
+    if (path == NULL)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "tls=on needs %s: TLS for ZooKeeper takes a file of authorities (tls_ca) and "
+                                "the client's certificate and key (tls_cert, tls_key)",
+                                name);
+    if (strchr(path, ',') != NULL)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "the path of %s, '%s', has a ',', which ZooKeeper's client library can't "
+                                "take; give the file another name",
+                                name, path);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int why = fd < 0 ? errno : 0;
+    const bool is_file = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    if (fd >= 0)
+        close(fd);
+    if (is_file)
+        return LOCKER_OK;
+    return locker_error_set(err, LOCKER_CONFIG, why, "can't read %s, '%s': %s", name, path,
+                            why != 0 ? strerror(why) : "it is no file");
+}
+
+locker_status lk_zk_tls_files(char **files, const locker_value *ca, const locker_value *cert,
+                              const locker_value *key, locker_error *err)
+{
+    locker_status status = check_file("tls_ca", ca->text, err);
+    if (status == LOCKER_OK)
+        status = check_file("tls_cert", cert->text, err);
+    if (status == LOCKER_OK)
+        status = check_file("tls_key", key->text, err);
+    if (status != LOCKER_OK)
+        return status;
+    /* The fourth is the key's password. Without one OpenSSL would ask for it on the terminal. */
+    if (asprintf(files, "%s,%s,%s,none", ca->text, cert->text, key->text) < 0) {
+        *files = NULL;
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    }
+    return LOCKER_OK;
+}
+
+/* ------------------------------------------------------------------ SIGPIPE ---- */
+
+void lk_zk_pipe_enter(const struct lk_zk *z, struct lk_zk_pipe_guard *guard)
+{
+    sigset_t only, pending;
+    if (z->set.tls == NULL)
+        return;
+    sigemptyset(&only);
+    sigaddset(&only, SIGPIPE);
+    sigpending(&pending);
+    guard->was_pending = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &only, &guard->before);
+}
+
+void lk_zk_pipe_leave(const struct lk_zk *z, const struct lk_zk_pipe_guard *guard)
+{
+    const struct timespec at_once = {0, 0};
+    sigset_t only;
+    if (z->set.tls == NULL)
+        return;
+    sigemptyset(&only);
+    sigaddset(&only, SIGPIPE);
+    while (!guard->was_pending && sigtimedwait(&only, NULL, &at_once) == -1 && errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+}
+
+/* ------------------------------------------------------------------ what OpenSSL says ---- */
+
+void lk_zk_tls_reason(char *text, size_t size)
+{
+    unsigned long (*peek)(void) = NULL;
+    const char *(*reason_of)(unsigned long) = NULL;
+    *(void **)&peek = dlsym(RTLD_DEFAULT, "ERR_peek_last_error");
+    *(void **)&reason_of = dlsym(RTLD_DEFAULT, "ERR_reason_error_string");
+    const unsigned long code = peek != NULL ? peek() : 0;
+    const char *reason = code != 0 && reason_of != NULL ? reason_of(code) : NULL;
+    (void)snprintf(text, size, "%s", reason != NULL ? reason : "");
+}

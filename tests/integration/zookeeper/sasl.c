@@ -1,0 +1,258 @@
+/* sasl.c: logins by SASL, with a client library that has it and a server that knows two users. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <sasl/sasl.h>
+
+#include "../../../backends/zookeeper/cyrus.h"
+#include "zk_tests.h"
+
+/* The driver declares by itself what it gives to Cyrus' library. */
+_Static_assert(sizeof(struct lk_zk_sasl_callback) == sizeof(sasl_callback_t), "sasl_callback_t");
+_Static_assert(offsetof(struct lk_zk_sasl_callback, id) == offsetof(sasl_callback_t, id), "id");
+_Static_assert(offsetof(struct lk_zk_sasl_callback, proc) == offsetof(sasl_callback_t, proc), "proc");
+_Static_assert(offsetof(struct lk_zk_sasl_callback, context) == offsetof(sasl_callback_t, context),
+               "context");
+_Static_assert(sizeof(struct lk_zk_sasl_secret) == sizeof(sasl_secret_t), "sasl_secret_t");
+_Static_assert(offsetof(struct lk_zk_sasl_secret, len) == offsetof(sasl_secret_t, len), "len");
+_Static_assert(offsetof(struct lk_zk_sasl_secret, data) == offsetof(sasl_secret_t, data), "data");
+_Static_assert(LK_ZK_SASL_LIST_END == SASL_CB_LIST_END && LK_ZK_SASL_LOG == SASL_CB_LOG &&
+                   LK_ZK_SASL_USER == SASL_CB_USER && LK_ZK_SASL_AUTHNAME == SASL_CB_AUTHNAME &&
+                   LK_ZK_SASL_PASS == SASL_CB_PASS && LK_ZK_SASL_GETREALM == SASL_CB_GETREALM,
+               "SASL_CB_");
+
+/* One server serves all tests of the group; each begins with it running. */
+static struct lk_zks *server;
+
+static int begin_group(void **state)
+{
+    (void)state;
+    if (!lk_client_has("zookeeper_init_sasl"))
+        test_fails("the client library has no SASL; build one with %s, and put it into LD_LIBRARY_PATH",
+                   "script/zookeeper-client");
+    server = lk_zks_start_sasl(LK_ZKS_SASL_ONLY);
+    return 0;
+}
+
+static int end_group(void **state)
+{
+    (void)state;
+    lk_zks_free(server);
+    return 0;
+}
+
+static int sasl_env(void **state)
+{
+    if (lk_env_empty(state) != 0)
+        return -1;
+    if (server->pid == 0)
+        lk_zks_launch(server, true);
+    ((struct env *)*state)->zk = server;
+    return 0;
+}
+
+/* The server stays. */
+static int sasl_end(void **state)
+{
+    struct env *env = *state;
+
+    if (env->zk->frozen)
+        lk_zks_thaw(env->zk);
+    env->zk = NULL;
+    return lk_env_end(state);
+}
+
+#define sasl_test(f) cmocka_unit_test_setup_teardown(f, sasl_env, sasl_end)
+
+static locker *open_sasl(const struct env *env, const char *login, const char *rest)
+{
+    return lk_open_uri("zookeeper://%s@127.0.0.1:%d/shop?sasl=digest-md5%s", login, env->zk->port, rest);
+}
+
+#define OURS   LK_ZKS_USER ":" LK_ZKS_PASSWORD
+#define THEIRS LK_ZKS_OTHER ":" LK_ZKS_OTHERS
+
+/* Locks of one user, who has several programs, and of nobody else. */
+static void locks_are_the_users_alone(void **state)
+{
+    struct env *env = *state;
+    locker *l = open_sasl(env, OURS, ""), *rival = open_sasl(env, OURS, ""),
+           *other = open_sasl(env, THEIRS, "");
+    locker_handle *held = lk_take(l, "mine"), *none = NULL;
+    struct lk_locking waiter;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+
+    lk_expect_busy(rival, "mine");
+    lk_locking_start(&waiter, rival, "mine", NULL);
+    lk_require_waiting(rival, 1);
+    assert_status(LOCKER_DENIED, locker_try_lock(other, "mine", NULL, &none, &err), err);
+    assert_status(LOCKER_DENIED, locker_break(other, "mine", &info, &err), err);
+    lk_give(lk_take(other, "theirs"));
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_close_locker(other);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+static void refused(const struct env *env, locker_status wanted, const char *login, const char *parameters,
+                    const char *words)
+{
+    const int64_t began = lk_test_now_ms();
+    locker_error err;
+    locker *l;
+
+    assert_status(
+        wanted, lk_try_uri(&l, &err, "zookeeper://%s127.0.0.1:%d/shop?%s", login, env->zk->port, parameters),
+        err);
+    if (strstr(err.text, words) == NULL || strstr(err.text, LK_ZKS_PASSWORD) != NULL)
+        test_fails("'%s' should have said '%s', and no password", err.text, words);
+    assert_true(lk_test_now_ms() - began < 5000); /* the answer, not the time-out */
+}
+
+static void who_does_not_log_in_is_refused(void **state)
+{
+    struct env *env = *state;
+    locker *plain = lk_open_at(env->zk, "/shop");
+    locker_handle *none = NULL;
+    locker_error err;
+
+    refused(env, LOCKER_DENIED, LK_ZKS_USER ":wrong@", "sasl=digest-md5", "check user and password");
+    refused(env, LOCKER_DENIED, "nobody:wrong@", "sasl=DIGEST-MD5", "check user and password");
+    refused(env, LOCKER_CONFIG, "", "sasl=digest-md5", "user is missing");
+    refused(env, LOCKER_CONFIG, LK_ZKS_USER "@", "sasl=digest-md5", "no password");
+    refused(env, LOCKER_UNSUPPORTED, OURS "@", "sasl=abracadabra", "no mechanism 'abracadabra'");
+    refused(env, LOCKER_CONFIG, OURS "@", "sasl_host=here", "needs sasl");
+    assert_status(LOCKER_DENIED, locker_try_lock(plain, "any", NULL, &none, &err), err);
+    assert_non_null(strstr(err.text, "sasl=digest-md5"));
+    (void)locker_close(plain);
+}
+
+/* A server that knows nothing of SASL. */
+static void a_server_without_sasl_refuses(void **state)
+{
+    struct env *env = *state;
+
+    refused(env, LOCKER_DENIED, OURS "@", "sasl=digest-md5", "that the servers take this mechanism");
+}
+
+/* Each connection logs in anew. */
+static void a_lost_connection_loses_no_lock(void **state)
+{
+    struct env *env = *state;
+    locker *l = open_sasl(env, OURS, "&ttl=20s");
+    locker_handle *held = lk_take(l, "kept");
+
+    lk_zks_kill(env->zk);
+    lk_require_state(held, LOCKER_STATE_SUSPECT);
+    lk_zks_launch(env->zk, true);
+    lk_require_state(held, LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* And so does a new session. */
+static void an_expired_session(void **state)
+{
+    struct env *env = *state;
+    locker *l = open_sasl(env, OURS, "&ttl=1s");
+    locker_handle *held = lk_take(l, "gone");
+
+    lk_zks_freeze(env->zk);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_zks_thaw(env->zk);
+    lk_give(lk_take(l, "gone"));
+    lk_give_lost(held);
+    lk_close_locker(l);
+}
+
+static void restart_with(const struct env *env, const char *password)
+{
+    lk_zks_kill(env->zk);
+    lk_zks_set_password(env->zk, password);
+    lk_zks_launch(env->zk, true);
+}
+
+static bool is_served(void *context)
+{
+    return locker_ping(context, NULL, NULL) == LOCKER_OK;
+}
+
+/* Who is refused meanwhile is told so, and comes back by himself. */
+static void a_password_that_is_changed_and_back(void **state)
+{
+    struct env *env = *state;
+    locker *l = open_sasl(env, OURS, "&ttl=20s");
+    locker_handle *held = lk_take(l, "changed"), *none = NULL;
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_error err;
+
+    restart_with(env, "another");
+    lk_require_state(held, LOCKER_STATE_LOST);
+    assert_status(LOCKER_DENIED, locker_lock(l, "other", &options, &none, &err), err);
+    restart_with(env, LK_ZKS_PASSWORD);
+    lk_require(is_served, l, "the login should be accepted again");
+    lk_give(lk_take(l, "other"));
+    lk_give_lost(held);
+    lk_close_locker(l);
+}
+
+enum { THREADS = 8, CYCLES = 5 };
+
+static void *open_and_close(void *context)
+{
+    const struct env *env = context;
+    uintptr_t done = 0;
+
+    for (int i = 0; i < CYCLES; i++) {
+        locker_handle *held = NULL;
+        locker_error err = {0};
+        locker *l;
+        char uri[128];
+
+        /* Cyrus' library looks up the host's own name, which takes seconds where only a resolver knows it */
+        snprintf(uri, sizeof uri,
+                 "zookeeper://" OURS "@127.0.0.1:%d/shop?sasl=digest-md5&connect_timeout=60s", env->zk->port);
+        if (locker_open(uri, NULL, &l, &err) != LOCKER_OK) {
+            print_error("%s\n", err.text);
+            continue;
+        }
+        if (locker_lock(l, "many", NULL, &held, &err) == LOCKER_OK && locker_unlock(held, &err) == LOCKER_OK)
+            done++;
+        else
+            print_error("%s\n", err.text);
+        locker_handle_free(held);
+        (void)locker_close(l);
+    }
+    return (void *)done;
+}
+
+/* Cyrus' library has state of the process. */
+static void many_log_in_at_once(void **state)
+{
+    struct env *env = *state;
+    pthread_t threads[THREADS];
+    void *done;
+
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, env), 0);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], &done), 0);
+        assert_int_equal((uintptr_t)done, CYCLES);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    sasl_test(locks_are_the_users_alone),
+    sasl_test(who_does_not_log_in_is_refused),
+    server_test(a_server_without_sasl_refuses),
+    sasl_test(a_lost_connection_loses_no_lock),
+    sasl_test(an_expired_session),
+    sasl_test(a_password_that_is_changed_and_back),
+    sasl_test(many_log_in_at_once),
+};
+
+const struct lk_group lk_sasl = {"sasl", tests, sizeof tests / sizeof tests[0], begin_group, end_group};
