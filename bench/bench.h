@@ -231,6 +231,12 @@ typedef struct lk_zoo lk_zoo;
 /* A session of the single-threaded C client; ends the process when there is none. */
 lk_zoo *lk_zoo_open(lk_bench *b, int port, int64_t session_ms);
 void lk_zoo_close(lk_zoo *zoo);
+/* From now on what belongs together is sent in one piece, where the library alone would write each request in
+ * two. */
+void lk_zoo_send_whole(lk_zoo *zoo);
+/* From now on who is next in a queue takes the lock when the one ahead goes, and doesn't look whether that
+ * one had it: it is no lock any more as soon as somebody gives up. */
+void lk_zoo_trust(lk_zoo *zoo);
 /* The nodes under which a key's contenders stand. */
 void lk_zoo_make(lk_zoo *zoo, const char *key);
 /* fresh: the key's node is made in the same flight. */
@@ -245,9 +251,8 @@ void lk_zoo_ping(lk_zoo *zoo);
 void lk_zoo_hold(lk_zoo *zoo, const char *prefix, int n);
 void lk_zoo_idle(lk_zoo *zoo);
 /* Lock and unlock without a pause, `lanes` contenders at once on this session, until the crew is stopped: for
- * one key, or for a key each. trusts: the next in the queue does not look whether the one ahead of it had the
- * lock. Counts the cycles from the crew's count `first` on. Make the keys before. */
-void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, bool trusts, int lanes, size_t first);
+ * one key, or for a key each. Counts the cycles from the crew's count `first` on. Make the keys before. */
+void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t first);
 /* The key of one of those that have each its own. */
 const char *lk_zoo_lane_key(char out[64], const char *key, int lane);
 

@@ -1,9 +1,11 @@
 /* row_zoo_one.c: rows za, za1, zfresh and zh: one thread that locks and unlocks, and the hand-off from an
  * unlock to a waiter in another process. Bare is the single-threaded C client, driven by the thread that
- * waits. */
+ * waits: as it is, and with its requests sent in one piece; in the hand-off also one that doesn't ask whether
+ * it is the first. */
 #include "bench.h"
 
 enum { GIVER, TAKER };
+enum { BARE, OURS, WHOLE, SIDES_ALONE, TRUSTING = SIDES_ALONE, SIDES };
 
 /* Long enough for the other side to have fallen asleep. */
 static const int64_t asleep_after = 3 * LK_MS;
@@ -14,9 +16,21 @@ static const char key[] = "one", fresh_key[] = "fresh";
 /* ------------------------------------------------------------------ za, za1, zfresh ---- */
 
 typedef struct {
-    bool ours, fresh;
+    int side;
+    bool fresh;
     int64_t cycles;
 } plan;
+
+static lk_zoo *open_bare(lk_bench *b, int side)
+{
+    lk_zoo *zoo = lk_zoo_open(b, b->zoo.port, session);
+
+    if (side == WHOLE)
+        lk_zoo_send_whole(zoo);
+    if (side == TRUSTING)
+        lk_zoo_trust(zoo);
+    return zoo;
+}
 
 static void name_key(char out[64], const plan *p, int64_t i)
 {
@@ -31,8 +45,8 @@ static void one_body(lk_bench *b, int member, const void *arg)
 {
     const plan *p = arg;
     char uri[LK_SERVER_TEXT], name[64];
-    lk_zoo *zoo = p->ours ? NULL : lk_zoo_open(b, b->zoo.port, session);
-    locker *l = p->ours ? lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.port, session)) : NULL;
+    lk_zoo *zoo = p->side == OURS ? NULL : open_bare(b, p->side);
+    locker *l = p->side == OURS ? lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.port, session)) : NULL;
     int64_t cpu;
 
     (void)member;
@@ -64,22 +78,24 @@ static void one_body(lk_bench *b, int member, const void *arg)
 static bool one_row(lk_bench *b, const char *row, const char *what, bool fresh)
 {
     const lk_figure half = {row, what, "us", "st client", LK_GOAL_RATIO_AT_MOST, 1.1},
+                    whole = {row, "... beside requests in one piece", "us", "in one piece", LK_GOAL_NONE, 0},
                     used = {row, "client CPU for each cycle", "us", "st client", LK_GOAL_NONE, 0};
-    lk_series p50[2] = {0}, cpu[2] = {0};
+    lk_series p50[SIDES_ALONE] = {0}, cpu[SIDES_ALONE] = {0};
 
     for (int round = 0; round < b->rounds; round++) {
-        for (int ours = 0; ours < 2; ours++) {
-            plan p = {.ours = ours != 0, .fresh = fresh, .cycles = lk_scale(b, 5000)};
+        for (int side = BARE; side < SIDES_ALONE; side++) {
+            plan p = {.side = side, .fresh = fresh, .cycles = lk_scale(b, 5000)};
             lk_work work = {.members = 1, .cpu = b->client_cpu, .body = one_body, .arg = &p};
 
             if (!lk_crew_run(b, &work))
                 return false;
-            lk_series_add(&p50[ours], lk_crew_quantile_us(b, 0.5));
-            lk_series_add(&cpu[ours], b->crew->value[0]);
+            lk_series_add(&p50[side], lk_crew_quantile_us(b, 0.5));
+            lk_series_add(&cpu[side], b->crew->value[0]);
         }
     }
-    lk_report(b, &half, &p50[0], &p50[1]);
-    lk_report(b, &used, &cpu[0], &cpu[1]);
+    lk_report(b, &half, &p50[BARE], &p50[OURS]);
+    lk_report(b, &whole, &p50[WHOLE], &p50[OURS]);
+    lk_report(b, &used, &cpu[BARE], &cpu[OURS]);
     return true;
 }
 
@@ -111,10 +127,10 @@ bool lk_row_zfresh(lk_bench *b)
 /* ------------------------------------------------------------------ zh ---- */
 
 /* The giver locks, the taker queues behind it and falls asleep, the giver unlocks. */
-static void bare_handoff(lk_bench *b, int member, const void *arg)
+static void bare_handoff(lk_bench *b, int member, const plan *p)
 {
-    int64_t times = *(const int64_t *)arg;
-    lk_zoo *zoo = lk_zoo_open(b, b->zoo.port, session);
+    int64_t times = p->cycles;
+    lk_zoo *zoo = open_bare(b, p->side);
 
     lk_zoo_make(zoo, key);
     lk_crew_ready(b);
@@ -140,9 +156,9 @@ static void bare_handoff(lk_bench *b, int member, const void *arg)
     lk_zoo_close(zoo);
 }
 
-static void our_handoff(lk_bench *b, int member, const void *arg)
+static void our_handoff(lk_bench *b, int member, const plan *p)
 {
-    int64_t times = *(const int64_t *)arg;
+    int64_t times = p->cycles;
     char uri[LK_SERVER_TEXT];
     locker *l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.port, session));
 
@@ -170,33 +186,41 @@ static void our_handoff(lk_bench *b, int member, const void *arg)
     (void)locker_close(l);
 }
 
+static void handoff_body(lk_bench *b, int member, const void *arg)
+{
+    const plan *p = arg;
+
+    if (p->side == OURS)
+        our_handoff(b, member, p);
+    else
+        bare_handoff(b, member, p);
+}
+
 bool lk_row_zh(lk_bench *b)
 {
-    static const lk_figure half = {"zh",
-                                   "hand-off to a sleeping process, p50",
-                                   "us",
-                                   "st client",
-                                   LK_GOAL_RATIO_AT_MOST,
-                                   0.9},
-                           most = {"zh", "... p99", "us", "st client", LK_GOAL_NONE, 0};
-    lk_series p50[2] = {0}, p99[2] = {0};
-    int64_t times = lk_scale(b, 500);
+    static const lk_figure
+        half = {"zh", "hand-off to a sleeping process, p50", "us", "listing again", LK_GOAL_RATIO_AT_MOST,
+                0.9},
+        whole = {"zh", "... beside requests in one piece", "us", "in one piece", LK_GOAL_NONE, 0},
+        trust = {"zh", "... beside one that asks no more", "us", "trusting", LK_GOAL_NONE, 0},
+        most = {"zh", "... p99", "us", "listing again", LK_GOAL_NONE, 0};
+    lk_series p50[SIDES] = {0}, p99[SIDES] = {0};
 
     (void)lk_zoo_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
-        for (int ours = 0; ours < 2; ours++) {
-            lk_work work = {.members = 2,
-                            .cpu = b->client_cpu,
-                            .body = ours != 0 ? our_handoff : bare_handoff,
-                            .arg = &times};
+        for (int side = BARE; side < SIDES; side++) {
+            plan p = {.side = side, .cycles = lk_scale(b, 500)};
+            lk_work work = {.members = 2, .cpu = b->client_cpu, .body = handoff_body, .arg = &p};
 
             if (!lk_crew_run(b, &work))
                 return false;
-            lk_series_add(&p50[ours], lk_crew_quantile_us(b, 0.5));
-            lk_series_add(&p99[ours], lk_crew_quantile_us(b, 0.99));
+            lk_series_add(&p50[side], lk_crew_quantile_us(b, 0.5));
+            lk_series_add(&p99[side], lk_crew_quantile_us(b, 0.99));
         }
     }
-    lk_report(b, &half, &p50[0], &p50[1]);
-    lk_report(b, &most, &p99[0], &p99[1]);
+    lk_report(b, &half, &p50[BARE], &p50[OURS]);
+    lk_report(b, &whole, &p50[WHOLE], &p50[OURS]);
+    lk_report(b, &trust, &p50[TRUSTING], &p50[OURS]);
+    lk_report(b, &most, &p99[BARE], &p99[OURS]);
     return true;
 }

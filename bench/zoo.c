@@ -1,7 +1,8 @@
 /*
  * zoo.c: what the work costs with ZooKeeper's C client alone: its single-threaded library, driven by the
- * thread that waits, with the same recipe: create and list in one flight, a watch on the node right ahead,
- * delete. Nothing here proves that the lock is still ours, recovers from lost answers, or has deadlines.
+ * thread that waits, with the recipe of ZooKeeper's documentation: create and list in one flight, a watch on
+ * the node right ahead, a list again when that goes, delete. Nothing here proves that the lock is still ours,
+ * recovers from lost answers, or has deadlines.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -26,10 +27,8 @@ typedef enum { IDLE, ENTERING, QUEUED, HELD, LEAVING } lane_step;
 typedef struct {
     lk_zoo *zoo;
     lane_step step;
-    bool trusts;  /* that the one ahead had the lock when it goes, and hasn't given up */
     bool goes_on; /* it gives the lock back at once, and begins again */
     bool watched; /* the answer to the get that watches the one ahead is there */
-    int smaller;  /* how many stood ahead */
     size_t count; /* of the crew, where its cycles are counted */
     char parent[PATH];
     char node[PATH];
@@ -39,7 +38,10 @@ struct lk_zoo {
     lk_bench *b;
     zhandle_t *zh;
     bool up;
-    bool corked; /* many requests at once: they are written together */
+    int fd;
+    bool whole;  /* a lane's requests are sent in one piece */
+    bool many;   /* many lanes: what a turn's answers lead to is sent in one piece */
+    bool trusts; /* that the one ahead had the lock when it goes, and hasn't given up */
     int awaited; /* answers to requests that are no lane's */
     int busy;    /* lanes that haven't ended */
     lane one;
@@ -70,6 +72,12 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
         lk_crew_fail(zoo->b, "the bare client's session has expired");
 }
 
+/* The library writes a request in two pieces; while corked, what is sent waits, and goes in one. */
+static void cork(const lk_zoo *zoo, int on)
+{
+    (void)setsockopt(zoo->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+}
+
 /* Sleep until something comes, or for so long, and take it: one packet at least, and more until `enough`. */
 static void turn(lk_zoo *zoo, int64_t at_most, bool (*enough)(const lk_zoo *zoo))
 {
@@ -92,8 +100,9 @@ static void turn(lk_zoo *zoo, int64_t at_most, bool (*enough)(const lk_zoo *zoo)
         events |= ZOOKEEPER_READ;
     if ((wait.revents & POLLOUT) != 0)
         events |= ZOOKEEPER_WRITE;
-    if (zoo->corked) /* what the answers lead to goes out in one piece */
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_CORK, &(int){1}, sizeof(int));
+    zoo->fd = fd;
+    if (zoo->many)
+        cork(zoo, 1);
     while (events != 0) {
         rc = zookeeper_process(zoo->zh, events);
         if (rc != ZOK && rc != ZNOTHING)
@@ -102,8 +111,8 @@ static void turn(lk_zoo *zoo, int64_t at_most, bool (*enough)(const lk_zoo *zoo)
             break;
         events = ZOOKEEPER_READ;
     }
-    if (zoo->corked)
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_CORK, &(int){0}, sizeof(int));
+    if (zoo->many)
+        cork(zoo, 0);
 }
 
 static void drive_until(lk_zoo *zoo, bool (*enough)(const lk_zoo *zoo))
@@ -252,20 +261,23 @@ static void have(lane *l)
         leave(l);
 }
 
-/* Who is first, if the one ahead goes that was not the only one, only a list can tell: it may have given up.
- */
+/* Who is first when the one ahead has gone, only a list can tell: it may have given up. */
 static void on_listed(int rc, const struct String_vector *names, const void *context);
 
 static void advance(lane *l)
 {
     int rc;
 
-    if (l->smaller == 1 || l->trusts) {
+    if (l->zoo->trusts) {
         have(l);
         return;
     }
     l->step = ENTERING;
+    if (l->zoo->whole)
+        cork(l->zoo, 1);
     rc = zoo_aget_children(l->zoo->zh, l->parent, 0, on_listed, l);
+    if (l->zoo->whole)
+        cork(l->zoo, 0);
     if (rc != ZOK)
         fail(l->zoo, "get_children", rc);
 }
@@ -303,14 +315,10 @@ static void on_listed(int rc, const struct String_vector *names, const void *con
 
     if (rc != ZOK)
         fail(l->zoo, "get_children", rc);
-    l->smaller = 0;
     for (int i = 0; i < names->count; i++) {
         const char *number = number_of(names->data[i]);
 
-        if (strcmp(number, mine) >= 0)
-            continue;
-        l->smaller++;
-        if (ahead == NULL || strcmp(number, number_of(ahead)) > 0)
+        if (strcmp(number, mine) < 0 && (ahead == NULL || strcmp(number, number_of(ahead)) > 0))
             ahead = names->data[i];
     }
     if (ahead == NULL) {
@@ -381,17 +389,36 @@ static void leave(lane *l)
         fail(l->zoo, "delete", rc);
 }
 
+void lk_zoo_send_whole(lk_zoo *zoo)
+{
+    zoo->whole = true;
+}
+
+void lk_zoo_trust(lk_zoo *zoo)
+{
+    zoo->trusts = true;
+}
+
+static void begin_one(lk_zoo *zoo, bool fresh)
+{
+    if (zoo->whole)
+        cork(zoo, 1);
+    begin(&zoo->one, fresh);
+    if (zoo->whole)
+        cork(zoo, 0);
+}
+
 void lk_zoo_lock(lk_zoo *zoo, const char *key, bool fresh)
 {
     (void)snprintf(zoo->one.parent, sizeof zoo->one.parent, ROOT "/%s", key);
-    begin(&zoo->one, fresh);
+    begin_one(zoo, fresh);
     drive_until(zoo, is_held);
 }
 
 void lk_zoo_enter(lk_zoo *zoo, const char *key)
 {
     (void)snprintf(zoo->one.parent, sizeof zoo->one.parent, ROOT "/%s", key);
-    begin(&zoo->one, false);
+    begin_one(zoo, false);
     drive_until(zoo, is_asleep);
 }
 
@@ -402,7 +429,11 @@ void lk_zoo_await(lk_zoo *zoo)
 
 void lk_zoo_unlock(lk_zoo *zoo)
 {
+    if (zoo->whole)
+        cork(zoo, 1);
     leave(&zoo->one);
+    if (zoo->whole)
+        cork(zoo, 0);
     drive_until(zoo, is_idle);
 }
 
@@ -414,7 +445,7 @@ const char *lk_zoo_lane_key(char out[64], const char *key, int number)
     return out;
 }
 
-void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, bool trusts, int lanes, size_t first)
+void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t first)
 {
     lane *all = calloc((size_t)lanes, sizeof *all);
     char own[64];
@@ -422,9 +453,9 @@ void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, bool trusts, int la
     if (all == NULL)
         lk_crew_fail(zoo->b, "out of memory");
     zoo->busy = lanes;
-    zoo->corked = true;
+    zoo->many = true;
     for (int i = 0; i < lanes; i++) {
-        all[i] = (lane){.zoo = zoo, .goes_on = true, .trusts = trusts, .count = first + (size_t)i};
+        all[i] = (lane){.zoo = zoo, .goes_on = true, .count = first + (size_t)i};
         (void)snprintf(all[i].parent, sizeof all[i].parent, ROOT "/%s",
                        shared ? key : lk_zoo_lane_key(own, key, i));
         begin(&all[i], false);

@@ -118,7 +118,7 @@ static void warm_body(lk_bench *b, int member, const void *arg)
     for (int i = 0; i < 16; i++)
         lk_zoo_make(zoo, lk_zoo_lane_key(key, "warm", i));
     lk_crew_ready(b);
-    lk_zoo_lanes(zoo, "warm", false, false, 16, 0);
+    lk_zoo_lanes(zoo, "warm", false, 16, 0);
     lk_zoo_close(zoo);
 }
 
