@@ -1,8 +1,8 @@
 /*
  * toy.c: a driver of leases in this process' memory, as small as one can be, and what can be wrong with one.
  * The environment variable FAULT breaks it in one way, which the kit has to catch; without it the kit has to
- * pass. CMakeLists.txt lists the faults, and by which test and words each is caught. HABIT makes it do what is
- * allowed but rare: the kit has to pass that too.
+ * pass. CMakeLists.txt lists the faults, and by which test and words each is caught. HABIT makes it do what
+ * is allowed but rare: the kit has to pass that too.
  */
 #include <pthread.h>
 #include <stdio.h>
