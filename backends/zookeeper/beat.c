@@ -3,20 +3,72 @@
  * majority that may have ended our session long ago. So every quarter of the session time-out a multi of
  * checks of all our nodes is sent, which the leader has to order like a write; only its answer extends what
  * we hold. A node that is missing shows in the same answer.
+ *
+ * With it goes a multi of checks of the nodes that we wait for. A server that was restarted may have lost a
+ * deletion for ever (ZOOKEEPER-4785, ZOOKEEPER-5010), and would never tell of it; the leader knows. Since a
+ * server tells of a deletion before it answers what was ordered later, an answer that a node is missing, of
+ * which the server has not told, is proof that it won't.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-enum { NODES_MAX = 1024, BYTES_MAX = 256 * 1024 }; /* of one request; a server takes 1 MB */
+enum { CHECKS_MAX = 1024, BYTES_MAX = 256 * 1024 }; /* of one request; a server takes 1 MB */
+
+/* A request of checks that is being made. */
+struct checks {
+    zoo_op_t *ops;
+    char *paths; /* one behind the other */
+    size_t count, used;
+};
 
 /* A heartbeat under way. */
 struct beat {
     size_t count;
-    struct lk_zk_node *nodes[NODES_MAX]; /* each is referred to */
-    zoo_op_result_t results[NODES_MAX];  /* written by the client library */
+    struct lk_zk_node *nodes[CHECKS_MAX]; /* each is referred to */
+    zoo_op_result_t results[CHECKS_MAX];  /* written by the client library */
 };
+
+/* Checks under way of nodes that we wait for. */
+struct inquiry {
+    size_t count;
+    char *paths;                         /* one behind the other */
+    zoo_op_result_t results[CHECKS_MAX]; /* written by the client library */
+};
+
+/* ------------------------------------------------------------------ a request ---- */
+
+static bool checks_begin(struct checks *c)
+{
+    *c = (struct checks){calloc(CHECKS_MAX, sizeof(*c->ops)), malloc(BYTES_MAX), 0, 0};
+    return c->ops != NULL && c->paths != NULL;
+}
+
+static void checks_end(struct checks *c)
+{
+    free(c->ops);
+    free(c->paths);
+}
+
+static bool has_room(const struct checks *c)
+{
+    return c->count < CHECKS_MAX && c->used + LK_ZK_PATH_MAX <= BYTES_MAX;
+}
+
+/* Where the next path goes. */
+static char *next_path(const struct checks *c)
+{
+    return c->paths + c->used;
+}
+
+static void add_check(struct checks *c)
+{
+    zoo_check_op_init(&c->ops[c->count++], next_path(c), -1);
+    c->used += strlen(next_path(c)) + 1;
+}
+
+/* ------------------------------------------------------------------ our own nodes ---- */
 
 static void extend_locked(struct lk_zk *z, struct lk_zk_node *node, int64_t sent)
 {
@@ -56,23 +108,20 @@ static void beat_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
 static bool send_locked(struct lk_zk *z, struct lk_zk_node **next)
 {
     struct beat *b = calloc(1, sizeof(*b));
-    zoo_op_t *ops = calloc(NODES_MAX, sizeof(*ops));
-    char *paths = malloc(BYTES_MAX);
-    size_t used = 0;
+    struct checks c;
     bool sent = false;
-    if (b == NULL || ops == NULL || paths == NULL)
+    if (!checks_begin(&c) || b == NULL)
         goto out;
-    for (; *next != NULL && b->count < NODES_MAX && used + LK_ZK_PATH_MAX <= BYTES_MAX;
-         *next = (*next)->next) {
+    for (; *next != NULL && has_room(&c); *next = (*next)->next) {
         struct lk_zk_node *node = *next;
         if (!node->there || node->deleting)
             continue;
-        lk_zk_node_path(z, node, paths + used);
-        zoo_check_op_init(&ops[b->count], paths + used, -1);
-        used += strlen(paths + used) + 1;
-        b->nodes[b->count++] = node;
+        lk_zk_node_path(z, node, next_path(&c));
+        b->nodes[c.count] = node;
+        add_check(&c);
     }
-    sent = b->count > 0 && lk_zk_multi_locked(z, ops, b->results, b->count, beat_done_locked, b) != NULL;
+    b->count = c.count;
+    sent = c.count > 0 && lk_zk_multi_locked(z, c.ops, b->results, c.count, beat_done_locked, b) != NULL;
     if (sent) {
         for (size_t i = 0; i < b->count; i++)
             b->nodes[i]->ops++;
@@ -82,10 +131,50 @@ static bool send_locked(struct lk_zk *z, struct lk_zk_node **next)
     }
 out:
     free(b);
-    free(ops);
-    free(paths);
+    checks_end(&c);
     return sent;
 }
+
+/* ------------------------------------------------------------------ nodes that we wait for ---- */
+
+static void inquiry_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct inquiry *q = op->context;
+    const char *path = q->paths;
+    (void)reply;
+    for (size_t i = 0; rc == ZNONODE && i < q->count; i++, path += strlen(path) + 1)
+        if (q->results[i].err == ZNONODE)
+            lk_zk_watch_missed_locked(z, path);
+    free(q->paths);
+    free(q);
+}
+
+/* One request for as many as it holds, from the watch `from` on; returns the one to go on with, or NULL. */
+static const struct lk_zk_watch *inquire_locked(struct lk_zk *z, const struct lk_zk_watch *from)
+{
+    struct inquiry *q = calloc(1, sizeof(*q));
+    struct checks c;
+    if (!checks_begin(&c) || q == NULL) {
+        from = NULL;
+        goto out;
+    }
+    for (; from != NULL && has_room(&c); from = lk_zk_watch_next_locked(z, from)) {
+        (void)strcpy(next_path(&c), from->path);
+        add_check(&c);
+    }
+    q->count = c.count;
+    q->paths = c.paths;
+    if (lk_zk_multi_locked(z, c.ops, q->results, c.count, inquiry_done_locked, q) != NULL) {
+        c.paths = NULL;
+        q = NULL;
+    }
+out:
+    free(q);
+    checks_end(&c);
+    return from;
+}
+
+/* ------------------------------------------------------------------ when ---- */
 
 /* When a server that leaves the oldest heartbeat without an answer is left for another one. */
 static int64_t leave_at_locked(const struct lk_zk *z)
@@ -106,9 +195,12 @@ int64_t lk_zk_beat_locked(struct lk_zk *z, int64_t now)
         return LOCKER_NEVER; /* after a reconnection it is due at once */
     if (now >= z->beat_at) {
         struct lk_zk_node *next = z->nodes;
+        const struct lk_zk_watch *ahead = lk_zk_watch_next_locked(z, NULL);
         z->beat_at = next != NULL ? now + z->timeout_ns / 4 : LOCKER_NEVER;
         while (next != NULL && send_locked(z, &next)) {
         }
+        while (ahead != NULL)
+            ahead = inquire_locked(z, ahead);
     }
     return lk_zk_earlier(z->beat_at, leave_at_locked(z));
 }

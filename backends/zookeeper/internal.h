@@ -391,6 +391,10 @@ bool lk_zk_watch_sibling_locked(struct lk_zk *z, struct lk_zk_interest *interest
 void lk_zk_unwatch_locked(struct lk_zk_interest *interest);
 /* ... in anything ahead. */
 void lk_zk_unwatch_all_locked(struct lk_zk_node *node);
+/* The one after w (NULL: the first) that is armed and that somebody is interested in; NULL: none. */
+const struct lk_zk_watch *lk_zk_watch_next_locked(const struct lk_zk *z, const struct lk_zk_watch *w);
+/* The majority says that the node is gone. If the server has not told of that, it never will. */
+void lk_zk_watch_missed_locked(struct lk_zk *z, const char *path);
 /* Ask again for those whose request was lost. */
 void lk_zk_watches_resume_locked(struct lk_zk *z);
 /* After the handle was closed. */

@@ -51,18 +51,24 @@ static bool make_room_locked(struct lk_zk *z)
     return true;
 }
 
+static struct lk_zk_watch *find_locked(struct lk_zk *z, const char *path, uint32_t hash)
+{
+    struct lk_zk_watch *w = z->watch_count > 0 ? *bucket_locked(z, hash) : NULL;
+    while (w != NULL && (w->hash != hash || strcmp(w->path, path) != 0))
+        w = w->next;
+    return w;
+}
+
 static struct lk_zk_watch *use_locked(struct lk_zk *z, const char *path)
 {
     const uint32_t hash = lk_zk_hash(path);
-    if (!make_room_locked(z))
-        return NULL;
-    struct lk_zk_watch **bucket = bucket_locked(z, hash);
-    for (struct lk_zk_watch *w = *bucket; w != NULL; w = w->next)
-        if (w->hash == hash && strcmp(w->path, path) == 0)
-            return w;
-    struct lk_zk_watch *w = calloc(1, sizeof(*w) + strlen(path) + 1);
+    struct lk_zk_watch *w = find_locked(z, path, hash);
+    if (w != NULL)
+        return w;
+    w = make_room_locked(z) ? calloc(1, sizeof(*w) + strlen(path) + 1) : NULL;
     if (w == NULL)
         return NULL;
+    struct lk_zk_watch **bucket = bucket_locked(z, hash);
     w->z = z;
     w->hash = hash;
     (void)strcpy(w->path, path);
@@ -109,17 +115,22 @@ void lk_zk_watches_free_locked(struct lk_zk *z)
 
 /* ------------------------------------------------------------------ asking and hearing ---- */
 
-/* The node is gone: tell those who are interested. */
-static void fire_locked(struct lk_zk *z, struct lk_zk_watch *w)
+static void tell_locked(struct lk_zk *z, struct lk_zk_watch *w)
 {
     struct lk_zk_interest *interest;
-    remove_locked(z, w);
     while ((interest = take_locked(w)) != NULL) {
         if (interest == &interest->node->ahead)
             lk_zk_queue_advance_locked(z, interest->node, w->path);
         else
             lk_zk_queue_look_locked(z, interest->node);
     }
+}
+
+/* The node is gone: tell those who are interested. */
+static void fire_locked(struct lk_zk *z, struct lk_zk_watch *w)
+{
+    remove_locked(z, w);
+    tell_locked(z, w);
     free(w);
 }
 
@@ -181,6 +192,32 @@ void lk_zk_watches_resume_locked(struct lk_zk *z)
         for (struct lk_zk_watch *w = z->watches[i]; w != NULL; w = w->next)
             if (w->interests != NULL)
                 ask_locked(z, w);
+}
+
+const struct lk_zk_watch *lk_zk_watch_next_locked(const struct lk_zk *z, const struct lk_zk_watch *w)
+{
+    size_t bucket = w != NULL ? (w->hash & (z->watch_buckets - 1)) + 1 : 0;
+    w = w != NULL ? w->next : NULL;
+    for (;; w = w->next) {
+        while (w == NULL && bucket < z->watch_buckets)
+            w = z->watches[bucket++];
+        if (w == NULL || (w->interests != NULL && w->armed))
+            return w;
+    }
+}
+
+/* The watch itself stays: another server may tell of it yet. */
+void lk_zk_watch_missed_locked(struct lk_zk *z, const char *path)
+{
+    struct lk_zk_watch *w = find_locked(z, path, lk_zk_hash(path));
+    if (w == NULL || !w->armed || w->interests == NULL)
+        return;
+    tell_locked(z, w);
+    lk_zk_leave_server_locked(z, "a server has missed a deletion");
+    lk_zk_note_locked(z, LOCKER_LOG_WARN,
+                      "zookeeper: a server of %.100s has not told that %.200s was deleted; compare what each "
+                      "lists there, and restore one that differs",
+                      z->set.names, path);
 }
 
 /* ------------------------------------------------------------------ being interested ---- */

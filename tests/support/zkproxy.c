@@ -18,6 +18,8 @@
 
 enum { LINKS_MAX = 32, BUFFER = 256 * 1024, KINDS = 128, LIST_PLAIN = 8 };
 
+static const int32_t xid_of_event = -1;
+
 struct stream {
     char *data;
     size_t len;
@@ -40,7 +42,7 @@ struct link {
 
 /* What the test wants; guarded by the proxy's mutex. */
 struct wish {
-    bool hold_requests, hold_replies, refuse, cut_all, end;
+    bool hold_requests, hold_replies, refuse, cut_all, drop_events, end;
     int64_t delay_ms;
 };
 
@@ -54,7 +56,7 @@ struct lk_zkp {
     int harm_kind;
     unsigned harm_in; /* that many requests until the one to harm; 0: none */
     size_t harm_bytes;
-    unsigned harmed;
+    unsigned harmed, dropped;
     unsigned requests[KINDS];
 };
 
@@ -182,6 +184,19 @@ static bool do_harm(struct lk_zkp *proxy, struct link *link, size_t len)
     return false;
 }
 
+/* Whether the reply at the front is to be dropped; counts it. */
+static bool drops(struct lk_zkp *proxy, const struct link *link, size_t len)
+{
+    bool yes = link->answered && len >= 8 && number_at(link->down.data + 4) == xid_of_event;
+
+    pthread_mutex_lock(&proxy->mutex);
+    yes = yes && proxy->wish.drop_events;
+    if (yes)
+        proxy->dropped++;
+    pthread_mutex_unlock(&proxy->mutex);
+    return yes;
+}
+
 static bool pass_replies(struct lk_zkp *proxy, struct link *link, int64_t delay_ms)
 {
     size_t len;
@@ -197,7 +212,7 @@ static bool pass_replies(struct lk_zkp *proxy, struct link *link, int64_t delay_
         if (is_to_harm(link, len)) {
             if (!do_harm(proxy, link, len))
                 return false;
-        } else if (!link->mute && !send_all(link->client, link->down.data, len)) {
+        } else if (!drops(proxy, link, len) && !link->mute && !send_all(link->client, link->down.data, len)) {
             return false;
         }
         link->answered = true;
@@ -415,6 +430,23 @@ void lk_zkp_refuse(struct lk_zkp *proxy, bool on)
     pthread_mutex_lock(&proxy->mutex);
     proxy->wish.refuse = on;
     unlock_and_poke(proxy);
+}
+
+void lk_zkp_drop_events(struct lk_zkp *proxy, bool on)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->wish.drop_events = on;
+    unlock_and_poke(proxy);
+}
+
+unsigned lk_zkp_dropped_events(struct lk_zkp *proxy)
+{
+    unsigned count;
+
+    pthread_mutex_lock(&proxy->mutex);
+    count = proxy->dropped;
+    pthread_mutex_unlock(&proxy->mutex);
+    return count;
 }
 
 unsigned lk_zkp_requests(struct lk_zkp *proxy, int kind)

@@ -61,6 +61,12 @@ void lk_zkp_cut_all(struct lk_zkp *proxy);
 /** While on, a client that connects is cut off at once. */
 void lk_zkp_refuse(struct lk_zkp *proxy, bool on);
 
+/** While on, what the server tells of its own accord (watches) is dropped, and nothing else. */
+void lk_zkp_drop_events(struct lk_zkp *proxy, bool on);
+
+/** How many were dropped since the start. */
+unsigned lk_zkp_dropped_events(struct lk_zkp *proxy);
+
 /** How many requests of that kind were passed to the server since the start. */
 unsigned lk_zkp_requests(struct lk_zkp *proxy, int kind);
 

@@ -286,6 +286,56 @@ static void a_connection_that_breaks_again_and_again(void **state)
     lk_close_locker(l);
 }
 
+struct connections {
+    struct lk_zkp *proxy;
+    unsigned count;
+};
+
+static bool are_more(void *context)
+{
+    const struct connections *before = context;
+
+    return lk_zkp_requests(before->proxy, LK_ZKP_CONNECT) > before->count;
+}
+
+/* A server that has lost a deletion never tells of it: those who wait find out by a heartbeat, and leave it.
+ * Here each of two waiters stands behind a node whose end is not told. */
+static void a_deletion_that_is_never_told(void **state)
+{
+    enum { TTL = 4000 };
+    struct env *env = *state;
+    const int port = lk_zkp_port(env->proxy);
+    locker *holder = lk_open_at(env->zk, "/shop"), *lockers[2];
+    locker_handle *held = lk_take(holder, "untold");
+    struct lk_locking waiters[2];
+    uint64_t token = locker_handle_token(held);
+
+    for (int i = 0; i < 2; i++) {
+        lockers[i] = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=%dms", port, port, TTL);
+        lk_locking_start(&waiters[i], lockers[i], "untold", NULL);
+        lk_zkc_require_count(env->client, "/shop/untold", (size_t)i + 2);
+        lk_require_waiting(lockers[i], 1);
+    }
+    lk_zkp_drop_events(env->proxy, true);
+    lk_give(held);
+    for (int i = 0; i < 2; i++) {
+        struct connections before = {env->proxy, lk_zkp_requests(env->proxy, LK_ZKP_CONNECT)};
+        const int64_t began = lk_test_now_ms();
+
+        assert_status(LOCKER_OK, lk_locking_join(&waiters[i]), waiters[i].err);
+        assert_true(waiters[i].ended_ms - began < TTL / 2 + LK_TEST_SLACK_MS);
+        assert_true(locker_handle_token(waiters[i].held) > token);
+        token = locker_handle_token(waiters[i].held);
+        assert_true(lk_zkp_dropped_events(env->proxy) > 0);
+        lk_require(are_more, &before, "the server should be left");
+        lk_zkp_drop_events(env->proxy, i == 0); /* what comes late does no harm */
+        lk_give(waiters[i].held);
+        lk_close_locker(lockers[i]);
+    }
+    lk_give(lk_take(holder, "untold"));
+    lk_close_locker(holder);
+}
+
 static const struct CMUnitTest tests[] = {
     proxied_test(the_reply_to_create_is_cut_off),
     proxied_test(the_reply_to_create_never_comes),
@@ -301,6 +351,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(heartbeats_without_answers),
     proxied_test(the_reply_to_a_heartbeat_is_cut_off),
     proxied_test(a_heartbeat_without_an_answer_moves_us_on),
+    proxied_test(a_deletion_that_is_never_told),
     proxied_test(a_connection_that_is_never_served),
     proxied_test(an_unlock_without_a_connection),
     proxied_test(a_server_that_opens_a_session_slowly),
