@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -370,6 +371,42 @@ struct lk_zks *lk_zks_follower(struct lk_zks *members, int nth)
 
     lk_require(find_member, &search, "members of the ensemble should follow");
     return search.found;
+}
+
+/* The last change that the member has applied; 0: unknown. */
+static uint64_t zxid_of(const struct lk_zks *zk)
+{
+    char answer[2048];
+    const char *line = NULL;
+    uint64_t zxid = 0;
+
+    if (lk_zks_ask(zk, "srvr", answer, sizeof answer))
+        line = strstr(answer, "Zxid: 0x");
+    if (line == NULL || sscanf(line, "Zxid: 0x%" SCNx64, &zxid) != 1)
+        return 0;
+    return zxid;
+}
+
+struct step {
+    struct lk_zks *members;
+    uint64_t zxid;
+};
+
+static bool are_in_step(void *context)
+{
+    const struct step *step = context;
+
+    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++)
+        if (zxid_of(&step->members[i]) < step->zxid)
+            return false;
+    return true;
+}
+
+void lk_zks_require_in_step(struct lk_zks *members)
+{
+    struct step step = {members, zxid_of(lk_zks_leader(members))};
+
+    lk_require(are_in_step, &step, "all members should apply what the leader has applied");
 }
 
 void lk_zks_hosts(const struct lk_zks *members, char *text, size_t size)

@@ -101,6 +101,10 @@ bool lk_zks_serves(const struct lk_zks *zk);
 /** The member that leads; waits for one, and fails the test when none ever does. */
 struct lk_zks *lk_zks_leader(struct lk_zks *members);
 
+/** Waits until each member has applied what the leader has applied by now; something must have been written
+ * since the leader was elected. Fails the test when one never does. */
+void lk_zks_require_in_step(struct lk_zks *members);
+
 /** A member that follows, the nth of them from 0; waits as lk_zks_leader(). */
 struct lk_zks *lk_zks_follower(struct lk_zks *members, int nth);
 

@@ -45,10 +45,10 @@ static void start_holder(struct env *env, size_t number)
 {
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     struct holder *holder = &holders[number];
-    char rest[32], key[24];
+    char rest[64], key[24];
     locker_error err;
 
-    snprintf(rest, sizeof rest, "/shop?ttl=%dms", SESSION_MS);
+    snprintf(rest, sizeof rest, "/shop?ttl=%dms&command_timeout=20s", SESSION_MS);
     snprintf(key, sizeof key, "held-%zu", number);
     options.on_lost = note_loss;
     options.user = holder;
@@ -219,7 +219,11 @@ static void a_create_is_found_through_another_server(void **state)
 }
 
 /* One server after another is killed and comes back, while processes count under a lock: each increment is
- * there, tokens grow, and everybody gets on. */
+ * there, tokens grow, and everybody gets on.
+ *
+ * The next one is killed when the last one has caught up. A follower of ZooKeeper 3.8.0 whose leader dies
+ * while it is still applying what it has just been sent may apply a creation again after the deletion, and
+ * then shows a node that nobody else has until it is restarted. */
 static void a_rolling_restart_under_load(void **state)
 {
     enum { PUPPETS = 4, TIMES = 150 };
@@ -240,6 +244,8 @@ static void a_rolling_restart_under_load(void **state)
         lk_zks_kill(&env->members[i]);
         lk_zks_leader(env->members);
         lk_zks_launch(&env->members[i], true);
+        lk_zkc_require_majority(env->members);
+        lk_zks_require_in_step(env->members);
     }
     for (size_t i = 0; i < PUPPETS; i++)
         assert_int_equal(lk_puppet_granted(puppets[i], NULL), LOCKER_OK);
