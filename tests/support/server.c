@@ -184,7 +184,11 @@ void lk_server_launch(struct lk_server *server, bool keep_data)
 
 void lk_server_freeze(struct lk_server *server)
 {
+    int status = 0;
+
     kill(server->pid, SIGSTOP);
+    if (waitpid(server->pid, &status, WUNTRACED) != server->pid || !WIFSTOPPED(status))
+        test_fails("the server on port %d did not stop", server->port);
     server->frozen = true;
 }
 

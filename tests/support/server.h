@@ -38,7 +38,7 @@ void lk_server_kill(struct lk_server *server);
 /** Starts it again on the same port, after lk_server_kill(). keep_data false: with an empty directory. */
 void lk_server_launch(struct lk_server *server, bool keep_data);
 
-/** SIGSTOP, and SIGCONT. */
+/** SIGSTOP, and wait until it has stopped; SIGCONT. */
 void lk_server_freeze(struct lk_server *server);
 void lk_server_thaw(struct lk_server *server);
 

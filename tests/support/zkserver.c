@@ -237,7 +237,11 @@ void lk_zks_launch(struct lk_zks *zk, bool keep_data)
 
 void lk_zks_freeze(struct lk_zks *zk)
 {
+    int status = 0;
+
     kill(zk->pid, SIGSTOP);
+    if (waitpid(zk->pid, &status, WUNTRACED) != zk->pid || !WIFSTOPPED(status))
+        test_fails("the ZooKeeper server on port %d did not stop", zk->port);
     zk->frozen = true;
 }
 

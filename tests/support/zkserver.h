@@ -87,7 +87,7 @@ void lk_zks_launch_only(struct lk_zks *zk);
 /** Waits until it serves; fails the test with its log when it doesn't. */
 void lk_zks_await(struct lk_zks *zk);
 
-/** SIGSTOP, and SIGCONT. */
+/** SIGSTOP, and wait until it has stopped; SIGCONT. */
 void lk_zks_freeze(struct lk_zks *zk);
 void lk_zks_thaw(struct lk_zks *zk);
 
