@@ -317,21 +317,23 @@ static void a_deletion_that_is_never_told(void **state)
         lk_require_waiting(lockers[i], 1);
     }
     lk_zkp_drop_events(env->proxy, true);
-    lk_give(held);
     for (int i = 0; i < 2; i++) {
         struct connections before = {env->proxy, lk_zkp_requests(env->proxy, LK_ZKP_CONNECT)};
         const int64_t began = lk_test_now_ms();
 
+        lk_give(held);
         assert_status(LOCKER_OK, lk_locking_join(&waiters[i]), waiters[i].err);
         assert_true(waiters[i].ended_ms - began < TTL / 2 + LK_TEST_SLACK_MS);
         assert_true(locker_handle_token(waiters[i].held) > token);
         token = locker_handle_token(waiters[i].held);
         assert_true(lk_zkp_dropped_events(env->proxy) > 0);
         lk_require(are_more, &before, "the server should be left");
-        lk_zkp_drop_events(env->proxy, i == 0); /* what comes late does no harm */
-        lk_give(waiters[i].held);
-        lk_close_locker(lockers[i]);
+        held = waiters[i].held;
     }
+    lk_zkp_drop_events(env->proxy, false); /* what comes late does no harm */
+    lk_give(held);
+    for (int i = 0; i < 2; i++)
+        lk_close_locker(lockers[i]);
     lk_give(lk_take(holder, "untold"));
     lk_close_locker(holder);
 }
