@@ -41,7 +41,7 @@ static void look_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
 /* A try on a busy lock writes nothing. */
 static enum lk_zk_outcome look_locked(struct attempt *a)
 {
-    struct lk_zk_op *op = lk_zk_list_locked(a->z, a->parent, look_done_locked, a);
+    struct lk_zk_op *op = lk_zk_list_fresh_locked(a->z, a->parent, look_done_locked, a);
     if (op == NULL)
         return LK_ZK_DONE; /* the connection broke: wait for it again */
     op->call = &a->call;

@@ -123,7 +123,7 @@ static locker_status list_locked(struct inspection *i, locker_error *err)
     clear_entries(i);
     if (lk_zk_await_up_locked(i->z, &i->call, i->until) != LK_ZK_DONE)
         return lk_zk_away_locked(i->z, err);
-    if (count_sent_locked(i, lk_zk_list_locked(i->z, i->parent, list_done_locked, i)))
+    if (count_sent_locked(i, lk_zk_list_fresh_locked(i->z, i->parent, list_done_locked, i)))
         (void)count_sent_locked(i, lk_zk_get_locked(i->z, i->parent, NULL, NULL, since_done_locked, i));
     return await_answers_locked(i, "listing a queue", err);
 }

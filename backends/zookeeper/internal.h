@@ -139,6 +139,7 @@ struct lk_zk_op {
     void *context;
     struct lk_zk_call *call; /* whose stack `context` is on; NULL: on no stack */
     int64_t sent;            /* before it was sent */
+    int refused;             /* the error that the sync before it got; ZOK: none */
     zoo_op_result_t result;  /* of a check: the client library writes it with the answer, however late */
 };
 
@@ -147,6 +148,10 @@ struct lk_zk_op *lk_zk_create_locked(struct lk_zk *z, const char *path, const ch
                                      lk_zk_done_fn done, void *context);
 struct lk_zk_op *lk_zk_container_locked(struct lk_zk *z, const char *path, bool shared);
 struct lk_zk_op *lk_zk_list_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context);
+/* ... as the leader knows it; a server alone may lag behind what others have been answered. After a create of
+ * ours the plain one does, because it knows of all that went before that. */
+struct lk_zk_op *lk_zk_list_fresh_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done,
+                                         void *context);
 /* ... with a watch, unless `watch` is NULL. */
 struct lk_zk_op *lk_zk_get_locked(struct lk_zk *z, const char *path, watcher_fn watch, void *watch_context,
                                   lk_zk_done_fn done, void *context);

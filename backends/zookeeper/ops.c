@@ -51,6 +51,8 @@ static void finish_locked(struct lk_zk_op *op, int rc, const struct lk_zk_reply 
 {
     struct lk_zk *z = op->z;
     unlink_locked(z, op); /* done may send more, or drop a session's worth of others */
+    if (op->refused != ZOK && lk_zk_unknown(rc))
+        rc = op->refused; /* the server said why, and closed the connection */
     if (op->done != NULL)
         op->done(z, op, rc, reply);
     op->next = z->free_ops;
@@ -179,6 +181,30 @@ struct lk_zk_op *lk_zk_list_locked(struct lk_zk *z, const char *path, lk_zk_done
     return op == NULL ? NULL : sent_locked(z, op, zoo_aget_children(z->zh, path, 0, on_strings, op));
 }
 
+struct lk_zk_op *lk_zk_sync_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)
+{
+    struct lk_zk_op *op = op_new_locked(z, done, context);
+    return op == NULL ? NULL : sent_locked(z, op, zoo_async(z->zh, path, on_string, op));
+}
+
+static void synced_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct lk_zk_op *list = op->context; /* under way: answers come in order */
+    (void)z;
+    (void)reply;
+    if (list != NULL && !lk_zk_unknown(rc))
+        list->refused = rc;
+}
+
+struct lk_zk_op *lk_zk_list_fresh_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)
+{
+    struct lk_zk_op *sync = lk_zk_sync_locked(z, path, synced_locked, NULL);
+    struct lk_zk_op *list = sync != NULL ? lk_zk_list_locked(z, path, done, context) : NULL;
+    if (list != NULL)
+        sync->context = list;
+    return list;
+}
+
 struct lk_zk_op *lk_zk_get_locked(struct lk_zk *z, const char *path, watcher_fn watch, void *watch_context,
                                   lk_zk_done_fn done, void *context)
 {
@@ -201,12 +227,6 @@ struct lk_zk_op *lk_zk_delete_locked(struct lk_zk *z, const char *path, lk_zk_do
 {
     struct lk_zk_op *op = op_new_locked(z, done, context);
     return op == NULL ? NULL : sent_locked(z, op, zoo_adelete(z->zh, path, -1, on_void, op));
-}
-
-struct lk_zk_op *lk_zk_sync_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)
-{
-    struct lk_zk_op *op = op_new_locked(z, done, context);
-    return op == NULL ? NULL : sent_locked(z, op, zoo_async(z->zh, path, on_string, op));
 }
 
 struct lk_zk_op *lk_zk_check_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)

@@ -83,8 +83,7 @@ static void search_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, con
 void lk_zk_node_search_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
     node->step = LK_ZK_UNSURE;
-    if (lk_zk_sync_locked(z, node->queue->path, NULL, NULL) == NULL ||
-        lk_zk_list_locked(z, node->queue->path, search_done_locked, node) == NULL) {
+    if (lk_zk_list_fresh_locked(z, node->queue->path, search_done_locked, node) == NULL) {
         lk_zk_stalled_locked(z);
         return;
     }

@@ -165,6 +165,41 @@ static void the_quorum_is_lost(void **state)
 
 /* ------------------------------------------------------------------ one of them is behind ---- */
 
+/* Followers learn of a change a little later than the leader. Whoever asks after a call has returned gets an
+ * answer that knows of it, at whichever server. */
+static void an_answer_knows_of_what_was_answered_before(void **state)
+{
+    enum { ROUNDS = 60 };
+    struct env *env = *state;
+    locker *lockers[LK_ZKS_ENSEMBLE];
+
+    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++)
+        lockers[i] = lk_open_at(&env->members[i], "/shop?ttl=20s");
+    for (int round = 0; round < ROUNDS; round++) {
+        locker *taker = lockers[round % LK_ZKS_ENSEMBLE], *other = lockers[(round + 1) % LK_ZKS_ENSEMBLE],
+               *breaker = lockers[(round + 2) % LK_ZKS_ENSEMBLE];
+        locker_info info = LOCKER_INFO_INIT;
+        locker_handle *held = lk_take(taker, "known"), *next = NULL;
+        locker_error err;
+
+        assert_ok(locker_show(other, "known", &info, &err), err);
+        assert_true(info.held);
+        assert_int_equal(info.token, locker_handle_token(held));
+        locker_info_clear(&info);
+        lk_give(held);
+        assert_ok(locker_try_lock(other, "known", NULL, &next, &err), err);
+        assert_ok(locker_break(breaker, "known", &info, &err), err);
+        assert_int_equal(info.token, locker_handle_token(next));
+        locker_info_clear(&info);
+        assert_ok(locker_show(taker, "known", &info, &err), err);
+        assert_false(info.held);
+        locker_info_clear(&info);
+        lk_give_lost(next);
+    }
+    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++)
+        lk_close_locker(lockers[i]);
+}
+
 /* A follower that lags behind knows neither of the release nor of the next queue: it only answers late. */
 static void a_follower_lags(void **state)
 {
@@ -261,6 +296,7 @@ static const struct CMUnitTest tests[] = {
     ensemble_test(the_leader_is_killed),
     ensemble_test(a_session_is_moved_behind_our_back),
     ensemble_test(the_quorum_is_lost),
+    ensemble_test(an_answer_knows_of_what_was_answered_before),
     ensemble_test(a_follower_lags),
     ensemble_test(a_create_is_found_through_another_server),
     ensemble_test(a_rolling_restart_under_load),
