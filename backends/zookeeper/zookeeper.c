@@ -203,7 +203,7 @@ static const locker_semantics semantics = {
     .token = "The zxid of the node's creation: it grows for the life of the ensemble's data.",
     .cost = "One round trip to lock and one to unlock, each agreed by a majority; a waiter is sent one "
             "message or two; "
-            "one heartbeat for all locks every quarter of the session time-out.",
+            "one heartbeat for all locks every quarter of the session time-out, and one for all that wait.",
 };
 
 static const char *const schemes[] = {"zookeeper", "zk", NULL};
