@@ -2,8 +2,12 @@
  * config.c: a locker's configuration, from a URI or, with config_file.c, from a profile.
  *
  * liburiparser parses the URI. It takes one host, so a comma list is split first: the URI is parsed with the
- * first host alone, and each of the others as a URI of its own. No text of the user's that can hold a
- * password is put into an error.
+ * first host alone, and each of the others as a URI of its own.
+ *
+ * No text of the user's that can hold a password is put into an error. One slip, such as a '/' that is not
+ * written as %2F, moves a part of the password to the host, the path or the parameters; so a host with more
+ * behind its colon than a port is not quoted, nor a name that is no word, and an '@' behind the host is
+ * refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +62,61 @@ static locker_status no_memory(locker_error *err)
     return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while reading the configuration");
 }
 
+/* ------------------------------------------------------------------ what may be quoted ---- */
+
+#define ASTRAY "in a user or password '/' is written %%2F, '?' %%3F, '#' %%23, '@' %%40 and ':' %%3A"
+
+const char *lk_config_word(const char *text)
+{
+    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_+");
+
+    return length > 0 && length <= 40 && text[length] == '\0' ? text : "(not shown)";
+}
+
+/* A host may be "user:password" whose '@' went astray. */
+static bool host_can_be_quoted(const char *text, size_t length)
+{
+    const char *end = text + length, *bracket = *text == '[' ? memchr(text, ']', length) : NULL,
+               *colon = memchr(bracket != NULL ? bracket : text, ':',
+                               (size_t)(end - (bracket != NULL ? bracket : text)));
+
+    if (memchr(text, '@', length) != NULL)
+        return false;
+    while (colon != NULL && ++colon < end)
+        if (*colon < '0' || *colon > '9')
+            return false;
+    return true;
+}
+
+/* Behind the scheme and the hosts. */
+static const char *behind_hosts(const char *uri)
+{
+    const char *rest = uri + strcspn(uri, ":") + 1;
+
+    return strncmp(rest, "//", 2) == 0 ? rest + 2 + strcspn(rest + 2, "/?#") : rest;
+}
+
+/* An '@' behind the hosts: what stands before it may be a password with a '/', '?' or '#' in it, and then all
+ * the parts are wrong. Where there are no passwords, "name:text@" still looks like one. */
+static locker_status check_astray(const lk_config *c, const char *uri, locker_error *err)
+{
+    const char *rest = behind_hosts(uri), *at = strchr(rest, '@');
+    bool auth = (c->driver->caps & LOCKER_CAP_AUTH) != 0;
+
+    if (at == NULL || (!auth && memchr(rest, ':', (size_t)(at - rest)) == NULL))
+        return LOCKER_OK;
+    if (!auth)
+        return locker_error_set(
+            err, LOCKER_CONFIG, 0,
+            "the %s driver takes no user and no password: leave them out, and write an '@' of the "
+            "path as %%40",
+            c->driver->name);
+    return locker_error_set(
+        err, LOCKER_CONFIG, 0,
+        "the URI has an '@' where no user and password can be: write SCHEME://USER:PASSWORD@HOST; " ASTRAY
+        ", and an '@' of a path or parameter %%40");
+}
+
 /* ------------------------------------------------------------------ pieces ---- */
 
 /* A decoded copy of a piece of a URI; NULL when memory ran out. %00 would cut a C string: *whole is false
@@ -106,6 +165,11 @@ locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, 
     (void)sprintf(uri, "x://%.*s", (int)length, text);
     if (uriParseSingleUriA(&u, uri, &where) != URI_SUCCESS) {
         free(uri);
+        if (!host_can_be_quoted(text, length))
+            return locker_error_set(
+                err, LOCKER_CONFIG, 0,
+                "host %zu of the list is none: give NAME, NAME:PORT or [ADDRESS]:PORT; " ASTRAY,
+                c->host_count + 1);
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "'%.*s' is not a host: give NAME, NAME:PORT or [ADDRESS]:PORT",
                                 (int)(length < 80 ? length : 80), text);
@@ -136,7 +200,8 @@ locker_status lk_config_add(lk_config *c, const char *name, const char *text, lo
 
     for (size_t i = 0; i < c->param_count; i++)
         if (strcmp(c->names[i], name) == 0)
-            return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %.60s is given twice", name);
+            return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s is given twice",
+                                    lk_config_word(name));
     names = realloc(c->names, (c->param_count + 1) * sizeof *names);
     if (names != NULL)
         c->names = names;
@@ -172,9 +237,8 @@ static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *er
         if (item->key[0] == '\0' && item->value == NULL)
             continue;
         if (item->value == NULL)
-            status =
-                locker_error_set(err, LOCKER_CONFIG, 0, "parameter '%.60s' has no value: write %.60s=VALUE",
-                                 item->key, item->key);
+            status = locker_error_set(err, LOCKER_CONFIG, 0, "parameter '%s' has no value: write NAME=VALUE",
+                                      lk_config_word(item->key));
         else
             status = lk_config_add(c, item->key, item->value, err);
     }
@@ -296,11 +360,11 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
     if (c->driver != NULL && lk_driver_has_scheme(c->driver, c->scheme))
         return LOCKER_OK;
     if (c->driver != NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "the %s driver has no scheme '%.40s:'",
-                                c->driver->name, c->scheme);
+        return locker_error_set(err, LOCKER_CONFIG, 0, "the %s driver has no scheme '%s:'", c->driver->name,
+                                lk_config_word(c->scheme));
     lk_list_schemes(schemes, sizeof schemes);
-    return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "no driver for '%.40s:' in this build; it has %s",
-                            c->scheme, schemes);
+    return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "no driver for '%s:' in this build; it has %s",
+                            strchr(uri, '@') == NULL ? lk_config_word(c->scheme) : "(not shown)", schemes);
 }
 
 locker_status lk_config_uri(lk_config *c, const char *uri, const locker_driver *driver, locker_error *err)
@@ -311,6 +375,8 @@ locker_status lk_config_uri(lk_config *c, const char *uri, const locker_driver *
     locker_status status = read_scheme(c, uri, driver, err);
 
     if (status == LOCKER_OK)
+        status = check_astray(c, uri, err);
+    if (status == LOCKER_OK)
         status = split_hosts(c, uri, &bare, err);
     if (status == LOCKER_OK) {
         int rc = uriParseSingleUriA(&u, bare, &where);
@@ -318,10 +384,10 @@ locker_status lk_config_uri(lk_config *c, const char *uri, const locker_driver *
         if (rc == URI_ERROR_MALLOC)
             status = no_memory(err);
         else if (rc != URI_SUCCESS)
-            status = locker_error_set(
-                err, LOCKER_CONFIG, 0,
-                "the %s: URI has a character that must be written as %%XX, or a %% without two digits",
-                c->scheme);
+            status = locker_error_set(err, LOCKER_CONFIG, 0,
+                                      "the %s: URI has a character that must be written as %%XX, or a %% "
+                                      "without two digits; " ASTRAY,
+                                      c->scheme);
         if (status == LOCKER_OK) {
             status = read_pieces(c, bare, &u, err);
             uriFreeUriMembersA(&u);

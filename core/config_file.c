@@ -95,8 +95,8 @@ static locker_status from_parts(profile *p, locker_error *err)
         char schemes[256];
 
         lk_list_schemes(schemes, sizeof schemes);
-        return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "no driver '%.40s' in this build; it has %s",
-                                p->driver, schemes);
+        return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "no driver '%s' in this build; it has %s",
+                                lk_config_word(p->driver), schemes);
     }
     c->scheme = strdup(lk_driver_for_scheme(p->driver) != NULL ? p->driver : c->driver->schemes[0]);
     c->user = p->user;
@@ -121,7 +121,7 @@ static locker_status from_parts(profile *p, locker_error *err)
         long port = strtol(p->port, &end, 10);
 
         if (end == p->port || *end != '\0' || port < 1 || port > 65535)
-            return locker_error_set(err, LOCKER_CONFIG, 0, "port = %.20s is not in 1 to 65535", p->port);
+            return locker_error_set(err, LOCKER_CONFIG, 0, "port is no number from 1 to 65535");
         if (c->host_count == 0)
             return locker_error_set(err, LOCKER_CONFIG, 0, "port is given without host");
         for (size_t i = 0; i < c->host_count; i++)

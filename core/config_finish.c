@@ -49,8 +49,8 @@ static locker_status fill_given(lk_config *c, locker_value *common, locker_error
         if (param->name == NULL)
             return locker_error_set(
                 err, LOCKER_CONFIG, 0,
-                "the %s driver has no parameter '%.60s': 'locker drivers' lists those that it has",
-                c->driver->name, c->names[i]);
+                "the %s driver has no parameter '%s': 'locker drivers' lists those that it has",
+                c->driver->name, lk_config_word(c->names[i]));
         status = lk_param_parse(param, c->texts[i], value, err);
         if (status != LOCKER_OK)
             return status;
@@ -67,8 +67,9 @@ static locker_status read_password_file(lk_config *c, const char *path, locker_e
     char line[1024];
     locker_status status = LOCKER_OK;
 
-    if (f == NULL)
-        return locker_error_set(err, LOCKER_CONFIG, errno, "can't open password_file %.200s: %s", path,
+    if (f == NULL) /* without a slash it may be the password itself */
+        return locker_error_set(err, LOCKER_CONFIG, errno, "can't open password_file %.200s: %s",
+                                strchr(path, '/') != NULL ? path : "(a name without '/' is not shown)",
                                 strerror(errno));
     if (fgets(line, sizeof line, f) == NULL)
         line[0] = '\0';

@@ -373,6 +373,9 @@ locker_status lk_config_uri(lk_config *config, const char *uri, const locker_dri
                             locker_error *err);
 /** Read a profile into config. */
 locker_status lk_config_profile(lk_config *config, const char *file, const char *name, locker_error *err);
+/** The text if it is a word of a-z, '_' and '+', else "(not shown)": it may be a password at a wrong place.
+ */
+const char *lk_config_word(const char *text);
 /** Add one parameter as text; a second one of that name is refused. */
 locker_status lk_config_add(lk_config *config, const char *name, const char *text, locker_error *err);
 locker_status lk_config_add_host(lk_config *config, const char *text, size_t length, locker_error *err);

@@ -20,7 +20,7 @@ static int parse(int argc, char **argv, lk_common *common, const char **key)
         return lk_cli_usage(common->subcommand, "a KEY is missing");
     if (optind + 1 < argc)
         return lk_cli_usage(common->subcommand, "one KEY at a time, and '%s' is one too many",
-                            argv[optind + 1]);
+                            lk_cli_quotable(argv[optind + 1]));
     *key = argv[optind];
     return LK_GO_ON;
 }

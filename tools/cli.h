@@ -55,6 +55,10 @@ void lk_cli_message(const char *format, ...) __attribute__((format(printf, 1, 2)
 /** As lk_cli_message(), and say where the help is. Returns LK_EXIT_USAGE. */
 int lk_cli_usage(const char *subcommand, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/** A word of the command line as a message may quote it: not if it can hold a password, such as a URI at a
+ * wrong place. */
+const char *lk_cli_quotable(const char *word);
+
 /** Take one of the common options, or complain about an option that getopt_long() did not like. Returns
  * LK_GO_ON, or the exit code to end with (0 after -h and -V). */
 int lk_cli_common_option(lk_common *common, int option, char **argv);

@@ -149,6 +149,7 @@ int lk_cli_drivers(int argc, char **argv)
         if ((code = lk_cli_common_option(&common, option, argv)) != LK_GO_ON)
             return code;
     if (optind < argc)
-        return lk_cli_usage(common.subcommand, "drivers takes no argument, and there is '%s'", argv[optind]);
+        return lk_cli_usage(common.subcommand, "drivers takes no argument, and there is '%s'",
+                            lk_cli_quotable(argv[optind]));
     return common.json ? print_json() : print_text();
 }

@@ -200,5 +200,5 @@ int lk_cli_help(const char *subcommand)
         printf("%s%s%s", texts[i].text, texts[i].common ? common_help : "", texts[i].end);
         return lk_cli_finish_output(LK_EXIT_OK);
     }
-    return lk_cli_usage(NULL, "there is no subcommand '%s'", subcommand);
+    return lk_cli_usage(NULL, "there is no subcommand '%s'", lk_cli_quotable(subcommand));
 }

@@ -20,7 +20,8 @@ static const struct {
 static int help(int argc, char **argv)
 {
     if (argc > 2)
-        return lk_cli_usage(NULL, "help takes the name of one subcommand, and '%s' is one too many", argv[2]);
+        return lk_cli_usage(NULL, "help takes the name of one subcommand, and '%s' is one too many",
+                            lk_cli_quotable(argv[2]));
     return lk_cli_help(argc == 2 ? argv[1] : NULL);
 }
 
@@ -40,6 +41,7 @@ int main(int argc, char **argv)
         if (strcmp(name, subcommands[i].name) == 0)
             return subcommands[i].run(argc - 1, argv + 1);
     if (name[0] == '-')
-        return lk_cli_usage(NULL, "unknown option '%s': options come after the subcommand", name);
-    return lk_cli_usage(NULL, "there is no subcommand '%s'", name);
+        return lk_cli_usage(NULL, "unknown option '%s': options come after the subcommand",
+                            lk_cli_quotable(name));
+    return lk_cli_usage(NULL, "there is no subcommand '%s'", lk_cli_quotable(name));
 }

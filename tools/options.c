@@ -45,21 +45,28 @@ int lk_cli_usage(const char *subcommand, const char *format, ...)
     return LK_EXIT_USAGE;
 }
 
+const char *lk_cli_quotable(const char *word)
+{
+    return strchr(word, '@') || strstr(word, "://") ? "(not shown: it may hold a password)" : word;
+}
+
 static int wrong_option(const lk_common *common, int option, char **argv)
 {
     const char *word = argv[optind - 1];
     char letter[3] = {'-', '\0', '\0'};
+    int length;
 
     /* getopt_long() leaves in optopt the letter, or the long option's value, or 0 for an unknown long one. */
     if (optopt > 0 && optopt < 0x100 && strncmp(word, "--", 2) != 0) {
         letter[1] = (char)optopt;
         word = letter;
     }
+    length = (int)strcspn(word, "="); /* the value may hold a password */
     if (option == ':')
-        return lk_cli_usage(common->subcommand, "option '%s' needs a value", word);
+        return lk_cli_usage(common->subcommand, "option '%.*s' needs a value", length, word);
     if (optopt != 0 && strncmp(word, "--", 2) == 0)
-        return lk_cli_usage(common->subcommand, "option '%s' takes no value", word);
-    return lk_cli_usage(common->subcommand, "unknown option '%s'", word);
+        return lk_cli_usage(common->subcommand, "option '%.*s' takes no value", length, word);
+    return lk_cli_usage(common->subcommand, "unknown option '%.*s'", length, word);
 }
 
 static int take_text(const lk_common *common, const char *option, const char **where)

@@ -28,7 +28,8 @@ static int parse(int argc, char **argv, lk_common *common, long *count)
         }
     }
     if (optind < argc)
-        return lk_cli_usage(common->subcommand, "ping takes no argument, and there is '%s'", argv[optind]);
+        return lk_cli_usage(common->subcommand, "ping takes no argument, and there is '%s'",
+                            lk_cli_quotable(argv[optind]));
     return LK_GO_ON;
 }
 

@@ -165,7 +165,8 @@ static locker_status release(run *r, bool already_told)
 static int command_code(const run *r, const lk_run_child *child)
 {
     if (child->exec_error) {
-        lk_cli_message("can't run '%s': %s", r->options.command[0], strerror(child->exec_error));
+        lk_cli_message("can't run '%s': %s", lk_cli_quotable(r->options.command[0]),
+                       strerror(child->exec_error));
         return child->exec_error == ENOENT ? LK_EXIT_NOT_FOUND : LK_EXIT_CANNOT_EXEC;
     }
     return WIFSIGNALED(child->wait_status) ? LK_EXIT_SIGNAL + WTERMSIG(child->wait_status)

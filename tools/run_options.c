@@ -176,7 +176,7 @@ static int take_arguments(int argc, char **argv, lk_run_options *o)
     if (o->shell[2]) {
         if (next < argc)
             return lk_cli_usage(me, "-c has the whole command, and '%s' is one argument too many",
-                                argv[next]);
+                                lk_cli_quotable(argv[next]));
         o->shell[0] = shell && shell[0] ? shell : fallback;
         o->shell[1] = dash_c;
         o->command = o->shell;

@@ -80,7 +80,7 @@ static locker_status read_database(struct lk_settings *s, const locker_driver_co
         number = number * 10 + (*digit - '0');
     if (*digit != '\0')
         return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "the path '%s' is not a database's number; write redis://host:port/0", path);
+                                "the URI's path is not a database's number; write redis://host:port/0");
     if (config->values[PARAM_DB].given && number != s->database)
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "the path says database %lld and the parameter db %lld; leave one out",
@@ -158,13 +158,14 @@ locker_status lk_settings_init(struct lk_settings *s, const locker_driver_config
     locker_status status = LOCKER_OK;
     if (!copy_texts(s, config))
         status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-    if (status == LOCKER_OK && s->unix_path != NULL && strlen(s->unix_path) < 2)
+    if (status == LOCKER_OK && s->unix_path != NULL && (s->unix_path[0] != '/' || s->unix_path[1] == '\0'))
         status = locker_error_set(err, LOCKER_CONFIG, 0,
                                   "the URI names no socket; write redis+unix:///run/redis/redis.sock");
     if (status == LOCKER_OK && s->user != NULL && s->password == NULL)
-        status =
-            locker_error_set(err, LOCKER_CONFIG, 0,
-                             "the user '%s' has no password; give password_file or LOCKER_PASSWORD", s->user);
+        status = locker_error_set(
+            err, LOCKER_CONFIG, 0,
+            "the URI names a user and no password; write redis://:PASSWORD@host where the server "
+            "has no users, or give password_file or LOCKER_PASSWORD");
     if (status == LOCKER_OK)
         status = read_database(s, config, err);
     if (status == LOCKER_OK)

@@ -97,8 +97,9 @@ static locker_status make_root(struct lk_zk_settings *s, const locker_driver_con
             c == '/' && left > 1 && path[i + 1] == '.' &&
             (left == 2 || path[i + 2] == '/' || (path[i + 2] == '.' && (left == 3 || path[i + 3] == '/')));
         if (c < 0x20 || c == 0x7F || empty || dots || (i == 0 && c != '/'))
-            return locker_error_set(err, LOCKER_CONFIG, 0,
-                                    "'%s' is no path of a ZooKeeper node; write zookeeper://host/a/b", path);
+            return locker_error_set(
+                err, LOCKER_CONFIG, 0,
+                "the URI's path is no path of a ZooKeeper node; write zookeeper://host/a/b");
     }
     memcpy(s->root, path, len);
     s->root[len] = '\0';

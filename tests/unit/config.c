@@ -145,7 +145,13 @@ static void test_bad_uris(void **state)
         {"://h", "no scheme", LOCKER_CONFIG},
         {"noted://h:0", "'0'", LOCKER_CONFIG},
         {"noted://h:65536", "'65536'", LOCKER_CONFIG},
-        {"noted://h:x", "'h:x'", LOCKER_CONFIG},
+        {"noted://h:x", "host 1", LOCKER_CONFIG},
+        {"noted://h,[::1]:x", "host 2", LOCKER_CONFIG},
+        {"noted://h,a^b", "'a^b'", LOCKER_CONFIG},
+        {"noted://u:12/ab@h", "%2F", LOCKER_CONFIG},
+        {"noted://u:ab/c@h", "%2F", LOCKER_CONFIG},
+        {"noted:u:ab@h", "%2F", LOCKER_CONFIG},
+        {"noted://u:ab@h?namespace=me@here", "%40", LOCKER_CONFIG},
         {"noted://a,,b", "empty", LOCKER_CONFIG},
         {"noted://h/%zz", "%XX", LOCKER_CONFIG},
         {"noted://h/a b", "%XX", LOCKER_CONFIG},
@@ -246,7 +252,7 @@ static void test_bad_profiles(void **state)
         {"[default]\nuri = memory:\nnonsense\n", ":3:"},
         {"[default]\nuri = memory:\nttl = soon\n", "'soon'"},
         {"[default]\nuri = memory:\nport = 1\n", "port"},
-        {"[default]\ndriver = memory\nhost = h\nport = 70000\n", "70000"},
+        {"[default]\ndriver = memory\nhost = h\nport = 70000\n", "port is no number"},
     };
     char longest[600];
     locker_error err;

@@ -123,7 +123,8 @@ static int take_option(int option, lk_common *common, char **argv, lk_choices *c
 static int complete(lk_choices *choices, int argc, char **argv)
 {
     if (optind < argc)
-        return lk_cli_usage(compare, "compare takes options alone, and there is '%s'", argv[optind]);
+        return lk_cli_usage(compare, "compare takes options alone, and there is '%s'",
+                            lk_cli_quotable(argv[optind]));
     if (!choices->list && choices->uris_len + choices->kinds_len == 0)
         return lk_cli_usage(compare, "nothing to compare: give --spawn, or --backend URI");
     if (choices->scenarios_len == 0)

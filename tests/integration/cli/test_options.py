@@ -88,7 +88,7 @@ class WrongRunOptions(Case):
         self.wrong(64, "'-z'", "run", "-z", "k", "true")
         self.wrong(64, "'-w'", "run", "-w")
         self.wrong(64, "'--wait'", "run", "--wait")
-        self.wrong(64, "'--nonblock=5'", "run", "--nonblock=5", "k", "true")
+        self.wrong(64, "'--nonblock'", "run", "--nonblock=5", "k", "true")
         self.wrong(64, "--nonblock", "run", "-n", "-w", "5", "k", "true")
         self.wrong(64, "'true'", "run", "-c", "exit 3", "k", "true")
 
@@ -126,6 +126,24 @@ class WrongOtherOptions(Case):
             self.wrong(78, "frob", name, "-u", self.uri + "?frob=1", *rest)
             self.wrong(78, "ttl", name, "-u", self.uri + "?ttl=soon", *rest)
             self.wrong(78, "/nowhere.conf", name, "-f", "/nowhere.conf", *rest)
+
+    def test_no_password_is_told(self):
+        """Wherever a URI with a password goes wrong, or to a wrong place."""
+        for uri in ("redis://u:Xq7/Wv9@127.0.0.1:1/0", "redis://u:Xq7?Wv9@127.0.0.1:1", "redis://:Xq7#Wv9@127.0.0.1:1",
+                    "redis:/u:Xq7Wv9@127.0.0.1", "redis:u:Xq7Wv9@127.0.0.1", "redis:///u:Xq7Wv9@127.0.0.1:1",
+                    "redis//u:Xq7Wv9@h", "u:Xq7Wv9@h:1", "redis://Xq7Wv9@127.0.0.1:1", "redis://:Xq7Wv9:127.0.0.1:1",
+                    "zk://u:1/Xq7Wv9@127.0.0.1:1/a", "zookeeper://u:Xq7@Wv9@127.0.0.1", "file:///u:Xq7Wv9@h/locks",
+                    "memory:?u:Xq7Wv9@h"):
+            config = os.path.join(self.directory, "c.conf")
+            with open(config, "w") as file:
+                file.write("[default]\nuri = %s\n" % uri)
+            for arguments in (["run", "-vv", "-u", uri, "k", "true"], ["show", "-vv", "-f", config, "k"],
+                              ["run", "--url=" + uri, "k", "true"], ["run", "k", uri], ["ping", uri], [uri],
+                              ["--uri=" + uri, "ping"], ["show", "k", uri], ["help", uri]):
+                done = self.locker(*arguments)
+                self.assertNotEqual(done.returncode, 0, arguments)
+                for half in ("Xq7", "Wv9"):
+                    self.assertNotIn(half, done.stdout + done.stderr, arguments)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ class Refusals(RedisCase):
 
     def test_wrong_uris(self):
         base = "redis://127.0.0.1:%d" % self.redis.port
-        for uri, names in ((base + "/x", "x"), (base + "/0?poll=never", "poll"), (base + "/0?frob=1", "frob"),
+        for uri, names in ((base + "/x", "path"), (base + "/0?poll=never", "poll"), (base + "/0?frob=1", "frob"),
                            ("redis://127.0.0.1:99999/0", "99999"), (base + "/0?fencing=maybe", "fencing")):
             self.wrong(78, names, "run", "-u", uri, "k", "true")
 
