@@ -262,7 +262,7 @@ static enum lk_outcome call_plain(struct attempt *a, struct lk_call *call, locke
 static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, locker_error *err)
 {
     struct lk_argv fill = {0};
-    const bool queued = a->data->enrolled;
+    const bool known = a->data->enrolled || a->data->unsure;
     a->member[0] = '\0';
     if (a->claim->will_wait && atomic_load_explicit(&a->r->sub.ready, memory_order_relaxed)) {
         pthread_mutex_lock(&a->r->lock); /* before a message can come */
@@ -281,7 +281,7 @@ static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, lock
     lk_argv_text(&fill, a->queue_ttl);
     lk_argv_text(&fill, a->numbers);
     lk_argv_add(&fill, atomic_load_explicit(&a->r->trusted, memory_order_relaxed) ? "0" : "1", 1);
-    lk_argv_add(&fill, queued && a->member[0] != '\0' ? "1" : "0", 1);
+    lk_argv_add(&fill, known ? "1" : "0", 1);
     return lk_call_script(a->r, call, LK_SCRIPT_ACQUIRE, &a->keys, &fill, err);
 }
 

@@ -63,9 +63,26 @@ static bool is_ours(const char *value)
     return strlen(value) == LK_VALUE_LEN && strspn(value, "0123456789abcdef") == LK_VALUE_LEN;
 }
 
-/* {held, value, PTTL, info, how many wait, the first of them, the counter}. *early: the holder has not said
- * yet who it is. */
-static locker_status read_look(const redisReply *reply, locker_info *info, bool *early, locker_error *err)
+/* What a look says beyond what its caller is told. */
+struct sight {
+    char *value; /* the lock's, to be freed; NULL: nobody holds it */
+    size_t len;
+    bool early; /* the holder has not said yet who it is */
+};
+
+static locker_status keep_value(struct sight *sight, const redisReply *value, locker_error *err)
+{
+    sight->len = value->len;
+    sight->value = malloc(value->len + 1);
+    if (sight->value == NULL)
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    memcpy(sight->value, value->str, value->len + 1);
+    return LOCKER_OK;
+}
+
+/* {held, value, PTTL, info, how many wait, the first of them, the counter} */
+static locker_status read_look(const redisReply *reply, locker_info *info, struct sight *sight,
+                               locker_error *err)
 {
     static const int kinds[] = {REDIS_REPLY_INTEGER, REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER,
                                 REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY,
@@ -83,7 +100,9 @@ static locker_status read_look(const redisReply *reply, locker_info *info, bool 
     if (!info->held)
         info->token = strtoull(reply->element[6]->str, NULL, 10); /* the last number given out */
     else if (!read_info(reply->element[3]->str, value, info))
-        *early = is_ours(value);
+        sight->early = is_ours(value);
+    if (info->held && keep_value(sight, reply->element[1], err) != LOCKER_OK)
+        return LOCKER_NOMEM;
     return read_queue(reply->element[5], info, err);
 }
 
@@ -103,10 +122,11 @@ static locker_status unanswered(enum lk_outcome outcome, locker_error *err)
     }
 }
 
-static locker_status look(struct lk_redis *r, enum lk_script which, const char *key, size_t key_len,
-                          int64_t until, locker_info *info, bool *early, locker_error *err)
+/* `only`: the arguments of the script. */
+static locker_status look(struct lk_redis *r, enum lk_script which, const struct lk_argv *only,
+                          const char *key, size_t key_len, int64_t until, locker_info *info,
+                          struct sight *sight, locker_error *err)
 {
-    const struct lk_argv none = {0};
     struct lk_keys keys;
     struct lk_call call = {.until = until};
     enum lk_outcome outcome;
@@ -118,13 +138,13 @@ static locker_status look(struct lk_redis *r, enum lk_script which, const char *
     pthread_mutex_unlock(&r->lock);
     /* Looking twice does no harm; breaking twice might break another's lock. */
     do {
-        outcome = lk_call_script(r, &call, which, &keys, &none, err);
+        outcome = lk_call_script(r, &call, which, &keys, only, err);
     } while (outcome == LK_CALL_CUT && which == LK_SCRIPT_SHOW);
     if (outcome != LK_CALL_ANSWERED) {
         status = unanswered(outcome, err);
     } else {
         const enum lk_fault fault = lk_reply_fault(call.reply);
-        status = fault == LK_FAULT_NONE ? read_look(call.reply, info, early, err)
+        status = fault == LK_FAULT_NONE ? read_look(call.reply, info, sight, err)
                                         : lk_fault_error(fault, call.reply, "looking at a lock", err);
         if (fault == LK_FAULT_MOVED) {
             pthread_mutex_lock(&r->lock);
@@ -137,23 +157,52 @@ static locker_status look(struct lk_redis *r, enum lk_script which, const char *
     return status;
 }
 
+static void forget(locker_info *info)
+{
+    free(info->queue);
+    *info = (locker_info)LOCKER_INFO_INIT;
+}
+
+/* Look until the holder is known: it says who it is a few milliseconds after its grant (note.c). */
+static locker_status look_well(struct lk_redis *r, const char *key, size_t key_len, int64_t until,
+                               locker_info *info, struct sight *sight, locker_error *err)
+{
+    const struct lk_argv none = {0};
+    for (int turn = 0;; turn++) {
+        *sight = (struct sight){0};
+        const locker_status status = look(r, LK_SCRIPT_SHOW, &none, key, key_len, until, info, sight, err);
+        const int64_t again = lk_redis_now(r) + (look_again_ns << turn);
+        if (status != LOCKER_OK || !sight->early || turn == LOOK_TURNS || again >= until)
+            return status;
+        forget(info);
+        free(sight->value);
+        lk_pause(r, NULL, again);
+    }
+}
+
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                             locker_error *err)
 {
-    struct lk_redis *r = self;
+    struct sight sight;
     locker_error spare;
-    locker_status status;
-    for (int turn = 0;; turn++) { /* a holder says who it is a few milliseconds after its grant (note.c) */
-        bool early = false;
-        status = look(r, LK_SCRIPT_SHOW, key, key_len, until, info, &early, err != NULL ? err : &spare);
-        const int64_t again = lk_redis_now(r) + (look_again_ns << turn);
-        if (status != LOCKER_OK || !early || turn == LOOK_TURNS || again >= until)
-            return status;
-        free(info->queue);
-        info->queue = NULL;
-        info->queue_len = 0;
-        lk_pause(r, NULL, again);
-    }
+    const locker_status status =
+        look_well(self, key, key_len, until, info, &sight, err != NULL ? err : &spare);
+    free(sight.value);
+    return status;
+}
+
+/* Take the lock from the one that was seen. *gone: another has it by now, or nobody; nothing has changed. */
+static locker_status break_seen(struct lk_redis *r, const char *key, size_t key_len, int64_t until,
+                                const struct sight *seen, locker_info *broken, bool *gone, locker_error *err)
+{
+    struct sight now = {0};
+    struct lk_argv only = {0};
+    lk_argv_add(&only, seen->value, seen->len);
+    const locker_status status = look(r, LK_SCRIPT_BREAK, &only, key, key_len, until, broken, &now, err);
+    *gone = status == LOCKER_OK &&
+            (now.value == NULL || now.len != seen->len || memcmp(now.value, seen->value, now.len) != 0);
+    free(now.value);
+    return status;
 }
 
 locker_status lk_redis_break(void *self, const char *key, size_t key_len, int64_t until, locker_info *broken,
@@ -162,17 +211,23 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, int64_
     locker_error spare;
     if (err == NULL)
         err = &spare;
-    bool early = false;
-    locker_status status =
-        lk_redis_show(self, key, key_len, until, broken, err); /* until its holder is known */
-    free(broken->queue);
-    broken->queue = NULL;
-    broken->queue_len = 0;
-    if (status == LOCKER_OK)
-        status = look(self, LK_SCRIPT_BREAK, key, key_len, until, broken, &early, err);
-    if (status == LOCKER_OK && !broken->held)
-        return locker_error_set(err, LOCKER_INVALID, 0, "nobody holds it");
-    return status;
+    for (;;) {
+        struct sight seen;
+        bool gone = true;
+        locker_status status = look_well(self, key, key_len, until, broken, &seen, err);
+        forget(broken);
+        if (status == LOCKER_OK && seen.value == NULL)
+            return locker_error_set(err, LOCKER_INVALID, 0, "nobody holds it");
+        if (status == LOCKER_OK)
+            status = break_seen(self, key, key_len, until, &seen, broken, &gone, err);
+        free(seen.value);
+        if (status != LOCKER_OK || !gone)
+            return status;
+        forget(broken);
+        if (lk_redis_now(self) >= until)
+            return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                                    "it changes hands faster than it can be broken; try again");
+    }
 }
 
 locker_status lk_redis_ping(void *self, int64_t until, locker_error *err)

@@ -19,8 +19,13 @@ struct release {
     unsigned hops;
 };
 
-/* The server says that it isn't ours. If a lost request may have released it, and our lease is not over, then
- * nobody but that request can have taken it away. */
+static locker_status broken(locker_error *err)
+{
+    return locker_error_set(err, LOCKER_LOST, 0, "the lock was not ours any more: somebody broke it");
+}
+
+/* The server says that it isn't ours, and that nobody broke it. If a lost request may have released it, and
+ * our lease is not over, then nobody but that request can have taken it away. */
 static locker_status not_ours(const struct release *x, locker_error *err)
 {
     if (!x->maybe)
@@ -41,7 +46,7 @@ static locker_status read_answer(struct release *x, const redisReply *reply, boo
     const enum lk_fault fault = lk_reply_fault(reply);
     atomic_store_explicit(&x->r->trusted, reply->type == REDIS_REPLY_INTEGER, memory_order_relaxed);
     if (reply->type == REDIS_REPLY_INTEGER)
-        return reply->integer == 1 ? LOCKER_OK : not_ours(x, err);
+        return reply->integer == 1 ? LOCKER_OK : reply->integer < 0 ? broken(err) : not_ours(x, err);
     if (fault == LK_FAULT_TRANSIENT || (fault == LK_FAULT_MOVED && x->hops++ < LK_HOPS_MAX)) {
         *again = true;
         if (fault == LK_FAULT_TRANSIENT) {

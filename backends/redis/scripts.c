@@ -59,9 +59,14 @@
     "end\n"                                                                                                  \
     "redis.call('DEL', KEYS[1])\n"
 
+/* The name of the mark that break leaves of the value that it took the lock from. It stands beside the queue,
+ * in the lock's slot. */
+#define MARK_LUA(value) "string.sub(KEYS[2], 1, -6) .. 'broken:' .. " value
+
 /* ARGV: value, ttl_ms, member of the queue or '', how long the queue is kept in ms, how many numbers the
- * grant takes (0: no fencing), whether to try first if we could release it (1 or 0), whether the member may
- * stand in the queue (1 or 0). Answers the last of the numbers (1 without fencing) when it is ours, else
+ * grant takes (0: no fencing), whether to try first if we could release it (1 or 0), whether the server may
+ * know the value: from the queue, or by an attempt of unknown outcome (1 or 0); a mark of it is about a grant
+ * that nobody was told of then. Answers the last of the numbers (1 without fencing) when it is ours, else
  * {PTTL, the counter}. Ours already: a lost reply, or handed over; then the lease starts anew, with new
  * numbers. */
 static const char acquire_lua[] =
@@ -70,40 +75,43 @@ static const char acquire_lua[] =
     "  local v = redis.pcall('GET', KEYS[1])\n"
     "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
     "end\n"
-    "local set = redis.pcall('SET', KEYS[1], value, 'NX', 'PX', ttl)\n"
-    "if not set or set.err then\n"
-    "  local v = redis.pcall('GET', KEYS[1])\n"
-    "  if v == value then\n"
-    "    redis.call('PEXPIRE', KEYS[1], ttl)\n"
-    "  elseif set then\n"
-    "    return set\n"
-    "  elseif type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then\n"
-    "    return v\n"
-    "  else\n"
-    "    if member ~= '' then\n"
-    "      local t = redis.call('TIME')\n"
-    "      redis.pcall('ZADD', KEYS[2], 'NX', t[1] .. string.sub('00000' .. t[2], -6), member)\n"
-    "      redis.pcall('PEXPIRE', KEYS[2], ARGV[4])\n"
-    "    end\n"
-    "    local last = redis.pcall('GET', KEYS[3])\n"
-    "    return {redis.call('PTTL', KEYS[1]), type(last) == 'string' and tonumber(last) or 0}\n"
-    "  end\n"
-    "end\n"
-    "if ARGV[7] == '1' then redis.pcall('ZREM', KEYS[2], member) end\n"
-    "if ARGV[5] == '0' then return 1 end\n"
-    "local n, count = nil, ARGV[5]\n" NUMBER_LUA
-    "if type(n) ~= 'number' and set then redis.call('DEL', KEYS[1]) end\n"
-    "return n\n";
+    "if ARGV[7] == '1' then redis.pcall('DEL', " MARK_LUA(
+        "value") ") end\n"
+                 "local set = redis.pcall('SET', KEYS[1], value, 'NX', 'PX', ttl)\n"
+                 "if not set or set.err then\n"
+                 "  local v = redis.pcall('GET', KEYS[1])\n"
+                 "  if v == value then\n"
+                 "    redis.call('PEXPIRE', KEYS[1], ttl)\n"
+                 "  elseif set then\n"
+                 "    return set\n"
+                 "  elseif type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then\n"
+                 "    return v\n"
+                 "  else\n"
+                 "    if member ~= '' then\n"
+                 "      local t = redis.call('TIME')\n"
+                 "      redis.pcall('ZADD', KEYS[2], 'NX', t[1] .. string.sub('00000' .. t[2], -6), member)\n"
+                 "      redis.pcall('PEXPIRE', KEYS[2], ARGV[4])\n"
+                 "    end\n"
+                 "    local last = redis.pcall('GET', KEYS[3])\n"
+                 "    return {redis.call('PTTL', KEYS[1]), type(last) == 'string' and tonumber(last) or 0}\n"
+                 "  end\n"
+                 "end\n"
+                 "if ARGV[7] == '1' and member ~= '' then redis.pcall('ZREM', KEYS[2], member) end\n"
+                 "if ARGV[5] == '0' then return 1 end\n"
+                 "local n, count = nil, ARGV[5]\n" NUMBER_LUA
+                 "if type(n) ~= 'number' and set then redis.call('DEL', KEYS[1]) end\n"
+                 "return n\n";
 
 /* ARGV: value, member of the queue or ''. Answers 1: it was ours, and is the next one's or nobody's; 0: it
- * was not ours, and nothing has changed. */
+ * was not ours, and nothing has changed; -1: likewise, and it was taken away by break. */
 static const char release_lua[] =
     "if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[2], ARGV[2]) end\n"
     "local v, answer = redis.pcall('GET', KEYS[1]), 1\n"
     "if v ~= ARGV[1] then\n"
     "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
-    "  return 0\n"
-    "end\n" HAND_OVER_LUA "return answer\n";
+    "  v = redis.pcall('GET', " MARK_LUA("ARGV[1]") ")\n"
+                                                    "  return v and (type(v) == 'table' and v or -1) or 0\n"
+                                                    "end\n" HAND_OVER_LUA "return answer\n";
 
 /* KEYS: locks; ARGV: their values, one behind the other, and then ttl_ms: one for all, or one for each.
  * Answers a string with 1 or 0 for each. */
@@ -135,10 +143,25 @@ static const char renew_lua[] = GET_LUA "local out = {}\n"
 
 static const char show_lua[] = LOOK_LUA "return look()\n";
 
+/* ARGV: the value that the lock is to be taken from. Answers as it looked before; nothing has changed if the
+ * value is another.
+ *
+ * The mark tells a release whose first answer was lost that its lock was not its own any more. Such a release
+ * answers OK only until the local deadline of its lease, which comes before the lease's end here, so the mark
+ * need not last longer than that. */
 static const char break_lua[] = LOOK_LUA "local answer = look()\n"
-                                         "if answer[1] == 1 then\n"
-                                         "  redis.call('DEL', KEYS[1])\n" HAND_OVER_LUA "end\n"
-                                         "return answer\n";
+                                         "local value, ttl = answer[2], answer[3]\n"
+                                         "if answer[1] == 1 and value == ARGV[1] then\n"
+                                         "  redis.call('DEL', KEYS[1])\n"
+                                         "  if ttl > 0 and #value == 32 then\n"
+                                         "    local mark = redis.pcall('SET', " MARK_LUA(
+                                             "value") ", '1', 'PX', ttl)\n"
+                                                      "    if mark.err then\n"
+                                                      "      redis.pcall('SET', KEYS[1], value, 'PX', ttl)\n"
+                                                      "      return mark\n"
+                                                      "    end\n"
+                                                      "  end\n" HAND_OVER_LUA "end\n"
+                                                      "return answer\n";
 
 const char *lk_script_text(enum lk_script which)
 {

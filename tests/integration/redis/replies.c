@@ -139,6 +139,55 @@ static void a_lost_reply_of_a_hand_over_is_ok_by_proof(void **state)
     lk_close_locker(l);
 }
 
+/* Broken and taken by another before the release came: a lost reply does not make that a success. The mark
+ * that says so ends with the lease. */
+static void a_lost_reply_of_a_broken_locks_release_is_lost(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
+    locker_handle *held = lk_take(l, "broken", NULL), *others;
+    char value[64];
+    locker_error err;
+
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET broken"));
+    assert_ok(locker_break(rival, "broken", NULL, &err), err);
+    assert_in_range(lk_server_integer(env->server, "PTTL {broken}:locker:broken:%s", value), 1, 30000);
+    others = lk_take(rival, "broken", NULL);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    assert_int_equal(lk_proxy_harmed(env->proxy), 1);
+    assert_non_null(strstr(err.text, "broke"));
+    lk_give(others);
+    locker_handle_free(held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* A grant that its caller was not told of was broken; the next attempt takes the lock by the same value, and
+ * gives it back. */
+static void the_mark_of_an_earlier_grant_is_forgotten(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, ""), *rival = lk_open_at(env->server, "");
+    struct lk_locking taker;
+    locker_error err;
+
+    lk_give(lk_take(l, "warm-up", NULL));
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "INCR", 1, 0);
+    lk_proxy_refuse(env->proxy, 1);
+    lk_locking_start(&taker, l, "again", NULL);
+    lk_proxy_await_harm(env->proxy, 1);
+    assert_ok(locker_break(rival, "again", NULL, &err), err);
+    lk_proxy_refuse(env->proxy, 0);
+    assert_status(LOCKER_OK, lk_locking_join(&taker), taker.err);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
+    lk_give(taker.held);
+    assert_int_equal(lk_proxy_harmed(env->proxy), 2);
+    lk_expect_value(env->server, "again", NULL);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
 static void a_swallowed_reply_of_a_release_is_bounded(void **state)
 {
     struct env *env = *state;
@@ -398,6 +447,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_cancelled_request_in_flight_leaves_no_orphan),
     proxied_test(a_lost_reply_of_a_release_is_ok_by_proof),
     proxied_test(a_lost_reply_of_a_hand_over_is_ok_by_proof),
+    proxied_test(a_lost_reply_of_a_broken_locks_release_is_lost),
+    proxied_test(the_mark_of_an_earlier_grant_is_forgotten),
     proxied_test(a_swallowed_reply_of_a_release_is_bounded),
     proxied_test(a_lost_reply_of_a_renewal_is_tried_again),
     proxied_test(a_reply_cut_at_any_byte_is_found_out),
