@@ -67,6 +67,50 @@ void lk_claim_over_locked(locker *l, lk_claim *claim)
     lk_claim_unref_locked(l, claim);
 }
 
+/* ------------------------------------------------------------------ the driver's operations ---- */
+
+void lk_busy_wait_locked(locker *l, const lk_claim *claim)
+{
+    while (claim->busy_with != LK_IDLE)
+        (void)pthread_cond_wait(&l->changed, &l->mutex);
+}
+
+/* What is noted from here on is about what acquire and pass come to. The others' claims are told directly. */
+void lk_busy_begin_locked(locker *l, lk_claim *claim, lk_busy with)
+{
+    lk_busy_wait_locked(l, claim);
+    claim->busy_with = (uint8_t)with;
+    if (with == LK_IN_ACQUIRE || with == LK_IN_PASS) {
+        claim->events &= LK_CANCELED;
+        claim->extended = 0;
+    }
+}
+
+/* Nobody waits for the end of an acquire: it is its own thread that goes on. */
+void lk_busy_end_locked(locker *l, lk_claim *claim)
+{
+    bool acquired = claim->busy_with == LK_IN_ACQUIRE;
+
+    claim->busy_with = LK_IDLE;
+    while (claim->interrupting)
+        (void)pthread_cond_wait(&l->changed, &l->mutex);
+    if (!acquired)
+        (void)pthread_cond_broadcast(&l->changed);
+}
+
+void lk_withdraw_locked(locker *l, lk_claim *claim)
+{
+    lk_busy_begin_locked(l, claim, LK_IN_RELEASE);
+    (void)pthread_mutex_unlock(&l->mutex);
+    l->driver->withdraw(l->self, &claim->pub);
+    (void)pthread_mutex_lock(&l->mutex);
+    lk_busy_end_locked(l, claim);
+    memset(locker_claim_private(&claim->pub), 0, l->driver->claim_size);
+    claim->pub.granted_at = 0;
+}
+
+/* ------------------------------------------------------------------ state ---- */
+
 /* The clock is read before the deadline. So a LOST that is told stays true: whoever extends the lease later
  * reads a later time, sees that the deadline has passed, and leaves it. */
 locker_state lk_claim_state(const locker *l, const lk_claim *claim)

@@ -15,7 +15,8 @@ static locker_status why_stop_locked(const lk_request *r)
 {
     if (r->l->closing)
         return LOCKER_CLOSED;
-    if (r->wait.canceled || (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)))
+    if ((r->claim->events & LK_CANCELED) != 0 ||
+        (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)))
         return LOCKER_CANCELED;
     if (!r->try && r->deadline != LOCKER_NEVER && lk_now(r->l) >= r->deadline)
         return LOCKER_TIMEOUT;
@@ -64,23 +65,34 @@ locker_status lk_queue_locked(lk_request *r)
     r->start_is_past = true;
     lk_fifo_append_locked(claim);
     while (claim->phase == LK_QUEUED) {
-        locker_status stop = claim->passing ? LOCKER_OK : why_stop_locked(r);
+        bool receives = claim->busy_with != LK_IDLE; /* a grant is being handed over to it */
+        locker_status stop = receives ? LOCKER_OK : why_stop_locked(r);
 
         if (stop != LOCKER_OK) {
             lk_fifo_remove_locked(claim);
             return stop;
         }
-        sleep_locked(r, claim->passing ? LOCKER_NEVER : r->deadline);
+        sleep_locked(r, receives ? LOCKER_NEVER : r->deadline);
     }
     return LOCKER_OK;
 }
 
 /* ------------------------------------------------------------------ contending ---- */
 
-void lk_grant_locked(locker *l, lk_claim *claim, int64_t now)
+bool lk_grant_locked(locker *l, lk_claim *claim, int64_t now)
 {
     lk_key *key = claim->key;
+    bool handed_over = claim->phase == LK_QUEUED;
 
+    claim->pub.valid_until =
+        claim->extended > claim->pub.valid_until ? claim->extended : claim->pub.valid_until;
+    if (now >= claim->pub.valid_until || (claim->events & LK_LOST_ALL) != 0 ||
+        (handed_over && (claim->events & LK_LOST_IT) != 0)) {
+        lk_withdraw_locked(l, claim);
+        return false;
+    }
+    if (handed_over)
+        lk_fifo_remove_locked(claim);
     lk_phase_set_locked(claim, LK_GRANTED);
     claim->pub.granted_at = now;
     claim->wait = NULL;
@@ -90,6 +102,9 @@ void lk_grant_locked(locker *l, lk_claim *claim, int64_t now)
     lk_held_add_locked(l, claim);
     lk_lease_start_locked(l, claim, now);
     l->stats.acquired++;
+    if ((claim->events & LK_LOST_IT) != 0)
+        lk_lose_locked(l, claim); /* the call has its handle before anybody else gets the mutex */
+    return true;
 }
 
 /* One attempt, with the mutex released meanwhile. */
@@ -101,9 +116,7 @@ static locker_status attempt_locked(lk_request *r, int64_t *sent)
 
     *sent = r->start_is_past ? lk_now(l) : r->start; /* earlier is safe, and spares reading the clock */
     r->start_is_past = true;
-    claim->woken = false;
-    claim->attempting = true;
-    claim->lost_early = false;
+    lk_busy_begin_locked(l, claim, LK_IN_ACQUIRE);
     claim->pub.retry_at = 0;
     claim->pub.asked_at = *sent;
     claim->pub.attempt_until = lk_later(*sent, l->command_timeout_ns);
@@ -114,15 +127,13 @@ static locker_status attempt_locked(lk_request *r, int64_t *sent)
     (void)lk_ok(&r->last);
     status = l->driver->acquire(l->self, &claim->pub, &r->last);
     (void)pthread_mutex_lock(&l->mutex);
-    claim->attempting = false;
-    while (claim->interrupting)
-        (void)pthread_cond_wait(&l->changed, &l->mutex);
+    lk_busy_end_locked(l, claim);
     return status;
 }
 
-/* The driver granted: is the lease still good? A grant whose lease ran out on its way is given back, and not
- * told as held. Without a lease the driver's own time of the grant will do: reading a clock is a seventh
- * of a lock in memory. */
+/* The driver granted: is the grant still good? One whose lease ran out on its way is given back, and not told
+ * as held. Without a lease the driver's own time of the grant will do: reading a clock is a seventh of a lock
+ * in memory. */
 static locker_status accept_locked(lk_request *r, int64_t sent)
 {
     locker *l = r->l;
@@ -133,22 +144,26 @@ static locker_status accept_locked(lk_request *r, int64_t sent)
         claim->pub.valid_until = lk_later(sent, claim->pub.ttl_ns);
     now = claim->pub.valid_until == LOCKER_NEVER && claim->pub.granted_at != 0 ? claim->pub.granted_at
                                                                                : lk_now(l);
-    if (now < claim->pub.valid_until) {
-        claim->key->passed = 0;
-        claim->key->passing_since = now;
-        lk_grant_locked(l, claim, now);
+    claim->key->passed = 0;
+    claim->key->passing_since = now;
+    if (lk_grant_locked(l, claim, now))
         return LOCKER_OK;
-    }
-    (void)pthread_mutex_unlock(&l->mutex);
-    l->driver->withdraw(l->self, &claim->pub);
-    (void)pthread_mutex_lock(&l->mutex);
-    memset(locker_claim_private(&claim->pub), 0, l->driver->claim_size);
-    claim->pub.granted_at = 0;
     claim->pub.retry_at = now;
+    if ((claim->events & LK_LOST_ALL) != 0)
+        return locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
+                                "the session with the service ended while the lock was asked for");
     return locker_error_set(
         &r->last, LOCKER_UNAVAILABLE, 0,
         "the lease of %lld ms was over before the service's answer arrived: take a longer ttl",
         (long long)(claim->pub.ttl_ns / LK_MS));
+}
+
+/* A session ended while the driver was asked, so the grant may have been its: that says nothing about who
+ * holds the lock now. */
+static bool ask_again_locked(const lk_request *r)
+{
+    return (r->claim->events & LK_LOST_ALL) != 0 &&
+           (!r->try || lk_now(r->l) < lk_later(r->start, r->l->command_timeout_ns));
 }
 
 /* Sleep until another attempt may succeed. OK: try again. */
@@ -156,7 +171,7 @@ static locker_status wait_for_wake_locked(lk_request *r, int64_t retry_at)
 {
     int64_t until = retry_at == 0 ? r->deadline : lk_min(retry_at, r->deadline);
 
-    while (!r->claim->woken && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK) {
+    while ((r->claim->events & LK_WOKEN) == 0 && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK) {
         if (lk_seat_take_locked(r->l, &r->wait))
             sit_locked(r->l, until);
         else
@@ -209,16 +224,17 @@ locker_status lk_contend_locked(lk_request *r)
             if (status == LOCKER_OK)
                 return LOCKER_OK;
             seen = false; /* it was withdrawn; the next attempt is the driver's first sight of it */
+            if (ask_again_locked(r)) {
+                status = why_stop_locked(r);
+                continue;
+            }
         }
         enrolled = enrolled || status == LOCKER_BUSY;
         status = judge_locked(r, status, enrolled, &retry_at);
         if (status == LOCKER_OK)
             status = wait_for_wake_locked(r, retry_at);
     }
-    if (seen) {
-        (void)pthread_mutex_unlock(&l->mutex);
-        l->driver->withdraw(l->self, &r->claim->pub);
-        (void)pthread_mutex_lock(&l->mutex);
-    }
+    if (seen)
+        lk_withdraw_locked(l, r->claim);
     return status;
 }

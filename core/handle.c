@@ -22,60 +22,98 @@ static bool may_pass_locked(locker *l, const lk_claim *from, int64_t now)
     const lk_key *key = from->key;
     const lk_claim *to = key->first;
 
-    return l->driver->pass != NULL && to != NULL && !to->passing && !to->wait->canceled && !l->closing &&
-           key->passed < PASSES_AT_MOST && now - key->passing_since < passing_at_most &&
-           from->pub.ttl_ns == to->pub.ttl_ns && from->pub.renewed && to->pub.renewed;
+    return l->driver->pass != NULL && to != NULL && to->busy_with == LK_IDLE &&
+           (to->events & LK_CANCELED) == 0 && !l->closing && key->passed < PASSES_AT_MOST &&
+           now - key->passing_since < passing_at_most && from->pub.ttl_ns == to->pub.ttl_ns &&
+           from->pub.renewed && to->pub.renewed;
 }
 
 /* Hand the grant to the first of the FIFO. True: `from` is gone. */
 static bool pass_locked(locker *l, lk_claim *from, int64_t now)
 {
-    lk_claim *to = from->key->first;
+    lk_key *key = from->key;
+    lk_claim *to = key->first;
+    lk_wait *wait;
     locker_status status;
 
     if (!may_pass_locked(l, from, now))
         return false;
-    to->passing = true;
+    wait = to->wait;
+    lk_busy_begin_locked(l, to, LK_IN_PASS);
     from->pub.valid_until = atomic_load_explicit(&from->valid_until, memory_order_relaxed);
     (void)pthread_mutex_unlock(&l->mutex);
     status = l->driver->pass(l->self, &from->pub, &to->pub);
     (void)pthread_mutex_lock(&l->mutex);
-    to->passing = false;
+    lk_busy_end_locked(l, to);
     if (status == LOCKER_OK) {
-        lk_wait *wait = to->wait;
-
-        lk_fifo_remove_locked(to);
-        from->key->holder = NULL;
-        from->key->passed++;
-        l->stats.handed_over++;
-        lk_grant_locked(l, to, to->pub.granted_at != 0 ? to->pub.granted_at : lk_now(l));
-        lk_rouse_locked(l, wait);
-        return true;
+        if (lk_grant_locked(l, to, to->pub.granted_at != 0 ? to->pub.granted_at : lk_now(l))) {
+            key->passed++;
+            l->stats.handed_over++;
+        } else {
+            key->holder = NULL; /* what was handed over is lost again: it contends like everybody else */
+            lk_promote_locked(l, key);
+        }
     }
-    lk_rouse_locked(l, to->wait); /* it may have wanted to give up meanwhile */
-    return false;
+    lk_rouse_locked(l, wait); /* it may have wanted to give up meanwhile */
+    return status == LOCKER_OK;
 }
 
-/* The last handle of a grant is being unlocked. */
-static locker_status release_locked(locker *l, lk_claim *claim, int64_t now, locker_error *err)
+/* Out of the keeper's hands; a renewal that is inside the driver ends first. False: it was lost meanwhile. */
+static bool take_out_locked(locker *l, lk_claim *claim, int64_t now)
 {
-    lk_key *key = claim->key;
-    locker_status status = LOCKER_OK;
-
     lk_phase_set_locked(claim, LK_RELEASING);
     lk_heap_remove_locked(l, claim);
+    lk_busy_wait_locked(l, claim);
     lk_held_remove_locked(l, claim);
-    while (claim->renewing)
-        (void)pthread_cond_wait(&l->changed, &l->mutex);
     lk_histogram_add(&l->stats.hold, now - claim->pub.granted_at);
+    return (claim->events & (LK_LOST_IT | LK_LOST_ALL)) == 0;
+}
+
+/* The driver has let go of what was held. */
+static void next_locked(locker *l, const lk_claim *claim)
+{
+    lk_key *key = claim->key;
+
+    if (key->holder == claim)
+        key->holder = NULL;
+    lk_promote_locked(l, key);
+}
+
+static locker_status told_lost(const lk_claim *claim, locker_error *err)
+{
+    return locker_error_set(err, LOCKER_LOST, 0, "'%s' was lost before it was unlocked: %s", claim->pub.key,
+                            claim->lost_why != NULL ? claim->lost_why
+                                                    : "its lease could not be renewed in time");
+}
+
+/* Hand it over, or have it released. */
+static locker_status give_locked(locker *l, lk_claim *claim, int64_t now, locker_error *err)
+{
+    locker_status status = LOCKER_OK;
+
+    lk_busy_begin_locked(l, claim, LK_IN_RELEASE);
     if (!pass_locked(l, claim, now)) {
         claim->pub.valid_until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
         (void)pthread_mutex_unlock(&l->mutex);
         status = l->driver->release(l->self, &claim->pub, lk_later(now, l->command_timeout_ns), err);
         (void)pthread_mutex_lock(&l->mutex);
-        if (key->holder == claim)
-            key->holder = NULL;
-        lk_promote_locked(l, key);
+        next_locked(l, claim);
+    }
+    lk_busy_end_locked(l, claim);
+    return status;
+}
+
+/* The last handle of a grant is being unlocked. */
+static locker_status release_locked(locker *l, lk_claim *claim, int64_t now, locker_error *err)
+{
+    locker_status status;
+
+    if (take_out_locked(l, claim, now)) {
+        status = give_locked(l, claim, now, err);
+    } else {
+        status = told_lost(claim, err);
+        lk_withdraw_locked(l, claim);
+        next_locked(l, claim);
     }
     lk_phase_set_locked(claim, status == LOCKER_LOST ? LK_LOST : LK_GONE);
     if (status == LOCKER_OK)
@@ -90,27 +128,11 @@ static locker_status release_locked(locker *l, lk_claim *claim, int64_t now, loc
 
 void lk_let_go_locked(locker *l, lk_claim *claim)
 {
-    lk_phase_set_locked(claim, LK_RELEASING);
-    lk_heap_remove_locked(l, claim);
-    lk_held_remove_locked(l, claim);
-    while (claim->renewing)
-        (void)pthread_cond_wait(&l->changed, &l->mutex);
-    lk_histogram_add(&l->stats.hold, lk_now(l) - claim->pub.granted_at);
-    (void)pthread_mutex_unlock(&l->mutex);
-    l->driver->withdraw(l->self, &claim->pub);
-    (void)pthread_mutex_lock(&l->mutex);
-    if (claim->key->holder == claim)
-        claim->key->holder = NULL;
-    lk_promote_locked(l, claim->key);
+    (void)take_out_locked(l, claim, lk_now(l));
+    lk_withdraw_locked(l, claim);
+    next_locked(l, claim);
     lk_phase_set_locked(claim, LK_GONE);
     lk_claim_unref_locked(l, claim);
-}
-
-static locker_status told_lost(const lk_claim *claim, locker_error *err)
-{
-    return locker_error_set(err, LOCKER_LOST, 0, "'%s' was lost before it was unlocked: %s", claim->pub.key,
-                            claim->lost_why != NULL ? claim->lost_why
-                                                    : "its lease could not be renewed in time");
 }
 
 /* The handle is neither unlocked nor closed. */

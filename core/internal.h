@@ -43,6 +43,24 @@ typedef enum lk_phase {
     LK_GONE        /**< the driver has let go of it */
 } lk_phase;
 
+/** The operation of the driver that is inside with a claim: one at a time, but for interrupt, which may
+ * accompany acquire. See "A claim, step by step" in ARCHITECTURE.md. */
+typedef enum lk_busy {
+    LK_IDLE,
+    LK_IN_ACQUIRE,
+    LK_IN_PASS, /**< as the receiving side */
+    LK_IN_RENEW,
+    LK_IN_RELEASE /**< release or withdraw, or pass as the giving side */
+} lk_busy;
+
+/** What came for a claim while it could not be acted on. */
+enum {
+    LK_WOKEN = 1u << 0,    /**< another attempt may succeed */
+    LK_CANCELED = 1u << 1, /**< the call that waits for it has to end */
+    LK_LOST_IT = 1u << 2,  /**< the driver said that this grant is lost */
+    LK_LOST_ALL = 1u << 3  /**< the driver said that all are: whether this one is among them is not known */
+};
+
 /** The closure that unlocks. The first handle of a grant lives in its claim; those that enter again are
  * allocated. */
 struct locker_handle {
@@ -90,14 +108,12 @@ struct lk_claim {
     _Atomic bool alone; /**< one handle is all that refers to it: freed without the mutex. Released by
                            who unlocked, acquired by who frees */
     bool owner_given;   /**< re-entry is wanted: pub.owner was the caller's */
-    bool woken;         /**< wake came since the last attempt began */
-    bool attempting;    /**< inside driver.acquire */
-    bool lost_early;    /**< the driver said so before its acquire had returned */
-    bool interrupting;  /**< the keeper is inside driver.interrupt for it */
-    bool renewing;      /**< inside driver.renew */
-    bool passing;       /**< inside driver.pass, as the receiving side */
+    uint8_t busy_with;  /**< lk_busy */
+    uint8_t events;     /**< LK_WOKEN, ... */
+    bool interrupting;  /**< somebody is inside driver.interrupt for it */
     bool unconfirmed;   /**< a renewal was asked for and has not been answered */
     bool late;          /**< counted in renewals_late since the last confirmation */
+    int64_t extended;   /**< an event: until when lease_extended said; 0: it didn't */
     _Alignas(16) locker_claim pub;
 };
 
@@ -119,9 +135,8 @@ struct lk_wait {
     pthread_cond_t cond;   /**< made when the call first sleeps */
     bool sleeps;           /**< cond is made; guarded by the mutex */
     lk_wait *prev, *next;  /**< in locker.waits */
-    lk_claim *claim;       /**< what it waits for; NULL before and after */
+    lk_claim *claim;       /**< what it waits for */
     locker_cancel *cancel; /**< NULL: none */
-    bool canceled;         /**< told by the keeper */
 };
 
 /** A cancel that calls in flight use, registered with the keeper. */
@@ -292,12 +307,23 @@ void lk_claim_over_locked(locker *l, lk_claim *claim);
 /** Free a claim that is alone. */
 void lk_claim_free(const locker *l, lk_claim *claim);
 locker_state lk_claim_state(const locker *l, const lk_claim *claim);
+/** An operation of the driver begins with the claim; waits until none is inside. The caller holds the mutex,
+ * as in all of these. */
+void lk_busy_begin_locked(locker *l, lk_claim *claim, lk_busy with);
+/** It has returned, and interrupt, if it came, too. */
+void lk_busy_end_locked(locker *l, lk_claim *claim);
+/** Wait until no operation is inside. */
+void lk_busy_wait_locked(locker *l, const lk_claim *claim);
+/** Have the driver withdraw; the mutex is released meanwhile. To the driver the claim is a new one then. */
+void lk_withdraw_locked(locker *l, lk_claim *claim);
 
 /* ---- contend.c */
 /** Wake the call up, if it sleeps; NULL is allowed. The caller holds the mutex. */
 void lk_rouse_locked(locker *l, lk_wait *wait);
-/** The claim is a grant now: into the held list and the keeper. The caller holds the mutex. */
-void lk_grant_locked(locker *l, lk_claim *claim, int64_t now);
+/** The driver has granted: enter it into the held list and the keeper, unless what came meanwhile says that
+ * the grant proves nothing. False: it does, the driver has withdrawn, and the claim is as before. The caller
+ * holds the mutex. */
+bool lk_grant_locked(locker *l, lk_claim *claim, int64_t now);
 
 /* ---- lease.c: the caller holds the mutex in the _locked ones */
 void lk_lease_start_locked(locker *l, lk_claim *claim, int64_t now);

@@ -48,7 +48,7 @@ static size_t collect_locked(locker *l, int64_t now, lk_claim *batch[BATCH], loc
         if (at > now && (at >= until || claim->unconfirmed || at - slack > now))
             break;
         if (lk_lease_due_locked(l, claim, now)) {
-            claim->renewing = true;
+            lk_busy_begin_locked(l, claim, LK_IN_RENEW);
             batch[n] = claim;
             grants[n++] = &claim->pub;
         }
@@ -67,8 +67,7 @@ static void renew_locked(locker *l)
         l->driver->renew(l->self, grants, n);
         (void)pthread_mutex_lock(&l->mutex);
         for (size_t i = 0; i < n; i++)
-            batch[i]->renewing = false;
-        (void)pthread_cond_broadcast(&l->changed);
+            lk_busy_end_locked(l, batch[i]);
     }
 }
 
@@ -121,8 +120,8 @@ void lk_lost_locked(locker *l)
             lk_handle_told_locked(l, handle);
             lk_claim_unref_locked(l, claim);
         }
+        lk_withdraw_locked(l, claim);
         (void)pthread_mutex_unlock(&l->mutex);
-        l->driver->withdraw(l->self, &claim->pub);
         l->services.log(&l->services, LOCKER_LOG_ERROR, "lost the lock '%s': %s", claim->pub.key,
                         lk_lost_why(claim));
         (void)pthread_mutex_lock(&l->mutex);
@@ -145,11 +144,12 @@ again:
 
         /* An event may be about a cancel that is gone, whose place in memory another one has taken: the flag
          * of the one in use decides. */
-        if (w->canceled || (cancel != NULL && (w->cancel != cancel || !locker_cancel_fired(w->cancel))))
+        if ((claim->events & LK_CANCELED) != 0 ||
+            (cancel != NULL && (w->cancel != cancel || !locker_cancel_fired(w->cancel))))
             continue;
-        w->canceled = true;
+        claim->events |= LK_CANCELED;
         lk_rouse_locked(l, w);
-        if (!claim->attempting || l->driver->interrupt == NULL)
+        if (claim->busy_with != LK_IN_ACQUIRE || l->driver->interrupt == NULL)
             continue;
         claim->interrupting = true;
         (void)pthread_mutex_unlock(&l->mutex);

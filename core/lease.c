@@ -47,8 +47,10 @@ void lk_lose_locked(locker *l, lk_claim *claim)
 {
     lk_key *key = claim->key;
 
-    if (claim->phase != LK_GRANTED)
+    if (claim->phase != LK_GRANTED) {
+        claim->events |= LK_LOST_IT;
         return;
+    }
     lk_phase_set_locked(claim, LK_LOST);
     lk_heap_remove_locked(l, claim);
     lk_held_remove_locked(l, claim);
@@ -105,7 +107,7 @@ static void wake(const locker_services *svc, locker_claim *pub)
     lk_claim *claim = lk_claim_of(pub);
 
     (void)pthread_mutex_lock(&l->mutex);
-    claim->woken = true;
+    claim->events |= LK_WOKEN;
     lk_rouse_locked(l, claim->wait);
     (void)pthread_mutex_unlock(&l->mutex);
 }
@@ -118,7 +120,9 @@ static void lease_extended(const locker_services *svc, locker_claim *pub, int64_
 
     (void)pthread_mutex_lock(&l->mutex);
     now = lk_now(l);
-    if (claim->phase == LK_GRANTED && !lk_lease_over_locked(l, claim, now)) {
+    if (claim->busy_with == LK_IN_ACQUIRE || claim->busy_with == LK_IN_PASS) {
+        claim->extended = until > claim->extended ? until : claim->extended;
+    } else if (claim->phase == LK_GRANTED && !lk_lease_over_locked(l, claim, now)) {
         l->stats.renewals++;
         if (until > atomic_load_explicit(&claim->valid_until, memory_order_relaxed)) {
             claim->pub.valid_until = until;
@@ -129,6 +133,18 @@ static void lease_extended(const locker_services *svc, locker_claim *pub, int64_
     (void)pthread_mutex_unlock(&l->mutex);
 }
 
+/* All grants: those that are held, and whatever acquire or pass may have got and not yet told. */
+static void lose_all_locked(locker *l, const char *why)
+{
+    for (lk_claim *claim = l->held, *next; claim != NULL; claim = next) {
+        next = claim->next;
+        claim->lost_why = why;
+        lk_lose_locked(l, claim);
+    }
+    for (lk_wait *w = l->waits; w != NULL; w = w->next)
+        w->claim->events |= LK_LOST_ALL;
+}
+
 static void lease_lost(const locker_services *svc, locker_claim *pub, const char *why)
 {
     locker *l = locker_of(svc);
@@ -136,14 +152,9 @@ static void lease_lost(const locker_services *svc, locker_claim *pub, const char
     (void)pthread_mutex_lock(&l->mutex);
     if (pub != NULL) {
         lk_claim_of(pub)->lost_why = why;
-        lk_claim_of(pub)->lost_early = lk_claim_of(pub)->attempting;
         lk_lose_locked(l, lk_claim_of(pub));
     } else {
-        for (lk_claim *claim = l->held, *next; claim != NULL; claim = next) {
-            next = claim->next;
-            claim->lost_why = why;
-            lk_lose_locked(l, claim);
-        }
+        lose_all_locked(l, why);
     }
     (void)pthread_mutex_unlock(&l->mutex);
 }

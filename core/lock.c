@@ -150,7 +150,6 @@ static void wait_begin_locked(locker *l, lk_request *r)
 {
     r->wait.claim = r->claim;
     r->wait.cancel = r->options->cancel;
-    r->wait.canceled = false;
     r->claim->wait = &r->wait;
     r->wait.prev = NULL;
     r->wait.next = l->waits;
@@ -198,8 +197,6 @@ static locker_status run_locked(lk_request *r)
             attach_locked(r, r->claim, &r->claim->first_handle);
         else
             lk_claim_unref_locked(l, r->claim);
-        if (status == LOCKER_OK && r->claim->lost_early)
-            lk_lose_locked(l, r->claim);
         return status;
     }
     wait_end_locked(l, r);

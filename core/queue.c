@@ -141,7 +141,7 @@ void lk_promote_locked(locker *l, lk_key *key)
 {
     lk_claim *claim = key->first;
 
-    if (claim == NULL || claim->passing || key->holder != NULL || key->contender != NULL)
+    if (claim == NULL || claim->busy_with != LK_IDLE || key->holder != NULL || key->contender != NULL)
         return;
     lk_fifo_remove_locked(claim);
     lk_phase_set_locked(claim, LK_CONTENDING);

@@ -152,8 +152,9 @@ struct locker_services {
     void (*lease_extended)(const locker_services *svc, locker_claim *grant, int64_t until);
 
     /** The service said that it isn't ours any more; `why` is static text. grant NULL: all grants of this
-     * instance (a session is gone). After it returns core may call withdraw for the grant at any time, from
-     * the keeper. */
+     * instance (a session is gone), those included that an acquire or pass has made which has not returned
+     * yet: core has such a grant withdrawn and asks again. After it returns core may call withdraw for the
+     * grant at any time, from the keeper. */
     void (*lease_lost)(const locker_services *svc, locker_claim *grant, const char *why);
 
     /** The service is out of reach (true) or back (false): every grant with a lease is SUSPECT meanwhile, and

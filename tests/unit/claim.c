@@ -1,0 +1,330 @@
+/*
+ * claim.c: what becomes of events that come while the driver is inside an operation: the table of "A claim,
+ * step by step" in ARCHITECTURE.md. And nobody lets go of a claim that is still inside.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "locking.h"
+#include "probe.h"
+
+static locker_status lock(locker *l, locker_handle **h)
+{
+    locker_error err;
+    locker_status status = locker_lock(l, "k", NULL, h, &err);
+
+    assert_int_equal(status, err.status);
+    return status;
+}
+
+/* ------------------------------------------------------------------ losses ---- */
+
+enum { LOSE_IT = 1, LOSE_ALL = 2 };
+
+/* Once, as `mode` says. */
+static locker_status loses(struct probe *p, locker_claim *claim, locker_status status)
+{
+    unsigned mode = status == LOCKER_OK ? atomic_exchange(&p->mode, 0) : 0;
+
+    if (mode != 0)
+        p->svc->lease_lost(p->svc, mode == LOSE_ALL ? NULL : claim, "the test says so");
+    return status;
+}
+
+static void a_loss_during_acquire_is_told(void **state)
+{
+    struct probe p;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    probe_init(&p);
+    p.acquire = loses;
+    l = probe_open(&p);
+    atomic_store(&p.mode, LOSE_IT);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
+    assert_true(lk_readable(locker_handle_fd(h), LK_TEST_PATIENCE_MS));
+    assert_status(LOCKER_LOST, locker_unlock(h, &err), err);
+    locker_handle_free(h);
+    probe_end(&p, l);
+    assert_int_equal(atomic_load(&p.withdraws), 1);
+}
+
+/* Whether the grant is of the session that ended is not known: it is given back, and asked for again, also by
+ * a try. */
+static void a_grant_of_a_session_that_ended_is_asked_for_again(void **state)
+{
+    (void)state;
+    for (int try = 0; try < 2; try++) {
+        struct probe p;
+        locker_handle *h;
+        locker_error err;
+        locker *l;
+
+        probe_init(&p);
+        p.acquire = loses;
+        l = probe_open(&p);
+        atomic_store(&p.mode, LOSE_ALL);
+        assert_ok(try ? locker_try_lock(l, "k", NULL, &h, &err) : locker_lock(l, "k", NULL, &h, &err), err);
+        assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
+        assert_int_equal(locker_handle_token(h), 2);
+        assert_int_equal(atomic_load(&p.acquires), 2);
+        assert_int_equal(atomic_load(&p.withdraws), 1);
+        locker_handle_free(h);
+        probe_end(&p, l);
+    }
+}
+
+static locker_status checks_bytes(struct probe *p, locker_claim *claim, locker_status status)
+{
+    const struct probe_claim *c = locker_claim_private(claim);
+
+    if (c->attempts != 1)
+        (void)atomic_fetch_add(&p->leftovers, 1);
+    claim->valid_until = atomic_load(&p->acquires) < 3 ? atomic_load(&p->now) : claim->valid_until;
+    return status;
+}
+
+/* Twice in a row its lease was over when the answer came. To the driver each is a new claim. */
+static void a_late_grant_is_withdrawn_once(void **state)
+{
+    struct probe p;
+    locker_handle *h;
+    locker *l;
+
+    (void)state;
+    probe_init(&p);
+    p.acquire = checks_bytes;
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    assert_int_equal(atomic_load(&p.acquires), 3);
+    assert_int_equal(atomic_load(&p.withdraws), 2);
+    assert_int_equal(atomic_load(&p.leftovers), 0);
+    locker_handle_free(h);
+    probe_end(&p, l);
+}
+
+static locker_status is_late(struct probe *p, locker_claim *claim, locker_status status)
+{
+    claim->valid_until = atomic_load(&p->now);
+    return status;
+}
+
+static void a_late_try_is_withdrawn_once(void **state)
+{
+    struct probe p;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    probe_init(&p);
+    p.acquire = is_late;
+    l = probe_open(&p);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &h, &err), err);
+    assert_int_equal(atomic_load(&p.withdraws), 1);
+    probe_end(&p, l);
+}
+
+/* The unlock has handed the lock over, with success; the one that was to have it goes on waiting and
+ * contends. */
+static void a_loss_during_pass_is_not_a_grant(void **state)
+{
+    (void)state;
+    for (unsigned mode = LOSE_IT; mode <= LOSE_ALL; mode++) {
+        struct probe p;
+        struct lk_locking call;
+        locker_handle *h;
+        locker_error err;
+        locker *l;
+
+        probe_init(&p);
+        p.pass = loses;
+        l = probe_open(&p);
+        assert_int_equal(lock(l, &h), LOCKER_OK);
+        lk_locking_start(&call, l, "k", NULL);
+        lk_require_waiting(l, 1);
+        atomic_store(&p.mode, mode);
+        assert_ok(locker_unlock(h, &err), err);
+        locker_handle_free(h);
+        assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
+        assert_int_equal(locker_handle_state(call.held), LOCKER_STATE_HELD);
+        assert_int_equal(atomic_load(&p.passes), 1);
+        assert_int_equal(atomic_load(&p.withdraws), 1);
+        assert_int_equal(atomic_load(&p.acquires), 2);
+        assert_int_equal(lk_stats(l).handed_over, 0);
+        locker_handle_free(call.held);
+        probe_end(&p, l);
+    }
+}
+
+static locker_status expires(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)claim;
+    probe_advance(p, PROBE_TTL_MS);
+    return status;
+}
+
+static void a_lease_that_ends_during_pass_is_not_a_grant(void **state)
+{
+    struct probe p;
+    struct lk_locking call;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    probe_init(&p);
+    p.pass = expires;
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    assert_ok(locker_unlock(h, &err), err);
+    locker_handle_free(h);
+    assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
+    assert_int_equal(locker_handle_state(call.held), LOCKER_STATE_HELD);
+    assert_int_equal(atomic_load(&p.withdraws), 1);
+    locker_handle_free(call.held);
+    probe_end(&p, l);
+}
+
+static locker_status extends(struct probe *p, locker_claim *claim, locker_status status)
+{
+    p->svc->lease_extended(p->svc, claim, claim->valid_until + claim->ttl_ns);
+    return status;
+}
+
+static void an_extension_during_acquire_counts(void **state)
+{
+    struct probe p;
+    locker_handle *h;
+    locker *l;
+
+    (void)state;
+    probe_init(&p);
+    p.acquire = extends;
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    assert_int_equal(locker_handle_remaining_ms(h), 2 * PROBE_TTL_MS);
+    locker_handle_free(h);
+    probe_end(&p, l);
+}
+
+/* The keeper has not had a turn since the deadline, so it is the answer itself that finds it over. */
+static void a_late_renewal_revives_nothing(void **state)
+{
+    struct probe p;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    probe_init(&p);
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    probe_advance(&p, PROBE_TTL_MS);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
+    p.svc->lease_extended(p.svc, (locker_claim *)(uintptr_t)p.holder,
+                          atomic_load(&p.now) + INT64_C(5000000000));
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
+    assert_status(LOCKER_LOST, locker_unlock(h, &err), err);
+    locker_handle_free(h);
+    probe_end(&p, l);
+}
+
+/* ------------------------------------------------------------------ nobody lets go of it meanwhile ---- */
+
+struct unlocking {
+    locker_handle *held;
+    locker_status status;
+};
+
+static void *unlock(void *context)
+{
+    struct unlocking *u = context;
+
+    u->status = locker_unlock(u->held, NULL);
+    return NULL;
+}
+
+static bool is_releasing(void *handle)
+{
+    return locker_handle_state(handle) == LOCKER_STATE_UNLOCKED;
+}
+
+/* Holds a lock whose renewal is inside the driver. */
+static locker *renewing(struct probe *p, locker_handle **h)
+{
+    locker *l;
+
+    probe_init(p);
+    p->renew = probe_stands;
+    l = probe_open(p);
+    assert_int_equal(lock(l, h), LOCKER_OK);
+    probe_advance(p, PROBE_TTL_MS / 3);
+    p->svc->attend(p->svc);
+    lk_gate_await(&p->entered, 1, "a renewal");
+    return l;
+}
+
+static void unlock_waits_for_renew(void **state)
+{
+    struct probe p;
+    struct unlocking u;
+    pthread_t thread;
+    locker *l = renewing(&p, &u.held);
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, unlock, &u), 0);
+    lk_require(is_releasing, u.held, "the unlock has begun");
+    lk_gate_open(&p.leave, 1);
+    lk_join(thread, "the unlock");
+    assert_int_equal(u.status, LOCKER_OK);
+    locker_handle_free(u.held);
+    probe_end(&p, l);
+}
+
+/* What was told before the release began counts more than what the release would find. */
+static void a_loss_before_the_release_has_begun_is_told(void **state)
+{
+    (void)state;
+    for (unsigned mode = LOSE_IT; mode <= LOSE_ALL; mode++) {
+        struct probe p;
+        struct unlocking u;
+        pthread_t thread;
+        locker *l = renewing(&p, &u.held);
+
+        assert_int_equal(pthread_create(&thread, NULL, unlock, &u), 0);
+        lk_require(is_releasing, u.held, "the unlock has begun");
+        p.svc->lease_lost(p.svc, mode == LOSE_ALL ? NULL : (locker_claim *)(uintptr_t)p.holder,
+                          "the test says so");
+        lk_gate_open(&p.leave, 1);
+        lk_join(thread, "the unlock");
+        assert_int_equal(u.status, LOCKER_LOST);
+        assert_int_equal(atomic_load(&p.releases), 0);
+        assert_int_equal(atomic_load(&p.withdraws), 1);
+        locker_handle_free(u.held);
+        probe_end(&p, l);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loss_during_acquire_is_told),
+        cmocka_unit_test(a_grant_of_a_session_that_ended_is_asked_for_again),
+        cmocka_unit_test(a_late_grant_is_withdrawn_once),
+        cmocka_unit_test(a_late_try_is_withdrawn_once),
+        cmocka_unit_test(a_loss_during_pass_is_not_a_grant),
+        cmocka_unit_test(a_lease_that_ends_during_pass_is_not_a_grant),
+        cmocka_unit_test(an_extension_during_acquire_counts),
+        cmocka_unit_test(a_late_renewal_revives_nothing),
+        cmocka_unit_test(unlock_waits_for_renew),
+        cmocka_unit_test(a_loss_before_the_release_has_begun_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
