@@ -33,7 +33,7 @@ struct lk_group {
 };
 
 extern const struct lk_group lk_basics, lk_waiting, lk_cancel, lk_processes, lk_leases, lk_loss, lk_handles,
-    lk_fork, lk_load, lk_contract;
+    lk_fork, lk_load, lk_contract, lk_storms;
 
 /* ------------------------------------------------------------------ opening and taking ---- */
 

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "storm.h"
 #include "watch.h"
 
 static const struct lk_group *const groups[] = {&lk_contract,  &lk_basics, &lk_waiting, &lk_cancel,
                                                 &lk_processes, &lk_leases, &lk_loss,    &lk_handles,
-                                                &lk_fork,      &lk_load};
+                                                &lk_fork,      &lk_load,   &lk_storms};
 
 enum { GROUPS = sizeof groups / sizeof groups[0], TESTS_AT_MOST = 32, BAD_USAGE = 64 };
 
@@ -101,9 +102,11 @@ static int usage(FILE *out, const char *program, int code)
 {
     fprintf(
         out,
-        "usage: %s [GROUP [TEST]]\n"
+        "usage: %s [--rounds N] [--seed N] [GROUP [TEST]]\n"
         "       %s --list | --help\n"
         "Runs the driver conformance kit: every group, or one, or its tests that match the pattern TEST.\n"
+        "Storms rage for N rounds (else for a short time), with the random numbers of a seed (else of the "
+        "time).\n"
         "groups:",
         program, program);
     for (size_t i = 0; i < GROUPS; i++)
@@ -173,26 +176,57 @@ static int run_groups(const char *wanted, const char *filter)
 
 /* ------------------------------------------------------------------ another process ---- */
 
-static int play_puppet(int argc, char **argv)
+/* NULL: it can't, and has said so. */
+static locker *open_for_a_role(const char *uri)
 {
     locker *l = NULL;
     locker_error err;
-    int code;
 
-    if (argc != 1)
-        return BAD_USAGE;
     lk_watch_begin();
-    if (lk_open_uri(fixture.driver, argv[0], "", NULL, &l, &err) != LOCKER_OK) {
+    if (lk_open_uri(fixture.driver, uri, "", NULL, &l, &err) != LOCKER_OK)
         lk_side_say("can't open: %s", err.text);
-        return EXIT_FAILURE;
-    }
-    code = lk_puppet_serve(l);
+    return l;
+}
+
+static int play_puppet(int argc, char **argv)
+{
+    locker *l = argc == 1 ? open_for_a_role(argv[0]) : NULL;
+    const int code = l != NULL ? lk_puppet_serve(l) : EXIT_FAILURE;
+
     return lk_watch_saw() > 0 ? EXIT_FAILURE : code;
+}
+
+static int play_storm(int argc, char **argv)
+{
+    locker *l = argc == 3 ? open_for_a_role(argv[0]) : NULL;
+    const int code =
+        l != NULL ? lk_storm_serve(l, argv[1], (unsigned)strtoul(argv[2], NULL, 10)) : EXIT_FAILURE;
+
+    return lk_watch_saw() > 0 ? EXIT_FAILURE : code;
+}
+
+/* Takes the options for storms from the front of the arguments. False: they are wrong. */
+static bool take_options(int *argc, char ***argv)
+{
+    while (*argc > 1 && (strcmp((*argv)[1], "--rounds") == 0 || strcmp((*argv)[1], "--seed") == 0)) {
+        char *end = NULL;
+        const unsigned long long number = *argc > 2 ? strtoull((*argv)[2], &end, 10) : 0;
+
+        if (number == 0 || *end != '\0')
+            return false;
+        if ((*argv)[1][2] == 'r')
+            lk_storm_rounds = (unsigned long)number;
+        else
+            lk_storm_seed = number;
+        *argc -= 2;
+        *argv += 2;
+    }
+    return true;
 }
 
 int locker_conformance_run(const locker_conformance_subject *subject, int argc, char **argv)
 {
-    static const struct lk_role roles[] = {{"puppet", play_puppet}, {NULL, NULL}};
+    static const struct lk_role roles[] = {{"puppet", play_puppet}, {"storm", play_storm}, {NULL, NULL}};
     const char *program = argc > 0 ? argv[0] : "conformance";
     int code = check_subject(subject);
 
@@ -203,6 +237,8 @@ int locker_conformance_run(const locker_conformance_subject *subject, int argc, 
     if (fixture.driver == NULL)
         return wrong("out of memory");
     lk_child_main(argc, argv, roles);
+    if (!take_options(&argc, &argv))
+        return usage(stderr, program, BAD_USAGE);
     if (argc > 1 && strcmp(argv[1], "--help") == 0)
         return usage(stdout, program, 0);
     if (argc > 1 && strcmp(argv[1], "--list") == 0)

@@ -126,21 +126,28 @@ static struct token *token_of_locked(char *name)
     return made;
 }
 
-void lk_watch_token(const struct lk_watched *w, const char *key, uint64_t token)
+uint64_t lk_watch_last_token_locked(const struct lk_watched *w, const char *key)
+{
+    const struct token *entry;
+    char *name;
+
+    if (asprintf(&name, "%s\n%s", w->name_space, key) < 0)
+        return 0;
+    entry = token_of_locked(name);
+    return entry != NULL ? entry->last : 0;
+}
+
+void lk_watch_token(const struct lk_watched *w, const char *key, uint64_t token, uint64_t last)
 {
     struct token *entry;
-    uint64_t last = 0;
     char *name;
 
     if (token == 0 || asprintf(&name, "%s\n%s", w->name_space, key) < 0)
         return;
     pthread_mutex_lock(&lk_watch_mutex);
     entry = token_of_locked(name);
-    if (entry != NULL) {
-        last = entry->last;
-        if (token > last)
-            entry->last = token;
-    }
+    if (entry != NULL && token > entry->last)
+        entry->last = token;
     pthread_mutex_unlock(&lk_watch_mutex);
     if (token <= last)
         lk_watch_report("token", "a grant of '%.60s' got token %llu after one that got %llu", key,

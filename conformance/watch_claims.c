@@ -96,7 +96,10 @@ static locker_claim *make_locked(struct lk_watched *w, locker_claim *outer)
     queue_head = (queue_head + 1) % SLOTS;
     queue_len--;
     record = &records[slot];
-    *record = (struct lk_record){.instance = w, .outer = outer, .inner = fill(slot, outer)};
+    *record = (struct lk_record){.instance = w,
+                                 .outer = outer,
+                                 .inner = fill(slot, outer),
+                                 .token_before = lk_watch_last_token_locked(w, outer->key)};
     (void)strncat(record->key, outer->key, sizeof record->key - 1);
     return record->inner;
 }

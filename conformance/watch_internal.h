@@ -37,6 +37,7 @@ struct lk_record {
     bool attempting;             /**< inside acquire */
     bool enrolled;               /**< it waits, and acquire answered BUSY, or without the service's word */
     bool granted;                /**< acquire or pass answered OK */
+    uint64_t token_before;       /**< the greatest of its key when the driver got it */
     int64_t enrolled_until;      /**< when a grant ended that; 0: none has */
     const char *let_go_by;       /**< the operation, static text; NULL: none has yet */
     char key[64];                /**< the beginning of it, for reports */
@@ -48,8 +49,10 @@ extern const locker_driver *lk_watch_tested; /**< the driver under test; constan
 /* ---- watch.c */
 /** Reports a breach. Takes lk_watch_mutex. */
 void lk_watch_report(const char *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/** A grant of the key got this token: reports one that didn't grow. */
-void lk_watch_token(const struct lk_watched *w, const char *key, uint64_t token);
+/** The greatest token that a grant of the key got so far; the caller holds lk_watch_mutex. */
+uint64_t lk_watch_last_token_locked(const struct lk_watched *w, const char *key);
+/** A grant of the key got this token: reports one that is not greater than `last`. */
+void lk_watch_token(const struct lk_watched *w, const char *key, uint64_t token, uint64_t last);
 /** ns of the clock of the instance. */
 int64_t lk_watch_now(const struct lk_watched *w);
 /** Reports an operation that came back more than LK_WATCH_LATE_MS after `until`. */

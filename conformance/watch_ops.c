@@ -139,6 +139,16 @@ bool lk_watch_is_bounded(const locker_claim *claim)
     return lk_watch_tested->renew != NULL || !claim->renewed;
 }
 
+static uint64_t token_before(const locker_claim *inner)
+{
+    uint64_t token;
+
+    pthread_mutex_lock(&lk_watch_mutex);
+    token = lk_watch_record_locked(inner)->token_before;
+    pthread_mutex_unlock(&lk_watch_mutex);
+    return token;
+}
+
 static void check_grant(struct lk_watched *w, const locker_claim *inner)
 {
     const bool leases = (lk_watch_tested->caps & LOCKER_CAP_LEASES) != 0;
@@ -156,9 +166,10 @@ static void check_grant(struct lk_watched *w, const locker_claim *inner)
             "acquire of '%.60s' gave a lease that ends %lld ms after asked_at + ttl: count it from "
             "before the request was sent",
             inner->key, (long long)((inner->valid_until - inner->asked_at - inner->ttl_ns) / 1000000));
-    /* a grant that came too late is given back, and its token used by nobody */
+    /* a grant that came too late is given back, and its token used by nobody; one that was broken may come
+     * back after a later one, but not after one that had come back before it asked */
     if (lk_watch_now(w) < inner->valid_until)
-        lk_watch_token(w, inner->key, inner->token);
+        lk_watch_token(w, inner->key, inner->token, token_before(inner));
 }
 
 static bool differs(const locker_claim *inner, const locker_claim *before)
@@ -243,12 +254,9 @@ static locker_status watch_release(void *self, locker_claim *outer, int64_t unti
 
 static void check_pass(struct lk_watched *w, const locker_claim *from, const locker_claim *to)
 {
-    if (to->token != 0 && to->token <= from->token)
-        lk_watch_report("token", "pass of '%.60s' gave token %llu after %llu", to->key,
-                        (unsigned long long)to->token, (unsigned long long)from->token);
     if (to->valid_until > from->valid_until)
         lk_watch_report("pass", "pass of '%.60s' made the lease longer, without asking the service", to->key);
-    lk_watch_token(w, to->key, to->token);
+    lk_watch_token(w, to->key, to->token, from->token);
 }
 
 static locker_status watch_pass(void *self, locker_claim *outer_from, locker_claim *outer_to)

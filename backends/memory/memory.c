@@ -17,7 +17,8 @@ enum { FIRST_BUCKETS = 64 };
 
 /* The driver's bytes of a claim. Guarded by the space's mutex. */
 typedef struct {
-    enum { NEW, QUEUED, GRANTED, BROKEN } state;
+    /* HANDED: granted while it stood in the queue, which its next attempt finds; core doesn't know yet */
+    enum { NEW, QUEUED, HANDED, GRANTED, BROKEN } state;
     locker_claim *prev, *next;  /* in the queue; next of a holder: in its bucket */
     locker_claim *first, *last; /* of a holder: the queue behind it */
     const locker_services *svc; /* of its locker, for waking */
@@ -102,7 +103,7 @@ static void make_room_locked(space *s)
 
 static void grant_locked(space *s, locker_claim *claim, int64_t now)
 {
-    of(claim)->state = GRANTED;
+    of(claim)->state = of(claim)->state == QUEUED ? HANDED : GRANTED;
     claim->granted_at = now;
     claim->token = ++s->token;
     claim->valid_until = LOCKER_NEVER;
@@ -308,6 +309,8 @@ static locker_status memory_acquire(void *self, locker_claim *claim, locker_erro
         else if (claim->will_wait)
             enqueue_locked(*link, claim);
     }
+    if (p->state == HANDED)
+        p->state = GRANTED;
     granted = p->state == GRANTED;
     (void)pthread_mutex_unlock(&s->mutex);
     return granted ? LOCKER_OK : LOCKER_BUSY;
@@ -322,7 +325,7 @@ static locker_status let_go(instance *m, locker_claim *claim)
     (void)pthread_mutex_lock(&s->mutex);
     if (p->state == QUEUED)
         unqueue_locked(*find_same_locked(s, claim), claim);
-    else if (p->state == GRANTED)
+    else if (p->state == GRANTED || p->state == HANDED)
         hand_over_locked(s, find_same_locked(s, claim));
     else
         status = LOCKER_LOST;
@@ -396,6 +399,20 @@ static locker_status memory_show(void *self, const char *key, size_t key_len, in
     return status;
 }
 
+/* Core is told of a loss only if it knows of the grant; else the claim is as if it had never asked, and asks
+ * again: the hand-over has woken it. */
+static void lose_locked(locker_claim *holder)
+{
+    place *p = of(holder);
+
+    if (p->state == HANDED) {
+        p->state = NEW;
+        return;
+    }
+    p->state = BROKEN;
+    p->svc->lease_lost(p->svc, holder, "it was broken");
+}
+
 static locker_status memory_break(void *self, const char *key, size_t key_len, int64_t until,
                                   locker_info *broken, locker_error *err)
 {
@@ -407,11 +424,8 @@ static locker_status memory_break(void *self, const char *key, size_t key_len, i
     link = find_locked(s, key, key_len, locker_key_hash(key, key_len));
     holder = *link;
     if (holder != NULL) {
-        place *p = of(holder);
-
         describe_holder_locked(holder, broken);
-        p->state = BROKEN;
-        p->svc->lease_lost(p->svc, holder, "it was broken");
+        lose_locked(holder);
         hand_over_locked(s, link);
     }
     (void)pthread_mutex_unlock(&s->mutex);

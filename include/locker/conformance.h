@@ -24,11 +24,11 @@
  *     }
  *
  * What is tested: the interface as an application sees it, by threads and processes, over the driver (groups
- * basics, waiting, cancel, processes, leases, loss, handles, fork, load), and the contract of driver.h as
- * only core sees it (group contract, and a watch that stands between core and the driver in all groups: what
- * each operation answers and when, which services it calls for which claims, and that it leaves a claim alone
- * after letting go of it). What a service doesn't promise (locker_semantics) or can't suffer (a hook below
- * that is NULL) is skipped, and the summary says so.
+ * basics, waiting, cancel, processes, leases, loss, handles, fork, load, storms), and the contract of
+ * driver.h as only core sees it (group contract, and a watch that stands between core and the driver in all
+ * groups: what each operation answers and when, which services it calls for which claims, and that it leaves
+ * a claim alone after letting go of it). What a service doesn't promise (locker_semantics) or can't suffer (a
+ * hook below that is NULL) is skipped, and the summary says so.
  *
  * docs/drivers.md walks through writing a driver and running the kit on it.
  */
@@ -87,6 +87,9 @@ typedef struct locker_conformance_subject {
  *
  *     PROGRAM                  every group
  *     PROGRAM GROUP [TEST]     one group, or its tests that match the pattern TEST (* and ?)
+ *     PROGRAM --rounds N --seed S storms [TEST]
+ *                              storms of N rounds each (else for a short time), with the random numbers
+ *                              of the seed S that a storm that failed has told (else of the time)
  *     PROGRAM --list           the tests, as GROUP/TEST, one a line
  *     PROGRAM --help
  *

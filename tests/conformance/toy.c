@@ -5,6 +5,7 @@
  * is allowed but rare: the kit has to pass that too.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,14 @@ static bool fault(const char *name)
 static bool habit(const char *name)
 {
     return is_set("HABIT", name);
+}
+
+/* Once in a hundred calls. */
+static bool now_and_then(void)
+{
+    static atomic_uint calls;
+
+    return atomic_fetch_add(&calls, 1) % 100 == 99;
 }
 
 static void pause_ms(int64_t ms)
@@ -139,7 +148,7 @@ static void grant_locked(const struct toy *toy, struct lock *lock, locker_claim 
     struct timespec wall;
 
     clock_gettime(CLOCK_REALTIME, &wall);
-    if (!fault("repeats-tokens") || lock->token == 0)
+    if ((!fault("repeats-tokens") || lock->token == 0) && !(fault("repeats-a-token") && now_and_then()))
         lock->token++;
     claim->token = place_of(claim)->token = lock->token;
     lock->until = claim->valid_until = claim->asked_at + claim->ttl_ns;
@@ -165,7 +174,8 @@ static locker_status toy_acquire(void *self, locker_claim *claim, locker_error *
         claim->ttl_ns++;
     pthread_mutex_lock(&mutex);
     lock = lock_locked(toy, claim->key);
-    if (lock->until > now_of(toy) && !fault("grants-to-two")) {
+    if (lock->until > now_of(toy) && !fault("grants-to-two") &&
+        !(fault("grants-to-two-seldom") && now_and_then())) {
         claim->retry_at = fault("retries-in-the-past") ? 1 : now_of(toy) + POLL_MS * MS;
         status = habit("wakes-the-unheard") && claim->will_wait ? LOCKER_CANCELED : LOCKER_BUSY;
         place_of(claim)->waited = claim->will_wait;
@@ -224,7 +234,7 @@ static locker_status toy_release(void *self, locker_claim *grant, int64_t until,
         toy->svc->wake(toy->svc, grant);
     if (fault("answers-busy"))
         return LOCKER_BUSY;
-    if (fault("always-releases"))
+    if (fault("always-releases") || fault("always-releases-what-is-lost"))
         return LOCKER_OK;
     if (status != LOCKER_OK)
         return locker_error_set(err, status, 0, "the lease had ended, or was broken");

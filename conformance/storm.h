@@ -1,0 +1,126 @@
+/*
+ * storm.h: what the storms share. A storm is rounds: crews of threads, each on a locker of its own, in this
+ * process and in others, take and give few keys in every way there is; then the round is judged.
+ *
+ * storm_field.c is the detector: each grant's stay is written down in memory that all processes share, as the
+ * time for which its holder was certain, and a round is judged by its stays. A holder is certain from the
+ * return of its lock call to the last time that its handle was asked and did not say that it was lost; so a
+ * lease that ran out on a busy machine, or a process that was killed, accuses nobody. storm_crew.c has the
+ * threads, storms.c the storms.
+ */
+#ifndef LK_STORM_H
+#define LK_STORM_H
+
+#include <stdatomic.h>
+
+#include "kit.h"
+
+enum { LK_STORM_KEYS = 4, LK_STAYS = 20000, LK_BLOWS = 2000 };
+
+/** One grant. Times are ns of CLOCK_BOOTTIME. Written by its holder; whole when `from` is set. */
+struct lk_stay {
+    unsigned key, crew;
+    uint64_t token;
+    int64_t asked;        /**< when the call began */
+    _Atomic int64_t from; /**< when it had returned */
+    _Atomic int64_t seen; /**< the last time that the holder was certain; 0: it never was */
+    int64_t until;        /**< before it gave: when the lease ends; -1: there is none */
+    int64_t gives;        /**< when it began to give; 0: it never did */
+    int64_t gave;         /**< when unlock had answered; 0: it never did */
+    locker_status answer;
+    int64_t end; /**< for the judge: until when it shut others out */
+};
+
+/** An operator's break of whatever held the key. */
+struct lk_blow {
+    unsigned key;
+    int64_t asked;
+    _Atomic int64_t done; /**< 0: it has not returned */
+};
+
+/** What all processes of a storm share. */
+struct lk_field {
+    atomic_uint stays, blows; /**< how many were begun in this round */
+    atomic_bool has_complaint;
+    char complaint[300]; /**< the first answer that made no sense; of who set the flag */
+    struct lk_stay stay[LK_STAYS];
+    struct lk_blow blow[LK_BLOWS];
+};
+
+/** Maps the field in that file, which is made if it is not there. Ends the process when it can't. */
+struct lk_field *lk_field_open(const char *path);
+void lk_field_close(struct lk_field *field);
+
+/** A round begins: nothing has happened. */
+void lk_field_clear(struct lk_field *field);
+
+/** A grant that just came, asked for at `asked`. NULL: the round has had enough. */
+struct lk_stay *lk_field_enter(struct lk_field *field, unsigned key, unsigned crew, int64_t asked,
+                               locker_handle *held);
+
+/** Its holder looks whether it still is one; answers it. */
+bool lk_stay_look(struct lk_stay *stay, const locker_handle *held);
+
+/** It unlocks, and writes down the answer. */
+void lk_stay_give(struct lk_stay *stay, locker_handle *held);
+
+/** Somebody breaks the key. */
+locker_status lk_field_break(struct lk_field *field, unsigned key, locker *l, locker_error *err);
+
+/** Complains of what no detector is needed for. */
+void lk_field_complain(struct lk_field *field, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Judges a round that has ended. NULL: all is well; else what was seen, in `text`. */
+const char *lk_field_judge(struct lk_field *field, char *text, size_t size);
+
+/** What a thread may wish for, as bits. */
+enum lk_wish {
+    LK_WISH_TRY = 1,
+    LK_WISH_WAIT = 2,
+    LK_WISH_BRIEF = 4,  /* a wait of up to 3 ms */
+    LK_WISH_CANCEL = 8, /* a wait that is canceled, soon or never */
+    LK_WISH_LAPSE = 16, /* a lease that ends while it is held, seldom */
+    LK_WISH_BREAK = 32  /* of keys from 1 on */
+};
+
+/** How a crew spends a round. */
+struct lk_plan {
+    unsigned wishes;
+    unsigned threads; /* at most LK_CREW_AT_MOST */
+    unsigned turns;   /* calls of each thread */
+    unsigned keys;    /* at most LK_STORM_KEYS */
+    bool closes;      /* its locker may be closed meanwhile */
+};
+
+enum { LK_CREW_AT_MOST = 24 };
+
+/** Threads on one locker. Opaque. */
+struct lk_crew;
+
+/** Starts them on a round. `number` is the locker's among all of the storm. */
+struct lk_crew *lk_crew_start(struct lk_field *field, const struct lk_plan *plan, locker *l, unsigned number,
+                              uint64_t seed);
+
+/** Keeps further calls from the locker and waits until those under way are in it; then it may be closed. */
+void lk_crew_leave(struct lk_crew *crew);
+
+/** Waits for their end. */
+void lk_crew_join(struct lk_crew *crew);
+
+/** The key's name. */
+const char *lk_storm_key(unsigned key);
+
+/** The next of a row of random numbers, below `limit`. */
+unsigned lk_storm_random(uint64_t *row, unsigned limit);
+
+/** Now, in ns of CLOCK_BOOTTIME. */
+int64_t lk_storm_now(void);
+
+/** The part of another process: rounds as the parent tells them, on a field given by its path. */
+int lk_storm_serve(locker *l, const char *path, unsigned number);
+
+/** How long storms rage and from which seed; of the command line. rounds 0: for a short time. */
+extern unsigned long lk_storm_rounds;
+extern uint64_t lk_storm_seed;
+
+#endif

@@ -1,0 +1,279 @@
+/* storm_field.c: who was where and when, in memory that processes share, and whether that may be; storm.h. */
+#include "storm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+int64_t lk_storm_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+struct lk_field *lk_field_open(const char *path)
+{
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *field = MAP_FAILED;
+
+    if (fd >= 0 && ftruncate(fd, sizeof(struct lk_field)) == 0)
+        field = mmap(NULL, sizeof(struct lk_field), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (field == MAP_FAILED) {
+        fprintf(stderr, "storm: can't map %s: %s\n", path, strerror(errno));
+        exit(EXIT_FAILURE);
+    }
+    close(fd);
+    return field;
+}
+
+void lk_field_close(struct lk_field *field)
+{
+    munmap(field, sizeof *field);
+}
+
+static unsigned at_most(unsigned count, unsigned limit)
+{
+    return count < limit ? count : limit;
+}
+
+void lk_field_clear(struct lk_field *field)
+{
+    memset(field->stay, 0, at_most(field->stays, LK_STAYS) * sizeof field->stay[0]);
+    memset(field->blow, 0, at_most(field->blows, LK_BLOWS) * sizeof field->blow[0]);
+    field->stays = field->blows = 0;
+}
+
+/* ------------------------------------------------------------------ what happens ---- */
+
+void lk_field_complain(struct lk_field *field, const char *format, ...)
+{
+    va_list args;
+
+    if (atomic_exchange(&field->has_complaint, true))
+        return;
+    va_start(args, format);
+    vsnprintf(field->complaint, sizeof field->complaint, format, args);
+    va_end(args);
+}
+
+struct lk_stay *lk_field_enter(struct lk_field *field, unsigned key, unsigned crew, int64_t asked,
+                               locker_handle *held)
+{
+    const int64_t from = lk_storm_now();
+    const unsigned i = atomic_fetch_add(&field->stays, 1);
+    struct lk_stay *stay = &field->stay[at_most(i, LK_STAYS - 1)];
+
+    if (i >= LK_STAYS)
+        return NULL;
+    stay->key = key;
+    stay->crew = crew;
+    stay->asked = asked;
+    stay->token = locker_handle_token(held);
+    stay->seen = locker_handle_state(held) <= LOCKER_STATE_SUSPECT ? from : 0;
+    stay->from = from;
+    return stay;
+}
+
+/* What is asked after the time was read was so at that time: what is lost never comes back. */
+bool lk_stay_look(struct lk_stay *stay, const locker_handle *held)
+{
+    const int64_t now = lk_storm_now();
+    const bool certain = locker_handle_state(held) <= LOCKER_STATE_SUSPECT;
+
+    if (certain)
+        stay->seen = now;
+    return certain;
+}
+
+void lk_stay_give(struct lk_stay *stay, locker_handle *held)
+{
+    const int64_t now = lk_storm_now(), left = locker_handle_remaining_ms(held);
+
+    stay->until = left < 0 ? -1 : now + left * 1000000;
+    (void)lk_stay_look(stay, held);
+    stay->gives = lk_storm_now();
+    stay->answer = locker_unlock(held, NULL);
+    stay->gave = lk_storm_now();
+}
+
+locker_status lk_field_break(struct lk_field *field, unsigned key, locker *l, locker_error *err)
+{
+    const unsigned i = atomic_fetch_add(&field->blows, 1);
+    struct lk_blow *blow = &field->blow[at_most(i, LK_BLOWS - 1)];
+    locker_status status;
+
+    if (i >= LK_BLOWS)
+        return LOCKER_OK;
+    blow->key = key;
+    blow->asked = lk_storm_now();
+    status = locker_break(l, lk_storm_key(key), NULL, err);
+    blow->done = lk_storm_now();
+    return status;
+}
+
+/* ------------------------------------------------------------------ the judge ---- */
+
+/* The stays of a round in the order in which they began, without those that never did. */
+struct trial {
+    struct lk_field *field;
+    struct lk_stay **stay;
+    unsigned count;
+    char *text;
+    size_t size;
+};
+
+static int by_key_and_time(const void *left, const void *right)
+{
+    const struct lk_stay *a = *(struct lk_stay *const *)left, *b = *(struct lk_stay *const *)right;
+
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    return (a->from > b->from) - (a->from < b->from);
+}
+
+static int by_key_and_token(const void *left, const void *right)
+{
+    const struct lk_stay *a = *(struct lk_stay *const *)left, *b = *(struct lk_stay *const *)right;
+
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    return (a->token > b->token) - (a->token < b->token);
+}
+
+static bool finds(const struct trial *trial, const struct lk_stay *a, const struct lk_stay *b,
+                  const char *what)
+{
+    snprintf(trial->text, trial->size,
+             "%s: %s: locker %u with token %" PRIu64 " (asked %.3f, got %.3f, certain until %.3f, unlock "
+             "%s) and locker %u with token %" PRIu64 " (asked %.3f, got %.3f ms)",
+             lk_storm_key(a->key), what, a->crew, a->token, (double)(a->asked - b->from) / 1e6,
+             (double)(a->from - b->from) / 1e6, (double)(a->seen - b->from) / 1e6,
+             a->gave != 0 ? locker_status_name(a->answer) : "unanswered", b->crew, b->token,
+             (double)(b->asked - b->from) / 1e6, 0.0);
+    return false;
+}
+
+/* A break takes the lock from who holds it at the service, who is told as soon as that can be; until then he
+ * is certain wrongly. So whoever may have had it then shuts nobody out from then on. */
+static void shorten(const struct trial *trial, struct lk_stay *stay)
+{
+    stay->end = stay->seen;
+    for (unsigned i = 0; i < at_most(trial->field->blows, LK_BLOWS); i++) {
+        const struct lk_blow *blow = &trial->field->blow[i];
+
+        if (blow->key == stay->key && stay->end > blow->asked &&
+            (blow->done == 0 || stay->asked < blow->done))
+            stay->end = blow->asked;
+    }
+}
+
+static bool was_certain(const struct lk_stay *stay)
+{
+    return stay->seen != 0 && stay->end >= stay->from;
+}
+
+/* Nobody comes while another is certain, and each has a greater token than who was there before. */
+static bool one_at_a_time(const struct trial *trial)
+{
+    const struct lk_stay *last = NULL, *longest = NULL;
+
+    for (unsigned i = 0; i < trial->count; i++) {
+        const struct lk_stay *stay = trial->stay[i];
+
+        if (!was_certain(stay))
+            continue;
+        if (last == NULL || last->key != stay->key)
+            last = longest = NULL;
+        if (longest != NULL && longest->end > stay->from)
+            return finds(trial, longest, stay, "two holders");
+        if (last != NULL && stay->token != 0 && stay->token <= last->token)
+            return finds(trial, last, stay, "a token that did not grow");
+        if (longest == NULL || stay->end > longest->end)
+            longest = stay;
+        last = stay;
+    }
+    return true;
+}
+
+static bool no_token_twice(const struct trial *trial)
+{
+    qsort(trial->stay, trial->count, sizeof *trial->stay, by_key_and_token);
+    for (unsigned i = 1; i < trial->count; i++) {
+        const struct lk_stay *a = trial->stay[i - 1], *b = trial->stay[i];
+
+        if (a->key == b->key && a->token == b->token && a->token != 0)
+            return finds(trial, a, b, "a token was given twice");
+    }
+    qsort(trial->stay, trial->count, sizeof *trial->stay, by_key_and_time);
+    return true;
+}
+
+static bool was_broken(const struct trial *trial, const struct lk_stay *stay)
+{
+    for (unsigned i = 0; i < at_most(trial->field->blows, LK_BLOWS); i++)
+        if (trial->field->blow[i].key == stay->key && trial->field->blow[i].asked < stay->gave)
+            return true;
+    return false;
+}
+
+/* LOST is true only if the lease had ended, or somebody broke it. */
+static bool was_lost_for_a_reason(const struct trial *trial, const struct lk_stay *stay)
+{
+    if (stay->gave == 0 || stay->answer != LOCKER_LOST || was_broken(trial, stay))
+        return true;
+    return stay->until >= 0 && stay->gave >= stay->until;
+}
+
+/* OK is untrue if another was certain between the grant and the unlock. */
+static bool answers_are_true(const struct trial *trial)
+{
+    for (unsigned i = 0; i < trial->count; i++) {
+        const struct lk_stay *stay = trial->stay[i];
+
+        if (!was_lost_for_a_reason(trial, stay))
+            return finds(trial, stay, stay, "unlock answered lost, and nothing had taken it away");
+        for (unsigned j = i + 1; j < trial->count && trial->stay[j]->key == stay->key; j++) {
+            if (trial->stay[j]->from >= stay->gives)
+                break;
+            if (stay->answer == LOCKER_OK && stay->gave != 0 && was_certain(trial->stay[j]))
+                return finds(trial, stay, trial->stay[j], "unlock answered ok for what was another's");
+        }
+    }
+    return true;
+}
+
+static void call(struct trial *trial, struct lk_field *field)
+{
+    const unsigned count = at_most(field->stays, LK_STAYS);
+
+    for (unsigned i = 0; i < count; i++)
+        if (field->stay[i].from != 0)
+            trial->stay[trial->count++] = &field->stay[i];
+    for (unsigned i = 0; i < trial->count; i++)
+        shorten(trial, trial->stay[i]);
+    qsort(trial->stay, trial->count, sizeof *trial->stay, by_key_and_time);
+}
+
+const char *lk_field_judge(struct lk_field *field, char *text, size_t size)
+{
+    struct trial trial = {.field = field, .text = text, .size = size};
+    bool good;
+
+    if (field->has_complaint)
+        return field->complaint;
+    trial.stay = calloc(LK_STAYS, sizeof *trial.stay);
+    if (trial.stay == NULL)
+        return "out of memory";
+    call(&trial, field);
+    good = one_at_a_time(&trial) && no_token_twice(&trial) && answers_are_true(&trial);
+    free(trial.stay);
+    return good ? NULL : text;
+}

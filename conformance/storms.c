@@ -1,0 +1,411 @@
+/*
+ * storms.c: many threads, lockers and processes on few keys at once, in every way there is; see storm.h. A
+ * storm rages for a short time, or for the rounds that the command line asks for. After each round every key
+ * can be had again; in the end nobody holds one or waits.
+ */
+#include "storm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+unsigned long lk_storm_rounds;
+uint64_t lk_storm_seed;
+
+enum {
+    SHORT_TIME_MS = 1500,
+    ROUNDS_AT_LEAST = 2,
+    LOCKERS = 4,
+    JUDGE = 1000,
+    TRIES = 25,
+    TRIERS_AT_MOST = 20
+};
+
+struct storm {
+    struct lk_fixture *fixture;
+    const char *name;
+    char directory[64], path[96];
+    struct lk_field *field;
+    locker *judge; /* nobody closes it */
+    unsigned long round;
+    uint64_t row; /* of this round's random numbers */
+    int64_t until_ms;
+    unsigned lockers; /* how many there were; each has its number */
+};
+
+static void begin(struct storm *storm, struct lk_fixture *fixture, const char *name)
+{
+    *storm = (struct storm){.fixture = fixture, .name = name};
+    while (lk_storm_seed == 0)
+        lk_storm_seed = (uint64_t)lk_storm_now();
+    lk_private_directory(storm->directory);
+    snprintf(storm->path, sizeof storm->path, "%s/field", storm->directory);
+    storm->field = lk_field_open(storm->path);
+    storm->judge = lk_open_locker(fixture, "");
+    storm->until_ms = lk_test_now_ms() + SHORT_TIME_MS;
+}
+
+/* Whether there is another round, and its random numbers: they are those of this round, whatever came before.
+ */
+static bool goes_on(struct storm *storm)
+{
+    storm->row = (lk_storm_seed + storm->round) * UINT64_C(0x9E3779B97F4A7C15) | 1;
+    lk_field_clear(storm->field);
+    if (lk_storm_rounds > 0)
+        return storm->round < lk_storm_rounds;
+    return storm->round < ROUNDS_AT_LEAST || lk_test_now_ms() < storm->until_ms;
+}
+
+/* Whoever was there, and however he went: the key can be had. */
+static void require_each_key(struct storm *storm)
+{
+    const locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+
+    for (unsigned key = 0; key < LK_STORM_KEYS; key++) {
+        const int64_t asked = lk_storm_now();
+        locker_handle *held = NULL;
+        locker_error err;
+        const locker_status status = locker_lock(storm->judge, lk_storm_key(key), &options, &held, &err);
+        struct lk_stay *stay;
+
+        if (status != LOCKER_OK)
+            test_fails("storm: %s, seed %" PRIu64 ", round %lu: afterwards %s can't be had: %s", storm->name,
+                       lk_storm_seed, storm->round, lk_storm_key(key), err.text);
+        stay = lk_field_enter(storm->field, key, JUDGE, asked, held);
+        if (stay != NULL)
+            lk_stay_give(stay, held);
+        locker_handle_free(held);
+    }
+}
+
+static void judge(struct storm *storm)
+{
+    char text[600];
+    const char *seen;
+
+    require_each_key(storm);
+    seen = lk_field_judge(storm->field, text, sizeof text);
+    if (seen != NULL)
+        test_fails(
+            "storm: %s, seed %" PRIu64 ", round %lu: %s; again: --seed %" PRIu64 " --rounds %lu storms %s",
+            storm->name, lk_storm_seed, storm->round, seen, lk_storm_seed, storm->round + 1, storm->name);
+    storm->round++;
+}
+
+struct asked {
+    locker *l;
+    const char *key;
+};
+
+static bool is_deserted(void *context)
+{
+    const struct asked *asked = context;
+    locker_info info = LOCKER_INFO_INIT;
+    const locker_status status = locker_show(asked->l, asked->key, &info, NULL);
+    const bool deserted = status == LOCKER_OK && !info.held && info.waiters <= 0;
+
+    locker_info_clear(&info);
+    return deserted;
+}
+
+static void end(struct storm *storm)
+{
+    for (unsigned key = 0; key < LK_STORM_KEYS; key++) {
+        struct asked asked = {storm->judge, lk_storm_key(key)};
+
+        lk_require(is_deserted, &asked, "somebody holds a key of a storm or waits for it for ever");
+    }
+    lk_close_locker(storm->judge);
+    lk_field_close(storm->field);
+    lk_remove_directory(storm->directory);
+}
+
+/* ------------------------------------------------------------------ tries ---- */
+
+/* Threads that try one key at the same moment, and hold what they got until all have tried. */
+struct tries {
+    struct storm *storm;
+    pthread_barrier_t together;
+};
+
+struct trier {
+    struct tries *tries;
+    locker *l;
+    unsigned number;
+    pthread_t thread;
+};
+
+static void try_once(struct trier *trier, unsigned key)
+{
+    struct lk_field *field = trier->tries->storm->field;
+    struct lk_stay *stay = NULL;
+    locker_handle *held = NULL;
+    locker_error err;
+    int64_t asked;
+    locker_status status;
+
+    pthread_barrier_wait(&trier->tries->together);
+    asked = lk_storm_now();
+    status = locker_try_lock(trier->l, lk_storm_key(key), NULL, &held, &err);
+    if (status == LOCKER_OK)
+        stay = lk_field_enter(field, key, trier->number, asked, held);
+    else if (status != LOCKER_BUSY)
+        lk_field_complain(field, "a try answered %s: %s", locker_status_name(status), err.text);
+    pthread_barrier_wait(&trier->tries->together);
+    if (stay != NULL)
+        lk_stay_give(stay, held);
+    locker_handle_free(held);
+    pthread_barrier_wait(&trier->tries->together);
+}
+
+static void *keep_trying(void *argument)
+{
+    struct trier *trier = argument;
+
+    for (unsigned i = 0; i < TRIES; i++)
+        try_once(trier, i % LK_STORM_KEYS);
+    return NULL;
+}
+
+static void one_round_of_tries(struct storm *storm, locker *const *lockers, unsigned together, unsigned alone)
+{
+    struct tries tries = {.storm = storm};
+    struct trier triers[TRIERS_AT_MOST];
+
+    pthread_barrier_init(&tries.together, NULL, together + alone);
+    for (unsigned i = 0; i < together + alone; i++) {
+        const unsigned number = i < together ? 0 : i - together + 1;
+
+        triers[i] = (struct trier){&tries, lockers[number], number, 0};
+        assert_int_equal(pthread_create(&triers[i].thread, NULL, keep_trying, &triers[i]), 0);
+    }
+    for (unsigned i = 0; i < together + alone; i++)
+        lk_join(triers[i].thread, "a thread that tries and gives");
+    pthread_barrier_destroy(&tries.together);
+}
+
+/* `together` threads on one locker, and `alone` with one each. */
+static void storm_of_tries(void **state, const char *name, unsigned together, unsigned alone)
+{
+    locker *lockers[TRIERS_AT_MOST + 1];
+    struct storm storm;
+
+    begin(&storm, *state, name);
+    for (unsigned i = 0; i <= alone; i++)
+        lockers[i] = lk_open_locker(storm.fixture, "");
+    for (; goes_on(&storm); judge(&storm))
+        one_round_of_tries(&storm, lockers, together, alone);
+    for (unsigned i = 0; i <= alone; i++)
+        lk_close_locker(lockers[i]);
+    end(&storm);
+}
+
+static void tries_on_one_locker(void **state)
+{
+    storm_of_tries(state, "tries_on_one_locker", 20, 0);
+}
+
+static void tries_on_one_locker_and_some_others(void **state)
+{
+    storm_of_tries(state, "tries_on_one_locker_and_some_others", 8, 4);
+}
+
+static void tries_on_many_lockers(void **state)
+{
+    storm_of_tries(state, "tries_on_many_lockers", 4, 8);
+}
+
+/* ------------------------------------------------------------------ everything at once ---- */
+
+/* Where a lock has no lease, none lapses; where nobody can break it, nobody does. */
+static struct lk_plan plan_for(const struct lk_fixture *fixture, struct lk_plan plan)
+{
+    if (!fixture->promises.leases)
+        plan.wishes &= ~(unsigned)LK_WISH_LAPSE;
+    if (!fixture->promises.can_break)
+        plan.wishes &= ~(unsigned)LK_WISH_BREAK;
+    return plan;
+}
+
+/* Crews on `count` lockers that stay open. */
+static void storm_of_crews(struct lk_fixture *fixture, const char *name, unsigned count,
+                           struct lk_plan wanted)
+{
+    const struct lk_plan plan = plan_for(fixture, wanted);
+    struct lk_crew *crews[12];
+    locker *lockers[12];
+    struct storm storm;
+
+    begin(&storm, fixture, name);
+    for (unsigned i = 0; i < count; i++)
+        lockers[i] = lk_open_locker(fixture, "");
+    for (; goes_on(&storm); judge(&storm)) {
+        for (unsigned i = 0; i < count; i++)
+            crews[i] = lk_crew_start(storm.field, &plan, lockers[i], i, storm.row + i);
+        for (unsigned i = 0; i < count; i++)
+            lk_crew_join(crews[i]);
+    }
+    for (unsigned i = 0; i < count; i++)
+        lk_close_locker(lockers[i]);
+    end(&storm);
+}
+
+static void everything_at_once(void **state)
+{
+    storm_of_crews(*state, "everything_at_once", LOCKERS,
+                   (struct lk_plan){.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL |
+                                              LK_WISH_LAPSE,
+                                    .threads = 4,
+                                    .turns = 12,
+                                    .keys = 3});
+}
+
+/* One thread each: what was broken is not handed on inside a locker that doesn't know of it yet. */
+static void breaks(void **state)
+{
+    struct lk_fixture *fixture = *state;
+
+    needs(fixture->promises.can_break);
+    storm_of_crews(fixture, "breaks", 10,
+                   (struct lk_plan){.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_BREAK,
+                                    .threads = 1,
+                                    .turns = 20,
+                                    .keys = 3});
+}
+
+/* ------------------------------------------------------------------ lockers that are closed ---- */
+
+static void rest(struct storm *storm, unsigned at_most_us)
+{
+    const struct timespec time = {0, lk_storm_random(&storm->row, at_most_us) * 1000L};
+
+    nanosleep(&time, NULL);
+}
+
+/* Waits are in it, and handles are held and being given; then another is opened in its place. */
+static void close_one(struct storm *storm, struct lk_crew *crew, locker **l)
+{
+    rest(storm, 8000);
+    lk_crew_leave(crew);
+    rest(storm, 500);
+    lk_close_locker(*l);
+    lk_crew_join(crew);
+    *l = lk_open_locker(storm->fixture, "");
+}
+
+static void closes(void **state)
+{
+    static const struct lk_plan plan = {.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_CANCEL,
+                                        .threads = 4,
+                                        .turns = 12,
+                                        .keys = 2,
+                                        .closes = true};
+    struct lk_crew *crews[LOCKERS];
+    locker *lockers[LOCKERS];
+    struct storm storm;
+
+    begin(&storm, *state, "closes");
+    for (unsigned i = 0; i < LOCKERS; i++)
+        lockers[i] = lk_open_locker(storm.fixture, "");
+    for (; goes_on(&storm); judge(&storm)) {
+        for (unsigned i = 0; i < LOCKERS; i++)
+            crews[i] = lk_crew_start(storm.field, &plan, lockers[i], storm.lockers++, storm.row + i);
+        for (unsigned i = 0; i < LOCKERS / 2; i++)
+            close_one(&storm, crews[i], &lockers[i]);
+        for (unsigned i = LOCKERS / 2; i < LOCKERS; i++)
+            lk_crew_join(crews[i]);
+    }
+    for (unsigned i = 0; i < LOCKERS; i++)
+        lk_close_locker(lockers[i]);
+    end(&storm);
+}
+
+/* ------------------------------------------------------------------ processes ---- */
+
+enum { PROCESSES = 4, KILLS_ONE_ROUND_IN = 3 };
+
+static const struct lk_plan of_a_process = {.wishes =
+                                                LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL,
+                                            .threads = 3,
+                                            .turns = 12,
+                                            .keys = 3};
+
+int lk_storm_serve(locker *l, const char *path, unsigned number)
+{
+    struct lk_field *field = lk_field_open(path);
+    char line[LK_LINE_MAX];
+
+    lk_side_say("open");
+    while (lk_side_hear(line)) {
+        lk_crew_join(lk_crew_start(field, &of_a_process, l, number, strtoull(line, NULL, 10)));
+        lk_side_say("done");
+    }
+    return locker_close(l) == LOCKER_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* A lease that is short, so that the others needn't wait long for one that is killed. */
+static struct lk_child *start_process(struct storm *storm)
+{
+    char number[16], uri[512];
+    const char *arguments[] = {uri, storm->path, number, NULL};
+    struct lk_child *child;
+
+    snprintf(uri, sizeof uri, "%s%cttl=500ms", storm->fixture->uri,
+             strchr(storm->fixture->uri, '?') != NULL ? '&' : '?');
+    snprintf(number, sizeof number, "%u", storm->lockers++);
+    child = lk_child_start("storm", arguments);
+    lk_child_expect(child, "open");
+    return child;
+}
+
+static void kill_one(struct storm *storm, struct lk_child **child)
+{
+    rest(storm, 20000);
+    lk_child_kill(*child);
+    *child = NULL;
+}
+
+static void one_round_of_processes(struct storm *storm, struct lk_child **children)
+{
+    const bool kills = lk_storm_random(&storm->row, KILLS_ONE_ROUND_IN) == 0;
+
+    for (unsigned i = 0; i < PROCESSES; i++)
+        if (children[i] == NULL)
+            children[i] = start_process(storm);
+    for (unsigned i = 0; i < PROCESSES; i++)
+        lk_child_say(children[i], "%" PRIu64, storm->row + i);
+    if (kills)
+        kill_one(storm, &children[0]);
+    for (unsigned i = 0; i < PROCESSES; i++)
+        if (children[i] != NULL)
+            lk_child_expect(children[i], "done");
+}
+
+static void processes(void **state)
+{
+    struct lk_child *children[PROCESSES] = {NULL};
+    struct storm storm;
+
+    needs_processes((struct lk_fixture *)*state);
+    begin(&storm, *state, "processes");
+    for (; goes_on(&storm); judge(&storm))
+        one_round_of_processes(&storm, children);
+    for (unsigned i = 0; i < PROCESSES; i++)
+        if (children[i] != NULL)
+            assert_int_equal(lk_child_end(children[i]), EXIT_SUCCESS);
+    end(&storm);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(tries_on_one_locker),
+    cmocka_unit_test(tries_on_one_locker_and_some_others),
+    cmocka_unit_test(tries_on_many_lockers),
+    cmocka_unit_test(everything_at_once),
+    cmocka_unit_test(breaks),
+    cmocka_unit_test(closes),
+    cmocka_unit_test(processes),
+};
+
+const struct lk_group lk_storms = {"storms", tests, sizeof tests / sizeof tests[0]};
