@@ -5,7 +5,7 @@
 
 #include "internal.h"
 
-enum { LOOK_TURNS = 3 };
+enum { LOOK_TURNS = 3, LK_DIGITS_MAX = 17 };
 static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time */
 
 static void copy_owner(char *out, const char *text)
@@ -13,22 +13,36 @@ static void copy_owner(char *out, const char *text)
     (void)snprintf(out, LOCKER_OWNER_MAX + 1, "%s", text);
 }
 
-/* "value since_ms token owner": the grant that it tells of may be an earlier one. False: it is about another
- * value, or makes no sense. */
+/* Digits and a space: a number that Lua's doubles hold, as all of ours are. Moves *text behind them. */
+static bool read_number(const char **text, int64_t *number)
+{
+    const size_t digits = strspn(*text, "0123456789");
+    if (digits == 0 || digits > LK_DIGITS_MAX || (*text)[digits] != ' ')
+        return false;
+    *number = strtoll(*text, NULL, 10);
+    *text += digits + 1;
+    return true;
+}
+
+/* Whether the text begins with 32 hex digits, as values and names of instances do, and `end`. */
+static bool is_name(const char *text, char end)
+{
+    return strspn(text, "0123456789abcdef") == LK_VALUE_LEN && text[LK_VALUE_LEN] == end;
+}
+
+/* "value since_ms token instance owner": the grant that it tells of may be an earlier one. False: it is about
+ * another value, or makes no sense. */
 static bool read_info(const char *text, const char *value, locker_info *info)
 {
-    char *end;
-    if (strlen(value) != LK_VALUE_LEN || strncmp(text, value, LK_VALUE_LEN) != 0 || text[LK_VALUE_LEN] != ' ')
+    int64_t since, token;
+    if (!is_name(value, '\0') || strncmp(text, value, LK_VALUE_LEN) != 0 || text[LK_VALUE_LEN] != ' ')
         return false;
-    const long long since = strtoll(text + LK_VALUE_LEN + 1, &end, 10);
-    if (*end != ' ')
+    text += LK_VALUE_LEN + 1;
+    if (!read_number(&text, &since) || !read_number(&text, &token) || !is_name(text, ' '))
         return false;
-    const unsigned long long token = strtoull(end + 1, &end, 10);
-    if (*end != ' ')
-        return false;
-    info->token = token;
+    info->token = (uint64_t)token;
     info->since_unix_ms = since > 0 ? since : -1;
-    copy_owner(info->owner, end + 1);
+    copy_owner(info->owner, text + LK_VALUE_LEN + 1);
     return true;
 }
 
@@ -57,10 +71,11 @@ static locker_status read_queue(const redisReply *queue, locker_info *info, lock
     return LOCKER_OK;
 }
 
-/* Whether the value looks like one of this driver's; other clients use such values too. */
-static bool is_ours(const char *value)
+/* The last number given out; 0 when the counter is somebody's nonsense. */
+static uint64_t read_counter(const char *text)
 {
-    return strlen(value) == LK_VALUE_LEN && strspn(value, "0123456789abcdef") == LK_VALUE_LEN;
+    const size_t digits = strspn(text, "0123456789");
+    return digits <= LK_DIGITS_MAX && text[digits] == '\0' ? strtoull(text, NULL, 10) : 0;
 }
 
 /* What a look says beyond what its caller is told. */
@@ -98,9 +113,9 @@ static locker_status read_look(const redisReply *reply, locker_info *info, struc
     info->remaining_ms = info->held && reply->element[2]->integer >= 0 ? reply->element[2]->integer : -1;
     info->waiters = reply->element[4]->integer;
     if (!info->held)
-        info->token = strtoull(reply->element[6]->str, NULL, 10); /* the last number given out */
+        info->token = read_counter(reply->element[6]->str);
     else if (!read_info(reply->element[3]->str, value, info))
-        sight->early = is_ours(value);
+        sight->early = is_name(value, '\0'); /* as of this driver's; other clients use such values too */
     if (info->held && keep_value(sight, reply->element[1], err) != LOCKER_OK)
         return LOCKER_NOMEM;
     return read_queue(reply->element[5], info, err);

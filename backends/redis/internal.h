@@ -364,7 +364,8 @@ struct lk_claim_data {
     struct lk_claim_data **note_link; /* what points to it there; NULL: not there (guarded) */
     struct lk_op *op;                 /* the attempt under way (guarded) */
     locker_claim **renewal;           /* where a renewal under way refers to it (guarded) */
-    bool tabled;                      /* is in the table: was enrolled once (guarded) */
+    bool tabled;                      /* is in the table: messages find it (guarded) */
+    bool noted;                       /* the server was told whose grant it is (guarded) */
     bool interrupted;                 /* (guarded) */
     atomic_bool held;                 /* granted. Relaxed: who reads it late wakes once too often */
     bool unsure;                      /* an attempt of unknown outcome may have left something */

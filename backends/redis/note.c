@@ -1,11 +1,14 @@
 /*
  * note.c: telling others who holds what, and knowing the server's time.
  *
- * A lock's value says nothing to a person, so its info does: "value since_ms token owner". Most locks are
- * given back before anybody could look, so a grant is noted only when it is some milliseconds old, by the
- * keeper, and all that are due travel together. Because the info names the value that it is about, one that
- * is out of date is told from one that is not, and nothing has to be compared when it is written. Whoever
- * looks at a lock waits a moment for its info (inspect.c).
+ * A lock's value says nothing to a person, so its info does: "value since_ms token instance owner". Most
+ * locks are given back before anybody could look, so a grant is noted only when it is some milliseconds old,
+ * by the keeper, and all that are due travel together. Because the info names the value that it is about, one
+ * that is out of date is told from one that is not, and nothing has to be compared when it is written.
+ * Whoever looks at a lock waits a moment for its info (inspect.c).
+ *
+ * The instance names the channel on which the holder hears that its lock was broken. So whose grant is noted
+ * listens from then on: its claim is found by its value, and its locker subscribes.
  *
  * The counter of fencing numbers of a key starts at the server's time. Asking for it would cost each grant a
  * round trip, so it is known from the handshake and asked for again now and then.
@@ -88,16 +91,16 @@ void lk_note_forget_locked(struct lk_redis *r, struct lk_claim_data *data)
 
 static bool submit_locked(struct lk_redis *r, struct lk_claim_data *data)
 {
-    const locker_claim *claim = lk_claim_of(data);
-    char value[LK_VALUE_LEN + 1], info[LK_VALUE_LEN + LOCKER_OWNER_MAX + 64];
+    locker_claim *claim = lk_claim_of(data);
+    char value[LK_VALUE_LEN + 1], info[2 * LK_VALUE_LEN + LOCKER_OWNER_MAX + 64];
     struct lk_keys keys;
     struct lk_argv a = {0};
     if (!lk_keys_init(&keys, r->set.name_space, claim->key, claim->key_len))
         return false;
     lk_value_text(r, data->number, value);
-    (void)snprintf(info, sizeof(info), "%s %" PRIu64 " %" PRIu64 " %.*s", value,
+    (void)snprintf(info, sizeof(info), "%s %" PRIu64 " %" PRIu64 " %s %.*s", value,
                    lk_server_us(r, data->since) / 1000, data->fence > 0 ? data->fence + data->passes : 0,
-                   LOCKER_OWNER_MAX, claim->owner);
+                   r->instance, LOCKER_OWNER_MAX, claim->owner);
     lk_argv_text(&a, "SET");
     lk_argv_add(&a, keys.info, keys.info_len);
     lk_argv_text(&a, info);
@@ -105,8 +108,12 @@ static bool submit_locked(struct lk_redis *r, struct lk_claim_data *data)
     lk_argv_text(&a, info_seconds);
     const bool submitted = lk_submit_argv_locked(r, &a, NULL, NULL);
     lk_keys_clear(&keys);
-    if (submitted)
+    if (submitted) {
         remove_locked(data);
+        data->noted = true;
+        lk_claims_add_locked(r, claim);
+        r->sub.wanted = true;
+    }
     return submitted;
 }
 

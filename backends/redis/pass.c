@@ -3,7 +3,8 @@
  * stays, the claim that it belongs to is another. Each hand-over takes the next fencing number of those that
  * the grant took at the server, so nobody else is ever given the same. A grant takes many numbers only while
  * hand-overs are asked for: after the first that was, which is refused. Other processes don't starve: after
- * LK_PASS_RESERVE - 1 hand-overs the lock is released.
+ * LK_PASS_RESERVE - 1 hand-overs the lock is released. So is one whose holder the server knows: whoever
+ * breaks that holder's lock must not break the next one's.
  */
 #include "internal.h"
 
@@ -15,8 +16,8 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     lk_lately_raise(&r->pass_lately, LK_CONTENDED);
     const int64_t now = lk_redis_now(r);
     pthread_mutex_lock(&r->lock);
-    if (r->conn.state != LK_CONN_UP || from->ttl_ns != to->ttl_ns || !from->renewed || !to->renewed ||
-        giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_PASS_RESERVE) ||
+    if (r->conn.state != LK_CONN_UP || giver->noted || from->ttl_ns != to->ttl_ns || !from->renewed ||
+        !to->renewed || giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_PASS_RESERVE) ||
         now >= giver->valid_until - from->ttl_ns / 3)
         goto out;
     taker->number = giver->number;

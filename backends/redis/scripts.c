@@ -144,24 +144,29 @@ static const char renew_lua[] = GET_LUA "local out = {}\n"
 static const char show_lua[] = LOOK_LUA "return look()\n";
 
 /* ARGV: the value that the lock is to be taken from. Answers as it looked before; nothing has changed if the
- * value is another.
+ * value is another. The holder is told on its own channel, which its info names.
  *
  * The mark tells a release whose first answer was lost that its lock was not its own any more. Such a release
  * answers OK only until the local deadline of its lease, which comes before the lease's end here, so the mark
  * need not last longer than that. */
-static const char break_lua[] = LOOK_LUA "local answer = look()\n"
-                                         "local value, ttl = answer[2], answer[3]\n"
-                                         "if answer[1] == 1 and value == ARGV[1] then\n"
-                                         "  redis.call('DEL', KEYS[1])\n"
-                                         "  if ttl > 0 and #value == 32 then\n"
-                                         "    local mark = redis.pcall('SET', " MARK_LUA(
-                                             "value") ", '1', 'PX', ttl)\n"
-                                                      "    if mark.err then\n"
-                                                      "      redis.pcall('SET', KEYS[1], value, 'PX', ttl)\n"
-                                                      "      return mark\n"
-                                                      "    end\n"
-                                                      "  end\n" HAND_OVER_LUA "end\n"
-                                                      "return answer\n";
+static const char break_lua[] =
+    LOOK_LUA "local answer = look()\n"
+             "local value, ttl, info = answer[2], answer[3], answer[4]\n"
+             "if answer[1] == 1 and value == ARGV[1] then\n"
+             "  redis.call('DEL', KEYS[1])\n"
+             "  if ttl > 0 and #value == 32 then\n"
+             "    local mark = redis.pcall('SET', " MARK_LUA(
+                 "value") ", '1', 'PX', ttl)\n"
+                          "    if mark.err then\n"
+                          "      redis.pcall('SET', KEYS[1], value, 'PX', ttl)\n"
+                          "      return mark\n"
+                          "    end\n"
+                          "  end\n"
+                          "  local inst = string.sub(info, 1, #value + 1) == value .. ' ' and\n"
+                          "    string.match(info, '^%d+ %d+ (%x+) ', #value + 2)\n"
+                          "  if inst then redis.pcall('PUBLISH', 'locker:wake:' .. inst, value .. ' broken ' "
+                          ".. KEYS[1]) end\n" HAND_OVER_LUA "end\n"
+                          "return answer\n";
 
 const char *lk_script_text(enum lk_script which)
 {

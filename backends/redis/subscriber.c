@@ -1,7 +1,9 @@
 /*
  * subscriber.c: the second connection, on which wake-ups come. It subscribes to one channel, this instance's
  * own: a release in any process tells there that it handed a lock to one of our waiters ("value number
- * lock"). It is made when somebody first has to wait. A message that gets lost costs no more than a poll.
+ * lock"), and a break that it took a lock away from us ("value broken lock"). It is made when somebody first
+ * has to wait, or has held a lock for some milliseconds. A message that gets lost costs no more than a poll,
+ * or is made up for by the next renewal.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +12,8 @@
 #include <sys/epoll.h>
 
 #include "internal.h"
+
+static const char broken[] = " broken ";
 
 bool lk_subscribe(struct lk_redis *r, struct lk_link *link, int64_t until, struct lk_connect_error *why)
 {
@@ -78,7 +82,20 @@ static void give_back_locked(struct lk_redis *r, const char *value, const char *
         (void)lk_cleanup_start_locked(r, &keys, value, NULL);
 }
 
-/* "value number lock" */
+/* Somebody broke the lock: no value is ever given twice, so it is about this claim and no other. One that
+ * waits may have been given the lock and not know yet. */
+static void take_broken_locked(struct lk_redis *r, locker_claim *claim)
+{
+    struct lk_claim_data *data = lk_claim_data(claim);
+    if (atomic_load_explicit(&data->held, memory_order_relaxed)) {
+        r->svc->lease_lost(r->svc, claim, "its lock was broken by an operator");
+        return;
+    }
+    atomic_store_explicit(&data->given, 0, memory_order_relaxed);
+    r->svc->wake(r->svc, claim);
+}
+
+/* "value number lock", or "value broken lock" */
 static void take_message_locked(struct lk_redis *r, const redisReply *text)
 {
     char value[LK_VALUE_LEN + 1];
@@ -87,11 +104,18 @@ static void take_message_locked(struct lk_redis *r, const redisReply *text)
         return;
     memcpy(value, text->str, LK_VALUE_LEN);
     value[LK_VALUE_LEN] = '\0';
-    char *end;
-    const unsigned long long fence = strtoull(text->str + LK_VALUE_LEN + 1, &end, 10);
-    if (*end != ' ' || !lk_value_number(r, value, &number))
+    if (!lk_value_number(r, value, &number))
         return;
     locker_claim *claim = lk_claims_find_locked(r, number);
+    if (strncmp(text->str + LK_VALUE_LEN, broken, sizeof(broken) - 1) == 0) {
+        if (claim != NULL)
+            take_broken_locked(r, claim);
+        return;
+    }
+    char *end;
+    const unsigned long long fence = strtoull(text->str + LK_VALUE_LEN + 1, &end, 10);
+    if (*end != ' ')
+        return;
     if (claim == NULL) {
         give_back_locked(r, value, end + 1, text->len - (size_t)(end + 1 - text->str));
         return;

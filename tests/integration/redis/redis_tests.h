@@ -1,7 +1,7 @@
 /*
  * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own (struct
  * env, *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
- * logins.c, refusals.c, replies.c, clients.c.
+ * logins.c, refusals.c, replies.c, clients.c, operators.c.
  */
 #ifndef LK_REDIS_TESTS_H
 #define LK_REDIS_TESTS_H
@@ -30,7 +30,7 @@ struct lk_group {
     size_t count;
 };
 
-extern const struct lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients;
+extern const struct lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators;
 
 /** Setup functions of cmocka: a server with default options, and one that writes each change to disk. */
 int lk_env_plain(void **state);
@@ -70,7 +70,7 @@ void lk_close_locker(locker *l);
 /** Fails the test unless the key's string at the server is this; NULL: unless there is no key. */
 void lk_expect_value(struct lk_server *server, const char *key, const char *value);
 
-/** Waits until somebody subscribes at the server, as a waiter does. */
+/** Waits until somebody who waits has subscribed at the server, and stands in a queue. */
 void lk_require_subscriber(struct lk_server *server);
 
 /** Options that wait at most wait_ms. */

@@ -1,0 +1,175 @@
+/* operators.c: what an operator does and sees: locks that are broken, and whose they were. */
+#include "redis_tests.h"
+
+#include <string.h>
+
+/* A loss that a renewal would show comes after a third of 30 s. */
+static const int64_t told_within_ms = 100 + LK_TEST_SLACK_MS;
+
+static bool is_listened_to(void *context)
+{
+    return lk_server_integer(context, "EVAL %s 0",
+                             "return #redis.call('PUBSUB', 'CHANNELS', 'locker:wake:*')") > 0;
+}
+
+/* The server knows whose it is, and the holder listens. */
+static void require_noted(struct env *env, const char *key)
+{
+    static const char script[] = "local info = redis.call('GET', KEYS[2])\n"
+                                 "local value = redis.call('GET', KEYS[1])\n"
+                                 "return info and string.sub(info, 1, 32) == value and 1 or 0";
+    const int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
+
+    while (lk_server_integer(env->server, "EVAL %s 2 %s {%s}:locker:info", script, key, key) == 0)
+        assert_true(lk_test_now_ms() < until);
+    lk_require(is_listened_to, env->server, "a holder should subscribe");
+}
+
+static void break_it(locker *operator_, const char *key, const locker_handle *whose)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+
+    assert_ok(locker_break(operator_, key, &info, &err), err);
+    assert_true(info.token == locker_handle_token(whose));
+    assert_string_equal(info.owner, locker_handle_owner(whose));
+    locker_info_clear(&info);
+}
+
+static void expect_told_at_once(locker_handle *held)
+{
+    locker_error err;
+
+    assert_true(lk_readable(locker_handle_fd(held), told_within_ms));
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+}
+
+static void a_holder_that_never_waited_is_told_at_once(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s"), *operator_ = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "broken", NULL), *other = lk_take(l, "other", NULL);
+
+    require_noted(env, "broken");
+    break_it(operator_, "broken", held);
+    expect_told_at_once(held);
+    assert_int_equal(locker_handle_state(other), LOCKER_STATE_HELD);
+    lk_give(other);
+    lk_give(lk_take(operator_, "broken", NULL));
+    lk_close_locker(operator_);
+    lk_close_locker(l);
+}
+
+/* The lock came by a message, and is broken before the waiter's own attempt could say more. */
+static void a_holder_that_waited_is_told_at_once(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
+    locker_handle *held = lk_take(l, "waited", NULL);
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, rival, "waited", NULL);
+    lk_require_waiting(rival, 1);
+    lk_require_subscriber(env->server);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    break_it(l, "waited", waiter.held);
+    expect_told_at_once(waiter.held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* Without the right to subscribe, locks work, and the next renewal tells. */
+static void a_holder_that_may_not_subscribe_is_told_by_its_renewal(void **state)
+{
+    struct env *env = *state;
+    locker *operator_ = lk_open_at(env->server, ""), *l;
+    locker_handle *held;
+    locker_error err;
+
+    lk_server_do(env->server, "ACL SETUSER mute on >pw ~* resetchannels +@all");
+    assert_ok(lk_open_uri(&l, &err, "redis://mute:pw@127.0.0.1:%d?ttl=600ms", env->server->port), err);
+    held = lk_take(l, "mute", NULL);
+    while (lk_server_integer(env->server, "EXISTS {mute}:locker:info") == 0)
+        ;
+    break_it(operator_, "mute", held);
+    assert_true(lk_readable(locker_handle_fd(held), 600 + LK_TEST_SLACK_MS));
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    lk_give(lk_take(l, "mute", NULL));
+    lk_close_locker(l);
+    lk_close_locker(operator_);
+}
+
+/* What is given back at once pays for none of this. */
+static void a_lock_given_back_at_once_asks_for_no_subscription(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    int64_t longest = 0;
+
+    for (int i = 0; i < 100; i++) {
+        int64_t began = lk_test_now_ms();
+
+        lk_give(lk_take(l, "brief", NULL));
+        if (lk_test_now_ms() - began > longest)
+            longest = lk_test_now_ms() - began;
+    }
+    if (longest < 4) /* else the machine held one for us */
+        assert_false(is_listened_to(env->server));
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ what stands beside a lock ---- */
+
+static void expect_unknown_holder(locker *l, const char *key)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+
+    assert_ok(locker_show(l, key, &info, &err), err);
+    assert_true(info.held);
+    assert_int_equal(info.token, 0);
+    assert_int_equal(info.since_unix_ms, -1);
+    assert_string_equal(info.owner, "");
+    locker_info_clear(&info);
+}
+
+static void a_hostile_info_says_nothing(void **state)
+{
+    static const char value[] = "0123456789abcdef0123456789abcdef";
+    static const char *const tails[] = {
+        "1 99999999999999999999999 0123456789abcdef0123456789abcdef me",
+        "1 -1 0123456789abcdef0123456789abcdef me",
+        "-5 7 0123456789abcdef0123456789abcdef me",
+        "99999999999999999999999 7 0123456789abcdef0123456789abcdef me",
+        "1 7 me",
+        "1 7 ",
+        "1  7 0123456789abcdef0123456789abcdef me",
+        "",
+    };
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+
+    lk_server_do(env->server, "SET victim %s", value);
+    for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
+        lk_server_do(env->server, "SET {victim}:locker:info %s", value); /* a value alone */
+        expect_unknown_holder(l, "victim");
+        lk_server_do(env->server, "EVAL %s 1 {victim}:locker:info %s %s",
+                     "redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2]) return 1", value, tails[i]);
+        expect_unknown_holder(l, "victim");
+    }
+    lk_close_locker(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(a_holder_that_never_waited_is_told_at_once),
+    server_test(a_holder_that_waited_is_told_at_once),
+    server_test(a_holder_that_may_not_subscribe_is_told_by_its_renewal),
+    server_test(a_lock_given_back_at_once_asks_for_no_subscription),
+    server_test(a_hostile_info_says_nothing),
+};
+
+const struct lk_group lk_operators = {"operators", tests, sizeof tests / sizeof tests[0]};
