@@ -1,6 +1,8 @@
 /* clock.c: the system's clock. */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
+#include <sys/timerfd.h>
 #include <time.h>
 
 #include "internal.h"
@@ -43,19 +45,35 @@ static void system_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mu
     (void)pthread_cond_timedwait(cond, mutex, &t);
 }
 
+/* When the process was stopped (SIGSTOP, a debugger) and goes on, the kernel takes up an interrupted ppoll
+ * with the time that was left, and poll with the time at which it was to end. So ppoll, which is finer, has
+ * the short waits alone. */
 static void system_poll(void *context, int fd, int64_t until)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    struct timespec t;
-    int64_t left;
+    int64_t left = until == LOCKER_NEVER ? 0 : until - system_now(context);
 
     if (until == LOCKER_NEVER) {
-        (void)ppoll(&p, 1, NULL, NULL);
-        return;
+        (void)poll(&p, 1, -1);
+    } else if (left > 10 * LK_MS) {
+        (void)poll(&p, 1, (int)lk_min((left + LK_MS - 1) / LK_MS, INT_MAX));
+    } else {
+        struct timespec t = as_timespec(left > 0 ? left : 0);
+
+        (void)ppoll(&p, 1, &t, NULL);
     }
-    left = until - system_now(context);
-    t = as_timespec(left > 0 ? left : 0);
-    (void)ppoll(&p, 1, &t, NULL);
+}
+
+int lk_timer_new(const locker_clock *clock)
+{
+    return clock == locker_system_clock() ? timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK) : -1;
+}
+
+void lk_timer_set(int fd, int64_t at)
+{
+    const struct itimerspec spec = {.it_value = as_timespec(at == LOCKER_NEVER ? 0 : at > 0 ? at : 1)};
+
+    (void)timerfd_settime(fd, TFD_TIMER_ABSTIME, &spec, NULL); /* can't fail: the time is in range */
 }
 
 const locker_clock *locker_system_clock(void)

@@ -31,8 +31,10 @@ static void close_in_child(locker *l)
         l->driver->abandon(l->self);
     (void)close(l->epoll_fd);
     (void)close(l->kick_fd);
+    if (l->timer_fd >= 0)
+        (void)close(l->timer_fd);
     lk_seat_close(l);
-    l->epoll_fd = l->kick_fd = -1;
+    l->epoll_fd = l->kick_fd = l->timer_fd = -1;
 }
 
 locker_status locker_close(locker *l)

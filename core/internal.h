@@ -161,11 +161,13 @@ struct locker {
     pid_t pid;                 /**< who opened it */
     _Atomic(char *) fork_page; /**< one page that a fork's child sees wiped: 1 in our process */
     size_t fork_page_size;
-    int epoll_fd;  /**< what the keeper sleeps on */
-    int kick_fd;   /**< eventfd: wakes it */
-    int driver_fd; /**< the driver's descriptor, or -1 */
-    int seat_fd;   /**< what the caller in the seat sleeps on: driver_fd, rouse_fd. -1: there is no seat */
-    int rouse_fd;  /**< eventfd: wakes it */
+    int epoll_fd;     /**< what the keeper sleeps on */
+    int kick_fd;      /**< eventfd: wakes it */
+    int timer_fd;     /**< timerfd: wakes it at timer_at. -1: the clock's poll does */
+    int64_t timer_at; /**< what timer_fd is set to; -1: it has expired. The keeper's own */
+    int driver_fd;    /**< the driver's descriptor, or -1 */
+    int seat_fd;      /**< what the caller in the seat sleeps on: driver_fd, rouse_fd. -1: there is no seat */
+    int rouse_fd;     /**< eventfd: wakes it */
     pthread_t keeper;
 
     pthread_mutex_t mutex;  /**< guards all that follows */
@@ -224,6 +226,13 @@ static inline int64_t lk_later(int64_t a, int64_t b)
 {
     return a > LOCKER_NEVER - b ? LOCKER_NEVER : a + b;
 }
+
+/** A timer for the keeper's epoll, -1 (errno) where it can't be had or the clock is not the system's. It
+ * counts a stop of the process and a suspend of the machine, which a wait for the time that is left would
+ * not. */
+int lk_timer_new(const locker_clock *clock);
+/** Have it expire at `at`; LOCKER_NEVER: not at all. */
+void lk_timer_set(int fd, int64_t at);
 
 static inline int64_t lk_min(int64_t a, int64_t b)
 {

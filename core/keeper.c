@@ -164,10 +164,24 @@ again:
 
 /* ------------------------------------------------------------------ the thread ---- */
 
-static void read_events(locker *l)
+/* Sleep until something is to be read, or until `until`. */
+static int sleep_until(locker *l, struct epoll_event events[EVENTS], int64_t until)
+{
+    if (l->timer_fd < 0) {
+        l->clock->poll(l->clock->context, l->epoll_fd, until);
+        return epoll_wait(l->epoll_fd, events, EVENTS, 0);
+    }
+    if (until != l->timer_at) {
+        lk_timer_set(l->timer_fd, until);
+        l->timer_at = until;
+    }
+    return epoll_wait(l->epoll_fd, events, EVENTS, -1);
+}
+
+static void rest(locker *l, int64_t until)
 {
     struct epoll_event events[EVENTS];
-    int n = epoll_wait(l->epoll_fd, events, EVENTS, 0);
+    int n = sleep_until(l, events, until);
 
     for (int i = 0; i < n; i++) {
         void *what = events[i].data.ptr;
@@ -181,6 +195,8 @@ static void read_events(locker *l)
                 /* EAGAIN: somebody else's wake-up was merged with ours. */
             }
             (void)pthread_mutex_unlock(&l->mutex);
+        } else if (what == &l->timer_fd) {
+            l->timer_at = -1;
         } else if (what == &l->driver_fd) {
             (void)pthread_mutex_lock(&l->mutex);
             l->attend = true;
@@ -195,6 +211,7 @@ static void *keeper(void *argument)
 {
     locker *l = argument;
     bool dispatches = l->driver->dispatch != NULL;
+    int64_t until;
 
     (void)pthread_mutex_lock(&l->mutex);
     for (;;) {
@@ -210,9 +227,9 @@ static void *keeper(void *argument)
         /* A call that is inside dispatch kicks the keeper if there is more to do afterwards. */
         l->keeper_wakes_at = lk_min(dispatches && !l->dispatching ? l->dispatch_at : LOCKER_NEVER,
                                     l->heap_len > 0 ? l->heap[0].at : LOCKER_NEVER);
+        until = l->keeper_wakes_at;
         (void)pthread_mutex_unlock(&l->mutex);
-        l->clock->poll(l->clock->context, l->epoll_fd, l->keeper_wakes_at);
-        read_events(l);
+        rest(l, until);
         (void)pthread_mutex_lock(&l->mutex);
     }
     (void)pthread_mutex_unlock(&l->mutex);

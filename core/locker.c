@@ -74,6 +74,8 @@ static void destroy(locker *l)
         (void)close(l->epoll_fd);
     if (l->kick_fd >= 0)
         (void)close(l->kick_fd);
+    if (l->timer_fd >= 0)
+        (void)close(l->timer_fd);
     lk_seat_close(l);
     if (l->fork_page != NULL)
         (void)munmap(l->fork_page, l->fork_page_size);
@@ -99,9 +101,9 @@ void lk_user_gone(locker *l)
         destroy(l);
 }
 
-static int watch(const locker *l, int fd, const int *what)
+static int watch(const locker *l, int fd, const int *what, uint32_t how)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = (void *)(uintptr_t)what};
+    struct epoll_event event = {.events = EPOLLIN | how, .data.ptr = (void *)(uintptr_t)what};
 
     return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
 }
@@ -130,6 +132,8 @@ static locker *make(const lk_config *config, const locker_options *options, cons
     l->lost_end = &l->lost;
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     l->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l->timer_fd = lk_timer_new(l->clock);
+    l->timer_at = LOCKER_NEVER;
     (void)pthread_mutex_init(&l->mutex, NULL);
     (void)pthread_cond_init(&l->changed, NULL);
     watch_forks(l);
@@ -159,7 +163,7 @@ static locker_status open_driver(locker *l, const lk_config *config, locker_erro
     if (status != LOCKER_OK)
         return status;
     l->driver_fd = l->driver->descriptor != NULL ? l->driver->descriptor(l->self) : -1;
-    rc = l->driver_fd < 0 ? 0 : watch(l, l->driver_fd, &l->driver_fd);
+    rc = l->driver_fd < 0 ? 0 : watch(l, l->driver_fd, &l->driver_fd, 0);
     if (rc == 0)
         rc = lk_seat_open(l);
     if (rc == 0)
@@ -184,7 +188,11 @@ locker_status lk_open(lk_config *config, const locker_options *options, const lo
         status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while opening a locker");
         goto out;
     }
-    rc = l->epoll_fd < 0 || l->kick_fd < 0 ? errno : watch(l, l->kick_fd, &l->kick_fd);
+    rc = l->epoll_fd < 0 || l->kick_fd < 0 || (l->timer_fd < 0 && l->clock == locker_system_clock())
+             ? errno
+             : watch(l, l->kick_fd, &l->kick_fd, 0);
+    if (rc == 0 && l->timer_fd >= 0)
+        rc = watch(l, l->timer_fd, &l->timer_fd, EPOLLET); /* an edge need not be read */
     if (rc != 0) {
         status = locker_error_set(err, LOCKER_UNAVAILABLE, rc, "can't make the keeper's descriptors: %s",
                                   strerror(rc));

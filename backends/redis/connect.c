@@ -39,8 +39,7 @@ static int connect_until(int fd, const struct sockaddr *address, socklen_t len, 
         const int64_t now = lk_system_now();
         if (now >= until)
             return ETIMEDOUT;
-        const struct timespec left = lk_remaining(now, until);
-        const int n = ppoll(&waits, 1, &left, NULL);
+        const int n = lk_poll_until(&waits, 1, now, until);
         if (n > 0)
             break;
         if (n < 0 && errno != EINTR)

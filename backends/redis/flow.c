@@ -128,8 +128,7 @@ static ssize_t receive_patiently(struct lk_redis *r, struct lk_link *link, char 
             return n;
         now = lk_redis_now(r);
     }
-    const struct timespec left = lk_remaining(now, until);
-    if (ppoll(waits, 2, until == LOCKER_NEVER ? NULL : &left, NULL) <= 0) {
+    if (lk_poll_until(waits, 2, now, until) <= 0) {
         errno = EAGAIN;
         return -1;
     }

@@ -181,8 +181,7 @@ static int wait_for(const struct lk_link *link, short events, int64_t until)
         const int64_t now = lk_system_now();
         if (now >= until)
             return ETIMEDOUT;
-        const struct timespec left = lk_remaining(now, until);
-        const int n = ppoll(&waits, 1, &left, NULL);
+        const int n = lk_poll_until(&waits, 1, now, until);
         if (n > 0)
             return 0;
         if (n < 0 && errno != EINTR)

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -127,12 +128,21 @@ void lk_zk_kick_locked(struct lk_zk *z)
     }
 }
 
+/* What is not short goes by poll: when the process was stopped and goes on, the kernel takes up poll with the
+ * time at which it was to end, but ppoll with the time that was left. */
+static int poll_for(struct pollfd *fds, nfds_t count, int64_t left)
+{
+    const struct timespec span = {.tv_sec = (time_t)(left / LK_S), .tv_nsec = (long)(left % LK_S)};
+    if (left > 10 * LK_MS)
+        return poll(fds, count, left / LK_MS < INT_MAX ? (int)(left / LK_MS) + 1 : INT_MAX);
+    return ppoll(fds, count, &span, NULL);
+}
+
 /* poll, without lock when it may wait. Returns the events as the client library wants them. */
 static int poll_locked(struct lk_zk *z, int64_t until)
 {
     struct pollfd waits[2] = {{.fd = z->kick_fd, .events = POLLIN}, {.fd = z->fd}};
     const int64_t now = lk_zk_now(z), left = until > now ? until - now : 0;
-    const struct timespec span = {.tv_sec = (time_t)(left / LK_S), .tv_nsec = (long)(left % LK_S)};
     int events = 0;
     waits[1].events = (short)(((z->interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
                               ((z->interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0));
@@ -141,7 +151,7 @@ static int poll_locked(struct lk_zk *z, int64_t until)
         lk_zk_push_locked(z);
         pthread_mutex_unlock(&z->lock);
     }
-    const int ready = ppoll(waits, z->fd >= 0 ? 2 : 1, &span, NULL);
+    const int ready = poll_for(waits, z->fd >= 0 ? 2 : 1, left);
     if (left > 0)
         pthread_mutex_lock(&z->lock);
     z->polling = false;

@@ -50,7 +50,7 @@ static void probe_close(void *self)
 static void grant(struct probe *p, locker_claim *claim, uint64_t token)
 {
     claim->token = token;
-    claim->valid_until = atomic_load(&p->now) + claim->ttl_ns;
+    claim->valid_until = p->svc->clock->now(p->svc->clock->context) + claim->ttl_ns;
     claim->granted_at = 0;
 }
 
@@ -251,7 +251,7 @@ locker *probe_open(struct probe *p)
         p->driver.descriptor = probe_descriptor;
     options.ttl_ms = PROBE_TTL_MS;
     o.options = &options;
-    o.clock = &p->clock;
+    o.clock = p->real_time ? NULL : &p->clock;
     assert_ok(locker_open_driver(&p->driver, &o, &l, &err), err);
     return l;
 }

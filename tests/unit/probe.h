@@ -30,6 +30,7 @@ struct probe {
     locker_driver driver;
     locker_clock clock;
     _Atomic int64_t now;
+    bool real_time;        /* the system's clock instead */
     pthread_mutex_t mutex; /* guards holder */
     const locker_claim *holder;
     probe_hook *acquire, *pass, *renew, *withdraw, *release, *interrupt;

@@ -1,0 +1,250 @@
+/*
+ * stall.c: a process that was stopped (SIGSTOP, as a debugger and a frozen container do) and goes on: what
+ * became due meanwhile happens at once. The lock is in a child, which is stopped; it notes how late its own
+ * threads were after it went on, because nobody can be told before the process has a processor.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "locking.h"
+#include "probe.h"
+
+enum { TTL_MS = 1500, STOP_AFTER_MS = 150, AT_ONCE_MS = 50 };
+
+/* What a child tells its parent. */
+struct report {
+    int64_t at_ms;       /* when what was due happened */
+    int64_t readable_ms; /* when the handle's descriptor was seen to be readable; 0: never looked */
+    int64_t late_ms; /* how late a thread of the child that sleeps for 1 ms again and again was, at the most,
+                        since the child went on */
+};
+
+static _Atomic int64_t happened_ms, went_on_ms, latest_ms;
+
+/* A gap of more than STOP_AFTER_MS is the stop itself. */
+static void *canary(void *nothing)
+{
+    int64_t before = lk_test_now_ms();
+
+    for (;;) {
+        int64_t now, gap;
+
+        (void)poll(NULL, 0, 1);
+        now = lk_test_now_ms();
+        gap = now - before - 1;
+        before = now;
+        if (gap > STOP_AFTER_MS && atomic_load(&went_on_ms) == 0)
+            atomic_store(&went_on_ms, now);
+        else if (atomic_load(&went_on_ms) != 0 && gap > atomic_load(&latest_ms))
+            atomic_store(&latest_ms, gap);
+    }
+    return nothing;
+}
+
+static void write_all(int fd, const void *data, size_t size)
+{
+    if (write(fd, data, size) != (ssize_t)size)
+        _exit(3);
+}
+
+/* ------------------------------------------------------------------ what the children do ---- */
+
+static void note(void)
+{
+    int64_t none = 0;
+
+    (void)atomic_compare_exchange_strong(&happened_ms, &none, lk_test_now_ms());
+}
+
+static void on_lost(locker_handle *lost, void *user)
+{
+    (void)lost, (void)user;
+    note();
+}
+
+/* A lease that ends: on_lost, and the descriptor. */
+static int64_t loses_a_lock(int ready)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *h;
+    locker *l;
+    int64_t readable;
+    struct pollfd p;
+
+    o.on_lost = on_lost;
+    o.ttl_ms = TTL_MS;
+    o.no_renew = true;
+    if (locker_open("memory:", NULL, &l, NULL) != LOCKER_OK || locker_lock(l, "k", &o, &h, NULL) != LOCKER_OK)
+        _exit(2);
+    p = (struct pollfd){.fd = locker_handle_fd(h), .events = POLLIN};
+    write_all(ready, "", 1);
+    (void)poll(&p, 1, LK_TEST_PATIENCE_MS);
+    readable = lk_test_now_ms();
+    while (atomic_load(&happened_ms) == 0)
+        (void)poll(NULL, 0, 1);
+    return readable;
+}
+
+static locker_status is_renewed(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)p, (void)claim;
+    note();
+    return status;
+}
+
+/* A lease that wants renewal while the process is stopped. */
+static int64_t renews_a_lock(int ready)
+{
+    static struct probe p;
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *h;
+    locker *l;
+
+    probe_init(&p);
+    p.real_time = true;
+    p.renew = is_renewed;
+    o.ttl_ms = TTL_MS;
+    l = probe_open(&p);
+    if (locker_lock(l, "k", &o, &h, NULL) != LOCKER_OK)
+        _exit(2);
+    write_all(ready, "", 1);
+    while (atomic_load(&happened_ms) == 0)
+        (void)poll(NULL, 0, 1);
+    return 0;
+}
+
+/* A call that waits in the seat, by the driver's descriptor, until its time is over. */
+static int64_t waits_for_a_lock(int ready)
+{
+    static struct probe p;
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *h, *none;
+    locker *l;
+
+    probe_init(&p);
+    p.real_time = true;
+    p.driver.caps |= LOCKER_CAP_QUEUE;
+    p.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l = probe_open(&p);
+    o.ttl_ms = 10 * TTL_MS;
+    if (locker_lock(l, "k", &o, &h, NULL) != LOCKER_OK)
+        _exit(2);
+    o.wait_ms = TTL_MS;
+    write_all(ready, "", 1);
+    if (locker_lock(l, "k", &o, &none, NULL) != LOCKER_TIMEOUT)
+        _exit(4);
+    note();
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the test ---- */
+
+typedef int64_t child_fn(int ready);
+
+static pid_t start(child_fn *does, int *from)
+{
+    int fds[2];
+    pid_t pid;
+
+    assert_int_equal(pipe(fds), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct report report;
+        pthread_t thread;
+
+        if (pthread_create(&thread, NULL, canary, NULL) != 0)
+            _exit(2);
+        report.readable_ms = does(fds[1]);
+        report.at_ms = atomic_load(&happened_ms);
+        report.late_ms = atomic_load(&latest_ms);
+        write_all(fds[1], &report, sizeof report);
+        _exit(0);
+    }
+    (void)close(fds[1]);
+    *from = fds[0];
+    return pid;
+}
+
+static void read_all(int fd, void *data, size_t size)
+{
+    assert_true(lk_readable(fd, LK_TEST_PATIENCE_MS));
+    assert_int_equal(read(fd, data, size), size);
+}
+
+static void sleep_until(int64_t at_ms)
+{
+    while (lk_test_now_ms() < at_ms)
+        (void)poll(NULL, 0, (int)(at_ms - lk_test_now_ms()));
+}
+
+static void expect_at_once(const char *what, int64_t at_ms, const struct report *report, int64_t went_on)
+{
+    if (at_ms - went_on > AT_ONCE_MS + report->late_ms)
+        test_fails("%s came %lld ms after the process went on, whose own threads were late by %lld ms", what,
+                   (long long)(at_ms - went_on), (long long)report->late_ms);
+}
+
+static void what_became_due_while_stopped_happens_at_once(void **state)
+{
+    static const struct {
+        const char *what;
+        child_fn *does;
+        int64_t stopped_ms; /* over what is due, and long before what is due would come if it were to wait as
+                               long as there was left */
+    } cases[] = {{"on_lost", loses_a_lock, TTL_MS},
+                 {"the renewal", renews_a_lock, TTL_MS / 2},
+                 {"the timeout", waits_for_a_lock, TTL_MS}};
+    enum { CASES = sizeof cases / sizeof *cases };
+    int from[CASES];
+    pid_t pids[CASES];
+    int64_t began[CASES], went_on[CASES];
+    char ready;
+
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        pids[i] = start(cases[i].does, &from[i]);
+        read_all(from[i], &ready, 1);
+        began[i] = lk_test_now_ms();
+    }
+    for (int i = 0; i < CASES; i++) { /* they sleep by then, nearly always; if not, there is less to see */
+        sleep_until(began[i] + STOP_AFTER_MS);
+        assert_int_equal(kill(pids[i], SIGSTOP), 0);
+    }
+    for (int order = 0; order < CASES; order++) {
+        int i = (order + 1) % CASES; /* the shortest first */
+
+        sleep_until(began[i] + STOP_AFTER_MS + cases[i].stopped_ms);
+        went_on[i] = lk_test_now_ms();
+        assert_int_equal(kill(pids[i], SIGCONT), 0);
+    }
+    for (int i = 0; i < CASES; i++) {
+        struct report report;
+        int status;
+
+        read_all(from[i], &report, sizeof report);
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+        expect_at_once(cases[i].what, report.at_ms, &report, went_on[i]);
+        if (report.readable_ms != 0)
+            expect_at_once("the descriptor", report.readable_ms, &report, went_on[i]);
+        (void)close(from[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_became_due_while_stopped_happens_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
