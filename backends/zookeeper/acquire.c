@@ -56,15 +56,15 @@ static enum lk_zk_outcome look_locked(struct attempt *a)
 static locker_status grant_locked(struct attempt *a, struct lk_zk_node *node)
 {
     struct lk_zk *z = a->z;
-    const int64_t now = lk_zk_now(z), deadline = lk_zk_deadline_locked(z);
-    if (deadline - now < z->timeout_ns / 4)
+    const int64_t now = lk_zk_now(z);
+    if (!lk_zk_enough_locked(z, now))
         return LOCKER_BUSY;
     node->cap = a->claim->renewed ? LOCKER_NEVER : lk_zk_after(a->claim->asked_at, a->claim->ttl_ns);
     node->granted = true;
     lk_zk_node_watch_by_locked(z, node, now + own_watch_after_ns);
     lk_zk_since_plan_locked(z, node);
     a->claim->token = (uint64_t)node->czxid;
-    a->claim->valid_until = lk_zk_earlier(deadline, node->cap);
+    a->claim->valid_until = lk_zk_earlier(lk_zk_deadline_locked(z), node->cap);
     return LOCKER_OK;
 }
 
@@ -172,6 +172,7 @@ locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
     pthread_mutex_lock(&z->lock);
     lk_zk_call_begin_locked(z, &a.call);
     a.data->call = &a.call;
+    a.call.interrupted = a.data->interrupted;
     while (step_locked(&a, &outcome, &status, err)) {
         if (a.call.interrupted)
             outcome = LK_ZK_INTERRUPTED;
@@ -193,8 +194,9 @@ locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
 void lk_zk_interrupt(void *self, locker_claim *claim)
 {
     struct lk_zk *z = self;
-    const struct lk_zk_claim *data = lk_zk_claim(claim);
+    struct lk_zk_claim *data = lk_zk_claim(claim);
     pthread_mutex_lock(&z->lock);
+    data->interrupted = true; /* it may come before the attempt has begun */
     if (data->call != NULL)
         lk_zk_interrupt_locked(z, data->call);
     lk_zk_leave(z);

@@ -1,20 +1,27 @@
 /*
  * beat.c: the heartbeat. A server answers pings and reads by itself, even when it is cut off from the
- * majority that may have ended our session long ago. So every quarter of the session time-out a multi of
- * checks of all our nodes is sent, which the leader has to order like a write; only its answer extends what
- * we hold. A node that is missing shows in the same answer.
+ * majority that may have ended our session long ago. So a multi of checks of all our nodes is sent, every
+ * eighth of the session time-out while one of them is a lock, every quarter while all of them wait. The
+ * leader has to order it like a write; only its answer extends what we hold (validity.h). A node that is
+ * missing shows in the same answer. When it is no heartbeat's turn, a read keeps the session touched.
  *
- * With it goes a multi of checks of the nodes that we wait for. A server that was restarted may have lost a
- * deletion for ever (ZOOKEEPER-4785, ZOOKEEPER-5010), and would never tell of it; the leader knows. Since a
- * server tells of a deletion before it answers what was ordered later, an answer that a node is missing, of
- * which the server has not told, is proof that it won't.
+ * Each quarter a multi of checks of the nodes that we wait for is sent as well. A server that was restarted
+ * may have lost a deletion for ever (ZOOKEEPER-4785, ZOOKEEPER-5010), and would never tell of it; the leader
+ * knows. Since a server tells of a deletion before it answers what was ordered later, an answer that a node
+ * is missing, of which the server has not told, is proof that it won't.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-enum { CHECKS_MAX = 1024, BYTES_MAX = 256 * 1024 }; /* of one request; a server takes 1 MB */
+/* Of one request. A server closes a connection that sends more than its jute.maxbuffer: 1 MB, if nobody has
+ * set it to less. */
+enum { CHECKS_MAX = 256, BYTES_MAX = 16 * 1024, CHECK_BYTES = 17 };
+
+/* Eighths of the session time-out: with less than the first no grant is made, with less than the second a
+ * heartbeat follows it. */
+enum { LEAST = 1, LITTLE = 3 };
 
 /* A request of checks that is being made. */
 struct checks {
@@ -53,7 +60,7 @@ static void checks_end(struct checks *c)
 
 static bool has_room(const struct checks *c)
 {
-    return c->count < CHECKS_MAX && c->used + LK_ZK_PATH_MAX <= BYTES_MAX;
+    return c->count < CHECKS_MAX && c->used + c->count * CHECK_BYTES + LK_ZK_PATH_MAX <= BYTES_MAX;
 }
 
 /* Where the next path goes. */
@@ -70,11 +77,30 @@ static void add_check(struct checks *c)
 
 /* ------------------------------------------------------------------ our own nodes ---- */
 
-static void extend_locked(struct lk_zk *z, struct lk_zk_node *node, int64_t sent)
+static void extend_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
-    const int64_t until = lk_zk_earlier(sent + z->timeout_ns / 4 * 3, node->cap);
     if (node->claim != NULL && node->granted && node->there)
-        z->svc->lease_extended(z->svc, node->claim, until);
+        z->svc->lease_extended(z->svc, node->claim, lk_zk_earlier(lk_zk_deadline_locked(z), node->cap));
+}
+
+/* The server has answered, and with that all that was sent before. */
+static void answered_locked(struct lk_zk *z, int rc)
+{
+    z->beat_unanswered = 0;
+    if (!lk_zk_unknown(rc))
+        z->doubted = false;
+}
+
+static void unanswered_locked(struct lk_zk *z)
+{
+    if (z->beat_unanswered == 0)
+        z->beat_unanswered = lk_zk_now(z);
+}
+
+static void beat_now_locked(struct lk_zk *z)
+{
+    z->beat_at = z->quarter_at = 0;
+    lk_zk_keeper_by_locked(z, 0);
 }
 
 static void beat_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
@@ -84,23 +110,19 @@ static void beat_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
     (void)reply;
     if (rc == ZOK)
         lk_zk_confirm_locked(z, op->sent);
-    z->beat_unanswered = 0;
-    if (!lk_zk_unknown(rc))
-        z->doubted = false;
+    answered_locked(z, rc);
     for (size_t i = 0; i < b->count; i++) {
         struct lk_zk_node *node = b->nodes[i];
         if (rc == ZOK)
-            extend_locked(z, node, op->sent);
+            extend_locked(z, node);
         else if (rc == ZNONODE && b->results[i].err == ZNONODE && node->there && !node->deleting)
             lk_zk_node_vanish_locked(z, node, why);
         if (node->call != NULL)
             lk_zk_call_done_locked(node->call); /* it may have wanted proof, and looks again */
         lk_zk_node_unref_locked(z, node);
     }
-    if (rc == ZNONODE) { /* the others were not checked */
-        z->beat_at = 0;
-        lk_zk_keeper_by_locked(z, 0);
-    }
+    if (rc == ZNONODE) /* the others were not checked */
+        beat_now_locked(z);
     free(b);
 }
 
@@ -125,8 +147,7 @@ static bool send_locked(struct lk_zk *z, struct lk_zk_node **next)
     if (sent) {
         for (size_t i = 0; i < b->count; i++)
             b->nodes[i]->ops++;
-        if (z->beat_unanswered == 0)
-            z->beat_unanswered = lk_zk_now(z);
+        unanswered_locked(z);
         b = NULL;
     }
 out:
@@ -179,7 +200,41 @@ out:
 /* When a server that leaves the oldest heartbeat without an answer is left for another one. */
 static int64_t leave_at_locked(const struct lk_zk *z)
 {
-    return z->beat_unanswered == 0 ? LOCKER_NEVER : z->beat_unanswered + z->timeout_ns / 4;
+    return z->beat_unanswered == 0 ? LOCKER_NEVER : z->beat_unanswered + z->timeout_ns / 8;
+}
+
+static void touch_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    (void)op;
+    (void)reply;
+    answered_locked(z, rc);
+}
+
+static bool holds_locked(const struct lk_zk *z)
+{
+    const struct lk_zk_node *node = z->nodes;
+    while (node != NULL && !node->granted)
+        node = node->next;
+    return node != NULL;
+}
+
+/* A heartbeat if it is time for one and there is anything to check; a touch otherwise. */
+static void pulse_locked(struct lk_zk *z, int64_t now)
+{
+    const bool quarter = now >= z->quarter_at;
+    struct lk_zk_node *next = z->nodes;
+    bool sent = false;
+    z->beat_at = now + z->timeout_ns / 8;
+    if (quarter || z->doubted || holds_locked(z))
+        while (next != NULL && send_locked(z, &next))
+            sent = true;
+    if (!sent && lk_zk_touch_locked(z, touch_done_locked) != NULL)
+        unanswered_locked(z);
+    if (!quarter)
+        return;
+    z->quarter_at = z->beat_at + z->timeout_ns / 16; /* the next pulse but one, if it comes a bit early */
+    for (const struct lk_zk_watch *ahead = lk_zk_watch_next_locked(z, NULL); ahead != NULL;)
+        ahead = inquire_locked(z, ahead);
 }
 
 int64_t lk_zk_beat_locked(struct lk_zk *z, int64_t now)
@@ -193,15 +248,8 @@ int64_t lk_zk_beat_locked(struct lk_zk *z, int64_t now)
     }
     if (!z->up)
         return LOCKER_NEVER; /* after a reconnection it is due at once */
-    if (now >= z->beat_at) {
-        struct lk_zk_node *next = z->nodes;
-        const struct lk_zk_watch *ahead = lk_zk_watch_next_locked(z, NULL);
-        z->beat_at = next != NULL ? now + z->timeout_ns / 4 : LOCKER_NEVER;
-        while (next != NULL && send_locked(z, &next)) {
-        }
-        while (ahead != NULL)
-            ahead = inquire_locked(z, ahead);
-    }
+    if (now >= z->beat_at)
+        pulse_locked(z, now);
     return lk_zk_earlier(z->beat_at, leave_at_locked(z));
 }
 
@@ -210,13 +258,28 @@ int64_t lk_zk_beat_locked(struct lk_zk *z, int64_t now)
 void lk_zk_doubt_locked(struct lk_zk *z)
 {
     z->doubted = true;
-    z->beat_at = 0;
-    lk_zk_keeper_by_locked(z, 0);
+    beat_now_locked(z);
 }
 
-/* A request for one node alone, so that the answer is about it. */
+bool lk_zk_enough_locked(struct lk_zk *z, int64_t now)
+{
+    const int64_t left = lk_zk_deadline_locked(z) - now;
+    if (left < z->timeout_ns / 8 * LEAST)
+        return false;
+    if (left < z->timeout_ns / 8 * LITTLE)
+        beat_now_locked(z);
+    return true;
+}
+
+/* A request for one node alone, so that the answer is about it. Where that would not be enough, because the
+ * last touch that is known is old, a new connection touches at once. */
 void lk_zk_prove_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
+    const int64_t now = lk_zk_now(z);
+    if (lk_zk_validity_promise(&z->validity, now) - now < z->timeout_ns / 8 * LEAST) {
+        lk_zk_reconnect_locked(z, "the session was not kept up for long");
+        return;
+    }
     struct lk_zk_node *const after = node->next;
     struct lk_zk_node *next = node;
     node->next = NULL;

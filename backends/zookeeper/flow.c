@@ -82,7 +82,7 @@ static void ask_interest_locked(struct lk_zk *z, int64_t now)
     }
     if (fd >= 0 && fd != z->fd) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-        z->attempt_at = now;
+        z->attempt_at = z->begun_at = now;
         z->login_begun = false;
     }
     if (fd != z->fd)

@@ -8,6 +8,7 @@
  *   node.c       a place in a queue                 search.c     a place whose creation got no answer
  *   queue.c      who is ahead                       watch.c      being told of deletions
  *   beat.c       the heartbeat that needs the quorum
+ *   validity.c   what that proves
  *   tend.c       what a node wants after a while   since.c    since when a lock is held
  *   client.c     handles: plain, TLS, SASL          tls.c, sasl.c  what those take
  *   shake.c      what may block in connecting with TLS and SASL
@@ -41,6 +42,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "secure.h"
+#include "validity.h"
 
 #define LK_MS INT64_C(1000000)
 #define LK_S  INT64_C(1000000000)
@@ -74,6 +76,7 @@ struct lk_zk_settings {
     struct lk_zk_sasl *sasl;   /* a login by SASL; NULL: none */
     char root[LK_ZK_ROOT_MAX]; /* chroot and namespace as a path: "" or /a/b */
     int64_t session_ns;        /* the session time-out that is asked for */
+    int64_t tick_ns;           /* of the servers; 0: it was not told */
     int64_t connect_timeout_ns, command_timeout_ns, cleanup_ns;
 };
 
@@ -162,6 +165,8 @@ struct lk_zk_op *lk_zk_delete_locked(struct lk_zk *z, const char *path, lk_zk_do
 struct lk_zk_op *lk_zk_sync_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context);
 /* A request that changes nothing, and that the leader has to order nevertheless. */
 struct lk_zk_op *lk_zk_check_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context);
+/* A request that changes nothing, and that any server answers by itself. */
+struct lk_zk_op *lk_zk_touch_locked(struct lk_zk *z, lk_zk_done_fn done);
 /* `results` must last until `done` is called. */
 struct lk_zk_op *lk_zk_multi_locked(struct lk_zk *z, const zoo_op_t *ops, zoo_op_result_t *results,
                                     size_t count, lk_zk_done_fn done, void *context);
@@ -227,7 +232,7 @@ void lk_zk_session_begin_locked(struct lk_zk *z);
 void lk_zk_session_drop_locked(struct lk_zk *z);
 /* What the driving thread does after each turn: end a session that is over, go on after a reconnection. */
 void lk_zk_session_settle_locked(struct lk_zk *z);
-/* The leader has confirmed the session, by a request sent at that time. */
+/* The leader has ordered a request that was sent at that time. */
 void lk_zk_confirm_locked(struct lk_zk *z, int64_t sent);
 /* The local deadline of what the session holds. */
 int64_t lk_zk_deadline_locked(const struct lk_zk *z);
@@ -412,7 +417,9 @@ uint32_t lk_zk_hash(const char *text);
 int64_t lk_zk_beat_locked(struct lk_zk *z, int64_t now);
 /* A node of ours was deleted by somebody else: perhaps with the whole session. */
 void lk_zk_doubt_locked(struct lk_zk *z);
-/* Check one node, for a caller that needs the deadline moved before it can have the lock. */
+/* Whether the deadline is far enough away for a grant. */
+bool lk_zk_enough_locked(struct lk_zk *z, int64_t now);
+/* Have the deadline moved, for a caller that can have this node's lock once there is enough. */
 void lk_zk_prove_locked(struct lk_zk *z, struct lk_zk_node *node);
 
 /* ---------------------------------------------------------------- tend.c ---- */
@@ -441,6 +448,7 @@ bool lk_zk_since_parse(const char *data, int len, uint64_t *token, int64_t *unix
 struct lk_zk_claim {
     struct lk_zk_node *node; /* NULL: none */
     struct lk_zk_call *call; /* the attempt under way, for interrupt */
+    bool interrupted;        /* no attempt is made for it any more */
 };
 
 static inline struct lk_zk_claim *lk_zk_claim(const locker_claim *claim)
@@ -473,9 +481,10 @@ struct lk_zk {
     bool refused_parents; /* the server knows no containers */
     int64_t session_id;   /* of the client library; 0 until connected */
     int64_t timeout_ns;   /* negotiated */
-    int64_t confirmed;    /* greatest send time of a request that the leader has answered */
-    int64_t away_since;   /* when the connection was lost; 0 while it is up */
-    int64_t begin_at;     /* a handle that could not be made is tried again then */
+    int64_t begun_at;     /* the present connection, or attempt to make one */
+    struct lk_zk_validity validity;
+    int64_t away_since; /* when the connection was lost; 0 while it is up */
+    int64_t begin_at;   /* a handle that could not be made is tried again then */
     struct lk_zk_lookup *lookup;
     int64_t looked_up_at;
     bool literal; /* no host has to be resolved */
@@ -510,8 +519,9 @@ struct lk_zk {
     size_t queue_count, queue_buckets; /* buckets: a power of two */
     struct lk_zk_watch **watches;
     size_t watch_count, watch_buckets; /* likewise */
-    int64_t beat_at;                   /* next heartbeat; LOCKER_NEVER: none is needed */
-    int64_t beat_unanswered;           /* when the oldest heartbeat without an answer was sent; 0: none */
+    int64_t beat_at;                   /* next heartbeat or touch */
+    int64_t quarter_at;                /* the next heartbeat of those that wait is not before that */
+    int64_t beat_unanswered;           /* when the oldest of either without an answer was sent; 0: none */
     bool doubted;                      /* whether the session is still there; no answer means that it isn't */
     int64_t resume_at;                 /* what stands still is taken up again then; LOCKER_NEVER: nothing */
     uint32_t seen[LK_ZK_SEEN];         /* hashes of parents that are there, or were */

@@ -53,6 +53,8 @@ static void finish_locked(struct lk_zk_op *op, int rc, const struct lk_zk_reply 
     unlink_locked(z, op); /* done may send more, or drop a session's worth of others */
     if (op->refused != ZOK && lk_zk_unknown(rc))
         rc = op->refused; /* the server said why, and closed the connection */
+    else if (!lk_zk_unknown(rc))
+        lk_zk_validity_answered(&z->validity, op->sent, lk_zk_now(z));
     if (op->done != NULL)
         op->done(z, op, rc, reply);
     op->next = z->free_ops;
@@ -235,6 +237,12 @@ struct lk_zk_op *lk_zk_check_locked(struct lk_zk *z, const char *path, lk_zk_don
     zoo_op_t check;
     zoo_check_op_init(&check, path, -1);
     return op == NULL ? NULL : sent_locked(z, op, zoo_amulti(z->zh, 1, &check, &op->result, on_void, op));
+}
+
+struct lk_zk_op *lk_zk_touch_locked(struct lk_zk *z, lk_zk_done_fn done)
+{
+    struct lk_zk_op *op = op_new_locked(z, done, NULL);
+    return op == NULL ? NULL : sent_locked(z, op, zoo_aexists(z->zh, "/", 0, on_stat, op));
 }
 
 struct lk_zk_op *lk_zk_multi_locked(struct lk_zk *z, const zoo_op_t *ops, zoo_op_result_t *results,

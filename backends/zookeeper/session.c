@@ -20,7 +20,7 @@ static void went_up_locked(struct lk_zk *z)
     const clientid_t *id = zoo_client_id(z->zh);
     const int64_t timeout_ns = zoo_recv_timeout(z->zh) * LK_MS;
     if (z->session_id != id->client_id) {
-        z->confirmed = lk_zk_now(z) - timeout_ns; /* nothing yet: the first request confirms it */
+        z->validity = (struct lk_zk_validity){0};
         if (timeout_ns != z->set.session_ns)
             lk_zk_note_locked(z, LOCKER_LOG_INFO,
                               "zookeeper: asked for a session time-out of %lld ms, the server gave %lld ms",
@@ -28,6 +28,7 @@ static void went_up_locked(struct lk_zk *z)
     }
     z->session_id = id->client_id;
     z->timeout_ns = timeout_ns;
+    lk_zk_validity_connected(&z->validity, z->begun_at, timeout_ns, z->set.tick_ns);
     z->up = z->came_up = true;
     z->denied = z->bad_files = false;
     z->tls_trouble[0] = '\0';
@@ -142,7 +143,7 @@ void lk_zk_session_drop_locked(struct lk_zk *z)
     lk_zk_watches_free_locked(z);
     lose_nodes_locked(z);
     z->session_id = 0;
-    z->confirmed = 0;
+    z->validity = (struct lk_zk_validity){0};
     z->begin_at = 0;
 }
 
@@ -254,7 +255,7 @@ void lk_zk_session_settle_locked(struct lk_zk *z)
         z->svc->suspect(z->svc, false);
         lk_zk_note_locked(z, LOCKER_LOG_INFO, "zookeeper: connected to %s again", z->set.names);
     }
-    z->beat_at = 0; /* at once: what is held has not been confirmed for a while */
+    z->beat_at = z->quarter_at = 0; /* at once: what is held has not been confirmed for a while */
     lk_zk_keeper_by_locked(z, 0);
     lk_zk_resume_locked(z);
 }
@@ -263,16 +264,12 @@ void lk_zk_session_settle_locked(struct lk_zk *z)
 
 void lk_zk_confirm_locked(struct lk_zk *z, int64_t sent)
 {
-    if (sent > z->confirmed)
-        z->confirmed = sent;
+    lk_zk_validity_ordered(&z->validity, sent);
 }
 
-/* A server answers pings by itself, so being connected proves nothing: the session's time-out is counted from
- * the last request that a majority has confirmed, and a quarter of it is left for clocks that run
- * differently. */
 int64_t lk_zk_deadline_locked(const struct lk_zk *z)
 {
-    return z->confirmed + z->timeout_ns / 4 * 3;
+    return lk_zk_validity_deadline(&z->validity);
 }
 
 locker_status lk_zk_away_locked(const struct lk_zk *z, locker_error *err)

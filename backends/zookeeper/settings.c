@@ -13,6 +13,7 @@ static const int64_t session_least_ns = 100 * LK_MS, session_most_ns = INT64_C(2
 /* The order of lk_zk_params. */
 enum {
     PARAM_SESSION_TIMEOUT,
+    PARAM_TICK,
     PARAM_TLS,
     PARAM_TLS_CA,
     PARAM_TLS_CERT,
@@ -25,6 +26,10 @@ enum {
 const locker_param lk_zk_params[] = {
     {"session_timeout", LOCKER_PARAM_DURATION, NULL, 100, INT64_C(24) * 3600 * 1000,
      "the session time-out to ask for; the server may give another one. Default: the ttl"},
+    {"tick", LOCKER_PARAM_DURATION, NULL, 1, INT64_C(3600) * 1000,
+     "the servers' tickTime; it lets locks last longer without an answer. Default: half the session "
+     "time-out, "
+     "which it is at most where minSessionTimeout has not been changed"},
     {"tls", LOCKER_PARAM_BOOL, "off", 0, 0,
      "on: connect by TLS, which the client library must have been built with; needs the three files below"},
     {"tls_ca", LOCKER_PARAM_PATH, NULL, 0, 0,
@@ -187,6 +192,7 @@ locker_status lk_zk_settings_init(struct lk_zk_settings *s, const locker_driver_
         s->session_ns = session_least_ns;
     if (s->session_ns > session_most_ns)
         s->session_ns = session_most_ns;
+    s->tick_ns = config->values[PARAM_TICK].number;
     s->connect_timeout_ns = config->connect_timeout_ns;
     s->command_timeout_ns = config->command_timeout_ns;
     s->cleanup_ns = config->cleanup_ns;

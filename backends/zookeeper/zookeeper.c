@@ -191,9 +191,9 @@ static const locker_semantics semantics = {
         "Beyond the session time-out it loses all its locks, which go to the next waiters; it finds "
         "itself LOST before it can do more.",
     .cut_off =
-        "From all servers or from the majority: the holder keeps the lock until its local deadline, three "
-        "quarters of the session time-out after its last confirmed heartbeat, and is LOST then, before "
-        "anyone else can have it.",
+        "From all servers or from the majority: the holder keeps the lock until its local deadline, half of "
+        "the session time-out or more after its last confirmed heartbeat, and is LOST then, before anyone "
+        "else can have it.",
     .service_restarts =
         "Sessions and locks last if the servers keep their data and are back within the session "
         "time-out.",
@@ -203,7 +203,8 @@ static const locker_semantics semantics = {
     .token = "The zxid of the node's creation: it grows for the life of the ensemble's data.",
     .cost = "One round trip to lock and one to unlock, each agreed by a majority; a waiter is sent one "
             "message or two; "
-            "one heartbeat for all locks every quarter of the session time-out, and one for all that wait.",
+            "one heartbeat for all locks every eighth of the session time-out, one for all that wait every "
+            "quarter; a read every eighth without any.",
 };
 
 static const char *const schemes[] = {"zookeeper", "zk", NULL};

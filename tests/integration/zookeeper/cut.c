@@ -211,7 +211,7 @@ static void exclusion_over_a_cut(struct env *env, bool both_ways)
     assert_status(LOCKER_OK, lk_locking_join(&second), second.err);
     show_two_holders(&scene, second.ended_ms);
     assert_int_equal(locker_handle_state(scene.held), LOCKER_STATE_LOST);
-    assert_true(scene.deadline <= cut + SESSION_MS * 3 / 4 + 1);
+    assert_true(scene.deadline <= cut + SESSION_MS * 99 / 100 + 1);
     assert_true(scene.deadline <= waiter.ended_ms);
     assert_true(lk_zks_is(follower, "follower")); /* it still serves, and believes in its leader */
     mend(leader);

@@ -152,7 +152,7 @@ static void the_quorum_is_lost(void **state)
     lk_zks_kill(&env->members[1]);
     killed = lk_test_now_ms();
     deadline = deadline_of(held);
-    assert_true(deadline <= killed + 3000 * 3 / 4 + 1);
+    assert_true(deadline <= killed + 3000 * 99 / 100 + 1);
     assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT || lk_test_now_ms() >= deadline);
     lk_require_state(held, LOCKER_STATE_LOST);
     assert_true(lk_test_now_ms() >= deadline);

@@ -111,12 +111,12 @@ static void a_server_stopped_beyond_the_session(void **state)
 
     lk_gate_init(&gate);
     held = take_with_gate(l, "stopped", &gate);
-    assert_in_range(locker_handle_remaining_ms(held), 1, 1500);
+    assert_in_range(locker_handle_remaining_ms(held), 1, 1980);
     lk_zks_freeze(env->zk);
     frozen = lk_test_now_ms();
     remaining = locker_handle_remaining_ms(held);
     assert_true(remaining > 0);
-    lk_require_lost_by(held, frozen + 1500);
+    lk_require_lost_by(held, frozen + 2000);
     lk_gate_await(&gate, 1, "the loss should be told");
     assert_int_equal(locker_handle_remaining_ms(held), 0);
     lk_zks_thaw(env->zk);
