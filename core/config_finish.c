@@ -152,7 +152,8 @@ static locker_status find_name_space(lk_config *c, const locker_options *options
     return c->name_space != NULL ? LOCKER_OK : LOCKER_NOMEM;
 }
 
-static locker_status check_ttl(const lk_config *c, locker_error *err)
+/* `given`: by the caller, not by the configuration. */
+static locker_status check_ttl(const lk_config *c, bool given, locker_error *err)
 {
     const locker_driver *d = c->driver;
     int64_t ms = c->ttl_ns / LK_MS;
@@ -160,8 +161,9 @@ static locker_status check_ttl(const lk_config *c, locker_error *err)
     if ((d->caps & LOCKER_CAP_LEASES) == 0 ||
         (ms >= d->ttl_min_ms && (d->ttl_max_ms == 0 || ms <= d->ttl_max_ms)))
         return LOCKER_OK;
-    return locker_error_set(err, LOCKER_CONFIG, 0, "ttl is out of %s's range: %lld ms to %lld ms", d->name,
-                            (long long)d->ttl_min_ms, (long long)d->ttl_max_ms);
+    return locker_error_set(err, given ? LOCKER_INVALID : LOCKER_CONFIG, 0,
+                            "ttl is out of %s's range: %lld ms to %lld ms", d->name, (long long)d->ttl_min_ms,
+                            (long long)d->ttl_max_ms);
 }
 
 locker_status lk_config_finish(lk_config *c, const locker_options *options, locker_error *err)
@@ -187,7 +189,6 @@ locker_status lk_config_finish(lk_config *c, const locker_options *options, lock
         c->connect_timeout_ns = common[LK_COMMON_CONNECT].number;
         c->command_timeout_ns = common[LK_COMMON_COMMAND].number;
         c->cleanup_ns = common[LK_COMMON_CLEANUP].number;
-        status = check_ttl(c, err);
     }
     if (status == LOCKER_OK)
         status = find_password(c, options, common[LK_COMMON_PASSWORD_FILE].text, err);
@@ -199,6 +200,8 @@ locker_status lk_config_finish(lk_config *c, const locker_options *options, lock
         err->status = LOCKER_CONFIG; /* a label's rule, broken in a configuration */
     if (status == LOCKER_INVALID)
         status = LOCKER_CONFIG;
+    if (status == LOCKER_OK)
+        status = check_ttl(c, options != NULL && options->ttl_ms > 0, err);
     if (status == LOCKER_NOMEM)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while reading the configuration");
     return status;

@@ -318,6 +318,12 @@ int64_t locker_handle_remaining_ms(const locker_handle *held)
     return left > 0 ? left / LK_MS : 0;
 }
 
+int64_t locker_handle_ttl_ms(const locker_handle *held)
+{
+    return held == NULL || (held->l->driver->caps & LOCKER_CAP_LEASES) == 0 ? -1
+                                                                            : held->claim->pub.ttl_ns / LK_MS;
+}
+
 uint64_t locker_handle_token(const locker_handle *held)
 {
     return held == NULL ? 0 : held->claim->pub.token;

@@ -1,5 +1,6 @@
 /* locker.c: making a locker, the frame around each call, and what a locker is asked about its service. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -174,6 +175,19 @@ static locker_status open_driver(locker *l, const lk_config *config, locker_erro
     return locker_error_set(err, LOCKER_UNAVAILABLE, rc, "can't start the keeper thread: %s", strerror(rc));
 }
 
+/* Which service it is; what is quoted of the configuration was checked not to be a password. */
+static void tell_opened(locker *l, const lk_config *config)
+{
+    bool path = config->host_count == 0 && strchr(config->path, ':') == NULL;
+    char text[256];
+    int n = snprintf(text, sizeof text, "%s:%s", config->scheme, path ? config->path : "");
+
+    for (size_t i = 0; i < config->host_count && n < (int)sizeof text; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, config->hosts[i].port != 0 ? "%s%s:%d" : "%s%s",
+                      i == 0 ? "//" : ",", config->hosts[i].name, config->hosts[i].port);
+    l->services.log(&l->services, LOCKER_LOG_INFO, "the locks are kept by %s", text);
+}
+
 locker_status lk_open(lk_config *config, const locker_options *options, const locker_clock *clock,
                       locker **out, locker_error *err)
 {
@@ -202,6 +216,7 @@ locker_status lk_open(lk_config *config, const locker_options *options, const lo
 out:
     if (status == LOCKER_OK) {
         *out = l;
+        tell_opened(l, config);
         (void)lk_ok(err);
     } else if (l != NULL) {
         destroy(l);

@@ -69,28 +69,14 @@ locker_status locker_open_profile(const char *file, const char *profile, const l
     return open_parsed(status, &config, options, NULL, out, err);
 }
 
-/* The embedded default: a private directory of this user. The path is encoded, since it becomes a part of a
- * URI. */
+/* The embedded default: one directory of this user, whatever the environment: a program that cron or a
+ * service starts must meet the one that was started from a login, so neither XDG_RUNTIME_DIR nor TMPDIR is
+ * asked. The file driver refuses it when it is another user's or a symbolic link. */
 static locker_status open_embedded(const locker_options *options, locker **out, locker_error *err)
 {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char path[4096], uri[3 * sizeof path + 16];
-    size_t used;
-    int n;
+    char uri[64];
 
-    if (runtime != NULL && *runtime == '/')
-        n = snprintf(path, sizeof path, "%s/locker", runtime);
-    else
-        n = snprintf(path, sizeof path, "/tmp/locker-%ld", (long)geteuid());
-    if (n < 0 || (size_t)n >= sizeof path)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "XDG_RUNTIME_DIR is too long");
-    used = (size_t)sprintf(uri, "file://");
-    for (const char *p = path; *p != '\0'; p++) {
-        bool plain = strchr("/-._~", *p) != NULL || (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') ||
-                     (*p >= 'A' && *p <= 'Z');
-
-        used += (size_t)sprintf(uri + used, plain ? "%c" : "%%%02X", (unsigned char)*p);
-    }
+    (void)snprintf(uri, sizeof uri, "file:///tmp/locker-%lu", (unsigned long)geteuid());
     return locker_open(uri, options, out, err);
 }
 

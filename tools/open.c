@@ -95,7 +95,14 @@ int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, lock
     } else {
         status = locker_open_default(&options, out, &err);
     }
-    return status == LOCKER_OK ? LK_EXIT_OK : lk_cli_fail(NULL, status, &err);
+    if (status == LOCKER_OK)
+        return LK_EXIT_OK;
+    code = lk_cli_fail(NULL, status, &err);
+    if (status == LOCKER_DENIED && environment("LOCKER_HELD"))
+        lk_cli_message(
+            "this runs under locker run, which passes no password on: name a password_file in the URI or "
+            "in a profile");
+    return code;
 }
 
 void lk_cli_backend(const lk_common *common, const locker *l, char *out, size_t size)

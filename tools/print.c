@@ -102,6 +102,21 @@ const char *lk_cli_time_words(int64_t ms, char *out, size_t size)
     return out;
 }
 
+const char *lk_cli_since_words(int64_t since_unix_ms, char *out, size_t size)
+{
+    time_t seconds = (time_t)(since_unix_ms / 1000);
+    int64_t age = lk_cli_wall_ms() - since_unix_ms;
+    struct tm local;
+    char when[64], words[32];
+
+    if (since_unix_ms < 0 || !localtime_r(&seconds, &local) ||
+        strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S %z", &local) == 0)
+        return NULL;
+    /* The holder's clock may be ahead of ours. */
+    snprintf(out, size, "%s (%s ago)", when, lk_cli_time_words(age > 0 ? age : 0, words, sizeof(words)));
+    return out;
+}
+
 int64_t lk_cli_wall_ms(void)
 {
     struct timespec now;

@@ -20,9 +20,11 @@ typedef struct run {
     lk_run_events events;
     locker *l;
     locker_handle *held;
+    lk_run_teller teller;
     char backend[64];
     int64_t ttl_ms; /* 0: no lease */
     int64_t kill_after_ms;
+    bool abandoned; /* the service does not answer to the release: exit without waiting for it */
 } run;
 
 static int64_t monotonic_ms(void)
@@ -60,14 +62,35 @@ static locker_status ask_for_lock(run *r, locker_cancel *cancel, locker_error *e
         return status;
     lk_run_event_waiting(&r->events);
     if (o->common.verbose)
-        lk_cli_message("waiting for '%s'", o->key);
+        lk_cli_message("waiting for '%s': %s", o->key, err->text);
+    if (!o->common.quiet && (o->common.verbose || isatty(STDERR_FILENO)))
+        lk_run_teller_start(&r->teller, r->l, o->key);
     options.wait_ms = o->wait_ms;
     if (o->wait_ms > 0) {
         int64_t left = o->wait_ms - (monotonic_ms() - start);
 
         options.wait_ms = left > 1 ? left : 1;
     }
-    return locker_lock(r->l, o->key, &options, &r->held, err);
+    status = locker_lock(r->l, o->key, &options, &r->held, err);
+    lk_run_teller_hush(&r->teller);
+    return status;
+}
+
+/* Busy, or not free in time: by whose doing. */
+static void say_conflict(const run *r, locker_status status, const locker_error *err)
+{
+    const lk_run_options *o = &r->options;
+    char holder[512], words[32];
+
+    lk_run_holder_words(r->l, o->key, holder, sizeof(holder));
+    if (status == LOCKER_TIMEOUT)
+        lk_cli_message("'%s' did not become free within %s%s%s", o->key,
+                       lk_cli_time_words(o->wait_ms, words, sizeof(words)), holder[0] ? "; it is held" : "",
+                       holder);
+    else if (holder[0])
+        lk_cli_message("'%s' is held%s", o->key, holder);
+    else
+        lk_cli_message("%s", err->text);
 }
 
 static int refused(const run *r, locker_status status, const locker_error *err, int number)
@@ -83,33 +106,47 @@ static int refused(const run *r, locker_status status, const locker_error *err, 
     }
     if (status == LOCKER_BUSY || status == LOCKER_TIMEOUT) {
         if (!o->common.quiet)
-            lk_cli_fail(NULL, status, err);
+            say_conflict(r, status, err);
         return o->conflict_exit;
     }
     return lk_cli_fail(NULL, status, err);
 }
 
-/* The lease time that the library took is known when -t gave it; else what is left of it right after the
- * grant is what can be counted on. */
+/* --kill-after is at most what is left of the lease right after a confirmation, less the time to the next
+ * renewal: else one renewal that fails would end the command. */
 static int fix_times(run *r)
 {
-    int64_t remaining = locker_handle_remaining_ms(r->held);
-    const lk_run_options *o = &r->options;
+    int64_t remaining = locker_handle_remaining_ms(r->held), ttl = locker_handle_ttl_ms(r->held), most;
 
-    if (remaining >= 0)
-        r->ttl_ms = o->ttl_ms > 0 ? o->ttl_ms : remaining;
-    r->kill_after_ms = o->kill_after_ms;
-    if (r->kill_after_ms < 0) {
-        r->kill_after_ms = KILL_AFTER_DEFAULT_MS;
-        if (r->ttl_ms > 0 && r->kill_after_ms > r->ttl_ms / 4)
-            r->kill_after_ms = r->ttl_ms / 4;
+    r->ttl_ms = ttl > 0 ? ttl : 0;
+    r->kill_after_ms = r->options.kill_after_ms;
+    if (r->ttl_ms == 0 || remaining < 0) {
+        if (r->kill_after_ms < 0)
+            r->kill_after_ms = KILL_AFTER_DEFAULT_MS;
+        return LK_EXIT_OK;
     }
-    if (r->ttl_ms > 0 && r->kill_after_ms * 2 >= r->ttl_ms)
-        return lk_cli_usage(o->common.subcommand,
-                            "--kill-after must be less than half of the lease time, which is %lldms here; "
-                            "give a longer --ttl",
-                            (long long)r->ttl_ms);
+    most = remaining - r->ttl_ms / LK_RUN_RENEWALS;
+    if (most < 0)
+        most = 0;
+    if (r->kill_after_ms > most)
+        return lk_run_kill_after_too_long(most);
+    if (r->kill_after_ms < 0)
+        r->kill_after_ms = r->ttl_ms / 4 < KILL_AFTER_DEFAULT_MS ? r->ttl_ms / 4 : KILL_AFTER_DEFAULT_MS;
+    if (r->kill_after_ms > most)
+        r->kill_after_ms = most;
     return LK_EXIT_OK;
+}
+
+/* A lock that another process can't see excludes nobody: this command is the only one in its process. */
+static int check_scope(const run *r)
+{
+    if (locker_get_semantics(r->l)->scope != LOCKER_SCOPE_PROCESS)
+        return LK_EXIT_OK;
+    lk_cli_message(
+        "%s: locks are seen by one process alone, so they exclude no other command: use file:, or a "
+        "service",
+        r->backend);
+    return LK_EXIT_CONFIG;
 }
 
 /* Open the service and take the lock. Returns LK_GO_ON with the lock held, or the exit code, which may be 0
@@ -127,10 +164,13 @@ static int acquire(run *r)
         return LK_EXIT_SYSTEM;
     }
     code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);
+    if (!code) {
+        lk_cli_backend(&o->common, r->l, r->backend, sizeof(r->backend));
+        code = check_scope(r);
+    }
     if (!code)
         code = lk_run_check_nested(o->key, r->l);
     if (!code) {
-        lk_cli_backend(&o->common, r->l, r->backend, sizeof(r->backend));
         lk_run_signals_stoppable(&r->signals, true);
         lk_run_waiter_enter(&waiter);
         status = ask_for_lock(r, waiter.cancel, &err);
@@ -145,12 +185,57 @@ static int acquire(run *r)
     return code ? code : LK_GO_ON;
 }
 
-/* Release, and say what became of it. */
-static locker_status release(run *r, bool already_told)
-{
+typedef struct unlocking {
+    locker_handle *held;
+    locker_status status;
     locker_error err;
-    locker_status status = locker_unlock(r->held, &err);
+} unlocking;
 
+static void *unlock(void *context)
+{
+    unlocking *u = context;
+
+    u->status = locker_unlock(u->held, &u->err);
+    return NULL;
+}
+
+/* As locker_unlock(), but no longer than `ms`: after the lease's end an answer of the service, which could
+ * not be reached before, says nothing more. False: the thread still asks, and we can only exit. */
+static bool unlock_within(unlocking *u, int64_t ms)
+{
+    struct timespec end;
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, unlock, u) != 0) {
+        unlock(u);
+        return true;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += (time_t)(ms / 1000);
+    end.tv_nsec += (long)(ms % 1000) * 1000000;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &end) == 0;
+}
+
+/* Release, and say what became of it. */
+static locker_status release(run *r, bool already_told, bool stopped)
+{
+    static unlocking u; /* the thread may outlive this call */
+    locker_error err = {.text = "the service did not answer"};
+    locker_status status = LOCKER_UNKNOWN;
+    int64_t left = locker_handle_remaining_ms(r->held);
+
+    u.held = r->held;
+    if (!stopped || left < 0)
+        unlock(&u);
+    else
+        r->abandoned = !unlock_within(&u, left + MARGIN_MS);
+    if (!r->abandoned) {
+        status = u.status;
+        err = u.err;
+        r->abandoned = stopped && status == LOCKER_UNKNOWN; /* nor would it to what closing asks */
+    }
     lk_run_event_released(&r->events, locker_status_name(status));
     if (r->options.common.quiet || status == LOCKER_OK || (status == LOCKER_LOST && already_told))
         return status;
@@ -213,7 +298,7 @@ static int run_command(run *r)
         lk_cli_message("can't watch over the command, which was killed: %s", strerror(outcome.system_error));
         code = LK_EXIT_SYSTEM;
     }
-    lost = was_lost(&outcome, &child, release(r, outcome.lost));
+    lost = was_lost(&outcome, &child, release(r, outcome.lost, outcome.stopped));
     /* What the command left running was protected by the lock as well. */
     if (lost && r->options.lost_signal && lk_run_child_group_left(&child))
         lk_run_child_signal(&child, SIGKILL);
@@ -240,7 +325,13 @@ int lk_cli_run(int argc, char **argv)
             lk_cli_message("holding '%s', token %llu", r.options.key,
                            (unsigned long long)locker_handle_token(r.held));
         lk_run_event_acquired(&r.events, r.held, r.backend, r.ttl_ms);
+        lk_run_signals_forget(&r.signals);
         code = run_command(&r);
+    }
+    lk_run_teller_end(&r.teller);
+    if (r.abandoned) {
+        fflush(NULL);
+        _exit(code);
     }
     locker_handle_free(r.held);
     locker_close(r.l);

@@ -7,16 +7,19 @@
  *   run_env.c       the command's environment, and refusing to wait for oneself
  *   run_child.c     starts the command, sends signals to it, stops and continues with it, reaps it
  *   run_watch.c     the loop while it runs: signals, the child's end, the lease's deadline
+ *   run_holder.c    says who holds the lock that is not to be had
  *   run_events.c    JSON lines for --status-fd
  *
- * Two threads: the main one, and, until the lock is held, one that turns a signal into the wait's end. While
- * the command runs there is one loop on the main thread, so nothing here needs a lock but that hand-over.
+ * Three threads: the main one; until the lock is held, one that turns a signal into the wait's end; and, for
+ * a wait that somebody looks at, one that says whom it waits for. While the command runs there is one loop on
+ * the main thread, so nothing here needs a lock but these hand-overs.
  */
 #ifndef LOCKER_TOOLS_RUN_H
 #define LOCKER_TOOLS_RUN_H
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "cli.h"
@@ -41,6 +44,12 @@ typedef struct lk_run_options {
 
 /** Read the command line. Returns LK_GO_ON, or the exit code to end with. */
 int lk_run_parse(int argc, char **argv, lk_run_options *options);
+
+/** The library renews each third of the lease time. */
+enum { LK_RUN_RENEWALS = 3 };
+
+/** Refuse --kill-after. Returns the exit code. */
+int lk_run_kill_after_too_long(int64_t most_ms);
 
 /** "SIGTERM" for 15; "signal 40" for one that has no name. Returns `out`. */
 const char *lk_run_signal_name(int number, char *out, size_t size);
@@ -83,6 +92,33 @@ void lk_run_waiter_enter(lk_run_waiter *waiter);
 
 /** End the thread. Returns the signal that came, or 0. */
 int lk_run_waiter_stop(lk_run_waiter *waiter);
+
+/** Forget what came while we waited and is not for us: USR1, USR2, WINCH. */
+void lk_run_signals_forget(const lk_run_signals *signals);
+
+/* ------------------------------------------------------------------ the holder ---- */
+
+/** Says once, after 2 s of waiting, whom the wait is for. */
+typedef struct lk_run_teller {
+    locker *l;
+    const char *key;
+    pthread_t thread;
+    int stop_pipe[2];
+    bool started;
+    _Atomic bool over; /**< nobody waits any more; relaxed: it orders nothing */
+} lk_run_teller;
+
+/** " by OWNER since TIME (3m ago)", with who waits; empty when the service doesn't say. Returns `out`. */
+const char *lk_run_holder_words(locker *l, const char *key, char *out, size_t size);
+
+/** Start it. Where that fails, nothing is told. */
+void lk_run_teller_start(lk_run_teller *teller, locker *l, const char *key);
+
+/** Say nothing from now on. Doesn't block. */
+void lk_run_teller_hush(lk_run_teller *teller);
+
+/** End it, if it was started. Blocks while it asks the service. */
+void lk_run_teller_end(lk_run_teller *teller);
 
 /* ------------------------------------------------------------------ environment ---- */
 

@@ -82,13 +82,55 @@ static bool is_ours(const char *variable)
     return false;
 }
 
+/* No password is passed on: LOCKER_URI loses the one that it has, or goes as a whole where it is not to be
+ * seen which part that is. A copy; NULL with *failed when out of memory, NULL without: leave the variable
+ * out. */
+static char *without_password(const char *variable, bool *failed)
+{
+    const char *hosts = strstr(variable, "://"), *at = strrchr(variable, '@'), *colon, *end;
+    char *copy = NULL;
+
+    *failed = false;
+    if (at == NULL) {
+        copy = strdup(variable);
+        *failed = copy == NULL;
+        return copy;
+    }
+    if (hosts == NULL)
+        return NULL;
+    hosts += 3;
+    end = hosts + strcspn(hosts, "/?#");
+    if (at > end)
+        return NULL;
+    colon = memchr(hosts, ':', (size_t)(at - hosts));
+    if (colon == NULL)
+        colon = at;
+    *failed = asprintf(&copy, "%.*s%s", (int)(colon - variable), variable, colon == hosts ? at + 1 : at) < 0;
+    return *failed ? NULL : copy;
+}
+
+/* NULL with *failed when out of memory, NULL without: leave the variable out. */
+static char *inherit(const char *variable, bool *failed)
+{
+    char *copy;
+
+    *failed = false;
+    if (is_ours(variable))
+        return NULL;
+    if (strncmp(variable, "LOCKER_URI=", strlen("LOCKER_URI=")) == 0)
+        return without_password(variable, failed);
+    copy = strdup(variable);
+    *failed = copy == NULL;
+    return copy;
+}
+
 char **lk_run_environment(locker *l, const locker_handle *held, const char *backend, int64_t ttl_ms)
 {
     const char *outer = getenv("LOCKER_HELD_KEYS"), *key = locker_handle_key(held);
     unsigned long long token = locker_handle_token(held);
     char **copy;
     size_t count = 0, n = 0;
-    int failed = 0;
+    bool failed = false;
 
     while (environ[count])
         count++;
@@ -96,10 +138,13 @@ char **lk_run_environment(locker *l, const locker_handle *held, const char *back
     if (!copy)
         return NULL;
     for (size_t i = 0; i < count && !failed; i++)
-        if (!is_ours(environ[i]))
-            failed = !(copy[n++] = strdup(environ[i]));
-    failed = failed || asprintf(&copy[n++], "LOCKER_HELD=1") < 0 ||
-             asprintf(&copy[n++], "LOCKER_KEY=%s", key) < 0 ||
+        if ((copy[n] = inherit(environ[i], &failed)) != NULL)
+            n++;
+    if (failed) {
+        lk_run_environment_free(copy);
+        return NULL;
+    }
+    failed = asprintf(&copy[n++], "LOCKER_HELD=1") < 0 || asprintf(&copy[n++], "LOCKER_KEY=%s", key) < 0 ||
              asprintf(&copy[n++], "LOCKER_TOKEN=%llu", token) < 0 ||
              asprintf(&copy[n++], "LOCKER_OWNER=%s", locker_handle_owner(held)) < 0 ||
              asprintf(&copy[n++], "LOCKER_BACKEND=%s", backend) < 0 ||

@@ -190,18 +190,24 @@ static int take_arguments(int argc, char **argv, lk_run_options *o)
     return LK_GO_ON;
 }
 
+int lk_run_kill_after_too_long(int64_t most_ms)
+{
+    return lk_cli_usage(
+        me,
+        "--kill-after is too long for this lease: one renewal that fails would end the command; give "
+        "at most %lldms, or a longer --ttl",
+        (long long)most_ms);
+}
+
 static int check(lk_run_options *o, const seen *s)
 {
     if (s->nonblock && s->wait && o->wait_ms != 0)
         return lk_cli_usage(me, "--nonblock and --wait exclude each other: give one");
     if (s->nonblock)
         o->wait_ms = 0;
-    if (o->kill_after_ms >= 0 && o->ttl_ms > 0 && o->kill_after_ms * 2 >= o->ttl_ms)
-        return lk_cli_usage(
-            me,
-            "--kill-after must be less than half of the lease time: give less than %lldms, or "
-            "a longer --ttl",
-            (long long)(o->ttl_ms / 2));
+    /* What the service leaves of it is looked at after the grant. */
+    if (o->ttl_ms > 0 && o->kill_after_ms > o->ttl_ms - o->ttl_ms / LK_RUN_RENEWALS)
+        return lk_run_kill_after_too_long(o->ttl_ms - o->ttl_ms / LK_RUN_RENEWALS);
     return LK_GO_ON;
 }
 

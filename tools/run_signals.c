@@ -59,6 +59,21 @@ void lk_run_signals_stoppable(const lk_run_signals *s, bool stoppable)
     pthread_sigmask(stoppable ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
 }
 
+void lk_run_signals_forget(const lk_run_signals *s)
+{
+    const struct timespec now = {0, 0};
+    sigset_t unneeded;
+
+    /* Endings that come between the wait and the command's start are forwarded; they stay. */
+    sigemptyset(&unneeded);
+    for (int number = 1; number < NSIG; number++)
+        if ((number == SIGUSR1 || number == SIGUSR2 || number == SIGWINCH) &&
+            sigismember(&s->watched, number) == 1)
+            sigaddset(&unneeded, number);
+    while (sigtimedwait(&unneeded, NULL, &now) > 0)
+        continue;
+}
+
 void lk_run_signals_restore(const lk_run_signals *s)
 {
     sigaction(SIGPIPE, &s->inherited_pipe, NULL);

@@ -76,6 +76,16 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
     lk_run_child_signal(w->child, SIGCONT); /* a stopped process can't act on a signal */
 }
 
+static void note_deadline(loop *p, int64_t deadline)
+{
+    char words[32];
+
+    if (p->watch->options->common.verbose > 1 && p->deadline_ms != NEVER && deadline > p->deadline_ms + 10)
+        lk_cli_message("renewed '%s' meanwhile: ours for %s more", locker_handle_key(p->watch->held),
+                       lk_cli_time_words(deadline - now_ms(), words, sizeof(words)));
+    p->deadline_ms = deadline;
+}
+
 /* Do what is due, and say in how many ms there is more to do (NEVER: nothing by time). */
 static int64_t keep_deadline(loop *p)
 {
@@ -86,7 +96,7 @@ static int64_t keep_deadline(loop *p)
     if (remaining == 0)
         p->outcome->lost = true;
     else if (remaining > 0)
-        p->deadline_ms = now + remaining;
+        note_deadline(p, now + remaining);
     if (!p->outcome->lost && (remaining < 0 || remaining > term_at)) {
         if (p->losing && !w->options->common.quiet)
             lk_cli_message("the lock '%s' was renewed after all", locker_handle_key(w->held));

@@ -3,24 +3,15 @@
  * both end with 0.
  */
 #include <stdio.h>
-#include <time.h>
 
 #include "cli.h"
 
 static void print_since(int64_t since_unix_ms)
 {
-    time_t seconds = (time_t)(since_unix_ms / 1000);
-    int64_t age = lk_cli_wall_ms() - since_unix_ms;
-    struct tm local;
-    char when[64], words[32];
+    char words[96];
 
-    if (since_unix_ms < 0 || !localtime_r(&seconds, &local) ||
-        strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S %z", &local) == 0) {
-        printf("  since:     not known\n");
-        return;
-    }
-    /* The holder's clock may be ahead of ours. */
-    printf("  since:     %s (%s ago)\n", when, lk_cli_time_words(age > 0 ? age : 0, words, sizeof(words)));
+    printf("  since:     %s\n",
+           lk_cli_since_words(since_unix_ms, words, sizeof(words)) ? words : "not known");
 }
 
 static void print_queue(const locker_info *info)

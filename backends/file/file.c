@@ -85,6 +85,7 @@ static locker_status file_open(const locker_driver_config *config, const locker_
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     self->svc = svc;
     self->uid = geteuid();
+    lk_file_touch_later(self);
     self->dir_fd = self->epoll_fd = self->inotify_fd = self->dir_wd = -1;
     self->shared = config->values[SHARED].number != 0;
     self->sync = config->values[SYNC].number != 0;

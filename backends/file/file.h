@@ -170,6 +170,7 @@ typedef struct lk_file {
     int inotify_fd;      /* mutex; -1: not made yet, or not to be had */
     int dir_wd;          /* mutex: the watch on the directory; -1: none */
     size_t held;         /* mutex: grants */
+    int64_t touch_at;    /* mutex: when the files of grants get a new time */
     bool unwatched;      /* mutex: some grant may have no watch: dispatch looks after all of them */
     lk_file_watch *watches[LK_FILE_BUCKETS]; /* mutex: by watch descriptor */
 } lk_file;
@@ -193,6 +194,8 @@ bool lk_file_watch_directory_locked(lk_file *self);
 /* Watch the claim's file. False: inotify is not to be had. */
 bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c);
 void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c);
+/* Set when the files of grants are touched next. */
+void lk_file_touch_later(lk_file *self);
 void lk_file_watch_destroy(lk_file *self);
 void lk_file_watch_warn(lk_file *self);
 

@@ -30,6 +30,7 @@ struct lk_file_watch {
 #define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR)
 
 static const int64_t look_interval_ns = INT64_C(50000000); /* without inotify */
+static const int64_t touch_interval_ns = INT64_C(24) * 3600 * 1000000000;
 
 static const char broken_text[] = "the lock was broken: its file was replaced, moved or removed";
 
@@ -218,13 +219,39 @@ static void read_events_locked(lk_file *self)
     }
 }
 
+static void touch_grant_locked(void *context, lk_file_claim *c)
+{
+    (void)context;
+    if (c->state == LK_FILE_HELD)
+        (void)futimens(c->fd, NULL);
+}
+
+/* What cleans /tmp and its like (systemd-tmpfiles, tmpreaper) removes what nobody used for days, and a lock
+ * may be held for longer. A file without a grant may go: its next grant makes it anew. */
+static void touch_locked(lk_file *self)
+{
+    if (self->svc->clock->now(self->svc->clock->context) < self->touch_at)
+        return;
+    if (self->held > 0) {
+        (void)futimens(self->dir_fd, NULL);
+        lk_file_slots_each_locked(&self->slots, touch_grant_locked, self);
+    }
+    lk_file_touch_later(self);
+}
+
+void lk_file_touch_later(lk_file *self)
+{
+    self->touch_at = self->svc->clock->now(self->svc->clock->context) + touch_interval_ns;
+}
+
 int64_t lk_file_dispatch(void *self_)
 {
     lk_file *self = self_;
-    int64_t next = LOCKER_NEVER;
     pthread_mutex_lock(&self->mutex);
     if (self->inotify_fd >= 0)
         read_events_locked(self); /* the descriptor never blocks */
+    touch_locked(self);
+    int64_t next = self->touch_at;
     if (self->held == 0)
         self->unwatched = false;
     if (self->unwatched) {

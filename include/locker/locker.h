@@ -128,7 +128,9 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_profile(const char *file,
                                                                locker_error *err);
 
 /** Open what the environment says: LOCKER_URI, else LOCKER_CONFIG with LOCKER_PROFILE, else the embedded file
- * driver in a private directory of this user ($XDG_RUNTIME_DIR/locker, else /tmp/locker-UID). */
+ * driver in a private directory of this user, /tmp/locker-UID, whatever else the environment says: a login,
+ * cron and a service (without PrivateTmp=) have the same. It is refused (CONFIG) when it is another user's or
+ * a symbolic link. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_default(const locker_options *options, locker **out,
                                                                locker_error *err);
 
@@ -258,6 +260,9 @@ LOCKER_API const char *locker_state_name(locker_state state);
 /** How long the lock is certainly ours if nothing more is heard from the service, in ms, rounded down: 0 when
  * it is lost or unlocked, -1 when there is no lease that could end. */
 LOCKER_API int64_t locker_handle_remaining_ms(const locker_handle *held);
+
+/** The lease time that was asked for, in ms; -1 when there is no lease. */
+LOCKER_API int64_t locker_handle_ttl_ms(const locker_handle *held);
 
 /** The fencing token: greater than that of every earlier grant of this key. Give it to the resource that the
  * lock guards, which refuses what is smaller than the greatest it has seen (Kleppmann, "How to do distributed

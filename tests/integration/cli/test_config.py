@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from clitest import Case
+from clitest import Case, needs
 
 
 class Precedence(Case):
@@ -32,6 +32,42 @@ class Precedence(Case):
         for entry in os.listdir(os.path.join(self.directory, expected)):
             os.unlink(os.path.join(self.directory, expected, entry))
 
+    def used_default(self, env=None):
+        """The lock of the key that is made for this is seen in the directory of this user."""
+        key = "test-%d-%s" % (os.getpid(), self.id())
+        path = "/tmp/locker-%d" % os.geteuid()
+        done = self.code(0, "run", "-v", key, "ls", path, env=env)
+        names = [name for name in done.stdout.split("\n") if name.startswith(key)]
+        self.assertEqual(len(names), 1, done.stdout)
+        self.assertIn("file:" + path, done.stderr)
+        os.unlink(os.path.join(path, names[0]))
+
+    def test_the_default_is_the_same_from_cron_and_a_login(self):
+        key = "test-%d-%s" % (os.getpid(), self.id())
+        login = dict(self.env, XDG_RUNTIME_DIR=self.directory, TMPDIR=self.directory, XDG_SESSION_ID="1")
+        cron = {"PATH": os.environ["PATH"], "HOME": "/", "SHELL": "/bin/sh"}
+        self.used_default(login)
+        self.used_default(cron)
+        self.used_default({})
+        holder = self.hold(key, env=login)
+        self.assertIn("is held by", self.code(75, "run", "-n", key, "true", env=cron).stderr)
+        self.assertIn("is held by", self.code(75, "run", "-n", key, "true", env={}).stderr)
+        holder.finish()
+        self.code(0, "run", "-n", key, "true", env=cron)
+        os.unlink("/tmp/locker-%d/%s.lock" % (os.geteuid(), key))
+
+    @needs(os.geteuid() == 0, "only root can play another user")
+    def test_a_default_directory_that_is_not_ours_is_refused(self):
+        uid = 54000 + os.getpid() % 5000
+        path = "/tmp/locker-%d" % uid
+        self.addCleanup(lambda: os.unlink(path) if os.path.islink(path) else os.rmdir(path))
+        os.mkdir(path)
+        os.chown(path, uid + 1, uid + 1)
+        self.wrong(78, "belongs to user %d" % (uid + 1), "run", "k", "true", user=uid)
+        os.rmdir(path)
+        os.symlink("/var/tmp", path)
+        self.wrong(78, "symbolic link", "run", "k", "true", user=uid)
+
     def test_order(self):
         flag, uri_of_flag = self.lock_directory("flag")
         _, uri_of_env = self.lock_directory("env")
@@ -39,7 +75,7 @@ class Precedence(Case):
         _, uri_of_config = self.lock_directory("config")
         _, uri_of_other = self.lock_directory("other")
 
-        self.used("locker")  # XDG_RUNTIME_DIR/locker
+        self.used_default()
         self.config(".config/locker/locker.conf", default=uri_of_file, other=uri_of_other)
         self.used("usual")
         self.used("other", "--profile", "other")
@@ -82,7 +118,7 @@ class Precedence(Case):
 
     def test_empty_variables_are_unset(self):
         self.env.update(LOCKER_URI="", LOCKER_CONFIG="", LOCKER_PROFILE="")
-        self.used("locker")
+        self.used_default()
 
 
 if __name__ == "__main__":

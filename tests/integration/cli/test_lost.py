@@ -90,6 +90,14 @@ class Silent(RedisCase):
         self.assertLess(exited["time_unix_ms"], lost["time_unix_ms"] + lost["remaining_ms"])
         self.assertEqual(running.process.wait(LIMIT), 76)
 
+    def test_the_exit_waits_for_no_answer_after_the_deadline(self):
+        self.env["LOCKER_URI"] = self.uri + "?command_timeout=20s"
+        running = self.hold("k", "-t", "2s", "-k", "500ms")
+        self.redis.freeze()
+        exited = running.event("exited")
+        self.assertEqual(running.process.wait(LIMIT), 76)
+        self.assertLess(time.time() * 1000 - exited["time_unix_ms"], 5000)
+
     def test_a_short_outage_stops_nothing(self):
         running = self.hold("k", "-t", "3s", "-k", "500ms")
         self.redis.freeze()

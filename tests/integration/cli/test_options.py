@@ -54,9 +54,9 @@ class WrongRunOptions(Case):
         self.wrong(64, "--ttl", "run", "-t", "0", "k", "true")
 
     def test_kill_after_must_leave_room_for_renewal(self):
-        self.wrong(64, "--kill-after", "run", "-t", "10s", "-k", "5s", "k", "true")
-        self.wrong(64, "--kill-after", "run", "-k", "5s", "-t", "10s", "k", "true")
-        self.code(0, "run", "-t", "10s", "-k", "4.9s", "k", "true")
+        self.wrong(64, "at most 6000ms", "run", "-t", "9s", "-k", "6.1s", "k", "true")
+        self.wrong(64, "--kill-after", "run", "-k", "9s", "-t", "9s", "k", "true")
+        self.code(0, "run", "-t", "9s", "-k", "6s", "k", "true")
         self.code(0, "run", "-t", "2s", "k", "true")
 
     def test_on_lost(self):

@@ -1,5 +1,7 @@
 """locker on a Redis server: leases, the environment, refusals, hand-off."""
 import json
+import os
+import re
 import signal
 import socket
 import unittest
@@ -71,14 +73,37 @@ class Run(RedisCase):
         self.code(0, "run", "k", LOCKER, "run", "-u", self.uri.replace("/0", "/1"), "k", "true")
         self.wrong(64, "'k'", "run", "-u", self.uri + "?fencing=off", "k", LOCKER, "run", "k", "true")
 
+    def test_the_lease_time_is_what_was_asked_for(self):
+        for options, ms in (([], "30000"), (["-t", "7s"], "7000"), (["-u", self.uri + "?ttl=9s"], "9000")):
+            self.assertEqual(self.code(0, "run", *options, "k", "sh", "-c", "echo $LOCKER_TTL_MS").stdout, ms + "\n")
+
+    def test_steps(self):
+        said = self.code(0, "run", "-vv", "-t", "300ms", "k", "sleep", "1").stderr
+        self.assertIn("the locks are kept by redis://127.0.0.1:%d" % self.redis.port, said)
+        self.assertIn("holding 'k'", said)
+        self.assertIn("renewed 'k'", said)
+
+    def test_busy_and_waiting_name_the_holder(self):
+        holder = self.hold("k", "--owner", "the holder")
+        self.assertIn("'k' is held by the holder since ", self.code(75, "run", "-n", "k", "true").stderr)
+        said = self.code(75, "run", "-v", "-w", "2.5s", "k", "true").stderr
+        self.assertIn("waiting for 'k', held by the holder since ", said)
+        self.assertIn("'k' did not become free within 2.5s; it is held by the holder since ", said)
+        holder.finish()
+
     def test_ping_and_drivers(self):
         self.assertRegex(self.code(0, "ping").stdout, r"^redis: answered in \d+\.\d+ ms\n$")
         names = [driver["name"] for driver in json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]]
         self.assertIn("redis", names)
 
     def test_lease_times(self):
-        self.wrong(78, "ms", "run", "-t", "1ms", "k", "true")
-        self.wrong(64, "--kill-after", "run", "-u", self.uri + "?ttl=4s", "-k", "3s", "k", "true")
+        self.wrong(64, "ms", "run", "-t", "1ms", "k", "true")
+        self.wrong(78, "ms", "run", "-u", self.uri + "?ttl=1ms", "k", "true")
+        # What the grant left of 4 s, less the 1.333 s to the first renewal.
+        said = self.wrong(64, "--kill-after", "run", "-u", self.uri + "?ttl=4s", "-k", "3s", "k", "true").stderr
+        most = int(re.search(r"at most (\d+)ms", said).group(1))
+        self.assertTrue(1000 < most <= 2667, said)
+        self.wrong(64, "--kill-after", "run", "-t", "4s", "-k", "2667ms", "k", "true")
         self.code(0, "run", "-u", self.uri + "?ttl=4s", "-k", "1s", "k", "true")
         self.assertEqual(self.redis.command("EXISTS", "k"), ":0")
 
@@ -120,6 +145,26 @@ class Refusals(RedisCase):
         for uri, names in ((base + "/x", "path"), (base + "/0?poll=never", "poll"), (base + "/0?frob=1", "frob"),
                            ("redis://127.0.0.1:99999/0", "99999"), (base + "/0?fencing=maybe", "fencing")):
             self.wrong(78, names, "run", "-u", uri, "k", "true")
+
+
+class Passwords(RedisCase):
+    def test_no_password_is_passed_on(self):
+        self.redis.command("CONFIG", "SET", "requirepass", "sesame-4711")
+        address = "127.0.0.1:%d/0" % self.redis.port
+        password = os.path.join(self.directory, "password")
+        with open(password, "w") as file:
+            file.write("sesame-4711\n")
+        for uri, passed in (("redis://:sesame-4711@" + address, "redis://" + address),
+                            ("redis://default:sesame-4711@" + address, "redis://default@" + address),
+                            ("redis://%s?password_file=%s" % (address, password),) * 2):
+            self.env["LOCKER_URI"] = uri
+            self.assertEqual(self.code(0, "run", "k", "sh", "-c", "echo $LOCKER_URI").stdout, passed + "\n")
+        self.code(0, "run", "k", LOCKER, "run", "other", "true")
+        self.env["LOCKER_URI"] = "redis://:sesame-4711@" + address
+        self.assertIn("password_file", self.code(77, "run", "k", LOCKER, "run", "other", "true").stderr)
+        self.env["LOCKER_URI"] = "redis://:sesame/4711@" + address
+        self.assertEqual(self.code(0, "run", "-u", self.uri + "?password_file=" + password, "k", "sh", "-c",
+                                   "echo $LOCKER_URI").stdout, "\n")
 
 
 if __name__ == "__main__":

@@ -42,6 +42,8 @@ class ExitCodes(Case):
         holder = self.hold("k")
         for arguments in (["-n"], ["--nonblock"], ["-w", "0"], ["-w", "50ms"], ["--wait=0.05"]):
             self.wrong(75, "k", "run", *arguments, "k", "true")
+        self.wrong(75, "'k' is held by ", "run", "-n", "k", "true")
+        self.wrong(75, "'k' did not become free within 50ms; it is held by ", "run", "-w", "50ms", "k", "true")
         self.wrong(9, "k", "run", "-n", "-E", "9", "k", "true")
         self.wrong(0, "k", "run", "-n", "-E", "0", "k", "false")
         self.wrong(255, "k", "run", "-w", "10ms", "--conflict-exit-code=255", "k", "true")
@@ -164,11 +166,14 @@ class Environment(Case):
 
     def test_backend_of_a_profile_and_of_the_default(self):
         del self.env["LOCKER_URI"]
-        self.assertEqual(self.variables()["LOCKER_BACKEND"], "file")
         config = os.path.join(self.directory, "c.conf")
         with open(config, "w") as file:
-            file.write("[default]\nuri = memory:x\n")
-        self.assertEqual(self.variables("-f", config)["LOCKER_BACKEND"], "memory")
+            file.write("[default]\nuri = %s\n" % self.uri)
+        self.assertEqual(self.variables("-f", config)["LOCKER_BACKEND"], "file")
+
+    def test_a_lock_of_one_process_excludes_nobody(self):
+        self.wrong(78, "memory", "run", "-u", "memory:", "k", "true")
+        self.wrong(78, "memory", "run", "-u", "memory:x", "-n", "k", "true")
 
     def test_a_nested_run_on_the_same_key_is_refused(self):
         self.wrong(64, "'k'", "run", "k", LOCKER, "run", "k", "true")
@@ -179,8 +184,6 @@ class Environment(Case):
     def test_a_nested_run_on_another_key_or_service_is_not(self):
         self.code(0, "run", "k", LOCKER, "run", "other", "true")
         self.code(0, "run", "k", LOCKER, "run", "-u", self.uri + "2", "k", "true")
-        self.code(0, "run", "k", LOCKER, "run", "-u", "memory:", "k", "true")
-        self.code(0, "run", "-u", "memory:", "k", LOCKER, "run", "-u", "memory:", "k", "true")
 
     def test_a_stale_entry_does_not_matter(self):
         seen = self.variables(key="k")

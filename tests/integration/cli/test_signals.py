@@ -44,13 +44,15 @@ class Waiting(Case):
         holder.finish()
         self.assertEqual(waiter.finish(), 0)
 
-    def test_a_user_signal_reaches_the_command_later(self):
+    def test_a_user_signal_while_waiting_is_not_for_the_command(self):
         holder = self.hold("k")
         waiter = self.start("k", "--", "cat")
         waiter.event("waiting")
-        waiter.process.send_signal(signal.SIGUSR1)
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
+            waiter.process.send_signal(number)
         holder.finish()
-        self.assertEqual(waiter.process.wait(LIMIT), 128 + signal.SIGUSR1)
+        waiter.event("acquired")
+        self.assertEqual(waiter.finish(), 0)
 
 
 class Forwarding(Case):

@@ -169,6 +169,13 @@ class Terminal(Case):
         shell.lines_until("ran")
         self.assertEqual(shell.news.next(), "exited 0")
 
+    def test_a_wait_says_whom_it_waits_for(self):
+        self.hold("k", "--owner", "the holder")
+        shell = self.shell("k", "--", "echo", "ran")
+        shell.lines_until("waiting for 'k', held by the holder since ")
+        shell.type(b"\x03")
+        self.assertEqual(shell.news.next(), "exited 130")
+
     def test_control_c_while_waiting(self):
         self.hold("k")
         shell = self.shell("-v", "k", "--", "echo", "ran")

@@ -174,7 +174,7 @@ class Run(Case):
 
     def test_wrong_uris(self):
         base = "zookeeper://127.0.0.1:%d" % self.zookeeper.port
-        for uri, names in ((base + "/a//b", "a//b"), (base + "/?frob=1", "frob"),
+        for uri, names in ((base + "/a//b", "path"), (base + "/?frob=1", "frob"),
                            (base + "/?session_timeout=never", "session_timeout")):
             self.wrong(78, names, "run", "-u", uri, "k", "true")
         for feature in ("tls", "sasl"):

@@ -5,8 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <locker/driver.h>
+
 #include "file_test.h"
 #include "locking.h"
+
+extern const locker_driver lk_file_driver;
 
 static const char *long_key(void)
 {
@@ -119,6 +123,62 @@ static void a_moved_directory_is_all_lost(void **state)
     assert_non_null(strstr(err.text, "moved"));
 }
 
+/* The system's clock, a day and more ahead when the test says so. */
+static _Atomic int64_t ahead;
+
+static int64_t later_now(void *context)
+{
+    return locker_system_clock()->now(context) + ahead;
+}
+
+static void later_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
+{
+    locker_system_clock()->wait(context, cond, mutex, until == LOCKER_NEVER ? until : until - ahead);
+}
+
+static void later_poll(void *context, int fd, int64_t until)
+{
+    locker_system_clock()->poll(context, fd, until == LOCKER_NEVER ? until : until - ahead);
+}
+
+/* What cleans /tmp removes files by their age. */
+static void files_of_held_locks_stay_young(void **state)
+{
+    static const locker_clock clock = {.now = later_now, .wait = later_wait, .poll = later_poll};
+    static const struct timespec old[2] = {{1000000, 0}, {1000000, 0}};
+    struct lk_place *place = *state;
+    locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
+    locker_error err;
+    locker_handle *held;
+    struct stat s;
+    locker *l;
+
+    o.uri = place->uri;
+    o.clock = &clock;
+    assert_ok(locker_open_driver(&lk_file_driver, &o, &l, &err), err);
+    assert_ok(locker_lock(l, "k", NULL, &held, &err), err);
+    assert_int_equal(utimensat(AT_FDCWD, lk_place_file(place, "k.lock"), old, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, place->locks, old, 0), 0);
+    ahead = INT64_C(25) * 3600 * 1000000000;
+    for (int64_t end = lk_test_now_ms() + LK_TEST_PATIENCE_MS;;) {
+        /* A file that comes and goes wakes the driver, which slept for a day. */
+        int fd = open(lk_place_file(place, "passing"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        close(fd);
+        assert_int_equal(unlink(lk_place_file(place, "passing")), 0);
+        assert_int_equal(stat(lk_place_file(place, "k.lock"), &s), 0);
+        if (s.st_mtim.tv_sec != old[0].tv_sec)
+            break;
+        assert_true(lk_test_now_ms() < end);
+        (void)lk_readable(locker_handle_fd(held), 10);
+    }
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_ok(locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    locker_close(l);
+    ahead = 0;
+}
+
 static void show_says_who(void **state)
 {
     struct lk_place *place = *state;
@@ -151,6 +211,7 @@ int lk_run_breaking(void)
         cmocka_unit_test_setup_teardown(a_removed_file_is_a_lost_lock, lk_place_setup, lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_moved_file_is_a_lost_lock, lk_place_setup, lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_moved_directory_is_all_lost, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(files_of_held_locks_stay_young, lk_place_setup, lk_place_teardown),
         cmocka_unit_test_setup_teardown(show_says_who, lk_place_setup, lk_place_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,79 @@
+/*
+ * run_holder.c: who holds the lock that is not to be had. A wait says it once, from a thread of its own, so
+ * that the place in the queue is kept.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run.h"
+
+enum { PATIENCE_MS = 2000 };
+
+const char *lk_run_holder_words(locker *l, const char *key, char *out, size_t size)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    char owner[LOCKER_OWNER_MAX + 1], since[96];
+    locker_error err;
+    int n = 0;
+
+    out[0] = '\0';
+    if (locker_show(l, key, &info, &err) == LOCKER_OK && info.held) {
+        n = snprintf(out, size, " by %s",
+                     info.owner[0] ? lk_cli_clean(info.owner, owner, sizeof(owner))
+                                   : "a client of another kind");
+        if (lk_cli_since_words(info.since_unix_ms, since, sizeof(since)))
+            n += snprintf(out + n, size - (size_t)n, " since %s", since);
+        if (info.waiters > 0)
+            snprintf(out + n, size - (size_t)n, "; %lld waiting", (long long)info.waiters);
+    }
+    locker_info_clear(&info);
+    return out;
+}
+
+static void *tell(void *context)
+{
+    lk_run_teller *t = context;
+    struct pollfd stop = {.fd = t->stop_pipe[0], .events = POLLIN};
+    char words[512];
+
+    if (poll(&stop, 1, PATIENCE_MS) != 0)
+        return NULL;
+    lk_run_holder_words(t->l, t->key, words, sizeof(words));
+    if (!atomic_load_explicit(&t->over, memory_order_relaxed))
+        lk_cli_message("waiting for '%s'%s%s", t->key, words[0] ? ", held" : "", words);
+    return NULL;
+}
+
+void lk_run_teller_start(lk_run_teller *t, locker *l, const char *key)
+{
+    t->l = l;
+    t->key = key;
+    if (pipe2(t->stop_pipe, O_CLOEXEC) != 0)
+        return;
+    t->started = pthread_create(&t->thread, NULL, tell, t) == 0;
+    if (t->started)
+        return;
+    close(t->stop_pipe[0]);
+    close(t->stop_pipe[1]);
+}
+
+void lk_run_teller_hush(lk_run_teller *t)
+{
+    if (!t->started || atomic_exchange_explicit(&t->over, true, memory_order_relaxed))
+        return;
+    close(t->stop_pipe[1]);
+}
+
+void lk_run_teller_end(lk_run_teller *t)
+{
+    if (!t->started)
+        return;
+    lk_run_teller_hush(t);
+    pthread_join(t->thread, NULL);
+    close(t->stop_pipe[0]);
+    t->started = false;
+}
