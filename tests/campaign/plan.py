@@ -1,0 +1,39 @@
+"""What a seed means: the plan of a round. Pure: the same seed gives the same plan for ever, or the ledger's seeds could
+not be run again; so a change of this file changes the name of the plans."""
+import random
+
+NAME = "1"
+
+WORKERS = ("worker-stop", "worker-kill")
+NETWORK = ("delay", "cut", "cut-reply", "hold-requests", "hold-replies", "late", "refuse", "trickle")
+KINDS = {
+    "file": WORKERS,
+    "redis": WORKERS + NETWORK + ("server-stop", "server-kill", "memory-full"),
+    "zookeeper": WORKERS + NETWORK + ("server-stop", "server-kill"),
+    "ensemble": WORKERS + NETWORK + ("leader-stop", "follower-stop", "leader-kill", "follower-kill", "leader-cut",
+                                     "follower-cut", "leader-deaf", "follower-deaf", "leader-mute", "follower-mute",
+                                     "clients-cut"),
+}
+# What these may break is told in the documents; see round.py.
+EXCEPTIONS = {"file": (), "redis": ("flushall", "restart-empty"), "zookeeper": ("restart-empty",), "ensemble": ()}
+SETUPS = {"file": ("file",), "redis": ("redis",), "zookeeper": ("zookeeper", "ensemble", "ensemble")}
+AT_ONCE = ("worker-kill", "cut", "flushall")
+
+
+def fault(rng, kind, seconds):
+    return {"kind": kind, "at": round(rng.uniform(0.2, seconds - 0.3), 3), "target": rng.randrange(1000),
+            "for": 0 if kind in AT_ONCE else round(rng.choice((rng.uniform(0.05, 0.5), rng.uniform(0.5, 3.0))), 3),
+            "size": round(rng.uniform(0.005, 0.3), 3)}
+
+
+def make(driver, seed, setups=None, kinds=None):
+    rng = random.Random("%s/%s/%d" % (NAME, driver, seed))
+    setup = rng.choice([s for s in SETUPS[driver] if setups is None or s in setups])
+    seconds = round(rng.uniform(2.5, 4.0), 1)
+    faults = [fault(rng, rng.choice(kinds or KINDS[setup]), seconds) for _ in range(rng.choice((1, 2, 3, 4, 6, 8)))]
+    if EXCEPTIONS[setup] and not kinds and rng.random() < 0.08:
+        faults.append(fault(rng, rng.choice(EXCEPTIONS[setup]), seconds))
+    processes = [{"threads": rng.choice((1, 2, 3)), "pinned": rng.randrange(3) if rng.random() < 0.3 else None}
+                 for _ in range(rng.choice((3, 4, 5)))]
+    return {"driver": driver, "setup": setup, "seed": seed, "seconds": seconds, "keys": rng.choice((1, 2, 3)),
+            "breaks": rng.random() < 0.4, "processes": processes, "faults": sorted(faults, key=lambda f: f["at"])}

@@ -1,0 +1,332 @@
+"""One round of a campaign: workers on a service, faults by a plan, all healed, and then judged by the histories, by what
+is left at the service, and by how soon each key can be had again."""
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+
+from services import die_with_us
+
+QUIET_S = 15  # a call's own limits are far below that
+SETTLE_S = 0.8  # after the healing, before the workers are told to end
+
+# What a fault may break, by the documents (docs/reliability.md): these findings don't count against a round.
+EXCUSED = {
+    "flushall": {"overlap", "truth"},
+    "restart-empty": {"overlap", "truth"},
+    "restart-empty of zookeeper": {"overlap", "truth", "tokens"},
+    "break": {"overlap", "truth"},
+}
+
+
+def now_ns():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+class Worker:
+    def __init__(self, tools, directory, name, arguments):
+        self.name, self.history = name, os.path.join(directory, name + ".jsonl")
+        self.killed = self.stopped = False
+        self.errors = os.path.join(directory, name + ".err")
+        with open(self.errors, "wb") as errors:
+            self.process = subprocess.Popen([tools["worker"], *arguments(self)], stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, stderr=errors, preexec_fn=die_with_us)
+
+    def says(self, limit):
+        """The next line; None: it didn't come in time, or at all."""
+        if not select.select([self.process.stdout], [], [], limit)[0]:
+            return None
+        return self.process.stdout.readline().decode().strip() or None
+
+    def end(self, limit):
+        try:
+            self.process.stdin.close()
+            return self.process.wait(limit)
+        except (subprocess.TimeoutExpired, OSError):
+            return None
+
+    def kill(self, history):
+        sent = now_ns()
+        self.process.kill()
+        self.process.wait()
+        history.write("end", "info", process=self.process.pid, sent=sent)
+        self.killed = True
+
+
+class Lines:
+    """The lane's own file of the history: faults, and the ends of those that it killed."""
+
+    def __init__(self, path):
+        self.path = path
+        self.file = open(path, "a", encoding="utf-8", buffering=1)
+
+    def write(self, op, phase, process=None, **fields):
+        line = dict(t=now_ns(), process=process or os.getpid(), op=op, phase=phase, **fields)
+        self.file.write(json.dumps(line) + "\n")
+
+
+class Round:
+    def __init__(self, tools, service, plan, directory):
+        self.tools, self.service, self.plan, self.directory = tools, service, plan, directory
+        self.space = "r%d" % plan["seed"]
+        self.reasons, self.exceptions, self.stall_s = [], set(), 0.0
+        os.makedirs(directory, exist_ok=True)
+        with open(os.path.join(directory, "plan.json"), "w", encoding="ascii") as file:
+            json.dump(plan, file, indent=1)
+        self.lines = Lines(os.path.join(directory, "faults.jsonl"))
+        self.workers = []
+
+    # ---- workers
+
+    def start(self, name, number):
+        process = self.plan["processes"][number]
+        pin = {"pinned": process["pinned"]} if self.plan["driver"] == "zookeeper" else {}
+        uri = self.service.uri(self.space, True, **pin)
+        self.workers.append(Worker(self.tools, self.directory, name, lambda worker: [
+            "work", uri, worker.history, name, str(self.plan["seed"] * 16 + len(self.workers)),
+            str(process["threads"]), str(self.plan["keys"]), str(int(self.plan["breaks"]))]))
+
+    def start_all(self):
+        for i in range(len(self.plan["processes"])):
+            self.start("worker-%d" % i, i)
+        for worker in self.workers:
+            if worker.says(20) != "works":
+                raise RuntimeError("a worker does not begin; see " + worker.errors)
+
+    def target(self, fault):
+        alive = [worker for worker in self.workers if not worker.killed]
+        return alive[fault["target"] % len(alive)] if alive else None
+
+    # ---- faults: each begins, and ends by the function that is returned
+
+    def begin(self, fault):
+        kind = fault["kind"]
+        if kind.startswith("worker-"):
+            return self.harm_worker(kind, fault)
+        if kind in ("flushall", "memory-full"):
+            return self.harm_redis(kind)
+        if kind in ("server-stop", "server-kill", "restart-empty") or kind.split("-")[0] in ("leader", "follower"):
+            return self.harm_server(kind, fault)
+        if kind == "clients-cut":
+            self.service.cut(fault["target"] % 3, ["10.201.0.254"])
+            return self.service.heal_network
+        return self.harm_network(kind, fault, self.service.proxies[fault["target"] % len(self.service.proxies)])
+
+    def harm_worker(self, kind, fault):
+        worker = self.target(fault)
+        if worker is None:
+            return None
+        if kind == "worker-kill":
+            worker.kill(self.lines)
+            return None
+        worker.process.send_signal(signal.SIGSTOP)
+        return lambda: worker.killed or worker.process.send_signal(signal.SIGCONT)
+
+    def harm_redis(self, kind):
+        server = self.service.servers[0]
+        try:
+            if kind == "flushall":
+                server.ask("FLUSHALL")
+                self.exceptions.add(kind)
+                return None
+            server.ask("CONFIG", "SET", "maxmemory", "1")
+        except OSError:
+            return None
+        return lambda: server.ask("CONFIG", "SET", "maxmemory", "0")
+
+    def harm_server(self, kind, fault):
+        member, servers = 0, self.service.servers
+        if len(servers) > 1:
+            leader = self.service.leader()
+            member = leader if kind.startswith("leader") else (leader + 1 + fault["target"] % 2) % 3
+        server, what = servers[member], kind.split("-")[1]
+        if what == "stop" and server.process:
+            server.stop()
+            return server.go_on
+        if what in ("cut", "deaf", "mute"):
+            ways = {"cut": ("INPUT", "OUTPUT"), "deaf": ("INPUT",), "mute": ("OUTPUT",)}[what]
+            self.service.cut(member, self.service.peers(member), ways)
+            return self.service.heal_network
+        server.kill()
+        if what == "empty":
+            server.forget()
+            self.exceptions.add(kind)
+        return server.heal
+
+    @staticmethod
+    def harm_network(kind, fault, proxy):
+        def set_both(what, value):
+            what["up"] = what["down"] = value
+        if kind == "cut":
+            proxy.cut_all()
+            return None
+        if kind == "delay":
+            set_both(proxy.delay, fault["size"])
+            return lambda: set_both(proxy.delay, 0.0)
+        if kind.startswith("hold-"):
+            way = "up" if kind == "hold-requests" else "down"
+            proxy.hold[way] = True
+            return lambda: proxy.hold.update({way: False})
+        if kind == "late":
+            proxy.make_late()
+            return proxy.late.clear
+        name = {"cut-reply": "cut_in_the_middle", "refuse": "refuse", "trickle": "trickle"}[kind]
+        setattr(proxy, name, 1 + fault["target"] % 3 if kind == "cut-reply" else True)
+        return lambda: setattr(proxy, name, 0)
+
+    # ---- a round
+
+    def rest_until(self, at):
+        """Meanwhile it is measured how late the machine wakes those who sleep."""
+        while time.monotonic() < at:
+            wanted = min(at, time.monotonic() + 0.02)
+            time.sleep(max(0.0, wanted - time.monotonic()))
+            self.stall_s = max(self.stall_s, time.monotonic() - wanted)
+
+    def rage(self):
+        began = time.monotonic()
+        agenda = [(fault["at"], i, None) for i, fault in enumerate(self.plan["faults"])]
+        while agenda and agenda[0][0] < self.plan["seconds"]:
+            at, i, end = agenda.pop(0)
+            fault = self.plan["faults"][i]
+            self.rest_until(began + at)
+            if end is None:
+                self.lines.write("fault", "begin", kind=fault["kind"])
+                end = self.begin(fault)
+                if end is not None:
+                    agenda = sorted(agenda + [(at + fault["for"], i, end)], key=lambda one: one[:2])
+            else:
+                self.do_end(end)
+                self.lines.write("fault", "end", kind=fault["kind"])
+        self.rest_until(began + self.plan["seconds"])
+
+    @staticmethod
+    def do_end(end):
+        try:
+            end()
+        except OSError:
+            pass  # the service is down by another fault; all is healed in the end
+
+    def heal(self):
+        self.service.heal()
+        for worker in self.workers:
+            if not worker.killed:
+                worker.process.send_signal(signal.SIGCONT)
+        self.rest_until(time.monotonic() + SETTLE_S)
+
+    def quieten(self):
+        alive = [worker for worker in self.workers if not worker.killed]
+        for worker in alive:
+            try:
+                worker.process.stdin.write(b"quiet\n")
+                worker.process.stdin.flush()
+            except OSError:
+                pass
+        for worker in alive:
+            if worker.says(QUIET_S) != "quiet":
+                self.reasons.append("%s did not end its calls in %d s, or crashed" % (worker.name, QUIET_S))
+                self.keep_stacks(worker)
+
+    def keep_stacks(self, worker):
+        with open(os.path.join(self.directory, worker.name + ".stacks"), "wb") as file:
+            subprocess.run(["gdb", "-p", str(worker.process.pid), "-batch", "-ex", "thread apply all bt"],
+                           stdout=file, stderr=file, stdin=subprocess.DEVNULL, check=False) \
+                if os.path.exists("/usr/bin/gdb") else None
+
+    def look(self):
+        """Those that worked are still there and do nothing; so each key can be had, but for the leases of the killed."""
+        bound = self.service.bound_s + 2 * self.stall_s
+        looker = Worker(self.tools, self.directory, "looker", lambda worker: [
+            "look", self.service.uri(self.space, False), worker.history, "looker", str(self.plan["keys"]),
+            str(int(self.plan["breaks"])), str(int(1000 * bound))])
+        answer = looker.says((self.plan["keys"] + 1) * (2 * bound + 3))
+        if looker.end(20) != 0 or answer is None:
+            looker.process.kill()
+            self.reasons.append("who looks in the end failed")
+            return {}
+        keys = json.loads(answer)
+        for key, seen in keys.items():
+            if seen["status"] != "ok":
+                self.reasons.append("%s can't be had %.1f s after all was healed: %s" % (key, bound, seen["status"]))
+            elif seen["held"] or seen["waiters"] > 0:
+                self.reasons.append("left at the service: %s, held %s, waiters %d" %
+                                    (key, seen["held"], seen["waiters"]))
+        return keys
+
+    def end_all(self):
+        for worker in self.workers:
+            if worker.killed:
+                continue
+            code = worker.end(QUIET_S)
+            if code != 0:
+                self.reasons.append("%s ended with %s" % (worker.name, code))
+                worker.process.kill()
+                worker.process.wait()
+        self.reasons += ["without an end at the service: " + key for key in self.service.left_behind(self.space)]
+
+    # ---- the judgement
+
+    def check_histories(self):
+        files = [worker.history for worker in self.workers] + [self.lines.path]
+        looker = os.path.join(self.directory, "looker.jsonl")
+        files += [looker] if os.path.exists(looker) else []
+        done = subprocess.run([self.tools["locker"], "check-history", "--json", *files], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, check=False)
+        if done.returncode not in (0, 1):
+            self.reasons.append("the histories can't be judged: " + done.stderr.decode().strip())
+            return {}
+        with open(os.path.join(self.directory, "report.json"), "wb") as file:
+            file.write(done.stdout)
+        report = json.loads(done.stdout)
+        for finding in report["findings"]:
+            if report["checks"][finding["check"]]["result"] == "broken":
+                self.weigh(finding)
+        return report
+
+    def excuse(self, finding):
+        """The name of the fault that may break this; None: it is a breach."""
+        if finding["key"] == "broken" and finding["check"] in EXCUSED["break"]:
+            return "break"
+        for kind in self.exceptions:
+            name = kind + " of zookeeper" if kind + " of " + self.plan["setup"] in EXCUSED else kind
+            if finding["check"] in EXCUSED[name]:
+                return kind
+        return None
+
+    def weigh(self, finding):
+        excuse = self.excuse(finding)
+        if excuse:
+            self.excused.append("%s: %s" % (excuse, finding["check"]))
+        else:
+            self.reasons.append("%s of %s: %s" % (finding["check"], finding["key"], finding["text"]))
+
+    def play(self):
+        """The ledger's line, without what the campaign adds."""
+        self.excused = []
+        began = time.monotonic()
+        try:
+            self.start_all()
+            self.rage()
+            self.heal()
+            self.quieten()
+            keys = self.look()
+            self.end_all()
+        except Exception as error:  # whatever it is, the next rounds go on  pylint: disable=broad-except
+            self.reasons.append("the round itself failed: %s" % error)
+            keys = {}
+        finally:
+            for worker in self.workers:
+                if worker.process.poll() is None:
+                    worker.process.kill()
+                    worker.process.wait()
+        report = self.check_histories()
+        return {"driver": self.plan["driver"], "setup": self.plan["setup"], "seed": self.plan["seed"],
+                "seconds": round(time.monotonic() - began, 1), "stall_ms": round(1000 * self.stall_s),
+                "faults": [fault["kind"] for fault in self.plan["faults"]], "breaks": self.plan["breaks"],
+                "grants": report.get("grants", 0), "calls": report.get("calls", 0), "lines": report.get("lines", 0),
+                "first_grant_ms": [seen["ms"] for seen in keys.values()],
+                "excused": {name: self.excused.count(name) for name in sorted(set(self.excused))},
+                "exceptions": sorted(self.exceptions), "reasons": self.reasons[:20],
+                "verdict": "broken" if self.reasons else "excused" if self.excused else "kept"}

@@ -1,0 +1,70 @@
+"""A short campaign for each driver, and clients that are wrong on purpose, which it has to catch."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.environ["BUILD"]
+FAULTY = os.path.join(HERE, "faulty_worker")
+
+
+class Campaign(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="locker-campaign-test-")
+        self.addCleanup(directory.cleanup)
+        self.ledger = os.path.join(directory.name, "ledger")
+        self.evidence = os.path.join(directory.name, "evidence")
+
+    def run_it(self, *words, **env):
+        return subprocess.run([sys.executable, "-B", os.path.join(HERE, "campaign.py"), "--build", BUILD, "--ledger",
+                               self.ledger, "--evidence", self.evidence, *words], env=dict(os.environ, **env),
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=150, check=False)
+
+    def keeps(self, driver, runs):
+        done = self.run_it("--driver", driver, "--runs", str(runs), "--lanes", "3")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        with open(self.ledger, encoding="utf-8") as file:
+            rounds = [json.loads(line) for line in file]
+        self.assertEqual(sorted(one["seed"] for one in rounds), list(range(1, runs + 1)))
+        self.assertGreater(sum(one["grants"] for one in rounds), 20 * runs)
+        self.assertGreater(sum(len(one["faults"]) for one in rounds), runs)
+
+    def test_file(self):
+        self.keeps("file", 3)
+
+    def test_redis(self):
+        self.keeps("redis", 3)
+        again = self.run_it("--driver", "redis", "--runs", "1", "--lanes", "1")
+        self.assertIn("seed 4", again.stdout)  # those that the ledger has are not run again
+        self.assertIn("| redis | 4 |", self.run_it("--report").stdout)
+
+    def test_zookeeper(self):
+        self.keeps("zookeeper", 3)
+
+    def catches(self, fault, *words, kind="worker-stop"):
+        done = self.run_it("--driver", "redis", "--seed", "5", "--runs", "1", "--lanes", "1", "--fault", kind, "--worker",
+                           FAULTY, FAULT=fault, CAMPAIGN_WORKER=os.path.join(BUILD, "tests/campaign/campaign_worker"))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        for word in words:
+            self.assertIn(word, done.stdout)
+        kept = os.listdir(os.path.join(self.evidence, "redis-5"))
+        self.assertLessEqual({"plan.json", "faults.jsonl", "worker-0.jsonl", "redis.log", "report.json"}, set(kept))
+
+    def test_a_deadline_by_ping(self):
+        self.catches("ping", "overlap of key/0")
+
+    def test_deletion_without_compare(self):
+        self.catches("delete", "release of key/0")
+
+    def test_a_key_that_stays(self):
+        self.catches("stays", "without an end at the service")
+
+    def test_a_crash(self):
+        self.catches("crashes", "ended with 3")
+
+
+if __name__ == "__main__":
+    unittest.main()
