@@ -255,8 +255,11 @@ static void print_finding(const lk_history *history, const lk_report *report, co
 /* Without `all`: only of broken promises. Of a check whose breaches are within its limit nothing is told. */
 static bool told(const lk_report *report, const lk_finding *finding, bool all)
 {
-    return report->keys[finding->key].figures.breaches[finding->check] &&
-           (all || report->options.promised & 1U << finding->check);
+    const lk_figures *of_key = &report->keys[finding->key].figures;
+    const lk_check check = finding->check;
+
+    return of_key->breaches[check] > 0 &&
+           (all || (of_key->allowed[check] == 0 && report->options.promised & 1U << check));
 }
 
 static void print_findings(const lk_history *history, const lk_report *report, bool all)

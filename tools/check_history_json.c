@@ -67,6 +67,7 @@ static json_t *checks(const lk_report *report)
         set(one, "promised", json_boolean((report->options.promised & 1U << i) != 0));
         set_count(one, "seen", report->total.seen[i]);
         set_count(one, "breaches", report->total.breaches[i]);
+        set_count(one, "allowed", report->total.allowed[i]);
         add_figures(one, &report->total, check);
         set(object, lk_check_name(check), one);
     }

@@ -15,7 +15,7 @@ def at(ms):
 def line(ms, process, op, phase, **fields):
     """One line as a dict. `until` and `sent` are milliseconds of the same clock, `ttl` is milliseconds."""
     out = dict(t=at(ms), process=process, op=op, phase=phase)
-    if op not in ("fault", "end"):
+    if op not in ("fault", "end", "allow"):
         out["key"] = "k"
     for name, unit in (("until", "valid_until"), ("sent", "sent")):
         if name in fields:
@@ -51,6 +51,10 @@ def cycle(process, begin, end, handle=1, **more):
 def says(ms, held, sent=None, **more):
     """What the service says, asked by process 99."""
     return line(ms, 99, "server", "info", sent=ms - 1 if sent is None else sent, held=held, **more)
+
+
+def allows(ms, check, **more):
+    return line(ms, 99, "allow", "info", kind=check, **more)
 
 
 def ends(ms, process, **more):

@@ -2,7 +2,7 @@
 in one line (or by one) and is found out, by this check and no other."""
 import unittest
 
-from lines import (HistoryCase, asked, at, cycle, ends, got, line, says, unlocked, unlocks)
+from lines import (HistoryCase, allows, asked, at, cycle, ends, got, line, says, unlocked, unlocks)
 
 
 class Twins(HistoryCase):
@@ -351,6 +351,26 @@ class Faults(HistoryCase):
         lines = [dict(t=at(1), process=1, op="fault", phase="begin", kind="kill", what="redis"),
                  dict(t=at(2), process=1, op="fault", phase="end", kind="kill", what="redis")]
         self.assertEqual(self.judge(lines)["faults"], 1)
+
+
+class Allowed(HistoryCase):
+    """What the history itself says is done on purpose breaks nothing, in its run, backend and scenario alone."""
+
+    TWO = cycle(1, 10, 30) + cycle(2, 20, 40)  # two hold, and the first unlocks what is the second's
+    BOTH = [allows(50, "overlap", what="told so"), allows(1, "release")]
+
+    def test_a_limit_that_the_history_names(self):
+        report = self.judge(self.TWO + self.BOTH)
+        self.assertFalse(report["broken"])
+        overlap = report["checks"]["overlap"]
+        self.assertEqual((overlap["result"], overlap["breaches"], overlap["allowed"]), ("allowed", 1, 1))
+
+    def test_another_check_stays_broken(self):
+        self.assertEqual(self.broken(self.TWO + self.BOTH[:1]), ["release"])
+
+    def test_another_scenario_stays_broken(self):
+        elsewhere = [dict(one, scenario="other") for one in self.TWO + self.BOTH]
+        self.assertEqual(self.broken(self.TWO + elsewhere), ["overlap", "release"])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ import json
 import os
 import unittest
 
-from lines import HistoryCase, asked, at, cycle, ends, got, line, says, unlocked, unlocks
+from lines import HistoryCase, allows, asked, at, cycle, ends, got, line, says, unlocked, unlocks
 
 
 def without(one, name):
@@ -27,6 +27,7 @@ class Refused(HistoryCase):
                             (says(5, True), ("sent", "held", "key")),
                             (line(1, 1, "write", "ok", token=1), ("token", "key")),
                             (line(1, 1, "lease", "info", handle=1, until=5), ("valid_until",)),
+                            (allows(1, "overlap"), ("kind",)),
                             (dict(t=1, process=1, op="fault", phase="begin", kind="x"), ("kind",))):
             for field in fields:
                 with self.subTest(op=one["op"], field=field):
@@ -43,6 +44,7 @@ class Refused(HistoryCase):
 
     def test_words_that_are_none(self):
         self.refused("no op 'loc'", dict(asked(1, 1), op="loc"))
+        self.refused("no check 'overlaps' to allow", allows(1, "overlaps"))
         self.refused("no phase 'done'", dict(asked(1, 1), phase="done"))
         self.refused("'queue' has no phase 'ok'", line(1, 1, "queue", "ok", handle=1))
         self.refused("'lock' has no phase 'begin'", line(1, 1, "lock", "begin", handle=1))

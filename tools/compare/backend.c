@@ -30,6 +30,8 @@ static void file_stop(lk_backend *backend)
 static const lk_kind kind_file = {
     .name = "file",
     .setup = "A directory of this host.",
+    .choose_when =
+        "all who lock run on one host: it needs no server, and what a dead process held is free at once",
     .start = file_start,
     .await = file_is_there,
     .heal = file_is_there,

@@ -38,8 +38,9 @@ typedef struct lk_cut {
  * program with one line when a server's program is missing. Those that answer bool: false when it did not
  * come to serve in time. */
 typedef struct lk_kind {
-    const char *name;  /**< as in --spawn=NAME, and the column's name */
-    const char *setup; /**< how it is set up, a sentence */
+    const char *name;        /**< as in --spawn=NAME, and the column's name */
+    const char *setup;       /**< how it is set up, a sentence */
+    const char *choose_when; /**< for whom it is: what follows "Choose it when" */
     unsigned can;
     int64_t back_ms; /**< so long it may be away when it restarts or fails over, on a slow machine too */
     bool token_is_of_data; /**< fencing tokens start anew when its data is lost */

@@ -95,14 +95,28 @@ void lk_exception(lk_cell *cell, const char *format, ...)
     va_end(args);
 }
 
-void lk_allow(lk_cell *cell, lk_check check, const char *limit)
+/* Who judges the history by itself has to know it too. */
+static void limit(lk_cell *cell, lk_check check, const char *what)
 {
-    cell->limits[check] = limit;
+    lk_event event = LK_EVENT_INIT;
+
+    cell->limits[check] = what;
+    event.op = LK_OP_ALLOW;
+    event.phase = LK_PHASE_INFO;
+    event.t = lk_now_ns();
+    event.kind = lk_check_name(check);
+    event.what = what;
+    lk_history_write(cell->writer, &event);
+}
+
+void lk_allow(lk_cell *cell, lk_check check, const char *what)
+{
+    limit(cell, check, what);
 }
 
 void lk_ignore(lk_cell *cell, lk_check check)
 {
-    cell->limits[check] = "";
+    limit(cell, check, "");
 }
 
 void lk_measure(lk_cell *cell, const char *name, const char *unit, double value)

@@ -53,6 +53,7 @@ struct lk_cell {
     char failed[320];              /**< why it could not go on; empty: it goes on */
     const char *limits[LK_CHECKS]; /**< the documented limit of a breach; NULL: none; "": it is ignored */
     bool harmed;                   /**< the backend has to be healed */
+    bool proven;                   /**< a breach that its history shows: a slow machine is no excuse for it */
 };
 
 /* ------------------------------------------------------------------ workers ---- */
@@ -112,6 +113,7 @@ typedef struct lk_pace {
     int64_t hold_us, rest_us; /**< how long the lock is held, and how long it is rested after unlocking */
     int64_t told;             /**< how many turns of each the history is told of */
     bool own_keys;            /**< each worker has a key of its own */
+    bool watched; /**< each worker notes from when on it certainly stands in the queue, for a look each ms */
 } lk_pace;
 
 /** Have all workers of the cell cycle at once, and gather their turns. */
@@ -147,7 +149,7 @@ void lk_broken(lk_cell *cell, const char *format, ...) __attribute__((format(pri
 void lk_exception(lk_cell *cell, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** What breaks this check is within the documented limit that these words name. */
-void lk_allow(lk_cell *cell, lk_check check, const char *limit);
+void lk_allow(lk_cell *cell, lk_check check, const char *what);
 
 /** This check says nothing here: what it would find is done on purpose. */
 void lk_ignore(lk_cell *cell, lk_check check);

@@ -14,12 +14,14 @@
 #include <unistd.h>
 
 #include "../cli.h"
+#include "canary.h"
 #include "judge.h"
 #include "options.h"
 #include "output.h"
 #include "process.h"
 
-enum { TTL_MS = 1000 };
+/* A process that stands still for a tenth of the shortest lease may lose it, whatever the service does. */
+enum { TTL_MS = 1000, TOO_LATE_MS = TTL_MS / 10 };
 
 typedef struct comparing {
     lk_choices choices;
@@ -27,6 +29,8 @@ typedef struct comparing {
     lk_backend backends[LK_BACKENDS_MAX]; /* in the order of found.columns */
     lk_progress progress;
     FILE *json;
+    int64_t latest_ns; /* how late the canary woke at worst */
+    char load_before[32];
 } comparing;
 
 /* ------------------------------------------------------------------ what is said of the run ---- */
@@ -57,6 +61,27 @@ static void say_machine(char *out, size_t size)
     uname(&name);
     snprintf(out, size, "%s%s%ld processors, %s %s", model, model[0] ? ", " : "",
              sysconf(_SC_NPROCESSORS_ONLN), name.sysname, name.release);
+}
+
+static void say_load(char *out, size_t size)
+{
+    double average;
+
+    if (getloadavg(&average, 1) == 1)
+        snprintf(out, size, "%.2f", average);
+    else
+        snprintf(out, size, "unknown");
+}
+
+static void say_business(comparing *c)
+{
+    char after[32], late[32];
+
+    say_load(after, sizeof(after));
+    snprintf(c->found.load, sizeof(c->found.load),
+             "load average %s before and %s after; a thread that slept %d ms woke at most %s late",
+             c->load_before, after, LK_CANARY_MS,
+             lk_ms_words((double)c->latest_ns / 1e6, late, sizeof(late)));
 }
 
 static void say_date(char *out, size_t size)
@@ -134,6 +159,7 @@ static void open_spawned(comparing *c)
         backend->column->spawned = true;
         snprintf(backend->column->name, sizeof(backend->column->name), "%s", kind->name);
         snprintf(backend->column->setup, sizeof(backend->column->setup), "%s", kind->setup);
+        backend->column->choose_when = kind->choose_when;
         kind->start(backend);
     }
     for (size_t i = first; i < c->found.columns_len; i++) {
@@ -174,7 +200,25 @@ static void begin_cell(lk_cell *cell, const lk_scenario *scenario)
         lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", cell->history, strerror(errno));
 }
 
-static void end_cell(comparing *c, lk_cell *cell)
+/* What looked broken while processes stood still, with no breach in the history, says nothing of the service.
+ */
+static void excuse(comparing *c, lk_cell *cell, lk_verdict before)
+{
+    lk_result *result = cell->result;
+    const int64_t late = lk_canary_worst();
+    char words[32], why[sizeof(result->why)];
+
+    c->latest_ns = late > c->latest_ns ? late : c->latest_ns;
+    if (result->verdict != LK_VERDICT_BROKEN || before == LK_VERDICT_BROKEN || cell->proven ||
+        late < TOO_LATE_MS * INT64_C(1000000))
+        return;
+    snprintf(why, sizeof(why), "%s", result->why);
+    result->verdict = LK_VERDICT_NOT_RUN;
+    snprintf(result->why, sizeof(result->why), "the machine was too slow (a thread woke %s late): %.240s",
+             lk_ms_words((double)late / 1e6, words, sizeof(words)), why);
+}
+
+static void end_cell(comparing *c, lk_cell *cell, lk_verdict before)
 {
     lk_result *result = cell->result;
 
@@ -188,6 +232,7 @@ static void end_cell(comparing *c, lk_cell *cell)
         if (c->json && !lk_json_add_history(c->json, cell->history))
             lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", c->choices.json, strerror(errno));
     }
+    excuse(c, cell, before);
     remove(cell->history);
     if (cell->harmed && cell->backend->kind && !cell->backend->kind->heal(cell->backend))
         lk_die(LK_EXIT_UNAVAILABLE, "the servers of '%s' do not come back after the scenario '%s'",
@@ -209,9 +254,12 @@ static void run_cell(comparing *c, const lk_scenario *scenario, lk_backend *back
 
         lk_progress_say(&c->progress, "%s on %s, run %d of %ld", scenario->name, backend->column->name, run,
                         c->choices.runs);
+        const lk_verdict before = result->verdict;
+
         begin_cell(&cell, scenario);
+        lk_canary_worst();
         scenario->run(&cell);
-        end_cell(c, &cell);
+        end_cell(c, &cell, before);
     }
     if (result->verdict != LK_VERDICT_NOT_RUN)
         scenario->conclude(result);
@@ -223,7 +271,10 @@ static void run_all(comparing *c)
         const lk_scenario *scenario = c->choices.scenarios[row];
         lk_row *shown = &c->found.rows[row];
 
-        *shown = (lk_row){.name = scenario->name, .title = scenario->title, .question = scenario->question};
+        *shown = (lk_row){.name = scenario->name,
+                          .title = scenario->title,
+                          .question = scenario->question,
+                          .no_lanes = scenario->no_lanes};
         shown->results = room(c->found.columns_len, sizeof(*shown->results));
         c->found.rows_len++;
         for (size_t i = 0; i < c->found.columns_len; i++) {
@@ -305,6 +356,8 @@ static void begin(comparing *c, int argc, char **argv)
 {
     const size_t columns = c->choices.uris_len + c->choices.kinds_len;
 
+    say_load(c->load_before, sizeof(c->load_before));
+    lk_canary_start();
     c->json = open_output(c->choices.json);
     check_html(c->choices.html);
     say_command(argc, argv, c->found.command, sizeof(c->found.command));
@@ -331,6 +384,7 @@ int lk_cli_compare(int argc, char **argv)
         open_spawned(c);
         run_all(c);
         lk_progress_end(&c->progress);
+        say_business(c);
         stop_spawned(c);
         lk_scratch_close();
         code = tell(c);

@@ -52,8 +52,9 @@ static void begin(lk_worker *worker, const lk_pace *pace, const lk_cycles *all)
     file_of(worker, path, sizeof(path));
     snprintf(key, sizeof(key), "%s%s%s", worker->cell->key, pace->own_keys ? "." : "",
              pace->own_keys ? worker->name : "");
-    lk_tell(worker, "cycle %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s",
-            key, all->begin, all->end, pace->count, pace->hold_us, pace->rest_us, pace->told, path);
+    lk_tell(worker, "cycle %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d %s",
+            key, all->begin, all->end, pace->count, pace->hold_us, pace->rest_us, pace->told, pace->watched,
+            path);
 }
 
 lk_cycles lk_cycle_all(lk_cell *cell, const lk_pace *pace)

@@ -76,6 +76,7 @@ static json_t *comparison_json(const lk_comparison *comparison)
     json_object_set_new(line, "locker", json_string(comparison->locker_version));
     json_object_set_new(line, "machine", lk_cli_json_text(comparison->machine));
     json_object_set_new(line, "date", json_string(comparison->date));
+    json_object_set_new(line, "load", json_string(comparison->load));
     json_object_set_new(line, "runs", json_integer(comparison->runs));
     json_object_set_new(line, "quick", json_boolean(comparison->quick));
     json_object_set_new(line, "backends", backends);

@@ -62,8 +62,10 @@ static void weigh(lk_cell *cell, const lk_report *report, lk_check check)
                  "two held at once for %.0f ms: ", (double)report->total.overlap_ns / 1e6);
     if (limit)
         lk_exception(cell, "%s%s", overlap, limit);
-    else
+    else {
         lk_broken(cell, "%s%s: %s", overlap, lk_check_name(check), finding->text);
+        cell->proven = true;
+    }
 }
 
 void lk_judge(lk_cell *cell)

@@ -30,7 +30,11 @@ const char *lk_page_style(void);
 /** Plots and a table of a row's samples: distributions where there are many, else each as a point. */
 void lk_page_samples(lk_page *page, const lk_comparison *found, const lk_row *row);
 
-/** Lanes of who asked for a lock and who held it, one plot for each backend. */
+/** Whether there are lanes for a backend, the one of this column. */
+bool lk_page_has_lanes(lk_page *page, const lk_row *row, size_t column);
+
+/** Lanes of who asked for a lock and who held it, one plot for each backend, all of a row over the same time.
+ * Each is in an element with the id lanes-ROW-COLUMN. */
 void lk_page_lanes(lk_page *page, const lk_comparison *found, const lk_row *row);
 
 /** The colours of the lanes, as the key above them names them. */

@@ -74,6 +74,18 @@ static void put_verdict(lk_page *page, lk_verdict verdict)
             verdicts[verdict].words);
 }
 
+/* The verdict, and the way to the lanes that show it. */
+static void put_linked_verdict(lk_page *page, const lk_row *row, size_t column)
+{
+    const bool linked = lk_page_has_lanes(page, row, column);
+
+    if (linked)
+        fprintf(page->html, "<a class=\"lanes\" href=\"#lanes-%s-%zu\">", row->name, column);
+    put_verdict(page, row->results[column].verdict);
+    if (linked)
+        fputs("</a>\n", page->html);
+}
+
 static void put_totals(lk_page *page, const lk_comparison *found)
 {
     size_t count[LK_VERDICT_NOT_RUN + 1] = {0};
@@ -111,10 +123,32 @@ static void put_run(lk_page *page, const lk_comparison *found)
     put_fact(page, "Locker", found->locker_version);
     put_fact(page, "Date", found->date);
     put_fact(page, "Machine", found->machine);
+    put_fact(page, "Load", found->load);
     snprintf(text, sizeof(text), "each scenario was run %d time%s on each service%s", found->runs,
              found->runs == 1 ? "" : "s", found->quick ? ", in its short form, with few samples" : "");
     put_fact(page, "Runs", text);
     fputs("</dl>\n", page->html);
+}
+
+/* What most readers came for, before anything else: a line for each service. */
+static void put_answer(lk_page *page, const lk_comparison *found)
+{
+    fputs("<h2 id=\"answer\">Which to choose</h2>\n<ul>\n", page->html);
+    for (size_t i = 0; i < found->columns_len; i++) {
+        const lk_column *column = &found->columns[i];
+        size_t count[LK_VERDICT_NOT_RUN + 1] = {0};
+
+        for (size_t row = 0; row < found->rows_len; row++)
+            count[found->rows[row].results[i].verdict]++;
+        fputs("<li><b>", page->html);
+        lk_page_text(page, column->name);
+        fputs(column->choose_when ? "</b> when " : "</b>: ", page->html);
+        lk_page_text(page, column->choose_when ? column->choose_when : "a service of yours");
+        fprintf(page->html,
+                ". Here it kept %zu promises, met the documented limit of %zu and broke %zu.</li>\n",
+                count[LK_VERDICT_KEPT], count[LK_VERDICT_EXCEPTION], count[LK_VERDICT_BROKEN]);
+    }
+    fputs("</ul>\n", page->html);
 }
 
 static void put_columns(lk_page *page, const lk_comparison *found)
@@ -154,9 +188,11 @@ static void begin_cell(lk_page *page, const lk_column *column)
     fputs("\">", page->html);
 }
 
-static void put_result(lk_page *page, const lk_result *result)
+static void put_result(lk_page *page, const lk_row *row, size_t column)
 {
-    put_verdict(page, result->verdict);
+    const lk_result *result = &row->results[column];
+
+    put_linked_verdict(page, row, column);
     put_element(page, "p", "", result->figure);
     put_element(page, "p class=\"why\"", "", result->why);
     put_element(page, "p class=\"promise\"", "<b>Promised:</b> ", result->promise);
@@ -176,7 +212,7 @@ static void put_results(lk_page *page, const lk_comparison *found)
         fprintf(page->html, "</a> <code>%s</code>", shown->name);
         for (size_t i = 0; i < found->columns_len; i++) {
             begin_cell(page, &found->columns[i]);
-            put_result(page, &shown->results[i]);
+            put_result(page, shown, i);
         }
         fputs("</tr>\n", page->html);
     }
@@ -291,6 +327,7 @@ void lk_page_document(lk_page *page, const lk_comparison *found)
     fputs(lk_page_style(), page->html);
     fputs("</style>\n</head>\n<body>\n", page->html);
     put_run(page, found);
+    put_answer(page, found);
     put_columns(page, found);
     put_results(page, found);
     put_scenarios(page, found);

@@ -23,6 +23,7 @@ typedef struct lanes {
     const lk_report *report;
     size_t key;       /* which one is drawn */
     int64_t from, to; /* what is drawn */
+    int64_t axis_to;  /* where the axis ends */
     bool cut;         /* there is more after `to` */
     bool watched;     /* somebody asked the service */
     struct {
@@ -103,6 +104,12 @@ static double seconds(const lanes *l, int64_t t)
     const int64_t inside = t < l->from ? l->from : t > l->to ? l->to : t;
 
     return (double)(inside - l->from) / 1e9;
+}
+
+/* Of the whole axis, in seconds. */
+static double width_of(const lanes *l)
+{
+    return l->axis_to > l->from ? (double)(l->axis_to - l->from) / 1e9 : 1;
 }
 
 /* The first lane is on top, the service's below all. */
@@ -200,7 +207,7 @@ static void put_name(const lanes *l, const lk_event *first, const lk_event *last
     const double from = seconds(l, first->sent), to = seconds(l, last->t);
     const char *who = named(l, first);
 
-    if (to - from < (double)strlen(who) / 70 * seconds(l, l->to))
+    if (to - from < (double)strlen(who) / 70 * width_of(l))
         return;
     fprintf(l->script, "%.6f 1 \"", (from + to) / 2);
     for (; *who; who++)
@@ -263,7 +270,7 @@ static void name_faults(const lanes *l)
         fputs("set label ", l->script);
         lk_chart_text(l->script, l->events[i].kind);
         fprintf(l->script, " at %.6f, graph 1 offset 0.2,0.5 left font ',11' textcolor rgb '#8a4b00'\n", at);
-        free_from = at + (double)(strlen(l->events[i].kind) + 1) / 70 * seconds(l, l->to);
+        free_from = at + (double)(strlen(l->events[i].kind) + 1) / 70 * width_of(l);
     }
 }
 
@@ -308,7 +315,7 @@ static void put_marks(const lanes *l)
 
 static void set_axes(const lanes *l, const char *title)
 {
-    const double width = l->to > l->from ? seconds(l, l->to) : 1;
+    const double width = width_of(l);
 
     fputs("set title ", l->script);
     lk_chart_text(l->script, title);
@@ -347,7 +354,6 @@ static void draw(lanes *l, const lk_trace *trace, const lk_comparison *found)
 
     for (size_t i = 0; i < l->events_len && !l->watched; i++)
         l->watched = l->events[i].op == LK_OP_SERVER && of_key(l, &l->events[i]);
-    find_times(l);
     l->script = lk_chart_begin(l->page, (int)(l->lanes_len + l->watched) * LANE_HEIGHT + FRAME_HEIGHT);
     if (!l->script)
         return;
@@ -364,11 +370,6 @@ static void draw(lanes *l, const lk_trace *trace, const lk_comparison *found)
     snprintf(title, sizeof(title), "Lanes over time: %s. Two held at once for %.0f ms", trace->title,
              (double)l->report->keys[l->key].figures.overlap_ns / 1e6);
     lk_chart_end(l->page, l->script, title);
-}
-
-static bool is_worth(const lanes *l)
-{
-    return l->lanes_len > 1;
 }
 
 static lk_report *check(lk_page *page, const lk_trace *trace)
@@ -399,23 +400,49 @@ static const lk_trace *choose(lk_page *page, const lk_result *result)
     return chosen;
 }
 
+/* What there is to draw of a backend; answers the run, NULL: nothing, for lanes of one worker tell nothing.
+ */
+static const lk_trace *find_all(lanes *l, lk_page *page, const lk_row *row, size_t column)
+{
+    const lk_trace *trace = row->no_lanes ? NULL : choose(page, &row->results[column]);
+
+    *l = (lanes){.page = page};
+    if (!trace || lk_history_keys(trace->history) == 0)
+        return NULL;
+    l->history = trace->history;
+    l->events = lk_history_events(trace->history, &l->events_len);
+    find_key(l);
+    find_times(l);
+    return l->lanes_len > 1 ? trace : NULL;
+}
+
+bool lk_page_has_lanes(lk_page *page, const lk_row *row, size_t column)
+{
+    lanes l;
+
+    return find_all(&l, page, row, column) != NULL;
+}
+
 void lk_page_lanes(lk_page *page, const lk_comparison *found, const lk_row *row)
 {
+    int64_t longest = 0; /* what one shows in so many seconds, the others show in as many */
+    const lk_trace *trace;
+    lanes l;
+
+    for (size_t i = 0; i < found->columns_len; i++)
+        if (find_all(&l, page, row, i) && l.to - l.from > longest)
+            longest = l.to - l.from;
     fputs("<div class=\"charts\">\n", page->html);
     for (size_t i = 0; i < found->columns_len; i++) {
-        const lk_trace *trace = choose(page, &row->results[i]);
-        lk_report *report = trace ? check(page, trace) : NULL;
-        lanes l = {.page = page, .report = report};
+        lk_report *report = (trace = find_all(&l, page, row, i)) ? check(page, trace) : NULL;
 
         if (!report)
             continue;
-        l.history = trace->history;
-        l.events = lk_history_events(trace->history, &l.events_len);
-        if (lk_history_keys(trace->history) > 0) {
-            find_key(&l);
-            if (is_worth(&l))
-                draw(&l, trace, found);
-        }
+        l.report = report;
+        l.axis_to = l.from + longest;
+        fprintf(page->html, "<div id=\"lanes-%s-%zu\">", row->name, i);
+        draw(&l, trace, found);
+        fputs("</div>\n", page->html);
         lk_report_free(report);
     }
     fputs("</div>\n", page->html);

@@ -33,7 +33,7 @@ static const char style[] =
     "  gap: .6rem 1.2rem; align-items: start; }\n"
     ".charts img { width: 100%; max-width: 700px; height: auto; }\n"
     "details { margin: .5rem 0 1rem; } summary { cursor: pointer; color: #14508c; }\n"
-    ".wide { overflow-x: auto; }\n"
+    ".wide { overflow-x: auto; } .lanes { text-decoration: none; }\n"
     ".figures { width: auto; font-size: .9rem; margin-top: .4rem; font-variant-numeric: tabular-nums; }\n"
     ".figures th, .figures td { padding: .15rem .6rem; white-space: nowrap; }\n"
     ".figures td:nth-child(n+3) { text-align: right; }\n"

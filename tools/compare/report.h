@@ -62,6 +62,7 @@ typedef struct lk_column {
     char version[96]; /**< of the server: "Redis 7.0.15"; empty: not known */
     char setup[160];  /**< how it was set up, a sentence */
     bool spawned;
+    const char *choose_when; /**< "processes of one host..."; static. NULL: it was given, and nobody knows */
     locker_semantics semantics; /**< its texts are the driver's: static */
 } lk_column;
 
@@ -70,6 +71,7 @@ typedef struct lk_row {
     const char *name;     /**< "crash", as --scenario takes it. Static, as the others. */
     const char *title;    /**< "The holder is killed" */
     const char *question; /**< what is done and asked, a sentence or two */
+    bool no_lanes;        /**< the page has no lanes of it */
     lk_result *results;   /**< one for each column, in their order */
 } lk_row;
 
@@ -79,6 +81,7 @@ typedef struct lk_comparison {
     char locker_version[32];
     char machine[160]; /**< processor, cores, kernel */
     char date[32];     /**< "2026-11-21 07:16 UTC" */
+    char load[160];    /**< how busy the machine was, and how late threads woke */
     int runs;          /**< how often each cell was run */
     bool quick;        /**< --quick: few samples */
     lk_column *columns;

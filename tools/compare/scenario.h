@@ -13,6 +13,7 @@ typedef struct lk_scenario {
     unsigned needs;                      /**< LK_CAN_*: what has to be done to the backend */
     void (*run)(lk_cell *cell);          /**< one run */
     void (*conclude)(lk_result *result); /**< after all runs: the headline */
+    bool no_lanes;                       /**< too much happens for a picture of who held when */
 } lk_scenario;
 
 extern const lk_scenario lk_scenario_counter, lk_scenario_uncontended, lk_scenario_handoff,

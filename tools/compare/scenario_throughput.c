@@ -47,4 +47,5 @@ const lk_scenario lk_scenario_throughput = {
     .needs = LK_CAN_BE_SHARED,
     .run = run,
     .conclude = conclude,
+    .no_lanes = true,
 };

@@ -208,6 +208,8 @@ static void alone_close_cut(lk_cut *cut)
 const lk_kind lk_kind_redis = {
     .name = "redis",
     .setup = "One server; every write is on its disk before it answers (appendonly, fsync always).",
+    .choose_when = "many hosts lock, a Redis is there, and a lock that a lost disk forgets does no harm, "
+                   "because what it guards checks fencing tokens",
     .can = LK_CAN_RESTART | LK_CAN_FORGET | LK_CAN_BE_CUT,
     .back_ms = 1000,
     .start = alone_start,
@@ -294,6 +296,9 @@ const lk_kind lk_kind_redis_replica = {
     .name = "redis-replica",
     .setup = "A master and a replica that follows it asynchronously; nothing is on a disk. The replica takes "
              "over the master's address.",
+    .choose_when =
+        "locks have to be had again soon after a server's death, and fencing tokens, or wait_replicas, "
+        "guard against a replica that was not sent the last ones",
     .can = LK_CAN_FAIL_OVER | LK_CAN_LAG,
     .back_ms = 1000,
     .start = pair_start,

@@ -267,6 +267,8 @@ static void alone_close_cut(lk_cut *cut)
 const lk_kind lk_kind_zookeeper = {
     .name = "zookeeper",
     .setup = "One server with a tick of 200 ms; every write is on its disk before it answers.",
+    .choose_when =
+        "you develop for an ensemble: alone it keeps the order of arrival, and nothing when it dies",
     .can = LK_CAN_RESTART | LK_CAN_FORGET | LK_CAN_BE_CUT,
     .back_ms = 7000,
     .token_is_of_data = true,
@@ -386,6 +388,8 @@ const lk_kind lk_kind_zookeeper_ensemble = {
     .name = "zookeeper-ensemble",
     .setup = "Three servers on this machine with a tick of 200 ms; a majority has every write on disk before "
              "one answers.",
+    .choose_when = "no death or cut of one server may cost or double a lock, who asks first is to be served "
+                   "first, and each lock may take milliseconds",
     .can = LK_CAN_RESTART | LK_CAN_FORGET | LK_CAN_FAIL_OVER | LK_CAN_BE_CUT,
     .back_ms = 12000,
     .token_is_of_data = true,

@@ -81,9 +81,9 @@ void lk_comparison_print(const lk_comparison *comparison, FILE *out, int width)
 {
     const int names = name_width(comparison);
 
-    fprintf(out, "%s\n%s, locker %s, %s, each cell run %d time%s\n\n", comparison->command, comparison->date,
-            comparison->locker_version, comparison->machine, comparison->runs,
-            comparison->runs == 1 ? "" : "s");
+    fprintf(out, "%s\n%s, locker %s, %s, each cell run %d time%s\n%s\n\n", comparison->command,
+            comparison->date, comparison->locker_version, comparison->machine, comparison->runs,
+            comparison->runs == 1 ? "" : "s", comparison->load);
     print_columns(comparison, names, out, width);
     for (size_t row = 0; row < comparison->rows_len; row++) {
         fprintf(out, "\n%s: %s\n", comparison->rows[row].name, comparison->rows[row].title);

@@ -12,12 +12,11 @@
  *   lost MS                                          ANSWER when the notice of the loss came, or after MS
  *   write STORE                                      ANSWER: to the guarded store, with our token
  *   job try|lock KEY FILE WORK_MS                    ANSWER of the lock; raises the number in a file, slowly
- *   cycle KEY AT UNTIL COUNT HOLD_US REST_US TOLD FILE
- *                                                    ANSWER of the last; lock, hold, unlock, rest, from AT to
- *                                                    UNTIL and COUNT times at most. The times are in FILE, as
- *                                                    lk_cycle; the history is told of the first TOLD.
- *   look KEY EVERY_MS                                ask the service who holds it until the next line: "ok"
- *   break KEY                                        ANSWER
+ *   cycle KEY AT UNTIL COUNT HOLD_US REST_US TOLD WATCH FILE
+ *                                                    ANSWER of the last; with WATCH 1 it looks each ms
+ * whether it stands in the queue; lock, hold, unlock, rest, from AT to UNTIL and COUNT times at most. The
+ * times are in FILE, as lk_cycle; the history is told of the first TOLD. look KEY EVERY_MS ask the service
+ * who holds it until the next line: "ok" break KEY                                        ANSWER
  *
  * ANSWER is "STATUS TOKEN SENT RECEIVED UNTIL [TEXT]": a number of locker_status (or locker_state), the
  * fencing token, ns of CLOCK_BOOTTIME before and after the call, the local deadline (0: none).
@@ -31,7 +30,8 @@ enum { LK_WORKER_LINE = 2048 };
 
 /** One turn of `cycle`, as it stands in its file. Times in ns of CLOCK_BOOTTIME. */
 typedef struct lk_cycle {
-    int64_t asked, got;  /**< lock: before and after the call */
+    int64_t asked, got; /**< lock: before and after the call */
+    int64_t queued; /**< when it was seen to stand in the queue; 0: it was not seen, or never stood there */
     int64_t gave, given; /**< unlock: before and after */
     int64_t until;       /**< the deadline at `got`; 0: none */
     uint64_t token;

@@ -2,6 +2,8 @@
  * and looking on. See worker.h for the verbs, worker_side.h for the rest. */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,14 +91,64 @@ static void pause_until(int64_t at)
         ;
 }
 
-static void one_cycle(lk_side *w, lk_cycle *cycle, int64_t hold_us)
+/* Looks each ms whether the call that is under way waits: then its attempt was answered, and it stands in the
+ * queue. Sequentially consistent atomics: `turn` is read on both sides of the look. */
+typedef struct watcher {
+    lk_side *side;
+    bool on;
+    pthread_t thread;
+    _Atomic bool ends;
+    _Atomic int64_t turn; /* the number of the call that is under way; 0: none */
+    _Atomic int64_t seen; /* the number of the call that was seen to wait last, ... */
+    _Atomic int64_t at;   /* ... and when that was; written before it */
+} watcher;
+
+static void look_for_waiting(watcher *look)
+{
+    const int64_t turn = atomic_load(&look->turn);
+    locker_statistics stats = LOCKER_STATISTICS_INIT;
+
+    if (turn != 0 && atomic_load(&look->seen) != turn && locker_stats(look->side->l, &stats) == LOCKER_OK &&
+        stats.waiting > 0 && atomic_load(&look->turn) == turn) {
+        atomic_store(&look->at, lk_now_ns());
+        atomic_store(&look->seen, turn);
+    }
+}
+
+static void *watch(void *context)
+{
+    watcher *look = context;
+
+    while (!atomic_load(&look->ends)) {
+        look_for_waiting(look);
+        pause_until(lk_now_ns() + 1000000);
+    }
+    return NULL;
+}
+
+static bool watcher_begin(watcher *look)
+{
+    return !look->on || pthread_create(&look->thread, NULL, watch, look) == 0;
+}
+
+static void watcher_end(watcher *look)
+{
+    atomic_store(&look->ends, true);
+    if (look->on)
+        pthread_join(look->thread, NULL);
+}
+
+static void one_cycle(lk_side *w, watcher *look, lk_cycle *cycle, int64_t hold_us)
 {
     lk_turn *t = &w->turn;
 
     lk_turn_begin(w);
+    atomic_store(&look->turn, t->handle);
     lk_turn_take(t);
+    atomic_store(&look->turn, 0);
     *cycle = (lk_cycle){.asked = t->sent_ns,
                         .got = t->received_ns,
+                        .queued = atomic_load(&look->seen) == t->handle ? atomic_load(&look->at) : 0,
                         .until = t->until_ns,
                         .token = t->held ? locker_handle_token(t->held) : 0,
                         .locked = (int32_t)t->status,
@@ -122,6 +174,8 @@ static void note_cycle(lk_side *w, const lk_cycle *c)
     t->received_ns = c->got;
     t->until_ns = 0;
     lk_turn_note(w, t, LK_OP_LOCK, LK_PHASE_INVOKE, c->asked);
+    if (c->queued > 0 && c->queued < c->got)
+        lk_turn_note(w, t, LK_OP_QUEUE, LK_PHASE_INFO, c->queued);
     t->until_ns = c->until;
     t->status = (locker_status)c->locked;
     lk_turn_note_grant(w, t, (int64_t)c->token);
@@ -147,6 +201,7 @@ void lk_work_cycle(lk_side *w, lk_words *words)
     const int64_t at = lk_word_number(words), until = lk_word_number(words), count = lk_word_number(words),
                   hold_us = lk_word_number(words), rest_us = lk_word_number(words),
                   told = lk_word_number(words);
+    watcher look = {.side = w, .on = lk_word_number(words) != 0};
     int64_t done = 0, failed = 0;
     char path[256];
     lk_cycle *cycles;
@@ -159,14 +214,20 @@ void lk_work_cycle(lk_side *w, lk_words *words)
     w->turn.try = false;
     w->turn.wait_ms = 20000;
     w->turn.renew = true;
+    if (!watcher_begin(&look)) {
+        lk_say("error can't start a thread");
+        free(cycles);
+        return;
+    }
     pause_until(at);
     while (done < count && lk_now_ns() < until && failed < 3) {
-        one_cycle(w, &cycles[done], hold_us);
+        one_cycle(w, &look, &cycles[done], hold_us);
         failed = cycles[done].locked == LOCKER_OK ? 0 : failed + 1;
         done++;
         if (rest_us > 0)
             pause_until(lk_now_ns() + rest_us * 1000);
     }
+    watcher_end(&look);
     for (int64_t i = 0; i < done && i < told; i++)
         note_cycle(w, &cycles[i]);
     if (!save_cycles(path, cycles, (size_t)done))

@@ -52,7 +52,7 @@ void lk_check_overlap(lk_case *c)
     }
     if (c->report->options.overlap_limit_ns > 0 &&
         c->figures->overlap_ns <= c->report->options.overlap_limit_ns)
-        c->figures->breaches[LK_CHECK_OVERLAP] = 0;
+        c->figures->breaches[LK_CHECK_OVERLAP] = c->figures->allowed[LK_CHECK_OVERLAP] = 0;
 }
 
 /* ------------------------------------------------------------------ tokens ---- */

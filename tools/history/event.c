@@ -11,7 +11,7 @@
 static const char *const op_names[LK_OPS] = {
     [LK_OP_LOCK] = "lock",   [LK_OP_TRY] = "try",       [LK_OP_QUEUE] = "queue", [LK_OP_LEASE] = "lease",
     [LK_OP_LOST] = "lost",   [LK_OP_UNLOCK] = "unlock", [LK_OP_WRITE] = "write", [LK_OP_SERVER] = "server",
-    [LK_OP_FAULT] = "fault", [LK_OP_END] = "end",       [LK_OP_NOTE] = "note",
+    [LK_OP_FAULT] = "fault", [LK_OP_END] = "end",       [LK_OP_NOTE] = "note",   [LK_OP_ALLOW] = "allow",
 };
 static const char *const phase_names[LK_PHASES] = {
     [LK_PHASE_INVOKE] = "invoke", [LK_PHASE_OK] = "ok",       [LK_PHASE_FAIL] = "fail",
@@ -34,13 +34,14 @@ static const unsigned phases_of[LK_OPS] = {
     [LK_OP_FAULT] = BIT(LK_PHASE_BEGIN) | BIT(LK_PHASE_END),
     [LK_OP_END] = BIT(LK_PHASE_INFO),
     [LK_OP_NOTE] = BIT(LK_PHASE_INFO),
+    [LK_OP_ALLOW] = BIT(LK_PHASE_INFO),
 };
 
 enum kind { INTEGER, BOOLEAN, TEXT };
 
 enum {
     ALL = (1 << LK_OPS) - 1,
-    KEYED = ALL & ~(1 << LK_OP_FAULT | 1 << LK_OP_END | 1 << LK_OP_NOTE),
+    KEYED = ALL & ~(1 << LK_OP_FAULT | 1 << LK_OP_END | 1 << LK_OP_NOTE | 1 << LK_OP_ALLOW),
     HANDLED = 1 << LK_OP_LOCK | 1 << LK_OP_TRY | 1 << LK_OP_QUEUE | 1 << LK_OP_LEASE | 1 << LK_OP_LOST |
               1 << LK_OP_UNLOCK
 };
@@ -74,7 +75,7 @@ static const struct field {
     {"sent", INTEGER, offsetof(lk_event, sent), 1 << LK_OP_SERVER, true, 0},
     {"held", BOOLEAN, offsetof(lk_event, held), 1 << LK_OP_SERVER, false, 0},
     {"waiters", INTEGER, offsetof(lk_event, waiters), 0, true, -1},
-    {"kind", TEXT, offsetof(lk_event, kind), 1 << LK_OP_FAULT, false, 0},
+    {"kind", TEXT, offsetof(lk_event, kind), 1 << LK_OP_FAULT | 1 << LK_OP_ALLOW, false, 0},
     {"what", TEXT, offsetof(lk_event, what), 0, false, 0},
 };
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };

@@ -22,6 +22,7 @@ typedef enum lk_op {
     LK_OP_FAULT,
     LK_OP_END,
     LK_OP_NOTE,
+    LK_OP_ALLOW,
     LK_OPS
 } lk_op;
 

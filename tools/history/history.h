@@ -118,6 +118,7 @@ int64_t lk_samples_quantile(const lk_samples *samples, double q);
 typedef struct lk_figures {
     size_t seen[LK_CHECKS];     /**< how many things were looked at; 0: there was nothing to judge */
     size_t breaches[LK_CHECKS]; /**< how many of them are not as promised */
+    size_t allowed[LK_CHECKS];  /**< how many of the breaches are within a limit that a line `allow` names */
     size_t attempts, grants;    /**< grants of the service: entering again is none */
     int64_t overlap_ns;         /**< during which two or more held */
     int64_t overlap_longest_ns; /**< of one pair */
@@ -166,8 +167,9 @@ lk_report *lk_history_check(lk_history *history, const lk_check_options *options
 /** NULL is allowed. */
 void lk_report_free(lk_report *report);
 
-/** How a check came out: "kept", "broken", "not promised" (there are breaches) or "nothing seen". `figures`
- * is the report's total or those of a key. Static text. */
+/** How a check came out: "kept", "broken", "allowed" (there are breaches, all within a limit that the history
+ * names), "not promised" (there are breaches) or "nothing seen". `figures` is the report's total or those of
+ * a key. Static text. */
 const char *lk_check_result(const lk_report *report, const lk_figures *figures, lk_check check);
 
 /** Whether any promise is broken. */

@@ -60,6 +60,7 @@ typedef struct lk_attempt {
 /** A key in one (run, backend, scenario). Arrays are in the order of time. */
 typedef struct lk_key {
     const lk_event *first; /* the line that named it first */
+    size_t scope;          /* the index of its (run, backend, scenario) */
     lk_attempt **attempts; /* by their calls */
     size_t attempt_count, attempt_room;
     lk_attempt **grants; /* those that were granted, by their return */
@@ -87,6 +88,8 @@ struct lk_history {
     size_t process_count, process_room;
     lk_key *keys;
     size_t key_count, key_room;
+    unsigned *allowed; /* of each (run, backend, scenario): bit 1 << check, by its lines `allow` */
+    size_t scope_count, scope_room;
 };
 
 /** The sum of two times that are not negative; a history may hold the greatest that there are. */
@@ -119,7 +122,8 @@ typedef struct lk_case {
     size_t index; /* of the key in the report */
     const lk_key *key;
     lk_figures *figures;
-    int64_t last; /* time of the history's last line */
+    unsigned allowed; /* bit 1 << check: by the lines `allow` */
+    int64_t last;     /* time of the history's last line */
 } lk_case;
 
 /** Who held when; sorts what the service said. False: out of memory. */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -12,7 +13,6 @@ struct joining {
     lk_history *history;
     lk_history_error *error;
     lk_table scopes, processes, keys, attempts;
-    size_t scope_count;
 };
 
 /* Files one after the other, and lines as they stand: a stable order. */
@@ -49,8 +49,14 @@ static bool scope_of(struct joining *j, const lk_event *event, int64_t *scope)
 
     if (!index)
         return false;
-    if (added)
-        *index = j->scope_count++;
+    if (added) {
+        lk_history *h = j->history;
+
+        if (!lk_grow(&h->allowed, sizeof(*h->allowed), h->scope_count, &h->scope_room))
+            return false;
+        h->allowed[h->scope_count] = 0;
+        *index = h->scope_count++;
+    }
     *scope = (int64_t)*index;
     return true;
 }
@@ -86,7 +92,7 @@ static lk_key *key_of(struct joining *j, const lk_event *event, int64_t scope)
     if (added) {
         if (!lk_grow(&h->keys, sizeof(lk_key), h->key_count, &h->key_room))
             return NULL;
-        h->keys[h->key_count] = (lk_key){.first = event};
+        h->keys[h->key_count] = (lk_key){.first = event, .scope = (size_t)scope};
         *index = h->key_count++;
     }
     return &h->keys[*index];
@@ -193,6 +199,18 @@ static bool keyed_line(struct joining *j, const lk_event *event, int64_t scope, 
     return good || lk_history_no_memory(j->error);
 }
 
+/* From here on and before: what this check finds in the line's (run, backend, scenario) is within a limit. */
+static bool allow(const struct joining *j, const lk_event *event, int64_t scope)
+{
+    for (int check = 0; check < LK_CHECKS; check++)
+        if (strcmp(lk_check_name((lk_check)check), event->kind) == 0) {
+            j->history->allowed[scope] |= 1U << check;
+            return true;
+        }
+    return lk_history_fail(j->error, LK_HISTORY_BAD_DATA, "%s:%u: there is no check '%.40s' to allow",
+                           j->history->files[event->file].name, event->line, event->kind);
+}
+
 static bool line(struct joining *j, const lk_event *event)
 {
     int64_t scope, process;
@@ -200,7 +218,11 @@ static bool line(struct joining *j, const lk_event *event)
 
     if (event->op == LK_OP_FAULT || event->op == LK_OP_NOTE)
         return true;
-    if (!scope_of(j, event, &scope) || (process = process_of(j, event, scope)) < 0)
+    if (!scope_of(j, event, &scope))
+        return lk_history_no_memory(j->error);
+    if (event->op == LK_OP_ALLOW)
+        return allow(j, event, scope);
+    if ((process = process_of(j, event, scope)) < 0)
         return lk_history_no_memory(j->error);
     p = &j->history->processes[process];
     if (p->ended)

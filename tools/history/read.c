@@ -25,6 +25,7 @@ void lk_history_free(lk_history *history)
         free(history->keys[i].writes);
     }
     free(history->keys);
+    free(history->allowed);
     free(history->processes);
     free(history->attempts);
     free(history->files);

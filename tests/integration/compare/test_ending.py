@@ -1,7 +1,10 @@
 """However locker compare ends, nothing that it started goes on, and nothing is left behind."""
+import glob
 import os
+import select
 import signal
 import subprocess
+import time
 import unittest
 
 from clitest import Lines
@@ -12,8 +15,9 @@ class Ending(CompareCase):
     def start(self, *arguments):
         """A run in a process group of its own, as a terminal's."""
         running = subprocess.Popen([LOCKER, "compare", "--quick"] + list(arguments), env=self.env,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                   start_new_session=True)
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   start_new_session=True, text=True)
+        self.addCleanup(running.stdout.close)
         self.addCleanup(running.stderr.close)
         self.addCleanup(running.kill)
         return running, Lines(running.stderr.fileno())
@@ -46,6 +50,30 @@ class Ending(CompareCase):
         self.await_line(lines, "starting zookeeper-ensemble")
         running.send_signal(signal.SIGTERM)
         self.assertEqual(running.wait(LIMIT), -signal.SIGTERM)
+        self.assert_all_goes()
+
+    def await_grant(self):
+        """Until the history of the cell that runs has a grant."""
+        pattern, end = os.path.join(self.scratch, "*", "slow-work.redis.1"), time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            for path in glob.glob(pattern):
+                with open(path, encoding="utf-8") as file:
+                    if '"op":"lock","phase":"ok"' in file.read():
+                        return
+            select.select([], [], [], 0.01)  # nobody tells of a line in a file
+        self.fail("no grant in " + pattern)
+
+    def test_a_machine_that_stands_still_breaks_no_promise(self):
+        """A lease that ends because all processes were stopped says nothing of the service."""
+        running, _ = self.start("--spawn=redis", "-s", "slow-work", "-q")
+        self.await_grant()
+        for number, seconds in ((signal.SIGSTOP, 1.5), (signal.SIGCONT, 0)):
+            for process in sorted({running.pid} | {pid for pid, _ in self.running()}):
+                os.kill(process, number)
+            select.select([], [], [], seconds)  # longer than the lease
+        told, _ = running.communicate(timeout=LIMIT)
+        self.assertEqual(running.returncode, 0, told)
+        self.assertRegex(" ".join(told.split()), r"redis not run .*the machine was too slow \(a thread woke 1\.[0-9]+ s")
         self.assert_all_goes()
 
     def test_while_a_network_is_cut(self):

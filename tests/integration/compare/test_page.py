@@ -1,6 +1,7 @@
 """The HTML page of locker compare: it needs nothing but itself, says all, and is written whole or not at all."""
 import base64
 import html.parser
+import json
 import os
 import re
 import unittest
@@ -94,6 +95,8 @@ class Pages(CompareCase):
         self.assertIn(told["command"], page.text)
         self.assertIn(told["machine"], page.text)
         self.assertIn("each scenario was run 2 times", page.text)
+        self.assertIn(told["load"], page.text)
+        self.assertRegex(page.text, r"Which to choose given-memory : a service of yours.* file when all who lock run on one host.* redis when ")
         for backend in told["backends"]:
             self.assertIn(backend["version"], page.text)
         for result in self.found.results.values():
@@ -104,6 +107,14 @@ class Pages(CompareCase):
         for name in ("holder", "next", "the server", "stop", "seconds"):
             self.assertIn(">%s<" % name, self.lanes(page, "stall on redis, run 1"))
         self.assertIn("It was run on no service", page.text)
+        self.assertIn("lanes-stall-1", page.ids)
+        self.assertIn("#lanes-stall-1", page.addresses)
+        self.assertNotRegex(page.source, "lanes-(throughput|failover)")
+        axes = {max(float(tick) for tick in re.findall(r">\s*([0-9.]+)\s*</text>",
+                                                       self.lanes(page, "stall on %s, run 1" % name)))
+                for name in ("file", "redis")}
+        self.assertEqual(len(axes), 1, axes)
+        self.code(0, "check-history", "-q", self.json)
         self.assertTrue(any("distribution" in p["alt"] for p in page.pictures))
 
     def test_two_holders_are_red(self):
@@ -115,6 +126,8 @@ class Pages(CompareCase):
         alone = self.lanes(page, "failover-wait on redis-replica, run 1")
         self.assertNotRegex(alone, r"<polygon[^>]*rgb\( *212, *0, *0\)")
         self.assertIn("documented exception", page.text)
+        judged = json.loads(self.code(0, "check-history", "--json", self.json).stdout)
+        self.assertEqual(judged["checks"]["overlap"]["result"], "allowed")
 
     def test_what_html_would_read_stays_text(self):
         uri = "file://" + os.path.join(self.directory, "%3Cb%3E&'locks")
