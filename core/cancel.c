@@ -32,6 +32,8 @@ void locker_cancel_fire(locker_cancel *cancel)
     const uint64_t one = 1;
     int saved = errno;
 
+    if (cancel == NULL)
+        return;
     atomic_store_explicit(&cancel->fired, true, memory_order_release);
     if (write(cancel->fd, &one, sizeof one) < 0) {
         /* EAGAIN: the counter is full, so it is readable already. Nothing else can happen to an eventfd. */
@@ -41,13 +43,15 @@ void locker_cancel_fire(locker_cancel *cancel)
 
 bool locker_cancel_fired(const locker_cancel *cancel)
 {
-    return atomic_load_explicit(&cancel->fired, memory_order_acquire);
+    return cancel != NULL && atomic_load_explicit(&cancel->fired, memory_order_acquire);
 }
 
 void locker_cancel_reset(locker_cancel *cancel)
 {
     uint64_t count;
 
+    if (cancel == NULL)
+        return;
     atomic_store_explicit(&cancel->fired, false, memory_order_release);
     if (read(cancel->fd, &count, sizeof count) < 0) {
         /* EAGAIN: it had not been fired. */

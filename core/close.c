@@ -45,7 +45,7 @@ locker_status locker_close(locker *l)
         close_in_child(l);
         return LOCKER_OK;
     }
-    if (lk_on_keeper(l))
+    if (lk_in_callback(l))
         return LOCKER_INVALID;
     (void)pthread_mutex_lock(&l->mutex);
     l->closing = true;
@@ -56,6 +56,7 @@ locker_status locker_close(locker *l)
         (void)pthread_cond_wait(&l->changed, &l->mutex);
     (void)pthread_mutex_unlock(&l->mutex);
     lk_keeper_stop(l); /* it tells what was lost before it ends */
+    atomic_store_explicit(&l->calls_back, pthread_self(), memory_order_relaxed);
     (void)pthread_mutex_lock(&l->mutex);
     release_all_locked(l);
     lk_lost_locked(l);

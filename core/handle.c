@@ -135,7 +135,7 @@ void lk_let_go_locked(locker *l, lk_claim *claim)
     lk_claim_unref_locked(l, claim);
 }
 
-/* The handle is neither unlocked nor closed. */
+/* The handle is not unlocked, and the locker not being closed. */
 static locker_status unlock_held_locked(locker *l, locker_handle *held, locker_error *err)
 {
     lk_claim *claim = held->claim;
@@ -143,7 +143,7 @@ static locker_status unlock_held_locked(locker *l, locker_handle *held, locker_e
     bool lost = lk_lease_over_locked(l, claim, now);
     locker_status status = LOCKER_OK;
 
-    if (!lost && lk_on_keeper(l))
+    if (!lost && lk_in_callback(l))
         return locker_error_set(
             err, LOCKER_INVALID, 0,
             "'%s' can't be unlocked inside a callback of its locker: hand it to another thread",
@@ -160,6 +160,21 @@ static locker_status unlock_held_locked(locker *l, locker_handle *held, locker_e
     return status;
 }
 
+/* The locker is being closed, which is about to release what is held. The handle is closed from here on:
+ * nobody is told CLOSED of a lock and goes on to see it HELD. */
+static locker_status unlock_closing_locked(locker *l, locker_handle *held, locker_error *err)
+{
+    bool lost = lk_lease_over_locked(l, held->claim, lk_now(l));
+
+    lk_unlocked_set_locked(held);
+    held->claim->open_handles--;
+    if (lost)
+        return told_lost(held->claim, err);
+    held->closed = true;
+    return locker_error_set(err, LOCKER_CLOSED, 0, "the locker is being closed, which releases '%s'",
+                            held->claim->pub.key);
+}
+
 static locker_status unlock_locked(locker *l, locker_handle *held, locker_error *err)
 {
     const char *key = held->claim->pub.key;
@@ -168,10 +183,7 @@ static locker_status unlock_locked(locker *l, locker_handle *held, locker_error 
         return locker_error_set(err, LOCKER_CLOSED, 0, "'%s' was released when its locker was closed", key);
     if (held->unlocked)
         return locker_error_set(err, LOCKER_INVALID, 0, "'%s' was already unlocked by this handle", key);
-    if (l->closing)
-        return locker_error_set(err, LOCKER_CLOSED, 0, "the locker is being closed, which releases '%s'",
-                                key);
-    return unlock_held_locked(l, held, err);
+    return l->closing ? unlock_closing_locked(l, held, err) : unlock_held_locked(l, held, err);
 }
 
 locker_status locker_unlock(locker_handle *held, locker_error *err)
@@ -268,12 +280,12 @@ void locker_handle_free(locker_handle *held)
     }
     (void)pthread_mutex_lock(&l->mutex);
     if (!held->unlocked && !l->closing) {
-        if (lk_on_keeper(l))
+        if (lk_in_callback(l))
             let_go_locked(l, held);
         else
             (void)unlock_held_locked(l, held, NULL);
     }
-    if (held->in_callback && lk_on_keeper(l)) {
+    if (held->in_callback && lk_in_callback(l)) {
         held->freed = true; /* inside its own callback: the keeper frees it afterwards */
         (void)pthread_mutex_unlock(&l->mutex);
         return;

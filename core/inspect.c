@@ -74,5 +74,5 @@ locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err)
 
 const locker_semantics *locker_get_semantics(const locker *l)
 {
-    return l->driver->semantics;
+    return l != NULL ? l->driver->semantics : NULL;
 }

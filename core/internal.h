@@ -169,6 +169,8 @@ struct locker {
     int seat_fd;      /**< what the caller in the seat sleeps on: driver_fd, rouse_fd. -1: there is no seat */
     int rouse_fd;     /**< eventfd: wakes it */
     pthread_t keeper;
+    _Atomic(pthread_t) calls_back; /**< the thread that runs callbacks: the keeper, and when that has ended,
+                                      the one that closes. Relaxed: a thread asks only whether it is itself */
 
     pthread_mutex_t mutex;  /**< guards all that follows */
     pthread_cond_t changed; /**< calls == 0, a renewal or callback has ended */
@@ -270,9 +272,10 @@ static inline bool lk_forked(const locker *l)
 {
     return l->fork_page != NULL ? *l->fork_page == 0 : l->pid != getpid();
 }
-static inline bool lk_on_keeper(const locker *l)
+/** On the thread that runs callbacks, where nothing may wait for the service. */
+static inline bool lk_in_callback(const locker *l)
 {
-    return l->keeper_runs && pthread_equal(l->keeper, pthread_self());
+    return pthread_equal(atomic_load_explicit(&l->calls_back, memory_order_relaxed), pthread_self());
 }
 /** One handle less. The caller doesn't hold the mutex. */
 void lk_handle_gone(locker *l);

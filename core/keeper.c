@@ -213,6 +213,7 @@ static void *keeper(void *argument)
     bool dispatches = l->driver->dispatch != NULL;
     int64_t until;
 
+    atomic_store_explicit(&l->calls_back, pthread_self(), memory_order_relaxed);
     (void)pthread_mutex_lock(&l->mutex);
     for (;;) {
         l->keeper_wakes_at = 0; /* awake: no kick is needed for a lease that is due early */

@@ -38,7 +38,7 @@ locker_status lk_admit(const locker *l, const char *what, locker_error *err)
     if (lk_forked(l))
         return locker_error_set(err, LOCKER_FORKED, 0,
                                 "%s: this locker belongs to the parent process: open one in the child", what);
-    if (lk_on_keeper(l))
+    if (lk_in_callback(l))
         return locker_error_set(
             err, LOCKER_INVALID, 0,
             "%s waits for the service, so it can't be called inside a callback of its locker", what);

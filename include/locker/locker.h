@@ -151,7 +151,8 @@ typedef struct locker_cancel locker_cancel;
 LOCKER_API locker_cancel *locker_cancel_new(void);
 
 /** Fire: calls that wait with it return LOCKER_CANCELED, and so do calls that come later. A lock that was
- * granted before it stays held. Async-signal-safe; may be called any number of times; keeps errno. */
+ * granted before it stays held. Async-signal-safe; may be called any number of times; keeps errno. NULL is
+ * allowed, here and below. */
 LOCKER_API void locker_cancel_fire(locker_cancel *cancel);
 
 /** Whether it was fired. Async-signal-safe. */
@@ -355,7 +356,7 @@ typedef struct locker_semantics {
     const char *cost;
 } locker_semantics;
 
-/** What this locker's service promises. Never NULL. */
+/** What this locker's service promises. NULL only for a NULL locker. */
 LOCKER_API const locker_semantics *locker_get_semantics(const locker *l);
 
 /** One parameter of a driver's URI query or profile. Static data. */

@@ -311,6 +311,108 @@ static void a_loss_before_the_release_has_begun_is_told(void **state)
     }
 }
 
+/* ------------------------------------------------------------------ closing ---- */
+
+/* Every key is free. */
+static locker_status grants(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    claim->token = 1;
+    claim->valid_until = atomic_load(&p->now) + claim->ttl_ns;
+    return LOCKER_OK;
+}
+
+static locker_status loses_others(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)claim;
+    if (atomic_exchange(&p->mode, 0) != 0)
+        p->svc->lease_lost(p->svc, NULL, "the test says so");
+    return status;
+}
+
+struct told {
+    locker *l;
+    locker_status unlock, close;
+    int calls;
+};
+
+static void frees(locker_handle *lost, void *user)
+{
+    struct told *told = user;
+
+    told->calls++;
+    told->close = locker_close(told->l);
+    told->unlock = locker_unlock(lost, NULL);
+    locker_handle_free(lost);
+}
+
+/* The callback of what closing itself lost comes on the thread that closes, where all is legal that is on the
+ * keeper's. */
+static void a_callback_while_closing_may_free_its_handle(void **state)
+{
+    struct told told = {.calls = 0};
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *one, *two;
+    locker_error err;
+    struct probe p;
+
+    (void)state;
+    probe_init(&p);
+    p.acquire = grants;
+    p.withdraw = loses_others;
+    o.on_lost = frees;
+    o.user = &told;
+    told.l = probe_open(&p);
+    assert_ok(locker_lock(told.l, "one", &o, &one, &err), err);
+    o.on_lost = NULL;
+    assert_ok(locker_lock(told.l, "two", &o, &two, &err), err);
+    atomic_store(&p.mode, 1);
+    probe_end(&p, told.l);
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.close, LOCKER_INVALID);
+    assert_int_equal(told.unlock, LOCKER_LOST);
+    locker_handle_free(two);
+}
+
+static void *close_it(void *l)
+{
+    return (void *)(intptr_t)locker_close(l);
+}
+
+static void what_was_told_closed_is_not_held(void **state)
+{
+    locker_handle *one, *two, *expired;
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker_error err;
+    struct probe p;
+    pthread_t thread;
+    locker *l;
+
+    (void)state;
+    probe_init(&p);
+    p.acquire = grants;
+    p.withdraw = probe_stands;
+    l = probe_open(&p);
+    o.ttl_ms = PROBE_TTL_MS / 9;
+    assert_ok(locker_lock(l, "expired", &o, &expired, &err), err);
+    assert_ok(locker_lock(l, "one", NULL, &one, &err), err);
+    assert_ok(locker_lock(l, "two", NULL, &two, &err), err);
+    assert_int_equal(pthread_create(&thread, NULL, close_it, l), 0);
+    lk_gate_await(&p.entered, 1, "the first withdrawal");
+    probe_advance(&p, PROBE_TTL_MS / 9);
+    assert_status(LOCKER_LOST, locker_unlock(expired, &err), err);
+    assert_int_equal(locker_handle_state(one), LOCKER_STATE_HELD);
+    assert_status(LOCKER_CLOSED, locker_unlock(one, &err), err);
+    assert_int_equal(locker_handle_state(one), LOCKER_STATE_UNLOCKED);
+    assert_status(LOCKER_CLOSED, locker_unlock(one, &err), err);
+    lk_gate_open(&p.leave, 3);
+    lk_join(thread, "closing");
+    assert_int_equal(atomic_load(&p.withdraws), 3);
+    locker_handle_free(one);
+    locker_handle_free(two);
+    locker_handle_free(expired);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +426,8 @@ int main(void)
         cmocka_unit_test(a_late_renewal_revives_nothing),
         cmocka_unit_test(unlock_waits_for_renew),
         cmocka_unit_test(a_loss_before_the_release_has_begun_is_told),
+        cmocka_unit_test(a_callback_while_closing_may_free_its_handle),
+        cmocka_unit_test(what_was_told_closed_is_not_held),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

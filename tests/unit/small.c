@@ -118,6 +118,11 @@ static void test_statistics_need_their_size(void **state)
     stats.size = 1;
     assert_int_equal(locker_stats(l, &stats), LOCKER_INVALID);
     assert_int_equal(locker_stats(NULL, &stats), LOCKER_INVALID);
+    assert_null(locker_get_semantics(NULL));
+    assert_false(locker_cancel_fired(NULL));
+    locker_cancel_fire(NULL);
+    locker_cancel_reset(NULL);
+    locker_cancel_free(NULL);
     assert_int_equal(locker_close(l), LOCKER_OK);
 }
 
