@@ -28,12 +28,15 @@ struct attempt {
 static void look_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
 {
     struct attempt *a = op->context;
-    (void)z;
     a->look_rc = rc == ZNONODE ? ZOK : rc;
     a->looked = !lk_zk_unknown(rc);
+    if (rc == ZOK)
+        lk_zk_queue_sweep_locked(z, a->parent, reply->names);
     for (int32_t i = 0; rc == ZOK && i < reply->names->count && !a->busy; i++) {
         int32_t sequence;
-        a->busy = lk_zk_contender(reply->names->data[i], &sequence);
+        const struct lk_zk_node *ours = lk_zk_queue_find_locked(z, reply->names->data[i]);
+        const bool going = ours != NULL && ours->claim == NULL; /* its delete is ahead of our create */
+        a->busy = !going && lk_zk_contender(reply->names->data[i], &sequence);
     }
     lk_zk_call_count_locked(&a->call);
 }
@@ -52,12 +55,21 @@ static enum lk_zk_outcome look_locked(struct attempt *a)
 
 /* ------------------------------------------------------------------ what has become of the node ---- */
 
-/* It stands first. OK when the deadline allows to say so; BUSY: proof is wanted first. */
+/* Whether the claim may be told that it has the lock: a list has shown its node as the first, it is of the
+ * present session and nobody has begun to delete it, and nothing speaks against the session. */
+static bool is_sure_locked(const struct lk_zk *z, const struct lk_zk_node *node)
+{
+    return node->step == LK_ZK_FIRST && node->there && !node->unwanted && node->session == z->session_id &&
+           !z->doubted;
+}
+
+/* The one place where a lock is granted. OK when that and the deadline allow it; BUSY: proof is wanted
+ * first. */
 static locker_status grant_locked(struct attempt *a, struct lk_zk_node *node)
 {
     struct lk_zk *z = a->z;
     const int64_t now = lk_zk_now(z);
-    if (!lk_zk_enough_locked(z, now))
+    if (!is_sure_locked(z, node) || !lk_zk_enough_locked(z, now))
         return LOCKER_BUSY;
     node->cap = a->claim->renewed ? LOCKER_NEVER : lk_zk_after(a->claim->asked_at, a->claim->ttl_ns);
     node->granted = true;
@@ -123,12 +135,18 @@ static locker_status failed_locked(struct attempt *a, struct lk_zk_node *node, l
     return status;
 }
 
+/* Nothing more comes of this name: it takes another one. */
+static bool is_over(const struct lk_zk_node *node)
+{
+    return node->step == LK_ZK_NOTHING || node->step == LK_ZK_UNSEEN || node->step == LK_ZK_GONE;
+}
+
 /* One step of the attempt. True: another one follows. */
 static bool step_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_status *status,
                         locker_error *err)
 {
     struct lk_zk_node *node = a->data->node;
-    if (node == NULL || node->step == LK_ZK_GONE) {
+    if (node == NULL || is_over(node)) {
         drop_node_locked(a);
         if (!a->z->up) {
             *outcome = lk_zk_await_up_locked(a->z, &a->call, a->claim->attempt_until);
@@ -147,7 +165,7 @@ static bool step_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_s
         else
             *outcome = await_node_locked(a, node, true);
         return *outcome == LK_ZK_DONE;
-    case LK_ZK_QUEUED:
+    case LK_ZK_BEHIND:
         *status = LOCKER_BUSY;
         if (!a->claim->will_wait)
             drop_node_locked(a);

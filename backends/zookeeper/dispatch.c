@@ -46,12 +46,12 @@ static int64_t delete_left_locked(struct lk_zk *z, int64_t now)
     struct lk_zk_node *next;
     for (struct lk_zk_node *node = z->left; node != NULL && z->up; node = next) {
         next = node->next;
-        if (node->deleting || !node->there || node->step == LK_ZK_SEARCHING)
+        if (node->deleting || !node->there)
             continue;
         if (node->trouble_since != 0 && now - node->trouble_since >= z->set.cleanup_ns) {
             lk_zk_note_locked(z, LOCKER_LOG_ERROR,
                               "zookeeper: a node of %s can't be deleted; its session is given up",
-                              node->queue->path);
+                              node->parent);
             z->over = true;
             return now;
         }
@@ -75,6 +75,7 @@ int64_t lk_zk_dispatch(void *self)
     next = lk_zk_earlier(next, z->up ? z->resume_at : LOCKER_NEVER);
     next = lk_zk_earlier(next, lk_zk_nodes_tend_locked(z, now));
     next = lk_zk_earlier(next, delete_left_locked(z, now));
+    next = lk_zk_earlier(next, lk_zk_search_due_locked(z, now));
     next = lk_zk_earlier(next, lk_zk_beat_locked(z, now));
     next = lk_zk_earlier(next, z->keeper_at); /* somebody may have wanted it in between */
     z->keeper_at = next;

@@ -25,9 +25,9 @@ struct inspection {
     int64_t until;
     struct entry *entries; /* in the queue's order */
     size_t count;
-    uint64_t granted; /* the token of a grant whose time is known; 0: of none */
-    int64_t granted_unix_ms;
-    int rc; /* of the last answer that was an error */
+    struct lk_zk_record record; /* what the key's node says */
+    int32_t record_version;     /* of that; -1: somebody keeps something else there, or it can't be read */
+    int rc;                     /* of the last answer that was an error */
     int delete_rc;
 };
 
@@ -109,12 +109,13 @@ static void list_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
     lk_zk_call_count_locked(&i->call);
 }
 
-static void since_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void record_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
 {
     struct inspection *i = op->context;
     (void)z;
-    if (rc != ZOK || !lk_zk_since_parse(reply->text, reply->text_len, &i->granted, &i->granted_unix_ms))
-        i->granted = 0;
+    i->record_version = -1;
+    if (rc == ZOK && lk_zk_record_read(reply->text, reply->text_len, &i->record))
+        i->record_version = reply->stat->version;
     lk_zk_call_count_locked(&i->call);
 }
 
@@ -124,7 +125,7 @@ static locker_status list_locked(struct inspection *i, locker_error *err)
     if (lk_zk_await_up_locked(i->z, &i->call, i->until) != LK_ZK_DONE)
         return lk_zk_away_locked(i->z, err);
     if (count_sent_locked(i, lk_zk_list_fresh_locked(i->z, i->parent, list_done_locked, i)))
-        (void)count_sent_locked(i, lk_zk_get_locked(i->z, i->parent, NULL, NULL, since_done_locked, i));
+        (void)count_sent_locked(i, lk_zk_get_locked(i->z, i->parent, NULL, NULL, record_done_locked, i));
     return await_answers_locked(i, "listing a queue", err);
 }
 
@@ -169,7 +170,7 @@ static int64_t since(const struct inspection *i, const struct entry *e)
 {
     if (!e->there || e->czxid == 0)
         return -1;
-    return e->czxid == i->granted ? i->granted_unix_ms : e->ctime;
+    return i->record_version >= 0 && e->czxid == i->record.granted ? i->record.unix_ms : e->ctime;
 }
 
 static void describe(const struct inspection *i, const struct entry *e, locker_info *info)
@@ -232,17 +233,38 @@ static void broken_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, con
     lk_zk_call_count_locked(&i->call);
 }
 
-/* Read and delete the first of the queue in one flight. */
+/* Together with the deletion goes a mark into the data of the key's node, by which a release whose answer was
+ * lost can tell that it didn't delete the node itself. Where somebody keeps something else there, that can't
+ * be; a release that finds such data does not know either. */
+static struct lk_zk_op *send_break_locked(struct inspection *i, const char *path, const struct entry *first)
+{
+    char mark[LK_ZK_RECORD_MAX];
+    if (i->record_version < 0 || first->czxid == 0)
+        return lk_zk_delete_locked(i->z, path, broken_done_locked, i);
+    i->record.broken = first->czxid;
+    const size_t len = lk_zk_record_write(&i->record, mark);
+    return lk_zk_delete_marked_locked(i->z, path, i->parent, mark, len, i->record_version, broken_done_locked,
+                                      i);
+}
+
+/* Somebody else was faster: the lock was released meanwhile, or the key's node was written to. */
+static bool is_overtaken(int rc)
+{
+    return rc == ZNONODE || rc == ZBADVERSION;
+}
+
 static locker_status break_first_locked(struct inspection *i, locker_error *err)
 {
     char path[LK_ZK_PATH_MAX];
-    struct entry *first = &i->entries[0];
+    const struct entry *first = &i->entries[0];
+    locker_status status = read_entries_locked(i, 1, err);
+    if (status != LOCKER_OK || !first->there)
+        return status;
     i->delete_rc = ZCONNECTIONLOSS;
-    if (lk_zk_join(path, i->parent, first->name) &&
-        count_sent_locked(i, lk_zk_get_locked(i->z, path, NULL, NULL, entry_done_locked, first)))
-        (void)count_sent_locked(i, lk_zk_delete_locked(i->z, path, broken_done_locked, i));
-    const locker_status status = await_answers_locked(i, "reading a lock", err);
-    if (status != LOCKER_OK || i->delete_rc == ZOK || i->delete_rc == ZNONODE)
+    if (lk_zk_join(path, i->parent, first->name))
+        (void)count_sent_locked(i, send_break_locked(i, path, first));
+    status = await_answers_locked(i, "breaking a lock", err);
+    if (status != LOCKER_OK || i->delete_rc == ZOK || is_overtaken(i->delete_rc))
         return status;
     return lk_zk_error(i->delete_rc, "breaking a lock", i->parent, err);
 }
@@ -254,11 +276,12 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, int64_t u
     locker_status status;
     begin(&i, self, key, key_len, until);
     i.delete_rc = ZNONODE;
-    for (int tries = 0; tries < BREAK_TRIES && i.delete_rc == ZNONODE; tries++) {
+    for (int tries = 0; tries < BREAK_TRIES && is_overtaken(i.delete_rc); tries++) {
         status = list_locked(&i, err);
         if (status != LOCKER_OK || i.count == 0)
             break;
-        status = break_first_locked(&i, err); /* ZNONODE: it was released meanwhile, and the next has it */
+        i.delete_rc = ZNONODE;
+        status = break_first_locked(&i, err);
         if (status != LOCKER_OK)
             break;
     }

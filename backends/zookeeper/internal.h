@@ -6,7 +6,7 @@
  *   session.c    the client handle and its events   ops.c        requests that await their answer
  *   flow.c       who drives the connection          dispatch.c   the keeper's turn
  *   node.c       a place in a queue                 search.c     a place whose creation got no answer
- *   queue.c      who is ahead                       watch.c      being told of deletions
+ *   queue.c      finding places, and who is ahead   watch.c      being told of deletions
  *   beat.c       the heartbeat that needs the quorum
  *   validity.c   what that proves
  *   tend.c       what a node wants after a while   since.c    since when a lock is held
@@ -60,7 +60,6 @@ enum {
 struct lk_zk;
 struct lk_zk_op;
 struct lk_zk_node;
-struct lk_zk_queue;
 struct lk_zk_watch;
 
 /* ---------------------------------------------------------------- settings.c ---- */
@@ -104,6 +103,8 @@ void lk_zk_stem(const struct lk_zk *z, uint64_t id, char stem[LK_ZK_STEM_LEN + 1
 void lk_zk_name(const struct lk_zk *z, uint64_t id, int32_t sequence, char name[LK_ZK_NAME_MAX]);
 /* path = parent/name. False: it is too long; path is not set. */
 bool lk_zk_join(char path[LK_ZK_PATH_MAX], const char *parent, const char *name);
+/* Whether a name, or a path, is one of this locker's, of whichever session. */
+bool lk_zk_is_own(const struct lk_zk *z, const char *name, uint64_t *id, int32_t *sequence);
 /* The path of a node of ours that is there. */
 void lk_zk_node_path(const struct lk_zk *z, const struct lk_zk_node *node, char path[LK_ZK_PATH_MAX]);
 
@@ -140,10 +141,10 @@ struct lk_zk_op {
     struct lk_zk *z;
     lk_zk_done_fn done; /* with lock held; NULL: nobody wants the answer any more */
     void *context;
-    struct lk_zk_call *call; /* whose stack `context` is on; NULL: on no stack */
-    int64_t sent;            /* before it was sent */
-    int refused;             /* the error that the sync before it got; ZOK: none */
-    zoo_op_result_t result;  /* of a check: the client library writes it with the answer, however late */
+    struct lk_zk_call *call;    /* whose stack `context` is on; NULL: on no stack */
+    int64_t sent;               /* before it was sent */
+    int refused;                /* the error that the sync before it got; ZOK: none */
+    zoo_op_result_t results[2]; /* of a multi: the client library writes them with the answer, however late */
 };
 
 /* Each sends one request. NULL: not sent, because there is no connection or no memory. */
@@ -162,6 +163,10 @@ struct lk_zk_op *lk_zk_get_locked(struct lk_zk *z, const char *path, watcher_fn 
 struct lk_zk_op *lk_zk_set_locked(struct lk_zk *z, const char *path, const char *data, size_t len,
                                   int32_t version, lk_zk_done_fn done, void *context);
 struct lk_zk_op *lk_zk_delete_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context);
+/* The same, and replace the data of the parent in one transaction, if its version is that one. */
+struct lk_zk_op *lk_zk_delete_marked_locked(struct lk_zk *z, const char *path, const char *parent,
+                                            const char *mark, size_t len, int32_t version, lk_zk_done_fn done,
+                                            void *context);
 struct lk_zk_op *lk_zk_sync_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context);
 /* A request that changes nothing, and that the leader has to order nevertheless. */
 struct lk_zk_op *lk_zk_check_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context);
@@ -258,67 +263,62 @@ locker_status lk_zk_away_locked(const struct lk_zk *z, locker_error *err);
 
 /* ---------------------------------------------------------------- node.c, search.c ---- */
 
+/* What is known of a place: of its node, and of who is ahead. ARCHITECTURE.md has the table. */
 enum lk_zk_step {
-    LK_ZK_CREATING,  /* create and list are under way */
-    LK_ZK_UNSURE,    /* the answer to create was lost: to be searched for */
-    LK_ZK_SEARCHING, /* that is under way */
-    LK_ZK_UNLISTED,  /* it is there; the list of its queue has to be asked for again */
-    LK_ZK_LISTING,   /* that is under way */
-    LK_ZK_QUEUED,    /* waits for the one ahead */
-    LK_ZK_FIRST,     /* it has the lock */
-    LK_ZK_FAILED,    /* `error` says why */
-    LK_ZK_GONE       /* it is not at the server, for certain */
-};
-
-/* A place's interest in the end of another's node. Guarded by lock. */
-struct lk_zk_interest {
-    struct lk_zk_node *node;     /* whose it is */
-    struct lk_zk_watch *watch;   /* NULL: none */
-    struct lk_zk_interest *next; /* in the same watch */
+    LK_ZK_NOTHING, /* nothing has been asked under its name */
+    LK_ZK_ASKED,   /* create and list are under way */
+    LK_ZK_DOUBT,   /* create got no answer: the node is there, or not, or comes yet */
+    LK_ZK_UNSEEN,  /* the same, and a search did not show it: the claim goes on under another name */
+    LK_ZK_ENTERED, /* it is there; who is ahead isn't known: a list is under way, or wanted */
+    LK_ZK_BEHIND,  /* it is there; somebody was ahead in a list that showed it */
+    LK_ZK_FIRST,   /* it is there; nobody was: it has the lock. Set in queue.c alone */
+    LK_ZK_FAILED,  /* `error` says why */
+    LK_ZK_GONE     /* it isn't there and won't be, with proof */
 };
 
 /* A place in a key's queue: an ephemeral node, or an attempt to make one. Guarded by lock. */
 struct lk_zk_node {
-    struct lk_zk_node *next, **link;             /* in lk_zk.nodes while it has a claim, else in lk_zk.left */
+    struct lk_zk_node *next, **link;             /* in lk_zk.nodes, left or doubtful */
     struct lk_zk_node *fresh_next, **fresh_link; /* in lk_zk.fresh; fresh_link NULL: it isn't */
-    struct lk_zk_node *before, *after; /* our own places around it in the queue, while it is there */
-    struct lk_zk_queue *queue;         /* counted */
-    locker_claim *claim;               /* whose it is; NULL: nobody's, to be deleted */
-    struct lk_zk_call *call;           /* who waits for the next step; NULL: nobody */
-    struct lk_zk_interest ahead;       /* in the one right ahead, unless that is our own */
-    struct lk_zk_interest second;      /* in the one ahead of that, where its end would say something */
-    locker_error *error;               /* of FAILED; malloc'ed, may be NULL */
-    uint64_t id;                       /* the part of its name that is its own */
-    int64_t czxid;                     /* the fencing token; 0 until it is known */
-    int64_t watch_at;                  /* when it wants a watch on itself */
-    int64_t since_by;                  /* when the time of its grant wants to be written */
-    int64_t granted_at;                /* that time; of a lock that was waited for */
+    struct lk_zk_node *same;                     /* in its bucket of lk_zk.places */
+    locker_claim *claim;                         /* whose it is; NULL: nobody's, to be deleted */
+    struct lk_zk_call *call;                     /* who waits for the next step; NULL: nobody */
+    struct lk_zk_watch *ahead;                   /* on the predecessor; NULL unless BEHIND and waiting */
+    struct lk_zk_node *next_behind;              /* among those that the same watch tells */
+    locker_error *error;                         /* of FAILED; malloc'ed, may be NULL */
+    uint64_t id;                                 /* the part of its name that is its own */
+    int64_t session;                             /* in which it was asked for */
+    int64_t czxid;                               /* the fencing token; 0 until it is known */
+    int64_t watch_at;                            /* when it wants a watch on itself */
+    int64_t since_by;                            /* when the time of its grant wants to be written */
+    int64_t granted_at;                          /* that time; of a lock that was waited for */
     int64_t cap;           /* LOST then at the latest, of a lease that isn't renewed; else LOCKER_NEVER */
     int64_t retry_at;      /* of a delete */
     int64_t trouble_since; /* first refused delete; 0: none */
+    int64_t doubt_since;   /* of a doubtful one without a claim */
+    int64_t look_at;       /* ... when it is looked for again */
     int32_t sequence;      /* once it is there */
-    int32_t gone_sequence; /* of the one ahead that went while a list was under way */
-    uint32_t gone;         /* ... and its path's hash; 0: none did */
-    uint32_t beyond;       /* how many may stand ahead of the one ahead; of QUEUED */
     int create_rc;         /* create's answer */
     unsigned ops;          /* requests that refer to it */
-    uint8_t step;          /* enum lk_zk_step */
-    uint8_t ahead_is;      /* enum lk_zk_ahead; of QUEUED */
-    uint8_t tries;         /* how often its parents have been made */
-    bool there;            /* it is at the server, as far as we know */
-    bool created;          /* create has been answered in this attempt */
-    bool unwanted;         /* it is to be deleted, as soon as there is a connection */
-    bool deleting;         /* a delete is under way */
-    bool maybe_deleted;    /* a delete was sent whose answer was lost */
-    bool deleted;          /* by us, with proof */
-    bool looking;          /* a list is under way though it is QUEUED */
-    bool watched;          /* its own deletion will be told, or that has been asked for */
-    bool waited;           /* it has been QUEUED */
-    bool granted;          /* core knows that it has the lock */
-    bool wake_wanted;      /* the claim was enrolled: it is woken, not its caller */
+    uint32_t parent_hash;
+    uint8_t step;       /* enum lk_zk_step */
+    uint8_t tries;      /* how often its parents have been made */
+    bool there;         /* it is at the server: its name is known, and no end of it */
+    bool listing;       /* a list of its queue is under way */
+    bool unwanted;      /* it is to be deleted, as soon as there is a connection */
+    bool deleting;      /* a delete is under way */
+    bool maybe_deleted; /* a delete was sent whose answer was lost */
+    bool deleted;       /* by us, with proof */
+    bool watched;       /* its own deletion will be told, or that has been asked for */
+    bool waited;        /* it has been BEHIND */
+    bool granted;       /* core knows that it has the lock */
+    bool wake_wanted;   /* the claim was enrolled: it is woken, not its caller */
+    char parent[];      /* the path of the key's node */
 };
 
 struct lk_zk_node *lk_zk_node_new_locked(struct lk_zk *z, locker_claim *claim, const char *parent);
+/* One of ours that a list shows, and of which nothing is known: to be deleted. NULL: no memory. */
+struct lk_zk_node *lk_zk_node_adopt_locked(struct lk_zk *z, const char *parent, uint64_t id);
 /* Send create and list in one flight. */
 void lk_zk_node_start_locked(struct lk_zk *z, struct lk_zk_node *node);
 /* Go on with what a lost connection interrupted. */
@@ -329,79 +329,64 @@ void lk_zk_node_leave_locked(struct lk_zk *z, struct lk_zk_node *node);
 void lk_zk_node_delete_locked(struct lk_zk *z, struct lk_zk_node *node);
 /* Ask for the queue's list, and find the node's place in it. */
 void lk_zk_node_list_locked(struct lk_zk *z, struct lk_zk_node *node);
-/* The same while it goes on waiting for the one ahead. */
-void lk_zk_node_look_locked(struct lk_zk *z, struct lk_zk_node *node);
-/* Somebody else deleted it, or its session is over. `why` is static text. */
+/* It is gone, with proof: somebody else deleted it, or its session is over. `why` is static text. */
 void lk_zk_node_vanish_locked(struct lk_zk *z, struct lk_zk_node *node, const char *why);
-/* It is there, with that name: what create's answer says. */
-bool lk_zk_node_found_locked(struct lk_zk *z, struct lk_zk_node *node, const char *name, int64_t czxid);
+/* It is there, with that number. */
+void lk_zk_node_found_locked(struct lk_zk *z, struct lk_zk_node *node, int32_t sequence);
+/* ... but nobody wants it. */
+void lk_zk_node_stray_locked(struct lk_zk *z, struct lk_zk_node *node, int32_t sequence);
+/* Whether it is there, or will be, isn't known. */
+void lk_zk_node_doubt_locked(struct lk_zk *z, struct lk_zk_node *node);
 /* Tell whoever waits for it. */
 void lk_zk_node_settle_locked(struct lk_zk *z, struct lk_zk_node *node, enum lk_zk_step step);
 void lk_zk_node_fail_locked(struct lk_zk *z, struct lk_zk_node *node, int rc, const char *doing);
 /* One request less refers to it; frees it when it was the last thing. */
 void lk_zk_node_unref_locked(struct lk_zk *z, struct lk_zk_node *node);
 void lk_zk_node_free_locked(struct lk_zk *z, struct lk_zk_node *node);
-/* Find out whether create, whose answer was lost, made it. */
+
+/* Look for a node whose create got no answer. */
 void lk_zk_node_search_locked(struct lk_zk *z, struct lk_zk_node *node);
+/* Look for those that nobody waits for, if it is time. Returns when it is again. */
+int64_t lk_zk_search_due_locked(struct lk_zk *z, int64_t now);
+/* ... now, whenever it is due. */
+void lk_zk_search_all_locked(struct lk_zk *z);
 
 /* ---------------------------------------------------------------- queue.c ---- */
 
-/* How the one ahead stands to our own places. */
-enum lk_zk_ahead {
-    LK_ZK_AHEAD_OURS,     /* it is the own place before this one */
-    LK_ZK_AHEAD_ONE,      /* it is another's, and right ahead of that is the own place before this one */
-    LK_ZK_AHEAD_STRANGERS /* it is another's, and we know nothing of those ahead of it */
-};
-
-/* A key's queue, as far as places of ours stand in it. Guarded by lock. */
-struct lk_zk_queue {
-    struct lk_zk_queue *next; /* in its bucket */
-    struct lk_zk_node *last;  /* of our own places that are there, in the queue's order */
-    unsigned users;           /* nodes that refer to it */
-    uint32_t hash;            /* of path */
-    char path[];              /* of the key's node */
-};
-
-/* The queue with that path, with one more user. NULL: no memory. */
-struct lk_zk_queue *lk_zk_queue_use_locked(struct lk_zk *z, const char *path);
-void lk_zk_queue_drop_locked(struct lk_zk *z, struct lk_zk_queue *queue);
-/* Our own node of that path, if it is there. */
-struct lk_zk_node *lk_zk_queue_find_locked(struct lk_zk *z, const char *path);
-/* The node is there, or not any more: then those who wait for it go on. */
-void lk_zk_queue_enter_locked(struct lk_zk_node *node);
-void lk_zk_queue_leave_locked(struct lk_zk *z, struct lk_zk_node *node);
-/* Find the node's place in the list of its queue, and wait for the one ahead, if there is one. */
+/* Put it into the table of places, by its id. False: no memory. */
+bool lk_zk_queue_add_locked(struct lk_zk *z, struct lk_zk_node *node);
+void lk_zk_queue_remove_locked(struct lk_zk *z, struct lk_zk_node *node);
+/* Our own place of that name, or path; NULL: there is none. */
+struct lk_zk_node *lk_zk_queue_find_locked(const struct lk_zk *z, const char *name);
+/* Delete what a list of a queue shows of ours that belongs to no claim. */
+void lk_zk_queue_sweep_locked(struct lk_zk *z, const char *parent, const struct String_vector *names);
+/* Find the node's place in a list of its queue, which was asked for after it was there. */
 void lk_zk_queue_place_locked(struct lk_zk *z, struct lk_zk_node *node, const struct String_vector *names);
-/* The one ahead has gone; the one ahead of that. `path` is its path; NULL: it was our own. */
-void lk_zk_queue_advance_locked(struct lk_zk *z, struct lk_zk_node *node, const char *path);
-void lk_zk_queue_look_locked(struct lk_zk *z, struct lk_zk_node *node);
-/* Nobody is ahead of the node: it has the lock. */
-void lk_zk_queue_first_locked(struct lk_zk *z, struct lk_zk_node *node);
+/* Its predecessor may have gone: look again. A hint too many does no harm. */
+void lk_zk_queue_hint_locked(struct lk_zk *z, struct lk_zk_node *node);
 
 /* ---------------------------------------------------------------- watch.c ---- */
 
-/* A watch on the node of another that is ahead of ours. The client library keeps a pointer to it while it is
- * armed, so it stays until it has fired or the handle is closed, even if nobody is interested any more.
- * Guarded by lock. */
+/* A watch on a predecessor. The client library keeps a pointer to it while it is armed, so it stays until it
+ * has fired or the handle is closed, even if nobody is behind it any more. Guarded by lock. */
 struct lk_zk_watch {
     struct lk_zk_watch *next; /* in its bucket */
     struct lk_zk *z;
-    struct lk_zk_op *op; /* get under way; NULL: none */
-    struct lk_zk_interest *interests;
-    uint32_t hash; /* of path */
-    bool armed;    /* the server will tell */
+    struct lk_zk_op *op;       /* get under way; NULL: none */
+    struct lk_zk_node *behind; /* whom it tells */
+    uint32_t hash;             /* of path */
+    bool armed;                /* the server will tell */
     char path[];
 };
 
 /* Have the node's own deletion told. False: no memory or no connection. */
 bool lk_zk_watch_own_locked(struct lk_zk *z, struct lk_zk_node *node);
-/* Have the end of a sibling of its node told to one of a node's interests. False: out of memory. */
-bool lk_zk_watch_sibling_locked(struct lk_zk *z, struct lk_zk_interest *interest, const char *name);
-/* It is not interested any more. */
-void lk_zk_unwatch_locked(struct lk_zk_interest *interest);
-/* ... in anything ahead. */
-void lk_zk_unwatch_all_locked(struct lk_zk_node *node);
-/* The one after w (NULL: the first) that is armed and that somebody is interested in; NULL: none. */
+/* Have the end of its predecessor told. One of our own needs no server for that. False: out of memory. */
+bool lk_zk_watch_ahead_locked(struct lk_zk *z, struct lk_zk_node *node, const char *name, bool is_ours);
+void lk_zk_unwatch_locked(struct lk_zk *z, struct lk_zk_node *node);
+/* A place of our own goes, or has gone: those behind it look. */
+void lk_zk_watch_ours_locked(struct lk_zk *z, const struct lk_zk_node *gone);
+/* The one after w (NULL: the first) that is armed and that tells somebody; NULL: none. */
 const struct lk_zk_watch *lk_zk_watch_next_locked(const struct lk_zk *z, const struct lk_zk_watch *w);
 /* The majority says that the node is gone. If the server has not told of that, it never will. */
 void lk_zk_watch_missed_locked(struct lk_zk *z, const char *path);
@@ -439,8 +424,17 @@ void lk_zk_node_rest_locked(struct lk_zk_node *node);
 void lk_zk_since_plan_locked(struct lk_zk *z, struct lk_zk_node *node);
 /* The node has had the lock for long enough. */
 void lk_zk_since_write_locked(struct lk_zk *z, struct lk_zk_node *node);
-/* What the data of a key's node says: the grant of that token was made then. False: it says nothing. */
-bool lk_zk_since_parse(const char *data, int len, uint64_t *token, int64_t *unix_ms);
+/* What we keep in the data of a key's node. All zeros: nothing. */
+struct lk_zk_record {
+    uint64_t granted; /* the token of a grant that was waited for ... */
+    int64_t unix_ms;  /* ... and when it was made */
+    uint64_t broken;  /* the token of the latest that was broken */
+};
+enum { LK_ZK_RECORD_MAX = 112 };
+
+/* False: somebody keeps something else there. */
+bool lk_zk_record_read(const char *data, int len, struct lk_zk_record *record);
+size_t lk_zk_record_write(const struct lk_zk_record *record, char text[LK_ZK_RECORD_MAX]);
 
 /* ---------------------------------------------------------------- claims ---- */
 
@@ -509,14 +503,15 @@ struct lk_zk {
     struct lk_zk_op *ops, *free_ops;
 
     /* what is at the server */
-    struct lk_zk_node *nodes; /* with a claim */
-    struct lk_zk_node *left;  /* without: to be deleted */
-    struct lk_zk_node *fresh; /* there, but not yet watched themselves, or their grant not yet written */
-    int64_t fresh_at;         /* none of those wants it before then */
-    int64_t wall_ahead_ms;    /* the servers' wall clock less our clock; 0: not known */
-    size_t enrolled;          /* claims that wait for a wake */
-    struct lk_zk_queue **queues;
-    size_t queue_count, queue_buckets; /* buckets: a power of two */
+    struct lk_zk_node *nodes;    /* with a claim */
+    struct lk_zk_node *left;     /* without: to be deleted */
+    struct lk_zk_node *doubtful; /* ... of which it isn't known whether they are there, or will be */
+    struct lk_zk_node *fresh;    /* there, but not yet watched themselves, or their grant not yet written */
+    int64_t fresh_at;            /* none of those wants it before then */
+    int64_t wall_ahead_ms;       /* the servers' wall clock less our clock; 0: not known */
+    size_t enrolled;             /* claims that wait for a wake */
+    struct lk_zk_node **places;  /* all of them, by id */
+    size_t place_count, place_buckets; /* buckets: a power of two */
     struct lk_zk_watch **watches;
     size_t watch_count, watch_buckets; /* likewise */
     int64_t beat_at;                   /* next heartbeat or touch */

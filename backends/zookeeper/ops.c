@@ -231,12 +231,23 @@ struct lk_zk_op *lk_zk_delete_locked(struct lk_zk *z, const char *path, lk_zk_do
     return op == NULL ? NULL : sent_locked(z, op, zoo_adelete(z->zh, path, -1, on_void, op));
 }
 
+struct lk_zk_op *lk_zk_delete_marked_locked(struct lk_zk *z, const char *path, const char *parent,
+                                            const char *mark, size_t len, int32_t version, lk_zk_done_fn done,
+                                            void *context)
+{
+    struct lk_zk_op *op = op_new_locked(z, done, context);
+    zoo_op_t both[2];
+    zoo_delete_op_init(&both[0], path, -1);
+    zoo_set_op_init(&both[1], parent, mark, (int)len, version, NULL);
+    return op == NULL ? NULL : sent_locked(z, op, zoo_amulti(z->zh, 2, both, op->results, on_void, op));
+}
+
 struct lk_zk_op *lk_zk_check_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)
 {
     struct lk_zk_op *op = op_new_locked(z, done, context);
     zoo_op_t check;
     zoo_check_op_init(&check, path, -1);
-    return op == NULL ? NULL : sent_locked(z, op, zoo_amulti(z->zh, 1, &check, &op->result, on_void, op));
+    return op == NULL ? NULL : sent_locked(z, op, zoo_amulti(z->zh, 1, &check, op->results, on_void, op));
 }
 
 struct lk_zk_op *lk_zk_touch_locked(struct lk_zk *z, lk_zk_done_fn done)

@@ -115,9 +115,10 @@ bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name)
 
 /* ------------------------------------------------------------------ our own nodes ---- */
 
+static const char hex[] = "0123456789abcdef";
+
 static char *put_hex(char *out, uint64_t value, int digits)
 {
-    static const char hex[] = "0123456789abcdef";
     for (int i = digits - 1; i >= 0; i--)
         *out++ = hex[value >> (4 * i) & 15];
     return out;
@@ -138,6 +139,31 @@ void lk_zk_stem(const struct lk_zk *z, uint64_t id, char stem[LK_ZK_STEM_LEN + 1
     (void)strcpy(out, "-lock-");
 }
 
+static bool read_hex(const char *text, size_t len, uint64_t *value)
+{
+    for (; len > 0; len--, text++) {
+        const char *digit = *text != '\0' ? strchr(hex, *text) : NULL;
+        if (digit == NULL)
+            return false;
+        *value = *value << 4 | (uint64_t)(digit - hex);
+    }
+    return true;
+}
+
+bool lk_zk_is_own(const struct lk_zk *z, const char *name, uint64_t *id, int32_t *sequence)
+{
+    enum { FIRST = 3 + 8 + 1 + 4 + 1 + 4 + 1, SECOND = FIRST + 4 + 1 }; /* where the parts of the id begin */
+    char stem[LK_ZK_STEM_LEN + 1];
+    const char *slash = strrchr(name, '/');
+    name = slash != NULL ? slash + 1 : name;
+    lk_zk_stem(z, 0, stem);
+    *id = 0;
+    if (strncmp(name, stem, FIRST) != 0 || !read_hex(name + FIRST, 4, id) || !read_hex(name + SECOND, 12, id))
+        return false;
+    lk_zk_stem(z, *id, stem);
+    return strncmp(name, stem, LK_ZK_STEM_LEN) == 0 && lk_zk_contender(name, sequence);
+}
+
 /* As the server's %010d: a negative number has its sign before nine digits. */
 void lk_zk_name(const struct lk_zk *z, uint64_t id, int32_t sequence, char name[LK_ZK_NAME_MAX])
 {
@@ -156,7 +182,7 @@ void lk_zk_name(const struct lk_zk *z, uint64_t id, int32_t sequence, char name[
 
 void lk_zk_node_path(const struct lk_zk *z, const struct lk_zk_node *node, char path[LK_ZK_PATH_MAX])
 {
-    char *out = stpcpy(path, node->queue->path);
+    char *out = stpcpy(path, node->parent);
     *out++ = '/';
     lk_zk_name(z, node->id, node->sequence, out);
 }

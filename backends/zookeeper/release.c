@@ -16,28 +16,74 @@ void lk_zk_withdraw(void *self, locker_claim *claim)
     lk_zk_leave(z);
 }
 
-/* What the node's end says about the release. `session` is the one that the grant belonged to. */
-static locker_status judge_locked(struct lk_zk *z, const struct lk_zk_node *node, int64_t session,
-                                  int64_t valid_until, locker_error *err)
+/* ------------------------------------------------------------------ what a release can say ---- */
+
+/* A release whose delete got no answer, and whose node is gone. */
+struct question {
+    const struct lk_zk_node *node;
+    bool answered, excluded, broken; /* a break has removed it: that is excluded; that is known */
+};
+
+/* Breaks mark the key's node in the same transaction. Locks are granted in the order of their tokens, so a
+ * mark that is older than ours says that none has been broken since. */
+static void mark_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
 {
+    struct question *q = op->context;
+    const uint64_t token = (uint64_t)q->node->czxid;
+    struct lk_zk_record record;
+    (void)z;
+    q->answered = !lk_zk_unknown(rc);
+    if (rc == ZOK && lk_zk_record_read(reply->text, reply->text_len, &record)) {
+        q->broken = record.broken == token;
+        q->excluded = record.broken < token && reply->stat->czxid < q->node->czxid; /* it wasn't made anew */
+    }
+    lk_zk_call_count_locked(op->call);
+}
+
+static void ask_locked(struct lk_zk *z, struct question *q, struct lk_zk_call *call, int64_t until)
+{
+    enum lk_zk_outcome outcome = LK_ZK_DONE;
+    while (!q->answered && outcome == LK_ZK_DONE && z->session_id == q->node->session) {
+        outcome = lk_zk_await_up_locked(z, call, until);
+        struct lk_zk_op *op = outcome == LK_ZK_DONE
+                                  ? lk_zk_get_locked(z, q->node->parent, NULL, NULL, mark_done_locked, q)
+                                  : NULL;
+        if (op == NULL && z->up)
+            return; /* no memory */
+        if (op == NULL)
+            continue;
+        op->call = call;
+        call->done = false;
+        call->pending = 1;
+        outcome = lk_zk_await_locked(z, call, until);
+    }
+}
+
+/* What the node's end says. */
+static locker_status judge_locked(struct lk_zk *z, const struct lk_zk_node *node, struct lk_zk_call *call,
+                                  int64_t valid_until, int64_t until, locker_error *err)
+{
+    struct question q = {.node = node};
     if (node->deleted)
         return LOCKER_OK;
     if (!node->maybe_deleted)
         return locker_error_set(err, LOCKER_LOST, 0,
                                 "the lock was not ours any more: its session had ended, or somebody deleted "
                                 "its node");
-    /* A delete whose answer was lost; while the session lives, nothing but that can have removed it. */
-    if (z->session_id == session && lk_zk_now(z) < valid_until)
+    ask_locked(z, &q, call, until);
+    if (q.broken)
+        return locker_error_set(err, LOCKER_LOST, 0, "the lock was not ours any more: somebody broke it");
+    if (q.excluded && z->session_id == node->session && lk_zk_now(z) < valid_until)
         return LOCKER_OK;
-    return locker_error_set(err, LOCKER_UNKNOWN, 0,
-                            "the connection was lost while the lock was released, and its session has ended "
-                            "since: it is free, but whether by us is not known");
+    return locker_error_set(
+        err, LOCKER_UNKNOWN, 0,
+        "the connection was lost while the lock was released: it is not ours any more, but "
+        "whether we gave it back, or it ended or was broken before, is not known");
 }
 
 static locker_status await_locked(struct lk_zk *z, struct lk_zk_node *node, int64_t valid_until,
                                   int64_t until, locker_error *err)
 {
-    const int64_t session = z->session_id;
     struct lk_zk_call call;
     locker_status status;
     lk_zk_call_begin_locked(z, &call);
@@ -48,15 +94,15 @@ static locker_status await_locked(struct lk_zk *z, struct lk_zk_node *node, int6
         call.done = false;
         outcome = lk_zk_await_locked(z, &call, until);
     }
-    node->call = NULL;
     if (node->step == LK_ZK_GONE) {
-        status = judge_locked(z, node, session, valid_until, err);
+        status = judge_locked(z, node, &call, valid_until, until, err);
     } else {
         (void)lk_zk_away_locked(z, err);
         if (err != NULL)
             err->status = LOCKER_UNKNOWN; /* the text says why it can't be asked */
         status = LOCKER_UNKNOWN;
     }
+    node->call = NULL;
     lk_zk_node_leave_locked(z, node);
     lk_zk_call_end_locked(z, &call);
     return status;

@@ -1,31 +1,30 @@
 /*
- * search.c: a create whose answer was lost. Whether it made a node is found out by sync and list in one
+ * search.c: a create whose answer was lost. Whether it made a node is looked for by sync and list in one
  * flight, because the server that is asked may lag behind the one that did it. Our name in the list is ours
  * only if its owner is our present session; a node of an earlier one will vanish with that, and can't hold a
  * lock.
+ *
+ * That it isn't in the list proves nothing: the server that the create was sent to may have it yet, and
+ * the session may be moved back there by an attempt to connect that was given up. So the claim goes on under
+ * another name, and this one is looked for until the session ends: with the heartbeats at first, then more
+ * and more seldom, each time a quarter of the time for which it has been in doubt.
  */
 #include <string.h>
 
 #include "internal.h"
 
-/* It never came into being, or is no good: the claim tries again under another name. */
-static void not_there_locked(struct lk_zk *z, struct lk_zk_node *node)
-{
-    lk_zk_queue_leave_locked(z, node);
-    lk_zk_node_settle_locked(z, node, LK_ZK_GONE);
-}
-
 static void owner_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
 {
     struct lk_zk_node *node = op->context;
-    if (lk_zk_unknown(rc)) {
-        lk_zk_queue_leave_locked(z, node);
-        node->step = LK_ZK_UNSURE;
-        lk_zk_stalled_locked(z);
+    node->listing = false;
+    if (node->step == LK_ZK_GONE || !node->there) {
+        /* it has ended meanwhile */
+    } else if (lk_zk_unknown(rc)) {
+        lk_zk_node_doubt_locked(z, node);
     } else if (rc == ZNONODE) {
-        not_there_locked(z, node);
-    } else if (rc != ZOK || reply->stat->ephemeralOwner != z->session_id || node->claim == NULL) {
-        node->step = LK_ZK_UNLISTED;
+        lk_zk_node_vanish_locked(z, node, "its node was deleted by somebody else");
+    } else if (rc != ZOK || reply->stat->ephemeralOwner != node->session || node->claim == NULL) {
+        node->step = LK_ZK_ENTERED;
         node->maybe_deleted = true; /* deleted, and never listed, if that takes another connection */
         lk_zk_node_delete_locked(z, node);
     } else {
@@ -35,58 +34,95 @@ static void owner_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, cons
     lk_zk_node_unref_locked(z, node);
 }
 
-static void found_locked(struct lk_zk *z, struct lk_zk_node *node, const char *name)
+static void found_locked(struct lk_zk *z, struct lk_zk_node *node, int32_t sequence)
 {
     char path[LK_ZK_PATH_MAX];
-    if (!lk_zk_node_found_locked(z, node, name, 0)) {
-        not_there_locked(z, node);
-        return;
-    }
-    node->step = LK_ZK_SEARCHING;
+    lk_zk_node_found_locked(z, node, sequence);
     lk_zk_node_path(z, node, path);
-    if (lk_zk_get_locked(z, path, NULL, NULL, owner_done_locked, node) != NULL) {
-        node->ops++;
+    if (lk_zk_get_locked(z, path, NULL, NULL, owner_done_locked, node) == NULL) {
+        lk_zk_node_doubt_locked(z, node);
         return;
     }
-    lk_zk_queue_leave_locked(z, node);
-    node->step = LK_ZK_UNSURE;
-    lk_zk_stalled_locked(z);
+    node->listing = true;
+    node->ops++;
+}
+
+/* Its name in the list, with the number; false: it isn't there. */
+static bool shows_locked(const struct lk_zk *z, const struct lk_zk_node *node,
+                         const struct String_vector *names, int32_t *sequence)
+{
+    for (int32_t i = 0; i < names->count; i++) {
+        uint64_t id;
+        if (lk_zk_is_own(z, names->data[i], &id, sequence) && id == node->id)
+            return true;
+    }
+    return false;
 }
 
 static void search_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
 {
     struct lk_zk_node *node = op->context;
-    const char *found = NULL;
-    char stem[LK_ZK_STEM_LEN + 1];
-    lk_zk_stem(z, node->id, stem);
-    if (lk_zk_unknown(rc)) {
-        node->step = LK_ZK_UNSURE;
+    int32_t sequence;
+    node->listing = false;
+    if (rc == ZOK)
+        lk_zk_queue_sweep_locked(z, node->parent, reply->names);
+    if (node->step != LK_ZK_DOUBT || node->claim == NULL) {
+        /* it is nobody's, and looked for again in a while; or it has ended */
+    } else if (lk_zk_unknown(rc)) {
         lk_zk_stalled_locked(z);
-    } else if (rc == ZOK) {
-        for (int32_t i = 0; i < reply->names->count && found == NULL; i++) {
-            const char *name = reply->names->data[i];
-            if (strncmp(name, stem, LK_ZK_STEM_LEN) == 0)
-                found = name;
-        }
-        if (found != NULL)
-            found_locked(z, node, found);
-        else
-            not_there_locked(z, node);
-    } else if (rc == ZNONODE) {
-        not_there_locked(z, node);
+    } else if (rc == ZOK && shows_locked(z, node, reply->names, &sequence)) {
+        found_locked(z, node, sequence);
+    } else if (rc == ZOK || rc == ZNONODE) {
+        lk_zk_node_settle_locked(z, node, LK_ZK_UNSEEN);
     } else {
-        lk_zk_node_fail_locked(z, node, rc, "looking for a place in a queue");
+        lk_zk_node_settle_locked(z, node, LK_ZK_UNSEEN); /* the next name's create tells what is wrong */
     }
     lk_zk_node_unref_locked(z, node);
 }
 
 void lk_zk_node_search_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
-    node->step = LK_ZK_UNSURE;
-    if (lk_zk_list_fresh_locked(z, node->queue->path, search_done_locked, node) == NULL) {
+    if (node->listing)
+        return;
+    if (lk_zk_list_fresh_locked(z, node->parent, search_done_locked, node) == NULL) {
         lk_zk_stalled_locked(z);
         return;
     }
-    node->step = LK_ZK_SEARCHING;
+    node->listing = true;
     node->ops++;
+}
+
+/* ------------------------------------------------------------------ names that nobody waits for ---- */
+
+/* One list shows all that stand in the same queue. */
+static bool is_searched_locked(const struct lk_zk *z, const struct lk_zk_node *node)
+{
+    for (const struct lk_zk_node *other = z->doubtful; other != NULL; other = other->next)
+        if (other->listing && other->parent_hash == node->parent_hash &&
+            strcmp(other->parent, node->parent) == 0)
+            return true;
+    return false;
+}
+
+int64_t lk_zk_search_due_locked(struct lk_zk *z, int64_t now)
+{
+    int64_t next_at = LOCKER_NEVER;
+    for (struct lk_zk_node *node = z->doubtful; z->up && node != NULL; node = node->next) {
+        if (now >= node->look_at) {
+            const int64_t age = now - node->doubt_since;
+            node->look_at = now + (age > z->timeout_ns ? age : z->timeout_ns) / 4;
+            if (!is_searched_locked(z, node))
+                lk_zk_node_search_locked(z, node);
+        }
+        next_at = lk_zk_earlier(next_at, node->look_at);
+    }
+    return next_at;
+}
+
+void lk_zk_search_all_locked(struct lk_zk *z)
+{
+    for (struct lk_zk_node *node = z->doubtful; node != NULL; node = node->next)
+        node->look_at = 0;
+    if (z->doubtful != NULL)
+        lk_zk_keeper_by_locked(z, 0);
 }

@@ -112,19 +112,21 @@ void lk_zk_session_begin_locked(struct lk_zk *z)
 }
 
 /* What was there is gone with the session, or will be when the servers count it out. */
+static void lose_all_locked(struct lk_zk *z, struct lk_zk_node *node, const char *why)
+{
+    for (struct lk_zk_node *next; node != NULL; node = next) {
+        next = node->next;
+        lk_zk_node_vanish_locked(z, node, why);
+    }
+}
+
 static void lose_nodes_locked(struct lk_zk *z)
 {
     static const char why[] = "its session with ZooKeeper has ended";
-    struct lk_zk_node *next;
     z->svc->lease_lost(z->svc, NULL, why);
-    for (struct lk_zk_node *node = z->nodes; node != NULL; node = next) {
-        next = node->next;
-        lk_zk_node_vanish_locked(z, node, why);
-    }
-    for (struct lk_zk_node *node = z->left; node != NULL; node = next) {
-        next = node->next;
-        lk_zk_node_vanish_locked(z, node, why);
-    }
+    lose_all_locked(z, z->nodes, why);
+    lose_all_locked(z, z->left, why);
+    lose_all_locked(z, z->doubtful, why);
 }
 
 void lk_zk_session_drop_locked(struct lk_zk *z)
@@ -257,6 +259,7 @@ void lk_zk_session_settle_locked(struct lk_zk *z)
     }
     z->beat_at = z->quarter_at = 0; /* at once: what is held has not been confirmed for a while */
     lk_zk_keeper_by_locked(z, 0);
+    lk_zk_search_all_locked(z);
     lk_zk_resume_locked(z);
 }
 

@@ -19,24 +19,27 @@
 static const int64_t write_after_ns = 250 * LK_MS;
 static const int64_t again_ns = 100 * LK_MS;
 
-/* What is written: the grant's token, and when it was made, in ms of the epoch. */
-static const char before_token[] = "locker: grant ", before_time[] = " since ";
-enum { TEXT_MAX = 80 };
-
-bool lk_zk_since_parse(const char *data, int len, uint64_t *token, int64_t *unix_ms)
+bool lk_zk_record_read(const char *data, int len, struct lk_zk_record *record)
 {
-    char text[TEXT_MAX], *end;
-    if (len <= 0 || len >= TEXT_MAX)
+    char text[LK_ZK_RECORD_MAX], again[LK_ZK_RECORD_MAX];
+    *record = (struct lk_zk_record){0};
+    if (len <= 0)
+        return true;
+    if (len >= LK_ZK_RECORD_MAX)
         return false;
     memcpy(text, data, (size_t)len);
     text[len] = '\0';
-    if (strncmp(text, before_token, sizeof(before_token) - 1) != 0)
+    if (sscanf(text, "locker: grant %" SCNu64 " since %" SCNd64 " broken %" SCNu64, &record->granted,
+               &record->unix_ms, &record->broken) != 3)
         return false;
-    *token = strtoull(text + sizeof(before_token) - 1, &end, 10);
-    if (strncmp(end, before_time, sizeof(before_time) - 1) != 0)
-        return false;
-    *unix_ms = strtoll(end + sizeof(before_time) - 1, &end, 10);
-    return *end == '\0';
+    return lk_zk_record_write(record, again) == (size_t)len && strcmp(text, again) == 0;
+}
+
+size_t lk_zk_record_write(const struct lk_zk_record *record, char text[LK_ZK_RECORD_MAX])
+{
+    return (size_t)snprintf(text, LK_ZK_RECORD_MAX,
+                            "locker: grant %" PRIu64 " since %" PRId64 " broken %" PRIu64, record->granted,
+                            record->unix_ms, record->broken);
 }
 
 void lk_zk_since_plan_locked(struct lk_zk *z, struct lk_zk_node *node)
@@ -72,20 +75,18 @@ static void written_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const s
 static void read_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
 {
     struct lk_zk_node *node = op->context;
-    char text[TEXT_MAX];
-    uint64_t token = 0;
-    int64_t since;
+    char text[LK_ZK_RECORD_MAX];
+    struct lk_zk_record record;
     bool sent = false;
     if (lk_zk_unknown(rc)) {
         retry_locked(z, node);
-    } else if (rc == ZOK && is_wanted(node) &&
-               (reply->text_len <= 0 || lk_zk_since_parse(reply->text, reply->text_len, &token, &since)) &&
-               token < (uint64_t)node->czxid) {
-        const int len =
-            snprintf(text, sizeof(text), "%s%" PRIu64 "%s%" PRId64, before_token, (uint64_t)node->czxid,
-                     before_time, node->granted_at / LK_MS + z->wall_ahead_ms);
-        sent = lk_zk_set_locked(z, node->queue->path, text, (size_t)len, reply->stat->version, written_locked,
-                                node) != NULL;
+    } else if (rc == ZOK && is_wanted(node) && lk_zk_record_read(reply->text, reply->text_len, &record) &&
+               record.granted < (uint64_t)node->czxid) {
+        record.granted = (uint64_t)node->czxid;
+        record.unix_ms = node->granted_at / LK_MS + z->wall_ahead_ms;
+        const size_t len = lk_zk_record_write(&record, text);
+        sent =
+            lk_zk_set_locked(z, node->parent, text, len, reply->stat->version, written_locked, node) != NULL;
     }
     if (!sent) /* else that refers to it */
         lk_zk_node_unref_locked(z, node);
@@ -94,7 +95,7 @@ static void read_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const stru
 void lk_zk_since_write_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
     node->since_by = LOCKER_NEVER;
-    if (lk_zk_get_locked(z, node->queue->path, NULL, NULL, read_locked, node) != NULL)
+    if (lk_zk_get_locked(z, node->parent, NULL, NULL, read_locked, node) != NULL)
         node->ops++;
     else
         node->since_by = lk_zk_now(z) + again_ns;

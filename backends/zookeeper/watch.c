@@ -89,14 +89,14 @@ static void remove_locked(struct lk_zk *z, struct lk_zk_watch *w)
         w->op->done = NULL;
 }
 
-static struct lk_zk_interest *take_locked(struct lk_zk_watch *w)
+static struct lk_zk_node *take_locked(struct lk_zk_watch *w)
 {
-    struct lk_zk_interest *interest = w->interests;
-    if (interest != NULL) {
-        w->interests = interest->next;
-        interest->watch = NULL;
+    struct lk_zk_node *node = w->behind;
+    if (node != NULL) {
+        w->behind = node->next_behind;
+        node->ahead = NULL;
     }
-    return interest;
+    return node;
 }
 
 void lk_zk_watches_free_locked(struct lk_zk *z)
@@ -117,16 +117,12 @@ void lk_zk_watches_free_locked(struct lk_zk *z)
 
 static void tell_locked(struct lk_zk *z, struct lk_zk_watch *w)
 {
-    struct lk_zk_interest *interest;
-    while ((interest = take_locked(w)) != NULL) {
-        if (interest == &interest->node->ahead)
-            lk_zk_queue_advance_locked(z, interest->node, w->path);
-        else
-            lk_zk_queue_look_locked(z, interest->node);
-    }
+    struct lk_zk_node *node;
+    while ((node = take_locked(w)) != NULL)
+        lk_zk_queue_hint_locked(z, node);
 }
 
-/* The node is gone: tell those who are interested. */
+/* The node is gone: tell those behind it. */
 static void fire_locked(struct lk_zk *z, struct lk_zk_watch *w)
 {
     remove_locked(z, w);
@@ -137,10 +133,11 @@ static void fire_locked(struct lk_zk *z, struct lk_zk_watch *w)
 /* It can't be read, so it can't be watched: those behind it can't wait. */
 static void refuse_locked(struct lk_zk *z, struct lk_zk_watch *w, int rc)
 {
-    struct lk_zk_interest *interest;
-    while ((interest = take_locked(w)) != NULL)
-        if (interest == &interest->node->ahead)
-            lk_zk_node_fail_locked(z, interest->node, rc, "watching the node ahead");
+    struct lk_zk_node *node;
+    while ((node = take_locked(w)) != NULL)
+        lk_zk_node_fail_locked(z, node, rc, "watching the node ahead");
+    remove_locked(z, w);
+    free(w);
 }
 
 static void get_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
@@ -178,7 +175,7 @@ static void on_watch(zhandle_t *zh, int type, int state, const char *path, void 
     w->armed = false;
     if (type == ZOO_DELETED_EVENT) {
         fire_locked(w->z, w);
-    } else if (w->interests != NULL) {
+    } else if (w->behind != NULL) {
         ask_locked(w->z, w);
     } else if (w->op == NULL) {
         remove_locked(w->z, w);
@@ -190,7 +187,7 @@ void lk_zk_watches_resume_locked(struct lk_zk *z)
 {
     for (size_t i = 0; i < z->watch_buckets; i++)
         for (struct lk_zk_watch *w = z->watches[i]; w != NULL; w = w->next)
-            if (w->interests != NULL)
+            if (w->behind != NULL)
                 ask_locked(z, w);
 }
 
@@ -201,7 +198,7 @@ const struct lk_zk_watch *lk_zk_watch_next_locked(const struct lk_zk *z, const s
     for (;; w = w->next) {
         while (w == NULL && bucket < z->watch_buckets)
             w = z->watches[bucket++];
-        if (w == NULL || (w->interests != NULL && w->armed))
+        if (w == NULL || (w->behind != NULL && w->armed))
             return w;
     }
 }
@@ -210,10 +207,10 @@ const struct lk_zk_watch *lk_zk_watch_next_locked(const struct lk_zk *z, const s
 void lk_zk_watch_missed_locked(struct lk_zk *z, const char *path)
 {
     struct lk_zk_watch *w = find_locked(z, path, lk_zk_hash(path));
-    if (w == NULL || !w->armed || w->interests == NULL)
+    if (w == NULL || !w->armed || w->behind == NULL)
         return;
-    tell_locked(z, w);
     lk_zk_leave_server_locked(z, "a server has missed a deletion");
+    tell_locked(z, w); /* they list at the next one */
     lk_zk_note_locked(z, LOCKER_LOG_WARN,
                       "zookeeper: a server of %.100s has not told that %.200s was deleted; compare what each "
                       "lists there, and restore one that differs",
@@ -222,36 +219,50 @@ void lk_zk_watch_missed_locked(struct lk_zk *z, const char *path)
 
 /* ------------------------------------------------------------------ being interested ---- */
 
-bool lk_zk_watch_sibling_locked(struct lk_zk *z, struct lk_zk_interest *interest, const char *name)
+bool lk_zk_watch_ahead_locked(struct lk_zk *z, struct lk_zk_node *node, const char *name, bool is_ours)
 {
     char path[LK_ZK_PATH_MAX];
-    const char *parent = interest->node->queue->path;
-    lk_zk_unwatch_locked(interest);
-    struct lk_zk_watch *w = lk_zk_join(path, parent, name) ? use_locked(z, path) : NULL;
+    lk_zk_unwatch_locked(z, node);
+    struct lk_zk_watch *w = lk_zk_join(path, node->parent, name) ? use_locked(z, path) : NULL;
     if (w == NULL)
         return false;
-    interest->watch = w;
-    interest->next = w->interests;
-    w->interests = interest;
-    ask_locked(z, w);
+    node->ahead = w;
+    node->next_behind = w->behind;
+    w->behind = node;
+    if (!is_ours)
+        ask_locked(z, w);
     return true;
 }
 
-void lk_zk_unwatch_locked(struct lk_zk_interest *interest)
+void lk_zk_unwatch_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
-    if (interest->watch == NULL)
+    if (node->ahead == NULL)
         return;
-    struct lk_zk_interest **link = &interest->watch->interests;
-    while (*link != interest)
-        link = &(*link)->next;
-    *link = interest->next;
-    interest->watch = NULL;
+    struct lk_zk_watch *w = node->ahead;
+    struct lk_zk_node **link = &w->behind;
+    while (*link != node)
+        link = &(*link)->next_behind;
+    *link = node->next_behind;
+    node->ahead = NULL;
+    if (w->behind == NULL && !w->armed && w->op == NULL) { /* the server was never asked */
+        remove_locked(z, w);
+        free(w);
+    }
 }
 
-void lk_zk_unwatch_all_locked(struct lk_zk_node *node)
+void lk_zk_watch_ours_locked(struct lk_zk *z, const struct lk_zk_node *gone)
 {
-    lk_zk_unwatch_locked(&node->ahead);
-    lk_zk_unwatch_locked(&node->second);
+    char path[LK_ZK_PATH_MAX];
+    lk_zk_node_path(z, gone, path);
+    struct lk_zk_watch *w = find_locked(z, path, lk_zk_hash(path));
+    if (w == NULL)
+        return;
+    const bool asked = w->armed || w->op != NULL;
+    tell_locked(z, w);
+    if (!asked) {
+        remove_locked(z, w);
+        free(w);
+    }
 }
 
 /* ------------------------------------------------------------------ our own nodes ---- */
@@ -271,7 +282,7 @@ static void on_own(zhandle_t *zh, int type, int state, const char *path, void *c
     if (type == ZOO_SESSION_EVENT)
         return;
     struct lk_zk_node *node = lk_zk_queue_find_locked(z, path);
-    if (node == NULL || node->deleting)
+    if (node == NULL || !node->there || node->deleting)
         return;
     if (type == ZOO_DELETED_EVENT) {
         lk_zk_node_vanish_locked(z, node, "its node was deleted by somebody else");

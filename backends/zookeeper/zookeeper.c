@@ -20,7 +20,7 @@ static void destroy(struct lk_zk *z)
     lk_zk_lookup_drop(z);
     lk_zk_ops_free(z);
     free(z->watches);
-    free(z->queues);
+    free(z->places);
     free(z->addresses);
     if (z->epoll_fd >= 0)
         close(z->epoll_fd);
@@ -74,6 +74,8 @@ static void end_session_locked(struct lk_zk *z, bool politely)
     lk_zk_watches_free_locked(z);
     while (z->left != NULL)
         lk_zk_node_free_locked(z, z->left);
+    while (z->doubtful != NULL) /* a create that comes after the good-bye is refused */
+        lk_zk_node_free_locked(z, z->doubtful);
 }
 
 static locker_status connect_first(struct lk_zk *z, locker_error *err)
@@ -201,8 +203,8 @@ static const locker_semantics semantics = {
         "Another server is elected by the majority and knows every grant; the client connects to a server "
         "that is left, with its locks.",
     .token = "The zxid of the node's creation: it grows for the life of the ensemble's data.",
-    .cost = "One round trip to lock and one to unlock, each agreed by a majority; a waiter is sent one "
-            "message or two; "
+    .cost = "One round trip to lock and one to unlock, each agreed by a majority; a waiter is told of one "
+            "deletion and lists the queue once for each predecessor; "
             "one heartbeat for all locks every eighth of the session time-out, one for all that wait every "
             "quarter; a read every eighth without any.",
 };

@@ -57,6 +57,7 @@ struct lk_zkp {
     unsigned harm_in; /* that many requests until the one to harm; 0: none */
     size_t harm_bytes;
     unsigned harmed, dropped;
+    char withheld[512]; /* a path */
     unsigned requests[KINDS];
 };
 
@@ -143,6 +144,22 @@ static void note_request(struct lk_zkp *proxy, struct link *link, const char *fr
     pthread_mutex_unlock(&proxy->mutex);
 }
 
+/* The request at the front is not for the server: keeps its path. */
+static bool withholds(struct lk_zkp *proxy, const struct link *link, size_t len)
+{
+    if (!link->harmed_next || link->harm != LK_ZKP_WITHHOLD)
+        return false;
+    size_t length = len >= 16 ? (size_t)(uint32_t)number_at(link->up.data + 12) : 0;
+    if (length > len - 16 || length >= sizeof proxy->withheld)
+        length = 0;
+    pthread_mutex_lock(&proxy->mutex);
+    memcpy(proxy->withheld, link->up.data + 16, length);
+    proxy->withheld[length] = '\0';
+    proxy->harmed++;
+    pthread_mutex_unlock(&proxy->mutex);
+    return true;
+}
+
 static bool pass_requests(struct lk_zkp *proxy, struct link *link)
 {
     size_t len;
@@ -150,6 +167,8 @@ static bool pass_requests(struct lk_zkp *proxy, struct link *link)
     while ((len = frame_length(&link->up)) > 0) {
         note_request(proxy, link, link->up.data, len);
         link->greeted = true;
+        if (withholds(proxy, link, len))
+            return false;
         if (!send_all(link->server, link->up.data, len))
             return false;
         consume(&link->up, len);
@@ -378,6 +397,31 @@ void lk_zkp_harm(struct lk_zkp *proxy, enum lk_zkp_harm harm, int kind, unsigned
     proxy->harm_in = nth;
     proxy->harm_bytes = bytes;
     unlock_and_poke(proxy);
+}
+
+void lk_zkp_withheld(struct lk_zkp *proxy, char *path, size_t size)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    snprintf(path, size, "%s", proxy->withheld);
+    pthread_mutex_unlock(&proxy->mutex);
+}
+
+struct lk_zkp_passed lk_zkp_passed(struct lk_zkp *proxy, int kind)
+{
+    return (struct lk_zkp_passed){proxy, kind, lk_zkp_requests(proxy, kind)};
+}
+
+static bool has_passed(void *context)
+{
+    const struct lk_zkp_passed *wanted = context;
+
+    return lk_zkp_requests(wanted->proxy, wanted->kind) >= wanted->count;
+}
+
+void lk_zkp_await_passed(struct lk_zkp_passed since, unsigned more)
+{
+    since.count += more;
+    lk_require(has_passed, &since, "the proxy should see that many requests");
 }
 
 struct harmed {

@@ -27,11 +27,12 @@ enum {
 };
 
 /** What becomes of the reply to the request that a fault is set for. The server has carried the request out
- * by then in every case. */
+ * by then, but for the last. */
 enum lk_zkp_harm {
     LK_ZKP_CUT = 1, /* `bytes` of it are passed on, and then the connection is closed */
     LK_ZKP_GARBAGE, /* nonsense comes instead of it */
-    LK_ZKP_SWALLOW  /* it and all that follows on the connection is kept back, without closing */
+    LK_ZKP_SWALLOW, /* it and all that follows on the connection is kept back, without closing */
+    LK_ZKP_WITHHOLD /* the request itself never arrives, and the connection is closed */
 };
 
 /** Starts a proxy to 127.0.0.1:port. Fails the test when it can't. */
@@ -48,6 +49,9 @@ void lk_zkp_harm(struct lk_zkp *proxy, enum lk_zkp_harm harm, int kind, unsigned
 
 /** Waits until that many harms were done since the start; fails the test when they never are. */
 void lk_zkp_await_harm(struct lk_zkp *proxy, unsigned count);
+
+/** The path in the request that was withheld last. */
+void lk_zkp_withheld(struct lk_zkp *proxy, char *path, size_t size);
 
 /** Passes each reply on after that time, in ms; 0: at once. */
 void lk_zkp_delay(struct lk_zkp *proxy, int64_t ms);
@@ -69,5 +73,14 @@ unsigned lk_zkp_dropped_events(struct lk_zkp *proxy);
 
 /** How many requests of that kind were passed to the server since the start. */
 unsigned lk_zkp_requests(struct lk_zkp *proxy, int kind);
+
+/** Waits until `more` of that kind were passed since lk_zkp_passed(); fails the test when they never are. */
+struct lk_zkp_passed {
+    struct lk_zkp *proxy;
+    int kind;
+    unsigned count;
+};
+struct lk_zkp_passed lk_zkp_passed(struct lk_zkp *proxy, int kind);
+void lk_zkp_await_passed(struct lk_zkp_passed since, unsigned more);
 
 #endif

@@ -100,8 +100,7 @@ static void a_waiting_process_is_quiet(void **state)
     lk_close_locker(holder);
 }
 
-/* The deletion of the node ahead is the grant: who was right behind it asks nothing more, and those further
- * behind hear nothing. */
+/* Who was right behind it lists the queue, and those further behind hear nothing. */
 static void a_release_wakes_one(void **state)
 {
     struct env *env = *state;
@@ -121,12 +120,12 @@ static void a_release_wakes_one(void **state)
     attempts = lk_stats(l).attempts;
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&first), first.err);
-    assert_int_equal(lists(env), listed);
+    assert_int_equal(lists(env) - listed, 1);
     assert_int_equal(creates(env), created);
     assert_int_equal(lk_stats(l).attempts - attempts, 1);
     lk_give(first.held);
     assert_status(LOCKER_OK, lk_locking_join(&second), second.err);
-    assert_true(lists(env) - listed <= 1);
+    assert_int_equal(lists(env) - listed, 2);
     assert_int_equal(creates(env), created);
     lk_give(second.held);
     lk_close_locker(l);
@@ -182,42 +181,17 @@ static void line_end(struct line *line)
 
 struct seen {
     struct env *env;
-    unsigned listed, got;
+    unsigned listed, got, deleted;
 };
 
 static struct seen seen_now(struct env *env)
 {
-    return (struct seen){env, lists(env), lk_zkp_requests(env->proxy, LK_ZKP_GET)};
+    return (struct seen){env, lists(env), lk_zkp_requests(env->proxy, LK_ZKP_GET),
+                         lk_zkp_requests(env->proxy, LK_ZKP_DELETE)};
 }
 
-static bool one_more_list(void *context)
-{
-    const struct seen *seen = context;
-
-    return lists(seen->env) == seen->listed + 1;
-}
-
-static bool two_more_gets(void *context)
-{
-    const struct seen *seen = context;
-
-    return lk_zkp_requests(seen->env->proxy, LK_ZKP_GET) >= seen->got + 2;
-}
-
-static void take_without_asking(struct line *line, struct lk_locking *waiter, locker_handle *ahead)
-{
-    struct seen before = seen_now(line->env);
-
-    lk_give(ahead);
-    assert_status(LOCKER_OK, lk_locking_join(waiter), waiter->err);
-    assert_int_equal(lists(line->env), before.listed);
-    assert_int_equal(lk_zkp_requests(line->env->proxy, LK_ZKP_GET), before.got);
-    assert_int_equal(lk_zkc_count(line->env->client, line->path), 1);
-    lk_give(waiter->held);
-}
-
-/* Behind a place of our own nothing is watched, and nothing asked when it goes. */
-static void behind_our_own_place_nothing_is_asked(void **state)
+/* Behind a place of our own nothing is watched; the queue is listed when it goes. */
+static void behind_our_own_place_nothing_is_watched(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop");
@@ -233,39 +207,45 @@ static void behind_our_own_place_nothing_is_asked(void **state)
     lk_give(line.held);
     assert_status(LOCKER_OK, lk_locking_join(&line.waiters[0]), line.waiters[0].err);
     lk_give(line.waiters[0].held);
-    assert_int_equal(lists(env) - before.listed, 1); /* to enter */
+    assert_int_equal(lists(env) - before.listed, 2); /* to enter, and behind the delete */
     assert_in_range(got - before.got, 0, 1);         /* its own node, if this took long */
     line_end(&line);
     lk_close_locker(l);
 }
 
-/* Behind strangers the queue is looked at while the one right ahead still has the lock. */
-static void a_waiter_looks_ahead_of_its_turn(void **state)
+static bool delete_and_list_are_out(void *context)
+{
+    const struct seen *seen = context;
+
+    return lists(seen->env) > seen->listed &&
+           lk_zkp_requests(seen->env->proxy, LK_ZKP_DELETE) > seen->deleted;
+}
+
+/* The list goes out with the delete: one round trip from unlock to the next grant. */
+static void behind_our_own_place_in_one_flight(void **state)
 {
     struct env *env = *state;
-    locker *stranger = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop");
-    struct seen before = seen_now(env);
-    struct lk_locking *second, *third, *ours;
+    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    struct lk_unlocking unlocking;
+    struct seen before;
     struct line line;
 
-    line_begin(&line, env, "ahead", stranger);
-    second = line_up(&line, stranger);
-    third = line_up(&line, stranger);
-    ours = line_up(&line, l);
-    lk_require(two_more_gets, &before, "the one ahead and the one before that should be watched");
-    assert_false(lk_readable(locker_handle_fd(line.held), 500)); /* it watches itself too */
-    lk_give(line.held);
-    assert_status(LOCKER_OK, lk_locking_join(second), second->err);
+    line_begin(&line, env, "own", l);
+    line_up(&line, l);
+    lk_require_waiting(l, 1);
+    assert_false(lk_readable(locker_handle_fd(line.held), 500)); /* both are watched themselves */
     before = seen_now(env);
-    lk_give(second->held);
-    assert_status(LOCKER_OK, lk_locking_join(third), third->err);
-    lk_require(one_more_list, &before, "the queue should be listed before the last one ahead goes");
-    assert_false(lk_readable(locker_handle_fd(third->held), 200)); /* the answer is there */
-    line.count = 2;
-    take_without_asking(&line, ours, third->held);
+    lk_zkp_hold(env->proxy, false, true);
+    lk_unlocking_start(&unlocking, line.held);
+    lk_require(delete_and_list_are_out, &before,
+               "delete and list should be sent without waiting for an answer");
+    lk_zkp_hold(env->proxy, false, false);
+    assert_status(LOCKER_OK, lk_unlocking_join(&unlocking), unlocking.err);
+    assert_status(LOCKER_OK, lk_locking_join(&line.waiters[0]), line.waiters[0].err);
+    lk_give(line.waiters[0].held);
+    locker_handle_free(line.held);
     line_end(&line);
     lk_close_locker(l);
-    lk_close_locker(stranger);
 }
 
 /* The last of those ahead gives up: the others are served first, whoever's the places are. */
@@ -340,8 +320,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(create_and_list_in_one_flight),
     proxied_test(a_waiting_process_is_quiet),
     proxied_test(a_release_wakes_one),
-    proxied_test(behind_our_own_place_nothing_is_asked),
-    proxied_test(a_waiter_looks_ahead_of_its_turn),
+    proxied_test(behind_our_own_place_nothing_is_watched),
+    proxied_test(behind_our_own_place_in_one_flight),
     server_test(one_that_gives_up_hands_nothing_over),
     proxied_test(one_heartbeat_for_many_locks),
 };

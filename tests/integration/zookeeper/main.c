@@ -8,7 +8,7 @@
 
 static const struct lk_group *const groups[] = {&lk_basics,   &lk_losses, &lk_replies, &lk_crashes,
                                                 &lk_ensemble, &lk_cut,    &lk_interop, &lk_cost,
-                                                &lk_since,    &lk_tls,    &lk_sasl};
+                                                &lk_since,    &lk_places, &lk_tls,     &lk_sasl};
 
 /* ------------------------------------------------------------------ environments ---- */
 
@@ -219,6 +219,40 @@ void lk_give_lost(locker_handle *held)
 
     assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
     locker_handle_free(held);
+}
+
+/* What the thread works on, also when the test has failed meanwhile. */
+struct lk_unlocking_call {
+    locker_handle *held;
+    locker_status status;
+    locker_error err;
+};
+
+static void *unlock(void *argument)
+{
+    struct lk_unlocking_call *call = argument;
+
+    call->status = locker_unlock(call->held, &call->err);
+    return NULL;
+}
+
+void lk_unlocking_start(struct lk_unlocking *unlocking, locker_handle *held)
+{
+    unlocking->call = calloc(1, sizeof *unlocking->call);
+    assert_non_null(unlocking->call);
+    unlocking->call->held = held;
+    assert_int_equal(pthread_create(&unlocking->thread, NULL, unlock, unlocking->call), 0);
+}
+
+locker_status lk_unlocking_join(struct lk_unlocking *unlocking)
+{
+    locker_status status;
+
+    lk_join(unlocking->thread, "the unlock should end");
+    status = unlocking->call->status;
+    unlocking->err = unlocking->call->err;
+    free(unlocking->call);
+    return status;
 }
 
 void lk_expect_busy(locker *l, const char *key)

@@ -1,8 +1,8 @@
 /*
  * zk_tests.h: tests of the ZooKeeper driver against real servers. Each test starts what it needs (struct env,
  * *state of a test), and may put a proxy in front of it. The group files hold the tests: basics.c, losses.c,
- * replies.c, crashes.c, cost.c, since.c, tls.c, sasl.c on one server; ensemble.c and cut.c on three;
- * interop.c with other clients.
+ * replies.c, places.c, crashes.c, cost.c, since.c, tls.c, sasl.c on one server; ensemble.c and cut.c on
+ * three; interop.c with other clients.
  */
 #ifndef LK_ZK_TESTS_H
 #define LK_ZK_TESTS_H
@@ -41,7 +41,7 @@ struct lk_group {
 };
 
 extern const struct lk_group lk_basics, lk_losses, lk_replies, lk_crashes, lk_ensemble, lk_cut, lk_interop,
-    lk_cost, lk_since, lk_tls, lk_sasl;
+    lk_cost, lk_since, lk_places, lk_tls, lk_sasl;
 
 /** Setup and teardown of a group whose tests share an ensemble; the second form for a setup of one's own. */
 int lk_group_ensemble(void **state);
@@ -91,6 +91,15 @@ void lk_give(locker_handle *held);
 
 /** Checks that unlocking answers LOST, and frees. */
 void lk_give_lost(locker_handle *held);
+
+/** One locker_unlock() on a thread of its own; the handle stays the test's. */
+struct lk_unlocking {
+    struct lk_unlocking_call *call;
+    pthread_t thread; /* until it is joined */
+    locker_error err;
+};
+void lk_unlocking_start(struct lk_unlocking *unlocking, locker_handle *held);
+locker_status lk_unlocking_join(struct lk_unlocking *unlocking);
 
 /** Fails the test unless a try answers BUSY. */
 void lk_expect_busy(locker *l, const char *key);

@@ -1,0 +1,331 @@
+/* places.c: what is known of a place in a queue and what is not, when answers are lost: creates that come
+ * late, predecessors of which nothing is heard, releases that can't tell who deleted the node. */
+#include <stdio.h>
+#include <string.h>
+
+#include "zk_tests.h"
+
+/* ------------------------------------------------------------------ late creates ---- */
+
+/* A create that the server has not executed yet, though the client has long been elsewhere. */
+struct late {
+    struct env *env;
+    locker *l;
+    char path[LK_ZKC_NAME_MAX];
+};
+
+static void late_begin(struct late *late, struct env *env, const char *rest)
+{
+    *late = (struct late){.env = env, .l = lk_open_through(env, rest)};
+    lk_give(lk_take(late->l, "late"));
+    lk_zkp_harm(env->proxy, LK_ZKP_WITHHOLD, LK_ZKP_CREATE2, 1, 0);
+}
+
+/* The lock was taken under another name meanwhile, and given back. */
+static void late_goes_on(struct late *late)
+{
+    lk_give(lk_take(late->l, "late"));
+    lk_zkp_withheld(late->env->proxy, late->path, sizeof late->path);
+    lk_zkc_require_count(late->env->client, "/shop/late", 0);
+}
+
+static void late_comes(struct late *late)
+{
+    assert_int_equal(lk_zkc_create(late->env->client, late->path, "", LK_ZKC_EPHEMERAL_SEQUENTIAL, NULL),
+                     LK_ZKC_OK);
+}
+
+/* Nobody lists the queue: it is looked at with the heartbeats, or rather a quarter of the session apart. */
+static void a_late_create_is_looked_for(void **state)
+{
+    struct late late;
+    int64_t came;
+
+    late_begin(&late, *state, "/shop?ttl=4s&command_timeout=20s");
+    late_goes_on(&late);
+    late_comes(&late);
+    came = lk_test_now_ms();
+    lk_zkc_require_count(late.env->client, "/shop/late", 0);
+    assert_true(lk_test_now_ms() - came < 4000);
+    lk_close_locker(late.l);
+}
+
+/* The queue is listed for another reason, long before it is looked for. */
+static void a_late_create_is_swept_by_a_list(void **state)
+{
+    struct late late;
+    locker_handle *held = NULL;
+    locker_error err;
+    int64_t came;
+
+    late_begin(&late, *state, "/shop?ttl=40s&command_timeout=20s");
+    late_goes_on(&late);
+    came = lk_test_now_ms();
+    late_comes(&late);
+    lk_give(lk_take(late.l, "late")); /* by the list that went with its create */
+    lk_zkc_require_count(late.env->client, "/shop/late", 0);
+    late_comes(&late);
+    assert_ok(locker_try_lock(late.l, "late", NULL, &held, &err), err); /* ... that a try begins with */
+    assert_int_equal(lk_zkc_count(late.env->client, "/shop/late"), 1);
+    assert_true(lk_test_now_ms() - came < 8000);
+    lk_give(held);
+    lk_close_locker(late.l);
+}
+
+static void a_late_create_is_looked_for_after_a_reconnection(void **state)
+{
+    struct late late;
+    int64_t came;
+
+    late_begin(&late, *state, "/shop?ttl=40s&command_timeout=20s");
+    late_goes_on(&late);
+    late_comes(&late);
+    came = lk_test_now_ms();
+    lk_zkp_cut_all(late.env->proxy);
+    lk_zkc_require_count(late.env->client, "/shop/late", 0);
+    assert_true(lk_test_now_ms() - came < 8000);
+    lk_close_locker(late.l);
+}
+
+/* The caller has given up before its create could be looked for, and nobody else uses the key. */
+static void a_late_create_of_one_that_gave_up(void **state)
+{
+    struct late late;
+    locker_lock_options options = lk_wait_options(300);
+    locker_handle *held = NULL;
+    locker_error err;
+
+    late_begin(&late, *state, "/shop?ttl=4s&command_timeout=300ms");
+    lk_zkp_refuse(late.env->proxy, true);
+    assert_true(locker_lock(late.l, "late", &options, &held, &err) != LOCKER_OK);
+    lk_zkp_refuse(late.env->proxy, false);
+    lk_zkp_withheld(late.env->proxy, late.path, sizeof late.path);
+    late_comes(&late);
+    lk_zkc_require_count(late.env->client, "/shop/late", 0);
+    lk_close_locker(late.l);
+}
+
+/* What is in doubt keeps nobody from closing: the session's end settles it. */
+static void closing_waits_for_no_doubt(void **state)
+{
+    struct late late;
+    int64_t began;
+
+    late_begin(&late, *state, "/shop?ttl=40s&command_timeout=20s&cleanup_timeout=20s");
+    late_goes_on(&late);
+    began = lk_test_now_ms();
+    lk_close_locker(late.l);
+    assert_true(lk_test_now_ms() - began < 10000);
+}
+
+/* ------------------------------------------------------------------ predecessors ---- */
+
+/* Two places of one locker; of the first one neither create nor search is answered. The node is there all the
+ * same, so the second one is behind it. */
+static void two_cuts_in_a_row(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    locker_lock_options options = lk_wait_options(6000);
+    struct lk_locking a, b;
+
+    lk_give(lk_take(l, "cuts"));
+    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_CREATE2, 1, 0);
+    lk_zkp_refuse(env->proxy, true);
+    lk_locking_start(&a, l, "cuts", &options);
+    lk_zkp_await_harm(env->proxy, 1);
+    lk_zkp_delay(env->proxy, 100); /* the second enters while the first is searched for */
+    lk_locking_start(&b, l, "cuts", &options);
+    assert_int_equal(lk_zkc_count(env->client, "/shop/cuts"), 1);
+    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_GET, 1, 0);
+    lk_zkp_refuse(env->proxy, false);
+    lk_zkp_await_harm(env->proxy, 2);
+    lk_zkp_delay(env->proxy, 0);
+    lk_locking_join(&a);
+    lk_locking_join(&b);
+    assert_int_not_equal(a.held == NULL, b.held == NULL); /* one has it, and waits for nobody */
+    lk_give(a.held != NULL ? a.held : b.held);
+    lk_zkc_require_count(env->client, "/shop/cuts", 0);
+    lk_close_locker(l);
+}
+
+/* It goes between the list that shows it and the read that would set the watch. */
+static void a_predecessor_that_goes_before_it_is_watched(void **state)
+{
+    struct env *env = *state;
+    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=40s");
+    locker_handle *held = lk_take(holder, "quick");
+    struct lk_locking waiter;
+    struct lk_zkp_passed lists = lk_zkp_passed(env->proxy, LK_ZKP_LIST);
+    int64_t given;
+
+    lk_zkp_hold(env->proxy, false, true);
+    lk_locking_start(&waiter, l, "quick", NULL);
+    lk_zkp_await_passed(lists, 1);
+    lk_zkc_require_count(env->client, "/shop/quick", 2);
+    lk_zkp_hold(env->proxy, true, false); /* the list arrives, and the read is kept back */
+    lk_give(held);
+    given = lk_test_now_ms();
+    lk_zkp_hold(env->proxy, false, false);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(waiter.ended_ms - given < 5000); /* and not with a heartbeat, after 10 s */
+    lk_give(waiter.held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+/* A holder whose node's end is never told finds out by its next heartbeat. Its other lock stays. */
+static void a_heartbeat_finds_a_deleted_node(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=16s"), *other = lk_open_at(env->zk, "/shop");
+    locker_handle *held = lk_take(l, "broken"), *kept = lk_take(l, "kept");
+    locker_error err;
+
+    lk_zkp_drop_events(env->proxy, true);
+    assert_ok(locker_break(other, "broken", NULL, &err), err);
+    lk_require_lost_by(held, lk_test_now_ms() + 8000); /* a quarter is 4 s, its deadline 12 s */
+    lk_require_renewal(l);
+    lk_give_lost(held);
+    lk_give(kept);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ releases ---- */
+
+/* A release whose delete is lost on the way, or whose answer is, and that can't connect again for now. */
+static void release_into_silence(struct env *env, struct lk_unlocking *unlocking, locker_handle *held,
+                                 enum lk_zkp_harm harm, unsigned harms)
+{
+    lk_zkp_harm(env->proxy, harm, LK_ZKP_DELETE, 1, 0);
+    lk_zkp_refuse(env->proxy, true);
+    lk_unlocking_start(unlocking, held);
+    lk_zkp_await_harm(env->proxy, harms);
+}
+
+static locker_status release_ends(struct env *env, struct lk_unlocking *unlocking)
+{
+    lk_zkp_refuse(env->proxy, false);
+    return lk_unlocking_join(unlocking);
+}
+
+static void break_lock(locker *l, const char *key)
+{
+    locker_error err;
+
+    assert_ok(locker_break(l, key, NULL, &err), err);
+}
+
+/* It was broken before our delete, which deleted nothing: another may have held it since. */
+static void a_release_that_was_broken_is_lost(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s"),
+           *other = lk_open_at(env->zk, "/shop");
+    locker_handle *held = lk_take(l, "mark"), *rivals;
+    struct lk_unlocking unlocking;
+
+    release_into_silence(env, &unlocking, held, LK_ZKP_WITHHOLD, 1);
+    break_lock(other, "mark");
+    rivals = lk_take(other, "mark");
+    assert_status(LOCKER_LOST, release_ends(env, &unlocking), unlocking.err);
+    assert_int_equal(locker_handle_state(rivals), LOCKER_STATE_HELD);
+    lk_give(rivals);
+    locker_handle_free(held);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
+/* Our delete did it, but a later lock was broken, and the mark says nothing of ours any more. */
+static void a_release_before_a_break_is_unknown(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s"),
+           *other = lk_open_at(env->zk, "/shop");
+    locker_handle *held = lk_take(l, "mark"), *rivals;
+    struct lk_unlocking unlocking;
+
+    release_into_silence(env, &unlocking, held, LK_ZKP_CUT, 1);
+    rivals = lk_take(other, "mark");
+    break_lock(other, "mark");
+    assert_status(LOCKER_UNKNOWN, release_ends(env, &unlocking), unlocking.err);
+    lk_give_lost(rivals);
+    locker_handle_free(held);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
+/* An earlier lock was broken: that says nothing against ours. Nor does the time of our grant, which is kept
+ * at the same place. */
+static void a_release_after_an_earlier_break_is_ok(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
+    locker_handle *first = lk_take(l, "mark");
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, l, "mark", NULL);
+    lk_zkc_require_count(env->client, "/shop/mark", 2);
+    break_lock(l, "mark");
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give_lost(first);
+    assert_false(lk_readable(locker_handle_fd(waiter.held), 600)); /* its time is written meanwhile */
+    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_DELETE, 1, 0);
+    lk_give(waiter.held);
+    lk_zkp_await_harm(env->proxy, 1);
+    lk_close_locker(l);
+}
+
+/* Somebody keeps something of his own where the mark would be: nothing can be told. */
+static void a_release_without_room_for_a_mark_is_unknown(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
+    locker_handle *held = lk_take(l, "mark");
+    locker_error err;
+
+    assert_int_equal(lk_zkc_set(env->client, "/shop/mark", "locker: mine"), LK_ZKC_OK);
+    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_DELETE, 1, 0);
+    assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    break_lock((held = lk_take(l, "mark"), l), "mark"); /* which works nevertheless */
+    lk_give_lost(held);
+    lk_close_locker(l);
+}
+
+/* The session ends while the delete is silent, and the answer comes in another one. */
+static void a_release_that_outlives_its_session(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
+    locker_handle *held = lk_take(l, "ends");
+    const int64_t session = lk_session_of(env->client, "/shop/ends", 0);
+    struct lk_unlocking unlocking;
+
+    release_into_silence(env, &unlocking, held, LK_ZKP_WITHHOLD, 1);
+    lk_zkc_end_session(env->zk, session);
+    lk_zkc_require_count(env->client, "/shop/ends", 0);
+    assert_status(LOCKER_UNKNOWN, release_ends(env, &unlocking), unlocking.err);
+    locker_handle_free(held);
+    lk_give(lk_take(l, "ends"));
+    lk_close_locker(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    proxied_test(a_late_create_is_looked_for),
+    proxied_test(a_late_create_is_swept_by_a_list),
+    proxied_test(a_late_create_is_looked_for_after_a_reconnection),
+    proxied_test(a_late_create_of_one_that_gave_up),
+    proxied_test(closing_waits_for_no_doubt),
+    proxied_test(two_cuts_in_a_row),
+    proxied_test(a_predecessor_that_goes_before_it_is_watched),
+    proxied_test(a_heartbeat_finds_a_deleted_node),
+    proxied_test(a_release_that_was_broken_is_lost),
+    proxied_test(a_release_before_a_break_is_unknown),
+    proxied_test(a_release_after_an_earlier_break_is_ok),
+    proxied_test(a_release_without_room_for_a_mark_is_unknown),
+    proxied_test(a_release_that_outlives_its_session),
+};
+
+const struct lk_group lk_places = {"places", tests, sizeof tests / sizeof tests[0], NULL, NULL};
