@@ -185,8 +185,9 @@ void lk_read_turn_locked(struct lk_redis *r, const struct lk_op *self, int64_t u
     const ssize_t n = self != NULL ? receive_patiently(r, link, data, sizeof(data), until, &writable)
                                    : lk_link_receive(link, data, sizeof(data));
     if (n > 0) {
-        if (!lk_link_feed(link, data, (size_t)n))
-            failure = "out of memory";
+        const int refused = lk_link_feed(link, data, (size_t)n);
+        if (refused != 0)
+            failure = refused == ENOMEM ? "out of memory" : "what came is no reply of Redis, or far too long";
         if (!deliver(r, link, self) && failure == NULL)
             failure = "what came is not the Redis protocol";
     } else {

@@ -264,6 +264,8 @@ locker_status lk_redis_ping(void *self, int64_t until, locker_error *err)
     const enum lk_fault fault = lk_reply_fault(call.reply);
     if (fault != LK_FAULT_NONE)
         status = lk_fault_error(fault, call.reply, "answering a ping", err);
+    else if (call.reply->type != REDIS_REPLY_STATUS || strcmp(call.reply->str, "PONG") != 0)
+        status = lk_reply_nonsense("answering a ping", err);
     freeReplyObject(call.reply);
     return status;
 }

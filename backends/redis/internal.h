@@ -5,6 +5,7 @@
  *   keys.c       names of keys, values            scripts.c    the Lua texts
  *   counter.c    known counters of fencing numbers
  *   argv.c       building commands                reply.c      what a server's error means
+ *   guard.c      bounds on what a server sends
  *   link.c       one socket                       connect.c    reaching a host; handshake.c: logging in
  *   conn.c       the command connection           flow.c       who writes and who reads it
  *   connector.c  the thread that connects again   dispatch.c   the driver's turn

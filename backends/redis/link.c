@@ -158,9 +158,11 @@ ssize_t lk_link_nap(struct lk_link *link, char *data, size_t cap)
     return n;
 }
 
-bool lk_link_feed(struct lk_link *link, const char *data, size_t len)
+int lk_link_feed(struct lk_link *link, const char *data, size_t len)
 {
-    return redisReaderFeed(link->reader, data, len) == REDIS_OK;
+    if (!lk_guard_allows(&link->guard, data, len))
+        return EPROTO;
+    return redisReaderFeed(link->reader, data, len) == REDIS_OK ? 0 : ENOMEM;
 }
 
 int lk_link_next_reply(struct lk_link *link, redisReply **reply)
@@ -228,8 +230,8 @@ int lk_link_exchange(struct lk_link *link, const char *data, size_t len, redisRe
             failure = ECONNRESET;
         else if (n < 0)
             failure = errno == EAGAIN ? wait_for(link, POLLIN, until) : errno;
-        else if (!lk_link_feed(link, bytes, (size_t)n))
-            failure = ENOMEM;
+        else
+            failure = lk_system_now() < until ? lk_link_feed(link, bytes, (size_t)n) : ETIMEDOUT;
     }
     return failure;
 }

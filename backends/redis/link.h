@@ -15,6 +15,7 @@
 #include <hiredis/hiredis.h>
 #include <locker/driver.h>
 
+#include "guard.h"
 #include "timing.h"
 
 enum { LK_PEER_MAX = 300 };
@@ -22,6 +23,7 @@ enum { LK_PEER_MAX = 300 };
 struct lk_link {
     int fd;                   /* close-on-exec */
     redisReader *reader;      /* belongs to the receiving thread */
+    struct lk_guard guard;    /* ... as does this, which stands before it */
     redisContext *tls;        /* NULL: plain. Owns fd then */
     pthread_mutex_t tls_lock; /* one SSL call at a time; never held across a wait. Innermost */
     bool unsent;              /* TLS: bytes that were taken wait for POLLOUT; of the sending thread */
@@ -51,8 +53,9 @@ ssize_t lk_link_nap(struct lk_link *link, char *data, size_t cap);
  * not the Redis protocol (or memory ran out). */
 int lk_link_next_reply(struct lk_link *link, redisReply **reply);
 
-/* Feed received bytes to the parser. False when it can't take them. */
-bool lk_link_feed(struct lk_link *link, const char *data, size_t len);
+/* Feed received bytes to the parser. 0, or an errno: ENOMEM, or EPROTO for what no reply of ours looks like.
+ */
+int lk_link_feed(struct lk_link *link, const char *data, size_t len);
 
 /* Send `len` bytes and read `count` replies, waiting for at most until `until` (system clock). Frees nothing:
  * on failure the replies that came are in place, the others NULL. 0, or an errno; EPROTO: not Redis. */

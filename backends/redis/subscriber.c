@@ -13,7 +13,16 @@
 
 #include "internal.h"
 
+enum { FILLS_MAX = 16 }; /* how often one turn receives */
 static const char broken[] = " broken ";
+
+/* What a subscription says is an array of three, by what it begins with. */
+static bool is_push(const redisReply *reply, const char *kind, int third)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+           reply->element[0]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, kind) == 0 &&
+           reply->element[2]->type == third;
+}
 
 bool lk_subscribe(struct lk_redis *r, struct lk_link *link, int64_t until, struct lk_connect_error *why)
 {
@@ -39,6 +48,8 @@ bool lk_subscribe(struct lk_redis *r, struct lk_link *link, int64_t until, struc
         why->permanent = true;
         locker_error_set(&why->error, LOCKER_DENIED, 0, "can't subscribe at %s: %s; give the user &locker:*",
                          link->peer, reply->str);
+    } else if (!is_push(reply, "subscribe", REDIS_REPLY_INTEGER)) {
+        (void)lk_reply_nonsense("subscribing", &why->error);
     } else {
         subscribed = true;
     }
@@ -127,33 +138,35 @@ static void take_message_locked(struct lk_redis *r, const redisReply *text)
     r->svc->wake(r->svc, claim);
 }
 
-static void take_reply_locked(struct lk_redis *r, const redisReply *reply)
-{
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
-        reply->element[0]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, "message") == 0 &&
-        reply->element[2]->type == REDIS_REPLY_STRING)
-        take_message_locked(r, reply->element[2]);
-}
-
 void lk_subscriber_read_locked(struct lk_redis *r)
 {
     char data[4096];
     redisReply *reply;
     bool drained = false;
+    int fills = 0;
     r->sub.look = false;
     while (r->sub.link != NULL) {
         const int got = lk_link_next_reply(r->sub.link, &reply);
         if (got > 0) {
-            take_reply_locked(r, reply);
+            const bool message = is_push(reply, "message", REDIS_REPLY_STRING);
+            if (message)
+                take_message_locked(r, reply->element[2]);
             freeReplyObject(reply);
+            if (!message)
+                lk_subscriber_lose_locked(r);
             continue;
         }
         if (got == 0 && drained)
             return;
+        if (got == 0 && fills++ == FILLS_MAX) { /* others want a turn, however much comes */
+            r->sub.look = true;
+            r->svc->attend(r->svc);
+            return;
+        }
         const ssize_t n = got == 0 ? lk_link_receive(r->sub.link, data, sizeof(data)) : 0;
         if (n < 0 && errno == EAGAIN)
             return;
-        if (n <= 0 || !lk_link_feed(r->sub.link, data, (size_t)n))
+        if (n <= 0 || lk_link_feed(r->sub.link, data, (size_t)n) != 0)
             lk_subscriber_lose_locked(r);
         drained = n > 0 && (size_t)n < sizeof(data) && !r->set.tls; /* epoll tells of what comes later */
     }

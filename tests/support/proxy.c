@@ -36,8 +36,9 @@ struct link {
     unsigned char marks[MARKS_MAX]; /* ring: for each request without a reply, the harm due or 0 */
     unsigned first_mark, mark_count;
     size_t harm_bytes; /* of the harm that is due */
-    int64_t due;       /* when the reply at the front of `down` may leave, ms; 0: not delayed */
-    bool mute;         /* nothing goes to the client any more */
+    const char *flood_head, *flood_more;
+    int64_t due; /* when the reply at the front of `down` may leave, ms; 0: not delayed */
+    bool mute;   /* nothing goes to the client any more */
 };
 
 struct lk_proxy {
@@ -46,6 +47,7 @@ struct lk_proxy {
     char harm_text[64];
     unsigned harm_in; /* matching requests until the harm; 0: none is set */
     size_t harm_bytes;
+    const char *flood_head, *flood_more; /* of LK_PROXY_FLOOD */
     unsigned harmed;
     int64_t delay_ms;
     bool hold_requests, hold_replies, refuse, cut_all, end;
@@ -124,6 +126,8 @@ static unsigned char note_request(struct lk_proxy *proxy, struct link *link, con
     if (proxy->harm_in > 0 && contains(data, len, proxy->harm_text) && --proxy->harm_in == 0) {
         due = (unsigned char)proxy->harm;
         link->harm_bytes = proxy->harm_bytes;
+        link->flood_head = proxy->flood_head;
+        link->flood_more = proxy->flood_more;
     }
     pthread_mutex_unlock(&proxy->mutex);
     return due;
@@ -172,6 +176,11 @@ static bool do_harm(struct lk_proxy *proxy, struct link *link, enum lk_proxy_har
     case LK_PROXY_TRICKLE:
         for (size_t i = 0; i < len && open; i++)
             open = send_all(link->client, link->down.data + i, 1);
+        break;
+    case LK_PROXY_FLOOD:
+        open = send_all(link->client, link->flood_head, strlen(link->flood_head));
+        while (open && link->flood_more[0] != '\0')
+            open = send_all(link->client, link->flood_more, strlen(link->flood_more));
         break;
     }
     return open;
@@ -399,6 +408,15 @@ void lk_proxy_harm(struct lk_proxy *proxy, enum lk_proxy_harm harm, const char *
     proxy->harm_in = nth;
     proxy->harm_bytes = bytes;
     unlock_and_poke(proxy);
+}
+
+void lk_proxy_flood(struct lk_proxy *proxy, const char *text, const char *head, const char *more)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->flood_head = head;
+    proxy->flood_more = more;
+    pthread_mutex_unlock(&proxy->mutex);
+    lk_proxy_harm(proxy, LK_PROXY_FLOOD, text, 1, 0);
 }
 
 unsigned lk_proxy_harmed(struct lk_proxy *proxy)

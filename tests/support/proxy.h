@@ -16,7 +16,8 @@ enum lk_proxy_harm {
     LK_PROXY_CUT = 1, /* `bytes` of it are passed on, and then the connection is closed */
     LK_PROXY_GARBAGE, /* nonsense comes instead of it */
     LK_PROXY_SWALLOW, /* it and all that follows on the connection is kept back, without closing */
-    LK_PROXY_TRICKLE  /* it is passed on one byte at a time */
+    LK_PROXY_TRICKLE, /* it is passed on one byte at a time */
+    LK_PROXY_FLOOD    /* lk_proxy_flood() */
 };
 
 /** Starts a proxy to 127.0.0.1:port. Fails the test when it can't. */
@@ -31,6 +32,10 @@ int lk_proxy_port(const struct lk_proxy *proxy);
 /** Harms the reply to the nth request (from 1, counted from this call on) that contains `text`. */
 void lk_proxy_harm(struct lk_proxy *proxy, enum lk_proxy_harm harm, const char *text, unsigned nth,
                    size_t bytes);
+
+/** Harms the reply to the next request that contains `text`: `head` comes instead, and then `more`, again and
+ * again until the client closes the connection. Both are static text; "": nothing. */
+void lk_proxy_flood(struct lk_proxy *proxy, const char *text, const char *head, const char *more);
 
 /** How many harms were done since the start. */
 unsigned lk_proxy_harmed(struct lk_proxy *proxy);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct lk_group *const groups[] = {&lk_restarts, &lk_logins,  &lk_refusals,
-                                                &lk_replies,  &lk_clients, &lk_operators};
+static const struct lk_group *const groups[] = {&lk_restarts, &lk_logins,    &lk_refusals, &lk_replies,
+                                                &lk_clients,  &lk_operators, &lk_hostile};
 
 /* ------------------------------------------------------------------ environments ---- */
 

@@ -1,0 +1,81 @@
+/* guard.c: bounds on what a server may send us; see guard.h. */
+#include "guard.h"
+
+#include <string.h>
+
+/* One value is complete, and with it the arrays that it was the last of. */
+static void finish_value(struct lk_guard *g)
+{
+    while (g->depth > 0 && --g->left[g->depth - 1] == 0)
+        g->depth--;
+    if (g->depth == 0)
+        g->bytes = g->elements = 0;
+}
+
+static bool open_array(struct lk_guard *g)
+{
+    const size_t count = (size_t)g->number;
+    if (count > LK_GUARD_ELEMENTS - g->elements || g->depth == LK_GUARD_DEPTH)
+        return false;
+    g->elements += count;
+    g->left[g->depth++] = count;
+    return true;
+}
+
+/* A line is complete. */
+static bool end_line(struct lk_guard *g)
+{
+    const char kind = g->kind;
+    g->line = 0;
+    if ((kind != '$' && kind != '*') || g->negative || (kind == '*' && g->number == 0)) {
+        finish_value(g);
+        return true;
+    }
+    if (kind == '*')
+        return open_array(g);
+    g->skip = (size_t)g->number + 2;
+    return g->number <= LK_GUARD_REPLY;
+}
+
+/* The byte behind those of the line so far. */
+static bool take_byte(struct lk_guard *g, char byte)
+{
+    if (g->line++ == 0) {
+        g->kind = byte;
+        g->negative = g->ended = false;
+        g->number = 0;
+        return memchr("+-:$*", byte, 5) != NULL;
+    }
+    if (byte == '\n')
+        return g->ended && end_line(g);
+    if (g->ended || g->line > LK_GUARD_LINE)
+        return false;
+    g->ended = byte == '\r';
+    if (g->ended || (g->kind != '$' && g->kind != '*'))
+        return true;
+    if (byte == '-' && g->line == 2) {
+        g->negative = true;
+        return true;
+    }
+    g->number = g->number * 10 + (byte - '0');
+    return byte >= '0' && byte <= '9' && g->number <= LK_GUARD_REPLY;
+}
+
+bool lk_guard_allows(struct lk_guard *g, const char *data, size_t len)
+{
+    while (len > 0) {
+        const size_t n = g->skip == 0 ? 1 : g->skip < len ? g->skip : len;
+        g->bytes += n;
+        if (g->bytes > LK_GUARD_REPLY)
+            return false;
+        if (g->skip == 0) {
+            if (!take_byte(g, *data))
+                return false;
+        } else if ((g->skip -= n) == 0) {
+            finish_value(g);
+        }
+        data += n;
+        len -= n;
+    }
+    return true;
+}
