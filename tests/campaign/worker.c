@@ -36,6 +36,7 @@ struct hand {
     bool breaks;
     uint64_t row;
     locker_cancel *cancel;
+    atomic_bool fickle; /* its call may be canceled before the round is over */
     pthread_t thread;
 };
 
@@ -200,6 +201,7 @@ static locker_lock_options wish(struct hand *hand)
     options.cancel = hand->cancel;
     options.on_lost = on_lost;
     locker_cancel_reset(hand->cancel);
+    atomic_store(&hand->fickle, any(hand, 5) == 0);
     if (atomic_load(&quiet))
         locker_cancel_fire(hand->cancel);
     return options;
@@ -282,8 +284,12 @@ static void obey(unsigned threads)
     struct hand self = {.row = 1};
     char line[16];
 
-    while (poll(&in, 1, (int)(30 + any(&self, 200))) == 0)
-        locker_cancel_fire(hands[any(&self, threads)].cancel);
+    while (poll(&in, 1, (int)(30 + any(&self, 200))) == 0) {
+        struct hand *hand = &hands[any(&self, threads)];
+
+        if (atomic_load(&hand->fickle))
+            locker_cancel_fire(hand->cancel);
+    }
     if (read(STDIN_FILENO, line, sizeof line) <= 0)
         fprintf(stderr, "the input ended before its time\n");
     atomic_store(&quiet, true);
@@ -313,7 +319,8 @@ static int play_worker(char **words)
     for (unsigned i = 0; i < threads; i++) {
         struct hand *hand = &hands[i];
 
-        *hand = (struct hand){.own = i > 0 && i + 1 == threads, .breaks = breaks && i == 0};
+        hand->own = i > 0 && i + 1 == threads;
+        hand->breaks = breaks && i == 0;
         hand->row = (seed * 100 + i) * UINT64_C(0x9E3779B97F4A7C15) | 1;
         hand->cancel = locker_cancel_new();
         hand->l = hand->own ? open_locker(NULL) : shared;
