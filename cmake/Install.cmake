@@ -4,25 +4,35 @@ include(CMakePackageConfigHelpers)
 
 set(LOCKER_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/locker)
 
-# What liblocker.a needs of others, as pkg-config names; liblocker.so brings it along.
-set(LOCKER_PC_REQUIRES "liburiparser inih")
+# What liblocker.a needs of others, as linker flags: by Requires.private, pkg-config --cflags would hand the others'
+# compiler flags to everybody. liblocker.so brings them along.
+set(LOCKER_PC_LIBS ${URIPARSER_STATIC_LDFLAGS} ${INIH_STATIC_LDFLAGS})
 set(LOCKER_STATIC_REDIS FALSE)
 set(LOCKER_STATIC_REDIS_SSL FALSE)
 if(LOCKER_REDIS)
-    string(APPEND LOCKER_PC_REQUIRES " hiredis")
+    list(APPEND LOCKER_PC_LIBS ${HIREDIS_STATIC_LDFLAGS})
     set(LOCKER_STATIC_REDIS TRUE)
     if(HIREDIS_SSL_FOUND)
-        string(APPEND LOCKER_PC_REQUIRES " hiredis_ssl")
+        list(APPEND LOCKER_PC_LIBS ${HIREDIS_SSL_STATIC_LDFLAGS})
         set(LOCKER_STATIC_REDIS_SSL TRUE)
     endif()
 endif()
 
 set(LOCKER_STATIC_ZOOKEEPER FALSE)
-set(LOCKER_PC_LIBS "-pthread")
 if(LOCKER_ZOOKEEPER)
-    string(APPEND LOCKER_PC_LIBS " -lzookeeper_st -ldl") # it has no .pc file
+    list(APPEND LOCKER_PC_LIBS -lzookeeper_st -ldl) # it has no .pc file
     set(LOCKER_STATIC_ZOOKEEPER TRUE)
     install(FILES cmake/FindZooKeeper.cmake DESTINATION ${LOCKER_CMAKE_DIR})
+endif()
+list(APPEND LOCKER_PC_LIBS -pthread)
+list(FILTER LOCKER_PC_LIBS EXCLUDE REGEX "^-L/usr/lib") # the linker looks there by itself
+list(JOIN LOCKER_PC_LIBS " " LOCKER_PC_LIBS)
+
+# Where the .pc files lie below the prefix, they find it from there, so that what is installed can be moved.
+set(LOCKER_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
+if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+    file(RELATIVE_PATH LOCKER_PC_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+    string(REGEX REPLACE "/$" "" LOCKER_PC_PREFIX "\${pcfiledir}/${LOCKER_PC_PREFIX}")
 endif()
 
 # A directory of its own is taken as it is, one below the prefix moves with it.
@@ -73,7 +83,11 @@ if(TARGET locker_conformance)
     install(FILES include/locker/conformance.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/locker)
 endif()
 
-foreach(section 1 3 5 7)
+set(LOCKER_MAN_SECTIONS 7)
+if(LOCKER_TOOLS)
+    list(APPEND LOCKER_MAN_SECTIONS 1)
+endif()
+foreach(section IN LISTS LOCKER_MAN_SECTIONS)
     file(GLOB LOCKER_MAN CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.${section})
     install(FILES ${LOCKER_MAN} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()

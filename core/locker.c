@@ -141,6 +141,22 @@ static locker *make(const lk_config *config, const locker_options *options, cons
     return l;
 }
 
+/* What to do about a limit of the system. */
+static const char *limit_advice(int os_error)
+{
+    switch (os_error) {
+    case EMFILE:
+    case ENFILE:
+        return "raise the limit on open files (ulimit -n)";
+    case EAGAIN: /* of pthread_create() */
+        return "raise the limit on processes and threads (ulimit -u, or TasksMax= of a service)";
+    case ENOSPC:
+        return "raise fs.epoll.max_user_watches";
+    default:
+        return "free memory";
+    }
+}
+
 static locker_status open_driver(locker *l, const lk_config *config, locker_error *err)
 {
     const locker_driver_config c = {
@@ -172,7 +188,9 @@ static locker_status open_driver(locker *l, const lk_config *config, locker_erro
     if (rc == 0)
         return LOCKER_OK;
     l->driver->close(l->self);
-    return locker_error_set(err, LOCKER_UNAVAILABLE, rc, "can't start the keeper thread: %s", strerror(rc));
+    return locker_error_set(err, LOCKER_UNAVAILABLE, rc,
+                            "can't start the keeper thread or its descriptors: %s; %s", strerror(rc),
+                            limit_advice(rc));
 }
 
 /* Which service it is; what is quoted of the configuration was checked not to be a password. */
@@ -208,8 +226,8 @@ locker_status lk_open(lk_config *config, const locker_options *options, const lo
     if (rc == 0 && l->timer_fd >= 0)
         rc = watch(l, l->timer_fd, &l->timer_fd, EPOLLET); /* an edge need not be read */
     if (rc != 0) {
-        status = locker_error_set(err, LOCKER_UNAVAILABLE, rc, "can't make the keeper's descriptors: %s",
-                                  strerror(rc));
+        status = locker_error_set(err, LOCKER_UNAVAILABLE, rc, "can't make the keeper's descriptors: %s; %s",
+                                  strerror(rc), limit_advice(rc));
         goto out;
     }
     status = open_driver(l, config, err);

@@ -14,6 +14,7 @@ enum { FINDINGS_SHOWN = 10 };
 struct options {
     lk_common common;
     lk_check_options check;
+    bool allow_empty;
 };
 
 /* ------------------------------------------------------------------ options ---- */
@@ -98,6 +99,10 @@ static int take_option(struct options *options, int option, char **argv)
         return each_word(options, optarg, promise);
     if (option == LK_OPT_ALLOW)
         return each_word(options, optarg, allow);
+    if (option == LK_OPT_ALLOW_EMPTY) {
+        options->allow_empty = true;
+        return LK_GO_ON;
+    }
     return lk_cli_common_option(&options->common, option, argv);
 }
 
@@ -105,6 +110,7 @@ static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option table[] = {{"promise", required_argument, NULL, LK_OPT_PROMISE},
                                           {"allow", required_argument, NULL, LK_OPT_ALLOW},
+                                          {"allow-empty", no_argument, NULL, LK_OPT_ALLOW_EMPTY},
                                           {"json", no_argument, NULL, LK_OPT_JSON},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"verbose", no_argument, NULL, 'v'},
@@ -306,9 +312,17 @@ static int fail(const lk_history_error *error)
 
 static int judge(const struct options *options, lk_history *history)
 {
-    lk_report *report = lk_history_check(history, &options->check);
+    lk_report *report;
     int code = LK_EXIT_OK;
+    size_t seen;
 
+    lk_history_events(history, &seen);
+    if (seen == 0 && !options->allow_empty) {
+        lk_cli_message(
+            "the history is empty: nothing was seen, so nothing is known to be kept; --allow-empty takes it");
+        return LK_EXIT_DATA;
+    }
+    report = lk_history_check(history, &options->check);
     if (!report) {
         lk_cli_message("out of memory");
         return LK_EXIT_SYSTEM;

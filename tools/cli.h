@@ -33,7 +33,8 @@ enum {
     LK_OPT_FOREGROUND,
     LK_OPT_STATUS_FD,
     LK_OPT_PROMISE,
-    LK_OPT_ALLOW
+    LK_OPT_ALLOW,
+    LK_OPT_ALLOW_EMPTY
 };
 
 /** The common entries of an option table, and their letters. */

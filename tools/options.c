@@ -175,7 +175,8 @@ int lk_cli_fail(const char *what, locker_status status, const locker_error *err)
     else
         lk_cli_message("%s", text);
     /* Out of descriptors or memory: it is this host that refuses, not the service that is away. */
-    if (status == LOCKER_UNAVAILABLE && (os_error == EMFILE || os_error == ENFILE || os_error == ENOMEM))
+    if (status == LOCKER_UNAVAILABLE &&
+        (os_error == EMFILE || os_error == ENFILE || os_error == ENOMEM || os_error == EAGAIN))
         return LK_EXIT_SYSTEM;
     return lk_cli_exit_for(status);
 }

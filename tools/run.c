@@ -160,7 +160,9 @@ static int acquire(run *r)
     int code, number, error = lk_run_waiter_start(&waiter, &r->signals);
 
     if (error) {
-        lk_cli_message("can't start a thread: %s", strerror(error));
+        lk_cli_message("can't start a thread: %s; %s", strerror(error),
+                       error == EAGAIN ? "raise the limit on processes and threads (ulimit -u)"
+                                       : "raise the limit on open files (ulimit -n)");
         return LK_EXIT_SYSTEM;
     }
     code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);

@@ -48,8 +48,10 @@ static struct lk_zk *make(const locker_services *svc, locker_error *err)
     z->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (z->epoll_fd < 0 || z->kick_fd < 0 ||
         getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
-        (void)locker_error_set(err, LOCKER_UNAVAILABLE, errno, "can't make the driver's descriptors: %s",
-                               strerror(errno));
+        (void)locker_error_set(
+            err, LOCKER_UNAVAILABLE, errno,
+            "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
+            strerror(errno));
         destroy(z);
         return NULL;
     }

@@ -97,6 +97,7 @@ typedef struct locker_fault {
 
 struct locker_driver;
 
+#if LOCKER_HAS_FAULT
 /** Add a fault to the script of a locker. Errors: INVALID (it says what is wrong with the fault), NOMEM. */
 LOCKER_API locker_status locker_fault_on(locker *l, const locker_fault *fault, locker_error *err);
 
@@ -123,6 +124,8 @@ LOCKER_API size_t locker_fault_verify(locker *l, char *text, size_t size);
  * same table. NULL: out of memory, a table of another ABI or without name, schemes, params or semantics, or
  * another driver with one of its schemes has a table already. May be called from any thread. */
 LOCKER_API const struct locker_driver *locker_fault_over(const struct locker_driver *inner);
+
+#endif /* LOCKER_HAS_FAULT */
 
 #ifdef __cplusplus
 }

@@ -81,7 +81,7 @@ class Read(HistoryCase):
         for end in range(len(whole) + 1):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(whole[:end])
-            done = self.locker("check-history", "--json", "--allow", "waiters", path)
+            done = self.locker("check-history", "--json", "--allow-empty", "--allow", "waiters", path)
             self.assertEqual(done.returncode, 0, (end, done.stderr))
             report = json.loads(done.stdout)
             lines, rest = whole[:end].count("\n"), whole[:end].rpartition("\n")[2]
@@ -119,7 +119,9 @@ class Read(HistoryCase):
     def test_standard_input_and_nothing_at_all(self):
         with open(self.write(*cycle(1, 10, 20)), "rb") as file:
             self.assertIn("1 file, 4 lines", self.code(0, "check-history", "-", stdin=file).stdout)
-        self.assertIn("0 lines: 0 keys", self.code(0, "check-history", self.write()).stdout)
+        for options in ([], ["--json"], ["-q"]):
+            self.wrong(65, "--allow-empty", "check-history", *options, self.write())
+        self.assertIn("0 lines: 0 keys", self.code(0, "check-history", "--allow-empty", self.write()).stdout)
 
     def test_what_cannot_be_read(self):
         self.wrong(66, "missing.jsonl", "check-history", os.path.join(self.directory, "missing.jsonl"))

@@ -81,10 +81,19 @@ symbols)
 pkg_config)
     PKG_CONFIG_PATH=$PREFIX/$LIBDIR/pkgconfig
     export PKG_CONFIG_PATH
-    # The file names the prefix that was configured; the library lies in the test's own.
+    # It finds the prefix from where it lies, not from what was configured.
     config() {
-        pkg-config --define-variable=prefix="$PREFIX" "$@"
+        pkg-config "$@"
     }
+    for module in locker locker-mock locker-conformance; do
+        for word in $(config --cflags "$module"); do
+            case $word in
+            -I*) [ "$(realpath "${word#-I}")" = "$(realpath "$PREFIX/include")" ] ||
+                fail "--cflags of $module has $word, which isn't ours" ;;
+            *) fail "--cflags of $module has $word, which isn't ours" ;;
+            esac
+        done
+    done
     # shellcheck disable=SC2046,SC2086 # pkg-config prints words
     {
         "$CC" $flags "$consumer/use.c" $(config --cflags --libs locker) -o "$WORK/c_shared"
@@ -114,6 +123,31 @@ cmake)
     } >"$log" 2>&1 || fail "$(cat "$log")"
     for program in c_shared c_static cxx_shared cxx_static mock; do
         use "$WORK/build/$program"
+    done
+    ;;
+small)
+    # Without tools, tests and services: what is for those is not installed, and ctest has an answer.
+    log=$WORK/log
+    {
+        "$CMAKE" -S "$here/../.." -B "$WORK/build" -DCMAKE_C_COMPILER="$CC" -DLOCKER_TOOLS=OFF -DLOCKER_TESTS=OFF \
+            -DLOCKER_BENCH=OFF -DLOCKER_EXAMPLES=OFF -DLOCKER_REDIS=OFF -DLOCKER_ZOOKEEPER=OFF \
+            -DLOCKER_SYMLINK_COMPILE_COMMANDS=OFF &&
+            "$CMAKE" --build "$WORK/build" && "$CMAKE" --install "$WORK/build" --prefix "$WORK/prefix"
+    } >"$log" 2>&1 || fail "$(cat "$log")"
+    [ -e "$WORK/prefix/$LIBDIR/liblocker.so" ] || fail "liblocker.so was not installed"
+    [ ! -e "$WORK/prefix/share/man/man1" ] || fail "the command's manual pages were installed without it"
+    [ -e "$WORK/prefix/share/man/man7/locker-uri.7" ] || fail "locker-uri(7) was not installed"
+    printf '#include <locker/fault.h>\nint (*use)(void) = (int (*)(void))locker_fault_on;\n' >"$WORK/use.c"
+    if "$CC" -I"$WORK/prefix/include" -fsyntax-only "$WORK/use.c" 2>"$log"; then
+        fail "fault.h declares what this build's library has not"
+    fi
+    (cd "$WORK/build" && ctest -N >"$log" 2>&1) || fail "$(cat "$log")"
+    [ -e "$WORK/build/CTestTestfile.cmake" ] || fail "ctest knows nothing of this build"
+    # A path of the build folder in it would make its build-id one of the place.
+    for library in liblocker.so liblocker-mock.so; do
+        if readelf -d "$WORK/build/$library" | grep -E 'R(UN)?PATH' | grep -F "$WORK"; then
+            fail "$library carries the path of the build folder"
+        fi
     done
     ;;
 *) fail "no test is called $1" ;;

@@ -83,7 +83,7 @@ _locker() {
         drivers) mapfile -t COMPREPLY < <(compgen -W '--json --help --version' -- "$current") ;;
         check-history)
             if [[ $current == -* ]]; then
-                mapfile -t COMPREPLY < <(compgen -W '--promise --allow --json -q --quiet -v --verbose -h --help -V --version' -- "$current")
+                mapfile -t COMPREPLY < <(compgen -W '--promise --allow --allow-empty --json -q --quiet -v --verbose -h --help -V --version' -- "$current")
             else
                 mapfile -t COMPREPLY < <(compgen -f -- "$current")
             fi
