@@ -51,10 +51,13 @@ static int remove_classes(void **state)
     return 0;
 }
 
-static struct lk_child *start_kazoo(struct env *env)
+/* How kazoo's lock is made to wait for ours and Curator's: see kazoo_lock.py. */
+static const char subclass[] = "subclass", parameter[] = "parameter";
+
+static struct lk_child *start_kazoo(struct env *env, const char *by)
 {
     char hosts[32];
-    const char *argv[] = {LK_PYTHON, "-B", LK_KAZOO_SOURCE, hosts, NULL};
+    const char *argv[] = {LK_PYTHON, "-B", LK_KAZOO_SOURCE, hosts, by, NULL};
     struct lk_child *child;
 
     snprintf(hosts, sizeof hosts, "127.0.0.1:%d", env->zk->port);
@@ -106,7 +109,33 @@ static void exclude_each_other(struct env *env, struct lk_child *other)
 
 static void kazoo_and_we_exclude_each_other(void **state)
 {
-    exclude_each_other(*state, start_kazoo(*state));
+    exclude_each_other(*state, start_kazoo(*state, subclass));
+}
+
+static void kazoo_by_a_parameter_and_we_exclude_each_other(void **state)
+{
+    exclude_each_other(*state, start_kazoo(*state, parameter));
+}
+
+/* Curator sees none of its own naming in kazoo's nodes. We do, and wait for both. */
+static void curator_does_not_wait_for_kazoo_by_a_parameter(void **state)
+{
+    struct env *env = *state;
+    struct lk_child *kazoo = start_kazoo(env, parameter), *curator = start_curator(env);
+    locker *l = lk_open_at(env->zk, "/shop");
+
+    lk_child_say(kazoo, "wait %s", path);
+    lk_child_expect(kazoo, "ok");
+    lk_child_say(curator, "wait %s", path);
+    lk_child_expect(curator, "ok");
+    lk_expect_busy(l, "shared");
+    lk_child_say(curator, "%s", "release");
+    lk_child_expect(curator, "ok");
+    lk_expect_busy(l, "shared");
+    lk_child_say(kazoo, "%s", "release");
+    lk_child_expect(kazoo, "ok");
+    lk_give(lk_take(l, "shared"));
+    lk_close_locker(l);
 }
 
 static void curator_and_we_exclude_each_other(void **state)
@@ -119,7 +148,8 @@ static void one_queue_in_order_of_arrival(void **state)
 {
     struct env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_at(env->zk, "/shop");
-    struct lk_child *others[] = {start_kazoo(env), start_curator(env), start_kazoo(env), start_curator(env)};
+    struct lk_child *others[] = {start_kazoo(env, subclass), start_curator(env), start_kazoo(env, subclass),
+                                 start_curator(env)};
     locker_handle *held = lk_take(holder, "shared");
     struct lk_locking ours[2];
 
@@ -198,11 +228,8 @@ static void check_order(const char *name, size_t wanted)
     assert_int_equal(count, wanted);
 }
 
-static void thousands_of_grants_in_order(void **state)
+static void grants_in_order(struct env *env, struct lk_child **others, size_t count)
 {
-    struct env *env = *state;
-    struct lk_child *others[] = {start_kazoo(env), start_curator(env), start_curator(env)};
-    const size_t count = sizeof others / sizeof others[0];
     struct worker workers[THREADS] = {{0}};
     char directory[64], file[96];
 
@@ -226,11 +253,31 @@ static void thousands_of_grants_in_order(void **state)
     lk_remove_directory(directory);
 }
 
+static void thousands_of_grants_in_order(void **state)
+{
+    struct env *env = *state;
+    struct lk_child *others[] = {start_kazoo(env, subclass), start_curator(env), start_curator(env)};
+
+    grants_in_order(env, others, sizeof others / sizeof others[0]);
+}
+
+/* kazoo's nodes have another name, and one queue with ours all the same. */
+static void grants_with_kazoo_by_a_parameter_in_order(void **state)
+{
+    struct env *env = *state;
+    struct lk_child *other = start_kazoo(env, parameter);
+
+    grants_in_order(env, &other, 1);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(kazoo_and_we_exclude_each_other),
     server_test(curator_and_we_exclude_each_other),
+    server_test(kazoo_by_a_parameter_and_we_exclude_each_other),
+    server_test(curator_does_not_wait_for_kazoo_by_a_parameter),
     server_test(one_queue_in_order_of_arrival),
     server_test(thousands_of_grants_in_order),
+    server_test(grants_with_kazoo_by_a_parameter_in_order),
 };
 
 const struct lk_group lk_interop = {"interop", tests, sizeof tests / sizeof tests[0], compile,

@@ -1,4 +1,7 @@
-"""A client of kazoo's, spoken to line by line: kazoo_lock.py HOSTS.
+"""A client of kazoo's, spoken to line by line: kazoo_lock.py HOSTS subclass|parameter.
+
+It waits for nodes of Curator's naming in either of two ways: by a subclass that makes such nodes too, or by a parameter
+of kazoo's own Lock, whose nodes keep kazoo's naming.
 
   lock PATH SECONDS      "ok", or "busy" when it was not granted in that time
   wait PATH              "ok" at the grant
@@ -16,15 +19,19 @@ except ImportError:
     sys.exit("kazoo is missing: install python3-kazoo")
 
 
-class Lock(kazoo.recipe.lock.Lock):
+def Parameter(client, path, name):
+    return kazoo.recipe.lock.Lock(client, path, name, extra_lock_patterns=["-lock-"])
+
+
+class Subclass(kazoo.recipe.lock.Lock):
     """Named so that Curator, go-zookeeper and liblocker wait for it, and that it waits for them."""
     _NODE_NAME = "-lock-"
     _EXCLUDE_NAMES = ["-lock-"]
 
 
-def grants(client, path, name, times):
+def grants(make, client, path, name, times):
     for _ in range(times):
-        lock = Lock(client, path, "kazoo")
+        lock = make(client, path, "kazoo")
         lock.acquire()
         stat = client.exists(path + "/" + lock.node)
         with open(name, "a", encoding="ascii") as log:
@@ -34,6 +41,7 @@ def grants(client, path, name, times):
 
 def main():
     logging.basicConfig(level=logging.ERROR)
+    make = {"subclass": Subclass, "parameter": Parameter}[sys.argv[2]]
     client = kazoo.client.KazooClient(hosts=sys.argv[1], timeout=20)
     client.start()
     print("open", flush=True)
@@ -42,18 +50,18 @@ def main():
         words = line.split()
         answer = "ok"
         if words[0] == "lock":
-            lock = Lock(client, words[1], "kazoo")
+            lock = make(client, words[1], "kazoo")
             try:
                 lock.acquire(timeout=float(words[2]))
             except kazoo.exceptions.LockTimeout:
                 answer = "busy"
         elif words[0] == "wait":
-            lock = Lock(client, words[1], "kazoo")
+            lock = make(client, words[1], "kazoo")
             lock.acquire()
         elif words[0] == "release":
             lock.release()
         elif words[0] == "grants":
-            grants(client, words[1], words[2], int(words[3]))
+            grants(make, client, words[1], words[2], int(words[3]))
         else:
             answer = "what is %r" % line
         print(answer, flush=True)
