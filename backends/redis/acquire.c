@@ -9,8 +9,15 @@
  * Why the numbers of plain commands grow from grant to grant: a later grant's SET comes after this one's
  * release, or after its lease's end, when core throws the grant away; and the INCR stands right behind the
  * SET in the same stream. An attempt that finds the lock busy takes a number too, which nobody gets. A
- * counter that was lost although it was known to be there answers with a number that is far too low: then the
- * script lifts it to the server's time before a number is given out.
+ * counter that was lost although it was known to be there, or that a server made master or started again has
+ * not kept up to date, answers with a number from before the connection was made: then the script lifts it to
+ * the server's time before a number is given out.
+ *
+ * The stream may be torn between the two, and break and another's grant come in between, with a lower number
+ * than ours. Then our grant is one that nobody has been told of; and break takes a lock only from the value
+ * that it was shown, after it has waited for up to 70 ms for that grant to be noted, which it is after its
+ * INCR was answered (inspect.c). So it takes a tear that lasts longer than that, and somebody who breaks the
+ * lock of a holder that is not known.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,6 +29,8 @@
 static const int64_t again_ns = 100 * LK_MS; /* a server that can't serve now is asked again then */
 static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
 static const int64_t queue_least_ns = 60 * LK_S;
+
+enum { CONFIRM_MAX = 2 }; /* so often is a lease that comes short started anew */
 
 enum { MEMBER_MAX = LK_VALUE_LEN * 2 + LOCKER_OWNER_MAX + 32 };
 
@@ -36,6 +45,7 @@ struct attempt {
     char floor[24];   /* where the counter starts; "": it is known to be there */
     uint64_t counter; /* hash of the key, to remember its counter by */
     unsigned hops;
+    unsigned era; /* of the connection that the answer came on */
 };
 
 static void member_of(const struct lk_redis *r, const locker_claim *claim, const char *value, char *out,
@@ -63,6 +73,12 @@ void lk_pause(struct lk_redis *r, const struct lk_claim_data *claim, int64_t unt
 
 /* ------------------------------------------------------------------ a grant ---- */
 
+/* Whether a grant with that deadline has come so late that it is of little use. */
+static bool is_short(const struct attempt *a, int64_t valid_until)
+{
+    return valid_until - lk_redis_now(a->r) < a->claim->ttl_ns / 2;
+}
+
 /* `last`: the last of its fencing numbers. No other thread uses these members until core knows the grant. */
 static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int64_t since)
 {
@@ -72,6 +88,7 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
     if (data->numbers > 0)
         lk_counter_seen(a->r, a->counter);
     data->since = since;
+    data->era = a->era;
     /* a command may leave late on a busy machine; core counts from when it asked */
     data->valid_until = lk_valid_until(sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
     claim->token = data->fence;
@@ -82,18 +99,21 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
 }
 
 /* Was it handed to us by a message? That grant came after our last attempt was found busy, so the lease
- * counts from when that one was sent. A message with a number that had been given out by then is of an
- * earlier grant, which we did not notice and which has ended. */
+ * counts from when that one was sent. That it did is told by the number: a message with one that had been
+ * given out by then is of an earlier grant, which we did not notice and which has ended. Where that can't be
+ * compared (no counter then, or that of another server), an attempt finds out whose the lock is. */
 static bool take_given(struct attempt *a)
 {
     struct lk_claim_data *data = a->data;
     if (!data->tabled)
         return false;
     const uint64_t given = atomic_exchange_explicit(&data->given, 0, memory_order_relaxed);
-    if (given == 0 || data->busy_sent == 0 || given <= data->busy_fence || a->r->set.wait_replicas > 0)
+    a->era = atomic_load_explicit(&a->r->era, memory_order_relaxed);
+    if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
+        data->busy_era != a->era || a->r->set.wait_replicas > 0)
         return false;
     const int64_t now = lk_redis_now(a->r);
-    if (lk_valid_until(data->busy_sent, a->claim->ttl_ns) - now < a->claim->ttl_ns / 2)
+    if (is_short(a, lk_valid_until(data->busy_sent, a->claim->ttl_ns)))
         return false; /* an attempt confirms it, and its lease starts anew */
     return granted(a, given, data->busy_sent, now) == LOCKER_OK;
 }
@@ -132,6 +152,17 @@ static locker_status wait_replicas(struct attempt *a, locker_error *err)
 
 /* ------------------------------------------------------------------ no grant ---- */
 
+/* It was granted, and the answer came so late that not much is left of the lease. The server has it, so
+ * another attempt, which core asks for at once, starts the lease anew. One that tries takes what it gets. */
+static locker_status start_anew(struct attempt *a)
+{
+    atomic_store_explicit(&a->data->held, false, memory_order_relaxed);
+    a->data->unsure = true;
+    a->data->confirms++;
+    a->claim->retry_at = lk_redis_now(a->r);
+    return LOCKER_BUSY;
+}
+
 /* Another has it. Come back when its lease would end, and now and then, because foreign clients don't tell
  * when they release and a message can be lost. */
 static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int64_t sent, locker_error *err)
@@ -140,6 +171,10 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int
     struct lk_redis *r = a->r;
     locker_claim *claim = a->claim;
     int64_t wait = r->set.poll_ns;
+    if (a->data->busy_sent != 0 &&
+        a->data->busy_era != a->era) /* a message of another server's tells nothing */
+        atomic_store_explicit(&a->data->given, 0, memory_order_relaxed);
+    a->data->busy_era = a->era;
     a->data->busy_sent = sent;
     a->data->busy_fence = last;
     lk_lately_raise(&r->busy_lately, busy_step);
@@ -309,7 +344,8 @@ static locker_status read_plain(struct attempt *a, const struct lk_call *call, b
         *again = status == LOCKER_OK;
         return status;
     }
-    if (fenced && call->reply->integer < (int64_t)LK_FENCE_LEAST) {
+    if (fenced &&
+        (uint64_t)call->reply->integer <= atomic_load_explicit(&a->r->fence_least, memory_order_relaxed)) {
         a->data->unsure = *again = true; /* the script lifts the counter */
         return LOCKER_OK;
     }
@@ -339,6 +375,7 @@ static locker_status try_once(struct attempt *a, bool plain, bool *again, locker
     struct lk_call call = {.until = a->claim->attempt_until, .claim = a->data};
     const enum lk_outcome outcome = plain ? call_plain(a, &call, err) : call_script(a, &call, err);
     locker_status status;
+    a->era = call.era;
     if (outcome == LK_CALL_ANSWERED) {
         status = plain ? read_plain(a, &call, again, err) : read_script(a, &call, again, err);
     } else {
@@ -404,9 +441,9 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     if (!lk_keys_init(&a.keys, r->set.name_space, claim->key, claim->key_len))
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     lk_value_text(r, a.data->number, a.value);
-    lk_number_text(a.ttl, (size_t)(claim->ttl_ns / LK_MS));
+    lk_number_text(a.ttl, (uint64_t)(claim->ttl_ns / LK_MS));
     const int64_t queue_ns = 3 * r->set.poll_ns > queue_least_ns ? 3 * r->set.poll_ns : queue_least_ns;
-    lk_number_text(a.queue_ttl, (size_t)(queue_ns / LK_MS));
+    lk_number_text(a.queue_ttl, (uint64_t)(queue_ns / LK_MS));
     lk_number_text(a.numbers, a.data->numbers);
     bool plain = plain_first(&a);
     while (again) {
@@ -414,6 +451,9 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
         status = try_once(&a, plain, &again, err);
         plain = false;
     }
+    if (status == LOCKER_OK && claim->will_wait && a.data->confirms < CONFIRM_MAX &&
+        is_short(&a, claim->valid_until))
+        status = start_anew(&a);
     if (status == LOCKER_OK)
         lk_note_grant(r, a.data);
     lk_keys_clear(&a.keys);

@@ -18,7 +18,7 @@ void lk_argv_text(struct lk_argv *a, const char *text)
     lk_argv_add(a, text, strlen(text));
 }
 
-static size_t digits_of(size_t n)
+static size_t digits_of(uint64_t n)
 {
     size_t digits = 1;
     while (n >= 10) {
@@ -28,7 +28,7 @@ static size_t digits_of(size_t n)
     return digits;
 }
 
-static char *put_digits(char *out, size_t n)
+static char *put_digits(char *out, uint64_t n)
 {
     char *end = out + digits_of(n);
     for (char *digit = end; digit > out; n /= 10)
@@ -36,7 +36,7 @@ static char *put_digits(char *out, size_t n)
     return end;
 }
 
-void lk_number_text(char *out, size_t n)
+void lk_number_text(char *out, uint64_t n)
 {
     *put_digits(out, n) = '\0';
 }

@@ -305,6 +305,67 @@ void lk_conn_arm_locked(struct lk_redis *r)
     conn->armed_out = out;
 }
 
+/* Whether both are known and the same. */
+static bool same_id(const char *a, const char *b)
+{
+    return a[0] != '\0' && strcmp(a, b) == 0;
+}
+
+/* What is known of the server that we were connected to before may not be true of this one. */
+static void meet_server_locked(struct lk_redis *r, const struct lk_link *link)
+{
+    const bool same_run = same_id(link->server.run, r->server.run);
+    if (!same_run)
+        r->old.count = 0;
+    if (!same_run || !same_id(link->server.replication, r->server.replication)) {
+        atomic_fetch_add_explicit(&r->era, 1, memory_order_relaxed);
+        lk_subscriber_lose_locked(r); /* messages come from the master alone */
+    }
+    r->server = link->server;
+    atomic_store_explicit(&r->fence_least, link->server_us > 0 ? (uint64_t)link->server_us : LK_FENCE_MOST,
+                          memory_order_relaxed);
+}
+
+static void old_is_gone_locked(struct lk_redis *r, void *context, redisReply *reply)
+{
+    struct lk_old_clients *old = &r->old;
+    const int64_t id = (int64_t)(intptr_t)context;
+    size_t i = 0;
+    if (reply == NULL)
+        return;
+    while (i < old->count && old->id[i] != id)
+        i++;
+    if (i < old->count)
+        old->id[i] = old->id[--old->count];
+}
+
+/* End the connections before this one, ahead of all commands on this one: what was sent on them may be on its
+ * way still, and would be carried out for nobody. A user without the right to that is denied it. */
+static void end_old_locked(struct lk_redis *r)
+{
+    char id[24];
+    for (size_t i = 0; i < r->old.count; i++) {
+        struct lk_argv a = {0};
+        lk_number_text(id, (uint64_t)r->old.id[i]);
+        lk_argv_text(&a, "CLIENT");
+        lk_argv_text(&a, "KILL");
+        lk_argv_text(&a, "ID");
+        lk_argv_text(&a, id);
+        (void)lk_submit_argv_locked(r, &a, old_is_gone_locked, (void *)(intptr_t)r->old.id[i]);
+    }
+}
+
+/* The connection is given up here; whether it has ended there is not known. */
+static void keep_old_locked(struct lk_redis *r)
+{
+    struct lk_old_clients *old = &r->old;
+    if (r->conn.link->client_id == 0)
+        return;
+    if (old->count == LK_OLD_CLIENTS)
+        memmove(&old->id[0], &old->id[1], --old->count * sizeof(old->id[0]));
+    old->id[old->count++] = r->conn.link->client_id;
+}
+
 void lk_conn_install_locked(struct lk_redis *r, struct lk_link *link)
 {
     struct lk_conn *conn = &r->conn;
@@ -319,8 +380,8 @@ void lk_conn_install_locked(struct lk_redis *r, struct lk_link *link)
         lk_server_time_set(r, link->server_us,
                            lk_redis_now(r) - (lk_system_now() - link->server_at)); /* on our clock */
     r->redirect[0] = '\0';
-    if (r->sub.link != NULL && strcmp(r->sub.link->peer, link->peer) != 0)
-        lk_subscriber_lose_locked(r); /* messages come from the master alone */
+    meet_server_locked(r, link);
+    end_old_locked(r);
     if (r->suspect) {
         r->suspect = false;
         r->svc->suspect(r->svc, false);
@@ -352,6 +413,7 @@ void lk_conn_fail_locked(struct lk_redis *r, const char *why)
     if (conn->state != LK_CONN_UP)
         return;
     conn->state = LK_CONN_BROKEN;
+    keep_old_locked(r);
     lk_note_locked(r, LOCKER_LOG_INFO, "redis: lost the connection to %s: %s", conn->link->peer, why);
     locker_error_set(&r->last_error.error, LOCKER_UNAVAILABLE, 0,
                      "the connection to Redis at %s was lost: %s", conn->link->peer, why);

@@ -64,6 +64,7 @@ static void connect_subscriber_locked(struct lk_redis *r)
 {
     struct lk_connect_error why = {0};
     char peer[LK_PEER_MAX];
+    const unsigned era = atomic_load_explicit(&r->era, memory_order_relaxed);
     memcpy(peer, r->conn.link->peer, sizeof(peer));
     pthread_mutex_unlock(&r->lock);
     const int64_t until = lk_system_now() + r->set.connect_timeout_ns;
@@ -73,7 +74,7 @@ static void connect_subscriber_locked(struct lk_redis *r)
         link = NULL;
     }
     pthread_mutex_lock(&r->lock);
-    if (r->closing || r->sub.link != NULL) {
+    if (r->closing || r->sub.link != NULL || era != atomic_load_explicit(&r->era, memory_order_relaxed)) {
         lk_link_free(link, true);
         return;
     }

@@ -318,6 +318,11 @@ static enum lk_outcome send_and_await(struct lk_redis *r, struct lk_call *call, 
         pthread_mutex_unlock(&r->lock);
         return up;
     }
+    if (call->least != 0 && call->least != atomic_load_explicit(&r->fence_least, memory_order_relaxed)) {
+        pthread_mutex_unlock(&r->lock);
+        return LK_CALL_STALE;
+    }
+    call->era = atomic_load_explicit(&r->era, memory_order_relaxed);
     struct lk_op *op = lk_op_get_locked(r);
     if (op == NULL || !lk_buffer_add(&r->conn.out, bytes, len)) {
         pthread_mutex_unlock(&r->lock);
@@ -386,16 +391,21 @@ void lk_call_clear(struct lk_call *call)
 enum lk_outcome lk_call_script(struct lk_redis *r, struct lk_call *call, enum lk_script which,
                                const struct lk_keys *keys, const struct lk_argv *fill, locker_error *err)
 {
-    enum lk_outcome outcome = LK_CALL_NOMEM;
     struct lk_argv a;
-    for (int whole = 0; whole < 2; whole++) {
-        lk_script_begin(r, &a, which, whole == 1, keys);
+    char least[24];
+    for (bool whole = false;;) {
+        call->least = atomic_load_explicit(&r->fence_least, memory_order_relaxed);
+        lk_number_text(least, call->least);
+        lk_script_begin(r, &a, which, whole, keys);
         for (int i = 0; i < fill->argc; i++)
             lk_argv_add(&a, fill->argv[i], fill->len[i]);
-        outcome = lk_call(r, call, &a, err);
-        if (outcome != LK_CALL_ANSWERED || lk_reply_fault(call->reply) != LK_FAULT_NOSCRIPT || whole == 1)
-            break;
+        lk_argv_text(&a, least);
+        const enum lk_outcome outcome = lk_call(r, call, &a, err);
+        if (outcome == LK_CALL_STALE)
+            continue;
+        if (outcome != LK_CALL_ANSWERED || lk_reply_fault(call->reply) != LK_FAULT_NOSCRIPT || whole)
+            return outcome;
         freeReplyObject(call->reply);
+        whole = true;
     }
-    return outcome;
 }

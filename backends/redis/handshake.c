@@ -9,9 +9,9 @@
 
 #include "internal.h"
 
-enum { STEP_MAX = LK_SCRIPT_COUNT + 4 };
+enum { STEP_MAX = LK_SCRIPT_COUNT + 7 };
 
-enum step { STEP_AUTH, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_TIME };
+enum step { STEP_AUTH, STEP_HELLO, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_INFO, STEP_TIME };
 
 /* The commands of one flight, and what each is for. */
 struct flight {
@@ -37,6 +37,16 @@ static void add(struct flight *f, enum step step, const struct lk_argv *a)
     f->step[f->count++] = step;
 }
 
+static void add_words(struct flight *f, enum step step, const char *first, const char *second)
+{
+    struct lk_argv a = {0};
+    lk_argv_text(&a, first);
+    if (second != NULL)
+        lk_argv_text(&a, second);
+    add(f, step, &a);
+}
+
+/* ROLE comes before what is asked about a master: it is one by then. */
 static void fill(struct flight *f, const struct lk_settings *s, bool load)
 {
     char database[24];
@@ -48,12 +58,10 @@ static void fill(struct flight *f, const struct lk_settings *s, bool load)
         lk_argv_text(&a, s->password);
         add(f, STEP_AUTH, &a);
     }
+    add_words(f, STEP_HELLO, "HELLO", "2"); /* no user is denied it; Redis 5 does not know it */
     if (s->database != 0) {
-        struct lk_argv a = {0};
         (void)snprintf(database, sizeof(database), "%lld", (long long)s->database);
-        lk_argv_text(&a, "SELECT");
-        lk_argv_text(&a, database);
-        add(f, STEP_SELECT, &a);
+        add_words(f, STEP_SELECT, "SELECT", database);
     }
     for (int i = 0; load && i < LK_SCRIPT_COUNT; i++) {
         struct lk_argv a = {0};
@@ -62,13 +70,11 @@ static void fill(struct flight *f, const struct lk_settings *s, bool load)
         lk_argv_text(&a, lk_script_text((enum lk_script)i));
         add(f, STEP_LOAD, &a);
     }
-    struct lk_argv a = {0};
-    lk_argv_text(&a, "ROLE");
-    add(f, STEP_ROLE, &a);
+    add_words(f, STEP_ROLE, "ROLE", NULL);
     if (load) {
-        a.argc = 0;
-        lk_argv_text(&a, "TIME");
-        add(f, STEP_TIME, &a);
+        add_words(f, STEP_INFO, "INFO", "server");
+        add_words(f, STEP_INFO, "INFO", "replication");
+        add_words(f, STEP_TIME, "TIME", NULL);
     }
 }
 
@@ -132,6 +138,54 @@ static void read_role(const redisReply *reply, char *master)
     lk_peer_name(reply->element[1]->str, (int)reply->element[2]->integer, master);
 }
 
+/* A field of HELLO's answer, which is a list of names and values; NULL: there is none of that type. */
+static const redisReply *hello_field(const redisReply *reply, const char *name, int type)
+{
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
+        const redisReply *value = reply->element[i + 1];
+        if (reply->element[i]->type == REDIS_REPLY_STRING && strcmp(reply->element[i]->str, name) == 0)
+            return value->type == type ? value : NULL;
+    }
+    return NULL;
+}
+
+/* Where the value of a field of INFO's answer starts; NULL: there is none. */
+static const char *info_field(const redisReply *reply, const char *name)
+{
+    const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, name) : NULL;
+    return at != NULL && (at == reply->str || at[-1] == '\n') ? at + strlen(name) : NULL;
+}
+
+static void read_id(const redisReply *reply, const char *name, char out[LK_SERVER_ID_LEN + 1])
+{
+    const char *id = info_field(reply, name);
+    if (id != NULL && strspn(id, "0123456789abcdef") == LK_SERVER_ID_LEN)
+        (void)snprintf(out, LK_SERVER_ID_LEN + 1, "%s", id);
+}
+
+/* Several locks are renewed by one command, and in a cluster each has a server of its own. */
+static bool is_in_cluster(enum step step, const redisReply *reply)
+{
+    if (step == STEP_HELLO) {
+        const redisReply *mode = hello_field(reply, "mode", REDIS_REPLY_STRING);
+        return mode != NULL && strcmp(mode->str, "cluster") == 0;
+    }
+    const char *mode = step == STEP_INFO ? info_field(reply, "redis_mode:") : NULL;
+    return mode != NULL && strncmp(mode, "cluster", 7) == 0;
+}
+
+/* Who the server is, and what it calls this connection. */
+static void read_identity(enum step step, const redisReply *reply, struct lk_link *link)
+{
+    const redisReply *id = step == STEP_HELLO ? hello_field(reply, "id", REDIS_REPLY_INTEGER) : NULL;
+    if (id != NULL)
+        link->client_id = id->integer;
+    if (step != STEP_INFO)
+        return;
+    read_id(reply, "run_id:", link->server.run);
+    read_id(reply, "master_replid:", link->server.replication);
+}
+
 static locker_status read_answers(const struct lk_settings *s, const struct flight *f, struct lk_link *link,
                                   char (*loaded)[41], char *master, struct lk_connect_error *why)
 {
@@ -141,6 +195,13 @@ static locker_status read_answers(const struct lk_settings *s, const struct flig
         const locker_status status = judge(s, f->step[i], reply, link->peer, why);
         if (status != LOCKER_OK)
             return status;
+        if (is_in_cluster(f->step[i], reply))
+            return fail(why, true,
+                        locker_error_set(&why->error, LOCKER_UNSUPPORTED, 0,
+                                         "Redis at %s is a node of a Redis Cluster, which this driver can't "
+                                         "use yet; name a server that runs without cluster-enabled",
+                                         link->peer));
+        read_identity(f->step[i], reply, link);
         if (f->step[i] == STEP_LOAD) {
             if (loaded != NULL && reply->type == REDIS_REPLY_STRING && reply->str != NULL && reply->len == 40)
                 memcpy(loaded[script], reply->str, 41);

@@ -42,9 +42,8 @@ enum {
     LK_ARGV_MAX = 16
 };
 
-#define LK_FENCE_SECONDS "604800" /* how long a counter of fencing numbers lasts: a week */
-/* A counter of fencing numbers below it is not one of ours: 10^15 us after 1970 is the year 2001. */
-#define LK_FENCE_LEAST UINT64_C(1000000000000000)
+#define LK_FENCE_SECONDS "604800"            /* how long a counter of fencing numbers lasts: a week */
+#define LK_FENCE_MOST    (UINT64_C(1) << 53) /* numbers stay below it: Lua's doubles hold them exactly */
 
 struct lk_redis;
 
@@ -118,7 +117,7 @@ void lk_argv_text(struct lk_argv *a, const char *text);
 size_t lk_argv_size(const struct lk_argv *a);
 char *lk_argv_put(const struct lk_argv *a, char *out);
 /* A number as text, ended by a NUL. */
-void lk_number_text(char *out, size_t n);
+void lk_number_text(char *out, uint64_t n);
 /* The pieces of that form, each answering its end: a line with a kind and a number ('*': so many arguments
  * follow, '$': an argument of so many bytes), the end of an argument, and arguments as a whole. */
 char *lk_put_line(char *out, char kind, size_t n);
@@ -204,6 +203,13 @@ struct lk_buffer {
     size_t len, cap;
 };
 
+/* Connections to the same run of a server that were given up, but may not have ended there. */
+enum { LK_OLD_CLIENTS = 8 };
+struct lk_old_clients {
+    int64_t id[LK_OLD_CLIENTS]; /* the server's names of them */
+    size_t count;
+};
+
 enum lk_conn_state { LK_CONN_DOWN, LK_CONN_UP, LK_CONN_BROKEN };
 
 /* The command connection. Guarded by lk_redis.lock; while `writing` is set, the writing thread alone uses
@@ -237,6 +243,7 @@ enum lk_outcome {
     LK_CALL_AWAY,        /* not sent: no connection by `until`; err says why */
     LK_CALL_REFUSED,     /* not sent: connecting fails for good; err says why */
     LK_CALL_INTERRUPTED, /* sent or not; see `sent` */
+    LK_CALL_STALE,       /* not sent: it was made for an earlier connection */
     LK_CALL_NOMEM
 };
 
@@ -250,6 +257,8 @@ struct lk_call {
     redisReply *reply;               /* ANSWERED: free with freeReplyObject() */
     redisReply *early[LK_EARLY_MAX]; /* of the commands before the last: free with lk_call_clear() */
     int64_t sent;                    /* a time before it was sent; 0: it was not */
+    unsigned era;                    /* r->era of the connection that it was sent on */
+    uint64_t least; /* in: what r->fence_least has to be when it is sent, else STALE; 0: anything */
 };
 
 /* Send one command and wait for its answer. Takes and releases lock. */
@@ -261,7 +270,8 @@ enum lk_outcome lk_call_flight(struct lk_redis *r, struct lk_call *call, const s
                                size_t count, locker_error *err);
 /* Free the replies of a flight. */
 void lk_call_clear(struct lk_call *call);
-/* The same for a script; deals with NOSCRIPT. `fill` is the rest of the arguments. */
+/* The same for a script; deals with NOSCRIPT. `fill` is the rest of the arguments, behind which stands what
+ * the script needs to know of the counter: see lk_redis.fence_least. */
 enum lk_outcome lk_call_script(struct lk_redis *r, struct lk_call *call, enum lk_script which,
                                const struct lk_keys *keys, const struct lk_argv *fill, locker_error *err);
 
@@ -357,6 +367,8 @@ struct lk_claim_data {
     int64_t busy_sent;          /* when the last attempt answered BUSY was sent */
     uint64_t busy_fence;        /* the counter of fencing numbers then: a message with no more is old */
     uint64_t fence;             /* of the grant: the first of its numbers; 0: no fencing */
+    unsigned era;               /* where the lease was confirmed last: lk_redis.era (guarded once granted) */
+    unsigned busy_era;          /* the same of the last attempt that answered BUSY */
     int64_t valid_until;        /* the local deadline; once granted: as last confirmed (guarded) */
     int64_t since;              /* when it was granted; set before it stands in the list of notes */
     atomic_uint_fast64_t given; /* by message: the fencing number; 0: none. Relaxed: it brings nothing else */
@@ -372,6 +384,7 @@ struct lk_claim_data {
     bool unsure;                      /* an attempt of unknown outcome may have left something */
     bool enrolled;                    /* an attempt asked the server to queue it */
     uint8_t numbers;                  /* how many fencing numbers a grant takes; 0: no fencing */
+    uint8_t confirms;                 /* grants that were asked for anew, because they came late */
     uint8_t passes;                   /* hand-overs inside the process since the server's grant */
 };
 
@@ -463,9 +476,17 @@ struct lk_redis {
     atomic_int_least64_t server_asked; /* when that was learned, on our clock; relaxed: a little off does no
                                           harm */
     atomic_uint_least32_t counters[LK_COUNTERS]; /* marks of keys (counter.c); relaxed: hints */
-    char sha[LK_SCRIPT_COUNT][41];               /* "" where the server would not tell; constant after open */
-    int epoll_fd;                                /* the driver's descriptor: connection, subscriber */
-    int kick_fd;                                 /* eventfd, ends the reader's poll */
+    /* The server's time when the connection was made. A counter that is not above it may lack numbers that
+     * were given out before: the server may have been restarted or made master since. It is lifted to the
+     * server's time, once for each counter and connection. Relaxed: whoever has sent a command since the
+     * connection was made has had lock since. */
+    atomic_uint_fast64_t fence_least;
+    /* Counts the servers that we were connected to: a restart, or a replica that was made master, is another,
+     * and so is one that does not tell who it is. Written with lock held; relaxed: as fence_least. */
+    atomic_uint era;
+    char sha[LK_SCRIPT_COUNT][41]; /* "" where the server would not tell; constant after open */
+    int epoll_fd;                  /* the driver's descriptor: connection, subscriber */
+    int kick_fd;                   /* eventfd, ends the reader's poll */
 
     pthread_mutex_t lock; /* guards all below */
     struct lk_conn conn;
@@ -486,6 +507,8 @@ struct lk_redis {
     int64_t retry_at;           /* when the connector tries again */
     unsigned failures;          /* of connecting, in a row */
     unsigned hops;              /* connections given up for another master, in a row */
+    struct lk_server_id server; /* that we are, or were last connected to */
+    struct lk_old_clients old;
     char redirect[LK_PEER_MAX]; /* where the master is said to be; "" not known */
     struct lk_connect_error last_error;
     uint64_t jitter; /* state of a small generator */

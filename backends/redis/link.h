@@ -18,7 +18,13 @@
 #include "guard.h"
 #include "timing.h"
 
-enum { LK_PEER_MAX = 300 };
+enum { LK_PEER_MAX = 300, LK_SERVER_ID_LEN = 40 };
+
+/* Which life of which server it is: INFO's run_id and master_replid. "": it does not tell. */
+struct lk_server_id {
+    char run[LK_SERVER_ID_LEN + 1];         /* another after each restart */
+    char replication[LK_SERVER_ID_LEN + 1]; /* another after each promotion */
+};
 
 struct lk_link {
     int fd;                   /* close-on-exec */
@@ -29,7 +35,9 @@ struct lk_link {
     bool unsent;              /* TLS: bytes that were taken wait for POLLOUT; of the sending thread */
     int64_t server_us;        /* the server's time in us as the handshake learned it; 0: it did not */
     int64_t server_at;        /* ... and when that came, in ns of the system's clock */
-    char peer[LK_PEER_MAX];   /* "host:port" or the socket's path, for messages and comparisons */
+    struct lk_server_id server;
+    int64_t client_id;      /* what the server calls this connection; 0: not known */
+    char peer[LK_PEER_MAX]; /* "host:port" or the socket's path, for messages and comparisons */
 };
 
 /* A link on a connected socket, which it owns from then on, also when it fails. */

@@ -218,5 +218,5 @@ uint64_t lk_fence_floor(const struct lk_redis *r, int64_t now)
     const uint64_t us = lk_server_us(r, now);
     if (now - atomic_load_explicit(&r->server_asked, memory_order_relaxed) > time_stale_ns)
         return 0;
-    return us > LK_FENCE_LEAST ? us : 0;
+    return us;
 }

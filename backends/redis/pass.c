@@ -24,6 +24,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     taker->fence = giver->fence;
     taker->passes = (uint8_t)(giver->passes + 1);
     taker->valid_until = giver->valid_until;
+    taker->era = giver->era;
     taker->enrolled = giver->enrolled;
     taker->numbers = giver->numbers;
     taker->since = to->granted_at = now;

@@ -15,7 +15,8 @@ struct release {
     char value[LK_VALUE_LEN + 1];
     int64_t valid_until; /* the local deadline */
     int64_t until;
-    bool maybe; /* a request whose answer was lost may have released it */
+    unsigned era; /* the server that last confirmed it */
+    bool maybe;   /* a request whose answer was lost may have released it */
     unsigned hops;
 };
 
@@ -24,14 +25,20 @@ static locker_status broken(locker_error *err)
     return locker_error_set(err, LOCKER_LOST, 0, "the lock was not ours any more: somebody broke it");
 }
 
-/* The server says that it isn't ours, and that nobody broke it. If a lost request may have released it, and
- * our lease is not over, then nobody but that request can have taken it away. */
-static locker_status not_ours(const struct release *x, locker_error *err)
+/* The server says that it isn't ours, and that nobody broke it. If a lost request may have released it, our
+ * lease is not over, and the server is the one that confirmed the lease, then nobody but that request can
+ * have taken it away. `era`: of that server. */
+static locker_status not_ours(const struct release *x, unsigned era, locker_error *err)
 {
     if (!x->maybe)
         return locker_error_set(err, LOCKER_LOST, 0,
                                 "the lock was not ours any more: its lease had ended, or somebody "
                                 "deleted it");
+    if (era != x->era)
+        return locker_error_set(
+            err, LOCKER_UNKNOWN, 0,
+            "the connection was lost while the lock was released, and the server may have been restarted or "
+            "replaced since: the lock is not ours any more, but whether by us is not known");
     if (lk_redis_now(x->r) < x->valid_until)
         return LOCKER_OK;
     return locker_error_set(
@@ -41,12 +48,16 @@ static locker_status not_ours(const struct release *x, locker_error *err)
 }
 
 /* OK with *again: ask once more. */
-static locker_status read_answer(struct release *x, const redisReply *reply, bool *again, locker_error *err)
+static locker_status read_answer(struct release *x, const struct lk_call *call, bool *again,
+                                 locker_error *err)
 {
+    const redisReply *reply = call->reply;
     const enum lk_fault fault = lk_reply_fault(reply);
     atomic_store_explicit(&x->r->trusted, reply->type == REDIS_REPLY_INTEGER, memory_order_relaxed);
     if (reply->type == REDIS_REPLY_INTEGER)
-        return reply->integer == 1 ? LOCKER_OK : reply->integer < 0 ? broken(err) : not_ours(x, err);
+        return reply->integer == 1  ? LOCKER_OK
+               : reply->integer < 0 ? broken(err)
+                                    : not_ours(x, call->era, err);
     if (fault == LK_FAULT_TRANSIENT || (fault == LK_FAULT_MOVED && x->hops++ < LK_HOPS_MAX)) {
         *again = true;
         if (fault == LK_FAULT_TRANSIENT) {
@@ -77,7 +88,7 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     lk_argv_add(&fill, "", 0);
     switch (lk_call_script(x->r, &call, LK_SCRIPT_RELEASE, &x->keys, &fill, err)) {
     case LK_CALL_ANSWERED:
-        status = read_answer(x, call.reply, again, err);
+        status = read_answer(x, &call, again, err);
         freeReplyObject(call.reply);
         return status;
     case LK_CALL_CUT:
@@ -106,6 +117,7 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
     pthread_mutex_lock(&r->lock); /* no renewal may come after the release */
     lk_claim_detach_locked(r, grant);
     x.valid_until = data->valid_until;
+    x.era = data->era;
     pthread_mutex_unlock(&r->lock);
     if (!lk_keys_init(&x.keys, r->set.name_space, grant->key, grant->key_len))
         return locker_error_set(err, LOCKER_UNKNOWN, 0,

@@ -119,6 +119,7 @@ static void take_answers_locked(struct lk_redis *r, struct renewal *n, const cha
         const int64_t until = lk_valid_until(n->sent, claim->ttl_ns);
         if (until > data->valid_until)
             data->valid_until = until;
+        data->era = atomic_load_explicit(&r->era, memory_order_relaxed);
         r->svc->lease_extended(r->svc, claim, until);
     }
 }

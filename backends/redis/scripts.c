@@ -9,10 +9,12 @@
  * info is written by note.c and only read here.
  *
  * The counter starts at the time in us and grows by what each grant takes, which is slower than time passes.
- * So a counter that starts afresh, after a loss of all data, starts above every number given out before. The
- * numbers stay below 2^53, so Lua's doubles hold them exactly; but tostring() does not print them, hence
- * %.0f. A foreign client may have left any type of value under our names: a lock of another type is somebody
- * else's.
+ * So a counter that starts afresh, after a loss of all data, starts above every number given out before; and
+ * one that lost the last of its numbers is put above them by the time, too. Whether it may have lost some is
+ * told by the last argument of each script: a time of this server at which the client was connected already.
+ * A counter that is not above it has not been lifted since. The numbers stay below 2^53, so Lua's doubles
+ * hold them exactly; but tostring() does not print them, hence %.0f. A foreign client may have left any type
+ * of value under our names: a lock of another type is somebody else's.
  */
 #include <string.h>
 
@@ -27,23 +29,23 @@
     "  return redis.call('GET', lock)\n"                                                                     \
     "end\n"
 
-/* Takes `count` numbers: sets n to the last of them, or to the error of a counter that is none. A counter
- * below 10^15 us (the year 2001) is not one of ours, or has just been made by the increment. Not a function:
- * to make one costs as much as a call of the server. */
+/* Takes `count` numbers: sets n to the last of them, or to the error of a counter that is none. Not a
+ * function: to make one costs as much as a call of the server. */
 #define NUMBER_LUA                                                                                           \
     "n = redis.pcall('INCRBY', KEYS[3], count)\n"                                                            \
-    "if type(n) == 'number' and n <= 1e15 then\n"                                                            \
+    "if type(n) == 'number' and n <= tonumber(ARGV[#ARGV]) then\n"                                           \
     "  local t = redis.call('TIME')\n"                                                                       \
-    "  n = math.max(n, t[1] * 1000000 + t[2]) + count\n"                                                     \
+    "  n = math.max(n, t[1] * 1000000 + t[2] + count)\n"                                                     \
     "  local set = redis.pcall('SET', KEYS[3], string.format('%.0f', n), 'EX', " LK_FENCE_SECONDS ")\n"      \
     "  n = set.err and set or n\n"                                                                           \
     "end\n"
 
 /* Hands the lock on to the first of the queue whose process still listens, and returns `answer`; else it is
- * free, and the script goes on. The message has number 0 when there is none: the waiter's next attempt tells
- * why. */
+ * free, and the script goes on. At most 100 are looked at, because the server serves nobody else meanwhile;
+ * behind more dead ones than that the living find the lock by their poll. The message has number 0 when there
+ * is none: the waiter's next attempt tells why. */
 #define HAND_OVER_LUA                                                                                        \
-    "for _ = 1, 10000 do\n"                                                                                  \
+    "for _ = 1, 100 do\n"                                                                                    \
     "  local first = redis.pcall('ZPOPMIN', KEYS[2])[1]\n"                                                   \
     "  if not first then break end\n"                                                                        \
     "  local inst, value, ttl, count = string.match(first, '^(%x+) (%x+) ([1-9]%d*) (%d+) ')\n"              \

@@ -39,6 +39,8 @@ struct link {
     const char *flood_head, *flood_more;
     int64_t due; /* when the reply at the front of `down` may leave, ms; 0: not delayed */
     bool mute;   /* nothing goes to the client any more */
+    bool held;   /* requests stay here */
+    bool gone;   /* the client has closed it while it was held */
 };
 
 struct lk_proxy {
@@ -51,7 +53,8 @@ struct lk_proxy {
     unsigned harmed;
     int64_t delay_ms;
     bool hold_requests, hold_replies, refuse, cut_all, end;
-    char *seen; /* all requests, one after another */
+    bool hold_old, let_old; /* to be done once */
+    char *seen;             /* all requests, one after another */
     size_t seen_len;
 
     int listener, poke, port, server_port; /* constant after the start */
@@ -257,7 +260,7 @@ static void accept_client(struct lk_proxy *proxy, bool refuse)
 
 /* What the test wants at this moment. */
 struct wish {
-    bool hold_requests, hold_replies, refuse, cut_all, end;
+    bool hold_requests, hold_replies, refuse, cut_all, end, hold_old, let_old;
     int64_t delay_ms;
 };
 
@@ -272,9 +275,26 @@ static struct wish read_wish(struct lk_proxy *proxy)
     wish.cut_all = proxy->cut_all;
     wish.end = proxy->end;
     wish.delay_ms = proxy->delay_ms;
-    proxy->cut_all = false;
+    wish.hold_old = proxy->hold_old;
+    wish.let_old = proxy->let_old;
+    proxy->cut_all = proxy->hold_old = proxy->let_old = false;
     pthread_mutex_unlock(&proxy->mutex);
     return wish;
+}
+
+/* Does what is to be done once for a connection that is open. */
+static void change(struct lk_proxy *proxy, struct link *link, const struct wish *wish)
+{
+    if (wish->hold_old)
+        link->held = true;
+    if (wish->let_old && link->held) {
+        link->held = false;
+        pass_requests(proxy, link);
+        if (link->gone)
+            close_link(link);
+    }
+    if (wish->cut_all)
+        close_link(link);
 }
 
 static void serve(struct lk_proxy *proxy, struct link *link, const struct wish *wish, short client_events,
@@ -284,7 +304,9 @@ static void serve(struct lk_proxy *proxy, struct link *link, const struct wish *
 
     if (client_events != 0)
         open = fill(link->client, &link->up);
-    if (!wish->hold_requests)
+    if (!open && link->held)
+        open = link->gone = link->mute = true;
+    if (!wish->hold_requests && !link->held)
         open = pass_requests(proxy, link) && open;
     if (server_events != 0)
         open = fill(link->server, &link->down) && open;
@@ -310,11 +332,11 @@ static void *run(void *argument)
         for (size_t i = 0; i < LINKS_MAX; i++) {
             struct link *link = &proxy->links[i];
 
-            if (wish.cut_all)
-                close_link(link);
+            if (link->client >= 0)
+                change(proxy, link, &wish);
             if (link->due > 0)
                 timeout = 1;
-            fds[2 + 2 * i] = (struct pollfd){.fd = link->client, .events = POLLIN};
+            fds[2 + 2 * i] = (struct pollfd){.fd = link->gone ? -1 : link->client, .events = POLLIN};
             fds[3 + 2 * i] = (struct pollfd){.fd = link->server, .events = POLLIN};
         }
         poll(fds, 2 + 2 * LINKS_MAX, timeout);
@@ -323,9 +345,9 @@ static void *run(void *argument)
 
             eventfd_read(proxy->poke, &count);
             wish = read_wish(proxy);
-            if (wish.cut_all)
-                for (size_t i = 0; i < LINKS_MAX; i++)
-                    close_link(&proxy->links[i]);
+            for (size_t i = 0; i < LINKS_MAX; i++)
+                if (proxy->links[i].client >= 0)
+                    change(proxy, &proxy->links[i], &wish);
         }
         for (size_t i = 0; i < LINKS_MAX; i++)
             if (proxy->links[i].client >= 0)
@@ -460,6 +482,16 @@ void lk_proxy_hold(struct lk_proxy *proxy, int requests, int replies)
     pthread_mutex_lock(&proxy->mutex);
     proxy->hold_requests = requests != 0;
     proxy->hold_replies = replies != 0;
+    unlock_and_poke(proxy);
+}
+
+void lk_proxy_hold_old(struct lk_proxy *proxy, int on)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    if (on)
+        proxy->hold_old = true;
+    else
+        proxy->let_old = true;
     unlock_and_poke(proxy);
 }
 

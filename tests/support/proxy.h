@@ -50,6 +50,10 @@ void lk_proxy_delay(struct lk_proxy *proxy, int64_t ms);
  */
 void lk_proxy_hold(struct lk_proxy *proxy, int requests, int replies);
 
+/** Keeps back what comes on the connections that are open now, also when the client closes them meanwhile, as
+ * a network may; new ones pass. With 0 it arrives, if the server still listens. */
+void lk_proxy_hold_old(struct lk_proxy *proxy, int on);
+
 /** Closes all connections; clients may connect again. */
 void lk_proxy_cut_all(struct lk_proxy *proxy);
 

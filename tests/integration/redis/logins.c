@@ -171,6 +171,32 @@ static void a_right_that_is_taken_away_is_denied(void **state)
     lk_close_locker(l);
 }
 
+/* A user with few rights is told too. */
+static void a_cluster_is_refused(void **state)
+{
+    struct env *env = *state;
+    locker_error err;
+    locker *l;
+
+    assert_status(LOCKER_UNSUPPORTED, lk_open_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
+    assert_non_null(strstr(err.text, "Cluster"));
+    lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all -info -hello -cluster -role");
+    assert_status(LOCKER_UNSUPPORTED, lk_open_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port),
+                  err);
+}
+
+static int start_cluster(void **state)
+{
+    static const char *const options[] = {"--cluster-enabled", "yes", NULL};
+    struct env *env = calloc(1, sizeof *env);
+
+    if (env == NULL)
+        return -1;
+    *state = env;
+    env->server = lk_server_start(options);
+    return 0;
+}
+
 static void databases(void **state)
 {
     struct env *env = *state;
@@ -370,6 +396,7 @@ static const struct CMUnitTest tests[] = {
     server_test(the_fewest_rights_are_enough),
     server_test(a_missing_right_is_denied),
     server_test(a_right_that_is_taken_away_is_denied),
+    cmocka_unit_test_setup_teardown(a_cluster_is_refused, start_cluster, lk_env_end),
     server_test(databases),
     server_test(a_unix_socket),
     cmocka_unit_test(nobody_there),

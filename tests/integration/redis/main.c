@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct lk_group *const groups[] = {&lk_restarts, &lk_logins,    &lk_refusals, &lk_replies,
-                                                &lk_clients,  &lk_operators, &lk_hostile};
+static const struct lk_group *const groups[] = {&lk_restarts, &lk_logins,    &lk_refusals,
+                                                &lk_replies,  &lk_clients,   &lk_operators,
+                                                &lk_hostile,  &lk_failovers, &lk_grants};
 
 /* ------------------------------------------------------------------ environments ---- */
 
@@ -152,6 +153,42 @@ static bool has_queue(void *context)
 void lk_require_subscriber(struct lk_server *server)
 {
     lk_require(has_queue, server, "a waiter should subscribe");
+}
+
+static bool is_linked(void *context)
+{
+    char text[8192];
+
+    lk_server_text(context, text, sizeof text, "INFO replication");
+    return strstr(text, "master_link_status:up") != NULL;
+}
+
+void lk_follow(struct lk_server *replica, struct lk_server *master)
+{
+    lk_server_do(replica, "CONFIG SET masteruser admin");
+    lk_server_do(replica, "CONFIG SET masterauth admin");
+    lk_server_do(replica, "REPLICAOF 127.0.0.1 %d", master->port);
+    lk_require(is_linked, replica, "the replica should follow its master");
+}
+
+struct queue {
+    struct lk_server *server;
+    const char *key;
+    int64_t count;
+};
+
+static bool is_queued(void *context)
+{
+    const struct queue *queue = context;
+
+    return lk_server_integer(queue->server, "ZCARD {%s}:locker:queue", queue->key) == queue->count;
+}
+
+void lk_require_queue(struct lk_server *server, const char *key, int64_t count)
+{
+    struct queue queue = {server, key, count};
+
+    lk_require(is_queued, &queue, "the queue should have so many entries");
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /*
  * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own (struct
  * env, *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
- * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c.
+ * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c, failovers.c, grants.c.
  */
 #ifndef LK_REDIS_TESTS_H
 #define LK_REDIS_TESTS_H
@@ -31,7 +31,7 @@ struct lk_group {
 };
 
 extern const struct lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators,
-    lk_hostile;
+    lk_hostile, lk_failovers, lk_grants;
 
 /** Setup functions of cmocka: a server with default options, and one that writes each change to disk. */
 int lk_env_plain(void **state);
@@ -73,6 +73,12 @@ void lk_expect_value(struct lk_server *server, const char *key, const char *valu
 
 /** Waits until somebody who waits has subscribed at the server, and stands in a queue. */
 void lk_require_subscriber(struct lk_server *server);
+
+/** Makes `replica` follow `master`, and waits until it does. */
+void lk_follow(struct lk_server *replica, struct lk_server *master);
+
+/** Waits until the queue of the key has so many entries. */
+void lk_require_queue(struct lk_server *server, const char *key, int64_t count);
 
 /** Options that wait at most wait_ms. */
 locker_lock_options lk_wait_options(int64_t wait_ms);

@@ -198,23 +198,6 @@ static void tokens_grow_over_a_flush(void **state)
 
 /* ------------------------------------------------------------------ replicas ---- */
 
-static bool is_linked(void *context)
-{
-    char text[8192];
-
-    lk_server_text(context, text, sizeof text, "INFO replication");
-    return strstr(text, "master_link_status:up") != NULL;
-}
-
-/* Makes `replica` follow `master`. */
-static void follow(struct lk_server *replica, struct lk_server *master)
-{
-    lk_server_do(replica, "CONFIG SET masteruser admin");
-    lk_server_do(replica, "CONFIG SET masterauth admin");
-    lk_server_do(replica, "REPLICAOF 127.0.0.1 %d", master->port);
-    lk_require(is_linked, replica, "the replica should follow its master");
-}
-
 static void at_a_replica_the_master_is_found(void **state)
 {
     struct env *env = *state;
@@ -222,7 +205,7 @@ static void at_a_replica_the_master_is_found(void **state)
     locker *l;
 
     env->second = lk_server_start(NULL);
-    follow(env->second, env->server);
+    lk_follow(env->second, env->server);
     l = lk_open_at(env->second, "");
     held = lk_take(l, "replicated", NULL);
     assert_int_equal(lk_server_integer(env->server, "EXISTS replicated"), 1);
@@ -244,12 +227,12 @@ static void a_master_that_becomes_a_replica_is_left(void **state)
     uint64_t token;
 
     env->second = lk_server_start(NULL);
-    follow(env->second, env->server);
+    lk_follow(env->second, env->server);
     held = lk_take(l, "moved", NULL);
     token = locker_handle_token(held);
     lk_require(has_moved, env->second, "the lock should be replicated");
     lk_server_do(env->second, "REPLICAOF NO ONE");
-    follow(env->server, env->second);
+    lk_follow(env->server, env->second);
     /* the lock went along with the data */
     lk_expect_busy(l, "moved");
     lk_give(held);
@@ -281,7 +264,7 @@ static void a_failover_can_let_two_hold(void **state)
     locker_error err;
 
     env->second = lk_server_start(NULL);
-    follow(env->second, env->server);
+    lk_follow(env->second, env->server);
     lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port()); /* the link is cut */
     held = lk_take(l, "twice", NULL);
     lk_server_do(env->second, "REPLICAOF NO ONE");
@@ -314,7 +297,7 @@ static void an_unconfirmed_grant_is_given_back(void **state)
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "unconfirmed", NULL, &held, &err), err);
     lk_give(lk_take(plain, "unconfirmed", NULL));
     env->second = lk_server_start(NULL);
-    follow(env->second, env->server);
+    lk_follow(env->second, env->server);
     lk_require(is_confirming, env->server, "the replica should confirm writes");
     held = lk_take(l, "confirmed", NULL);
     assert_int_equal(lk_server_integer(env->second, "EXISTS confirmed"), 1);

@@ -78,6 +78,25 @@ static void a_grant_that_comes_too_late_is_given_back(void **state)
     lk_close_locker(l);
 }
 
+/* What a connection that was given up has sent may arrive when its caller is gone: the next connection has
+ * ended it by then. */
+static void a_given_up_connection_takes_nothing_afterwards(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "command_timeout=300ms");
+    locker_handle *held = NULL;
+    locker_error err;
+
+    lk_give(lk_take(l, "abandoned", NULL));
+    lk_proxy_hold_old(env->proxy, 1);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "abandoned", NULL, &held, &err), err);
+    lk_give(lk_take(l, "beside", NULL)); /* by another connection */
+    lk_proxy_hold_old(env->proxy, 0);
+    lk_give(lk_take(l, "beside", NULL)); /* it has arrived */
+    lk_expect_value(env->server, "abandoned", NULL);
+    lk_close_locker(l);
+}
+
 static bool is_attempted(void *context)
 {
     return lk_stats(context).attempts > 0;
@@ -448,6 +467,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_reply_that_trickles_is_read),
     proxied_test(an_acquisition_of_unknown_outcome_leaves_no_orphan),
     proxied_test(a_grant_that_comes_too_late_is_given_back),
+    proxied_test(a_given_up_connection_takes_nothing_afterwards),
     proxied_test(a_cancelled_request_in_flight_leaves_no_orphan),
     proxied_test(a_lost_reply_of_a_release_is_ok_by_proof),
     proxied_test(a_lost_reply_of_a_hand_over_is_ok_by_proof),

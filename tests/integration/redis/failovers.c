@@ -1,0 +1,233 @@
+/* failovers.c: another server, or another life of the same: what it has lost is not believed. */
+#include "redis_tests.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Locks and unlocks a few times; answers the last token. */
+static uint64_t take_tokens(locker *l, const char *key)
+{
+    uint64_t token = 0;
+
+    for (int i = 0; i < 3; i++) {
+        locker_handle *held = lk_take(l, key, NULL);
+
+        assert_true(locker_handle_token(held) > token);
+        token = locker_handle_token(held);
+        lk_give(held);
+    }
+    return token;
+}
+
+struct counter {
+    struct lk_server *server;
+    char text[32]; /* what it should be */
+};
+
+static bool has_counter(void *context)
+{
+    struct counter *counter = context;
+    char text[32];
+
+    return lk_server_text(counter->server, text, sizeof text, "GET {counted}:locker:fence") &&
+           strcmp(text, counter->text) == 0;
+}
+
+/* A replica of the server that has the counter of "counted" as it is now, and is cut off from it. */
+static void leave_a_replica_behind(struct env *env)
+{
+    struct counter counter;
+
+    env->second = lk_server_start(NULL);
+    lk_follow(env->second, env->server);
+    counter.server = env->second;
+    assert_true(lk_server_text(env->server, counter.text, sizeof counter.text, "GET {counted}:locker:fence"));
+    lk_require(has_counter, &counter, "the counter should be replicated");
+    lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port());
+}
+
+/* The replica lacks the last counts and is made master: no number is given out again, to those that come from
+ * the old master nor to others. */
+static void tokens_grow_over_a_failover_that_lost_counts(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, ""), *rival;
+    uint64_t last;
+
+    take_tokens(l, "counted");
+    leave_a_replica_behind(env);
+    last = take_tokens(l, "counted");
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    rival = lk_open_at(env->second, "");
+    for (int i = 0; i < 2; i++) { /* by a script, then by plain commands */
+        locker_handle *held = lk_take(rival, "counted", NULL);
+
+        assert_true(locker_handle_token(held) > last);
+        last = locker_handle_token(held);
+        lk_give(held);
+    }
+    lk_follow(env->server, env->second);
+    last = take_tokens(l, "counted") > last ? last : 0;
+    assert_true(last > 0);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* The same for a process that has counted on the old master, and is the first on the new one. */
+static void tokens_grow_for_those_who_move(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    uint64_t last;
+
+    take_tokens(l, "counted");
+    leave_a_replica_behind(env);
+    last = take_tokens(l, "counted");
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    lk_follow(env->server, env->second);
+    lk_give(lk_take(l, "another", NULL)); /* it has moved */
+    locker_handle *held = lk_take(l, "counted", NULL);
+    assert_true(locker_handle_token(held) > last);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* A release that hands the lock on takes the number. */
+static void a_hand_over_by_a_new_master_takes_a_greater_token(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, ""), *rival;
+    struct lk_locking waiter;
+    locker_handle *held;
+    uint64_t before;
+    char value[64];
+
+    take_tokens(l, "counted");
+    leave_a_replica_behind(env);
+    before = take_tokens(l, "counted");
+    held = lk_take(l, "counted", NULL);
+    assert_true(locker_handle_token(held) > before);
+    before = locker_handle_token(held);
+    lk_server_do(env->second, "REPLICAOF NO ONE"); /* it is given the lock, and has an old counter */
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET counted"));
+    lk_server_do(env->second, "SET counted %s PX 30000", value);
+    rival = lk_open_at(env->second, "");
+    lk_locking_start(&waiter, rival, "counted", NULL);
+    lk_require_waiting(rival, 1);
+    lk_require_queue(env->second, "counted", 1);
+    lk_follow(env->server, env->second);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(locker_handle_token(waiter.held) > before);
+    lk_give(waiter.held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* What a crash with fsync each second, or a restart from an older dump, does. */
+static void tokens_grow_over_a_crash_that_lost_counts(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    uint64_t last;
+
+    take_tokens(l, "counted");
+    lk_server_do(env->server, "SAVE");
+    last = take_tokens(l, "counted");
+    lk_server_kill(env->server);
+    lk_server_launch(env->server, true);
+    lk_give(lk_take(l, "another", NULL)); /* it has found the server again */
+    for (int i = 0; i < 2; i++) {
+        locker_handle *held = lk_take(l, "counted", NULL);
+
+        assert_true(locker_handle_token(held) > last);
+        last = locker_handle_token(held);
+        lk_give(held);
+    }
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ what else may be lost ---- */
+
+struct unlocking {
+    locker_handle *held;
+    locker_status status;
+    locker_error err;
+};
+
+static void *unlock(void *argument)
+{
+    struct unlocking *u = argument;
+
+    u->status = locker_unlock(u->held, &u->err);
+    return NULL;
+}
+
+/* The first answer of the release is lost, and the server comes back without the lock: nobody can say whether
+ * the release or the restart has taken it away. */
+static void a_release_over_a_loss_of_data_is_unknown(void **state)
+{
+    static struct unlocking u;
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "command_timeout=20s");
+    pthread_t thread;
+
+    u.held = lk_take(l, "unknown", NULL);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
+    lk_proxy_refuse(env->proxy, 1);
+    assert_int_equal(pthread_create(&thread, NULL, unlock, &u), 0);
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_server_kill(env->server);
+    lk_server_launch(env->server, false);
+    lk_proxy_refuse(env->proxy, 0);
+    lk_join(thread, "unlock");
+    assert_status(LOCKER_UNKNOWN, u.status, u.err);
+    assert_non_null(strstr(u.err.text, "restarted"));
+    locker_handle_free(u.held);
+    lk_close_locker(l);
+}
+
+/* A waiter that has moved to a new master hears what that one tells. */
+static void a_waiter_listens_to_the_new_master(void **state)
+{
+    struct env *env = *state;
+    locker *l, *rival;
+    struct lk_locking waiter;
+    locker_handle *held, *other = NULL;
+    locker_error err;
+    int64_t released;
+
+    env->second = lk_server_start(NULL);
+    assert_ok(lk_open_uri(&rival, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?ttl=90s&poll=60s",
+                          env->server->port, env->second->port),
+              err);
+    lk_server_do(env->server, "SET heard somebody");
+    lk_locking_start(&waiter, rival, "heard", NULL);
+    lk_require_queue(env->server, "heard", 1);
+    l = lk_open_at(env->second, "");
+    held = lk_take(l, "heard", NULL);
+    lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", lk_free_port());
+    assert_status(LOCKER_OK, locker_try_lock(rival, "other", NULL, &other, &err), err); /* it has moved */
+    lk_require_queue(env->second, "heard", 1);
+    released = lk_test_now_ms();
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(waiter.ended_ms - released < 10000); /* its poll comes after 27 s or more */
+    lk_give(waiter.held);
+    lk_give(other);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(tokens_grow_over_a_failover_that_lost_counts),
+    server_test(tokens_grow_for_those_who_move),
+    server_test(a_hand_over_by_a_new_master_takes_a_greater_token),
+    server_test(tokens_grow_over_a_crash_that_lost_counts),
+    proxied_test(a_release_over_a_loss_of_data_is_unknown),
+    server_test(a_waiter_listens_to_the_new_master),
+};
+
+const struct lk_group lk_failovers = {"failovers", tests, sizeof tests / sizeof tests[0]};

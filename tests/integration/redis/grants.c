@@ -1,0 +1,299 @@
+/* grants.c: what a grant claims: how long its lease lasts, that it is the only one, and what it leaves. */
+#include "redis_tests.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ how long it lasts ---- */
+
+static void expect_allowance(locker_handle *held, int64_t ttl_ms, const char *way)
+{
+    const int64_t remaining = locker_handle_remaining_ms(held);
+
+    if (remaining > ttl_ms - ttl_ms / 100 - 2)
+        test_fails("%s: %lld ms of %lld are left", way, (long long)remaining, (long long)ttl_ms);
+}
+
+/* One percent and 2 ms are left for clocks that run differently, however the lock was had. */
+static void a_lease_leaves_room_for_the_clocks(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
+
+    for (int i = 0; i < 20; i++) { /* the first by the script; 2 ms are seen when it takes less than 1 ms */
+        locker_handle *held = lk_take(l, "allowance", NULL);
+
+        expect_allowance(held, 30000, "taken");
+        lk_give(held);
+    }
+    for (int i = 0; i < 5; i++) {
+        locker_handle *held = lk_take(rival, "allowance", NULL);
+        struct lk_locking waiter;
+
+        lk_locking_start(&waiter, l, "allowance", NULL);
+        lk_require_queue(env->server, "allowance", 1);
+        lk_give(held);
+        assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+        expect_allowance(waiter.held, 30000, "handed over");
+        lk_give(waiter.held);
+    }
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* The message that hands a lock over may be late: the lease counts from the attempt before it. */
+static void a_grant_by_a_late_message_counts_from_before(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
+    locker_handle *held = lk_take(rival, "direct", NULL);
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, l, "direct", NULL);
+    lk_require_queue(env->server, "direct", 1);
+    lk_proxy_delay(env->proxy, 600);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_proxy_delay(env->proxy, 0);
+    const int64_t remaining = locker_handle_remaining_ms(waiter.held);
+    const int64_t pttl = lk_server_integer(env->server, "PTTL direct");
+    assert_true(remaining <= pttl);
+    lk_give(waiter.held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* A process that was stopped finds the message of a grant when most of its lease is over: it starts anew. */
+static void a_grant_that_is_found_late_starts_anew(void **state)
+{
+    struct env *env = *state;
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "stopped", NULL);
+    char uri[64];
+    uint64_t token;
+
+    snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0", env->server->port);
+    env->child = lk_puppet_start(uri);
+    lk_puppet_wait(env->child, "stopped", 60000, 3000, false);
+    lk_require_queue(env->server, "stopped", 1);
+    lk_child_stop(env->child);
+    lk_give(held);
+    while (lk_server_integer(env->server, "PTTL stopped") > 1300)
+        usleep(5000);
+    lk_child_signal(env->child, SIGCONT);
+    assert_int_equal(lk_puppet_granted(env->child, &token), LOCKER_OK);
+    assert_true(lk_server_integer(env->server, "PTTL stopped") > 1500);
+    assert_int_equal(lk_puppet_unlock(env->child), LOCKER_OK);
+    lk_close_locker(rival);
+}
+
+/* An answer that comes when most of the lease is over is not passed on: another attempt starts it anew. */
+static void an_answer_that_comes_late_is_confirmed(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=3s");
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    struct lk_locking taker;
+
+    lk_give(lk_take(l, "slow", NULL));
+    lk_proxy_hold(env->proxy, 0, 1);
+    lk_locking_start(&taker, l, "slow", &options);
+    while (lk_server_integer(env->server, "EXISTS slow") != 1)
+        usleep(1000);
+    while (lk_server_integer(env->server, "PTTL slow") > 1000)
+        usleep(5000);
+    lk_proxy_hold(env->proxy, 0, 0);
+    assert_status(LOCKER_OK, lk_locking_join(&taker), taker.err);
+    /* at least half of it was left when it was granted, unless this machine has slept since */
+    assert_true(locker_handle_remaining_ms(taker.held) + lk_test_now_ms() - taker.ended_ms >= 1490);
+    lk_give(taker.held);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ that it is the only one ---- */
+
+/* A message of an earlier grant comes when another has the lock: it grants nothing, also when there is no
+ * counter that says how old it is. */
+static void an_old_message_grants_nothing(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
+
+    for (int counted = 0; counted < 2; counted++) {
+        char member[256] = "", instance[33], value[33], fence[64], message[128];
+        locker_lock_options options = lk_wait_options(700);
+        locker_handle *held;
+        struct lk_locking waiter;
+
+        lk_give(lk_take(rival, "old", NULL));
+        held = lk_take(rival, "old", NULL);
+        assert_true(lk_server_text(env->server, fence, sizeof fence, "GET {old}:locker:fence"));
+        if (!counted)
+            lk_server_do(env->server, "DEL {old}:locker:fence");
+        lk_locking_start(&waiter, l, "old", &options);
+        lk_require_queue(env->server, "old", 1);
+        assert_true(lk_server_text(env->server, member, sizeof member, "EVAL %s 1 {old}:locker:queue",
+                                   "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]"));
+        assert_int_equal(sscanf(member, "%32s %32s", instance, value), 2);
+        snprintf(message, sizeof message, "%s %llu old", value, strtoull(fence, NULL, 10) - 1);
+        assert_int_equal(lk_server_integer(env->server, "PUBLISH locker:wake:%s %s", instance, message), 1);
+        assert_status(LOCKER_TIMEOUT, lk_locking_join(&waiter), waiter.err);
+        assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+        lk_give(held);
+    }
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ what it leaves ---- */
+
+static void add_ghosts(struct lk_server *server, const char *key, int count)
+{
+    for (int i = 0; i < count; i++)
+        lk_server_do(server, "ZADD {%s}:locker:queue %d %s%032d%s", key, i,
+                     "00000000000000000000000000000000 ", i, " 30000 1 ghost");
+}
+
+/* Handed to a process that is gone, a lock goes on to the next at once. */
+static void a_dead_waiter_is_passed_over(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s&poll=60s");
+    locker_handle *held = lk_take(l, "ghosts", NULL);
+    struct lk_locking waiter;
+    int64_t released;
+
+    add_ghosts(env->server, "ghosts", 3);
+    lk_locking_start(&waiter, rival, "ghosts", NULL);
+    lk_require_queue(env->server, "ghosts", 4);
+    released = lk_test_now_ms();
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(waiter.ended_ms - released < 5000); /* its poll comes after 10 s */
+    lk_give(waiter.held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* One call looks at a hundred dead waiters at most; the rest is left to later ones. */
+static void many_dead_waiters_are_left_to_later_calls(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s");
+    locker_handle *held = lk_take(l, "ghosts", NULL);
+
+    add_ghosts(env->server, "ghosts", 250);
+    for (int left = 150; left >= 50; left -= 100) {
+        lk_give(held);
+        assert_int_equal(lk_server_integer(env->server, "ZCARD {ghosts}:locker:queue"), left);
+        lk_expect_value(env->server, "ghosts", NULL);
+        held = lk_take(l, "ghosts", NULL);
+    }
+    lk_give(held);
+    assert_int_equal(lk_server_integer(env->server, "ZCARD {ghosts}:locker:queue"), 0);
+    lk_close_locker(l);
+}
+
+static void a_waiter_that_is_served_or_gives_up_leaves_the_queue(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "poll=50ms");
+    locker_cancel *cancel = locker_cancel_new();
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking waiter;
+
+    options.cancel = cancel;
+    lk_server_do(env->server, "SET queued somebody");
+    lk_locking_start(&waiter, l, "queued", &options);
+    lk_require_queue(env->server, "queued", 1);
+    locker_cancel_fire(cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    lk_require_queue(env->server, "queued", 0);
+    lk_locking_start(&waiter, l, "queued", NULL);
+    lk_require_queue(env->server, "queued", 1);
+    lk_server_do(env->server, "DEL queued"); /* it finds out by its poll */
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_int_equal(lk_server_integer(env->server, "ZCARD {queued}:locker:queue"), 0);
+    lk_give(waiter.held);
+    locker_cancel_free(cancel);
+    lk_close_locker(l);
+}
+
+/* What could not be given back is given back in the background when the server is there again. */
+static void a_release_goes_on_when_the_server_is_back(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=30s&command_timeout=300ms&cleanup_timeout=20s");
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "away", NULL);
+    locker_lock_options options = lk_wait_options(10000);
+    locker_error err;
+
+    lk_proxy_refuse(env->proxy, 1);
+    lk_proxy_cut_all(env->proxy);
+    assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    lk_expect_busy(rival, "away");
+    lk_proxy_refuse(env->proxy, 0);
+    lk_give(lk_take(rival, "away", &options));
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* A connection on which somebody's endless script runs, so that the server answers BUSY to all others. */
+static int keep_busy(struct lk_server *server)
+{
+    static const char script[] = "EVAL \"while true do end\" 0\r\n";
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        send(fd, script, sizeof script - 1, MSG_NOSIGNAL) != (ssize_t)sizeof script - 1)
+        test_fails("can't send a script: %s", strerror(errno));
+    return fd;
+}
+
+/* ... and a server that is busy is asked again. */
+static void a_release_goes_on_when_the_server_is_not_busy_any_more(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s&command_timeout=700ms&cleanup_timeout=20s");
+    locker_handle *held = lk_take(l, "busy", NULL);
+    locker_lock_options options = lk_wait_options(10000);
+    locker_error err;
+    int script;
+
+    lk_server_do(env->server, "CONFIG SET lua-time-limit 1");
+    script = keep_busy(env->server);
+    assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    usleep(250000); /* the background meets it a few times; it may meet it once more or less */
+    lk_server_do(env->server, "SCRIPT KILL");
+    close(script);
+    locker *rival = lk_open_at(env->server, "");
+    lk_give(lk_take(rival, "busy", &options));
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(a_lease_leaves_room_for_the_clocks),
+    proxied_test(a_grant_by_a_late_message_counts_from_before),
+    server_test(a_grant_that_is_found_late_starts_anew),
+    proxied_test(an_answer_that_comes_late_is_confirmed),
+    server_test(an_old_message_grants_nothing),
+    server_test(a_dead_waiter_is_passed_over),
+    server_test(many_dead_waiters_are_left_to_later_calls),
+    server_test(a_waiter_that_is_served_or_gives_up_leaves_the_queue),
+    proxied_test(a_release_goes_on_when_the_server_is_back),
+    server_test(a_release_goes_on_when_the_server_is_not_busy_any_more),
+};
+
+const struct lk_group lk_grants = {"grants", tests, sizeof tests / sizeof tests[0]};
