@@ -126,7 +126,7 @@ static void two_cuts_in_a_row(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
-    locker_lock_options options = lk_wait_options(6000);
+    locker_lock_options options = lk_wait_options(4000);
     struct lk_locking a, b;
 
     lk_give(lk_take(l, "cuts"));

@@ -1,0 +1,92 @@
+/* paths.c: the names of nodes, and their order where the server's number wraps. */
+#include <string.h>
+
+#include "expect.h"
+#include "internal.h"
+
+static void the_order_wraps(void **state)
+{
+    static const struct {
+        int32_t a, b;
+    } in_order[] = {{0, 1},
+                    {-1, 0},
+                    {INT32_MAX - 1, INT32_MAX},
+                    {INT32_MAX, INT32_MIN},
+                    {INT32_MIN, INT32_MIN + 1},
+                    {2000000000, -2000000000},
+                    {-5, 5}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
+        assert_true(lk_zk_before(in_order[i].a, "b", in_order[i].b, "a"));
+        assert_false(lk_zk_before(in_order[i].b, "a", in_order[i].a, "b"));
+    }
+    assert_true(lk_zk_before(7, "a", 7, "b")); /* ties go by name */
+    assert_false(lk_zk_before(7, "b", 7, "a"));
+    assert_false(lk_zk_before(7, "a", 7, "a"));
+}
+
+static void names_of_contenders(void **state)
+{
+    static const struct {
+        const char *name;
+        bool is;
+        int32_t sequence;
+    } names[] = {
+        {"_c_0123-lock-0000000007", true, 7},
+        {"_c_0123-lock-2147483647", true, INT32_MAX},
+        {"_c_0123-lock--2147483648", true, INT32_MIN}, /* as the server's %010d writes it */
+        {"_c_0123-lock--000000001", true, -1},
+        {"0123__lock__0000000003", true, 3},
+        {"0123__lock__-000000003", true, -3},
+        {"_c_0123-lock-2147483648", false, 0},
+        {"_c_0123-lock-000000007", false, 0},
+        {"_c_0123-lease-0000000007", false, 0},
+        {"lock", false, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        int32_t sequence = 0;
+
+        assert_int_equal(lk_zk_contender(names[i].name, &sequence), names[i].is);
+        if (names[i].is)
+            assert_int_equal(sequence, names[i].sequence);
+    }
+}
+
+/* A name that is read back is the one that was written; another locker's is not ours. */
+static void names_of_our_own(void **state)
+{
+    static const int32_t sequences[] = {0, 1, 999999999, INT32_MAX, INT32_MIN, -1, -999999999};
+    static struct lk_zk z = {.id_high = UINT64_C(0x0123456789abcdef)},
+                        other = {.id_high = UINT64_C(0x0123456789abcdee)};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sequences / sizeof sequences[0]; i++) {
+        const uint64_t wanted = UINT64_C(0xfedcba9876543210) + i;
+        char name[LK_ZK_NAME_MAX], path[LK_ZK_NAME_MAX + 16] = "/shop/_c_/";
+        uint64_t id = 0;
+        int32_t sequence = 0;
+
+        lk_zk_name(&z, wanted, sequences[i], name);
+        strcat(path, name);
+        assert_true(lk_zk_is_own(&z, name, &id, &sequence));
+        assert_true(id == wanted && sequence == sequences[i]);
+        assert_true(lk_zk_is_own(&z, path, &id, &sequence));
+        assert_false(lk_zk_is_own(&other, name, &id, &sequence));
+        name[LK_ZK_STEM_LEN - 7] = 'x'; /* the last digit of the id */
+        assert_false(lk_zk_is_own(&z, name, &id, &sequence));
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_order_wraps),
+        cmocka_unit_test(names_of_contenders),
+        cmocka_unit_test(names_of_our_own),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
