@@ -264,9 +264,10 @@ static void call(struct trial *trial, struct lk_field *field)
 
 const char *lk_field_judge(struct lk_field *field, char *text, size_t size)
 {
-    struct trial trial = {.field = field, .text = text, .size = size};
+    struct trial trial = {.field = field, .size = size};
     bool good;
 
+    trial.text = text;
     if (field->has_complaint)
         return field->complaint;
     trial.stay = calloc(LK_STAYS, sizeof *trial.stay);

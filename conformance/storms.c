@@ -14,14 +14,7 @@
 unsigned long lk_storm_rounds;
 uint64_t lk_storm_seed;
 
-enum {
-    SHORT_TIME_MS = 1500,
-    ROUNDS_AT_LEAST = 2,
-    LOCKERS = 4,
-    JUDGE = 1000,
-    TRIES = 25,
-    TRIERS_AT_MOST = 20
-};
+enum { SHORT_TIME_MS = 1500, ROUNDS_AT_LEAST = 2, LOCKERS = 4, JUDGE = 1000, TRIES = 8, TRIERS_AT_MOST = 20 };
 
 struct storm {
     struct lk_fixture *fixture;
@@ -124,12 +117,6 @@ static void end(struct storm *storm)
 
 /* ------------------------------------------------------------------ tries ---- */
 
-/* Threads that try one key at the same moment, and hold what they got until all have tried. */
-struct tries {
-    struct storm *storm;
-    pthread_barrier_t together;
-};
-
 struct trier {
     struct tries *tries;
     locker *l;
@@ -137,9 +124,17 @@ struct trier {
     pthread_t thread;
 };
 
+/* Threads that try one key at the same moment, and hold what they got until all have tried. Not on the
+ * stack of the test, which may fail while they go on. */
+struct tries {
+    struct lk_field *field;
+    pthread_barrier_t together;
+    struct trier triers[TRIERS_AT_MOST];
+};
+
 static void try_once(struct trier *trier, unsigned key)
 {
-    struct lk_field *field = trier->tries->storm->field;
+    struct lk_field *field = trier->tries->field;
     struct lk_stay *stay = NULL;
     locker_handle *held = NULL;
     locker_error err;
@@ -171,19 +166,22 @@ static void *keep_trying(void *argument)
 
 static void one_round_of_tries(struct storm *storm, locker *const *lockers, unsigned together, unsigned alone)
 {
-    struct tries tries = {.storm = storm};
-    struct trier triers[TRIERS_AT_MOST];
+    struct tries *tries = calloc(1, sizeof *tries);
 
-    pthread_barrier_init(&tries.together, NULL, together + alone);
+    assert_non_null(tries);
+    tries->field = storm->field;
+    pthread_barrier_init(&tries->together, NULL, together + alone);
     for (unsigned i = 0; i < together + alone; i++) {
         const unsigned number = i < together ? 0 : i - together + 1;
+        struct trier *trier = &tries->triers[i];
 
-        triers[i] = (struct trier){&tries, lockers[number], number, 0};
-        assert_int_equal(pthread_create(&triers[i].thread, NULL, keep_trying, &triers[i]), 0);
+        *trier = (struct trier){tries, lockers[number], number, 0};
+        assert_int_equal(pthread_create(&trier->thread, NULL, keep_trying, trier), 0);
     }
     for (unsigned i = 0; i < together + alone; i++)
-        lk_join(triers[i].thread, "a thread that tries and gives");
-    pthread_barrier_destroy(&tries.together);
+        lk_join(tries->triers[i].thread, "a thread that tries and gives");
+    pthread_barrier_destroy(&tries->together);
+    free(tries);
 }
 
 /* `together` threads on one locker, and `alone` with one each. */

@@ -356,21 +356,34 @@ static void tell_what_is_left(locker *l, const struct turn *turn, int64_t until,
     tell(event);
 }
 
+static locker_status take(locker *l, struct turn *turn, int64_t until)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    const int64_t left = (until - lk_event_now()) / 1000000;
+    locker_status status;
+
+    options.wait_ms = left > 0 ? left : 1;
+    turn->handle = atomic_fetch_add(&handles, 1) + 1;
+    tell(event_of(turn, LK_OP_LOCK, LK_PHASE_INVOKE));
+    status = locker_lock(l, turn->key, &options, &turn->held, NULL);
+    tell_grant(turn, LK_OP_LOCK, status);
+    return status;
+}
+
+/* A service that has just been healed may be out of reach for a moment: it is asked again, within the bound.
+ */
 static void look(locker *l, unsigned key, int64_t bound_ms)
 {
-    struct turn turn = {.handle = key + 1};
-    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    struct turn turn = {.handle = 0};
     locker_info info = LOCKER_INFO_INIT;
-    const int64_t began = lk_event_now();
+    const int64_t began = lk_event_now(), until = began + bound_ms * 1000000;
     locker_status status;
     int64_t got;
 
     name_key(turn.key, key);
-    options.wait_ms = bound_ms;
-    tell(event_of(&turn, LK_OP_LOCK, LK_PHASE_INVOKE));
-    status = locker_lock(l, turn.key, &options, &turn.held, NULL);
+    while ((status = take(l, &turn, until)) == LOCKER_UNAVAILABLE && lk_event_now() < until)
+        rest_ms(LOOK_EVERY_MS);
     got = lk_event_now();
-    tell_grant(&turn, LK_OP_LOCK, status);
     if (status == LOCKER_OK)
         give(&turn, NULL);
     tell_what_is_left(l, &turn, lk_event_now() + bound_ms * 1000000, &info);
