@@ -174,15 +174,19 @@ void lk_zk_reconnect_locked(struct lk_zk *z, const char *why)
 /* The client library gives a server two thirds of the time-out before it connects anew, by which time what is
  * held would be all but lost. When its socket is shut down it goes on at once.
  *
- * One server alone may be slow, so it has longer, and two more attempts fit before the deadline. Where
+ * One server alone may be slow, so it has longer, and however near the deadline, two more attempts fit before
+ * it: it may have been restarted, and have forgotten the one that it took. Where
  * nothing is held, each attempt has the library's time: to begin again would only delay a server that is
  * busy. */
 int64_t lk_zk_patience_locked(const struct lk_zk *z, int64_t now)
 {
-    int64_t patience = z->timeout_ns / 4;
+    const int64_t left = z->session_id != 0 ? lk_zk_deadline_locked(z) - now : 0;
+    int64_t patience;
     if (has_choice(z))
         patience = lk_zk_earlier(z->timeout_ns / 8, z->set.connect_timeout_ns / (int64_t)z->set.host_count);
-    else if (z->session_id == 0 || now >= lk_zk_deadline_locked(z)) /* with TLS the library has no end */
+    else if (left > 0)
+        patience = lk_zk_earlier(z->timeout_ns / 4, left / 3);
+    else /* with TLS the library has no end */
         return z->set.tls != NULL ? z->timeout_ns / 3 * 2 : LOCKER_NEVER;
     return patience > patience_least_ns ? patience : patience_least_ns;
 }

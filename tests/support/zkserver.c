@@ -106,7 +106,7 @@ static void write_configuration(const struct lk_zks *zk)
             "tickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=120000\ninitLimit=20\nsyncLimit=%d\n"
             "dataDir=%s\nclientPort=%d\nclientPortAddress=%s\nadmin.enableServer=false\n"
             "4lw.commands.whitelist=*\nmaxClientCnxns=0\n",
-            LK_ZKS_TICK_MS, 2 * LK_ZKS_TICK_MS, zk->sync_limit, zk->directory, zk->port, zk->address);
+            zk->tick_ms, 2 * zk->tick_ms, zk->sync_limit, zk->directory, zk->port, zk->address);
     for (int i = 0; zk->id > 0 && i < LK_ZKS_ENSEMBLE; i++) {
         const struct lk_zks *member = &zk->members[i];
 
@@ -257,6 +257,7 @@ static void set_up(struct lk_zks *zk, int id, int sync_limit, const struct lk_zk
 {
     zk->id = id;
     zk->sync_limit = sync_limit > 0 ? sync_limit : 10;
+    zk->tick_ms = site != NULL && site->tick_ms > 0 ? site->tick_ms : LK_ZKS_TICK_MS;
     zk->netns = site != NULL ? site->netns : -1;
     snprintf(zk->address, sizeof zk->address, "%s", site != NULL ? site->address : "127.0.0.1");
     lk_private_directory(zk->directory);

@@ -36,6 +36,7 @@ struct lk_zks {
     int quorum_port, election_port; /* of an ensemble's member */
     int netns;                      /* descriptor of the network namespace that it runs in; -1: ours */
     enum lk_zks_login login;
+    int tick_ms;            /* tickTime */
     int sync_limit;         /* ticks that a follower may lag behind */
     char directory[64];     /* holds the data, the configuration and the log */
     struct lk_zks *members; /* of its ensemble; NULL: it is alone */
@@ -58,6 +59,7 @@ void lk_zks_free(struct lk_zks *zk);
 struct lk_zks_site {
     int netns;        /* descriptor of the network namespace, which stays the caller's */
     char address[16]; /* there, reachable from here */
+    int tick_ms;      /* 0: LK_ZKS_TICK_MS */
 };
 
 /** Starts an ensemble of LK_ZKS_ENSEMBLE servers and waits until each of them serves; the answer is an array.

@@ -1,5 +1,6 @@
 /* losses.c: a lock is taken away: by a second client, with its session, by a server that stops. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "zk_tests.h"
@@ -98,6 +99,35 @@ static void an_expired_session(void **state)
     lk_close_locker(rival);
     lk_close_locker(l);
     lk_gate_destroy(&gate);
+}
+
+/* A server closes the connection of one who sends more than its jute.maxbuffer at once; and heartbeats for
+ * many locks must not. The java launcher takes its options from the environment, too. */
+static void heartbeats_for_many_locks_fit(void **state)
+{
+    enum { LOCKS = 600 };
+    static locker_handle *held[LOCKS];
+    struct lk_zks *small;
+    char key[16];
+    locker *l;
+
+    (void)state;
+    setenv("JDK_JAVA_OPTIONS", "-Djute.maxbuffer=32768", 1);
+    small = lk_zks_start();
+    unsetenv("JDK_JAVA_OPTIONS");
+    l = lk_open_at(small, "/shop?ttl=8s");
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(key, sizeof key, "many-%d", i);
+        held[i] = lk_take(l, key);
+    }
+    for (int i = 0; i < 3; i++)
+        lk_require_renewal(l);
+    for (int i = 0; i < LOCKS; i++) {
+        assert_int_equal(locker_handle_state(held[i]), LOCKER_STATE_HELD); /* nor SUSPECT */
+        lk_give(held[i]);
+    }
+    lk_close_locker(l);
+    lk_zks_free(small);
 }
 
 /* LOST comes at the deadline by our own clock, since nobody tells; and it never comes back. */
@@ -204,6 +234,7 @@ static const struct CMUnitTest tests[] = {
     server_test(an_expired_session),
     server_test(a_server_stopped_beyond_the_session),
     server_test(a_short_stop_loses_nothing),
+    cmocka_unit_test(heartbeats_for_many_locks_fit),
     server_test(a_server_that_comes_back_empty),
     server_test(a_lease_that_is_meant_to_end),
 };

@@ -1,7 +1,10 @@
 /* replies.c: the server does what it is asked, and its answer gets lost; for create, list, delete and the
  * heartbeat. No node without an owner stays, and no answer is wrong. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <locker/driver.h>
 
 #include "zk_tests.h"
 
@@ -162,6 +165,37 @@ static void an_unlock_without_an_answer(void **state)
     lk_close_locker(l);
 }
 
+/* Core may interrupt an attempt that is about to begin. It ends at once, though the server is silent. */
+static void an_interrupt_before_the_attempt(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s");
+    void *self = NULL;
+    const locker_driver *driver = locker_driver_of(l, &self);
+    locker_claim *claim = calloc(1, sizeof *claim + 16 + driver->claim_size);
+    int64_t began = lk_test_now_ms();
+    locker_error err;
+
+    assert_non_null(claim);
+    *claim = (locker_claim){.key = "early",
+                            .key_len = 5,
+                            .key_hash = locker_key_hash("early", 5),
+                            .owner = "me",
+                            .ttl_ns = INT64_C(20000000000),
+                            .renewed = true,
+                            .asked_at = began * 1000000,
+                            .attempt_until = began * 1000000 + INT64_C(10000000000)};
+    lk_zkp_hold(env->proxy, true, true);
+    driver->interrupt(self, claim);
+    assert_int_equal(driver->acquire(self, claim, &err), LOCKER_CANCELED);
+    driver->withdraw(self, claim);
+    assert_true(lk_test_now_ms() - began < LK_TEST_SLACK_MS);
+    lk_zkp_hold(env->proxy, false, false);
+    lk_zkc_require_count(env->client, "/shop/early", 0);
+    free(claim);
+    lk_close_locker(l);
+}
+
 /* Heartbeats whose answers are kept back don't move the deadline, though the connection stays. */
 static void heartbeats_without_answers(void **state)
 {
@@ -175,6 +209,27 @@ static void heartbeats_without_answers(void **state)
     lk_zkp_hold(env->proxy, false, false);
     lk_give(lk_take(l, "beat"));
     lk_give_lost(held);
+    lk_close_locker(l);
+}
+
+/* A touch counts from its sending, P (tick/2 and T/8)  after its answer, for a heartbeat that is
+ * sent then: never from an answer. */
+static void a_deadline_counts_from_what_was_sent(void **state)
+{
+    enum { T = 8000, DELAY = 800, P = 1700 };
+    struct env *env = *state;
+    locker *l;
+    locker_handle *held;
+
+    l = lk_open_through(env, "/shop?ttl=8s&tick=1400ms");
+    held = lk_take(l, "slow");
+    lk_zkp_delay(env->proxy, DELAY);
+    for (int i = 0; i < 7; i++) /* what the beginning of the connection proves is older by then */
+        lk_require_renewal(l);
+    assert_in_range(locker_handle_remaining_ms(held), T / 4, T * 99 / 100 - P - 2 * DELAY);
+    assert_int_equal(lk_stats(l).lost, 0);
+    lk_zkp_delay(env->proxy, 0);
+    lk_give(held);
     lk_close_locker(l);
 }
 
@@ -228,6 +283,26 @@ static void a_connection_that_is_never_served(void **state)
     assert_true(lk_test_now_ms() - silent_since < 12000 / 2);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_expect_busy(l, "kept");
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* The nearer the deadline is, the sooner another attempt is made. */
+static void connections_that_are_never_served(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=12s");
+    locker_handle *held = lk_take(l, "kept");
+
+    lk_zkp_harm(env->proxy, LK_ZKP_SWALLOW, LK_ZKP_CONNECT, 1, 0);
+    lk_zkp_cut_all(env->proxy);
+    for (unsigned i = 1; i <= 4; i++) { /* with a quarter for each the fifth would be too late */
+        lk_zkp_await_harm(env->proxy, i);
+        if (i < 4)
+            lk_zkp_harm(env->proxy, LK_ZKP_SWALLOW, LK_ZKP_CONNECT, 1, 0);
+    }
+    lk_require_renewal(l);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_give(held);
     lk_close_locker(l);
 }
@@ -364,11 +439,14 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_waiters_create_is_cut_off),
     proxied_test(a_canceled_create_leaves_no_orphan),
     proxied_test(an_unlock_without_an_answer),
+    proxied_test(an_interrupt_before_the_attempt),
     proxied_test(heartbeats_without_answers),
+    proxied_test(a_deadline_counts_from_what_was_sent),
     proxied_test(the_reply_to_a_heartbeat_is_cut_off),
     proxied_test(a_heartbeat_without_an_answer_moves_us_on),
     proxied_test(a_deletion_that_is_never_told),
     proxied_test(a_connection_that_is_never_served),
+    proxied_test(connections_that_are_never_served),
     proxied_test(an_unlock_without_a_connection),
     proxied_test(a_server_that_opens_a_session_slowly),
     proxied_test(a_slow_server_is_no_lost_lock),
