@@ -17,7 +17,7 @@
 
 /* Of one request. A server closes a connection that sends more than its jute.maxbuffer: 1 MB, if nobody has
  * set it to less. */
-enum { CHECKS_MAX = 256, BYTES_MAX = 16 * 1024, CHECK_BYTES = 17 };
+enum { CHECKS_MAX = 1024, BYTES_MAX = 96 * 1024, CHECK_BYTES = 17 };
 
 /* Eighths of the session time-out: with less than the first no grant is made, with less than the second a
  * heartbeat follows it. */
@@ -83,14 +83,6 @@ static void extend_locked(struct lk_zk *z, struct lk_zk_node *node)
         z->svc->lease_extended(z->svc, node->claim, lk_zk_earlier(lk_zk_deadline_locked(z), node->cap));
 }
 
-/* The server has answered, and with that all that was sent before. */
-static void answered_locked(struct lk_zk *z, int rc)
-{
-    z->beat_unanswered = 0;
-    if (!lk_zk_unknown(rc))
-        z->doubted = false;
-}
-
 static void unanswered_locked(struct lk_zk *z)
 {
     if (z->beat_unanswered == 0)
@@ -110,7 +102,9 @@ static void beat_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
     (void)reply;
     if (rc == ZOK)
         lk_zk_confirm_locked(z, op->sent);
-    answered_locked(z, rc);
+    z->beat_unanswered = 0;
+    if (!lk_zk_unknown(rc))
+        z->doubted = false;
     for (size_t i = 0; i < b->count; i++) {
         struct lk_zk_node *node = b->nodes[i];
         if (rc == ZOK)
@@ -206,8 +200,9 @@ static int64_t leave_at_locked(const struct lk_zk *z)
 static void touch_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
 {
     (void)op;
+    (void)rc;
     (void)reply;
-    answered_locked(z, rc);
+    z->beat_unanswered = 0; /* answers come in order */
 }
 
 static bool holds_locked(const struct lk_zk *z)

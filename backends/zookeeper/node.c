@@ -176,10 +176,6 @@ void lk_zk_node_found_locked(struct lk_zk *z, struct lk_zk_node *node, int32_t s
     if (node->claim == NULL)
         return;
     lk_zk_node_watch_by_locked(z, node, now + own_watch_after_ns);
-    if (z->beat_at == LOCKER_NEVER) {
-        z->beat_at = now + z->timeout_ns / 4;
-        lk_zk_keeper_by_locked(z, z->beat_at);
-    }
 }
 
 void lk_zk_node_stray_locked(struct lk_zk *z, struct lk_zk_node *node, int32_t sequence)

@@ -146,6 +146,7 @@ struct outcome {
     int64_t granted;    /* the rival has it */
     int64_t deadline;   /* the holder's */
     int64_t lost;       /* the holder knows */
+    int64_t cut;        /* when the server was cut off */
     long long at_grant; /* what it had left at its grant */
     char text[200];
 };
@@ -212,6 +213,7 @@ static bool approach(const struct trial *t, struct lk_child *holder, struct lk_z
         sleep_ms(t->after_ms);
         lk_zks_thaw(leader);
     }
+    o->cut = lk_test_now_ms();
     cut(t, leader, follower);
     if (late)
         lk_locking_start(waiter, rival, "k", NULL);
@@ -248,7 +250,9 @@ static struct outcome run_trial(const struct trial *t, struct lk_zks *members)
             sscanf(line, "lost %lld %lld", &lost, &deadline) != 2)
             o = broken_off("the holder did not lose the lock");
         else
-            o = (struct outcome){true, 0, deadline, lost, o.at_grant, ""};
+            o = (struct outcome){true, 0, deadline, lost, o.cut, o.at_grant, ""};
+        if (o.ran && lost < o.cut) /* a machine that is too busy */
+            o = broken_off("the holder lost the lock before the cut");
         if (lk_locking_join(&waiter) != LOCKER_OK)
             o = broken_off(waiter.err.text);
         o.granted = waiter.ended_ms;
