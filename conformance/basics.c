@@ -261,9 +261,9 @@ static void break_frees_and_tells_the_holder(void **state)
     locker_handle *held;
     locker_error err;
 
-    assert_status(LOCKER_INVALID, locker_break(boss, "broken", NULL, &err), err);
+    assert_status(LOCKER_INVALID, locker_break(boss, "broken", NULL, NULL, &err), err);
     held = lk_take(l, "broken", NULL);
-    assert_ok(locker_break(boss, "broken", &info, &err), err);
+    assert_ok(locker_break(boss, "broken", NULL, &info, &err), err);
     assert_true(info.held);
     assert_string_equal(info.owner, locker_handle_owner(held));
     locker_info_clear(&info);
@@ -274,6 +274,53 @@ static void break_frees_and_tells_the_holder(void **state)
     assert_true(locker_handle_token(next) > locker_handle_token(held));
     locker_handle_free(held);
     lk_give(next);
+    lk_close_locker(boss);
+    lk_close_locker(l);
+}
+
+static void expect_not_broken(locker *boss, const char *key, const locker_break_options *only,
+                              const locker_handle *held)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+
+    assert_status(LOCKER_BUSY, locker_break(boss, key, only, &info, &err), err);
+    assert_true(info.held);
+    assert_string_equal(info.owner, locker_handle_owner(held));
+    assert_true(err.text[0] != '\0');
+    locker_info_clear(&info);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_expect_busy(boss, key);
+}
+
+/* Whoever was looked at, and nobody else. */
+static void break_takes_the_one_that_was_named(void **state)
+{
+    struct lk_fixture *fixture = *state;
+
+    needs(fixture->promises.can_break);
+    locker *l = lk_open_locker(fixture, "ttl=600ms"), *boss = lk_open_locker(fixture, "");
+    locker_handle *held = lk_take(l, "named", NULL);
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    locker_error err;
+
+    only.token = locker_handle_token(held);
+    lk_give(held);
+    assert_status(LOCKER_INVALID, locker_break(boss, "named", &only, NULL, &err), err);
+    held = lk_take(l, "named", NULL);
+    expect_not_broken(boss, "named", &only, held);
+    only.token = 0;
+    only.owner = "nobody of that name";
+    expect_not_broken(boss, "named", &only, held);
+    only.token = locker_handle_token(held);
+    expect_not_broken(boss, "named", &only, held);
+    only.owner = locker_handle_owner(held);
+    assert_ok(locker_break(boss, "named", &only, NULL, &err), err);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give(lk_take(boss, "named", NULL));
+    locker_handle_free(held);
+    only.size = 0;
+    assert_status(LOCKER_INVALID, locker_break(boss, "named", &only, NULL, &err), err);
     lk_close_locker(boss);
     lk_close_locker(l);
 }
@@ -290,7 +337,7 @@ static void break_wakes_a_waiter(void **state)
 
     lk_locking_start(&waiter, rival, "broken2", NULL);
     lk_require_waiting(rival, 1);
-    assert_ok(locker_break(rival, "broken2", NULL, &err), err);
+    assert_ok(locker_break(rival, "broken2", NULL, NULL, &err), err);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_give(waiter.held);
     locker_unlock(held, NULL);
@@ -389,6 +436,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(an_unknown_parameter_is_refused),
     cmocka_unit_test(show_tells_who_holds),
     cmocka_unit_test(break_frees_and_tells_the_holder),
+    cmocka_unit_test(break_takes_the_one_that_was_named),
     cmocka_unit_test(break_wakes_a_waiter),
     cmocka_unit_test(ping_takes_a_while),
     cmocka_unit_test(a_scope_unlocks),

@@ -241,9 +241,9 @@ static void the_error_struct_may_be_null(void **state)
     locker_info_clear(&info);
     assert_int_equal(locker_ping(rival, NULL, NULL), LOCKER_OK);
     if (fixture->promises.can_break) {
-        assert_int_equal(locker_break(rival, "null", NULL, NULL), LOCKER_OK);
+        assert_int_equal(locker_break(rival, "null", NULL, NULL, NULL), LOCKER_OK);
         assert_int_equal(locker_unlock(held, NULL), LOCKER_LOST);
-        assert_int_equal(locker_break(rival, "null", NULL, NULL), LOCKER_INVALID);
+        assert_int_equal(locker_break(rival, "null", NULL, NULL, NULL), LOCKER_INVALID);
     }
     locker_handle_free(held);
     lk_close_locker(rival);

@@ -24,7 +24,7 @@ static void operator_breaks(const struct lk_fixture *fixture, const char *key)
     locker *l = open_operator(fixture);
     locker_error err;
 
-    assert_ok(locker_break(l, key, NULL, &err), err);
+    assert_ok(locker_break(l, key, NULL, NULL, &err), err);
     lk_close_locker(l);
     if (rival == NULL)
         return;
@@ -40,7 +40,7 @@ static void operator_takes(const struct lk_fixture *fixture, const char *key)
 
     assert_null(rival);
     rival = open_operator(fixture);
-    assert_ok(locker_break(rival, key, NULL, &err), err);
+    assert_ok(locker_break(rival, key, NULL, NULL, &err), err);
     assert_ok(locker_try_lock(rival, key, NULL, &taken, &err), err);
 }
 

@@ -114,7 +114,7 @@ locker_status lk_field_break(struct lk_field *field, unsigned key, locker *l, lo
         return LOCKER_OK;
     blow->key = key;
     blow->asked = lk_storm_now();
-    status = locker_break(l, lk_storm_key(key), NULL, err);
+    status = locker_break(l, lk_storm_key(key), NULL, NULL, err);
     blow->done = lk_storm_now();
     return status;
 }

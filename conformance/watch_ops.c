@@ -339,16 +339,17 @@ static locker_status watch_show(void *self, const char *key, size_t key_len, int
     return status;
 }
 
-static locker_status watch_break(void *self, const char *key, size_t key_len, int64_t until,
-                                 locker_info *broken, locker_error *err)
+static locker_status watch_break(void *self, const char *key, size_t key_len,
+                                 const locker_break_options *only, int64_t until, locker_info *broken,
+                                 locker_error *err)
 {
     struct lk_watched *w = self;
-    locker_status status = lk_watch_tested->break_lock(w->self, key, key_len, until, broken, err);
+    locker_status status = lk_watch_tested->break_lock(w->self, key, key_len, only, until, broken, err);
 
     lk_watch_deadline(w, "late", "break_lock", until);
-    lk_watch_answer("break_lock", status, looking, err);
-    if (status == LOCKER_OK && !broken->held)
-        lk_watch_report("answer", "break_lock answered OK and doesn't tell whose lock it broke");
+    lk_watch_answer("break_lock", status, looking | BIT(BUSY), err);
+    if ((status == LOCKER_OK || status == LOCKER_BUSY) && !broken->held)
+        lk_watch_report("answer", "break_lock answered OK or BUSY and doesn't tell whose lock it is");
     return status;
 }
 

@@ -1,11 +1,9 @@
 /* inspect.c: show, break, ping and what a service promises. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
-
-typedef locker_status inspect_fn(void *self, const char *key, size_t key_len, int64_t until,
-                                 locker_info *info, locker_error *err);
 
 void locker_info_clear(locker_info *info)
 {
@@ -15,8 +13,9 @@ void locker_info_clear(locker_info *info)
     *info = (locker_info)LOCKER_INFO_INIT;
 }
 
-static locker_status inspect(locker *l, const char *key, locker_info *info, inspect_fn *op, const char *what,
-                             locker_error *err)
+/* What show and break have in common: both look. `only` is for break. */
+static locker_status inspect(locker *l, const char *key, const locker_break_options *only, locker_info *info,
+                             const char *what, locker_error *err)
 {
     locker_info found = LOCKER_INFO_INIT;
     locker_status status;
@@ -28,14 +27,17 @@ static locker_status inspect(locker *l, const char *key, locker_info *info, insp
     status = lk_enter(l, what, err);
     if (status != LOCKER_OK)
         return status;
+    const locker_driver *d = l->driver;
+    const int64_t until = lk_later(lk_now(l), l->command_timeout_ns);
     status = lk_check_key(l, key, &length, err);
-    if (op == NULL)
-        status =
-            locker_error_set(err, LOCKER_UNSUPPORTED, 0, "the %s driver can't do %s", l->driver->name, what);
+    if (only != NULL ? d->break_lock == NULL : d->show == NULL)
+        status = locker_error_set(err, LOCKER_UNSUPPORTED, 0, "the %s driver can't do %s", d->name, what);
+    else if (status == LOCKER_OK && only != NULL)
+        status = d->break_lock(l->self, key, length, only, until, &found, err);
     else if (status == LOCKER_OK)
-        status = op(l->self, key, length, lk_later(lk_now(l), l->command_timeout_ns), &found, err);
+        status = d->show(l->self, key, length, until, &found, err);
     lk_leave(l);
-    if (status != LOCKER_OK || info == NULL)
+    if ((status != LOCKER_OK && status != LOCKER_BUSY) || info == NULL)
         locker_info_clear(&found);
     if (info != NULL)
         *info = found;
@@ -46,12 +48,27 @@ locker_status locker_show(locker *l, const char *key, locker_info *info, locker_
 {
     if (info == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_show needs a place for the answer");
-    return inspect(l, key, info, l == NULL ? NULL : l->driver->show, "locker_show", err);
+    return inspect(l, key, NULL, info, "locker_show", err);
 }
 
-locker_status locker_break(locker *l, const char *key, locker_info *broken, locker_error *err)
+locker_status locker_break(locker *l, const char *key, const locker_break_options *options,
+                           locker_info *broken, locker_error *err)
 {
-    return inspect(l, key, broken, l == NULL ? NULL : l->driver->break_lock, "locker_break", err);
+    static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
+    if (options != NULL && options->size != sizeof *options)
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "locker_break needs options that start from LOCKER_BREAK_OPTIONS_INIT");
+    return inspect(l, key, options != NULL ? options : &anybody, broken, "locker_break", err);
+}
+
+locker_status locker_break_check(const locker_break_options *only, const locker_info *holder,
+                                 locker_error *err)
+{
+    if ((only->token == 0 || only->token == holder->token) &&
+        (only->owner == NULL || strcmp(only->owner, holder->owner) == 0))
+        return LOCKER_OK;
+    return locker_error_set(err, LOCKER_BUSY, 0, "another holds it: %s, token %" PRIu64,
+                            holder->owner[0] != '\0' ? holder->owner : "not known who", holder->token);
 }
 
 locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err)

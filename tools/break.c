@@ -1,20 +1,48 @@
 /*
- * break.c: locker break KEY: an operator's forced unlock. It says whose lock it broke; when nobody held it,
- * it says so and ends with 1, because a script wants to know the difference.
+ * break.c: locker break KEY: an operator's forced unlock, of just the holder that --token and --owner name.
+ * It says whose lock it broke; when nobody held it, it says so and ends with 1, because a script wants to
+ * know the difference.
  */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cli.h"
 
-static int parse(int argc, char **argv, lk_common *common, const char **key)
+static int read_token(const char *text, uint64_t *token)
 {
-    static const struct option table[] = {
-        LK_COMMON_LONG_OPTIONS, {"json", no_argument, NULL, LK_OPT_JSON}, {NULL, 0, NULL, 0}};
+    char *end;
+
+    errno = 0;
+    *token = strtoull(text, &end, 10);
+    if (text[strspn(text, "0123456789")] != '\0' || errno != 0 || *token == 0)
+        return lk_cli_usage("break", "--token takes a holder's fencing token, as locker show prints it");
+    return LK_GO_ON;
+}
+
+static int take_option(lk_common *common, locker_break_options *only, int option, char **argv)
+{
+    if (option == LK_OPT_TOKEN)
+        return read_token(optarg, &only->token);
+    if (option != LK_OPT_OWNER)
+        return lk_cli_common_option(common, option, argv);
+    only->owner = optarg;
+    return LK_GO_ON;
+}
+
+static int parse(int argc, char **argv, lk_common *common, locker_break_options *only, const char **key)
+{
+    static const struct option table[] = {LK_COMMON_LONG_OPTIONS,
+                                          {"json", no_argument, NULL, LK_OPT_JSON},
+                                          {"token", required_argument, NULL, LK_OPT_TOKEN},
+                                          {"owner", required_argument, NULL, LK_OPT_OWNER},
+                                          {NULL, 0, NULL, 0}};
     int option, code;
 
     opterr = 0;
     while ((option = getopt_long(argc, argv, LK_COMMON_LETTERS, table, NULL)) != -1)
-        if ((code = lk_cli_common_option(common, option, argv)) != LK_GO_ON)
+        if ((code = take_option(common, only, option, argv)) != LK_GO_ON)
             return code;
     if (optind == argc)
         return lk_cli_usage(common->subcommand, "a KEY is missing");
@@ -40,11 +68,11 @@ static void print_text(const char *key, const locker_info *broken)
 }
 
 /* Break it, and tell a key that nobody holds from one that is not a key: both are INVALID. */
-static int break_lock(const lk_common *common, locker *l, const char *key)
+static int break_lock(const lk_common *common, locker *l, const char *key, const locker_break_options *only)
 {
     locker_info info = LOCKER_INFO_INIT;
     locker_error err, ignored;
-    locker_status status = locker_break(l, key, &info, &err);
+    locker_status status = locker_break(l, key, only, &info, &err);
     int code;
 
     if (status == LOCKER_OK) {
@@ -71,15 +99,16 @@ static int break_lock(const lk_common *common, locker *l, const char *key)
 int lk_cli_break(int argc, char **argv)
 {
     lk_common common = {.subcommand = "break"};
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
     const char *key = NULL;
     locker *l = NULL;
-    int code = parse(argc, argv, &common, &key);
+    int code = parse(argc, argv, &common, &only, &key);
 
     if (code != LK_GO_ON)
         return code;
     if ((code = lk_cli_open(&common, NULL, 0, &l)) != 0)
         return code;
-    code = break_lock(&common, l, key);
+    code = break_lock(&common, l, key, &only);
     locker_close(l);
     return code;
 }

@@ -100,15 +100,18 @@ static const char show_help[] = "Usage: locker show [OPTIONS] KEY\n"
                                 "\n"
                                 "      --json           as JSON, with null for what is not known\n";
 
-static const char break_help[] = "Usage: locker break [OPTIONS] KEY\n"
-                                 "\n"
-                                 "Takes KEY away from whoever holds it, and says whose lock it broke. The "
-                                 "holder is told that it lost the\n"
-                                 "lock; a holder that runs under locker run has its command stopped. Exits "
-                                 "with 0 when a lock was broken,\n"
-                                 "with 1 when nobody held it.\n"
-                                 "\n"
-                                 "      --json           what was broken, as JSON\n";
+static const char break_help[] =
+    "Usage: locker break [OPTIONS] KEY\n"
+    "\n"
+    "Takes KEY away from whoever holds it, and says whose lock it broke. The "
+    "holder is told that it lost the\n"
+    "lock; a holder that runs under locker run has its command stopped. Exits "
+    "with 0 when a lock was broken,\n"
+    "with 1 when nobody held it, with 75 when another than the one that was named holds it.\n"
+    "\n"
+    "      --token N        only the holder with this fencing token\n"
+    "      --owner TEXT     only a holder with this label\n"
+    "      --json           what was broken, as JSON\n";
 
 static const char ping_help[] = "Usage: locker ping [OPTIONS]\n"
                                 "\n"

@@ -100,7 +100,7 @@ void lk_fault_hush(lk_faulty *f, locker_claim *claim);
 
 /* ---- thief.c */
 /** Break the lock now. May block until `until`. */
-void lk_fault_steal(lk_faulty *f, const char *key, int64_t until);
+void lk_fault_steal(lk_faulty *f, const char *key, uint64_t token, int64_t until);
 /** Have the grant's lock broken soon, by another thread. */
 void lk_fault_steal_later_locked(lk_faulty *f, const locker_claim *grant);
 void lk_fault_thief_end(lk_faulty *f);

@@ -150,7 +150,7 @@ static locker_status fault_acquire(void *self, locker_claim *claim, locker_error
     travel(f, &flight, lk_place_of(f, claim), claim->attempt_until);
     status = settle(f, &flight, claim, status, err);
     if (status == LOCKER_OK && flight.fault.what == LOCKER_FAULT_LOSE_LOCK)
-        lk_fault_steal(f, claim->key, claim->attempt_until);
+        lk_fault_steal(f, claim->key, 0, claim->attempt_until);
     return status;
 }
 
@@ -216,19 +216,27 @@ static locker_status fault_pass(void *self, locker_claim *from, locker_claim *to
 
 /* ------------------------------------------------------------------ looking ---- */
 
-typedef locker_status look_fn(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
-                              locker_error *err);
+/* The other driver's operation; `only` is for break. */
+static locker_status ask(const lk_faulty *f, locker_op op, const char *key, size_t key_len,
+                         const locker_break_options *only, int64_t until, locker_info *info,
+                         locker_error *err)
+{
+    if (op == LOCKER_OP_PING)
+        return f->inner->ping(f->self, until, err);
+    if (op == LOCKER_OP_SHOW)
+        return f->inner->show(f->self, key, key_len, until, info, err);
+    return f->inner->break_lock(f->self, key, key_len, only, until, info, err);
+}
 
-/* look NULL: a ping. */
-static locker_status look(lk_faulty *f, locker_op op, look_fn *ask, const char *key, size_t key_len,
-                          int64_t until, locker_info *info, locker_error *err)
+static locker_status look(lk_faulty *f, locker_op op, const char *key, size_t key_len,
+                          const locker_break_options *only, int64_t until, locker_info *info,
+                          locker_error *err)
 {
     lk_flight flight = take_off(f, op, key);
     locker_status status = flight.refusal;
 
     if (flight.arrives)
-        status =
-            ask != NULL ? ask(f->self, key, key_len, until, info, err) : f->inner->ping(f->self, until, err);
+        status = ask(f, op, key, key_len, only, until, info, err);
     travel(f, &flight, NULL, until);
     if (flight.late)
         return explain(&flight, op, LOCKER_UNAVAILABLE, err);
@@ -238,22 +246,19 @@ static locker_status look(lk_faulty *f, locker_op op, look_fn *ask, const char *
 static locker_status fault_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                                 locker_error *err)
 {
-    lk_faulty *f = self;
-
-    return look(f, LOCKER_OP_SHOW, f->inner->show, key, key_len, until, info, err);
+    return look(self, LOCKER_OP_SHOW, key, key_len, NULL, until, info, err);
 }
 
-static locker_status fault_break(void *self, const char *key, size_t key_len, int64_t until,
-                                 locker_info *broken, locker_error *err)
+static locker_status fault_break(void *self, const char *key, size_t key_len,
+                                 const locker_break_options *only, int64_t until, locker_info *broken,
+                                 locker_error *err)
 {
-    lk_faulty *f = self;
-
-    return look(f, LOCKER_OP_BREAK, f->inner->break_lock, key, key_len, until, broken, err);
+    return look(self, LOCKER_OP_BREAK, key, key_len, only, until, broken, err);
 }
 
 static locker_status fault_ping(void *self, int64_t until, locker_error *err)
 {
-    return look(self, LOCKER_OP_PING, NULL, NULL, 0, until, NULL, err);
+    return look(self, LOCKER_OP_PING, NULL, 0, NULL, until, NULL, err);
 }
 
 /* ------------------------------------------------------------------ the table ---- */

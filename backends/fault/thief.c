@@ -15,30 +15,19 @@ struct lk_theft {
     char key[LOCKER_KEY_MAX + 1];
 };
 
-void lk_fault_steal(lk_faulty *f, const char *key, int64_t until)
+void lk_fault_steal(lk_faulty *f, const char *key, uint64_t token, int64_t until)
 {
+    const locker_break_options only = {sizeof only, token, NULL};
     locker_info info = LOCKER_INFO_INIT;
     locker_error err = {LOCKER_UNSUPPORTED, 0, "it has no such operation"};
     locker_status status = LOCKER_UNSUPPORTED;
 
     if (f->inner->break_lock != NULL)
-        status = f->inner->break_lock(f->self, key, strlen(key), until, &info, &err);
+        status = f->inner->break_lock(f->self, key, strlen(key), &only, until, &info, &err);
     locker_info_clear(&info);
-    if (status != LOCKER_OK && status != LOCKER_INVALID) /* INVALID: it has gone by itself */
+    /* INVALID: it has gone by itself; BUSY: it is another's by now */
+    if (status != LOCKER_OK && status != LOCKER_INVALID && status != LOCKER_BUSY)
         f->core->log(f->core, LOCKER_LOG_WARN, "lose-lock: the lock '%s' can't be broken: %s", key, err.text);
-}
-
-/* The holder may have given it back meanwhile, and another may have it. */
-static void carry_out(lk_faulty *f, const lk_theft *theft)
-{
-    locker_info info = LOCKER_INFO_INIT;
-    int64_t until = lk_fault_now(f) + f->patience_ns;
-    bool same = f->inner->show(f->self, theft->key, strlen(theft->key), until, &info, NULL) == LOCKER_OK &&
-                info.held && (info.token == theft->token || info.token == 0);
-
-    locker_info_clear(&info);
-    if (same)
-        lk_fault_steal(f, theft->key, until);
 }
 
 static void *steal_all(void *arg)
@@ -52,7 +41,7 @@ static void *steal_all(void *arg)
         if (theft != NULL) {
             f->thefts = theft->next;
             (void)pthread_mutex_unlock(&f->mutex);
-            carry_out(f, theft);
+            lk_fault_steal(f, theft->key, theft->token, lk_fault_now(f) + f->patience_ns);
             free(theft);
             (void)pthread_mutex_lock(&f->mutex);
         } else if (f->stop) {

@@ -226,7 +226,7 @@ void lk_file_detach_locked(lk_file *self, lk_file_claim *c);
 /* inspect.c */
 locker_status lk_file_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                            locker_error *err);
-locker_status lk_file_break(void *self, const char *key, size_t key_len, int64_t until, locker_info *broken,
-                            locker_error *err);
+locker_status lk_file_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
+                            int64_t until, locker_info *broken, locker_error *err);
 
 #endif

@@ -166,8 +166,8 @@ static int examine(const lk_file *self, const lk_file_name *name, int held, lk_f
     return code == 0 ? (int)LOCKER_OK : (int)lk_file_fail(self, "read", name, code, err);
 }
 
-static int break_once(lk_file *self, const lk_file_name *name, int parent, locker_info *broken,
-                      locker_error *err)
+static int break_once(lk_file *self, const lk_file_name *name, int parent, const locker_break_options *only,
+                      locker_info *broken, locker_error *err)
 {
     lk_file_record record = {.since_ms = -1};
     int held;
@@ -184,16 +184,18 @@ static int break_once(lk_file *self, const lk_file_name *name, int parent, locke
         status = (int)lk_file_fail(self, "lock", name, code, err);
     else
         status = examine(self, name, held, &record, err);
+    if (status == (int)LOCKER_OK) {
+        fill(broken, true, &record);
+        status = (int)locker_break_check(only, broken, err);
+    }
     if (status == (int)LOCKER_OK)
         status = replace(self, name, parent, held, &record, err);
     close(held);
-    if (status == (int)LOCKER_OK && broken != NULL)
-        fill(broken, true, &record);
     return status;
 }
 
-locker_status lk_file_break(void *self_, const char *key, size_t key_len, int64_t until, locker_info *broken,
-                            locker_error *err)
+locker_status lk_file_break(void *self_, const char *key, size_t key_len, const locker_break_options *only,
+                            int64_t until, locker_info *broken, locker_error *err)
 {
     (void)until;
     lk_file *self = self_;
@@ -205,7 +207,7 @@ locker_status lk_file_break(void *self_, const char *key, size_t key_len, int64_
                                : lk_file_fail(self, "find", &name, errno, err);
     int status = LK_FILE_AGAIN;
     for (int i = 0; i < TRIES && status == LK_FILE_AGAIN; i++)
-        status = break_once(self, &name, parent, broken, err);
+        status = break_once(self, &name, parent, only, broken, err);
     lk_file_parent_close(self, parent);
     if (status == LK_FILE_AGAIN)
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0,

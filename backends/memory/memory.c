@@ -413,10 +413,12 @@ static void lose_locked(locker_claim *holder)
     p->svc->lease_lost(p->svc, holder, "it was broken");
 }
 
-static locker_status memory_break(void *self, const char *key, size_t key_len, int64_t until,
-                                  locker_info *broken, locker_error *err)
+static locker_status memory_break(void *self, const char *key, size_t key_len,
+                                  const locker_break_options *only, int64_t until, locker_info *broken,
+                                  locker_error *err)
 {
     space *s = ((instance *)self)->space;
+    locker_status status = LOCKER_INVALID;
     locker_claim **link, *holder;
 
     (void)until;
@@ -425,11 +427,14 @@ static locker_status memory_break(void *self, const char *key, size_t key_len, i
     holder = *link;
     if (holder != NULL) {
         describe_holder_locked(holder, broken);
+        status = locker_break_check(only, broken, err);
+    }
+    if (status == LOCKER_OK) {
         lose_locked(holder);
         hand_over_locked(s, link);
     }
     (void)pthread_mutex_unlock(&s->mutex);
-    return holder != NULL ? LOCKER_OK : locker_error_set(err, LOCKER_INVALID, 0, "nobody holds '%s'", key);
+    return status != LOCKER_INVALID ? status : locker_error_set(err, status, 0, "nobody holds '%s'", key);
 }
 
 static locker_status memory_ping(void *self, int64_t until, locker_error *err)

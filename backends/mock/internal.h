@@ -228,8 +228,8 @@ void lk_mock_run_due(locker_mock *mock);
 /* ---- look.c */
 locker_status lk_mock_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                            locker_error *err);
-locker_status lk_mock_break(void *self, const char *key, size_t key_len, int64_t until, locker_info *broken,
-                            locker_error *err);
+locker_status lk_mock_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
+                            int64_t until, locker_info *broken, locker_error *err);
 locker_status lk_mock_ping(void *self, int64_t until, locker_error *err);
 
 /* ---- ops.c */

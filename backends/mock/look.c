@@ -33,7 +33,8 @@ static locker_status describe_locked(const locker_mock *m, const mock_slot *slot
     return LOCKER_OK;
 }
 
-static locker_status break_locked(locker_mock *m, mock_slot *slot, locker_info *info)
+static locker_status break_locked(locker_mock *m, mock_slot *slot, const locker_break_options *only,
+                                  locker_info *info, locker_error *err)
 {
     locker_claim *holder = slot != NULL ? slot->holder : NULL;
     locker_status status;
@@ -41,6 +42,8 @@ static locker_status break_locked(locker_mock *m, mock_slot *slot, locker_info *
     if (slot == NULL || !slot->held)
         return LOCKER_INVALID;
     status = describe_locked(m, slot, info);
+    if (status == LOCKER_OK)
+        status = locker_break_check(only, info, err);
     if (status != LOCKER_OK)
         return status;
     if (holder == NULL) {
@@ -54,8 +57,9 @@ static locker_status break_locked(locker_mock *m, mock_slot *slot, locker_info *
     return LOCKER_OK;
 }
 
-static locker_status look(mock_host *h, locker_op op, const char *key, int64_t until, locker_info *info,
-                          locker_error *err)
+/* `only`: of a break. */
+static locker_status look(mock_host *h, locker_op op, const char *key, const locker_break_options *only,
+                          int64_t until, locker_info *info, locker_error *err)
 {
     locker_mock *m = h->mock;
     locker_status status;
@@ -71,13 +75,15 @@ static locker_status look(mock_host *h, locker_op op, const char *key, int64_t u
     else if (op == LOCKER_OP_SHOW)
         status = describe_locked(m, lk_mock_find_locked(m, key), info);
     else
-        status = break_locked(m, lk_mock_find_locked(m, key), info);
+        status = break_locked(m, lk_mock_find_locked(m, key), only, info, err);
     f.call.token = info != NULL ? info->token : 0;
     (void)pthread_mutex_unlock(&m->mutex);
     status = lk_mock_travel(&f, status, LOCKER_UNAVAILABLE, &interrupted);
     (void)pthread_mutex_lock(&m->mutex);
     (void)lk_mock_land_locked(&f, status);
     (void)pthread_mutex_unlock(&m->mutex);
+    if (status == LOCKER_BUSY && f.arrives)
+        return status;
     if (status == LOCKER_INVALID && f.arrives)
         return locker_error_set(err, status, 0, "nobody holds '%s'", key);
     return lk_mock_explain(&f, status, err);
@@ -87,17 +93,17 @@ locker_status lk_mock_show(void *self, const char *key, size_t key_len, int64_t 
                            locker_error *err)
 {
     (void)key_len;
-    return look(self, LOCKER_OP_SHOW, key, until, info, err);
+    return look(self, LOCKER_OP_SHOW, key, NULL, until, info, err);
 }
 
-locker_status lk_mock_break(void *self, const char *key, size_t key_len, int64_t until, locker_info *broken,
-                            locker_error *err)
+locker_status lk_mock_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
+                            int64_t until, locker_info *broken, locker_error *err)
 {
     (void)key_len;
-    return look(self, LOCKER_OP_BREAK, key, until, broken, err);
+    return look(self, LOCKER_OP_BREAK, key, only, until, broken, err);
 }
 
 locker_status lk_mock_ping(void *self, int64_t until, locker_error *err)
 {
-    return look(self, LOCKER_OP_PING, NULL, until, NULL, err);
+    return look(self, LOCKER_OP_PING, NULL, NULL, until, NULL, err);
 }

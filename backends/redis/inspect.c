@@ -220,8 +220,8 @@ static locker_status break_seen(struct lk_redis *r, const char *key, size_t key_
     return status;
 }
 
-locker_status lk_redis_break(void *self, const char *key, size_t key_len, int64_t until, locker_info *broken,
-                             locker_error *err)
+locker_status lk_redis_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
+                             int64_t until, locker_info *broken, locker_error *err)
 {
     locker_error spare;
     if (err == NULL)
@@ -230,9 +230,15 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, int64_
         struct sight seen;
         bool gone = true;
         locker_status status = look_well(self, key, key_len, until, broken, &seen, err);
-        forget(broken);
         if (status == LOCKER_OK && seen.value == NULL)
-            return locker_error_set(err, LOCKER_INVALID, 0, "nobody holds it");
+            status = locker_error_set(err, LOCKER_INVALID, 0, "nobody holds it");
+        if (status == LOCKER_OK)
+            status = locker_break_check(only, broken, err);
+        if (status == LOCKER_BUSY) {
+            free(seen.value);
+            return status;
+        }
+        forget(broken);
         if (status == LOCKER_OK)
             status = break_seen(self, key, key_len, until, &seen, broken, &gone, err);
         free(seen.value);

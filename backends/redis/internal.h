@@ -562,8 +562,8 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count);
 int64_t lk_redis_dispatch(void *self);
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                             locker_error *err);
-locker_status lk_redis_break(void *self, const char *key, size_t key_len, int64_t until, locker_info *broken,
-                             locker_error *err);
+locker_status lk_redis_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
+                             int64_t until, locker_info *broken, locker_error *err);
 locker_status lk_redis_ping(void *self, int64_t until, locker_error *err);
 /* The name in the queue of a claim: malloc'ed, NULL when memory ran out. */
 char *lk_member_text(const struct lk_redis *r, const locker_claim *claim, const char *value);

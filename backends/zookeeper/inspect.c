@@ -253,12 +253,17 @@ static bool is_overtaken(int rc)
     return rc == ZNONODE || rc == ZBADVERSION;
 }
 
-static locker_status break_first_locked(struct inspection *i, locker_error *err)
+static locker_status break_first_locked(struct inspection *i, const locker_break_options *only,
+                                        locker_info *broken, locker_error *err)
 {
     char path[LK_ZK_PATH_MAX];
     const struct entry *first = &i->entries[0];
     locker_status status = read_entries_locked(i, 1, err);
     if (status != LOCKER_OK || !first->there)
+        return status;
+    describe(i, first, broken);
+    status = locker_break_check(only, broken, err);
+    if (status != LOCKER_OK)
         return status;
     i->delete_rc = ZCONNECTIONLOSS;
     if (lk_zk_join(path, i->parent, first->name))
@@ -269,8 +274,8 @@ static locker_status break_first_locked(struct inspection *i, locker_error *err)
     return lk_zk_error(i->delete_rc, "breaking a lock", i->parent, err);
 }
 
-locker_status lk_zk_break(void *self, const char *key, size_t key_len, int64_t until, locker_info *broken,
-                          locker_error *err)
+locker_status lk_zk_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
+                          int64_t until, locker_info *broken, locker_error *err)
 {
     struct inspection i;
     locker_status status;
@@ -281,13 +286,11 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, int64_t u
         if (status != LOCKER_OK || i.count == 0)
             break;
         i.delete_rc = ZNONODE;
-        status = break_first_locked(&i, err);
+        status = break_first_locked(&i, only, broken, err);
         if (status != LOCKER_OK)
             break;
     }
-    if (status == LOCKER_OK && i.delete_rc == ZOK)
-        describe(&i, &i.entries[0], broken);
-    else if (status == LOCKER_OK)
+    if (status == LOCKER_OK && i.delete_rc != ZOK)
         status = locker_error_set(err, LOCKER_INVALID, 0, "nobody holds '%s'", key);
     end(&i);
     return status;

@@ -561,8 +561,8 @@ void lk_zk_withdraw(void *self, locker_claim *claim);
 locker_status lk_zk_release(void *self, locker_claim *grant, int64_t until, locker_error *err);
 locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                          locker_error *err);
-locker_status lk_zk_break(void *self, const char *key, size_t key_len, int64_t until, locker_info *broken,
-                          locker_error *err);
+locker_status lk_zk_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
+                          int64_t until, locker_info *broken, locker_error *err);
 locker_status lk_zk_ping(void *self, int64_t until, locker_error *err);
 
 #endif

@@ -262,9 +262,10 @@ static void describe(const struct instance *in, const struct store_row *row, loc
     (void)snprintf(info->owner, sizeof info->owner, "%s", row->owner);
 }
 
-/* In a transaction like a grant's, so what it shows is what the next grant will find. */
-static locker_status look(struct instance *in, const char *key, bool break_it, int64_t until,
-                          locker_info *info, locker_error *err)
+/* In a transaction like a grant's, so what it shows is what the next grant will find. `only`: break it, if it
+ * is that one's. */
+static locker_status look(struct instance *in, const char *key, const locker_break_options *only,
+                          int64_t until, locker_info *info, locker_error *err)
 {
     char name[STORE_NAME_MAX];
     struct store_row row;
@@ -276,12 +277,11 @@ static locker_status look(struct instance *in, const char *key, bool break_it, i
     status = store_read(&in->store, name, &row, err);
     if (status == LOCKER_OK)
         describe(in, &row, info);
-    if (status == LOCKER_OK && break_it) {
-        if (info->held)
-            status = store_move(&in->store, name, row.token, 0, 0, err);
-        else
-            status = locker_error_set(err, LOCKER_INVALID, 0, "nobody holds '%s'", key);
-    }
+    if (status == LOCKER_OK && only != NULL)
+        status = info->held ? locker_break_check(only, info, err)
+                            : locker_error_set(err, LOCKER_INVALID, 0, "nobody holds '%s'", key);
+    if (status == LOCKER_OK && only != NULL)
+        status = store_move(&in->store, name, row.token, 0, 0, err);
     return store_end(&in->store, status, err);
 }
 
@@ -289,14 +289,15 @@ static locker_status sqlite_lock_show(void *self, const char *key, size_t key_le
                                       locker_info *info, locker_error *err)
 {
     (void)key_len;
-    return look(self, key, false, until, info, err);
+    return look(self, key, NULL, until, info, err);
 }
 
-static locker_status sqlite_lock_break(void *self, const char *key, size_t key_len, int64_t until,
-                                       locker_info *broken, locker_error *err)
+static locker_status sqlite_lock_break(void *self, const char *key, size_t key_len,
+                                       const locker_break_options *only, int64_t until, locker_info *broken,
+                                       locker_error *err)
 {
     (void)key_len;
-    return look(self, key, true, until, broken, err);
+    return look(self, key, only, until, broken, err);
 }
 
 static locker_status sqlite_lock_ping(void *self, int64_t until, locker_error *err)

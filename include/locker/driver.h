@@ -59,7 +59,7 @@ extern "C" {
 #endif
 
 /** Grows when struct locker_driver or a contract below changes. Core refuses a driver of another number. */
-enum { LOCKER_DRIVER_ABI = 2 };
+enum { LOCKER_DRIVER_ABI = 3 };
 
 /** A time that never comes. */
 #define LOCKER_NEVER INT64_MAX
@@ -316,10 +316,11 @@ struct locker_driver {
     locker_status (*show)(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                           locker_error *err);
 
-    /** As locker_break(): tells in `broken` whose lock it was; INVALID when nobody holds it. Called
-     * break_lock because break is a word of C. */
-    locker_status (*break_lock)(void *self, const char *key, size_t key_len, int64_t until,
-                                locker_info *broken, locker_error *err);
+    /** As locker_break(): tells in `broken` whose lock it was; INVALID when nobody holds it; BUSY, by
+     * locker_break_check(), when it is not the one that `only` (never NULL) names. Whom it looks at is whom
+     * it breaks. Called break_lock because break is a word of C. */
+    locker_status (*break_lock)(void *self, const char *key, size_t key_len, const locker_break_options *only,
+                                int64_t until, locker_info *broken, locker_error *err);
 
     /** One round trip. */
     locker_status (*ping)(void *self, int64_t until, locker_error *err);
@@ -340,6 +341,10 @@ LOCKER_API locker_status locker_error_set(locker_error *err, locker_status statu
     __attribute__((format(printf, 4, 5)))
 #endif
     ;
+
+/** Whether `holder` is the one that a break is about: OK, or BUSY with a text that says who it is. */
+LOCKER_API locker_status locker_break_check(const locker_break_options *only, const locker_info *holder,
+                                            locker_error *err);
 
 /** Options of locker_open_driver(). Start from LOCKER_DRIVER_OPTIONS_INIT. */
 typedef struct locker_driver_options {

@@ -318,10 +318,27 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_show(locker *l, const char *ke
 /** Free what is inside; the struct itself is the caller's. */
 LOCKER_API void locker_info_clear(locker_info *info);
 
-/** An operator's forced unlock. `broken` (NULL allowed) tells whose lock it was, as locker_show(). The holder
- * is told LOST as soon as its service can tell. Errors: as locker_show(); INVALID when nobody holds it. */
-LOCKER_API LOCKER_MUST_CHECK locker_status locker_break(locker *l, const char *key, locker_info *broken,
-                                                        locker_error *err);
+/** Whose lock is to be broken. Start from LOCKER_BREAK_OPTIONS_INIT, which means whoever's. */
+typedef struct locker_break_options {
+    size_t size;       /**< sizeof(locker_break_options) */
+    uint64_t token;    /**< only the holder with this fencing token; 0: any */
+    const char *owner; /**< only a holder with this label; NULL: any */
+} locker_break_options;
+
+#define LOCKER_BREAK_OPTIONS_INIT                                                                            \
+    {                                                                                                        \
+        sizeof(locker_break_options), 0, 0                                                                   \
+    }
+
+/** An operator's forced unlock, of just the holder that the options name (NULL: whoever holds it): the
+ * service looks and breaks in one step, so a lock that changed hands after a look is left alone. `broken`
+ * (NULL allowed) tells whose lock it was, as locker_show(). The holder is told LOST as soon as its service
+ * can tell. Errors: as locker_show(); INVALID when nobody holds it; BUSY when another than the one that was
+ * named holds it, which `broken` tells, and nothing is done. A holder whose token or label the service
+ * doesn't know is never the one. */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_break(locker *l, const char *key,
+                                                        const locker_break_options *options,
+                                                        locker_info *broken, locker_error *err);
 
 /** One round trip to the service; *round_trip_us (NULL allowed) gets its time in microseconds. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err);

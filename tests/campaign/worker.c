@@ -250,7 +250,7 @@ static void *work(void *argument)
 
     while (!atomic_load(&quiet)) {
         if (hand->breaks && any(hand, 8) == 0)
-            tell_break(locker_break(hand->l, "broken", NULL, NULL));
+            tell_break(locker_break(hand->l, "broken", NULL, NULL, NULL));
         else if (!take_and_give(hand, any(hand, keys + (hand->breaks ? 1 : 0))))
             break;
         rest_ms(1 + any(hand, 25));

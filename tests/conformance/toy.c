@@ -293,20 +293,22 @@ static locker_status toy_show(void *self, const char *key, size_t key_len, int64
     return LOCKER_OK;
 }
 
-static locker_status toy_break(void *self, const char *key, size_t key_len, int64_t until,
-                               locker_info *broken, locker_error *err)
+static locker_status toy_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
+                               int64_t until, locker_info *broken, locker_error *err)
 {
+    locker_status status = LOCKER_INVALID;
     struct lock *lock;
-    bool held;
 
     (void)key_len;
     (void)until;
     pthread_mutex_lock(&mutex);
     lock = lock_locked(self, key);
-    held = describe_locked(self, lock, broken);
-    lock->until = 0;
+    if (describe_locked(self, lock, broken))
+        status = fault("breaks-anybody") ? LOCKER_OK : locker_break_check(only, broken, err);
+    if (status == LOCKER_OK)
+        lock->until = 0;
     pthread_mutex_unlock(&mutex);
-    return held ? LOCKER_OK : locker_error_set(err, LOCKER_INVALID, 0, "nobody holds '%s'", key);
+    return status != LOCKER_INVALID ? status : locker_error_set(err, status, 0, "nobody holds '%s'", key);
 }
 
 static locker_status toy_ping(void *self, int64_t until, locker_error *err)

@@ -125,7 +125,7 @@ static void test_looking_goes_wrong(void **state)
     lk_mock_faults(mock,
                    "show denied; break lose-reply; ping unavailable; show lose-request; ping delay=20ms");
     assert_status(LOCKER_DENIED, locker_show(l, "k", &info, &err), err);
-    assert_status(LOCKER_UNAVAILABLE, locker_break(l, "k", NULL, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, locker_break(l, "k", NULL, NULL, &err), err);
     assert_false(locker_mock_held(mock, "k", NULL, NULL)); /* it was broken all the same */
     assert_status(LOCKER_UNAVAILABLE, locker_ping(l, NULL, &err), err);
     assert_status(LOCKER_UNAVAILABLE, locker_show(l, "k", &info, &err), err);

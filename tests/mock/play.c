@@ -318,7 +318,7 @@ static void step_break(script *s)
     if (!s->model.open[host])
         return;
     model_rob(&s->model, key, -1);
-    status = locker_break(s->lockers[host], keys[key], NULL, NULL);
+    status = locker_break(s->lockers[host], keys[key], NULL, NULL, NULL);
     note(s, "host %d breaks %s: %s", host, keys[key], locker_status_name(status));
     if (sure && status != (held ? LOCKER_OK : LOCKER_INVALID))
         model_wrong(&s->model, "key %s is %s, and breaking answered %s", keys[key], held ? "held" : "free",

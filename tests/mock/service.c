@@ -232,13 +232,13 @@ static void test_show_and_break(void **state)
     assert_int_equal(info.waiters, 1);
     assert_string_equal(info.queue[0].owner, "b");
     locker_info_clear(&info);
-    assert_ok(locker_break(b, "k", NULL, &err), err);
+    assert_ok(locker_break(b, "k", NULL, NULL, &err), err);
     lk_mock_advance_by(mock, 0);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
     assert_int_equal(lk_locking_join(&call), LOCKER_OK);
     locker_handle_free(call.held);
     locker_handle_free(held);
-    assert_status(LOCKER_INVALID, locker_break(b, "k", NULL, &err), err);
+    assert_status(LOCKER_INVALID, locker_break(b, "k", NULL, NULL, &err), err);
     assert_ok(locker_ping(b, NULL, &err), err);
     assert_int_equal(locker_close(b), LOCKER_OK);
     lk_mock_end(mock, a);

@@ -161,7 +161,7 @@ static void do_break(lk_side *w, const char *key)
 {
     lk_turn t = {.sent_ns = lk_now_ns()};
 
-    t.status = locker_break(w->l, key, NULL, &t.err);
+    t.status = locker_break(w->l, key, NULL, NULL, &t.err);
     t.received_ns = lk_now_ns();
     lk_answer_turn((int)t.status, &t);
 }

@@ -78,7 +78,8 @@ _locker() {
     *)
         case ${COMP_WORDS[1]} in
         run) mapfile -t COMPREPLY < <(compgen -W "$service $run" -- "$current") ;;
-        show | break) mapfile -t COMPREPLY < <(compgen -W "$service --json" -- "$current") ;;
+        show) mapfile -t COMPREPLY < <(compgen -W "$service --json" -- "$current") ;;
+        break) mapfile -t COMPREPLY < <(compgen -W "$service --json --token --owner" -- "$current") ;;
         ping) mapfile -t COMPREPLY < <(compgen -W "$service --json -c --count" -- "$current") ;;
         drivers) mapfile -t COMPREPLY < <(compgen -W '--json --help --version' -- "$current") ;;
         check-history)

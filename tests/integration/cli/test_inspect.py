@@ -46,6 +46,16 @@ class Break(Case):
         broken = json.loads(self.code(0, "break", "--json", "k").stdout)
         self.assertEqual((broken["key"], broken["owner"]), ("k", "me"))
 
+    def test_only_the_holder_that_was_named(self):
+        self.hold("k", "--owner", "me", "--on-lost", "ignore")
+        token = json.loads(self.code(0, "show", "--json", "k").stdout)["token"]
+        self.wrong(75, "another holds it: me", "break", "--token", str(token - 1), "k")
+        self.wrong(75, "another holds it: me", "break", "--owner", "you", "k")
+        self.assertEqual(json.loads(self.code(0, "show", "--json", "k").stdout)["token"], token)
+        for wrong in ("0", "-1", "1x", "99999999999999999999999"):
+            self.wrong(64, "--token", "break", "--token=" + wrong, "k")
+        self.code(0, "break", "--token", str(token), "--owner", "me", "k")
+
     def test_quiet(self):
         self.hold("k", "--on-lost", "ignore")
         self.assertEqual(self.code(0, "break", "-q", "k").stdout, "")

@@ -287,7 +287,7 @@ static void test_looking_fails(void **state)
     script("show denied; show lose-reply; break unsupported; ping unavailable; ping lose-request");
     assert_status(LOCKER_DENIED, locker_show(faulty, "k", &info, &err), err);
     assert_status(LOCKER_UNAVAILABLE, locker_show(faulty, "k", &info, &err), err);
-    assert_status(LOCKER_UNSUPPORTED, locker_break(faulty, "k", NULL, &err), err);
+    assert_status(LOCKER_UNSUPPORTED, locker_break(faulty, "k", NULL, NULL, &err), err);
     assert_status(LOCKER_UNAVAILABLE, locker_ping(faulty, NULL, &err), err);
     assert_status(LOCKER_UNAVAILABLE, locker_ping(faulty, NULL, &err), err);
     assert_ok(locker_show(faulty, "k", &info, &err), err);

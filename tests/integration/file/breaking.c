@@ -33,7 +33,7 @@ static void broken_and_taken_over(struct lk_place *place, const char *key)
     lk_require_waiting(other, 1);
     int lost = locker_handle_fd(held);
     int64_t from = lk_test_now_ms();
-    assert_ok(locker_break(other, key, &info, &err), err);
+    assert_ok(locker_break(other, key, NULL, &info, &err), err);
     assert_true(lk_readable(lost, LK_TEST_PATIENCE_MS));
     int64_t took = lk_test_now_ms() - from;
     assert_true(took < LK_TEST_SLACK_MS);
@@ -49,7 +49,7 @@ static void broken_and_taken_over(struct lk_place *place, const char *key)
     assert_status(LOCKER_BUSY, locker_try_lock(place->l, key, NULL, &next, &err), err);
     assert_ok(locker_unlock(waiter.held, &err), err);
     locker_handle_free(waiter.held);
-    assert_status(LOCKER_INVALID, locker_break(other, key, NULL, &err), err);
+    assert_status(LOCKER_INVALID, locker_break(other, key, NULL, NULL, &err), err);
     locker_close(other);
 }
 
@@ -63,10 +63,10 @@ static void break_of_what_nobody_holds(void **state)
 {
     struct lk_place *place = *state;
     locker_error err;
-    assert_status(LOCKER_INVALID, locker_break(place->l, "never", NULL, &err), err);
-    assert_status(LOCKER_INVALID, locker_break(place->l, long_key(), NULL, &err), err);
+    assert_status(LOCKER_INVALID, locker_break(place->l, "never", NULL, NULL, &err), err);
+    assert_status(LOCKER_INVALID, locker_break(place->l, long_key(), NULL, NULL, &err), err);
     lk_place_token(place, "once");
-    assert_status(LOCKER_INVALID, locker_break(place->l, "once", NULL, &err), err);
+    assert_status(LOCKER_INVALID, locker_break(place->l, "once", NULL, NULL, &err), err);
 }
 
 enum taking { REMOVE, MOVE };

@@ -83,7 +83,7 @@ static void denied(struct lk_place *place, const char *key, const char *text)
     if (strstr(err.text, text) == NULL)
         test_fails("\"%s\" does not say \"%s\"", err.text, text);
     locker_info info = LOCKER_INFO_INIT;
-    assert_int_not_equal(locker_break(place->l, key, &info, &err), LOCKER_OK);
+    assert_int_not_equal(locker_break(place->l, key, NULL, &info, &err), LOCKER_OK);
 }
 
 static void files(void **state)

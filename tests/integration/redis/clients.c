@@ -165,7 +165,7 @@ static void a_foreign_lock_is_broken(void **state)
     locker_error err;
 
     lk_server_do(env->server, "SET stuck me");
-    assert_ok(locker_break(l, "stuck", &info, &err), err);
+    assert_ok(locker_break(l, "stuck", NULL, &info, &err), err);
     assert_true(info.held);
     locker_info_clear(&info);
     lk_give(lk_take(l, "stuck", NULL));

@@ -30,7 +30,7 @@ static void break_it(locker *operator_, const char *key, const locker_handle *wh
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
 
-    assert_ok(locker_break(operator_, key, &info, &err), err);
+    assert_ok(locker_break(operator_, key, NULL, &info, &err), err);
     assert_true(info.token == locker_handle_token(whose));
     assert_string_equal(info.owner, locker_handle_owner(whose));
     locker_info_clear(&info);

@@ -173,7 +173,7 @@ static void a_lost_reply_of_a_broken_locks_release_is_lost(void **state)
     assert_ok(lk_open_uri(&l, &err, "redis://mute:pw@127.0.0.1:%d?ttl=30s", lk_proxy_port(env->proxy)), err);
     held = lk_take(l, "broken", NULL);
     assert_true(lk_server_text(env->server, value, sizeof value, "GET broken"));
-    assert_ok(locker_break(rival, "broken", NULL, &err), err);
+    assert_ok(locker_break(rival, "broken", NULL, NULL, &err), err);
     assert_in_range(lk_server_integer(env->server, "PTTL {broken}:locker:broken:%s", value), 1, 30000);
     others = lk_take(rival, "broken", NULL);
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
@@ -200,7 +200,7 @@ static void the_mark_of_an_earlier_grant_is_forgotten(void **state)
     lk_proxy_refuse(env->proxy, 1);
     lk_locking_start(&taker, l, "again", NULL);
     lk_proxy_await_harm(env->proxy, 1);
-    assert_ok(locker_break(rival, "again", NULL, &err), err);
+    assert_ok(locker_break(rival, "again", NULL, NULL, &err), err);
     lk_proxy_refuse(env->proxy, 0);
     assert_status(LOCKER_OK, lk_locking_join(&taker), taker.err);
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);

@@ -136,7 +136,7 @@ static void script_flush_is_not_noticed(void **state)
         locker_info_clear(&info);
     }
     lk_server_do(env->server, "SCRIPT FLUSH");
-    assert_ok(locker_break(rival, "scripts", NULL, &err), err);
+    assert_ok(locker_break(rival, "scripts", NULL, NULL, &err), err);
     locker_handle_free(held);
     lk_close_locker(rival);
     lk_close_locker(l);

@@ -179,12 +179,12 @@ static void break_ends_the_holders_lock(void **state)
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
 
-    assert_ok(locker_break(operator_, "broken", &info, &err), err);
+    assert_ok(locker_break(operator_, "broken", NULL, &info, &err), err);
     assert_string_equal(info.owner, "stuck");
     locker_info_clear(&info);
     lk_require_state(held, LOCKER_STATE_LOST);
     lk_give_lost(held);
-    assert_status(LOCKER_INVALID, locker_break(operator_, "broken", NULL, &err), err);
+    assert_status(LOCKER_INVALID, locker_break(operator_, "broken", NULL, NULL, &err), err);
     lk_close_locker(operator_);
     lk_close_locker(l);
 }
@@ -248,7 +248,7 @@ static void a_login_keeps_others_out(void **state)
     assert_null(strstr(err.text, "0815"));
     assert_status(LOCKER_DENIED, locker_lock(theirs, "guarded", NULL, &none, &err), err);
     assert_status(LOCKER_DENIED, locker_show(theirs, "guarded", &info, &err), err);
-    assert_status(LOCKER_DENIED, locker_break(theirs, "guarded", NULL, &err), err);
+    assert_status(LOCKER_DENIED, locker_break(theirs, "guarded", NULL, NULL, &err), err);
     lk_give(lk_take(theirs, "another"));
     assert_int_equal(lk_zkc_list(env->client, "/shop/guarded", children), LK_ZKC_NOAUTH);
     assert_int_equal(lk_zkc_login(env->client, "me:sesame-4711"), LK_ZKC_OK);
@@ -257,7 +257,7 @@ static void a_login_keeps_others_out(void **state)
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_give(held);
     held = lk_take(also, "guarded");
-    assert_ok(locker_break(mine, "guarded", NULL, &err), err);
+    assert_ok(locker_break(mine, "guarded", NULL, NULL, &err), err);
     lk_require_state(held, LOCKER_STATE_LOST);
     lk_give_lost(held);
     free(children);

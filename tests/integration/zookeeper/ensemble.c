@@ -188,7 +188,7 @@ static void an_answer_knows_of_what_was_answered_before(void **state)
         locker_info_clear(&info);
         lk_give(held);
         assert_ok(locker_try_lock(other, "known", NULL, &next, &err), err);
-        assert_ok(locker_break(breaker, "known", &info, &err), err);
+        assert_ok(locker_break(breaker, "known", NULL, &info, &err), err);
         assert_int_equal(info.token, locker_handle_token(next));
         locker_info_clear(&info);
         assert_ok(locker_show(taker, "known", &info, &err), err);

@@ -183,7 +183,7 @@ static void a_heartbeat_finds_a_deleted_node(void **state)
     locker_error err;
 
     lk_zkp_drop_events(env->proxy, true);
-    assert_ok(locker_break(other, "broken", NULL, &err), err);
+    assert_ok(locker_break(other, "broken", NULL, NULL, &err), err);
     lk_require_lost_by(held, lk_test_now_ms() + 8000); /* a quarter is 4 s, its deadline 12 s */
     lk_require_renewal(l);
     lk_give_lost(held);
@@ -214,7 +214,7 @@ static void break_lock(locker *l, const char *key)
 {
     locker_error err;
 
-    assert_ok(locker_break(l, key, NULL, &err), err);
+    assert_ok(locker_break(l, key, NULL, NULL, &err), err);
 }
 
 /* It was broken before our delete, which deleted nothing: another may have held it since. */

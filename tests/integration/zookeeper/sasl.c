@@ -88,7 +88,7 @@ static void locks_are_the_users_alone(void **state)
     lk_locking_start(&waiter, rival, "mine", NULL);
     lk_require_waiting(rival, 1);
     assert_status(LOCKER_DENIED, locker_try_lock(other, "mine", NULL, &none, &err), err);
-    assert_status(LOCKER_DENIED, locker_break(other, "mine", &info, &err), err);
+    assert_status(LOCKER_DENIED, locker_break(other, "mine", NULL, &info, &err), err);
     lk_give(lk_take(other, "theirs"));
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);

@@ -97,7 +97,7 @@ static void a_lock_that_was_waited_for_is_held_since_its_grant(void **state)
 
     turn.second.held = lk_take(l, "turn"); /* this one didn't wait: what is written is of another grant */
     assert_true(shown_since(l, "turn") > turn.given);
-    assert_ok(locker_break(l, "turn", &broken, &err), err);
+    assert_ok(locker_break(l, "turn", NULL, &broken, &err), err);
     assert_true(broken.since_unix_ms > turn.given);
     locker_info_clear(&broken);
     lk_give_lost(turn.second.held);
