@@ -1,0 +1,300 @@
+/*
+ * queue.pml: places in a queue of ZooKeeper's ephemeral sequential nodes. Who is granted the lock, and does
+ * anything stay behind?
+ *
+ * Two lockers: the first has two claims on one key and suffers all of it, the second has one. A claim tries or
+ * waits; a create is executed late, after its connection has gone, or never; watches come late; sessions end.
+ * The steps of a place are those of ARCHITECTURE.md: each says what is known.
+ *
+ * models/README.md tells which code this stands for, and what it leaves out.
+ *
+ * run quick: -DCUTS=1
+ * run full: -DCUTS=2
+ * fault TRY_QUEUED: a try that came second stays behind an unknown one, and is first when one of ours goes
+ * fault HINT_GRANTS: the predecessor's deletion is a grant, though others may be ahead
+ * fault LEFT: a place whose recovery gets no answer counts as gone, and our own place behind it as first
+ * fault FORGOTTEN: a name that a search did not find is forgotten
+ * fault GIVEN_UP: a claim that is given up while its create is under way is forgotten
+ * fault UNSEEN_GONE: a name that a search did not find is used again as if nothing had been asked
+ * fault EAGER_SWEEP: a name of ours whose create has not been answered yet is swept away as nobody's
+ * witness HELD_BEHIND: a claim that waited is granted
+ * witness LATE: a create is executed after a search did not find it
+ * witness SWEPT: a late node is found and deleted
+ */
+#ifndef CUTS
+#define CUTS 1
+#endif
+#define CLAIMS 3
+#define NAMES 6         /* claim c has the name 2c, the first one 1 as well: when 0 is in doubt */
+#define LOCKER(C) ((C) / 2)
+#define BIT(N) (1 << (N))
+
+mtype = { NOTHING, ASKED, DOUBT, ENTERED, BEHIND, FIRST, HELD, LEAVING, DONE };
+
+/* what the leader knows */
+byte place[NAMES];      /* its sequence number; 0: the node is not there */
+byte last;
+byte there;             /* the nodes that are there, a bit each */
+
+/* the first locker's connection */
+byte cuts;
+bool over[2];           /* the session has ended, and the locker knows */
+
+/* requests under way */
+bool creating[NAMES];   /* may be executed for as long as the session lives, cut or not */
+mtype step[CLAIMS] = NOTHING;
+byte name[CLAIMS];      /* the one the claim goes by */
+bool waits[CLAIMS];
+byte ahead[CLAIMS];     /* whose deletion is watched; NAMES: nobody's */
+bool waited[CLAIMS];
+
+#define NONE 0
+#define SENT 1
+#define ANSWERED 2
+byte listing[CLAIMS];
+byte listed[CLAIMS];
+byte deleting[NAMES];
+bool doubt[NAMES];      /* kept in mind until it is gone with proof */
+bool unseen[NAMES];     /* a search did not find it */
+
+#define is_least(N, MASK) ( \
+    ((MASK) & BIT(N)) && \
+    !(((MASK) & BIT(0)) && place[0] < place[N] && N != 0) && \
+    !(((MASK) & BIT(1)) && place[1] < place[N] && N != 1) && \
+    !(((MASK) & BIT(2)) && place[2] < place[N] && N != 2) && \
+    !(((MASK) & BIT(3)) && place[3] < place[N] && N != 3) && \
+    !(((MASK) & BIT(4)) && place[4] < place[N] && N != 4) && \
+    !(((MASK) & BIT(5)) && place[5] < place[N] && N != 5))
+
+#define belongs(N) (name[(N) / 2] == (N) && step[(N) / 2] != NOTHING && step[(N) / 2] != DONE)
+
+/* The nearest of the list before N. */
+inline find_ahead(c, n) {
+    byte i = 0;
+    ahead[c] = NAMES;
+    do
+    :: i < NAMES ->
+        if
+        :: (listed[c] & BIT(i)) && place[i] < place[n] && i != n &&
+            (ahead[c] == NAMES || place[ahead[c]] < place[i]) -> ahead[c] = i
+        :: else
+        fi;
+        i++
+    :: i == NAMES -> break
+    od;
+    i = 0
+}
+
+/* Names of ours in a list that belong to no claim are deleted, whatever the list was for. */
+inline sweep(l, mask) {
+    byte k = 0;
+    do
+    :: k < NAMES ->
+        if
+#ifdef EAGER_SWEEP
+        :: (mask & BIT(k)) && LOCKER(k / 2) == l && deleting[k] == NONE &&
+            (!belongs(k) || step[k / 2] == ASKED || step[k / 2] == DOUBT) -> deleting[k] = SENT
+#else
+        :: (mask & BIT(k)) && LOCKER(k / 2) == l && deleting[k] == NONE && !belongs(k) -> deleting[k] = SENT;
+#ifdef SWEPT
+            assert(!unseen[k]);
+#endif
+#endif
+        :: else
+        fi;
+        k++
+    :: k == NAMES -> break
+    od;
+    k = 0
+}
+
+/* FIRST is entered here, with a list in hand that shows the node and nobody before it. */
+inline settle(c, n) {
+    if
+    :: is_least(n, listed[c]) -> step[c] = FIRST; ahead[c] = NAMES
+    :: else ->
+        find_ahead(c, n);
+        waited[c] = 1;
+        if
+#ifdef TRY_QUEUED
+        :: !waits[c] -> step[c] = BEHIND; ahead[c] = NAMES
+#else
+        :: !waits[c] -> step[c] = LEAVING; deleting[n] = SENT
+#endif
+        :: else -> step[c] = BEHIND
+        fi
+    fi
+}
+
+inline list_again(c) {
+    step[c] = ENTERED;
+    if :: listing[c] == NONE -> listing[c] = SENT :: else fi
+}
+
+/* The claim's name may come into being later: it is kept in mind. */
+inline keep_in_mind(n) {
+    doubt[n] = 1
+}
+
+/* It is not there and won't be: with proof only. */
+inline gone(n) {
+    assert(!(there & BIT(n)) && !creating[n]);
+    doubt[n] = 0; deleting[n] = NONE; unseen[n] = 0
+}
+
+inline cut_claim(c) {
+    listing[c] = NONE; listed[c] = 0;
+#ifdef LEFT
+    if
+    :: step[c] == ENTERED && c < 2 && step[1 - c] == BEHIND && ahead[1 - c] == name[c] -> step[1 - c] = FIRST
+    :: else
+    fi;
+#endif
+    if
+    :: step[c] == ASKED -> step[c] = DOUBT
+    :: step[c] == ENTERED -> listing[c] = SENT /* asked again by the next connection */
+    :: else
+    fi
+}
+
+inline forget_name(n) {
+    there = there & ~BIT(n); creating[n] = 0; deleting[n] = NONE; doubt[n] = 0; unseen[n] = 0; place[n] = 0
+}
+
+/* A delete without an answer is sent again. */
+inline again(n) {
+    if :: deleting[n] == ANSWERED -> deleting[n] = SENT :: else fi
+}
+
+inline end_claim(c) {
+    step[c] = DONE; listing[c] = NONE; listed[c] = 0; ahead[c] = NAMES;
+    forget_name(2 * c); forget_name(2 * c + 1)
+}
+
+inline ask(c) {
+    step[c] = ASKED; creating[name[c]] = 1; listing[c] = SENT
+}
+
+#define DELETED(K) \
+    :: d_step { deleting[2 * c + K] == ANSWERED -> \
+        gone(2 * c + K);\
+        if :: name[c] == 2 * c + K && step[c] == LEAVING -> step[c] = DONE :: else fi }
+
+#define CREATE(K) \
+    :: d_step { creating[2 * c + K] -> \
+        creating[2 * c + K] = 0; last++; place[2 * c + K] = last; there = there | BIT(2 * c + K); \
+        /* somebody has it in mind */ \
+        assert(belongs(2 * c + K) || doubt[2 * c + K]); \
+        LATE_CHECK(2 * c + K) \
+        }
+#ifdef LATE
+#define LATE_CHECK(N) assert(!unseen[N]);
+#else
+#define LATE_CHECK(N)
+#endif
+
+#define DELETE(K) \
+    :: d_step { deleting[2 * c + K] == SENT -> \
+        there = there & ~BIT(2 * c + K);         deleting[2 * c + K] = ANSWERED }
+
+proctype claim(byte c)
+{
+    byte n;
+end:
+    do
+    /* ---- the claim's own steps ---- */
+    :: d_step { step[c] == NOTHING && !over[LOCKER(c)] -> waits[c] = 1; ask(c) }
+    :: d_step { step[c] == NOTHING && !over[LOCKER(c)] && c == 1 -> waits[c] = 0; ask(c) }
+    :: d_step { step[c] == DOUBT && listing[c] == NONE -> listing[c] = SENT }
+    :: d_step { step[c] == FIRST && deleting[name[c]] == NONE ->
+        assert(is_least(name[c], there)); /* the one that is granted is the least there is */
+        step[c] = HELD;
+#ifdef HELD_BEHIND
+        assert(!waited[c])
+#endif
+        }
+    /* released, or given up */
+    :: d_step { step[c] == HELD || step[c] == FIRST || step[c] == BEHIND || step[c] == ENTERED ->
+        step[c] = LEAVING; ahead[c] = NAMES; listing[c] = NONE; listed[c] = 0;
+        if :: deleting[name[c]] == NONE -> deleting[name[c]] = SENT :: else fi }
+    :: d_step { step[c] == ASKED || step[c] == DOUBT ->
+        step[c] = DONE; listing[c] = NONE; listed[c] = 0;
+#ifndef GIVEN_UP
+        keep_in_mind(name[c])
+#endif
+        }
+
+    /* ---- hints: a watch, in time or late, or the majority's answer that the node is gone ---- */
+    :: d_step { step[c] == BEHIND && ahead[c] != NAMES && !(there & BIT(ahead[c])) ->
+        ahead[c] = NAMES;
+#ifdef HINT_GRANTS
+        step[c] = FIRST
+#else
+        list_again(c)
+#endif
+        }
+#ifdef TRY_QUEUED
+    :: d_step { step[c] == BEHIND && ahead[c] == NAMES && c < 2 && step[1 - c] == DONE -> step[c] = FIRST }
+#endif
+
+    /* ---- answers ---- */
+    :: d_step { listing[c] == ANSWERED ->
+        n = name[c];
+        listing[c] = NONE;
+        sweep(LOCKER(c), listed[c]);
+        if
+        :: step[c] == BEHIND || step[c] == FIRST || step[c] == HELD -> skip
+        :: (step[c] == ASKED || step[c] == DOUBT || step[c] == ENTERED) && (listed[c] & BIT(n)) -> settle(c, n)
+        :: step[c] == DOUBT && !(listed[c] & BIT(n)) ->
+            unseen[n] = 1;
+#ifdef UNSEEN_GONE
+            gone(n);
+#elif !defined(FORGOTTEN)
+            keep_in_mind(n);
+#endif
+            if
+            :: n == 0 -> step[c] = NOTHING; name[c] = n + 1 /* it goes on under another name */
+            :: else -> step[c] = DONE
+            fi
+        :: (step[c] == ENTERED || step[c] == ASKED) && !(listed[c] & BIT(n)) ->
+            gone(n); step[c] = DONE /* deleted by somebody else */
+        :: else
+        fi;
+        listed[c] = 0; n = 0 }
+    DELETED(0)
+    DELETED(1)
+
+    /* ---- the servers ---- */
+    CREATE(0)
+    CREATE(1)
+    DELETE(0)
+    DELETE(1)
+    /* the stream answers in order: a list that was sent with a create shows the node; a search goes behind
+     * a sync */
+    :: d_step { listing[c] == SENT && !(step[c] == ASKED && creating[name[c]]) ->
+        listed[c] = there; listing[c] = ANSWERED }
+    od
+}
+
+proctype connection(byte l)
+{
+end:
+    do
+    :: d_step { cuts < CUTS && !over[l] ->
+        cuts++;
+        cut_claim(0); cut_claim(1); again(0); again(1); again(2) }
+    /* names in doubt are looked for as long as the session lives */
+    :: d_step { !over[l] && doubt[0] + doubt[1] + doubt[2] > 0 -> sweep(l, there) }
+    :: d_step { !over[l] && cuts > 0 -> over[l] = 1; end_claim(0); end_claim(1) }
+    od
+}
+
+init {
+    byte c;
+    atomic {
+        name[0] = 0; name[1] = 2; name[2] = 4;
+        ahead[0] = NAMES; ahead[1] = NAMES; ahead[2] = NAMES;
+        run claim(0); run claim(1); run claim(2);
+        run connection(0)
+    }
+}
