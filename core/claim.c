@@ -1,4 +1,4 @@
-/* claim.c: making, counting and freeing claims, and what their state is. */
+/* claim.c: making, counting and freeing claims, and what their state is. Its model is models/handover.pml. */
 #include <stdlib.h>
 #include <string.h>
 

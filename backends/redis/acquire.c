@@ -101,7 +101,8 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
 /* Was it handed to us by a message? That grant came after our last attempt was found busy, so the lease
  * counts from when that one was sent. That it did is told by the number: a message with one that had been
  * given out by then is of an earlier grant, which we did not notice and which has ended. Where that can't be
- * compared (no counter then, or that of another server), an attempt finds out whose the lock is. */
+ * compared (no counter then, or that of another server), an attempt finds out whose the lock is.
+ * Its model is models/lease.pml. */
 static bool take_given(struct attempt *a)
 {
     struct lk_claim_data *data = a->data;

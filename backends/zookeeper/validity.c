@@ -1,4 +1,4 @@
-/* validity.c: until when the leader has a session for certain. */
+/* validity.c: until when the leader has a session for certain. The model of it is models/session.pml. */
 #include "validity.h"
 
 /* The time between two PINGs is half a tick. Servers give no session less than two ticks, unless they are
