@@ -51,8 +51,9 @@ void lk_claim_unref_locked(locker *l, lk_claim *claim)
 
 void lk_claim_free(const locker *l, lk_claim *claim)
 {
-    if (claim->pub.owner != l->owner)
+    if (claim->pub.owner != l->owner && claim->pub.owner != claim->owner)
         free((char *)(uintptr_t)claim->pub.owner);
+    free(claim->owner);
     free(claim);
 }
 

@@ -19,7 +19,9 @@ static locker_status why_stop_locked(const lk_request *r)
         (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)))
         return LOCKER_CANCELED;
     if (!r->try && r->deadline != LOCKER_NEVER && lk_now(r->l) >= r->deadline)
-        return LOCKER_TIMEOUT;
+        return r->away || atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed)
+                   ? LOCKER_UNAVAILABLE /* nobody knows who holds it */
+                   : LOCKER_TIMEOUT;
     return LOCKER_OK;
 }
 
@@ -181,28 +183,35 @@ static locker_status wait_for_wake_locked(lk_request *r, int64_t retry_at)
     return why_stop_locked(r);
 }
 
-/* What a failed attempt means for the call. OK: wait until *retry_at (0: for a wake) and try again. */
+/* What a failed attempt means for the call. OK: wait until *retry_at (0: for a wake) and try again. A call
+ * that waits does so over an outage, too, until its own end; one that the call's own end cut short tells
+ * nothing. */
 static locker_status judge_locked(lk_request *r, locker_status status, bool enrolled, int64_t *retry_at)
 {
-    locker_status stop = why_stop_locked(r);
+    int64_t now = lk_now(r->l);
+    bool silent = status == LOCKER_TIMEOUT && (r->try || now < r->deadline);
+    locker_status stop;
 
     *retry_at = r->claim->pub.retry_at;
-    if (stop != LOCKER_OK)
-        return stop;
-    if (status == LOCKER_TIMEOUT) { /* the service was silent, but the call's own time is not over */
+    if (silent) {
         status = locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
                                   "the service did not answer within %lld ms (command_timeout)",
                                   (long long)(r->l->command_timeout_ns / LK_MS));
-        *retry_at = 0;
+        *retry_at = now;
     }
+    if (status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)
+        r->away = status == LOCKER_UNAVAILABLE;
+    stop = why_stop_locked(r);
+    if (stop != LOCKER_OK)
+        return stop;
     if (status == LOCKER_CANCELED)
         return LOCKER_OK; /* interrupted for nobody */
     if (r->try || (status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE))
         return status;
     if (status == LOCKER_UNAVAILABLE && *retry_at == 0) {
-        if (!enrolled)
-            return status;
-        *retry_at = lk_later(lk_now(r->l), retry_after_outage);
+        if (!enrolled && !atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed))
+            return status; /* the driver says that it is final */
+        *retry_at = lk_later(now, retry_after_outage);
     }
     return LOCKER_OK;
 }

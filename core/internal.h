@@ -107,7 +107,7 @@ struct lk_claim {
     _Atomic uint8_t phase;       /**< lk_phase. Written under the mutex; handles read it without, one flag */
     _Atomic bool alone; /**< one handle is all that refers to it: freed without the mutex. Released by
                            who unlocked, acquired by who frees */
-    bool owner_given;   /**< re-entry is wanted: pub.owner was the caller's */
+    char *owner;        /**< who may enter again; NULL: nobody. pub.owner is what show prints */
     uint8_t busy_with;  /**< lk_busy */
     uint8_t events;     /**< LK_WOKEN, ... */
     bool interrupting;  /**< somebody is inside driver.interrupt for it */

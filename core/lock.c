@@ -33,6 +33,8 @@ static locker_status check_ttl(const locker *l, int64_t ttl_ms, locker_error *er
 
 static locker_status check_lock_options(const locker *l, const locker_lock_options *o, locker_error *err)
 {
+    locker_status status = LOCKER_OK;
+
     if (o->size != sizeof *o)
         return locker_error_set(
             err, LOCKER_INVALID, 0,
@@ -42,13 +44,11 @@ static locker_status check_lock_options(const locker *l, const locker_lock_optio
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "wait_ms is %lld: give -1 (for ever), 0 (try) or a time in ms",
                                 (long long)o->wait_ms);
-    if (o->owner != NULL) {
-        locker_status status = lk_check_label(o->owner, "the owner", err);
-
-        if (status != LOCKER_OK)
-            return status;
-    }
-    return check_ttl(l, o->ttl_ms, err);
+    if (o->owner != NULL)
+        status = lk_check_label(o->owner, "the owner", err);
+    if (status == LOCKER_OK && o->label != NULL)
+        status = lk_check_label(o->label, "the label", err);
+    return status == LOCKER_OK ? check_ttl(l, o->ttl_ms, err) : status;
 }
 
 /* ------------------------------------------------------------------ the call ---- */
@@ -73,15 +73,32 @@ static bool may_reenter_locked(const lk_request *r, const lk_key *key)
 {
     lk_claim *holder = key->holder;
 
-    return holder != NULL && r->claim->owner_given && holder->owner_given &&
-           strcmp(holder->pub.owner, r->claim->pub.owner) == 0 && holder->phase == LK_GRANTED &&
+    return holder != NULL && r->claim->owner != NULL && holder->owner != NULL &&
+           strcmp(holder->owner, r->claim->owner) == 0 && holder->phase == LK_GRANTED &&
            !lk_lease_over_locked(r->l, holder, lk_now(r->l));
+}
+
+/* Whether the call wants more of the lease than the first one asked for. The service has been told of that
+ * one, and knows of no other. */
+static bool asks_more(const lk_request *r, const lk_claim *holder)
+{
+    bool leased = (r->l->driver->caps & LOCKER_CAP_LEASES) != 0 || !holder->pub.renewed;
+
+    return (!r->options->no_renew && !holder->pub.renewed) ||
+           (leased && r->options->ttl_ms * LK_MS > holder->pub.ttl_ns);
 }
 
 static locker_status reenter_locked(lk_request *r, lk_claim *holder)
 {
-    locker_handle *handle = lk_zalloc(sizeof *handle);
+    locker_handle *handle;
 
+    if (asks_more(r, holder))
+        return locker_error_set(
+            &r->last, LOCKER_INVALID, 0,
+            "its owner entered it for %lld ms%s, and a call that enters again can't make that "
+            "more: ask for it at the first",
+            (long long)(holder->pub.ttl_ns / LK_MS), holder->pub.renewed ? ", renewed" : " without renewal");
+    handle = lk_zalloc(sizeof *handle);
     if (handle == NULL)
         return LOCKER_NOMEM;
     holder->refs++;
@@ -229,7 +246,9 @@ static locker_status tell(const lk_request *r, locker_status status, locker_erro
                                 r->last.text);
     default:
         return locker_error_set(err, status, r->last.os_error, "locking '%s': %s", key,
-                                r->last.text[0] != '\0' ? r->last.text : locker_status_name(status));
+                                r->last.text[0] != '\0'        ? r->last.text
+                                : status == LOCKER_UNAVAILABLE ? "the service is out of reach"
+                                                               : locker_status_name(status));
     }
 }
 
@@ -238,18 +257,21 @@ static bool prepare(lk_request *r)
 {
     locker *l = r->l;
     const locker_lock_options *o = r->options;
-    char *owner = NULL;
+    char *label = NULL;
 
     r->claim = lk_claim_new(l, r->key, r->key_len);
+    if (r->claim == NULL)
+        return false;
     if (o->owner != NULL)
-        owner = strdup(o->owner);
-    if (r->claim == NULL || (o->owner != NULL && owner == NULL)) {
-        free(owner);
+        label = r->claim->owner = strdup(o->owner);
+    if (o->label != NULL)
+        label = strdup(o->label);
+    if ((o->owner != NULL && r->claim->owner == NULL) || (o->label != NULL && label == NULL)) {
+        free(r->claim->owner);
         free(r->claim);
         return false;
     }
-    r->claim->owner_given = o->owner != NULL;
-    r->claim->pub.owner = owner != NULL ? owner : l->owner;
+    r->claim->pub.owner = label != NULL ? label : l->owner;
     r->claim->pub.ttl_ns = o->ttl_ms > 0 ? o->ttl_ms * LK_MS : l->ttl_ns;
     r->claim->pub.will_wait = !r->try;
     r->claim->pub.renewed = !o->no_renew;
@@ -298,7 +320,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.key = key;
     r.last.text[0] = '\0'; /* the rest of a request is set as it goes: it is more than half a kilobyte */
     r.wait.sleeps = false;
-    r.start_is_past = false;
+    r.away = r.start_is_past = false;
     r.handle = NULL;
     if (out == NULL || l == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0,

@@ -121,8 +121,9 @@ struct locker_claim {
     int64_t granted_at;  /**< by a driver that knows when it made the grant; 0: core takes the time when
                              acquire or pass has returned */
     /* set by the driver when acquire answers BUSY or UNAVAILABLE */
-    int64_t
-        retry_at; /**< try again at the latest then; 0: not before a wake (BUSY), or final (UNAVAILABLE) */
+    int64_t retry_at; /**< try again at the latest then; 0: not before a wake (BUSY), or final (UNAVAILABLE),
+                         unless the service is out of reach, as `suspect` said: core asks again while the call
+                         lasts */
 };
 
 /** The driver's own bytes of a claim, aligned for any type. */

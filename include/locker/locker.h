@@ -136,7 +136,8 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_default(const locker_opti
 
 /** Close a locker: calls that wait return LOCKER_CLOSED; every lock still held through it is released; what
  * clean-up is left is given up to 2 s. Blocks until all calls in flight have returned. Handles stay valid
- * memory until freed: their state is LOCKER_STATE_UNLOCKED, unlocking them answers LOCKER_CLOSED. No call on
+ * memory until freed: their state is LOCKER_STATE_UNLOCKED, unlocking them answers LOCKER_CLOSED; of what was
+ * lost before, LOCKER_STATE_LOST and LOCKER_LOST. No call on
  * `l` may begin after this one returns. NULL is allowed. Returns OK; INVALID from one of the locker's own
  * callbacks, where nothing is done. */
 LOCKER_API locker_status locker_close(locker *l);
@@ -190,24 +191,30 @@ typedef struct locker_lock_options {
                        without leases (file, memory) ignore it unless renew is off. */
     bool no_renew;  /**< the lease is meant to end: it isn't renewed, and is LOST when the time is over */
     locker_cancel *cancel; /**< NULL: none. Must outlive the call. */
-    const char *
-        owner; /**< NULL: the locker's label, and no re-entry. Else a label of 1 to 127 bytes without control
-                    characters: a call with the same owner, on a key that it holds through this locker, enters
-                    again and is counted: it gets another handle, and the last handle unlocked releases. */
+    const char *owner; /**< Who enters again: a name of 1 to 127 bytes without control characters. A call with
+                          the same owner, on a key that it holds through this locker, enters again and is
+                          counted: it gets another handle, and the last handle unlocked releases. So it must
+                          differ between tasks that are to exclude each other. The lease stays what it is: a
+                          call that asks for more (a longer ttl_ms than was asked for first, or renewal where
+                          there was to be none) answers INVALID. NULL: no re-entry */
     locker_lost_fn on_lost; /**< NULL: none */
     void *user;             /**< passed to on_lost */
+    const char *label; /**< what show prints for the holder, of the same form; it excludes and admits nobody.
+                          NULL: the owner, else the locker's label */
 } locker_lock_options;
 
 #define LOCKER_LOCK_OPTIONS_INIT                                                                             \
     {                                                                                                        \
-        sizeof(locker_lock_options), -1, 0, false, 0, 0, 0, 0                                                \
+        sizeof(locker_lock_options), -1, 0, false, 0, 0, 0, 0, 0                                             \
     }
 
 /** Take the lock `key`; wait for it as the options say (NULL: for ever). On OK it is held and *out is a
  * handle; on every other answer *out is NULL and nothing is left at the service (what could not be cleaned up
  * at once is cleaned up in the background). Callers of one locker are served in the order in which they came.
- * Blocks. Errors: BUSY (only with wait_ms 0), TIMEOUT, CANCELED, UNAVAILABLE, UNKNOWN is never answered,
- * DENIED, INVALID, CONFIG (a TTL out of the driver's range), PROTOCOL, NOMEM, CLOSED, FORKED. */
+ * A call that waits goes on over an outage of the service until its own end, which is UNAVAILABLE, not
+ * TIMEOUT, when the service was out of reach to the last. Blocks. Errors: BUSY (only with wait_ms 0),
+ * TIMEOUT, CANCELED, UNAVAILABLE, UNKNOWN is never answered, DENIED, INVALID, CONFIG (a TTL out of the
+ * driver's range), PROTOCOL, NOMEM, CLOSED, FORKED. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *key,
                                                        const locker_lock_options *options,
                                                        locker_handle **out, locker_error *err);
@@ -280,7 +287,7 @@ LOCKER_API int locker_handle_fd(locker_handle *held);
 /** The key, as the caller gave it. Lives as long as the handle. */
 LOCKER_API const char *locker_handle_key(const locker_handle *held);
 
-/** The owner's label. Lives as long as the handle. */
+/** The label that show prints for it. Lives as long as the handle. */
 LOCKER_API const char *locker_handle_owner(const locker_handle *held);
 
 /* ------------------------------------------------------------------ looking ---- */

@@ -141,7 +141,8 @@ LOCKER_API void locker_mock_lose_all(locker_mock *mock, const locker *l);
 
 /** Cut a locker off from the service, or all with NULL: operations are answered at once with UNAVAILABLE
  * (unlocking: UNKNOWN), leases are not renewed and states are SUSPECT, until locker_mock_reconnect(). The
- * service knows nothing of it: it keeps the locks until their leases end, or for ever. What a locker wanted
+ * service knows nothing of it (a call that waits, waits on, and one that waits for ever does so until it is
+ * connected again): it keeps the locks until their leases end, or for ever. What a locker wanted
  * to give back meanwhile is given back when it is connected again. */
 LOCKER_API void locker_mock_disconnect(locker_mock *mock, const locker *l);
 

@@ -181,6 +181,11 @@ void model_unlock_answered(model *m, model_handle *h, locker_status status, int6
     bool sure = !m->faults && !m->cut[h->host] && !h->robbed && model_is_calm(m, now);
     locker_state after = locker_handle_state(h->held);
 
+    if (h->closed && status == LOCKER_LOST && after == LOCKER_STATE_LOST) { /* lost before it was closed */
+        h->closed = false;
+        h->unlocked = true;
+        return;
+    }
     if (h->closed || h->unlocked) {
         if (status != (h->closed ? LOCKER_CLOSED : LOCKER_INVALID))
             model_wrong(m, "unlocking a second time, or after close, answered %s",

@@ -68,15 +68,17 @@ static size_t calls_under_way(script *s)
     return n;
 }
 
-/* Whoever came before on the same queue must not stand there still. */
+/* Whoever came before on the same queue must not stand there still. One that came during an outage waits for
+ * its end before it can stand in a queue of the service. */
 static void check_order(script *s, const call *granted)
 {
     for (int i = 0; i < CALLS; i++) {
         const call *c = &s->calls[i];
 
-        if (c->used && !atomic_load(&c->done) && c->key == granted->key && c->number < granted->number &&
-            (c->host == granted->host || s->options.queue) && model_is_calm(&s->model, play_now(s)) &&
-            c->options.owner == NULL && granted->options.owner == NULL)
+        if (c->used && c->enrolled && !atomic_load(&c->done) && c->key == granted->key &&
+            c->number < granted->number && (c->host == granted->host || s->options.queue) &&
+            model_is_calm(&s->model, play_now(s)) && c->options.owner == NULL &&
+            granted->options.owner == NULL)
             model_wrong(&s->model, "key %s: a call that came later was served before", keys[c->key]);
     }
 }
@@ -199,6 +201,7 @@ static void step_wait(script *s)
         return;
     c->options.wait_ms = play_draw(s, 2) == 0 ? -1 : 1 + (int64_t)play_draw(s, 20000);
     c->number = ++s->numbers;
+    c->enrolled = !s->model.faults && !s->model.cut[c->host];
     note(s, "call %llu: host %d waits %lld ms for %s", (unsigned long long)c->number, host,
          (long long)c->options.wait_ms, keys[c->key]);
     c->used = pthread_create(&c->thread, NULL, lock_it, c) == 0;

@@ -17,6 +17,7 @@ typedef struct call {
     pthread_t thread;
     int host, key;
     uint64_t number; /* in the order of beginning */
+    bool enrolled;   /* the service surely heard of it when it began, so it has its place */
     int64_t began;
     locker *l;
     locker_lock_options options;

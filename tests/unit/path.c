@@ -285,6 +285,43 @@ static void test_unavailable(void **state)
     lk_mock_end(mock, l);
 }
 
+/* The lease stays as it was asked for first; a label is shown, and admits nobody. */
+static void test_reentry_asks_for_no_more(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *first, *again;
+    locker_error err;
+    char owner[LOCKER_OWNER_MAX + 1];
+    locker *l;
+    locker_mock *mock = lk_mock_begin(NULL, &l);
+
+    (void)state;
+    o.owner = "me";
+    o.label = "the one that show prints";
+    o.ttl_ms = 5000;
+    o.no_renew = true;
+    assert_ok(locker_lock(l, "k", &o, &first, &err), err);
+    assert_string_equal(locker_handle_owner(first), o.label);
+    assert_true(locker_mock_held(mock, "k", owner, NULL));
+    assert_string_equal(owner, o.label);
+    o.ttl_ms = 5001;
+    assert_status(LOCKER_INVALID, locker_lock(l, "k", &o, &again, &err), err);
+    o.ttl_ms = 0;
+    o.no_renew = false;
+    assert_status(LOCKER_INVALID, locker_lock(l, "k", &o, &again, &err), err);
+    o.no_renew = true;
+    assert_ok(locker_lock(l, "k", &o, &again, &err), err);
+    locker_handle_free(again);
+    o.owner = NULL;
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "k", &o, &again, &err), err); /* by the label alone */
+    o.owner = "you";
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "k", &o, &again, &err), err);
+    o.label = "";
+    assert_status(LOCKER_INVALID, locker_try_lock(l, "k", &o, &again, &err), err);
+    locker_handle_free(first);
+    lk_mock_end(mock, l);
+}
+
 static void test_silent_service(void **state)
 {
     locker_handle *h;
@@ -294,8 +331,48 @@ static void test_silent_service(void **state)
 
     (void)state;
     lk_mock_faults(mock, "acquire lose-request");
-    assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "k", NULL, &h, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &h, &err), err);
     assert_non_null(strstr(err.text, "command_timeout"));
+    lk_mock_faults(mock, "acquire lose-request");
+    assert_ok(locker_lock(l, "k", NULL, &h, &err), err); /* one that waits asks again */
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 3);
+    locker_handle_free(h);
+    lk_mock_end(mock, l);
+}
+
+/* Out of reach at the end of the wait: nobody knows whether somebody holds it. Held, and the service answers:
+ * that is known. */
+static void test_out_of_reach_is_no_timeout(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking call;
+    locker_handle *h, *none;
+    locker_error err;
+    locker *l;
+    locker_mock *mock = lk_mock_begin(NULL, &l);
+    locker *other = lk_mock_host(mock, "other");
+
+    (void)state;
+    o.wait_ms = 20000;
+    assert_ok(locker_lock(other, "k", NULL, &h, &err), err);
+    lk_locking_start(&call, l, "k", &o);
+    lk_mock_await(mock, "k", 1);
+    lk_mock_advance_by(mock, 5000);
+    locker_mock_disconnect(mock, l); /* while it waits */
+    lk_mock_advance_by(mock, 15000);
+    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&call), call.err);
+    o.wait_ms = 300; /* before it asks, for less than command_timeout */
+    assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "k", &o, &none, &err), err);
+    lk_locking_start(&call, l, "k", NULL); /* one that waits for ever outlives it */
+    lk_mock_await(mock, "k", 1);
+    lk_mock_advance_by(mock, 7000);
+    locker_mock_reconnect(mock, l);
+    locker_handle_free(h);
+    lk_mock_advance_by(mock, 1000);
+    assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
+    assert_status(LOCKER_TIMEOUT, locker_lock(other, "k", &o, &none, &err), err);
+    locker_handle_free(call.held);
+    assert_int_equal(locker_close(other), LOCKER_OK);
     lk_mock_end(mock, l);
 }
 
@@ -411,6 +488,8 @@ int main(void)
         cmocka_unit_test(test_a_fresh_cancel_in_an_old_ones_place),
         cmocka_unit_test(test_unavailable),
         cmocka_unit_test(test_silent_service),
+        cmocka_unit_test(test_out_of_reach_is_no_timeout),
+        cmocka_unit_test(test_reentry_asks_for_no_more),
         cmocka_unit_test(test_stale_grant_is_not_held),
         cmocka_unit_test(test_release_answers),
         cmocka_unit_test(test_reentry),

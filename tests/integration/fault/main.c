@@ -120,7 +120,7 @@ static void test_a_lost_grant_is_given_back(void **state)
     (void)state;
     script("acquire lose-reply; acquire lose-request");
     for (int i = 0; i < 2; i++) {
-        assert_status(LOCKER_UNAVAILABLE, locker_lock(faulty, "k", NULL, &held, &err), err);
+        assert_status(LOCKER_UNAVAILABLE, locker_try_lock(faulty, "k", NULL, &held, &err), err);
         another_gets_it();
     }
 }
