@@ -9,7 +9,7 @@
  * models/README.md tells which code this stands for, and what it leaves out.
  *
  * run quick: -DCUTS=1
- * run full: -DCUTS=0
+ * run full: -DCUTS=2
  * fault TRY_QUEUED: a try that came second stays behind an unknown one, and is first when one of ours goes
  * fault HINT_GRANTS: the predecessor's deletion is a grant, though others may be ahead
  * fault LEFT: a place whose recovery gets no answer counts as gone, and our own place behind it as first
