@@ -146,7 +146,8 @@ static void unqueue_locked(locker_claim *holder, locker_claim *claim)
     p->prev = p->next = NULL;
 }
 
-/* The holder that `link` points to has it no more: the first of its queue takes its place, and the queue. */
+/* The holder that `link` points to has it no more: the first of its queue takes its place, and the queue. It
+ * keeps none of them: a claim that was broken before core knew of its grant asks once more. */
 static void hand_over_locked(space *s, locker_claim **link)
 {
     locker_claim *old = *link, *claim = of(old)->first;
@@ -154,6 +155,7 @@ static void hand_over_locked(space *s, locker_claim **link)
 
     if (claim == NULL) {
         *link = o->next;
+        o->next = NULL;
         s->held--;
         return;
     }
@@ -162,6 +164,7 @@ static void hand_over_locked(space *s, locker_claim **link)
     p->first = o->first;
     p->last = o->last;
     p->next = o->next;
+    o->first = o->last = o->next = NULL;
     *link = claim;
     grant_locked(s, claim, p->svc->clock->now(p->svc->clock->context));
     p->svc->wake(p->svc, claim);
