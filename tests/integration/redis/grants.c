@@ -246,17 +246,41 @@ static void a_release_goes_on_when_the_server_is_back(void **state)
     lk_close_locker(l);
 }
 
-/* A connection on which somebody's endless script runs, so that the server answers BUSY to all others. */
-static int keep_busy(struct lk_server *server)
+static int connect_raw(struct lk_server *server)
 {
-    static const char script[] = "EVAL \"while true do end\" 0\r\n";
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-        send(fd, script, sizeof script - 1, MSG_NOSIGNAL) != (ssize_t)sizeof script - 1)
-        test_fails("can't send a script: %s", strerror(errno));
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
+        test_fails("can't connect: %s", strerror(errno));
+    return fd;
+}
+
+static void send_raw(int fd, const char *command)
+{
+    if (send(fd, command, strlen(command), MSG_NOSIGNAL) != (ssize_t)strlen(command))
+        test_fails("can't send: %s", strerror(errno));
+}
+
+static bool is_busy(void *context)
+{
+    char answer[64] = "";
+    int fd = connect_raw(context);
+
+    send_raw(fd, "GET busy\r\n");
+    bool busy = recv(fd, answer, sizeof answer - 1, 0) > 0 && strncmp(answer, "-BUSY", 5) == 0;
+    close(fd);
+    return busy;
+}
+
+/* A connection on which somebody's endless script runs, so that the server answers BUSY to all others. */
+static int keep_busy(struct lk_server *server)
+{
+    int fd = connect_raw(server);
+
+    send_raw(fd, "EVAL \"while true do end\" 0\r\n");
+    lk_require(is_busy, server, "the server should be busy");
     return fd;
 }
 
