@@ -400,7 +400,8 @@ uint32_t lk_zk_hash(const char *text);
 
 /* Send heartbeats if it is time; returns when the next is due. */
 int64_t lk_zk_beat_locked(struct lk_zk *z, int64_t now);
-/* A node of ours was deleted by somebody else: perhaps with the whole session. */
+/* A node of ours was deleted by somebody else: perhaps with the whole session. Nothing is granted until a
+ * heartbeat has been answered; that the connection is lost answers nothing. */
 void lk_zk_doubt_locked(struct lk_zk *z);
 /* Whether the deadline is far enough away for a grant. */
 bool lk_zk_enough_locked(struct lk_zk *z, int64_t now);
@@ -517,7 +518,7 @@ struct lk_zk {
     int64_t beat_at;                   /* next heartbeat or touch */
     int64_t quarter_at;                /* the next heartbeat of those that wait is not before that */
     int64_t beat_unanswered;           /* when the oldest of either without an answer was sent; 0: none */
-    bool doubted;                      /* whether the session is still there; no answer means that it isn't */
+    bool doubted;                      /* whether the session is still there; until a heartbeat is answered */
     int64_t resume_at;                 /* what stands still is taken up again then; LOCKER_NEVER: nothing */
     uint32_t seen[LK_ZK_SEEN];         /* hashes of parents that are there, or were */
 

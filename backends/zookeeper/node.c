@@ -368,10 +368,12 @@ void lk_zk_node_leave_locked(struct lk_zk *z, struct lk_zk_node *node)
     node->granted = false;
     if (node->step == LK_ZK_FAILED && !node->there)
         node->step = LK_ZK_GONE;
-    if (node->step == LK_ZK_DOUBT || node->step == LK_ZK_UNSEEN) {
+    if ((node->step == LK_ZK_DOUBT || node->step == LK_ZK_UNSEEN) && !node->there) {
         lk_zk_node_doubt_locked(z, node);
         return;
     }
+    if (node->step == LK_ZK_DOUBT) /* a search has found it, whosesoever it is */
+        node->step = LK_ZK_ENTERED;
     move_locked(z, node, &z->left);
     lk_zk_node_delete_locked(z, node);
     if (!reap_locked(z, node))

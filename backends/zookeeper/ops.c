@@ -55,6 +55,8 @@ static void finish_locked(struct lk_zk_op *op, int rc, const struct lk_zk_reply 
         rc = op->refused; /* the server said why, and closed the connection */
     else if (!lk_zk_unknown(rc))
         lk_zk_validity_answered(&z->validity, op->sent, lk_zk_now(z));
+    if (rc == ZSESSIONEXPIRED)
+        z->over = true; /* the leader's word. The server goes on serving reads and pings, and says no more */
     if (op->done != NULL)
         op->done(z, op, rc, reply);
     op->next = z->free_ops;

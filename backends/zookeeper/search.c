@@ -17,13 +17,13 @@ static void owner_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, cons
 {
     struct lk_zk_node *node = op->context;
     node->listing = false;
-    if (node->step == LK_ZK_GONE || !node->there) {
-        /* it has ended meanwhile */
+    if (node->step == LK_ZK_GONE || !node->there || node->claim == NULL) {
+        /* it has ended meanwhile, or is being deleted */
     } else if (lk_zk_unknown(rc)) {
         lk_zk_node_doubt_locked(z, node);
     } else if (rc == ZNONODE) {
         lk_zk_node_vanish_locked(z, node, "its node was deleted by somebody else");
-    } else if (rc != ZOK || reply->stat->ephemeralOwner != node->session || node->claim == NULL) {
+    } else if (rc != ZOK || reply->stat->ephemeralOwner != node->session) {
         node->step = LK_ZK_ENTERED;
         node->maybe_deleted = true; /* deleted, and never listed, if that takes another connection */
         lk_zk_node_delete_locked(z, node);
@@ -66,7 +66,9 @@ static void search_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, con
     node->listing = false;
     if (rc == ZOK)
         lk_zk_queue_sweep_locked(z, node->parent, reply->names);
-    if (node->step != LK_ZK_DOUBT || node->claim == NULL) {
+    if (node->step == LK_ZK_ENTERED && node->claim != NULL) {
+        lk_zk_node_list_locked(z, node); /* the answer to its create came meanwhile */
+    } else if (node->step != LK_ZK_DOUBT || node->claim == NULL) {
         /* it is nobody's, and looked for again in a while; or it has ended */
     } else if (lk_zk_unknown(rc)) {
         lk_zk_stalled_locked(z);

@@ -45,7 +45,6 @@ void lk_zk_went_down_locked(struct lk_zk *z)
     z->up = z->came_up = false;
     z->away_since = lk_zk_now(z);
     z->beat_unanswered = 0;
-    z->doubted = false;
     if (zoo_state(z->zh) != ZOO_CONNECTED_STATE)
         lk_zk_no_socket_locked(z);
     lk_zk_kick_locked(z);
@@ -145,6 +144,7 @@ void lk_zk_session_drop_locked(struct lk_zk *z)
     lk_zk_watches_free_locked(z);
     lose_nodes_locked(z);
     z->session_id = 0;
+    z->doubted = false;
     z->validity = (struct lk_zk_validity){0};
     z->begin_at = 0;
 }

@@ -151,8 +151,10 @@ static void get_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const 
         fire_locked(z, w);
     else if (!lk_zk_unknown(rc))
         refuse_locked(z, w, rc);
-    else
+    else if (w->behind != NULL)
         lk_zk_stalled_locked(z);
+    else
+        fire_locked(z, w); /* which tells nobody */
 }
 
 static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context);

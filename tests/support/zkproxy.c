@@ -184,6 +184,18 @@ static bool is_to_harm(const struct link *link, size_t len)
     return link->answered && len >= 8 && number_at(link->down.data + 4) == link->harm_xid;
 }
 
+/* The header of the reply at the front (length, number, zxid), and that error. */
+static bool refuse_expired(const struct link *link)
+{
+    const uint32_t length = htonl(16), expired = htonl((uint32_t)-112);
+    char reply[20];
+
+    memcpy(reply, link->down.data, sizeof reply);
+    memcpy(reply, &length, sizeof length);
+    memcpy(reply + 16, &expired, sizeof expired);
+    return send_all(link->client, reply, sizeof reply);
+}
+
 /* Does the harm to the reply at the front; false when the connection is to be closed. */
 static bool do_harm(struct lk_zkp *proxy, struct link *link, size_t len)
 {
@@ -195,6 +207,8 @@ static bool do_harm(struct lk_zkp *proxy, struct link *link, size_t len)
     pthread_mutex_unlock(&proxy->mutex);
     if (link->harm == LK_ZKP_GARBAGE)
         return send_all(link->client, nonsense, sizeof nonsense - 1);
+    if (link->harm == LK_ZKP_EXPIRED)
+        return refuse_expired(link);
     if (link->harm == LK_ZKP_SWALLOW) {
         link->mute = true;
         return true;

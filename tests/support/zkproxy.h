@@ -32,6 +32,7 @@ enum lk_zkp_harm {
     LK_ZKP_CUT = 1, /* `bytes` of it are passed on, and then the connection is closed */
     LK_ZKP_GARBAGE, /* nonsense comes instead of it */
     LK_ZKP_SWALLOW, /* it and all that follows on the connection is kept back, without closing */
+    LK_ZKP_EXPIRED, /* it says that the session has expired */
     LK_ZKP_WITHHOLD /* the request itself never arrives, and the connection is closed */
 };
 

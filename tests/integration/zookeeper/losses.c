@@ -101,6 +101,51 @@ static void an_expired_session(void **state)
     lk_gate_destroy(&gate);
 }
 
+/* A server that forwards to its leader goes on answering reads and pings of a session that has been closed,
+ * and passes on what the leader says to everything else: that the session has expired. */
+static void a_session_whose_end_only_the_leader_tells(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=8s");
+    locker_handle *held = lk_take(l, "told");
+
+    lk_zkp_harm(env->proxy, LK_ZKP_EXPIRED, LK_ZKP_MULTI, 1, 0);
+    lk_zkp_await_harm(env->proxy, 1);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give(lk_take(l, "other"));
+    lk_give_lost(held);
+    lk_close_locker(l);
+}
+
+/* One of its nodes was deleted, so the session may have been closed behind our back; and before a heartbeat
+ * is answered the connection is gone, too. What was found to be first by then may be gone as well. */
+static void a_session_in_doubt_grants_nothing(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    locker_handle *held = lk_take(l, "watched");
+    const int64_t session = lk_session_of(env->client, "/shop/watched", 0);
+    struct lk_locking entering;
+    char path[LK_ZKC_NAME_MAX];
+
+    lk_zkc_nth(env->client, "/shop/watched", 0, path);
+    assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_MULTI, 1, 0);
+    lk_zkp_refuse(env->proxy, true);
+    lk_locking_start(&entering, l, "first", NULL);
+    lk_zkp_await_harm(env->proxy, 1);
+    lk_zkc_end_session(env->zk, session);
+    lk_zkc_require_count(env->client, "/shop/first", 0);
+    lk_zkp_refuse(env->proxy, false);
+    assert_status(LOCKER_OK, lk_locking_join(&entering), entering.err);
+    assert_int_equal(lk_zkc_count(env->client, "/shop/first"), 1);
+    assert_int_not_equal(lk_session_of(env->client, "/shop/first", 0), session);
+    lk_give(entering.held);
+    lk_give_lost(held);
+    lk_close_locker(l);
+}
+
 /* A server closes the connection of one who sends more than its jute.maxbuffer at once; and heartbeats for
  * many locks must not. The java launcher takes its options from the environment, too. */
 static void heartbeats_for_many_locks_fit(void **state)
@@ -232,6 +277,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_deleted_node_is_a_lost_lock),
     server_test(a_lost_lock_leaves_the_next_holder_alone),
     server_test(an_expired_session),
+    proxied_test(a_session_whose_end_only_the_leader_tells),
+    proxied_test(a_session_in_doubt_grants_nothing),
     server_test(a_server_stopped_beyond_the_session),
     server_test(a_short_stop_loses_nothing),
     cmocka_unit_test(heartbeats_for_many_locks_fit),

@@ -105,6 +105,34 @@ static void a_late_create_of_one_that_gave_up(void **state)
     lk_close_locker(late.l);
 }
 
+/* A node that was in doubt, and is found to be there, is deleted as soon as nobody wants it any more. */
+static void one_that_gave_up_while_its_node_was_found(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking waiter;
+    int64_t fired;
+
+    lk_give(lk_take(l, "found"));
+    options.cancel = locker_cancel_new();
+    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_CREATE2, 1, 0);
+    lk_zkp_refuse(env->proxy, true);
+    lk_locking_start(&waiter, l, "found", &options);
+    lk_zkp_await_harm(env->proxy, 1);
+    lk_zkp_harm(env->proxy, LK_ZKP_SWALLOW, LK_ZKP_GET, 1, 0);
+    lk_zkp_refuse(env->proxy, false);
+    lk_zkp_await_harm(env->proxy, 2);
+    fired = lk_test_now_ms();
+    locker_cancel_fire(options.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    lk_zkc_require_count(env->client, "/shop/found", 0);
+    assert_true(lk_test_now_ms() - fired <
+                10000); /* and not after a quarter of the session, or another connection */
+    lk_close_locker(l);
+    locker_cancel_free(options.cancel);
+}
+
 /* What is in doubt keeps nobody from closing: the session's end settles it. */
 static void closing_waits_for_no_doubt(void **state)
 {
@@ -317,6 +345,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_late_create_is_swept_by_a_list),
     proxied_test(a_late_create_is_looked_for_after_a_reconnection),
     proxied_test(a_late_create_of_one_that_gave_up),
+    proxied_test(one_that_gave_up_while_its_node_was_found),
     proxied_test(closing_waits_for_no_doubt),
     proxied_test(two_cuts_in_a_row),
     proxied_test(a_predecessor_that_goes_before_it_is_watched),
