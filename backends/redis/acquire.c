@@ -29,8 +29,12 @@
 static const int64_t again_ns = 100 * LK_MS; /* a server that can't serve now is asked again then */
 static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
 static const int64_t queue_least_ns = 60 * LK_S;
+static const int64_t quick_poll_ns = 10 * LK_MS;
 
-enum { CONFIRM_MAX = 2 }; /* so often is a lease that comes short started anew */
+enum {
+    CONFIRM_MAX = 2, /* so often is a lease that comes short started anew */
+    QUICK_POLLS = 8  /* so many waits of 10, 20, 40 ms and so on */
+};
 
 enum { MEMBER_MAX = LK_VALUE_LEN * 2 + LOCKER_OWNER_MAX + 32 };
 
@@ -164,14 +168,28 @@ static locker_status start_anew(struct attempt *a)
     return LOCKER_BUSY;
 }
 
-/* Another has it. Come back when its lease would end, and now and then, because foreign clients don't tell
- * when they release and a message can be lost. */
-static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int64_t sent, locker_error *err)
+/* Come back when the holder's lease would end, and now and then, because foreign clients don't tell when they
+ * release and a message can be lost. Soon, and then at twice the time each, when the lock was left free for
+ * those. */
+static int64_t again_locked(struct attempt *a, int64_t pttl_ms)
+{
+    struct lk_redis *r = a->r;
+    int64_t wait = lk_earlier(r->set.poll_ns, a->claim->ttl_ns / 3);
+    if (a->data->polls > 0 && a->data->polls < QUICK_POLLS)
+        wait = lk_earlier(wait, quick_poll_ns << (a->data->polls++ - 1));
+    wait += (int64_t)lk_random(r, (uint64_t)wait / 10 + 1);
+    if (pttl_ms >= 0)
+        wait = lk_earlier(wait, (pttl_ms + 5) * LK_MS + (int64_t)lk_random(r, 10 * LK_MS));
+    return wait;
+}
+
+/* Another has it, or may have it now: `left_free`, for pttl_ms. */
+static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int64_t sent, bool left_free,
+                          locker_error *err)
 {
     locker_status status = LOCKER_BUSY;
     struct lk_redis *r = a->r;
     locker_claim *claim = a->claim;
-    int64_t wait = r->set.poll_ns;
     if (a->data->busy_sent != 0 &&
         a->data->busy_era != a->era) /* a message of another server's tells nothing */
         atomic_store_explicit(&a->data->given, 0, memory_order_relaxed);
@@ -182,8 +200,6 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int
     claim->retry_at = 0;
     if (!claim->will_wait)
         return LOCKER_BUSY;
-    if (claim->ttl_ns / 3 < wait)
-        wait = claim->ttl_ns / 3;
     pthread_mutex_lock(&r->lock);
     lk_claims_add_locked(r, claim);
     r->sub.wanted = true;
@@ -194,9 +210,7 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int
     }
     if (r->sub.link == NULL)
         lk_connector_want_locked(r);
-    wait += (int64_t)lk_random(r, (uint64_t)wait / 10 + 1);
-    if (pttl_ms >= 0)
-        wait = lk_earlier(wait, (pttl_ms + 5) * LK_MS + (int64_t)lk_random(r, 10 * LK_MS));
+    const int64_t wait = left_free ? pttl_ms * LK_MS : again_locked(a, pttl_ms);
     pthread_mutex_unlock(&r->lock);
     claim->retry_at = lk_redis_now(r) + wait;
     return status;
@@ -328,7 +342,7 @@ static locker_status read_plain(struct attempt *a, const struct lk_call *call, b
     const redisReply *set = fenced ? call->early[0] : call->reply;
     if (set->type == REDIS_REPLY_NIL) {
         *again = a->claim->will_wait; /* the script tells for how long, and enrols */
-        return *again ? LOCKER_OK : busy(a, -1, 0, call->sent, err);
+        return *again ? LOCKER_OK : busy(a, -1, 0, call->sent, false, err);
     }
     if (set->type != REDIS_REPLY_STATUS) {
         const locker_status status = refused(a, set, err);
@@ -363,9 +377,11 @@ static locker_status read_script(struct attempt *a, const struct lk_call *call, 
             lk_lately_lower(&a->r->busy_lately);
         return granted(a, (uint64_t)reply->integer, call->sent, call->sent);
     }
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-        reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[1]->type == REDIS_REPLY_INTEGER)
-        return busy(a, reply->element[0]->integer, (uint64_t)reply->element[1]->integer, call->sent, err);
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+        reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[1]->type == REDIS_REPLY_INTEGER &&
+        reply->element[2]->type == REDIS_REPLY_INTEGER)
+        return busy(a, reply->element[0]->integer, (uint64_t)reply->element[1]->integer, call->sent,
+                    reply->element[2]->integer == 1, err);
     const locker_status status = refused(a, reply, err);
     *again = status == LOCKER_OK;
     return status;

@@ -57,6 +57,7 @@ static bool submit_locked(struct lk_redis *r, struct lk_cleanup *c)
     lk_script_begin(r, &a, LK_SCRIPT_RELEASE, c->whole, &c->keys);
     lk_argv_add(&a, c->value, LK_VALUE_LEN);
     lk_argv_text(&a, c->member != NULL ? c->member : "");
+    lk_argv_add(&a, "0", 1);
     lk_argv_text(&a, least);
     c->sent = lk_submit_argv_locked(r, &a, done_locked, c);
     return c->sent;

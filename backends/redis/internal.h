@@ -371,6 +371,7 @@ struct lk_claim_data {
     unsigned busy_era;          /* the same of the last attempt that answered BUSY */
     int64_t valid_until;        /* the local deadline; once granted: as last confirmed (guarded) */
     int64_t since;              /* when it was granted; set before it stands in the list of notes */
+    int64_t direct_us;          /* how long the lock had been handed on when it came to us; 0: it was free */
     atomic_uint_fast64_t given; /* by message: the fencing number; 0: none. Relaxed: it brings nothing else */
     locker_claim *next;         /* in the table of claims (guarded) */
     struct lk_claim_data *note_next;  /* in the list of those to be noted (guarded once it is there) */
@@ -386,6 +387,7 @@ struct lk_claim_data {
     uint8_t numbers;                  /* how many fencing numbers a grant takes; 0: no fencing */
     uint8_t confirms;                 /* grants that were asked for anew, because they came late */
     uint8_t passes;                   /* hand-overs inside the process since the server's grant */
+    uint8_t polls;                    /* quick ones made, plus 1; 0: none is due (guarded) */
 };
 
 static inline struct lk_claim_data *lk_claim_data(const locker_claim *claim)
@@ -409,6 +411,8 @@ void lk_claims_remove_locked(struct lk_redis *r, locker_claim *claim);
 locker_claim *lk_claims_find_locked(struct lk_redis *r, uint64_t number);
 /* Wake all that wait: each tries again. */
 void lk_claims_wake_locked(struct lk_redis *r);
+/* For how long the lock has been handed on, without being free, when the claim gives it back: us. */
+int64_t lk_claim_direct_us(const struct lk_claim_data *data, int64_t now);
 /* The driver lets go: no renewal, message or interrupt finds the claim any more. */
 void lk_claim_detach_locked(struct lk_redis *r, locker_claim *claim);
 

@@ -27,6 +27,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     taker->era = giver->era;
     taker->enrolled = giver->enrolled;
     taker->numbers = giver->numbers;
+    taker->direct_us = lk_claim_direct_us(giver, now);
     taker->since = to->granted_at = now;
     atomic_store_explicit(&taker->held, true, memory_order_relaxed);
     atomic_store_explicit(&giver->held, false, memory_order_relaxed);

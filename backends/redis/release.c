@@ -13,6 +13,7 @@ struct release {
     struct lk_redis *r;
     struct lk_keys keys;
     char value[LK_VALUE_LEN + 1];
+    char direct_us[24];
     int64_t valid_until; /* the local deadline */
     int64_t until;
     unsigned era; /* the server that last confirmed it */
@@ -86,6 +87,7 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     *again = false;
     lk_argv_add(&fill, x->value, LK_VALUE_LEN);
     lk_argv_add(&fill, "", 0);
+    lk_argv_text(&fill, x->direct_us);
     switch (lk_call_script(x->r, &call, LK_SCRIPT_RELEASE, &x->keys, &fill, err)) {
     case LK_CALL_ANSWERED:
         status = read_answer(x, &call, again, err);
@@ -116,6 +118,7 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
     lk_value_text(r, data->number, x.value);
     pthread_mutex_lock(&r->lock); /* no renewal may come after the release */
     lk_claim_detach_locked(r, grant);
+    lk_number_text(x.direct_us, (uint64_t)lk_claim_direct_us(data, lk_redis_now(r)));
     x.valid_until = data->valid_until;
     x.era = data->era;
     pthread_mutex_unlock(&r->lock);

@@ -20,6 +20,10 @@
 
 #include "internal.h"
 
+#define LK_DIRECT_US "400000" /* so long is a lock handed on without being free */
+#define LK_FREE_US   "8000"   /* ... for so long: more than the 5 ms after which many clients poll */
+#define LK_FREE_BASE "4503599627370496" /* 2^52: above all times in us at which somebody came */
+
 /* The lock's value; false when there is none, '?' when it is no string. */
 #define GET_LUA                                                                                              \
     "local function get(lock)\n"                                                                             \
@@ -43,20 +47,34 @@
 /* Hands the lock on to the first of the queue whose process still listens, and returns `answer`; else it is
  * free, and the script goes on. At most 100 are looked at, because the server serves nobody else meanwhile;
  * behind more dead ones than that the living find the lock by their poll. The message has number 0 when there
- * is none: the waiter's next attempt tells why. */
+ * is none: the waiter's next attempt tells why.
+ *
+ * `direct`: for how many us the lock has been handed on, at its holder's reckoning. After LK_DIRECT_US it is
+ * left free for LK_FREE_US, so that clients which know no queue and poll have a turn: the first of the queue
+ * stays there and is told to ask, and 'free' stands behind all that wait, with the time at which the moment
+ * is over. It goes when the queue runs empty. */
 #define HAND_OVER_LUA                                                                                        \
+    "local t = direct >= " LK_DIRECT_US " and redis.call('TIME')\n"                                          \
+    "if t then\n"                                                                                            \
+    "  redis.pcall('ZADD', KEYS[2], string.format('%.0f', " LK_FREE_BASE                                     \
+    " + t[1] * 1000000 + t[2] + " LK_FREE_US "), 'free')\n"                                                  \
+    "end\n"                                                                                                  \
     "for _ = 1, 100 do\n"                                                                                    \
-    "  local first = redis.pcall('ZPOPMIN', KEYS[2])[1]\n"                                                   \
+    "  local first, since = unpack(redis.pcall('ZPOPMIN', KEYS[2]))\n"                                       \
     "  if not first then break end\n"                                                                        \
     "  local inst, value, ttl, count = string.match(first, '^(%x+) (%x+) ([1-9]%d*) (%d+) ')\n"              \
     "  if inst and #inst == 32 and #value == 32 then\n"                                                      \
-    "    if redis.pcall('SET', KEYS[1], value, 'PX', ttl).err then break end\n"                              \
+    "    if not t and redis.pcall('SET', KEYS[1], value, 'PX', ttl).err then break end\n"                    \
     "    local n = 0\n"                                                                                      \
-    "    if count ~= '0' then\n" NUMBER_LUA "    end\n"                                                      \
+    "    if not t and count ~= '0' then\n" NUMBER_LUA "    end\n"                                            \
     "    n = type(n) == 'number' and string.format('%.0f', n) or '0'\n"                                      \
     "    local heard = redis.pcall('PUBLISH', 'locker:wake:' .. inst, value .. ' ' .. n .. ' ' .. "          \
-    "KEYS[1])\n"                                                                                             \
-    "    if type(heard) == 'number' and heard > 0 then return answer end\n"                                  \
+    "(t and 0 or direct) .. ' ' .. KEYS[1])\n"                                                               \
+    "    if type(heard) == 'number' and heard > 0 then\n"                                                    \
+    "      if not t then return answer end\n"                                                                \
+    "      redis.pcall('ZADD', KEYS[2], since, first)\n"                                                     \
+    "      break\n"                                                                                          \
+    "    end\n"                                                                                              \
     "  end\n"                                                                                                \
     "end\n"                                                                                                  \
     "redis.call('DEL', KEYS[1])\n"
@@ -69,8 +87,8 @@
  * grant takes (0: no fencing), whether to try first if we could release it (1 or 0), whether the server may
  * know the value: from the queue, or by an attempt of unknown outcome (1 or 0); a mark of it is about a grant
  * that nobody was told of then. Answers the last of the numbers (1 without fencing) when it is ours, else
- * {PTTL, the counter}. Ours already: a lost reply, or handed over; then the lease starts anew, with new
- * numbers. */
+ * {PTTL, the counter, 0}. Ours already: a lost reply, or handed over; then the lease starts anew, with new
+ * numbers. {ms, the counter, 1}: it is left free for others for so long (HAND_OVER_LUA). */
 static const char acquire_lua[] =
     "local value, ttl, member = ARGV[1], ARGV[2], ARGV[3]\n"
     "if ARGV[6] == '1' then\n"
@@ -80,6 +98,15 @@ static const char acquire_lua[] =
     "if ARGV[7] == '1' then redis.pcall('DEL', " MARK_LUA(
         "value") ") end\n"
                  "local set = redis.pcall('SET', KEYS[1], value, 'NX', 'PX', ttl)\n"
+                 "local left\n"
+                 "local free = set and not set.err and member ~= '' and redis.pcall('ZSCORE', KEYS[2], "
+                 "'free')\n"
+                 "if type(free) == 'string' then\n"
+                 "  local t = redis.call('TIME')\n"
+                 "  left = free - " LK_FREE_BASE " - t[1] * 1000000 - t[2]\n"
+                 "  left = left > 0 and left <= " LK_FREE_US " and math.ceil(left / 1000)\n"
+                 "  if left then redis.call('DEL', KEYS[1]) set = false end\n"
+                 "end\n"
                  "if not set or set.err then\n"
                  "  local v = redis.pcall('GET', KEYS[1])\n"
                  "  if v == value then\n"
@@ -95,7 +122,9 @@ static const char acquire_lua[] =
                  "      redis.pcall('PEXPIRE', KEYS[2], ARGV[4])\n"
                  "    end\n"
                  "    local last = redis.pcall('GET', KEYS[3])\n"
-                 "    return {redis.call('PTTL', KEYS[1]), type(last) == 'string' and tonumber(last) or 0}\n"
+                 "    return {left or redis.call('PTTL', KEYS[1]), type(last) == 'string' and tonumber(last) "
+                 "or 0, "
+                 "left and 1 or 0}\n"
                  "  end\n"
                  "end\n"
                  "if ARGV[7] == '1' and member ~= '' then redis.pcall('ZREM', KEYS[2], member) end\n"
@@ -104,8 +133,9 @@ static const char acquire_lua[] =
                  "if type(n) ~= 'number' and set then redis.call('DEL', KEYS[1]) end\n"
                  "return n\n";
 
-/* ARGV: value, member of the queue or ''. Answers 1: it was ours, and is the next one's or nobody's; 0: it
- * was not ours, and nothing has changed; -1: likewise, and it was taken away by break. */
+/* ARGV: value, member of the queue or '', for how many us it has been handed on. Answers 1: it was ours, and
+ * is the next one's or nobody's; 0: it was not ours, and nothing has changed; -1: likewise, and it was taken
+ * away by break. */
 static const char release_lua[] =
     "if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[2], ARGV[2]) end\n"
     "local v, answer = redis.pcall('GET', KEYS[1]), 1\n"
@@ -113,7 +143,9 @@ static const char release_lua[] =
     "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
     "  v = redis.pcall('GET', " MARK_LUA("ARGV[1]") ")\n"
                                                     "  return v and (type(v) == 'table' and v or -1) or 0\n"
-                                                    "end\n" HAND_OVER_LUA "return answer\n";
+                                                    "end\n"
+                                                    "local direct = tonumber(ARGV[3])\n" HAND_OVER_LUA
+                                                    "return answer\n";
 
 /* KEYS: locks; ARGV: their values, one behind the other, and then ttl_ms: one for all, or one for each.
  * Answers a string with 1 or 0 for each. */
@@ -135,8 +167,8 @@ static const char renew_lua[] = GET_LUA "local out = {}\n"
     "local function look()\n"                                                                                \
     "  local v = get(KEYS[1])\n"                                                                             \
     "  local info = redis.pcall('GET', KEYS[4])\n"                                                           \
-    "  local count = redis.pcall('ZCARD', KEYS[2])\n"                                                        \
-    "  local queue = redis.pcall('ZRANGE', KEYS[2], 0, 999)\n"                                               \
+    "  local count = redis.pcall('ZCOUNT', KEYS[2], 0, " LK_FREE_BASE ")\n"                                  \
+    "  local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " LK_FREE_BASE ", 'LIMIT', 0, 1000)\n"         \
     "  local last = redis.pcall('GET', KEYS[3])\n"                                                           \
     "  return {v and 1 or 0, v or '', redis.call('PTTL', KEYS[1]), "                                         \
     "    type(info) == 'string' and info or '', type(count) == 'number' and count or 0, "                    \
@@ -152,7 +184,7 @@ static const char show_lua[] = LOOK_LUA "return look()\n";
  * answers OK only until the local deadline of its lease, which comes before the lease's end here, so the mark
  * need not last longer than that. */
 static const char break_lua[] =
-    LOOK_LUA "local answer = look()\n"
+    LOOK_LUA "local answer, direct = look(), 0\n"
              "local value, ttl, info = answer[2], answer[3], answer[4]\n"
              "if answer[1] == 1 and value == ARGV[1] then\n"
              "  redis.call('DEL', KEYS[1])\n"

@@ -15,6 +15,7 @@
 
 enum { FILLS_MAX = 16 }; /* how often one turn receives */
 static const char broken[] = " broken ";
+static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning of how long they go on */
 
 /* What a subscription says is an array of three, by what it begins with. */
 static bool is_push(const redisReply *reply, const char *kind, int third)
@@ -106,7 +107,9 @@ static void take_broken_locked(struct lk_redis *r, locker_claim *claim)
     r->svc->wake(r->svc, claim);
 }
 
-/* "value number lock", or "value broken lock" */
+/* "value number direct_us lock", or "value broken lock". Number 0: none, because fencing is off, or because
+ * the lock is left free for a moment; a client that polls may have it then and tells nobody when it gives it
+ * back, so the waiter looks again soon. */
 static void take_message_locked(struct lk_redis *r, const redisReply *text)
 {
     char value[LK_VALUE_LEN + 1];
@@ -127,6 +130,9 @@ static void take_message_locked(struct lk_redis *r, const redisReply *text)
     const unsigned long long fence = strtoull(text->str + LK_VALUE_LEN + 1, &end, 10);
     if (*end != ' ')
         return;
+    const unsigned long long direct_us = strtoull(end + 1, &end, 10);
+    if (*end != ' ')
+        return;
     if (claim == NULL) {
         give_back_locked(r, value, end + 1, text->len - (size_t)(end + 1 - text->str));
         return;
@@ -134,6 +140,8 @@ static void take_message_locked(struct lk_redis *r, const redisReply *text)
     struct lk_claim_data *data = lk_claim_data(claim);
     if (atomic_load_explicit(&data->held, memory_order_relaxed))
         return;
+    data->direct_us = (int64_t)(direct_us % LK_FENCE_MOST) + hop_us;
+    data->polls = fence == 0 ? 1 : 0;
     atomic_store_explicit(&data->given, fence, memory_order_relaxed);
     r->svc->wake(r->svc, claim);
 }

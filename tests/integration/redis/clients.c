@@ -2,10 +2,13 @@
 #include "redis_tests.h"
 
 #include <ctype.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static void start_py(struct env *env)
 {
@@ -48,10 +51,11 @@ static void redis_py_lets_its_lease_end(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "");
-    int64_t began = lk_test_now_ms();
     locker_handle *held;
+    int64_t began;
 
     start_py(env);
+    began = lk_test_now_ms();
     py(env, "lock ends 0.4 none", "ok");
     held = lk_take(l, "ends", NULL);
     assert_true(lk_test_now_ms() - began < 400 + 2 * LK_TEST_SLACK_MS);
@@ -92,6 +96,53 @@ static void a_redis_py_lock_that_took_our_place_stays(void **state)
     lk_expect_busy(l, "place");
     py(env, "release", "ok");
     lk_close_locker(l);
+}
+
+/* One of ours that asks for the lock again as soon as it has given it back. */
+struct asker {
+    locker *l;
+    pthread_t thread;
+    atomic_bool *over;
+    int grants;
+};
+
+static void *ask_and_ask(void *argument)
+{
+    struct asker *asker = argument;
+
+    while (!atomic_load(asker->over)) {
+        locker_handle *held;
+
+        if (locker_lock(asker->l, "asked", NULL, &held, NULL) != LOCKER_OK)
+            break;
+        usleep(1000);
+        if (locker_unlock(held, NULL) == LOCKER_OK)
+            asker->grants++;
+        locker_handle_free(held);
+    }
+    return NULL;
+}
+
+/* Between our lockers a lock goes from one to the next and is never free, but for a moment now and then. */
+static void who_polls_has_a_turn_beside_ours(void **state)
+{
+    struct env *env = *state;
+    struct asker asker[4];
+    atomic_bool over = false;
+
+    start_py(env);
+    for (int i = 0; i < 4; i++) {
+        asker[i] = (struct asker){.l = lk_open_at(env->server, ""), .over = &over};
+        assert_int_equal(pthread_create(&asker[i].thread, NULL, ask_and_ask, &asker[i]), 0);
+    }
+    py(env, "poll asked 5", "ok");
+    atomic_store(&over, true);
+    for (int i = 0; i < 4; i++) {
+        lk_join(asker[i].thread, "one who asks and asks");
+        assert_true(asker[i].grants > 5);
+        lk_close_locker(asker[i].l);
+    }
+    assert_int_equal(lk_server_integer(env->server, "EXISTS {asked}:locker:queue"), 0);
 }
 
 /* ------------------------------------------------------------------ holders by hand ---- */
@@ -287,12 +338,13 @@ static void show_names_a_holder_at_once(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    server_test(redis_py_holds_and_we_wait), server_test(redis_py_lets_its_lease_end),
-    server_test(we_hold_and_redis_py_waits), server_test(a_redis_py_lock_that_took_our_place_stays),
-    server_test(a_holder_without_a_ttl),     server_test(a_holder_whose_ttl_ends),
-    server_test(the_poll_is_a_parameter),    server_test(a_foreign_lock_is_broken),
-    server_test(the_lock_is_a_plain_string), server_test(nothing_stays_for_ever),
-    server_test(show_names_those_who_wait),  server_test(show_names_a_holder_at_once),
+    server_test(redis_py_holds_and_we_wait),       server_test(redis_py_lets_its_lease_end),
+    server_test(we_hold_and_redis_py_waits),       server_test(a_redis_py_lock_that_took_our_place_stays),
+    server_test(who_polls_has_a_turn_beside_ours), server_test(a_holder_without_a_ttl),
+    server_test(a_holder_whose_ttl_ends),          server_test(the_poll_is_a_parameter),
+    server_test(a_foreign_lock_is_broken),         server_test(the_lock_is_a_plain_string),
+    server_test(nothing_stays_for_ever),           server_test(show_names_those_who_wait),
+    server_test(show_names_a_holder_at_once),
 };
 
 const struct lk_group lk_clients = {"clients", tests, sizeof tests / sizeof tests[0]};

@@ -141,7 +141,7 @@ static void an_old_message_grants_nothing(void **state)
         assert_true(lk_server_text(env->server, member, sizeof member, "EVAL %s 1 {old}:locker:queue",
                                    "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]"));
         assert_int_equal(sscanf(member, "%32s %32s", instance, value), 2);
-        snprintf(message, sizeof message, "%s %llu old", value, strtoull(fence, NULL, 10) - 1);
+        snprintf(message, sizeof message, "%s %llu 0 old", value, strtoull(fence, NULL, 10) - 1);
         assert_int_equal(lk_server_integer(env->server, "PUBLISH locker:wake:%s %s", instance, message), 1);
         assert_status(LOCKER_TIMEOUT, lk_locking_join(&waiter), waiter.err);
         assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
