@@ -187,8 +187,12 @@ static int64_t now(void *context)
 
 static void wait_for(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
 {
-    (void)context, (void)until;
+    struct probe *p = context;
+
+    (void)until;
     (void)pthread_cond_wait(cond, mutex);
+    if (p->waited != NULL)
+        p->waited(p, mutex);
 }
 
 static void poll_for(void *context, int fd, int64_t until)

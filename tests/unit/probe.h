@@ -35,8 +35,9 @@ struct probe {
     const locker_claim *holder;
     probe_hook *acquire, *pass, *renew, *withdraw, *release, *interrupt;
     int64_t (*dispatch)(struct probe *p);
-    struct lk_gate entered, leave; /* for hooks */
-    int fd;                        /* eventfd: the driver's descriptor; -1: none */
+    void (*waited)(struct probe *p, pthread_mutex_t *mutex); /* a call has slept; core's mutex is held */
+    struct lk_gate entered, leave;                           /* for hooks */
+    int fd;                                                  /* eventfd: the driver's descriptor; -1: none */
     atomic_int acquires, passes, renews, withdraws, releases, interrupts;
     atomic_int overlaps;         /* two operations met on a claim */
     atomic_int leftovers;        /* a new claim whose bytes were not zero */

@@ -1,0 +1,789 @@
+/*
+ * races.c: what two threads may do to a claim at once, made to happen by gates: a wake, a cancel, a loss or a
+ * turn that comes while the driver is inside, or between a call's being woken and its going on.
+ */
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "locking.h"
+#include "probe.h"
+
+/* For what must not come: long enough for a thread that does wrong to do it, nearly always. */
+enum { A_MOMENT_MS = 100 };
+
+static locker_handle *lock(locker *l, const char *key, const char *owner)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *h;
+    locker_error err;
+
+    o.owner = owner;
+    assert_ok(locker_lock(l, key, &o, &h, &err), err);
+    return h;
+}
+
+static void unlock(locker_handle *h)
+{
+    locker_error err;
+
+    assert_ok(locker_unlock(h, &err), err);
+    locker_handle_free(h);
+}
+
+static void *unlock_it(void *h)
+{
+    return (void *)(intptr_t)locker_unlock(h, NULL);
+}
+
+static pthread_t unlocking(locker_handle *h)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, unlock_it, h), 0);
+    return thread;
+}
+
+static void finish(struct lk_locking *call)
+{
+    assert_status(LOCKER_OK, lk_locking_join(call), call->err);
+    locker_handle_free(call->held);
+}
+
+/* ------------------------------------------------------------------ the keeper's turns ---- */
+
+static struct lk_gate turned, turn_begun, turn_may_end;
+
+static int64_t notes_turn(struct probe *p)
+{
+    (void)p;
+    lk_gate_open(&turned, 1);
+    return LOCKER_NEVER;
+}
+
+static int64_t stands_in_turn(struct probe *p)
+{
+    lk_gate_open(&turn_begun, 1);
+    (void)lk_gate_pass(&turn_may_end);
+    return notes_turn(p);
+}
+
+static void begin(struct probe *p)
+{
+    probe_init(p);
+    p->dispatch = notes_turn;
+    lk_gate_init(&turned);
+    lk_gate_init(&turn_begun);
+    lk_gate_init(&turn_may_end);
+}
+
+static void end(struct probe *p, locker *l)
+{
+    probe_end(p, l);
+    lk_gate_destroy(&turned);
+    lk_gate_destroy(&turn_begun);
+    lk_gate_destroy(&turn_may_end);
+}
+
+/* The keeper stands in a turn until let_keeper_go(). */
+static void hold_keeper(struct probe *p)
+{
+    p->svc->attend(p->svc);
+    lk_gate_await(&turn_begun, 1, "the keeper is held up");
+}
+
+static void let_keeper_go(struct probe *p)
+{
+    p->dispatch = notes_turn;
+    lk_gate_open(&turn_may_end, 1);
+    lk_gate_await(&turned, 1, "the keeper's turn");
+}
+
+/* The keeper has looked at everything since. */
+static void keeper_turns(struct probe *p)
+{
+    for (int i = 0; i < 2; i++) { /* the first turn may be of a round that began before */
+        p->svc->attend(p->svc);
+        lk_gate_await(&turned, 1, "the keeper's turn");
+    }
+}
+
+/* ------------------------------------------------------------------ during an attempt ---- */
+
+/* The first attempt is busy, and woken before it answers. */
+static locker_status wakes_at_first(struct probe *p, locker_claim *claim, locker_status status)
+{
+    if (atomic_fetch_add(&p->mode, 1) > 0)
+        return status;
+    p->svc->lease_extended(p->svc, claim, claim->valid_until + claim->ttl_ns);
+    p->svc->wake(p->svc, claim);
+    return LOCKER_BUSY;
+}
+
+/* And what an attempt was told of its lease says nothing of the next one's. */
+static void a_wake_during_an_attempt_counts(void **state)
+{
+    struct probe p;
+    struct lk_locking call;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.acquire = wakes_at_first;
+    l = probe_open(&p);
+    lk_locking_start(&call, l, "k", NULL);
+    assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
+    assert_int_equal(locker_handle_remaining_ms(call.held), PROBE_TTL_MS);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    locker_handle_free(call.held);
+    end(&p, l);
+}
+
+static locker_status is_silent_at_first(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)claim;
+    return atomic_fetch_add(&p->mode, 1) > 0 ? status : LOCKER_TIMEOUT;
+}
+
+static void a_silent_service_is_asked_again_at_once(void **state)
+{
+    struct probe p;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.acquire = is_silent_at_first;
+    l = probe_open(&p);
+    unlock(lock(l, "k", NULL));
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    end(&p, l);
+}
+
+/* ------------------------------------------------------------------ cancelling ---- */
+
+static struct lk_gate interrupted, interrupt_may_end;
+static atomic_int withdrawn_beside_interrupt;
+
+static bool is_withdrawn(void *p)
+{
+    return atomic_load(&((struct probe *)p)->withdraws) > 0;
+}
+
+static locker_status interrupt_stands(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)claim;
+    lk_gate_open(&interrupted, 1);
+    (void)lk_gate_pass(&interrupt_may_end);
+    if (lk_wait_until(is_withdrawn, p, A_MOMENT_MS))
+        (void)atomic_fetch_add(&withdrawn_beside_interrupt, 1);
+    return status;
+}
+
+static locker_status stands_and_is_busy(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)probe_stands(p, claim, status);
+    return LOCKER_BUSY;
+}
+
+static void a_call_outlives_its_interrupt(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct probe p;
+    struct lk_locking call;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    lk_gate_init(&interrupted);
+    lk_gate_init(&interrupt_may_end);
+    p.acquire = stands_and_is_busy;
+    p.interrupt = interrupt_stands;
+    o.cancel = locker_cancel_new();
+    l = probe_open(&p);
+    lk_locking_start(&call, l, "k", &o);
+    lk_gate_await(&p.entered, 1, "the attempt");
+    locker_cancel_fire(o.cancel);
+    lk_gate_await(&interrupted, 1, "the interrupt");
+    lk_gate_open(&p.leave, 1);
+    lk_gate_open(&interrupt_may_end, 1);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&call), call.err);
+    assert_int_equal(atomic_load(&withdrawn_beside_interrupt), 0);
+    assert_int_equal(atomic_load(&p.withdraws), 1);
+    end(&p, l);
+    locker_cancel_free(o.cancel);
+    lk_gate_destroy(&interrupted);
+    lk_gate_destroy(&interrupt_may_end);
+}
+
+static locker_cancel *to_reset;
+
+static void resets(struct probe *p, pthread_mutex_t *mutex)
+{
+    (void)p, (void)mutex;
+    locker_cancel_reset(to_reset);
+}
+
+/* The call was woken for a cancel that is reset before it looks. */
+static void a_cancel_that_was_seen_stays_seen(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct probe p;
+    struct lk_locking call;
+    locker_handle *h;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.waited = resets;
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    o.cancel = to_reset = locker_cancel_new();
+    lk_locking_start(&call, l, "k", &o);
+    lk_require_waiting(l, 1);
+    locker_cancel_fire(o.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&call), call.err);
+    assert_false(locker_cancel_fired(o.cancel));
+    unlock(h);
+    end(&p, l);
+    locker_cancel_free(o.cancel);
+}
+
+/* Key "x" stands in its attempt, where it is interrupted; all other keys are busy. */
+static locker_status stands_for_x(struct probe *p, locker_claim *claim, locker_status status)
+{
+    if (strcmp(claim->key, "x") == 0)
+        (void)probe_stands(p, claim, status);
+    else
+        atomic_store(&p->claim, claim);
+    return LOCKER_BUSY;
+}
+
+static locker_status notes_and_stands(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)p, (void)claim;
+    lk_gate_open(&interrupted, 1);
+    (void)lk_gate_pass(&interrupt_may_end);
+    return status;
+}
+
+/* The keeper has heard of two cancels, and is still at the first. The call of the second has ended meanwhile,
+ * and its cancel is in use again. */
+static void an_old_cancel_says_nothing_of_a_new_call(void **state)
+{
+    locker_lock_options x = LOCKER_LOCK_OPTIONS_INIT, a = LOCKER_LOCK_OPTIONS_INIT;
+    struct probe p;
+    struct lk_locking first, second;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    lk_gate_init(&interrupted);
+    lk_gate_init(&interrupt_may_end);
+    p.acquire = stands_for_x;
+    p.interrupt = notes_and_stands;
+    p.dispatch = stands_in_turn;
+    x.cancel = locker_cancel_new();
+    a.cancel = locker_cancel_new();
+    l = probe_open(&p);
+    hold_keeper(&p);
+    lk_locking_start(&first, l, "x", &x);
+    lk_gate_await(&p.entered, 1, "the attempt for x");
+    lk_locking_start(&second, l, "a", &a);
+    lk_require_waiting(l, 1);
+    locker_cancel_fire(x.cancel);
+    locker_cancel_fire(a.cancel);
+    let_keeper_go(&p);
+    lk_gate_await(&interrupted, 1, "the keeper is at x's cancel");
+    p.svc->wake(p.svc, atomic_load(&p.claim));
+    assert_status(LOCKER_CANCELED, lk_locking_join(&second), second.err);
+    locker_cancel_reset(a.cancel);
+    lk_locking_start(&second, l, "a", &a);
+    lk_require_waiting(l, 1);
+    lk_gate_open(&interrupt_may_end, 1);
+    lk_gate_open(&p.leave, 1);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&first), first.err);
+    keeper_turns(&p);
+    assert_int_equal(lk_stats(l).waiting, 1);
+    locker_cancel_fire(a.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&second), second.err);
+    end(&p, l);
+    locker_cancel_free(x.cancel);
+    locker_cancel_free(a.cancel);
+}
+
+/* ------------------------------------------------------------------ handing over ---- */
+
+static struct lk_gate woken, may_go_on;
+
+/* The call has been woken up, and does not get the mutex yet. */
+static void stands_when_woken(struct probe *p, pthread_mutex_t *mutex)
+{
+    if (atomic_load(&p->mode) == 0)
+        return;
+    (void)pthread_mutex_unlock(mutex);
+    lk_gate_open(&woken, 1);
+    (void)lk_gate_pass(&may_go_on);
+    (void)pthread_mutex_lock(mutex);
+}
+
+static void nothing_is_handed_to_who_was_canceled(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct probe p;
+    struct lk_locking call;
+    locker_handle *h;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    lk_gate_init(&woken);
+    lk_gate_init(&may_go_on);
+    p.waited = stands_when_woken;
+    atomic_store(&p.mode, 1);
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    o.cancel = locker_cancel_new();
+    lk_locking_start(&call, l, "k", &o);
+    lk_require_waiting(l, 1);
+    locker_cancel_fire(o.cancel);
+    lk_gate_await(&woken, 1, "the call that is canceled");
+    atomic_store(&p.mode, 0);
+    unlock(h);
+    lk_gate_open(&may_go_on, 1);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&call), call.err);
+    assert_int_equal(atomic_load(&p.passes), 0);
+    assert_int_equal(atomic_load(&p.releases), 1);
+    end(&p, l);
+    locker_cancel_free(o.cancel);
+    lk_gate_destroy(&woken);
+    lk_gate_destroy(&may_go_on);
+}
+
+static void notes_waking(struct probe *p, pthread_mutex_t *mutex)
+{
+    (void)p, (void)mutex;
+    lk_gate_open(&woken, 1);
+}
+
+/* The driver works on the claim that receives: a cancel takes it away only afterwards, when it has the lock.
+ */
+static void a_cancel_during_pass_waits_for_its_end(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct probe p;
+    struct lk_locking call;
+    pthread_t thread;
+    locker_handle *h;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    lk_gate_init(&woken);
+    p.pass = probe_stands;
+    p.waited = notes_waking;
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    o.cancel = locker_cancel_new();
+    lk_locking_start(&call, l, "k", &o);
+    lk_require_waiting(l, 1);
+    thread = unlocking(h);
+    lk_gate_await(&p.entered, 1, "pass");
+    locker_cancel_fire(o.cancel);
+    lk_gate_await(&woken, 1, "the call that is canceled");
+    lk_require_waiting(l, 1);
+    lk_gate_open(&p.leave, 1);
+    lk_join(thread, "the unlock");
+    finish(&call);
+    locker_handle_free(h);
+    assert_int_equal(atomic_load(&p.passes), 1);
+    end(&p, l);
+    locker_cancel_free(o.cancel);
+    lk_gate_destroy(&woken);
+}
+
+static struct lk_gate releasing, release_may_end;
+
+static locker_status release_stands(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)p, (void)claim;
+    lk_gate_open(&releasing, 1);
+    (void)lk_gate_pass(&release_may_end);
+    return status;
+}
+
+/* What was canceled during a pass that came to nothing does not wait for the release as well. */
+static void a_cancel_during_a_refused_pass_ends_the_call(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct probe p;
+    struct lk_locking call;
+    pthread_t thread;
+    locker_handle *h;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    lk_gate_init(&woken);
+    lk_gate_init(&releasing);
+    lk_gate_init(&release_may_end);
+    p.pass = stands_and_is_busy;
+    p.release = release_stands;
+    p.waited = notes_waking;
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    o.cancel = locker_cancel_new();
+    lk_locking_start(&call, l, "k", &o);
+    lk_require_waiting(l, 1);
+    thread = unlocking(h);
+    lk_gate_await(&p.entered, 1, "pass");
+    locker_cancel_fire(o.cancel);
+    lk_gate_await(&woken, 1, "the call that is canceled");
+    lk_require_waiting(l, 1);
+    lk_gate_open(&p.leave, 1);
+    lk_gate_await(&releasing, 1, "the release");
+    assert_status(LOCKER_CANCELED, lk_locking_join(&call), call.err);
+    lk_gate_open(&release_may_end, 1);
+    lk_join(thread, "the unlock");
+    locker_handle_free(h);
+    end(&p, l);
+    locker_cancel_free(o.cancel);
+    lk_gate_destroy(&woken);
+    lk_gate_destroy(&releasing);
+    lk_gate_destroy(&release_may_end);
+}
+
+static void lets_its_lease_end(struct probe *p, pthread_mutex_t *mutex)
+{
+    (void)mutex;
+    probe_advance(p, PROBE_TTL_MS);
+}
+
+static void what_was_handed_over_and_ended_at_once_is_not_held(void **state)
+{
+    struct probe p;
+    struct lk_locking call;
+    locker_handle *h;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.waited = lets_its_lease_end;
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    unlock(h);
+    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&call), call.err);
+    keeper_turns(&p);
+    assert_int_equal(atomic_load(&p.withdraws), 1);
+    end(&p, l);
+}
+
+/* Contenders of other processes get their turn after 64; what the service grants then may be handed over 64
+ * times again. The clock stands. */
+static void handing_over_is_bounded_in_number(void **state)
+{
+    enum { AT_MOST = 64 };
+    struct probe p;
+    locker_handle *h;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    for (int i = 0; i < 2 * (AT_MOST + 1); i++) {
+        struct lk_locking call;
+
+        lk_locking_start(&call, l, "k", NULL);
+        lk_require_waiting(l, 1);
+        unlock(h);
+        assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
+        h = call.held;
+        assert_int_equal(atomic_load(&p.releases), (i + 1) / (AT_MOST + 1));
+    }
+    unlock(h);
+    assert_int_equal(atomic_load(&p.passes), 2 * AT_MOST);
+    end(&p, l);
+}
+
+/* ------------------------------------------------------------------ entering again ---- */
+
+static locker_status grants(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    claim->token = (uint64_t)atomic_load(&p->acquires);
+    claim->valid_until = atomic_load(&p->now) + claim->ttl_ns;
+    return LOCKER_OK;
+}
+
+/* The keeper has not seen yet that the lease is over. */
+static void nobody_enters_a_lease_that_is_over(void **state)
+{
+    struct probe p;
+    locker_handle *first, *second;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.acquire = grants;
+    p.dispatch = stands_in_turn;
+    l = probe_open(&p);
+    first = lock(l, "k", "me");
+    hold_keeper(&p);
+    probe_advance(&p, PROBE_TTL_MS);
+    second = lock(l, "k", "me");
+    assert_int_equal(locker_handle_token(second), 2);
+    assert_int_equal(locker_handle_state(second), LOCKER_STATE_HELD);
+    assert_int_equal(lk_stats(l).reentered, 0);
+    let_keeper_go(&p);
+    assert_status(LOCKER_LOST, locker_unlock(first, &err), err);
+    locker_handle_free(first);
+    unlock(second);
+    end(&p, l);
+}
+
+static void nobody_enters_what_is_being_released(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct probe p;
+    struct lk_locking call;
+    pthread_t thread;
+    locker_handle *h;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.release = probe_stands;
+    l = probe_open(&p);
+    o.owner = "me";
+    h = lock(l, "k", "me");
+    thread = unlocking(h);
+    lk_gate_await(&p.entered, 1, "the release");
+    lk_locking_start(&call, l, "k", &o);
+    lk_require_waiting(l, 1);
+    lk_gate_open(&p.leave, 2);
+    lk_join(thread, "the unlock");
+    finish(&call);
+    locker_handle_free(h);
+    assert_int_equal(lk_stats(l).reentered, 0);
+    end(&p, l);
+}
+
+/* ------------------------------------------------------------------ the keeper and losses ---- */
+
+static atomic_int told;
+
+static void on_lost(locker_handle *lost, void *user)
+{
+    (void)lost, (void)user;
+    (void)atomic_fetch_add(&told, 1);
+}
+
+/* Its unlock has said LOST already. */
+static void who_unlocked_before_the_keeper_came_is_not_called(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct probe p;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.dispatch = stands_in_turn;
+    o.on_lost = on_lost;
+    atomic_store(&told, 0);
+    l = probe_open(&p);
+    assert_ok(locker_lock(l, "k", &o, &h, &err), err);
+    hold_keeper(&p);
+    p.svc->lease_lost(p.svc, (locker_claim *)(uintptr_t)p.holder, "the test says so");
+    assert_status(LOCKER_LOST, locker_unlock(h, &err), err);
+    let_keeper_go(&p);
+    keeper_turns(&p);
+    assert_int_equal(atomic_load(&p.withdraws), 1);
+    assert_int_equal(atomic_load(&told), 0);
+    locker_handle_free(h);
+    end(&p, l);
+}
+
+static void the_descriptor_of_what_was_unlocked_is_quiet(void **state)
+{
+    struct probe p;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    assert_ok(locker_unlock(h, &err), err);
+    assert_false(lk_readable(locker_handle_fd(h), 0));
+    locker_handle_free(h);
+    end(&p, l);
+}
+
+static locker_status confirms(struct probe *p, locker_claim *claim, locker_status status)
+{
+    p->svc->lease_extended(p->svc, claim, atomic_load(&p->now) + claim->ttl_ns);
+    return status;
+}
+
+/* When the service is back in reach, what was not confirmed is renewed at once, and only that. */
+static void what_is_confirmed_is_not_renewed_early(void **state)
+{
+    struct probe p;
+    locker_handle *h;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.renew = confirms;
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    probe_advance(&p, PROBE_TTL_MS / 3);
+    keeper_turns(&p);
+    assert_int_equal(atomic_load(&p.renews), 1);
+    p.svc->suspect(p.svc, true);
+    p.svc->suspect(p.svc, false);
+    keeper_turns(&p);
+    assert_int_equal(atomic_load(&p.renews), 1);
+    unlock(h);
+    end(&p, l);
+}
+
+/* ------------------------------------------------------------------ turns ---- */
+
+static atomic_int inside, met;
+
+static bool have_met(void *unused)
+{
+    (void)unused;
+    return atomic_load(&met) > 0;
+}
+
+/* The keeper stands in its first turn; who comes next takes what rang, and wakes the call. */
+static int64_t one_at_a_time(struct probe *p)
+{
+    uint64_t rung;
+
+    if (atomic_fetch_add(&inside, 1) != 0)
+        (void)atomic_fetch_add(&met, 1);
+    if (atomic_fetch_add(&p->mode, 1) == 0) {
+        lk_gate_open(&turn_begun, 1);
+        (void)lk_gate_pass(&turn_may_end);
+        (void)lk_wait_until(have_met, NULL, A_MOMENT_MS);
+    } else if (read(p->fd, &rung, sizeof rung) > 0) {
+        p->svc->wake(p->svc, atomic_load(&p->claim));
+    }
+    (void)atomic_fetch_sub(&inside, 1);
+    return LOCKER_NEVER;
+}
+
+/* Busy, until the driver's descriptor has rung. */
+static locker_status busy_at_first(struct probe *p, locker_claim *claim, locker_status status)
+{
+    if (atomic_exchange(&p->claim, claim) == NULL)
+        return LOCKER_BUSY;
+    return status;
+}
+
+static void seat(struct probe *p)
+{
+    begin(p);
+    p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->driver.caps |= LOCKER_CAP_QUEUE;
+    p->acquire = busy_at_first;
+}
+
+static void ring(const struct probe *p)
+{
+    const uint64_t one = 1;
+
+    assert_int_equal(write(p->fd, &one, sizeof one), sizeof one);
+}
+
+static void two_are_never_in_dispatch(void **state)
+{
+    struct probe p;
+    struct lk_locking call;
+    locker *l;
+
+    (void)state;
+    seat(&p);
+    p.dispatch = one_at_a_time;
+    l = probe_open(&p);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    p.svc->attend(p.svc);
+    lk_gate_await(&turn_begun, 1, "the keeper's turn");
+    ring(&p);
+    lk_gate_open(&turn_may_end, 1);
+    finish(&call);
+    assert_int_equal(atomic_load(&met), 0);
+    end(&p, l);
+}
+
+static _Atomic(pthread_t) sitter;
+
+/* In the turn of the call that waits it asks for another at once, which is the keeper's to give. */
+static int64_t asks_the_keeper(struct probe *p)
+{
+    uint64_t rung;
+
+    if (read(p->fd, &rung, sizeof rung) > 0) {
+        atomic_store(&sitter, pthread_self());
+        return atomic_load(&p->now);
+    }
+    if (atomic_load(&sitter) == 0 || pthread_equal(atomic_load(&sitter), pthread_self()))
+        return LOCKER_NEVER;
+    lk_gate_open(&turned, 1);
+    p->svc->wake(p->svc, atomic_load(&p->claim));
+    return LOCKER_NEVER;
+}
+
+static void an_early_turn_is_the_keepers(void **state)
+{
+    struct probe p;
+    struct lk_locking call;
+    locker *l;
+
+    (void)state;
+    seat(&p);
+    atomic_store(&sitter, 0);
+    p.dispatch = asks_the_keeper;
+    l = probe_open(&p);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    ring(&p);
+    lk_gate_await(&turned, 1, "the keeper's turn");
+    finish(&call);
+    end(&p, l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_wake_during_an_attempt_counts),
+        cmocka_unit_test(a_silent_service_is_asked_again_at_once),
+        cmocka_unit_test(a_call_outlives_its_interrupt),
+        cmocka_unit_test(a_cancel_that_was_seen_stays_seen),
+        cmocka_unit_test(an_old_cancel_says_nothing_of_a_new_call),
+        cmocka_unit_test(nothing_is_handed_to_who_was_canceled),
+        cmocka_unit_test(a_cancel_during_pass_waits_for_its_end),
+        cmocka_unit_test(a_cancel_during_a_refused_pass_ends_the_call),
+        cmocka_unit_test(what_was_handed_over_and_ended_at_once_is_not_held),
+        cmocka_unit_test(handing_over_is_bounded_in_number),
+        cmocka_unit_test(nobody_enters_a_lease_that_is_over),
+        cmocka_unit_test(nobody_enters_what_is_being_released),
+        cmocka_unit_test(who_unlocked_before_the_keeper_came_is_not_called),
+        cmocka_unit_test(the_descriptor_of_what_was_unlocked_is_quiet),
+        cmocka_unit_test(what_is_confirmed_is_not_renewed_early),
+        cmocka_unit_test(two_are_never_in_dispatch),
+        cmocka_unit_test(an_early_turn_is_the_keepers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
