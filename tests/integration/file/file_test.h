@@ -30,6 +30,7 @@ int lk_run_text(void);
 int lk_run_trust(void);
 int lk_run_breaking(void);
 int lk_run_crash(void);
+int lk_run_races(void);
 
 /* The role of a child that holds a lock, forks a child of its own and is then killed. */
 int lk_forker_play(int argc, char **argv);

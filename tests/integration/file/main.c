@@ -65,11 +65,12 @@ int main(int argc, char **argv)
     } groups[] = {{"text", lk_run_text},
                   {"trust", lk_run_trust},
                   {"breaking", lk_run_breaking},
-                  {"crash", lk_run_crash}};
+                  {"crash", lk_run_crash},
+                  {"races", lk_run_races}};
     lk_child_main(argc, argv, roles);
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
         if (argc == 2 && strcmp(argv[1], groups[i].name) == 0)
             return groups[i].run();
-    fprintf(stderr, "name one group: text, trust, breaking or crash\n");
+    fprintf(stderr, "name one group: text, trust, breaking, crash or races\n");
     return 64;
 }
