@@ -28,12 +28,19 @@ static size_t digits_of(uint64_t n)
     return digits;
 }
 
+/* Most are lengths, of two digits at most. */
 static char *put_digits(char *out, uint64_t n)
 {
-    char *end = out + digits_of(n);
-    for (char *digit = end; digit > out; n /= 10)
-        *--digit = (char)('0' + n % 10);
-    return end;
+    char digits[20]; /* of the largest */
+    size_t at = sizeof(digits);
+    for (; n >= 100; n /= 10)
+        digits[--at] = (char)('0' + n % 10);
+    if (n >= 10)
+        *out++ = (char)('0' + n / 10);
+    *out++ = (char)('0' + n % 10);
+    while (at < sizeof(digits))
+        *out++ = digits[at++];
+    return out;
 }
 
 void lk_number_text(char *out, uint64_t n)

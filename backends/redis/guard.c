@@ -37,15 +37,34 @@ static bool end_line(struct lk_guard *g)
     return g->number <= LK_GUARD_REPLY;
 }
 
+static bool is_text(char kind)
+{
+    return kind == '+' || kind == '-' || kind == ':';
+}
+
+static bool begin_line(struct lk_guard *g, char kind)
+{
+    g->kind = kind;
+    g->negative = g->ended = false;
+    g->number = 0;
+    return is_text(kind) || kind == '$' || kind == '*';
+}
+
+/* The length of a line whose text says nothing to us, if it is there as a whole; else 0: byte by byte. */
+static size_t whole_line(const struct lk_guard *g, const char *data, size_t len)
+{
+    if (g->skip > 0 || g->line > 0 || !is_text(*data))
+        return 0;
+    const char *end = memchr(data, '\r', len < LK_GUARD_LINE ? len : LK_GUARD_LINE);
+    const size_t text = end != NULL ? (size_t)(end - data) : len;
+    return text + 1 < len && data[text + 1] == '\n' ? text + 2 : 0;
+}
+
 /* The byte behind those of the line so far. */
 static bool take_byte(struct lk_guard *g, char byte)
 {
-    if (g->line++ == 0) {
-        g->kind = byte;
-        g->negative = g->ended = false;
-        g->number = 0;
-        return memchr("+-:$*", byte, 5) != NULL;
-    }
+    if (g->line++ == 0)
+        return begin_line(g, byte);
     if (byte == '\n')
         return g->ended && end_line(g);
     if (g->ended || g->line > LK_GUARD_LINE)
@@ -64,11 +83,14 @@ static bool take_byte(struct lk_guard *g, char byte)
 bool lk_guard_allows(struct lk_guard *g, const char *data, size_t len)
 {
     while (len > 0) {
-        const size_t n = g->skip == 0 ? 1 : g->skip < len ? g->skip : len;
+        const size_t line = whole_line(g, data, len);
+        const size_t n = line > 0 ? line : g->skip == 0 ? 1 : g->skip < len ? g->skip : len;
         g->bytes += n;
         if (g->bytes > LK_GUARD_REPLY)
             return false;
-        if (g->skip == 0) {
+        if (line > 0) {
+            finish_value(g);
+        } else if (g->skip == 0) {
             if (!take_byte(g, *data))
                 return false;
         } else if ((g->skip -= n) == 0) {
