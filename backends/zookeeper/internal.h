@@ -98,12 +98,14 @@ bool lk_zk_contender(const char *name, int32_t *sequence);
 bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name);
 /* The name that create is given for a node of ours, to which the server appends its number: it has 128 random
  * bits plus a counter, as a UUID's text, so that no other attempt anywhere has it. */
+void lk_zk_stem_begin(struct lk_zk *z, uint64_t random);
 void lk_zk_stem(const struct lk_zk *z, uint64_t id, char stem[LK_ZK_STEM_LEN + 1]);
 /* ... and with the number. */
 void lk_zk_name(const struct lk_zk *z, uint64_t id, int32_t sequence, char name[LK_ZK_NAME_MAX]);
 /* path = parent/name. False: it is too long; path is not set. */
 bool lk_zk_join(char path[LK_ZK_PATH_MAX], const char *parent, const char *name);
-/* Whether a name, or a path, is one of this locker's, of whichever session. */
+/* Whether a name, or a path, is one of this locker's, of whichever session: as far as its id; as a whole. */
+bool lk_zk_own_id(const struct lk_zk *z, const char *name, uint64_t *id);
 bool lk_zk_is_own(const struct lk_zk *z, const char *name, uint64_t *id, int32_t *sequence);
 /* The path of a node of ours that is there. */
 void lk_zk_node_path(const struct lk_zk *z, const struct lk_zk_node *node, char path[LK_ZK_PATH_MAX]);
@@ -457,9 +459,9 @@ struct lk_zk {
     const locker_services *svc;
     const locker_clock *clock;
     struct lk_zk_settings set;
-    uint64_t id_high; /* random; the common part of our nodes' names */
-    int epoll_fd;     /* the driver's descriptor: holds the socket */
-    int kick_fd;      /* eventfd, ends the driving thread's poll */
+    char stem[LK_ZK_STEM_LEN + 1]; /* of our nodes' names, without an id; random at its beginning */
+    int epoll_fd;                  /* the driver's descriptor: holds the socket */
+    int kick_fd;                   /* eventfd, ends the driving thread's poll */
 
     pthread_mutex_t lock; /* guards all below */
     uint64_t last_id;     /* given to a node; begins at random */

@@ -70,16 +70,21 @@ bool lk_zk_join(char path[LK_ZK_PATH_MAX], const char *parent, const char *name)
 
 /* ------------------------------------------------------------------ contenders ---- */
 
-/* Read %010d backwards from the end of the name; returns where it begins, NULL if there is none. */
+static int64_t read_digits(const char *at, const char *end)
+{
+    int64_t value = 0;
+    for (; at < end; at++)
+        value = 10 * value + (*at - '0');
+    return value;
+}
+
+/* Read %010d at the end of the name; returns where it begins, NULL if there is none. */
 static const char *read_sequence(const char *name, int32_t *sequence)
 {
     const char *end = name + strlen(name), *at = end;
-    int64_t value = 0, unit = 1;
-    while (at > name && at[-1] >= '0' && at[-1] <= '9' && end - at < 10) {
+    while (at > name && end - at < 10 && at[-1] >= '0' && at[-1] <= '9')
         at--;
-        value += unit * (*at - '0');
-        unit *= 10;
-    }
+    int64_t value = read_digits(at, end);
     const bool negative = at > name && at[-1] == '-' && end - at >= 9; /* "-lock--000000001": wrapped */
     const size_t digits = (size_t)(end - at);
     if (negative && at > name + 1 && (at[-2] == '-' || at[-2] == '_')) {
@@ -94,16 +99,15 @@ static const char *read_sequence(const char *name, int32_t *sequence)
     return at;
 }
 
+/* Whether `mark` stands right before `at`. */
+#define FOLLOWS(name, at, mark)                                                                              \
+    ((size_t)((at) - (name)) >= sizeof(mark) - 1 &&                                                          \
+     memcmp((at) - (sizeof(mark) - 1), mark, sizeof(mark) - 1) == 0)
+
 bool lk_zk_contender(const char *name, int32_t *sequence)
 {
-    static const char *const marks[] = {"lock-", "__lock__"};
     const char *at = read_sequence(name, sequence);
-    for (size_t i = 0; at != NULL && i < sizeof(marks) / sizeof(marks[0]); i++) {
-        const size_t len = strlen(marks[i]);
-        if ((size_t)(at - name) >= len && memcmp(at - len, marks[i], len) == 0)
-            return true;
-    }
-    return false;
+    return at != NULL && (FOLLOWS(name, at, "lock-") || FOLLOWS(name, at, "__lock__"));
 }
 
 bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name)
@@ -115,53 +119,58 @@ bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name)
 
 /* ------------------------------------------------------------------ our own nodes ---- */
 
-static const char hex[] = "0123456789abcdef";
+/* _c_<8 digits>-<4>-<4>-<4>-<12>-lock-: the first three groups are the locker's, the last two are the id. */
+enum { FIRST = 3 + 8 + 1 + 4 + 1 + 4 + 1, SECOND = FIRST + 4 + 1, LAST = SECOND + 12 };
 
-static char *put_hex(char *out, uint64_t value, int digits)
+static void put_hex(char *out, uint64_t value, int digits)
 {
-    for (int i = digits - 1; i >= 0; i--)
-        *out++ = hex[value >> (4 * i) & 15];
-    return out;
+    for (int i = digits - 1; i >= 0; i--, value >>= 4)
+        out[i] = "0123456789abcdef"[value & 15];
+}
+
+void lk_zk_stem_begin(struct lk_zk *z, uint64_t random)
+{
+    memcpy(z->stem, "_c_xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx-lock-", sizeof(z->stem));
+    put_hex(z->stem + 3, random >> 32, 8);
+    put_hex(z->stem + 12, random >> 16 & 0xFFFF, 4);
+    put_hex(z->stem + 17, random & 0xFFFF, 4);
 }
 
 void lk_zk_stem(const struct lk_zk *z, uint64_t id, char stem[LK_ZK_STEM_LEN + 1])
 {
-    char *out = stpcpy(stem, "_c_");
-    out = put_hex(out, z->id_high >> 32, 8);
-    *out++ = '-';
-    out = put_hex(out, z->id_high >> 16 & 0xFFFF, 4);
-    *out++ = '-';
-    out = put_hex(out, z->id_high & 0xFFFF, 4);
-    *out++ = '-';
-    out = put_hex(out, id >> 48, 4);
-    *out++ = '-';
-    out = put_hex(out, id & 0xFFFFFFFFFFFF, 12);
-    (void)strcpy(out, "-lock-");
+    memcpy(stem, z->stem, sizeof(z->stem));
+    put_hex(stem + FIRST, id >> 48, 4);
+    put_hex(stem + SECOND, id & 0xFFFFFFFFFFFF, 12);
 }
+
+/* Each digit's value, plus one. A list is full of them. */
+static const uint8_t hex_value[256] = {
+    ['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16};
 
 static bool read_hex(const char *text, size_t len, uint64_t *value)
 {
-    for (; len > 0; len--, text++) {
-        const char *digit = *text != '\0' ? strchr(hex, *text) : NULL;
-        if (digit == NULL)
+    for (size_t i = 0; i < len; i++) {
+        const unsigned digit = hex_value[(unsigned char)text[i]];
+        if (digit == 0)
             return false;
-        *value = *value << 4 | (uint64_t)(digit - hex);
+        *value = *value << 4 | (digit - 1);
     }
     return true;
 }
 
+bool lk_zk_own_id(const struct lk_zk *z, const char *name, uint64_t *id)
+{
+    name = *name == '/' ? strrchr(name, '/') + 1 : name; /* no name has a slash in it */
+    *id = 0;
+    return strncmp(name, z->stem, FIRST) == 0 && read_hex(name + FIRST, 4, id) && name[SECOND - 1] == '-' &&
+           read_hex(name + SECOND, 12, id) &&
+           strncmp(name + LAST, z->stem + LAST, LK_ZK_STEM_LEN - LAST) == 0;
+}
+
 bool lk_zk_is_own(const struct lk_zk *z, const char *name, uint64_t *id, int32_t *sequence)
 {
-    enum { FIRST = 3 + 8 + 1 + 4 + 1 + 4 + 1, SECOND = FIRST + 4 + 1 }; /* where the parts of the id begin */
-    char stem[LK_ZK_STEM_LEN + 1];
-    const char *slash = strrchr(name, '/');
-    name = slash != NULL ? slash + 1 : name;
-    lk_zk_stem(z, 0, stem);
-    *id = 0;
-    if (strncmp(name, stem, FIRST) != 0 || !read_hex(name + FIRST, 4, id) || !read_hex(name + SECOND, 12, id))
-        return false;
-    lk_zk_stem(z, *id, stem);
-    return strncmp(name, stem, LK_ZK_STEM_LEN) == 0 && lk_zk_contender(name, sequence);
+    return lk_zk_own_id(z, name, id) && lk_zk_contender(name, sequence);
 }
 
 /* As the server's %010d: a negative number has its sign before nine digits. */

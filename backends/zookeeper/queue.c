@@ -85,12 +85,14 @@ void lk_zk_queue_sweep_locked(struct lk_zk *z, const char *parent, const struct 
     for (int32_t i = 0; i < names->count; i++) {
         uint64_t id;
         int32_t sequence;
-        if (!lk_zk_is_own(z, names->data[i], &id, &sequence))
+        if (!lk_zk_own_id(z, names->data[i], &id))
             continue;
         struct lk_zk_node *node = find_locked(z, id);
+        if ((node != NULL && node->claim != NULL) || !lk_zk_contender(names->data[i], &sequence))
+            continue;
         if (node == NULL)
             node = lk_zk_node_adopt_locked(z, parent, id);
-        if (node != NULL && node->claim == NULL && !node->there && node->step != LK_ZK_ASKED)
+        if (node != NULL && !node->there && node->step != LK_ZK_ASKED)
             lk_zk_node_stray_locked(z, node, sequence);
     }
 }

@@ -255,6 +255,8 @@ void lk_zk_unwatch_locked(struct lk_zk *z, struct lk_zk_node *node)
 void lk_zk_watch_ours_locked(struct lk_zk *z, const struct lk_zk_node *gone)
 {
     char path[LK_ZK_PATH_MAX];
+    if (z->watch_count == 0)
+        return;
     lk_zk_node_path(z, gone, path);
     struct lk_zk_watch *w = find_locked(z, path, lk_zk_hash(path));
     if (w == NULL)

@@ -55,7 +55,7 @@ static struct lk_zk *make(const locker_services *svc, locker_error *err)
         destroy(z);
         return NULL;
     }
-    z->id_high = random[0];
+    lk_zk_stem_begin(z, random[0]);
     z->last_id = random[1];
     return z;
 }

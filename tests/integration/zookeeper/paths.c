@@ -59,8 +59,9 @@ static void names_of_contenders(void **state)
 static void names_of_our_own(void **state)
 {
     static const int32_t sequences[] = {0, 1, 999999999, INT32_MAX, INT32_MIN, -1, -999999999};
-    static struct lk_zk z = {.id_high = UINT64_C(0x0123456789abcdef)},
-                        other = {.id_high = UINT64_C(0x0123456789abcdee)};
+    static struct lk_zk z, other;
+    lk_zk_stem_begin(&z, UINT64_C(0x0123456789abcdef));
+    lk_zk_stem_begin(&other, UINT64_C(0x0123456789abcdee));
 
     (void)state;
     for (size_t i = 0; i < sizeof sequences / sizeof sequences[0]; i++) {
@@ -75,8 +76,14 @@ static void names_of_our_own(void **state)
         assert_true(id == wanted && sequence == sequences[i]);
         assert_true(lk_zk_is_own(&z, path, &id, &sequence));
         assert_false(lk_zk_is_own(&other, name, &id, &sequence));
-        name[LK_ZK_STEM_LEN - 7] = 'x'; /* the last digit of the id */
-        assert_false(lk_zk_is_own(&z, name, &id, &sequence));
+        for (size_t at = 0; at < LK_ZK_STEM_LEN; at++) {
+            const char is = name[at];
+            name[at] = 'x';
+            assert_false(lk_zk_is_own(&z, name, &id, &sequence));
+            name[at] = '\0';
+            assert_false(lk_zk_is_own(&z, name, &id, &sequence));
+            name[at] = is;
+        }
     }
 }
 
