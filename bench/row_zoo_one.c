@@ -199,8 +199,7 @@ static void handoff_body(lk_bench *b, int member, const void *arg)
 bool lk_row_zh(lk_bench *b)
 {
     static const lk_figure
-        half = {"zh", "hand-off to a sleeping process, p50", "us", "listing again", LK_GOAL_RATIO_AT_MOST,
-                1.1},
+        half = {"zh", "hand-off to a sleeping process, p50", "us", "listing again", LK_GOAL_RATIO_AT_MOST, 1},
         whole = {"zh", "... beside requests in one piece", "us", "in one piece", LK_GOAL_NONE, 0},
         trust = {"zh", "... beside one that asks no more", "us", "trusting", LK_GOAL_NONE, 0},
         most = {"zh", "... p99", "us", "listing again", LK_GOAL_NONE, 0};
