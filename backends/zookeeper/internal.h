@@ -297,7 +297,7 @@ struct lk_zk_node {
     int64_t cap;           /* LOST then at the latest, of a lease that isn't renewed; else LOCKER_NEVER */
     int64_t retry_at;      /* of a delete */
     int64_t trouble_since; /* first refused delete; 0: none */
-    int64_t doubt_since;   /* of a doubtful one without a claim */
+    int64_t doubt_since;   /* of one in `doubtful`: of the latest name that it stands for */
     int64_t look_at;       /* ... when it is looked for again */
     int32_t sequence;      /* once it is there */
     int create_rc;         /* create's answer */
@@ -337,7 +337,7 @@ void lk_zk_node_vanish_locked(struct lk_zk *z, struct lk_zk_node *node, const ch
 void lk_zk_node_found_locked(struct lk_zk *z, struct lk_zk_node *node, int32_t sequence);
 /* ... but nobody wants it. */
 void lk_zk_node_stray_locked(struct lk_zk *z, struct lk_zk_node *node, int32_t sequence);
-/* Whether it is there, or will be, isn't known. */
+/* Whether it is there, or will be, isn't known. Without a claim it has no name any more. */
 void lk_zk_node_doubt_locked(struct lk_zk *z, struct lk_zk_node *node);
 /* Tell whoever waits for it. */
 void lk_zk_node_settle_locked(struct lk_zk *z, struct lk_zk_node *node, enum lk_zk_step step);
@@ -506,14 +506,15 @@ struct lk_zk {
     struct lk_zk_op *ops, *free_ops;
 
     /* what is at the server */
-    struct lk_zk_node *nodes;    /* with a claim */
-    struct lk_zk_node *left;     /* without: to be deleted */
-    struct lk_zk_node *doubtful; /* ... of which it isn't known whether they are there, or will be */
-    struct lk_zk_node *fresh;    /* there, but not yet watched themselves, or their grant not yet written */
-    int64_t fresh_at;            /* none of those wants it before then */
-    int64_t wall_ahead_ms;       /* the servers' wall clock less our clock; 0: not known */
-    size_t enrolled;             /* claims that wait for a wake */
-    struct lk_zk_node **places;  /* all of them, by id */
+    struct lk_zk_node *nodes; /* with a claim */
+    struct lk_zk_node *left;  /* without: to be deleted */
+    struct lk_zk_node
+        *doubtful;            /* one for each queue in which something of ours may come yet, but no claim's */
+    struct lk_zk_node *fresh; /* there, but not yet watched themselves, or their grant not yet written */
+    int64_t fresh_at;         /* none of those wants it before then */
+    int64_t wall_ahead_ms;    /* the servers' wall clock less our clock; 0: not known */
+    size_t enrolled;          /* claims that wait for a wake */
+    struct lk_zk_node **places;        /* all of them, by id */
     size_t place_count, place_buckets; /* buckets: a power of two */
     struct lk_zk_watch **watches;
     size_t watch_count, watch_buckets; /* likewise */

@@ -150,18 +150,34 @@ void lk_zk_node_vanish_locked(struct lk_zk *z, struct lk_zk_node *node, const ch
     (void)reap_locked(z, node);
 }
 
+/* Nobody waits for it any more, so what is in doubt is its queue: one place without a node stands for all
+ * names there that may come yet, which a list shows as nobody's. It takes a name that is never asked for. */
+static void doubt_queue_locked(struct lk_zk *z, struct lk_zk_node *node)
+{
+    struct lk_zk_node *stands = z->doubtful;
+    lk_zk_queue_remove_locked(z, node);
+    node->id = ++z->last_id;
+    (void)lk_zk_queue_add_locked(z, node);
+    while (stands != NULL &&
+           (stands->parent_hash != node->parent_hash || strcmp(stands->parent, node->parent) != 0))
+        stands = stands->next;
+    if (stands == NULL)
+        move_locked(z, stands = node, &z->doubtful);
+    else
+        node->step = LK_ZK_NOTHING;
+    stands->doubt_since = lk_zk_now(z);
+    stands->look_at = 0;
+    lk_zk_keeper_by_locked(z, 0);
+}
+
 void lk_zk_node_doubt_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
     node->there = false;
     node->step = LK_ZK_DOUBT;
     lk_zk_watch_ours_locked(z, node);
-    if (node->claim == NULL) {
-        node->doubt_since = lk_zk_now(z);
-        node->look_at = 0;
-        move_locked(z, node, &z->doubtful);
-        lk_zk_keeper_by_locked(z, 0);
-    }
     lk_zk_stalled_locked(z);
+    if (node->claim == NULL)
+        doubt_queue_locked(z, node);
 }
 
 /* ------------------------------------------------------------------ creating ---- */
@@ -370,6 +386,8 @@ void lk_zk_node_leave_locked(struct lk_zk *z, struct lk_zk_node *node)
         node->step = LK_ZK_GONE;
     if ((node->step == LK_ZK_DOUBT || node->step == LK_ZK_UNSEEN) && !node->there) {
         lk_zk_node_doubt_locked(z, node);
+        if (node->step == LK_ZK_NOTHING && !reap_locked(z, node))
+            move_locked(z, node, &z->left);
         return;
     }
     if (node->step == LK_ZK_DOUBT) /* a search has found it, whosesoever it is */

@@ -6,8 +6,9 @@
  *
  * That it isn't in the list proves nothing: the server that the create was sent to may have it yet, and
  * the session may be moved back there by an attempt to connect that was given up. So the claim goes on under
- * another name, and this one is looked for until the session ends: with the heartbeats at first, then more
- * and more seldom, each time a quarter of the time for which it has been in doubt.
+ * another name, and what nobody waits for is looked for until the session ends: with the heartbeats at first,
+ * then more and more seldom, each time a quarter of the time for which it has been in doubt. The name itself
+ * isn't kept: a list of the queue shows which ones are this locker's and belong to no claim.
  */
 #include <string.h>
 

@@ -50,6 +50,24 @@ static void a_late_create_is_looked_for(void **state)
     lk_close_locker(late.l);
 }
 
+/* Two of them in one queue, the first of which is found before the other one comes. */
+static void two_late_creates_are_looked_for(void **state)
+{
+    struct late first, second;
+
+    late_begin(&first, *state, "/shop?ttl=4s&command_timeout=20s");
+    late_goes_on(&first);
+    second = first;
+    lk_zkp_harm(second.env->proxy, LK_ZKP_WITHHOLD, LK_ZKP_CREATE2, 1, 0);
+    late_goes_on(&second);
+    assert_string_not_equal(first.path, second.path);
+    late_comes(&second);
+    lk_zkc_require_count(second.env->client, "/shop/late", 0);
+    late_comes(&first);
+    lk_zkc_require_count(second.env->client, "/shop/late", 0);
+    lk_close_locker(second.l);
+}
+
 /* The queue is listed for another reason, long before it is looked for. */
 static void a_late_create_is_swept_by_a_list(void **state)
 {
@@ -342,6 +360,7 @@ static void a_release_that_outlives_its_session(void **state)
 
 static const struct CMUnitTest tests[] = {
     proxied_test(a_late_create_is_looked_for),
+    proxied_test(two_late_creates_are_looked_for),
     proxied_test(a_late_create_is_swept_by_a_list),
     proxied_test(a_late_create_is_looked_for_after_a_reconnection),
     proxied_test(a_late_create_of_one_that_gave_up),
