@@ -201,6 +201,9 @@ locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
     }
     if (outcome == LK_ZK_INTERRUPTED)
         status = LOCKER_CANCELED;
+    else if (outcome == LK_ZK_LATE && z->up) /* core knows whether that was the caller's end or ours */
+        status =
+            locker_error_set(err, LOCKER_TIMEOUT, 0, "ZooKeeper at %s did not answer in time", z->set.names);
     else if (outcome == LK_ZK_LATE)
         status = lk_zk_away_locked(z, err);
     a.data->call = NULL;
