@@ -1,7 +1,7 @@
 /*
  * stall.c: a process that was stopped (SIGSTOP, as a debugger and a frozen container do) and goes on: what
- * became due meanwhile happens at once. The lock is in a child, which is stopped; it notes how late its own
- * threads were after it went on, because nobody can be told before the process has a processor.
+ * became due meanwhile happens at once. The lock is in a child, which is stopped; it notes how late a
+ * thread of its own was after it went on, because nobody can be told before the process has a processor.
  */
 #include <errno.h>
 #include <poll.h>
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,30 +24,43 @@ enum { TTL_MS = 1500, STOP_AFTER_MS = 150, AT_ONCE_MS = 50 };
 struct report {
     int64_t at_ms;       /* when what was due happened */
     int64_t readable_ms; /* when the handle's descriptor was seen to be readable; 0: never looked */
-    int64_t late_ms; /* how late a thread of the child that sleeps for 1 ms again and again was, at the most,
-                        since the child went on */
+    int64_t late_ms;     /* how late the canary was at the most, since the child went on */
 };
 
-static _Atomic int64_t happened_ms, went_on_ms, latest_ms;
+static _Atomic int64_t happened_ms, latest_ms;
+static atomic_uint looks; /* of the canary */
 
-/* A gap of more than STOP_AFTER_MS is the stop itself. */
+/* When the process went on, which its parent writes before it lets it; 0: it has not been stopped. */
+static _Atomic int64_t *went_on_ms;
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Sleeps for 1 ms again and again. What it oversleeps is late, but not while the process is stopped. */
 static void *canary(void *nothing)
 {
-    int64_t before = lk_test_now_ms();
-
     for (;;) {
-        int64_t now, gap;
+        const int64_t due = lk_test_now_ms() + 1;
 
         (void)poll(NULL, 0, 1);
-        now = lk_test_now_ms();
-        gap = now - before - 1;
-        before = now;
-        if (gap > STOP_AFTER_MS && atomic_load(&went_on_ms) == 0)
-            atomic_store(&went_on_ms, now);
-        else if (atomic_load(&went_on_ms) != 0 && gap > atomic_load(&latest_ms))
-            atomic_store(&latest_ms, gap);
+        if (atomic_load(went_on_ms) != 0)
+            atomic_store(&latest_ms, later(atomic_load(&latest_ms),
+                                           lk_test_now_ms() - later(due, atomic_load(went_on_ms))));
+        (void)atomic_fetch_add(&looks, 1);
     }
     return nothing;
+}
+
+/* How late the canary was until now, its sleep that lasts included. */
+static int64_t how_late(void)
+{
+    const unsigned before = atomic_load(&looks);
+
+    while (atomic_load(&looks) == before)
+        (void)poll(NULL, 0, 1);
+    return atomic_load(&latest_ms);
 }
 
 static void write_all(int fd, const void *data, size_t size)
@@ -149,7 +163,7 @@ static int64_t waits_for_a_lock(int ready)
 
 typedef int64_t child_fn(int ready);
 
-static pid_t start(child_fn *does, int *from)
+static pid_t start(child_fn *does, _Atomic int64_t *goes_on_ms, int *from)
 {
     int fds[2];
     pid_t pid;
@@ -161,11 +175,12 @@ static pid_t start(child_fn *does, int *from)
         struct report report;
         pthread_t thread;
 
+        went_on_ms = goes_on_ms;
         if (pthread_create(&thread, NULL, canary, NULL) != 0)
             _exit(2);
         report.readable_ms = does(fds[1]);
         report.at_ms = atomic_load(&happened_ms);
-        report.late_ms = atomic_load(&latest_ms);
+        report.late_ms = how_late();
         write_all(fds[1], &report, sizeof report);
         _exit(0);
     }
@@ -206,12 +221,15 @@ static void what_became_due_while_stopped_happens_at_once(void **state)
     enum { CASES = sizeof cases / sizeof *cases };
     int from[CASES];
     pid_t pids[CASES];
-    int64_t began[CASES], went_on[CASES];
+    int64_t began[CASES];
+    _Atomic int64_t *went_on;
     char ready;
 
     (void)state;
+    went_on = mmap(NULL, sizeof *went_on * CASES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(went_on != MAP_FAILED);
     for (int i = 0; i < CASES; i++) {
-        pids[i] = start(cases[i].does, &from[i]);
+        pids[i] = start(cases[i].does, &went_on[i], &from[i]);
         read_all(from[i], &ready, 1);
         began[i] = lk_test_now_ms();
     }
@@ -223,7 +241,7 @@ static void what_became_due_while_stopped_happens_at_once(void **state)
         int i = (order + 1) % CASES; /* the shortest first */
 
         sleep_until(began[i] + STOP_AFTER_MS + cases[i].stopped_ms);
-        went_on[i] = lk_test_now_ms();
+        atomic_store(&went_on[i], lk_test_now_ms());
         assert_int_equal(kill(pids[i], SIGCONT), 0);
     }
     for (int i = 0; i < CASES; i++) {
@@ -238,6 +256,7 @@ static void what_became_due_while_stopped_happens_at_once(void **state)
             expect_at_once("the descriptor", report.readable_ms, &report, went_on[i]);
         (void)close(from[i]);
     }
+    (void)munmap(went_on, sizeof *went_on * CASES);
 }
 
 int main(void)
