@@ -126,7 +126,7 @@ int lk_run_waiter_start(lk_run_waiter *w, const lk_run_signals *signals)
         return errno;
     w->cancel = locker_cancel_new();
     pthread_mutex_init(&w->lock, NULL);
-    error = w->cancel ? pthread_create(&w->thread, NULL, wait_for_endings, w) : ENOMEM;
+    error = w->cancel ? pthread_create(&w->thread, NULL, wait_for_endings, w) : errno;
     if (error) {
         close(w->stop_pipe[0]);
         close(w->stop_pipe[1]);

@@ -103,6 +103,11 @@ static locker_status fail_open(const char *path, int code, locker_error *err)
     if (code == EROFS || code == ENAMETOOLONG || code == EINVAL)
         return locker_error_set(err, LOCKER_CONFIG, code, "the lock directory %.200s can't be used: %s", path,
                                 strerror(code));
+    if (code == EMFILE || code == ENFILE)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, code,
+                                "the lock directory %.200s can't be opened: %s; raise the limit on open "
+                                "files (ulimit -n)",
+                                path, strerror(code));
     return locker_error_set(err, LOCKER_UNAVAILABLE, code, "the lock directory %.200s can't be opened: %s",
                             path, strerror(code));
 }

@@ -63,6 +63,17 @@ void lk_zk_push_locked(struct lk_zk *z)
     z->corked_fd = -1;
 }
 
+/* The client library doesn't keep why it could not connect. If it was for want of a descriptor, no server is
+ * to blame. */
+static int why_no_socket(void)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return errno;
+    close(fd);
+    return 0;
+}
+
 /* Ask the client library what it waits for: the socket, its directions, the time. It may connect, ping or
  * give a connection up on this occasion. */
 static void ask_interest_locked(struct lk_zk *z, int64_t now)
@@ -79,10 +90,12 @@ static void ask_interest_locked(struct lk_zk *z, int64_t now)
         if (rc == ZINVALIDSTATE)
             z->over = true;
         fd = -1;
+        z->no_socket = why_no_socket();
     }
     if (fd >= 0 && fd != z->fd) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         z->attempt_at = z->begun_at = now;
+        z->no_socket = 0;
         z->login_begun = false;
     }
     if (fd != z->fd)

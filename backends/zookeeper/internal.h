@@ -474,6 +474,7 @@ struct lk_zk {
     bool over;            /* it has ended: to be dropped by the driving thread */
     bool denied;          /* the server refused our credentials, or TLS can't use its files */
     bool bad_files;       /* ... the latter */
+    int no_socket;        /* errno if this process could make no socket lately; 0 */
     bool suspect;         /* core was told that the service is out of reach */
     bool refused_parents; /* the server knows no containers */
     int64_t session_id;   /* of the client library; 0 until connected */

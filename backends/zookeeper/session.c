@@ -3,6 +3,7 @@
  * A handle whose session is over is closed, and another one is made; whoever waits then queues anew, under
  * new names, and what was held is lost.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -31,6 +32,7 @@ static void went_up_locked(struct lk_zk *z)
     lk_zk_validity_connected(&z->validity, z->begun_at, timeout_ns, z->set.tick_ns);
     z->up = z->came_up = true;
     z->denied = z->bad_files = false;
+    z->no_socket = 0;
     z->tls_trouble[0] = '\0';
     z->away_since = 0;
     for (struct lk_zk_call *call = z->calls; call != NULL; call = call->next)
@@ -295,6 +297,12 @@ locker_status lk_zk_away_locked(const struct lk_zk *z, locker_error *err)
                                 z->set.names);
     if (z->up)
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "ZooKeeper at %s does not answer", z->set.names);
+    if (z->no_socket != 0)
+        return locker_error_set(
+            err, LOCKER_UNAVAILABLE, z->no_socket, "can't make a socket for ZooKeeper at %s: %s; %s",
+            z->set.names, strerror(z->no_socket),
+            z->no_socket == EMFILE || z->no_socket == ENFILE ? "raise the limit on open files (ulimit -n)"
+                                                             : "free memory");
     if (z->tls_trouble[0] != '\0')
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                                 "no TLS with ZooKeeper at %s: %s; check that the port is one for TLS, and "

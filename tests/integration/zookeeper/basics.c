@@ -1,8 +1,11 @@
 /* basics.c: what stands at the server, where, and who may touch it. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "zk_tests.h"
 
@@ -211,6 +214,52 @@ static void dead_hosts_in_the_list(void **state)
                   err);
 }
 
+/* Leaves this process that many more descriptors, and answers which it took; they go up to -1. */
+static void take_all_descriptors_but(rlim_t left, int taken[], size_t most)
+{
+    struct rlimit limit;
+    size_t n = 0;
+    int fd;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = most;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    while ((fd = dup(0)) >= 0)
+        taken[n++] = fd;
+    assert_true(n > left);
+    for (; left > 0; left--)
+        close(taken[--n]);
+    taken[n] = -1;
+}
+
+/* However many are left, what is missing for opening is a descriptor, and that is said. */
+static void want_of_descriptors_is_told(void **state)
+{
+    enum { MOST = 64, ENOUGH = 16 };
+    struct env *env = *state;
+    locker_status status = LOCKER_UNAVAILABLE;
+    struct rlimit before;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (rlim_t left = 0; status != LOCKER_OK && left < ENOUGH; left++) {
+        int taken[MOST + 1];
+        locker *l = NULL;
+        locker_error err;
+
+        take_all_descriptors_but(left, taken, MOST);
+        status = lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/shop?connect_timeout=300ms", env->zk->port);
+        for (int *fd = taken; *fd >= 0; fd++)
+            close(*fd);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        if (status == LOCKER_OK)
+            lk_close_locker(l);
+        else if (status != LOCKER_UNAVAILABLE || err.os_error != EMFILE ||
+                 strstr(err.text, "ulimit -n") == NULL)
+            test_fails("with %d descriptors left: %s (errno %d)", (int)left, err.text, err.os_error);
+    }
+    assert_int_equal(status, LOCKER_OK);
+}
+
 static void chroots_and_namespaces_are_apart(void **state)
 {
     struct env *env = *state;
@@ -319,6 +368,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_queue_shows_its_order_and_keeps_it),
     server_test(break_ends_the_holders_lock),
     server_test(dead_hosts_in_the_list),
+    server_test(want_of_descriptors_is_told),
     server_test(chroots_and_namespaces_are_apart),
     server_test(a_login_keeps_others_out),
     server_test(what_the_build_lacks_is_refused),
