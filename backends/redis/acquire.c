@@ -30,6 +30,8 @@ static const int64_t again_ns = 100 * LK_MS; /* a server that can't serve now is
 static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
 static const int64_t queue_least_ns = 60 * LK_S;
 static const int64_t quick_poll_ns = 10 * LK_MS;
+static const uint64_t ahead_most_us = 1000;
+static const int64_t spare_ns = 100 * LK_MS;
 
 enum {
     CONFIRM_MAX = 2, /* so often is a lease that comes short started anew */
@@ -49,7 +51,8 @@ struct attempt {
     char floor[24];   /* where the counter starts; "": it is known to be there */
     uint64_t counter; /* hash of the key, to remember its counter by */
     unsigned hops;
-    unsigned era; /* of the connection that the answer came on */
+    unsigned on;  /* the connection that the answer came on */
+    unsigned era; /* ... and its era */
 };
 
 static void member_of(const struct lk_redis *r, const locker_claim *claim, const char *value, char *out,
@@ -83,6 +86,16 @@ static bool is_short(const struct attempt *a, int64_t valid_until)
     return valid_until - lk_redis_now(a->r) < a->claim->ttl_ns / 2;
 }
 
+/* The counter showed `last`. One that runs ahead of the server's time would give out the same numbers again
+ * after a loss, so whoever sees that takes single numbers for a while, which is slower than time passes. A
+ * millisecond is allowed for: a counter starts at the time, and we know that a little late. */
+static void watch_counter(struct lk_redis *r, uint64_t last)
+{
+    const int64_t now = lk_redis_now(r);
+    if (last > lk_server_us(r, now) + ahead_most_us)
+        atomic_store_explicit(&r->spare_until, now + spare_ns, memory_order_relaxed);
+}
+
 /* `last`: the last of its fencing numbers. No other thread uses these members until core knows the grant. */
 static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int64_t since)
 {
@@ -91,6 +104,8 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
     data->fence = data->numbers > 0 ? last - data->numbers + 1 : 0;
     if (data->numbers > 0)
         lk_counter_seen(a->r, a->counter);
+    if (data->numbers > 1)
+        watch_counter(a->r, last);
     data->since = since;
     data->era = a->era;
     /* a command may leave late on a busy machine; core counts from when it asked */
@@ -123,14 +138,14 @@ static bool take_given(struct attempt *a)
     return granted(a, given, data->busy_sent, now) == LOCKER_OK;
 }
 
-/* Wait until the replicas have the lock too. What was taken in vain is released by the withdraw that follows.
- */
+/* Wait until the replicas have the lock too. They are asked on the connection that took it: on another one
+ * another master's replicas might answer. What was taken in vain is released by the withdraw that follows. */
 static locker_status wait_replicas(struct attempt *a, locker_error *err)
 {
     struct lk_redis *r = a->r;
     char count[24], bound[24];
     struct lk_argv argv = {0};
-    struct lk_call call = {.until = a->claim->attempt_until, .claim = a->data};
+    struct lk_call call = {.until = a->claim->attempt_until, .claim = a->data, .only = a->on};
     (void)snprintf(count, sizeof(count), "%" PRId64, r->set.wait_replicas);
     (void)snprintf(bound, sizeof(bound), "%" PRId64, r->set.wait_timeout_ns / LK_MS);
     lk_argv_text(&argv, "WAIT");
@@ -341,6 +356,8 @@ static locker_status read_plain(struct attempt *a, const struct lk_call *call, b
     const bool fenced = a->data->numbers > 0;
     const redisReply *set = fenced ? call->early[0] : call->reply;
     if (set->type == REDIS_REPLY_NIL) {
+        if (a->data->numbers > 1 && call->reply->type == REDIS_REPLY_INTEGER)
+            watch_counter(a->r, (uint64_t)call->reply->integer);
         *again = a->claim->will_wait; /* the script tells for how long, and enrols */
         return *again ? LOCKER_OK : busy(a, -1, 0, call->sent, false, err);
     }
@@ -359,8 +376,7 @@ static locker_status read_plain(struct attempt *a, const struct lk_call *call, b
         *again = status == LOCKER_OK;
         return status;
     }
-    if (fenced &&
-        (uint64_t)call->reply->integer <= atomic_load_explicit(&a->r->fence_least, memory_order_relaxed)) {
+    if (fenced && (uint64_t)call->reply->integer <= call->least) {
         a->data->unsure = *again = true; /* the script lifts the counter */
         return LOCKER_OK;
     }
@@ -392,6 +408,7 @@ static locker_status try_once(struct attempt *a, bool plain, bool *again, locker
     struct lk_call call = {.until = a->claim->attempt_until, .claim = a->data};
     const enum lk_outcome outcome = plain ? call_plain(a, &call, err) : call_script(a, &call, err);
     locker_status status;
+    a->on = call.on;
     a->era = call.era;
     if (outcome == LK_CALL_ANSWERED) {
         status = plain ? read_plain(a, &call, again, err) : read_script(a, &call, again, err);
@@ -424,6 +441,12 @@ static bool plain_first(struct attempt *a)
     return floor != 0;
 }
 
+static bool may_reserve(const struct lk_redis *r)
+{
+    return atomic_load_explicit(&r->pass_lately, memory_order_relaxed) > 0 &&
+           lk_redis_now(r) >= atomic_load_explicit(&r->spare_until, memory_order_relaxed);
+}
+
 /* A claim's first attempt: its value, and how many numbers its grant is to have: more than one where grants
  * are handed over inside the process. */
 static void start_claim(struct lk_redis *r, struct lk_claim_data *data)
@@ -431,7 +454,7 @@ static void start_claim(struct lk_redis *r, struct lk_claim_data *data)
     /* relaxed: values need only differ */
     data->number = atomic_fetch_add_explicit(&r->counter, 1, memory_order_relaxed) + 1;
     if (r->set.fencing)
-        data->numbers = atomic_load_explicit(&r->pass_lately, memory_order_relaxed) > 0 ? LK_PASS_RESERVE : 1;
+        data->numbers = may_reserve(r) ? LK_PASS_RESERVE : 1;
 }
 
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err)

@@ -88,10 +88,9 @@ int64_t lk_claim_direct_us(const struct lk_claim_data *data, int64_t now)
     return data->direct_us > 0 ? data->direct_us + (now - data->since) / LK_US : 0;
 }
 
-void lk_claim_detach_locked(struct lk_redis *r, locker_claim *claim)
+void lk_claim_silence_locked(struct lk_redis *r, locker_claim *claim)
 {
     struct lk_claim_data *data = lk_claim_data(claim);
-    lk_claims_remove_locked(r, claim);
     lk_note_forget_locked(r, data);
     if (data->renewal != NULL)
         *data->renewal = NULL;

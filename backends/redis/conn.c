@@ -324,6 +324,8 @@ static void meet_server_locked(struct lk_redis *r, const struct lk_link *link)
     r->server = link->server;
     atomic_store_explicit(&r->fence_least, link->server_us > 0 ? (uint64_t)link->server_us : LK_FENCE_MOST,
                           memory_order_relaxed);
+    /* release: whoever sees the new count sees its fence_least, or a later one's */
+    atomic_fetch_add_explicit(&r->connection, 1, memory_order_release);
 }
 
 static void old_is_gone_locked(struct lk_redis *r, void *context, redisReply *reply)

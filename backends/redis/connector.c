@@ -60,6 +60,14 @@ static void connect_command_locked(struct lk_redis *r)
     lk_pump_locked(r);
 }
 
+/* Whether the subscription is with the server that is asked for locks, as far as both tell who they are: what
+ * another one says is not about these locks. A name may stand for many servers, and a master that does not
+ * answer is looked for at the other hosts. */
+static bool is_same_server_locked(const struct lk_redis *r, const struct lk_link *link)
+{
+    return strcmp(link->server.run, r->server.run) == 0;
+}
+
 static void connect_subscriber_locked(struct lk_redis *r)
 {
     struct lk_connect_error why = {0};
@@ -78,11 +86,13 @@ static void connect_subscriber_locked(struct lk_redis *r)
         lk_link_free(link, true);
         return;
     }
-    if (link != NULL) {
+    if (link != NULL && is_same_server_locked(r, link)) {
         lk_subscriber_install_locked(r, link);
         return;
     }
-    if (why.permanent) {
+    if (link != NULL) {
+        lk_link_free(link, false);
+    } else if (why.permanent) {
         r->sub.refused = true;
         r->sub.why = why.error;
         lk_claims_wake_locked(r);

@@ -318,11 +318,13 @@ static enum lk_outcome send_and_await(struct lk_redis *r, struct lk_call *call, 
         pthread_mutex_unlock(&r->lock);
         return up;
     }
-    if (call->least != 0 && call->least != atomic_load_explicit(&r->fence_least, memory_order_relaxed)) {
+    call->on = atomic_load_explicit(&r->connection, memory_order_relaxed); /* lock is held */
+    if (call->only != 0 && call->only != call->on) {
         pthread_mutex_unlock(&r->lock);
         return LK_CALL_STALE;
     }
     call->era = atomic_load_explicit(&r->era, memory_order_relaxed);
+    call->least = atomic_load_explicit(&r->fence_least, memory_order_relaxed);
     struct lk_op *op = lk_op_get_locked(r);
     if (op == NULL || !lk_buffer_add(&r->conn.out, bytes, len)) {
         pthread_mutex_unlock(&r->lock);
@@ -394,8 +396,8 @@ enum lk_outcome lk_call_script(struct lk_redis *r, struct lk_call *call, enum lk
     struct lk_argv a;
     char least[24];
     for (bool whole = false;;) {
-        call->least = atomic_load_explicit(&r->fence_least, memory_order_relaxed);
-        lk_number_text(least, call->least);
+        call->only = atomic_load_explicit(&r->connection, memory_order_acquire); /* before its fence_least */
+        lk_number_text(least, atomic_load_explicit(&r->fence_least, memory_order_relaxed));
         lk_script_begin(r, &a, which, whole, keys);
         for (int i = 0; i < fill->argc; i++)
             lk_argv_add(&a, fill->argv[i], fill->len[i]);

@@ -71,11 +71,10 @@ static void fill(struct flight *f, const struct lk_settings *s, bool load)
         add(f, STEP_LOAD, &a);
     }
     add_words(f, STEP_ROLE, "ROLE", NULL);
-    if (load) {
-        add_words(f, STEP_INFO, "INFO", "server");
-        add_words(f, STEP_INFO, "INFO", "replication");
+    add_words(f, STEP_INFO, "INFO", "server");
+    add_words(f, STEP_INFO, "INFO", "replication");
+    if (load)
         add_words(f, STEP_TIME, "TIME", NULL);
-    }
 }
 
 static locker_status fail(struct lk_connect_error *why, bool permanent, locker_status status)

@@ -243,7 +243,7 @@ enum lk_outcome {
     LK_CALL_AWAY,        /* not sent: no connection by `until`; err says why */
     LK_CALL_REFUSED,     /* not sent: connecting fails for good; err says why */
     LK_CALL_INTERRUPTED, /* sent or not; see `sent` */
-    LK_CALL_STALE,       /* not sent: it was made for an earlier connection */
+    LK_CALL_STALE,       /* not sent: the connection that it is for is gone */
     LK_CALL_NOMEM
 };
 
@@ -253,12 +253,14 @@ struct lk_claim_data;
 struct lk_call {
     int64_t until;
     struct lk_claim_data *claim; /* NULL: can't be interrupted */
+    unsigned only;               /* the connection that it is to be sent on, else STALE; 0: any */
     /* results */
     redisReply *reply;               /* ANSWERED: free with freeReplyObject() */
     redisReply *early[LK_EARLY_MAX]; /* of the commands before the last: free with lk_call_clear() */
     int64_t sent;                    /* a time before it was sent; 0: it was not */
-    unsigned era;                    /* r->era of the connection that it was sent on */
-    uint64_t least; /* in: what r->fence_least has to be when it is sent, else STALE; 0: anything */
+    unsigned on;                     /* the connection that it was sent on: r->connection then ... */
+    unsigned era;                    /* ... and its r->era */
+    uint64_t least;                  /* ... and its r->fence_least */
 };
 
 /* Send one command and wait for its answer. Takes and releases lock. */
@@ -413,8 +415,8 @@ locker_claim *lk_claims_find_locked(struct lk_redis *r, uint64_t number);
 void lk_claims_wake_locked(struct lk_redis *r);
 /* For how long the lock has been handed on, without being free, when the claim gives it back: us. */
 int64_t lk_claim_direct_us(const struct lk_claim_data *data, int64_t now);
-/* The driver lets go: no renewal, message or interrupt finds the claim any more. */
-void lk_claim_detach_locked(struct lk_redis *r, locker_claim *claim);
+/* No renewal and no note is sent for the claim any more, and no answer finds it. */
+void lk_claim_silence_locked(struct lk_redis *r, locker_claim *claim);
 
 /* ---------------------------------------------------------------- cleanup.c ---- */
 
@@ -476,17 +478,20 @@ struct lk_redis {
     atomic_bool trusted;     /* a release has been carried out, and nothing denied since; relaxed: a hint */
     atomic_uint busy_lately; /* up to LK_CONTENDED: attempts were found busy lately; relaxed: a hint */
     atomic_uint pass_lately; /* up to LK_CONTENDED: hand-overs in here were asked for; relaxed: a hint */
+    atomic_int_least64_t spare_until; /* till then a grant takes one number: a counter was ahead; relaxed */
     atomic_int_least64_t server_ahead_us; /* the server's clock less ours; INT64_MIN: unknown; relaxed */
     atomic_int_least64_t server_asked; /* when that was learned, on our clock; relaxed: a little off does no
                                           harm */
     atomic_uint_least32_t counters[LK_COUNTERS]; /* marks of keys (counter.c); relaxed: hints */
     /* The server's time when the connection was made. A counter that is not above it may lack numbers that
      * were given out before: the server may have been restarted or made master since. It is lifted to the
-     * server's time, once for each counter and connection. Relaxed: whoever has sent a command since the
-     * connection was made has had lock since. */
+     * server's time, once for each counter and connection. Written before `connection` is. */
     atomic_uint_fast64_t fence_least;
+    /* Counts the connections, from 1. Written with lock held; release/acquire hands over fence_least. */
+    atomic_uint connection;
     /* Counts the servers that we were connected to: a restart, or a replica that was made master, is another,
-     * and so is one that does not tell who it is. Written with lock held; relaxed: as fence_least. */
+     * and so is one that does not tell who it is. Written with lock held; relaxed: whoever has sent a command
+     * since the connection was made has had lock since. */
     atomic_uint era;
     char sha[LK_SCRIPT_COUNT][41]; /* "" where the server would not tell; constant after open */
     int epoll_fd;                  /* the driver's descriptor: connection, subscriber */

@@ -108,6 +108,20 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     }
 }
 
+/* The claim ends. It stays in the table till now: a late message of its grant, if it found no claim, would
+ * give the lock back behind the release's back, which would then be told that the lock was not ours. */
+static void let_go(struct release *x, locker_claim *grant, bool go_on)
+{
+    struct lk_redis *r = x->r;
+    pthread_mutex_lock(&r->lock);
+    lk_claims_remove_locked(r, grant);
+    if (go_on && x->keys.memory != NULL) {
+        (void)lk_cleanup_start_locked(r, &x->keys, x->value, NULL);
+        lk_pump_locked(r);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
 locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
     struct lk_redis *r = self;
@@ -117,22 +131,20 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
     locker_status status = LOCKER_UNKNOWN;
     lk_value_text(r, data->number, x.value);
     pthread_mutex_lock(&r->lock); /* no renewal may come after the release */
-    lk_claim_detach_locked(r, grant);
+    lk_claim_silence_locked(r, grant);
+    const bool tabled = data->tabled; /* from here on nobody puts it there */
     lk_number_text(x.direct_us, (uint64_t)lk_claim_direct_us(data, lk_redis_now(r)));
     x.valid_until = data->valid_until;
     x.era = data->era;
     pthread_mutex_unlock(&r->lock);
-    if (!lk_keys_init(&x.keys, r->set.name_space, grant->key, grant->key_len))
-        return locker_error_set(err, LOCKER_UNKNOWN, 0,
-                                "out of memory while releasing; the lease's end settles it");
+    if (!lk_keys_init(&x.keys, r->set.name_space, grant->key, grant->key_len)) {
+        again = false;
+        locker_error_set(err, LOCKER_UNKNOWN, 0, "out of memory while releasing; the lease's end settles it");
+    }
     while (again)
         status = ask(&x, &again, err);
-    if (status == LOCKER_UNKNOWN) {
-        pthread_mutex_lock(&r->lock);
-        (void)lk_cleanup_start_locked(r, &x.keys, x.value, NULL);
-        lk_pump_locked(r);
-        pthread_mutex_unlock(&r->lock);
-    }
+    if (tabled || status == LOCKER_UNKNOWN)
+        let_go(&x, grant, status == LOCKER_UNKNOWN);
     lk_keys_clear(&x.keys);
     return status;
 }
@@ -152,7 +164,8 @@ void lk_redis_withdraw(void *self, locker_claim *claim)
         member = lk_member_text(r, claim, value);
     const bool named = left && lk_keys_init(&keys, r->set.name_space, claim->key, claim->key_len);
     pthread_mutex_lock(&r->lock);
-    lk_claim_detach_locked(r, claim);
+    lk_claim_silence_locked(r, claim);
+    lk_claims_remove_locked(r, claim);
     if (named) {
         (void)lk_cleanup_start_locked(r, &keys, value, member);
         lk_pump_locked(r);

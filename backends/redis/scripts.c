@@ -161,11 +161,13 @@ static const char renew_lua[] = GET_LUA "local out = {}\n"
                                         "return table.concat(out)\n";
 
 /* Answers {held, value, PTTL, info, how many wait, the first of them, the counter}. A value that is no string
- * is shown as held by somebody. */
+ * is shown as held by somebody; for a long one, which is no holder's name, stands its digest: whoever looks
+ * takes no more than guard.h allows. */
 #define LOOK_LUA                                                                                             \
     GET_LUA                                                                                                  \
     "local function look()\n"                                                                                \
     "  local v = get(KEYS[1])\n"                                                                             \
+    "  if v and #v > 4096 then v = redis.sha1hex(v) end\n"                                                   \
     "  local info = redis.pcall('GET', KEYS[4])\n"                                                           \
     "  local count = redis.pcall('ZCOUNT', KEYS[2], 0, " LK_FREE_BASE ")\n"                                  \
     "  local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " LK_FREE_BASE ", 'LIMIT', 0, 1000)\n"         \

@@ -1,10 +1,13 @@
 /* failovers.c: another server, or another life of the same: what it has lost is not believed. */
 #include "redis_tests.h"
 
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Locks and unlocks a few times; answers the last token. */
 static uint64_t take_tokens(locker *l, const char *key)
@@ -221,6 +224,181 @@ static void a_waiter_listens_to_the_new_master(void **state)
     lk_close_locker(l);
 }
 
+static int64_t connections_received(struct lk_server *server)
+{
+    char text[8192];
+    const char *at;
+
+    assert_true(lk_server_text(server, text, sizeof text, "INFO stats"));
+    at = strstr(text, "total_connections_received:");
+    assert_non_null(at);
+    return strtoll(at + strlen("total_connections_received:"), NULL, 10);
+}
+
+struct visited {
+    struct lk_server *server;
+    int64_t before;
+};
+
+static bool is_visited(void *context)
+{
+    const struct visited *visited = context;
+
+    return connections_received(visited->server) > visited->before;
+}
+
+static int64_t channels(struct lk_server *server)
+{
+    return lk_server_integer(server, "EVAL %s 0",
+                             "return #redis.call('PUBSUB', 'CHANNELS', 'locker:wake:*')");
+}
+
+/* The server takes no further connection, so the one for wake-ups is tried at the other host: what is told
+ * there is not about our locks. */
+static void a_subscription_is_with_the_server_that_grants(void **state)
+{
+    struct env *env = *state;
+    struct visited visited;
+    struct lk_locking waiter;
+    locker_error err;
+    locker *l;
+
+    env->second = lk_server_start(NULL);
+    assert_ok(lk_open_uri(&l, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?poll=1s", lk_proxy_port(env->proxy),
+                          env->second->port),
+              err);
+    lk_server_do(env->server, "SET here somebody");
+    lk_proxy_refuse(env->proxy, 1);
+    visited.server = env->second;
+    visited.before = connections_received(env->second);
+    lk_locking_start(&waiter, l, "here", NULL);
+    lk_require(is_visited, &visited, "the other host should be tried");
+    lk_proxy_refuse(env->proxy, 0);
+    lk_require_queue(env->server, "here", 1);
+    assert_int_equal(channels(env->second), 0);
+    assert_int_equal(channels(env->server), 1);
+    lk_server_do(env->server, "DEL here");
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ replicas ---- */
+
+/* A thread that a signal holds up, where it is, until the test lets it go. */
+static struct stall {
+    int entered[2], leave[2]; /* pipes */
+} stall;
+
+static void stall_here(int signal)
+{
+    char byte = (char)signal;
+
+    if (write(stall.entered[1], &byte, 1) == 1 && read(stall.leave[0], &byte, 1) < 0)
+        return;
+}
+
+static struct late {
+    locker *l;
+    locker_handle *held;
+    locker_status status;
+    locker_error err;
+    _Atomic(pid_t) tid;
+} late;
+
+static void *lock_late(void *argument)
+{
+    struct late *x = argument;
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+
+    x->tid = gettid();
+    x->status = locker_lock(x->l, "late", &options, &x->held, &x->err);
+    return NULL;
+}
+
+static bool exists(void *context)
+{
+    struct env *env = ((void **)context)[0];
+
+    return lk_server_integer(env->server, "EXISTS %s", ((const char **)context)[1]) == 1;
+}
+
+static void require_key(struct env *env, const char *key)
+{
+    const void *context[] = {env, key};
+
+    lk_require(exists, context, "the key should be there");
+}
+
+/* It waits for another thread to read its answer: FUTEX_WAIT_BITSET, privately. */
+static bool sleeps_for_its_answer(void *context)
+{
+    const struct late *x = context;
+    char path[64];
+    long number = 0;
+    unsigned long word, how = 0;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)x->tid);
+    file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    if (fscanf(file, "%ld %lx %lx", &number, &word, &how) != 3)
+        how = 0;
+    fclose(file);
+    return number > 0 && how == 0x89;
+}
+
+static bool is_confirming(void *context)
+{
+    lk_server_do(context, "SET probe 1");
+    return lk_server_integer(context, "WAIT 1 100") == 1;
+}
+
+/* Another server becomes the master between the grant and the question whether replicas have it: what
+ * replicas of that one have is no answer. */
+static void replicas_of_another_master_confirm_nothing(void **state)
+{
+    struct env *env = *state;
+    struct sigaction action = {.sa_handler = stall_here, .sa_flags = SA_RESTART};
+    struct lk_locking reader;
+    pthread_t thread;
+    locker_error err;
+    char byte = 0;
+
+    env->second = lk_server_start(NULL);
+    lk_follow(env->second, env->server);
+    lk_require(is_confirming, env->server, "the replica should confirm writes");
+    late = (struct late){
+        .l = lk_open_through(env, "wait_replicas=1&wait_timeout=300ms&command_timeout=25s&ttl=90s")};
+    assert_true(pipe(stall.entered) == 0 && pipe(stall.leave) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
+    lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port()); /* it is cut off */
+    lk_proxy_hold(env->proxy, 0, 1);
+    lk_locking_start(&reader, late.l, "first", NULL);
+    require_key(env, "first");
+    assert_int_equal(pthread_create(&thread, NULL, lock_late, &late), 0);
+    require_key(env, "late");
+    lk_require(sleeps_for_its_answer, &late, "it should wait for its answer");
+    assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+    assert_true(lk_readable(stall.entered[0], LK_TEST_PATIENCE_MS));
+    lk_proxy_hold(env->proxy, 0, 0); /* the reader's WAIT comes behind the other's grant */
+    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&reader), reader.err);
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    lk_follow(env->server, env->second);
+    lk_require(is_confirming, env->second, "the old master should confirm writes");
+    lk_server_do(env->server, "CLIENT KILL TYPE normal"); /* as Sentinel does */
+    assert_ok(locker_ping(late.l, NULL, &err), err);      /* by a new connection */
+    assert_int_equal(lk_server_integer(env->second, "EXISTS late"), 0);
+    assert_int_equal(write(stall.leave[1], &byte, 1), 1);
+    lk_join(thread, "lock");
+    assert_status(LOCKER_UNAVAILABLE, late.status, late.err);
+    lk_close_locker(late.l);
+    for (int i = 0; i < 2; i++) {
+        close(stall.entered[i]);
+        close(stall.leave[i]);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(tokens_grow_over_a_failover_that_lost_counts),
     server_test(tokens_grow_for_those_who_move),
@@ -228,6 +406,8 @@ static const struct CMUnitTest tests[] = {
     server_test(tokens_grow_over_a_crash_that_lost_counts),
     proxied_test(a_release_over_a_loss_of_data_is_unknown),
     server_test(a_waiter_listens_to_the_new_master),
+    proxied_test(a_subscription_is_with_the_server_that_grants),
+    proxied_test(replicas_of_another_master_confirm_nothing),
 };
 
 const struct lk_group lk_failovers = {"failovers", tests, sizeof tests / sizeof tests[0]};

@@ -151,6 +151,135 @@ static void an_old_message_grants_nothing(void **state)
     lk_close_locker(l);
 }
 
+struct giving {
+    locker_handle *held;
+    locker_status status;
+    locker_error err;
+};
+
+static void *give(void *argument)
+{
+    struct giving *giving = argument;
+
+    giving->status = locker_unlock(giving->held, &giving->err);
+    return NULL;
+}
+
+/* The first waiter's channel and value, as they stand in the queue. */
+static void read_waiter(struct lk_server *server, const char *key, char instance[33], char value[33])
+{
+    char member[256];
+
+    assert_true(lk_server_text(server, member, sizeof member, "EVAL %s 1 {%s}:locker:queue",
+                               "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]", key));
+    assert_int_equal(sscanf(member, "%32s %32s", instance, value), 2);
+}
+
+struct attempts {
+    locker *l;
+    uint64_t before;
+};
+
+static bool has_tried_again(void *context)
+{
+    const struct attempts *attempts = context;
+
+    return lk_stats(attempts->l).attempts > attempts->before;
+}
+
+/* The message of a grant comes while the lock is being given back, which waits for a connection: it gives
+ * nothing back on its own, of which the release would find that the lock was not ours. */
+static void a_late_message_takes_nothing_from_a_release(void **state)
+{
+    static struct giving giving;
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=90s&poll=60s&command_timeout=25s");
+    locker *rival = lk_open_at(env->server, "ttl=90s");
+    locker_handle *held = lk_take(rival, "late", NULL);
+    struct lk_locking waiter, other;
+    struct attempts attempts = {.l = l};
+    char instance[33], value[33], other_value[33];
+    uint64_t token;
+    pthread_t thread;
+
+    lk_locking_start(&waiter, l, "late", NULL);
+    lk_require_queue(env->server, "late", 1);
+    read_waiter(env->server, "late", instance, value);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    giving.held = waiter.held;
+    token = locker_handle_token(giving.held);
+    lk_server_do(env->server, "SET other somebody");
+    lk_locking_start(&other, l, "other", NULL);
+    lk_require_queue(env->server, "other", 1);
+    read_waiter(env->server, "other", instance, other_value);
+    lk_proxy_refuse(env->proxy, 1);
+    lk_server_do(env->server, "CLIENT KILL TYPE normal"); /* the subscription stays */
+    lk_require_state(giving.held, LOCKER_STATE_SUSPECT);
+    assert_int_equal(pthread_create(&thread, NULL, give, &giving), 0);
+    lk_require_state(giving.held, LOCKER_STATE_UNLOCKED);
+    attempts.before = lk_stats(l).attempts;
+    lk_server_do(
+        env->server, "EVAL %s 0 %s %s %llu",
+        "return redis.call('PUBLISH', 'locker:wake:' .. ARGV[1], ARGV[2] .. ' ' .. ARGV[3] .. ' 0 late')",
+        instance, value, (unsigned long long)token);
+    lk_server_do(env->server, "EVAL %s 0 %s %s",
+                 "return redis.call('PUBLISH', 'locker:wake:' .. ARGV[1], ARGV[2] .. ' broken other')",
+                 instance, other_value);
+    lk_require(has_tried_again, &attempts, "the messages should be read");
+    lk_proxy_refuse(env->proxy, 0);
+    lk_join(thread, "unlock");
+    assert_status(LOCKER_OK, giving.status, giving.err);
+    locker_handle_free(giving.held);
+    lk_server_do(env->server, "DEL other");
+    lk_close_locker(l);
+    assert_status(LOCKER_CLOSED, lk_locking_join(&other), other.err);
+    lk_close_locker(rival);
+}
+
+static uint64_t counter_of(struct lk_server *server, const char *key)
+{
+    char text[32];
+
+    assert_true(lk_server_text(server, text, sizeof text, "GET {%s}:locker:fence", key));
+    return strtoull(text, NULL, 10);
+}
+
+/* Have a hand-over inside the process be asked for, so that the next grants reserve numbers for more. */
+static void ask_for_a_hand_over(locker *l, const char *key)
+{
+    locker_handle *held = lk_take(l, key, NULL);
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, l, key, NULL);
+    lk_require_waiting(l, 1);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+}
+
+/* Numbers grow more slowly than time, or a counter that starts at the time after a loss would give out some
+ * again. So nobody reserves many of a counter that is ahead of the time. */
+static void a_counter_ahead_of_the_time_is_not_hurried(void **state)
+{
+    static const char ahead[] = "local t = redis.call('TIME')\n"
+                                "redis.call('SET', KEYS[1], string.format('%.0f', (t[1] + 60) * 1000000))\n"
+                                "return 1";
+    enum { GRANTS = 12 };
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    uint64_t before;
+
+    lk_server_do(env->server, "EVAL %s 1 {hurried}:locker:fence", ahead);
+    lk_give(lk_take(l, "hurried", NULL));
+    ask_for_a_hand_over(l, "hurried");
+    before = counter_of(env->server, "hurried");
+    for (int i = 0; i < GRANTS; i++)
+        lk_give(lk_take(l, "hurried", NULL));
+    assert_true(counter_of(env->server, "hurried") - before < GRANTS * 64 / 2);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ what it leaves ---- */
 
 static void add_ghosts(struct lk_server *server, const char *key, int count)
@@ -313,6 +442,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_grant_that_is_found_late_starts_anew),
     proxied_test(an_answer_that_comes_late_is_confirmed),
     server_test(an_old_message_grants_nothing),
+    proxied_test(a_late_message_takes_nothing_from_a_release),
+    server_test(a_counter_ahead_of_the_time_is_not_hurried),
     server_test(a_dead_waiter_is_passed_over),
     server_test(many_dead_waiters_are_left_to_later_calls),
     server_test(a_waiter_that_is_served_or_gives_up_leaves_the_queue),

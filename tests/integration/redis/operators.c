@@ -164,12 +164,33 @@ static void a_hostile_info_says_nothing(void **state)
     lk_close_locker(l);
 }
 
+/* Somebody looks at a key that is no lock but holds a lot: that costs a process no connection, and so none of
+ * the leases that it keeps by it. */
+static void a_long_value_is_looked_at(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+
+    lk_server_do(env->server, "EVAL %s 1 long",
+                 "return #redis.call('SET', KEYS[1], string.rep('x', 3000000))");
+    assert_ok(locker_show(l, "long", &info, &err), err);
+    assert_true(info.held);
+    assert_string_equal(info.owner, "");
+    locker_info_clear(&info);
+    assert_ok(locker_break(l, "long", NULL, NULL, &err), err);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS long"), 0);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(a_holder_that_never_waited_is_told_at_once),
     server_test(a_holder_that_waited_is_told_at_once),
     server_test(a_holder_that_may_not_subscribe_is_told_by_its_renewal),
     server_test(a_lock_given_back_at_once_asks_for_no_subscription),
     server_test(a_hostile_info_says_nothing),
+    server_test(a_long_value_is_looked_at),
 };
 
 const struct lk_group lk_operators = {"operators", tests, sizeof tests / sizeof tests[0]};
