@@ -41,7 +41,7 @@ static void print_text(const char *key, const locker_info *info)
             printf("  time left: %s unless renewed\n",
                    lk_cli_time_words(info->remaining_ms, words, sizeof(words)));
         else
-            printf("  time left: no end; it ends with its holder\n");
+            printf("  time left: no end is known\n");
     }
     if (info->token)
         printf("  token:     %llu%s\n", (unsigned long long)info->token, info->held ? "" : " (last grant)");

@@ -307,9 +307,10 @@ typedef struct locker_info {
                                 second, or if it is a foreign client. */
     int64_t remaining_ms;  /**< until the lease ends unless renewed; -1: no lease, no end, or not known */
     uint64_t token;        /**< the fencing token of the present or last grant; 0 unknown */
-    int64_t waiters;       /**< how many contenders wait at the service; -1: the service doesn't know */
-    locker_waiter *queue;  /**< those that are known, in the order in which they'll be served; may be NULL */
-    size_t queue_len;      /**< how many are in queue */
+    int64_t waiters; /**< how many contenders wait at the service; -1: the service doesn't know. On Redis a
+                          locker's waiters count as one, and those of the holder's own not at all. */
+    locker_waiter *queue; /**< those that are known, in the order in which they'll be served; may be NULL */
+    size_t queue_len;     /**< how many are in queue */
 } locker_info;
 
 #define LOCKER_INFO_INIT                                                                                     \

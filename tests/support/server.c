@@ -249,7 +249,9 @@ int64_t lk_server_integer(struct lk_server *server, const char *format, ...)
     va_start(args, format);
     reply = command(server, format, args);
     va_end(args);
-    value = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    value = reply->type == REDIS_REPLY_INTEGER ? reply->integer
+            : reply->type == REDIS_REPLY_ARRAY ? (int64_t)reply->elements
+                                               : -1;
     freeReplyObject(reply);
     return value;
 }

@@ -46,7 +46,7 @@ void lk_server_thaw(struct lk_server *server);
  * when there is no reply, or when it is an error. */
 void lk_server_do(struct lk_server *server, const char *format, ...);
 
-/** Sends a command and answers its integer reply; a nil is -1. */
+/** Sends a command and answers its integer, or of a list how long it is; -1 for any other reply. */
 int64_t lk_server_integer(struct lk_server *server, const char *format, ...);
 
 /** Sends a command and copies its string reply; false for a nil. */

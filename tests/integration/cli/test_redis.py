@@ -63,6 +63,9 @@ class Run(RedisCase):
         self.assertIn("time left:", self.code(0, "show", "k").stdout)
         self.code(0, "break", "k")
         self.assertFalse(self.show("k")["held"])
+        self.redis.command("SET", "k", "a-client-of-another-kind")
+        self.assertIn("time left: no end is known", self.code(0, "show", "k").stdout)
+        self.redis.command("DEL", "k")
         self.wrong(1, "'k'", "break", "k")
         running.finish()
 
