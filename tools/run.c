@@ -47,6 +47,20 @@ static void fill_standard_descriptors(void)
         close(fd);
 }
 
+/* What to do about a limit of the system. */
+static const char *advice(int error)
+{
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+        return "; raise the limit on open files (ulimit -n)";
+    case EAGAIN:
+        return "; raise the limit on processes and threads (ulimit -u)";
+    default:
+        return "";
+    }
+}
+
 /* Try first, so that `waiting` is only told when there is something to wait for. */
 static locker_status ask_for_lock(run *r, locker_cancel *cancel, locker_error *err)
 {
@@ -160,9 +174,7 @@ static int acquire(run *r)
     int code, number, error = lk_run_waiter_start(&waiter, &r->signals);
 
     if (error) {
-        lk_cli_message("can't start a thread: %s; %s", strerror(error),
-                       error == EAGAIN ? "raise the limit on processes and threads (ulimit -u)"
-                                       : "raise the limit on open files (ulimit -n)");
+        lk_cli_message("can't start a thread: %s%s", strerror(error), advice(error));
         return LK_EXIT_SYSTEM;
     }
     code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);
@@ -288,7 +300,7 @@ static int run_command(run *r)
     error = environment ? lk_run_child_start(&child, &r->options, &r->signals, environment) : ENOMEM;
     lk_run_environment_free(environment);
     if (error) {
-        lk_cli_message("can't start the command: %s", strerror(error));
+        lk_cli_message("can't start the command: %s%s", strerror(error), advice(error));
         return LK_EXIT_SYSTEM;
     }
     lk_run_watch_over(&watch, &outcome);
@@ -297,7 +309,8 @@ static int run_command(run *r)
         lk_run_event_exited(&r->events, child.wait_status);
     code = command_code(r, &child);
     if (outcome.system_error) {
-        lk_cli_message("can't watch over the command, which was killed: %s", strerror(outcome.system_error));
+        lk_cli_message("can't watch over the command, which was killed: %s%s", strerror(outcome.system_error),
+                       advice(outcome.system_error));
         code = LK_EXIT_SYSTEM;
     }
     lost = was_lost(&outcome, &child, release(r, outcome.lost, outcome.stopped));
