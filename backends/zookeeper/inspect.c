@@ -234,8 +234,9 @@ static void broken_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, con
 }
 
 /* Together with the deletion goes a mark into the data of the key's node, by which a release whose answer was
- * lost can tell that it didn't delete the node itself. Where somebody keeps something else there, that can't
- * be; a release that finds such data does not know either. */
+ * lost can tell that it didn't delete the node itself: servers read nothing in the midst of a transaction.
+ * Where somebody keeps something else there, that can't be; a release that finds such data does not know
+ * either. */
 static struct lk_zk_op *send_break_locked(struct inspection *i, const char *path, const struct entry *first)
 {
     char mark[LK_ZK_RECORD_MAX];
