@@ -116,6 +116,24 @@ static void an_answer_that_comes_late_is_confirmed(void **state)
     lk_close_locker(l);
 }
 
+/* Where each answer is late, what there is is passed on, after it was confirmed twice. */
+static void answers_that_are_all_late_are_taken_in_the_end(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=2s&command_timeout=20s");
+    locker_lock_options options = lk_wait_options(12000);
+    struct lk_locking taker;
+
+    lk_give(lk_take(l, "late", NULL));
+    lk_proxy_delay(env->proxy, 1200);
+    lk_locking_start(&taker, l, "late", &options);
+    assert_status(LOCKER_OK, lk_locking_join(&taker), taker.err);
+    lk_proxy_delay(env->proxy, 0);
+    locker_unlock(taker.held, NULL);
+    locker_handle_free(taker.held);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ that it is the only one ---- */
 
 /* A message of an earlier grant comes when another has the lock: it grants nothing, also when there is no
@@ -280,6 +298,83 @@ static void a_counter_ahead_of_the_time_is_not_hurried(void **state)
     lk_close_locker(l);
 }
 
+/* Handed over and broken again while the waiter's own attempt has no answer: it was never granted. */
+static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
+{
+    static const char both[] = "local channel = 'locker:wake:' .. KEYS[1]\n"
+                               "redis.call('PUBLISH', channel, KEYS[2] .. ' 9000000000000000 0 unseen')\n"
+                               "return redis.call('PUBLISH', channel, KEYS[2] .. ' broken unseen')";
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=30s&poll=100ms&command_timeout=20s");
+    locker *rival = lk_open_at(env->server, "ttl=30s");
+    locker_handle *held = lk_take(rival, "unseen", NULL);
+    locker_lock_options options = lk_wait_options(3000);
+    char member[256] = "", instance[33], value[33];
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, l, "unseen", &options);
+    lk_require_queue(env->server, "unseen", 1);
+    assert_true(lk_server_text(env->server, member, sizeof member, "EVAL %s 1 {unseen}:locker:queue",
+                               "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]"));
+    assert_int_equal(sscanf(member, "%32s %32s", instance, value), 2);
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "unseen", 1, 0);
+    lk_proxy_await_harm(env->proxy, 1); /* its poll, which has no answer from here on */
+    assert_int_equal(lk_server_integer(env->server, "EVAL %s 2 %s %s", both, instance, value), 1);
+    usleep(100000); /* both are read meanwhile; were they not, nothing would be shown */
+    lk_proxy_cut_all(env->proxy);
+    assert_status(LOCKER_TIMEOUT, lk_locking_join(&waiter), waiter.err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ handed on inside the process ---- */
+
+/* Hand-overs inside the process are asked for from the first one on, which is refused. */
+static void ask_for_passing(locker *l, const char *key)
+{
+    locker_handle *held = lk_take(l, key, NULL);
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, l, key, NULL);
+    lk_require_waiting(l, 1);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+}
+
+static bool is_noted(void *context)
+{
+    return lk_server_integer(
+               context, "EVAL %s 2 noted {noted}:locker:info",
+               "local info = redis.call('GET', KEYS[2])\n"
+               "return info and string.sub(info, 1, 32) == redis.call('GET', KEYS[1]) and 1 or 0") == 1;
+}
+
+/* One whose holder the server knows gets another value: whoever breaks that holder's lock breaks no other. */
+static void a_lock_whose_holder_is_known_is_not_passed_on(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s");
+    char before[64], after[64];
+    struct lk_locking waiter;
+    locker_handle *held;
+
+    ask_for_passing(l, "noted");
+    held = lk_take(l, "noted", NULL);
+    lk_locking_start(&waiter, l, "noted", NULL);
+    lk_require_waiting(l, 1);
+    lk_require(is_noted, env->server, "the server should be told who holds it");
+    assert_true(lk_server_text(env->server, before, sizeof before, "GET noted"));
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(lk_server_text(env->server, after, sizeof after, "GET noted"));
+    assert_string_not_equal(before, after);
+    lk_give(waiter.held);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ what it leaves ---- */
 
 static void add_ghosts(struct lk_server *server, const char *key, int count)
@@ -441,7 +536,10 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_grant_by_a_late_message_counts_from_before),
     server_test(a_grant_that_is_found_late_starts_anew),
     proxied_test(an_answer_that_comes_late_is_confirmed),
+    proxied_test(answers_that_are_all_late_are_taken_in_the_end),
     server_test(an_old_message_grants_nothing),
+    proxied_test(a_grant_that_was_broken_before_it_was_seen_is_none),
+    server_test(a_lock_whose_holder_is_known_is_not_passed_on),
     proxied_test(a_late_message_takes_nothing_from_a_release),
     server_test(a_counter_ahead_of_the_time_is_not_hurried),
     server_test(a_dead_waiter_is_passed_over),

@@ -2,6 +2,7 @@
 #include "redis_tests.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* A loss that a renewal would show comes after a third of 30 s. */
 static const int64_t told_within_ms = 100 + LK_TEST_SLACK_MS;
@@ -77,6 +78,54 @@ static void a_holder_that_waited_is_told_at_once(void **state)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     break_it(l, "waited", waiter.held);
     expect_told_at_once(waiter.held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+struct breaking {
+    locker *l;
+    locker_break_options only;
+    locker_status status;
+    locker_error err;
+};
+
+static void *break_named(void *argument)
+{
+    struct breaking *b = argument;
+
+    b->status = locker_break(b->l, "next", &b->only, NULL, &b->err);
+    return NULL;
+}
+
+/* The holder that the operator was shown gives the lock back before the break arrives: the next one, whom
+ * nobody named, keeps it, and the operator is told. */
+static void a_break_that_comes_late_takes_nothing(void **state)
+{
+    static struct breaking b;
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
+    locker_handle *held = lk_take(l, "next", NULL), *others;
+    pthread_t thread;
+    unsigned asked;
+
+    require_noted(env, "next");
+    b.l = lk_open_through(env, "command_timeout=20s");
+    b.only = (locker_break_options)LOCKER_BREAK_OPTIONS_INIT;
+    b.only.token = locker_handle_token(held);
+    asked = lk_proxy_requests(env->proxy, "{next}");
+    lk_proxy_hold(env->proxy, 0, 1);
+    assert_int_equal(pthread_create(&thread, NULL, break_named, &b), 0);
+    while (lk_proxy_requests(env->proxy, "{next}") == asked)
+        usleep(1000);
+    lk_server_integer(env->server, "EXISTS next"); /* what was sent before has been served */
+    lk_give(held);
+    others = lk_take(rival, "next", NULL);
+    require_noted(env, "next");
+    lk_proxy_hold(env->proxy, 0, 0);
+    lk_join(thread, "break");
+    assert_status(LOCKER_BUSY, b.status, b.err);
+    lk_give(others);
+    lk_close_locker(b.l);
     lk_close_locker(rival);
     lk_close_locker(l);
 }
@@ -187,6 +236,7 @@ static void a_long_value_is_looked_at(void **state)
 static const struct CMUnitTest tests[] = {
     server_test(a_holder_that_never_waited_is_told_at_once),
     server_test(a_holder_that_waited_is_told_at_once),
+    proxied_test(a_break_that_comes_late_takes_nothing),
     server_test(a_holder_that_may_not_subscribe_is_told_by_its_renewal),
     server_test(a_lock_given_back_at_once_asks_for_no_subscription),
     server_test(a_hostile_info_says_nothing),

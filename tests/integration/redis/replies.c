@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Waits until the rival can have the key, well before a lease of 30 s would end. */
 static void expect_free_soon(struct env *env, const char *key)
@@ -94,6 +95,35 @@ static void a_given_up_connection_takes_nothing_afterwards(void **state)
     lk_proxy_hold_old(env->proxy, 0);
     lk_give(lk_take(l, "beside", NULL)); /* it has arrived */
     lk_expect_value(env->server, "abandoned", NULL);
+    lk_close_locker(l);
+}
+
+/* The connection that ends it is given up before it is told that it has: the next one sees to it again. */
+static void a_given_up_connection_is_ended_until_that_is_known(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=30s");
+
+    lk_give(lk_take(l, "warm-up", NULL));
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "KILL", 1, 0);
+    lk_proxy_cut_all(env->proxy);
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_give(lk_take(l, "beside", NULL));
+    assert_int_equal(lk_proxy_requests(env->proxy, "KILL"), 3); /* the first again, and the second */
+    lk_close_locker(l);
+}
+
+/* Another life of the server gives the same names to others. */
+static void a_connection_to_an_earlier_life_is_not_ended(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=30s");
+
+    lk_give(lk_take(l, "warm-up", NULL));
+    lk_server_kill(env->server);
+    lk_server_launch(env->server, true);
+    lk_give(lk_take(l, "beside", NULL));
+    assert_int_equal(lk_proxy_requests(env->proxy, "KILL"), 0);
     lk_close_locker(l);
 }
 
@@ -317,6 +347,35 @@ static void a_slow_server_makes_remaining_no_longer_than_the_truth(void **state)
     lk_close_locker(l);
 }
 
+/* So it is with a renewal: it counts from when it was sent. The next one is kept back. */
+static void a_slow_renewal_makes_remaining_no_longer_than_the_truth(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "ttl=3s&command_timeout=20s");
+    locker_handle *held = lk_take(l, "slow", NULL);
+    int64_t before = 3000, pttl;
+
+    lk_proxy_hold(env->proxy, 0, 1);
+    while ((pttl = lk_server_integer(env->server, "PTTL slow")) <= before) {
+        before = pttl;
+        usleep(2000);
+    }
+    lk_proxy_hold(env->proxy, 1, 1);
+    usleep(200000); /* or another renewal is sent, and this one is not looked at */
+    lk_proxy_hold(env->proxy, 1, 0);
+    for (int i = 0; i < 30; i++, usleep(10000)) {
+        int64_t asked = lk_test_now_ms(), remaining = locker_handle_remaining_ms(held);
+
+        pttl = lk_server_integer(env->server, "PTTL slow");
+        if (pttl >= 0) /* else this machine has stood still */
+            assert_true(remaining <= pttl + lk_test_now_ms() - asked);
+    }
+    lk_proxy_hold(env->proxy, 0, 0);
+    locker_unlock(held, NULL);
+    locker_handle_free(held);
+    lk_close_locker(l);
+}
+
 /* An extension that wasn't confirmed doesn't move the deadline, though the server made it. */
 static void hold_back(struct env *env, int requests, int replies)
 {
@@ -468,6 +527,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(an_acquisition_of_unknown_outcome_leaves_no_orphan),
     proxied_test(a_grant_that_comes_too_late_is_given_back),
     proxied_test(a_given_up_connection_takes_nothing_afterwards),
+    proxied_test(a_given_up_connection_is_ended_until_that_is_known),
+    proxied_test(a_connection_to_an_earlier_life_is_not_ended),
     proxied_test(a_cancelled_request_in_flight_leaves_no_orphan),
     proxied_test(a_lost_reply_of_a_release_is_ok_by_proof),
     proxied_test(a_lost_reply_of_a_hand_over_is_ok_by_proof),
@@ -478,6 +539,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_reply_cut_at_any_byte_is_found_out),
     proxied_test(garbage_is_not_believed),
     proxied_test(a_slow_server_makes_remaining_no_longer_than_the_truth),
+    proxied_test(a_slow_renewal_makes_remaining_no_longer_than_the_truth),
     proxied_test(cut_off_both_ways_it_is_lost_at_the_deadline),
     proxied_test(cut_off_one_way_it_is_lost_at_the_deadline),
     proxied_test(a_holder_that_stops_answering_is_suspect_first),

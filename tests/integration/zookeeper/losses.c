@@ -146,6 +146,29 @@ static void a_session_in_doubt_grants_nothing(void **state)
     lk_close_locker(l);
 }
 
+/* A server does not tell a connection that its session was closed by another one, and answers it nothing. The
+ * end of its node is what there is to see: whoever locks then is served with a new session soon, and not when
+ * the client library gives the server up, after two thirds of 24 s. */
+static void the_end_of_a_node_puts_its_session_in_doubt(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?ttl=24s&command_timeout=30s");
+    struct lk_gate gate;
+    locker_handle *held;
+    int64_t ended;
+
+    lk_gate_init(&gate);
+    held = take_with_gate(l, "doubt", &gate);
+    ended = lk_test_now_ms();
+    lk_zkc_end_session(env->zk, lk_session_of(env->client, "/shop/doubt", 0));
+    lk_gate_await(&gate, 1, "the loss should be told");
+    lk_give(lk_take(l, "doubt"));
+    assert_true(lk_test_now_ms() - ended < 8000); /* an eighth is 3 s */
+    lk_give_lost(held);
+    lk_close_locker(l);
+    lk_gate_destroy(&gate);
+}
+
 /* A server closes the connection of one who sends more than its jute.maxbuffer at once; and heartbeats for
  * many locks must not. The java launcher takes its options from the environment, too. */
 static void heartbeats_for_many_locks_fit(void **state)
@@ -277,6 +300,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_deleted_node_is_a_lost_lock),
     server_test(a_lost_lock_leaves_the_next_holder_alone),
     server_test(an_expired_session),
+    server_test(the_end_of_a_node_puts_its_session_in_doubt),
     proxied_test(a_session_whose_end_only_the_leader_tells),
     proxied_test(a_session_in_doubt_grants_nothing),
     server_test(a_server_stopped_beyond_the_session),

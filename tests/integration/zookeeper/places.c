@@ -340,6 +340,22 @@ static void a_release_without_room_for_a_mark_is_unknown(void **state)
     lk_close_locker(l);
 }
 
+/* The key's node was deleted and made anew: a mark would be gone with it. */
+static void a_release_whose_key_was_made_anew_is_unknown(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
+    locker_handle *held = lk_take(l, "anew");
+    struct lk_unlocking unlocking;
+
+    release_into_silence(env, &unlocking, held, LK_ZKP_CUT, 1);
+    assert_int_equal(lk_zkc_delete(env->client, "/shop/anew"), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/anew", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_status(LOCKER_UNKNOWN, release_ends(env, &unlocking), unlocking.err);
+    locker_handle_free(held);
+    lk_close_locker(l);
+}
+
 /* The session ends while the delete is silent, and the answer comes in another one. */
 static void a_release_that_outlives_its_session(void **state)
 {
@@ -373,6 +389,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_release_before_a_break_is_unknown),
     proxied_test(a_release_after_an_earlier_break_is_ok),
     proxied_test(a_release_without_room_for_a_mark_is_unknown),
+    proxied_test(a_release_whose_key_was_made_anew_is_unknown),
     proxied_test(a_release_that_outlives_its_session),
 };
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <locker/driver.h>
 
@@ -233,6 +234,28 @@ static void a_deadline_counts_from_what_was_sent(void **state)
     lk_close_locker(l);
 }
 
+/* A connection counts from when it was asked for, not from when the server said yes. */
+static void a_deadline_counts_from_a_connections_beginning(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=8s");
+    locker_handle *held = lk_take(l, "begun");
+    struct lk_zkp_passed connects = lk_zkp_passed(env->proxy, LK_ZKP_CONNECT);
+    int64_t asked, now;
+
+    lk_zkp_hold(env->proxy, false, true);
+    lk_zkp_cut_all(env->proxy);
+    lk_zkp_await_passed(connects, 1);
+    asked = lk_test_now_ms();
+    usleep(1000000);
+    lk_zkp_hold(env->proxy, false, false);
+    lk_require_renewal(l);
+    now = lk_test_now_ms();
+    assert_true(locker_handle_remaining_ms(held) <= asked + 8000 - 80 - now);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 static void the_reply_to_a_heartbeat_is_cut_off(void **state)
 {
     struct env *env = *state;
@@ -442,6 +465,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(an_interrupt_before_the_attempt),
     proxied_test(heartbeats_without_answers),
     proxied_test(a_deadline_counts_from_what_was_sent),
+    proxied_test(a_deadline_counts_from_a_connections_beginning),
     proxied_test(the_reply_to_a_heartbeat_is_cut_off),
     proxied_test(a_heartbeat_without_an_answer_moves_us_on),
     proxied_test(a_deletion_that_is_never_told),
