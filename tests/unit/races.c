@@ -10,7 +10,7 @@
 #include "probe.h"
 
 /* For what must not come: long enough for a thread that does wrong to do it, nearly always. */
-enum { A_MOMENT_MS = 100 };
+enum { A_MOMENT_MS = 200 };
 
 static locker_handle *lock(locker *l, const char *key, const char *owner)
 {
@@ -159,6 +159,84 @@ static void a_silent_service_is_asked_again_at_once(void **state)
     end(&p, l);
 }
 
+/* A second goes by, and the session ends; in the end it holds. */
+static locker_status loses_its_session(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)claim;
+    if (atomic_load(&p->acquires) < 100) {
+        p->svc->lease_lost(p->svc, NULL, "the test says so");
+        probe_advance(p, 1000);
+    }
+    return status;
+}
+
+static void a_try_does_not_outlast_session_after_session(void **state)
+{
+    struct probe p;
+    locker_handle *none;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.acquire = loses_its_session;
+    l = probe_open(&p);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &none, &err), err);
+    assert_in_range(atomic_load(&p.acquires), 2, 99);
+    end(&p, l);
+}
+
+static locker_status says_mode(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    claim->retry_at = LOCKER_NEVER;
+    atomic_store(&p->claim, claim);
+    return (locker_status)atomic_load(&p->mode);
+}
+
+static bool has_asked_twice(void *p)
+{
+    return atomic_load(&((struct probe *)p)->acquires) == 2;
+}
+
+/* Whether somebody holds it is known at the end of the wait only if the service told it last. */
+static void the_last_word_decides_between_timeout_and_unavailable(void **state)
+{
+    static const struct {
+        locker_status first, last;
+        bool out_of_reach;
+        locker_status answer;
+    } cases[] = {{LOCKER_BUSY, LOCKER_BUSY, false, LOCKER_TIMEOUT},
+                 {LOCKER_BUSY, LOCKER_UNAVAILABLE, false, LOCKER_UNAVAILABLE},
+                 {LOCKER_UNAVAILABLE, LOCKER_BUSY, false, LOCKER_TIMEOUT},
+                 {LOCKER_BUSY, LOCKER_BUSY, true, LOCKER_UNAVAILABLE}};
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+
+    (void)state;
+    o.wait_ms = PROBE_TTL_MS;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct probe p;
+        struct lk_locking call;
+        locker *l;
+
+        begin(&p);
+        p.acquire = says_mode;
+        atomic_store(&p.mode, cases[i].first);
+        l = probe_open(&p);
+        lk_locking_start(&call, l, "k", &o);
+        lk_require_waiting(l, 1);
+        atomic_store(&p.mode, cases[i].last);
+        p.svc->wake(p.svc, atomic_load(&p.claim));
+        lk_require(has_asked_twice, &p, "another attempt");
+        lk_require_waiting(l, 1);
+        p.svc->suspect(p.svc, cases[i].out_of_reach);
+        probe_advance(&p, PROBE_TTL_MS);
+        p.svc->wake(p.svc, atomic_load(&p.claim));
+        assert_status(cases[i].answer, lk_locking_join(&call), call.err);
+        end(&p, l);
+    }
+}
+
 /* ------------------------------------------------------------------ cancelling ---- */
 
 static struct lk_gate interrupted, interrupt_may_end;
@@ -179,6 +257,13 @@ static locker_status interrupt_stands(struct probe *p, locker_claim *claim, lock
     return status;
 }
 
+static locker_status stands_beside_interrupt(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)probe_stands(p, claim, status);
+    lk_gate_open(&interrupt_may_end, 1);
+    return LOCKER_BUSY;
+}
+
 static locker_status stands_and_is_busy(struct probe *p, locker_claim *claim, locker_status status)
 {
     (void)probe_stands(p, claim, status);
@@ -196,7 +281,7 @@ static void a_call_outlives_its_interrupt(void **state)
     begin(&p);
     lk_gate_init(&interrupted);
     lk_gate_init(&interrupt_may_end);
-    p.acquire = stands_and_is_busy;
+    p.acquire = stands_beside_interrupt;
     p.interrupt = interrupt_stands;
     o.cancel = locker_cancel_new();
     l = probe_open(&p);
@@ -205,7 +290,6 @@ static void a_call_outlives_its_interrupt(void **state)
     locker_cancel_fire(o.cancel);
     lk_gate_await(&interrupted, 1, "the interrupt");
     lk_gate_open(&p.leave, 1);
-    lk_gate_open(&interrupt_may_end, 1);
     assert_status(LOCKER_CANCELED, lk_locking_join(&call), call.err);
     assert_int_equal(atomic_load(&withdrawn_beside_interrupt), 0);
     assert_int_equal(atomic_load(&p.withdraws), 1);
@@ -248,14 +332,15 @@ static void a_cancel_that_was_seen_stays_seen(void **state)
     locker_cancel_free(o.cancel);
 }
 
-/* Key "x" stands in its attempt, where it is interrupted; all other keys are busy. */
+/* Key "x" stands in its attempt, where it is interrupted; all keys are busy
+ * until `mode` is set. */
 static locker_status stands_for_x(struct probe *p, locker_claim *claim, locker_status status)
 {
     if (strcmp(claim->key, "x") == 0)
         (void)probe_stands(p, claim, status);
     else
         atomic_store(&p->claim, claim);
-    return LOCKER_BUSY;
+    return atomic_load(&p->mode) == 0 ? LOCKER_BUSY : status;
 }
 
 static locker_status notes_and_stands(struct probe *p, locker_claim *claim, locker_status status)
@@ -303,9 +388,9 @@ static void an_old_cancel_says_nothing_of_a_new_call(void **state)
     lk_gate_open(&p.leave, 1);
     assert_status(LOCKER_CANCELED, lk_locking_join(&first), first.err);
     keeper_turns(&p);
-    assert_int_equal(lk_stats(l).waiting, 1);
-    locker_cancel_fire(a.cancel);
-    assert_status(LOCKER_CANCELED, lk_locking_join(&second), second.err);
+    atomic_store(&p.mode, 1);
+    p.svc->wake(p.svc, atomic_load(&p.claim));
+    finish(&second);
     end(&p, l);
     locker_cancel_free(x.cancel);
     locker_cancel_free(a.cancel);
@@ -452,6 +537,33 @@ static void a_cancel_during_a_refused_pass_ends_the_call(void **state)
     lk_gate_destroy(&release_may_end);
 }
 
+static locker_status extends(struct probe *p, locker_claim *claim, locker_status status)
+{
+    p->svc->lease_extended(p->svc, claim, claim->valid_until + claim->ttl_ns);
+    return status;
+}
+
+static void an_extension_during_pass_counts(void **state)
+{
+    struct probe p;
+    struct lk_locking call;
+    locker_handle *h;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.pass = extends;
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    unlock(h);
+    assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
+    assert_int_equal(locker_handle_remaining_ms(call.held), 2 * PROBE_TTL_MS);
+    locker_handle_free(call.held);
+    end(&p, l);
+}
+
 static void lets_its_lease_end(struct probe *p, pthread_mutex_t *mutex)
 {
     (void)mutex;
@@ -568,6 +680,32 @@ static void nobody_enters_what_is_being_released(void **state)
     finish(&call);
     locker_handle_free(h);
     assert_int_equal(lk_stats(l).reentered, 0);
+    end(&p, l);
+}
+
+/* The service knows of the first one's lease alone. */
+static void entering_again_makes_no_more_of_a_lease(void **state)
+{
+    locker_lock_options first = LOCKER_LOCK_OPTIONS_INIT, more = LOCKER_LOCK_OPTIONS_INIT;
+    struct probe p;
+    locker_handle *h, *none;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    l = probe_open(&p);
+    first.owner = more.owner = "me";
+    first.no_renew = true;
+    assert_ok(locker_lock(l, "k", &first, &h, &err), err);
+    assert_status(LOCKER_INVALID, locker_lock(l, "k", &more, &none, &err), err);
+    more.no_renew = true;
+    more.ttl_ms = PROBE_TTL_MS + 1;
+    assert_status(LOCKER_INVALID, locker_lock(l, "k", &more, &none, &err), err);
+    more.ttl_ms = PROBE_TTL_MS;
+    assert_ok(locker_lock(l, "k", &more, &none, &err), err);
+    unlock(none);
+    unlock(h);
     end(&p, l);
 }
 
@@ -768,16 +906,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wake_during_an_attempt_counts),
         cmocka_unit_test(a_silent_service_is_asked_again_at_once),
+        cmocka_unit_test(a_try_does_not_outlast_session_after_session),
+        cmocka_unit_test(the_last_word_decides_between_timeout_and_unavailable),
         cmocka_unit_test(a_call_outlives_its_interrupt),
         cmocka_unit_test(a_cancel_that_was_seen_stays_seen),
         cmocka_unit_test(an_old_cancel_says_nothing_of_a_new_call),
         cmocka_unit_test(nothing_is_handed_to_who_was_canceled),
         cmocka_unit_test(a_cancel_during_pass_waits_for_its_end),
         cmocka_unit_test(a_cancel_during_a_refused_pass_ends_the_call),
+        cmocka_unit_test(an_extension_during_pass_counts),
         cmocka_unit_test(what_was_handed_over_and_ended_at_once_is_not_held),
         cmocka_unit_test(handing_over_is_bounded_in_number),
         cmocka_unit_test(nobody_enters_a_lease_that_is_over),
         cmocka_unit_test(nobody_enters_what_is_being_released),
+        cmocka_unit_test(entering_again_makes_no_more_of_a_lease),
         cmocka_unit_test(who_unlocked_before_the_keeper_came_is_not_called),
         cmocka_unit_test(the_descriptor_of_what_was_unlocked_is_quiet),
         cmocka_unit_test(what_is_confirmed_is_not_renewed_early),
