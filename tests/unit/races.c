@@ -746,6 +746,28 @@ static void who_unlocked_before_the_keeper_came_is_not_called(void **state)
     end(&p, l);
 }
 
+/* Nor has the keeper seen that the lease is over. */
+static void an_unlock_sees_for_itself_that_the_lease_is_over(void **state)
+{
+    struct probe p;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.dispatch = stands_in_turn;
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    hold_keeper(&p);
+    probe_advance(&p, PROBE_TTL_MS);
+    assert_status(LOCKER_LOST, locker_unlock(h, &err), err);
+    assert_int_equal(atomic_load(&p.releases), 0);
+    let_keeper_go(&p);
+    locker_handle_free(h);
+    end(&p, l);
+}
+
 static void the_descriptor_of_what_was_unlocked_is_quiet(void **state)
 {
     struct probe p;
@@ -921,6 +943,7 @@ int main(void)
         cmocka_unit_test(nobody_enters_what_is_being_released),
         cmocka_unit_test(entering_again_makes_no_more_of_a_lease),
         cmocka_unit_test(who_unlocked_before_the_keeper_came_is_not_called),
+        cmocka_unit_test(an_unlock_sees_for_itself_that_the_lease_is_over),
         cmocka_unit_test(the_descriptor_of_what_was_unlocked_is_quiet),
         cmocka_unit_test(what_is_confirmed_is_not_renewed_early),
         cmocka_unit_test(two_are_never_in_dispatch),
