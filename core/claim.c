@@ -92,9 +92,9 @@ void lk_busy_end_locked(locker *l, lk_claim *claim)
 {
     bool acquired = claim->busy_with == LK_IN_ACQUIRE;
 
-    claim->busy_with = LK_IDLE;
     while (claim->interrupting)
         (void)pthread_cond_wait(&l->changed, &l->mutex);
+    claim->busy_with = LK_IDLE;
     if (!acquired)
         (void)pthread_cond_broadcast(&l->changed);
 }

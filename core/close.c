@@ -11,6 +11,8 @@ static void release_all_locked(locker *l)
     while (l->held != NULL) {
         lk_claim *claim = l->held;
 
+        if (lk_lease_over_locked(l, claim, lk_now(l)))
+            continue;
         for (locker_handle *handle = claim->handles; handle != NULL; handle = handle->sibling)
             if (!handle->unlocked) {
                 handle->closed = true;

@@ -10,6 +10,15 @@ static const int64_t retry_after_outage = LK_S;
 
 /* ------------------------------------------------------------------ waiting ---- */
 
+/* A wait has ended. Held by another, or is it that nobody knows who holds it? */
+static locker_status ended_locked(const lk_request *r)
+{
+    const lk_key *key = r->claim->key;
+    bool away = atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed);
+
+    return key->holder != NULL || (key->known && !away) ? LOCKER_TIMEOUT : LOCKER_UNAVAILABLE;
+}
+
 /* Why the call has to end without a grant; OK: it need not. */
 static locker_status why_stop_locked(const lk_request *r)
 {
@@ -19,9 +28,7 @@ static locker_status why_stop_locked(const lk_request *r)
         (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)))
         return LOCKER_CANCELED;
     if (!r->try && r->deadline != LOCKER_NEVER && lk_now(r->l) >= r->deadline)
-        return r->away || atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed)
-                   ? LOCKER_UNAVAILABLE /* nobody knows who holds it */
-                   : LOCKER_TIMEOUT;
+        return ended_locked(r);
     return LOCKER_OK;
 }
 
@@ -89,7 +96,7 @@ bool lk_grant_locked(locker *l, lk_claim *claim, int64_t now)
     claim->pub.valid_until =
         claim->extended > claim->pub.valid_until ? claim->extended : claim->pub.valid_until;
     if (now >= claim->pub.valid_until || (claim->events & LK_LOST_ALL) != 0 ||
-        (handed_over && (claim->events & LK_LOST_IT) != 0)) {
+        (handed_over ? (claim->events & LK_LOST_IT) != 0 : l->closing)) {
         lk_withdraw_locked(l, claim);
         return false;
     }
@@ -98,9 +105,12 @@ bool lk_grant_locked(locker *l, lk_claim *claim, int64_t now)
     lk_phase_set_locked(claim, LK_GRANTED);
     claim->pub.granted_at = now;
     claim->wait = NULL;
+    claim->open_handles =
+        1; /* its call's, which may have to wake up first: its owner can enter again before */
     if (key->contender == claim)
         key->contender = NULL;
     key->holder = claim;
+    key->known = true;
     lk_held_add_locked(l, claim);
     lk_lease_start_locked(l, claim, now);
     l->stats.acquired++;
@@ -189,7 +199,7 @@ static locker_status wait_for_wake_locked(lk_request *r, int64_t retry_at)
 static locker_status judge_locked(lk_request *r, locker_status status, bool enrolled, int64_t *retry_at)
 {
     int64_t now = lk_now(r->l);
-    bool silent = status == LOCKER_TIMEOUT && (r->try || now < r->deadline);
+    bool silent = status == LOCKER_TIMEOUT && (r->try || r->claim->pub.attempt_until < r->deadline);
     locker_status stop;
 
     *retry_at = r->claim->pub.retry_at;
@@ -200,12 +210,12 @@ static locker_status judge_locked(lk_request *r, locker_status status, bool enro
         *retry_at = now;
     }
     if (status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)
-        r->away = status == LOCKER_UNAVAILABLE;
+        r->claim->key->known = status == LOCKER_BUSY;
     stop = why_stop_locked(r);
     if (stop != LOCKER_OK)
         return stop;
-    if (status == LOCKER_CANCELED)
-        return LOCKER_OK; /* interrupted for nobody */
+    if (status == LOCKER_TIMEOUT)
+        return ended_locked(r); /* a little before its time, as it was rounded */
     if (r->try || (status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE))
         return status;
     if (status == LOCKER_UNAVAILABLE && *retry_at == 0) {

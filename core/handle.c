@@ -14,6 +14,7 @@
 
 enum { PASSES_AT_MOST = 64 };
 static const int64_t passing_at_most = 10 * LK_MS;
+static const uint8_t any_loss = LK_LOST_IT | LK_LOST_ALL;
 
 /* ------------------------------------------------------------------ releasing ---- */
 
@@ -46,6 +47,7 @@ static bool pass_locked(locker *l, lk_claim *from, int64_t now)
     (void)pthread_mutex_lock(&l->mutex);
     lk_busy_end_locked(l, to);
     if (status == LOCKER_OK) {
+        to->events |= from->events & any_loss; /* it is the same grant */
         if (lk_grant_locked(l, to, to->pub.granted_at != 0 ? to->pub.granted_at : lk_now(l))) {
             key->passed++;
             l->stats.handed_over++;
@@ -66,7 +68,7 @@ static bool take_out_locked(locker *l, lk_claim *claim, int64_t now)
     lk_busy_wait_locked(l, claim);
     lk_held_remove_locked(l, claim);
     lk_histogram_add(&l->stats.hold, now - claim->pub.granted_at);
-    return (claim->events & (LK_LOST_IT | LK_LOST_ALL)) == 0;
+    return (claim->events & any_loss) == 0;
 }
 
 /* The driver has let go of what was held. */
@@ -92,7 +94,10 @@ static locker_status give_locked(locker *l, lk_claim *claim, int64_t now, locker
     locker_status status = LOCKER_OK;
 
     lk_busy_begin_locked(l, claim, LK_IN_RELEASE);
-    if (!pass_locked(l, claim, now)) {
+    if (pass_locked(l, claim, now)) {
+        if ((claim->events & any_loss) != 0)
+            status = told_lost(claim, err);
+    } else {
         claim->pub.valid_until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
         (void)pthread_mutex_unlock(&l->mutex);
         status = l->driver->release(l->self, &claim->pub, lk_later(now, l->command_timeout_ns), err);

@@ -12,7 +12,8 @@ enum { BELOW = 8 };
 
 bool lk_heap_reserve_locked(locker *l)
 {
-    if (l->heap_len + l->heap_reserved == l->heap_cap) {
+    /* A call whose lock was handed over counts twice until it wakes up. */
+    if (l->heap_len + l->heap_reserved >= l->heap_cap) {
         size_t cap = l->heap_cap == 0 ? 64 : l->heap_cap * 2;
         lk_due *heap = cap < LK_NOT_IN_HEAP ? realloc(l->heap, cap * sizeof *heap) : NULL;
 

@@ -63,7 +63,6 @@ static void attach_locked(lk_request *r, lk_claim *claim, locker_handle *handle)
     handle->claim = claim;
     handle->sibling = claim->handles;
     claim->handles = handle;
-    claim->open_handles++;
     r->l->handles++;
     r->handle = handle;
 }
@@ -102,6 +101,7 @@ static locker_status reenter_locked(lk_request *r, lk_claim *holder)
     if (handle == NULL)
         return LOCKER_NOMEM;
     holder->refs++;
+    holder->open_handles++;
     attach_locked(r, holder, handle);
     r->l->stats.reentered++;
     return LOCKER_OK;
@@ -198,6 +198,11 @@ static locker_status run_locked(lk_request *r)
     key = r->claim->key;
     if (!lk_heap_reserve_locked(l))
         goto gone;
+    if (locker_cancel_fired(r->options->cancel)) {
+        status = LOCKER_CANCELED;
+        l->stats.canceled++;
+        goto unreserve;
+    }
     if (may_reenter_locked(r, key)) {
         status = reenter_locked(r, key->holder);
         goto unreserve;
@@ -266,12 +271,11 @@ static bool prepare(lk_request *r)
         label = r->claim->owner = strdup(o->owner);
     if (o->label != NULL)
         label = strdup(o->label);
+    r->claim->pub.owner = label != NULL ? label : l->owner;
     if ((o->owner != NULL && r->claim->owner == NULL) || (o->label != NULL && label == NULL)) {
-        free(r->claim->owner);
-        free(r->claim);
+        lk_claim_free(l, r->claim);
         return false;
     }
-    r->claim->pub.owner = label != NULL ? label : l->owner;
     r->claim->pub.ttl_ns = o->ttl_ms > 0 ? o->ttl_ms * LK_MS : l->ttl_ns;
     r->claim->pub.will_wait = !r->try;
     r->claim->pub.renewed = !o->no_renew;
@@ -320,7 +324,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.key = key;
     r.last.text[0] = '\0'; /* the rest of a request is set as it goes: it is more than half a kilobyte */
     r.wait.sleeps = false;
-    r.away = r.start_is_past = false;
+    r.start_is_past = false;
     r.handle = NULL;
     if (out == NULL || l == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0,

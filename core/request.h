@@ -13,7 +13,6 @@ typedef struct lk_request {
     int64_t start;      /**< when it came */
     int64_t deadline;   /**< when it gives up; LOCKER_NEVER */
     bool try;           /**< it doesn't wait for another holder */
-    bool away;          /**< the latest attempt found the service out of reach */
     bool start_is_past; /**< the call has waited or attempted since `start` */
     lk_claim *claim;
     locker_handle *handle; /**< set once it is held */

@@ -2,6 +2,7 @@
  * claim.c: what becomes of events that come while the driver is inside an operation: the table of "A claim,
  * step by step" in ARCHITECTURE.md. And nobody lets go of a claim that is still inside.
  */
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -159,6 +160,151 @@ static void a_loss_during_pass_is_not_a_grant(void **state)
         probe_end(&p, l);
     }
 }
+
+static const locker_claim *from;
+
+static locker_status loses_the_giver(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)claim;
+    p->svc->lease_lost(p->svc, (locker_claim *)(uintptr_t)from, "the test says so");
+    return status;
+}
+
+/* The driver passes on what it was told to be lost a moment before: nobody has it. */
+static void a_loss_of_what_is_passed_is_a_loss_of_both(void **state)
+{
+    struct probe p;
+    struct lk_locking call;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    probe_init(&p);
+    p.pass = loses_the_giver;
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    from = p.holder;
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    assert_status(LOCKER_LOST, locker_unlock(h, &err), err);
+    locker_handle_free(h);
+    assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
+    assert_int_equal(atomic_load(&p.withdraws), 1);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    locker_handle_free(call.held);
+    probe_end(&p, l);
+}
+
+/* ------------------------------------------------------------------ who was handed it has not woken up ----
+ */
+
+static pthread_cond_t *_Atomic sleeper;
+
+static void wakes_later(void *context, pthread_cond_t *cond)
+{
+    (void)context;
+    atomic_store(&sleeper, cond);
+}
+
+/* The same owner enters and leaves before the call that was handed the lock wakes up: the lock is that
+ * call's. */
+static void an_owner_leaves_before_the_first_call_has_woken_up(void **state)
+{
+    struct probe p;
+    struct lk_locking call;
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *h, *again;
+    locker_error err;
+    locker *l;
+
+    (void)state;
+    probe_init(&p);
+    p.clock.signal = wakes_later;
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    o.owner = "me";
+    lk_locking_start(&call, l, "k", &o);
+    lk_require_waiting(l, 1);
+    assert_ok(locker_unlock(h, &err), err);
+    locker_handle_free(h);
+    assert_ok(locker_lock(l, "k", &o, &again, &err), err);
+    assert_ok(locker_unlock(again, &err), err);
+    assert_int_equal(atomic_load(&p.releases), 0);
+    (void)pthread_cond_signal(atomic_load(&sleeper));
+    assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
+    assert_int_equal(locker_handle_state(call.held), LOCKER_STATE_HELD);
+    assert_ok(locker_unlock(call.held, &err), err);
+    assert_int_equal(atomic_load(&p.releases), 1);
+    locker_handle_free(again);
+    locker_handle_free(call.held);
+    probe_end(&p, l);
+}
+
+enum { HEAP_BEGINS_WITH = 64 };
+
+static struct lk_locking other;
+static locker *others;
+
+static locker_status grants_all(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    if (claim->key[0] == 'x')
+        (void)probe_stands(p, claim, LOCKER_OK);
+    claim->token = 1;
+    claim->valid_until = atomic_load(&p->now) + claim->ttl_ns;
+    return LOCKER_OK;
+}
+
+static locker_status another_asks(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)claim;
+    lk_locking_start(&other, others, "x", NULL);
+    lk_gate_await(&p->entered, 1, "an attempt during the hand-over");
+    return status;
+}
+
+/* A lease that is handed over leaves its place in the keeper's table and takes one that was promised to its
+ * call; who comes in between and before that call wakes up has a place, too. (The address sanitizer sees.) */
+static void every_lease_has_its_place(void **state)
+{
+    static locker_handle *held[HEAP_BEGINS_WITH - 2];
+    struct probe p;
+    struct lk_locking call;
+    locker_handle *h, *y;
+    locker_error err;
+
+    (void)state;
+    probe_init(&p);
+    p.clock.signal = wakes_later;
+    p.acquire = grants_all;
+    p.pass = another_asks;
+    others = probe_open(&p);
+    for (int i = 0; i < HEAP_BEGINS_WITH - 2; i++) {
+        char key[8];
+
+        (void)snprintf(key, sizeof key, "%d", i);
+        assert_ok(locker_lock(others, key, NULL, &held[i], &err), err);
+    }
+    assert_int_equal(lock(others, &h), LOCKER_OK);
+    lk_locking_start(&call, others, "k", NULL);
+    lk_require_waiting(others, 1);
+    assert_ok(locker_unlock(h, &err), err);
+    assert_ok(locker_lock(others, "y", NULL, &y, &err), err);
+    lk_gate_open(&p.leave, 1);
+    assert_status(LOCKER_OK, lk_locking_join(&other), other.err);
+    (void)pthread_cond_signal(atomic_load(&sleeper));
+    assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
+    for (int i = 0; i < HEAP_BEGINS_WITH - 2; i++)
+        locker_handle_free(held[i]);
+    locker_handle_free(h);
+    locker_handle_free(y);
+    locker_handle_free(other.held);
+    locker_handle_free(call.held);
+    probe_end(&p, others);
+}
+
+/* ------------------------------------------------------------------ time ---- */
 
 static locker_status expires(struct probe *p, locker_claim *claim, locker_status status)
 {
@@ -379,9 +525,44 @@ static void *close_it(void *l)
     return (void *)(intptr_t)locker_close(l);
 }
 
+static locker_status has_begun(struct probe *p, locker_claim *claim, locker_status status)
+{
+    (void)claim;
+    lk_gate_open(&p->leave, 1);
+    return status;
+}
+
+/* An attempt that is granted when the locker is being closed grants nothing. */
+static void nothing_is_granted_while_closing(void **state)
+{
+    struct probe p;
+    struct lk_locking call;
+    pthread_t thread;
+    locker *l;
+
+    (void)state;
+    probe_init(&p);
+    p.acquire = probe_stands;
+    p.interrupt = has_begun;
+    l = probe_open(&p);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_gate_await(&p.entered, 1, "an attempt");
+    assert_int_equal(pthread_create(&thread, NULL, close_it, l), 0);
+    assert_status(LOCKER_CLOSED, lk_locking_join(&call), call.err);
+    assert_int_equal(atomic_load(&p.withdraws), 1);
+    lk_join(thread, "closing");
+}
+
+static void counts(locker_handle *lost, void *user)
+{
+    (void)lost;
+    ++*(int *)user;
+}
+
 static void what_was_told_closed_is_not_held(void **state)
 {
-    locker_handle *one, *two, *expired;
+    int losses = 0;
+    locker_handle *one, *two, *expired, *late;
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_error err;
     struct probe p;
@@ -394,6 +575,10 @@ static void what_was_told_closed_is_not_held(void **state)
     p.withdraw = probe_stands;
     l = probe_open(&p);
     o.ttl_ms = PROBE_TTL_MS / 9;
+    o.on_lost = counts;
+    o.user = &losses;
+    assert_ok(locker_lock(l, "late", &o, &late, &err), err);
+    o.on_lost = NULL;
     assert_ok(locker_lock(l, "expired", &o, &expired, &err), err);
     assert_ok(locker_lock(l, "one", NULL, &one, &err), err);
     assert_ok(locker_lock(l, "two", NULL, &two, &err), err);
@@ -405,9 +590,13 @@ static void what_was_told_closed_is_not_held(void **state)
     assert_status(LOCKER_CLOSED, locker_unlock(one, &err), err);
     assert_int_equal(locker_handle_state(one), LOCKER_STATE_UNLOCKED);
     assert_status(LOCKER_CLOSED, locker_unlock(one, &err), err);
-    lk_gate_open(&p.leave, 3);
+    lk_gate_open(&p.leave, 4);
     lk_join(thread, "closing");
-    assert_int_equal(atomic_load(&p.withdraws), 3);
+    assert_int_equal(atomic_load(&p.withdraws), 4);
+    assert_int_equal(losses, 1); /* of the one that nobody unlocked */
+    assert_int_equal(locker_handle_state(late), LOCKER_STATE_LOST);
+    assert_status(LOCKER_LOST, locker_unlock(late, &err), err);
+    locker_handle_free(late);
     locker_handle_free(one);
     locker_handle_free(two);
     locker_handle_free(expired);
@@ -421,6 +610,10 @@ int main(void)
         cmocka_unit_test(a_late_grant_is_withdrawn_once),
         cmocka_unit_test(a_late_try_is_withdrawn_once),
         cmocka_unit_test(a_loss_during_pass_is_not_a_grant),
+        cmocka_unit_test(a_loss_of_what_is_passed_is_a_loss_of_both),
+        cmocka_unit_test(an_owner_leaves_before_the_first_call_has_woken_up),
+        cmocka_unit_test(every_lease_has_its_place),
+        cmocka_unit_test(nothing_is_granted_while_closing),
         cmocka_unit_test(a_lease_that_ends_during_pass_is_not_a_grant),
         cmocka_unit_test(an_extension_during_acquire_counts),
         cmocka_unit_test(a_late_renewal_revives_nothing),

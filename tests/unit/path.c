@@ -179,7 +179,7 @@ static void test_cancel(void **state)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking calls[3];
     locker_cancel *cancel = locker_cancel_new();
-    locker_handle *h;
+    locker_handle *h, *again;
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
@@ -198,9 +198,13 @@ static void test_cancel(void **state)
     assert_true(locker_cancel_fired(cancel));
     locker_cancel_reset(cancel);
     locker_mock_forget(mock);
+    o.owner = "me";
     assert_ok(locker_lock(l, "k", &o, &h, &err), err);
     locker_cancel_fire(cancel); /* after the grant it changes nothing */
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
+    assert_status(LOCKER_CANCELED, locker_lock(l, "k", &o, &again, &err), err); /* nor does it enter again */
+    o.owner = NULL;
+    assert_status(LOCKER_CANCELED, locker_try_lock(l, "k", &o, &again, &err), err);
     assert_ok(locker_unlock(h, &err), err);
     locker_handle_free(h);
     lk_mock_end(mock, l);
@@ -376,6 +380,37 @@ static void test_out_of_reach_is_no_timeout(void **state)
     lk_mock_end(mock, l);
 }
 
+/* A wait shorter than command_timeout: what counts is whether the service has said that somebody has it. */
+static void test_silence_to_the_end(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking asks, queues;
+    locker_handle *h, *none;
+    locker_error err;
+    locker *l;
+    locker_mock *mock = lk_mock_begin(NULL, &l);
+
+    (void)state;
+    o.wait_ms = 300;
+    lk_mock_faults(mock, "acquire lose-request");
+    lk_locking_start(&asks, l, "k", &o);
+    lk_mock_await(mock, "k", 1);
+    lk_locking_start(&queues, l, "k", &o); /* behind it, in this process */
+    lk_mock_await(mock, "k", 2);
+    lk_mock_advance_by(mock, 300);
+    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&asks), asks.err);
+    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&queues), queues.err);
+    lk_mock_faults(mock, "acquire retry=100ms busy; acquire lose-request");
+    assert_status(LOCKER_TIMEOUT, locker_lock(l, "k", &o, &none, &err), err);
+    locker_mock_forget(mock);
+    assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
+    locker_mock_disconnect(mock, l);
+    assert_status(LOCKER_TIMEOUT, locker_lock(l, "k", &o, &none, &err), err); /* this process has it */
+    locker_mock_reconnect(mock, l);
+    locker_handle_free(h);
+    lk_mock_end(mock, l);
+}
+
 /* The reply with the grant took longer than the lease: success must mean held, so it is given back. */
 static void test_stale_grant_is_not_held(void **state)
 {
@@ -489,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_unavailable),
         cmocka_unit_test(test_silent_service),
         cmocka_unit_test(test_out_of_reach_is_no_timeout),
+        cmocka_unit_test(test_silence_to_the_end),
         cmocka_unit_test(test_reentry_asks_for_no_more),
         cmocka_unit_test(test_stale_grant_is_not_held),
         cmocka_unit_test(test_release_answers),
