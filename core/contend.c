@@ -10,13 +10,14 @@ static const int64_t retry_after_outage = LK_S;
 
 /* ------------------------------------------------------------------ waiting ---- */
 
-/* A wait has ended. Held by another, or is it that nobody knows who holds it? */
+/* A wait has ended. Held by another, or is it that nobody knows who holds it? Silence for less than
+ * command_timeout tells nothing. */
 static locker_status ended_locked(const lk_request *r)
 {
     const lk_key *key = r->claim->key;
-    bool away = atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed);
+    bool away = key->away || atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed);
 
-    return key->holder != NULL || (key->known && !away) ? LOCKER_TIMEOUT : LOCKER_UNAVAILABLE;
+    return key->holder == NULL && away ? LOCKER_UNAVAILABLE : LOCKER_TIMEOUT;
 }
 
 /* Why the call has to end without a grant; OK: it need not. */
@@ -110,7 +111,7 @@ bool lk_grant_locked(locker *l, lk_claim *claim, int64_t now)
     if (key->contender == claim)
         key->contender = NULL;
     key->holder = claim;
-    key->known = true;
+    key->away = false;
     lk_held_add_locked(l, claim);
     lk_lease_start_locked(l, claim, now);
     l->stats.acquired++;
@@ -210,7 +211,7 @@ static locker_status judge_locked(lk_request *r, locker_status status, bool enro
         *retry_at = now;
     }
     if (status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)
-        r->claim->key->known = status == LOCKER_BUSY;
+        r->claim->key->away = status == LOCKER_UNAVAILABLE;
     stop = why_stop_locked(r);
     if (stop != LOCKER_OK)
         return stop;

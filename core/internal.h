@@ -87,8 +87,7 @@ struct lk_key {
     int64_t passing_since;  /**< when the service granted what has been handed over locally since */
     uint32_t passed;        /**< how often it was handed over since */
     uint32_t users;         /**< claims that point here */
-    bool known;             /**< the latest that is known: somebody has it. Else nothing, or that the service
-                               is out of reach */
+    bool away;              /**< the latest attempt of any of ours found the service out of reach */
 };
 
 /** Core's part of a claim; the driver's bytes follow `pub`, then the key's text. */

@@ -74,17 +74,17 @@ static locker_status ask_for_lock(run *r, locker_cancel *cancel, locker_error *e
     status = locker_try_lock(r->l, o->key, &options, &r->held, err);
     if ((status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE) || o->wait_ms == 0)
         return status;
+    options.wait_ms = o->wait_ms;
+    if (o->wait_ms > 0) {
+        options.wait_ms -= monotonic_ms() - start;
+        if (options.wait_ms <= 0) /* the try took all the time that there was */
+            return status == LOCKER_BUSY ? LOCKER_TIMEOUT : status;
+    }
     lk_run_event_waiting(&r->events);
     if (o->common.verbose)
         lk_cli_message("waiting for '%s': %s", o->key, err->text);
     if (!o->common.quiet && (o->common.verbose || isatty(STDERR_FILENO)))
         lk_run_teller_start(&r->teller, r->l, o->key);
-    options.wait_ms = o->wait_ms;
-    if (o->wait_ms > 0) {
-        int64_t left = o->wait_ms - (monotonic_ms() - start);
-
-        options.wait_ms = left > 1 ? left : 1;
-    }
     status = locker_lock(r->l, o->key, &options, &r->held, err);
     lk_run_teller_hush(&r->teller);
     return status;

@@ -212,7 +212,8 @@ typedef struct locker_lock_options {
  * handle; on every other answer *out is NULL and nothing is left at the service (what could not be cleaned up
  * at once is cleaned up in the background). Callers of one locker are served in the order in which they came.
  * A call that waits goes on over an outage of the service until its own end, which is UNAVAILABLE, not
- * TIMEOUT, when the service was out of reach to the last, or has not answered at all. Blocks. Errors: BUSY
+ * TIMEOUT, when the service was out of reach to the last (refused, cut off, or silent for `command_timeout`).
+ * Blocks. Errors: BUSY
  * (only with wait_ms 0), TIMEOUT, CANCELED, UNAVAILABLE, UNKNOWN is never answered, DENIED, INVALID, CONFIG
  * (a TTL out of the driver's range), PROTOCOL, NOMEM, CLOSED, FORKED. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *key,

@@ -380,7 +380,8 @@ static void test_out_of_reach_is_no_timeout(void **state)
     lk_mock_end(mock, l);
 }
 
-/* A wait shorter than command_timeout: what counts is whether the service has said that somebody has it. */
+/* A shorter silence than command_timeout tells nothing, a longer one does: also to those who stand behind in
+ * this process. What this process holds is held, in reach or not. */
 static void test_silence_to_the_end(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
@@ -391,21 +392,27 @@ static void test_silence_to_the_end(void **state)
     locker_mock *mock = lk_mock_begin(NULL, &l);
 
     (void)state;
-    o.wait_ms = 300;
-    lk_mock_faults(mock, "acquire lose-request");
-    lk_locking_start(&asks, l, "k", &o);
-    lk_mock_await(mock, "k", 1);
-    lk_locking_start(&queues, l, "k", &o); /* behind it, in this process */
-    lk_mock_await(mock, "k", 2);
-    lk_mock_advance_by(mock, 300);
-    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&asks), asks.err);
-    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&queues), queues.err);
-    lk_mock_faults(mock, "acquire retry=100ms busy; acquire lose-request");
-    assert_status(LOCKER_TIMEOUT, locker_lock(l, "k", &o, &none, &err), err);
+    lk_mock_faults(mock, "acquire always lose-request");
+    for (int longer = 0; longer < 2; longer++) {
+        locker_status expected = longer ? LOCKER_UNAVAILABLE : LOCKER_TIMEOUT;
+
+        o.wait_ms = longer ? 5300 : 300;
+        lk_locking_start(&asks, l, "k", &o);
+        lk_mock_await(mock, "k", 1);
+        lk_locking_start(&queues, l, "k", &o);
+        lk_mock_await(mock, "k", 2);
+        lk_mock_advance_by(mock, longer ? 5000 : 300);
+        if (longer) {
+            lk_mock_await(mock, "k", 2);
+            lk_mock_advance_by(mock, 300);
+        }
+        assert_status(expected, lk_locking_join(&asks), asks.err);
+        assert_status(expected, lk_locking_join(&queues), queues.err);
+    }
     locker_mock_forget(mock);
     assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
     locker_mock_disconnect(mock, l);
-    assert_status(LOCKER_TIMEOUT, locker_lock(l, "k", &o, &none, &err), err); /* this process has it */
+    assert_status(LOCKER_TIMEOUT, locker_lock(l, "k", &o, &none, &err), err);
     locker_mock_reconnect(mock, l);
     locker_handle_free(h);
     lk_mock_end(mock, l);

@@ -23,7 +23,7 @@ class Faults(Case):
         self.code(0, "run", "-n", "k", "--", "true")
 
     def test_a_delay_beyond_the_deadline(self):
-        # the first attempt is a try, which command_timeout bounds; nobody has said that somebody has the lock
+        # the first attempt is a try, which command_timeout bounds: the service is out of reach
         self.wrong(69, "k", "run", "-u", self.faulty("acquire always delay=2s"), "-w", "100ms", "k", "--", "true")
         self.code(0, "run", "-n", "k", "--", "true")
 
