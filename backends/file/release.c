@@ -81,13 +81,15 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
     if (self->sync) /* flushing the record blocks, which is not allowed here */
         return LOCKER_BUSY;
 
-    if (still_ours(f->fd) != 0)
-        return LOCKER_BUSY; /* broken: release finds that out and says so */
     lk_file_record record = {0};
     lk_file_record_next(&record, from->token);
     memcpy(record.owner, to->owner, strnlen(to->owner, LOCKER_OWNER_MAX));
     if (lk_file_record_write(f->fd, self->template, &record, false) != 0)
         return LOCKER_BUSY;
+    /* As with a grant, the look comes behind the write: a forced unlock reads the greatest token after it has
+     * replaced the file. So either it reads ours, or this look sees that the file is gone. */
+    if (still_ours(f->fd) != 0)
+        return LOCKER_BUSY; /* broken: release finds that out and says so */
 
     pthread_mutex_lock(&self->mutex);
     if (f->broken) {
