@@ -2,6 +2,7 @@
  * races.c: what two threads may do to a claim at once, made to happen by gates: a wake, a cancel, a loss or a
  * turn that comes while the driver is inside, or between a call's being woken and its going on.
  */
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -814,6 +815,48 @@ static void what_is_confirmed_is_not_renewed_early(void **state)
     end(&p, l);
 }
 
+/* However leases come and go, each ends at its own time. */
+static void each_lease_ends_at_its_own_time(void **state)
+{
+    enum { LEASES = 200, TIMES = 1000 };
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *handles[LEASES];
+    int ended[TIMES + 1] = {0};
+    unsigned random = 1;
+    struct probe p;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.acquire = grants;
+    l = probe_open(&p);
+    o.no_renew = true;
+    for (int i = 0; i < LEASES; i++) {
+        char key[16];
+        locker_error err;
+
+        random = random * 1103515245 + 12345;
+        o.ttl_ms = 1 + (random >> 16) % TIMES;
+        (void)snprintf(key, sizeof key, "k%d", i);
+        assert_ok(locker_lock(l, key, &o, &handles[i], &err), err);
+        if (i % 2 != 0)
+            ended[o.ttl_ms]++;
+    }
+    for (int i = 0; i < LEASES; i += 2)
+        unlock(handles[i]);
+    for (int at = 1, all = 0; at <= TIMES; at++) {
+        probe_advance(&p, 1);
+        all += ended[at];
+        if (ended[at] == 0)
+            continue;
+        keeper_turns(&p);
+        assert_int_equal(atomic_load(&p.withdraws), all);
+    }
+    for (int i = 1; i < LEASES; i += 2)
+        locker_handle_free(handles[i]);
+    end(&p, l);
+}
+
 /* ------------------------------------------------------------------ turns ---- */
 
 static atomic_int inside, met;
@@ -946,6 +989,7 @@ int main(void)
         cmocka_unit_test(an_unlock_sees_for_itself_that_the_lease_is_over),
         cmocka_unit_test(the_descriptor_of_what_was_unlocked_is_quiet),
         cmocka_unit_test(what_is_confirmed_is_not_renewed_early),
+        cmocka_unit_test(each_lease_ends_at_its_own_time),
         cmocka_unit_test(two_are_never_in_dispatch),
         cmocka_unit_test(an_early_turn_is_the_keepers),
     };
