@@ -173,6 +173,22 @@ static void without_renewal_it_is_lost_at_the_ttl(void **state)
     lk_gate_destroy(&notice.gate);
 }
 
+/* Where the service doesn't know when it ends, its own locker does. */
+static void show_tells_when_it_ends(void **state)
+{
+    locker *l = lk_open_locker(*state, "");
+    locker_lock_options options = lk_lease_options(30000);
+    locker_info info = LOCKER_INFO_INIT;
+    locker_handle *held = lk_take(l, "shown-end", &options);
+    locker_error err;
+
+    assert_ok(locker_show(l, "shown-end", &info, &err), err);
+    assert_in_range(info.remaining_ms, 1, 30000);
+    locker_info_clear(&info);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* The state is by the clock: it is LOST at the deadline even where nobody was told. */
 static void the_state_follows_the_clock(void **state)
 {
@@ -307,6 +323,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_renewed_lease_outlives_its_ttl),
     cmocka_unit_test(many_renewed_leases_stay),
     cmocka_unit_test(without_renewal_it_is_lost_at_the_ttl),
+    cmocka_unit_test(show_tells_when_it_ends),
     cmocka_unit_test(the_state_follows_the_clock),
     cmocka_unit_test(expiry_hands_over),
     cmocka_unit_test(unlocked_in_time_nothing_is_lost),

@@ -13,6 +13,26 @@ void locker_info_clear(locker_info *info)
     *info = (locker_info)LOCKER_INFO_INIT;
 }
 
+/* A lock of this locker's that is meant to end: of services that don't know when, core keeps the time. It is
+ * the lock that the service showed if the token is. */
+static void tell_own_end(locker *l, const char *key, size_t length, locker_info *info)
+{
+    const locker_claim spelled = {.key = key, .key_len = length, .key_hash = locker_key_hash(key, length)};
+    const lk_key *found;
+
+    if (!info->held || info->remaining_ms >= 0 || info->token == 0)
+        return;
+    (void)pthread_mutex_lock(&l->mutex);
+    found = lk_key_find_locked(l, &spelled);
+    if (found != NULL && found->holder != NULL && !found->holder->pub.renewed &&
+        found->holder->pub.token == info->token) {
+        const int64_t until = atomic_load_explicit(&found->holder->valid_until, memory_order_relaxed);
+
+        info->remaining_ms = until == LOCKER_NEVER ? -1 : (until - lk_min(until, lk_now(l))) / LK_MS;
+    }
+    (void)pthread_mutex_unlock(&l->mutex);
+}
+
 /* What show and break have in common: both look. `only` is for break. */
 static locker_status inspect(locker *l, const char *key, const locker_break_options *only, locker_info *info,
                              const char *what, locker_error *err)
@@ -36,6 +56,8 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
         status = d->break_lock(l->self, key, length, only, until, &found, err);
     else if (status == LOCKER_OK)
         status = d->show(l->self, key, length, until, &found, err);
+    if (status == LOCKER_OK && only == NULL)
+        tell_own_end(l, key, length, &found);
     lk_leave(l);
     if ((status != LOCKER_OK && status != LOCKER_BUSY) || info == NULL)
         locker_info_clear(&found);

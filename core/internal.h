@@ -287,6 +287,8 @@ locker_status lk_check_label(const char *owner, const char *what, locker_error *
 
 /* ---- queue.c: the caller holds the mutex in all of these */
 enum { LK_FIRST_BUCKETS = 64 };
+/** The key that is spelled as that of the claim; NULL when it is not in use. */
+lk_key *lk_key_find_locked(const locker *l, const locker_claim *of);
 /** Find the claim's key, or make it. */
 void lk_key_use_locked(locker *l, lk_claim *claim);
 /** One claim less. Frees the one that the key lived in, when it waited for that. */

@@ -76,13 +76,22 @@ static bool same_key(const locker_claim *a, const locker_claim *b)
     return a->key_hash == b->key_hash && a->key_len == b->key_len && memcmp(a->key, b->key, a->key_len) == 0;
 }
 
+lk_key *lk_key_find_locked(const locker *l, const locker_claim *of)
+{
+    lk_key *key = *bucket_of(l, of->key_hash);
+
+    while (key != NULL && !same_key(&home_of(key)->pub, of))
+        key = key->chain;
+    return key;
+}
+
 void lk_key_use_locked(locker *l, lk_claim *claim)
 {
-    lk_key **bucket = bucket_of(l, claim->pub.key_hash), *key = *bucket;
+    lk_key *key = lk_key_find_locked(l, &claim->pub);
 
-    while (key != NULL && !same_key(&home_of(key)->pub, &claim->pub))
-        key = key->chain;
     if (key == NULL) {
+        lk_key **bucket = bucket_of(l, claim->pub.key_hash);
+
         key = &claim->own_key;
         key->chain = *bucket;
         *bucket = key;

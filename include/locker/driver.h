@@ -313,7 +313,8 @@ struct locker_driver {
      * it wants to be called at the latest, in the clock's ns, or LOCKER_NEVER. NULL: nothing ever is. */
     int64_t (*dispatch)(void *self);
 
-    /** As locker_show(). info is zeroed but for -1 in what is unknown; queue is malloc'ed. */
+    /** As locker_show(). info is zeroed but for -1 in what is unknown; queue is malloc'ed. Core adds the end
+     * of a lock without renewal that the locker itself holds. */
     locker_status (*show)(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                           locker_error *err);
 

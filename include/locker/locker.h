@@ -306,12 +306,16 @@ typedef struct locker_info {
     int64_t since_unix_ms; /**< since when, ms of the Unix epoch; -1 unknown. With ZooKeeper, of a holder that
                                 has waited: since when it has stood in the queue, in the first quarter of a
                                 second, or if it is a foreign client. */
-    int64_t remaining_ms;  /**< until the lease ends unless renewed; -1: no lease, no end, or not known */
+    int64_t remaining_ms;  /**< until the lease ends unless renewed; -1: no lease, no end, or not known. With
+                                memory, files and ZooKeeper it is known only of a lock with no_renew, and to
+                                the locker that holds it. */
     uint64_t token;        /**< the fencing token of the present or last grant; 0 unknown */
-    int64_t waiters; /**< how many contenders wait at the service; -1: the service doesn't know. On Redis a
-                          locker's waiters count as one, and those of the holder's own not at all. */
-    locker_waiter *queue; /**< those that are known, in the order in which they'll be served; may be NULL */
-    size_t queue_len;     /**< how many are in queue */
+    int64_t waiters;       /**< how many contenders wait at the service; -1: the service doesn't know, as with
+                                files. Memory and ZooKeeper: every waiter. Redis: one for each locker that waits,
+                                whatever the number of its threads, so none of the holder's own; those of foreign
+                                clients, and of lockers that have no subscription yet, are not known to it. */
+    locker_waiter *queue;  /**< those that are known, in the order in which they'll be served; may be NULL */
+    size_t queue_len;      /**< how many are in queue */
 } locker_info;
 
 #define LOCKER_INFO_INIT                                                                                     \
