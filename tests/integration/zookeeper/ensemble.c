@@ -136,7 +136,8 @@ static void a_session_is_moved_behind_our_back(void **state)
     lk_close_locker(l);
 }
 
-/* Without a quorum nothing is confirmed: LOST at the deadline, and not before. */
+/* Without a quorum nothing is confirmed: LOST at the deadline, and not before; and nobody knows who holds
+ * what. */
 static void the_quorum_is_lost(void **state)
 {
     struct env *env = *state;
@@ -156,7 +157,7 @@ static void the_quorum_is_lost(void **state)
     assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT || lk_test_now_ms() >= deadline);
     lk_require_state(held, LOCKER_STATE_LOST);
     assert_true(lk_test_now_ms() >= deadline);
-    assert_status(LOCKER_TIMEOUT, locker_lock(l, "other", &options, &none, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "other", &options, &none, &err), err);
     lk_zks_ensemble_heal(env->members);
     lk_give(lk_take(l, "held"));
     lk_give_lost(held);

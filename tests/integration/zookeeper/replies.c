@@ -133,26 +133,12 @@ static void a_canceled_create_leaves_no_orphan(void **state)
     locker_cancel_free(cancel);
 }
 
-/* Takes it with a command_timeout that a busy machine may not keep. */
-static locker_handle *take_at_last(locker *l, const char *key)
-{
-    const int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
-    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
-    locker_handle *held = NULL;
-    locker_error err;
-
-    while (locker_lock(l, key, &options, &held, &err) == LOCKER_UNAVAILABLE && lk_test_now_ms() < until) {
-    }
-    assert_status(LOCKER_OK, err.status, err);
-    return held;
-}
-
 /* The service is silent: unlock answers UNKNOWN in time, and the node is deleted once it can be. */
 static void an_unlock_without_an_answer(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=300ms");
-    locker_handle *held = take_at_last(l, "silent");
+    locker_handle *held = lk_take(l, "silent");
     int64_t began = lk_test_now_ms();
     locker_error err;
 
@@ -166,6 +152,74 @@ static void an_unlock_without_an_answer(void **state)
     lk_close_locker(l);
 }
 
+static bool has_asked_again(void *context)
+{
+    locker *l = context;
+
+    return lk_stats(l).attempts >= 3;
+}
+
+/* A new session's first lock: the server takes its time, longer than command_timeout, and the call waits. */
+static void a_wait_outlasts_a_silent_server(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=200ms");
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    struct lk_locking waiter;
+
+    lk_zkp_hold(env->proxy, false, true);
+    lk_locking_start(&waiter, l, "slow", &options);
+    lk_require(has_asked_again, l, "the call should go on");
+    lk_zkp_hold(env->proxy, false, false);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    locker_handle_free(waiter.held);
+    lk_zkc_require_count(env->client, "/shop/slow", 0);
+    lk_close_locker(l);
+}
+
+/* A claim as core makes it for a call that waits, for the driver itself. */
+static locker_claim *claim_of(const locker_driver *driver, const char *key, int64_t attempt_ms)
+{
+    const int64_t now = lk_test_now_ms() * 1000000;
+    locker_claim *claim = calloc(1, sizeof *claim + 16 + driver->claim_size);
+
+    assert_non_null(claim);
+    *claim = (locker_claim){.key = key,
+                            .key_len = strlen(key),
+                            .key_hash = locker_key_hash(key, strlen(key)),
+                            .owner = "me",
+                            .ttl_ns = INT64_C(20000000000),
+                            .will_wait = true,
+                            .renewed = true,
+                            .asked_at = now,
+                            .attempt_until = now + attempt_ms * 1000000};
+    return claim;
+}
+
+/* The connection may be back before core has looked: so it is not by `suspect` that it knows to ask again. */
+static void an_attempt_without_a_connection_is_not_the_last(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s");
+    void *self = NULL;
+    const locker_driver *driver = locker_driver_of(l, &self);
+    locker_handle *held = lk_take(l, "held");
+    locker_claim *claim;
+    locker_error err;
+
+    lk_zkp_refuse(env->proxy, true);
+    lk_zkp_cut_all(env->proxy);
+    lk_require_state(held, LOCKER_STATE_SUSPECT);
+    claim = claim_of(driver, "away", 200);
+    assert_int_equal(driver->acquire(self, claim, &err), LOCKER_UNAVAILABLE);
+    assert_true(claim->retry_at > 0);
+    driver->withdraw(self, claim);
+    lk_zkp_refuse(env->proxy, false);
+    lk_give(held);
+    free(claim);
+    lk_close_locker(l);
+}
+
 /* Core may interrupt an attempt that is about to begin. It ends at once, though the server is silent. */
 static void an_interrupt_before_the_attempt(void **state)
 {
@@ -173,19 +227,10 @@ static void an_interrupt_before_the_attempt(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=20s");
     void *self = NULL;
     const locker_driver *driver = locker_driver_of(l, &self);
-    locker_claim *claim = calloc(1, sizeof *claim + 16 + driver->claim_size);
+    locker_claim *claim = claim_of(driver, "early", 10000);
     int64_t began = lk_test_now_ms();
     locker_error err;
 
-    assert_non_null(claim);
-    *claim = (locker_claim){.key = "early",
-                            .key_len = 5,
-                            .key_hash = locker_key_hash("early", 5),
-                            .owner = "me",
-                            .ttl_ns = INT64_C(20000000000),
-                            .renewed = true,
-                            .asked_at = began * 1000000,
-                            .attempt_until = began * 1000000 + INT64_C(10000000000)};
     lk_zkp_hold(env->proxy, true, true);
     driver->interrupt(self, claim);
     assert_int_equal(driver->acquire(self, claim, &err), LOCKER_CANCELED);
@@ -462,6 +507,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_waiters_create_is_cut_off),
     proxied_test(a_canceled_create_leaves_no_orphan),
     proxied_test(an_unlock_without_an_answer),
+    proxied_test(a_wait_outlasts_a_silent_server),
+    proxied_test(an_attempt_without_a_connection_is_not_the_last),
     proxied_test(an_interrupt_before_the_attempt),
     proxied_test(heartbeats_without_answers),
     proxied_test(a_deadline_counts_from_what_was_sent),
