@@ -40,7 +40,9 @@ static void operator_takes(const struct lk_fixture *fixture, const char *key)
 
     assert_null(rival);
     rival = open_operator(fixture);
-    assert_ok(locker_break(rival, key, NULL, NULL, &err), err);
+    if (locker_break(rival, key, NULL, NULL, &err) !=
+        LOCKER_OK) /* on a slow machine its lease may have ended */
+        assert_status(LOCKER_INVALID, err.status, err);
     assert_ok(locker_try_lock(rival, key, NULL, &taken, &err), err);
 }
 

@@ -283,7 +283,8 @@ static void a_silent_server_holds_nobody_up(void **state)
         assert_true(lk_test_now_ms() - began < 300 + LK_TEST_SLACK_MS);
     }
     lk_gate_await(&gate, 1, "the loss should be told");
-    assert_true(lk_test_now_ms() - cut < SESSION_MS / 4 * 3 + LK_TEST_SLACK_MS);
+    assert_true(lk_test_now_ms() - cut <
+                SESSION_MS + LK_TEST_SLACK_MS); /* the last touch was before the cut */
     close(fd);
     lk_zktls_launch(env->tls);
     lk_give(lk_take(l, "silent"));
