@@ -22,6 +22,7 @@
 
 #define LK_DIRECT_US "400000" /* so long is a lock handed on without being free */
 #define LK_FREE_US   "8000"   /* ... for so long: more than the 5 ms after which many clients poll */
+#define LK_ASK_US    "1e15"   /* no lock is handed on for 30 years */
 #define LK_FREE_BASE "4503599627370496" /* 2^52: above all times in us at which somebody came */
 
 /* The lock's value; false when there is none, '?' when it is no string. */
@@ -52,10 +53,11 @@
  * `direct`: for how many us the lock has been handed on, at its holder's reckoning. After LK_DIRECT_US it is
  * left free for LK_FREE_US, so that clients which know no queue and poll have a turn: the first of the queue
  * stays there and is told to ask, and 'free' stands behind all that wait, with the time at which the moment
- * is over. It goes when the queue runs empty. */
+ * is over. It goes when the queue runs empty. `direct` of LK_ASK_US: it is free already, and 'free' there;
+ * the first is only told to ask. */
 #define HAND_OVER_LUA                                                                                        \
     "local t = direct >= " LK_DIRECT_US " and redis.call('TIME')\n"                                          \
-    "if t then\n"                                                                                            \
+    "if t and direct < " LK_ASK_US " then\n"                                                                 \
     "  redis.pcall('ZADD', KEYS[2], string.format('%.0f', " LK_FREE_BASE                                     \
     " + t[1] * 1000000 + t[2] + " LK_FREE_US "), 'free')\n"                                                  \
     "end\n"                                                                                                  \
@@ -135,17 +137,18 @@ static const char acquire_lua[] =
 
 /* ARGV: value, member of the queue or '', for how many us it has been handed on. Answers 1: it was ours, and
  * is the next one's or nobody's; 0: it was not ours, and nothing has changed; -1: likewise, and it was taken
- * away by break. */
+ * away by break. A member that goes while the lock is left free may be the one that was told to ask; then
+ * nobody else would take it before a poll. So the next is told. */
 static const char release_lua[] =
-    "if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[2], ARGV[2]) end\n"
-    "local v, answer = redis.pcall('GET', KEYS[1]), 1\n"
-    "if v ~= ARGV[1] then\n"
+    "local gone = ARGV[2] ~= '' and redis.pcall('ZREM', KEYS[2], ARGV[2])\n"
+    "local v, answer, direct = redis.pcall('GET', KEYS[1]), 1, tonumber(ARGV[3])\n"
+    "if not v and gone == 1 and type(redis.pcall('ZSCORE', KEYS[2], 'free')) == 'string' then\n"
+    "  answer, direct = 0, " LK_ASK_US "\n"
+    "elseif v ~= ARGV[1] then\n"
     "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
     "  v = redis.pcall('GET', " MARK_LUA("ARGV[1]") ")\n"
                                                     "  return v and (type(v) == 'table' and v or -1) or 0\n"
-                                                    "end\n"
-                                                    "local direct = tonumber(ARGV[3])\n" HAND_OVER_LUA
-                                                    "return answer\n";
+                                                    "end\n" HAND_OVER_LUA "return answer\n";
 
 /* KEYS: locks; ARGV: their values, one behind the other, and then ttl_ms: one for all, or one for each.
  * Answers a string with 1 or 0 for each. */

@@ -449,6 +449,40 @@ static void a_waiter_that_is_served_or_gives_up_leaves_the_queue(void **state)
     lk_close_locker(l);
 }
 
+/* The lock is left free for a moment, and the first of those who wait, which was told so, gives up. */
+static void one_that_gives_up_in_a_free_moment_leaves_it_to_the_next(void **state)
+{
+    static const char leave_free[] =
+        "local t = redis.call('TIME')\n"
+        "redis.call('ZADD', KEYS[2], 2^52 + t[1] * 1000000 + t[2] + 8000, 'free')\n"
+        "return redis.call('DEL', KEYS[1])";
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=90s&poll=60s"),
+           *next = lk_open_at(env->server, "ttl=90s&poll=60s");
+    locker_cancel *cancel = locker_cancel_new();
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking told, waiter;
+    int64_t given_up;
+
+    options.cancel = cancel;
+    lk_server_do(env->server, "SET moment somebody");
+    lk_locking_start(&told, l, "moment", &options);
+    lk_require_queue(env->server, "moment", 1);
+    lk_locking_start(&waiter, next, "moment", NULL);
+    lk_require_queue(env->server, "moment", 2);
+    lk_server_do(env->server, "EVAL %s 2 moment {moment}:locker:queue", leave_free);
+    given_up = lk_test_now_ms();
+    locker_cancel_fire(cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&told), told.err);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(waiter.ended_ms - given_up < 15000); /* its poll comes after 30 s */
+    lk_give(waiter.held);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS {moment}:locker:queue"), 0);
+    locker_cancel_free(cancel);
+    lk_close_locker(next);
+    lk_close_locker(l);
+}
+
 /* What could not be given back is given back in the background when the server is there again. */
 static void a_release_goes_on_when_the_server_is_back(void **state)
 {
@@ -544,6 +578,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_counter_ahead_of_the_time_is_not_hurried),
     server_test(a_dead_waiter_is_passed_over),
     server_test(many_dead_waiters_are_left_to_later_calls),
+    server_test(one_that_gives_up_in_a_free_moment_leaves_it_to_the_next),
     server_test(a_waiter_that_is_served_or_gives_up_leaves_the_queue),
     proxied_test(a_release_goes_on_when_the_server_is_back),
     server_test(a_release_goes_on_when_the_server_is_not_busy_any_more),
