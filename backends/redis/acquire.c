@@ -256,7 +256,7 @@ static locker_status refused(struct attempt *a, const redisReply *reply, locker_
                                 "the lock's fencing counter at Redis, '%.120s', is no counter; delete that "
                                 "key, or set fencing=off (%.80s)",
                                 a->keys.fence, reply->str);
-    if (fault == LK_FAULT_TRANSIENT)
+    if (fault == LK_FAULT_TRANSIENT || fault == LK_FAULT_REFUSED)
         a->claim->retry_at = lk_redis_now(a->r) + again_ns;
     return lk_fault_error(fault, reply, "taking a lock", err);
 }

@@ -29,6 +29,28 @@ static void out_of_memory_holders_keep_their_locks(void **state)
 }
 
 /* The hand-over needs a SET, which is refused; the release is a release all the same. */
+static bool has_been_refused_twice(void *context)
+{
+    return lk_stats(context).attempts >= 2;
+}
+
+/* A server that can't write now is an outage like another: who waits, waits on. */
+static void out_of_memory_a_wait_goes_on(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    struct lk_locking waiter;
+
+    lk_server_do(env->server, "CONFIG SET maxmemory-policy noeviction");
+    lk_server_do(env->server, "CONFIG SET maxmemory 1");
+    lk_locking_start(&waiter, l, "refused", NULL);
+    lk_require(has_been_refused_twice, l, "the server should be asked again");
+    lk_server_do(env->server, "CONFIG SET maxmemory 0");
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_close_locker(l);
+}
+
 static void out_of_memory_a_release_with_waiters_releases(void **state)
 {
     struct env *env = *state;
@@ -42,12 +64,8 @@ static void out_of_memory_a_release_with_waiters_releases(void **state)
     lk_server_do(env->server, "CONFIG SET maxmemory 1");
     lk_give(held);
     lk_server_do(env->server, "CONFIG SET maxmemory 0");
-    lk_locking_join(&waiter);
-    if (waiter.status == LOCKER_OK)
-        lk_give(waiter.held);
-    else /* its attempt may have met the shortage */
-        assert_status(LOCKER_UNAVAILABLE, waiter.status, waiter.err);
-    lk_give(lk_take(l, "oom-wait", NULL));
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
     lk_close_locker(rival);
     lk_close_locker(l);
 }
@@ -359,6 +377,7 @@ static void missing_replicas_make_unlock_unknown(void **state)
 
 static const struct CMUnitTest tests[] = {
     server_test(out_of_memory_holders_keep_their_locks),
+    server_test(out_of_memory_a_wait_goes_on),
     server_test(out_of_memory_a_release_with_waiters_releases),
     server_test(another_type_is_busy_when_locking),
     server_test(another_type_is_busy_without_fencing_too),
