@@ -20,6 +20,8 @@ import services
 from round import Round
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+STARTS = 3  # of a lane's service
+FAILED = ("broken", "unjudged")
 
 
 def options():
@@ -75,8 +77,19 @@ class Lane:
             print("campaign: no ensembles: %s" % missing, file=sys.stderr)
 
     def service(self, setup):
-        if setup not in self.services:
-            self.services[setup] = services.make(setup, os.path.join(self.scratch, setup))
+        """A server that doesn't start, as on a busy machine, is no lane's end: it is begun anew a few times."""
+        for left in reversed(range(STARTS)):
+            if setup in self.services:
+                break
+            try:
+                self.services[setup] = services.make(setup, os.path.join(self.scratch, setup))
+            except services.NoService as error:
+                kept = self.keep(os.path.join(self.scratch, "no-%s-%d" % (setup, self.number)), setup)
+                print("campaign: no %s%s: %s\n  kept in %s" % (setup, ", once more" if left else "", error, kept),
+                      file=sys.stderr, flush=True)
+                shutil.rmtree(os.path.join(self.scratch, setup), True)
+                if not left:
+                    raise
         return self.services[setup]
 
     def run(self, driver, seed):
@@ -86,7 +99,7 @@ class Lane:
                  "locker": os.path.join(self.chosen.build, "tools/locker")}
         the_round = Round(tools, self.service(the_plan["setup"]), the_plan, directory)
         result = the_round.play()
-        if result["verdict"] == "broken":
+        if result["verdict"] in FAILED:
             result["evidence"] = self.keep(directory, the_plan["setup"])
             self.services.pop(the_plan["setup"]).close()  # what it left is not the next round's
             shutil.rmtree(os.path.join(self.scratch, the_plan["setup"]), True)
@@ -96,7 +109,9 @@ class Lane:
     def keep(self, directory, setup):
         kept = os.path.join(self.chosen.evidence, os.path.basename(directory))
         shutil.rmtree(kept, True)
-        shutil.copytree(directory, kept)
+        if os.path.isdir(directory):
+            shutil.copytree(directory, kept)
+        os.makedirs(kept, exist_ok=True)
         logs = os.path.join(self.scratch, setup)
         for name in os.listdir(logs) if os.path.isdir(logs) else ():
             if name.endswith(".log"):
@@ -109,7 +124,7 @@ class Lane:
 
 
 def tell(chosen, result):
-    words = "" if result["verdict"] != "broken" else " ".join(
+    words = "" if result["verdict"] not in FAILED else " ".join(
         ["\n  " + reason for reason in result["reasons"]] +
         ["\n  kept in", result["evidence"], "\n  again: script/campaign --again --runs 1 --lanes 1 --driver",
          result["driver"], "--seed", str(result["seed"])] + ["--setup " + setup for setup in chosen.setup or ()] + ["--fault " + kind for kind in chosen.fault or ()])
@@ -135,14 +150,16 @@ def play(chosen, number, work, scratch, broken):
             driver, seed, commit, lines = job
             result = dict(lane.run(driver, seed), commit=commit, lines=lines, plans=plan.NAME,
                           at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
-            if not chosen.worker:
+            if not chosen.worker and result["verdict"] != "unjudged":
                 write(chosen.ledger, result)
             tell(chosen, result)
-            if result["verdict"] == "broken":
+            if result["verdict"] in FAILED:
                 with broken.get_lock():
                     broken.value += 1
     except KeyboardInterrupt:
         pass
+    except services.NoService:
+        sys.exit(1)
     finally:
         lane.close()
 

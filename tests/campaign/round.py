@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from services import die_with_us
+from services import NoService, die_with_us
 
 QUIET_S = 15  # a call's own limits are far below that
 SETTLE_S = 0.8  # after the healing, before the workers are told to end
@@ -47,6 +47,10 @@ class Worker:
         except (subprocess.TimeoutExpired, OSError):
             return None
 
+    def last_words(self):
+        with open(self.errors, encoding="utf-8", errors="replace") as errors:
+            return (errors.read().strip().splitlines() or [""])[-1]
+
     def kill(self, history):
         sent = now_ns()
         self.process.kill()
@@ -71,7 +75,7 @@ class Round:
     def __init__(self, tools, service, plan, directory):
         self.tools, self.service, self.plan, self.directory = tools, service, plan, directory
         self.space = "r%d" % plan["seed"]
-        self.reasons, self.exceptions, self.stall_s = [], set(), 0.0
+        self.reasons, self.unjudged, self.exceptions, self.stall_s = [], [], set(), 0.0
         os.makedirs(directory, exist_ok=True)
         with open(os.path.join(directory, "plan.json"), "w", encoding="ascii") as file:
             json.dump(plan, file, indent=1)
@@ -241,15 +245,18 @@ class Round:
         looker = Worker(self.tools, self.directory, "looker", lambda worker: [
             "look", self.service.uri(self.space, False), worker.history, "looker", str(self.plan["keys"]),
             str(int(self.plan["breaks"])), str(int(1000 * bound))])
-        answer = looker.says((self.plan["keys"] + 1) * (2 * bound + 3))
-        if looker.end(20) != 0 or answer is None:
+        answer = looker.says((self.plan["keys"] + 1) * (3 * bound + 3))
+        code = looker.end(20)
+        if code != 0 or answer is None:
             looker.process.kill()
-            self.reasons.append("who looks in the end failed")
+            self.reasons.append("who looks in the end ended with %s: %s" % (code, looker.last_words()))
+        if answer is None:
             return {}
         keys = json.loads(answer)
         for key, seen in keys.items():
             if seen["status"] != "ok":
-                self.reasons.append("%s can't be had %.1f s after all was healed: %s" % (key, bound, seen["status"]))
+                self.reasons.append("%s can't be had within %.1f s after all was healed: %s after %.1f s, then %s" %
+                                    (key, bound, seen["status"], seen["ms"] / 1000, seen["then"]))
             elif seen["held"] or seen["waiters"] > 0:
                 self.reasons.append("left at the service: %s, held %s, waiters %d" %
                                     (key, seen["held"], seen["waiters"]))
@@ -261,7 +268,7 @@ class Round:
                 continue
             code = worker.end(QUIET_S)
             if code != 0:
-                self.reasons.append("%s ended with %s" % (worker.name, code))
+                self.reasons.append("%s ended with %s: %s" % (worker.name, code, worker.last_words()))
                 worker.process.kill()
                 worker.process.wait()
         self.reasons += ["without an end at the service: " + key for key in self.service.left_behind(self.space)]
@@ -325,6 +332,12 @@ class Round:
             self.quieten()
             keys = self.look()
             self.end_all()
+        except NoService as error:
+            self.unjudged.append("not judged to its end: %s" % error)
+            keys = {}
+            for worker in self.workers:
+                if not worker.killed:
+                    worker.kill(self.lines)
         except Exception as error:  # whatever it is, the next rounds go on  pylint: disable=broad-except
             self.reasons.append("the round itself failed: %s" % error)
             keys = {}
@@ -340,5 +353,5 @@ class Round:
                 "grants": report.get("grants", 0), "calls": report.get("calls", 0), "lines": report.get("lines", 0),
                 "first_grant_ms": [seen["ms"] for seen in keys.values()],
                 "excused": {name: self.excused.count(name) for name in sorted(set(self.excused))},
-                "exceptions": sorted(self.exceptions), "reasons": self.reasons[:20],
-                "verdict": "broken" if self.reasons else "excused" if self.excused else "kept"}
+                "exceptions": sorted(self.exceptions), "reasons": (self.reasons + self.unjudged)[:20],
+                "verdict": "broken" if self.reasons else "unjudged" if self.unjudged else "excused" if self.excused else "kept"}

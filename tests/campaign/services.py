@@ -16,6 +16,10 @@ CLONE_NEWNET, PR_SET_PDEATHSIG = 0x40000000, 1
 libc = ctypes.CDLL(None, use_errno=True)
 
 
+class NoService(RuntimeError):
+    """What was to be judged could not run: that says nothing for it, and nothing against it."""
+
+
 def die_with_us():
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -83,7 +87,7 @@ class Server:
         end = time.monotonic() + START_S
         while not self.serves():
             if self.process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError("a server does not serve; see " + self.log)
+                raise NoService("a server does not serve; see " + self.log)
             time.sleep(0.05)
 
     def heal(self):
@@ -93,6 +97,8 @@ class Server:
 
 
 class RedisServer(Server):
+    host = "127.0.0.1"
+
     def __init__(self, directory, log):
         self.port = free_port()
         super().__init__(directory, log)
@@ -169,6 +175,18 @@ class Service:
     proxies, servers = (), ()
     ttl_s, bound_s = 0.0, 3.0
 
+    def begin(self):
+        """All or none: who can't have it may try again."""
+        try:
+            for server in self.servers:
+                server.start()
+            for server in self.servers:
+                server.await_service()
+        except NoService:
+            self.close()
+            raise
+        self.proxies = [Proxy(server.host, server.port) for server in self.servers]
+
     def heal_network(self):
         for proxy in self.proxies:
             proxy.heal()
@@ -193,9 +211,7 @@ class Redis(Service):
 
     def __init__(self, directory):
         self.servers = [RedisServer(os.path.join(directory, "redis"), os.path.join(directory, "redis.log"))]
-        self.servers[0].start()
-        self.servers[0].await_service()
-        self.proxies = [Proxy("127.0.0.1", self.servers[0].port)]
+        self.begin()
 
     def uri(self, space, proxies):
         port = self.proxies[0].port if proxies else self.servers[0].port
@@ -218,13 +234,6 @@ class ZooKeeper(Service):
     def __init__(self, directory):
         self.servers = [ZooServer(os.path.join(directory, "one"), os.path.join(directory, "one.log"))]
         self.begin()
-
-    def begin(self):
-        for server in self.servers:
-            server.start()
-        for server in self.servers:
-            server.await_service()
-        self.proxies = [Proxy(server.host, server.port) for server in self.servers]
 
     def uri(self, space, proxies, pinned=None):
         ends = [("127.0.0.1", proxy.port) for proxy in self.proxies] if proxies else \
@@ -266,7 +275,8 @@ class Ensemble(ZooKeeper):
                 run("ip address add 10.201.0.%d/24 dev eth0" % number, place.pid) and
                 run("ip link set eth0 up", place.pid) and run("ip link set lo up", place.pid))
         if not good:
-            raise RuntimeError("a member's network can't be set up")
+            self.close()
+            raise NoService("a member's network can't be set up")
 
     def cut(self, member, others, ways=("INPUT", "OUTPUT")):
         """Drop what comes from these addresses (INPUT), or goes there (OUTPUT)."""
@@ -285,7 +295,8 @@ class Ensemble(ZooKeeper):
 
     def close(self):
         super().close()
-        for place in self.places:
+        for number, place in enumerate(self.places, 1):
+            run("ip link delete m%d" % number)  # at once; the kernel takes its time with an ended namespace
             place.kill()
             place.wait()
 

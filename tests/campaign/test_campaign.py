@@ -1,6 +1,7 @@
 """A short campaign for each driver, and clients that are wrong on purpose, which it has to catch."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,46 @@ class Campaign(unittest.TestCase):
 
     def test_a_crash(self):
         self.catches("crashes", "ended with 3")
+
+    def test_a_wait_that_gives_up_before_its_end(self):
+        directory = os.path.dirname(self.ledger)
+        done = subprocess.run([os.path.join(BUILD, "tests/campaign/campaign_worker"), "look",
+                               "fault+file://%s/locks?fault=acquire,unavailable" % directory,
+                               os.path.join(directory, "history"), "looker", "1", "0", "5000"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("a wait of", done.stderr)
+        seen = json.loads(done.stdout)["key/0"]
+        self.assertEqual((seen["status"], seen["then"], seen["held"]), ("unavailable", "ok", False))
+
+    def with_a_server_that_fails(self, starts, *words):
+        """Its first start is number 1."""
+        directory = os.path.dirname(self.ledger)
+        server, count = os.path.join(directory, "redis-server"), os.path.join(directory, "count")
+        with open(server, "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\necho >>%s\ncase " %s " in *" $(wc -l <%s) "*) exit 1 ;; esac\nexec %s "$@"\n' % (
+                count, starts, count, shutil.which("redis-server")))
+        os.chmod(server, 0o755)
+        return self.run_it("--driver", "redis", "--seed", "5", "--runs", "1", "--lanes", "1", *words,
+                           PATH=directory + ":" + os.environ["PATH"])
+
+    def test_a_server_that_starts_at_last(self):
+        done = self.with_a_server_that_fails("1 2")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("no redis, once more", done.stdout)
+        self.assertEqual(os.listdir(os.path.join(self.evidence, "no-redis-0")), ["redis.log"])
+
+    def test_a_server_that_never_starts(self):
+        done = self.with_a_server_that_fails("1 2 3")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("1 lanes failed", done.stdout)
+
+    def test_a_server_that_does_not_come_back(self):
+        done = self.with_a_server_that_fails(" ".join(map(str, range(2, 50))), "--fault", "server-kill")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("unjudged", done.stdout)
+        self.assertIn("redis.log", os.listdir(os.path.join(self.evidence, "redis-5")))
+        self.assertFalse(os.path.exists(self.ledger))
 
 
 if __name__ == "__main__":
