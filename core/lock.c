@@ -72,7 +72,7 @@ static bool may_reenter_locked(const lk_request *r, const lk_key *key)
 {
     lk_claim *holder = key->holder;
 
-    return holder != NULL && r->claim->owner != NULL && holder->owner != NULL &&
+    return holder != NULL && !r->l->closing && r->claim->owner != NULL && holder->owner != NULL &&
            strcmp(holder->owner, r->claim->owner) == 0 && holder->phase == LK_GRANTED &&
            !lk_lease_over_locked(r->l, holder, lk_now(r->l));
 }
@@ -128,9 +128,7 @@ static locker_status take_locked(lk_request *r, lk_key *key)
     if (status == LOCKER_OK && claim->phase == LK_CONTENDING)
         status = lk_contend_locked(r);
     else if (status == LOCKER_OK && lk_lease_over_locked(l, claim, lk_now(l)))
-        return locker_error_set(
-            &r->last, LOCKER_UNAVAILABLE, 0,
-            "the lock was lost again before it could be used"); /* the keeper ends the claim */
+        r->lost_early = true; /* the keeper ends the claim */
     if (status != LOCKER_OK) {
         lk_phase_set_locked(claim, LK_GONE);
         if (key->contender == claim) {
@@ -214,8 +212,9 @@ static locker_status run_locked(lk_request *r)
             lk_cancel_unwatch_locked(l, r->options->cancel);
         wait_end_locked(l, r);
         lk_heap_unreserve_locked(l);
-        count_locked(l, r, status);
-        if (status == LOCKER_OK)
+        if (!r->lost_early)
+            count_locked(l, r, status);
+        if (status == LOCKER_OK && !r->lost_early)
             attach_locked(r, r->claim, &r->claim->first_handle);
         else
             lk_claim_unref_locked(l, r->claim);
@@ -282,6 +281,18 @@ static bool prepare(lk_request *r)
     return true;
 }
 
+/* What was handed over was lost before its call had woken up: with a claim of its own it asks again. */
+static locker_status with_a_new_claim_locked(lk_request *r)
+{
+    bool prepared;
+
+    r->lost_early = false;
+    (void)pthread_mutex_unlock(&r->l->mutex);
+    prepared = prepare(r);
+    (void)pthread_mutex_lock(&r->l->mutex);
+    return prepared ? run_locked(r) : LOCKER_NOMEM;
+}
+
 static locker_status lock_call(lk_request *r, locker_handle **out, locker_error *err)
 {
     locker *l = r->l;
@@ -302,6 +313,8 @@ static locker_status lock_call(lk_request *r, locker_handle **out, locker_error 
     } else {
         l->calls++;
         status = run_locked(r);
+        while (r->lost_early)
+            status = with_a_new_claim_locked(r);
         lk_leave_locked(l);
     }
     (void)pthread_mutex_unlock(&l->mutex);
@@ -325,6 +338,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.last.text[0] = '\0'; /* the rest of a request is set as it goes: it is more than half a kilobyte */
     r.wait.sleeps = false;
     r.start_is_past = false;
+    r.lost_early = false;
     r.handle = NULL;
     if (out == NULL || l == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0,

@@ -14,6 +14,7 @@ typedef struct lk_request {
     int64_t deadline;   /**< when it gives up; LOCKER_NEVER */
     bool try;           /**< it doesn't wait for another holder */
     bool start_is_past; /**< the call has waited or attempted since `start` */
+    bool lost_early;    /**< its grant was lost before it had its handle */
     lk_claim *claim;
     locker_handle *handle; /**< set once it is held */
     lk_wait wait;

@@ -241,6 +241,48 @@ static void an_owner_leaves_before_the_first_call_has_woken_up(void **state)
     probe_end(&p, l);
 }
 
+static bool has_withdrawn(void *p)
+{
+    return atomic_load(&((struct probe *)p)->withdraws) == 1;
+}
+
+/* Lost, or its lease over, before the call that was handed it wakes up: nobody has used it, so the call goes
+ * on waiting for one that is held. */
+static void what_is_lost_before_its_call_wakes_up_is_asked_for_again(void **state)
+{
+    (void)state;
+    for (unsigned mode = 0; mode <= LOSE_ALL; mode++) {
+        struct probe p;
+        struct lk_locking call;
+        locker_handle *h;
+        locker_error err;
+        locker *l;
+
+        probe_init(&p);
+        p.clock.signal = wakes_later;
+        l = probe_open(&p);
+        assert_int_equal(lock(l, &h), LOCKER_OK);
+        lk_locking_start(&call, l, "k", NULL);
+        lk_require_waiting(l, 1);
+        assert_ok(locker_unlock(h, &err), err);
+        locker_handle_free(h);
+        if (mode != 0)
+            p.svc->lease_lost(p.svc, mode == LOSE_ALL ? NULL : (locker_claim *)(uintptr_t)p.holder,
+                              "the test says so");
+        else
+            probe_advance(&p, PROBE_TTL_MS);
+        p.svc->attend(p.svc);
+        lk_require(has_withdrawn, &p, "the keeper has ended what was lost");
+        (void)pthread_cond_signal(atomic_load(&sleeper));
+        assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
+        assert_int_equal(locker_handle_state(call.held), LOCKER_STATE_HELD);
+        assert_int_equal(atomic_load(&p.acquires), 2);
+        assert_int_equal(lk_stats(l).failed, 0);
+        locker_handle_free(call.held);
+        probe_end(&p, l);
+    }
+}
+
 enum { HEAP_BEGINS_WITH = 64 };
 
 static struct lk_locking other;
@@ -612,6 +654,7 @@ int main(void)
         cmocka_unit_test(a_loss_during_pass_is_not_a_grant),
         cmocka_unit_test(a_loss_of_what_is_passed_is_a_loss_of_both),
         cmocka_unit_test(an_owner_leaves_before_the_first_call_has_woken_up),
+        cmocka_unit_test(what_is_lost_before_its_call_wakes_up_is_asked_for_again),
         cmocka_unit_test(every_lease_has_its_place),
         cmocka_unit_test(nothing_is_granted_while_closing),
         cmocka_unit_test(a_lease_that_ends_during_pass_is_not_a_grant),

@@ -565,33 +565,6 @@ static void an_extension_during_pass_counts(void **state)
     end(&p, l);
 }
 
-static void lets_its_lease_end(struct probe *p, pthread_mutex_t *mutex)
-{
-    (void)mutex;
-    probe_advance(p, PROBE_TTL_MS);
-}
-
-static void what_was_handed_over_and_ended_at_once_is_not_held(void **state)
-{
-    struct probe p;
-    struct lk_locking call;
-    locker_handle *h;
-    locker *l;
-
-    (void)state;
-    begin(&p);
-    p.waited = lets_its_lease_end;
-    l = probe_open(&p);
-    h = lock(l, "k", NULL);
-    lk_locking_start(&call, l, "k", NULL);
-    lk_require_waiting(l, 1);
-    unlock(h);
-    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&call), call.err);
-    keeper_turns(&p);
-    assert_int_equal(atomic_load(&p.withdraws), 1);
-    end(&p, l);
-}
-
 /* Contenders of other processes get their turn after 64; what the service grants then may be handed over 64
  * times again. The clock stands. */
 static void handing_over_is_bounded_in_number(void **state)
@@ -980,7 +953,6 @@ int main(void)
         cmocka_unit_test(a_cancel_during_pass_waits_for_its_end),
         cmocka_unit_test(a_cancel_during_a_refused_pass_ends_the_call),
         cmocka_unit_test(an_extension_during_pass_counts),
-        cmocka_unit_test(what_was_handed_over_and_ended_at_once_is_not_held),
         cmocka_unit_test(handing_over_is_bounded_in_number),
         cmocka_unit_test(nobody_enters_a_lease_that_is_over),
         cmocka_unit_test(nobody_enters_what_is_being_released),
