@@ -194,6 +194,8 @@ bool lk_file_watch_directory_locked(lk_file *self);
 /* Watch the claim's file. False: inotify is not to be had. */
 bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c);
 void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c);
+/* Whether the grant was broken, as far as events tell up to this moment. */
+bool lk_file_broken_locked(lk_file *self, lk_file_claim *c);
 /* Set when the files of grants are touched next. */
 void lk_file_touch_later(lk_file *self);
 void lk_file_watch_destroy(lk_file *self);

@@ -37,7 +37,8 @@ static int let_go(int fd)
 }
 
 /* The proof that nobody else can have had the lock: our file still has its link, so it is the one at the
- * name. One that was moved to another name keeps its link; the watch shows that. 0, ESTALE, or an errno. */
+ * name. One that was moved to another name, by itself or with its directory, keeps its link; an event shows
+ * that, and is there before the kernel lets anybody make another at the name. 0, ESTALE, or an errno. */
 static int still_ours(int fd)
 {
     struct statx s;
@@ -53,7 +54,7 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     lk_file_claim *c = locker_claim_private(grant);
 
     pthread_mutex_lock(&self->mutex);
-    bool broken = c->broken;
+    bool broken = lk_file_broken_locked(self, c);
     lk_file_detach_locked(self, c);
     pthread_mutex_unlock(&self->mutex);
     int looked = still_ours(c->fd);
@@ -92,7 +93,7 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
         return LOCKER_BUSY; /* broken: release finds that out and says so */
 
     pthread_mutex_lock(&self->mutex);
-    if (f->broken) {
+    if (lk_file_broken_locked(self, f)) {
         pthread_mutex_unlock(&self->mutex);
         return LOCKER_BUSY;
     }

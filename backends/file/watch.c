@@ -219,6 +219,15 @@ static void read_events_locked(lk_file *self)
     }
 }
 
+bool lk_file_broken_locked(lk_file *self, lk_file_claim *c)
+{
+    if (self->inotify_fd >= 0)
+        read_events_locked(self); /* the descriptor never blocks */
+    if (self->unwatched)
+        visit_grant_locked(self, c);
+    return c->broken || atomic_load_explicit(&self->moved, memory_order_relaxed);
+}
+
 static void touch_grant_locked(void *context, lk_file_claim *c)
 {
     (void)context;

@@ -176,6 +176,50 @@ static void a_moved_lock_is_not_handed_on(void **state)
     locker_handle_free(waiter.held);
 }
 
+static void move_all(void)
+{
+    static int moves;
+    char away[100];
+
+    (void)snprintf(away, sizeof away, "%s/away%d", here->base, moves++);
+    assert_int_equal(rename(here->locks, away), 0);
+}
+
+/* Nobody has read the event by the time of the unlock: it reads it itself. */
+static void an_unlock_hears_of_a_move(void **state)
+{
+    static const struct {
+        void (*move)(void);
+        locker_status waiter;
+    } ways[] = {{move_it, LOCKER_OK}, {move_all, LOCKER_UNAVAILABLE}};
+    struct lk_place *place = here = *state;
+
+    for (size_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
+        locker *l = lk_place_open(place);
+        bool waited = i % 2 != 0;
+        struct lk_locking waiter;
+        locker_handle *held;
+        locker_error err;
+
+        assert_ok(locker_lock(l, "k", NULL, &held, &err), err);
+        if (waited) {
+            lk_locking_start(&waiter, l, "k", NULL);
+            lk_require_waiting(l, 1);
+        }
+        hear_nothing();
+        ways[i / 2].move();
+        assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+        hear_again();
+        if (waited) {
+            assert_status(ways[i / 2].waiter, lk_locking_join(&waiter), waiter.err);
+            assert_int_equal(lk_stats(l).handed_over, 0);
+            locker_handle_free(waiter.held);
+        }
+        locker_handle_free(held);
+        locker_close(l);
+    }
+}
+
 /* The holder is stopped and lets go of nothing. */
 static void a_waiter_follows_the_name(void **state)
 {
@@ -227,6 +271,7 @@ int lk_run_races(void)
                                         lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_broken_lock_is_not_handed_on, lk_place_setup, lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_moved_lock_is_not_handed_on, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(an_unlock_hears_of_a_move, lk_place_setup, lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_waiter_follows_the_name, lk_place_setup, lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_waiter_takes_no_file_that_was_moved, lk_place_setup,
                                         lk_place_teardown),
