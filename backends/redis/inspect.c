@@ -230,17 +230,20 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, const 
         struct sight seen;
         bool gone = true;
         locker_status status = look_well(self, key, key_len, until, broken, &seen, err);
-        if (status == LOCKER_OK && seen.value == NULL)
-            status = locker_error_set(err, LOCKER_INVALID, 0, "nobody holds it");
+        if (status == LOCKER_OK && seen.value == NULL) {
+            forget(broken);
+            return locker_error_set(err, LOCKER_INVALID, 0, "nobody holds it");
+        }
         if (status == LOCKER_OK)
             status = locker_break_check(only, broken, err);
-        if (status == LOCKER_BUSY) {
+        if (status != LOCKER_OK) {
             free(seen.value);
+            if (status != LOCKER_BUSY) /* that tells who holds it */
+                forget(broken);
             return status;
         }
         forget(broken);
-        if (status == LOCKER_OK)
-            status = break_seen(self, key, key_len, until, &seen, broken, &gone, err);
+        status = break_seen(self, key, key_len, until, &seen, broken, &gone, err);
         free(seen.value);
         if (status != LOCKER_OK || !gone)
             return status;

@@ -474,9 +474,9 @@ struct lk_zk {
     bool over;            /* it has ended: to be dropped by the driving thread */
     bool denied;          /* the server refused our credentials, or TLS can't use its files */
     bool bad_files;       /* ... the latter */
-    int no_socket;        /* errno if this process could make no socket lately; 0 */
     bool suspect;         /* core was told that the service is out of reach */
     bool refused_parents; /* the server knows no containers */
+    bool literal;         /* no host has to be resolved */
     int64_t session_id;   /* of the client library; 0 until connected */
     int64_t timeout_ns;   /* negotiated */
     int64_t begun_at;     /* the present connection, or attempt to make one */
@@ -485,7 +485,6 @@ struct lk_zk {
     int64_t begin_at;   /* a handle that could not be made is tried again then */
     struct lk_zk_lookup *lookup;
     int64_t looked_up_at;
-    bool literal; /* no host has to be resolved */
     struct lk_zk_shake shake;
     bool login_begun;              /* by SASL, on the present connection */
     char tls_trouble[128];         /* why the last handshake failed; "" if none did since it was up */
@@ -493,12 +492,14 @@ struct lk_zk {
 
     /* driving */
     int fd;                    /* the socket; -1: none */
+    int no_socket;             /* errno if this process could make none lately; 0 */
     int corked_fd;             /* the socket, while it holds back what is sent; else -1 */
     int interest;              /* ZOOKEEPER_READ and _WRITE, as last asked */
     int64_t attempt_at;        /* when the present attempt to connect began */
     int64_t turn_at;           /* when the client library wants to be called at the latest */
     bool reading;              /* a thread drives */
     bool polling;              /* ... and is asleep in poll: kick it */
+    bool doubted;              /* whether the session is still there; until a heartbeat is answered */
     int armed_fd;              /* descriptor that the keeper's epoll watches, or -1 */
     int64_t left_at;           /* when a caller last drove */
     int64_t keeper_at;         /* when the keeper means to come */
@@ -522,7 +523,6 @@ struct lk_zk {
     int64_t beat_at;                   /* next heartbeat or touch */
     int64_t quarter_at;                /* the next heartbeat of those that wait is not before that */
     int64_t beat_unanswered;           /* when the oldest of either without an answer was sent; 0: none */
-    bool doubted;                      /* whether the session is still there; until a heartbeat is answered */
     int64_t resume_at;                 /* what stands still is taken up again then; LOCKER_NEVER: nothing */
     uint32_t seen[LK_ZK_SEEN];         /* hashes of parents that are there, or were */
 

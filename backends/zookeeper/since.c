@@ -19,9 +19,21 @@
 static const int64_t write_after_ns = 250 * LK_MS;
 static const int64_t again_ns = 100 * LK_MS;
 
+/* The number behind these words, and what comes behind it; NULL: they aren't there. */
+static const char *number(const char *text, const char *words, uint64_t *out)
+{
+    char *end;
+    if (text == NULL || strncmp(text, words, strlen(words)) != 0)
+        return NULL;
+    *out = strtoull(text + strlen(words), &end, 10);
+    return end;
+}
+
+/* What would not be written so again is somebody else's. */
 bool lk_zk_record_read(const char *data, int len, struct lk_zk_record *record)
 {
     char text[LK_ZK_RECORD_MAX], again[LK_ZK_RECORD_MAX];
+    uint64_t since = 0;
     *record = (struct lk_zk_record){0};
     if (len <= 0)
         return true;
@@ -29,9 +41,11 @@ bool lk_zk_record_read(const char *data, int len, struct lk_zk_record *record)
         return false;
     memcpy(text, data, (size_t)len);
     text[len] = '\0';
-    if (sscanf(text, "locker: grant %" SCNu64 " since %" SCNd64 " broken %" SCNu64, &record->granted,
-               &record->unix_ms, &record->broken) != 3)
+    const char *rest = number(text, "locker: grant ", &record->granted);
+    rest = number(rest, " since ", &since);
+    if (number(rest, " broken ", &record->broken) == NULL)
         return false;
+    record->unix_ms = (int64_t)since;
     return lk_zk_record_write(record, again) == (size_t)len && strcmp(text, again) == 0;
 }
 
