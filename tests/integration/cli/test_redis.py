@@ -6,7 +6,7 @@ import signal
 import socket
 import unittest
 
-from clitest import LOCKER, RedisCase
+from clitest import LOCKER, Redis, RedisCase
 
 
 class Run(RedisCase):
@@ -148,6 +148,19 @@ class Refusals(RedisCase):
         for uri, names in ((base + "/x", "path"), (base + "/0?poll=never", "poll"), (base + "/0?frob=1", "frob"),
                            ("redis://127.0.0.1:99999/0", "99999"), (base + "/0?fencing=maybe", "fencing")):
             self.wrong(78, names, "run", "-u", uri, "k", "true")
+
+
+class Gone(RedisCase):
+    def test_a_service_that_dies_while_waited_for(self):
+        """69, not 75: at the end of the wait nobody knows who holds the lock."""
+        redis = Redis()
+        self.addCleanup(redis.stop)
+        self.hold("k", "-u", redis.uri)
+        waiter = self.start("-u", redis.uri, "-w", "3s", "k", "--", "true")
+        waiter.event("waiting")
+        redis.process.kill()
+        self.assertEqual(waiter.finish(), 69)
+        self.wrong(69, "127.0.0.1", "run", "-u", redis.uri, "-w", "3s", "k", "true")
 
 
 class Passwords(RedisCase):

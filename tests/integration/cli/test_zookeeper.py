@@ -181,5 +181,18 @@ class Run(Case):
             self.assertIn(feature, self.code(78, "run", "-u", base + "/?%s=on" % feature, "k", "true").stderr)
 
 
+class Gone(Case):
+    def test_a_service_that_dies_while_waited_for(self):
+        """69, not 75: at the end of the wait nobody knows who holds the lock."""
+        zookeeper = ZooKeeper()
+        self.addCleanup(zookeeper.stop)
+        self.hold("k", "-u", zookeeper.uri)
+        waiter = self.start("-u", zookeeper.uri, "-w", "3s", "k", "--", "true")
+        waiter.event("waiting")
+        zookeeper.process.kill()
+        self.assertEqual(waiter.finish(), 69)
+        self.wrong(69, "127.0.0.1", "run", "-u", zookeeper.uri + "?connect_timeout=500ms", "-w", "3s", "k", "true")
+
+
 if __name__ == "__main__":
     unittest.main()
