@@ -305,7 +305,9 @@ static void ping_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
     (void)reply;
     if (!lk_zk_unknown(rc))
         lk_zk_confirm_locked(z, op->sent);
-    i->rc = lk_zk_unknown(rc) ? rc : ZOK; /* any word of the leader is an answer */
+    /* What a check answers when it was ordered: where there is no such root, or it isn't ours to read, too. A
+     * refused login, and what the client library says on its own, is no answer. */
+    i->rc = rc == ZNONODE || rc == ZNOAUTH ? ZOK : rc;
     lk_zk_call_count_locked(&i->call);
 }
 
