@@ -902,18 +902,30 @@ static void two_are_never_in_dispatch(void **state)
     end(&p, l);
 }
 
-static _Atomic(pthread_t) sitter;
+static _Atomic(pthread_t) caller;
+static atomic_bool asked;
 
-/* In the turn of the call that waits it asks for another at once, which is the keeper's to give. */
+static locker_status busy_for_a_caller(struct probe *p, locker_claim *claim, locker_status status)
+{
+    atomic_store(&caller, pthread_self());
+    return busy_at_first(p, claim, status);
+}
+
+/* In its turn the call that waits asks for another at once, which is the keeper's to give. What rings before
+ * the call has its seat stays for it. */
 static int64_t asks_the_keeper(struct probe *p)
 {
+    const bool is_keeper = !pthread_equal(atomic_load(&caller), pthread_self());
     uint64_t rung;
 
     if (read(p->fd, &rung, sizeof rung) > 0) {
-        atomic_store(&sitter, pthread_self());
-        return atomic_load(&p->now);
+        if (is_keeper)
+            ring(p);
+        else
+            atomic_store(&asked, true);
+        return is_keeper ? LOCKER_NEVER : atomic_load(&p->now);
     }
-    if (atomic_load(&sitter) == 0 || pthread_equal(atomic_load(&sitter), pthread_self()))
+    if (!is_keeper || !atomic_load(&asked))
         return LOCKER_NEVER;
     lk_gate_open(&turned, 1);
     p->svc->wake(p->svc, atomic_load(&p->claim));
@@ -928,7 +940,8 @@ static void an_early_turn_is_the_keepers(void **state)
 
     (void)state;
     seat(&p);
-    atomic_store(&sitter, 0);
+    atomic_store(&asked, false);
+    p.acquire = busy_for_a_caller;
     p.dispatch = asks_the_keeper;
     l = probe_open(&p);
     lk_locking_start(&call, l, "k", NULL);
