@@ -200,11 +200,26 @@ static void a_loss_of_what_is_passed_is_a_loss_of_both(void **state)
  */
 
 static pthread_cond_t *_Atomic sleeper;
+static pthread_mutex_t *_Atomic of_core;
+static void (*wait_of_the_probe)(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until);
+
+static void notes_the_mutex(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
+{
+    atomic_store(&of_core, mutex);
+    wait_of_the_probe(context, cond, mutex, until);
+}
 
 static void wakes_later(void *context, pthread_cond_t *cond)
 {
     (void)context;
     atomic_store(&sleeper, cond);
+}
+
+static void wake_now(void)
+{
+    (void)pthread_mutex_lock(atomic_load(&of_core)); /* who wakes up destroys the condition */
+    (void)pthread_cond_signal(atomic_load(&sleeper));
+    (void)pthread_mutex_unlock(atomic_load(&of_core));
 }
 
 /* The same owner enters and leaves before the call that was handed the lock wakes up: the lock is that
@@ -221,6 +236,8 @@ static void an_owner_leaves_before_the_first_call_has_woken_up(void **state)
     (void)state;
     probe_init(&p);
     p.clock.signal = wakes_later;
+    wait_of_the_probe = p.clock.wait;
+    p.clock.wait = notes_the_mutex;
     l = probe_open(&p);
     assert_int_equal(lock(l, &h), LOCKER_OK);
     o.owner = "me";
@@ -231,7 +248,7 @@ static void an_owner_leaves_before_the_first_call_has_woken_up(void **state)
     assert_ok(locker_lock(l, "k", &o, &again, &err), err);
     assert_ok(locker_unlock(again, &err), err);
     assert_int_equal(atomic_load(&p.releases), 0);
-    (void)pthread_cond_signal(atomic_load(&sleeper));
+    wake_now();
     assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
     assert_int_equal(locker_handle_state(call.held), LOCKER_STATE_HELD);
     assert_ok(locker_unlock(call.held, &err), err);
@@ -260,6 +277,8 @@ static void what_is_lost_before_its_call_wakes_up_is_asked_for_again(void **stat
 
         probe_init(&p);
         p.clock.signal = wakes_later;
+        wait_of_the_probe = p.clock.wait;
+        p.clock.wait = notes_the_mutex;
         l = probe_open(&p);
         assert_int_equal(lock(l, &h), LOCKER_OK);
         lk_locking_start(&call, l, "k", NULL);
@@ -273,7 +292,7 @@ static void what_is_lost_before_its_call_wakes_up_is_asked_for_again(void **stat
             probe_advance(&p, PROBE_TTL_MS);
         p.svc->attend(p.svc);
         lk_require(has_withdrawn, &p, "the keeper has ended what was lost");
-        (void)pthread_cond_signal(atomic_load(&sleeper));
+        wake_now();
         assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
         assert_int_equal(locker_handle_state(call.held), LOCKER_STATE_HELD);
         assert_int_equal(atomic_load(&p.acquires), 2);
@@ -319,6 +338,8 @@ static void every_lease_has_its_place(void **state)
     (void)state;
     probe_init(&p);
     p.clock.signal = wakes_later;
+    wait_of_the_probe = p.clock.wait;
+    p.clock.wait = notes_the_mutex;
     p.acquire = grants_all;
     p.pass = another_asks;
     others = probe_open(&p);
@@ -335,7 +356,7 @@ static void every_lease_has_its_place(void **state)
     assert_ok(locker_lock(others, "y", NULL, &y, &err), err);
     lk_gate_open(&p.leave, 1);
     assert_status(LOCKER_OK, lk_locking_join(&other), other.err);
-    (void)pthread_cond_signal(atomic_load(&sleeper));
+    wake_now();
     assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
     for (int i = 0; i < HEAP_BEGINS_WITH - 2; i++)
         locker_handle_free(held[i]);
