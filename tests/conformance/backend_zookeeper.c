@@ -1,6 +1,7 @@
 /*
  * backend_zookeeper.c: the ZooKeeper driver's service is a server of the suite's own; compiled with LK_ZK_TLS
- * with TLS before it, and with LK_ZK_SASL one that is logged in to by SASL.
+ * with TLS before it, with LK_ZK_SASL one that is logged in to by SASL, and with LK_ZK_ENSEMBLE three that
+ * agree.
  */
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +36,16 @@ static void *start(char *uri, size_t size)
              LK_ZKS_PASSWORD, zk->port);
     return zk;
 }
+#elif defined(LK_ZK_ENSEMBLE)
+static void *start(char *uri, size_t size)
+{
+    struct lk_zks *members = lk_zks_ensemble_start(0, NULL);
+    char hosts[100];
+
+    lk_zks_hosts(members, hosts, sizeof hosts);
+    snprintf(uri, size, "zookeeper://%s/?namespace=suite", hosts);
+    return members;
+}
 #else
 static void *start(char *uri, size_t size)
 {
@@ -50,9 +61,17 @@ static void stop(void *service)
 #if defined(LK_ZK_TLS)
     lk_zktls_free(tls);
 #endif
+#if defined(LK_ZK_ENSEMBLE)
+    lk_zks_ensemble_free(service);
+#else
     lk_zks_free(service);
+#endif
 }
 
+#if defined(LK_ZK_ENSEMBLE)
+static const locker_conformance_subject subject = {
+    .size = sizeof subject, .driver = &lk_zookeeper_driver, .start = start, .stop = stop};
+#else
 static bool lose(void *service, const char *key)
 {
     struct lk_zkc *client = lk_zkc_open(service);
@@ -97,17 +116,18 @@ static bool restart(void *service)
     return true;
 }
 
+static const locker_conformance_subject subject = {.size = sizeof subject,
+                                                   .driver = &lk_zookeeper_driver,
+                                                   .start = start,
+                                                   .stop = stop,
+                                                   .lose = lose,
+                                                   .replace = replace,
+                                                   .freeze = freeze,
+                                                   .thaw = thaw,
+                                                   .restart = restart};
+#endif
+
 int main(int argc, char **argv)
 {
-    const locker_conformance_subject subject = {.size = sizeof subject,
-                                                .driver = &lk_zookeeper_driver,
-                                                .start = start,
-                                                .stop = stop,
-                                                .lose = lose,
-                                                .replace = replace,
-                                                .freeze = freeze,
-                                                .thaw = thaw,
-                                                .restart = restart};
-
     return locker_conformance_run(&subject, argc, argv);
 }
