@@ -77,6 +77,15 @@ static void fill(struct flight *f, const struct lk_settings *s, bool load)
         add_words(f, STEP_TIME, "TIME", NULL);
 }
 
+/* What doesn't know AUTH may repeat it in its error, with the password. */
+static void hide(redisReply *reply, const char *password)
+{
+    if (reply == NULL || reply->type != REDIS_REPLY_ERROR || password == NULL || password[0] == '\0')
+        return;
+    for (char *at = reply->str; (at = strstr(at, password)) != NULL; at += strlen(password))
+        memset(at, '*', strlen(password));
+}
+
 static locker_status fail(struct lk_connect_error *why, bool permanent, locker_status status)
 {
     why->permanent = permanent;
@@ -227,6 +236,7 @@ locker_status lk_handshake(const struct lk_settings *s, struct lk_link *link, ch
         goto out;
     }
     const int failure = lk_link_exchange(link, f.bytes.data, f.bytes.len, f.reply, f.count, until);
+    hide(f.reply[0], s->password);
     if (failure == EPROTO) {
         status =
             fail(why, true,

@@ -331,14 +331,15 @@ static void *greet(void *argument)
     return NULL;
 }
 
-static void open_at_a_stranger(const char *greeting, locker_status wanted)
+/* `login`: "USER:PASSWORD@", or "". */
+static void open_at_a_stranger(const char *login, const char *greeting, locker_status wanted,
+                               locker_error *err)
 {
     struct stranger stranger = {.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
                                 .greeting = greeting};
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t size = sizeof address;
     int64_t began = lk_test_now_ms();
-    locker_error err;
     locker *l;
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -348,9 +349,9 @@ static void open_at_a_stranger(const char *greeting, locker_status wanted)
     if (greeting != NULL)
         assert_int_equal(pthread_create(&stranger.thread, NULL, greet, &stranger), 0);
     assert_status(wanted,
-                  lk_open_uri(&l, &err, "redis://127.0.0.1:%d?connect_timeout=400ms&command_timeout=400ms",
-                              ntohs(address.sin_port)),
-                  err);
+                  lk_open_uri(&l, err, "redis://%s127.0.0.1:%d?connect_timeout=400ms&command_timeout=400ms",
+                              login, ntohs(address.sin_port)),
+                  (*err));
     assert_null(l);
     assert_true(lk_test_now_ms() - began < 5000);
     shutdown(stranger.listener, SHUT_RDWR);
@@ -361,14 +362,36 @@ static void open_at_a_stranger(const char *greeting, locker_status wanted)
 
 static void a_server_that_says_nothing(void **state)
 {
+    locker_error err;
+
     (void)state;
-    open_at_a_stranger(NULL, LOCKER_UNAVAILABLE);
+    open_at_a_stranger("", NULL, LOCKER_UNAVAILABLE, &err);
 }
 
 static void a_server_that_is_no_redis(void **state)
 {
+    locker_error err;
+
     (void)state;
-    open_at_a_stranger("HTTP/1.1 400 Bad Request\r\n\r\n", LOCKER_PROTOCOL);
+    open_at_a_stranger("", "HTTP/1.1 400 Bad Request\r\n\r\n", LOCKER_PROTOCOL, &err);
+}
+
+/* It repeats what it was sent: the text quotes its answer, and not the password in it. */
+static void a_server_that_repeats_the_password(void **state)
+{
+    static const char *const codes[] = {"ERR", "LOADING", "NOPERM", "WRONGPASS"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        char answer[128];
+        locker_error err;
+
+        snprintf(answer, sizeof answer, "-%s unknown command 'AUTH', with args: 'u' 'sesame' 'sesame'\r\n",
+                 codes[i]);
+        open_at_a_stranger("u:sesame@", answer, LOCKER_UNAVAILABLE, &err);
+        assert_non_null(strstr(err.text, "unknown command"));
+        assert_null(strstr(err.text, "sesame"));
+    }
 }
 
 /* An authority and a certificate in one, NAME.crt, and its key. */
@@ -467,6 +490,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(nobody_there),
     cmocka_unit_test(a_server_that_says_nothing),
     cmocka_unit_test(a_server_that_is_no_redis),
+    cmocka_unit_test(a_server_that_repeats_the_password),
     server_test(tls_is_used_or_refused_in_plain_words),
 };
 
