@@ -86,6 +86,11 @@ static int open_unix(const char *path, int64_t until, int *failure)
     return fd;
 }
 
+static bool no_descriptor(int error)
+{
+    return error == EMFILE || error == ENFILE;
+}
+
 /* Try each address of the host. */
 static int open_tcp(const char *host, int port, int64_t until, int *failure, const char **resolving)
 {
@@ -94,10 +99,15 @@ static int open_tcp(const char *host, int port, int64_t until, int *failure, con
     struct addrinfo *found = NULL;
     char service[16];
     (void)snprintf(service, sizeof(service), "%d", port);
+    errno = 0;
     int rc = getaddrinfo(host, service, &hints, &found);
     if (rc != 0) { /* a host with the loopback interface alone has no configured address */
         const struct addrinfo any = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
         rc = getaddrinfo(host, service, &any, &found);
+    }
+    if (rc != 0 && no_descriptor(errno)) { /* it calls that a name that isn't known */
+        *failure = errno;
+        return -1;
     }
     if (rc != 0) {
         *resolving = rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc);
@@ -173,8 +183,10 @@ struct lk_link *lk_link_connect(const struct lk_settings *s, const char *host, i
                                 : open_tcp(host, port, until, &failure, &resolving);
     if (fd < 0) {
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, resolving != NULL ? 0 : failure,
-                         "can't reach Redis at %s: %s; check that it runs there", peer,
-                         resolving != NULL ? resolving : strerror(failure));
+                         "can't reach Redis at %s: %s; %s", peer,
+                         resolving != NULL ? resolving : strerror(failure),
+                         no_descriptor(failure) ? "raise the limit on open files (ulimit -n)"
+                                                : "check that it runs there");
         return NULL;
     }
     if (host != NULL)

@@ -76,7 +76,8 @@ static struct lk_redis *make(const locker_services *svc, locker_error *err)
     r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     r->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (r->epoll_fd < 0 || r->kick_fd < 0 || !make_names(r)) {
-        locker_error_set(err, LOCKER_UNAVAILABLE, errno, "can't make the driver's descriptors: %s",
+        locker_error_set(err, LOCKER_UNAVAILABLE, errno,
+                         "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
                          strerror(errno));
         lk_redis_free(r);
         return NULL;

@@ -3,6 +3,7 @@
  * given addresses. They are resolved when a locker is opened, and in a thread of its own again when the
  * connection has been lost for long: the servers may have moved.
  */
+#include <errno.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,6 +34,7 @@ static struct addrinfo *look_up(const locker_host *host, int flags, int *rc)
     struct addrinfo *found = NULL;
     char port[16];
     (void)snprintf(port, sizeof(port), "%d", host->port);
+    errno = 0;
     *rc = getaddrinfo(host->name, port, &hints, &found);
     return *rc == 0 ? found : NULL;
 }
@@ -99,6 +101,20 @@ static bool make_odd(char **list)
     return append(list, address);
 }
 
+/* getaddrinfo() calls it a name that isn't known when it gets no descriptor. */
+static void tell_unresolved(const locker_host *host, int rc, int error, locker_error *err)
+{
+    if (error == EMFILE || error == ENFILE)
+        (void)locker_error_set(
+            err, LOCKER_UNAVAILABLE, error,
+            "the host '%s' can't be resolved: %s; raise the limit on open files (ulimit -n)", host->name,
+            strerror(error));
+    else
+        (void)locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                               "the host '%s' can't be resolved: %s; check its name", host->name,
+                               rc == EAI_SYSTEM ? strerror(error) : gai_strerror(rc));
+}
+
 char *lk_zk_resolve(const locker_host *hosts, size_t count, locker_error *err)
 {
     char *list = NULL;
@@ -106,9 +122,7 @@ char *lk_zk_resolve(const locker_host *hosts, size_t count, locker_error *err)
         int rc;
         struct addrinfo *found = look_up(&hosts[i], 0, &rc);
         if (found == NULL) {
-            (void)locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                                   "the host '%s' can't be resolved: %s; check its name", hosts[i].name,
-                                   gai_strerror(rc));
+            tell_unresolved(&hosts[i], rc, errno, err);
             continue; /* another one may do */
         }
         const bool appended = append_all(&list, found);

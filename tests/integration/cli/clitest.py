@@ -5,6 +5,7 @@ under the lock prints, or for a process to end, each with a time limit that fail
 """
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -144,6 +145,18 @@ class Case(unittest.TestCase):
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertIn(names, done.stderr)
         return done
+
+    def starve(self, *arguments):
+        """Whatever can't be opened for want of a descriptor, what to do is said."""
+        limit = resource.RLIMIT_NOFILE
+        for count in range(4, 30):
+            done = self.locker(*arguments, preexec_fn=lambda: resource.setrlimit(limit, (count, count)))
+            if done.returncode == 0:
+                return
+            self.assertEqual(done.returncode, 71, done.stderr)
+            self.assertIn("Too many open files", done.stderr)
+            self.assertIn("raise the limit on open files (ulimit -n)", done.stderr)
+        self.fail("30 descriptors are not enough")
 
     def start(self, *arguments, env=None, **popen):
         running = Running(list(arguments), env or self.env, **popen)

@@ -119,6 +119,9 @@ class Refusals(RedisCase):
             for arguments in (["run", "k", "true"], ["show", "k"], ["break", "k"], ["ping"]):
                 self.wrong(69, "127.0.0.1", arguments[0], "-u", uri, *arguments[1:])
 
+    def test_out_of_descriptors(self):
+        self.starve("run", "-u", self.uri.replace("127.0.0.1", "localhost"), "k", "true")
+
     def test_a_signal_ends_connecting(self):
         with socket.socket() as silent:
             silent.bind(("127.0.0.1", 0))

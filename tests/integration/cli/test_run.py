@@ -1,7 +1,6 @@
 """locker run on the file driver: exclusion, waiting, exit codes, environment, descriptors, status lines."""
 import json
 import os
-import resource
 import signal
 import subprocess
 import time
@@ -30,16 +29,7 @@ class ExitCodes(Case):
         self.assertFalse(self.json_show("k")["held"])
 
     def test_out_of_descriptors(self):
-        """Whatever can't be opened for want of one, what to do is said."""
-        limit = resource.RLIMIT_NOFILE
-        for count in range(4, 30):
-            done = self.locker("run", "k", "true", preexec_fn=lambda: resource.setrlimit(limit, (count, count)))
-            if done.returncode == 0:
-                return
-            self.assertEqual(done.returncode, 71, done.stderr)
-            self.assertIn("Too many open files", done.stderr)
-            self.assertIn("raise the limit on open files (ulimit -n)", done.stderr)
-        self.fail("30 descriptors are not enough")
+        self.starve("run", "k", "true")
 
     def json_show(self, key):
         return json.loads(self.code(0, "show", "--json", key).stdout)

@@ -232,11 +232,9 @@ static void take_all_descriptors_but(rlim_t left, int taken[], size_t most)
     taken[n] = -1;
 }
 
-/* However many are left, what is missing for opening is a descriptor, and that is said. */
-static void want_of_descriptors_is_told(void **state)
+static void expect_want_of_descriptors(const struct env *env, const char *host)
 {
     enum { MOST = 64, ENOUGH = 16 };
-    struct env *env = *state;
     locker_status status = LOCKER_UNAVAILABLE;
     struct rlimit before;
 
@@ -247,7 +245,7 @@ static void want_of_descriptors_is_told(void **state)
         locker_error err;
 
         take_all_descriptors_but(left, taken, MOST);
-        status = lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/shop?connect_timeout=300ms", env->zk->port);
+        status = lk_try_uri(&l, &err, "zookeeper://%s:%d/shop?connect_timeout=300ms", host, env->zk->port);
         for (int *fd = taken; *fd >= 0; fd++)
             close(*fd);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
@@ -258,6 +256,13 @@ static void want_of_descriptors_is_told(void **state)
             test_fails("with %d descriptors left: %s (errno %d)", (int)left, err.text, err.os_error);
     }
     assert_int_equal(status, LOCKER_OK);
+}
+
+/* However many are left, what is missing for opening is a descriptor, and that is said. */
+static void want_of_descriptors_is_told(void **state)
+{
+    expect_want_of_descriptors(*state, "127.0.0.1");
+    expect_want_of_descriptors(*state, "localhost"); /* a file is read to resolve it */
 }
 
 static void chroots_and_namespaces_are_apart(void **state)
