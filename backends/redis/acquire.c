@@ -405,7 +405,8 @@ static locker_status read_script(struct attempt *a, const struct lk_call *call, 
 
 static locker_status try_once(struct attempt *a, bool plain, bool *again, locker_error *err)
 {
-    struct lk_call call = {.until = a->claim->attempt_until, .claim = a->data};
+    struct lk_call call = {
+        .until = a->claim->attempt_until, .claim = a->data, .prompt = !a->claim->will_wait};
     const enum lk_outcome outcome = plain ? call_plain(a, &call, err) : call_script(a, &call, err);
     locker_status status;
     a->on = call.on;

@@ -181,6 +181,8 @@ struct lk_link *lk_link_connect(const struct lk_settings *s, const char *host, i
     why->permanent = false;
     const int fd = host == NULL ? open_unix(s->unix_path, until, &failure)
                                 : open_tcp(host, port, until, &failure, &resolving);
+    if (fd >= 0 || (failure != ECONNREFUSED && failure != ENOENT)) /* ENOENT: no Unix socket */
+        why->deserted = false;
     if (fd < 0) {
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, resolving != NULL ? 0 : failure,
                          "can't reach Redis at %s: %s; %s", peer,

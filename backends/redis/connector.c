@@ -31,6 +31,24 @@ void lk_back_off_locked(struct lk_redis *r)
     r->retry_at = lk_redis_now(r) + (int64_t)lk_random(r, (uint64_t)lk_earlier(most, backoff_most));
 }
 
+bool lk_is_deserted_locked(const struct lk_redis *r, int64_t since)
+{
+    return r->deserted_at != 0 && r->deserted_at >= since;
+}
+
+/* The back-off spares a server that comes back; one that is asked for without patience would be said to be
+ * away for as long. */
+int64_t lk_connector_hurry_locked(struct lk_redis *r)
+{
+    const int64_t now = lk_redis_now(r);
+    const int64_t since = now - backoff_least;
+    if (!lk_is_deserted_locked(r, since)) {
+        r->retry_at = now;
+        lk_connector_want_locked(r);
+    }
+    return since;
+}
+
 /* Make the command connection. Releases lock meanwhile. */
 static void connect_command_locked(struct lk_redis *r)
 {
@@ -46,6 +64,7 @@ static void connect_command_locked(struct lk_redis *r)
         lk_link_free(link, true);
         return;
     }
+    r->deserted_at = link == NULL && why.deserted ? lk_redis_now(r) : 0;
     if (link == NULL) {
         if (why.permanent || r->failures == 0)
             lk_note_locked(r, LOCKER_LOG_WARN, "redis: %s", why.error.text);

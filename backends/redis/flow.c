@@ -294,10 +294,13 @@ answered:
 /* Wait for a connection. ANSWERED: there is one. */
 static enum lk_outcome wait_up_locked(struct lk_redis *r, const struct lk_call *call, locker_error *err)
 {
+    int64_t since = LOCKER_NEVER;
+    if (call->prompt && r->conn.state != LK_CONN_UP)
+        since = lk_connector_hurry_locked(r);
     while (r->conn.state != LK_CONN_UP) {
         if (interrupted_locked(call))
             return LK_CALL_INTERRUPTED;
-        const bool over = lk_redis_now(r) >= call->until;
+        const bool over = lk_redis_now(r) >= call->until || lk_is_deserted_locked(r, since);
         const bool refused = r->last_error.permanent && r->failures > 0;
         if (over || refused) {
             if (err != NULL)

@@ -316,6 +316,7 @@ struct lk_link *lk_connect_master(const struct lk_settings *s, const char *redir
                                   int64_t until, struct lk_connect_error *why)
 {
     struct lk_link *link = NULL;
+    why->deserted = true;
     if (redirect[0] != '\0')
         link = follow(s, redirect, loaded, until, why);
     if (link == NULL && s->unix_path != NULL)

@@ -240,7 +240,7 @@ enum lk_outcome {
     LK_CALL_ANSWERED,
     LK_CALL_CUT,         /* sent, or perhaps sent; the connection was lost */
     LK_CALL_LATE,        /* sent, no answer by `until` */
-    LK_CALL_AWAY,        /* not sent: no connection by `until`; err says why */
+    LK_CALL_AWAY,        /* not sent: no connection by `until`, or `prompt`; err says why */
     LK_CALL_REFUSED,     /* not sent: connecting fails for good; err says why */
     LK_CALL_INTERRUPTED, /* sent or not; see `sent` */
     LK_CALL_STALE,       /* not sent: the connection that it is for is gone */
@@ -254,6 +254,7 @@ struct lk_call {
     int64_t until;
     struct lk_claim_data *claim; /* NULL: can't be interrupted */
     unsigned only;               /* the connection that it is to be sent on, else STALE; 0: any */
+    bool prompt;                 /* AWAY at once where nothing listens */
     /* results */
     redisReply *reply;               /* ANSWERED: free with freeReplyObject() */
     redisReply *early[LK_EARLY_MAX]; /* of the commands before the last: free with lk_call_clear() */
@@ -321,6 +322,7 @@ struct lk_connect_error {
     locker_error error;
     bool permanent; /* a person has to change something */
     bool transient; /* the server is there and starting: again in a moment */
+    bool deserted;  /* nothing listens at any host that was tried */
 };
 
 /* A socket connected to one host, plain or TLS. Blocks until `until` (resolving a name may take longer). */
@@ -339,6 +341,11 @@ void lk_connector_want_locked(struct lk_redis *r);
 void lk_back_off_locked(struct lk_redis *r);
 /* The server said that another one is the master: go and look for it. */
 void lk_moved_locked(struct lk_redis *r, const redisReply *reply);
+/* Whether nothing listened where the server should be, when that was last tried, not before `since`. */
+bool lk_is_deserted_locked(const struct lk_redis *r, int64_t since);
+/* Somebody wants to know now: have it tried again, unless that was done a moment ago. Answers since when an
+ * attempt tells. */
+int64_t lk_connector_hurry_locked(struct lk_redis *r);
 /* End the thread, at the latest when `until` has come; true when it has ended. */
 bool lk_connector_stop(struct lk_redis *r, int64_t until);
 
@@ -514,6 +521,7 @@ struct lk_redis {
     bool suspect;               /* core was told that the service is away */
     bool dispatching;           /* inside dispatch, which will see what is due when */
     int64_t retry_at;           /* when the connector tries again */
+    int64_t deserted_at;        /* when connecting last found nothing that listens; 0: it found something */
     unsigned failures;          /* of connecting, in a row */
     unsigned hops;              /* connections given up for another master, in a row */
     struct lk_server_id server; /* that we are, or were last connected to */

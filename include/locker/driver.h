@@ -272,11 +272,12 @@ struct locker_driver {
 
     /** One attempt. OK: a grant, token and valid_until are set. BUSY: another has it; if claim->will_wait it
      * is enrolled: wake will be called when another attempt may succeed, and retry_at may bound the wait.
-     * UNAVAILABLE with retry_at set: try again then (a server that starts). TIMEOUT: attempt_until passed;
-     * tried again at once while the call lasts. Everything else ends the lock call: CANCELED (interrupted),
-     * UNAVAILABLE, DENIED, INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED. Whatever the answer but OK,
-     * withdraw follows or acquire is called again; so an answer whose request is still under way leaves its
-     * cleaning up to withdraw. */
+     * UNAVAILABLE with retry_at set: try again then (a server that starts). A try whose connection is refused
+     * is UNAVAILABLE at once, not at attempt_until: nobody is there to wait for. TIMEOUT: attempt_until
+     * passed; tried again at once while the call lasts. Everything else ends the lock call: CANCELED
+     * (interrupted), UNAVAILABLE, DENIED, INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED. Whatever the answer
+     * but OK, withdraw follows or acquire is called again; so an answer whose request is still under way
+     * leaves its cleaning up to withdraw. */
     locker_status (*acquire)(void *self, locker_claim *claim, locker_error *err);
 
     /** An acquire that is under way for the claim, or about to begin, should return soon with CANCELED,

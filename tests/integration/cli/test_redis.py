@@ -163,7 +163,8 @@ class Gone(RedisCase):
         waiter.event("waiting")
         redis.process.kill()
         self.assertEqual(waiter.finish(), 69)
-        self.wrong(69, "127.0.0.1", "run", "-u", redis.uri, "-w", "3s", "k", "true")
+        for wait in (("-n",), ("-w", "3s")):
+            self.wrong(69, "127.0.0.1", "run", "-u", redis.uri, *wait, "k", "true")
 
 
 class Passwords(RedisCase):

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void a_restart_with_data_keeps_the_lock(void **state)
 {
@@ -246,6 +247,64 @@ static void a_frozen_server_gives_unavailable_and_then_serves(void **state)
     lk_close_locker(l);
 }
 
+/* Tries until it is told that nobody is there; a server that still goes down may cut one off before. */
+static void try_without_a_server(locker *l)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+    int64_t began = lk_test_now_ms();
+
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "deserted", NULL, &held, &err), err);
+    assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
+    assert_non_null(strstr(err.text, "refused"));
+}
+
+/* A try is answered where connecting is refused, and asks by itself: it waits for no back-off of ours. */
+static void a_try_does_not_wait_for_a_server_that_is_gone(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "command_timeout=60s");
+    locker_handle *held = NULL;
+    locker_error err;
+
+    lk_give(lk_take(l, "deserted", NULL));
+    lk_server_kill(env->server);
+    for (int i = 0; i < 100; i++)
+        try_without_a_server(l);
+    lk_server_launch(env->server, true);
+    (void)usleep(100 * 1000); /* longer than a refusal is taken for the answer */
+    assert_status(LOCKER_OK, locker_try_lock(l, "deserted", NULL, &held, &err), err);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+static bool have_both_asked(void *context)
+{
+    return lk_stats(context).attempts >= 2;
+}
+
+/* The same for one that was on its way; a call that waits goes on. */
+static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "command_timeout=60s");
+    locker_lock_options try_it = lk_wait_options(0);
+    struct lk_locking trying, waiting;
+    int64_t began = lk_test_now_ms();
+
+    lk_server_freeze(env->server);
+    lk_locking_start(&trying, l, "deserted", &try_it);
+    lk_locking_start(&waiting, l, "waited-for", NULL);
+    lk_require(have_both_asked, l, "both should have asked");
+    lk_server_kill(env->server);
+    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&trying), trying.err);
+    assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
+    lk_server_launch(env->server, true);
+    assert_status(LOCKER_OK, lk_locking_join(&waiting), waiting.err);
+    lk_give(waiting.held);
+    lk_close_locker(l);
+}
+
 static void closing_without_a_server_is_bounded(void **state)
 {
     struct env *env = *state;
@@ -293,6 +352,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_pause_makes_remaining_no_longer_than_the_truth),
     server_test(a_held_lock_lives_through_a_pause),
     server_test(a_frozen_server_gives_unavailable_and_then_serves),
+    server_test(a_try_does_not_wait_for_a_server_that_is_gone),
+    durable_test(a_try_under_way_is_told_that_the_server_is_gone),
     server_test(closing_without_a_server_is_bounded),
     server_test(until_the_next_renewal_two_may_hold),
 };
