@@ -185,6 +185,10 @@ locker_status lk_config_profile(lk_config *config, const char *file, const char 
     locker_status status;
     int rc;
 
+    if (strstr(file, "://") != NULL) /* with a password, maybe */
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "the name of the configuration file is a URI: LOCKER_URI or locker_open() "
+                                "takes that");
     p.stream = fopen(file, "re");
     if (p.stream == NULL)
         return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s: %s", file, strerror(errno));

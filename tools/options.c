@@ -73,6 +73,8 @@ static int take_text(const lk_common *common, const char *option, const char **w
 {
     if (optarg[0] == '\0')
         return lk_cli_usage(common->subcommand, "the value of %s is empty", option);
+    if (where != &common->uri && strstr(optarg, "://"))
+        return lk_cli_usage(common->subcommand, "the value of %s is a URI: give it to --uri", option);
     *where = optarg;
     return LK_GO_ON;
 }
@@ -117,7 +119,7 @@ bool lk_cli_number(const char *subcommand, const char *option, const char *text,
     if (strspn(text, "-0123456789") != strlen(text) || end == text || *end || errno || value < min ||
         value > max) {
         lk_cli_usage(subcommand, "%s must be a whole number from %ld to %ld, not '%s'", option, min, max,
-                     text);
+                     lk_cli_quotable(text));
         return false;
     }
     *out = value;
@@ -130,7 +132,10 @@ bool lk_cli_duration(const char *subcommand, const char *option, const char *tex
 
     if (locker_parse_duration(text, ms, &err) == LOCKER_OK)
         return true;
-    lk_cli_usage(subcommand, "%s: %s", option, err.text);
+    if (lk_cli_quotable(text) != text)
+        lk_cli_usage(subcommand, "%s takes a duration, not '%s'", option, lk_cli_quotable(text));
+    else
+        lk_cli_usage(subcommand, "%s: %s", option, err.text);
     return false;
 }
 

@@ -43,8 +43,9 @@ static bool parse_on_lost(const char *text, int *number)
             return true;
         }
     }
-    lk_cli_usage(
-        me, "--on-lost must be term, ignore or the name of a signal that can end a process, not '%s'", text);
+    lk_cli_usage(me,
+                 "--on-lost must be term, ignore or the name of a signal that can end a process, not '%s'",
+                 lk_cli_quotable(text));
     return false;
 }
 

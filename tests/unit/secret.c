@@ -179,6 +179,8 @@ static void test_uris(void **state)
 
         write_uri(&seed, uri, sizeof uri);
         check_opened(locker_open(uri, &o, &l, &err), l, &err, uri);
+        if (strstr(uri, "://") != NULL) /* in the place of a configuration file's name */
+            check_opened(locker_open_profile(uri, NULL, &o, &l, &err), l, &err, uri);
     }
 }
 

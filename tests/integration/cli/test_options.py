@@ -139,11 +139,24 @@ class WrongOtherOptions(Case):
                 file.write("[default]\nuri = %s\n" % uri)
             for arguments in (["run", "-vv", "-u", uri, "k", "true"], ["show", "-vv", "-f", config, "k"],
                               ["run", "--url=" + uri, "k", "true"], ["run", "k", uri], ["ping", uri], [uri],
-                              ["--uri=" + uri, "ping"], ["show", "k", uri], ["help", uri]):
-                done = self.locker(*arguments)
-                self.assertNotEqual(done.returncode, 0, arguments)
-                for half in ("Xq7", "Wv9"):
-                    self.assertNotIn(half, done.stdout + done.stderr, arguments)
+                              ["--uri=" + uri, "ping"], ["show", "k", uri], ["help", uri],
+                              ["break", "-u", uri, "k"], ["ping", "-c", uri], ["run", "-w", uri, "k", "true"],
+                              ["run", "-E", uri, "k", "true"], ["run", "--on-lost", uri, "k", "true"],
+                              ["break", "--token", uri, "k"]):
+                self.check_nothing_is_told(arguments, self.env)
+            for arguments in (["run", "k", "true"], ["show", "k"], ["break", "k"], ["ping"]):
+                self.check_nothing_is_told(arguments, dict(self.env, LOCKER_URI=uri))
+            if "://" in uri:
+                env = dict(self.env, LOCKER_URI="", LOCKER_CONFIG=uri)
+                self.check_nothing_is_told(["ping"], env)
+                self.check_nothing_is_told(["ping", "-f", uri], env)
+                self.check_nothing_is_told(["ping", "--profile", uri], env)
+
+    def check_nothing_is_told(self, arguments, env):
+        done = self.locker(*arguments, env=env)
+        self.assertNotEqual(done.returncode, 0, arguments)
+        for half in ("Xq7", "Wv9"):
+            self.assertNotIn(half, done.stdout + done.stderr, arguments)
 
 
 if __name__ == "__main__":
