@@ -213,9 +213,8 @@ typedef struct locker_lock_options {
  * at once is cleaned up in the background). Callers of one locker are served in the order in which they came.
  * A call that waits goes on over an outage of the service until its own end, which is UNAVAILABLE, not
  * TIMEOUT, when the service was out of reach to the last (refused, cut off, or silent for `command_timeout`).
- * Blocks. Errors: BUSY
- * (only with wait_ms 0), TIMEOUT, CANCELED, UNAVAILABLE, UNKNOWN is never answered, DENIED, INVALID, CONFIG
- * (a TTL out of the driver's range), PROTOCOL, NOMEM, CLOSED, FORKED. */
+ * Blocks. Errors: BUSY (only with wait_ms 0), TIMEOUT, CANCELED, UNAVAILABLE, DENIED, INVALID, CONFIG (a TTL
+ * out of the driver's range), PROTOCOL, NOMEM, CLOSED, FORKED. UNKNOWN is never answered. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *key,
                                                        const locker_lock_options *options,
                                                        locker_handle **out, locker_error *err);
@@ -229,14 +228,15 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_try_lock(locker *l, const char
                                                            locker_handle **out, locker_error *err);
 
 /** Release. Works from any thread, once: the first call gives the answer, later ones LOCKER_INVALID. The
- * handle is still to be freed. Blocks for the service's answer, at most `command_timeout`. OK       released:
- * the service removed a lock that was ours, or passed it to the next waiter of this locker while our lease
- * was certain; for a handle that entered again: counted down. Where an answer was lost on the way, OK also
- * means that locker_break() did not remove it before; a lock that a foreign client deletes in that very
- * moment can't be told from one that was released. LOST     it had not been ours any more; nobody else's lock
- * was touched. UNKNOWN  the service could not be asked, or can't tell any more whether it was this call that
- * ended the lock. Releasing goes on in the background; the lease's end settles it. Errors: INVALID (already
- * unlocked, or called from on_lost on a lock that is held), CLOSED, FORKED. */
+ * handle is still to be freed. Blocks for the service's answer, at most `command_timeout`.
+ *   - OK: released. The service removed a lock that was ours, or passed it to the next waiter of this locker
+ *     while our lease was certain; for a handle that entered again: counted down. Where an answer was lost on
+ *     the way, OK also means that locker_break() did not remove it before; a lock that a foreign client
+ *     deletes in that very moment can't be told from one that was released.
+ *   - LOST: it had not been ours any more; nobody else's lock was touched.
+ *   - UNKNOWN: the service could not be asked, or can't tell any more whether it was this call that ended the
+ *     lock. Releasing goes on in the background; the lease's end settles it.
+ *   - Errors: INVALID (already unlocked, or called from on_lost on a lock that is held), CLOSED, FORKED. */
 LOCKER_API locker_status locker_unlock(locker_handle *held, locker_error *err);
 
 /** Unlock if still held, and free. NULL is allowed. May block as locker_unlock(). */
