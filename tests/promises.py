@@ -32,6 +32,8 @@ def source(driver, test):
     registered = r"(cmocka_unit_test\w*|\w+_test)\(\s*%s\b" % parts[-1]
     if parts[0] == "integration" and len(parts) == 3:
         return "tests/integration/%s/%s.c" % (driver, parts[1]), registered
+    if parts[0] == "unit" and len(parts) == 3:
+        return "tests/unit/%s.c" % parts[1], registered
     if len(parts) == 2:
         return "conformance/%s.c" % parts[0], registered
     sys.exit("docs/promises.md: '%s' names no test; write GROUP/TEST" % test)

@@ -180,8 +180,8 @@ static const locker_semantics semantics = {
     .quorum = false,
     .holder_dies = "Its lock ends with its lease, within the TTL.",
     .holder_stalls =
-        "Beyond its TTL it loses the lock, which another may take; it finds itself LOST before it can "
-        "do more, and its fencing token is out of date.",
+        "Beyond its TTL it loses the lock, which another may take; it is LOST as soon as it goes on. What it "
+        "was about to write it may still write: with a fencing token that is out of date.",
     .cut_off =
         "The holder keeps the lock until its local deadline, then it is LOST; the server frees it a little "
         "later, when the TTL ends.",

@@ -192,8 +192,9 @@ static const locker_semantics semantics = {
     .quorum = true,
     .holder_dies = "Its lock ends with its session, within the session time-out.",
     .holder_stalls =
-        "Beyond the session time-out it loses all its locks, which go to the next waiters; it finds "
-        "itself LOST before it can do more.",
+        "Beyond the session time-out it loses all its locks, which go to the next waiters; it is LOST as "
+        "soon as it goes on. What it was about to write it may still write: with a fencing token that is out "
+        "of date.",
     .cut_off =
         "From all servers or from the majority: the holder keeps the lock until its local deadline, half of "
         "the session time-out or more after its last confirmed heartbeat, and is LOST then, before anyone "

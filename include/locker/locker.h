@@ -171,7 +171,8 @@ LOCKER_API void locker_cancel_free(locker_cancel *cancel);
 typedef struct locker_handle locker_handle;
 
 /** Tells that a lock was lost, once for a handle, within about 50 ms of the moment when its state became
- * LOCKER_STATE_LOST; not when the handle was unlocked first, since unlock's answer tells it then. Called on
+ * LOCKER_STATE_LOST (of a process that was stopped, or a machine that slept: when it goes on); not when the
+ * handle was unlocked first, since unlock's answer tells it then. Called on
  * the locker's keeper thread (while it is being closed, on the thread that closes it) with no internal lock
  * held; it must not block, because renewals wait for it. Legal inside: every locker_handle_*() function
  * (freeing a handle that is still held releases it in the background), locker_unlock() of `lost` (it answers
@@ -209,7 +210,8 @@ typedef struct locker_lock_options {
     }
 
 /** Take the lock `key`; wait for it as the options say (NULL: for ever). On OK it is held and *out is a
- * handle; on every other answer *out is NULL and nothing is left at the service (what could not be cleaned up
+ * handle (a loss that comes as the call returns is told by that: its state is LOST, and on_lost is called);
+ * on every other answer *out is NULL and nothing is left at the service (what could not be cleaned up
  * at once is cleaned up in the background). Callers of one locker are served in the order in which they came.
  * A call that waits goes on over an outage of the service until its own end, which is UNAVAILABLE, not
  * TIMEOUT, when the service was out of reach to the last (refused, cut off, or silent for `command_timeout`).

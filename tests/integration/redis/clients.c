@@ -281,17 +281,24 @@ static void nothing_stays_for_ever(void **state)
     lk_close_locker(l);
 }
 
+/* A locker's threads wait as one, and the holder's own not at all: they stand in the locker's own line. */
 static void show_names_those_who_wait(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "owner=the-rival");
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *held = lk_take(l, "queue", NULL);
     locker_info info = LOCKER_INFO_INIT;
-    struct lk_locking waiter;
+    struct lk_locking waiter, second, own;
     locker_error err;
 
+    options.cancel = locker_cancel_new();
     lk_locking_start(&waiter, rival, "queue", NULL);
     lk_require_waiting(rival, 1);
+    lk_locking_start(&second, rival, "queue", &options);
+    lk_require_waiting(rival, 2);
+    lk_locking_start(&own, l, "queue", &options);
+    lk_require_waiting(l, 1);
     lk_require_subscriber(env->server);
     for (int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS; info.waiters != 1;) {
         locker_info_clear(&info);
@@ -301,6 +308,10 @@ static void show_names_those_who_wait(void **state)
     assert_int_equal(info.queue_len, 1);
     assert_string_equal(info.queue[0].owner, "the-rival");
     locker_info_clear(&info);
+    locker_cancel_fire(options.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&second), second.err);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&own), own.err);
+    locker_cancel_free(options.cancel);
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_give(waiter.held);
