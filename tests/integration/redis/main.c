@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct lk_group *const groups[] = {&lk_restarts, &lk_logins,    &lk_refusals,
-                                                &lk_replies,  &lk_clients,   &lk_operators,
-                                                &lk_hostile,  &lk_failovers, &lk_grants};
+static const struct lk_group *const groups[] = {&lk_restarts, &lk_logins,    &lk_refusals, &lk_replies,
+                                                &lk_clients,  &lk_operators, &lk_hostile,  &lk_failovers,
+                                                &lk_grants,   &lk_driver};
 
 /* ------------------------------------------------------------------ environments ---- */
 

@@ -1,7 +1,7 @@
 /*
  * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own (struct
  * env, *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
- * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c, failovers.c, grants.c.
+ * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c, failovers.c, grants.c, driver.c.
  */
 #ifndef LK_REDIS_TESTS_H
 #define LK_REDIS_TESTS_H
@@ -31,7 +31,7 @@ struct lk_group {
 };
 
 extern const struct lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators,
-    lk_hostile, lk_failovers, lk_grants;
+    lk_hostile, lk_failovers, lk_grants, lk_driver;
 
 /** Setup functions of cmocka: a server with default options, and one that writes each change to disk. */
 int lk_env_plain(void **state);

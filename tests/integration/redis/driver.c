@@ -1,0 +1,476 @@
+/* driver.c: the driver alone, called as core calls it, with a clock that a test puts ahead: what only an
+ * unlucky order of threads shows. Nothing is read but in a test's own calls. */
+#include "redis_tests.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <locker/driver.h>
+
+extern const locker_driver lk_redis_driver;
+
+enum { CLAIM_SIZE_AT_MOST = 512 };
+
+static const int64_t second_ns = 1000000000;
+static const int64_t patience_ns = LK_TEST_PATIENCE_MS * INT64_C(1000000);
+
+/* A claim with the driver's bytes behind it, and what core was told of it. */
+struct asker {
+    _Alignas(16) char bytes[CLAIM_SIZE_AT_MOST];
+    atomic_int wakes, extended, lost;
+};
+
+/* A locker whose core sees to nothing: it gives the driver its configuration, and ends it. */
+static struct alone {
+    locker *l;
+    void *self;
+    atomic_int_least64_t ahead; /* of the system's clock */
+} alone;
+
+static locker_claim *of(struct asker *asker)
+{
+    return (locker_claim *)(void *)asker->bytes;
+}
+
+/* ------------------------------------------------------------------ in core's place ---- */
+
+static int64_t now(void *context)
+{
+    (void)context;
+    return locker_system_clock()->now(NULL) + alone.ahead;
+}
+
+static void wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
+{
+    (void)context;
+    locker_system_clock()->wait(NULL, cond, mutex, until == LOCKER_NEVER ? until : until - alone.ahead);
+}
+
+static const locker_clock shifted = {.now = now, .wait = wait};
+
+static void wake(const locker_services *svc, locker_claim *claim)
+{
+    (void)svc;
+    ((struct asker *)(void *)claim)->wakes++;
+}
+
+static void extended(const locker_services *svc, locker_claim *claim, int64_t until)
+{
+    (void)svc, (void)until;
+    ((struct asker *)(void *)claim)->extended++;
+}
+
+static void lost(const locker_services *svc, locker_claim *claim, const char *why)
+{
+    (void)svc, (void)why;
+    ((struct asker *)(void *)claim)->lost++;
+}
+
+static void suspect(const locker_services *svc, bool out_of_reach)
+{
+    (void)svc, (void)out_of_reach;
+}
+
+static void attend(const locker_services *svc)
+{
+    (void)svc;
+}
+
+static bool log_wanted(const locker_services *svc, locker_log_level level)
+{
+    (void)svc, (void)level;
+    return false;
+}
+
+static const locker_services services = {.clock = &shifted,
+                                         .wake = wake,
+                                         .lease_extended = extended,
+                                         .lease_lost = lost,
+                                         .suspect = suspect,
+                                         .attend = attend,
+                                         .log_wanted = log_wanted};
+
+static locker_status open_alone(const locker_driver_config *config, const locker_services *svc, void **self,
+                                locker_error *err)
+{
+    const locker_status status = lk_redis_driver.open(config, &services, self, err);
+
+    (void)svc;
+    alone.self = *self;
+    return status;
+}
+
+static void begin(int port, const char *query)
+{
+    static locker_driver driver;
+    char uri[128];
+    const locker_driver_options options = {.size = sizeof options, .uri = uri};
+    locker_error err;
+
+    driver = lk_redis_driver;
+    driver.open = open_alone;
+    driver.descriptor = NULL;
+    driver.dispatch = NULL;
+    assert_true(sizeof(locker_claim) + 15 + driver.claim_size <= CLAIM_SIZE_AT_MOST);
+    alone.ahead = 0;
+    snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0?command_timeout=20s%s", port, query);
+    assert_ok(locker_open_driver(&driver, &options, &alone.l, &err), err);
+}
+
+static void end(void)
+{
+    lk_close_locker(alone.l);
+}
+
+static locker_status ask(struct asker *asker)
+{
+    locker_error err;
+
+    of(asker)->asked_at = now(NULL);
+    of(asker)->attempt_until = now(NULL) + patience_ns;
+    return lk_redis_driver.acquire(alone.self, of(asker), &err);
+}
+
+/* A claim that acquire has not seen. */
+static void make(struct asker *asker, const char *key)
+{
+    memset(asker, 0, sizeof *asker);
+    *of(asker) = (locker_claim){.key = key,
+                                .key_len = strlen(key),
+                                .key_hash = locker_key_hash(key, strlen(key)),
+                                .owner = "alone",
+                                .ttl_ns = 90 * second_ns,
+                                .will_wait = true,
+                                .renewed = true};
+}
+
+static locker_status come(struct asker *asker, const char *key)
+{
+    make(asker, key);
+    return ask(asker);
+}
+
+static void give(struct asker *asker)
+{
+    locker_error err = {.status = LOCKER_OK};
+
+    assert_ok(lk_redis_driver.release(alone.self, of(asker), now(NULL) + patience_ns, &err), err);
+}
+
+static locker_status pass(struct asker *from, struct asker *to, const char *key)
+{
+    make(to, key);
+    return lk_redis_driver.pass(alone.self, of(from), of(to));
+}
+
+static void renew(struct asker *asker)
+{
+    locker_claim *claim = of(asker);
+
+    lk_redis_driver.renew(alone.self, &claim, 1);
+}
+
+/* All that was asked for is answered when this is. */
+static void ping(void)
+{
+    locker_error err = {.status = LOCKER_OK};
+
+    assert_ok(lk_redis_driver.ping(alone.self, now(NULL) + patience_ns, &err), err);
+}
+
+static bool is_told(void *context)
+{
+    atomic_int *count = context;
+
+    (void)lk_redis_driver.dispatch(alone.self);
+    return *count > 0;
+}
+
+/* The keeper's turns, until core is told. */
+static void require_told(atomic_int *count, const char *what)
+{
+    lk_require(is_told, count, what);
+    *count = 0;
+}
+
+/* Another has the lock: it stands in the queue, and hears. */
+static void enrol(struct asker *asker, struct lk_server *server, const char *key)
+{
+    assert_int_equal(come(asker, key), LOCKER_BUSY);
+    require_told(&asker->wakes, "it should subscribe");
+    assert_int_equal(ask(asker), LOCKER_BUSY);
+    lk_require_queue(server, key, 1);
+}
+
+/* The first of the queue, as it stands there. */
+static void read_member(struct lk_server *server, const char *key, char member[256], char instance[33],
+                        char value[33])
+{
+    assert_true(lk_server_text(server, member, 256, "EVAL %s 1 {%s}:locker:queue",
+                               "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]", key));
+    assert_int_equal(sscanf(member, "%32s %32s", instance, value), 2);
+}
+
+/* Hand-overs in the process are asked for from the first one on, which is refused. */
+static void ask_for_passing(void)
+{
+    struct asker from, to;
+
+    assert_int_equal(come(&from, "first"), LOCKER_OK);
+    assert_int_equal(pass(&from, &to, "first"), LOCKER_BUSY);
+    give(&from);
+}
+
+/* ------------------------------------------------------------------ hand-overs in the process ---- */
+
+static void a_lease_that_is_nearly_over_is_not_passed_on(void **state)
+{
+    struct env *env = *state;
+    struct asker first, second, third;
+
+    begin(env->server->port, "");
+    ask_for_passing();
+    assert_int_equal(come(&first, "stalled"), LOCKER_OK);
+    alone.ahead = 58 * second_ns; /* nobody has run meanwhile: the server was not told who has it */
+    assert_int_equal(pass(&first, &second, "stalled"), LOCKER_OK);
+    alone.ahead = 60 * second_ns;
+    assert_int_equal(pass(&second, &third, "stalled"), LOCKER_BUSY);
+    give(&second);
+    end();
+}
+
+/* A number of the next grant's would be given out twice. */
+static void no_more_hand_overs_than_numbers(void **state)
+{
+    struct env *env = *state;
+    struct asker askers[2];
+    unsigned at = 0, passed = 0;
+    uint64_t token;
+
+    begin(env->server->port, "");
+    ask_for_passing();
+    assert_int_equal(come(&askers[0], "numbers"), LOCKER_OK);
+    token = of(&askers[0])->token;
+    while (pass(&askers[at], &askers[1 - at], "numbers") == LOCKER_OK) {
+        at = 1 - at;
+        passed++;
+        assert_int_equal(of(&askers[at])->token, token + passed);
+    }
+    assert_true(passed > 0);
+    assert_int_equal(lk_server_integer(env->server, "EVAL %s 1 {numbers}:locker:fence",
+                                       "return tonumber(redis.call('GET', KEYS[1]))"),
+                     token + passed);
+    give(&askers[at]);
+    end();
+}
+
+static void a_renewal_under_way_tells_of_who_has_it(void **state)
+{
+    struct env *env = *state;
+    struct asker first, second;
+
+    begin(env->server->port, "");
+    ask_for_passing();
+    assert_int_equal(come(&first, "renewed"), LOCKER_OK);
+    renew(&first);
+    assert_int_equal(pass(&first, &second, "renewed"), LOCKER_OK);
+    ping();
+    assert_int_equal(first.extended, 0);
+    assert_int_equal(second.extended, 1);
+    give(&second);
+    end();
+}
+
+static void who_was_passed_a_lock_hears_of_its_break(void **state)
+{
+    struct env *env = *state;
+    struct asker first, second;
+    char member[256], instance[33], value[33];
+
+    begin(env->server->port, "");
+    ask_for_passing();
+    lk_server_do(env->server, "SET heard somebody");
+    enrol(&first, env->server, "heard");
+    read_member(env->server, "heard", member, instance, value);
+    lk_server_do(env->server, "DEL heard");
+    assert_int_equal(ask(&first), LOCKER_OK);
+    assert_int_equal(pass(&first, &second, "heard"), LOCKER_OK);
+    assert_int_equal(lk_server_integer(env->server, "EVAL %s 2 %s %s",
+                                       "return redis.call('PUBLISH', 'locker:wake:' .. KEYS[1], "
+                                       "KEYS[2] .. ' broken heard')",
+                                       instance, value),
+                     1);
+    require_told(&second.lost, "it should be told");
+    assert_int_equal(first.lost, 0);
+    give(&second);
+    end();
+}
+
+/* ------------------------------------------------------------------ renewals ---- */
+
+/* Of two renewals under way the later tells, and neither when the claim has gone. */
+static void renewals_tell_nothing_of_what_is_gone(void **state)
+{
+    struct env *env = *state;
+    struct asker withdrawn, released;
+
+    begin(env->server->port, "");
+    assert_int_equal(come(&withdrawn, "withdrawn"), LOCKER_OK);
+    renew(&withdrawn);
+    renew(&withdrawn);
+    lk_redis_driver.withdraw(alone.self, of(&withdrawn));
+    ping();
+    assert_int_equal(withdrawn.extended + withdrawn.lost, 0);
+    assert_int_equal(come(&released, "released"), LOCKER_OK);
+    renew(&released);
+    give(&released);
+    assert_int_equal(released.extended + released.lost, 0);
+    end();
+}
+
+static void a_renewal_extends_no_lock_of_another(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+
+    begin(env->server->port, "");
+    assert_int_equal(come(&asker, "other"), LOCKER_OK);
+    lk_server_do(env->server, "SET other somebody PX 20000");
+    renew(&asker);
+    ping();
+    assert_int_equal(asker.extended, 0);
+    assert_int_equal(asker.lost, 1);
+    assert_in_range(lk_server_integer(env->server, "PTTL other"), 1, 20000);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+/* ------------------------------------------------------------------ grants by a message ---- */
+
+/* A server that has what others say it has: somebody's lock, and a counter. */
+static void start_another(struct lk_server *server, const char *key)
+{
+    lk_server_kill(server);
+    lk_server_launch(server, false);
+    lk_server_do(server, "SET %s somebody", key);
+    lk_server_do(server, "SET {%s}:locker:fence 5", key);
+}
+
+/* It was read while the first server was there, and nobody has looked since. */
+static void a_message_of_an_earlier_server_grants_nothing(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "earlier", NULL);
+
+    begin(env->server->port, "");
+    enrol(&asker, env->server, "earlier");
+    lk_give(held);
+    require_told(&asker.wakes, "it should be handed the lock");
+    lk_close_locker(rival);
+    start_another(env->server, "earlier");
+    ping();
+    assert_int_equal(ask(&asker), LOCKER_BUSY);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+static void *ask_again(void *argument)
+{
+    return ask(argument) == LOCKER_BUSY ? argument : NULL;
+}
+
+/* It was read while an attempt was under way that another server answered in the end. */
+static void a_message_from_before_the_attempt_moved_grants_nothing(void **state)
+{
+    static struct asker asker;
+    struct env *env = *state;
+    char member[256], instance[33], value[33];
+    pthread_t thread;
+    void *busy;
+
+    lk_server_do(env->server, "SET moved somebody");
+    begin(lk_proxy_port(env->proxy), "");
+    enrol(&asker, env->server, "moved");
+    read_member(env->server, "moved", member, instance, value);
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "moved", 1, 0);
+    assert_int_equal(pthread_create(&thread, NULL, ask_again, &asker), 0);
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_server_do(env->server, "EVAL %s 2 %s %s",
+                 "return redis.call('PUBLISH', 'locker:wake:' .. KEYS[1], "
+                 "KEYS[2] .. ' 9000000000000000 0 moved')",
+                 instance, value);
+    require_told(&asker.wakes, "the message should be read");
+    lk_proxy_refuse(env->proxy, 1);
+    start_another(env->server, "moved");
+    lk_proxy_refuse(env->proxy, 0);
+    assert_int_equal(pthread_join(thread, &busy), 0);
+    assert_non_null(busy);
+    assert_int_equal(ask(&asker), LOCKER_BUSY);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+static void a_message_is_no_word_of_the_replicas(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "replicas", NULL);
+
+    begin(env->server->port, "&wait_replicas=1&wait_timeout=50ms");
+    enrol(&asker, env->server, "replicas");
+    lk_give(held);
+    require_told(&asker.wakes, "it should be handed the lock");
+    assert_int_equal(ask(&asker), LOCKER_UNAVAILABLE);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    lk_close_locker(rival);
+    end();
+}
+
+static bool is_free(void *context)
+{
+    (void)lk_redis_driver.dispatch(alone.self);
+    return lk_server_integer(context, "EXISTS gone") == 0;
+}
+
+/* Its entry of the queue could not be taken out: it is handed the lock, and nobody is there. */
+static void a_lock_for_one_that_is_gone_is_given_back(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "gone", NULL);
+    char member[256], instance[33], value[33];
+
+    begin(env->server->port, "");
+    enrol(&asker, env->server, "gone");
+    read_member(env->server, "gone", member, instance, value);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    ping();
+    lk_require_queue(env->server, "gone", 0);
+    lk_server_do(env->server, "ZADD {gone}:locker:queue 0 %s", member);
+    lk_give(held);
+    lk_require(is_free, env->server, "it should be given back");
+    lk_close_locker(rival);
+    end();
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(a_lease_that_is_nearly_over_is_not_passed_on),
+    server_test(no_more_hand_overs_than_numbers),
+    server_test(a_renewal_under_way_tells_of_who_has_it),
+    server_test(who_was_passed_a_lock_hears_of_its_break),
+    server_test(renewals_tell_nothing_of_what_is_gone),
+    server_test(a_renewal_extends_no_lock_of_another),
+    server_test(a_message_of_an_earlier_server_grants_nothing),
+    proxied_test(a_message_from_before_the_attempt_moved_grants_nothing),
+    server_test(a_message_is_no_word_of_the_replicas),
+    server_test(a_lock_for_one_that_is_gone_is_given_back),
+};
+
+const struct lk_group lk_driver = {"driver", tests, sizeof tests / sizeof tests[0]};
