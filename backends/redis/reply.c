@@ -36,8 +36,8 @@ enum lk_fault lk_reply_fault(const redisReply *reply)
             (inner != NULL && starts_with_code(inner + 3, codes[i].name)))
             return codes[i].fault;
     }
-    /* A user without the right to a command that a script calls: Redis 6 says it in words only. */
-    if (strstr(text, "can't run this command or subcommand") != NULL || strstr(text, "ACL failure") != NULL)
+    /* A user without the right to a command or key that a script uses: that is said in words only. */
+    if (strstr(text, "user executing the script can't") != NULL || strstr(text, "ACL failure") != NULL)
         return LK_FAULT_DENIED;
     return LK_FAULT_OTHER;
 }

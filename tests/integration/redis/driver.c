@@ -348,6 +348,74 @@ static void a_renewal_extends_no_lock_of_another(void **state)
     end();
 }
 
+/* ------------------------------------------------------------------ proofs ---- */
+
+static void *release_in_time(void *argument)
+{
+    static locker_status status;
+
+    status = lk_redis_driver.release(alone.self, of(argument), now(NULL) + 1000 * second_ns, NULL);
+    return &status;
+}
+
+/* Who asks again when the lease is over finds it gone in any case. */
+static void a_proof_that_comes_after_the_lease_is_none(void **state)
+{
+    static struct asker asker;
+    struct env *env = *state;
+    pthread_t thread;
+    void *status;
+
+    begin(lk_proxy_port(env->proxy), "");
+    assert_int_equal(come(&asker, "proof"), LOCKER_OK);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "proof", 1, 0);
+    lk_proxy_refuse(env->proxy, 1);
+    assert_int_equal(pthread_create(&thread, NULL, release_in_time, &asker), 0);
+    lk_proxy_await_harm(env->proxy, 1);
+    alone.ahead = 91 * second_ns;
+    lk_proxy_refuse(env->proxy, 0);
+    assert_int_equal(pthread_join(thread, &status), 0);
+    assert_int_equal(*(locker_status *)status, LOCKER_UNKNOWN);
+    end();
+}
+
+/* A try whose answer was lost is told of what it has, and not that somebody has it. */
+static void a_try_that_is_made_again_finds_its_own_lock(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    locker_error err;
+
+    begin(lk_proxy_port(env->proxy), "");
+    assert_int_equal(come(&asker, "try"), LOCKER_OK);
+    give(&asker);
+    make(&asker, "try");
+    of(&asker)->will_wait = false;
+    of(&asker)->asked_at = now(NULL);
+    of(&asker)->attempt_until = now(NULL) + second_ns / 5;
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "try", 1, 0);
+    assert_int_equal(lk_redis_driver.acquire(alone.self, of(&asker), &err), LOCKER_TIMEOUT);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS try"), 1);
+    lk_proxy_cut_all(env->proxy);
+    assert_int_equal(ask(&asker), LOCKER_OK);
+    give(&asker);
+    end();
+}
+
+/* Its process may end before it could give it back. */
+static void what_has_no_number_is_not_left_at_the_server(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+
+    begin(env->server->port, "");
+    lk_server_do(env->server, "SET {numberless}:locker:fence a");
+    assert_int_equal(come(&asker, "numberless"), LOCKER_PROTOCOL);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS numberless"), 0);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
 /* ------------------------------------------------------------------ grants by a message ---- */
 
 /* A server that has what others say it has: somebody's lock, and a counter. */
@@ -467,6 +535,9 @@ static const struct CMUnitTest tests[] = {
     server_test(who_was_passed_a_lock_hears_of_its_break),
     server_test(renewals_tell_nothing_of_what_is_gone),
     server_test(a_renewal_extends_no_lock_of_another),
+    proxied_test(a_proof_that_comes_after_the_lease_is_none),
+    proxied_test(a_try_that_is_made_again_finds_its_own_lock),
+    server_test(what_has_no_number_is_not_left_at_the_server),
     server_test(a_message_of_an_earlier_server_grants_nothing),
     proxied_test(a_message_from_before_the_attempt_moved_grants_nothing),
     server_test(a_message_is_no_word_of_the_replicas),

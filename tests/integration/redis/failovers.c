@@ -58,6 +58,7 @@ static void tokens_grow_over_a_failover_that_lost_counts(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival;
     uint64_t last;
+    char text[32];
 
     take_tokens(l, "counted");
     leave_a_replica_behind(env);
@@ -69,6 +70,8 @@ static void tokens_grow_over_a_failover_that_lost_counts(void **state)
 
         assert_true(locker_handle_token(held) > last);
         last = locker_handle_token(held);
+        assert_true(lk_server_text(env->second, text, sizeof text, "GET {counted}:locker:fence"));
+        assert_true(strtoull(text, NULL, 10) >= last); /* also those count on it who came before */
         lk_give(held);
     }
     lk_follow(env->server, env->second);
@@ -169,11 +172,10 @@ static void *unlock(void *argument)
 }
 
 /* The first answer of the release is lost, and the server comes back without the lock: nobody can say whether
- * the release or the restart has taken it away. */
-static void a_release_over_a_loss_of_data_is_unknown(void **state)
+ * the release or `lose` has taken it away. */
+static void release_over(struct env *env, void (*lose)(struct env *env))
 {
     static struct unlocking u;
-    struct env *env = *state;
     locker *l = lk_open_through(env, "command_timeout=20s");
     pthread_t thread;
 
@@ -182,14 +184,56 @@ static void a_release_over_a_loss_of_data_is_unknown(void **state)
     lk_proxy_refuse(env->proxy, 1);
     assert_int_equal(pthread_create(&thread, NULL, unlock, &u), 0);
     lk_proxy_await_harm(env->proxy, 1);
-    lk_server_kill(env->server);
-    lk_server_launch(env->server, false);
+    lose(env);
     lk_proxy_refuse(env->proxy, 0);
     lk_join(thread, "unlock");
     assert_status(LOCKER_UNKNOWN, u.status, u.err);
     assert_non_null(strstr(u.err.text, "restarted"));
     locker_handle_free(u.held);
     lk_close_locker(l);
+}
+
+static void restart_empty(struct env *env)
+{
+    lk_server_kill(env->server);
+    lk_server_launch(env->server, false);
+}
+
+static void a_release_over_a_loss_of_data_is_unknown(void **state)
+{
+    release_over(*state, restart_empty);
+}
+
+/* It does not tell that it is another life. */
+static void a_release_over_an_unknown_server_is_unknown(void **state)
+{
+    release_over(*state, restart_empty);
+}
+
+static int start_nameless(void **state)
+{
+    static const char *const options[] = {"--rename-command", "INFO", "", NULL};
+    struct env *env = calloc(1, sizeof *env);
+
+    if (env == NULL)
+        return -1;
+    *state = env;
+    env->server = lk_server_start(options);
+    env->proxy = lk_proxy_start(env->server->port);
+    return 0;
+}
+
+/* The same process: it was a replica meanwhile, and has the data of another. */
+static void become_another(struct env *env)
+{
+    env->second = lk_server_start(NULL);
+    lk_follow(env->server, env->second);
+    lk_server_do(env->server, "REPLICAOF NO ONE");
+}
+
+static void a_release_over_a_change_of_masters_is_unknown(void **state)
+{
+    release_over(*state, become_another);
 }
 
 /* A waiter that has moved to a new master hears what that one tells. */
@@ -405,6 +449,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_hand_over_by_a_new_master_takes_a_greater_token),
     server_test(tokens_grow_over_a_crash_that_lost_counts),
     proxied_test(a_release_over_a_loss_of_data_is_unknown),
+    cmocka_unit_test_setup_teardown(a_release_over_an_unknown_server_is_unknown, start_nameless, lk_env_end),
+    proxied_test(a_release_over_a_change_of_masters_is_unknown),
     server_test(a_waiter_listens_to_the_new_master),
     proxied_test(a_subscription_is_with_the_server_that_grants),
     proxied_test(replicas_of_another_master_confirm_nothing),

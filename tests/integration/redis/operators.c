@@ -233,10 +233,29 @@ static void a_long_value_is_looked_at(void **state)
     lk_close_locker(l);
 }
 
+/* A lock that is broken without its mark would be called given back by a release whose answer was lost. */
+static void without_the_right_to_its_mark_nothing_is_broken(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s"), *operator_;
+    locker_handle *held = lk_take(l, "unmarked", NULL);
+    locker_error err;
+
+    lk_server_do(env->server, "ACL SETUSER blind on >pw ~unmarked ~{unmarked}:locker:queue "
+                              "~{unmarked}:locker:fence ~{unmarked}:locker:info &* +@all");
+    assert_ok(lk_open_uri(&operator_, &err, "redis://blind:pw@127.0.0.1:%d", env->server->port), err);
+    assert_status(LOCKER_DENIED, locker_break(operator_, "unmarked", NULL, NULL, &err), err);
+    lk_close_locker(operator_);
+    assert_in_range(lk_server_integer(env->server, "PTTL unmarked"), 1, 30000);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(a_holder_that_never_waited_is_told_at_once),
     server_test(a_holder_that_waited_is_told_at_once),
     proxied_test(a_break_that_comes_late_takes_nothing),
+    server_test(without_the_right_to_its_mark_nothing_is_broken),
     server_test(a_holder_that_may_not_subscribe_is_told_by_its_renewal),
     server_test(a_lock_given_back_at_once_asks_for_no_subscription),
     server_test(a_hostile_info_says_nothing),
