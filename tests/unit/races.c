@@ -195,6 +195,26 @@ static locker_status says_mode(struct probe *p, locker_claim *claim, locker_stat
     return (locker_status)atomic_load(&p->mode);
 }
 
+/* The clock that is moved by hand wakes a call whatever it sleeps until. */
+static void a_wait_ends_before_a_retry_that_is_far(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking call;
+    struct probe p;
+    locker *l;
+
+    (void)state;
+    begin(&p);
+    p.real_time = true;
+    p.acquire = says_mode;
+    atomic_store(&p.mode, LOCKER_BUSY);
+    l = probe_open(&p);
+    o.wait_ms = 20;
+    lk_locking_start(&call, l, "k", &o);
+    assert_status(LOCKER_TIMEOUT, lk_locking_join(&call), call.err);
+    end(&p, l);
+}
+
 static bool has_asked_twice(void *p)
 {
     return atomic_load(&((struct probe *)p)->acquires) == 2;
@@ -958,6 +978,7 @@ int main(void)
         cmocka_unit_test(a_wake_during_an_attempt_counts),
         cmocka_unit_test(a_silent_service_is_asked_again_at_once),
         cmocka_unit_test(a_try_does_not_outlast_session_after_session),
+        cmocka_unit_test(a_wait_ends_before_a_retry_that_is_far),
         cmocka_unit_test(the_last_word_decides_between_timeout_and_unavailable),
         cmocka_unit_test(a_call_outlives_its_interrupt),
         cmocka_unit_test(a_cancel_that_was_seen_stays_seen),
