@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <locker/driver.h>
 
@@ -397,6 +399,7 @@ static void a_try_that_is_made_again_finds_its_own_lock(void **state)
     assert_int_equal(lk_redis_driver.acquire(alone.self, of(&asker), &err), LOCKER_TIMEOUT);
     assert_int_equal(lk_server_integer(env->server, "EXISTS try"), 1);
     lk_proxy_cut_all(env->proxy);
+    ping(); /* by a new connection */
     assert_int_equal(ask(&asker), LOCKER_OK);
     give(&asker);
     end();
@@ -528,6 +531,78 @@ static void a_lock_for_one_that_is_gone_is_given_back(void **state)
     end();
 }
 
+/* ------------------------------------------------------------------ the queue ---- */
+
+static double score_of_the_first(struct lk_server *server, const char *key)
+{
+    char text[64];
+
+    assert_true(lk_server_text(server, text, sizeof text, "EVAL %s 1 {%s}:locker:queue",
+                               "return redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]", key));
+    return strtod(text, NULL);
+}
+
+static int64_t wall_us(void)
+{
+    struct timespec time;
+
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &time), 0);
+    return time.tv_sec * INT64_C(1000000) + time.tv_nsec / 1000;
+}
+
+/* Early in a second, too, when the microseconds have few digits. */
+static void the_queue_is_in_order_of_time(void **state)
+{
+    struct env *env = *state;
+    struct asker first, early;
+    double score;
+
+    begin(env->server->port, "");
+    lk_server_do(env->server, "SET early somebody");
+    enrol(&first, env->server, "early");
+    lk_redis_driver.withdraw(alone.self, of(&first));
+    ping();
+    while (wall_us() % 1000000 > 50000)
+        usleep(5000);
+    assert_int_equal(come(&early, "early"), LOCKER_BUSY);
+    score = score_of_the_first(env->server, "early");
+    assert_true(score > (double)(wall_us() - 60 * 1000000) && score < (double)(wall_us() + 60 * 1000000));
+    lk_redis_driver.withdraw(alone.self, of(&early));
+    end();
+}
+
+/* A lock that was handed on for long is left free for a moment; who is the first stays so, and is told. */
+static void a_free_moment_takes_no_place(void **state)
+{
+    struct env *env = *state;
+    struct asker first, second;
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "moment", NULL);
+    char member[256], instance[33], value[33];
+    locker_status status;
+    double score;
+
+    begin(env->server->port, "");
+    enrol(&first, env->server, "moment");
+    lk_give(held);
+    require_told(&first.wakes, "it should be handed the lock");
+    assert_int_equal(ask(&first), LOCKER_OK);
+    assert_int_equal(come(&second, "moment"), LOCKER_BUSY);
+    score = score_of_the_first(env->server, "moment");
+    alone.ahead = second_ns;
+    give(&first);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS moment"), 0);
+    assert_true(score_of_the_first(env->server, "moment") == score);
+    read_member(env->server, "moment", member, instance, value);
+    require_told(&second.wakes, "it should be told to ask");
+    while ((status = ask(&second)) == LOCKER_BUSY)
+        usleep(1000);
+    assert_int_equal(status, LOCKER_OK);
+    give(&second);
+    lk_close_locker(rival);
+    end();
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(a_lease_that_is_nearly_over_is_not_passed_on),
     server_test(no_more_hand_overs_than_numbers),
@@ -541,6 +616,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_message_of_an_earlier_server_grants_nothing),
     proxied_test(a_message_from_before_the_attempt_moved_grants_nothing),
     server_test(a_message_is_no_word_of_the_replicas),
+    server_test(the_queue_is_in_order_of_time),
+    server_test(a_free_moment_takes_no_place),
     server_test(a_lock_for_one_that_is_gone_is_given_back),
 };
 

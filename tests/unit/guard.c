@@ -1,0 +1,88 @@
+/* guard.c: bounds on what a server may send, byte by byte and all at once. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "expect.h"
+#include "guard.h"
+
+/* Both ways answer the same. */
+static bool allows(const char *text, size_t len)
+{
+    struct lk_guard whole = {0}, slow = {0};
+    const bool all = lk_guard_allows(&whole, text, len);
+    size_t i = 0;
+
+    while (i < len && lk_guard_allows(&slow, text + i, 1))
+        i++;
+    assert_int_equal(all, i == len);
+    return all;
+}
+
+/* `head`, and then `count` times `more`. */
+static bool allows_many(const char *head, const char *more, size_t count)
+{
+    const size_t from = strlen(head), each = strlen(more);
+    char *text = malloc(from + count * each + 1);
+    bool allowed;
+
+    assert_non_null(text);
+    memcpy(text, head, from);
+    for (size_t i = 0; i < count; i++)
+        memcpy(text + from + i * each, more, each);
+    allowed = allows(text, from + count * each);
+    free(text);
+    return allowed;
+}
+
+static bool announces(char kind, int number)
+{
+    char head[32];
+
+    snprintf(head, sizeof head, "%c%d\r\n", kind, number);
+    return allows(head, strlen(head));
+}
+
+static void a_line_has_an_end(void **state)
+{
+    (void)state;
+    assert_true(allows_many("+", "x", LK_GUARD_LINE - 100));
+    assert_false(allows_many("+", "x", LK_GUARD_LINE + 100));
+    assert_false(allows_many("$", "0", LK_GUARD_LINE + 100));
+}
+
+static void an_array_is_small(void **state)
+{
+    (void)state;
+    assert_true(announces('*', LK_GUARD_ELEMENTS));
+    assert_false(announces('*', LK_GUARD_ELEMENTS + 1));
+    assert_true(allows_many("", "*2\r\n", LK_GUARD_DEPTH));
+    assert_false(allows_many("", "*2\r\n", LK_GUARD_DEPTH + 1));
+    assert_true(allows_many("*2\r\n", "*2000\r\n", 1));
+    assert_false(allows_many("*2\r\n", "*4000\r\n", 2)); /* both count */
+}
+
+static void a_reply_is_short(void **state)
+{
+    char line[1024] = "+";
+
+    (void)state;
+    memset(line + 1, 'x', sizeof line - 4);
+    strcpy(line + sizeof line - 3, "\r\n");
+    assert_true(announces('$', LK_GUARD_REPLY));
+    assert_false(announces('$', LK_GUARD_REPLY + 1));
+    assert_true(allows_many("*4000\r\n", line, LK_GUARD_REPLY / sizeof line - 1));
+    assert_false(allows_many("*4000\r\n", line, LK_GUARD_REPLY / sizeof line + 2));
+    assert_true(allows_many("", line, LK_GUARD_REPLY / sizeof line + 2)); /* many are not one */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_has_an_end),
+        cmocka_unit_test(an_array_is_small),
+        cmocka_unit_test(a_reply_is_short),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
