@@ -128,6 +128,7 @@ static void who_does_not_log_in_is_refused(void **state)
     refused(env, LOCKER_CONFIG, OURS "@", "sasl_host=here", "needs sasl");
     assert_status(LOCKER_DENIED, locker_try_lock(plain, "any", NULL, &none, &err), err);
     assert_non_null(strstr(err.text, "sasl=digest-md5"));
+    assert_status(LOCKER_DENIED, locker_ping(plain, NULL, &err), err);
     (void)locker_close(plain);
 }
 
