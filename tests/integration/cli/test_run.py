@@ -1,6 +1,7 @@
 """locker run on the file driver: exclusion, waiting, exit codes, environment, descriptors, status lines."""
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -27,6 +28,13 @@ class ExitCodes(Case):
         self.wrong(126, "plain", "run", "k", path)
         self.wrong(126, self.directory, "run", "k", self.directory)
         self.assertFalse(self.json_show("k")["held"])
+
+    def test_out_of_threads(self):
+        """The library's one thread is not to be had; root knows no such limit, so it is another user's."""
+        done = self.wrong(71, "raise the limit on processes and threads (ulimit -u", "show", "-u", "memory:", "k",
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)),
+                          **({"user": 59000 + os.getpid() % 1000} if os.geteuid() == 0 else {}))
+        self.assertIn("thread", done.stderr)
 
     def test_out_of_descriptors(self):
         self.starve("run", "k", "true")
