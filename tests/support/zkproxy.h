@@ -17,6 +17,7 @@ enum {
     LK_ZKP_CONNECT = 0,
     LK_ZKP_CREATE = 1,
     LK_ZKP_DELETE = 2,
+    LK_ZKP_EXISTS = 3,
     LK_ZKP_GET = 4,
     LK_ZKP_SET = 5,
     LK_ZKP_SYNC = 9,

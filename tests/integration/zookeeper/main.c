@@ -1,5 +1,6 @@
 /* main.c: `zookeeper_integration GROUP [TEST]` runs a group of tests; also what the groups share. */
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -272,6 +273,29 @@ int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth)
     assert_int_equal(lk_zkc_get(client, path, NULL, 0, &stat), LK_ZKC_OK);
     assert_true(stat.session != 0);
     return stat.session;
+}
+
+struct written {
+    struct lk_zkc *client;
+    const char *parent;
+    char words[64];
+};
+
+static bool is_written(void *context)
+{
+    const struct written *written = context;
+    char data[128] = "";
+
+    assert_int_equal(lk_zkc_get(written->client, written->parent, data, sizeof data, NULL), LK_ZKC_OK);
+    return strncmp(data, written->words, strlen(written->words)) == 0;
+}
+
+void lk_require_since(struct lk_zkc *client, const char *parent, uint64_t token)
+{
+    struct written written = {client, parent, ""};
+
+    snprintf(written.words, sizeof written.words, "locker: grant %" PRIu64 " since ", token);
+    lk_require(is_written, &written, "the time of the grant should be written");
 }
 
 struct loss {

@@ -2,6 +2,7 @@
  * late, predecessors of which nothing is heard, releases that can't tell who deleted the node. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "zk_tests.h"
 
@@ -110,14 +111,17 @@ static void a_late_create_of_one_that_gave_up(void **state)
 {
     struct late late;
     locker_lock_options options = lk_wait_options(300);
+    struct lk_zkp_passed lists;
     locker_handle *held = NULL;
     locker_error err;
 
     late_begin(&late, *state, "/shop?ttl=4s&command_timeout=300ms");
     lk_zkp_refuse(late.env->proxy, true);
     assert_true(locker_lock(late.l, "late", &options, &held, &err) != LOCKER_OK);
+    lists = lk_zkp_passed(late.env->proxy, LK_ZKP_LIST);
     lk_zkp_refuse(late.env->proxy, false);
     lk_zkp_withheld(late.env->proxy, late.path, sizeof late.path);
+    lk_zkp_await_passed(lists, 1); /* which doesn't show it yet */
     late_comes(&late);
     lk_zkc_require_count(late.env->client, "/shop/late", 0);
     lk_close_locker(late.l);
@@ -162,6 +166,28 @@ static void closing_waits_for_no_doubt(void **state)
     began = lk_test_now_ms();
     lk_close_locker(late.l);
     assert_true(lk_test_now_ms() - began < 10000);
+}
+
+/* The list that came with its create is not answered, and the node is deleted before the next one. Nobody is
+ * before it in that, but it is not there itself. */
+static void a_place_that_its_list_does_not_show(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
+    char path[LK_ZKC_NAME_MAX];
+    struct lk_locking entering;
+
+    lk_give(lk_take(l, "shown"));
+    lk_zkp_harm(env->proxy, LK_ZKP_SWALLOW, LK_ZKP_LIST, 1, 0);
+    lk_locking_start(&entering, l, "shown", NULL);
+    lk_zkp_await_harm(env->proxy, 1);
+    lk_zkc_nth(env->client, "/shop/shown", 0, path);
+    assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
+    lk_zkp_cut_all(env->proxy);
+    assert_status(LOCKER_OK, lk_locking_join(&entering), entering.err);
+    assert_int_equal(lk_zkc_count(env->client, "/shop/shown"), 1); /* under another name */
+    lk_give(entering.held);
+    lk_close_locker(l);
 }
 
 /* ------------------------------------------------------------------ predecessors ---- */
@@ -225,9 +251,11 @@ static void a_heartbeat_finds_a_deleted_node(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=16s"), *other = lk_open_at(env->zk, "/shop");
+    struct lk_zkp_passed reads = lk_zkp_passed(env->proxy, LK_ZKP_GET);
     locker_handle *held = lk_take(l, "broken"), *kept = lk_take(l, "kept");
     locker_error err;
 
+    lk_zkp_await_passed(reads, 2); /* each watches its own node: a read that came later would find it gone */
     lk_zkp_drop_events(env->proxy, true);
     assert_ok(locker_break(other, "broken", NULL, NULL, &err), err);
     lk_require_lost_by(held, lk_test_now_ms() + 8000); /* a quarter is 4 s, its deadline 12 s */
@@ -263,21 +291,26 @@ static void break_lock(locker *l, const char *key)
     assert_ok(locker_break(l, key, NULL, NULL, &err), err);
 }
 
-/* It was broken before our delete, which deleted nothing: another may have held it since. */
+/* It was broken before our delete, which deleted nothing: another may have held it since. The time of that
+ * one's grant, which is kept at the same place as the mark, leaves it there. */
 static void a_release_that_was_broken_is_lost(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s"),
            *other = lk_open_at(env->zk, "/shop");
-    locker_handle *held = lk_take(l, "mark"), *rivals;
+    locker_handle *held = lk_take(l, "mark");
     struct lk_unlocking unlocking;
+    struct lk_locking rival;
 
+    lk_locking_start(&rival, other, "mark", NULL);
+    lk_require_waiting(other, 1);
     release_into_silence(env, &unlocking, held, LK_ZKP_WITHHOLD, 1);
     break_lock(other, "mark");
-    rivals = lk_take(other, "mark");
+    assert_status(LOCKER_OK, lk_locking_join(&rival), rival.err);
+    lk_require_since(env->client, "/shop/mark", locker_handle_token(rival.held));
     assert_status(LOCKER_LOST, release_ends(env, &unlocking), unlocking.err);
-    assert_int_equal(locker_handle_state(rivals), LOCKER_STATE_HELD);
-    lk_give(rivals);
+    assert_int_equal(locker_handle_state(rival.held), LOCKER_STATE_HELD);
+    lk_give(rival.held);
     locker_handle_free(held);
     lk_close_locker(other);
     lk_close_locker(l);
@@ -374,6 +407,54 @@ static void a_release_that_outlives_its_session(void **state)
     lk_close_locker(l);
 }
 
+/* Our delete did it, but by the time that this is known the lease would have ended: a release that says OK is
+ * one of a lock that was held until then. */
+static void a_release_whose_proof_comes_after_the_lease(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_unlocking unlocking;
+    locker_handle *held = NULL;
+    locker_error err;
+    int64_t taken;
+
+    options.ttl_ms = 2500;
+    options.no_renew = true;
+    assert_ok(locker_lock(l, "ends", &options, &held, &err), err);
+    taken = lk_test_now_ms();
+    release_into_silence(env, &unlocking, held, LK_ZKP_CUT, 1);
+    while (lk_test_now_ms() < taken + options.ttl_ms)
+        usleep(20000);
+    assert_status(LOCKER_UNKNOWN, release_ends(env, &unlocking), unlocking.err);
+    locker_handle_free(held);
+    lk_close_locker(l);
+}
+
+/* Our delete did it, but the mark can be read in another session only: that the lock ended with its own is
+ * excluded no more. */
+static void a_release_whose_mark_is_read_in_another_session(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
+    locker_handle *held = lk_take(l, "mark"), *other = lk_take(l, "other");
+    const int64_t session = lk_session_of(env->client, "/shop/mark", 0);
+    struct lk_unlocking unlocking;
+
+    release_into_silence(env, &unlocking, held, LK_ZKP_CUT, 1);
+    lk_zkp_harm(env->proxy, LK_ZKP_SWALLOW, LK_ZKP_GET, 1, 0);
+    lk_zkp_refuse(env->proxy, false);
+    lk_zkp_await_harm(env->proxy, 2);
+    lk_zkp_refuse(env->proxy, true);
+    lk_zkp_cut_all(env->proxy);
+    lk_zkc_end_session(env->zk, session);
+    lk_zkc_require_count(env->client, "/shop/other", 0);
+    assert_status(LOCKER_UNKNOWN, release_ends(env, &unlocking), unlocking.err);
+    locker_handle_free(held);
+    lk_give_lost(other);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     proxied_test(a_late_create_is_looked_for),
     proxied_test(two_late_creates_are_looked_for),
@@ -382,6 +463,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_late_create_of_one_that_gave_up),
     proxied_test(one_that_gave_up_while_its_node_was_found),
     proxied_test(closing_waits_for_no_doubt),
+    proxied_test(a_place_that_its_list_does_not_show),
     proxied_test(two_cuts_in_a_row),
     proxied_test(a_predecessor_that_goes_before_it_is_watched),
     proxied_test(a_heartbeat_finds_a_deleted_node),
@@ -391,6 +473,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_release_without_room_for_a_mark_is_unknown),
     proxied_test(a_release_whose_key_was_made_anew_is_unknown),
     proxied_test(a_release_that_outlives_its_session),
+    proxied_test(a_release_whose_proof_comes_after_the_lease),
+    proxied_test(a_release_whose_mark_is_read_in_another_session),
 };
 
 const struct lk_group lk_places = {"places", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -28,11 +28,13 @@ static void survive(struct env *env, enum lk_zkp_harm harm, int kind, unsigned n
     /* of a connection that is silent the client library thinks for two thirds of the session */
     locker *l = lk_open_through(env, harm == LK_ZKP_SWALLOW ? "/shop?ttl=4s&command_timeout=20s"
                                                             : "/shop?ttl=20s&command_timeout=20s");
-    locker_handle *held;
+    locker_handle *held = lk_take(l, "lost");
+    const uint64_t token = locker_handle_token(held);
 
-    lk_give(lk_take(l, "lost")); /* the key's parents are there */
+    lk_give(held); /* the key's parents are there */
     lk_zkp_harm(env->proxy, harm, kind, nth, bytes);
     held = lk_take(l, "lost");
+    assert_true(locker_handle_token(held) > token); /* also when it is read off a node that a search found */
     lk_expect_busy(l, "lost");
     lk_zkc_require_count(env->client, "/shop/lost", 1);
     give_in_time(held);
@@ -85,12 +87,15 @@ static void the_reply_to_delete_is_garbage(void **state)
     survive(*state, LK_ZKP_GARBAGE, LK_ZKP_DELETE, 1, 0, 1);
 }
 
-/* A waiter whose create got no answer keeps its place, or takes one more; it leaves nothing behind. */
+/* A waiter whose create was executed, but not answered, keeps its place: it is looked for behind a sync, by
+ * which no server misses it, and not made again. */
 static void a_waiters_create_is_cut_off(void **state)
 {
     struct env *env = *state;
-    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=4s");
+    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=20s");
     locker_handle *held = lk_take(holder, "waited");
+    struct lk_zkp_passed creates = lk_zkp_passed(env->proxy, LK_ZKP_CREATE2),
+                         syncs = lk_zkp_passed(env->proxy, LK_ZKP_SYNC);
     struct lk_locking waiter;
 
     lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_CREATE2, 1, 0);
@@ -101,6 +106,8 @@ static void a_waiters_create_is_cut_off(void **state)
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_zkc_require_count(env->client, "/shop/waited", 1);
+    assert_int_equal(lk_zkp_requests(env->proxy, LK_ZKP_CREATE2), creates.count + 1);
+    lk_zkp_await_passed(syncs, 1);
     lk_give(waiter.held);
     lk_zkc_require_count(env->client, "/shop/waited", 0);
     lk_close_locker(l);
@@ -258,6 +265,26 @@ static void heartbeats_without_answers(void **state)
     lk_close_locker(l);
 }
 
+struct passing {
+    struct lk_zkp_passed since;
+    unsigned more;
+};
+
+/* Reads a key all the time, until so many were passed. */
+static void show_until_passed(locker *l, const char *key, struct passing passing)
+{
+    const int64_t began = lk_test_now_ms();
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+
+    while (lk_zkp_requests(passing.since.proxy, passing.since.kind) < passing.since.count + passing.more) {
+        assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
+        assert_ok(locker_show(l, key, &info, &err), err);
+        locker_info_clear(&info);
+        usleep(20000);
+    }
+}
+
 /* A touch counts from its sending, P (tick/2 and T/8)  after its answer, for a heartbeat that is
  * sent then: never from an answer. */
 static void a_deadline_counts_from_what_was_sent(void **state)
@@ -297,6 +324,53 @@ static void a_deadline_counts_from_a_connections_beginning(void **state)
     lk_require_renewal(l);
     now = lk_test_now_ms();
     assert_true(locker_handle_remaining_ms(held) <= asked + 8000 - 80 - now);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* A read is answered by a server that is cut off, too, and proves nothing. The deadline goes by the
+ * heartbeats of those that wait, each quarter of the session, though others' reads are answered all the time.
+ */
+static void a_read_proves_nothing(void **state)
+{
+    enum { T = 8000, P = 1100 };
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=8s&tick=200ms"), *holder = lk_open_at(env->zk, "/shop");
+    locker_handle *held = lk_take(holder, "read");
+    struct lk_zkp_passed beats, touches;
+    struct lk_locking waiter;
+    int64_t beat_at;
+
+    lk_locking_start(&waiter, l, "read", NULL);
+    lk_require_waiting(l, 1);
+    beats = lk_zkp_passed(env->proxy, LK_ZKP_MULTI);
+    show_until_passed(l, "read", (struct passing){beats, 2}); /* of its own node, and of the one ahead */
+    beat_at = lk_test_now_ms();
+    touches = lk_zkp_passed(env->proxy, LK_ZKP_EXISTS);
+    show_until_passed(l, "read", (struct passing){touches, 1});
+    lk_give(held); /* of which is told behind the touch's answer */
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    const int64_t deadline = lk_test_now_ms() + locker_handle_remaining_ms(waiter.held);
+    if (lk_zkp_requests(env->proxy, LK_ZKP_MULTI) == beats.count + 2) /* the next one moves it */
+        assert_true(deadline <= beat_at - P + T * 99 / 100 + 1);
+    lk_give(waiter.held);
+    lk_close_locker(holder);
+    lk_close_locker(l);
+}
+
+/* What was answered on a connection counts once the leader must have been told, after P. Where P leaves too
+ * little of the session for a lock, no heartbeat helps, but a new connection does, which touches the session
+ * at the leader itself. A process that was stopped for a while finds it so; here P is long. */
+static void a_deadline_that_a_heartbeat_cannot_move(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=4s&tick=6s");
+    struct lk_zkp_passed connects = lk_zkp_passed(env->proxy, LK_ZKP_CONNECT);
+    locker_handle *held;
+
+    lk_zkp_await_passed(lk_zkp_passed(env->proxy, LK_ZKP_EXISTS), 8); /* each eighth */
+    held = lk_take(l, "old");
+    assert_true(lk_zkp_requests(env->proxy, LK_ZKP_CONNECT) > connects.count);
     lk_give(held);
     lk_close_locker(l);
 }
@@ -512,6 +586,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(heartbeats_without_answers),
     proxied_test(a_deadline_counts_from_what_was_sent),
     proxied_test(a_deadline_counts_from_a_connections_beginning),
+    proxied_test(a_read_proves_nothing),
+    proxied_test(a_deadline_that_a_heartbeat_cannot_move),
     proxied_test(the_reply_to_a_heartbeat_is_cut_off),
     proxied_test(a_heartbeat_without_an_answer_moves_us_on),
     proxied_test(a_deletion_that_is_never_told),

@@ -141,6 +141,39 @@ static void the_time_of_a_grant_wakes_nobody(void **state)
     lk_close_locker(l);
 }
 
+/* A grant whose time is written late, by one that has not heard yet that its lock was broken, does not take
+ * the place of the next one's. */
+static void the_time_of_an_older_grant_comes_late(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s"), *other = lk_open_at(env->zk, "/shop");
+    struct lk_zkp_passed reads = lk_zkp_passed(env->proxy, LK_ZKP_GET);
+    locker_handle *first = lk_take(other, "turn");
+    struct lk_locking older, later;
+    locker_error err;
+
+    lk_locking_start(&older, l, "turn", NULL);
+    lk_zkc_require_count(env->client, "/shop/turn", 2);
+    lk_locking_start(&later, other, "turn", NULL);
+    lk_zkc_require_count(env->client, "/shop/turn", 3);
+    lk_zkp_await_passed(reads, 2); /* it watches the first one's node, and its own */
+    lk_give(first);
+    assert_status(LOCKER_OK, lk_locking_join(&older), older.err);
+    lk_zkp_hold(env->proxy, true, false);
+    lk_zkp_drop_events(env->proxy, true);
+    assert_ok(locker_break(other, "turn", NULL, NULL, &err), err);
+    assert_status(LOCKER_OK, lk_locking_join(&later), later.err);
+    lk_require_since(env->client, "/shop/turn", locker_handle_token(later.held));
+    lk_zkp_hold(env->proxy, false, false);
+    for (int i = 0; i < 3; i++) /* behind the read of what is there, and behind what that leads to */
+        assert_ok(locker_ping(l, NULL, &err), err);
+    lk_require_since(env->client, "/shop/turn", locker_handle_token(later.held));
+    lk_give(later.held);
+    lk_give_lost(older.held);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* One that waits and gives the lock back soon, and one that does not wait, cost nothing of it. */
 static void short_and_free_locks_write_nothing(void **state)
 {
@@ -188,6 +221,7 @@ static void what_somebody_else_wrote_is_left_alone(void **state)
 static const struct CMUnitTest tests[] = {
     server_test(a_lock_that_was_waited_for_is_held_since_its_grant),
     proxied_test(the_time_of_a_grant_wakes_nobody),
+    proxied_test(the_time_of_an_older_grant_comes_late),
     proxied_test(short_and_free_locks_write_nothing),
     server_test(what_somebody_else_wrote_is_left_alone),
 };

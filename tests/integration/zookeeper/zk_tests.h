@@ -121,6 +121,9 @@ void lk_require_lost_by(locker_handle *held, int64_t at_ms);
 /** Waits until the service has confirmed the locks once more. */
 void lk_require_renewal(locker *l);
 
+/** Waits until the key's node tells of the grant with that token. */
+void lk_require_since(struct lk_zkc *client, const char *parent, uint64_t token);
+
 /** The session that owns the nth node of a queue. */
 int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth);
 
