@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -175,6 +176,7 @@ static pid_t start(child_fn *does, _Atomic int64_t *goes_on_ms, int *from)
         struct report report;
         pthread_t thread;
 
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody waiting */
         went_on_ms = goes_on_ms;
         if (pthread_create(&thread, NULL, canary, NULL) != 0)
             _exit(2);

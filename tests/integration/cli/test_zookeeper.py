@@ -103,6 +103,7 @@ class Run(Case):
         self.assertTrue(seen["held"])
         self.assertEqual(seen["queue"], ["first", "second", "third"])
         text = self.code(0, "show", "order").stdout
+        self.assertIn("time left: no end is known", text)
         self.assertLess(text.index("first"), text.index("second"))
         self.assertLess(text.index("second"), text.index("third"))
         self.assertEqual(holder.finish(), 0)

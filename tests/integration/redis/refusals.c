@@ -324,6 +324,40 @@ static void an_unconfirmed_grant_is_given_back(void **state)
     lk_close_locker(l);
 }
 
+struct renewals {
+    locker *l;
+    uint64_t before;
+};
+
+static bool are_more(void *context)
+{
+    const struct renewals *renewals = context;
+
+    return lk_stats(renewals->l).renewals > renewals->before;
+}
+
+/* The limit that locker-uri(7) tells of: replicas are asked about grants, and not about renewals. */
+static void renewals_ask_no_replica(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=3s&wait_replicas=1&wait_timeout=500ms");
+    struct renewals renewals = {.l = l};
+    locker_handle *held, *none = NULL;
+    locker_error err;
+
+    env->second = lk_server_start(NULL);
+    lk_follow(env->second, env->server);
+    lk_require(is_confirming, env->server, "the replica should confirm writes");
+    held = lk_take(l, "renewed", NULL);
+    lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port()); /* it is cut off */
+    renewals.before = lk_stats(l).renewals;
+    lk_require(are_more, &renewals, "the lock should be renewed");
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "granted", NULL, &none, &err), err);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ a disk that fails ---- */
 
 static bool saving_failed(void *context)
@@ -389,6 +423,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_master_that_becomes_a_replica_is_left),
     server_test(a_replica_without_its_master_is_unavailable),
     server_test(an_unconfirmed_grant_is_given_back),
+    server_test(renewals_ask_no_replica),
     server_test(refused_writes_make_unlock_unknown),
     server_test(missing_replicas_make_unlock_unknown),
     server_test(a_failover_can_let_two_hold),
