@@ -350,6 +350,21 @@ static void a_renewal_extends_no_lock_of_another(void **state)
     end();
 }
 
+static void a_release_takes_no_lock_of_another(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    locker_error err;
+
+    begin(env->server->port, "");
+    assert_int_equal(come(&asker, "other"), LOCKER_OK);
+    lk_server_do(env->server, "SET other somebody");
+    assert_status(LOCKER_LOST, lk_redis_driver.release(alone.self, of(&asker), now(NULL) + patience_ns, &err),
+                  err);
+    lk_expect_value(env->server, "other", "somebody");
+    end();
+}
+
 /* ------------------------------------------------------------------ proofs ---- */
 
 static void *release_in_time(void *argument)
@@ -610,6 +625,7 @@ static const struct CMUnitTest tests[] = {
     server_test(who_was_passed_a_lock_hears_of_its_break),
     server_test(renewals_tell_nothing_of_what_is_gone),
     server_test(a_renewal_extends_no_lock_of_another),
+    server_test(a_release_takes_no_lock_of_another),
     proxied_test(a_proof_that_comes_after_the_lease_is_none),
     proxied_test(a_try_that_is_made_again_finds_its_own_lock),
     server_test(what_has_no_number_is_not_left_at_the_server),
