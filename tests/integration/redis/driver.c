@@ -16,7 +16,7 @@ extern const locker_driver lk_redis_driver;
 
 enum { CLAIM_SIZE_AT_MOST = 512 };
 
-static const int64_t second_ns = 1000000000;
+static const int64_t second_ns = 1000000000, minute_us = 60000000;
 static const int64_t patience_ns = LK_TEST_PATIENCE_MS * INT64_C(1000000);
 
 /* A claim with the driver's bytes behind it, and what core was told of it. */
@@ -581,7 +581,7 @@ static void the_queue_is_in_order_of_time(void **state)
         usleep(5000);
     assert_int_equal(come(&early, "early"), LOCKER_BUSY);
     score = score_of_the_first(env->server, "early");
-    assert_true(score > (double)(wall_us() - 60 * 1000000) && score < (double)(wall_us() + 60 * 1000000));
+    assert_true(score > (double)(wall_us() - minute_us) && score < (double)(wall_us() + minute_us));
     lk_redis_driver.withdraw(alone.self, of(&early));
     end();
 }
