@@ -47,7 +47,8 @@ struct attempt {
     struct lk_keys keys;
     char value[LK_VALUE_LEN + 1];
     char member[MEMBER_MAX]; /* "": don't queue */
-    char ttl[24], queue_ttl[24], numbers[8];
+    char ttl[24], numbers[8];
+    size_t ttl_len;
     char floor[24];   /* where the counter starts; "": it is known to be there */
     uint64_t counter; /* hash of the key, to remember its counter by */
     unsigned hops;
@@ -315,7 +316,7 @@ static enum lk_outcome call_plain(struct attempt *a, struct lk_call *call, locke
     lk_argv_add(&argv[0], a->value, LK_VALUE_LEN);
     lk_argv_add(&argv[0], "NX", 2);
     lk_argv_add(&argv[0], "PX", 2);
-    lk_argv_text(&argv[0], a->ttl);
+    lk_argv_add(&argv[0], a->ttl, a->ttl_len);
     if (a->data->numbers == 0)
         return lk_call(a->r, call, argv, err);
     if (a->floor[0] != '\0')
@@ -327,7 +328,10 @@ static enum lk_outcome call_plain(struct attempt *a, struct lk_call *call, locke
 static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, locker_error *err)
 {
     struct lk_argv fill = {0};
+    char queue_ttl[24];
     const bool known = a->data->enrolled || a->data->unsure;
+    const int64_t queue_ns = 3 * a->r->set.poll_ns > queue_least_ns ? 3 * a->r->set.poll_ns : queue_least_ns;
+    (void)lk_number_text(queue_ttl, (uint64_t)(queue_ns / LK_MS));
     a->member[0] = '\0';
     if (a->claim->will_wait && atomic_load_explicit(&a->r->sub.ready, memory_order_relaxed)) {
         pthread_mutex_lock(&a->r->lock); /* before a message can come */
@@ -341,9 +345,9 @@ static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, lock
         member_of(a->r, a->claim, a->value, a->member, sizeof(a->member));
     }
     lk_argv_add(&fill, a->value, LK_VALUE_LEN);
-    lk_argv_text(&fill, a->ttl);
+    lk_argv_add(&fill, a->ttl, a->ttl_len);
     lk_argv_text(&fill, a->member);
-    lk_argv_text(&fill, a->queue_ttl);
+    lk_argv_text(&fill, queue_ttl);
     lk_argv_text(&fill, a->numbers);
     lk_argv_add(&fill, atomic_load_explicit(&a->r->trusted, memory_order_relaxed) ? "0" : "1", 1);
     lk_argv_add(&fill, known ? "1" : "0", 1);
@@ -482,10 +486,8 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     if (!lk_keys_init(&a.keys, r->set.name_space, claim->key, claim->key_len))
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     lk_value_text(r, a.data->number, a.value);
-    lk_number_text(a.ttl, (uint64_t)(claim->ttl_ns / LK_MS));
-    const int64_t queue_ns = 3 * r->set.poll_ns > queue_least_ns ? 3 * r->set.poll_ns : queue_least_ns;
-    lk_number_text(a.queue_ttl, (uint64_t)(queue_ns / LK_MS));
-    lk_number_text(a.numbers, a.data->numbers);
+    a.ttl_len = lk_number_text(a.ttl, (uint64_t)(claim->ttl_ns / LK_MS));
+    (void)lk_number_text(a.numbers, a.data->numbers);
     bool plain = plain_first(&a);
     while (again) {
         again = false;

@@ -4,6 +4,8 @@
 
 #include "internal.h"
 
+enum { NUMBER_MAX = 20 }; /* digits of the largest */
+
 void lk_argv_add(struct lk_argv *a, const char *text, size_t len)
 {
     if (a->argc >= LK_ARGV_MAX)
@@ -31,7 +33,7 @@ static size_t digits_of(uint64_t n)
 /* Most are lengths, of two digits at most. */
 static char *put_digits(char *out, uint64_t n)
 {
-    char digits[20]; /* of the largest */
+    char digits[NUMBER_MAX];
     size_t at = sizeof(digits);
     for (; n >= 100; n /= 10)
         digits[--at] = (char)('0' + n % 10);
@@ -43,9 +45,11 @@ static char *put_digits(char *out, uint64_t n)
     return out;
 }
 
-void lk_number_text(char *out, uint64_t n)
+size_t lk_number_text(char *out, uint64_t n)
 {
-    *put_digits(out, n) = '\0';
+    char *end = put_digits(out, n);
+    *end = '\0';
+    return (size_t)(end - out);
 }
 
 char *lk_put_end(char *out)
@@ -79,12 +83,12 @@ char *lk_put_number(char *out, size_t n)
     return lk_put_end(put_digits(out, n));
 }
 
-size_t lk_argv_size(const struct lk_argv *a)
+size_t lk_argv_room(const struct lk_argv *a)
 {
-    size_t size = 3 + digits_of((size_t)a->argc);
+    size_t room = 3 + NUMBER_MAX;
     for (int i = 0; i < a->argc; i++)
-        size += 3 + digits_of(a->len[i]) + a->len[i] + 2;
-    return size;
+        room += 3 + NUMBER_MAX + a->len[i] + 2;
+    return room;
 }
 
 char *lk_argv_put(const struct lk_argv *a, char *out)
@@ -97,10 +101,9 @@ char *lk_argv_put(const struct lk_argv *a, char *out)
 
 bool lk_argv_format(const struct lk_argv *a, char **bytes, size_t *len)
 {
-    *len = lk_argv_size(a);
-    *bytes = malloc(*len);
+    *bytes = malloc(lk_argv_room(a));
     if (*bytes == NULL)
         return false;
-    (void)lk_argv_put(a, *bytes);
+    *len = (size_t)(lk_argv_put(a, *bytes) - *bytes);
     return true;
 }

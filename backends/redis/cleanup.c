@@ -53,7 +53,7 @@ static bool submit_locked(struct lk_redis *r, struct lk_cleanup *c)
 {
     struct lk_argv a;
     char least[24];
-    lk_number_text(least, atomic_load_explicit(&r->fence_least, memory_order_relaxed));
+    (void)lk_number_text(least, atomic_load_explicit(&r->fence_least, memory_order_relaxed));
     lk_script_begin(r, &a, LK_SCRIPT_RELEASE, c->whole, &c->keys);
     lk_argv_add(&a, c->value, LK_VALUE_LEN);
     lk_argv_text(&a, c->member != NULL ? c->member : "");

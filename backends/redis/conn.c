@@ -311,6 +311,15 @@ static bool same_id(const char *a, const char *b)
     return a[0] != '\0' && strcmp(a, b) == 0;
 }
 
+static void set_least_locked(struct lk_redis *r, uint64_t least)
+{
+    uint64_t words[LK_LEAST_WORDS] = {0};
+    (void)lk_number_text((char *)words, least);
+    for (size_t i = 0; i < LK_LEAST_WORDS; i++)
+        atomic_store_explicit(&r->least_text[i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&r->fence_least, least, memory_order_relaxed);
+}
+
 /* What is known of the server that we were connected to before may not be true of this one. */
 static void meet_server_locked(struct lk_redis *r, const struct lk_link *link)
 {
@@ -322,8 +331,7 @@ static void meet_server_locked(struct lk_redis *r, const struct lk_link *link)
         lk_subscriber_lose_locked(r); /* messages come from the master alone */
     }
     r->server = link->server;
-    atomic_store_explicit(&r->fence_least, link->server_us > 0 ? (uint64_t)link->server_us : LK_FENCE_MOST,
-                          memory_order_relaxed);
+    set_least_locked(r, link->server_us > 0 ? (uint64_t)link->server_us : LK_FENCE_MOST);
     /* release: whoever sees the new count sees its fence_least, or a later one's */
     atomic_fetch_add_explicit(&r->connection, 1, memory_order_release);
 }
@@ -348,7 +356,7 @@ static void end_old_locked(struct lk_redis *r)
     char id[24];
     for (size_t i = 0; i < r->old.count; i++) {
         struct lk_argv a = {0};
-        lk_number_text(id, (uint64_t)r->old.id[i]);
+        (void)lk_number_text(id, (uint64_t)r->old.id[i]);
         lk_argv_text(&a, "CLIENT");
         lk_argv_text(&a, "KILL");
         lk_argv_text(&a, "ID");

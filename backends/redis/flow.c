@@ -353,15 +353,15 @@ enum lk_outcome lk_call_flight(struct lk_redis *r, struct lk_call *call, const s
 {
     char local[FLIGHT_LOCAL], *bytes = local;
     local[0] = 0; /* gcc at -O3 does not see lk_argv_put() fill it */
-    size_t len = 0;
+    size_t room = 0;
     call->reply = NULL;
     for (size_t i = 0; i < LK_EARLY_MAX; i++)
         call->early[i] = NULL;
     call->sent = 0;
     for (size_t i = 0; i < count; i++)
-        len += lk_argv_size(&argv[i]);
-    if (len > sizeof(local))
-        bytes = malloc(len);
+        room += lk_argv_room(&argv[i]);
+    if (room > sizeof(local))
+        bytes = malloc(room);
     if (bytes == NULL) {
         locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
         return LK_CALL_NOMEM;
@@ -369,7 +369,7 @@ enum lk_outcome lk_call_flight(struct lk_redis *r, struct lk_call *call, const s
     char *end = bytes;
     for (size_t i = 0; i < count; i++)
         end = lk_argv_put(&argv[i], end);
-    const enum lk_outcome outcome = send_and_await(r, call, bytes, len, count, err);
+    const enum lk_outcome outcome = send_and_await(r, call, bytes, (size_t)(end - bytes), count, err);
     if (bytes != local)
         free(bytes);
     return outcome;
@@ -397,14 +397,15 @@ enum lk_outcome lk_call_script(struct lk_redis *r, struct lk_call *call, enum lk
                                const struct lk_keys *keys, const struct lk_argv *fill, locker_error *err)
 {
     struct lk_argv a;
-    char least[24];
+    uint64_t least[LK_LEAST_WORDS];
     for (bool whole = false;;) {
         call->only = atomic_load_explicit(&r->connection, memory_order_acquire); /* before its fence_least */
-        lk_number_text(least, atomic_load_explicit(&r->fence_least, memory_order_relaxed));
+        for (size_t i = 0; i < LK_LEAST_WORDS; i++)
+            least[i] = atomic_load_explicit(&r->least_text[i], memory_order_relaxed);
         lk_script_begin(r, &a, which, whole, keys);
         for (int i = 0; i < fill->argc; i++)
             lk_argv_add(&a, fill->argv[i], fill->len[i]);
-        lk_argv_text(&a, least);
+        lk_argv_text(&a, (const char *)least);
         const enum lk_outcome outcome = lk_call(r, call, &a, err);
         if (outcome == LK_CALL_STALE)
             continue;

@@ -39,6 +39,7 @@ enum {
     LK_CONTENDED = 16,     /* greatest value of the counters of recent contention */
     LK_CLAIM_BUCKETS = 64, /* initial size of the table of claims */
     LK_COUNTERS = 1024,    /* keys whose counter is remembered to be there */
+    LK_LEAST_WORDS = 3,    /* of 8 bytes: 20 digits and a NUL */
     LK_ARGV_MAX = 16
 };
 
@@ -113,11 +114,11 @@ struct lk_argv {
 
 void lk_argv_add(struct lk_argv *a, const char *text, size_t len);
 void lk_argv_text(struct lk_argv *a, const char *text);
-/* How long the command is in the protocol's form, and writing it there; answers its end. */
-size_t lk_argv_size(const struct lk_argv *a);
+/* Room for the command in the protocol's form, and writing it there; answers its end. */
+size_t lk_argv_room(const struct lk_argv *a);
 char *lk_argv_put(const struct lk_argv *a, char *out);
-/* A number as text, ended by a NUL. */
-void lk_number_text(char *out, uint64_t n);
+/* A number as text, ended by a NUL; answers its length. */
+size_t lk_number_text(char *out, uint64_t n);
 /* The pieces of that form, each answering its end: a line with a kind and a number ('*': so many arguments
  * follow, '$': an argument of so many bytes), the end of an argument, and arguments as a whole. */
 char *lk_put_line(char *out, char kind, size_t n);
@@ -494,6 +495,9 @@ struct lk_redis {
      * were given out before: the server may have been restarted or made master since. It is lifted to the
      * server's time, once for each counter and connection. Written before `connection` is. */
     atomic_uint_fast64_t fence_least;
+    /* The same as text, for every script, in words that are copied without lock; relaxed: one that is made
+     * while they change is for a connection that is gone, and not sent. */
+    atomic_uint_fast64_t least_text[LK_LEAST_WORDS];
     /* Counts the connections, from 1. Written with lock held; release/acquire hands over fence_least. */
     atomic_uint connection;
     /* Counts the servers that we were connected to: a restart, or a replica that was made master, is another,

@@ -14,6 +14,7 @@ struct release {
     struct lk_keys keys;
     char value[LK_VALUE_LEN + 1];
     char direct_us[24];
+    size_t direct_len;
     int64_t valid_until; /* the local deadline */
     int64_t until;
     unsigned era; /* the server that last confirmed it */
@@ -82,12 +83,13 @@ static locker_status read_answer(struct release *x, const struct lk_call *call, 
 static locker_status ask(struct release *x, bool *again, locker_error *err)
 {
     struct lk_call call = {.until = x->until};
-    struct lk_argv fill = {0};
+    struct lk_argv fill;
     locker_status status;
+    fill.argc = 0; /* large, and no more of it is read */
     *again = false;
     lk_argv_add(&fill, x->value, LK_VALUE_LEN);
     lk_argv_add(&fill, "", 0);
-    lk_argv_text(&fill, x->direct_us);
+    lk_argv_add(&fill, x->direct_us, x->direct_len);
     switch (lk_call_script(x->r, &call, LK_SCRIPT_RELEASE, &x->keys, &fill, err)) {
     case LK_CALL_ANSWERED:
         status = read_answer(x, &call, again, err);
@@ -133,7 +135,7 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
     pthread_mutex_lock(&r->lock); /* no renewal may come after the release */
     lk_claim_silence_locked(r, grant);
     const bool tabled = data->tabled; /* from here on nobody puts it there */
-    lk_number_text(x.direct_us, (uint64_t)lk_claim_direct_us(data, lk_redis_now(r)));
+    x.direct_len = lk_number_text(x.direct_us, (uint64_t)lk_claim_direct_us(data, lk_redis_now(r)));
     x.valid_until = data->valid_until;
     x.era = data->era;
     pthread_mutex_unlock(&r->lock);
