@@ -100,6 +100,14 @@ static enum lk_zk_outcome await_node_locked(struct attempt *a, struct lk_zk_node
     return outcome;
 }
 
+/* The same, but for a connection first, without which there is no step. */
+static enum lk_zk_outcome go_on_locked(struct attempt *a, struct lk_zk_node *node, bool prove)
+{
+    if (!a->z->up)
+        return lk_zk_await_up_locked(a->z, &a->call, a->claim->attempt_until);
+    return await_node_locked(a, node, prove);
+}
+
 /* Send what the claim needs to have a node. True: go round again. */
 static bool enter_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_status *status,
                          locker_error *err)
@@ -160,10 +168,7 @@ static bool step_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_s
         if (*status == LOCKER_OK)
             return false;
         *status = LOCKER_OK;
-        if (!a->z->up)
-            *outcome = lk_zk_await_up_locked(a->z, &a->call, a->claim->attempt_until);
-        else
-            *outcome = await_node_locked(a, node, true);
+        *outcome = go_on_locked(a, node, true);
         return *outcome == LK_ZK_DONE;
     case LK_ZK_BEHIND:
         *status = LOCKER_BUSY;
@@ -174,7 +179,7 @@ static bool step_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_s
         *status = failed_locked(a, node, err);
         return false;
     default:
-        *outcome = await_node_locked(a, node, false);
+        *outcome = go_on_locked(a, node, false);
         return *outcome == LK_ZK_DONE;
     }
 }
@@ -191,6 +196,7 @@ locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
     lk_zk_call_begin_locked(z, &a.call);
     a.data->call = &a.call;
     a.call.interrupted = a.data->interrupted;
+    a.call.prompt = !claim->will_wait;
     while (step_locked(&a, &outcome, &status, err)) {
         if (a.call.interrupted)
             outcome = LK_ZK_INTERRUPTED;

@@ -82,6 +82,7 @@ static void ask_interest_locked(struct lk_zk *z, int64_t now)
     int fd = -1, interest = 0;
     if (z->zh == NULL || (z->fd < 0 && now < z->turn_at))
         return; /* pausing between two attempts to connect */
+    const bool hurried = z->fd < 0 && lk_zk_hurried_locked(z);
     struct lk_zk_pipe_guard guard;
     lk_zk_pipe_enter(z, &guard);
     const int rc = zookeeper_interest(z->zh, &fd, &interest, &span);
@@ -91,6 +92,7 @@ static void ask_interest_locked(struct lk_zk *z, int64_t now)
             z->over = true;
         fd = -1;
         z->no_socket = why_no_socket();
+        lk_zk_attempt_failed_locked(z, false);
     }
     if (fd >= 0 && fd != z->fd) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -104,6 +106,8 @@ static void ask_interest_locked(struct lk_zk *z, int64_t now)
     z->interest = interest;
     const int64_t ns = (int64_t)span.tv_sec * LK_S + (int64_t)span.tv_usec * 1000;
     z->turn_at = now + (ns > turn_at_least_ns ? ns : turn_at_least_ns);
+    if (hurried && fd < 0 && rc == ZOK) /* it would pause after a round of all servers */
+        z->turn_at = now;
     if (fd >= 0 && !z->up) {
         const int64_t until = lk_zk_after(z->attempt_at, lk_zk_patience_locked(z, now));
         z->turn_at = lk_zk_earlier(z->turn_at, until);
@@ -189,8 +193,11 @@ void lk_zk_processed_locked(struct lk_zk *z, int rc)
         z->over = true;
     if (zoo_state(z->zh) == ZOO_AUTH_FAILED_STATE) /* it doesn't tell when that was SASL */
         z->denied = true;
-    if (rc != ZOK && rc != ZNOTHING)
-        lk_zk_no_socket_locked(z);
+    if (rc == ZOK || rc == ZNOTHING)
+        return;
+    lk_zk_no_socket_locked(z);
+    lk_zk_attempt_failed_locked(z, z->attempt_error == ECONNREFUSED);
+    z->attempt_error = 0;
 }
 
 /* Have the client library read: one packet a call. Until nothing is left, or the caller has what it wants;
@@ -207,6 +214,17 @@ static void process_locked(struct lk_zk *z, int events, const struct lk_zk_call 
     }
 }
 
+/* Why the attempt to connect failed, if it did. Asking takes that from the socket, so the client library is
+ * given the socket's end to read. */
+static int take_error_locked(const struct lk_zk *z)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+    if (z->up || z->fd < 0)
+        return 0;
+    return getsockopt(z->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 ? error : 0;
+}
+
 /* Drive once. call NULL: the keeper, which doesn't wait. */
 static void turn_locked(struct lk_zk *z, const struct lk_zk_call *call, int64_t until)
 {
@@ -216,7 +234,10 @@ static void turn_locked(struct lk_zk *z, const struct lk_zk_call *call, int64_t 
     ask_interest_locked(z, now);
     if (!z->over && !(call != NULL && call->done)) {
         const int64_t soonest = z->zh != NULL ? z->turn_at : z->begin_at;
-        const int events = poll_locked(z, call != NULL ? lk_zk_earlier(until, soonest) : 0);
+        int events = poll_locked(z, call != NULL ? lk_zk_earlier(until, soonest) : 0);
+        z->attempt_error = events != 0 ? take_error_locked(z) : 0;
+        if (z->attempt_error != 0)
+            events = ZOOKEEPER_READ;
         if (lk_zk_shake_due_locked(z, events))
             lk_zk_shake_begin_locked(z);
         else
@@ -347,11 +368,18 @@ enum lk_zk_outcome lk_zk_await_up_locked(struct lk_zk *z, struct lk_zk_call *cal
     enum lk_zk_outcome outcome = LK_ZK_DONE;
     call->done = z->up;
     call->wants_up = true;
-    while (!z->up && outcome == LK_ZK_DONE && !z->denied) {
+    call->deserted = false;
+    call->hurried = call->prompt;
+    call->refusals = 0;
+    if (call->prompt && z->fd < 0) { /* for the others it may be pausing between two attempts */
+        z->turn_at = 0;
+        lk_zk_kick_locked(z);
+    }
+    while (!z->up && outcome == LK_ZK_DONE && !z->denied && !call->deserted) {
         call->done = false;
         outcome = lk_zk_await_locked(z, call, until);
     }
     call->wants_up = false;
     call->done = false;
-    return z->denied ? LK_ZK_LATE : outcome;
+    return z->denied || call->deserted ? LK_ZK_LATE : outcome;
 }

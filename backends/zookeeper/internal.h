@@ -193,9 +193,13 @@ locker_status lk_zk_error(int rc, const char *doing, const char *path, locker_er
 struct lk_zk_call {
     struct lk_zk_call *next, *prev; /* in lk_zk.calls */
     pthread_cond_t cond;
-    bool done;     /* what it waits for has happened */
-    bool wants_up; /* that is a connection */
-    bool asleep;   /* in cond, not driving */
+    bool done;         /* what it waits for has happened */
+    bool wants_up;     /* that is a connection */
+    bool prompt;       /* ... unless nothing listens at any server */
+    bool deserted;     /* that has been seen */
+    bool hurried;      /* each attempt since then was refused: the next one is not put off */
+    unsigned refusals; /* since then, in a row */
+    bool asleep;       /* in cond, not driving */
     bool interrupted;
     int pending; /* answers still to come, where it waits for several */
 };
@@ -207,7 +211,7 @@ void lk_zk_call_begin_locked(struct lk_zk *z, struct lk_zk_call *call);
 void lk_zk_call_end_locked(struct lk_zk *z, struct lk_zk_call *call);
 /* Drive the connection, or sleep while another does, until call->done. Releases lock meanwhile. */
 enum lk_zk_outcome lk_zk_await_locked(struct lk_zk *z, struct lk_zk_call *call, int64_t until);
-/* The same for a connection. */
+/* The same for a connection; LATE, too, when there won't be one. */
 enum lk_zk_outcome lk_zk_await_up_locked(struct lk_zk *z, struct lk_zk_call *call, int64_t until);
 void lk_zk_call_done_locked(struct lk_zk_call *call);
 /* One answer of call->pending is there. */
@@ -260,6 +264,10 @@ void lk_zk_reconnect_locked(struct lk_zk *z, const char *why);
 int64_t lk_zk_patience_locked(const struct lk_zk *z, int64_t now);
 /* There won't be a connection: whoever waits for one is told. */
 void lk_zk_refused_locked(struct lk_zk *z);
+/* An attempt to connect has failed: nothing listens there, or for another reason. */
+void lk_zk_attempt_failed_locked(struct lk_zk *z, bool refused);
+/* Whether a prompt caller waits for the next attempt: it isn't put off then. */
+bool lk_zk_hurried_locked(const struct lk_zk *z);
 /* Why there is no connection. */
 locker_status lk_zk_away_locked(const struct lk_zk *z, locker_error *err);
 
@@ -496,6 +504,7 @@ struct lk_zk {
     int corked_fd;             /* the socket, while it holds back what is sent; else -1 */
     int interest;              /* ZOOKEEPER_READ and _WRITE, as last asked */
     int64_t attempt_at;        /* when the present attempt to connect began */
+    int attempt_error;         /* errno by which it failed; 0: it has not, or in another way */
     int64_t turn_at;           /* when the client library wants to be called at the latest */
     bool reading;              /* a thread drives */
     bool polling;              /* ... and is asleep in poll: kick it */

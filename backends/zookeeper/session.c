@@ -236,6 +236,36 @@ void lk_zk_refused_locked(struct lk_zk *z)
             lk_zk_call_done_locked(call);
 }
 
+static unsigned server_count(const struct lk_zk *z)
+{
+    unsigned count = 1;
+    for (const char *c = z->addresses; *c != '\0'; c++)
+        count += *c == ',';
+    return count;
+}
+
+/* The client library tries one server after the other, in a list of odd length two places on each time
+ * (resolve.c): as many in a row as are listed were all of them. */
+void lk_zk_attempt_failed_locked(struct lk_zk *z, bool refused)
+{
+    for (struct lk_zk_call *call = z->calls; call != NULL; call = call->next) {
+        call->refusals = refused ? call->refusals + 1 : 0;
+        call->hurried = call->hurried && refused;
+        if (!call->wants_up || !call->prompt || call->refusals < server_count(z))
+            continue;
+        call->deserted = true;
+        lk_zk_call_done_locked(call);
+    }
+}
+
+bool lk_zk_hurried_locked(const struct lk_zk *z)
+{
+    for (const struct lk_zk_call *call = z->calls; call != NULL; call = call->next)
+        if (call->wants_up && call->hurried)
+            return true;
+    return false;
+}
+
 void lk_zk_session_settle_locked(struct lk_zk *z)
 {
     if (z->over) {

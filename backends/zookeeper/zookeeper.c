@@ -91,6 +91,7 @@ static locker_status connect_first(struct lk_zk *z, locker_error *err)
     pthread_mutex_lock(&z->lock);
     z->looked_up_at = lk_zk_now(z);
     lk_zk_call_begin_locked(z, &call);
+    call.prompt = true;
     if (lk_zk_await_up_locked(z, &call, lk_zk_after(lk_zk_now(z), z->set.connect_timeout_ns)) != LK_ZK_DONE)
         status = lk_zk_away_locked(z, err);
     lk_zk_call_end_locked(z, &call);

@@ -192,7 +192,8 @@ class Gone(Case):
         waiter.event("waiting")
         zookeeper.process.kill()
         self.assertEqual(waiter.finish(), 69)
-        self.wrong(69, "127.0.0.1", "run", "-u", zookeeper.uri + "?connect_timeout=500ms", "-w", "3s", "k", "true")
+        for wait in (("-n",), ("-w", "3s")):
+            self.wrong(69, "127.0.0.1", "run", "-u", zookeeper.uri + "?connect_timeout=1h", *wait, "k", "true")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 /* losses.c: a lock is taken away: by a second client, with its session, by a server that stops. */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "zk_tests.h"
 
@@ -302,7 +305,118 @@ static void a_lease_that_is_meant_to_end(void **state)
     lk_close_locker(l);
 }
 
+/* ------------------------------------------------------------------ nothing listens ---- */
+
+static void try_without_a_server(locker *l)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+    int64_t began = lk_test_now_ms();
+
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "deserted", NULL, &held, &err), err);
+    assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
+    assert_non_null(strstr(err.text, "none is running"));
+}
+
+/* A try has each server asked anew, whatever pause the attempts of others are in. */
+static void a_try_does_not_wait_for_servers_that_are_gone(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?command_timeout=60s&ttl=20s"), *late;
+    int64_t began;
+    locker_error err;
+
+    lk_give(lk_take(l, "deserted"));
+    lk_zks_kill(env->zk);
+    for (int i = 0; i < 100; i++)
+        try_without_a_server(l);
+    began = lk_test_now_ms();
+    assert_status(LOCKER_UNAVAILABLE,
+                  lk_try_uri(&late, &err, "zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?connect_timeout=60s",
+                             env->zk->port, lk_zks_free_port()),
+                  err);
+    assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
+    lk_zks_launch(env->zk, true);
+    lk_give(lk_take(l, "deserted"));
+    lk_close_locker(l);
+}
+
+static bool have_both_asked(void *context)
+{
+    return lk_stats(context).attempts >= 2;
+}
+
+/* The same for one that was on its way; a call that waits goes on. */
+static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?command_timeout=60s&ttl=20s");
+    locker_lock_options try_it = lk_wait_options(0);
+    struct lk_locking trying, waiting;
+    int64_t began = lk_test_now_ms();
+
+    lk_zks_freeze(env->zk);
+    lk_locking_start(&trying, l, "deserted", &try_it);
+    lk_locking_start(&waiting, l, "waited-for", NULL);
+    lk_require(have_both_asked, l, "both should have asked");
+    lk_zks_kill(env->zk);
+    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&trying), trying.err);
+    assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
+    lk_zks_launch(env->zk, true);
+    assert_status(LOCKER_OK, lk_locking_join(&waiting), waiting.err);
+    lk_give(waiting.held);
+    lk_close_locker(l);
+}
+
+/* A socket on which clients can connect, and are never answered. */
+static int listen_dumbly(int port)
+{
+    const struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int dumb = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(dumb, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(dumb, 8), 0);
+    return dumb;
+}
+
+static bool has_asked(void *context)
+{
+    return lk_stats(context).attempts >= 2;
+}
+
+/* One refuses, again and again, and the other one is there and says nothing. */
+static void one_server_of_two_that_refuses_proves_nothing(void **state)
+{
+    struct env *env = *state;
+    const int port = lk_zks_free_port(), dumb = listen_dumbly(port);
+    locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?command_timeout=60s&ttl=20s",
+                            env->zk->port, port);
+    locker_lock_options try_it = lk_wait_options(0);
+    struct lk_locking trying;
+
+    lk_give(lk_take(l, "deserted"));
+    lk_zks_freeze(env->zk);
+    lk_locking_start(&trying, l, "deserted", &try_it);
+    lk_require(has_asked, l, "it should have asked");
+    lk_zks_kill(env->zk);
+    for (int i = 0; i < 5; i++) { /* the first may have come when the locker was opened */
+        const int client = accept(dumb, NULL, NULL);
+
+        assert_true(client >= 0);
+        (void)close(client);
+    }
+    lk_zks_launch(env->zk, true);
+    assert_status(LOCKER_OK, lk_locking_join(&trying), trying.err);
+    lk_give(trying.held);
+    lk_close_locker(l);
+    (void)close(dumb);
+}
+
 static const struct CMUnitTest tests[] = {
+    server_test(a_try_does_not_wait_for_servers_that_are_gone),
+    server_test(a_try_under_way_is_told_that_the_server_is_gone),
+    server_test(one_server_of_two_that_refuses_proves_nothing),
     server_test(a_deleted_node_is_a_lost_lock),
     server_test(a_lost_lock_leaves_the_next_holder_alone),
     server_test(an_expired_session),
