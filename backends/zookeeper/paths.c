@@ -6,6 +6,7 @@
  * digits, '_', '-' and '.' stand for themselves, but for a leading '.', every other byte becomes %XX. So
  * different keys have different nodes, and no name that ZooKeeper refuses arises.
  */
+#include <endian.h>
 #include <string.h>
 
 #include "internal.h"
@@ -78,10 +79,38 @@ static int64_t read_digits(const char *at, const char *end)
     return value;
 }
 
-/* Read %010d at the end of the name; returns where it begins, NULL if there is none. */
-static const char *read_sequence(const char *name, int32_t *sequence)
+/* Eight digits in one word, of which the first stands in the lowest byte: pairs are added up, then fours. */
+static bool read_eight(const char *at, uint64_t *value)
 {
-    const char *end = name + strlen(name), *at = end;
+    uint64_t word;
+    memcpy(&word, at, sizeof(word));
+    word = le64toh(word) ^ UINT64_C(0x3030303030303030);
+    if (((word | (word + UINT64_C(0x7676767676767676))) & UINT64_C(0x8080808080808080)) != 0)
+        return false;
+    word = word * 10 + (word >> 8);
+    *value = ((word & UINT64_C(0xFF000000FF)) * UINT64_C(0xF424000000064) +
+              (word >> 16 & UINT64_C(0xFF000000FF)) * UINT64_C(0x271000000001)) >>
+             32;
+    return true;
+}
+
+/* Ten digits before `end`: the usual number, which nearly every name of a list has. */
+static bool read_ten(const char *end, int32_t *sequence)
+{
+    const unsigned tens = (unsigned)(unsigned char)end[-10] - '0',
+                   ones = (unsigned)(unsigned char)end[-9] - '0';
+    uint64_t value;
+    if (tens > 9 || ones > 9 || !read_eight(end - 8, &value))
+        return false;
+    value = (value & UINT32_MAX) + (10 * tens + ones) * UINT64_C(100000000);
+    *sequence = (int32_t)value;
+    return value <= INT32_MAX;
+}
+
+/* Read %010d at the end of the name; returns where it begins, NULL if there is none. */
+static const char *read_sequence(const char *name, const char *end, int32_t *sequence)
+{
+    const char *at = end;
     while (at > name && end - at < 10 && at[-1] >= '0' && at[-1] <= '9')
         at--;
     int64_t value = read_digits(at, end);
@@ -106,7 +135,10 @@ static const char *read_sequence(const char *name, int32_t *sequence)
 
 bool lk_zk_contender(const char *name, int32_t *sequence)
 {
-    const char *at = read_sequence(name, sequence);
+    const char *end = name + strlen(name);
+    if (end - name >= 15 && memcmp(end - 15, "lock-", 5) == 0 && read_ten(end, sequence))
+        return true;
+    const char *at = read_sequence(name, end, sequence);
     return at != NULL && (FOLLOWS(name, at, "lock-") || FOLLOWS(name, at, "__lock__"));
 }
 
@@ -148,13 +180,15 @@ static const uint8_t hex_value[256] = {
     ['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
     ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16};
 
-static bool read_hex(const char *text, size_t len, uint64_t *value)
+/* Read that many groups of four. */
+static bool read_hex(const char *text, int groups, uint64_t *value)
 {
-    for (size_t i = 0; i < len; i++) {
-        const unsigned digit = hex_value[(unsigned char)text[i]];
-        if (digit == 0)
+    for (; groups > 0; groups--, text += 4) {
+        unsigned a, b, c, d;
+        if ((a = hex_value[(unsigned char)text[0]]) == 0 || (b = hex_value[(unsigned char)text[1]]) == 0 ||
+            (c = hex_value[(unsigned char)text[2]]) == 0 || (d = hex_value[(unsigned char)text[3]]) == 0)
             return false;
-        *value = *value << 4 | (digit - 1);
+        *value = *value << 16 | ((a << 12) + (b << 8) + (c << 4) + d - 0x1111);
     }
     return true;
 }
@@ -163,8 +197,10 @@ bool lk_zk_own_id(const struct lk_zk *z, const char *name, uint64_t *id)
 {
     name = *name == '/' ? strrchr(name, '/') + 1 : name; /* no name has a slash in it */
     *id = 0;
-    return strncmp(name, z->stem, FIRST) == 0 && read_hex(name + FIRST, 4, id) && name[SECOND - 1] == '-' &&
-           read_hex(name + SECOND, 12, id) &&
+    /* Of another's name the first random digit tells nearly always, and without a call. */
+    return name[0] == '_' && name[1] == 'c' && name[2] == '_' && name[3] == z->stem[3] &&
+           strncmp(name + 4, z->stem + 4, FIRST - 4) == 0 && read_hex(name + FIRST, 1, id) &&
+           name[SECOND - 1] == '-' && read_hex(name + SECOND, 3, id) &&
            strncmp(name + LAST, z->stem + LAST, LK_ZK_STEM_LEN - LAST) == 0;
 }
 
