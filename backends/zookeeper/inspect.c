@@ -291,8 +291,11 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
         if (status != LOCKER_OK)
             break;
     }
-    if (status == LOCKER_OK && i.delete_rc != ZOK)
+    if (status == LOCKER_OK && i.count == 0)
         status = locker_error_set(err, LOCKER_INVALID, 0, "nobody holds '%s'", key);
+    else if (status == LOCKER_OK && i.delete_rc != ZOK)
+        status = locker_error_set(err, LOCKER_BUSY, 0,
+                                  "'%s' changed hands each time it was to be broken; look again", key);
     end(&i);
     return status;
 }

@@ -1,6 +1,7 @@
 /* basics.c: what stands at the server, where, and who may touch it. */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +193,53 @@ static void break_ends_the_holders_lock(void **state)
     lk_close_locker(l);
 }
 
+/* A break in a thread; the test joins it. */
+struct breaking {
+    locker *l;
+    pthread_t thread;
+    locker_status status;
+    _Atomic bool done;
+};
+
+static void *break_it(void *context)
+{
+    struct breaking *b = context;
+    b->status = locker_break(b->l, "busy", NULL, NULL, NULL);
+    b->done = true;
+    return NULL;
+}
+
+/* Whoever holds the lock, the key's node changes between each look and the break. */
+static locker_status break_while_it_changes(struct env *env, locker *l)
+{
+    struct breaking b = {.l = l};
+
+    assert_int_equal(pthread_create(&b.thread, NULL, break_it, &b), 0);
+    while (!b.done)
+        assert_int_equal(lk_zkc_set(env->client, "/shop/busy", ""), LK_ZKC_OK);
+    assert_int_equal(pthread_join(b.thread, NULL), 0);
+    return b.status;
+}
+
+/* Where the changes came too late it was broken, and is taken again. */
+static void a_break_that_is_always_overtaken_says_so(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop"), *operator_ = lk_open_through(env, "/shop");
+    locker_handle *held = lk_take(l, "busy");
+    locker_status status;
+
+    lk_zkp_delay(env->proxy, 50);
+    while ((status = break_while_it_changes(env, operator_)) == LOCKER_OK) {
+        lk_give_lost(held);
+        held = lk_take(l, "busy");
+    }
+    assert_int_equal(status, LOCKER_BUSY);
+    lk_give(held);
+    lk_close_locker(operator_);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ addresses and logins ---- */
 
 static void dead_hosts_in_the_list(void **state)
@@ -372,6 +420,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_try_on_a_busy_lock_writes_nothing),
     server_test(a_queue_shows_its_order_and_keeps_it),
     server_test(break_ends_the_holders_lock),
+    proxied_test(a_break_that_is_always_overtaken_says_so),
     server_test(dead_hosts_in_the_list),
     server_test(want_of_descriptors_is_told),
     server_test(chroots_and_namespaces_are_apart),
