@@ -127,6 +127,29 @@ static void a_late_create_of_one_that_gave_up(void **state)
     lk_close_locker(late.l);
 }
 
+/* A search finds the name, but the node is another session's: it ends with that one, and nobody's lock hangs
+ * on it. */
+static void a_name_that_another_session_has(void **state)
+{
+    struct late late;
+    struct lk_locking entering;
+    int64_t theirs;
+
+    late_begin(&late, *state, "/shop?ttl=40s&command_timeout=20s");
+    lk_zkp_refuse(late.env->proxy, true);
+    lk_locking_start(&entering, late.l, "late", NULL);
+    lk_zkp_await_harm(late.env->proxy, 1);
+    lk_zkp_withheld(late.env->proxy, late.path, sizeof late.path);
+    late_comes(&late);
+    theirs = lk_session_of(late.env->client, "/shop/late", 0);
+    lk_zkp_refuse(late.env->proxy, false);
+    assert_status(LOCKER_OK, lk_locking_join(&entering), entering.err);
+    assert_int_equal(lk_zkc_count(late.env->client, "/shop/late"), 1);
+    assert_int_not_equal(lk_session_of(late.env->client, "/shop/late", 0), theirs);
+    lk_give(entering.held);
+    lk_close_locker(late.l);
+}
+
 /* A node that was in doubt, and is found to be there, is deleted as soon as nobody wants it any more. */
 static void one_that_gave_up_while_its_node_was_found(void **state)
 {
@@ -461,6 +484,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_late_create_is_swept_by_a_list),
     proxied_test(a_late_create_is_looked_for_after_a_reconnection),
     proxied_test(a_late_create_of_one_that_gave_up),
+    proxied_test(a_name_that_another_session_has),
     proxied_test(one_that_gave_up_while_its_node_was_found),
     proxied_test(closing_waits_for_no_doubt),
     proxied_test(a_place_that_its_list_does_not_show),
