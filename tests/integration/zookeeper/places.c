@@ -1,8 +1,11 @@
 /* places.c: what is known of a place in a queue and what is not, when answers are lost: creates that come
  * late, predecessors of which nothing is heard, releases that can't tell who deleted the node. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <locker/driver.h>
 
 #include "zk_tests.h"
 
@@ -242,6 +245,172 @@ static void two_cuts_in_a_row(void **state)
     lk_give(a.held != NULL ? a.held : b.held);
     lk_zkc_require_count(env->client, "/shop/cuts", 0);
     lk_close_locker(l);
+}
+
+/* The driver alone, called as core calls it: what takes a claim that is slow to be attempted again. */
+struct alone {
+    locker *l; /* whose driver it is */
+    const locker_driver *driver;
+    locker_services services;
+    void *self;
+    pthread_t keeper;
+    atomic_bool over;
+};
+
+/* A claim with the driver's bytes behind it. */
+struct slow_claim {
+    _Alignas(16) char bytes[256];
+    struct lk_gate woken;
+};
+
+static locker_claim *of(struct slow_claim *claim)
+{
+    return (locker_claim *)(void *)claim->bytes;
+}
+
+static void note_wake(const locker_services *svc, locker_claim *claim)
+{
+    (void)svc;
+    lk_gate_open(&((struct slow_claim *)(void *)claim)->woken, 1);
+}
+
+static void hear_nothing(const locker_services *svc)
+{
+    (void)svc;
+}
+
+static void hear_no_suspicion(const locker_services *svc, bool out_of_reach)
+{
+    (void)svc, (void)out_of_reach;
+}
+
+static void hear_no_extension(const locker_services *svc, locker_claim *grant, int64_t until)
+{
+    (void)svc, (void)grant, (void)until;
+}
+
+static void hear_no_loss(const locker_services *svc, locker_claim *grant, const char *why)
+{
+    (void)svc, (void)grant, (void)why;
+}
+
+static bool want_no_log(const locker_services *svc, locker_log_level level)
+{
+    (void)svc, (void)level;
+    return false;
+}
+
+static void *keep(void *argument)
+{
+    struct alone *alone = argument;
+
+    while (!atomic_load(&alone->over)) {
+        (void)alone->driver->dispatch(alone->self);
+        usleep(5000);
+    }
+    return NULL;
+}
+
+static void alone_begin(struct alone *alone, struct env *env)
+{
+    const int64_t patience = INT64_C(1000000) * LK_TEST_PATIENCE_MS;
+    const locker_host host = {"127.0.0.1", lk_zkp_port(env->proxy)};
+    const locker_value values[32] = {{0, NULL, false}};
+    const locker_driver_config config = {.scheme = "zookeeper",
+                                         .hosts = &host,
+                                         .host_count = 1,
+                                         .path = "/shop",
+                                         .name_space = "",
+                                         .owner = "me",
+                                         .values = values,
+                                         .connect_timeout_ns = patience,
+                                         .command_timeout_ns = patience,
+                                         .cleanup_ns = patience,
+                                         .ttl_ns = INT64_C(40000000000)};
+    locker_error err;
+
+    memset(alone, 0, sizeof *alone);
+    alone->l = lk_open_at(env->zk, "/shop");
+    alone->driver = locker_driver_of(alone->l, &alone->self);
+    alone->services = (locker_services){.clock = locker_system_clock(),
+                                        .wake = note_wake,
+                                        .lease_extended = hear_no_extension,
+                                        .lease_lost = hear_no_loss,
+                                        .suspect = hear_no_suspicion,
+                                        .attend = hear_nothing,
+                                        .log_wanted = want_no_log};
+    assert_int_equal(alone->driver->open(&config, &alone->services, &alone->self, &err), LOCKER_OK);
+    assert_int_equal(pthread_create(&alone->keeper, NULL, keep, alone), 0);
+}
+
+static void alone_end(struct alone *alone)
+{
+    atomic_store(&alone->over, true);
+    lk_join(alone->keeper, "the keeper should end");
+    alone->driver->close(alone->self);
+    lk_close_locker(alone->l);
+}
+
+/* One attempt, of at most that many ms. */
+static locker_status attempt(const struct alone *alone, struct slow_claim *claim, int64_t ms)
+{
+    locker_claim *c = of(claim);
+    locker_error err;
+
+    c->asked_at = alone->services.clock->now(alone->services.clock->context);
+    c->attempt_until = c->asked_at + ms * 1000000;
+    return alone->driver->acquire(alone->self, c, &err);
+}
+
+static locker_status come(const struct alone *alone, struct slow_claim *claim, const char *key, int64_t ms)
+{
+    memset(claim, 0, sizeof *claim);
+    lk_gate_init(&claim->woken);
+    *of(claim) = (locker_claim){.key = key,
+                                .key_len = strlen(key),
+                                .key_hash = locker_key_hash(key, strlen(key)),
+                                .owner = "me",
+                                .ttl_ns = INT64_C(40000000000),
+                                .will_wait = true,
+                                .renewed = true};
+    return attempt(alone, claim, ms);
+}
+
+/* A search has not seen the first one's node, which comes late, and is deleted by somebody else before its
+ * claim goes on under another name. The second one hears of that from the server, for the first one has
+ * nothing to tell. */
+static void a_predecessor_that_its_own_claim_has_not_seen(void **state)
+{
+    struct env *env = *state;
+    static struct slow_claim first,
+        second; /* static, like the rest: a test that fails goes, its keeper stays */
+    static struct alone alone;
+    char path[LK_ZKC_NAME_MAX];
+    locker_status status;
+    locker_error err;
+
+    alone_begin(&alone, env);
+    lk_give(lk_take(alone.l, "unseen")); /* the key's parents are there */
+    lk_zkp_harm(env->proxy, LK_ZKP_WITHHOLD, LK_ZKP_CREATE2, 1, 0);
+    lk_zkp_refuse(env->proxy, true);
+    status = come(&alone, &first, "unseen", 500);
+    assert_true(status == LOCKER_UNAVAILABLE ||
+                status == LOCKER_TIMEOUT); /* the latter if it is not told yet */
+    lk_zkp_await_harm(env->proxy, 1);
+    lk_zkp_withheld(env->proxy, path, sizeof path);
+    lk_zkp_refuse(env->proxy, false);
+    lk_gate_await(&first.woken, 1, "the search should end");
+    assert_int_equal(lk_zkc_create(env->client, path, "", LK_ZKC_EPHEMERAL_SEQUENTIAL, NULL), LK_ZKC_OK);
+    assert_int_equal(come(&alone, &second, "unseen", LK_TEST_PATIENCE_MS), LOCKER_BUSY);
+    lk_zkc_nth(env->client, "/shop/unseen", 0, path);
+    assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
+    lk_gate_await(&second.woken, 1, "the end of the first one's node should be told");
+    assert_int_equal(attempt(&alone, &second, LK_TEST_PATIENCE_MS), LOCKER_OK);
+    assert_int_equal(alone.driver->release(alone.self, of(&second), LOCKER_NEVER, &err), LOCKER_OK);
+    alone.driver->withdraw(alone.self, of(&first));
+    alone_end(&alone);
+    lk_gate_destroy(&first.woken);
+    lk_gate_destroy(&second.woken);
 }
 
 /* It goes between the list that shows it and the read that would set the watch. */
@@ -489,6 +658,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(closing_waits_for_no_doubt),
     proxied_test(a_place_that_its_list_does_not_show),
     proxied_test(two_cuts_in_a_row),
+    proxied_test(a_predecessor_that_its_own_claim_has_not_seen),
     proxied_test(a_predecessor_that_goes_before_it_is_watched),
     proxied_test(a_heartbeat_finds_a_deleted_node),
     proxied_test(a_release_that_was_broken_is_lost),
