@@ -307,6 +307,7 @@ bool lk_row_e(lk_bench *b);
 bool lk_row_e_long(lk_bench *b);
 bool lk_row_many(lk_bench *b);
 bool lk_row_lag(lk_bench *b);
+bool lk_row_break(lk_bench *b);
 bool lk_row_net(lk_bench *b);
 bool lk_row_za(lk_bench *b);
 bool lk_row_za1(lk_bench *b);

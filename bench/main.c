@@ -35,6 +35,7 @@ static row rows[] = {
     {"e", lk_row_e, true, false, false, false, "1,000 leases kept alive"},
     {"many", lk_row_many, true, false, false, false, "10,000 threads that wait for one key"},
     {"lag", lk_row_lag, true, false, false, false, "how soon a loss is told"},
+    {"break", lk_row_break, true, false, false, false, "how soon a holder is told that its lock was broken"},
     {"net", lk_row_net, true, false, false, false, "10 ms added to the round trip"},
     {"e100k", lk_row_e_long, true, false, true, false,
      "100,000 leases kept alive; only with --long or by name"},
