@@ -1,10 +1,12 @@
 /*
  * stall.c: a process that was stopped (SIGSTOP, as a debugger and a frozen container do) and goes on: what
- * became due meanwhile happens at once. The lock is in a child, which is stopped; it notes how late a
- * thread of its own was after it went on, because nobody can be told before the process has a processor.
+ * became due meanwhile happens at once. The lock is in a child, which is stopped; it notes how late
+ * threads of its own were after it went on, because nobody can be told before there is a processor for it.
+ * There is one for each processor, since one of them can be busy while another is idle.
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +27,21 @@ enum { TTL_MS = 1500, STOP_AFTER_MS = 150, AT_ONCE_MS = 50 };
 struct report {
     int64_t at_ms;       /* when what was due happened */
     int64_t readable_ms; /* when the handle's descriptor was seen to be readable; 0: never looked */
-    int64_t late_ms;     /* how late the canary was at the most, since the child went on */
+    int64_t late_ms;     /* how late a canary was at the most, since the child went on */
 };
 
-static _Atomic int64_t happened_ms, latest_ms;
-static atomic_uint looks; /* of the canary */
+enum { CANARIES_MAX = 64 };
+
+struct canary {
+    pthread_t thread;
+    int processor;
+    _Atomic int64_t latest_ms;
+    atomic_uint looks;
+};
+
+static _Atomic int64_t happened_ms;
+static struct canary canaries[CANARIES_MAX];
+static int canary_count;
 
 /* When the process went on, which its parent writes before it lets it; 0: it has not been stopped. */
 static _Atomic int64_t *went_on_ms;
@@ -40,28 +52,58 @@ static int64_t later(int64_t a, int64_t b)
 }
 
 /* Sleeps for 1 ms again and again. What it oversleeps is late, but not while the process is stopped. */
-static void *canary(void *nothing)
+static void *watch_processor(void *argument)
 {
+    struct canary *c = argument;
+    cpu_set_t only;
+
+    CPU_ZERO(&only);
+    CPU_SET((size_t)c->processor, &only);
+    (void)sched_setaffinity(0, sizeof only, &only); /* or it watches any of them */
     for (;;) {
         const int64_t due = lk_test_now_ms() + 1;
 
         (void)poll(NULL, 0, 1);
         if (atomic_load(went_on_ms) != 0)
-            atomic_store(&latest_ms, later(atomic_load(&latest_ms),
-                                           lk_test_now_ms() - later(due, atomic_load(went_on_ms))));
-        (void)atomic_fetch_add(&looks, 1);
+            atomic_store(&c->latest_ms, later(atomic_load(&c->latest_ms),
+                                              lk_test_now_ms() - later(due, atomic_load(went_on_ms))));
+        (void)atomic_fetch_add(&c->looks, 1);
     }
-    return nothing;
+    return NULL;
 }
 
-/* How late the canary was until now, its sleep that lasts included. */
+static void watch_processors(void)
+{
+    cpu_set_t ours;
+
+    if (sched_getaffinity(0, sizeof ours, &ours) != 0)
+        _exit(2);
+    for (int i = 0; i < CPU_SETSIZE && canary_count < CANARIES_MAX; i++) {
+        struct canary *c = &canaries[canary_count];
+
+        if (!CPU_ISSET((size_t)i, &ours))
+            continue;
+        c->processor = i;
+        if (pthread_create(&c->thread, NULL, watch_processor, c) != 0)
+            _exit(2);
+        canary_count++;
+    }
+}
+
+/* How late the canaries were until now, their sleeps that last included. */
 static int64_t how_late(void)
 {
-    const unsigned before = atomic_load(&looks);
+    unsigned before[CANARIES_MAX];
+    int64_t latest = 0;
 
-    while (atomic_load(&looks) == before)
-        (void)poll(NULL, 0, 1);
-    return atomic_load(&latest_ms);
+    for (int i = 0; i < canary_count; i++)
+        before[i] = atomic_load(&canaries[i].looks);
+    for (int i = 0; i < canary_count; i++) {
+        while (atomic_load(&canaries[i].looks) == before[i])
+            (void)poll(NULL, 0, 1);
+        latest = later(latest, atomic_load(&canaries[i].latest_ms));
+    }
+    return latest;
 }
 
 static void write_all(int fd, const void *data, size_t size)
@@ -174,12 +216,10 @@ static pid_t start(child_fn *does, _Atomic int64_t *goes_on_ms, int *from)
     assert_true(pid >= 0);
     if (pid == 0) {
         struct report report;
-        pthread_t thread;
 
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody waiting */
         went_on_ms = goes_on_ms;
-        if (pthread_create(&thread, NULL, canary, NULL) != 0)
-            _exit(2);
+        watch_processors();
         report.readable_ms = does(fds[1]);
         report.at_ms = atomic_load(&happened_ms);
         report.late_ms = how_late();
