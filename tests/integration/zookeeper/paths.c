@@ -34,6 +34,7 @@ static void names_of_contenders(void **state)
         int32_t sequence;
     } names[] = {
         {"_c_0123-lock-0000000007", true, 7},
+        {"_c_0123-lock-1234567890", true, 1234567890},
         {"_c_0123-lock-2147483647", true, INT32_MAX},
         {"_c_0123-lock--2147483648", true, INT32_MIN}, /* as the server's %010d writes it */
         {"_c_0123-lock--000000001", true, -1},
@@ -52,6 +53,26 @@ static void names_of_contenders(void **state)
         assert_int_equal(lk_zk_contender(names[i].name, &sequence), names[i].is);
         if (names[i].is)
             assert_int_equal(sequence, names[i].sequence);
+    }
+}
+
+/* At each place of the number each character; at the first one, what makes no number above INT32_MAX. */
+static void a_number_is_of_digits(void **state)
+{
+    static const char good[] = "_c_0123-lock-0000000007";
+    const size_t end = sizeof good - 1, begin = end - 10;
+
+    (void)state;
+    for (size_t at = begin; at < end; at++) {
+        for (int c = 1; c < 256; c++) {
+            const bool fits = at > begin ? c >= '0' && c <= '9' : c == '-' || (c >= '0' && c <= '2');
+            char name[sizeof good];
+            int32_t sequence;
+
+            memcpy(name, good, sizeof good);
+            name[at] = (char)c;
+            assert_int_equal(lk_zk_contender(name, &sequence), fits);
+        }
     }
 }
 
@@ -92,6 +113,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_order_wraps),
         cmocka_unit_test(names_of_contenders),
+        cmocka_unit_test(a_number_is_of_digits),
         cmocka_unit_test(names_of_our_own),
     };
 
