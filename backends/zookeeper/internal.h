@@ -521,6 +521,8 @@ struct lk_zk {
     struct lk_zk_node *left;  /* without: to be deleted */
     struct lk_zk_node
         *doubtful;            /* one for each queue in which something of ours may come yet, but no claim's */
+    bool may_stray;           /* a create was once unanswered, or a session ended: names without a claim may
+                                 stand in queues from then on */
     struct lk_zk_node *fresh; /* there, but not yet watched themselves, or their grant not yet written */
     int64_t fresh_at;         /* none of those wants it before then */
     int64_t wall_ahead_ms;    /* the servers' wall clock less our clock; 0: not known */

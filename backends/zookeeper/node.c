@@ -174,6 +174,7 @@ void lk_zk_node_doubt_locked(struct lk_zk *z, struct lk_zk_node *node)
 {
     node->there = false;
     node->step = LK_ZK_DOUBT;
+    z->may_stray = true;
     lk_zk_watch_ours_locked(z, node);
     lk_zk_stalled_locked(z);
     if (node->claim == NULL)

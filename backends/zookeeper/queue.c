@@ -82,6 +82,8 @@ struct lk_zk_node *lk_zk_queue_find_locked(const struct lk_zk *z, const char *na
  * executed late, or one of an earlier session that the servers have not ended yet. */
 void lk_zk_queue_sweep_locked(struct lk_zk *z, const char *parent, const struct String_vector *names)
 {
+    if (!z->may_stray)
+        return;
     for (int32_t i = 0; i < names->count; i++) {
         uint64_t id;
         int32_t sequence;

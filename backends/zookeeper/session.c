@@ -124,6 +124,7 @@ static void lose_all_locked(struct lk_zk *z, struct lk_zk_node *node, const char
 static void lose_nodes_locked(struct lk_zk *z)
 {
     static const char why[] = "its session with ZooKeeper has ended";
+    z->may_stray = true;
     z->svc->lease_lost(z->svc, NULL, why);
     lose_all_locked(z, z->nodes, why);
     lose_all_locked(z, z->left, why);
