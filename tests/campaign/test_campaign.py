@@ -2,10 +2,13 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+
+import round as rounds
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ["BUILD"]
@@ -81,6 +84,21 @@ class Campaign(unittest.TestCase):
         self.assertIn("a wait of", done.stderr)
         seen = json.loads(done.stdout)["key/0"]
         self.assertEqual((seen["status"], seen["then"], seen["held"]), ("unavailable", "ok", False))
+
+    def test_what_is_late_on_a_slow_machine_is_not_judged(self):
+        one = rounds.Round({}, None, {"seed": 1}, self.evidence)
+        self.addCleanup(one.lines.file.close)
+        one.canary.end()
+        one.canary.late_s = 0.0
+        one.came_late("early")
+        one.canary = rounds.Canary()
+        helper = subprocess.Popen(["sh", "-c", "sleep 0.5; kill -CONT %d" % os.getpid()])
+        os.kill(os.getpid(), signal.SIGSTOP)
+        helper.wait()
+        one.canary.end()
+        one.came_late("late")
+        self.assertEqual(one.reasons, ["early"])
+        self.assertIn("late; but the machine was too slow", one.unjudged[0])
 
     def with_a_server_that_fails(self, starts, *words):
         """Its first start is number 1."""
