@@ -82,10 +82,11 @@ class Canary:
         self.thread.start()
 
     def sing(self):
-        began = time.monotonic()
-        while not self.ends.wait(0.02):
-            self.late_s = max(self.late_s, time.monotonic() - began - 0.02)
+        ends = False
+        while not ends:
             began = time.monotonic()
+            ends = self.ends.wait(0.02)
+            self.late_s = max(self.late_s, time.monotonic() - began - 0.02)
 
     def end(self):
         self.ends.set()
