@@ -156,6 +156,7 @@ static locker_status wait_replicas(struct attempt *a, locker_error *err)
     const enum lk_outcome outcome = lk_call(r, &call, &argv, err);
     if (outcome == LK_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
+    a->claim->retry_at = lk_redis_now(r) + again_ns; /* what is UNAVAILABLE here passes */
     if (outcome != LK_CALL_ANSWERED)
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                                 "Redis did not say whether replicas have the lock; it is given back");
@@ -274,8 +275,10 @@ static locker_status unanswered(struct attempt *a, enum lk_outcome outcome, int6
         return locker_error_set(err, LOCKER_TIMEOUT, 0, "Redis did not answer in time");
     case LK_CALL_INTERRUPTED:
         return locker_error_set(err, LOCKER_CANCELED, 0, "canceled");
-    case LK_CALL_REFUSED:
     case LK_CALL_AWAY:
+        a->claim->retry_at = lk_redis_now(a->r); /* it may be up again before core has heard of it */
+        return err != NULL ? err->status : LOCKER_UNAVAILABLE;
+    case LK_CALL_REFUSED:
         return err != NULL ? err->status : LOCKER_UNAVAILABLE;
     default:
         return LOCKER_NOMEM;
@@ -354,6 +357,25 @@ static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, lock
     return lk_call_script(a->r, call, LK_SCRIPT_ACQUIRE, &a->keys, &fill, err);
 }
 
+/* Whether the first of the numbers that the counter gave is of a time before the connection. */
+static bool is_untrusted(const struct attempt *a, const struct lk_call *call)
+{
+    return (uint64_t)call->reply->integer < call->least + a->data->numbers;
+}
+
+/* A try that finds the lock busy may start a counter that has expired, and nobody might ever give it an end.
+ */
+static void end_counter(struct attempt *a)
+{
+    struct lk_argv argv = {0};
+    lk_argv_text(&argv, "PEXPIRE");
+    lk_argv_add(&argv, a->keys.fence, a->keys.fence_len);
+    lk_argv_text(&argv, LK_FENCE_SECONDS "000");
+    pthread_mutex_lock(&a->r->lock);
+    (void)lk_submit_argv_locked(a->r, &argv, NULL, NULL);
+    pthread_mutex_unlock(&a->r->lock);
+}
+
 /* What the plain commands' answers mean. OK with *again: another attempt at once, by the script. */
 static locker_status read_plain(struct attempt *a, const struct lk_call *call, bool *again, locker_error *err)
 {
@@ -362,6 +384,8 @@ static locker_status read_plain(struct attempt *a, const struct lk_call *call, b
     if (set->type == REDIS_REPLY_NIL) {
         if (a->data->numbers > 1 && call->reply->type == REDIS_REPLY_INTEGER)
             watch_counter(a->r, (uint64_t)call->reply->integer);
+        if (fenced && call->reply->type == REDIS_REPLY_INTEGER && is_untrusted(a, call))
+            end_counter(a);
         *again = a->claim->will_wait; /* the script tells for how long, and enrols */
         return *again ? LOCKER_OK : busy(a, -1, 0, call->sent, false, err);
     }
@@ -380,7 +404,7 @@ static locker_status read_plain(struct attempt *a, const struct lk_call *call, b
         *again = status == LOCKER_OK;
         return status;
     }
-    if (fenced && (uint64_t)call->reply->integer <= call->least) {
+    if (fenced && is_untrusted(a, call)) {
         a->data->unsure = *again = true; /* the script lifts the counter */
         return LOCKER_OK;
     }
@@ -424,6 +448,8 @@ static locker_status try_once(struct attempt *a, bool plain, bool *again, locker
     lk_call_clear(&call);
     if (status == LOCKER_OK && !*again && a->r->set.wait_replicas > 0)
         status = wait_replicas(a, err);
+    if (status != LOCKER_OK) /* perhaps granted, and not to the replicas */
+        atomic_store_explicit(&a->data->held, false, memory_order_relaxed);
     return status;
 }
 

@@ -114,15 +114,13 @@ static int open_tcp(const char *host, int port, int64_t until, int *failure, con
         return -1;
     }
     int fd = -1;
-    *failure = EADDRNOTAVAIL;
+    *failure = ECONNREFUSED; /* by all; else what another address said, behind which somebody may be */
     for (const struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next) {
         fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
-        if (fd < 0) {
-            *failure = errno;
-            continue;
-        }
-        *failure = connect_until(fd, a->ai_addr, a->ai_addrlen, until);
-        if (*failure != 0) {
+        const int code = fd < 0 ? errno : connect_until(fd, a->ai_addr, a->ai_addrlen, until);
+        if (code != 0 && code != ECONNREFUSED)
+            *failure = code;
+        if (code != 0 && fd >= 0) {
             close(fd);
             fd = -1;
         }

@@ -31,21 +31,22 @@ void lk_back_off_locked(struct lk_redis *r)
     r->retry_at = lk_redis_now(r) + (int64_t)lk_random(r, (uint64_t)lk_earlier(most, backoff_most));
 }
 
-bool lk_is_deserted_locked(const struct lk_redis *r, int64_t since)
+bool lk_has_failed_since_locked(const struct lk_redis *r, int64_t since)
 {
-    return r->deserted_at != 0 && r->deserted_at >= since;
+    return r->failed_at != 0 && r->failed_at >= since;
 }
 
 /* The back-off spares a server that comes back; one that is asked for without patience would be said to be
- * away for as long. */
+ * away for as long. So a try hurries, but no more often than the shortest back-off, however many try. */
 int64_t lk_connector_hurry_locked(struct lk_redis *r)
 {
-    const int64_t now = lk_redis_now(r);
-    const int64_t since = now - backoff_least;
-    if (!lk_is_deserted_locked(r, since)) {
-        r->retry_at = now;
+    const int64_t since = lk_redis_now(r) - backoff_least;
+    const int64_t soon = lk_has_failed_since_locked(r, since) ? r->failed_at + backoff_least : 0;
+    const bool sooner = soon < r->retry_at;
+    if (sooner)
+        r->retry_at = soon;
+    if (sooner || !r->connector_running)
         lk_connector_want_locked(r);
-    }
     return since;
 }
 
@@ -56,6 +57,7 @@ static void connect_command_locked(struct lk_redis *r)
     char redirect[LK_PEER_MAX];
     char loaded[LK_SCRIPT_COUNT][41];
     memcpy(redirect, r->redirect, sizeof(redirect));
+    const int64_t began = lk_redis_now(r); /* what has come up since may not have been seen */
     pthread_mutex_unlock(&r->lock);
     struct lk_link *link =
         lk_connect_master(&r->set, redirect, loaded, lk_system_now() + r->set.connect_timeout_ns, &why);
@@ -64,7 +66,8 @@ static void connect_command_locked(struct lk_redis *r)
         lk_link_free(link, true);
         return;
     }
-    r->deserted_at = link == NULL && why.deserted ? lk_redis_now(r) : 0;
+    r->failed_at = link == NULL ? began : 0;
+    r->deserted = link == NULL && why.deserted;
     if (link == NULL) {
         if (why.permanent || r->failures == 0)
             lk_note_locked(r, LOCKER_LOG_WARN, "redis: %s", why.error.text);

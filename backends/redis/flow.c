@@ -300,14 +300,17 @@ static enum lk_outcome wait_up_locked(struct lk_redis *r, const struct lk_call *
     while (r->conn.state != LK_CONN_UP) {
         if (interrupted_locked(call))
             return LK_CALL_INTERRUPTED;
-        const bool over = lk_redis_now(r) >= call->until || lk_is_deserted_locked(r, since);
-        const bool refused = r->last_error.permanent && r->failures > 0;
+        const bool known = lk_has_failed_since_locked(r, since);
+        const bool over = lk_redis_now(r) >= call->until || (known && r->deserted);
+        const bool refused = r->last_error.permanent && r->failures > 0 && (known || !call->prompt);
         if (over || refused) {
             if (err != NULL)
                 *err = r->last_error.error;
             return refused ? LK_CALL_REFUSED : LK_CALL_AWAY;
         }
         r->clock->wait(r->clock->context, &r->changed, &r->lock, call->until);
+        if (call->prompt && r->conn.state != LK_CONN_UP) /* an attempt that began before may have failed */
+            (void)lk_connector_hurry_locked(r);
     }
     return LK_CALL_ANSWERED;
 }

@@ -57,7 +57,8 @@ static size_t whole_line(const struct lk_guard *g, const char *data, size_t len)
         return 0;
     const char *end = memchr(data, '\r', len < LK_GUARD_LINE ? len : LK_GUARD_LINE);
     const size_t text = end != NULL ? (size_t)(end - data) : len;
-    return text + 1 < len && data[text + 1] == '\n' ? text + 2 : 0;
+    const bool whole = text + 1 < len && data[text + 1] == '\n' && memchr(data, '\n', text) == NULL;
+    return whole ? text + 2 : 0;
 }
 
 /* The byte behind those of the line so far. */

@@ -290,7 +290,7 @@ static struct lk_link *follow(const struct lk_settings *s, const char *start, ch
     int port = 0;
     (void)snprintf(target, sizeof(target), "%s", start);
     for (int hop = 0; hop <= LK_HOPS_MAX; hop++) {
-        const bool local = target[0] == '/';
+        const bool local = target[0] == '/' && s->unix_path != NULL;
         if (!local && !split_peer(target, host, &port))
             break;
         struct lk_link *link = lk_link_connect(s, local ? NULL : host, port, until, why);

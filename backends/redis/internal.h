@@ -342,8 +342,8 @@ void lk_connector_want_locked(struct lk_redis *r);
 void lk_back_off_locked(struct lk_redis *r);
 /* The server said that another one is the master: go and look for it. */
 void lk_moved_locked(struct lk_redis *r, const redisReply *reply);
-/* Whether nothing listened where the server should be, when that was last tried, not before `since`. */
-bool lk_is_deserted_locked(const struct lk_redis *r, int64_t since);
+/* Whether connecting was last tried in vain, by an attempt that began at `since` or later. */
+bool lk_has_failed_since_locked(const struct lk_redis *r, int64_t since);
 /* Somebody wants to know now: have it tried again, unless that was done a moment ago. Answers since when an
  * attempt tells. */
 int64_t lk_connector_hurry_locked(struct lk_redis *r);
@@ -525,7 +525,8 @@ struct lk_redis {
     bool suspect;               /* core was told that the service is away */
     bool dispatching;           /* inside dispatch, which will see what is due when */
     int64_t retry_at;           /* when the connector tries again */
-    int64_t deserted_at;        /* when connecting last found nothing that listens; 0: it found something */
+    int64_t failed_at;          /* when the last attempt at connecting began, if it failed; else 0 */
+    bool deserted;              /* ... and found nothing that listens */
     unsigned failures;          /* of connecting, in a row */
     unsigned hops;              /* connections given up for another master, in a row */
     struct lk_server_id server; /* that we are, or were last connected to */

@@ -4,8 +4,16 @@
  * The lock is `namespace:key` (or the key alone). Three companions stand beside it, in the same Cluster slot:
  * `{lock}:locker:queue` says who waits, `{lock}:locker:fence` counts the fencing numbers, and
  * `{lock}:locker:info` tells of a grant that lasts. When the name has a hash tag of its own, `a{b}c`, they
- * are `a{b}c:locker:queue` and so on. A name with a closing brace but without a tag can't be kept in one
- * slot; a single server does not mind.
+ * are `a{b}c:locker:queue` and so on; but a name that could be one in braces already, `{b}`, gets a dot
+ * first:
+ * `{b}.:locker:queue`. A name with a closing brace but without a tag can't be kept in one slot; a single
+ * server does not mind.
+ *
+ * No two locks share a companion. What stands before the suffix is of one of three kinds, and each kind tells
+ * the name: `{` name `}`; a dotted one, that is, `{`, anything, `}` and one dot or more, from which one dot
+ * is to be taken; and a name that is neither, as it is. And no lock is another's companion, because no name
+ * ends like one (lk_redis_check_key). The marks of break end in a value, which is random and never used
+ * again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +36,14 @@ static bool has_tag(const char *name, size_t len)
     return end != NULL && end > open + 1;
 }
 
+/* `{`, anything, `}`, and then dots or none. */
+static bool is_braced(const char *name, size_t len)
+{
+    while (len > 0 && name[len - 1] == '.')
+        len--;
+    return len > 1 && name[0] == '{' && name[len - 1] == '}';
+}
+
 static size_t put_companion(char *out, const char *lock, size_t lock_len, bool tagged, const char *suffix)
 {
     size_t n = 0;
@@ -37,6 +53,8 @@ static size_t put_companion(char *out, const char *lock, size_t lock_len, bool t
     n += lock_len;
     if (!tagged)
         out[n++] = '}';
+    else if (is_braced(lock, lock_len))
+        out[n++] = '.';
     memcpy(out + n, suffix, strlen(suffix) + 1);
     return n + strlen(suffix);
 }
@@ -87,17 +105,22 @@ void lk_keys_clear(struct lk_keys *keys)
     keys->memory = NULL;
 }
 
-static bool ends_with(const char *key, size_t key_len, const char *suffix)
+/* Whether the lock of that key ends so; a namespace ends in the colon that a suffix begins with. */
+static bool ends_with(const struct lk_redis *r, const char *key, size_t key_len, const char *suffix)
 {
-    const size_t len = strlen(suffix);
+    size_t len = strlen(suffix);
+    if (r->set.name_space[0] != '\0' && key_len == len - 1) {
+        suffix++;
+        len--;
+    }
     return key_len >= len && memcmp(key + key_len - len, suffix, len) == 0;
 }
 
 locker_status lk_redis_check_key(void *self, const char *key, size_t key_len, locker_error *err)
 {
-    (void)self;
-    if (ends_with(key, key_len, info_suffix) || ends_with(key, key_len, queue_suffix) ||
-        ends_with(key, key_len, fence_suffix))
+    const struct lk_redis *r = self;
+    if (ends_with(r, key, key_len, info_suffix) || ends_with(r, key, key_len, queue_suffix) ||
+        ends_with(r, key, key_len, fence_suffix))
         return locker_error_set(
             err, LOCKER_INVALID, 0,
             "the key ends in ':locker:info', ':locker:queue' or ':locker:fence', which the Redis driver "

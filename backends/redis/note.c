@@ -3,9 +3,10 @@
  *
  * A lock's value says nothing to a person, so its info does: "value since_ms token instance owner". Most
  * locks are given back before anybody could look, so a grant is noted only when it is some milliseconds old,
- * by the keeper, and all that are due travel together. Because the info names the value that it is about, one
- * that is out of date is told from one that is not, and nothing has to be compared when it is written.
- * Whoever looks at a lock waits a moment for its info (inspect.c).
+ * by the keeper, and all that are due travel together. The info names the value that it is about, so one that
+ * is out of date is told from one that is not; and it is written only while the lock has that value, so that
+ * one which comes late does not stand in for the next holder's. Whoever looks at a lock waits a moment for
+ * its info (inspect.c).
  *
  * The instance names the channel on which the holder hears that its lock was broken. So whose grant is noted
  * listens from then on: its claim is found by its value, and its locker subscribes.
@@ -19,11 +20,14 @@
 
 #include "internal.h"
 
-static const int64_t note_after_ns = 5 * LK_MS; /* a grant as old as this is noted */
-static const int64_t again_ns = 100 * LK_MS;    /* without a connection: how soon to look again */
-static const int64_t time_again_ns = 10 * LK_S; /* the server's time is asked for so often */
-static const int64_t time_stale_ns = 60 * LK_S; /* ... and not relied on any longer */
-static const char info_seconds[] = "1209600";   /* two weeks: longer than any lease */
+static const int64_t note_after_ns = 5 * LK_MS;      /* a grant as old as this is noted */
+static const int64_t again_ns = 100 * LK_MS;         /* without a connection: how soon to look again */
+static const int64_t time_again_ns = 10 * LK_S;      /* the server's time is asked for so often */
+static const int64_t time_most_s = INT64_C(1) << 32; /* in us it is below 2^53, as all numbers */
+static const int64_t time_stale_ns = 60 * LK_S;      /* ... and not relied on any longer */
+/* Two weeks: longer than any lease. */
+static const char note_lua[] =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[2], ARGV[2], 'EX', 1209600) end";
 
 /* ------------------------------------------------------------------ the list ---- */
 
@@ -101,11 +105,13 @@ static bool submit_locked(struct lk_redis *r, struct lk_claim_data *data)
     (void)snprintf(info, sizeof(info), "%s %" PRIu64 " %" PRIu64 " %s %.*s", value,
                    lk_server_us(r, data->since) / 1000, data->fence > 0 ? data->fence + data->passes : 0,
                    r->instance, LOCKER_OWNER_MAX, claim->owner);
-    lk_argv_text(&a, "SET");
+    lk_argv_text(&a, "EVAL");
+    lk_argv_text(&a, note_lua);
+    lk_argv_text(&a, "2");
+    lk_argv_add(&a, keys.lock, keys.lock_len);
     lk_argv_add(&a, keys.info, keys.info_len);
+    lk_argv_text(&a, value);
     lk_argv_text(&a, info);
-    lk_argv_text(&a, "EX");
-    lk_argv_text(&a, info_seconds);
     const bool submitted = lk_submit_argv_locked(r, &a, NULL, NULL);
     lk_keys_clear(&keys);
     if (submitted) {
@@ -129,6 +135,8 @@ static bool submit_all_locked(struct lk_redis *r, int64_t until, int64_t *oldest
         next = data->note_next;
         if (data->since > until)
             *oldest = lk_earlier(*oldest, data->since);
+        else if (data->valid_until <= lk_redis_now(r))
+            remove_locked(data); /* others may have the lock */
         else
             submitted = submit_locked(r, data);
     }
@@ -141,12 +149,18 @@ void lk_notes_flush_locked(struct lk_redis *r)
     (void)submit_all_locked(r, LOCKER_NEVER, &oldest);
 }
 
+/* It was asked for at time_sent, and may have been read long after, when the process was stopped. In between
+ * the server was at `us`, and what is known of its time is changed by no more than that demands. */
 static void take_time_locked(struct lk_redis *r, void *context, redisReply *reply)
 {
-    int64_t us;
+    int64_t us, at = lk_redis_now(r);
     (void)context;
-    if (reply != NULL && lk_server_time(reply, &us))
-        lk_server_time_set(r, us, lk_redis_now(r));
+    if (reply == NULL || !lk_server_time(reply, &us))
+        return;
+    const int64_t then = (us - atomic_load_explicit(&r->server_ahead_us, memory_order_relaxed)) * LK_US;
+    if (then < at)
+        at = then > r->notes.time_sent ? then : r->notes.time_sent;
+    lk_server_time_set(r, us, at);
 }
 
 static void ask_time_locked(struct lk_redis *r, int64_t now)
@@ -193,8 +207,12 @@ bool lk_server_time(const redisReply *reply, int64_t *us)
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
         reply->element[0]->type != REDIS_REPLY_STRING || reply->element[1]->type != REDIS_REPLY_STRING)
         return false;
-    *us = strtoll(reply->element[0]->str, NULL, 10) * 1000000 + strtoll(reply->element[1]->str, NULL, 10);
-    return *us > 0;
+    const long long seconds = strtoll(reply->element[0]->str, NULL, 10);
+    const long long rest = strtoll(reply->element[1]->str, NULL, 10);
+    if (seconds <= 0 || seconds > time_most_s || rest < 0 || rest >= 1000000)
+        return false;
+    *us = seconds * 1000000 + rest;
+    return true;
 }
 
 void lk_server_time_set(struct lk_redis *r, int64_t us, int64_t at)

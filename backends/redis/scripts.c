@@ -38,7 +38,7 @@
  * function: to make one costs as much as a call of the server. */
 #define NUMBER_LUA                                                                                           \
     "n = redis.pcall('INCRBY', KEYS[3], count)\n"                                                            \
-    "if type(n) == 'number' and n <= tonumber(ARGV[#ARGV]) then\n"                                           \
+    "if type(n) == 'number' and n - count < tonumber(ARGV[#ARGV]) then\n"                                    \
     "  local t = redis.call('TIME')\n"                                                                       \
     "  n = math.max(n, t[1] * 1000000 + t[2] + count)\n"                                                     \
     "  local set = redis.pcall('SET', KEYS[3], string.format('%.0f', n), 'EX', " LK_FENCE_SECONDS ")\n"      \

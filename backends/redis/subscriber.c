@@ -94,6 +94,15 @@ static void give_back_locked(struct lk_redis *r, const char *value, const char *
         (void)lk_cleanup_start_locked(r, &keys, value, NULL);
 }
 
+/* Whether the claim is of that lock. */
+static bool is_lock_of(const struct lk_redis *r, const locker_claim *claim, const char *lock, size_t lock_len)
+{
+    const size_t space = strlen(r->set.name_space);
+    const size_t prefix = space > 0 ? space + 1 : 0;
+    return lock_len == prefix + claim->key_len && memcmp(lock, r->set.name_space, space) == 0 &&
+           (prefix == 0 || lock[space] == ':') && memcmp(lock + prefix, claim->key, claim->key_len) == 0;
+}
+
 /* Somebody broke the lock: no value is ever given twice, so it is about this claim and no other. One that
  * waits may have been given the lock and not know yet. */
 static void take_broken_locked(struct lk_redis *r, locker_claim *claim)
@@ -109,7 +118,8 @@ static void take_broken_locked(struct lk_redis *r, locker_claim *claim)
 
 /* "value number direct_us lock", or "value broken lock". Number 0: none, because fencing is off, or because
  * the lock is left free for a moment; a client that polls may have it then and tells nobody when it gives it
- * back, so the waiter looks again soon. */
+ * back, so the waiter looks again soon. Whoever writes into queues may hand a value another lock than the one
+ * that it waits for: then nobody here wants that. */
 static void take_message_locked(struct lk_redis *r, const redisReply *text)
 {
     char value[LK_VALUE_LEN + 1];
@@ -121,8 +131,10 @@ static void take_message_locked(struct lk_redis *r, const redisReply *text)
     if (!lk_value_number(r, value, &number))
         return;
     locker_claim *claim = lk_claims_find_locked(r, number);
+    const char *const over = text->str + text->len;
     if (strncmp(text->str + LK_VALUE_LEN, broken, sizeof(broken) - 1) == 0) {
-        if (claim != NULL)
+        const char *lock = text->str + LK_VALUE_LEN + sizeof(broken) - 1;
+        if (claim != NULL && is_lock_of(r, claim, lock, (size_t)(over - lock)))
             take_broken_locked(r, claim);
         return;
     }
@@ -133,8 +145,10 @@ static void take_message_locked(struct lk_redis *r, const redisReply *text)
     const unsigned long long direct_us = strtoull(end + 1, &end, 10);
     if (*end != ' ')
         return;
-    if (claim == NULL) {
-        give_back_locked(r, value, end + 1, text->len - (size_t)(end + 1 - text->str));
+    const char *const lock = end + 1;
+    const size_t lock_len = (size_t)(over - lock);
+    if (claim == NULL || !is_lock_of(r, claim, lock, lock_len)) {
+        give_back_locked(r, value, lock, lock_len);
         return;
     }
     struct lk_claim_data *data = lk_claim_data(claim);

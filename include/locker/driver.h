@@ -123,7 +123,8 @@ struct locker_claim {
     /* set by the driver when acquire answers BUSY or UNAVAILABLE */
     int64_t retry_at; /**< try again at the latest then; 0: not before a wake (BUSY), or final (UNAVAILABLE),
                          unless the service is out of reach, as `suspect` said: core asks again while the call
-                         lasts */
+                         lasts. It may be in reach again before core looks, so an answer that comes of a lost
+                         connection, or of anything else that passes, sets retry_at, to now at least */
 };
 
 /** The driver's own bytes of a claim, aligned for any type. */

@@ -50,6 +50,14 @@ static void a_line_has_an_end(void **state)
     assert_false(allows_many("$", "0", LK_GUARD_LINE + 100));
 }
 
+static void a_line_ends_once(void **state)
+{
+    (void)state;
+    assert_true(allows_many("+a\r\n", "", 0));
+    assert_false(allows_many("+a\nb\r\n", "", 0));
+    assert_false(allows_many("+a\rb\r\n", "", 0));
+}
+
 static void an_array_is_small(void **state)
 {
     (void)state;
@@ -79,6 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_has_an_end),
+        cmocka_unit_test(a_line_ends_once),
         cmocka_unit_test(an_array_is_small),
         cmocka_unit_test(a_reply_is_short),
     };

@@ -145,6 +145,28 @@ static void who_polls_has_a_turn_beside_ours(void **state)
     assert_int_equal(lk_server_integer(env->server, "EXISTS {asked}:locker:queue"), 0);
 }
 
+/* What stands beside `b` is called `{b}`, and something. */
+static void a_key_in_braces_is_another(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    locker_handle *plain = lk_take(l, "b", NULL), *braced = lk_take(l, "{b}", NULL);
+    locker *other = lk_open_at(env->server, "");
+    struct lk_locking waiter;
+
+    lk_locking_start(&waiter, other, "{b}", NULL);
+    lk_require_waiting(other, 1);
+    lk_require_subscriber(env->server);
+    lk_give(plain);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS b"), 0);
+    lk_expect_busy(l, "{b}");
+    lk_give(braced);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lk_give(waiter.held);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ holders by hand ---- */
 
 static void a_holder_without_a_ttl(void **state)
@@ -355,7 +377,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_holder_whose_ttl_ends),          server_test(the_poll_is_a_parameter),
     server_test(a_foreign_lock_is_broken),         server_test(the_lock_is_a_plain_string),
     server_test(nothing_stays_for_ever),           server_test(show_names_those_who_wait),
-    server_test(show_names_a_holder_at_once),
+    server_test(show_names_a_holder_at_once),      server_test(a_key_in_braces_is_another),
 };
 
 const struct lk_group lk_clients = {"clients", tests, sizeof tests / sizeof tests[0]};

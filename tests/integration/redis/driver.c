@@ -127,13 +127,18 @@ static void end(void)
     lk_close_locker(alone.l);
 }
 
-static locker_status ask(struct asker *asker)
+static locker_status ask_for(struct asker *asker, int64_t patience)
 {
     locker_error err;
 
     of(asker)->asked_at = now(NULL);
-    of(asker)->attempt_until = now(NULL) + patience_ns;
+    of(asker)->attempt_until = now(NULL) + patience;
     return lk_redis_driver.acquire(alone.self, of(asker), &err);
+}
+
+static locker_status ask(struct asker *asker)
+{
+    return ask_for(asker, patience_ns);
 }
 
 /* A claim that acquire has not seen. */
@@ -224,6 +229,14 @@ static void ask_for_passing(void)
     assert_int_equal(come(&from, "first"), LOCKER_OK);
     assert_int_equal(pass(&from, &to, "first"), LOCKER_BUSY);
     give(&from);
+}
+
+static int64_t wall_us(void)
+{
+    struct timespec time;
+
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &time), 0);
+    return time.tv_sec * INT64_C(1000000) + time.tv_nsec / 1000;
 }
 
 /* ------------------------------------------------------------------ hand-overs in the process ---- */
@@ -513,6 +526,7 @@ static void a_message_is_no_word_of_the_replicas(void **state)
     lk_give(held);
     require_told(&asker.wakes, "it should be handed the lock");
     assert_int_equal(ask(&asker), LOCKER_UNAVAILABLE);
+    assert_true(of(&asker)->retry_at > 0); /* not the last word: a replica may come */
     lk_redis_driver.withdraw(alone.self, of(&asker));
     lk_close_locker(rival);
     end();
@@ -546,6 +560,125 @@ static void a_lock_for_one_that_is_gone_is_given_back(void **state)
     end();
 }
 
+static bool is_other_free(void *context)
+{
+    (void)lk_redis_driver.dispatch(alone.self);
+    return lk_server_integer(context, "EXISTS other") == 0;
+}
+
+/* It stands in the queue of another lock, and is handed that one. */
+static void a_message_of_another_lock_grants_nothing(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    char member[256], instance[33], value[33];
+
+    begin(env->server->port, "");
+    lk_server_do(env->server, "SET named somebody");
+    enrol(&asker, env->server, "named");
+    read_member(env->server, "named", member, instance, value);
+    lk_server_do(env->server, "SET other %s", value);
+    lk_server_do(env->server, "EVAL %s 2 %s %s",
+                 "return redis.call('PUBLISH', 'locker:wake:' .. KEYS[1], "
+                 "KEYS[2] .. ' 9000000000000000 0 other')",
+                 instance, value);
+    lk_require(is_other_free, env->server, "it should be given back");
+    assert_int_equal(ask(&asker), LOCKER_BUSY);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+/* ------------------------------------------------------------------ what comes late ---- */
+
+/* The connection may be there again before core has heard that it was not. */
+static void an_outage_is_never_the_last_word(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+
+    begin(env->server->port, "");
+    lk_server_kill(env->server);
+    make(&asker, "outage");
+    assert_int_equal(ask_for(&asker, second_ns / 10), LOCKER_UNAVAILABLE);
+    assert_true(of(&asker)->retry_at > 0);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+static void look_after_notes(void)
+{
+    (void)lk_redis_driver.dispatch(alone.self);
+    alone.ahead += second_ns;
+    (void)lk_redis_driver.dispatch(alone.self);
+    ping();
+}
+
+static void a_late_note_is_not_written(void **state)
+{
+    struct env *env = *state;
+    struct asker kept, taken, over;
+
+    begin(env->server->port, "");
+    assert_int_equal(come(&kept, "kept"), LOCKER_OK);
+    assert_int_equal(come(&taken, "taken"), LOCKER_OK);
+    lk_server_do(env->server, "SET taken somebody");
+    look_after_notes();
+    assert_int_equal(lk_server_integer(env->server, "EXISTS {kept}:locker:info"), 1);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS {taken}:locker:info"), 0);
+    assert_int_equal(come(&over, "over"), LOCKER_OK);
+    alone.ahead += 90 * second_ns;
+    look_after_notes();
+    assert_int_equal(lk_server_integer(env->server, "EXISTS {over}:locker:info"), 0);
+    lk_redis_driver.withdraw(alone.self, of(&kept));
+    lk_redis_driver.withdraw(alone.self, of(&taken));
+    lk_redis_driver.withdraw(alone.self, of(&over));
+    end();
+}
+
+static void a_time_that_is_read_late_sets_none_back(void **state)
+{
+    struct env *env = *state;
+    struct asker first, fresh;
+    const int64_t before = wall_us();
+
+    begin(env->server->port, "");
+    assert_int_equal(come(&first, "first"), LOCKER_OK);
+    alone.ahead = 11 * second_ns;
+    (void)lk_redis_driver.dispatch(alone.self);
+    alone.ahead += second_ns;
+    (void)lk_redis_driver.dispatch(alone.self); /* TIME is asked for */
+    alone.ahead += 20 * second_ns;
+    ping(); /* and read, after a stop */
+    alone.ahead = 12 * second_ns;
+    assert_int_equal(come(&fresh, "fresh"), LOCKER_OK);
+    assert_true(of(&fresh)->token >= (uint64_t)before);
+    give(&fresh);
+    give(&first);
+    end();
+}
+
+/* Its number is wasted, and nobody may ever take another. */
+static void a_try_leaves_no_counter_for_ever(void **state)
+{
+    struct env *env = *state;
+    struct asker first, try;
+
+    begin(env->server->port, "");
+    assert_int_equal(come(&first, "released"), LOCKER_OK);
+    give(&first); /* plain commands are used from here on */
+    assert_int_equal(come(&first, "expired"), LOCKER_OK);
+    lk_server_do(env->server, "DEL {expired}:locker:fence");
+    make(&try, "expired");
+    of(&try)->will_wait = false;
+    assert_int_equal(ask(&try), LOCKER_BUSY);
+    ping();
+    assert_int_equal(lk_server_integer(env->server, "EXISTS {expired}:locker:fence"), 1);
+    assert_true(lk_server_integer(env->server, "TTL {expired}:locker:fence") > 0);
+    lk_redis_driver.withdraw(alone.self, of(&try));
+    give(&first);
+    end();
+}
+
 /* ------------------------------------------------------------------ the queue ---- */
 
 static double score_of_the_first(struct lk_server *server, const char *key)
@@ -555,14 +688,6 @@ static double score_of_the_first(struct lk_server *server, const char *key)
     assert_true(lk_server_text(server, text, sizeof text, "EVAL %s 1 {%s}:locker:queue",
                                "return redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]", key));
     return strtod(text, NULL);
-}
-
-static int64_t wall_us(void)
-{
-    struct timespec time;
-
-    assert_int_equal(clock_gettime(CLOCK_REALTIME, &time), 0);
-    return time.tv_sec * INT64_C(1000000) + time.tv_nsec / 1000;
 }
 
 /* Early in a second, too, when the microseconds have few digits. */
@@ -635,6 +760,11 @@ static const struct CMUnitTest tests[] = {
     server_test(the_queue_is_in_order_of_time),
     server_test(a_free_moment_takes_no_place),
     server_test(a_lock_for_one_that_is_gone_is_given_back),
+    server_test(a_message_of_another_lock_grants_nothing),
+    server_test(an_outage_is_never_the_last_word),
+    server_test(a_late_note_is_not_written),
+    server_test(a_time_that_is_read_late_sets_none_back),
+    server_test(a_try_leaves_no_counter_for_ever),
 };
 
 const struct lk_group lk_driver = {"driver", tests, sizeof tests / sizeof tests[0]};

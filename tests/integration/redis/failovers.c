@@ -353,7 +353,7 @@ static struct late {
 static void *lock_late(void *argument)
 {
     struct late *x = argument;
-    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_lock_options options = lk_wait_options(0);
 
     x->tid = gettid();
     x->status = locker_lock(x->l, "late", &options, &x->held, &x->err);
@@ -405,6 +405,7 @@ static void replicas_of_another_master_confirm_nothing(void **state)
 {
     struct env *env = *state;
     struct sigaction action = {.sa_handler = stall_here, .sa_flags = SA_RESTART};
+    const locker_lock_options try = lk_wait_options(0);
     struct lk_locking reader;
     pthread_t thread;
     locker_error err;
@@ -418,7 +419,7 @@ static void replicas_of_another_master_confirm_nothing(void **state)
     assert_true(pipe(stall.entered) == 0 && pipe(stall.leave) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
     lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port()); /* it is cut off */
     lk_proxy_hold(env->proxy, 0, 1);
-    lk_locking_start(&reader, late.l, "first", NULL);
+    lk_locking_start(&reader, late.l, "first", &try);
     require_key(env, "first");
     assert_int_equal(pthread_create(&thread, NULL, lock_late, &late), 0);
     require_key(env, "late");

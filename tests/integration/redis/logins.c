@@ -43,6 +43,40 @@ static void passwords(void **state)
     unsetenv("LOCKER_PASSWORD");
 }
 
+static int64_t connections(struct lk_server *server)
+{
+    return lk_server_integer(server, "EVAL %s 0",
+                             "return tonumber(string.match(redis.call('INFO', 'stats'), "
+                             "'total_connections_received:(%d+)'))");
+}
+
+/* However many try, the server is asked no more often than the back-off allows at least; and what it said
+ * before is not believed when it has been asked since. */
+static void tries_spare_a_server_that_refuses(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    const int64_t began = lk_test_now_ms();
+    locker_handle *held = NULL;
+    locker_error err;
+    int64_t before;
+
+    lk_server_do(env->server, "CONFIG SET requirepass open-sesame");
+    lk_server_do(env->server, "CLIENT KILL TYPE normal");
+    before = connections(env->server);
+    for (int i = 0; i < 300; i++) {
+        assert_status(LOCKER_DENIED, locker_try_lock(l, "tried", NULL, &held, &err), err);
+        usleep(1000);
+    }
+    assert_true(connections(env->server) - before <= 3 + (lk_test_now_ms() - began) / 50);
+    assert_status(LOCKER_DENIED, locker_lock(l, "tried", NULL, &held, &err), err); /* backs off for long */
+    lk_server_do(env->server, "CONFIG SET requirepass %s", "");
+    usleep(60000); /* what it said until now is older than that */
+    assert_ok(locker_try_lock(l, "tried", NULL, &held, &err), err);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 static void a_password_file(void **state)
 {
     struct env *env = *state;
@@ -516,6 +550,7 @@ static void tls_is_used_or_refused_in_plain_words(void **state)
 
 static const struct CMUnitTest tests[] = {
     server_test(passwords),
+    server_test(tries_spare_a_server_that_refuses),
     server_test(a_password_file),
     server_test(an_acl_user),
     server_test(the_fewest_rights_are_enough),

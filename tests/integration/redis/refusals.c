@@ -324,6 +324,33 @@ static void an_unconfirmed_grant_is_given_back(void **state)
     lk_close_locker(l);
 }
 
+/* Also when the lock is free at once: a replica may come as long as the call lasts. */
+static void a_wait_for_replicas_lasts(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "wait_replicas=1&wait_timeout=20ms");
+    const locker_lock_options options = lk_wait_options(700);
+    locker_handle *held = NULL;
+    locker_error err;
+    const int64_t began = lk_test_now_ms();
+
+    assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "lasts", &options, &held, &err), err);
+    assert_true(lk_test_now_ms() - began >= 700);
+    lk_close_locker(l);
+}
+
+/* Redis takes the path of a socket for a master's name; with a URI of TCP there is no such way. */
+static void a_master_whose_name_is_a_path_is_not_found(void **state)
+{
+    struct env *env = *state;
+    locker_error err;
+    locker *l;
+
+    lk_server_do(env->server, "REPLICAOF /tmp/nobody.sock 6379");
+    assert_status(LOCKER_UNAVAILABLE, lk_open_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
+    assert_null(l);
+}
+
 struct renewals {
     locker *l;
     uint64_t before;
@@ -423,6 +450,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_master_that_becomes_a_replica_is_left),
     server_test(a_replica_without_its_master_is_unavailable),
     server_test(an_unconfirmed_grant_is_given_back),
+    server_test(a_wait_for_replicas_lasts),
+    server_test(a_master_whose_name_is_a_path_is_not_found),
     server_test(renewals_ask_no_replica),
     server_test(refused_writes_make_unlock_unknown),
     server_test(missing_replicas_make_unlock_unknown),
