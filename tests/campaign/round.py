@@ -1,5 +1,6 @@
 """One round of a campaign: workers on a service, faults by a plan, all healed, and then judged by the histories, by what
 is left at the service, and by how soon each key can be had again."""
+import contextlib
 import json
 import os
 import select
@@ -97,7 +98,7 @@ class Round:
     def __init__(self, tools, service, plan, directory):
         self.tools, self.service, self.plan, self.directory = tools, service, plan, directory
         self.space = "r%d" % plan["seed"]
-        self.reasons, self.unjudged, self.exceptions = [], [], set()
+        self.reasons, self.unjudged, self.exceptions = [], [], {}
         self.canary = Canary()
         os.makedirs(directory, exist_ok=True)
         with open(os.path.join(directory, "plan.json"), "w", encoding="ascii") as file:
@@ -165,8 +166,8 @@ class Round:
         server = self.service.servers[0]
         try:
             if kind == "flushall":
-                server.ask("FLUSHALL")
-                self.exceptions.add(kind)
+                with self.forgetting(kind):
+                    server.ask("FLUSHALL")
                 return None
             server.ask("CONFIG", "SET", "maxmemory", "1")
         except OSError:
@@ -188,9 +189,15 @@ class Round:
             return self.service.heal_network
         server.kill()
         if what == "empty":
-            server.forget()
-            self.exceptions.add(kind)
+            with self.forgetting(kind):
+                server.forget()
         return server.heal
+
+    @contextlib.contextmanager
+    def forgetting(self, kind):
+        began = now_ns()
+        yield
+        self.exceptions[kind] = (began, now_ns())
 
     @staticmethod
     def harm_network(kind, fault, proxy):
@@ -322,25 +329,35 @@ class Round:
                 self.weigh(finding)
         return report
 
-    def token(self, place):
-        """Of the grant that this line of a history is about."""
+    @staticmethod
+    def grant(place):
+        """The lines of a history about the same handle as this one: its token, when it was asked for, when it came back."""
         with open(place["file"], encoding="utf-8") as file:
             lines = [json.loads(line) for line in file if line.endswith("}\n")]
         about = lines[place["line"] - 1].get("handle")
-        return next((line["token"] for line in lines if line.get("handle") == about and "token" in line), 0)
+        lines = [line for line in lines if line.get("handle") == about]
+        granted = next((line for line in lines if "token" in line), {"token": 0, "t": 0})
+        return granted["token"], lines[0]["t"], granted["t"]
 
     def was_broken_on_its_way(self, finding):
         """The other grant is older, and came back late: it says nothing about an unlock."""
-        return finding["check"] == "release" and self.token(finding["second"]) < self.token(finding["first"])
+        return finding["check"] == "release" and self.grant(finding["second"])[0] < self.grant(finding["first"])[0]
+
+    def was_forgotten_on_its_way(self, finding, fault):
+        """The older grant was asked for before the service forgot it, and came back after a later one."""
+        if finding["check"] not in ("release", "tokens") or finding["second"] is None:
+            return False
+        _, asked, came = min(self.grant(finding["first"]), self.grant(finding["second"]))
+        return asked < fault[1] and came > fault[0]
 
     def excuse(self, finding):
         """The name of the fault that may break this; None: it is a breach."""
         if finding["key"] == "broken" and (finding["check"] in EXCUSED["break"] or
                                            self.was_broken_on_its_way(finding)):
             return "break"
-        for kind in self.exceptions:
+        for kind, fault in self.exceptions.items():
             name = kind + " of zookeeper" if kind + " of " + self.plan["setup"] in EXCUSED else kind
-            if finding["check"] in EXCUSED[name]:
+            if finding["check"] in EXCUSED[name] or self.was_forgotten_on_its_way(finding, fault):
                 return kind
         return None
 

@@ -100,6 +100,24 @@ class Campaign(unittest.TestCase):
         self.assertEqual(one.reasons, ["early"])
         self.assertIn("late; but the machine was too slow", one.unjudged[0])
 
+    def forgotten(self, asked, came):
+        """What excuses a smaller token behind a greater one, around a flush from 100 to 200."""
+        path = os.path.join(os.path.dirname(self.ledger), "history.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            for t, handle, token in ((asked, 1, None), (110, 2, None), (120, 2, 9), (came, 1, 8)):
+                file.write(json.dumps(dict(t=t, handle=handle, **({"token": token} if token else {}))) + "\n")
+        one = rounds.Round({}, None, {"seed": 1, "setup": "redis"}, self.evidence)
+        self.addCleanup(one.lines.file.close)
+        one.canary.end()
+        one.exceptions["flushall"] = (100, 200)
+        return one.excuse({"check": "tokens", "key": "key/0", "first": {"file": path, "line": 4},
+                           "second": {"file": path, "line": 3}})
+
+    def test_a_grant_that_was_forgotten_on_its_way(self):
+        self.assertEqual(self.forgotten(150, 300), "flushall")
+        self.assertIsNone(self.forgotten(201, 300))
+        self.assertIsNone(self.forgotten(50, 99))
+
     def with_a_server_that_fails(self, starts, *words):
         """Its first start is number 1."""
         directory = os.path.dirname(self.ledger)
