@@ -74,6 +74,12 @@ static int why_no_socket(void)
     return 0;
 }
 
+/* Whether an attempt to connect that ended so is worth no waiting. */
+static bool is_nobody_there(int error)
+{
+    return error == ECONNREFUSED || error == ENETUNREACH || error == EHOSTUNREACH;
+}
+
 /* Ask the client library what it waits for: the socket, its directions, the time. It may connect, ping or
  * give a connection up on this occasion. */
 static void ask_interest_locked(struct lk_zk *z, int64_t now)
@@ -85,14 +91,16 @@ static void ask_interest_locked(struct lk_zk *z, int64_t now)
     const bool hurried = z->fd < 0 && lk_zk_hurried_locked(z);
     struct lk_zk_pipe_guard guard;
     lk_zk_pipe_enter(z, &guard);
+    errno = 0;
     const int rc = zookeeper_interest(z->zh, &fd, &interest, &span);
+    const int error = rc == ZCONNECTIONLOSS ? errno : 0; /* connect's own */
     lk_zk_pipe_leave(z, &guard);
     if (rc != ZOK) {
         if (rc == ZINVALIDSTATE)
             z->over = true;
         fd = -1;
         z->no_socket = why_no_socket();
-        lk_zk_attempt_failed_locked(z, false);
+        lk_zk_attempt_failed_locked(z, is_nobody_there(error));
     }
     if (fd >= 0 && fd != z->fd) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -196,7 +204,7 @@ void lk_zk_processed_locked(struct lk_zk *z, int rc)
     if (rc == ZOK || rc == ZNOTHING)
         return;
     lk_zk_no_socket_locked(z);
-    lk_zk_attempt_failed_locked(z, z->attempt_error == ECONNREFUSED);
+    lk_zk_attempt_failed_locked(z, is_nobody_there(z->attempt_error));
     z->attempt_error = 0;
 }
 
@@ -381,5 +389,7 @@ enum lk_zk_outcome lk_zk_await_up_locked(struct lk_zk *z, struct lk_zk_call *cal
     }
     call->wants_up = false;
     call->done = false;
+    if (z->up) /* since it was told that nobody is there */
+        return LK_ZK_DONE;
     return z->denied || call->deserted ? LK_ZK_LATE : outcome;
 }

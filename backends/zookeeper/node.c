@@ -146,6 +146,7 @@ void lk_zk_node_vanish_locked(struct lk_zk *z, struct lk_zk_node *node, const ch
 {
     if (node->claim != NULL && node->granted)
         z->svc->lease_lost(z->svc, node->claim, why);
+    z->may_stray = true; /* a server that has it not may be one that differs from the others */
     gone_locked(z, node);
     (void)reap_locked(z, node);
 }

@@ -73,7 +73,8 @@ static bool append_all(char **list, const struct addrinfo *found)
         if (getnameinfo(a->ai_addr, a->ai_addrlen, name, sizeof(name), port, sizeof(port),
                         NI_NUMERICHOST | NI_NUMERICSERV) != 0)
             continue;
-        (void)snprintf(address, sizeof(address), a->ai_family == AF_INET6 ? "[%s]:%s" : "%s:%s", name, port);
+        /* The client library takes what follows the last colon for the port, and knows no brackets. */
+        (void)snprintf(address, sizeof(address), "%s:%s", name, port);
         if (!append(list, address))
             return false;
     }

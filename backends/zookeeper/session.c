@@ -87,13 +87,24 @@ void lk_zk_session_event_locked(struct lk_zk *z, int state)
 
 /* ------------------------------------------------------------------ beginning and ending ---- */
 
+/* The client library may close its socket, without telling. The next one that it opens may have the same
+ * number, and must not be taken for it: its session is confirmed from when it was begun. */
+static void set_servers_locked(struct lk_zk *z, const char *addresses)
+{
+    (void)zoo_set_servers(z->zh, addresses);
+    if (zoo_state(z->zh) != ZOO_NOTCONNECTED_STATE)
+        return;
+    lk_zk_went_down_locked(z);
+    lk_zk_no_socket_locked(z);
+}
+
 void lk_zk_session_begin_locked(struct lk_zk *z)
 {
     const int64_t now = lk_zk_now(z);
     char *fresh = lk_zk_lookup_take_locked(z);
     if (fresh != NULL) {
         if (z->zh != NULL && strcmp(fresh, z->addresses) != 0)
-            (void)zoo_set_servers(z->zh, fresh);
+            set_servers_locked(z, fresh);
         free(z->addresses);
         z->addresses = fresh;
     }

@@ -223,8 +223,8 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *ke
 
 /** As locker_lock() with wait_ms 0, whatever the options say: OK or BUSY, without waiting for another holder.
  * It does wait for the service's answer, for at most the configured `command_timeout`; where connecting is
- * refused, because no server runs there, it is UNAVAILABLE at once, and the service is asked anew each time.
- */
+ * refused, because no server runs there or no way leads there, it is UNAVAILABLE at once, and the service is
+ * asked anew each time. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_try_lock(locker *l, const char *key,
                                                            const locker_lock_options *options,
                                                            locker_handle **out, locker_error *err);

@@ -60,21 +60,25 @@ static void write_file(const char *path, const char *format, ...)
     va_end(args);
 }
 
-/* Ends the program as skipped, with a line for script/test to count; or as failed, where skips are refused.
- */
-static void cannot_cut(const char *what, const char *why)
+void lk_zkn_tell_skipped(const char *tests, const char *what, const char *why)
 {
     const char *refuse = getenv("LOCKER_TEST_SKIPS"), *name = getenv("LOCKER_TEST_SKIPPED");
     FILE *file;
 
     if (refuse != NULL && strcmp(refuse, "refuse") == 0)
         test_fails("%s: %s; skips are refused (LOCKER_TEST_SKIPS)", what, why);
-    print_message("SKIPPED: networks that are cut: %s: %s\n", what, why);
+    print_message("SKIPPED: %s: %s: %s\n", tests, what, why);
     file = name != NULL ? fopen(name, "ae") : NULL;
-    if (file != NULL) {
-        fprintf(file, "%s: networks that are cut: %s: %s\n", program_invocation_short_name, what, why);
-        fclose(file);
-    }
+    if (file == NULL)
+        return;
+    fprintf(file, "%s: %s: %s: %s\n", program_invocation_short_name, tests, what, why);
+    fclose(file);
+}
+
+/* Ends the program as skipped. */
+static void cannot_cut(const char *what, const char *why)
+{
+    lk_zkn_tell_skipped("networks that are cut", what, why);
     fflush(NULL);
     _exit(77); /* SKIP_RETURN_CODE */
 }

@@ -18,4 +18,7 @@ void lk_zkn_make(struct lk_zks_site sites[LK_ZKS_ENSEMBLE], int tick_ms);
 void lk_zkn_drop(const struct lk_zks *to, const char *from);
 void lk_zkn_mend(const struct lk_zks *member);
 
+/** Tells that some tests are skipped, by a line for script/test to count; fails where skips are refused. */
+void lk_zkn_tell_skipped(const char *tests, const char *what, const char *why);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum { LK_ZKS_ENSEMBLE = 3, LK_ZKS_TICK_MS = 200 };
@@ -75,6 +76,14 @@ void lk_zks_ensemble_free(struct lk_zks *members);
 
 /** kill -9 and wait. Its data stays in the directory. */
 void lk_zks_kill(struct lk_zks *zk);
+
+/** Has a server that was killed count on from `number` where it gives the children of a node theirs. At least
+ * one child was created there since the server was started; what it says of the last one is overwritten. */
+void lk_zks_count_from(const struct lk_zks *zk, const char *parent, int32_t number);
+
+/** Has a server that was killed listen at all addresses of this machine, those of IPv6 too, if it is in our
+ * network namespace. */
+void lk_zks_listen_everywhere(struct lk_zks *zk);
 
 /** Has a server with SASL know LK_ZKS_USER by another password from its next start on. */
 void lk_zks_set_password(const struct lk_zks *zk, const char *password);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "zk_tests.h"
+#include "zknet.h"
 
 /* Handles whose loss the callback has told; a gate pass for each. */
 static void open_gate(locker_handle *lost, void *user)
@@ -413,7 +414,59 @@ static void one_server_of_two_that_refuses_proves_nothing(void **state)
     (void)close(dumb);
 }
 
+/* ------------------------------------------------------------------ addresses ---- */
+
+static bool have_ipv6(void)
+{
+    const struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool have = fd >= 0 && bind(fd, (const struct sockaddr *)&loopback, sizeof loopback) == 0;
+
+    if (fd >= 0)
+        (void)close(fd);
+    return have;
+}
+
+/* ... alone, and as one of two: each is tried, also after one that refuses. */
+static void a_server_at_an_ipv6_address(void **state)
+{
+    struct env *env = *state;
+    locker *l;
+
+    if (!have_ipv6()) {
+        lk_zkn_tell_skipped("servers at IPv6 addresses", "can't bind to ::1", "this host has no IPv6");
+        skip();
+    }
+    lk_zks_kill(env->zk);
+    lk_zks_listen_everywhere(env->zk);
+    lk_zks_launch(env->zk, true);
+    l = lk_open_uri("zookeeper://[::1]:%d/shop?connect_timeout=20s", env->zk->port);
+    lk_give(lk_take(l, "wide"));
+    lk_close_locker(l);
+    for (int i = 0; i < 8; i++) { /* which comes first is chance */
+        l = lk_open_uri("zookeeper://127.0.0.1:%d,[::1]:%d/shop?connect_timeout=20s", lk_zks_free_port(),
+                        env->zk->port);
+        lk_give(lk_take(l, "wide"));
+        lk_close_locker(l);
+    }
+}
+
+/* A TCP connection to an address of many is refused by this machine itself, with a route or without. */
+static void an_address_that_is_out_of_reach(void **state)
+{
+    locker *l = NULL;
+    locker_error err;
+    int64_t began = lk_test_now_ms();
+
+    (void)state;
+    assert_status(LOCKER_UNAVAILABLE,
+                  lk_try_uri(&l, &err, "zookeeper://224.0.0.1:2181/shop?connect_timeout=60s"), err);
+    assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
+}
+
 static const struct CMUnitTest tests[] = {
+    server_test(a_server_at_an_ipv6_address),
+    empty_test(an_address_that_is_out_of_reach),
     server_test(a_try_does_not_wait_for_servers_that_are_gone),
     server_test(a_try_under_way_is_told_that_the_server_is_gone),
     server_test(one_server_of_two_that_refuses_proves_nothing),

@@ -1,0 +1,127 @@
+/* driving.c: the driver's own steps, one at a time, with a client library that answers as the test tells. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "expect.h"
+#include "gate.h"
+#include "internal.h"
+
+/* ------------------------------------------------------------------ the client library ---- */
+
+static int library_state;
+static unsigned servers_set;
+
+int zoo_state(zhandle_t *zh)
+{
+    (void)zh;
+    return library_state;
+}
+
+/* The server that it was connected to isn't in the list any more: it closes its socket, and says nothing. */
+int zoo_set_servers(zhandle_t *zh, const char *hosts)
+{
+    (void)zh;
+    (void)hosts;
+    servers_set++;
+    library_state = ZOO_NOTCONNECTED_STATE;
+    return ZOK;
+}
+
+/* ------------------------------------------------------------------ core ---- */
+
+static struct lk_gate attended;
+
+static void attend(const locker_services *svc)
+{
+    (void)svc;
+    lk_gate_open(&attended, 1);
+}
+
+static void suspect(const locker_services *svc, bool out_of_reach)
+{
+    (void)svc;
+    assert_true(out_of_reach);
+}
+
+static bool want_no_log(const locker_services *svc, locker_log_level level)
+{
+    (void)svc;
+    (void)level;
+    return false;
+}
+
+static const locker_services services = {.attend = attend, .suspect = suspect, .log_wanted = want_no_log};
+
+/* ------------------------------------------------------------------ tests ---- */
+
+/* The socket is the library's no longer, and its number may be that of the next one. */
+static void servers_that_have_moved(void **state)
+{
+    char name[] = "127.0.0.1", before[] = "127.0.0.1:1";
+    locker_host host = {name, 2};
+    struct lk_zk z = {.svc = &services,
+                      .clock = locker_system_clock(),
+                      .set = {.hosts = &host, .host_count = 1, .names = name},
+                      .up = true,
+                      .fd = 1000,
+                      .armed_fd = -1,
+                      .corked_fd = -1,
+                      .resume_at = LOCKER_NEVER,
+                      .keeper_at = LOCKER_NEVER};
+
+    (void)state;
+    lk_gate_init(&attended);
+    assert_int_equal(pthread_mutex_init(&z.lock, NULL), 0);
+    z.zh = (zhandle_t *)&z;
+    z.addresses = strdup(before);
+    library_state = ZOO_CONNECTED_STATE;
+    lk_zk_lookup_start_locked(&z);
+    lk_gate_await(&attended, 1, "the host should be looked up");
+    lk_zk_session_begin_locked(&z);
+    assert_int_equal(servers_set, 1);
+    assert_string_equal(z.addresses, "127.0.0.1:2");
+    assert_false(z.up);
+    assert_int_equal(z.fd, -1);
+    free(z.addresses);
+    pthread_mutex_destroy(&z.lock);
+    lk_gate_destroy(&attended);
+}
+
+/* While the caller sleeps, another thread is refused by the last server, and then connects to the next. */
+static void refuse_and_connect(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
+{
+    struct lk_zk *z = context;
+
+    (void)cond;
+    (void)mutex;
+    (void)until;
+    z->calls->deserted = z->calls->done = true;
+    z->up = true;
+}
+
+static int64_t no_time(void *context)
+{
+    (void)context;
+    return 0;
+}
+
+static void a_connection_after_the_last_refusal(void **state)
+{
+    static struct lk_zk z;
+    static struct lk_zk_call call = {.prompt = true};
+    const locker_clock clock = {.now = no_time, .wait = refuse_and_connect, .context = &z};
+
+    (void)state;
+    z = (struct lk_zk){.clock = &clock, .reading = true, .fd = 1000, .corked_fd = -1, .calls = &call};
+    assert_int_equal(lk_zk_await_up_locked(&z, &call, LOCKER_NEVER), LK_ZK_DONE);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(servers_that_have_moved),
+        cmocka_unit_test(a_connection_after_the_last_refusal),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
