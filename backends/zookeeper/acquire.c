@@ -10,6 +10,8 @@
 /* A lock that is given back sooner needs no watch on its own node, which spares the server a request. */
 static const int64_t own_watch_after_ns = 20 * LK_MS;
 
+static const int64_t empty_again_ns = 200 * LK_MS;
+
 /* An attempt under way. */
 struct attempt {
     struct lk_zk *z;
@@ -20,6 +22,7 @@ struct attempt {
     bool looked;     /* a try has found the queue empty */
     bool busy;       /* ... or not */
     int look_rc;     /* the list's answer, when it was an error */
+    int empty_rc;    /* what the server said to deleting the key's node */
     bool lost_place; /* the session ended under the claim */
 };
 
@@ -143,6 +146,52 @@ static locker_status failed_locked(struct attempt *a, struct lk_zk_node *node, l
     return status;
 }
 
+/* ------------------------------------------------------------------ numbers that are used up ---- */
+
+static void emptied_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+{
+    struct attempt *a = op->context;
+    (void)z;
+    (void)reply;
+    a->empty_rc = rc;
+    lk_zk_call_count_locked(&a->call);
+}
+
+/* The queue is not empty yet. */
+static locker_status not_emptied_locked(struct attempt *a, locker_error *err)
+{
+    /* Not all at once, because the places of some would keep the others from deleting. */
+    a->claim->retry_at = lk_zk_now(a->z) + empty_again_ns + (int64_t)(a->z->last_id % 256) * LK_MS;
+    return locker_error_set(
+        err, a->claim->will_wait ? LOCKER_BUSY : LOCKER_UNAVAILABLE, 0,
+        "the node %.200s has used up its numbers, and is made anew once it has no children; "
+        "those that nobody needs have to be deleted",
+        a->parent);
+}
+
+/* A key's node that is made anew counts from 0 again; so the place is given up, and the node goes as soon as
+ * nobody has a place in it. True: go round again. */
+static bool empty_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_status *status,
+                         locker_error *err)
+{
+    drop_node_locked(a); /* its delete goes first */
+    struct lk_zk_op *op = lk_zk_delete_locked(a->z, a->parent, emptied_locked, a);
+    if (op == NULL)
+        return true; /* the connection broke: wait for it again */
+    op->call = &a->call;
+    a->call.done = false;
+    a->call.pending = 1;
+    *outcome = lk_zk_await_locked(a->z, &a->call, a->claim->attempt_until);
+    if (*outcome != LK_ZK_DONE)
+        return false;
+    if (a->empty_rc == ZOK || a->empty_rc == ZNONODE || !a->z->up)
+        return true;
+    *status = not_emptied_locked(a, err);
+    return false;
+}
+
+/* ------------------------------------------------------------------ step by step ---- */
+
 /* Nothing more comes of this name: it takes another one. */
 static bool is_over(const struct lk_zk_node *node)
 {
@@ -175,6 +224,8 @@ static bool step_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_s
         if (!a->claim->will_wait)
             drop_node_locked(a);
         return false;
+    case LK_ZK_USED_UP:
+        return empty_locked(a, outcome, status, err);
     case LK_ZK_FAILED:
         *status = failed_locked(a, node, err);
         return false;

@@ -94,8 +94,10 @@ bool lk_zk_parent_path(const struct lk_zk *z, const char *key, size_t key_len, c
 locker_status lk_zk_check_key(void *self, const char *key, size_t key_len, locker_error *err);
 /* Whether a child is a contender (ours, Curator's, kazoo's); gives its sequence number. */
 bool lk_zk_contender(const char *name, int32_t *sequence);
-/* Whether a comes before b in the queue; the sequence may have wrapped. Ties go by name. */
+/* Whether a comes before b in the queue. Ties go by name. */
 bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name);
+/* Whether others may get the same number, or a lower one, later: the server has come to the end of them. */
+bool lk_zk_used_up(int32_t sequence);
 /* The name that create is given for a node of ours, to which the server appends its number: it has 128 random
  * bits plus a counter, as a UUID's text, so that no other attempt anywhere has it. */
 void lk_zk_stem_begin(struct lk_zk *z, uint64_t random);
@@ -282,6 +284,7 @@ enum lk_zk_step {
     LK_ZK_ENTERED, /* it is there; who is ahead isn't known: a list is under way, or wanted */
     LK_ZK_BEHIND,  /* it is there; somebody was ahead in a list that showed it */
     LK_ZK_FIRST,   /* it is there; nobody was: it has the lock. Set in queue.c alone */
+    LK_ZK_USED_UP, /* it is there; its number says nothing, because the key's node has no more of them */
     LK_ZK_FAILED,  /* `error` says why */
     LK_ZK_GONE     /* it isn't there and won't be, with proof */
 };

@@ -144,9 +144,12 @@ bool lk_zk_contender(const char *name, int32_t *sequence)
 
 bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name)
 {
-    if (a == b)
-        return strcmp(a_name, b_name) < 0;
-    return (uint32_t)a - (uint32_t)b > (uint32_t)INT32_MAX; /* (int32_t)(a - b) < 0, without overflow */
+    return a != b ? a < b : strcmp(a_name, b_name) < 0;
+}
+
+bool lk_zk_used_up(int32_t sequence)
+{
+    return sequence < 0 || sequence == INT32_MAX;
 }
 
 /* ------------------------------------------------------------------ our own nodes ---- */

@@ -1,8 +1,9 @@
 /*
  * queue.c: finding our own places, and who is ahead of them. The only proof that nobody is ahead is a list of
  * the queue that shows the place itself with nobody before it. Such a list stays true however old it is:
- * numbers only grow, so nobody comes in before a node that is there. What is heard of the predecessor is a
- * hint to list again, and never more.
+ * numbers only grow, so nobody comes in before a node that is there. They do so up to 2^31 - 1, which the
+ * server then gives for ever; a place with that number proves nothing (USED_UP). What is heard of the
+ * predecessor is a hint to list again, and never more.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -142,6 +143,8 @@ void lk_zk_queue_place_locked(struct lk_zk *z, struct lk_zk_node *node, const st
     const struct view v = look_locked(z, node, names);
     if (!v.there) {
         lk_zk_node_vanish_locked(z, node, "its node was deleted by somebody else");
+    } else if (lk_zk_used_up(node->sequence)) {
+        lk_zk_node_settle_locked(z, node, LK_ZK_USED_UP);
     } else if (v.ahead == NULL) {
         lk_zk_node_settle_locked(z, node, LK_ZK_FIRST);
     } else {

@@ -1,19 +1,20 @@
-/* paths.c: the names of nodes, and their order where the server's number wraps. */
+/* paths.c: the names of nodes, and their order. */
 #include <string.h>
 
 #include "expect.h"
 #include "internal.h"
 
-static void the_order_wraps(void **state)
+/* As the other clients have it too: one below 0 is no later than INT32_MAX. */
+static void the_order_of_numbers(void **state)
 {
     static const struct {
         int32_t a, b;
     } in_order[] = {{0, 1},
                     {-1, 0},
                     {INT32_MAX - 1, INT32_MAX},
-                    {INT32_MAX, INT32_MIN},
+                    {INT32_MIN, INT32_MAX},
                     {INT32_MIN, INT32_MIN + 1},
-                    {2000000000, -2000000000},
+                    {-2000000000, 2000000000},
                     {-5, 5}};
 
     (void)state;
@@ -24,6 +25,17 @@ static void the_order_wraps(void **state)
     assert_true(lk_zk_before(7, "a", 7, "b")); /* ties go by name */
     assert_false(lk_zk_before(7, "b", 7, "a"));
     assert_false(lk_zk_before(7, "a", 7, "a"));
+}
+
+/* The server stays at INT32_MAX, and gives INT32_MIN while changes are outstanding. */
+static void numbers_that_are_used_up(void **state)
+{
+    (void)state;
+    assert_false(lk_zk_used_up(0));
+    assert_false(lk_zk_used_up(INT32_MAX - 1));
+    assert_true(lk_zk_used_up(INT32_MAX));
+    assert_true(lk_zk_used_up(INT32_MIN));
+    assert_true(lk_zk_used_up(-1));
 }
 
 static void names_of_contenders(void **state)
@@ -111,9 +123,8 @@ static void names_of_our_own(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_order_wraps),
-        cmocka_unit_test(names_of_contenders),
-        cmocka_unit_test(a_number_is_of_digits),
+        cmocka_unit_test(the_order_of_numbers), cmocka_unit_test(numbers_that_are_used_up),
+        cmocka_unit_test(names_of_contenders),  cmocka_unit_test(a_number_is_of_digits),
         cmocka_unit_test(names_of_our_own),
     };
 

@@ -647,6 +647,116 @@ static void a_release_whose_mark_is_read_in_another_session(void **state)
     lk_close_locker(l);
 }
 
+/* ------------------------------------------------------------------ places that have gone, and have not ----
+ */
+
+/* It was told that its node is gone, and then the node is there: as one on a server that differs from the
+ * one that told. Nobody else would remove it while the session lasts. */
+static void a_node_that_was_gone_is_there_after_all(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?ttl=40s&command_timeout=20s");
+    locker_handle *held = lk_take(l, "again");
+    char path[LK_ZKC_NAME_MAX];
+
+    lk_zkc_nth(env->client, "/shop/again", 0, path);
+    assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give_lost(held);
+    path[strlen(path) - 10] = '\0';
+    assert_int_equal(lk_zkc_create(env->client, path, "", LK_ZKC_EPHEMERAL_SEQUENTIAL, NULL), LK_ZKC_OK);
+    lk_give(lk_take(l, "again"));
+    lk_zkc_require_count(env->client, "/shop/again", 0);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ numbers that are used up ---- */
+
+/* A server whose keys `last` and `none` have one number left that orders, and none. Each has a child that is
+ * nobody's place. */
+static void use_up(struct env *env)
+{
+    assert_int_equal(lk_zkc_create(env->client, "/shop", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/last", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/last/child", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/none", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/none/child", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    lk_zks_kill(env->zk);
+    lk_zks_count_from(env->zk, "/shop/last", INT32_MAX - 1);
+    lk_zks_count_from(env->zk, "/shop/none", INT32_MAX);
+    lk_zks_launch(env->zk, true);
+    lk_zkc_drop(env->client);
+    env->client = lk_zkc_open(env->zk);
+}
+
+/* The number at the end of the nth child's name, as the server wrote it. */
+static void require_number(struct env *env, const char *parent, const char *number)
+{
+    char path[LK_ZKC_NAME_MAX];
+
+    lk_zkc_nth(env->client, parent, 0, path);
+    assert_string_equal(path + strlen(path) - strlen(number), number);
+}
+
+static bool has_asked_again(void *context)
+{
+    return lk_stats(context).attempts >= 2;
+}
+
+/* The holder has the last number; who comes then gets the one that everybody gets from then on, and waits
+ * until the key's node can be made anew. */
+static void wait_for_new_numbers(struct env *env, locker *l, locker *other)
+{
+    locker_handle *held;
+    struct lk_locking waiting;
+
+    assert_int_equal(lk_zkc_delete(env->client, "/shop/last/child"), LK_ZKC_OK);
+    held = lk_take(l, "last");
+    require_number(env, "/shop/last", "-2147483646");
+    lk_locking_start(&waiting, other, "last", NULL);
+    lk_require(has_asked_again, other, "it should not wait at its place");
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiting), waiting.err);
+    require_number(env, "/shop/last", "-0000000000");
+    lk_expect_busy(l, "last");
+    lk_give(waiting.held);
+}
+
+/* What can't be made anew is told, and nobody gets the lock meanwhile. */
+static void wait_in_vain(struct env *env, locker *l)
+{
+    locker_lock_options options = lk_wait_options(1000);
+    locker_handle *held = NULL;
+    struct lk_locking waiting;
+    const uint64_t before = lk_stats(l).attempts;
+    locker_error err;
+
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "none", NULL, &held, &err), err);
+    assert_non_null(strstr(err.text, "used up its numbers"));
+    assert_status(LOCKER_TIMEOUT, locker_lock(l, "none", &options, &held, &err), err);
+    assert_non_null(strstr(err.text, "used up its numbers"));
+    assert_true(lk_stats(l).attempts > before);
+    lk_locking_start(&waiting, l, "none", NULL);
+    assert_int_equal(lk_zkc_delete(env->client, "/shop/none/child"), LK_ZKC_OK);
+    assert_status(LOCKER_OK, lk_locking_join(&waiting), waiting.err);
+    require_number(env, "/shop/none", "-0000000000");
+    lk_give(waiting.held);
+}
+
+static void numbers_that_are_used_up(void **state)
+{
+    struct env *env = *state;
+    locker *l, *other;
+
+    use_up(env);
+    l = lk_open_at(env->zk, "/shop?ttl=40s&command_timeout=20s");
+    other = lk_open_at(env->zk, "/shop?ttl=40s&command_timeout=20s");
+    wait_for_new_numbers(env, l, other);
+    wait_in_vain(env, l);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     proxied_test(a_late_create_is_looked_for),
     proxied_test(two_late_creates_are_looked_for),
@@ -669,6 +779,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_release_that_outlives_its_session),
     proxied_test(a_release_whose_proof_comes_after_the_lease),
     proxied_test(a_release_whose_mark_is_read_in_another_session),
+    server_test(a_node_that_was_gone_is_there_after_all),
+    server_test(numbers_that_are_used_up),
 };
 
 const struct lk_group lk_places = {"places", tests, sizeof tests / sizeof tests[0], NULL, NULL};
