@@ -130,6 +130,19 @@ static int open_tcp(const char *host, int port, int64_t until, int *failure, con
 }
 
 #ifdef LOCKER_REDIS_TLS
+/* Whether the other end had its say: it did not let the time pass, and did not go without an alert. Only then
+ * is what it said a reason to give up for good. */
+static bool has_refused_tls(const struct lk_link *link, const char *text, int64_t until)
+{
+    char byte;
+    if (lk_system_now() >= until)
+        return false;
+    if (strstr(text, " alert ") != NULL)
+        return true;
+    const ssize_t n = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
+}
+
 /* The handshake of TLS blocks, bounded by the socket's time-outs; afterwards the socket doesn't block. */
 static bool start_tls(const struct lk_settings *s, struct lk_link *link, int64_t until,
                       struct lk_connect_error *why)
@@ -152,9 +165,9 @@ static bool start_tls(const struct lk_settings *s, struct lk_link *link, int64_t
     (void)setsockopt(link->fd, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof(bound));
     (void)setsockopt(link->fd, SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof(bound));
     if (redisInitiateSSLWithContext(context, s->tls_context) != REDIS_OK) {
-        why->permanent = true;
+        why->permanent = has_refused_tls(link, context->errstr, until);
         locker_error_set(
-            &why->error, LOCKER_PROTOCOL, 0,
+            &why->error, why->permanent ? LOCKER_PROTOCOL : LOCKER_UNAVAILABLE, 0,
             "no TLS with %s: %s; check that the port speaks TLS, that tls_ca is its authority, and "
             "tls_cert and tls_key if the server wants a client's certificate",
             link->peer, context->errstr);
