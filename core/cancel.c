@@ -29,6 +29,7 @@ locker_cancel *locker_cancel_new(void)
 
 void locker_cancel_fire(locker_cancel *cancel)
 {
+    LK_NO_CANCEL; /* which a signal handler may do, too */
     const uint64_t one = 1;
     int saved = errno;
 
@@ -48,6 +49,7 @@ bool locker_cancel_fired(const locker_cancel *cancel)
 
 void locker_cancel_reset(locker_cancel *cancel)
 {
+    LK_NO_CANCEL;
     uint64_t count;
 
     if (cancel == NULL)
@@ -60,6 +62,8 @@ void locker_cancel_reset(locker_cancel *cancel)
 
 void locker_cancel_free(locker_cancel *cancel)
 {
+    LK_NO_CANCEL;
+
     if (cancel == NULL)
         return;
     (void)close(cancel->fd);

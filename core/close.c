@@ -41,6 +41,8 @@ static void close_in_child(locker *l)
 
 locker_status locker_close(locker *l)
 {
+    LK_NO_CANCEL;
+
     if (l == NULL)
         return LOCKER_OK;
     if (lk_forked(l)) {

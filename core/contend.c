@@ -10,14 +10,20 @@ static const int64_t retry_after_outage = LK_S;
 
 /* ------------------------------------------------------------------ waiting ---- */
 
-/* A wait has ended. Held by another, or is it that nobody knows who holds it? Silence for less than
- * command_timeout tells nothing. */
-static locker_status ended_locked(const lk_request *r)
+/* Whether nobody knows who holds the lock: what the driver answered last, whoever asked, or says all along.
+ * Silence for less than command_timeout tells nothing. */
+static bool unknown_locked(const lk_request *r)
 {
     const lk_key *key = r->claim->key;
-    bool away = key->away || atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed);
 
-    return key->holder == NULL && away ? LOCKER_UNAVAILABLE : LOCKER_TIMEOUT;
+    return key->holder == NULL &&
+           (key->away || atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed));
+}
+
+/* A wait has ended. */
+static locker_status ended_locked(const lk_request *r)
+{
+    return unknown_locked(r) ? LOCKER_UNAVAILABLE : LOCKER_TIMEOUT;
 }
 
 /* Why the call has to end without a grant; OK: it need not. */
@@ -71,7 +77,7 @@ locker_status lk_queue_locked(lk_request *r)
     lk_claim *claim = r->claim;
 
     if (r->try)
-        return LOCKER_BUSY;
+        return unknown_locked(r) ? LOCKER_UNAVAILABLE : LOCKER_BUSY;
     r->start_is_past = true;
     lk_fifo_append_locked(claim);
     while (claim->phase == LK_QUEUED) {
@@ -111,7 +117,6 @@ bool lk_grant_locked(locker *l, lk_claim *claim, int64_t now)
     if (key->contender == claim)
         key->contender = NULL;
     key->holder = claim;
-    key->away = false;
     lk_held_add_locked(l, claim);
     lk_lease_start_locked(l, claim, now);
     l->stats.acquired++;
@@ -141,6 +146,8 @@ static locker_status attempt_locked(lk_request *r, int64_t *sent)
     status = l->driver->acquire(l->self, &claim->pub, &r->last);
     (void)pthread_mutex_lock(&l->mutex);
     lk_busy_end_locked(l, claim);
+    if (status == LOCKER_OK || status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)
+        claim->key->away = status == LOCKER_UNAVAILABLE;
     return status;
 }
 
@@ -161,7 +168,7 @@ static locker_status accept_locked(lk_request *r, int64_t sent)
     claim->key->passing_since = now;
     if (lk_grant_locked(l, claim, now))
         return LOCKER_OK;
-    claim->pub.retry_at = now;
+    claim->pub.retry_at = lk_later(now, now - sent); /* not at once: half of the time is for others */
     if ((claim->events & LK_LOST_ALL) != 0)
         return locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
                                 "the session with the service ended while the lock was asked for");
@@ -197,7 +204,7 @@ static locker_status wait_for_wake_locked(lk_request *r, int64_t retry_at)
 /* What a failed attempt means for the call. OK: wait until *retry_at (0: for a wake) and try again. A call
  * that waits does so over an outage, too, until its own end; one that the call's own end cut short tells
  * nothing. */
-static locker_status judge_locked(lk_request *r, locker_status status, bool enrolled, int64_t *retry_at)
+static locker_status judge_locked(lk_request *r, locker_status status, int64_t *retry_at)
 {
     int64_t now = lk_now(r->l);
     bool silent = status == LOCKER_TIMEOUT && (r->try || r->claim->pub.attempt_until < r->deadline);
@@ -209,9 +216,8 @@ static locker_status judge_locked(lk_request *r, locker_status status, bool enro
                                   "the service did not answer within %lld ms (command_timeout)",
                                   (long long)(r->l->command_timeout_ns / LK_MS));
         *retry_at = now;
+        r->claim->key->away = true;
     }
-    if (status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)
-        r->claim->key->away = status == LOCKER_UNAVAILABLE;
     stop = why_stop_locked(r);
     if (stop != LOCKER_OK)
         return stop;
@@ -220,7 +226,7 @@ static locker_status judge_locked(lk_request *r, locker_status status, bool enro
     if (r->try || (status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE))
         return status;
     if (status == LOCKER_UNAVAILABLE && *retry_at == 0) {
-        if (!enrolled && !atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed))
+        if (!atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed))
             return status; /* the driver says that it is final */
         *retry_at = lk_later(now, retry_after_outage);
     }
@@ -231,7 +237,7 @@ static locker_status judge_locked(lk_request *r, locker_status status, bool enro
 locker_status lk_contend_locked(lk_request *r)
 {
     locker *l = r->l;
-    bool enrolled = false, seen = false;
+    bool seen = false;
     locker_status status = why_stop_locked(r);
 
     while (status == LOCKER_OK) {
@@ -249,8 +255,7 @@ locker_status lk_contend_locked(lk_request *r)
                 continue;
             }
         }
-        enrolled = enrolled || status == LOCKER_BUSY;
-        status = judge_locked(r, status, enrolled, &retry_at);
+        status = judge_locked(r, status, &retry_at);
         if (status == LOCKER_OK)
             status = wait_for_wake_locked(r, retry_at);
     }

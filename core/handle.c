@@ -193,6 +193,7 @@ static locker_status unlock_locked(locker *l, locker_handle *held, locker_error 
 
 locker_status locker_unlock(locker_handle *held, locker_error *err)
 {
+    LK_NO_CANCEL;
     locker *l;
     locker_status status;
 
@@ -273,6 +274,7 @@ void lk_handle_told_locked(locker *l, locker_handle *held)
 
 void locker_handle_free(locker_handle *held)
 {
+    LK_NO_CANCEL;
     locker *l;
 
     if (held == NULL || lk_forked(held->l))
@@ -358,6 +360,7 @@ const char *locker_handle_owner(const locker_handle *held)
 
 int locker_handle_fd(locker_handle *held)
 {
+    LK_NO_CANCEL;
     const uint64_t one = 1;
     locker *l;
     int fd;

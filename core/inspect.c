@@ -37,6 +37,7 @@ static void tell_own_end(locker *l, const char *key, size_t length, locker_info 
 static locker_status inspect(locker *l, const char *key, const locker_break_options *only, locker_info *info,
                              const char *what, locker_error *err)
 {
+    LK_NO_CANCEL;
     locker_info found = LOCKER_INFO_INIT;
     locker_status status;
     size_t length;
@@ -95,6 +96,7 @@ locker_status locker_break_check(const locker_break_options *only, const locker_
 
 locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err)
 {
+    LK_NO_CANCEL;
     locker_status status;
     int64_t sent;
 

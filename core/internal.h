@@ -87,7 +87,7 @@ struct lk_key {
     int64_t passing_since;  /**< when the service granted what has been handed over locally since */
     uint32_t passed;        /**< how often it was handed over since */
     uint32_t users;         /**< claims that point here */
-    bool away;              /**< the latest attempt of any of ours found the service out of reach */
+    bool away;              /**< the driver's latest answer to any of ours: the service is out of reach */
 };
 
 /** Core's part of a claim; the driver's bytes follow `pub`, then the key's text. */
@@ -217,6 +217,24 @@ static inline locker_status lk_ok(locker_error *err)
     }
     return LOCKER_OK;
 }
+
+/* ---- a thread that is canceled (pthread_cancel). Inside a call it would end with the mutex locked, or with
+ * a wait on its stack that others rouse. So each public function that may block, or sleep in the kernel,
+ * begins with LK_NO_CANCEL, which holds it back to its end. */
+static inline int lk_cancel_hold(void)
+{
+    int before;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+static inline void lk_cancel_restore(const int *before)
+{
+    (void)pthread_setcancelstate(*before, NULL);
+}
+
+#define LK_NO_CANCEL int lk_cancel_before __attribute__((cleanup(lk_cancel_restore))) = lk_cancel_hold()
 
 /* ---- clock.c */
 static inline int64_t lk_now(const locker *l)

@@ -329,6 +329,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
                                   locker_handle **out, locker_error *err)
 {
     static const locker_lock_options defaults = LOCKER_LOCK_OPTIONS_INIT;
+    LK_NO_CANCEL;
     lk_request r;
     locker_status status;
 

@@ -39,6 +39,7 @@ static locker_status open_parsed(locker_status parsed, lk_config *config, const 
 
 locker_status locker_open(const char *uri, const locker_options *options, locker **out, locker_error *err)
 {
+    LK_NO_CANCEL;
     lk_config config = {0};
     locker_status status = check_options(options, out, err);
 
@@ -54,6 +55,7 @@ locker_status locker_open(const char *uri, const locker_options *options, locker
 locker_status locker_open_profile(const char *file, const char *profile, const locker_options *options,
                                   locker **out, locker_error *err)
 {
+    LK_NO_CANCEL;
     lk_config config = {0};
     locker_status status = check_options(options, out, err);
 
@@ -94,6 +96,7 @@ locker_status locker_open_default(const locker_options *options, locker **out, l
 locker_status locker_open_driver(const locker_driver *driver, const locker_driver_options *o, locker **out,
                                  locker_error *err)
 {
+    LK_NO_CANCEL;
     static const locker_driver_options defaults = LOCKER_DRIVER_OPTIONS_INIT;
     lk_config config = {0};
     char bare[64];

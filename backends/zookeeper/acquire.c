@@ -261,10 +261,10 @@ locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
     else if (outcome == LK_ZK_LATE && z->up) /* core knows whether that was the caller's end or ours */
         status =
             locker_error_set(err, LOCKER_TIMEOUT, 0, "ZooKeeper at %s did not answer in time", z->set.names);
-    else if (outcome == LK_ZK_LATE) {
+    else if (outcome == LK_ZK_LATE)
         status = lk_zk_away_locked(z, err);
+    if (status == LOCKER_UNAVAILABLE)
         claim->retry_at = lk_zk_now(z); /* it may be up again before core has heard of it */
-    }
     a.data->call = NULL;
     lk_zk_call_end_locked(z, &a.call);
     lk_zk_leave(z);

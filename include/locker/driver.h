@@ -273,7 +273,10 @@ struct locker_driver {
 
     /** One attempt. OK: a grant, token and valid_until are set. BUSY: another has it; if claim->will_wait it
      * is enrolled: wake will be called when another attempt may succeed, and retry_at may bound the wait.
-     * UNAVAILABLE with retry_at set: try again then (a server that starts). A try whose connection is refused
+     * UNAVAILABLE says by retry_at whether it passes. Set: it does, core asks again then while the call lasts
+     * (a server that starts, a connection that broke: it may be up again before core looks). 0: it is final
+     * and ends the call, also one that was enrolled before; but while the service is out of reach, as
+     * `suspect` said, core asks again each second. A try whose connection is refused
      * is UNAVAILABLE at once, not at attempt_until: nobody is there to wait for. TIMEOUT: attempt_until
      * passed; tried again at once while the call lasts. Everything else ends the lock call: CANCELED
      * (interrupted), UNAVAILABLE, DENIED, INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED. Whatever the answer

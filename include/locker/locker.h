@@ -18,6 +18,8 @@
  *     LOCKER_OK and its text empty. It belongs to the caller; nothing is kept in thread-local state.
  *   - Option structs start with their size. `*_INIT` sets it; zero in any other member means the default.
  *   - Functions are thread-safe. None is async-signal-safe but locker_cancel_fire().
+ *   - No function is a cancellation point of pthread_cancel(): a thread that is canceled inside one ends at
+ *     its next point behind it. A wait is ended by a locker_cancel.
  *   - After fork() a child may call locker_close(), locker_handle_free() and locker_unlock() on what it
  *     inherited. They release nothing that the parent holds; every call that could answers LOCKER_FORKED.
  */
@@ -215,6 +217,7 @@ typedef struct locker_lock_options {
  * at once is cleaned up in the background). Callers of one locker are served in the order in which they came.
  * A call that waits goes on over an outage of the service until its own end, which is UNAVAILABLE, not
  * TIMEOUT, when the service was out of reach to the last (refused, cut off, or silent for `command_timeout`).
+ * What no waiting can mend (the directory of the locks is gone) ends it at once, with UNAVAILABLE too.
  * Blocks. Errors: BUSY (only with wait_ms 0), TIMEOUT, CANCELED, UNAVAILABLE, DENIED, INVALID, CONFIG (a TTL
  * out of the driver's range), PROTOCOL, NOMEM, CLOSED, FORKED. UNKNOWN is never answered. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *key,
@@ -224,7 +227,8 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *ke
 /** As locker_lock() with wait_ms 0, whatever the options say: OK or BUSY, without waiting for another holder.
  * It does wait for the service's answer, for at most the configured `command_timeout`; where connecting is
  * refused, because no server runs there or no way leads there, it is UNAVAILABLE at once, and the service is
- * asked anew each time. */
+ * asked anew each time. Where another call of this locker waits for the key already, that one's knowledge is
+ * the answer: BUSY, or UNAVAILABLE when the service was out of reach as it asked last. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_try_lock(locker *l, const char *key,
                                                            const locker_lock_options *options,
                                                            locker_handle **out, locker_error *err);

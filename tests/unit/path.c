@@ -273,7 +273,7 @@ static void test_unavailable(void **state)
     lk_mock_faults(mock, "acquire retry=100ms unavailable"); /* final for a try, waited for by the others */
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &h, &err), err);
     lk_mock_faults(mock, "acquire retry=100ms unavailable; acquire busy; "
-                         "acquire unavailable"); /* one that waits outlives an outage */
+                         "acquire retry=1s unavailable"); /* one that waits outlives an outage */
     lk_locking_start(&call, l, "k", NULL);
     lk_mock_await(mock, NULL, 1);
     assert_int_equal(locker_mock_await_calls(mock, LOCKER_OP_ACQUIRE, NULL, 3), LOCKER_OK);
@@ -285,6 +285,120 @@ static void test_unavailable(void **state)
     lk_mock_await(mock, NULL, 1);
     lk_mock_advance_by(mock, 1000);
     assert_int_equal(lk_locking_join(&call), LOCKER_OK);
+    locker_handle_free(call.held);
+    lk_mock_end(mock, l);
+}
+
+/* retry_at 0 ends the call of one that was enrolled before, too: nothing would ever wake it. */
+static void test_final_is_final_for_who_waits(void **state)
+{
+    struct lk_locking call;
+    locker *l;
+    locker_mock *mock = lk_mock_begin(NULL, &l);
+
+    (void)state;
+    lk_mock_faults(mock, "acquire busy; acquire unavailable");
+    lk_locking_start(&call, l, "k", NULL);
+    lk_mock_await(mock, NULL, 1);
+    locker_mock_wake(mock, NULL);
+    assert_int_equal(lk_locking_join(&call), LOCKER_UNAVAILABLE);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 2);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_WITHDRAW), 1);
+    lk_mock_end(mock, l);
+}
+
+/* A try behind a call that waits is told what that one knows: held by another, or that nobody can say. */
+static void test_a_try_is_told_what_is_known(void **state)
+{
+    struct lk_locking call;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    locker_mock *mock = lk_mock_begin(NULL, &l);
+
+    (void)state;
+    lk_mock_faults(mock, "acquire busy; acquire retry=100ms unavailable");
+    lk_locking_start(&call, l, "k", NULL);
+    lk_mock_await(mock, NULL, 1);
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "k", NULL, &h, &err), err);
+    locker_mock_wake(mock, NULL);
+    assert_int_equal(locker_mock_await_calls(mock, LOCKER_OP_ACQUIRE, NULL, 2), LOCKER_OK);
+    lk_mock_await(mock, NULL, 1);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &h, &err), err);
+    lk_mock_advance_by(mock, 100);
+    assert_int_equal(lk_locking_join(&call), LOCKER_OK);
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "k", NULL, &h, &err), err);
+    locker_handle_free(call.held);
+    lk_mock_end(mock, l);
+}
+
+/* One call's lease is too short for the way to it. That says nothing about the service, and it is not asked
+ * for that without a pause. */
+static void test_a_lease_too_short_is_no_outage(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    struct lk_locking hasty, call;
+    locker *l;
+    locker_mock *mock = lk_mock_begin(NULL, &l);
+
+    (void)state;
+    lk_mock_faults(mock, "acquire always delay=50ms");
+    o.ttl_ms = 20;
+    o.no_renew = true;
+    o.wait_ms = 1000;
+    lk_locking_start(&hasty, l, "k", &o);
+    lk_mock_await(mock, NULL, 1);
+    o = (locker_lock_options)LOCKER_LOCK_OPTIONS_INIT;
+    o.wait_ms = 500;
+    lk_locking_start(&call, l, "k", &o);
+    lk_mock_await(mock, NULL, 2);
+    lk_mock_advance_by(mock, 1000);
+    assert_int_equal(lk_locking_join(&call), LOCKER_TIMEOUT);
+    assert_int_equal(lk_locking_join(&hasty), LOCKER_TIMEOUT);
+    assert_in_range(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 2, 12);
+    lk_mock_end(mock, l);
+}
+
+struct canceled_call {
+    locker *l;
+    locker_handle *held;
+    locker_status status;
+};
+
+static void *lock_and_end(void *context)
+{
+    struct canceled_call *call = context;
+    locker_error err;
+
+    call->status = locker_lock(call->l, "k", NULL, &call->held, &err);
+    pthread_testcancel();
+    call->status = LOCKER_INVALID;
+    return NULL;
+}
+
+/* A thread that is canceled while it waits goes on waiting, gets the lock, and ends where the call is over.
+ */
+static void test_a_canceled_thread_ends_behind_the_call(void **state)
+{
+    static struct canceled_call call;
+    locker_error err;
+    pthread_t thread;
+    locker *l;
+    locker_mock *mock = lk_mock_begin(NULL, &l);
+    void *end = NULL;
+
+    (void)state;
+    lk_mock_faults(mock, "acquire busy");
+    call = (struct canceled_call){.l = l};
+    assert_int_equal(pthread_create(&thread, NULL, lock_and_end, &call), 0);
+    lk_mock_await(mock, NULL, 1);
+    assert_int_equal(pthread_cancel(thread), 0);
+    locker_mock_wake(mock, NULL);
+    assert_int_equal(locker_mock_await_calls(mock, LOCKER_OP_ACQUIRE, NULL, 2), LOCKER_OK);
+    assert_int_equal(pthread_join(thread, &end), 0);
+    assert_ptr_equal(end, PTHREAD_CANCELED);
+    assert_int_equal(call.status, LOCKER_OK);
+    assert_ok(locker_unlock(call.held, &err), err);
     locker_handle_free(call.held);
     lk_mock_end(mock, l);
 }
@@ -529,6 +643,10 @@ int main(void)
         cmocka_unit_test(test_cancel_inside_an_attempt),
         cmocka_unit_test(test_a_fresh_cancel_in_an_old_ones_place),
         cmocka_unit_test(test_unavailable),
+        cmocka_unit_test(test_final_is_final_for_who_waits),
+        cmocka_unit_test(test_a_try_is_told_what_is_known),
+        cmocka_unit_test(test_a_lease_too_short_is_no_outage),
+        cmocka_unit_test(test_a_canceled_thread_ends_behind_the_call),
         cmocka_unit_test(test_silent_service),
         cmocka_unit_test(test_out_of_reach_is_no_timeout),
         cmocka_unit_test(test_silence_to_the_end),
