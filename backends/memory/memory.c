@@ -21,6 +21,7 @@ typedef struct {
     enum { NEW, QUEUED, HANDED, GRANTED, BROKEN } state;
     locker_claim *prev, *next;  /* in the queue; next of a holder: in its bucket */
     locker_claim *first, *last; /* of a holder: the queue behind it */
+    int64_t since;              /* of a holder: when it was granted; its claim's is core's from then on */
     const locker_services *svc; /* of its locker, for waking */
 } place;
 
@@ -43,6 +44,11 @@ typedef struct {
 /* Lockers of one process find the space that they share by its name, so this list has to be the process's. */
 static pthread_mutex_t spaces_mutex = PTHREAD_MUTEX_INITIALIZER;
 static space *spaces;
+
+/* A fork's child begins with an empty list: the parent's locks are none of its own, and its threads, one of
+ * which may have had the mutex, don't exist there. */
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+static bool forks_watched;
 
 /* The last token of any space that was dropped: a key's tokens grow even when its space is made again.
  * Guarded by spaces_mutex. */
@@ -104,7 +110,7 @@ static void make_room_locked(space *s)
 static void grant_locked(space *s, locker_claim *claim, int64_t now)
 {
     of(claim)->state = of(claim)->state == QUEUED ? HANDED : GRANTED;
-    claim->granted_at = now;
+    claim->granted_at = of(claim)->since = now;
     claim->token = ++s->token;
     claim->valid_until = LOCKER_NEVER;
 }
@@ -197,6 +203,17 @@ static space *space_new(char *name)
     return s;
 }
 
+static void forget_spaces(void)
+{
+    spaces = NULL;
+    (void)pthread_mutex_init(&spaces_mutex, NULL);
+}
+
+static void watch_forks(void)
+{
+    forks_watched = pthread_atfork(NULL, NULL, forget_spaces) == 0;
+}
+
 static void space_free(space *s)
 {
     (void)pthread_mutex_destroy(&s->mutex);
@@ -231,6 +248,11 @@ static space *space_use(char *name)
 {
     space *s = NULL;
 
+    (void)pthread_once(&forks_once, watch_forks); /* before anybody locks the mutex */
+    if (!forks_watched) {
+        free(name);
+        return NULL;
+    }
     (void)pthread_mutex_lock(&spaces_mutex);
     if (name != NULL)
         for (s = spaces; s != NULL && strcmp(s->name, name) != 0;)
@@ -363,7 +385,7 @@ static void describe_holder_locked(const locker_claim *holder, locker_info *info
     (void)strncpy(info->owner, holder->owner, LOCKER_OWNER_MAX);
     info->token = holder->token;
     info->since_unix_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000 -
-                          (clock->now(clock->context) - holder->granted_at) / 1000000;
+                          (clock->now(clock->context) - of(holder)->since) / 1000000;
 }
 
 static locker_status describe_queue_locked(const locker_claim *holder, locker_info *info, locker_error *err)

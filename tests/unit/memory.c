@@ -1,6 +1,8 @@
 /* memory.c: the memory driver alone, called as core calls it: what only an unlucky order of threads shows. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <locker/driver.h>
 
@@ -42,15 +44,20 @@ static void lost(const locker_services *svc, locker_claim *claim, const char *wh
 static const locker_clock stopped = {.now = no_time};
 static const locker_services services = {.clock = &stopped, .wake = wake, .lease_lost = lost};
 
-static void *open_space(void)
+static void *open_named(const char *name)
 {
-    const locker_driver_config config = {.path = "", .name_space = ""};
+    const locker_driver_config config = {.path = name, .name_space = ""};
     void *self = NULL;
     locker_error err;
 
     assert_true(sizeof(locker_claim) + 15 + lk_memory_driver.claim_size <= CLAIM_SIZE_AT_MOST);
     assert_int_equal(lk_memory_driver.open(&config, &services, &self, &err), LOCKER_OK);
     return self;
+}
+
+static void *open_space(void)
+{
+    return open_named("");
 }
 
 static locker_status ask(void *self, struct asker *asker)
@@ -149,11 +156,69 @@ static void broken_before_it_asks_has_no_neighbour(void **state)
     lk_memory_driver.close(self);
 }
 
+/* Core writes the grant's time into the claim without the driver's locks, so show looks at the driver's own.
+ */
+static void show_reads_nothing_that_core_writes(void **state)
+{
+    struct asker holder;
+    void *self = open_space();
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    int64_t first;
+
+    (void)state;
+    assert_int_equal(come(self, &holder, "k"), LOCKER_OK);
+    assert_int_equal(lk_memory_driver.show(self, "k", 1, LOCKER_NEVER, &info, &err), LOCKER_OK);
+    first = info.since_unix_ms;
+    of(&holder)->granted_at = INT64_C(-3600000000000);
+    assert_int_equal(lk_memory_driver.show(self, "k", 1, LOCKER_NEVER, &info, &err), LOCKER_OK);
+    assert_in_range(info.since_unix_ms, first, first + 3000000);
+    give(self, &holder);
+    lk_memory_driver.close(self);
+}
+
+/* What stays of the lock that the parent holds is memory that nobody looks at. */
+static int in_the_child(void)
+{
+    struct asker mine, other;
+    void *self = open_named("shop"), *another = open_named("shop");
+
+    if (come(self, &mine, "k") != LOCKER_OK || come(another, &other, "k") != LOCKER_BUSY)
+        return 1;
+    give(self, &mine);
+    if (other.wakes != 1)
+        return 2;
+    lk_memory_driver.close(another);
+    lk_memory_driver.close(self);
+    return 0;
+}
+
+static void a_forks_child_has_locks_of_its_own(void **state)
+{
+    struct asker holder;
+    void *self = open_named("shop");
+    int status = -1;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(come(self, &holder, "k"), LOCKER_OK);
+    child = fork();
+    if (child == 0)
+        _exit(in_the_child());
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    give(self, &holder);
+    lk_memory_driver.close(self);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_before_it_asks_has_nobody_behind),
         cmocka_unit_test(broken_before_it_asks_has_no_neighbour),
+        cmocka_unit_test(show_reads_nothing_that_core_writes),
+        cmocka_unit_test(a_forks_child_has_locks_of_its_own),
     };
 
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
