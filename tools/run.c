@@ -315,7 +315,8 @@ static int run_command(run *r)
     }
     lost = was_lost(&outcome, &child, release(r, outcome.lost, outcome.stopped));
     /* What the command left running was protected by the lock as well. */
-    if (lost && r->options.lost_signal && lk_run_child_group_left(&child))
+    if (lost && r->options.lost_signal &&
+        (lk_run_child_group_left(&child) || lk_run_child_strangers_left(&child)))
         lk_run_child_signal(&child, SIGKILL);
     if (lost && !outcome.system_error)
         code = r->options.lost_exit;

@@ -172,6 +172,9 @@ void lk_run_child_reap(lk_run_child *child);
 /** Whether members of its process group are left which we would hear of. */
 bool lk_run_child_group_left(const lk_run_child *child);
 
+/** Whether any are left at all, orphans or not: there may be some of whose end nobody tells us. */
+bool lk_run_child_strangers_left(const lk_run_child *child);
+
 /** Read the answer of exec from exec_pipe. */
 void lk_run_child_read_exec(lk_run_child *child);
 

@@ -3,7 +3,8 @@
  *
  * It leads a process group of its own, so that a signal reaches what it started too, and so that all of them
  * can be ended when the lock is lost. We are the reaper of its orphans ("child subreaper"), which lets us
- * hear when the last of the group has gone.
+ * hear when they have gone. One whose parent left the group, and lives, is no child of ours: it is looked
+ * for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -128,6 +129,11 @@ bool lk_run_child_group_left(const lk_run_child *child)
     while ((pid = waitpid(-child->pid, NULL, WNOHANG)) > 0)
         continue;
     return pid == 0;
+}
+
+bool lk_run_child_strangers_left(const lk_run_child *child)
+{
+    return child->group && kill(-child->pid, 0) == 0;
 }
 
 void lk_run_child_read_exec(lk_run_child *child)

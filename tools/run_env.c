@@ -91,6 +91,8 @@ static char *without_password(const char *variable, bool *failed)
     char *copy = NULL;
 
     *failed = false;
+    if (strcasestr(variable, "password=") != NULL) /* a parameter that there isn't */
+        return NULL;
     if (at == NULL) {
         copy = strdup(variable);
         *failed = copy == NULL;

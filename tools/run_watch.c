@@ -17,7 +17,7 @@
 
 #include "run.h"
 
-enum { NEVER = -1 };
+enum { NEVER = -1, STRANGERS_EVERY_MS = 50 };
 
 enum { SIGNALS, TIMER, LOST, EXEC, FD_COUNT };
 
@@ -169,7 +169,16 @@ static bool over(const loop *p)
     const lk_run_child *child = p->watch->child;
 
     return child->ended &&
-           (!p->losing || p->watch->options->lost_signal == 0 || !lk_run_child_group_left(child));
+           (!p->losing || p->watch->options->lost_signal == 0 ||
+            (!lk_run_child_group_left(child) && (p->killed || !lk_run_child_strangers_left(child))));
+}
+
+/* Nobody tells us when a member that is no child of ours has gone. */
+static int64_t look_again(const loop *p, int64_t ms)
+{
+    return p->losing && p->watch->child->ended && (ms == NEVER || ms > STRANGERS_EVERY_MS)
+               ? STRANGERS_EVERY_MS
+               : ms;
 }
 
 static int wait_for_something(loop *p, int64_t ms)
@@ -221,7 +230,7 @@ void lk_run_watch_over(const lk_run_watch *watch, lk_run_outcome *outcome)
     if (p.signal_fd < 0 || p.timer_fd < 0)
         error = errno;
     while (!error && !over(&p))
-        error = wait_for_something(&p, keep_deadline(&p));
+        error = wait_for_something(&p, look_again(&p, keep_deadline(&p)));
     if (error)
         give_up(&p, error);
     if (watch->child->exec_pipe >= 0)

@@ -182,9 +182,10 @@ class Passwords(RedisCase):
         self.code(0, "run", "k", LOCKER, "run", "other", "true")
         self.env["LOCKER_URI"] = "redis://:sesame-4711@" + address
         self.assertIn("password_file", self.code(77, "run", "k", LOCKER, "run", "other", "true").stderr)
-        self.env["LOCKER_URI"] = "redis://:sesame/4711@" + address
-        self.assertEqual(self.code(0, "run", "-u", self.uri + "?password_file=" + password, "k", "sh", "-c",
-                                   "echo $LOCKER_URI").stdout, "\n")
+        for uri in ("redis://:sesame/4711@" + address, "redis://%s?ttl=9s&Password=sesame-4711" % address):
+            self.env["LOCKER_URI"] = uri
+            self.assertEqual(self.code(0, "run", "-u", self.uri + "?password_file=" + password, "k", "sh", "-c",
+                                       "echo $LOCKER_URI").stdout, "\n")
 
 
 if __name__ == "__main__":

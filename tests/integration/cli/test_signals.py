@@ -2,9 +2,24 @@
 import os
 import signal
 import subprocess
+import sys
 import unittest
 
 from clitest import LIMIT, LOCKER, Case
+
+# A member of the command's group, whose parent leaves the group and lives on.
+STRANGER = """
+import os, signal
+if os.fork():
+    signal.pause()
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+member = os.fork()
+if member:
+    os.setsid()
+    print(os.getpid(), member, flush=True)
+signal.pause()
+"""
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -149,6 +164,24 @@ class Broken(Case):
         self.assertEqual(running.process.wait(LIMIT), 76)
         self.assert_gone(grandchild)
         self.assertEqual([e["signal"] for e in running.events() if e["event"] == "exited"], [9])
+
+    def test_a_member_that_is_no_orphan_of_ours_is_killed_as_well(self):
+        # its parent leaves the group and lives, so nobody tells us of the member's end
+        running = self.start("-k", "200ms", "k", "--", sys.executable, "-c", STRANGER)
+        parent, member = (int(word) for word in running.output.next().split())
+        self.addCleanup(os.kill, parent, signal.SIGKILL)
+        self.code(0, "break", "k")
+        self.assertEqual(running.process.wait(LIMIT), 76)
+        self.assert_gone(member)
+        os.kill(parent, 0)
+
+    def test_a_member_that_is_no_orphan_of_ours_may_end(self):
+        running = self.start("-k", "%dms" % (LIMIT * 2000), "k", "--", sys.executable, "-c",
+                             STRANGER.replace("SIGTERM, signal.SIG_IGN", "SIGTERM, signal.SIG_DFL"))
+        parent, _ = (int(word) for word in running.output.next().split())
+        self.addCleanup(os.kill, parent, signal.SIGKILL)
+        self.code(0, "break", "k")
+        self.assertEqual(running.process.wait(LIMIT), 76)  # does not wait until --kill-after
 
     def test_what_outlives_its_leader_is_killed_as_well(self):
         running = self.start("-k", "200ms", "k", "--", "sh", "-c",
