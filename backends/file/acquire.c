@@ -5,8 +5,9 @@
  * How no wake-up is lost. A waiter keeps its descriptor open, watches the file, marks byte 1 and only then
  * tries a second time: a holder that lets go after that try makes an event which the watch sees. The kernel
  * reports a dying holder's close a moment before it drops the lock, so an attempt that fails right after an
- * event, or right after the enrolment, is repeated a few times at growing distances and then rests until the
- * next event. A waiter never closes its descriptor between attempts: that would be an event for all others.
+ * event, or right after the enrolment, is repeated at growing distances; and each second for as long as it
+ * waits, because nothing bounds that moment on a busy host. A waiter never closes its descriptor between
+ * attempts: that would be an event for all others.
  */
 #include "file.h"
 
@@ -19,20 +20,33 @@
 enum {
     MS = 1000000,
     ROUNDS = 16,                  /* attempts on a file that keeps being replaced */
-    POLL_END = 256 * MS,          /* an event's repetitions end with this distance */
+    POLL_MAX = 1000 * MS,         /* the repetitions' distance in the end */
     POLL_WITHOUT_EVENTS = 50 * MS /* between attempts when inotify is not to be had */
 };
 
-/* In a shared directory others could have put something at the name: look before anything is written to it.
- * Where nobody else can write, confirm_grant's look is enough. */
-static int prepare_shared(const lk_file *self, const lk_file_name *name, int fd, locker_error *err)
+/* Open the file, see that it can be used before anything is written to it, and enter its descriptor, so that
+ * a child forked from here on knows it. */
+static int open_claim(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     struct statx s;
-    int status = lk_file_check(self, name, fd, &s, err);
+    int status = lk_file_open(self, name, O_RDWR | O_CREAT, &c->fd, err);
+    if (status != (int)LOCKER_OK)
+        return status;
+    status = lk_file_check(self, name, c->fd, &s, err);
+    if (status == (int)LOCKER_OK) {
+        c->id = lk_file_id_of(&s);
+        pthread_mutex_lock(&self->mutex);
+        c->slot = lk_file_slot_take_locked(&self->slots, c);
+        pthread_mutex_unlock(&self->mutex);
+        if (c->slot == NULL)
+            status = (int)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for the lock's descriptor");
+    }
     /* The group needs the right to write, which the umask may have taken. */
-    if (status == (int)LOCKER_OK && s.stx_uid == self->uid && (s.stx_mode & 0777) != 0660 &&
-        fchmod(fd, 0660) != 0)
+    if (status == (int)LOCKER_OK && self->shared && s.stx_uid == self->uid && (s.stx_mode & 0777) != 0660 &&
+        fchmod(c->fd, 0660) != 0)
         status = (int)lk_file_fail(self, "set the mode of", name, errno, err);
+    if (status != (int)LOCKER_OK)
+        lk_file_close(self, c);
     return status;
 }
 
@@ -54,16 +68,16 @@ static bool looks_busy(lk_file *self, const lk_file_name *name)
 }
 
 /* Write the grant into the record. The lock is ours. */
-static locker_status write_grant(lk_file *self, const lk_file_name *name, locker_claim *claim, int fd,
-                                 locker_error *err)
+static int write_grant(lk_file *self, const lk_file_name *name, locker_claim *claim, int fd,
+                       locker_error *err)
 {
     lk_file_record record;
     lk_file_reading reading;
     int code = lk_file_record_read(fd, &record, &reading);
     if (code != 0)
-        return lk_file_fail(self, "read", name, code, err);
+        return (int)lk_file_fail(self, "read", name, code, err);
     if (reading == LK_FILE_RECORD_FOREIGN)
-        return locker_error_set(
+        return (int)locker_error_set(
             err, LOCKER_DENIED, 0,
             "%.150s/%.150s is too long to be a lock file and is left alone; move it away, or "
             "use a directory for locks alone",
@@ -78,10 +92,14 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, locker
     record.owner[len] = '\0';
     code = lk_file_record_write(fd, self->template, &record, self->sync);
     if (code != 0)
-        return lk_file_fail(self, "write", name, code, err);
+        return (int)lk_file_fail(self, "write", name, code, err);
+    /* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took
+     * its byte before it read: either we see that, or it reads our token. */
+    if (lk_file_range_locked(fd, 2))
+        return LK_FILE_AGAIN;
     claim->token = record.token;
     claim->valid_until = LOCKER_NEVER;
-    return LOCKER_OK;
+    return (int)LOCKER_OK;
 }
 
 /* See that the locked file is the one at the name, and enter the grant, as one step for dispatch: a forced
@@ -89,31 +107,20 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, locker
  * where a forced unlock looks for the greatest that was ever granted. */
 static int confirm_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    struct statx s;
     pthread_mutex_lock(&self->mutex);
     /* The watch comes first: what happens after the look must be seen by it. */
-    bool watched;
-    if (name->last == 0) {
+    bool watched = self->dir_wd >= 0 || lk_file_watch_directory_locked(self);
+    if (name->last == 0)
         lk_file_watch_drop_locked(self, c);
-        watched = self->dir_wd >= 0 || lk_file_watch_directory_locked(self);
-    } else { /* the watch on the directory doesn't see what happens below it */
-        watched = c->watch != NULL || lk_file_watch_add_locked(self, c);
-    }
-    /* fstat of an open file does no I/O. Links are enough: a forced unlock takes the old file's only one. */
-    int status = lk_file_check(self, name, c->fd, &s, err);
-    if (status == (int)LOCKER_OK && c->slot == NULL) {
-        c->id = lk_file_id_of(&s);
-        c->slot = lk_file_slot_take_locked(&self->slots, c);
-        if (c->slot == NULL)
-            status = (int)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for the lock's descriptor");
-    }
+    else /* the watch on the directory doesn't see what happens below it */
+        watched = (c->watch != NULL || lk_file_watch_add_locked(self, c)) && watched;
+    int status = lk_file_confirm(self, name, &c->id, err);
+    bool attend = false;
     if (status == (int)LOCKER_OK) {
         c->state = LK_FILE_HELD;
         self->held++;
+        attend = lk_file_look_later_locked(self, watched);
     }
-    bool attend = status == (int)LOCKER_OK && !watched && !self->unwatched;
-    if (attend)
-        self->unwatched = true;
     pthread_mutex_unlock(&self->mutex);
     if (!watched)
         lk_file_watch_warn(self);
@@ -129,18 +136,12 @@ static void reset(lk_file *self, lk_file_claim *c)
     lk_file_detach_locked(self, c);
     pthread_mutex_unlock(&self->mutex);
     lk_file_range_lock(c->fd, F_UNLCK, 0);
-    close(c->fd);
-    c->fd = -1;
+    lk_file_close(self, c);
 }
 
 static int finish(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    /* A descriptor that waited may be of a file that was moved away, which its links don't show. */
-    int status = (int)LOCKER_OK;
-    if (c->state == LK_FILE_WAITING && lk_file_compare(self, name, &c->id) != 0)
-        status = LK_FILE_AGAIN;
-    if (status == (int)LOCKER_OK)
-        status = (int)write_grant(self, name, c->claim, c->fd, err);
+    int status = write_grant(self, name, c->claim, c->fd, err);
     if (status == (int)LOCKER_OK)
         status = confirm_grant(self, name, c, err);
     if (status != (int)LOCKER_OK)
@@ -151,28 +152,17 @@ static int finish(lk_file *self, const lk_file_name *name, lk_file_claim *c, loc
 /* Watch the file, mark that somebody waits. After it the lock has to be tried once more. */
 static int enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    struct statx s;
-    int status = lk_file_check(self, name, c->fd, &s, err);
-    if (status != (int)LOCKER_OK)
-        return status;
-    c->id = lk_file_id_of(&s);
     pthread_mutex_lock(&self->mutex);
-    c->slot = lk_file_slot_take_locked(&self->slots, c);
-    if (c->slot != NULL) {
-        c->state = LK_FILE_WAITING;
-        lk_file_watch_add_locked(self, c);
-    }
-    bool watched = c->watch != NULL;
+    c->state = LK_FILE_WAITING;
+    bool watched = lk_file_watch_add_locked(self, c);
     pthread_mutex_unlock(&self->mutex);
-    if (c->slot == NULL)
-        return (int)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for the lock's descriptor");
     if (!watched)
         lk_file_watch_warn(self);
     int code = lk_file_range_lock(c->fd, F_RDLCK, 1);
     if (code != 0)
         return (int)lk_file_fail(self, "mark a waiter in", name, code, err);
     /* Replaced before the watch was there: the new file is the one to wait for. */
-    return lk_file_compare(self, name, &c->id) == 0 ? (int)LOCKER_OK : LK_FILE_AGAIN;
+    return lk_file_confirm(self, name, &c->id, err);
 }
 
 /* When to try again without an event. The token tells whether the event meant that another was faster, which
@@ -193,24 +183,24 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
     pthread_mutex_unlock(&self->mutex);
     if (!watched)
         c->claim->retry_at = now + POLL_WITHOUT_EVENTS;
-    else if (c->poll_ns > 0 && c->poll_ns <= POLL_END)
+    else
         c->claim->retry_at = now + c->poll_ns;
-    c->poll_ns = c->poll_ns > POLL_END ? 0 : c->poll_ns * c->poll_factor;
+    c->poll_ns = c->poll_ns * c->poll_factor < POLL_MAX ? c->poll_ns * c->poll_factor : POLL_MAX;
 }
 
 /* The lock is held by another, and the claim is enrolled already. */
-static int still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c)
+static int still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     pthread_mutex_lock(&self->mutex);
     bool notified = c->notified;
     c->notified = false;
     if (c->watch == NULL && lk_file_watch_add_locked(self, c))
         notified = true; /* inotify is to be had again: as after an enrolment */
-    bool watched = c->watch != NULL;
     pthread_mutex_unlock(&self->mutex);
-    if ((notified || !watched) && lk_file_compare(self, name, &c->id) == ESTALE) {
+    int status = lk_file_confirm(self, name, &c->id, err);
+    if (status != (int)LOCKER_OK) {
         reset(self, c);
-        return LK_FILE_AGAIN;
+        return status;
     }
     set_retry(self, c, false, notified);
     return (int)LOCKER_BUSY;
@@ -220,8 +210,7 @@ static int still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c)
 static int first_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     if (!c->claim->will_wait) {
-        close(c->fd);
-        c->fd = -1;
+        lk_file_close(self, c);
         atomic_store_explicit(&self->busy[name->hash % LK_FILE_BUSY_NAMES], name->hash, memory_order_relaxed);
         return (int)LOCKER_BUSY;
     }
@@ -246,12 +235,7 @@ static int attempt(lk_file *self, const lk_file_name *name, lk_file_claim *c, lo
     if (c->state == LK_FILE_NONE) {
         if (!c->claim->will_wait && looks_busy(self, name))
             return (int)LOCKER_BUSY;
-        int status = lk_file_open(self, name, O_RDWR | O_CREAT, &c->fd, err);
-        if (status == (int)LOCKER_OK && self->shared) {
-            status = prepare_shared(self, name, c->fd, err);
-            if (status != (int)LOCKER_OK)
-                close(c->fd);
-        }
+        int status = open_claim(self, name, c, err);
         if (status != (int)LOCKER_OK)
             return status;
     }
@@ -262,7 +246,7 @@ static int attempt(lk_file *self, const lk_file_name *name, lk_file_claim *c, lo
         reset(self, c);
         return (int)lk_file_fail(self, "lock", name, code, err);
     }
-    return c->state == LK_FILE_WAITING ? still_busy(self, name, c) : first_busy(self, name, c, err);
+    return c->state == LK_FILE_WAITING ? still_busy(self, name, c, err) : first_busy(self, name, c, err);
 }
 
 locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *err)
@@ -272,9 +256,7 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
     lk_file_name name;
     claim->retry_at = 0;
     if (atomic_load_explicit(&self->moved, memory_order_relaxed))
-        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                                "the lock directory %.200s was moved away; open the locker again",
-                                self->path);
+        return lk_file_fail_moved(self, err);
     lk_file_name_set(&name, self->prefix, claim->key, claim->key_len);
     if (c->state == LK_FILE_NONE) { /* once enrolled, dispatch reads them */
         c->claim = claim;
@@ -282,11 +264,16 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
     }
     for (int round = 0; round < ROUNDS; round++) {
         int status = attempt(self, &name, c, err);
+        /* Whose file is another's by now may be in a directory that is. */
+        if ((status == LK_FILE_AGAIN || (status == (int)LOCKER_BUSY && !claim->will_wait)) &&
+            lk_file_moved(self))
+            return lk_file_fail_moved(self, err);
         if (status != LK_FILE_AGAIN)
             return (locker_status)status;
     }
     claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_WITHOUT_EVENTS;
-    return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                            "the lock file %.150s/%.150s is being replaced again and again; find out by whom",
-                            self->path, name.text);
+    return locker_error_set(
+        err, LOCKER_UNAVAILABLE, 0,
+        "the lock file %.150s/%.150s is being broken or replaced again and again; find out by whom",
+        self->path, name.text);
 }

@@ -138,6 +138,16 @@ locker_status lk_file_directory_open(const char *path, bool shared, int *out, lo
     return LOCKER_OK;
 }
 
+int lk_file_directory_compare(const lk_file *self)
+{
+    struct stat open_one, there;
+    if (fstat(self->dir_fd, &open_one) != 0)
+        return errno;
+    if (lstat(self->path, &there) != 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? ESTALE : errno;
+    return there.st_ino == open_one.st_ino && there.st_dev == open_one.st_dev ? 0 : ESTALE;
+}
+
 int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
 {
     int fd = self->dir_fd;

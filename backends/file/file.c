@@ -4,10 +4,10 @@
 #include "file.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SHARED, SYNC }; /* in the order of the table */
@@ -86,6 +86,7 @@ static locker_status file_open(const locker_driver_config *config, const locker_
     self->svc = svc;
     self->uid = geteuid();
     lk_file_touch_later(self);
+    self->look_at = LOCKER_NEVER;
     self->dir_fd = self->epoll_fd = self->inotify_fd = self->dir_wd = -1;
     self->shared = config->values[SHARED].number != 0;
     self->sync = config->values[SYNC].number != 0;
@@ -102,6 +103,12 @@ static locker_status file_open(const locker_driver_config *config, const locker_
     }
     if (self->path == NULL || self->prefix == NULL) {
         status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        goto out;
+    }
+    if (strlen(self->path) + 1 + LK_FILE_PATH_MAX > PATH_MAX) {
+        status = locker_error_set(err, LOCKER_CONFIG, 0,
+                                  "the lock directory's path is too long: use at most %d bytes",
+                                  PATH_MAX - 1 - LK_FILE_PATH_MAX);
         goto out;
     }
     status = lk_file_directory_open(self->path, self->shared, &self->dir_fd, err);
@@ -142,14 +149,12 @@ static locker_status file_ping(void *self_, int64_t until, locker_error *err)
 {
     (void)until;
     lk_file *self = self_;
-    struct stat s;
-    if (fstat(self->dir_fd, &s) != 0)
-        return locker_error_set(err, LOCKER_UNAVAILABLE, errno, "can't look at the lock directory %.200s: %s",
-                                self->path, strerror(errno));
-    if (s.st_nlink == 0 || atomic_load_explicit(&self->moved, memory_order_relaxed))
-        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                                "the lock directory %.200s was removed or moved; open the locker again",
-                                self->path);
+    if (lk_file_moved(self))
+        return lk_file_fail_moved(self, err);
+    int code = lk_file_directory_compare(self);
+    if (code != 0)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, code, "can't look at the lock directory %.200s: %s",
+                                self->path, strerror(code));
     return LOCKER_OK;
 }
 
@@ -174,7 +179,7 @@ static const locker_semantics semantics = {
     .token =
         "A counter in the lock file that is never behind the wall clock's microseconds; it goes back only "
         "if the file is removed, or the host crashes, and the clock is set back too.",
-    .cost = "One descriptor and about nine system calls a lock; one small file a key, which stays.",
+    .cost = "One descriptor and about twelve system calls a lock; one small file a key, which stays.",
 };
 
 const locker_driver lk_file_driver;

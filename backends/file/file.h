@@ -17,10 +17,12 @@
  *
  *   0  write-locked by the holder: this is the lock
  *   1  read-locked by each waiter, so that a releasing holder knows whether anybody wants to be told
- *   2  write-locked by one who breaks the lock, so that two do not break it at once
+ *   2  write-locked by one who breaks the lock: two do not break it at once, and nobody is granted it
+ *      between the breaker's look at the holder and the end of its work
  *
  * A forced unlock can't take the kernel's lock away from its holder. It puts a fresh file at the name, so a
- * grant counts only while the locked file is still the one at the name.
+ * grant counts only while the locked file is still the one at the name, through the whole path as one who
+ * comes now would resolve it: the directory, one above it, or a mount may have changed as well.
  *
  * One mutex for each instance guards its slots and watches. Lock order: this mutex, then core's.
  */
@@ -111,7 +113,7 @@ typedef struct lk_file_claim {
     uint64_t seen;       /* the record's token at the last attempt that an event caused */
     int64_t poll_ns;     /* how long after the next failure to try again; 0: not before an event */
     int64_t poll_factor; /* by which poll_ns grows */
-    lk_file_slot *slot;  /* mutex: lists the descriptor; NULL when state is NONE */
+    lk_file_slot *slot;  /* mutex: lists the descriptor from its opening until it is closed */
     lk_file_watch *watch;       /* mutex: on the lock file; NULL: none */
     struct lk_file_claim *next; /* mutex: of the same watch */
 } lk_file_claim;
@@ -171,14 +173,20 @@ typedef struct lk_file {
     int dir_wd;          /* mutex: the watch on the directory; -1: none */
     size_t held;         /* mutex: grants */
     int64_t touch_at;    /* mutex: when the files of grants get a new time */
+    int64_t look_at;     /* mutex: when dispatch looks after what no event tells; LOCKER_NEVER: no grants */
     bool unwatched;      /* mutex: some grant may have no watch: dispatch looks after all of them */
     lk_file_watch *watches[LK_FILE_BUCKETS]; /* mutex: by watch descriptor */
 } lk_file;
+
+/* slots.c: close the claim's descriptor and, behind that, empty its slot. */
+void lk_file_close(lk_file *self, lk_file_claim *c);
 
 /* directory.c */
 locker_status lk_file_directory_open(const char *path, bool shared, int *out, locker_error *err);
 /* What kind of network or user-space filesystem the number of statfs stands for; NULL: a local one. */
 const char *lk_file_filesystem_refused(uint64_t type);
+/* Whether the directory at the path is the open one. 0: yes; ESTALE: it is another or none; else an errno. */
+int lk_file_directory_compare(const lk_file *self);
 /* The directory that holds the file: dir_fd itself, or one below it. -1: errno says why. */
 int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create);
 void lk_file_parent_close(const lk_file *self, int fd);
@@ -196,6 +204,11 @@ bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c);
 void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c);
 /* Whether the grant was broken, as far as events tell up to this moment. */
 bool lk_file_broken_locked(lk_file *self, lk_file_claim *c);
+/* Have dispatch look after the grants. True: it has to be told so, by attend. */
+bool lk_file_look_later_locked(lk_file *self, bool watched);
+/* Whether the lock directory isn't at its path any more. Tells all grants and waiters, if that is news. */
+bool lk_file_moved(lk_file *self);
+locker_status lk_file_fail_moved(const lk_file *self, locker_error *err);
 /* Set when the files of grants are touched next. */
 void lk_file_touch_later(lk_file *self);
 void lk_file_watch_destroy(lk_file *self);
@@ -212,8 +225,11 @@ int lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct 
 int lk_file_range_lock(int fd, short type, off_t byte);
 /* Whether somebody else has the byte locked. */
 bool lk_file_range_locked(int fd, off_t byte);
-/* Whether the file at the name is this one. 0: yes; ESTALE: it is another or none; else an errno. */
+/* Whether the file at the name, as one who comes now would find it, is this one. 0: yes; ESTALE: it is
+ * another or none; else an errno. */
 int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id);
+/* The same as a status: LK_FILE_AGAIN for ESTALE. */
+int lk_file_confirm(const lk_file *self, const lk_file_name *name, const lk_file_id *id, locker_error *err);
 
 /* acquire.c */
 locker_status lk_file_acquire(void *self, locker_claim *claim, locker_error *err);
@@ -222,7 +238,7 @@ locker_status lk_file_acquire(void *self, locker_claim *claim, locker_error *err
 locker_status lk_file_release(void *self, locker_claim *grant, int64_t until, locker_error *err);
 locker_status lk_file_pass(void *self, locker_claim *from, locker_claim *to);
 void lk_file_withdraw(void *self, locker_claim *claim);
-/* Take the claim out of slots and watches; its descriptor is then the caller's. */
+/* The claim neither holds nor waits any more; its descriptor is still open. */
 void lk_file_detach_locked(lk_file *self, lk_file_claim *c);
 
 /* inspect.c */

@@ -58,6 +58,8 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
     lk_file *self = self_;
     lk_file_name name;
     lk_file_record record = {.since_ms = -1};
+    if (lk_file_moved(self))
+        return lk_file_fail_moved(self, err);
     lk_file_name_set(&name, self->prefix, key, key_len);
     int parent = lk_file_parent(self, &name, false);
     if (parent < 0 && errno != ENOENT)
@@ -135,8 +137,8 @@ static int replace(lk_file *self, const lk_file_name *name, int parent, int held
         unlinkat(parent, temporary, 0);
         goto out;
     }
-    /* Whoever was granted the old file wrote its token there before it saw that the file was still at the
-     * name: what is read here is the greatest. */
+    /* Whoever was granted the old file wrote its token there before it saw that nobody breaks it and that it
+     * is still at the name: what is read here is the greatest. */
     if (read_steady(held, &now) == 0 && now.token > next.token) {
         next.token = now.token;
         code = lk_file_record_write(fresh, self->template, &next, self->sync);
@@ -190,6 +192,7 @@ static int break_once(lk_file *self, const lk_file_name *name, int parent, const
     }
     if (status == (int)LOCKER_OK)
         status = replace(self, name, parent, held, &record, err);
+    lk_file_range_lock(held, F_UNLCK, 2); /* a child forked meanwhile may have a copy of the descriptor */
     close(held);
     return status;
 }
@@ -200,6 +203,8 @@ locker_status lk_file_break(void *self_, const char *key, size_t key_len, const 
     (void)until;
     lk_file *self = self_;
     lk_file_name name;
+    if (lk_file_moved(self))
+        return lk_file_fail_moved(self, err);
     lk_file_name_set(&name, self->prefix, key, key_len);
     int parent = lk_file_parent(self, &name, false);
     if (parent < 0)

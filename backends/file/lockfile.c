@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,28 +36,33 @@ lk_file_id lk_file_id_of(const struct statx *s)
 
 int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id)
 {
+    char path[PATH_MAX]; /* open saw that it is long enough */
+    size_t len = strlen(self->path);
+    memcpy(path, self->path, len);
+    path[len] = '/';
+    memcpy(path + len + 1, name->text, strlen(name->text) + 1);
     struct statx s;
-    int parent = lk_file_parent(self, name, false);
-    int code = parent < 0 ? errno : 0;
-    if (code == 0 && statx(parent, name->text + name->last, AT_SYMLINK_NOFOLLOW, STATX_INO, &s) != 0)
-        code = errno;
-    lk_file_parent_close(self, parent);
-    if (code == 0) {
-        lk_file_id there = lk_file_id_of(&s);
-        bool same =
-            there.inode == id->inode && there.device[0] == id->device[0] && there.device[1] == id->device[1];
-        return same ? 0 : ESTALE;
-    }
-    return code == ENOENT || code == ENOTDIR || code == ELOOP ? ESTALE : code;
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_INO, &s) != 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? ESTALE : errno;
+    lk_file_id there = lk_file_id_of(&s);
+    bool same =
+        there.inode == id->inode && there.device[0] == id->device[0] && there.device[1] == id->device[1];
+    return same ? 0 : ESTALE;
 }
 
-/* Whether the open file may be used as a lock file. LK_FILE_AGAIN when it was removed since it was opened. */
+int lk_file_confirm(const lk_file *self, const lk_file_name *name, const lk_file_id *id, locker_error *err)
+{
+    int code = lk_file_compare(self, name, id);
+    if (code == 0)
+        return (int)LOCKER_OK;
+    return code == ESTALE ? LK_FILE_AGAIN : (int)lk_file_fail(self, "find", name, code, err);
+}
+
+/* Whether the open file may be used as a lock file. */
 int lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct statx *s, locker_error *err)
 {
     if (statx(fd, "", AT_EMPTY_PATH, LOOK, s) != 0)
         return (int)lk_file_fail(self, "look at", name, errno, err);
-    if (s->stx_nlink == 0)
-        return LK_FILE_AGAIN;
     const char *wrong = NULL;
     if (!S_ISREG(s->stx_mode))
         wrong = "is no regular file";

@@ -94,6 +94,7 @@ static bool parse(const char *text, lk_file_record *record)
     uint64_t token, since, len;
     if (memcmp(text, magic, sizeof(magic) - 1) != 0 || text[LK_FILE_RECORD_SIZE - 1] != '\n' ||
         memcmp(text + TOKEN_AT, text + END_AT, NUMBER) != 0 || !get_number(text + TOKEN_AT, NUMBER, &token) ||
+        token == UINT64_MAX || /* none can follow */
         !get_number(text + SINCE_AT, NUMBER, &since) || since > INT64_MAX ||
         !get_number(text + OWNER_LEN_AT, 3, &len) || len > LOCKER_OWNER_MAX)
         return false;

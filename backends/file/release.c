@@ -15,9 +15,6 @@
 void lk_file_detach_locked(lk_file *self, lk_file_claim *c)
 {
     lk_file_watch_drop_locked(self, c);
-    if (c->slot != NULL)
-        lk_file_slot_give_locked(&self->slots, c->slot);
-    c->slot = NULL;
     if (c->state == LK_FILE_HELD)
         self->held--;
     c->state = LK_FILE_NONE;
@@ -27,24 +24,23 @@ void lk_file_detach_locked(lk_file *self, lk_file_claim *c)
 
 /* Drop the lock and close. Closing is what wakes waiters, but not while a forked child has a copy of the
  * descriptor: so when somebody waits, the file is touched as well, which every waiter's watch sees. */
-static int let_go(int fd)
+static int let_go(lk_file *self, lk_file_claim *c)
 {
-    int code = lk_file_range_lock(fd, F_UNLCK, 0);
-    if (lk_file_range_locked(fd, 1))
-        futimens(fd, NULL);
-    close(fd);
+    int code = lk_file_range_lock(c->fd, F_UNLCK, 0);
+    if (lk_file_range_locked(c->fd, 1))
+        futimens(c->fd, NULL);
+    lk_file_close(self, c);
     return code;
 }
 
-/* The proof that nobody else can have had the lock: our file still has its link, so it is the one at the
- * name. One that was moved to another name, by itself or with its directory, keeps its link; an event shows
- * that, and is there before the kernel lets anybody make another at the name. 0, ESTALE, or an errno. */
-static int still_ours(int fd)
+/* The proof that nobody else can have had the lock: our file is the one at the name. One that was away for a
+ * while and is back, by itself or with its directory, is shown by an event, which is there before the kernel
+ * lets anybody make another at the name. 0, ESTALE, or an errno. */
+static int still_ours(const lk_file *self, const lk_file_claim *c)
 {
-    struct statx s;
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_NLINK, &s) != 0)
-        return errno;
-    return s.stx_nlink != 0 ? 0 : ESTALE;
+    lk_file_name name;
+    lk_file_name_set(&name, self->prefix, c->claim->key, c->claim->key_len);
+    return lk_file_compare(self, &name, &c->id);
 }
 
 locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, locker_error *err)
@@ -57,9 +53,8 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     bool broken = lk_file_broken_locked(self, c);
     lk_file_detach_locked(self, c);
     pthread_mutex_unlock(&self->mutex);
-    int looked = still_ours(c->fd);
-    int unlocked = let_go(c->fd);
-    c->fd = -1;
+    int looked = still_ours(self, c);
+    int unlocked = let_go(self, c);
     if (broken || looked == ESTALE)
         return locker_error_set(
             err, LOCKER_LOST, 0,
@@ -88,8 +83,9 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
     if (lk_file_record_write(f->fd, self->template, &record, false) != 0)
         return LOCKER_BUSY;
     /* As with a grant, the look comes behind the write: a forced unlock reads the greatest token after it has
-     * replaced the file. So either it reads ours, or this look sees that the file is gone. */
-    if (still_ours(f->fd) != 0)
+     * replaced the file. So either it reads ours, or this look sees that the file is gone; and one that has
+     * read whose it is, and not replaced it yet, is seen by its byte. */
+    if (lk_file_range_locked(f->fd, 2) || still_ours(self, f) != 0)
         return LOCKER_BUSY; /* broken: release finds that out and says so */
 
     pthread_mutex_lock(&self->mutex);
@@ -125,8 +121,7 @@ void lk_file_withdraw(void *self_, locker_claim *claim)
     lk_file_detach_locked(self, c);
     pthread_mutex_unlock(&self->mutex);
     if (held)
-        let_go(c->fd);
+        (void)let_go(self, c);
     else
-        close(c->fd);
-    c->fd = -1;
+        lk_file_close(self, c);
 }

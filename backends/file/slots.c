@@ -52,6 +52,17 @@ void lk_file_slot_give_locked(lk_file_slots *slots, lk_file_slot *slot)
     slots->free = slot;
 }
 
+void lk_file_close(lk_file *self, lk_file_claim *c)
+{
+    close(c->fd);
+    pthread_mutex_lock(&self->mutex);
+    if (c->slot != NULL)
+        lk_file_slot_give_locked(&self->slots, c->slot);
+    c->slot = NULL;
+    pthread_mutex_unlock(&self->mutex);
+    c->fd = -1;
+}
+
 void lk_file_slots_each_locked(lk_file_slots *slots, void (*visit)(void *context, lk_file_claim *c),
                                void *context)
 {

@@ -1,7 +1,8 @@
 /*
  * watch.c: inotify. A claim that waits has a watch on its lock file; all grants together have one watch on
  * the lock directory, which shows when a file is put in the place of another, moved or removed, so that a
- * lock costs nothing for it. Grants whose files lie deeper have a watch each.
+ * lock costs nothing for it. Grants whose files lie deeper have a watch each. What no event tells, dispatch
+ * looks for each second while there are grants.
  *
  * The inotify descriptor is made when first needed, because a user may have few of them (128 by default).
  * When it is not to be had, waiters poll (acquire.c) and dispatch looks after the grants every 50 ms.
@@ -29,7 +30,8 @@ struct lk_file_watch {
 #define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR)
 
-static const int64_t look_interval_ns = INT64_C(50000000); /* without inotify */
+static const int64_t look_interval_ns = INT64_C(1000000000);
+static const int64_t unwatched_interval_ns = INT64_C(50000000); /* without inotify */
 static const int64_t touch_interval_ns = INT64_C(24) * 3600 * 1000000000;
 
 static const char broken_text[] = "the lock was broken: its file was replaced, moved or removed";
@@ -184,14 +186,49 @@ static void visit_named_locked(void *context, lk_file_claim *c)
         visit_grant_locked(named->self, c);
 }
 
+/* Others make a directory of their own at its path: locks here exclude nobody any more. */
+static void gone_locked(lk_file *self)
+{
+    if (atomic_exchange_explicit(&self->moved, true, memory_order_relaxed))
+        return;
+    self->svc->lease_lost(self->svc, NULL, "the lock directory was moved away");
+    lk_file_slots_each_locked(&self->slots, visit_any_locked, self); /* waiters are told by acquire */
+}
+
+bool lk_file_moved(lk_file *self)
+{
+    if (atomic_load_explicit(&self->moved, memory_order_relaxed))
+        return true;
+    if (lk_file_directory_compare(self) != ESTALE)
+        return false;
+    pthread_mutex_lock(&self->mutex);
+    gone_locked(self);
+    pthread_mutex_unlock(&self->mutex);
+    return true;
+}
+
+locker_status lk_file_fail_moved(const lk_file *self, locker_error *err)
+{
+    return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                            "the lock directory %.200s was moved away or removed; open the locker again",
+                            self->path);
+}
+
+/* Grants below a directory in the lock directory: a move of that is no event of their files. */
+static void visit_deep_locked(void *context, lk_file_claim *c)
+{
+    lk_file *self = context;
+    if (self->unwatched || c->watch != NULL)
+        visit_grant_locked(self, c);
+}
+
 static void on_directory_locked(lk_file *self, const struct inotify_event *event)
 {
     if (event->mask & (IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)) {
-        /* Others make a directory of their own at its path: locks here exclude nobody any more. */
-        atomic_store_explicit(&self->moved, true, memory_order_relaxed);
         self->dir_wd = -1;
-        self->svc->lease_lost(self->svc, NULL, "the lock directory was moved away");
-        lk_file_slots_each_locked(&self->slots, visit_any_locked, self); /* waiters are told by acquire */
+        gone_locked(self);
+    } else if (event->mask & IN_ISDIR) {
+        lk_file_slots_each_locked(&self->slots, visit_deep_locked, self);
     } else if (event->len > 0) {
         struct named named = {self, lk_file_name_hash(event->name)};
         lk_file_slots_each_locked(&self->slots, visit_named_locked, &named);
@@ -253,6 +290,34 @@ void lk_file_touch_later(lk_file *self)
     self->touch_at = self->svc->clock->now(self->svc->clock->context) + touch_interval_ns;
 }
 
+bool lk_file_look_later_locked(lk_file *self, bool watched)
+{
+    bool sooner = !watched && !self->unwatched;
+    if (self->look_at != LOCKER_NEVER && !sooner)
+        return false;
+    self->unwatched = self->unwatched || sooner;
+    self->look_at = self->svc->clock->now(self->svc->clock->context) +
+                    (self->unwatched ? unwatched_interval_ns : look_interval_ns);
+    return true;
+}
+
+/* What no event tells: a move of a directory above ours, a mount over it, a link on the way to it. */
+static void look_locked(lk_file *self)
+{
+    if (self->svc->clock->now(self->svc->clock->context) < self->look_at)
+        return;
+    self->look_at = LOCKER_NEVER;
+    if (self->held == 0) {
+        self->unwatched = false;
+        return;
+    }
+    if (lk_file_directory_compare(self) == ESTALE)
+        gone_locked(self);
+    else
+        lk_file_slots_each_locked(&self->slots, visit_deep_locked, self);
+    (void)lk_file_look_later_locked(self, true);
+}
+
 int64_t lk_file_dispatch(void *self_)
 {
     lk_file *self = self_;
@@ -260,13 +325,8 @@ int64_t lk_file_dispatch(void *self_)
     if (self->inotify_fd >= 0)
         read_events_locked(self); /* the descriptor never blocks */
     touch_locked(self);
-    int64_t next = self->touch_at;
-    if (self->held == 0)
-        self->unwatched = false;
-    if (self->unwatched) {
-        lk_file_slots_each_locked(&self->slots, visit_grant_locked, self);
-        next = self->svc->clock->now(self->svc->clock->context) + look_interval_ns;
-    }
+    look_locked(self);
+    int64_t next = self->look_at < self->touch_at ? self->look_at : self->touch_at;
     pthread_mutex_unlock(&self->mutex);
     return next;
 }

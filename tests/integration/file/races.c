@@ -2,9 +2,15 @@
  * races.c: what happens to a lock's file between two steps of the driver. The driver's own functions are
  * wrapped at link time, so that a test does it just there.
  */
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "file.h"
@@ -18,9 +24,12 @@ int64_t __real_lk_file_dispatch(void *self);
 int64_t __wrap_lk_file_dispatch(void *self);
 locker_status __real_lk_file_pass(void *self, locker_claim *from, locker_claim *to);
 locker_status __wrap_lk_file_pass(void *self, locker_claim *from, locker_claim *to);
+int __real_renameat(int from_dir, const char *from, int to_dir, const char *to);
+int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to);
 
-/* Once, before the next lock of a whole file is tried. */
+/* Once, before the next lock of a whole file is tried, or let go of. */
 static void (*before_lock)(void);
+static void (*before_unlock)(void);
 
 int __wrap_lk_file_range_lock(int fd, short type, off_t byte)
 {
@@ -30,7 +39,25 @@ int __wrap_lk_file_range_lock(int fd, short type, off_t byte)
         before_lock = NULL;
         once();
     }
+    once = before_unlock;
+    if (once != NULL && type == F_UNLCK) {
+        before_unlock = NULL;
+        once();
+    }
     return __real_lk_file_range_lock(fd, type, byte);
+}
+
+/* Once, before a forced unlock puts its file in the place of the holder's. */
+static void (*before_rename)(void);
+
+int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+    void (*once)(void) = before_rename;
+
+    before_rename = NULL;
+    if (once != NULL)
+        once();
+    return __real_renameat(from_dir, from, to_dir, to);
 }
 
 /* While a test has it, this process hears of nothing. */
@@ -264,6 +291,246 @@ static void a_waiter_takes_no_file_that_was_moved(void **state)
     locker_handle_free(waiter.held);
 }
 
+/* ------------------------------------------------------------------ the whole path ---- */
+
+/* A directory of its own for the one that has the lock directory. */
+static struct lk_place place_below(const struct lk_place *place)
+{
+    struct lk_place below = {.l = NULL};
+
+    (void)snprintf(below.base, sizeof below.base, "%.50s/up", place->base);
+    (void)snprintf(below.locks, sizeof below.locks, "%s/locks", below.base);
+    (void)snprintf(below.uri, sizeof below.uri, "file://%s", below.locks);
+    assert_int_equal(mkdir(below.base, 0700), 0);
+    below.l = lk_place_open(&below);
+    return below;
+}
+
+static bool move_parent(const struct lk_place *below)
+{
+    char away[100];
+
+    (void)snprintf(away, sizeof away, "%s-away", below->base);
+    assert_int_equal(rename(below->base, away), 0);
+    return mkdir(below->base, 0700) == 0;
+}
+
+static bool mount_over(const struct lk_place *below)
+{
+    return mount("tmpfs", below->locks, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0700") == 0;
+}
+
+static bool link_elsewhere(const struct lk_place *below)
+{
+    return move_parent(below) && rmdir(below->base) == 0 && symlink("/", below->base) == 0;
+}
+
+/* The first of the directories that a long name is cut into. */
+static bool move_part(const struct lk_place *below)
+{
+    char part[LOCKER_KEY_MAX + 1] = "", from[400], to[400];
+
+    (void)memset(part, 'x', 240);
+    (void)snprintf(from, sizeof from, "%s/%s.d", below->locks, part);
+    (void)snprintf(to, sizeof to, "%s/elsewhere", below->locks);
+    return rename(from, to) == 0;
+}
+
+static void put_back(const struct lk_place *below)
+{
+    char away[100];
+
+    (void)umount2(below->locks, MNT_DETACH);
+    (void)snprintf(away, sizeof away, "%s-away", below->base);
+    (void)unlink(below->base);
+    lk_remove_directory(below->base);
+    lk_remove_directory(away);
+}
+
+/* What no event of the lock directory tells is noticed by a look, and by the unlock that comes before it. */
+static void a_holder_hears_of_a_change_of_the_path(void **state)
+{
+    static bool (*const ways[])(const struct lk_place *) = {move_parent, mount_over, link_elsewhere,
+                                                            move_part};
+
+    for (size_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
+        struct lk_place below = place_below(*state);
+        char key[251] = "";
+        locker_handle *held;
+        locker_error err;
+        bool deaf = i % 2 != 0;
+
+        (void)memset(key, 'x', sizeof key - 1);
+        assert_ok(locker_lock(below.l, key, NULL, &held, &err), err);
+        if (deaf)
+            hear_nothing();
+        if (!ways[i / 2](&below)) {
+            print_message("way %zu is not to be had here: %s\n", i / 2, strerror(errno));
+        } else {
+            if (!deaf)
+                lk_require_state(held, LOCKER_STATE_LOST);
+            assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+        }
+        if (deaf)
+            hear_again();
+        locker_handle_free(held);
+        locker_close(below.l);
+        put_back(&below);
+    }
+}
+
+/* Nothing was watched yet. */
+static void nothing_is_granted_where_nobody_would_look(void **state)
+{
+    static bool (*const ways[])(const struct lk_place *) = {move_parent, mount_over, link_elsewhere};
+
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct lk_place below = place_below(*state);
+        locker_info info = LOCKER_INFO_INIT;
+        locker_handle *none;
+        locker_error err;
+
+        if (ways[i](&below)) {
+            assert_status(LOCKER_UNAVAILABLE, locker_lock(below.l, "k", NULL, &none, &err), err);
+            assert_non_null(strstr(err.text, "moved"));
+            assert_status(LOCKER_UNAVAILABLE, locker_try_lock(below.l, "k", NULL, &none, &err), err);
+            assert_status(LOCKER_UNAVAILABLE, locker_ping(below.l, NULL, &err), err);
+            assert_status(LOCKER_UNAVAILABLE, locker_show(below.l, "k", &info, &err), err);
+            assert_status(LOCKER_UNAVAILABLE, locker_break(below.l, "k", NULL, NULL, &err), err);
+        }
+        locker_close(below.l);
+        put_back(&below);
+    }
+}
+
+/* It never held anything, so nothing told it; then the holder lets go of what is its no more. */
+static void a_waiter_gets_nothing_in_a_moved_directory(void **state)
+{
+    struct lk_place *place = here = *state;
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker *other = lk_place_open(place);
+    struct lk_locking waiter;
+    locker_handle *held, *none;
+    locker_error err;
+
+    options.wait_ms = 1500;
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    lk_locking_start(&waiter, other, "k", &options);
+    lk_require_waiting(other, 1);
+    move_all();
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&waiter), waiter.err);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(other, "k", NULL, &none, &err), err);
+    locker_handle_free(held);
+    locker_close(other);
+}
+
+/* ------------------------------------------------------------------ forks ---- */
+
+static int lock_files_open(void)
+{
+    int count = 0;
+    DIR *all = opendir("/proc/self/fd");
+
+    for (const struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+        char name[300], target[300] = "";
+
+        (void)snprintf(name, sizeof name, "/proc/self/fd/%s", entry->d_name);
+        if (readlink(name, target, sizeof target - 1) > 0 && strstr(target, "/k.lock") != NULL)
+            count++;
+    }
+    (void)closedir(all);
+    return count;
+}
+
+static void fork_and_close(void)
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        locker_close(here->l);
+        _exit(lock_files_open());
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* Another thread forks while this one is about to lock its file, or to let go of it. */
+static void a_child_closes_what_is_being_locked(void **state)
+{
+    struct lk_place *place = here = *state;
+    locker_handle *held;
+    locker_error err;
+
+    before_lock = fork_and_close;
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    assert_null(before_lock);
+    before_unlock = fork_and_close;
+    assert_ok(locker_unlock(held, &err), err);
+    assert_null(before_unlock);
+    locker_handle_free(held);
+}
+
+/* ------------------------------------------------------------------ a break, and a waiter ---- */
+
+static locker_handle *named;
+
+/* The one that was named lets go, and another comes. */
+static void change_hands(void)
+{
+    locker *other = lk_place_open(here);
+    locker_handle *none;
+    locker_error err;
+
+    assert_ok(locker_unlock(named, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(other, "k", NULL, &none, &err), err);
+    assert_non_null(strstr(err.text, "broken"));
+    locker_close(other);
+}
+
+static void nobody_comes_between_a_break_and_the_one_it_names(void **state)
+{
+    struct lk_place *place = here = *state;
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    locker *other = lk_place_open(place);
+    locker_error err;
+
+    assert_ok(locker_lock(place->l, "k", NULL, &named, &err), err);
+    only.token = locker_handle_token(named);
+    before_rename = change_hands;
+    assert_ok(locker_break(other, "k", &only, NULL, &err), err); /* it holds the lock no more */
+    assert_null(before_rename);
+    locker_handle_free(named);
+    assert_true(lk_place_token(place, "k") > only.token);
+    locker_close(other);
+}
+
+static bool tried_often(void *l)
+{
+    return lk_stats(l).attempts >= 8;
+}
+
+/* The kernel tells of a dying holder's close a moment before it drops the lock, and on a busy host that
+ * moment may be long. Here the lock goes without any event, long after those that the waiter looked into. */
+static void a_waiter_never_rests_for_good(void **state)
+{
+    struct lk_place *place = *state;
+    struct lk_locking waiter;
+
+    (void)lk_place_token(place, "k");
+    int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CLOEXEC);
+    assert_int_equal(__real_lk_file_range_lock(fd, F_WRLCK, 0), 0);
+    lk_locking_start(&waiter, place->l, "k", NULL);
+    assert_true(lk_wait_until(tried_often, place->l, LK_TEST_PATIENCE_MS));
+    assert_int_equal(__real_lk_file_range_lock(fd, F_UNLCK, 0), 0);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    locker_handle_free(waiter.held);
+    assert_int_equal(close(fd), 0);
+}
+
 int lk_run_races(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +542,17 @@ int lk_run_races(void)
         cmocka_unit_test_setup_teardown(a_waiter_follows_the_name, lk_place_setup, lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_waiter_takes_no_file_that_was_moved, lk_place_setup,
                                         lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_holder_hears_of_a_change_of_the_path, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_granted_where_nobody_would_look, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_waiter_gets_nothing_in_a_moved_directory, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_child_closes_what_is_being_locked, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test_setup_teardown(nobody_comes_between_a_break_and_the_one_it_names, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_waiter_never_rests_for_good, lk_place_setup, lk_place_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static void a_record_comes_back(void **state)
 {
     struct lk_place *place = *state;
     char template[LK_FILE_RECORD_SIZE];
-    lk_file_record in = {.token = UINT64_MAX, .since_ms = INT64_MAX}, out;
+    lk_file_record in = {.token = UINT64_MAX - 1, .since_ms = INT64_MAX}, out;
     lk_file_reading reading;
     memset(in.owner, 'o', LOCKER_OWNER_MAX);
     int fd = open(lk_place_file(place, "r"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -153,6 +153,21 @@ static void a_token_ahead_of_the_clock_is_counted_on(void **state)
     assert_true(lk_place_token(place, "k") == record.token + 2);
 }
 
+/* None can follow the greatest. */
+static void a_token_at_its_end_is_damage(void **state)
+{
+    struct lk_place *place = *state;
+    char template[LK_FILE_RECORD_SIZE];
+    lk_file_record record = {.token = UINT64_MAX};
+    int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    lk_file_record_template(template);
+    assert_int_equal(lk_file_record_write(fd, template, &record, false), 0);
+    close(fd);
+    uint64_t token = lk_place_token(place, "k");
+    assert_true(token > 1000000 && token < INT64_MAX);
+    assert_true(lk_place_token(place, "k") > token);
+}
+
 static void somebody_elses_file_is_left_alone(void **state)
 {
     struct lk_place *place = *state;
@@ -180,6 +195,7 @@ int lk_run_text(void)
                                         lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_token_ahead_of_the_clock_is_counted_on, lk_place_setup,
                                         lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_token_at_its_end_is_damage, lk_place_setup, lk_place_teardown),
         cmocka_unit_test_setup_teardown(somebody_elses_file_is_left_alone, lk_place_setup, lk_place_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
