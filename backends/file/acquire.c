@@ -21,6 +21,7 @@ enum {
     MS = 1000000,
     ROUNDS = 16,                  /* attempts on a file that keeps being replaced */
     POLL_MAX = 1000 * MS,         /* the repetitions' distance in the end */
+    POLL_BREAKER = 10 * MS,       /* while another breaks the lock */
     POLL_WITHOUT_EVENTS = 50 * MS /* between attempts when inotify is not to be had */
 };
 
@@ -94,9 +95,12 @@ static int write_grant(lk_file *self, const lk_file_name *name, locker_claim *cl
     if (code != 0)
         return (int)lk_file_fail(self, "write", name, code, err);
     /* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took
-     * its byte before it read: either we see that, or it reads our token. */
-    if (lk_file_range_locked(fd, 2))
-        return LK_FILE_AGAIN;
+     * its byte before it read: either we see that, or it reads our token. No watch is left to tell of its
+     * end. */
+    if (lk_file_range_locked(fd, 2)) {
+        claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_BREAKER;
+        return (int)LOCKER_BUSY;
+    }
     claim->token = record.token;
     claim->valid_until = LOCKER_NEVER;
     return (int)LOCKER_OK;
@@ -272,8 +276,7 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
             return (locker_status)status;
     }
     claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_WITHOUT_EVENTS;
-    return locker_error_set(
-        err, LOCKER_UNAVAILABLE, 0,
-        "the lock file %.150s/%.150s is being broken or replaced again and again; find out by whom",
-        self->path, name.text);
+    return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                            "the lock file %.150s/%.150s is being replaced again and again; find out by whom",
+                            self->path, name.text);
 }

@@ -24,8 +24,11 @@ static void stop(void *service)
 
 int main(int argc, char **argv)
 {
-    const locker_conformance_subject subject = {
-        .size = sizeof subject, .driver = LK_TABLE(&lk_file_driver), .start = start, .stop = stop};
+    const locker_conformance_subject subject = {.size = sizeof subject,
+                                                .driver = LK_TABLE(&lk_file_driver),
+                                                .start = start,
+                                                .stop = stop,
+                                                .poll_ms = 1000};
 
     return locker_conformance_run(&subject, argc, argv);
 }
