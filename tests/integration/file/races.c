@@ -443,19 +443,18 @@ static int lock_files_open(void)
     return count;
 }
 
+/* Judged by the test, behind the call in whose middle this is. */
+static int left_open;
+
 static void fork_and_close(void)
 {
-    int status;
     pid_t child = fork();
 
     if (child == 0) {
         locker_close(here->l);
         _exit(lock_files_open());
     }
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    (void)waitpid(child, &left_open, 0);
 }
 
 /* Another thread forks while this one is about to lock its file, or to let go of it. */
@@ -465,12 +464,14 @@ static void a_child_closes_what_is_being_locked(void **state)
     locker_handle *held;
     locker_error err;
 
+    left_open = -1;
     before_lock = fork_and_close;
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
-    assert_null(before_lock);
+    assert_int_equal(left_open, 0);
+    left_open = -1;
     before_unlock = fork_and_close;
     assert_ok(locker_unlock(held, &err), err);
-    assert_null(before_unlock);
+    assert_int_equal(left_open, 0);
     locker_handle_free(held);
 }
 
