@@ -165,6 +165,14 @@ void lk_zk_session_drop_locked(struct lk_zk *z)
 
 /* ------------------------------------------------------------------ servers ---- */
 
+static unsigned server_count(const struct lk_zk *z)
+{
+    unsigned count = 1;
+    for (const char *c = z->addresses; *c != '\0'; c++)
+        count += *c == ',';
+    return count;
+}
+
 static bool has_choice(const struct lk_zk *z)
 {
     return strchr(z->addresses, ',') != NULL;
@@ -197,7 +205,7 @@ int64_t lk_zk_patience_locked(const struct lk_zk *z, int64_t now)
     const int64_t left = z->session_id != 0 ? lk_zk_deadline_locked(z) - now : 0;
     int64_t patience;
     if (has_choice(z))
-        patience = lk_zk_earlier(z->timeout_ns / 8, z->set.connect_timeout_ns / (int64_t)z->set.host_count);
+        patience = lk_zk_earlier(z->timeout_ns / 8, z->set.connect_timeout_ns / server_count(z));
     else if (left > 0)
         patience = lk_zk_earlier(z->timeout_ns / 4, left / 3);
     else /* with TLS the library has no end */
@@ -246,14 +254,6 @@ void lk_zk_refused_locked(struct lk_zk *z)
     for (struct lk_zk_call *call = z->calls; call != NULL; call = call->next)
         if (call->wants_up)
             lk_zk_call_done_locked(call);
-}
-
-static unsigned server_count(const struct lk_zk *z)
-{
-    unsigned count = 1;
-    for (const char *c = z->addresses; *c != '\0'; c++)
-        count += *c == ',';
-    return count;
 }
 
 /* The client library tries one server after the other, in a list of odd length two places on each time

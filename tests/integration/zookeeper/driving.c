@@ -116,11 +116,24 @@ static void a_connection_after_the_last_refusal(void **state)
     assert_int_equal(lk_zk_await_up_locked(&z, &call, LOCKER_NEVER), LK_ZK_DONE);
 }
 
+/* One of two is listed twice: each of the three attempts fits into the time to connect. */
+static void one_that_is_listed_twice_has_no_more_time(void **state)
+{
+    char addresses[] = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:1";
+    const struct lk_zk z = {.addresses = addresses,
+                            .set = {.host_count = 2, .connect_timeout_ns = 6 * LK_S},
+                            .timeout_ns = 80 * LK_S};
+
+    (void)state;
+    assert_int_equal(lk_zk_patience_locked(&z, 0), 2 * LK_S);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(servers_that_have_moved),
         cmocka_unit_test(a_connection_after_the_last_refusal),
+        cmocka_unit_test(one_that_is_listed_twice_has_no_more_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
