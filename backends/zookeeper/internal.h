@@ -239,6 +239,8 @@ void lk_zk_keeper_by_locked(struct lk_zk *z, int64_t at);
 
 /* ---------------------------------------------------------------- session.c ---- */
 
+/* The servers have moved: those addresses are theirs now. */
+void lk_zk_servers_set_locked(struct lk_zk *z, const char *addresses);
 /* Make a client handle when there is none. */
 void lk_zk_session_begin_locked(struct lk_zk *z);
 /* End the handle: the session is over, or not wanted any more. */

@@ -89,7 +89,7 @@ void lk_zk_session_event_locked(struct lk_zk *z, int state)
 
 /* The client library may close its socket, without telling. The next one that it opens may have the same
  * number, and must not be taken for it: its session is confirmed from when it was begun. */
-static void set_servers_locked(struct lk_zk *z, const char *addresses)
+void lk_zk_servers_set_locked(struct lk_zk *z, const char *addresses)
 {
     (void)zoo_set_servers(z->zh, addresses);
     if (zoo_state(z->zh) != ZOO_NOTCONNECTED_STATE)
@@ -104,7 +104,7 @@ void lk_zk_session_begin_locked(struct lk_zk *z)
     char *fresh = lk_zk_lookup_take_locked(z);
     if (fresh != NULL) {
         if (z->zh != NULL && strcmp(fresh, z->addresses) != 0)
-            set_servers_locked(z, fresh);
+            lk_zk_servers_set_locked(z, fresh);
         free(z->addresses);
         z->addresses = fresh;
     }
