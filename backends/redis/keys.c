@@ -44,34 +44,41 @@ static bool is_braced(const char *name, size_t len)
     return len > 1 && name[0] == '{' && name[len - 1] == '}';
 }
 
-static size_t put_companion(char *out, const char *lock, size_t lock_len, bool tagged, const char *suffix)
+/* What stands behind the name: the brace that makes it a tag, the dot, or nothing. */
+static char behind(const char *lock, size_t lock_len)
+{
+    if (!has_tag(lock, lock_len))
+        return '}';
+    return is_braced(lock, lock_len) ? '.' : '\0';
+}
+
+static inline size_t put_companion(char *out, const struct lk_keys *keys, char mark, const char *suffix,
+                                   size_t suffix_size)
 {
     size_t n = 0;
-    if (!tagged)
+    if (mark == '}')
         out[n++] = '{';
-    memcpy(out + n, lock, lock_len);
-    n += lock_len;
-    if (!tagged)
-        out[n++] = '}';
-    else if (is_braced(lock, lock_len))
-        out[n++] = '.';
-    memcpy(out + n, suffix, strlen(suffix) + 1);
-    return n + strlen(suffix);
+    memcpy(out + n, keys->lock, keys->lock_len);
+    n += keys->lock_len;
+    if (mark != '\0')
+        out[n++] = mark;
+    memcpy(out + n, suffix, suffix_size);
+    return n + suffix_size - 1;
 }
 
 /* `lock` stands at the start of memory; the companions follow it. */
 static void add_companions(struct lk_keys *keys)
 {
-    const bool tagged = has_tag(keys->lock, keys->lock_len);
+    const char mark = behind(keys->lock, keys->lock_len);
     char *info = keys->memory + keys->lock_len + 1;
     keys->info = info;
-    keys->info_len = put_companion(info, keys->lock, keys->lock_len, tagged, info_suffix);
+    keys->info_len = put_companion(info, keys, mark, info_suffix, sizeof(info_suffix));
     char *queue = info + keys->info_len + 1;
     keys->queue = queue;
-    keys->queue_len = put_companion(queue, keys->lock, keys->lock_len, tagged, queue_suffix);
+    keys->queue_len = put_companion(queue, keys, mark, queue_suffix, sizeof(queue_suffix));
     char *fence = queue + keys->queue_len + 1;
     keys->fence = fence;
-    keys->fence_len = put_companion(fence, keys->lock, keys->lock_len, tagged, fence_suffix);
+    keys->fence_len = put_companion(fence, keys, mark, fence_suffix, sizeof(fence_suffix));
 }
 
 bool lk_keys_init(struct lk_keys *keys, const char *name_space, const char *key, size_t key_len)
