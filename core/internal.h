@@ -234,7 +234,8 @@ static inline void lk_cancel_restore(const int *before)
     (void)pthread_setcancelstate(*before, NULL);
 }
 
-#define LK_NO_CANCEL int lk_cancel_before __attribute__((cleanup(lk_cancel_restore))) = lk_cancel_hold()
+#define LK_NO_CANCEL                                                                                         \
+    int lk_cancel_before __attribute__((cleanup(lk_cancel_restore), unused)) = lk_cancel_hold()
 
 /* ---- clock.c */
 static inline int64_t lk_now(const locker *l)
