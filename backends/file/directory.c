@@ -138,14 +138,47 @@ locker_status lk_file_directory_open(const char *path, bool shared, int *out, lo
     return LOCKER_OK;
 }
 
+static bool same(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
+/* lstat of the path. ESTALE: its last component is missing, so anybody may make it anew. ENOENT: what is
+ * above it is, so nobody can, and it may come back as it was. */
+static int look_at_path(const lk_file *self, struct stat *there)
+{
+    if (lstat(self->path, there) == 0)
+        return 0;
+    if (errno == ENOTDIR || errno == ELOOP)
+        return ENOENT;
+    if (errno != ENOENT)
+        return errno;
+    char above[PATH_MAX]; /* open saw that it is long enough */
+    size_t len = (size_t)(strrchr(self->path, '/') - self->path) + 1;
+    memcpy(above, self->path, len);
+    above[len] = '\0';
+    int fd = open(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOTDIR || errno == ELOOP ? ENOENT : errno;
+    int code = fstatat(fd, self->path + len, there, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+    close(fd);
+    return code == ENOENT ? ESTALE : code;
+}
+
 int lk_file_directory_compare(const lk_file *self)
 {
-    struct stat open_one, there;
+    struct stat open_one, there, root;
     if (fstat(self->dir_fd, &open_one) != 0)
         return errno;
-    if (lstat(self->path, &there) != 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? ESTALE : errno;
-    return there.st_ino == open_one.st_ino && there.st_dev == open_one.st_dev ? 0 : ESTALE;
+    if (open_one.st_nlink == 0)
+        return ESTALE;
+    int code = look_at_path(self, &there);
+    if (code == 0 && same(&there, &open_one))
+        return 0;
+    /* Who gave up the right to walk the path, or has another root since, can't see what others find there. */
+    if (code == EACCES || (stat("/", &root) == 0 && !same(&root, &self->root)))
+        return 0;
+    return code == 0 ? ESTALE : code;
 }
 
 int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
@@ -217,7 +250,7 @@ locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_
         advice = "each lock needs a descriptor: raise the limit on open files (ulimit -n)";
         break;
     case ENOENT:
-        advice = "the lock directory was removed: open the locker again";
+        advice = "a directory on the way to it is missing: put it back, or open the locker again";
         break;
     case ENOLCK:
         advice = "the kernel has no room for more file locks";

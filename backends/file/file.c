@@ -114,6 +114,7 @@ static locker_status file_open(const locker_driver_config *config, const locker_
     status = lk_file_directory_open(self->path, self->shared, &self->dir_fd, err);
     if (status != LOCKER_OK)
         goto out;
+    (void)stat("/", &self->root); /* can't fail */
     self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (self->epoll_fd < 0)
         status = locker_error_set(

@@ -31,6 +31,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <locker/driver.h>
@@ -157,10 +158,11 @@ typedef struct lk_file {
     char *path;   /* the lock directory, for texts */
     char *prefix; /* of file names: the encoded namespace */
     int dir_fd;
-    int epoll_fd; /* what core polls; holds inotify_fd once there is one */
-    uid_t uid;    /* ours */
-    bool shared;  /* a group uses the directory */
-    bool sync;    /* records are flushed to the disk */
+    struct stat root; /* of the process at open: the path was walked from there */
+    int epoll_fd;     /* what core polls; holds inotify_fd once there is one */
+    uid_t uid;        /* ours */
+    bool shared;      /* a group uses the directory */
+    bool sync;        /* records are flushed to the disk */
     char template[LK_FILE_RECORD_SIZE];
     _Atomic uint32_t busy[LK_FILE_BUSY_NAMES]; /* hashes of names that a try found held, to look before
                                                   touching them again; relaxed: a hint */
@@ -185,7 +187,8 @@ void lk_file_close(lk_file *self, lk_file_claim *c);
 locker_status lk_file_directory_open(const char *path, bool shared, int *out, locker_error *err);
 /* What kind of network or user-space filesystem the number of statfs stands for; NULL: a local one. */
 const char *lk_file_filesystem_refused(uint64_t type);
-/* Whether the directory at the path is the open one. 0: yes; ESTALE: it is another or none; else an errno. */
+/* Whether the directory at the path is the open one. 0: yes, as far as this process can walk the path;
+ * ESTALE: it is another or none; else an errno: that can't be told now. */
 int lk_file_directory_compare(const lk_file *self);
 /* The directory that holds the file: dir_fd itself, or one below it. -1: errno says why. */
 int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create);
@@ -216,7 +219,6 @@ void lk_file_watch_warn(lk_file *self);
 
 /* lockfile.c. What returns int and takes an err answers a locker_status or LK_FILE_AGAIN. */
 enum { LK_FILE_AGAIN = -1 }; /* the file was replaced: open it anew */
-struct statx;
 lk_file_id lk_file_id_of(const struct statx *s);
 int lk_file_open(const lk_file *self, const lk_file_name *name, int flags, int *fd, locker_error *err);
 /* Whether the open file may be used as a lock file; *s gets what was seen of it. */
@@ -226,7 +228,7 @@ int lk_file_range_lock(int fd, short type, off_t byte);
 /* Whether somebody else has the byte locked. */
 bool lk_file_range_locked(int fd, off_t byte);
 /* Whether the file at the name, as one who comes now would find it, is this one. 0: yes; ESTALE: it is
- * another or none; else an errno. */
+ * another or none; else an errno: that can't be told now. */
 int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id);
 /* The same as a status: LK_FILE_AGAIN for ESTALE. */
 int lk_file_confirm(const lk_file *self, const lk_file_name *name, const lk_file_id *id, locker_error *err);

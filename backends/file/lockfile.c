@@ -34,6 +34,17 @@ lk_file_id lk_file_id_of(const struct statx *s)
     return (lk_file_id){.inode = s->stx_ino, .device = {s->stx_dev_major, s->stx_dev_minor}};
 }
 
+static int compare_at(int dir_fd, const char *path, const lk_file_id *id)
+{
+    struct statx s;
+    if (statx(dir_fd, path, AT_SYMLINK_NOFOLLOW, STATX_INO, &s) != 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? ESTALE : errno;
+    lk_file_id there = lk_file_id_of(&s);
+    bool same =
+        there.inode == id->inode && there.device[0] == id->device[0] && there.device[1] == id->device[1];
+    return same ? 0 : ESTALE;
+}
+
 int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id)
 {
     char path[PATH_MAX]; /* open saw that it is long enough */
@@ -41,13 +52,11 @@ int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file
     memcpy(path, self->path, len);
     path[len] = '/';
     memcpy(path + len + 1, name->text, strlen(name->text) + 1);
-    struct statx s;
-    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_INO, &s) != 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? ESTALE : errno;
-    lk_file_id there = lk_file_id_of(&s);
-    bool same =
-        there.inode == id->inode && there.device[0] == id->device[0] && there.device[1] == id->device[1];
-    return same ? 0 : ESTALE;
+    if (compare_at(AT_FDCWD, path, id) == 0)
+        return 0;
+    /* Is it the path to the directory, or what is in it? */
+    int code = lk_file_directory_compare(self);
+    return code == 0 ? compare_at(self->dir_fd, name->text, id) : code;
 }
 
 int lk_file_confirm(const lk_file *self, const lk_file_name *name, const lk_file_id *id, locker_error *err)

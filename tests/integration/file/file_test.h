@@ -34,5 +34,7 @@ int lk_run_races(void);
 
 /* The role of a child that holds a lock, forks a child of its own and is then killed. */
 int lk_forker_play(int argc, char **argv);
+/* One that holds a lock and can't walk the path to its file any more. */
+int lk_wanderer_play(int argc, char **argv);
 
 #endif

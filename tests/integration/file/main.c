@@ -58,7 +58,8 @@ uint64_t lk_place_token(const struct lk_place *place, const char *key)
 
 int main(int argc, char **argv)
 {
-    static const struct lk_role roles[] = {LK_PUPPET_ROLE, {"forker", lk_forker_play}, {NULL, NULL}};
+    static const struct lk_role roles[] = {
+        LK_PUPPET_ROLE, {"forker", lk_forker_play}, {"wanderer", lk_wanderer_play}, {NULL, NULL}};
     static const struct {
         const char *name;
         int (*run)(void);

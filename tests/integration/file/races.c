@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -425,6 +426,118 @@ static void a_waiter_gets_nothing_in_a_moved_directory(void **state)
     locker_close(other);
 }
 
+/* A link above it is made anew, as `ln -sfn` of some does: while it is missing nobody can have made a
+ * directory there, so that nothing is lost yet. */
+static void a_link_that_comes_back_loses_nothing(void **state)
+{
+    struct lk_place below = place_below(*state);
+    char away[100];
+    locker_handle *held, *none;
+    locker_error err;
+
+    (void)snprintf(away, sizeof away, "%s-away", below.base);
+    assert_int_equal(rename(below.base, away), 0);
+    assert_int_equal(symlink(away, below.base), 0);
+    assert_ok(locker_lock(below.l, "k", NULL, &held, &err), err);
+    assert_int_equal(unlink(below.base), 0);
+    assert_status(LOCKER_UNAVAILABLE, locker_ping(below.l, NULL, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(below.l, "other", NULL, &none, &err), err);
+    assert_int_equal(symlink(away, below.base), 0);
+    assert_ok(locker_ping(below.l, NULL, &err), err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_ok(locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    locker_close(below.l);
+    put_back(&below);
+}
+
+/* wanderer HOW DIRECTORY URI: locks, loses sight of the path, and goes on as before. Answers 0 for success.
+ */
+int lk_wanderer_play(int argc, char **argv)
+{
+    locker *l;
+    locker_error err;
+    locker_handle *held;
+    char file[200];
+
+    if (argc < 3 || locker_open(argv[2], NULL, &l, &err) != LOCKER_OK ||
+        locker_lock(l, "k", NULL, &held, &err) != LOCKER_OK)
+        return 1;
+    if (strcmp(argv[0], "root") == 0) {
+        if (chroot(argv[1]) != 0 || chdir("/") != 0)
+            return 2;
+    } else {
+        (void)snprintf(file, sizeof file, "%s/locks/k.lock", argv[1]);
+        if (chown(file, 65534, 65534) != 0 || (*strrchr(file, '/') = '\0', chown(file, 65534, 65534)) != 0 ||
+            seteuid(65534) != 0)
+            return 3;
+    }
+    if (locker_ping(l, NULL, &err) != LOCKER_OK)
+        return 4;
+    if (locker_handle_state(held) != LOCKER_STATE_HELD || locker_unlock(held, &err) != LOCKER_OK)
+        return 5;
+    locker_handle_free(held);
+    locker_close(l);
+    return 0;
+}
+
+static void who_can_see_the_path_no_more_keeps_its_lock(void **state)
+{
+    static const char *const ways[] = {"root", "rights"};
+    struct lk_place *place = *state;
+
+    if (geteuid() != 0)
+        skip();
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct lk_child *child =
+            lk_child_start("wanderer", (const char *[]){ways[i], place->base, place->uri, NULL});
+
+        assert_int_equal(lk_child_end(child), 0);
+    }
+}
+
+struct attempted {
+    locker *l;
+    uint64_t before;
+};
+
+static bool has_failed_once_more(void *context)
+{
+    const struct attempted *a = context;
+    locker_statistics now = lk_stats(a->l);
+
+    return now.attempts > a->before && now.waiting == 1;
+}
+
+/* The lock's file is another by now, and there is no descriptor to open that with. */
+static void a_wait_outlives_a_want_of_descriptors(void **state)
+{
+    struct lk_place *place = here = *state;
+    locker *other = lk_place_open(place);
+    struct rlimit enough, none;
+    struct lk_locking waiter;
+    struct attempted failed;
+    locker_handle *held;
+    locker_error err;
+
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    lk_locking_start(&waiter, other, "k", NULL);
+    lk_require_waiting(other, 1);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &enough), 0);
+    none = enough;
+    none.rlim_cur = 0;
+    failed = (struct attempted){other, lk_stats(other).attempts};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    remove_it();
+    bool failed_once = lk_wait_until(has_failed_once_more, &failed, 5000);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &enough), 0);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(failed_once);
+    locker_handle_free(held);
+    locker_handle_free(waiter.held);
+    locker_close(other);
+}
+
 /* ------------------------------------------------------------------ forks ---- */
 
 static int lock_files_open(void)
@@ -547,6 +660,12 @@ int lk_run_races(void)
         cmocka_unit_test_setup_teardown(nothing_is_granted_where_nobody_would_look, lk_place_setup,
                                         lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_waiter_gets_nothing_in_a_moved_directory, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_link_that_comes_back_loses_nothing, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test_setup_teardown(who_can_see_the_path_no_more_keeps_its_lock, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_wait_outlives_a_want_of_descriptors, lk_place_setup,
                                         lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_child_closes_what_is_being_locked, lk_place_setup,
                                         lk_place_teardown),
