@@ -281,6 +281,12 @@ static bool was_lost(const lk_run_outcome *outcome, const lk_run_child *child, l
     return outcome->stopped && (WIFSIGNALED(child->wait_status) || released != LOCKER_OK);
 }
 
+/* Whether anybody of the command's group is left. */
+static bool some_left(const lk_run_child *child)
+{
+    return lk_run_child_group_left(child) || lk_run_child_strangers_left(child);
+}
+
 static int run_command(run *r)
 {
     char **environment = lk_run_environment(r->l, r->held, r->backend, r->ttl_ms);
@@ -295,7 +301,7 @@ static int run_command(run *r)
                           .kill_after_ms = r->kill_after_ms,
                           .margin_ms = margin};
     int code, error;
-    bool lost;
+    bool left, lost;
 
     error = environment ? lk_run_child_start(&child, &r->options, &r->signals, environment) : ENOMEM;
     lk_run_environment_free(environment);
@@ -313,10 +319,11 @@ static int run_command(run *r)
                        advice(outcome.system_error));
         code = LK_EXIT_SYSTEM;
     }
+    /* A release may take long, and the number of a group that has gone may be another's by then. */
+    left = some_left(&child);
     lost = was_lost(&outcome, &child, release(r, outcome.lost, outcome.stopped));
     /* What the command left running was protected by the lock as well. */
-    if (lost && r->options.lost_signal &&
-        (lk_run_child_group_left(&child) || lk_run_child_strangers_left(&child)))
+    if (lost && r->options.lost_signal && left && some_left(&child))
         lk_run_child_signal(&child, SIGKILL);
     if (lost && !outcome.system_error)
         code = r->options.lost_exit;

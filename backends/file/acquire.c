@@ -112,7 +112,9 @@ static int write_grant(lk_file *self, const lk_file_name *name, locker_claim *cl
 static int confirm_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     pthread_mutex_lock(&self->mutex);
-    /* The watch comes first: what happens after the look must be seen by it. */
+    /* An event up to here is about an earlier grant of the name; one that comes later breaks this one. */
+    lk_file_hear_locked(self);
+    /* The watch comes before the look: what happens after that must be seen by it. */
     bool watched = self->dir_wd >= 0 || lk_file_watch_directory_locked(self);
     if (name->last == 0)
         lk_file_watch_drop_locked(self, c);

@@ -205,6 +205,8 @@ bool lk_file_watch_directory_locked(lk_file *self);
 /* Watch the claim's file. False: inotify is not to be had. */
 bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c);
 void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c);
+/* Do what the events up to this moment ask for. */
+void lk_file_hear_locked(lk_file *self);
 /* Whether the grant was broken, as far as events tell up to this moment. */
 bool lk_file_broken_locked(lk_file *self, lk_file_claim *c);
 /* Have dispatch look after the grants. True: it has to be told so, by attend. */

@@ -33,9 +33,9 @@ static int let_go(lk_file *self, lk_file_claim *c)
     return code;
 }
 
-/* The proof that nobody else can have had the lock: our file is the one at the name. One that was away for a
- * while and is back, by itself or with its directory, is shown by an event, which is there before the kernel
- * lets anybody make another at the name. 0, ESTALE, or an errno. */
+/* The proof that nobody else can have had the lock: our file is the one at the name, and no event says that
+ * it, or the directory, was away for a while: the event is there before the kernel lets anybody make another
+ * at the name. 0, ESTALE, or an errno. */
 static int still_ours(const lk_file *self, const lk_file_claim *c)
 {
     lk_file_name name;

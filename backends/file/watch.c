@@ -81,6 +81,14 @@ static lk_file_watch **find_locked(lk_file *self, int wd)
     return at;
 }
 
+static void break_grant_locked(lk_file *self, lk_file_claim *c)
+{
+    if (c->state != LK_FILE_HELD || c->broken)
+        return;
+    c->broken = true;
+    self->svc->lease_lost(self->svc, c->claim, broken_text);
+}
+
 static void visit_grant_locked(void *context, lk_file_claim *c)
 {
     lk_file *self = context;
@@ -88,10 +96,8 @@ static void visit_grant_locked(void *context, lk_file_claim *c)
         return;
     lk_file_name name;
     lk_file_name_set(&name, self->prefix, c->claim->key, c->claim->key_len);
-    if (lk_file_compare(self, &name, &c->id) == ESTALE) {
-        c->broken = true;
-        self->svc->lease_lost(self->svc, c->claim, broken_text);
-    }
+    if (lk_file_compare(self, &name, &c->id) == ESTALE)
+        break_grant_locked(self, c);
 }
 
 bool lk_file_watch_directory_locked(lk_file *self)
@@ -160,8 +166,11 @@ static void on_file_locked(lk_file *self, const struct inotify_event *event)
     lk_file_watch *watch = *at;
     if (watch == NULL)
         return; /* removed meanwhile */
-    for (lk_file_claim *c = watch->first; c != NULL; c = c->next)
+    for (lk_file_claim *c = watch->first; c != NULL; c = c->next) {
+        if (event->mask & IN_MOVE_SELF)
+            break_grant_locked(self, c);
         notify_locked(self, c);
+    }
     bool gone = (event->mask & IN_IGNORED) != 0;
     if (watch->first != NULL && !gone)
         return;
@@ -173,17 +182,25 @@ static void on_file_locked(lk_file *self, const struct inotify_event *event)
     free(watch);
 }
 
-/* What a directory's event is about: the grants of that file. */
+/* What a directory's event is about: the grant of that file, or those below that directory. */
 struct named {
     lk_file *self;
-    uint32_t hash;
+    const char *name;
+    uint32_t hash; /* of a file's name */
+    bool is_directory;
 };
 
+/* Such an event is enough: the file may be back by now, and another may have had the lock meanwhile. */
 static void visit_named_locked(void *context, lk_file_claim *c)
 {
     const struct named *named = context;
-    if (c->hash == named->hash)
-        visit_grant_locked(named->self, c);
+    if (c->state != LK_FILE_HELD || (!named->is_directory && c->hash != named->hash))
+        return;
+    lk_file_name name;
+    size_t len = strlen(named->name);
+    lk_file_name_set(&name, named->self->prefix, c->claim->key, c->claim->key_len);
+    if (strncmp(name.text, named->name, len) == 0 && name.text[len] == (named->is_directory ? '/' : '\0'))
+        break_grant_locked(named->self, c);
 }
 
 /* Others make a directory of their own at its path: locks here exclude nobody any more. */
@@ -227,21 +244,22 @@ static void on_directory_locked(lk_file *self, const struct inotify_event *event
     if (event->mask & (IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)) {
         self->dir_wd = -1;
         gone_locked(self);
-    } else if (event->mask & IN_ISDIR) {
-        lk_file_slots_each_locked(&self->slots, visit_deep_locked, self);
     } else if (event->len > 0) {
-        struct named named = {self, lk_file_name_hash(event->name)};
+        struct named named = {self, event->name, lk_file_name_hash(event->name),
+                              (event->mask & IN_ISDIR) != 0};
         lk_file_slots_each_locked(&self->slots, visit_named_locked, &named);
     }
 }
 
-static void read_events_locked(lk_file *self)
+void lk_file_hear_locked(lk_file *self)
 {
+    if (self->inotify_fd < 0)
+        return;
     union {
         struct inotify_event event; /* for its alignment */
         char bytes[4096];
     } buffer;
-    ssize_t got;
+    ssize_t got; /* the descriptor never blocks */
     while ((got = read(self->inotify_fd, buffer.bytes, sizeof(buffer.bytes))) > 0) {
         for (ssize_t at = 0; at < got;) {
             const struct inotify_event *event = (const void *)(buffer.bytes + at);
@@ -258,8 +276,7 @@ static void read_events_locked(lk_file *self)
 
 bool lk_file_broken_locked(lk_file *self, lk_file_claim *c)
 {
-    if (self->inotify_fd >= 0)
-        read_events_locked(self); /* the descriptor never blocks */
+    lk_file_hear_locked(self);
     if (self->unwatched)
         visit_grant_locked(self, c);
     return c->broken || atomic_load_explicit(&self->moved, memory_order_relaxed);
@@ -322,8 +339,7 @@ int64_t lk_file_dispatch(void *self_)
 {
     lk_file *self = self_;
     pthread_mutex_lock(&self->mutex);
-    if (self->inotify_fd >= 0)
-        read_events_locked(self); /* the descriptor never blocks */
+    lk_file_hear_locked(self);
     touch_locked(self);
     look_locked(self);
     int64_t next = self->look_at < self->touch_at ? self->look_at : self->touch_at;

@@ -1,4 +1,6 @@
 """The loss of a lease under locker run: acted on by the local deadline D, not by a message."""
+import ctypes
+import os
 import select
 import signal
 import sys
@@ -6,6 +8,8 @@ import time
 import unittest
 
 from clitest import LIMIT, RedisCase
+
+CLONE3 = 435  # the system call's number, with which the caller may choose the child's
 
 # Says when TERM came, and lives on; its parent's death or KILL ends it.
 STUBBORN = """
@@ -17,6 +21,24 @@ print("ready", flush=True)
 while True:
     signal.pause()
 """
+
+
+def start_as(number):
+    """A process of this number that leads a group of its own, or None where that is not allowed."""
+    told, tell = os.pipe()  # closed by exec
+    numbers = (ctypes.c_int * 1)(number)
+    arguments = (ctypes.c_uint64 * 11)(0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(numbers), 1, 0)
+    pid = ctypes.PyDLL(None, use_errno=True).syscall(CLONE3, arguments, ctypes.sizeof(arguments))
+    if pid == 0:
+        try:
+            os.setsid()
+            os.execvp("sleep", ["sleep", "60"])
+        finally:
+            os._exit(1)
+    os.close(tell)
+    os.read(told, 1)
+    os.close(told)
+    return pid if pid > 0 else None
 
 
 def let_pass(seconds):
@@ -89,6 +111,20 @@ class Silent(RedisCase):
         self.assertEqual(exited["signal"], signal.SIGTERM)
         self.assertLess(exited["time_unix_ms"], lost["time_unix_ms"] + lost["remaining_ms"])
         self.assertEqual(running.process.wait(LIMIT), 76)
+
+    def test_who_got_the_number_of_the_commands_group_is_left_alone(self):
+        running = self.start("-t", "3s", "-k", "1s", "k", "--", "sh", "-c", "echo $$; exec sleep 60")
+        number = int(running.output.next())
+        self.redis.freeze()
+        running.event("exited")
+        innocent = start_as(number)
+        if innocent is None:
+            running.process.wait(LIMIT)
+            self.skipTest("not allowed to choose a process's number")
+        self.assertEqual(running.process.wait(LIMIT), 76)
+        self.assertEqual(os.waitpid(innocent, os.WNOHANG), (0, 0))
+        os.kill(innocent, signal.SIGKILL)
+        os.waitpid(innocent, 0)
 
     def test_the_exit_waits_for_no_answer_after_the_deadline(self):
         self.env["LOCKER_URI"] = self.uri + "?command_timeout=20s"

@@ -248,6 +248,51 @@ static void an_unlock_hears_of_a_move(void **state)
     }
 }
 
+static void move_it_back(void)
+{
+    char away[200];
+
+    (void)snprintf(away, sizeof away, "%s/away", here->locks);
+    assert_int_equal(rename(away, lk_place_file(here, "k.lock")), 0);
+}
+
+/* While its file was away another was granted the lock. */
+static void a_file_that_was_away_is_a_lost_lock(void **state)
+{
+    struct lk_place *place = here = *state;
+    locker *other = lk_place_open(place);
+    locker_handle *held, *next;
+    locker_error err;
+
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    hear_nothing();
+    move_it();
+    assert_ok(locker_try_lock(other, "k", NULL, &next, &err), err);
+    move_it_back();
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    hear_again();
+    locker_handle_free(held);
+    locker_handle_free(next);
+    locker_close(other);
+}
+
+/* An event that came before the grant is about another. */
+static void a_file_that_went_before_the_grant_is_no_loss(void **state)
+{
+    struct lk_place *place = here = *state;
+    locker_handle *held;
+    locker_error err;
+
+    (void)lk_place_token(place, "k"); /* from now on the directory is watched */
+    hear_nothing();
+    remove_it();
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_ok(locker_unlock(held, &err), err);
+    hear_again();
+    locker_handle_free(held);
+}
+
 /* The holder is stopped and lets go of nothing. */
 static void a_waiter_follows_the_name(void **state)
 {
@@ -652,6 +697,10 @@ int lk_run_races(void)
         cmocka_unit_test_setup_teardown(a_broken_lock_is_not_handed_on, lk_place_setup, lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_moved_lock_is_not_handed_on, lk_place_setup, lk_place_teardown),
         cmocka_unit_test_setup_teardown(an_unlock_hears_of_a_move, lk_place_setup, lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_was_away_is_a_lost_lock, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_went_before_the_grant_is_no_loss, lk_place_setup,
+                                        lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_waiter_follows_the_name, lk_place_setup, lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_waiter_takes_no_file_that_was_moved, lk_place_setup,
                                         lk_place_teardown),
