@@ -21,7 +21,7 @@ enum {
     MS = 1000000,
     ROUNDS = 16,                  /* attempts on a file that keeps being replaced */
     POLL_MAX = 1000 * MS,         /* the repetitions' distance in the end */
-    POLL_BREAKER = 10 * MS,       /* while another breaks the lock */
+    POLL_BREAKER = 5 * MS,        /* while another breaks the lock: twice as long each time */
     POLL_WITHOUT_EVENTS = 50 * MS /* between attempts when inotify is not to be had */
 };
 
@@ -68,6 +68,12 @@ static bool looks_busy(lk_file *self, const lk_file_name *name)
     return locked;
 }
 
+/* The next distance between attempts. */
+static int64_t grown(int64_t distance, int64_t factor)
+{
+    return distance * factor < POLL_MAX ? distance * factor : POLL_MAX;
+}
+
 /* Write the grant into the record. The lock is ours. */
 static int write_grant(lk_file *self, const lk_file_name *name, locker_claim *claim, int fd,
                        locker_error *err)
@@ -98,7 +104,9 @@ static int write_grant(lk_file *self, const lk_file_name *name, locker_claim *cl
      * its byte before it read: either we see that, or it reads our token. No watch is left to tell of its
      * end. */
     if (lk_file_range_locked(fd, 2)) {
-        claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_BREAKER;
+        lk_file_claim *c = locker_claim_private(claim);
+        c->breaker_ns = grown(c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns, 2);
+        claim->retry_at = self->svc->clock->now(self->svc->clock->context) + c->breaker_ns;
         return (int)LOCKER_BUSY;
     }
     claim->token = record.token;
@@ -191,7 +199,7 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
         c->claim->retry_at = now + POLL_WITHOUT_EVENTS;
     else
         c->claim->retry_at = now + c->poll_ns;
-    c->poll_ns = c->poll_ns * c->poll_factor < POLL_MAX ? c->poll_ns * c->poll_factor : POLL_MAX;
+    c->poll_ns = grown(c->poll_ns, c->poll_factor);
 }
 
 /* The lock is held by another, and the claim is enrolled already. */

@@ -114,6 +114,7 @@ typedef struct lk_file_claim {
     uint64_t seen;       /* the record's token at the last attempt that an event caused */
     int64_t poll_ns;     /* how long after the next failure to try again; 0: not before an event */
     int64_t poll_factor; /* by which poll_ns grows */
+    int64_t breaker_ns;  /* the same, after it met one who breaks the lock; 0: it met none */
     lk_file_slot *slot;  /* mutex: lists the descriptor from its opening until it is closed */
     lk_file_watch *watch;       /* mutex: on the lock file; NULL: none */
     struct lk_file_claim *next; /* mutex: of the same watch */

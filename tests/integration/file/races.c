@@ -671,6 +671,25 @@ static bool tried_often(void *l)
     return lk_stats(l).attempts >= 8;
 }
 
+/* One who was stopped while it breaks a lock keeps the others from it: they try further and further apart. */
+static void a_stopped_break_costs_waiters_little(void **state)
+{
+    struct lk_place *place = *state;
+    struct lk_locking waiter;
+
+    (void)lk_place_token(place, "k");
+    int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CLOEXEC);
+    assert_int_equal(__real_lk_file_range_lock(fd, F_WRLCK, 2), 0);
+    int64_t from = lk_test_now_ms();
+    lk_locking_start(&waiter, place->l, "k", NULL);
+    assert_true(lk_wait_until(tried_often, place->l, LK_TEST_PATIENCE_MS));
+    assert_true(lk_test_now_ms() - from >= 300); /* at one distance of 10 ms: a quarter of it */
+    assert_int_equal(__real_lk_file_range_lock(fd, F_UNLCK, 2), 0);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    locker_handle_free(waiter.held);
+    assert_int_equal(close(fd), 0);
+}
+
 /* The kernel tells of a dying holder's close a moment before it drops the lock, and on a busy host that
  * moment may be long. Here the lock goes without any event, long after those that the waiter looked into. */
 static void a_waiter_never_rests_for_good(void **state)
@@ -719,6 +738,8 @@ int lk_run_races(void)
         cmocka_unit_test_setup_teardown(a_child_closes_what_is_being_locked, lk_place_setup,
                                         lk_place_teardown),
         cmocka_unit_test_setup_teardown(nobody_comes_between_a_break_and_the_one_it_names, lk_place_setup,
+                                        lk_place_teardown),
+        cmocka_unit_test_setup_teardown(a_stopped_break_costs_waiters_little, lk_place_setup,
                                         lk_place_teardown),
         cmocka_unit_test_setup_teardown(a_waiter_never_rests_for_good, lk_place_setup, lk_place_teardown),
     };
