@@ -140,7 +140,7 @@ static bool take_given(struct attempt *a)
 }
 
 /* Wait until the replicas have the lock too. They are asked on the connection that took it: on another one
- * another master's replicas might answer. What was taken in vain is released by the withdraw that follows. */
+ * another master's replicas might answer. */
 static locker_status wait_replicas(struct attempt *a, locker_error *err)
 {
     struct lk_redis *r = a->r;
@@ -170,6 +170,19 @@ static locker_status wait_replicas(struct attempt *a, locker_error *err)
                                   call.reply->integer, r->set.wait_replicas, r->set.wait_timeout_ns / LK_MS);
     freeReplyObject(call.reply);
     return status;
+}
+
+/* Nobody has to wait for a lock that too few replicas have, and no retry of ours takes it again before those
+ * who stand in its queue. The claim is as new: its next attempt goes by another value. */
+static void give_back(struct attempt *a)
+{
+    struct lk_redis *r = a->r;
+    lk_redis_withdraw(r, a->claim);
+    pthread_mutex_lock(&r->lock);
+    const bool interrupted = a->data->interrupted;
+    memset(a->data, 0, sizeof(*a->data));
+    a->data->interrupted = interrupted;
+    pthread_mutex_unlock(&r->lock);
 }
 
 /* ------------------------------------------------------------------ no grant ---- */
@@ -258,7 +271,7 @@ static locker_status refused(struct attempt *a, const redisReply *reply, locker_
                                 "the lock's fencing counter at Redis, '%.120s', is no counter; delete that "
                                 "key, or set fencing=off (%.80s)",
                                 a->keys.fence, reply->str);
-    if (fault == LK_FAULT_TRANSIENT || fault == LK_FAULT_REFUSED)
+    if (fault == LK_FAULT_TRANSIENT || fault == LK_FAULT_REFUSED || fault == LK_FAULT_MOVED)
         a->claim->retry_at = lk_redis_now(a->r) + again_ns;
     return lk_fault_error(fault, reply, "taking a lock", err);
 }
@@ -357,10 +370,11 @@ static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, lock
     return lk_call_script(a->r, call, LK_SCRIPT_ACQUIRE, &a->keys, &fill, err);
 }
 
-/* Whether the first of the numbers that the counter gave is of a time before the connection. */
+/* Whether the first of the numbers that the counter gave is of a time before the connection; a foreign client
+ * may have put the counter below 0. */
 static bool is_untrusted(const struct attempt *a, const struct lk_call *call)
 {
-    return (uint64_t)call->reply->integer < call->least + a->data->numbers;
+    return call->reply->integer < (long long)(call->least + a->data->numbers);
 }
 
 /* A try that finds the lock busy may start a counter that has expired, and nobody might ever give it an end.
@@ -384,8 +398,8 @@ static locker_status read_plain(struct attempt *a, const struct lk_call *call, b
     if (set->type == REDIS_REPLY_NIL) {
         if (a->data->numbers > 1 && call->reply->type == REDIS_REPLY_INTEGER)
             watch_counter(a->r, (uint64_t)call->reply->integer);
-        if (fenced && call->reply->type == REDIS_REPLY_INTEGER && is_untrusted(a, call))
-            end_counter(a);
+        if (fenced && call->reply->type == REDIS_REPLY_INTEGER && call->reply->integer == a->data->numbers)
+            end_counter(a);           /* it has just begun at 0 */
         *again = a->claim->will_wait; /* the script tells for how long, and enrols */
         return *again ? LOCKER_OK : busy(a, -1, 0, call->sent, false, err);
     }
@@ -446,8 +460,11 @@ static locker_status try_once(struct attempt *a, bool plain, bool *again, locker
         *again = status == LOCKER_OK;
     }
     lk_call_clear(&call);
-    if (status == LOCKER_OK && !*again && a->r->set.wait_replicas > 0)
+    if (status == LOCKER_OK && !*again && a->r->set.wait_replicas > 0) {
         status = wait_replicas(a, err);
+        if (status == LOCKER_UNAVAILABLE)
+            give_back(a);
+    }
     if (status != LOCKER_OK) /* perhaps granted, and not to the replicas */
         atomic_store_explicit(&a->data->held, false, memory_order_relaxed);
     return status;

@@ -91,6 +91,12 @@ static bool no_descriptor(int error)
     return error == EMFILE || error == ENFILE;
 }
 
+/* Nobody listens there, or no way leads there. ENOENT: no Unix socket. */
+static bool is_deserted(int error)
+{
+    return error == ECONNREFUSED || error == ENOENT || error == ENETUNREACH || error == EHOSTUNREACH;
+}
+
 /* Try each address of the host. */
 static int open_tcp(const char *host, int port, int64_t until, int *failure, const char **resolving)
 {
@@ -114,11 +120,11 @@ static int open_tcp(const char *host, int port, int64_t until, int *failure, con
         return -1;
     }
     int fd = -1;
-    *failure = ECONNREFUSED; /* by all; else what another address said, behind which somebody may be */
+    *failure = ECONNREFUSED; /* what an address said behind which somebody may be is kept */
     for (const struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next) {
         fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
         const int code = fd < 0 ? errno : connect_until(fd, a->ai_addr, a->ai_addrlen, until);
-        if (code != 0 && code != ECONNREFUSED)
+        if (code != 0 && is_deserted(*failure))
             *failure = code;
         if (code != 0 && fd >= 0) {
             close(fd);
@@ -192,7 +198,7 @@ struct lk_link *lk_link_connect(const struct lk_settings *s, const char *host, i
     why->permanent = false;
     const int fd = host == NULL ? open_unix(s->unix_path, until, &failure)
                                 : open_tcp(host, port, until, &failure, &resolving);
-    if (fd >= 0 || (failure != ECONNREFUSED && failure != ENOENT)) /* ENOENT: no Unix socket */
+    if (fd >= 0 || !is_deserted(failure))
         why->deserted = false;
     if (fd < 0) {
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, resolving != NULL ? 0 : failure,

@@ -112,28 +112,29 @@ void lk_keys_clear(struct lk_keys *keys)
     keys->memory = NULL;
 }
 
-/* Whether the lock of that key ends so; a namespace ends in the colon that a suffix begins with. */
-static bool ends_with(const struct lk_redis *r, const char *key, size_t key_len, const char *suffix)
+/* Whether the lock of that key, `namespace:key`, ends so. */
+static bool ends_with(const char *name_space, const char *key, size_t key_len, const char *suffix)
 {
-    size_t len = strlen(suffix);
-    if (r->set.name_space[0] != '\0' && key_len == len - 1) {
-        suffix++;
-        len--;
-    }
-    return key_len >= len && memcmp(key + key_len - len, suffix, len) == 0;
+    const size_t len = strlen(suffix), space_len = strlen(name_space);
+    const size_t of_key = key_len < len ? key_len : len;
+    const size_t before = len - of_key; /* what is to stand before the key, the namespace's colon last */
+    if (memcmp(key + key_len - of_key, suffix + before, of_key) != 0)
+        return false;
+    return before == 0 || (space_len > 0 && space_len >= before - 1 && suffix[before - 1] == ':' &&
+                           memcmp(name_space + space_len - (before - 1), suffix, before - 1) == 0);
 }
 
 locker_status lk_redis_check_key(void *self, const char *key, size_t key_len, locker_error *err)
 {
-    const struct lk_redis *r = self;
+    const char *space = ((const struct lk_redis *)self)->set.name_space;
     if (key[key_len - 1] != 'o' && key[key_len - 1] != 'e') /* most keys: the suffixes end so */
         return LOCKER_OK;
-    if (ends_with(r, key, key_len, info_suffix) || ends_with(r, key, key_len, queue_suffix) ||
-        ends_with(r, key, key_len, fence_suffix))
-        return locker_error_set(
-            err, LOCKER_INVALID, 0,
-            "the key ends in ':locker:info', ':locker:queue' or ':locker:fence', which the Redis driver "
-            "keeps for itself; choose another");
+    if (ends_with(space, key, key_len, info_suffix) || ends_with(space, key, key_len, queue_suffix) ||
+        ends_with(space, key, key_len, fence_suffix))
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "the key ends, with its namespace, in ':locker:info', ':locker:queue' or "
+                                "':locker:fence', which the Redis driver "
+                                "keeps for itself; choose another");
     return LOCKER_OK;
 }
 

@@ -150,14 +150,16 @@ void lk_notes_flush_locked(struct lk_redis *r)
 }
 
 /* It was asked for at time_sent, and may have been read long after, when the process was stopped. In between
- * the server was at `us`, and what is known of its time is changed by no more than that demands. */
+ * the server was at `us`, and what is known of its time, if anything is, is changed by no more than that
+ * demands. */
 static void take_time_locked(struct lk_redis *r, void *context, redisReply *reply)
 {
     int64_t us, at = lk_redis_now(r);
     (void)context;
     if (reply == NULL || !lk_server_time(reply, &us))
         return;
-    const int64_t then = (us - atomic_load_explicit(&r->server_ahead_us, memory_order_relaxed)) * LK_US;
+    const int64_t ahead = atomic_load_explicit(&r->server_ahead_us, memory_order_relaxed);
+    const int64_t then = ahead != INT64_MIN ? (us - ahead) * LK_US : at;
     if (then < at)
         at = then > r->notes.time_sent ? then : r->notes.time_sent;
     lk_server_time_set(r, us, at);

@@ -186,7 +186,9 @@ static bool empty_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_
         return false;
     if (a->empty_rc == ZOK || a->empty_rc == ZNONODE || !a->z->up)
         return true;
-    *status = not_emptied_locked(a, err);
+    *status = a->empty_rc == ZNOTEMPTY || lk_zk_unknown(a->empty_rc)
+                  ? not_emptied_locked(a, err)
+                  : lk_zk_error(a->empty_rc, "making a queue anew", a->parent, err);
     return false;
 }
 

@@ -92,6 +92,11 @@ static void no_lock_is_called_like_a_companion(void **state)
     assert_int_equal(check("", "{b}:locker:queue"), LOCKER_INVALID);
     assert_int_equal(check("n", "b:locker:fence"), LOCKER_INVALID);
     assert_int_equal(check("{b}", "locker:info"), LOCKER_INVALID);
+    assert_int_equal(check("{a}b:locker", "fence"), LOCKER_INVALID);
+    assert_int_equal(check("locker", "fence"), LOCKER_OK);
+    assert_int_equal(check("{a}blocker", "fence"), LOCKER_OK);
+    assert_int_equal(check("{a}b:locker", "aa:fence"), LOCKER_OK);
+    assert_int_equal(check("{a}b", "fence"), LOCKER_OK);
     assert_int_equal(check("", "locker:info"), LOCKER_OK);
     assert_int_equal(check("n", "blocker:info"), LOCKER_OK);
 }

@@ -532,6 +532,48 @@ static void a_message_is_no_word_of_the_replicas(void **state)
     end();
 }
 
+/* Those who ask for no replica have their turn between the attempts of one that does. */
+static void what_too_few_replicas_have_is_given_back(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    locker *rival = lk_open_at(env->server, "");
+
+    begin(env->server->port, "&wait_replicas=1&wait_timeout=50ms");
+    assert_int_equal(come(&asker, "few"), LOCKER_UNAVAILABLE);
+    for (int i = 0; i < 3; i++) {
+        ping();
+        assert_int_equal(lk_server_integer(env->server, "EXISTS few"), 0);
+        lk_give(lk_take(rival, "few", NULL));
+        assert_int_equal(ask(&asker), LOCKER_UNAVAILABLE);
+    }
+    lk_redis_driver.interrupt(alone.self, of(&asker));
+    assert_int_equal(ask(&asker), LOCKER_CANCELED); /* what was asked of it lasts */
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    lk_close_locker(rival);
+    end();
+}
+
+/* A failover that can't be told from a master: the wait lasts until there is one. */
+static void a_server_that_is_no_master_is_not_the_last_word(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+
+    lk_server_do(env->server, "ACL SETUSER default -role");
+    begin(env->server->port, "");
+    lk_server_do(env->server, "SET moving somebody");
+    enrol(&asker, env->server, "moving");
+    lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", lk_free_port());
+    assert_int_equal(ask(&asker), LOCKER_UNAVAILABLE);
+    assert_true(of(&asker)->retry_at > 0);
+    lk_server_do(env->server, "REPLICAOF NO ONE");
+    lk_server_do(env->server, "DEL moving");
+    assert_int_equal(ask(&asker), LOCKER_OK);
+    give(&asker);
+    end();
+}
+
 static bool is_free(void *context)
 {
     (void)lk_redis_driver.dispatch(alone.self);
@@ -690,6 +732,69 @@ static void a_try_leaves_no_counter_for_ever(void **state)
     end();
 }
 
+/* One that lasts for ever is a foreign client's, and so is what is done about it. */
+static void a_busy_try_leaves_an_old_counter_alone(void **state)
+{
+    struct env *env = *state;
+    struct asker first, try;
+
+    begin(env->server->port, "");
+    assert_int_equal(come(&first, "released"), LOCKER_OK);
+    give(&first); /* plain commands are used from here on */
+    lk_server_do(env->server, "SET old somebody");
+    lk_server_do(env->server, "SET {old}:locker:fence 5");
+    make(&try, "old");
+    of(&try)->will_wait = false;
+    assert_int_equal(ask(&try), LOCKER_BUSY);
+    ping();
+    assert_int_equal(lk_server_integer(env->server, "TTL {old}:locker:fence"), -1);
+    lk_redis_driver.withdraw(alone.self, of(&try));
+    end();
+}
+
+static void a_counter_below_0_is_lifted(void **state)
+{
+    struct env *env = *state;
+    struct asker first, try;
+
+    begin(env->server->port, "");
+    assert_int_equal(come(&first, "released"), LOCKER_OK);
+    give(&first); /* plain commands are used from here on */
+    lk_server_do(env->server, "SET {below}:locker:fence -5");
+    make(&try, "below");
+    of(&try)->will_wait = false;
+    assert_int_equal(ask(&try), LOCKER_OK);
+    assert_true(of(&try)->token > of(&first)->token);
+    assert_true(of(&try)->token < UINT64_C(1) << 53);
+    give(&try);
+    end();
+}
+
+/* The server's time may be denied at first, and is asked for again now and then. */
+static void a_time_that_is_told_later_is_taken(void **state)
+{
+    struct env *env = *state;
+    struct asker first, second;
+
+    lk_server_do(env->server, "ACL SETUSER default -time");
+    begin(env->server->port, "&fencing=off");
+    assert_int_equal(come(&first, "timeless"), LOCKER_OK);
+    lk_server_do(env->server, "ACL SETUSER default +time");
+    alone.ahead = 11 * second_ns;
+    look_after_notes();
+    assert_int_equal(come(&second, "timely"), LOCKER_OK);
+    alone.ahead += second_ns;
+    look_after_notes();
+    assert_int_equal(lk_server_integer(env->server, "EVAL %s 1 {timely}:locker:info",
+                                       "local ms = string.match(redis.call('GET', KEYS[1]), ' (%d+) ') "
+                                       "local t = redis.call('TIME') "
+                                       "return math.abs(t[1] * 1000 - ms) < 100000 and 1 or 0"),
+                     1);
+    give(&second);
+    give(&first);
+    end();
+}
+
 /* ------------------------------------------------------------------ the queue ---- */
 
 static double score_of_the_first(struct lk_server *server, const char *key)
@@ -768,6 +873,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_message_of_an_earlier_server_grants_nothing),
     proxied_test(a_message_from_before_the_attempt_moved_grants_nothing),
     server_test(a_message_is_no_word_of_the_replicas),
+    server_test(what_too_few_replicas_have_is_given_back),
+    server_test(a_server_that_is_no_master_is_not_the_last_word),
     server_test(the_queue_is_in_order_of_time),
     server_test(a_free_moment_takes_no_place),
     server_test(a_lock_for_one_that_is_gone_is_given_back),
@@ -776,6 +883,9 @@ static const struct CMUnitTest tests[] = {
     server_test(a_late_note_is_not_written),
     server_test(a_time_that_is_read_late_sets_none_back),
     server_test(a_try_leaves_no_counter_for_ever),
+    server_test(a_busy_try_leaves_an_old_counter_alone),
+    server_test(a_counter_below_0_is_lifted),
+    server_test(a_time_that_is_told_later_is_taken),
 };
 
 const struct lk_group lk_driver = {"driver", tests, sizeof tests / sizeof tests[0]};

@@ -278,6 +278,26 @@ static void a_try_does_not_wait_for_a_server_that_is_gone(void **state)
     lk_close_locker(l);
 }
 
+/* So is one where no way leads to: to 255.255.255.255 there is none by TCP. */
+static void a_try_does_not_wait_for_a_way(void **state)
+{
+    struct env *env = *state;
+    locker *l;
+    locker_handle *held = NULL;
+    locker_error err;
+    int64_t began;
+
+    assert_ok(lk_open_uri(&l, &err, "redis://127.0.0.1:%d,255.255.255.255:6379?command_timeout=60s",
+                          env->server->port),
+              err);
+    lk_give(lk_take(l, "wayless", NULL));
+    lk_server_kill(env->server);
+    began = lk_test_now_ms();
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "wayless", NULL, &held, &err), err);
+    assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
+    lk_close_locker(l);
+}
+
 static bool have_both_asked(void *context)
 {
     return lk_stats(context).attempts >= 2;
@@ -353,6 +373,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_held_lock_lives_through_a_pause),
     server_test(a_frozen_server_gives_unavailable_and_then_serves),
     server_test(a_try_does_not_wait_for_a_server_that_is_gone),
+    server_test(a_try_does_not_wait_for_a_way),
     durable_test(a_try_under_way_is_told_that_the_server_is_gone),
     server_test(closing_without_a_server_is_bounded),
     server_test(until_the_next_renewal_two_may_hold),

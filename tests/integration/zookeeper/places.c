@@ -757,6 +757,30 @@ static void numbers_that_are_used_up(void **state)
     lk_close_locker(l);
 }
 
+/* The namespace is of another user, whom everybody else may not delete in. */
+static void numbers_that_another_user_has_to_make_anew(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
+    locker_handle *held = NULL;
+    locker_error err;
+
+    lk_give(lk_take(l, "another"));
+    lk_close_locker(l);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/theirs", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/theirs/child", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    lk_zks_kill(env->zk);
+    lk_zks_count_from(env->zk, "/shop/theirs", INT32_MAX);
+    lk_zks_launch(env->zk, true);
+    lk_zkc_drop(env->client);
+    env->client = lk_zkc_open(env->zk);
+    l = lk_open_uri("zookeeper://them:other-0815@127.0.0.1:%d/shop?command_timeout=20s", env->zk->port);
+    assert_status(LOCKER_DENIED, locker_try_lock(l, "theirs", NULL, &held, &err), err);
+    assert_non_null(strstr(err.text, "/shop/theirs"));
+    assert_status(LOCKER_DENIED, locker_lock(l, "theirs", NULL, &held, &err), err);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     proxied_test(a_late_create_is_looked_for),
     proxied_test(two_late_creates_are_looked_for),
@@ -781,6 +805,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_release_whose_mark_is_read_in_another_session),
     server_test(a_node_that_was_gone_is_there_after_all),
     server_test(numbers_that_are_used_up),
+    server_test(numbers_that_another_user_has_to_make_anew),
 };
 
 const struct lk_group lk_places = {"places", tests, sizeof tests / sizeof tests[0], NULL, NULL};
