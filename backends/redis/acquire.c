@@ -374,7 +374,8 @@ static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, lock
  * may have put the counter below 0. */
 static bool is_untrusted(const struct attempt *a, const struct lk_call *call)
 {
-    return call->reply->integer < (long long)(call->least + a->data->numbers);
+    const long long last = call->reply->integer;
+    return last < 0 || (uint64_t)last < call->least + a->data->numbers;
 }
 
 /* A try that finds the lock busy may start a counter that has expired, and nobody might ever give it an end.
