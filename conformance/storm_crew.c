@@ -93,7 +93,8 @@ static bool makes_sense(const struct lk_crew *crew, enum lk_wish wish, locker_st
     return (wish == LK_WISH_TRY && status == LOCKER_BUSY) ||
            (wish == LK_WISH_BRIEF && status == LOCKER_TIMEOUT) ||
            (wish == LK_WISH_CANCEL && status == LOCKER_CANCELED) ||
-           (wish == LK_WISH_BREAK && (status == LOCKER_INVALID || status == LOCKER_UNAVAILABLE));
+           (wish == LK_WISH_BREAK &&
+            (status == LOCKER_INVALID || status == LOCKER_UNAVAILABLE || status == LOCKER_BUSY));
 }
 
 /* Stays for a moment, or until its lease has ended, and looks at its handle meanwhile. */

@@ -263,13 +263,16 @@ static int attempt(lk_file *self, const lk_file_name *name, lk_file_claim *c, lo
     return c->state == LK_FILE_WAITING ? still_busy(self, name, c, err) : first_busy(self, name, c, err);
 }
 
-/* No descriptor left, no room, a path that can't be walked: such things pass, and a wait goes on over them. A
- * directory that was moved or removed does not come back. */
-static locker_status passes_or_moved(lk_file *self, locker_claim *claim, locker_error *err)
+/* No descriptor left, no room, a path that can't be walked: such things pass, and who has begun to wait goes
+ * on over them; who only asks for the first time is told at once. A directory that was moved or removed does
+ * not come back. */
+static locker_status passes_or_moved(lk_file *self, const lk_file_claim *c, locker_claim *claim,
+                                     locker_error *err)
 {
     if (lk_file_moved(self))
         return lk_file_fail_moved(self, err);
-    claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_MAX;
+    if (c->waited)
+        claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_MAX;
     return LOCKER_UNAVAILABLE;
 }
 
@@ -293,7 +296,8 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
             lk_file_moved(self))
             return lk_file_fail_moved(self, err);
         if (status == (int)LOCKER_UNAVAILABLE)
-            return passes_or_moved(self, claim, err);
+            return passes_or_moved(self, c, claim, err);
+        c->waited = c->waited || status == (int)LOCKER_BUSY;
         if (status != LK_FILE_AGAIN)
             return (locker_status)status;
     }

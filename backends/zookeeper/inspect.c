@@ -282,7 +282,8 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
     locker_status status;
     begin(&i, self, key, key_len, until);
     i.delete_rc = ZNONODE;
-    for (int tries = 0; tries < BREAK_TRIES && is_overtaken(i.delete_rc); tries++) {
+    /* who overtook is to be told of, so one holder at least has to be seen */
+    for (int tries = 0; (tries < BREAK_TRIES || !broken->held) && is_overtaken(i.delete_rc); tries++) {
         status = list_locked(&i, err);
         if (status != LOCKER_OK || i.count == 0)
             break;
