@@ -168,7 +168,8 @@ static locker_status accept_locked(lk_request *r, int64_t sent)
     claim->key->passing_since = now;
     if (lk_grant_locked(l, claim, now))
         return LOCKER_OK;
-    claim->pub.retry_at = lk_later(now, now - sent); /* not at once: half of the time is for others */
+    /* not at once: half of the time is for others; the driver's own time may be before the call's */
+    claim->pub.retry_at = lk_later(now, now > sent ? now - sent : 0);
     if ((claim->events & LK_LOST_ALL) != 0)
         return locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
                                 "the session with the service ended while the lock was asked for");
