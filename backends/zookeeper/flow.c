@@ -163,12 +163,25 @@ static int poll_for(struct pollfd *fds, nfds_t count, int64_t left)
     return ppoll(fds, count, &span, NULL);
 }
 
+_Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLHUP == EPOLLHUP && POLLERR == EPOLLERR,
+               "poll and epoll tell alike");
+
+/* What poll or epoll tells of the socket, as the client library wants it. */
+static int directions(const struct lk_zk *z, uint32_t ready)
+{
+    int events = 0;
+    if ((ready & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
+        events |= ZOOKEEPER_READ;
+    if ((ready & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)
+        events |= ZOOKEEPER_WRITE & z->interest;
+    return events;
+}
+
 /* poll, without lock when it may wait. Returns the events as the client library wants them. */
 static int poll_locked(struct lk_zk *z, int64_t until)
 {
     struct pollfd waits[2] = {{.fd = z->kick_fd, .events = POLLIN}, {.fd = z->fd}};
     const int64_t now = lk_zk_now(z), left = until > now ? until - now : 0;
-    int events = 0;
     waits[1].events = (short)(((z->interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
                               ((z->interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0));
     z->polling = left > 0;
@@ -186,13 +199,7 @@ static int poll_locked(struct lk_zk *z, int64_t until)
             /* EAGAIN: it was taken back. */
         }
     }
-    if (ready > 0 && z->fd >= 0) {
-        if ((waits[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
-            events |= ZOOKEEPER_READ;
-        if ((waits[1].revents & (POLLOUT | POLLHUP | POLLERR)) != 0)
-            events |= ZOOKEEPER_WRITE & z->interest;
-    }
-    return events;
+    return ready > 0 && z->fd >= 0 ? directions(z, (uint32_t)waits[1].revents) : 0;
 }
 
 void lk_zk_processed_locked(struct lk_zk *z, int rc)
@@ -233,8 +240,8 @@ static int take_error_locked(const struct lk_zk *z)
     return getsockopt(z->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 ? error : 0;
 }
 
-/* Drive once. call NULL: the keeper, which doesn't wait. */
-static void turn_locked(struct lk_zk *z, const struct lk_zk_call *call, int64_t until)
+/* Drive once. call NULL: the keeper, which doesn't wait; told: what its watch has told of the socket. */
+static void turn_locked(struct lk_zk *z, const struct lk_zk_call *call, int64_t until, int told)
 {
     z->reading = true;
     lk_zk_session_begin_locked(z);
@@ -242,7 +249,9 @@ static void turn_locked(struct lk_zk *z, const struct lk_zk_call *call, int64_t 
     ask_interest_locked(z, now);
     if (!z->over && !(call != NULL && call->done)) {
         const int64_t soonest = z->zh != NULL ? z->turn_at : z->begin_at;
-        int events = poll_locked(z, call != NULL ? lk_zk_earlier(until, soonest) : 0);
+        int events = told != 0 && z->up && z->fd >= 0
+                         ? told
+                         : poll_locked(z, call != NULL ? lk_zk_earlier(until, soonest) : 0);
         z->attempt_error = events != 0 ? take_error_locked(z) : 0;
         if (z->attempt_error != 0)
             events = ZOOKEEPER_READ;
@@ -261,14 +270,17 @@ int64_t lk_zk_drive_locked(struct lk_zk *z)
 {
     struct epoll_event event;
     const int64_t now = lk_zk_now(z);
-    if (epoll_wait(z->epoll_fd, &event, 1, 0) > 0)
+    int told = 0;
+    if (epoll_wait(z->epoll_fd, &event, 1, 0) > 0) {
+        told = z->up && z->armed_fd == z->fd && event.data.fd == z->fd ? directions(z, event.events) : 0;
         z->armed_fd = -1; /* a one-shot */
-    if (z->reading)       /* somebody does; look whether he still does */
+    }
+    if (z->reading) /* somebody does; look whether he still does */
         return lk_zk_earlier(now + z->timeout_ns / 8, lk_zk_shake_check_locked(z, now));
     const bool lazily = z->enrolled == 0 && z->ops == NULL && z->up && !z->over;
     if (lazily && now < z->left_at + lazy_ns)
         return z->left_at + lazy_ns;
-    turn_locked(z, NULL, 0);
+    turn_locked(z, NULL, 0, told);
     if (z->armed_fd < 0 || z->armed_fd != z->fd)
         arm_locked(z);
     return z->zh != NULL ? z->turn_at : z->begin_at;
@@ -359,7 +371,7 @@ enum lk_zk_outcome lk_zk_await_locked(struct lk_zk *z, struct lk_zk_call *call, 
         if (!z->reading) {
             if (z->armed_fd >= 0)
                 disarm_locked(z);
-            turn_locked(z, call, until);
+            turn_locked(z, call, until, 0);
         } else {
             call->asleep = true;
             lk_zk_push_locked(z);
