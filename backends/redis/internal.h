@@ -1,17 +1,14 @@
 /*
  * internal.h: what the files of the Redis driver share.
  *
- *   redis.c      the table, open and close        settings.c   the configuration, copied and checked
- *   keys.c       names of keys, values            scripts.c    the Lua texts
- *   counter.c    known counters of fencing numbers
- *   argv.c       building commands                reply.c      what a server's error means
- *   guard.c      bounds on what a server sends
- *   link.c       one socket                       connect.c    reaching a host; handshake.c: logging in
- *   conn.c       the command connection           flow.c       who writes and who reads it
- *   connector.c  the thread that connects again   dispatch.c   the driver's turn
- *   subscriber.c wake-up messages                 claims.c     finding a claim by its value
- *   acquire.c, release.c, pass.c, renew.c, inspect.c: the operations; cleanup.c: what goes on without a
- * caller; note.c: telling others who holds what, and the server's time
+ * net/    guard.c: bounds on what a server sends. command.c: building commands. reply.c: what a server's
+ * error means. socket.c: one socket. dial.c: reaching a host. handshake.c: logging in. reconnect.c: the
+ * thread that connects again. conn.c: the command connection; pipeline.c: who writes and who reads it lock/
+ * redis.c: the table, open and close. settings.c: the configuration, copied and checked. keys.c: names of
+ * keys, values. scripts.c: the Lua texts. fence_cache.c: known counters of fencing numbers. messages.c:
+ * wake-ups. claim_table.c: finding a claim by its value. acquire.c, release.c, pass.c, renew.c, inspect.c:
+ * the operations. dispatch.c: the driver's turn. cleanup.c: what goes on without a caller. grant_info.c:
+ * telling others who holds what, and the server's time
  *
  * One mutex, lk_redis.lock, guards all that changes; the only locks inside it are core's (the services) and a
  * link's TLS lock. It is never held across a system call that can wait.
@@ -28,8 +25,8 @@
 #include <hiredis/hiredis.h>
 #include <locker/driver.h>
 
-#include "link.h"
-#include "timing.h"
+#include "net/socket.h"
+#include "net/timing.h"
 
 enum {
     LK_VALUE_LEN = 32,     /* hex digits of a lock's value, and of an instance's name */
@@ -95,7 +92,7 @@ void lk_value_text(const struct lk_redis *r, uint64_t number, char text[LK_VALUE
 /* Back from the text; false when it isn't one of this instance's values. */
 bool lk_value_number(const struct lk_redis *r, const char *text, uint64_t *number);
 
-/* ---------------------------------------------------------------- counter.c ---- */
+/* ---------------------------------------------------------------- lock/fence_cache.c ---- */
 
 uint64_t lk_counter_hash(const locker_claim *claim);
 /* Whether the counter of the key with this hash is likely to be at the server. */
@@ -103,7 +100,7 @@ bool lk_counter_known(const struct lk_redis *r, uint64_t hash);
 /* It is there. */
 void lk_counter_seen(struct lk_redis *r, uint64_t hash);
 
-/* ---------------------------------------------------------------- argv.c ---- */
+/* ---------------------------------------------------------------- net/command.c ---- */
 
 /* One command under construction; it points to its caller's strings. */
 struct lk_argv {
@@ -144,7 +141,7 @@ const char *lk_script_text(enum lk_script which);
 void lk_script_begin(const struct lk_redis *r, struct lk_argv *a, enum lk_script which, bool whole,
                      const struct lk_keys *keys);
 
-/* ---------------------------------------------------------------- reply.c ---- */
+/* ---------------------------------------------------------------- net/reply.c ---- */
 
 enum lk_fault {
     LK_FAULT_NONE,
@@ -163,7 +160,7 @@ locker_status lk_fault_error(enum lk_fault fault, const redisReply *reply, const
 /* A reply that should be an integer or a string but is not. */
 locker_status lk_reply_nonsense(const char *doing, locker_error *err);
 
-/* ---------------------------------------------------------------- conn.c, flow.c ---- */
+/* ---------------------------------------------------------------- net/conn.c, net/pipeline.c ---- */
 
 typedef void (*lk_op_fn)(struct lk_redis *r, void *context, redisReply *reply);
 
@@ -316,7 +313,7 @@ void lk_read_turn_locked(struct lk_redis *r, const struct lk_op *self, int64_t u
 /* Kick a reader out of its poll. */
 void lk_kick_locked_reader(struct lk_redis *r);
 
-/* ---------------------------------------------------------------- connect.c, connector.c ---- */
+/* ---------------------------------------------------------------- net/dial.c, net/reconnect.c ---- */
 
 /* Why a connection could not be had. */
 struct lk_connect_error {
@@ -350,7 +347,7 @@ int64_t lk_connector_hurry_locked(struct lk_redis *r);
 /* End the thread, at the latest when `until` has come; true when it has ended. */
 bool lk_connector_stop(struct lk_redis *r, int64_t until);
 
-/* ---------------------------------------------------------------- subscriber.c ---- */
+/* ---------------------------------------------------------------- lock/messages.c ---- */
 
 struct lk_subscriber {
     struct lk_link *link; /* NULL: none. Received from by dispatch alone */
@@ -368,7 +365,7 @@ void lk_subscriber_lose_locked(struct lk_redis *r);
 /* Read the messages that are there. By dispatch only. */
 void lk_subscriber_read_locked(struct lk_redis *r);
 
-/* ---------------------------------------------------------------- claims.c ---- */
+/* ---------------------------------------------------------------- lock/claim_table.c ---- */
 
 /* The driver's bytes of a claim. Used by the claim's own thread; what another thread touches is marked, and
  * guarded by lk_redis.lock. */
@@ -445,7 +442,7 @@ bool lk_cleanup_start_locked(struct lk_redis *r, struct lk_keys *keys, const cha
 int64_t lk_cleanups_run_locked(struct lk_redis *r, int64_t now);
 void lk_cleanups_free_locked(struct lk_redis *r);
 
-/* ---------------------------------------------------------------- note.c ---- */
+/* ---------------------------------------------------------------- lock/grant_info.c ---- */
 
 /* The grants that are not noted yet, and when the keeper looks after them. */
 struct lk_notes {
@@ -490,7 +487,7 @@ struct lk_redis {
     atomic_int_least64_t server_ahead_us; /* the server's clock less ours; INT64_MIN: unknown; relaxed */
     atomic_int_least64_t server_asked; /* when that was learned, on our clock; relaxed: a little off does no
                                           harm */
-    atomic_uint_least32_t counters[LK_COUNTERS]; /* marks of keys (counter.c); relaxed: hints */
+    atomic_uint_least32_t counters[LK_COUNTERS]; /* marks of keys (lock/fence_cache.c); relaxed: hints */
     /* The server's time when the connection was made. A counter that is not above it may lack numbers that
      * were given out before: the server may have been restarted or made master since. It is lifted to the
      * server's time, once for each counter and connection. Written before `connection` is. */

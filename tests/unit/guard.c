@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "expect.h"
-#include "guard.h"
+#include "net/guard.h"
 
 /* Both ways answer the same. */
 static bool allows(const char *text, size_t len)

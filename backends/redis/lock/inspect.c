@@ -178,7 +178,7 @@ static void forget(locker_info *info)
     *info = (locker_info)LOCKER_INFO_INIT;
 }
 
-/* Look until the holder is known: it says who it is a few milliseconds after its grant (note.c). */
+/* Look until the holder is known: it says who it is a few milliseconds after its grant (grant_info.c). */
 static locker_status look_well(struct lk_redis *r, const char *key, size_t key_len, int64_t until,
                                locker_info *info, struct sight *sight, locker_error *err)
 {

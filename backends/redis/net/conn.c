@@ -1,6 +1,6 @@
 /*
  * conn.c: the command connection's state: commands appended, answers matched with them in order, and what
- * happens when it is lost. Who sends and receives is flow.c's matter.
+ * happens when it is lost. Who sends and receives is pipeline.c's matter.
  */
 #include <errno.h>
 #include <limits.h>

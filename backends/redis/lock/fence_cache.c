@@ -1,5 +1,5 @@
 /*
- * counter.c: which counters of fencing numbers are known to be at the server.
+ * fence_cache.c: which counters of fencing numbers are known to be at the server.
  *
  * A counter that isn't there has to be started before it is counted up, which is a command of its own. So it
  * is remembered of the keys that were used lately that theirs is there. That is a hint and no more: a counter

@@ -1,7 +1,7 @@
 /*
- * flow.c: who sends and who receives on the command connection. There is no I/O thread: a caller appends its
- * command; if nobody is sending it sends, for all; if nobody is receiving it receives, for all, until its own
- * answer is there, and then leaves the receiving to another caller that waits, or to the keeper when only
+ * pipeline.c: who sends and who receives on the command connection. There is no I/O thread: a caller appends
+ * its command; if nobody is sending it sends, for all; if nobody is receiving it receives, for all, until its
+ * own answer is there, and then leaves the receiving to another caller that waits, or to the keeper when only
  * answers are outstanding that nobody waits for. One caller alone makes the system calls that a blocking
  * client would make, and many callers' commands travel together.
  */

@@ -1,7 +1,7 @@
 /*
  * redis.c: the driver's table, and the life of an instance: a command connection that the callers' own
- * threads drive (flow.c), a subscription made when somebody first waits (subscriber.c), and a thread only
- * while one of them is missing (connector.c).
+ * threads drive (net/pipeline.c), a subscription made when somebody first waits (messages.c), and a thread
+ * only while one of them is missing (net/reconnect.c).
  */
 #include <errno.h>
 #include <stdio.h>

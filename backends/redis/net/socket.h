@@ -1,7 +1,7 @@
 /*
- * link.h: one socket to a Redis server, plain or TLS, with the parser of its replies. connect.c makes links,
- * handshake.c logs in over them, conn.c and subscriber.c use them. A link takes no lock: its user sees to it
- * that at most one thread receives and at most one thread sends.
+ * socket.h: one socket to a Redis server, plain or TLS, with the parser of its replies. dial.c makes links,
+ * handshake.c logs in over them, conn.c and lock/messages.c use them. A link takes no lock: its user sees to
+ * it that at most one thread receives and at most one thread sends.
  */
 #ifndef LK_REDIS_LINK_H
 #define LK_REDIS_LINK_H

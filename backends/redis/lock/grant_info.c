@@ -1,5 +1,5 @@
 /*
- * note.c: telling others who holds what, and knowing the server's time.
+ * grant_info.c: telling others who holds what, and knowing the server's time.
  *
  * A lock's value says nothing to a person, so its info does: "value since_ms token instance owner". Most
  * locks are given back before anybody could look, so a grant is noted only when it is some milliseconds old,

@@ -1,4 +1,4 @@
-/* argv.c: building commands, argument by argument: no text is ever parsed by the server as a format. */
+/* command.c: building commands, argument by argument: no text is ever parsed by the server as a format. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* link.c: sending, receiving and parsing on one socket; see link.h. */
-#include "link.h"
+/* socket.c: sending, receiving and parsing on one socket; see socket.h. */
+#include "socket.h"
 
 #include <errno.h>
 #include <poll.h>

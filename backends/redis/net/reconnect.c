@@ -1,5 +1,5 @@
 /*
- * connector.c: a thread that lives while a connection is missing. It may block: in resolving a name, in
+ * reconnect.c: a thread that lives while a connection is missing. It may block: in resolving a name, in
  * connecting, in waiting for the next try. The first connection is made by open, in its caller's thread.
  */
 #include <signal.h>

@@ -1,5 +1,5 @@
 /*
- * subscriber.c: the second connection, on which wake-ups come. It subscribes to one channel, this instance's
+ * messages.c: the second connection, on which wake-ups come. It subscribes to one channel, this instance's
  * own: a release in any process tells there that it handed a lock to one of our waiters ("value number
  * lock"), and a break that it took a lock away from us ("value broken lock"). It is made when somebody first
  * has to wait, or has held a lock for some milliseconds. A message that gets lost costs no more than a poll,

@@ -1,5 +1,5 @@
 /*
- * connect.c: reaching a host. The sockets are made here and not by hiredis, so that they are close-on-exec
+ * dial.c: reaching a host. The sockets are made here and not by hiredis, so that they are close-on-exec
  * from the start and the bound on connecting is ours with every version of it.
  */
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
- * claims.c: the table that finds a claim by its value's number, for messages. Claims that asked the server to
- * queue them are in it, from before they ask until they end, and grants from when they are noted; so a
- * message that hands a lock to a value which is not in it is for a claim that has ended.
+ * claim_table.c: the table that finds a claim by its value's number, for messages. Claims that asked the
+ * server to queue them are in it, from before they ask until they end, and grants from when they are noted;
+ * so a message that hands a lock to a value which is not in it is for a claim that has ended.
  */
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
  * wait, by the time when they came, each "instance value ttl_ms numbers owner". A release hands the lock on
  * to the first of them that is still there: it sets the lock to the waiter's value, and tells the waiter's
  * process so on its own channel. So one release wakes one process, and nobody takes the lock in between. The
- * info is written by note.c and only read here.
+ * info is written by grant_info.c and only read here.
  *
  * The counter starts at the time in us and grows by what each grant takes, which is slower than time passes.
  * So a counter that starts afresh, after a loss of all data, starts above every number given out before; and
@@ -165,7 +165,7 @@ static const char renew_lua[] = GET_LUA "local out = {}\n"
 
 /* Answers {held, value, PTTL, info, how many wait, the first of them, the counter}. A value that is no string
  * is shown as held by somebody; for a long one, which is no holder's name, stands its digest: whoever looks
- * takes no more than guard.h allows. */
+ * takes no more than net/guard.h allows. */
 #define LOOK_LUA                                                                                             \
     GET_LUA                                                                                                  \
     "local function look()\n"                                                                                \
