@@ -3,16 +3,14 @@
  *
  *   zookeeper.c  the table, open and close          settings.c   the configuration, copied and checked
  *   paths.c      names of nodes                     resolve.c    names of hosts
- *   session.c    the client handle and its events   ops.c        requests that await their answer
- *   flow.c       who drives the connection          dispatch.c   the keeper's turn
- *   node.c       a place in a queue                 search.c     a place whose creation got no answer
- *   queue.c      finding places, and who is ahead   watch.c      being told of deletions
- *   beat.c       the heartbeat that needs the quorum
- *   validity.c   what that proves
- *   tend.c       what a node wants after a while   since.c    since when a lock is held
- *   client.c     handles: plain, TLS, SASL          tls.c, sasl.c  what those take
- *   shake.c      what may block in connecting with TLS and SASL
- *   acquire.c, release.c, inspect.c: the operations
+ *   session.c    the client handle and its events   requests.c        requests that await their answer
+ *   drive.c       who drives the connection          keeper.c   the keeper's turn
+ *   place.c       a place in a queue                 recover_create.c     a place whose creation got no
+ * answer queue.c      finding places, and who is ahead   watch.c      being told of deletions heartbeat.c the
+ * heartbeat that needs the quorum validity.c   what that proves node_timers.c       what a node wants after a
+ * while   grant_time.c    since when a lock is held client.c     handles: plain, TLS, SASL          tls.c,
+ * sasl.c  what those take blocking_connect.c      what may block in connecting with TLS and SASL acquire.c,
+ * release.c, inspect.c: the operations
  *
  * The client library is libzookeeper_st, which has no thread of its own: whoever waits for an answer drives
  * its socket, and the keeper does when nobody waits. Why: a lock and unlock makes 2.8 context switches, with
@@ -41,8 +39,8 @@
 #include <locker/driver.h>
 #include <zookeeper/zookeeper.h>
 
-#include "secure.h"
-#include "validity.h"
+#include "net/tls_sasl.h"
+#include "net/validity.h"
 
 #define LK_MS INT64_C(1000000)
 #define LK_S  INT64_C(1000000000)
@@ -126,7 +124,7 @@ void lk_zk_lookup_start_locked(struct lk_zk *z);
 char *lk_zk_lookup_take_locked(struct lk_zk *z);
 void lk_zk_lookup_drop(struct lk_zk *z);
 
-/* ---------------------------------------------------------------- ops.c ---- */
+/* ---------------------------------------------------------------- requests.c ---- */
 
 /* What an answer carries; which members are set depends on the request. */
 struct lk_zk_reply {
@@ -189,7 +187,7 @@ bool lk_zk_unknown(int rc);
 /* What a definite refusal means; `doing` completes "while ...". */
 locker_status lk_zk_error(int rc, const char *doing, const char *path, locker_error *err);
 
-/* ---------------------------------------------------------------- flow.c ---- */
+/* ---------------------------------------------------------------- drive.c ---- */
 
 /* A caller that waits for something; lives on its stack. Guarded by lock. */
 struct lk_zk_call {
@@ -275,7 +273,7 @@ bool lk_zk_hurried_locked(const struct lk_zk *z);
 /* Why there is no connection. */
 locker_status lk_zk_away_locked(const struct lk_zk *z, locker_error *err);
 
-/* ---------------------------------------------------------------- node.c, search.c ---- */
+/* ---------------------------------------------------------------- place.c, recover_create.c ---- */
 
 /* What is known of a place: of its node, and of who is ahead. ARCHITECTURE.md has the table. */
 enum lk_zk_step {
@@ -411,7 +409,7 @@ void lk_zk_watches_resume_locked(struct lk_zk *z);
 void lk_zk_watches_free_locked(struct lk_zk *z);
 uint32_t lk_zk_hash(const char *text);
 
-/* ---------------------------------------------------------------- beat.c ---- */
+/* ---------------------------------------------------------------- heartbeat.c ---- */
 
 /* Send heartbeats if it is time; returns when the next is due. */
 int64_t lk_zk_beat_locked(struct lk_zk *z, int64_t now);
@@ -423,7 +421,7 @@ bool lk_zk_enough_locked(struct lk_zk *z, int64_t now);
 /* Have the deadline moved, for a caller that can have this node's lock once there is enough. */
 void lk_zk_prove_locked(struct lk_zk *z, struct lk_zk_node *node);
 
-/* ---------------------------------------------------------------- tend.c ---- */
+/* ---------------------------------------------------------------- node_timers.c ---- */
 
 /* It wants a watch on itself at that time, or sooner if that was said before. */
 void lk_zk_node_watch_by_locked(struct lk_zk *z, struct lk_zk_node *node, int64_t at);
@@ -434,7 +432,7 @@ int64_t lk_zk_nodes_tend_locked(struct lk_zk *z, int64_t now);
 /* It wants nothing of that any more. */
 void lk_zk_node_rest_locked(struct lk_zk_node *node);
 
-/* ---------------------------------------------------------------- since.c ---- */
+/* ---------------------------------------------------------------- grant_time.c ---- */
 
 /* The node has the lock from now on: have that written, if it has waited and if it lasts. */
 void lk_zk_since_plan_locked(struct lk_zk *z, struct lk_zk_node *node);

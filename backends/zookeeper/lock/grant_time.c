@@ -1,7 +1,7 @@
 /*
- * since.c: since when a lock that was waited for is held. Its node's age says since when its holder has stood
- * in the queue. So once such a lock has been held for a while, the time of the grant is written into the data
- * of the key's node, together with the token of the grant that it is about.
+ * grant_time.c: since when a lock that was waited for is held. Its node's age says since when its holder has
+ * stood in the queue. So once such a lock has been held for a while, the time of the grant is written into
+ * the data of the key's node, together with the token of the grant that it is about.
  *
  * Not into the holder's own node: who waits behind it watches that, and the clients that queue with us
  * (Curator, kazoo, go-zookeeper) would each wake up, list the queue and watch again. Nobody watches the key's
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 /* A lock that is given back sooner isn't worth a write, which the servers have to agree on. */
 static const int64_t write_after_ns = 250 * LK_MS;

@@ -1,5 +1,5 @@
 /*
- * secure.h: TLS and SASL, where the client library has them (client.c, tls.c, sasl.c). Included by
+ * tls_sasl.h: TLS and SASL, where the client library has them (client.c, tls.c, sasl.c). Included by
  * internal.h.
  *
  * What the library's TLS leaves to us: its handshake waits for the server without limit inside
@@ -59,7 +59,7 @@ void lk_zk_pipe_leave(const struct lk_zk *z, const struct lk_zk_pipe_guard *guar
 /* Why OpenSSL failed, from its queue of this thread's errors; "" when it doesn't say. */
 void lk_zk_tls_reason(char *text, size_t size);
 
-/* ---------------------------------------------------------------- shake.c ---- */
+/* ---------------------------------------------------------------- blocking_connect.c ---- */
 
 /* A part of connecting in which the library may block. Guarded by lk_zk.lock; but what is constant while it
  * is active the thread reads without. */

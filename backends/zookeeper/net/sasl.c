@@ -9,8 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "../internal.h"
 #include "cyrus.h"
-#include "internal.h"
 
 struct lk_zk_sasl {
     struct lk_zk_sasl_params params;

@@ -1,5 +1,5 @@
 /*
- * beat.c: the heartbeat. A server answers pings and reads by itself, even when it is cut off from the
+ * heartbeat.c: the heartbeat. A server answers pings and reads by itself, even when it is cut off from the
  * majority that may have ended our session long ago. So a multi of checks of all our nodes is sent, every
  * eighth of the session time-out while one of them is a lock, every quarter while all of them wait. The
  * leader has to order it like a write; only its answer extends what we hold (validity.h). A node that is
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 /* Of one request. A server closes a connection that sends more than its jute.maxbuffer: 1 MB, if nobody has
  * set it to less. */

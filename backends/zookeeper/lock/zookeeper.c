@@ -1,6 +1,6 @@
 /*
  * zookeeper.c: the driver's table, and the life of an instance: one session with ZooKeeper, whose connection
- * the callers' own threads drive (flow.c).
+ * the callers' own threads drive (drive.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 /* ------------------------------------------------------------------ making and freeing ---- */
 

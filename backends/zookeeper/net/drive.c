@@ -1,5 +1,5 @@
 /*
- * flow.c: who drives the connection. There is no I/O thread: a caller sends its request, and if nobody is
+ * drive.c: who drives the connection. There is no I/O thread: a caller sends its request, and if nobody is
  * reading, it reads, for all, until its own answer is there, and then leaves the reading to another caller
  * that waits, or to the keeper.
  *
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 static const int64_t lazy_ns = 20 * LK_MS; /* after a caller has left, the keeper takes over so much later */
 static const int64_t turn_at_least_ns = LK_MS;

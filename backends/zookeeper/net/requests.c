@@ -1,11 +1,11 @@
 /*
- * ops.c: requests, and the table of those that await their answer. The client library's completions end here,
- * with lk_zk.lock held, because whoever drives the connection holds it.
+ * requests.c: requests, and the table of those that await their answer. The client library's completions end
+ * here, with lk_zk.lock held, because whoever drives the connection holds it.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 /* ------------------------------------------------------------------ the table ---- */
 

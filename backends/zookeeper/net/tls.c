@@ -1,4 +1,5 @@
-/* tls.c: TLS: the files that it needs, SIGPIPE, and what OpenSSL says; the handshake is in shake.c. */
+/* tls.c: TLS: the files that it needs, SIGPIPE, and what OpenSSL says; the handshake is in
+ * blocking_connect.c. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 /* ------------------------------------------------------------------ files ---- */
 

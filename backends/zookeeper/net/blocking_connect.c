@@ -1,7 +1,7 @@
 /*
- * shake.c: the parts of connecting in which the client library may block: the handshake of TLS, a loop that
- * has no end, and the beginning of a login by SASL, for which Cyrus' library looks up this host's name, and
- * may ask servers of its own. A thread that lives for one of them makes the library's call, without
+ * blocking_connect.c: the parts of connecting in which the client library may block: the handshake of TLS, a
+ * loop that has no end, and the beginning of a login by SASL, for which Cyrus' library looks up this host's
+ * name, and may ask servers of its own. A thread that lives for one of them makes the library's call, without
  * lk_zk.lock. It has the handle to itself: whatever else is done with one needs a connection, or
  * lk_zk.reading, which stays set for the thread.
  */
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 /* However short the session is, a server has that long for its part. */
 static const int64_t shake_least_ns = LK_S;

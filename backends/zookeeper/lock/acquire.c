@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 /* A lock that is given back sooner needs no watch on its own node, which spares the server a request. */
 static const int64_t own_watch_after_ns = 20 * LK_MS;

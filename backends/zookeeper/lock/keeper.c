@@ -1,9 +1,9 @@
-/* dispatch.c: the keeper's turn: driving when nobody else does, heartbeats, what our nodes want after a
+/* keeper.c: the keeper's turn: driving when nobody else does, heartbeats, what our nodes want after a
  * while, deletes that have to be repeated. */
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 void lk_zk_note_locked(struct lk_zk *z, locker_log_level level, const char *format, ...)
 {

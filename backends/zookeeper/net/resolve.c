@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 enum { ADDRESS_MAX = 80 };
 

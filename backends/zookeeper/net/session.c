@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 static const int64_t begin_again_ns = 200 * LK_MS;
 static const int64_t resume_after_ns = 100 * LK_MS;
@@ -58,7 +58,7 @@ void lk_zk_went_down_locked(struct lk_zk *z)
     }
 }
 
-/* Called by the library with lock held, by the thread that drives; or by that of shake.c. */
+/* Called by the library with lock held, by the thread that drives; or by that of blocking_connect.c. */
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
     struct lk_zk *z = context;

@@ -1,14 +1,14 @@
 /*
- * node.c: a place in a key's queue, from its creation to its deletion.
+ * place.c: a place in a key's queue, from its creation to its deletion.
  *
  * create and list are sent in one flight; the answers come in order, so the list shows the node. If nobody
  * stands ahead the lock is ours; else it waits (queue.c). What is known of it is its step; GONE is entered
- * with proof only, and all else that ends unheard of is doubt (search.c).
+ * with proof only, and all else that ends unheard of is doubt (recover_create.c).
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 static const int64_t delete_again_ns = 100 * LK_MS;
 

@@ -1,9 +1,9 @@
 /*
- * tend.c: what a node wants once it has been there for a while: to be watched itself, and the time of its
- * grant to be written. The keeper sees to both. A place that is given back sooner costs the servers nothing
- * of it.
+ * node_timers.c: what a node wants once it has been there for a while: to be watched itself, and the time of
+ * its grant to be written. The keeper sees to both. A place that is given back sooner costs the servers
+ * nothing of it.
  */
-#include "internal.h"
+#include "../internal.h"
 
 static const int64_t watch_again_ns = 100 * LK_MS;
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 enum { SHOWN_MAX = 1000, BREAK_TRIES = 4 };
 

@@ -1,9 +1,9 @@
 /*
- * search.c: a create whose answer was lost. Whether it made a node is looked for by sync and list in one
- * flight, because the server that is asked may lag behind the one that did it. Our name in the list is ours
- * only if its owner is our present session; a node of an earlier one will vanish with that, and can't hold a
- * lock. (Without the sync nothing would be wrong: what a search misses costs another name, behind which the
- * next list shows the first one.)
+ * recover_create.c: a create whose answer was lost. Whether it made a node is looked for by sync and list in
+ * one flight, because the server that is asked may lag behind the one that did it. Our name in the list is
+ * ours only if its owner is our present session; a node of an earlier one will vanish with that, and can't
+ * hold a lock. (Without the sync nothing would be wrong: what a search misses costs another name, behind
+ * which the next list shows the first one.)
  *
  * That it isn't in the list proves nothing: the server that the create was sent to may have it yet, and
  * the session may be moved back there by an attempt to connect that was given up. So the claim goes on under
@@ -13,7 +13,7 @@
  */
 #include <string.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 static void owner_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
 {

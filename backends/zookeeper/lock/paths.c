@@ -9,7 +9,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 static bool stands_for_itself(unsigned char c)
 {

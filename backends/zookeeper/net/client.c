@@ -7,8 +7,8 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "internal.h"
-#include "secure.h"
+#include "../internal.h"
+#include "tls_sasl.h"
 
 /* ------------------------------------------------------------------ what the library has ---- */
 
