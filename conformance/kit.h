@@ -67,8 +67,8 @@ locker_lock_options lk_lease_options(int64_t ttl_ms);
 uint64_t lk_polls(const struct lk_fixture *fixture, int64_t began);
 
 /** Starts another process with a locker on the fixture's service; `more` as above. If a test waits for the
- * end of its lease, the locker's `ttl` has to be short: at some services a lease lasts as long as that says.
- */
+ * end of its lease, the locker's `ttl` has to be short: at some services a lease lasts as long as that
+ * says. */
 struct lk_child *lk_start_puppet(const struct lk_fixture *fixture, const char *more);
 
 /** A thread that takes and gives a lock of its own all the while. What it had to wait for its answers tells a
@@ -95,8 +95,8 @@ void lk_restart(const struct lk_fixture *fixture);
 
 /* ------------------------------------------------------------------ skipping ---- */
 
-/** Skips the test: the service doesn't promise what it tests. A group of which every test is skipped fails.
- */
+/** Skips the test: the service doesn't promise what it tests. A group of which every test is skipped
+ * fails. */
 #define not_promised()                                                                                       \
     do {                                                                                                     \
         lk_skipped++;                                                                                        \

@@ -208,8 +208,8 @@ static void a_killed_waiter_leaves_nothing_behind(void **state)
     struct lk_child *puppet = lk_start_puppet(fixture, "ttl=500ms");
     struct lk_child *next = lk_start_puppet(fixture, "");
 
-    /* A busy service may hear of the release first, and grant to the one that is dead: its lease ends then.
-     */
+    /* A busy service may hear of the release first, and grant to the one that is dead: its lease ends
+     * then. */
     lk_puppet_wait(puppet, "killed-waiter", -1, 2000, true);
     lk_puppet_wait(next, "killed-waiter", -1, 0, true);
     lk_child_kill(puppet);

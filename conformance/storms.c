@@ -40,8 +40,8 @@ static void begin(struct storm *storm, struct lk_fixture *fixture, const char *n
     storm->until_ms = lk_test_now_ms() + SHORT_TIME_MS;
 }
 
-/* Whether there is another round, and its random numbers: they are those of this round, whatever came before.
- */
+/* Whether there is another round, and its random numbers: they are those of this round, whatever came
+ * before. */
 static bool goes_on(struct storm *storm)
 {
     storm->row = (lk_storm_seed + storm->round) * UINT64_C(0x9E3779B97F4A7C15) | 1;

@@ -77,8 +77,8 @@ struct locker_handle {
     bool freed;            /**< freed inside its own callback */
 };
 
-/** A key in use in this process. It lives in the claim that came first; all others of that key point to it.
- */
+/** A key in use in this process. It lives in the claim that came first; all others of that key point to
+ * it. */
 struct lk_key {
     lk_key *chain;          /**< next in the hash bucket */
     lk_claim *holder;       /**< granted, releasing, or lost and not yet withdrawn */
@@ -323,8 +323,8 @@ void lk_held_remove_locked(locker *l, lk_claim *claim);
 /** Release a grant in the background, without an answer. The caller holds the mutex, which is released
  * meanwhile. */
 void lk_let_go_locked(locker *l, lk_claim *claim);
-/** The keeper has told the handle of its loss: free it if it was freed meanwhile. The caller holds the mutex.
- */
+/** The keeper has told the handle of its loss: free it if it was freed meanwhile. The caller holds the
+ * mutex. */
 void lk_handle_told_locked(locker *l, locker_handle *held);
 
 /* ---- claim.c */
@@ -433,8 +433,8 @@ locker_status lk_config_uri(lk_config *config, const char *uri, const locker_dri
                             locker_error *err);
 /** Read a profile into config. */
 locker_status lk_config_profile(lk_config *config, const char *file, const char *name, locker_error *err);
-/** The text if it is a word of a-z, '_' and '+', else "(not shown)": it may be a password at a wrong place.
- */
+/** The text if it is a word of a-z, '_' and '+', else "(not shown)": it may be a password at a wrong
+ * place. */
 const char *lk_config_word(const char *text);
 /** Add one parameter as text; a second one of that name is refused. */
 locker_status lk_config_add(lk_config *config, const char *name, const char *text, locker_error *err);

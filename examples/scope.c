@@ -34,8 +34,8 @@ int main(void)
     locker_handle *held;
     int failed;
 
-    /* The service that LOCKER_URI or LOCKER_CONFIG names; without either, files in a directory of this user.
-     */
+    /* The service that LOCKER_URI or LOCKER_CONFIG names; without either, files in a directory of this
+     * user. */
     if (locker_open_default(NULL, &l, &err) != LOCKER_OK) {
         fprintf(stderr, "%s\n", err.text);
         return EXIT_FAILURE;

@@ -43,8 +43,8 @@ void lk_run_signals_take(lk_run_signals *s, bool foreground)
     /* Giving the terminal away and taking it back would stop a background process otherwise. */
     sigaddset(&blocked, SIGTTOU);
     pthread_sigmask(SIG_BLOCK, &blocked, &s->inherited_mask);
-    /* A reader of --status-fd that is gone must not end us; and with an ignored CHLD nothing could be reaped.
-     */
+    /* A reader of --status-fd that is gone must not end us; and with an ignored CHLD nothing could be
+     * reaped. */
     sigaction(SIGPIPE, &ignore, &s->inherited_pipe);
     sigaction(SIGCHLD, &standard, &s->inherited_child);
 }

@@ -1,5 +1,5 @@
-/* ops.c: the operations: each asks the script whether it goes wrong, then the other driver; see internal.h.
- */
+/* ops.c: the operations: each asks the script whether it goes wrong, then the other driver; see
+ * internal.h. */
 #include <string.h>
 
 #include "internal.h"

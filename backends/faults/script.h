@@ -25,8 +25,7 @@ void lk_script_clear(lk_script *script);
 locker_status lk_script_add(lk_script *script, const locker_fault *fault, locker_error *err);
 
 /** Add what the text says (its form: locker_mock_script() in mock.h). All faults or, on failure, none.
- * INVALID, NOMEM.
- */
+ * INVALID, NOMEM. */
 locker_status lk_script_parse(lk_script *script, const char *text, locker_error *err);
 
 /** Show an operation to the script: counts it, and answers whether a fault acts on it, which *hit tells then;

@@ -135,10 +135,9 @@ struct lk_file_slot {
 enum { LK_FILE_CHUNKS = 24, LK_FILE_CHUNK_SLOTS = 64 };
 
 typedef struct lk_file_slots {
-    _Atomic(lk_file_slot *)
-        chunk[LK_FILE_CHUNKS]; /* chunk i has LK_FILE_CHUNK_SLOTS << i slots. Atomic for
+    _Atomic(lk_file_slot *) chunk[LK_FILE_CHUNKS]; /* chunk i has LK_FILE_CHUNK_SLOTS << i slots. Atomic for
                                   the child; release, so that it finds the slots zeroed. */
-    lk_file_slot *free;        /* mutex */
+    lk_file_slot *free;                            /* mutex */
 } lk_file_slots;
 
 /* A slot for the claim's descriptor; NULL when memory ran out. */

@@ -1,6 +1,5 @@
 /* move.c: moving the clock on: whatever is due first gets its turn, and all come to rest, again and again;
- * see clock.c.
- */
+ * see clock.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

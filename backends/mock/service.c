@@ -218,8 +218,8 @@ void lk_mock_leave_queue_locked(locker_mock *m, mock_slot *slot, locker_claim *c
         lk_mock_free_locked(m, slot);
 }
 
-/* A lock that nobody holds, though some may wait: after a fault that said busy, or because they are cut off.
- */
+/* A lock that nobody holds, though some may wait: after a fault that said busy, or because they are cut
+ * off. */
 static bool is_its_turn(const locker_mock *m, const mock_slot *slot, const locker_claim *claim)
 {
     const locker_claim *first = slot->first;

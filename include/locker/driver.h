@@ -163,8 +163,8 @@ struct locker_services {
      * on `false` those whose renewal is overdue are renewed at once. */
     void (*suspect)(const locker_services *svc, bool out_of_reach);
 
-    /** Have dispatch called soon, because a descriptor or a time that it waits for has changed. Any thread.
-     */
+    /** Have dispatch called soon, because a descriptor or a time that it waits for has changed. Any
+     * thread. */
     void (*attend)(const locker_services *svc);
 
     /** Whether a message of this level goes anywhere; saves formatting it. */

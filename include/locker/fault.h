@@ -102,8 +102,7 @@ struct locker_driver;
 LOCKER_API locker_status locker_fault_on(locker *l, const locker_fault *fault, locker_error *err);
 
 /** Add faults that are written as text; all or none. Errors: INVALID (it names the word that is wrong),
- * NOMEM.
- */
+ * NOMEM. */
 LOCKER_API locker_status locker_fault_script(locker *l, const char *text, locker_error *err);
 
 /** Forget all faults, used or not. OK, INVALID. */

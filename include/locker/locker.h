@@ -425,8 +425,8 @@ LOCKER_API const locker_parameter *locker_common_parameters(void);
 
 enum { LOCKER_HISTOGRAM_BUCKETS = 40 };
 
-/** A distribution of times. bucket[0] counts times under 1 us, bucket[i] those from 2^(i-1) us up to 2^i us.
- */
+/** A distribution of times. bucket[0] counts times under 1 us, bucket[i] those from 2^(i-1) us up to 2^i
+ * us. */
 typedef struct locker_histogram {
     uint64_t count;
     uint64_t sum_us;

@@ -57,8 +57,8 @@ void lk_check_overlap(lk_case *c)
 
 /* ------------------------------------------------------------------ tokens ---- */
 
-/* A grant that was over when it returned may be older than those that returned before it: it proves nothing.
- */
+/* A grant that was over when it returned may be older than those that returned before it: it proves
+ * nothing. */
 void lk_check_tokens(lk_case *c)
 {
     const lk_attempt *greatest = NULL;

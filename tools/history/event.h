@@ -37,8 +37,8 @@ typedef enum lk_phase {
 } lk_phase;
 
 /** One line. Start from LK_EVENT_INIT: a member that keeps that value is missing in the line. What the
- * members mean, and which operation takes which, is told in docs/history.md. Times are ns of CLOCK_BOOTTIME.
- */
+ * members mean, and which operation takes which, is told in docs/history.md. Times are ns of
+ * CLOCK_BOOTTIME. */
 typedef struct lk_event {
     lk_op op;
     lk_phase phase;

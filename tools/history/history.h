@@ -66,8 +66,8 @@ typedef struct lk_call {
     int64_t from, to; /**< ns: held for certain, as docs/history.md says; from == to: never */
 } lk_call;
 
-/** The key's name. Keys are counted as lk_history_keys() does, from 0; a report has them in the same order.
- */
+/** The key's name. Keys are counted as lk_history_keys() does, from 0; a report has them in the same
+ * order. */
 const char *lk_history_key(const lk_history *history, size_t key);
 
 /** The calls for a key of a joined history, in the order in which they were asked. */

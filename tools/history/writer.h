@@ -17,8 +17,8 @@ typedef struct lk_history_writer lk_history_writer;
 lk_history_writer *lk_history_writer_open(const char *path, const lk_event *common);
 
 /** Append a line. t 0: now. thread 0: the caller's. One write(), so it blocks as long as that. False: errno
- * says why (EILSEQ: a string is not UTF-8, or memory ran out); nothing, or not all, of the line is written.
- */
+ * says why (EILSEQ: a string is not UTF-8, or memory ran out); nothing, or not all, of the line is
+ * written. */
 bool lk_history_write(lk_history_writer *writer, const lk_event *event);
 
 /** Close it. NULL is allowed. */

@@ -378,8 +378,8 @@ static bool is_untrusted(const struct attempt *a, const struct lk_call *call)
     return last < 0 || (uint64_t)last < call->least + a->data->numbers;
 }
 
-/* A try that finds the lock busy may start a counter that has expired, and nobody might ever give it an end.
- */
+/* A try that finds the lock busy may start a counter that has expired, and nobody might ever give it an
+ * end. */
 static void end_counter(struct attempt *a)
 {
     struct lk_argv argv = {0};
@@ -472,8 +472,8 @@ static locker_status try_once(struct attempt *a, bool plain, bool *again, locker
 }
 
 /* Plain commands serve a lock that is free; one that waits for a lock which is likely to be held would need
- * the script behind them. And a user who may not run scripts could take a lock by them and not give it back.
- */
+ * the script behind them. And a user who may not run scripts could take a lock by them and not give it
+ * back. */
 static bool plain_first(struct attempt *a)
 {
     const struct lk_claim_data *data = a->data;

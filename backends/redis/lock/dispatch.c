@@ -1,5 +1,5 @@
-/* dispatch.c: the driver's turn: wake-up messages, answers that nobody waits for, clean-ups, a silent server.
- */
+/* dispatch.c: the driver's turn: wake-up messages, answers that nobody waits for, clean-ups, a silent
+ * server. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/epoll.h>

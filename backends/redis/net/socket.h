@@ -52,8 +52,8 @@ void lk_link_free(struct lk_link *link, bool reset);
 ssize_t lk_link_send(struct lk_link *link, const char *data, size_t len);
 ssize_t lk_link_receive(struct lk_link *link, char *data, size_t cap);
 
-/* The same, but asleep until something comes, for LK_NAP_NS at most or until a signal. On a plain link alone.
- */
+/* The same, but asleep until something comes, for LK_NAP_NS at most or until a signal. On a plain link
+ * alone. */
 #define LK_NAP_NS (5 * LK_MS)
 ssize_t lk_link_nap(struct lk_link *link, char *data, size_t cap);
 
@@ -61,8 +61,8 @@ ssize_t lk_link_nap(struct lk_link *link, char *data, size_t cap);
  * not the Redis protocol (or memory ran out). */
 int lk_link_next_reply(struct lk_link *link, redisReply **reply);
 
-/* Feed received bytes to the parser. 0, or an errno: ENOMEM, or EPROTO for what no reply of ours looks like.
- */
+/* Feed received bytes to the parser. 0, or an errno: ENOMEM, or EPROTO for what no reply of ours looks
+ * like. */
 int lk_link_feed(struct lk_link *link, const char *data, size_t len);
 
 /* Send `len` bytes and read `count` replies, waiting for at most until `until` (system clock). Frees nothing:

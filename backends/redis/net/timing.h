@@ -27,8 +27,8 @@ static inline struct timespec lk_remaining(int64_t now, int64_t until)
 }
 
 /* ppoll until `until`, seen from `now`. What is not short goes by poll: when the process was stopped and goes
- * on, the kernel takes up poll with the time at which it was to end, but ppoll with the time that was left.
- */
+ * on, the kernel takes up poll with the time at which it was to end, but ppoll with the time that was
+ * left. */
 static inline int lk_poll_until(struct pollfd *fds, nfds_t count, int64_t now, int64_t until)
 {
     const int64_t left = until - now;

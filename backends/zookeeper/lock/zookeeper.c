@@ -127,8 +127,8 @@ static void closing_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, co
     lk_zk_call_count_locked(op->call);
 }
 
-/* Wait until nothing is left to delete. True: the server answers, so the good-bye won't be waited for long.
- */
+/* Wait until nothing is left to delete. True: the server answers, so the good-bye won't be waited for
+ * long. */
 static bool finish_locked(struct lk_zk *z, int64_t until)
 {
     struct lk_zk_call call;

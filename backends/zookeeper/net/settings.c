@@ -82,8 +82,8 @@ static locker_status too_long(locker_error *err)
                             "chroot and namespace together are too long, encoded; shorten them");
 }
 
-/* The chroot stays as it is, but for a slash at its end: an administrator made it. The namespace is encoded.
- */
+/* The chroot stays as it is, but for a slash at its end: an administrator made it. The namespace is
+ * encoded. */
 static locker_status make_root(struct lk_zk_settings *s, const locker_driver_config *config,
                                locker_error *err)
 {

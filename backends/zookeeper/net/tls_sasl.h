@@ -70,8 +70,8 @@ struct lk_zk_shake {
     int events; /* for zookeeper_process */
     int socket; /* the library's; lk_zk.fd is -1 meanwhile */
     int own;    /* a duplicate, whose number nobody else can get when the library closes its own; else -1 */
-    int event_state; /* what the library told meanwhile, kept by the thread for when it has lock; 0: nothing
-                      */
+    int event_state; /* what the library told meanwhile, kept by the thread for when it has lock; 0:
+                      * nothing */
     int64_t until;   /* the server has until then; LOCKER_NEVER: it has had its time */
     bool ended;      /* by us */
 };
@@ -82,8 +82,8 @@ bool lk_zk_shake_due_locked(const struct lk_zk *z, int events);
 void lk_zk_shake_begin_locked(struct lk_zk *z);
 /* End one that has taken too long; returns when to look again, or LOCKER_NEVER. */
 int64_t lk_zk_shake_check_locked(struct lk_zk *z, int64_t now);
-/* End one that is under way, and its thread. Releases lock meanwhile; nobody else may be using the instance.
- */
+/* End one that is under way, and its thread. Releases lock meanwhile; nobody else may be using the
+ * instance. */
 void lk_zk_shake_stop_locked(struct lk_zk *z);
 
 /* ---------------------------------------------------------------- sasl.c ---- */
