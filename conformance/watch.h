@@ -6,19 +6,23 @@
  * claim. So a driver that touches a claim later, or writes past its claim_size, is caught in the act.
  *
  * What it sees it prints at once as "contract: CHECK: text" and counts; run.c fails the test. The checks:
- *   answer          an operation answered what its contract doesn't have, or an error without one line of
- * text changed         acquire changed what is core's in the claim late            an operation that has a
- * deadline came back long after it blocks          an operation that may not block took long valid-until a
- * lease that ends later than the lease time after its request was sent, or no lease where the table has
- * LOCKER_CAP_LEASES, or one where it has not token           a fencing token that is not greater than those
- * of grants that came before it was asked for retry-at        a time for the next attempt that was over when
- * the attempt began pass pass answered BUSY and changed something, or made the lease longer wake wake for a
- * claim that is not enrolled not-granted     lease_extended or lease_lost for a claim that is no grant gone a
- * service was called for a claim that the driver had let go of, or never had after-close     a service was
- * called after close, or after open had failed touched         memory of a claim was touched after letting go
- * of it, or past claim_size
- *   core            a claim that was still the driver's when it was closed, or that was released, withdrawn
- * or passed when it was not: a defect of core, not of the driver
+ *
+ *   answer       an operation answered what its contract doesn't have, or an error without one line of text
+ *   changed      acquire changed what is core's in the claim
+ *   late         an operation that has a deadline came back long after it
+ *   blocks       an operation that may not block took long
+ *   valid-until  a lease that ends later than the lease time after its request was sent, or no lease where the
+ *                table has LOCKER_CAP_LEASES, or one where it has not
+ *   token        a fencing token that is not greater than those of grants that came before it was asked for
+ *   retry-at     a time for the next attempt that was over when the attempt began
+ *   pass         pass answered BUSY and changed something, or made the lease longer
+ *   wake         wake for a claim that is not enrolled
+ *   not-granted  lease_extended or lease_lost for a claim that is no grant
+ *   gone         a service was called for a claim that the driver had let go of, or never had
+ *   after-close  a service was called after close, or after open had failed
+ *   touched      memory of a claim was touched after letting go of it, or past claim_size
+ *   core         a claim that was still the driver's when it was closed, or that was released, withdrawn or
+ *                passed when it was not: a defect of core, not of the driver
  */
 #ifndef LK_WATCH_H
 #define LK_WATCH_H

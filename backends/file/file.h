@@ -125,9 +125,9 @@ typedef struct lk_file_claim {
 
 /* One open lock file. Slots never move and are not freed before close. */
 struct lk_file_slot {
-    _Atomic uint64_t
-        open; /* 0: none; else the inode's low 32 bits, then descriptor + 1. Atomic because a fork's
-                 child reads it without the mutex; relaxed, it says nothing of other memory. */
+    /* 0: none; else the inode's low 32 bits, then descriptor + 1. Atomic because a fork's child reads it
+     * without the mutex; relaxed, it says nothing of other memory. */
+    _Atomic uint64_t open;
     lk_file_claim *claim; /* mutex: whose */
     lk_file_slot *next;   /* mutex: the next free one */
 };
@@ -135,9 +135,10 @@ struct lk_file_slot {
 enum { LK_FILE_CHUNKS = 24, LK_FILE_CHUNK_SLOTS = 64 };
 
 typedef struct lk_file_slots {
-    _Atomic(lk_file_slot *) chunk[LK_FILE_CHUNKS]; /* chunk i has LK_FILE_CHUNK_SLOTS << i slots. Atomic for
-                                  the child; release, so that it finds the slots zeroed. */
-    lk_file_slot *free;                            /* mutex */
+    /* Chunk i has LK_FILE_CHUNK_SLOTS << i slots. Atomic for the child; release, so that it finds the slots
+     * zeroed. */
+    _Atomic(lk_file_slot *) chunk[LK_FILE_CHUNKS];
+    lk_file_slot *free; /* mutex */
 } lk_file_slots;
 
 /* A slot for the claim's descriptor; NULL when memory ran out. */

@@ -4,8 +4,10 @@
  *   mock.c      making and freeing, opening a locker, the driver's table
  *   clock.c     the clock: who sleeps, whether all rest; move.c: moving it on
  *   service.c   the lock service: keys, holders, queues; due.c: what happens to it in time
- *   ops.c       the driver's operations; look.c: those that look; flight.c: their way, with the script's
- * faults acts.c      what a test does to the service records.c   calls, and what is left behind
+ *   ops.c       the driver's operations; look.c: those that look
+ *   flight.c    the way of an operation, with the script's faults
+ *   acts.c      what a test does to the service
+ *   records.c   calls, and what is left behind
  *
  * Two mutexes: locker_mock.mutex guards the service, the script and the records; clock.mutex guards who
  * sleeps and the moving of the clock. Order: locker_mock.mutex, then core's, then clock.mutex, then nothing.

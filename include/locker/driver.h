@@ -5,8 +5,7 @@
  * The life of a driver instance
  * -----------------------------
  *   open ─▶ (acquire, withdraw, release, pass, renew, dispatch, interrupt, show, break_lock, ping)* ─▶ close
- *                                                                                       (in a fork's child:
- * abandon)
+ *                                                                            (in a fork's child: abandon)
  *
  * The life of a claim: one caller's claim to one key, a request until it is granted, then a grant
  * ------------------------------------------------------------------------------------------------
@@ -112,19 +111,26 @@ struct locker_claim {
     /* set by core before each acquire */
     int64_t asked_at;      /**< when this attempt began: not after anything that it sends */
     int64_t attempt_until; /**< the attempt must have returned by then */
+
     /* set by the driver when acquire answers OK, or before, when it grants to one that waits; and by pass for
      * the claim that receives */
-    uint64_t token;      /**< fencing token; 0: none */
-    int64_t valid_until; /**< the local deadline D, counted from before the request was sent: at most asked_at
-                            + ttl_ns, but for a renewed claim of a driver without `renew`, whose session may
-                            last longer. LOCKER_NEVER: no lease, and only without LOCKER_CAP_LEASES */
-    int64_t granted_at;  /**< by a driver that knows when it made the grant; 0: core takes the time when
-                             acquire or pass has returned */
+    uint64_t token; /**< fencing token; 0: none */
+    /** The local deadline D, counted from before the request was sent: at most asked_at + ttl_ns, but for a
+     * renewed claim of a driver without `renew`, whose session may last longer. LOCKER_NEVER: no lease, and
+     * only without LOCKER_CAP_LEASES. */
+    int64_t valid_until;
+    /** By a driver that knows when it made the grant; 0: core takes the time when acquire or pass has
+     * returned. */
+    int64_t granted_at;
+
     /* set by the driver when acquire answers BUSY or UNAVAILABLE */
-    int64_t retry_at; /**< try again at the latest then; 0: not before a wake (BUSY), or final (UNAVAILABLE),
-                         unless the service is out of reach, as `suspect` said: core asks again while the call
-                         lasts. It may be in reach again before core looks, so an answer that comes of a lost
-                         connection, or of anything else that passes, sets retry_at, to now at least */
+    /** Try again at the latest then. 0:
+     *   - with BUSY: not before a wake;
+     *   - with UNAVAILABLE: it is final, unless the service is out of reach, as `suspect` said: then core
+     *     asks again while the call lasts.
+     * The service may be in reach again before core looks, so an answer that comes of a lost connection, or
+     * of anything else that passes, sets retry_at, to now at least. */
+    int64_t retry_at;
 };
 
 /** The driver's own bytes of a claim, aligned for any type. */
@@ -233,13 +239,16 @@ typedef struct locker_driver_config {
 
 /** What a driver can do; core asks for bits, never for names. */
 enum {
-    LOCKER_CAP_QUEUE = 1u << 0, /**< the service queues: every claim goes to it at once. Without: core sends
-                                   one contender per key, and lets the others wait in its own FIFO */
-    LOCKER_CAP_LEASES =
-        1u << 1, /**< grants have a valid_until and want renewal, or session-wide confirmation */
-    LOCKER_CAP_BREAK = 1u << 2, /**< break_lock is there */
-    LOCKER_CAP_AUTH = 1u << 3   /**< it takes a user and a password. Without: core refuses them in the
-                                     configuration, and doesn't look at LOCKER_PASSWORD */
+    /** The service queues: every claim goes to it at once. Without: core sends one contender per key, and
+     * lets the others wait in its own FIFO. */
+    LOCKER_CAP_QUEUE = 1u << 0,
+    /** Grants have a valid_until and want renewal, or session-wide confirmation. */
+    LOCKER_CAP_LEASES = 1u << 1,
+    /** break_lock is there. */
+    LOCKER_CAP_BREAK = 1u << 2,
+    /** It takes a user and a password. Without: core refuses them in the configuration, and doesn't look at
+     * LOCKER_PASSWORD. */
+    LOCKER_CAP_AUTH = 1u << 3
 };
 
 typedef struct locker_driver locker_driver;
@@ -276,12 +285,11 @@ struct locker_driver {
      * UNAVAILABLE says by retry_at whether it passes. Set: it does, core asks again then while the call lasts
      * (a server that starts, a connection that broke: it may be up again before core looks). 0: it is final
      * and ends the call, also one that was enrolled before; but while the service is out of reach, as
-     * `suspect` said, core asks again each second. A try whose connection is refused
-     * is UNAVAILABLE at once, not at attempt_until: nobody is there to wait for. TIMEOUT: attempt_until
-     * passed; tried again at once while the call lasts. Everything else ends the lock call: CANCELED
-     * (interrupted), UNAVAILABLE, DENIED, INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED. Whatever the answer
-     * but OK, withdraw follows or acquire is called again; so an answer whose request is still under way
-     * leaves its cleaning up to withdraw. */
+     * `suspect` said, core asks again each second. A try whose connection is refused is UNAVAILABLE at once,
+     * not at attempt_until: nobody is there to wait for. TIMEOUT: attempt_until passed; tried again at once
+     * while the call lasts. Everything else ends the lock call: CANCELED (interrupted), UNAVAILABLE, DENIED,
+     * INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED. Whatever the answer but OK, withdraw follows or acquire
+     * is called again; so an answer whose request is still under way leaves its cleaning up to withdraw. */
     locker_status (*acquire)(void *self, locker_claim *claim, locker_error *err);
 
     /** An acquire that is under way for the claim, or about to begin, should return soon with CANCELED,

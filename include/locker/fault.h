@@ -36,15 +36,18 @@ typedef enum locker_op {
 
 /** How an operation goes wrong. */
 typedef enum locker_fault_kind {
-    LOCKER_FAULT_ANSWER = 0, /**< the service does nothing and answers `status`; LOCKER_OK: nothing is wrong
-                                but the delay */
-    LOCKER_FAULT_LOSE_REQUEST = 1, /**< the service never hears of it, the caller gets no answer */
-    LOCKER_FAULT_LOSE_REPLY = 2,   /**< the service does it, the caller gets no answer */
-    LOCKER_FAULT_LOSE_LOCK = 3, /**< the service does it, and then the lock is taken away without a word: its
-                                   holder finds out with the next renewal or when it unlocks. Acquire and
-                                   renew alone. */
-    LOCKER_FAULT_DISCONNECT = 4 /**< the connection breaks: neither this nor what comes later arrives, until
-                                   the locker is connected again */
+    /** The service does nothing and answers `status`; LOCKER_OK: nothing is wrong but the delay. */
+    LOCKER_FAULT_ANSWER = 0,
+    /** The service never hears of it, the caller gets no answer. */
+    LOCKER_FAULT_LOSE_REQUEST = 1,
+    /** The service does it, the caller gets no answer. */
+    LOCKER_FAULT_LOSE_REPLY = 2,
+    /** The service does it, and then the lock is taken away without a word: its holder finds out with the
+     * next renewal or when it unlocks. Acquire and renew alone. */
+    LOCKER_FAULT_LOSE_LOCK = 3,
+    /** The connection breaks: neither this nor what comes later arrives, until the locker is connected
+     * again. */
+    LOCKER_FAULT_DISCONNECT = 4
 } locker_fault_kind;
 
 /** For ever, as a fault's `times`. */

@@ -65,8 +65,8 @@ typedef enum locker_status {
     LOCKER_FORKED = 14       /**< This process is a fork's child; the locker belongs to its parent. */
 } locker_status;
 
-/** The name of a status in lower case ("ok", "busy", ...); "invalid status" for a number that is none. Static
- * text. */
+/** The name of a status in lower case ("ok", "busy", ...); "invalid status" for a number that is none.
+ * Static text. */
 LOCKER_API const char *locker_status_name(locker_status status);
 
 enum { LOCKER_ERROR_TEXT_MAX = 512 };
@@ -102,10 +102,9 @@ typedef struct locker_options {
     const char *owner;      /**< the label that show prints for our locks; NULL: host:pid:program. Copied. */
     int64_t ttl_ms;         /**< lease time for locks that name none; 0: the configuration's, else 30 s */
     const char *name_space; /**< NULL: the configuration's `namespace`. Copied. */
-    const char
-        *password;     /**< NULL: from the URI, `password_file` or LOCKER_PASSWORD. Copied, wiped at close. */
-    locker_log_fn log; /**< NULL: silent */
-    void *log_user;    /**< passed to log */
+    const char *password;   /**< NULL: from the URI, password_file, LOCKER_PASSWORD. Copied, wiped at close */
+    locker_log_fn log;      /**< NULL: silent */
+    void *log_user;         /**< passed to log */
     locker_log_level log_level; /**< the chattiest level wanted; 0: LOCKER_LOG_WARN */
 } locker_options;
 
@@ -139,9 +138,8 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_default(const locker_opti
 /** Close a locker: calls that wait return LOCKER_CLOSED; every lock still held through it is released; what
  * clean-up is left is given up to 2 s. Blocks until all calls in flight have returned. Handles stay valid
  * memory until freed: their state is LOCKER_STATE_UNLOCKED, unlocking them answers LOCKER_CLOSED; of what was
- * lost before, LOCKER_STATE_LOST and LOCKER_LOST. No call on
- * `l` may begin after this one returns. NULL is allowed. Returns OK; INVALID from one of the locker's own
- * callbacks, where nothing is done. */
+ * lost before, LOCKER_STATE_LOST and LOCKER_LOST. No call on `l` may begin after this one returns. NULL is
+ * allowed. Returns OK; INVALID from one of the locker's own callbacks, where nothing is done. */
 LOCKER_API locker_status locker_close(locker *l);
 
 /* ------------------------------------------------------------------ cancelling ---- */
@@ -174,13 +172,13 @@ typedef struct locker_handle locker_handle;
 
 /** Tells that a lock was lost, once for a handle, within about 50 ms of the moment when its state became
  * LOCKER_STATE_LOST (of a process that was stopped, or a machine that slept: when it goes on); not when the
- * handle was unlocked first, since unlock's answer tells it then. Called on
- * the locker's keeper thread (while it is being closed, on the thread that closes it) with no internal lock
- * held; it must not block, because renewals wait for it. Legal inside: every locker_handle_*() function
- * (freeing a handle that is still held releases it in the background), locker_unlock() of `lost` (it answers
- * LOST), locker_stats(), locker_get_semantics(), locker_cancel_fire(). Calls that wait for the service answer
- * LOCKER_INVALID there. Once locker_handle_free() of a handle has returned on another thread, its callback
- * neither runs nor will. The handle stays the application's to free. */
+ * handle was unlocked first, since unlock's answer tells it then. Called on the locker's keeper thread (while
+ * it is being closed, on the thread that closes it) with no internal lock held; it must not block, because
+ * renewals wait for it. Legal inside: every locker_handle_*() function (freeing a handle that is still held
+ * releases it in the background), locker_unlock() of `lost` (it answers LOST), locker_stats(),
+ * locker_get_semantics(), locker_cancel_fire(). Calls that wait for the service answer LOCKER_INVALID there.
+ * Once locker_handle_free() of a handle has returned on another thread, its callback neither runs nor will.
+ * The handle stays the application's to free. */
 typedef void (*locker_lost_fn)(locker_handle *lost, void *user);
 
 /** A key is 1 to 255 bytes of UTF-8 without control characters. */
@@ -190,20 +188,27 @@ enum { LOCKER_KEY_MAX = 255, LOCKER_OWNER_MAX = 127 };
 typedef struct locker_lock_options {
     size_t size;     /**< sizeof(locker_lock_options) */
     int64_t wait_ms; /**< -1: for ever; 0: try once; else wait at most so long */
-    int64_t ttl_ms; /**< lease time; 0: the locker's. Refused when the driver's limits don't allow it. Drivers
-                       without leases (file, memory) ignore it unless renew is off. */
-    bool no_renew;  /**< the lease is meant to end: it isn't renewed, and is LOST when the time is over */
+
+    /** Lease time; 0: the locker's. Refused when the driver's limits don't allow it. Drivers without leases
+     * (file, memory) ignore it, unless no_renew is set. */
+    int64_t ttl_ms;
+
+    bool no_renew; /**< the lease is meant to end: it isn't renewed, and is LOST when the time is over */
     locker_cancel *cancel; /**< NULL: none. Must outlive the call. */
-    const char *owner; /**< Who enters again: a name of 1 to 127 bytes without control characters. A call with
-                          the same owner, on a key that it holds through this locker, enters again and is
-                          counted: it gets another handle, and the last handle unlocked releases. So it must
-                          differ between tasks that are to exclude each other. The lease stays what it is: a
-                          call that asks for more (a longer ttl_ms than was asked for first, or renewal where
-                          there was to be none) answers INVALID. NULL: no re-entry */
+
+    /** Who enters again: a name of 1 to 127 bytes without control characters; NULL: nobody does. A call with
+     * the same owner, on a key that it holds through this locker, enters again and is counted: it gets
+     * another handle, and the last handle unlocked releases. So it must differ between tasks that are to
+     * exclude each other. The lease stays what it is: a call that asks for more (a longer ttl_ms than was
+     * asked for first, or renewal where there was to be none) answers INVALID. */
+    const char *owner;
+
     locker_lost_fn on_lost; /**< NULL: none */
     void *user;             /**< passed to on_lost */
-    const char *label; /**< what show prints for the holder, of the same form; it excludes and admits nobody.
-                          NULL: the owner, else the locker's label */
+
+    /** What show prints for the holder, of the same form as owner; it excludes and admits nobody. NULL: the
+     * owner, else the locker's label. */
+    const char *label;
 } locker_lock_options;
 
 #define LOCKER_LOCK_OPTIONS_INIT                                                                             \
@@ -213,11 +218,13 @@ typedef struct locker_lock_options {
 
 /** Take the lock `key`; wait for it as the options say (NULL: for ever). On OK it is held and *out is a
  * handle (a loss that comes as the call returns is told by that: its state is LOST, and on_lost is called);
- * on every other answer *out is NULL and nothing is left at the service (what could not be cleaned up
- * at once is cleaned up in the background). Callers of one locker are served in the order in which they came.
+ * on every other answer *out is NULL and nothing is left at the service (what could not be cleaned up at once
+ * is cleaned up in the background). Callers of one locker are served in the order in which they came.
+ *
  * A call that waits goes on over an outage of the service until its own end, which is UNAVAILABLE, not
  * TIMEOUT, when the service was out of reach to the last (refused, cut off, or silent for `command_timeout`).
  * What no waiting can mend (the directory of the locks is gone) ends it at once, with UNAVAILABLE too.
+ *
  * Blocks. Errors: BUSY (only with wait_ms 0), TIMEOUT, CANCELED, UNAVAILABLE, DENIED, INVALID, CONFIG (a TTL
  * out of the driver's range), PROTOCOL, NOMEM, CLOSED, FORKED. UNKNOWN is never answered. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *key,
@@ -311,19 +318,25 @@ typedef struct locker_info {
     size_t size;                      /**< sizeof(locker_info) */
     bool held;                        /**< somebody holds it */
     char owner[LOCKER_OWNER_MAX + 1]; /**< the holder's label; empty: unknown (a foreign client's) */
-    int64_t since_unix_ms; /**< since when, ms of the Unix epoch; -1 unknown. With ZooKeeper, of a holder that
-                                has waited: since when it has stood in the queue, in the first quarter of a
-                                second, or if it is a foreign client. */
-    int64_t remaining_ms;  /**< until the lease ends unless renewed; -1: no lease, no end, or not known. With
-                                memory, files and ZooKeeper it is known only of a lock with no_renew, and to
-                                the locker that holds it. */
-    uint64_t token;        /**< the fencing token of the present or last grant; 0 unknown */
-    int64_t waiters;       /**< how many contenders wait at the service; -1: the service doesn't know, as with
-                                files. Memory and ZooKeeper: every waiter. Redis: one for each locker that waits,
-                                whatever the number of its threads, so none of the holder's own; those of foreign
-                                clients, and of lockers that have no subscription yet, are not known to it. */
-    locker_waiter *queue;  /**< those that are known, in the order in which they'll be served; may be NULL */
-    size_t queue_len;      /**< how many are in queue */
+
+    /** Since when, ms of the Unix epoch; -1: unknown. With ZooKeeper, of a holder that has waited: since when
+     * it has stood in the queue, in the first quarter of a second, or if it is a foreign client. */
+    int64_t since_unix_ms;
+
+    /** Until the lease ends unless renewed; -1: no lease, no end, or not known. With memory, files and
+     * ZooKeeper it is known only of a lock with no_renew, and to the locker that holds it. */
+    int64_t remaining_ms;
+
+    uint64_t token; /**< the fencing token of the present or last grant; 0 unknown */
+
+    /** How many contenders wait at the service; -1: the service doesn't know, as with files. Memory and
+     * ZooKeeper: every waiter. Redis: one for each locker that waits, whatever the number of its threads, so
+     * none of the holder's own; those of foreign clients, and of lockers that have no subscription yet, are
+     * not known to it. */
+    int64_t waiters;
+
+    locker_waiter *queue; /**< those that are known, in the order in which they'll be served; may be NULL */
+    size_t queue_len;     /**< how many are in queue */
 } locker_info;
 
 #define LOCKER_INFO_INIT                                                                                     \
@@ -442,8 +455,7 @@ LOCKER_API uint64_t locker_histogram_quantile(const locker_histogram *h, double 
 typedef struct locker_statistics {
     size_t size;          /**< sizeof(locker_statistics) */
     uint64_t acquired;    /**< grants, handed over locally ones included, re-entries not */
-    uint64_t handed_over; /**< grants passed from holder to waiter inside the locker, without releasing at the
-                             service */
+    uint64_t handed_over; /**< grants passed on inside the locker, without releasing at the service */
     uint64_t reentered;
     uint64_t busy;
     uint64_t timed_out;

@@ -50,21 +50,26 @@ typedef struct locker_mock locker_mock;
 /** How the service's locks end by themselves. */
 typedef enum locker_mock_leases {
     LOCKER_MOCK_LEASES_RENEWED = 0, /**< each lock has a lease that its locker renews, as with Redis */
-    LOCKER_MOCK_LEASES_SESSION = 1, /**< a locker has a session, of its default lease time, which keeps all
-                                       its locks, as with ZooKeeper */
-    LOCKER_MOCK_LEASES_NONE = 2     /**< they don't, as with files */
+    LOCKER_MOCK_LEASES_SESSION =
+        1,                      /**< a locker's session of its ttl keeps all its locks, as with ZooKeeper */
+    LOCKER_MOCK_LEASES_NONE = 2 /**< they don't, as with files */
 } locker_mock_leases;
 
 /** Options of a mock. Start from LOCKER_MOCK_OPTIONS_INIT, which is like Redis. */
 typedef struct locker_mock_options {
     size_t size; /**< sizeof(locker_mock_options) */
     locker_mock_leases leases;
-    bool queue;    /**< waiters of a locker stand in a queue of the service (LOCKER_CAP_QUEUE), as with
-                      ZooKeeper. False:    each locker sends one, and the others wait inside it */
-    bool pass;     /**< a lock may be handed over inside a locker, without the service */
-    uint64_t seed; /**< 0: tokens are 1, 2, 3, ... and waiters are served in order. Else tokens grow by leaps,
-                      and, without `queue`, a lock that becomes free goes to any locker that waits; the same
-                      seed gives the same again */
+
+    /** Waiters of a locker stand in a queue of the service (LOCKER_CAP_QUEUE), as with ZooKeeper. False: each
+     * locker sends one, and the others wait inside it. */
+    bool queue;
+
+    bool pass; /**< a lock may be handed over inside a locker, without the service */
+
+    /** 0: tokens are 1, 2, 3, ... and waiters are served in order. Else tokens grow by leaps, and, without
+     * `queue`, a lock that becomes free goes to any locker that waits; the same seed gives the same again. */
+    uint64_t seed;
+
     bool still_clock;    /**< the clock is moved by locker_mock_advance() alone, whatever thread waits */
     int64_t patience_ms; /**< how long, in real time, threads may take to come to rest; 0: 10 s */
 } locker_mock_options;
@@ -123,7 +128,7 @@ LOCKER_API locker_status locker_mock_on(locker_mock *mock, const locker_fault *f
 /** Add faults that are written as text, divided by semicolons:
  *
  *     OP[:KEY] [skip=N] [times=N|always] [delay=TIME] [retry=TIME]
- * [STATUS|lose-request|lose-reply|lose-lock|disconnect]
+ *              [STATUS|lose-request|lose-reply|lose-lock|disconnect]
  *
  * Blanks or commas divide the words; a TIME is a duration as for locker_parse_duration(): 500ms, 2s.
  * Examples: "acquire:orders/42 times=2 unavailable", "renew,always,lose-reply;release,delay=50ms". All or
@@ -142,8 +147,8 @@ LOCKER_API void locker_mock_lose_all(locker_mock *mock, const locker *l);
 /** Cut a locker off from the service, or all with NULL: operations are answered at once with UNAVAILABLE
  * (unlocking: UNKNOWN), leases are not renewed and states are SUSPECT, until locker_mock_reconnect(). The
  * service knows nothing of it (a call that waits, waits on, and one that waits for ever does so until it is
- * connected again): it keeps the locks until their leases end, or for ever. What a locker wanted
- * to give back meanwhile is given back when it is connected again. */
+ * connected again): it keeps the locks until their leases end, or for ever. What a locker wanted to give back
+ * meanwhile is given back when it is connected again. */
 LOCKER_API void locker_mock_disconnect(locker_mock *mock, const locker *l);
 
 /** Connect a locker again, or all with NULL. Overdue renewals are made at once. */
@@ -166,15 +171,18 @@ LOCKER_API void locker_mock_wake(locker_mock *mock, const char *key);
 /** One operation that the service was asked for. */
 typedef struct locker_mock_call {
     locker_op op;
-    const char *key;      /**< NULL: none (ping) */
-    const char *owner;    /**< who asked: the holder's label, or the locker's */
-    uint64_t token;       /**< of the lock that it was about or that it gave; 0: none */
-    int64_t at_ms;        /**< when it was asked, by the clock */
-    int64_t took_ms;      /**< until it was answered */
-    locker_status status; /**< the answer. BUSY from an attempt: the lock was held. Renew: OK extended, LOST,
-                             or UNAVAILABLE, not extended */
-    bool scripted;        /**< a fault acted on it */
-    size_t together;      /**< how many leases were renewed in one go with it, itself included; else 1 */
+    const char *key;   /**< NULL: none (ping) */
+    const char *owner; /**< who asked: the holder's label, or the locker's */
+    uint64_t token;    /**< of the lock that it was about or that it gave; 0: none */
+    int64_t at_ms;     /**< when it was asked, by the clock */
+    int64_t took_ms;   /**< until it was answered */
+
+    /** The answer. BUSY from an attempt: the lock was held. Renew: OK extended, LOST, or UNAVAILABLE, not
+     * extended. */
+    locker_status status;
+
+    bool scripted;   /**< a fault acted on it */
+    size_t together; /**< how many leases were renewed in one go with it, itself included; else 1 */
 } locker_mock_call;
 
 /** The index-th operation, from 0, in the order in which they were answered; false past the last. The texts

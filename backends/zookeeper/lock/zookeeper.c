@@ -201,16 +201,15 @@ static const locker_semantics semantics = {
         "the session time-out or more after its last confirmed heartbeat, and is LOST then, before anyone "
         "else can have it.",
     .service_restarts =
-        "Sessions and locks last if the servers keep their data and are back within the session "
-        "time-out.",
+        "Sessions and locks last if the servers keep their data and are back within the session time-out.",
     .failover =
         "Another server is elected by the majority and knows every grant; the client connects to a server "
         "that is left, with its locks.",
     .token = "The zxid of the node's creation: it grows for the life of the ensemble's data.",
-    .cost = "One round trip to lock and one to unlock, each agreed by a majority; a waiter is told of one "
-            "deletion and lists the queue once for each predecessor; "
-            "one heartbeat for all locks every eighth of the session time-out, one for all that wait every "
-            "quarter; a read every eighth without any.",
+    .cost =
+        "One round trip to lock and one to unlock, each agreed by a majority; a waiter is told of one "
+        "deletion and lists the queue once for each predecessor; one heartbeat for all locks every eighth "
+        "of the session time-out, one for all that wait every quarter; a read every eighth without any.",
 };
 
 static const char *const schemes[] = {"zookeeper", "zk", NULL};
