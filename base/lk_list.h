@@ -1,0 +1,94 @@
+/*
+ * lk_list.h: a doubly linked list through its elements.
+ *
+ * The list and its elements' links are a ring, so that nothing has an end to be looked after, and an element
+ * leaves without knowing which list it is in. All zero is a link that is in no list. A list has to be made
+ * empty first.
+ */
+#ifndef LK_LIST_H
+#define LK_LIST_H
+
+#include <stdbool.h>
+
+#include "lk_container.h"
+
+/** A link in an element, or the list itself. */
+typedef struct lk_list {
+    struct lk_list *prev, *next;
+} lk_list;
+
+static inline void lk_list_init(lk_list *list)
+{
+    list->prev = list->next = list;
+}
+
+static inline bool lk_list_empty(const lk_list *list)
+{
+    return list->next == list;
+}
+
+/** Whether the element is in a list. */
+static inline bool lk_list_linked(const lk_list *link)
+{
+    return link->next != NULL;
+}
+
+static inline void lk_list_insert_before(lk_list *at, lk_list *link)
+{
+    link->prev = at->prev;
+    link->next = at;
+    at->prev->next = link;
+    at->prev = link;
+}
+
+static inline void lk_list_append(lk_list *list, lk_list *link)
+{
+    lk_list_insert_before(list, link);
+}
+
+static inline void lk_list_prepend(lk_list *list, lk_list *link)
+{
+    lk_list_insert_before(list->next, link);
+}
+
+/** Out of the list that it is in. */
+static inline void lk_list_remove(lk_list *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    link->prev = link->next = NULL;
+}
+
+/** All that `from` has goes to the end of `to`; `from` is empty then. */
+static inline void lk_list_splice(lk_list *to, lk_list *from)
+{
+    if (lk_list_empty(from))
+        return;
+    from->next->prev = to->prev;
+    from->prev->next = to;
+    to->prev->next = from->next;
+    to->prev = from->prev;
+    lk_list_init(from);
+}
+
+/** The first link, NULL when there is none. */
+static inline lk_list *lk_list_first(const lk_list *list)
+{
+    return lk_list_empty(list) ? NULL : list->next;
+}
+
+/** Likewise the one behind `link`. */
+static inline lk_list *lk_list_after(const lk_list *list, const lk_list *link)
+{
+    return link->next == list ? NULL : link->next;
+}
+
+/** `link` goes through the list, whose elements stay in it meanwhile. */
+#define LK_LIST_EACH(link, list) for (lk_list *link = (list)->next; link != (list); link = link->next)
+
+/** The same; the body may remove the element that it is at, and no other. */
+#define LK_LIST_EACH_SAFE(link, list)                                                                        \
+    for (lk_list *link = (list)->next, *link##_next = link->next; link != (list);                            \
+         link = link##_next, link##_next = link->next)
+
+#endif
