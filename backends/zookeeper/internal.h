@@ -457,6 +457,7 @@ struct lk_zk_claim {
     struct lk_zk_node *node; /* NULL: none */
     struct lk_zk_call *call; /* the attempt under way, for interrupt */
     bool interrupted;        /* no attempt is made for it any more */
+    bool aside;              /* its last place had a number that is used up: it looks before it takes one */
 };
 
 static inline struct lk_zk_claim *lk_zk_claim(const locker_claim *claim)

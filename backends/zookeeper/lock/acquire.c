@@ -19,8 +19,9 @@ struct attempt {
     struct lk_zk_claim *data;
     struct lk_zk_call call;
     char parent[LK_ZK_PARENT_MAX];
-    bool looked;     /* a try has found the queue empty */
-    bool busy;       /* ... or not */
+    bool looked;     /* at the queue */
+    bool busy;       /* ... which was not empty */
+    bool used_up;    /* ... and somebody has a place there with a number that orders nothing */
     int look_rc;     /* the list's answer, when it was an error */
     int empty_rc;    /* what the server said to deleting the key's node */
     bool lost_place; /* the session ended under the claim */
@@ -35,11 +36,14 @@ static void look_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
     a->looked = !lk_zk_unknown(rc);
     if (rc == ZOK)
         lk_zk_queue_sweep_locked(z, a->parent, reply->names);
-    for (int32_t i = 0; rc == ZOK && i < reply->names->count && !a->busy; i++) {
+    for (int32_t i = 0; rc == ZOK && i < reply->names->count && !a->used_up; i++) {
         int32_t sequence;
         const struct lk_zk_node *ours = lk_zk_queue_find_locked(z, reply->names->data[i]);
         const bool going = ours != NULL && ours->claim == NULL; /* its delete is ahead of our create */
-        a->busy = !going && lk_zk_contender(reply->names->data[i], &sequence);
+        if (going || !lk_zk_contender(reply->names->data[i], &sequence))
+            continue;
+        a->busy = true;
+        a->used_up = lk_zk_used_up(sequence);
     }
     lk_zk_call_count_locked(&a->call);
 }
@@ -111,18 +115,35 @@ static enum lk_zk_outcome go_on_locked(struct attempt *a, struct lk_zk_node *nod
     return await_node_locked(a, node, prove);
 }
 
+/* The queue is not empty yet. */
+static locker_status not_emptied_locked(struct attempt *a, locker_error *err)
+{
+    /* Not all at once, because the places of some would keep the others from deleting. Next time it looks
+     * before it takes a place. */
+    a->data->aside = true;
+    a->claim->retry_at = lk_zk_now(a->z) + empty_again_ns + (int64_t)(a->z->last_id % 256) * LK_MS;
+    return locker_error_set(
+        err, a->claim->will_wait ? LOCKER_BUSY : LOCKER_UNAVAILABLE, 0,
+        "the node %.200s has used up its numbers, and is made anew once it has no children; "
+        "those that nobody needs have to be deleted",
+        a->parent);
+}
+
 /* Send what the claim needs to have a node. True: go round again. */
 static bool enter_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_status *status,
                          locker_error *err)
 {
-    if (!a->claim->will_wait && !a->looked) {
+    if ((!a->claim->will_wait || a->data->aside) && !a->looked) {
         *outcome = look_locked(a);
         if (*outcome == LK_ZK_DONE && a->looked && a->look_rc != ZOK)
             *status = lk_zk_error(a->look_rc, "listing a queue", a->parent, err);
-        else if (*outcome == LK_ZK_DONE && a->busy)
+        else if (*outcome == LK_ZK_DONE && a->busy && !a->claim->will_wait)
             *status = LOCKER_BUSY;
+        else if (*outcome == LK_ZK_DONE && a->used_up)
+            *status = not_emptied_locked(a, err); /* a place of ours would only be in their way */
         return *outcome == LK_ZK_DONE && *status == LOCKER_OK;
     }
+    a->data->aside = false;
     a->data->node = lk_zk_node_new_locked(a->z, a->claim, a->parent);
     if (a->data->node == NULL) {
         *status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
@@ -155,18 +176,6 @@ static void emptied_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const s
     (void)reply;
     a->empty_rc = rc;
     lk_zk_call_count_locked(&a->call);
-}
-
-/* The queue is not empty yet. */
-static locker_status not_emptied_locked(struct attempt *a, locker_error *err)
-{
-    /* Not all at once, because the places of some would keep the others from deleting. */
-    a->claim->retry_at = lk_zk_now(a->z) + empty_again_ns + (int64_t)(a->z->last_id % 256) * LK_MS;
-    return locker_error_set(
-        err, a->claim->will_wait ? LOCKER_BUSY : LOCKER_UNAVAILABLE, 0,
-        "the node %.200s has used up its numbers, and is made anew once it has no children; "
-        "those that nobody needs have to be deleted",
-        a->parent);
 }
 
 /* A key's node that is made anew counts from 0 again; so the place is given up, and the node goes as soon as

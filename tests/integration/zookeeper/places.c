@@ -672,8 +672,8 @@ static void a_node_that_was_gone_is_there_after_all(void **state)
 
 /* ------------------------------------------------------------------ numbers that are used up ---- */
 
-/* A server whose keys `last` and `none` have one number left that orders, and none. Each has a child that is
- * nobody's place. */
+/* A server whose key `last` has one number left that orders, and `none` and `aside` none. The former two have
+ * a child that is nobody's place. */
 static void use_up(struct env *env)
 {
     assert_int_equal(lk_zkc_create(env->client, "/shop", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
@@ -681,9 +681,13 @@ static void use_up(struct env *env)
     assert_int_equal(lk_zkc_create(env->client, "/shop/last/child", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     assert_int_equal(lk_zkc_create(env->client, "/shop/none", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     assert_int_equal(lk_zkc_create(env->client, "/shop/none/child", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/aside", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/aside/child", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_delete(env->client, "/shop/aside/child"), LK_ZKC_OK);
     lk_zks_kill(env->zk);
     lk_zks_count_from(env->zk, "/shop/last", INT32_MAX - 1);
     lk_zks_count_from(env->zk, "/shop/none", INT32_MAX);
+    lk_zks_count_from(env->zk, "/shop/aside", INT32_MAX);
     lk_zks_launch(env->zk, true);
     lk_zkc_drop(env->client);
     env->client = lk_zkc_open(env->zk);
@@ -743,6 +747,53 @@ static void wait_in_vain(struct env *env, locker *l)
     lk_give(waiting.held);
 }
 
+/* How many transactions the server has begun. */
+static int64_t transactions(struct env *env)
+{
+    struct lk_zkc_stat made;
+
+    assert_int_equal(lk_zkc_create(env->client, "/probe", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_get(env->client, "/probe", NULL, 0, &made), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_delete(env->client, "/probe"), LK_ZKC_OK);
+    return made.czxid;
+}
+
+struct attempted {
+    locker *l;
+    uint64_t times;
+};
+
+static bool has_attempted(void *context)
+{
+    const struct attempted *a = context;
+
+    return lk_stats(a->l).attempts >= a->times;
+}
+
+/* While another has such a place, who knows of the numbers takes none: those of many would keep the key's
+ * node for ever. */
+static void wait_aside(struct env *env, locker *l)
+{
+    enum { ATTEMPTS = 5 };
+    struct attempted attempted = {l, lk_stats(l).attempts + 2};
+    char place[LK_ZKC_NAME_MAX];
+    struct lk_locking waiting;
+
+    assert_int_equal(
+        lk_zkc_create(env->client, "/shop/aside/other__lock__", "", LK_ZKC_EPHEMERAL_SEQUENTIAL, place),
+        LK_ZKC_OK);
+    lk_locking_start(&waiting, l, "aside", NULL);
+    lk_require(has_attempted, &attempted, "it should try again");
+    const int64_t before = transactions(env);
+    attempted.times += ATTEMPTS;
+    lk_require(has_attempted, &attempted, "it should go on trying");
+    assert_true(transactions(env) - before < ATTEMPTS);
+    assert_int_equal(lk_zkc_delete(env->client, place), LK_ZKC_OK);
+    assert_status(LOCKER_OK, lk_locking_join(&waiting), waiting.err);
+    require_number(env, "/shop/aside", "-0000000000");
+    lk_give(waiting.held);
+}
+
 static void numbers_that_are_used_up(void **state)
 {
     struct env *env = *state;
@@ -753,6 +804,7 @@ static void numbers_that_are_used_up(void **state)
     other = lk_open_at(env->zk, "/shop?ttl=40s&command_timeout=20s");
     wait_for_new_numbers(env, l, other);
     wait_in_vain(env, l);
+    wait_aside(env, l);
     lk_close_locker(other);
     lk_close_locker(l);
 }
