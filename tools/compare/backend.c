@@ -1,18 +1,21 @@
 /* backend.c: what a backend promises, what may be done to it, and what it is called; see backend.h. */
 #include "backend.h"
 
+#include <servers/scratch.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "process.h"
+#include "../cli.h"
+#include "die.h"
 
 /* ------------------------------------------------------------------ files ---- */
 
 static void file_start(lk_backend *backend)
 {
-    char directory[200];
+    char directory[LK_SCRATCH_PATH], why[256];
 
-    lk_scratch_make("locks", directory, sizeof(directory));
+    if (!lk_scratch_make("locks", directory, why, sizeof(why)))
+        lk_die(LK_EXIT_SYSTEM, "%s", why);
     snprintf(backend->uri, sizeof(backend->uri), "file://%s", directory);
 }
 
@@ -22,20 +25,14 @@ static bool file_is_there(lk_backend *backend)
     return true;
 }
 
-static void file_stop(lk_backend *backend)
-{
-    (void)backend;
-}
-
 static const lk_kind kind_file = {
     .name = "file",
-    .setup = "A directory of this host.",
+    .about = "A directory of this host.",
     .choose_when =
         "all who lock run on one host: it needs no server, and what a dead process held is free at once",
     .start = file_start,
     .await = file_is_there,
     .heal = file_is_there,
-    .stop = file_stop,
 };
 
 extern const lk_kind lk_kind_redis, lk_kind_redis_replica, lk_kind_zookeeper, lk_kind_zookeeper_ensemble;

@@ -1,16 +1,17 @@
 /*
  * backend.h: a lock service under comparison: one that was given by --backend, or one that --spawn starts.
  * What may be done to it is said by bits, and done by the functions of its kind; a scenario asks for bits and
- * never for a kind. spawn_redis.c and spawn_zookeeper.c are the kinds.
+ * never for a kind. spawn_redis.c and spawn_zookeeper.c are the kinds
+ * that have servers.
  */
 #ifndef LOCKER_TOOLS_COMPARE_BACKEND_H
 #define LOCKER_TOOLS_COMPARE_BACKEND_H
 
 #include <locker/locker.h>
+#include <servers/server.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "netns.h"
 #include "report.h"
 
 /** What may be done to a backend. */
@@ -24,45 +25,47 @@ enum {
 };
 
 typedef struct lk_backend lk_backend;
+typedef struct lk_kind lk_kind;
 
 /** A private copy of a backend in a network that can be cut between the holder's side and the rest. */
 typedef struct lk_cut {
+    const lk_kind *kind;
     const lk_place *holder, *rival; /**< where they run */
     const lk_place *near, *far;     /**< the two places between which packets are dropped */
     char holder_uri[160], rival_uri[160];
-    const char *what; /**< what the cut is between, in words. Static. */
-    void *self;       /**< the kind's own */
+    const char *what;   /**< what the cut is between, in words. Static. */
+    lk_server *servers; /**< NULL before they are started */
 } lk_cut;
 
-/** A kind of backend that --spawn starts. Operations that its bits don't have are NULL. All of them end the
- * program with one line when a server's program is missing. Those that answer bool: false when it did not
- * come to serve in time. */
-typedef struct lk_kind {
+/** A kind of backend that --spawn starts. Operations that its bits don't have are NULL; spawn.h has those
+ * that are the same for all. All of them end the program with one line when a server's program is missing.
+ * Those that answer bool: false when it did not come to serve in time. */
+struct lk_kind {
     const char *name;        /**< as in --spawn=NAME, and the column's name */
-    const char *setup;       /**< how it is set up, a sentence */
+    const char *about;       /**< how it is set up, a sentence */
     const char *choose_when; /**< for whom it is: what follows "Choose it when" */
     unsigned can;
     int64_t back_ms; /**< so long it may be away when it restarts or fails over, on a slow machine too */
-    bool token_is_of_data; /**< fencing tokens start anew when its data is lost */
-    int64_t slack_ms;      /**< how much later than its lease's end a lock may be free */
+    bool token_is_of_data;            /**< fencing tokens start anew when its data is lost */
+    int64_t slack_ms;                 /**< how much later than its lease's end a lock may be free */
+    const lk_server_kind *server;     /**< of which it has so many */
+    size_t count;                     /**< 0: there is no server */
+    lk_server_setup setup, cut_setup; /**< for a copy whose network is cut */
+    const char *scheme, *path;        /**< of its URI */
     void (*start)(lk_backend *backend);
     bool (*await)(lk_backend *backend); /**< waits until it serves, and fills uri and version */
-    void (*kill)(lk_backend *backend);
-    bool (*start_again)(lk_backend *backend, bool keep_data);
     bool (*lag)(lk_backend *backend, bool on);
     bool (*fail_over)(lk_backend *backend);
     bool (*heal)(lk_backend *backend); /**< whatever was done to it: as it was at first */
     bool (*open_cut)(lk_cut *cut, const lk_network *network);
-    void (*close_cut)(lk_cut *cut); /**< after open_cut(), whatever it answered */
-    void (*stop)(lk_backend *backend);
-} lk_kind;
+};
 
 struct lk_backend {
     const lk_kind *kind; /**< NULL: it was given */
     char uri[512];       /**< to open; may hold a password */
     lk_column *column;
     unsigned can;
-    void *self; /**< the kind's own */
+    lk_server *servers; /**< those of its kind; NULL before they are started */
 };
 
 /** The most backends of one run. */

@@ -1,10 +1,11 @@
 /*
  * compare.c: locker compare: the same scenarios on several lock services, run and told. It starts what
  * --spawn asks for, goes through the scenarios (scenario_*.c), one cell after the other, and gives what was
- * found (report.h) to the table, the JSON file and the page. Nothing that it starts outlives it: process.h
- * says how.
+ * found (report.h) to the table, the JSON file and the page. Nothing that it starts outlives it:
+ * <servers/process.h> and <servers/scratch.h> say how.
  */
 #include <errno.h>
+#include <servers/scratch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,11 @@
 
 #include "../cli.h"
 #include "canary.h"
+#include "die.h"
 #include "judge.h"
 #include "options.h"
 #include "output.h"
-#include "process.h"
+#include "spawn.h"
 
 /* A process that stands still for a tenth of the shortest lease may lose it, whatever the service does. */
 enum { TTL_MS = 1000, TOO_LATE_MS = TTL_MS / 10 };
@@ -158,7 +160,7 @@ static void open_spawned(comparing *c)
         backend->kind = kind;
         backend->column->spawned = true;
         snprintf(backend->column->name, sizeof(backend->column->name), "%s", kind->name);
-        snprintf(backend->column->setup, sizeof(backend->column->setup), "%s", kind->setup);
+        snprintf(backend->column->setup, sizeof(backend->column->setup), "%s", kind->about);
         backend->column->choose_when = kind->choose_when;
         kind->start(backend);
     }
@@ -176,10 +178,20 @@ static void stop_spawned(comparing *c)
 {
     for (size_t i = 0; i < c->found.columns_len; i++)
         if (c->backends[i].kind)
-            c->backends[i].kind->stop(&c->backends[i]);
+            lk_spawn_stop(&c->backends[i]);
 }
 
 /* ------------------------------------------------------------------ cells ---- */
+
+static const char *scratch(void)
+{
+    char why[256];
+    const char *path = lk_scratch(why, sizeof(why));
+
+    if (!path)
+        lk_die(LK_EXIT_SYSTEM, "%s", why);
+    return path;
+}
 
 static void begin_cell(lk_cell *cell, const lk_scenario *scenario)
 {
@@ -188,7 +200,7 @@ static void begin_cell(lk_cell *cell, const lk_scenario *scenario)
     cell->scenario = scenario->name;
     cell->ttl_ms = TTL_MS;
     snprintf(cell->key, sizeof(cell->key), "compare.%d.%s.%d", (int)getpid(), scenario->name, cell->run);
-    snprintf(cell->history, sizeof(cell->history), "%s/%s.%s.%d", lk_scratch(), scenario->name,
+    snprintf(cell->history, sizeof(cell->history), "%s/%s.%s.%d", scratch(), scenario->name,
              cell->result->column->name, cell->run);
     common.worker = "compare";
     common.backend = cell->result->column->name;

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <servers/process.h>
+#include <servers/wait.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +15,7 @@
 
 #include "../cli.h"
 #include "cell.h"
-#include "process.h"
+#include "die.h"
 #include "words.h"
 
 enum { PATIENCE_MS = 40000 };
@@ -128,7 +130,8 @@ static void start(lk_worker *worker, int netns)
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         lk_die(LK_EXIT_SYSTEM, "can't talk to a worker: %s", strerror(errno));
-    worker->pid = lk_process_start(&(lk_start){argv, ends[0], ends[0], STDERR_FILENO, netns});
+    worker->pid = lk_process_start(
+        &(lk_start){.argv = argv, .in = ends[0], .out = ends[0], .err = STDERR_FILENO, .netns = netns});
     if (worker->pid < 0)
         lk_die(LK_EXIT_SYSTEM, "can't run ourselves again (/proc/self/exe): %s", strerror(errno));
     close(ends[0]);
@@ -269,7 +272,7 @@ lk_worker *lk_observe(lk_cell *cell, const char *uri, int netns)
 void lk_freeze(lk_worker *worker)
 {
     if (!lk_failed(worker->cell) && worker->pid > 0)
-        lk_process_stop(worker->pid);
+        lk_process_freeze(worker->pid);
 }
 
 void lk_thaw(lk_worker *worker)

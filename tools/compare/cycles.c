@@ -1,12 +1,13 @@
 /* cycles.c: many turns of lock and unlock by several workers at once, gathered; see cell.h. */
 #include <inttypes.h>
+#include <servers/wait.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../cli.h"
 #include "cell.h"
-#include "process.h"
+#include "die.h"
 
 static void file_of(const lk_worker *worker, char *out, size_t size)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "../cli.h"
+#include "die.h"
 #include "history.h"
-#include "process.h"
 
 static lk_history *read_history(const lk_cell *cell)
 {

@@ -2,13 +2,13 @@
  * nothing else; see page.h. A picture in a data: address keeps its names to itself: gnuplot uses the same
  * ones in each. */
 #include <errno.h>
+#include <servers/process.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "page.h"
-#include "process.h"
 
 static FILE *in_memory(lk_page *page)
 {
@@ -67,7 +67,7 @@ static void put_base64(FILE *from, FILE *out)
 static bool draw(lk_page *page, FILE *script, FILE *drawn, FILE *said)
 {
     static const char *const argv[] = {"gnuplot", "-d", NULL};
-    const lk_start start = {argv, fileno(script), fileno(drawn), fileno(said), -1};
+    const lk_start start = {.argv = argv, .in = fileno(script), .out = fileno(drawn), .err = fileno(said)};
     char line[256] = "";
     int status = 0;
     pid_t pid;

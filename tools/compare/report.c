@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "../cli.h"
+#include "die.h"
 #include "history.h"
-#include "process.h"
 
 const char *lk_verdict_name(lk_verdict verdict)
 {

@@ -1,7 +1,6 @@
 /* scenario_counter.c: five workers raise one number: those who only try, and those who wait. */
 #include <stdio.h>
 
-#include "process.h"
 #include "scenario.h"
 #include "store.h"
 

@@ -1,7 +1,6 @@
 /* scenario_crash.c: the holder is killed with -9 while another waits. */
 #include <stdio.h>
 
-#include "process.h"
 #include "scenario.h"
 
 static void promise(lk_cell *cell)

@@ -1,8 +1,8 @@
 /* scenario_failover.c: the leading server is killed and another takes over: one that has the lock, or one
  * that missed it. */
+#include <servers/wait.h>
 #include <stdio.h>
 
-#include "process.h"
 #include "scenario.h"
 
 static bool fail_over(lk_cell *cell)

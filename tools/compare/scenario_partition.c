@@ -2,8 +2,8 @@
  * holder's server that is cut off, from its leader, while the holder's connection to it stays. */
 #include <stdio.h>
 
-#include "process.h"
 #include "scenario.h"
+#include "spawn.h"
 
 enum { LEASE_MS = 2000 };
 
@@ -18,18 +18,24 @@ static const direction directions[] = {{"both", "both ways", true, true},
                                        {"deaf", "what the holder's side is sent is lost", false, true}};
 enum { DIRECTIONS = sizeof(directions) / sizeof(directions[0]) };
 
-static void drop(lk_cell *cell, const lk_cut *cut, const direction *lost, bool on)
+static void drop(lk_cell *cell, const lk_cut *cut, const direction *lost)
 {
     bool good = true;
 
     if (lk_failed(cell))
         return;
     if (lost->to_far)
-        good = lk_network_drop(cut->far, cut->near, on);
+        good = lk_network_drop(cut->far, cut->near);
     if (lost->to_near)
-        good = lk_network_drop(cut->near, cut->far, on) && good;
+        good = lk_network_drop(cut->near, cut->far) && good;
     if (!good)
         lk_fail(cell, "needs iptables to drop packets in a network namespace, and it can't here");
+}
+
+static void mend(lk_cell *cell, const lk_cut *cut)
+{
+    if (!lk_failed(cell) && !(lk_network_mend(cut->far) && lk_network_mend(cut->near)))
+        lk_fail(cell, "the network could not be mended");
 }
 
 /* The holder is to know of its loss before the next one has the lock; the history checks that. */
@@ -48,10 +54,10 @@ static void cut_off(lk_cell *cell, const lk_cut *cut, const direction *lost)
     lk_stand_in_line(rival);
     lk_tell(holder, "lost 20000");
     began = lk_fault(cell, true, "partition", lost->words);
-    drop(cell, cut, lost, true);
+    drop(cell, cut, lost);
     told = lk_hear(holder);
     got = lk_hear(rival);
-    drop(cell, cut, lost, false);
+    mend(cell, cut);
     lk_fault(cell, false, "partition", lost->words);
     given = lk_ask(holder, "unlock");
     lk_ask(rival, "unlock");
@@ -69,10 +75,9 @@ static void cut_off(lk_cell *cell, const lk_cut *cut, const direction *lost)
 
 static void run(lk_cell *cell)
 {
-    const lk_kind *kind = cell->backend->kind;
-    char why[160];
+    lk_cut cut = {.kind = cell->backend->kind};
     lk_network network;
-    lk_cut cut = {0};
+    char why[160];
 
     lk_promise(cell, "%s", cell->backend->column->semantics.cut_off);
     cell->ttl_ms = LEASE_MS;
@@ -80,7 +85,7 @@ static void run(lk_cell *cell)
         lk_fail(cell, "%s", why);
         return;
     }
-    if (kind->open_cut(&cut, &network)) {
+    if (cut.kind->open_cut(&cut, &network)) {
         lk_observe(cell, cut.rival_uri, cut.rival->netns);
         for (size_t i = 0; i < DIRECTIONS; i++)
             cut_off(cell, &cut, &directions[i]);
@@ -88,7 +93,7 @@ static void run(lk_cell *cell)
         lk_fail(cell, "the servers in network namespaces did not start");
     }
     lk_dismiss_all(cell);
-    kind->close_cut(&cut);
+    lk_spawn_close_cut(&cut);
     lk_network_close(&network);
 }
 

@@ -1,14 +1,14 @@
 /* scenario_restart.c: the server is killed and started again, with its data and without. */
+#include <servers/wait.h>
 #include <stdio.h>
 
-#include "process.h"
 #include "scenario.h"
+#include "spawn.h"
 
 enum { EMPTY_LEASE_MS = 6000 };
 
 static bool restart(lk_cell *cell, bool keep_data)
 {
-    const lk_kind *kind = cell->backend->kind;
     int64_t began;
     bool serves;
 
@@ -16,8 +16,8 @@ static bool restart(lk_cell *cell, bool keep_data)
         return false;
     cell->harmed = true;
     began = lk_fault(cell, true, "restart", keep_data ? "with its data" : "without its data");
-    kind->kill(cell->backend);
-    serves = kind->start_again(cell->backend, keep_data);
+    lk_spawn_kill(cell->backend);
+    serves = lk_spawn_start_again(cell->backend, keep_data);
     lk_measure(cell, "away", "ms", (double)(lk_fault(cell, false, "restart", "") - began) / 1e6);
     if (!serves)
         lk_fail(cell, "the server did not come back");

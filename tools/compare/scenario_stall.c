@@ -1,7 +1,6 @@
 /* scenario_stall.c: the holder is stopped beyond its lease, and goes on as if nothing were. */
 #include <stdio.h>
 
-#include "process.h"
 #include "scenario.h"
 
 /* Without a lease it keeps the lock; the next one gets it by its unlock. */

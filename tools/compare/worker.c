@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
+#include <servers/wait.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,6 @@
 #include <unistd.h>
 
 #include "../cli.h"
-#include "process.h"
 #include "worker_side.h"
 
 /* ------------------------------------------------------------------ taking and giving ---- */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <servers/wait.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "process.h"
 #include "store.h"
 #include "worker.h"
 #include "worker_side.h"

@@ -1,0 +1,151 @@
+/* redis.c: redis-servers; see redis.h. */
+#include "servers/redis.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "servers/wait.h"
+
+enum { PATIENCE_MS = 30000 };
+
+static void command(const lk_server *server, lk_command *line)
+{
+    lk_command_add(line, "redis-server");
+    lk_command_add(line, "--port");
+    lk_command_print(line, "%d", server->port);
+    lk_command_add(line, "--bind");
+    lk_command_add(line, server->place.address);
+    lk_command_add(line, "--dir");
+    lk_command_add(line, server->directory);
+    lk_command_add(line, "--unixsocket");
+    lk_command_print(line, "%s/socket", server->directory);
+    lk_command_add(line, "--save");
+    lk_command_add(line, "");
+    lk_command_add(line, "--daemonize");
+    lk_command_add(line, "no");
+    lk_command_add_all(line, server->setup.options);
+}
+
+/* ------------------------------------------------------------------ asking ---- */
+
+/* Read until the answer is whole: a line, or for a string as many bytes as its first line says. */
+static bool read_answer(int fd, char *text, size_t size)
+{
+    size_t got = 0, wanted = 0;
+    ssize_t more;
+
+    while (got + 1 < size && (more = recv(fd, text + got, size - 1 - got, 0)) > 0) {
+        got += (size_t)more;
+        text[got] = '\0';
+        const char *end = strstr(text, "\r\n");
+
+        if (end == NULL)
+            continue;
+        if (wanted == 0)
+            wanted = (size_t)(end - text) + 2 +
+                     (text[0] == '$' && text[1] != '-' ? strtoul(text + 1, NULL, 10) + 2 : 0);
+        if (got >= wanted)
+            return true;
+    }
+    return false;
+}
+
+/* Leave the text alone of what came: without its kind, its length and its line's end. */
+static void strip(char *text)
+{
+    char *from = text[0] == '$' && text[1] != '-' ? strstr(text, "\r\n") + 2 : text + 1;
+
+    memmove(text, from, strlen(from) + 1);
+    text[strlen(text) >= 2 ? strlen(text) - 2 : 0] = '\0';
+}
+
+static int connect_to(const lk_server *server)
+{
+    const struct timeval patience = {.tv_sec = 2};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", server->directory);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* bounds connect too */
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool ask(const lk_server *server, const char *question, char *answer, size_t size)
+{
+    char line[512], text[16384] = "";
+    const int length = snprintf(line, sizeof line, "%s\r\n", question), fd = connect_to(server);
+    bool good = false;
+
+    if (fd < 0)
+        return false;
+    if (send(fd, line, (size_t)length, MSG_NOSIGNAL) == length && read_answer(fd, text, sizeof text)) {
+        good = text[0] != '-';
+        strip(text);
+        snprintf(answer, size, "%s", text);
+    }
+    close(fd);
+    return good;
+}
+
+/* One that wants to know who asks serves, too. */
+static bool serves(const lk_server *server)
+{
+    char answer[256] = "";
+
+    return ask(server, "PING", answer, sizeof answer) || strncmp(answer, "NOAUTH", 6) == 0;
+}
+
+static void version(const lk_server *server, char *text, size_t size)
+{
+    static const char label[] = "redis_version:";
+    char answer[8192];
+    const char *at;
+
+    if (lk_server_ask(server, "INFO server", answer, sizeof answer) && (at = strstr(answer, label)) != NULL) {
+        at += sizeof label - 1;
+        snprintf(text, size, "Redis %.*s", (int)strcspn(at, "\r\n"), at);
+    }
+}
+
+const lk_server_kind lk_server_redis = {
+    .name = "redis-server",
+    .word = "redis",
+    .package = "redis-server",
+    .port = 6379,
+    .patience_ms = PATIENCE_MS,
+    .command = command,
+    .serves = serves,
+    .ask = ask,
+    .version = version,
+};
+
+/* ------------------------------------------------------------------ a replica ---- */
+
+static bool is_linked(void *context)
+{
+    char answer[8192];
+
+    return lk_server_ask(context, "INFO replication", answer, sizeof answer) &&
+           strstr(answer, "master_link_status:up") != NULL;
+}
+
+bool lk_server_follow(lk_server *replica, const lk_server *master)
+{
+    char question[96] = "REPLICAOF NO ONE", answer[256];
+
+    if (master != NULL)
+        snprintf(question, sizeof question, "REPLICAOF %s %d", master->place.address, master->port);
+    return lk_server_ask(replica, question, answer, sizeof answer) &&
+           (master == NULL || lk_until(is_linked, replica, PATIENCE_MS));
+}
