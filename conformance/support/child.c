@@ -3,81 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "expect.h"
+#include <servers/process.h>
 
 /* ------------------------------------------------------------------ starting ---- */
-
-/* Between fork and exec only async-signal-safe calls: another thread may hold malloc's lock. */
-static void become(const char *const *argv, int in, int out, int err, int report, pid_t parent)
-{
-    sigset_t none;
-    int error;
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(127);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    if (dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0)
-        execvp(argv[0], (char *const *)(uintptr_t)argv);
-    error = errno;
-    if (write(report, &error, sizeof error) < 0)
-        _exit(126);
-    _exit(127);
-}
-
-pid_t lk_child_exec(const char *const *argv, int in, int out, int err)
-{
-    int report[2], error = 0;
-    pid_t parent = getpid(), pid;
-
-    if (pipe2(report, O_CLOEXEC) < 0)
-        return -1;
-    pid = fork();
-    if (pid == 0)
-        become(argv, in, out, err, report[1], parent);
-    close(report[1]);
-    if (pid > 0 && read(report[0], &error, sizeof error) == (ssize_t)sizeof error) {
-        waitpid(pid, NULL, 0);
-        pid = -1;
-    } else {
-        error = errno;
-    }
-    close(report[0]);
-    errno = error;
-    return pid;
-}
-
-/* A namespace is the calling thread's, and its children's. */
-pid_t lk_child_exec_in(int netns, const char *const *argv, int in, int out, int err)
-{
-    int home = netns >= 0 ? open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC) : -1;
-    pid_t pid = -1;
-    int error;
-
-    if (netns < 0)
-        return lk_child_exec(argv, in, out, err);
-    if (home < 0)
-        return -1;
-    if (setns(netns, CLONE_NEWNET) == 0) {
-        pid = lk_child_exec(argv, in, out, err);
-        error = errno;
-        if (setns(home, CLONE_NEWNET) < 0)
-            test_fails("can't return to the test's own network namespace: %s", strerror(errno));
-        errno = error;
-    }
-    close(home);
-    return pid;
-}
 
 struct lk_child *lk_child_run(const char *const *argv, const char *package)
 {
@@ -86,7 +22,7 @@ struct lk_child *lk_child_run(const char *const *argv, const char *package)
 
     if (child == NULL || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
         test_fails("can't prepare a child: %s", strerror(errno));
-    child->pid = lk_child_exec(argv, to[0], from[1], 2);
+    child->pid = lk_process_start(&(lk_start){.argv = argv, .in = to[0], .out = from[1], .err = 2});
     if (child->pid < 0)
         test_fails("can't run %s: %s; install %s", argv[0], strerror(errno), package);
     close(to[0]);
@@ -176,10 +112,7 @@ void lk_child_signal(struct lk_child *child, int number)
 
 void lk_child_stop(struct lk_child *child)
 {
-    int status = 0;
-
-    lk_child_signal(child, SIGSTOP);
-    if (waitpid(child->pid, &status, WUNTRACED) != child->pid || !WIFSTOPPED(status))
+    if (!lk_process_freeze(child->pid))
         test_fails("the child %d did not stop", (int)child->pid);
 }
 

@@ -57,13 +57,6 @@ int lk_child_end(struct lk_child *child);
 /** kill -9, wait, free. NULL is allowed. */
 void lk_child_kill(struct lk_child *child);
 
-/** Starts argv[0] with its descriptors 0, 1 and 2 as given, to die with the calling thread. Answers the
- * process id, or -1 with errno when it can't be started. */
-pid_t lk_child_exec(const char *const *argv, int in, int out, int err);
-
-/** The same in a network namespace, given by a descriptor of it; negative: ours. */
-pid_t lk_child_exec_in(int netns, const char *const *argv, int in, int out, int err);
-
 /** In a child: says a line to the parent. */
 void lk_side_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

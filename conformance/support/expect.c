@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <servers/wait.h>
 
 void lk_expect_fail(const char *file, int line, const char *format, ...)
 {
@@ -72,28 +73,12 @@ const char *__tsan_default_suppressions(void)
 
 int64_t lk_test_now_ms(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-bool lk_wait_until(bool (*condition)(void *context), void *context, int64_t timeout_ms)
-{
-    const struct timespec pause = {.tv_nsec = 2000000};
-    int64_t until = lk_test_now_ms() + timeout_ms;
-
-    while (!condition(context)) {
-        if (lk_test_now_ms() > until)
-            return condition(context);
-        nanosleep(&pause, NULL);
-    }
-    return true;
+    return lk_now_ns() / 1000000;
 }
 
 void lk_require(bool (*condition)(void *context), void *context, const char *what)
 {
-    if (!lk_wait_until(condition, context, LK_TEST_PATIENCE_MS))
+    if (!lk_until(condition, context, LK_TEST_PATIENCE_MS))
         test_fails("waited %d s in vain: %s", LK_TEST_PATIENCE_MS / 1000, what);
 }
 

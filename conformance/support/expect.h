@@ -15,6 +15,8 @@
 
 #include <locker/locker.h>
 
+#include <servers/wait.h>
+
 /** How long anything that should happen may take before a test fails rather than hangs, in ms. */
 enum { LK_TEST_PATIENCE_MS = 30000 };
 
@@ -43,11 +45,7 @@ void lk_expect_fail(const char *file, int line, const char *format, ...)
 /** The time in ms of the clock that leases are counted by (CLOCK_BOOTTIME). */
 int64_t lk_test_now_ms(void);
 
-/** Polls until the condition is true or `timeout_ms` is over, for what nothing can signal. Answers whether it
- * came true. */
-bool lk_wait_until(bool (*condition)(void *context), void *context, int64_t timeout_ms);
-
-/** Polls as lk_wait_until() for LK_TEST_PATIENCE_MS and fails the test when it never came true. */
+/** Polls as lk_until() for LK_TEST_PATIENCE_MS and fails the test when it never came true. */
 void lk_require(bool (*condition)(void *context), void *context, const char *what);
 
 /** Waits until `count` calls of the locker wait, and fails the test when they never do. */

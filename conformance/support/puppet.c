@@ -86,7 +86,7 @@ static void do_wait(struct puppet *puppet, const char *key, const locker_lock_op
         lk_side_say("no thread");
         return;
     }
-    lk_side_say(lk_wait_until(waits, puppet->l, LK_TEST_PATIENCE_MS) ? "waiting" : "never waited");
+    lk_side_say(lk_until(waits, puppet->l, LK_TEST_PATIENCE_MS) ? "waiting" : "never waited");
     pthread_join(thread, NULL);
     puppet->held = waiting.held;
     answer(waiting.status, waiting.status == LOCKER_OK ? locker_handle_token(waiting.held) : 0, &waiting.err);

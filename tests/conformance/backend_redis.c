@@ -4,14 +4,14 @@
 #include <locker/conformance.h>
 
 #include "expect.h"
-#include "server.h"
 #include "subject.h"
+#include "test_redis.h"
 
 extern const locker_driver lk_redis_driver;
 
 static void *start(char *uri, size_t size)
 {
-    struct lk_server *server = lk_server_start(NULL);
+    lk_server *server = lk_test_redis(NULL);
 
     snprintf(uri, size, LK_SCHEME("redis") "://127.0.0.1:%d/0?namespace=suite", server->port);
     return server;
@@ -19,7 +19,7 @@ static void *start(char *uri, size_t size)
 
 static void stop(void *service)
 {
-    lk_server_free(service);
+    lk_test_redis_free(service);
 }
 
 static bool lose(void *service, const char *key)
@@ -36,7 +36,7 @@ static bool replace(void *service, const char *key)
 
 static bool freeze(void *service)
 {
-    lk_server_freeze(service);
+    lk_test_freeze(service);
     return true;
 }
 
@@ -49,7 +49,7 @@ static bool thaw(void *service)
 static bool restart(void *service)
 {
     lk_server_kill(service);
-    lk_server_launch(service, true);
+    lk_test_launch(service, true);
     return true;
 }
 

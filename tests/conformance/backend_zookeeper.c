@@ -9,47 +9,47 @@
 #include <locker/conformance.h>
 
 #include "expect.h"
+#include "stunnel.h"
 #include "zkclient.h"
-#include "zktls.h"
 
 extern const locker_driver lk_zookeeper_driver;
 
 #if defined(LK_ZK_TLS)
-static struct lk_zktls *tls; /* before the one server */
+static lk_server *tls; /* before the one server */
 
 static void *start(char *uri, size_t size)
 {
-    struct lk_zks *zk = lk_zks_start();
+    lk_server *zk = lk_test_zookeeper(LK_LOGIN_NONE);
     char parameters[400];
 
-    tls = lk_zktls_start(zk->port);
-    lk_zktls_parameters(tls, "ca", "client", parameters, sizeof parameters);
+    tls = lk_test_stunnel(zk->port);
+    lk_stunnel_parameters(tls, "ca", "client", parameters, sizeof parameters);
     snprintf(uri, size, "zookeeper://127.0.0.1:%d/?namespace=suite&%s", tls->port, parameters);
     return zk;
 }
 #elif defined(LK_ZK_SASL)
 static void *start(char *uri, size_t size)
 {
-    struct lk_zks *zk = lk_zks_start_sasl(LK_ZKS_SASL);
+    lk_server *zk = lk_test_zookeeper(LK_LOGIN_SASL);
 
-    snprintf(uri, size, "zookeeper://%s:%s@127.0.0.1:%d/?namespace=suite&sasl=digest-md5", LK_ZKS_USER,
-             LK_ZKS_PASSWORD, zk->port);
+    snprintf(uri, size, "zookeeper://%s:%s@127.0.0.1:%d/?namespace=suite&sasl=digest-md5", LK_SASL_USER,
+             LK_SASL_PASSWORD, zk->port);
     return zk;
 }
 #elif defined(LK_ZK_ENSEMBLE)
 static void *start(char *uri, size_t size)
 {
-    struct lk_zks *members = lk_zks_ensemble_start(0, NULL);
+    lk_server *members = lk_test_ensemble(0, 0, NULL);
     char hosts[100];
 
-    lk_zks_hosts(members, hosts, sizeof hosts);
+    lk_ensemble_hosts(members, hosts, sizeof hosts);
     snprintf(uri, size, "zookeeper://%s/?namespace=suite", hosts);
     return members;
 }
 #else
 static void *start(char *uri, size_t size)
 {
-    struct lk_zks *zk = lk_zks_start();
+    lk_server *zk = lk_test_zookeeper(LK_LOGIN_NONE);
 
     snprintf(uri, size, "zookeeper://127.0.0.1:%d/?namespace=suite", zk->port);
     return zk;
@@ -59,12 +59,12 @@ static void *start(char *uri, size_t size)
 static void stop(void *service)
 {
 #if defined(LK_ZK_TLS)
-    lk_zktls_free(tls);
+    lk_test_free(tls);
 #endif
 #if defined(LK_ZK_ENSEMBLE)
-    lk_zks_ensemble_free(service);
+    lk_test_ensemble_free(service);
 #else
-    lk_zks_free(service);
+    lk_test_free(service);
 #endif
 }
 
@@ -99,20 +99,20 @@ static bool replace(void *service, const char *key)
 
 static bool freeze(void *service)
 {
-    lk_zks_freeze(service);
+    lk_test_freeze(service);
     return true;
 }
 
 static bool thaw(void *service)
 {
-    lk_zks_thaw(service);
+    lk_server_thaw(service);
     return true;
 }
 
 static bool restart(void *service)
 {
-    lk_zks_kill(service);
-    lk_zks_launch(service, true);
+    lk_server_kill(service);
+    lk_test_launch(service, true);
     return true;
 }
 

@@ -5,10 +5,10 @@
 #include "expect.h"
 #include "proxy.h"
 #include "resp.h"
-#include "server.h"
+#include "test_redis.h"
 
 struct pair {
-    struct lk_server *server;
+    lk_server *server;
     struct lk_proxy *proxy;
 };
 
@@ -16,7 +16,7 @@ static struct pair pair;
 
 static int set_up(void **state)
 {
-    pair.server = lk_server_start(NULL);
+    pair.server = lk_test_redis(NULL);
     pair.proxy = lk_proxy_start(pair.server->port);
     *state = &pair;
     return 0;
@@ -26,7 +26,7 @@ static int tear_down(void **state)
 {
     (void)state;
     lk_proxy_free(pair.proxy);
-    lk_server_free(pair.server);
+    lk_test_redis_free(pair.server);
     return 0;
 }
 
@@ -147,7 +147,7 @@ static void a_server_restarts(void **state)
 
     lk_server_do(p->server, "SET there 1");
     lk_server_kill(p->server);
-    lk_server_launch(p->server, false);
+    lk_test_launch(p->server, false);
     assert_int_equal(lk_server_integer(p->server, "EXISTS there"), 0);
 }
 

@@ -178,7 +178,7 @@ static void session_password(int64_t session, unsigned char password[PASSWORD])
 }
 
 /* Whoever gives up sooner than LK_TEST_PATIENCE_MS looks at `fd`. */
-static struct lk_zkc *dial(const struct lk_zks *zk, int patience_ms)
+static struct lk_zkc *dial(const lk_server *zk, int patience_ms)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)zk->port)};
     const struct timeval patience = {.tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000};
@@ -187,7 +187,7 @@ static struct lk_zkc *dial(const struct lk_zks *zk, int patience_ms)
     if (client == NULL || (client->frame = malloc(FRAME_MAX)) == NULL)
         test_fails("out of memory (%s)", "client");
     client->session_ms = SESSION_MS;
-    inet_pton(AF_INET, zk->address, &address.sin_addr);
+    inet_pton(AF_INET, zk->place.address, &address.sin_addr);
     client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* bounds connect too */
@@ -198,7 +198,7 @@ static struct lk_zkc *dial(const struct lk_zks *zk, int patience_ms)
     return client;
 }
 
-static struct lk_zkc *connect_to(const struct lk_zks *zk)
+static struct lk_zkc *connect_to(const lk_server *zk)
 {
     struct lk_zkc *client = dial(zk, LK_TEST_PATIENCE_MS);
 
@@ -232,7 +232,7 @@ static bool is_welcome(struct lk_zkc *client)
     return get_int(client) > 0;
 }
 
-struct lk_zkc *lk_zkc_open_for(const struct lk_zks *zk, int session_ms)
+struct lk_zkc *lk_zkc_open_for(const lk_server *zk, int session_ms)
 {
     struct lk_zkc *client = connect_to(zk);
 
@@ -242,7 +242,7 @@ struct lk_zkc *lk_zkc_open_for(const struct lk_zks *zk, int session_ms)
     return client;
 }
 
-struct lk_zkc *lk_zkc_open(const struct lk_zks *zk)
+struct lk_zkc *lk_zkc_open(const lk_server *zk)
 {
     return lk_zkc_open_for(zk, SESSION_MS);
 }
@@ -268,7 +268,7 @@ void lk_zkc_close(struct lk_zkc *client)
 
 /* The session's owner comes back as soon as we take it over, and cuts us off; so the request to close follows
  * without waiting for an answer, and is repeated until the server knows of no such session. */
-static bool end_session(const struct lk_zks *zk, int64_t session)
+static bool end_session(const lk_server *zk, int64_t session)
 {
     struct lk_zkc *client = connect_to(zk);
     bool gone = false;
@@ -282,7 +282,7 @@ static bool end_session(const struct lk_zks *zk, int64_t session)
     return gone;
 }
 
-void lk_zkc_end_session(const struct lk_zks *zk, int64_t session)
+void lk_zkc_end_session(const lk_server *zk, int64_t session)
 {
     int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
 
@@ -291,7 +291,7 @@ void lk_zkc_end_session(const struct lk_zks *zk, int64_t session)
             test_fails("%s", "the session should end");
 }
 
-void lk_zkc_move_session(const struct lk_zks *zk, int64_t session)
+void lk_zkc_move_session(const lk_server *zk, int64_t session)
 {
     struct lk_zkc *client = connect_to(zk);
 
@@ -323,10 +323,10 @@ static void begin_create(struct lk_zkc *client, const char *path, const char *da
 /* A node that is there already was agreed on, too. */
 static bool majority_writes(void *context)
 {
-    const struct lk_zks *members = context;
+    const lk_server *members = context;
     bool agreed = false;
 
-    for (int i = 0; i < LK_ZKS_ENSEMBLE && !agreed; i++) {
+    for (int i = 0; i < LK_ENSEMBLE && !agreed; i++) {
         struct lk_zkc *client = dial(&members[i], PROBE_MS);
 
         if (client->fd >= 0 && greet(client, 0) && is_welcome(client)) {
@@ -338,7 +338,7 @@ static bool majority_writes(void *context)
     return agreed;
 }
 
-void lk_zkc_require_majority(const struct lk_zks *members)
+void lk_zkc_require_majority(const lk_server *members)
 {
     lk_require(majority_writes, (void *)(uintptr_t)members, "the ensemble should have a majority again");
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "zkserver.h"
+#include "test_servers.h"
 
 struct lk_zkc;
 
@@ -35,16 +35,16 @@ struct lk_zkc_children {
 };
 
 /** Connects with a session of its own. Fails the test when it can't. */
-struct lk_zkc *lk_zkc_open(const struct lk_zks *zk);
+struct lk_zkc *lk_zkc_open(const lk_server *zk);
 
 /** The same with a session of that time-out, which the caller has to keep alive by pings. */
-struct lk_zkc *lk_zkc_open_for(const struct lk_zks *zk, int session_ms);
+struct lk_zkc *lk_zkc_open_for(const lk_server *zk, int session_ms);
 
 /** A ping, as client libraries send them; false when the server has ended the session or the connection. */
 bool lk_zkc_ping(struct lk_zkc *client);
 
 /** Waits until some member of the ensemble has a write agreed by the majority. */
-void lk_zkc_require_majority(const struct lk_zks *members);
+void lk_zkc_require_majority(const lk_server *members);
 
 /** Closes the session. NULL is allowed. */
 void lk_zkc_close(struct lk_zkc *client);
@@ -53,11 +53,11 @@ void lk_zkc_close(struct lk_zkc *client);
 void lk_zkc_drop(struct lk_zkc *client);
 
 /** Ends somebody else's session, as an operator would: a client that connects with the same id closes it. */
-void lk_zkc_end_session(const struct lk_zks *zk, int64_t session);
+void lk_zkc_end_session(const lk_server *zk, int64_t session);
 
 /** Takes somebody else's session over on another server and leaves it there: from then on the leader holds
  * that server for the session's own. */
-void lk_zkc_move_session(const struct lk_zks *zk, int64_t session);
+void lk_zkc_move_session(const lk_server *zk, int64_t session);
 
 /** Each answers LK_ZKC_OK or the server's number, and fails the test when there is no answer. */
 int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int kind,

@@ -23,7 +23,8 @@
 
 #include "child.h"
 #include "locking.h"
-#include "zknet.h"
+#include "test_network.h"
+#include "test_servers.h"
 
 enum { ENSEMBLES_MAX = 16, TRIES = 3 };
 
@@ -166,15 +167,15 @@ static bool stops_server(const struct trial *t)
     return t->mode == STOPPED || (t->mode == IDLE && t->number / MODES % 2 == 0);
 }
 
-static void cut(const struct trial *t, const struct lk_zks *leader, struct lk_zks *follower)
+static void cut(const struct trial *t, const lk_server *leader, lk_server *follower)
 {
     if (stops_server(t)) {
-        lk_zks_freeze(follower);
+        lk_test_freeze(follower);
         return;
     }
-    lk_zkn_drop(leader, follower->address);
+    lk_test_drop(&leader->place, &follower->place);
     if (t->mode != DEAF)
-        lk_zkn_drop(follower, leader->address);
+        lk_test_drop(&follower->place, &leader->place);
 }
 
 static void sleep_ms(int ms)
@@ -183,8 +184,8 @@ static void sleep_ms(int ms)
 }
 
 /* Everything up to the cut. The rival has a place in the queue before it, or asks after it. */
-static bool approach(const struct trial *t, struct lk_child *holder, struct lk_zks *leader,
-                     struct lk_zks *follower, locker *rival, struct lk_locking *waiter, struct outcome *o)
+static bool approach(const struct trial *t, struct lk_child *holder, lk_server *leader, lk_server *follower,
+                     locker *rival, struct lk_locking *waiter, struct outcome *o)
 {
     char line[LK_LINE_MAX];
     const bool late = t->mode == IDLE || t->mode == STOPPED;
@@ -209,9 +210,9 @@ static bool approach(const struct trial *t, struct lk_child *holder, struct lk_z
         sleep_ms(t->after_ms);
     }
     if (t->mode == STALLED) {
-        lk_zks_freeze(leader);
+        lk_test_freeze(leader);
         sleep_ms(t->after_ms);
-        lk_zks_thaw(leader);
+        lk_server_thaw(leader);
     }
     o->cut = lk_test_now_ms();
     cut(t, leader, follower);
@@ -220,9 +221,9 @@ static bool approach(const struct trial *t, struct lk_child *holder, struct lk_z
     return true;
 }
 
-static struct outcome run_trial(const struct trial *t, struct lk_zks *members)
+static struct outcome run_trial(const struct trial *t, lk_server *members)
 {
-    struct lk_zks *leader = lk_zks_leader(members), *follower = lk_zks_follower(members, t->number % 2);
+    lk_server *leader = lk_test_leader(members), *follower = lk_test_follower(members, t->number % 2);
     struct outcome o = {0};
     char uri[128], line[LK_LINE_MAX] = "";
     const char *const arguments[] = {uri, "k", NULL};
@@ -232,14 +233,14 @@ static struct outcome run_trial(const struct trial *t, struct lk_zks *members)
     locker *rival;
     long long lost, deadline;
 
-    snprintf(uri, sizeof uri, "zookeeper://%s:%d/sweep%d?ttl=%dms", follower->address, follower->port,
+    snprintf(uri, sizeof uri, "zookeeper://%s:%d/sweep%d?ttl=%dms", follower->place.address, follower->port,
              t->number, t->ttl_ms);
     holder = lk_child_start("holder", arguments);
     if (hear(holder, 60000, line) == NULL || strcmp(line, "open") != 0) {
         lk_child_kill(holder);
         return broken_off(line);
     }
-    snprintf(uri, sizeof uri, "zookeeper://%s:%d/sweep%d?ttl=%dms&command_timeout=60s", leader->address,
+    snprintf(uri, sizeof uri, "zookeeper://%s:%d/sweep%d?ttl=%dms&command_timeout=60s", leader->place.address,
              leader->port, t->number, t->ttl_ms);
     if (locker_open(uri, NULL, &rival, &err) != LOCKER_OK) {
         lk_child_kill(holder);
@@ -260,13 +261,13 @@ static struct outcome run_trial(const struct trial *t, struct lk_zks *members)
     }
     lk_child_kill(holder);
     (void)locker_close(rival);
-    lk_zkn_mend(leader);
-    lk_zkn_mend(follower);
+    lk_test_mend(&leader->place);
+    lk_test_mend(&follower->place);
     if (follower->frozen)
-        lk_zks_thaw(follower);
+        lk_server_thaw(follower);
     if (t->ttl_ms > 10000) { /* TCP would wait for long before it tries again */
-        lk_zks_kill(follower);
-        lk_zks_launch(follower, true);
+        lk_server_kill(follower);
+        lk_test_launch(follower, true);
     }
     return o;
 }
@@ -349,8 +350,7 @@ static struct summary so_far;
 /* One ensemble, for each `step`th trial of a set from the `first` on. */
 static int play_worker(int argc, char **argv)
 {
-    struct lk_zks_site sites[LK_ZKS_ENSEMBLE];
-    struct lk_zks *members = NULL;
+    lk_server *members = NULL;
 
     if (argc < 7)
         return 64;
@@ -366,16 +366,14 @@ static int play_worker(int argc, char **argv)
 
         if (!is_wanted(number) || nth++ % step != first || so_far.done[number])
             continue;
-        if (members == NULL) {
-            lk_zkn_make(sites, set->tick_ms);
-            members = lk_zks_ensemble_start(set->sync_limit, sites);
-        }
+        if (members == NULL)
+            members = lk_test_ensemble(set->tick_ms, set->sync_limit, lk_test_network()->members);
         for (int tries = 0; tries < TRIES && !o.ran; tries++) {
             o = run_trial(&t, members);
             note(&t, &o);
         }
     }
-    lk_zks_ensemble_free(members);
+    lk_test_ensemble_free(members);
     return 0;
 }
 

@@ -273,7 +273,7 @@ static locker_status interrupt_stands(struct probe *p, locker_claim *claim, lock
     (void)claim;
     lk_gate_open(&interrupted, 1);
     (void)lk_gate_pass(&interrupt_may_end);
-    if (lk_wait_until(is_withdrawn, p, A_MOMENT_MS))
+    if (lk_until(is_withdrawn, p, A_MOMENT_MS))
         (void)atomic_fetch_add(&withdrawn_beside_interrupt, 1);
     return status;
 }
@@ -870,7 +870,7 @@ static int64_t one_at_a_time(struct probe *p)
     if (atomic_fetch_add(&p->mode, 1) == 0) {
         lk_gate_open(&turn_begun, 1);
         (void)lk_gate_pass(&turn_may_end);
-        (void)lk_wait_until(have_met, NULL, A_MOMENT_MS);
+        (void)lk_until(have_met, NULL, A_MOMENT_MS);
     } else if (read(p->fd, &rung, sizeof rung) > 0) {
         p->svc->wake(p->svc, atomic_load(&p->claim));
     }

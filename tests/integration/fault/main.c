@@ -11,10 +11,10 @@
 
 #include "locking.h"
 #ifdef LK_WITH_REDIS
-#include "server.h"
+#include "test_redis.h"
 #endif
 #ifdef LK_WITH_ZOOKEEPER
-#include "zkserver.h"
+#include "test_servers.h"
 #endif
 
 static char uri[256];  /* of the service, with parameters */
@@ -255,7 +255,7 @@ static void test_one_lost_renewal_does_no_harm(void **state)
     script("renew lose-reply; renew delay=10ms");
     if (leases)
         lk_require(two_have_acted, NULL, "two renewals");
-    assert_false(lk_wait_until(is_lost, held, 1500)); /* longer than the lease */
+    assert_false(lk_until(is_lost, held, 1500)); /* longer than the lease */
     unlock(held);
 }
 
@@ -429,20 +429,20 @@ static int run_on(const char *service)
     }
 #ifdef LK_WITH_REDIS
     if (strcmp(service, "redis") == 0) {
-        struct lk_server *server = lk_server_start(NULL);
+        lk_server *server = lk_test_redis(NULL);
 
         (void)snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0?%s", server->port, parameters);
         failed = run();
-        lk_server_free(server);
+        lk_test_redis_free(server);
     }
 #endif
 #ifdef LK_WITH_ZOOKEEPER
     if (strcmp(service, "zookeeper") == 0) {
-        struct lk_zks *server = lk_zks_start();
+        lk_server *server = lk_test_zookeeper(LK_LOGIN_NONE);
 
         (void)snprintf(uri, sizeof uri, "zookeeper://127.0.0.1:%d/?%s", server->port, parameters);
         failed = run();
-        lk_zks_free(server);
+        lk_test_free(server);
     }
 #endif
     return failed;

@@ -107,7 +107,7 @@ locker_status __wrap_lk_file_pass(void *self, locker_claim *from, locker_claim *
     if (before_pass != NULL) {
         before_pass();
         before_pass = NULL;
-        (void)lk_wait_until(is_broken, &passing, LK_TEST_PATIENCE_MS);
+        (void)lk_until(is_broken, &passing, LK_TEST_PATIENCE_MS);
     }
     return __real_lk_file_pass(self, from, to);
 }
@@ -574,7 +574,7 @@ static void a_wait_outlives_a_want_of_descriptors(void **state)
     failed = (struct attempted){other, lk_stats(other).attempts};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     remove_it();
-    bool failed_once = lk_wait_until(has_failed_once_more, &failed, 5000);
+    bool failed_once = lk_until(has_failed_once_more, &failed, 5000);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &enough), 0);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     assert_true(failed_once);
@@ -682,7 +682,7 @@ static void a_stopped_break_costs_waiters_little(void **state)
     assert_int_equal(__real_lk_file_range_lock(fd, F_WRLCK, 2), 0);
     int64_t from = lk_test_now_ms();
     lk_locking_start(&waiter, place->l, "k", NULL);
-    assert_true(lk_wait_until(tried_often, place->l, LK_TEST_PATIENCE_MS));
+    assert_true(lk_until(tried_often, place->l, LK_TEST_PATIENCE_MS));
     assert_true(lk_test_now_ms() - from >= 300); /* at one distance of 10 ms: a quarter of it */
     assert_int_equal(__real_lk_file_range_lock(fd, F_UNLCK, 2), 0);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
@@ -701,7 +701,7 @@ static void a_waiter_never_rests_for_good(void **state)
     int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CLOEXEC);
     assert_int_equal(__real_lk_file_range_lock(fd, F_WRLCK, 0), 0);
     lk_locking_start(&waiter, place->l, "k", NULL);
-    assert_true(lk_wait_until(tried_often, place->l, LK_TEST_PATIENCE_MS));
+    assert_true(lk_until(tried_often, place->l, LK_TEST_PATIENCE_MS));
     assert_int_equal(__real_lk_file_range_lock(fd, F_UNLCK, 0), 0);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     locker_handle_free(waiter.held);

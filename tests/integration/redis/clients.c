@@ -247,7 +247,7 @@ static void a_foreign_lock_is_broken(void **state)
 
 /* ------------------------------------------------------------------ what others see ---- */
 
-static void expect_plain_string(struct lk_server *server, const char *key)
+static void expect_plain_string(lk_server *server, const char *key)
 {
     char value[128], kind[32];
 

@@ -204,7 +204,7 @@ static void require_told(atomic_int *count, const char *what)
 }
 
 /* Another has the lock: it stands in the queue, and hears. */
-static void enrol(struct asker *asker, struct lk_server *server, const char *key)
+static void enrol(struct asker *asker, lk_server *server, const char *key)
 {
     assert_int_equal(come(asker, key), LOCKER_BUSY);
     require_told(&asker->wakes, "it should subscribe");
@@ -213,7 +213,7 @@ static void enrol(struct asker *asker, struct lk_server *server, const char *key
 }
 
 /* The first of the queue, as it stands there. */
-static void read_member(struct lk_server *server, const char *key, char member[256], char instance[33],
+static void read_member(lk_server *server, const char *key, char member[256], char instance[33],
                         char value[33])
 {
     assert_true(lk_server_text(server, member, 256, "EVAL %s 1 {%s}:locker:queue",
@@ -450,10 +450,10 @@ static void what_has_no_number_is_not_left_at_the_server(void **state)
 /* ------------------------------------------------------------------ grants by a message ---- */
 
 /* A server that has what others say it has: somebody's lock, and a counter. */
-static void start_another(struct lk_server *server, const char *key)
+static void start_another(lk_server *server, const char *key)
 {
     lk_server_kill(server);
-    lk_server_launch(server, false);
+    lk_test_launch(server, false);
     lk_server_do(server, "SET %s somebody", key);
     lk_server_do(server, "SET {%s}:locker:fence 5", key);
 }
@@ -677,7 +677,7 @@ static void a_late_note_is_not_written(void **state)
     end();
 }
 
-static int64_t scripts_run(struct lk_server *server)
+static int64_t scripts_run(lk_server *server)
 {
     return lk_server_integer(server, "EVAL %s 0",
                              "return tonumber(string.match(redis.call('INFO', 'commandstats'), "
@@ -797,7 +797,7 @@ static void a_time_that_is_told_later_is_taken(void **state)
 
 /* ------------------------------------------------------------------ the queue ---- */
 
-static double score_of_the_first(struct lk_server *server, const char *key)
+static double score_of_the_first(lk_server *server, const char *key)
 {
     char text[64];
 

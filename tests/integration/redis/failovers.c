@@ -25,7 +25,7 @@ static uint64_t take_tokens(locker *l, const char *key)
 }
 
 struct counter {
-    struct lk_server *server;
+    lk_server *server;
     char text[32]; /* what it should be */
 };
 
@@ -43,7 +43,7 @@ static void leave_a_replica_behind(struct env *env)
 {
     struct counter counter;
 
-    env->second = lk_server_start(NULL);
+    env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     counter.server = env->second;
     assert_true(lk_server_text(env->server, counter.text, sizeof counter.text, "GET {counted}:locker:fence"));
@@ -143,7 +143,7 @@ static void tokens_grow_over_a_crash_that_lost_counts(void **state)
     lk_server_do(env->server, "SAVE");
     last = take_tokens(l, "counted");
     lk_server_kill(env->server);
-    lk_server_launch(env->server, true);
+    lk_test_launch(env->server, true);
     lk_give(lk_take(l, "another", NULL)); /* it has found the server again */
     for (int i = 0; i < 2; i++) {
         locker_handle *held = lk_take(l, "counted", NULL);
@@ -196,7 +196,7 @@ static void release_over(struct env *env, void (*lose)(struct env *env))
 static void restart_empty(struct env *env)
 {
     lk_server_kill(env->server);
-    lk_server_launch(env->server, false);
+    lk_test_launch(env->server, false);
 }
 
 static void a_release_over_a_loss_of_data_is_unknown(void **state)
@@ -218,7 +218,7 @@ static int start_nameless(void **state)
     if (env == NULL)
         return -1;
     *state = env;
-    env->server = lk_server_start(options);
+    env->server = lk_test_redis(options);
     env->proxy = lk_proxy_start(env->server->port);
     return 0;
 }
@@ -226,7 +226,7 @@ static int start_nameless(void **state)
 /* The same process: it was a replica meanwhile, and has the data of another. */
 static void become_another(struct env *env)
 {
-    env->second = lk_server_start(NULL);
+    env->second = lk_test_redis(NULL);
     lk_follow(env->server, env->second);
     lk_server_do(env->server, "REPLICAOF NO ONE");
 }
@@ -246,7 +246,7 @@ static void a_waiter_listens_to_the_new_master(void **state)
     locker_error err;
     int64_t released;
 
-    env->second = lk_server_start(NULL);
+    env->second = lk_test_redis(NULL);
     assert_ok(lk_open_uri(&rival, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?ttl=90s&poll=60s",
                           env->server->port, env->second->port),
               err);
@@ -268,7 +268,7 @@ static void a_waiter_listens_to_the_new_master(void **state)
     lk_close_locker(l);
 }
 
-static int64_t connections_received(struct lk_server *server)
+static int64_t connections_received(lk_server *server)
 {
     char text[8192];
     const char *at;
@@ -280,7 +280,7 @@ static int64_t connections_received(struct lk_server *server)
 }
 
 struct visited {
-    struct lk_server *server;
+    lk_server *server;
     int64_t before;
 };
 
@@ -291,7 +291,7 @@ static bool is_visited(void *context)
     return connections_received(visited->server) > visited->before;
 }
 
-static int64_t channels(struct lk_server *server)
+static int64_t channels(lk_server *server)
 {
     return lk_server_integer(server, "EVAL %s 0",
                              "return #redis.call('PUBSUB', 'CHANNELS', 'locker:wake:*')");
@@ -307,7 +307,7 @@ static void a_subscription_is_with_the_server_that_grants(void **state)
     locker_error err;
     locker *l;
 
-    env->second = lk_server_start(NULL);
+    env->second = lk_test_redis(NULL);
     assert_ok(lk_open_uri(&l, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?poll=1s", lk_proxy_port(env->proxy),
                           env->second->port),
               err);
@@ -411,7 +411,7 @@ static void replicas_of_another_master_confirm_nothing(void **state)
     locker_error err;
     char byte = 0;
 
-    env->second = lk_server_start(NULL);
+    env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_require(is_confirming, env->server, "the replica should confirm writes");
     late = (struct late){

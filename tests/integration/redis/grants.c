@@ -184,7 +184,7 @@ static void *give(void *argument)
 }
 
 /* The first waiter's channel and value, as they stand in the queue. */
-static void read_waiter(struct lk_server *server, const char *key, char instance[33], char value[33])
+static void read_waiter(lk_server *server, const char *key, char instance[33], char value[33])
 {
     char member[256];
 
@@ -255,7 +255,7 @@ static void a_late_message_takes_nothing_from_a_release(void **state)
     lk_close_locker(rival);
 }
 
-static uint64_t counter_of(struct lk_server *server, const char *key)
+static uint64_t counter_of(lk_server *server, const char *key)
 {
     char text[32];
 
@@ -377,7 +377,7 @@ static void a_lock_whose_holder_is_known_is_not_passed_on(void **state)
 
 /* ------------------------------------------------------------------ what it leaves ---- */
 
-static void add_ghosts(struct lk_server *server, const char *key, int count)
+static void add_ghosts(lk_server *server, const char *key, int count)
 {
     for (int i = 0; i < count; i++)
         lk_server_do(server, "ZADD {%s}:locker:queue %d %s%032d%s", key, i,
@@ -504,7 +504,7 @@ static void a_release_goes_on_when_the_server_is_back(void **state)
     lk_close_locker(l);
 }
 
-static int connect_raw(struct lk_server *server)
+static int connect_raw(lk_server *server)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -533,7 +533,7 @@ static bool is_busy(void *context)
 }
 
 /* A connection on which somebody's endless script runs, so that the server answers BUSY to all others. */
-static int keep_busy(struct lk_server *server)
+static int keep_busy(lk_server *server)
 {
     int fd = connect_raw(server);
 

@@ -43,7 +43,7 @@ static void passwords(void **state)
     unsetenv("LOCKER_PASSWORD");
 }
 
-static int64_t connections(struct lk_server *server)
+static int64_t connections(lk_server *server)
 {
     return lk_server_integer(server, "EVAL %s 0",
                              "return tonumber(string.match(redis.call('INFO', 'stats'), "
@@ -329,7 +329,7 @@ static int start_cluster(void **state)
     if (env == NULL)
         return -1;
     *state = env;
-    env->server = lk_server_start(options);
+    env->server = lk_test_redis(options);
     return 0;
 }
 
@@ -359,13 +359,14 @@ static void a_unix_socket(void **state)
     locker *l;
     locker_handle *held;
 
-    assert_ok(lk_open_uri(&l, &err, "redis+unix://%s?db=2", env->server->socket), err);
+    assert_ok(lk_open_uri(&l, &err, "redis+unix://%s/socket?db=2", env->server->directory), err);
     held = lk_take(l, "by-socket", NULL);
     lk_server_do(env->server, "SELECT 2");
     assert_int_equal(lk_server_integer(env->server, "EXISTS by-socket"), 1);
     lk_give(held);
     lk_close_locker(l);
-    assert_status(LOCKER_UNAVAILABLE, lk_open_uri(&l, &err, "redis+unix://%s.no", env->server->socket), err);
+    assert_status(LOCKER_UNAVAILABLE, lk_open_uri(&l, &err, "redis+unix://%s/no", env->server->directory),
+                  err);
     assert_int_not_equal(err.os_error, 0);
 }
 
@@ -479,7 +480,7 @@ static void make_certificate(const char *directory, const char *name)
 }
 
 /* Have the server speak TLS on a second port; answers the port. */
-static int speak_tls(struct lk_server *server)
+static int speak_tls(lk_server *server)
 {
     const char *directory = server->directory;
     int port = lk_free_port();
@@ -506,7 +507,7 @@ static bool built_with_tls(void)
 static void tls_is_used_or_refused_in_plain_words(void **state)
 {
     struct env *env = *state;
-    struct lk_server *server = env->server;
+    lk_server *server = env->server;
     struct lk_locking waiter;
     locker_handle *held;
     locker_error err;

@@ -18,7 +18,7 @@ static int start(void **state, const char *const *options)
     if (env == NULL)
         return -1;
     *state = env;
-    env->server = lk_server_start(options);
+    env->server = lk_test_redis(options);
     return 0;
 }
 
@@ -53,8 +53,8 @@ int lk_env_end(void **state)
         return 0;
     lk_child_kill(env->child);
     lk_proxy_free(env->proxy);
-    lk_server_free(env->second);
-    lk_server_free(env->server);
+    lk_test_redis_free(env->second);
+    lk_test_redis_free(env->server);
     free(env);
     return 0;
 }
@@ -82,7 +82,7 @@ static locker *open_port(int port, const char *query)
     return l;
 }
 
-locker *lk_open_at(struct lk_server *server, const char *query)
+locker *lk_open_at(lk_server *server, const char *query)
 {
     return open_port(server->port, query);
 }
@@ -133,7 +133,7 @@ void lk_close_locker(locker *l)
     assert_int_equal(locker_close(l), LOCKER_OK);
 }
 
-void lk_expect_value(struct lk_server *server, const char *key, const char *value)
+void lk_expect_value(lk_server *server, const char *key, const char *value)
 {
     char text[256];
     bool there = lk_server_text(server, text, sizeof text, "GET %s", key);
@@ -150,7 +150,7 @@ static bool has_queue(void *context)
     return lk_server_integer(context, "EVAL %s 0", "return #redis.call('KEYS', '*:locker:queue')") > 0;
 }
 
-void lk_require_subscriber(struct lk_server *server)
+void lk_require_subscriber(lk_server *server)
 {
     lk_require(has_queue, server, "a waiter should subscribe");
 }
@@ -163,7 +163,7 @@ static bool is_linked(void *context)
     return strstr(text, "master_link_status:up") != NULL;
 }
 
-void lk_follow(struct lk_server *replica, struct lk_server *master)
+void lk_follow(lk_server *replica, lk_server *master)
 {
     lk_server_do(replica, "CONFIG SET masteruser admin");
     lk_server_do(replica, "CONFIG SET masterauth admin");
@@ -172,7 +172,7 @@ void lk_follow(struct lk_server *replica, struct lk_server *master)
 }
 
 struct queue {
-    struct lk_server *server;
+    lk_server *server;
     const char *key;
     int64_t count;
 };
@@ -184,7 +184,7 @@ static bool is_queued(void *context)
     return lk_server_integer(queue->server, "ZCARD {%s}:locker:queue", queue->key) == queue->count;
 }
 
-void lk_require_queue(struct lk_server *server, const char *key, int64_t count)
+void lk_require_queue(lk_server *server, const char *key, int64_t count)
 {
     struct queue queue = {server, key, count};
 

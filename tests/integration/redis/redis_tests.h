@@ -11,16 +11,16 @@
 #include "locking.h"
 #include "proxy.h"
 #include "puppet.h"
-#include "server.h"
+#include "test_redis.h"
 
 struct CMUnitTest;
 
 /** What a test has; all of it is ended after the test, also when it failed. */
 struct env {
-    struct lk_server *server;
-    struct lk_server *second; /* NULL unless the test starts one */
-    struct lk_proxy *proxy;   /* NULL unless the test starts one */
-    struct lk_child *child;   /* NULL unless the test starts one; set to NULL when it is ended */
+    lk_server *server;
+    lk_server *second;      /* NULL unless the test starts one */
+    struct lk_proxy *proxy; /* NULL unless the test starts one */
+    struct lk_child *child; /* NULL unless the test starts one; set to NULL when it is ended */
 };
 
 /** A group of tests, run as one test of ctest. */
@@ -47,7 +47,7 @@ int lk_env_end(void **state);
 #define proxied_test(f) cmocka_unit_test_setup_teardown(f, lk_env_proxied, lk_env_end)
 
 /** Opens a locker on the server; `query` as in "ttl=1s&poll=100ms". */
-locker *lk_open_at(struct lk_server *server, const char *query);
+locker *lk_open_at(lk_server *server, const char *query);
 
 /** Opens a locker through the proxy. */
 locker *lk_open_through(struct env *env, const char *query);
@@ -69,16 +69,16 @@ void lk_expect_busy(locker *l, const char *key);
 void lk_close_locker(locker *l);
 
 /** Fails the test unless the key's string at the server is this; NULL: unless there is no key. */
-void lk_expect_value(struct lk_server *server, const char *key, const char *value);
+void lk_expect_value(lk_server *server, const char *key, const char *value);
 
 /** Waits until somebody who waits has subscribed at the server, and stands in a queue. */
-void lk_require_subscriber(struct lk_server *server);
+void lk_require_subscriber(lk_server *server);
 
 /** Makes `replica` follow `master`, and waits until it does. */
-void lk_follow(struct lk_server *replica, struct lk_server *master);
+void lk_follow(lk_server *replica, lk_server *master);
 
 /** Waits until the queue of the key has so many entries. */
-void lk_require_queue(struct lk_server *server, const char *key, int64_t count);
+void lk_require_queue(lk_server *server, const char *key, int64_t count);
 
 /** Options that wait at most wait_ms. */
 locker_lock_options lk_wait_options(int64_t wait_ms);

@@ -222,7 +222,7 @@ static void at_a_replica_the_master_is_found(void **state)
     locker_handle *held;
     locker *l;
 
-    env->second = lk_server_start(NULL);
+    env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     l = lk_open_at(env->second, "");
     held = lk_take(l, "replicated", NULL);
@@ -244,7 +244,7 @@ static void a_master_that_becomes_a_replica_is_left(void **state)
     locker_handle *held;
     uint64_t token;
 
-    env->second = lk_server_start(NULL);
+    env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     held = lk_take(l, "moved", NULL);
     token = locker_handle_token(held);
@@ -281,7 +281,7 @@ static void a_failover_can_let_two_hold(void **state)
     locker_handle *held, *second = NULL;
     locker_error err;
 
-    env->second = lk_server_start(NULL);
+    env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port()); /* the link is cut */
     held = lk_take(l, "twice", NULL);
@@ -314,7 +314,7 @@ static void an_unconfirmed_grant_is_given_back(void **state)
 
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "unconfirmed", NULL, &held, &err), err);
     lk_give(lk_take(plain, "unconfirmed", NULL));
-    env->second = lk_server_start(NULL);
+    env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_require(is_confirming, env->server, "the replica should confirm writes");
     held = lk_take(l, "confirmed", NULL);
@@ -372,7 +372,7 @@ static void renewals_ask_no_replica(void **state)
     locker_handle *held, *none = NULL;
     locker_error err;
 
-    env->second = lk_server_start(NULL);
+    env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_require(is_confirming, env->server, "the replica should confirm writes");
     held = lk_take(l, "renewed", NULL);

@@ -121,7 +121,7 @@ static void a_connection_to_an_earlier_life_is_not_ended(void **state)
 
     lk_give(lk_take(l, "warm-up", NULL));
     lk_server_kill(env->server);
-    lk_server_launch(env->server, true);
+    lk_test_launch(env->server, true);
     lk_give(lk_take(l, "beside", NULL));
     assert_int_equal(lk_proxy_requests(env->proxy, "KILL"), 0);
     lk_close_locker(l);
@@ -423,7 +423,7 @@ static void a_holder_that_stops_answering_is_suspect_first(void **state)
 
 /* ------------------------------------------------------------------ what is sent ---- */
 
-static long long calls_of(struct lk_server *server, const char *command)
+static long long calls_of(lk_server *server, const char *command)
 {
     char text[16384], name[64];
     const char *line, *calls;

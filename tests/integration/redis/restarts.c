@@ -16,7 +16,7 @@ static void a_restart_with_data_keeps_the_lock(void **state)
 
     assert_true(lk_server_text(env->server, value, sizeof value, "GET kept"));
     lk_server_kill(env->server);
-    lk_server_launch(env->server, true);
+    lk_test_launch(env->server, true);
     lk_expect_value(env->server, "kept", value);
     lk_require_state(held, LOCKER_STATE_HELD); /* it may have been SUSPECT meanwhile */
     rival = lk_open_at(env->server, "");
@@ -39,7 +39,7 @@ static void a_restart_with_data_is_renewed_over(void **state)
     locker_error err;
 
     lk_server_kill(env->server);
-    lk_server_launch(env->server, true);
+    lk_test_launch(env->server, true);
     rival = lk_open_at(env->server, "");
     assert_status(LOCKER_TIMEOUT, locker_lock(rival, "renewed", &options, &second, &err), err);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
@@ -58,7 +58,7 @@ static void a_restart_without_data_is_a_loss(void **state)
     locker_error err;
 
     lk_server_kill(env->server);
-    lk_server_launch(env->server, false);
+    lk_test_launch(env->server, false);
     assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
     assert_true(lk_test_now_ms() - killed < 900 + LK_TEST_SLACK_MS);
     assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
@@ -82,7 +82,7 @@ static void a_waiter_outlives_a_restart(void **state)
     lk_require_subscriber(env->server);
     lk_server_kill(env->server);
     lk_require_state(held, LOCKER_STATE_LOST);
-    lk_server_launch(env->server, true);
+    lk_test_launch(env->server, true);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_give(waiter.held);
     locker_handle_free(held);
@@ -236,7 +236,7 @@ static void a_frozen_server_gives_unavailable_and_then_serves(void **state)
     lk_server_kill(env->server);
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "absent", NULL, &held, &err), err);
     assert_status(LOCKER_UNAVAILABLE, locker_ping(l, NULL, &err), err);
-    lk_server_launch(env->server, true);
+    lk_test_launch(env->server, true);
     for (int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS; held == NULL;) {
         locker_status status = locker_try_lock(l, "absent", NULL, &held, &err);
 
@@ -271,7 +271,7 @@ static void a_try_does_not_wait_for_a_server_that_is_gone(void **state)
     lk_server_kill(env->server);
     for (int i = 0; i < 100; i++)
         try_without_a_server(l);
-    lk_server_launch(env->server, true);
+    lk_test_launch(env->server, true);
     (void)usleep(100 * 1000); /* longer than a refusal is taken for the answer */
     assert_status(LOCKER_OK, locker_try_lock(l, "deserted", NULL, &held, &err), err);
     lk_give(held);
@@ -312,14 +312,14 @@ static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
     struct lk_locking trying, waiting;
     int64_t began = lk_test_now_ms();
 
-    lk_server_freeze(env->server);
+    lk_test_freeze(env->server);
     lk_locking_start(&trying, l, "deserted", &try_it);
     lk_locking_start(&waiting, l, "waited-for", NULL);
     lk_require(have_both_asked, l, "both should have asked");
     lk_server_kill(env->server);
     assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&trying), trying.err);
     assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
-    lk_server_launch(env->server, true);
+    lk_test_launch(env->server, true);
     assert_status(LOCKER_OK, lk_locking_join(&waiting), waiting.err);
     lk_give(waiting.held);
     lk_close_locker(l);
@@ -332,7 +332,7 @@ static void closing_without_a_server_is_bounded(void **state)
     locker_handle *held = lk_take(l, "closing", NULL);
     int64_t began;
 
-    lk_server_freeze(env->server);
+    lk_test_freeze(env->server);
     began = lk_test_now_ms();
     lk_close_locker(l);
     assert_true(lk_test_now_ms() - began < 2000 + 2 * LK_TEST_SLACK_MS);

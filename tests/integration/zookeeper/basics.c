@@ -73,8 +73,8 @@ static void tokens_grow_over_sessions(void **state)
         last = locker_handle_token(held);
         lk_give(held);
         lk_close_locker(l);
-        lk_zks_kill(env->zk);
-        lk_zks_launch(env->zk, true);
+        lk_server_kill(env->zk);
+        lk_test_launch(env->zk, true);
     }
 }
 
@@ -405,9 +405,9 @@ static void the_session_is_as_negotiated(void **state)
     locker_handle *held = lk_take(l, "short");
 
     assert_in_range(locker_handle_remaining_ms(held), 0, 396);
-    lk_zks_freeze(env->zk);
+    lk_test_freeze(env->zk);
     lk_require_state(held, LOCKER_STATE_LOST);
-    lk_zks_thaw(env->zk);
+    lk_server_thaw(env->zk);
     lk_give_lost(held);
     lk_close_locker(l);
 }

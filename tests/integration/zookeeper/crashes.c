@@ -27,7 +27,7 @@ static void a_killed_holder_is_followed_within_its_session(void **state)
         killed = lk_test_now_ms();
         lk_env_kill(env, holder);
         assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-        assert_true(waiter.ended_ms - killed < 600 + 2 * LK_ZKS_TICK_MS + LK_TEST_SLACK_MS);
+        assert_true(waiter.ended_ms - killed < 600 + 2 * LK_ZOOKEEPER_TICK_MS + LK_TEST_SLACK_MS);
         assert_true(locker_handle_token(waiter.held) > token);
         lk_give(waiter.held);
     }

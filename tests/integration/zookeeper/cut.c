@@ -6,18 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "test_network.h"
 #include "zk_tests.h"
-#include "zknet.h"
 
 enum { SESSION_MS = 4000, SYNC_TICKS = 100 }; /* members give each other up after 20 s */
 
-static struct lk_zks_site sites[LK_ZKS_ENSEMBLE];
+static const lk_network *network;
 
 static int set_up_group(void **state)
 {
     (void)state;
-    lk_zkn_make(sites, LK_ZKS_TICK_MS);
-    lk_group_ensemble_at(SYNC_TICKS, sites);
+    network = lk_test_network();
+    lk_group_ensemble_at(SYNC_TICKS, network->members);
     return 0;
 }
 
@@ -25,8 +25,8 @@ static int tear_down(void **state)
 {
     const struct env *env = *state;
 
-    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++)
-        lk_zkn_mend(&env->members[i]);
+    for (int i = 0; i < LK_ENSEMBLE; i++)
+        lk_test_mend(&env->members[i].place);
     return lk_env_end(state);
 }
 
@@ -34,7 +34,7 @@ static int tear_down(void **state)
 
 /* A client that trusts its pings, as others do: it has a place in a queue, through the server that is cut
  * off. */
-static struct lk_zkc *trusting_client(const struct lk_zks *server)
+static struct lk_zkc *trusting_client(const lk_server *server)
 {
     struct lk_zkc *client = lk_zkc_open_for(server, SESSION_MS);
 
@@ -84,7 +84,7 @@ static void show_two_holders(struct scene *scene, int64_t granted)
  */
 static void exclusion_over_a_cut(struct env *env, bool both_ways)
 {
-    struct lk_zks *leader = lk_zks_leader(env->members), *follower = lk_zks_follower(env->members, 0);
+    lk_server *leader = lk_test_leader(env->members), *follower = lk_test_follower(env->members, 0);
     locker *l = lk_open_at(follower, "/shop?ttl=4s&command_timeout=30s"); /* TCP takes its time after a cut */
     struct scene scene = {
         .rival = lk_open_at(leader, "/shop?ttl=4s"), .held = lk_take(l, "cut"), .answered = true};
@@ -95,9 +95,9 @@ static void exclusion_over_a_cut(struct env *env, bool both_ways)
     lk_locking_start(&waiter, scene.rival, "cut", NULL);
     lk_locking_start(&second, scene.rival, "pinged", NULL);
     lk_require_waiting(scene.rival, 2);
-    lk_zkn_drop(leader, follower->address);
+    lk_test_drop(&leader->place, &follower->place);
     if (both_ways)
-        lk_zkn_drop(follower, leader->address);
+        lk_test_drop(&follower->place, &leader->place);
     cut = lk_test_now_ms();
     lk_require(rival_has_both, &scene, "the rival should get both locks");
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
@@ -106,9 +106,9 @@ static void exclusion_over_a_cut(struct env *env, bool both_ways)
     assert_int_equal(locker_handle_state(scene.held), LOCKER_STATE_LOST);
     assert_true(scene.deadline <= cut + SESSION_MS * 99 / 100 + 1);
     assert_true(scene.deadline <= waiter.ended_ms);
-    assert_true(lk_zks_is(follower, "follower")); /* it still serves, and believes in its leader */
-    lk_zkn_mend(leader);
-    lk_zkn_mend(follower);
+    assert_true(lk_zookeeper_is(follower, "follower")); /* it still serves, and believes in its leader */
+    lk_test_mend(&leader->place);
+    lk_test_mend(&follower->place);
     assert_int_equal(locker_handle_state(waiter.held), LOCKER_STATE_HELD);
     lk_give_lost(scene.held);
     assert_int_equal(locker_handle_state(waiter.held), LOCKER_STATE_HELD);
@@ -137,23 +137,24 @@ static void a_client_is_cut_off_from_its_server(void **state)
 {
     struct env *env = *state;
     char hosts[96], answer[4096];
-    struct lk_zks *mine = NULL;
+    lk_server *mine = NULL;
     locker_handle *held;
     locker *l;
 
-    lk_zks_hosts(env->members, hosts, sizeof hosts);
+    lk_ensemble_hosts(env->members, hosts, sizeof hosts);
     l = lk_open_uri("zookeeper://%s/shop?ttl=8s", hosts);
     held = lk_take(l, "moves");
-    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++) /* `cons` lists a connection that has a session */
-        if (lk_zks_ask(&env->members[i], "cons", answer, sizeof answer) && strstr(answer, "sid=0x") != NULL)
+    for (int i = 0; i < LK_ENSEMBLE; i++) /* `cons` lists a connection that has a session */
+        if (lk_server_ask(&env->members[i], "cons", answer, sizeof answer) &&
+            strstr(answer, "sid=0x") != NULL)
             mine = &env->members[i];
     assert_non_null(mine);
-    lk_zkn_drop(mine, LK_ZKN_HERE);
+    lk_test_drop(&mine->place, &network->hub);
     for (int i = 0; i < 3; i++) /* the first may have been on its way; the others came by another server */
         lk_require_renewal(l);
     lk_require_state(held, LOCKER_STATE_HELD);
     assert_int_equal(lk_stats(l).lost, 0);
-    lk_zkn_mend(mine);
+    lk_test_mend(&mine->place);
     lk_give(held);
     lk_close_locker(l);
 }

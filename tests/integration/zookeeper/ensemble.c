@@ -10,7 +10,7 @@ static locker *open_ensemble(struct env *env, const char *rest)
 {
     char hosts[96];
 
-    lk_zks_hosts(env->members, hosts, sizeof hosts);
+    lk_ensemble_hosts(env->members, hosts, sizeof hosts);
     return lk_open_uri("zookeeper://%s%s", hosts, rest);
 }
 
@@ -89,7 +89,7 @@ static bool check_holder(struct holder *holder, int64_t majority_at)
 static void the_leader_is_killed(void **state)
 {
     struct env *env = *state;
-    struct lk_zks *leader = lk_zks_leader(env->members);
+    lk_server *leader = lk_test_leader(env->members);
     struct lk_locking waiter;
     int64_t majority_at;
 
@@ -101,7 +101,7 @@ static void the_leader_is_killed(void **state)
         holders[i].renewals = lk_stats(holders[i].l).renewals;
         holders[i].deadline = deadline_of(holders[i].held);
     }
-    lk_zks_kill(leader);
+    lk_server_kill(leader);
     lk_zkc_require_majority(env->members);
     majority_at = lk_test_now_ms();
     for (size_t i = 0; i < HOLDERS; i++) {
@@ -122,9 +122,9 @@ static void the_leader_is_killed(void **state)
 static void a_session_is_moved_behind_our_back(void **state)
 {
     struct env *env = *state;
-    struct lk_zks *leader = lk_zks_leader(env->members);
+    lk_server *leader = lk_test_leader(env->members);
     struct lk_zkc *client = lk_zkc_open(leader);
-    locker *l = lk_open_at(lk_zks_follower(env->members, 0), "/shop?ttl=4s");
+    locker *l = lk_open_at(lk_test_follower(env->members, 0), "/shop?ttl=4s");
     locker_handle *held = lk_take(l, "moved");
 
     lk_zkc_move_session(leader, lk_session_of(client, "/shop/moved", 0));
@@ -149,8 +149,8 @@ static void the_quorum_is_lost(void **state)
     locker_lock_options options = lk_wait_options(300);
 
     lk_require_renewal(l);
-    lk_zks_kill(&env->members[0]);
-    lk_zks_kill(&env->members[1]);
+    lk_server_kill(&env->members[0]);
+    lk_server_kill(&env->members[1]);
     killed = lk_test_now_ms();
     deadline = deadline_of(held);
     assert_true(deadline <= killed + 3000 * 99 / 100 + 1);
@@ -158,7 +158,7 @@ static void the_quorum_is_lost(void **state)
     lk_require_state(held, LOCKER_STATE_LOST);
     assert_true(lk_test_now_ms() >= deadline);
     assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "other", &options, &none, &err), err);
-    lk_zks_ensemble_heal(env->members);
+    lk_test_ensemble_heal(env->members);
     lk_give(lk_take(l, "held"));
     lk_give_lost(held);
     lk_close_locker(l);
@@ -172,13 +172,13 @@ static void an_answer_knows_of_what_was_answered_before(void **state)
 {
     enum { ROUNDS = 60 };
     struct env *env = *state;
-    locker *lockers[LK_ZKS_ENSEMBLE];
+    locker *lockers[LK_ENSEMBLE];
 
-    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++)
+    for (int i = 0; i < LK_ENSEMBLE; i++)
         lockers[i] = lk_open_at(&env->members[i], "/shop?ttl=20s");
     for (int round = 0; round < ROUNDS; round++) {
-        locker *taker = lockers[round % LK_ZKS_ENSEMBLE], *other = lockers[(round + 1) % LK_ZKS_ENSEMBLE],
-               *breaker = lockers[(round + 2) % LK_ZKS_ENSEMBLE];
+        locker *taker = lockers[round % LK_ENSEMBLE], *other = lockers[(round + 1) % LK_ENSEMBLE],
+               *breaker = lockers[(round + 2) % LK_ENSEMBLE];
         locker_info info = LOCKER_INFO_INIT;
         locker_handle *held = lk_take(taker, "known"), *next = NULL;
         locker_error err;
@@ -197,7 +197,7 @@ static void an_answer_knows_of_what_was_answered_before(void **state)
         locker_info_clear(&info);
         lk_give_lost(next);
     }
-    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++)
+    for (int i = 0; i < LK_ENSEMBLE; i++)
         lk_close_locker(lockers[i]);
 }
 
@@ -205,7 +205,7 @@ static void an_answer_knows_of_what_was_answered_before(void **state)
 static void a_follower_lags(void **state)
 {
     struct env *env = *state;
-    struct lk_zks *follower = lk_zks_follower(env->members, 0), *other = lk_zks_follower(env->members, 1);
+    lk_server *follower = lk_test_follower(env->members, 0), *other = lk_test_follower(env->members, 1);
     locker *at_follower = lk_open_at(follower, "/shop?ttl=20s&command_timeout=20s");
     locker *l = lk_open_at(other, "/shop?ttl=20s");
     locker_handle *held = lk_take(l, "lags");
@@ -215,11 +215,11 @@ static void a_follower_lags(void **state)
 
     lk_locking_start(&waiter, at_follower, "lags", NULL);
     lk_zkc_require_count(client, "/shop/lags", 2);
-    lk_zks_freeze(follower);
+    lk_test_freeze(follower);
     lk_give(held);
     lk_zkc_require_count(client, "/shop/lags", 1); /* the leader and the other follower went on */
     lk_expect_busy(l, "lags");                     /* the waiter's place counts, though it can't know */
-    lk_zks_thaw(follower);
+    lk_server_thaw(follower);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     assert_true(locker_handle_token(waiter.held) > token);
     lk_expect_busy(l, "lags");
@@ -233,7 +233,7 @@ static void a_follower_lags(void **state)
 static void a_create_is_found_through_another_server(void **state)
 {
     struct env *env = *state;
-    struct lk_zks *leader = lk_zks_leader(env->members), *follower = lk_zks_follower(env->members, 0);
+    lk_server *leader = lk_test_leader(env->members), *follower = lk_test_follower(env->members, 0);
     struct lk_zkc *client = lk_zkc_open(leader);
 
     env->proxy = lk_zkp_start(leader->port);
@@ -269,19 +269,19 @@ static void a_rolling_restart_under_load(void **state)
     long number = 0;
     FILE *file;
 
-    lk_zks_hosts(env->members, hosts, sizeof hosts);
+    lk_ensemble_hosts(env->members, hosts, sizeof hosts);
     lk_private_directory(directory);
     snprintf(path, sizeof path, "%s/number", directory);
     for (size_t i = 0; i < PUPPETS; i++) {
         puppets[i] = lk_env_puppet(env, "zookeeper://%s/shop?ttl=30s&command_timeout=20s", hosts);
         lk_child_say(puppets[i], "count load %s %d", path, TIMES);
     }
-    for (int i = 0; i < LK_ZKS_ENSEMBLE; i++) {
-        lk_zks_kill(&env->members[i]);
-        lk_zks_leader(env->members);
-        lk_zks_launch(&env->members[i], true);
+    for (int i = 0; i < LK_ENSEMBLE; i++) {
+        lk_server_kill(&env->members[i]);
+        lk_test_leader(env->members);
+        lk_test_launch(&env->members[i], true);
         lk_zkc_require_majority(env->members);
-        lk_zks_require_in_step(env->members);
+        lk_test_require_in_step(env->members);
     }
     for (size_t i = 0; i < PUPPETS; i++)
         assert_int_equal(lk_puppet_granted(puppets[i], NULL), LOCKER_OK);

@@ -1,7 +1,7 @@
 /* interop.c: kazoo's and Curator's locks queue with ours on one path. Curator's program is compiled here. */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <servers/process.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,6 @@ static char classes[64];
 static int compile(void **state)
 {
     const char *argv[] = {"javac", "-cp", JARS, "-d", classes, LK_CURATOR_SOURCE, NULL};
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC), status = 0;
-    pid_t pid;
 
     (void)state;
     if (access(JAVA "curator-recipes.jar", R_OK) < 0) {
@@ -34,14 +32,11 @@ static int compile(void **state)
         return -1;
     }
     lk_private_directory(classes);
-    pid = lk_child_exec(argv, null, 2, 2);
-    close(null);
-    if (pid < 0) {
-        print_error("can't run javac: %s; install default-jdk-headless\n", strerror(errno));
+    if (lk_process_run(0, argv) != 0) {
+        print_error("javac can't be run, or finds errors; install default-jdk-headless\n");
         return -1;
     }
-    waitpid(pid, &status, 0);
-    return status == 0 ? 0 : -1;
+    return 0;
 }
 
 static int remove_classes(void **state)

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "test_network.h"
 #include "zk_tests.h"
-#include "zknet.h"
 
 /* Handles whose loss the callback has told; a gate pass for each. */
 static void open_gate(locker_handle *lost, void *user)
@@ -185,13 +185,13 @@ static void heartbeats_for_many_locks_fit(void **state)
 {
     enum { LOCKS = 600 };
     static locker_handle *held[LOCKS];
-    struct lk_zks *small;
+    lk_server *small;
     char key[208];
     locker *l;
 
     (void)state;
     setenv("JDK_JAVA_OPTIONS", "-Djute.maxbuffer=131072", 1);
-    small = lk_zks_start();
+    small = lk_test_zookeeper(LK_LOGIN_NONE);
     unsetenv("JDK_JAVA_OPTIONS");
     l = lk_open_at(small, "/shop?ttl=8s");
     for (int i = 0; i < LOCKS; i++) {
@@ -205,7 +205,7 @@ static void heartbeats_for_many_locks_fit(void **state)
         lk_give(held[i]);
     }
     lk_close_locker(l);
-    lk_zks_free(small);
+    lk_test_free(small);
 }
 
 /* LOST comes at the deadline by our own clock, since nobody tells; and it never comes back. */
@@ -220,14 +220,14 @@ static void a_server_stopped_beyond_the_session(void **state)
     lk_gate_init(&gate);
     held = take_with_gate(l, "stopped", &gate);
     assert_in_range(locker_handle_remaining_ms(held), 1, 1980);
-    lk_zks_freeze(env->zk);
+    lk_test_freeze(env->zk);
     frozen = lk_test_now_ms();
     remaining = locker_handle_remaining_ms(held);
     assert_true(remaining > 0);
     lk_require_lost_by(held, frozen + 2000);
     lk_gate_await(&gate, 1, "the loss should be told");
     assert_int_equal(locker_handle_remaining_ms(held), 0);
-    lk_zks_thaw(env->zk);
+    lk_server_thaw(env->zk);
     lk_give(lk_take(l, "stopped")); /* the server is back, the lock is free within its session time-out */
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
     lk_give_lost(held);
@@ -241,9 +241,9 @@ static void a_short_stop_loses_nothing(void **state)
     locker *l = lk_open_at(env->zk, "/shop?ttl=80s"); /* a busy machine takes long to start a server */
     locker_handle *held = lk_take(l, "kept");
 
-    lk_zks_kill(env->zk);
+    lk_server_kill(env->zk);
     lk_require_state(held, LOCKER_STATE_SUSPECT);
-    lk_zks_launch(env->zk, true);
+    lk_test_launch(env->zk, true);
     lk_require_state(held, LOCKER_STATE_HELD);
     lk_expect_busy(l, "kept");
     lk_give(held);
@@ -273,8 +273,8 @@ static void a_server_that_comes_back_empty(void **state)
     locker_handle *held = lk_take(l, "wiped");
     struct attempt attempt = {l, "wiped", NULL};
 
-    lk_zks_kill(env->zk);
-    lk_zks_launch(env->zk, false);
+    lk_server_kill(env->zk);
+    lk_test_launch(env->zk, false);
     lk_require_state(held, LOCKER_STATE_LOST);
     lk_require(takes, &attempt, "the lock should be free on the empty server");
     lk_give(attempt.held);
@@ -328,16 +328,16 @@ static void a_try_does_not_wait_for_servers_that_are_gone(void **state)
     locker_error err;
 
     lk_give(lk_take(l, "deserted"));
-    lk_zks_kill(env->zk);
+    lk_server_kill(env->zk);
     for (int i = 0; i < 100; i++)
         try_without_a_server(l);
     began = lk_test_now_ms();
     assert_status(LOCKER_UNAVAILABLE,
                   lk_try_uri(&late, &err, "zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?connect_timeout=60s",
-                             env->zk->port, lk_zks_free_port()),
+                             env->zk->port, lk_free_port()),
                   err);
     assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
-    lk_zks_launch(env->zk, true);
+    lk_test_launch(env->zk, true);
     lk_give(lk_take(l, "deserted"));
     lk_close_locker(l);
 }
@@ -356,14 +356,14 @@ static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
     struct lk_locking trying, waiting;
     int64_t began = lk_test_now_ms();
 
-    lk_zks_freeze(env->zk);
+    lk_test_freeze(env->zk);
     lk_locking_start(&trying, l, "deserted", &try_it);
     lk_locking_start(&waiting, l, "waited-for", NULL);
     lk_require(have_both_asked, l, "both should have asked");
-    lk_zks_kill(env->zk);
+    lk_server_kill(env->zk);
     assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&trying), trying.err);
     assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
-    lk_zks_launch(env->zk, true);
+    lk_test_launch(env->zk, true);
     assert_status(LOCKER_OK, lk_locking_join(&waiting), waiting.err);
     lk_give(waiting.held);
     lk_close_locker(l);
@@ -390,24 +390,24 @@ static bool has_asked(void *context)
 static void one_server_of_two_that_refuses_proves_nothing(void **state)
 {
     struct env *env = *state;
-    const int port = lk_zks_free_port(), dumb = listen_dumbly(port);
+    const int port = lk_free_port(), dumb = listen_dumbly(port);
     locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?command_timeout=60s&ttl=20s",
                             env->zk->port, port);
     locker_lock_options try_it = lk_wait_options(0);
     struct lk_locking trying;
 
     lk_give(lk_take(l, "deserted"));
-    lk_zks_freeze(env->zk);
+    lk_test_freeze(env->zk);
     lk_locking_start(&trying, l, "deserted", &try_it);
     lk_require(has_asked, l, "it should have asked");
-    lk_zks_kill(env->zk);
+    lk_server_kill(env->zk);
     for (int i = 0; i < 5; i++) { /* the first may have come when the locker was opened */
         const int client = accept(dumb, NULL, NULL);
 
         assert_true(client >= 0);
         (void)close(client);
     }
-    lk_zks_launch(env->zk, true);
+    lk_test_launch(env->zk, true);
     assert_status(LOCKER_OK, lk_locking_join(&trying), trying.err);
     lk_give(trying.held);
     lk_close_locker(l);
@@ -434,17 +434,17 @@ static void a_server_at_an_ipv6_address(void **state)
     locker *l;
 
     if (!have_ipv6()) {
-        lk_zkn_tell_skipped("servers at IPv6 addresses", "can't bind to ::1", "this host has no IPv6");
+        lk_test_tell_skipped("servers at IPv6 addresses", "can't bind to ::1: this host has no IPv6");
         skip();
     }
-    lk_zks_kill(env->zk);
-    lk_zks_listen_everywhere(env->zk);
-    lk_zks_launch(env->zk, true);
+    lk_server_kill(env->zk);
+    lk_test_listen_everywhere(env->zk);
+    lk_test_launch(env->zk, true);
     l = lk_open_uri("zookeeper://[::1]:%d/shop?connect_timeout=20s", env->zk->port);
     lk_give(lk_take(l, "wide"));
     lk_close_locker(l);
     for (int i = 0; i < 8; i++) { /* which comes first is chance */
-        l = lk_open_uri("zookeeper://127.0.0.1:%d,[::1]:%d/shop?connect_timeout=20s", lk_zks_free_port(),
+        l = lk_open_uri("zookeeper://127.0.0.1:%d,[::1]:%d/shop?connect_timeout=20s", lk_free_port(),
                         env->zk->port);
         lk_give(lk_take(l, "wide"));
         lk_close_locker(l);

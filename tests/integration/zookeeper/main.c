@@ -26,7 +26,7 @@ int lk_env_server(void **state)
     if (lk_env_empty(state) != 0)
         return -1;
     env = *state;
-    env->zk = lk_zks_start();
+    env->zk = lk_test_zookeeper(LK_LOGIN_NONE);
     env->client = lk_zkc_open(env->zk);
     return 0;
 }
@@ -48,24 +48,24 @@ bool lk_client_has(const char *function)
 }
 
 /* An ensemble takes seconds to start, so it serves all tests of a group. */
-static struct lk_zks *ensemble;
+static lk_server *ensemble;
 
 int lk_group_ensemble(void **state)
 {
     (void)state;
-    ensemble = lk_zks_ensemble_start(0, NULL);
+    ensemble = lk_test_ensemble(0, 0, NULL);
     return 0;
 }
 
-void lk_group_ensemble_at(int sync_limit, const struct lk_zks_site *sites)
+void lk_group_ensemble_at(int sync_limit, const lk_place *places)
 {
-    ensemble = lk_zks_ensemble_start(sync_limit, sites);
+    ensemble = lk_test_ensemble(0, sync_limit, places);
 }
 
 int lk_group_end(void **state)
 {
     (void)state;
-    lk_zks_ensemble_free(ensemble);
+    lk_test_ensemble_free(ensemble);
     ensemble = NULL;
     return 0;
 }
@@ -89,8 +89,8 @@ int lk_env_end(void **state)
     lk_zkp_free(env->proxy);
     lk_zkc_drop(env->client);
     if (env->members != NULL)
-        lk_zks_ensemble_heal(env->members);
-    lk_zks_free(env->zk);
+        lk_test_ensemble_heal(env->members);
+    lk_test_free(env->zk);
     free(env);
     return 0;
 }
@@ -172,9 +172,9 @@ locker *lk_open_uri(const char *format, ...)
     return l;
 }
 
-locker *lk_open_at(const struct lk_zks *zk, const char *rest)
+locker *lk_open_at(const lk_server *zk, const char *rest)
 {
-    return lk_open_uri("zookeeper://%s:%d%s", zk->address, zk->port, rest);
+    return lk_open_uri("zookeeper://%s:%d%s", zk->place.address, zk->port, rest);
 }
 
 locker *lk_open_through(struct env *env, const char *rest)

@@ -8,6 +8,7 @@
 #include <locker/driver.h>
 
 #include "zk_tests.h"
+#include "zklog.h"
 
 /* ------------------------------------------------------------------ late creates ---- */
 
@@ -684,11 +685,11 @@ static void use_up(struct env *env)
     assert_int_equal(lk_zkc_create(env->client, "/shop/aside", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     assert_int_equal(lk_zkc_create(env->client, "/shop/aside/child", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     assert_int_equal(lk_zkc_delete(env->client, "/shop/aside/child"), LK_ZKC_OK);
-    lk_zks_kill(env->zk);
-    lk_zks_count_from(env->zk, "/shop/last", INT32_MAX - 1);
-    lk_zks_count_from(env->zk, "/shop/none", INT32_MAX);
-    lk_zks_count_from(env->zk, "/shop/aside", INT32_MAX);
-    lk_zks_launch(env->zk, true);
+    lk_server_kill(env->zk);
+    lk_zklog_count_from(env->zk, "/shop/last", INT32_MAX - 1);
+    lk_zklog_count_from(env->zk, "/shop/none", INT32_MAX);
+    lk_zklog_count_from(env->zk, "/shop/aside", INT32_MAX);
+    lk_test_launch(env->zk, true);
     lk_zkc_drop(env->client);
     env->client = lk_zkc_open(env->zk);
 }
@@ -821,9 +822,9 @@ static void numbers_that_another_user_has_to_make_anew(void **state)
     lk_close_locker(l);
     assert_int_equal(lk_zkc_create(env->client, "/shop/theirs", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     assert_int_equal(lk_zkc_create(env->client, "/shop/theirs/child", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
-    lk_zks_kill(env->zk);
-    lk_zks_count_from(env->zk, "/shop/theirs", INT32_MAX);
-    lk_zks_launch(env->zk, true);
+    lk_server_kill(env->zk);
+    lk_zklog_count_from(env->zk, "/shop/theirs", INT32_MAX);
+    lk_test_launch(env->zk, true);
     lk_zkc_drop(env->client);
     env->client = lk_zkc_open(env->zk);
     l = lk_open_uri("zookeeper://them:other-0815@127.0.0.1:%d/shop?command_timeout=20s", env->zk->port);

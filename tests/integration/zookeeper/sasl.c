@@ -23,7 +23,7 @@ _Static_assert(LK_ZK_SASL_LIST_END == SASL_CB_LIST_END && LK_ZK_SASL_LOG == SASL
                "SASL_CB_");
 
 /* One server serves all tests of the group; each begins with it running. */
-static struct lk_zks *server;
+static lk_server *server;
 
 static int begin_group(void **state)
 {
@@ -31,14 +31,14 @@ static int begin_group(void **state)
     if (!lk_client_has("zookeeper_init_sasl"))
         test_fails("the client library has no SASL; build one with %s, and put it into LD_LIBRARY_PATH",
                    "script/zookeeper-client");
-    server = lk_zks_start_sasl(LK_ZKS_SASL_ONLY);
+    server = lk_test_zookeeper(LK_LOGIN_SASL_ONLY);
     return 0;
 }
 
 static int end_group(void **state)
 {
     (void)state;
-    lk_zks_free(server);
+    lk_test_free(server);
     return 0;
 }
 
@@ -47,7 +47,7 @@ static int sasl_env(void **state)
     if (lk_env_empty(state) != 0)
         return -1;
     if (server->pid == 0)
-        lk_zks_launch(server, true);
+        lk_test_launch(server, true);
     ((struct env *)*state)->zk = server;
     return 0;
 }
@@ -58,7 +58,7 @@ static int sasl_end(void **state)
     struct env *env = *state;
 
     if (env->zk->frozen)
-        lk_zks_thaw(env->zk);
+        lk_server_thaw(env->zk);
     env->zk = NULL;
     return lk_env_end(state);
 }
@@ -70,8 +70,8 @@ static locker *open_sasl(const struct env *env, const char *login, const char *r
     return lk_open_uri("zookeeper://%s@127.0.0.1:%d/shop?sasl=digest-md5%s", login, env->zk->port, rest);
 }
 
-#define OURS   LK_ZKS_USER ":" LK_ZKS_PASSWORD
-#define THEIRS LK_ZKS_OTHER ":" LK_ZKS_OTHERS
+#define OURS   LK_SASL_USER ":" LK_SASL_PASSWORD
+#define THEIRS LK_SASL_OTHER ":" LK_SASL_OTHERS
 
 /* Locks of one user, who has several programs, and of nobody else. */
 static void locks_are_the_users_alone(void **state)
@@ -108,7 +108,7 @@ static void refused(const struct env *env, locker_status wanted, const char *log
     assert_status(
         wanted, lk_try_uri(&l, &err, "zookeeper://%s127.0.0.1:%d/shop?%s", login, env->zk->port, parameters),
         err);
-    if (strstr(err.text, words) == NULL || strstr(err.text, LK_ZKS_PASSWORD) != NULL)
+    if (strstr(err.text, words) == NULL || strstr(err.text, LK_SASL_PASSWORD) != NULL)
         test_fails("'%s' should have said '%s', and no password", err.text, words);
     assert_true(lk_test_now_ms() - began < 5000); /* the answer, not the time-out */
 }
@@ -120,10 +120,10 @@ static void who_does_not_log_in_is_refused(void **state)
     locker_handle *none = NULL;
     locker_error err;
 
-    refused(env, LOCKER_DENIED, LK_ZKS_USER ":wrong@", "sasl=digest-md5", "check user and password");
+    refused(env, LOCKER_DENIED, LK_SASL_USER ":wrong@", "sasl=digest-md5", "check user and password");
     refused(env, LOCKER_DENIED, "nobody:wrong@", "sasl=DIGEST-MD5", "check user and password");
     refused(env, LOCKER_CONFIG, "", "sasl=digest-md5", "user is missing");
-    refused(env, LOCKER_CONFIG, LK_ZKS_USER "@", "sasl=digest-md5", "no password");
+    refused(env, LOCKER_CONFIG, LK_SASL_USER "@", "sasl=digest-md5", "no password");
     refused(env, LOCKER_UNSUPPORTED, OURS "@", "sasl=abracadabra", "no mechanism 'abracadabra'");
     refused(env, LOCKER_CONFIG, OURS "@", "sasl_host=here", "needs sasl");
     assert_status(LOCKER_DENIED, locker_try_lock(plain, "any", NULL, &none, &err), err);
@@ -147,9 +147,9 @@ static void a_lost_connection_loses_no_lock(void **state)
     locker *l = open_sasl(env, OURS, "&ttl=20s");
     locker_handle *held = lk_take(l, "kept");
 
-    lk_zks_kill(env->zk);
+    lk_server_kill(env->zk);
     lk_require_state(held, LOCKER_STATE_SUSPECT);
-    lk_zks_launch(env->zk, true);
+    lk_test_launch(env->zk, true);
     lk_require_state(held, LOCKER_STATE_HELD);
     lk_give(held);
     lk_close_locker(l);
@@ -162,9 +162,9 @@ static void an_expired_session(void **state)
     locker *l = open_sasl(env, OURS, "&ttl=1s");
     locker_handle *held = lk_take(l, "gone");
 
-    lk_zks_freeze(env->zk);
+    lk_test_freeze(env->zk);
     lk_require_state(held, LOCKER_STATE_LOST);
-    lk_zks_thaw(env->zk);
+    lk_server_thaw(env->zk);
     lk_give(lk_take(l, "gone"));
     lk_give_lost(held);
     lk_close_locker(l);
@@ -172,9 +172,9 @@ static void an_expired_session(void **state)
 
 static void restart_with(const struct env *env, const char *password)
 {
-    lk_zks_kill(env->zk);
-    lk_zks_set_password(env->zk, password);
-    lk_zks_launch(env->zk, true);
+    lk_server_kill(env->zk);
+    assert_true(lk_zookeeper_set_password(env->zk, password));
+    lk_test_launch(env->zk, true);
 }
 
 static bool is_served(void *context)
@@ -194,7 +194,7 @@ static void a_password_that_is_changed_and_back(void **state)
     restart_with(env, "another");
     lk_require_state(held, LOCKER_STATE_LOST);
     assert_status(LOCKER_DENIED, locker_lock(l, "other", &options, &none, &err), err);
-    restart_with(env, LK_ZKS_PASSWORD);
+    restart_with(env, LK_SASL_PASSWORD);
     lk_require(is_served, l, "the login should be accepted again");
     lk_give(lk_take(l, "other"));
     lk_give_lost(held);

@@ -14,8 +14,8 @@
 #include "zk_tests.h"
 
 /* One server serves all tests of the group; each begins with it and stunnel running. */
-static struct lk_zks *server;
-static struct lk_zktls *terminator;
+static lk_server *server;
+static lk_server *terminator;
 
 static int begin_group(void **state)
 {
@@ -23,16 +23,16 @@ static int begin_group(void **state)
     if (!lk_client_has("zookeeper_init_ssl"))
         test_fails("the client library has no TLS; build one with %s, and put it into LD_LIBRARY_PATH",
                    "script/zookeeper-client");
-    server = lk_zks_start();
-    terminator = lk_zktls_start(server->port);
+    server = lk_test_zookeeper(LK_LOGIN_NONE);
+    terminator = lk_test_stunnel(server->port);
     return 0;
 }
 
 static int end_group(void **state)
 {
     (void)state;
-    lk_zktls_free(terminator);
-    lk_zks_free(server);
+    lk_test_free(terminator);
+    lk_test_free(server);
     return 0;
 }
 
@@ -44,7 +44,7 @@ static int tls_env(void **state)
         return -1;
     env = *state;
     if (terminator->pid == 0)
-        lk_zktls_launch(terminator);
+        lk_test_launch(terminator, true);
     env->tls = terminator;
     env->zk = server;
     env->client = lk_zkc_open(server);
@@ -57,7 +57,7 @@ static int tls_end(void **state)
     struct env *env = *state;
 
     if (env->zk->frozen)
-        lk_zks_thaw(env->zk);
+        lk_server_thaw(env->zk);
     if (terminator->pid > 0)
         kill(terminator->pid, SIGCONT);
     env->zk = NULL;
@@ -71,7 +71,7 @@ static const char *ours(const struct env *env)
 {
     static char text[400];
 
-    lk_zktls_parameters(env->tls, "ca", "client", text, sizeof text);
+    lk_stunnel_parameters(env->tls, "ca", "client", text, sizeof text);
     return text;
 }
 
@@ -162,19 +162,19 @@ static void wrong_files_are_named(void **state)
     refused(env, LOCKER_CONFIG, port, text, "needs tls_cert");
     snprintf(text, sizeof text, "tls=on&tls_ca=%s/ca.crt&tls_cert=%s/client.crt", directory, directory);
     refused(env, LOCKER_CONFIG, port, text, "needs tls_key");
-    lk_zktls_parameters(env->tls, "nowhere", "client", text, sizeof text);
+    lk_stunnel_parameters(env->tls, "nowhere", "client", text, sizeof text);
     refused(env, LOCKER_CONFIG, port, text, "nowhere.crt': No such file");
-    lk_zktls_parameters(env->tls, "ca", "nobody", text, sizeof text);
+    lk_stunnel_parameters(env->tls, "ca", "nobody", text, sizeof text);
     refused(env, LOCKER_CONFIG, port, text, "tls_cert");
     snprintf(text, sizeof text, "tls=on&tls_ca=%s", directory);
     refused(env, LOCKER_CONFIG, port, text, "it is no file");
-    lk_zktls_parameters(env->tls, "a%2Cb", "client", text, sizeof text);
+    lk_stunnel_parameters(env->tls, "a%2Cb", "client", text, sizeof text);
     refused(env, LOCKER_CONFIG, port, text, "','");
     snprintf(text, sizeof text, "%s&sasl=digest-md5", ours(env));
     refused(env, LOCKER_UNSUPPORTED, port, text, "together");
     /* what can be read, but is not what it should be */
     write_file(env, "words.crt", "these are words\n");
-    lk_zktls_parameters(env->tls, "words", "client", text, sizeof text);
+    lk_stunnel_parameters(env->tls, "words", "client", text, sizeof text);
     refused(env, LOCKER_CONFIG, port, text, "can't set up TLS");
     snprintf(text, sizeof text, "tls=on&tls_ca=%s/ca.crt&tls_cert=%s/client.crt&tls_key=%s/other.key",
              directory, directory, directory);
@@ -186,12 +186,12 @@ static void who_is_not_trusted_is_refused(void **state)
     struct env *env = *state;
     char text[480];
 
-    lk_zktls_parameters(env->tls, "other-ca", "client", text, sizeof text);
+    lk_stunnel_parameters(env->tls, "other-ca", "client", text, sizeof text);
     refused(env, LOCKER_UNAVAILABLE, env->tls->port, text, "certificate verify failed");
-    lk_zktls_parameters(env->tls, "ca", "other", text, sizeof text);
+    lk_stunnel_parameters(env->tls, "ca", "other", text, sizeof text);
     refused(env, LOCKER_UNAVAILABLE, env->tls->port, text, "tls_cert is not what they trust");
     refused(env, LOCKER_UNAVAILABLE, env->zk->port, ours(env), "no TLS with ZooKeeper"); /* speaks none */
-    refused(env, LOCKER_UNAVAILABLE, lk_zks_free_port(), ours(env), "none is reachable");
+    refused(env, LOCKER_UNAVAILABLE, lk_free_port(), ours(env), "none is reachable");
     lk_close_locker(open_tls(env, ""));
 }
 
@@ -239,9 +239,9 @@ static void a_lost_connection_loses_no_lock(void **state)
     locker_handle *held = lk_take(l, "kept");
 
     for (int i = 0; i < 3; i++) {
-        lk_zktls_kill(env->tls);
+        lk_server_kill(env->tls);
         lk_require_state(held, LOCKER_STATE_SUSPECT);
-        lk_zktls_launch(env->tls);
+        lk_test_launch(env->tls, true);
         lk_require_state(held, LOCKER_STATE_HELD);
         lk_give(lk_take(l, "another"));
     }
@@ -272,7 +272,7 @@ static void a_silent_server_holds_nobody_up(void **state)
     options.on_lost = open_gate;
     options.user = &gate;
     assert_ok(locker_lock(l, "silent", &options, &held, &err), err);
-    lk_zktls_kill(env->tls);
+    lk_server_kill(env->tls);
     cut = lk_test_now_ms();
     fd = silence(env->tls->port);
     lk_require_state(held, LOCKER_STATE_SUSPECT);
@@ -286,11 +286,11 @@ static void a_silent_server_holds_nobody_up(void **state)
     assert_true(lk_test_now_ms() - cut <
                 SESSION_MS + LK_TEST_SLACK_MS); /* the last touch was before the cut */
     close(fd);
-    lk_zktls_launch(env->tls);
+    lk_test_launch(env->tls, true);
     lk_give(lk_take(l, "silent"));
     lk_give_lost(held);
     /* and opening and closing have their ends too */
-    lk_zktls_kill(env->tls);
+    lk_server_kill(env->tls);
     fd = silence(env->tls->port);
     refused(env, LOCKER_UNAVAILABLE, env->tls->port, ours(env), "no TLS with ZooKeeper");
     began = lk_test_now_ms();
@@ -304,7 +304,7 @@ static void a_silent_server_holds_nobody_up(void **state)
 static void a_silent_server_is_left_for_the_next(void **state)
 {
     struct env *env = *state;
-    const int port = lk_zks_free_port(), fd = silence(port);
+    const int port = lk_free_port(), fd = silence(port);
 
     for (int i = 0; i < 4; i++) { /* they are asked in any order */
         locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=4s&connect_timeout=10s&%s",
@@ -354,10 +354,10 @@ static void a_broken_connection_raises_no_sigpipe(void **state)
 
     sigaction(SIGPIPE, &action, &before);
     lk_give(lk_take(l, "piped"));
-    lk_zks_freeze(env->zk);
+    lk_test_freeze(env->zk);
     (void)locker_close(
         l); /* the server doesn't answer, so the connection is cut, and then the library writes */
-    lk_zks_thaw(env->zk);
+    lk_server_thaw(env->zk);
     sigaction(SIGPIPE, &before, NULL);
     assert_int_equal(piped, 0);
 }
@@ -482,7 +482,7 @@ static void what_is_decrypted_is_read(void **state)
     int64_t began;
     int status = 0;
 
-    lk_zks_freeze(env->zk);
+    lk_test_freeze(env->zk);
     for (int i = 0; i < COUNT; i++) {
         arrival.more_than = unread(env->zk->port, true);
         pingers[i].l = l;
@@ -493,7 +493,7 @@ static void what_is_decrypted_is_read(void **state)
     assert_int_equal(waitpid(env->tls->pid, &status, WUNTRACED),
                      env->tls->pid); /* else it might still read */
     assert_true(WIFSTOPPED(status));
-    lk_zks_thaw(env->zk);
+    lk_server_thaw(env->zk);
     arrival = (struct arrival){env->zk->port, false, MORE_THAN_ONE_ANSWER};
     lk_require(has_arrived, &arrival, "the answers should reach stunnel");
     began = lk_test_now_ms();

@@ -11,10 +11,10 @@
 #include "gate.h"
 #include "locking.h"
 #include "puppet.h"
+#include "stunnel.h"
+#include "test_servers.h"
 #include "zkclient.h"
 #include "zkproxy.h"
-#include "zkserver.h"
-#include "zktls.h"
 
 struct CMUnitTest;
 
@@ -23,9 +23,9 @@ enum { LK_ENV_LOCKERS = 16, LK_ENV_CHILDREN = 16 };
 
 /** What a test has; all of it is ended after the test, also when it failed. */
 struct env {
-    struct lk_zks *zk;                          /* a server alone; NULL unless there is one */
-    struct lk_zks *members;                     /* the group's ensemble; NULL unless there is one */
-    struct lk_zktls *tls;                       /* the group's TLS in front of zk; NULL unless there is one */
+    lk_server *zk;                              /* a server alone; NULL unless there is one */
+    lk_server *members;                         /* the group's ensemble; NULL unless there is one */
+    lk_server *tls;                             /* the group's TLS in front of zk; NULL unless there is one */
     struct lk_zkp *proxy;                       /* NULL unless there is one */
     struct lk_zkc *client;                      /* a second client of zk; NULL unless there is one */
     struct lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none; set to NULL when one is ended */
@@ -45,7 +45,7 @@ extern const struct lk_group lk_basics, lk_losses, lk_replies, lk_crashes, lk_en
 
 /** Setup and teardown of a group whose tests share an ensemble; the second form for a setup of one's own. */
 int lk_group_ensemble(void **state);
-void lk_group_ensemble_at(int sync_limit, const struct lk_zks_site *sites);
+void lk_group_ensemble_at(int sync_limit, const lk_place *places);
 int lk_group_end(void **state);
 
 /** Whether the client library that the test runs with has this function. */
@@ -74,7 +74,7 @@ locker_status lk_try_uri(locker **l, locker_error *err, const char *format, ...)
 
 /** Opens a locker on the server, or through the proxy; `rest` is what comes after the port: "/shop?ttl=2s".
  */
-locker *lk_open_at(const struct lk_zks *zk, const char *rest);
+locker *lk_open_at(const lk_server *zk, const char *rest);
 locker *lk_open_through(struct env *env, const char *rest);
 
 /** Closes it and checks the answer. */

@@ -1,4 +1,4 @@
-/* zkserver_test.c: the servers and the second client that tests of the ZooKeeper driver lean on. */
+/* servers_test.c: the servers and the second client that tests of the ZooKeeper driver lean on. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,30 +7,30 @@
 
 static void a_server_keeps_or_loses_its_data(void **state)
 {
-    struct lk_zks *zk = lk_zks_start();
+    lk_server *zk = lk_test_zookeeper(LK_LOGIN_NONE);
     struct lk_zkc *client = lk_zkc_open(zk);
     char data[32];
 
     (void)state;
     assert_int_equal(lk_zkc_create(client, "/kept", "text", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
-    lk_zks_kill(zk);
-    lk_zks_launch(zk, true);
+    lk_server_kill(zk);
+    lk_test_launch(zk, true);
     lk_zkc_drop(client);
     client = lk_zkc_open(zk);
     assert_int_equal(lk_zkc_get(client, "/kept", data, sizeof data, NULL), LK_ZKC_OK);
     assert_string_equal(data, "text");
     lk_zkc_drop(client);
-    lk_zks_kill(zk);
-    lk_zks_launch(zk, false);
+    lk_server_kill(zk);
+    lk_test_launch(zk, false);
     client = lk_zkc_open(zk);
     assert_int_equal(lk_zkc_get(client, "/kept", NULL, 0, NULL), LK_ZKC_NONODE);
     lk_zkc_close(client);
-    lk_zks_free(zk);
+    lk_test_free(zk);
 }
 
 static void a_session_is_ended_by_its_id(void **state)
 {
-    struct lk_zks *zk = lk_zks_start();
+    lk_server *zk = lk_test_zookeeper(LK_LOGIN_NONE);
     struct lk_zkc *victim = lk_zkc_open(zk), *other = lk_zkc_open(zk);
     struct lk_zkc_stat stat;
     char path[LK_ZKC_NAME_MAX];
@@ -46,24 +46,24 @@ static void a_session_is_ended_by_its_id(void **state)
     assert_int_equal(lk_zkc_get(other, path, NULL, 0, NULL), LK_ZKC_NONODE);
     lk_zkc_drop(victim);
     lk_zkc_close(other);
-    lk_zks_free(zk);
+    lk_test_free(zk);
 }
 
 static void an_ensemble_survives_its_leader(void **state)
 {
-    struct lk_zks *members = lk_zks_ensemble_start(0, NULL), *leader = lk_zks_leader(members);
-    struct lk_zkc *client = lk_zkc_open(lk_zks_follower(members, 1));
+    lk_server *members = lk_test_ensemble(0, 0, NULL), *leader = lk_test_leader(members);
+    struct lk_zkc *client = lk_zkc_open(lk_test_follower(members, 1));
 
     (void)state;
     assert_int_equal(lk_zkc_create(client, "/kept", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     lk_zkc_close(client);
-    lk_zks_kill(leader);
-    assert_ptr_not_equal(lk_zks_leader(members), leader);
-    lk_zks_launch(leader, true);
+    lk_server_kill(leader);
+    assert_ptr_not_equal(lk_test_leader(members), leader);
+    lk_test_launch(leader, true);
     client = lk_zkc_open(leader);
     assert_int_equal(lk_zkc_get(client, "/kept", NULL, 0, NULL), LK_ZKC_OK);
     lk_zkc_close(client);
-    lk_zks_ensemble_free(members);
+    lk_test_ensemble_free(members);
 }
 
 int main(void)
@@ -74,5 +74,5 @@ int main(void)
         cmocka_unit_test(an_ensemble_survives_its_leader),
     };
 
-    return cmocka_run_group_tests_name("zkserver", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("servers", tests, NULL, NULL);
 }
