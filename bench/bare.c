@@ -41,7 +41,7 @@ lk_bare *lk_bare_open(lk_bench *b)
     char why[256] = "out of memory";
 
     if (bare != NULL)
-        bare->c = lk_server_connect(&b->server, why, sizeof why);
+        bare->c = lk_redis_server_connect(&b->server, why, sizeof why);
     if (bare == NULL || bare->c == NULL)
         lk_crew_fail(b, "%s", why);
     bare->b = b;

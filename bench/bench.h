@@ -6,7 +6,7 @@
  *   crew.c       the processes that do the measured work, and the memory that they share with their boss
  *   threads.c    threads inside such a process
  *   machine.c    clock, processors, memory and context switches
- *   server.c     the redis-server of a run, or the one that --uri names
+ *   redis_server.c the redis-server of a run, or the one that --uri names
  *   bare.c       what the work costs with hiredis alone
  *   zoo_server.c the ZooKeeper server of a run
  *   zoo.c        what the work costs with ZooKeeper's C client alone
@@ -28,6 +28,7 @@
 #include <sys/types.h>
 
 #include <locker/locker.h>
+#include <servers/server.h>
 
 #define LK_US INT64_C(1000)
 #define LK_MS INT64_C(1000000)
@@ -58,14 +59,10 @@ int64_t lk_bench_switches(void);
 /* Bytes that this process has resident, and bytes that malloc has handed out. */
 int64_t lk_bench_resident(void);
 int64_t lk_bench_allocated(void);
-/* A port of 127.0.0.1 that nobody uses; 0: none. */
-int lk_bench_free_port(void);
-/* A socket that listens on such a port; one that is connected to a port there. -1: not possible. */
+/* A socket that listens on a port of 127.0.0.1 that nobody uses; one that is connected to a port there. -1:
+ * not possible. */
 int lk_bench_listen(int *port);
 int lk_bench_connect(int port);
-/* A directory of the run's own; false: told. Removed with what is in it; "" is allowed. */
-bool lk_bench_make_directory(char out[64]);
-void lk_bench_remove_directory(char path[64]);
 int lk_bench_compare(const void *a, const void *b);
 /* The part q of n sorted times. */
 int64_t lk_bench_quantile(const int64_t *sorted, size_t n, double q);
@@ -161,30 +158,29 @@ void lk_report(lk_bench *b, const lk_figure *figure, const lk_series *bare, cons
 void lk_report_machine(lk_bench *b);
 void lk_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- server.c */
+/* ---- redis_server.c */
 #define LK_SERVER_TEXT 512
-typedef struct lk_server {
-    pid_t pid;      /* 0: not ours, or none */
+typedef struct lk_redis_server {
+    lk_server own;  /* its pid is 0: not ours, or none */
     char host[256]; /* a name, or with port 0 the path of a socket */
     int port;
     char user[128], password[256], database[16]; /* empty: none */
     char uri[LK_SERVER_TEXT];                    /* for locker_open(), without a query */
-    char directory[64];                          /* ours alone; empty: none */
     char version[32];
     int cpu; /* where it is pinned */
-} lk_server;
+} lk_redis_server;
 
 /* Start one, or connect to the one of `uri`; once. False: that failed, which has been told. */
-bool lk_server_need(lk_bench *b);
+bool lk_redis_server_need(lk_bench *b);
 /* Move our server to a processor; false when it isn't ours. */
-bool lk_server_pin(lk_bench *b, int cpu);
-void lk_server_stop(lk_bench *b);
+bool lk_redis_server_pin(lk_bench *b, int cpu);
+void lk_redis_server_stop(lk_bench *b);
 /* Reads the URI into the server; false when it is none that hiredis can be told. */
-bool lk_server_parse(lk_server *server, const char *uri);
+bool lk_redis_server_parse(lk_redis_server *server, const char *uri);
 /* How many commands clients have sent so far; those that scripts call and our own INFO don't count. */
-int64_t lk_server_commands(lk_bench *b);
+int64_t lk_redis_server_commands(lk_bench *b);
 /* The URI with a query. */
-const char *lk_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query);
+const char *lk_redis_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query);
 
 /* ---- bare.c */
 typedef struct lk_bare lk_bare;
@@ -209,9 +205,7 @@ uint64_t lk_bare_lanes(lk_bare *bare, int lanes);
 
 /* ---- zoo_server.c */
 typedef struct lk_zoo_server {
-    pid_t pid; /* 0: it doesn't run */
-    int port;
-    char directory[64]; /* empty: none */
+    lk_server own;
     char version[32];
     int cpu; /* where it is pinned; -1: nowhere */
 } lk_zoo_server;
@@ -282,7 +276,7 @@ struct lk_bench {
     const char *uri;
     FILE *json;
     lk_crew *crew;
-    lk_server server;
+    lk_redis_server server;
     lk_zoo_server zoo;
     int client_cpu, server_cpu; /* -1: not pinned */
     bool failed;                /* some row could not be measured */

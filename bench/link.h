@@ -9,6 +9,6 @@
 struct redisContext;
 
 /* Connected, authenticated, its database selected; NULL: `why` says what went wrong. */
-struct redisContext *lk_server_connect(const lk_server *server, char *why, size_t size);
+struct redisContext *lk_redis_server_connect(const lk_redis_server *server, char *why, size_t size);
 
 #endif

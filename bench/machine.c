@@ -1,9 +1,7 @@
-/* machine.c: the clock, the processors, what this process uses of memory and time, and the ports and
- * directories that servers get. */
+/* machine.c: the clock, the processors, what this process uses of memory and time, and sockets
+ * of this host. */
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <errno.h>
-#include <ftw.h>
 #include <malloc.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -147,15 +145,6 @@ int lk_bench_listen(int *port)
     return fd;
 }
 
-int lk_bench_free_port(void)
-{
-    int port = 0, fd = lk_bench_listen(&port);
-
-    if (fd >= 0)
-        (void)close(fd);
-    return port;
-}
-
 int lk_bench_connect(int port)
 {
     struct sockaddr_in address = {
@@ -167,31 +156,4 @@ int lk_bench_connect(int port)
         fd = -1;
     }
     return fd;
-}
-
-bool lk_bench_make_directory(char out[64])
-{
-    const char *tmp = getenv("TMPDIR");
-
-    (void)snprintf(out, 64, "%.40s/locker-bench.XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
-    if (mkdtemp(out) != NULL)
-        return true;
-    lk_progress("can't make the directory %s: %s", out, strerror(errno));
-    out[0] = '\0';
-    return false;
-}
-
-static int forget(const char *path, const struct stat *status, int type, struct FTW *walk)
-{
-    (void)status;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
-void lk_bench_remove_directory(char path[64])
-{
-    if (path[0] != '\0')
-        (void)nftw(path, forget, 8, FTW_DEPTH | FTW_PHYS);
-    path[0] = '\0';
 }

@@ -211,7 +211,7 @@ static bool start_servers(lk_bench *b)
         zookeeper = zookeeper || (rows[i].wanted && rows[i].zookeeper);
     }
 #ifdef LOCKER_BENCH_REDIS
-    if (redis && !lk_server_need(b))
+    if (redis && !lk_redis_server_need(b))
         return false;
 #endif
 #ifdef LOCKER_BENCH_ZOOKEEPER
@@ -225,11 +225,12 @@ static bool start_servers(lk_bench *b)
 static void stop_servers(lk_bench *b)
 {
 #ifdef LOCKER_BENCH_REDIS
-    lk_server_stop(b);
+    lk_redis_server_stop(b);
 #endif
 #ifdef LOCKER_BENCH_ZOOKEEPER
     lk_zoo_server_stop(b);
 #endif
+    lk_scratch_close();
     (void)b;
 }
 
@@ -250,7 +251,7 @@ int main(int argc, char **argv)
 
     options(&b, argc, argv);
 #ifdef LOCKER_BENCH_REDIS
-    if (b.uri != NULL && !lk_server_parse(&b.server, b.uri))
+    if (b.uri != NULL && !lk_redis_server_parse(&b.server, b.uri))
         usage("--uri", "...", "give redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or redis+unix:///SOCKET");
 #else
     if (b.uri != NULL)

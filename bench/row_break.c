@@ -59,7 +59,7 @@ bool lk_row_break(lk_bench *b)
     lk_series p50 = {0}, p99 = {0}, max = {0};
     lk_work work = {.members = 1, .cpu = b->client_cpu, .body = break_body};
 
-    (void)lk_server_pin(b, b->server_cpu);
+    (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         if (!lk_crew_run(b, &work))
             return false;

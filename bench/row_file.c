@@ -12,7 +12,7 @@
 enum { GIVER, TAKER };
 
 typedef struct {
-    char directory[64];
+    char directory[LK_SCRATCH_PATH];
     char bare[96]; /* a file for the bare side */
     char uri[96];
     int64_t times;
@@ -188,15 +188,18 @@ bool lk_row_file(lk_bench *b)
         hand = {"file", "hand-off to a sleeping process, p50", "us", "F_OFD_SETLKW", LK_GOAL_AT_MOST, 300},
         calm = {"file", "context switches of a waiter in 1 s", "", NULL, LK_GOAL_AT_MOST, 0};
     lk_series cycle[2] = {0}, handoff[2] = {0}, switches = {0};
+    char why[256];
     place p;
     bool good;
 
-    if (!lk_bench_make_directory(p.directory))
+    if (!lk_scratch_make("file", p.directory, why, sizeof why)) {
+        lk_progress("%s", why);
         return false;
+    }
     (void)snprintf(p.bare, sizeof p.bare, "%s/bare", p.directory);
     (void)snprintf(p.uri, sizeof p.uri, "file://%s/locks", p.directory);
     good = rounds(b, &p, cycle, handoff, &switches);
-    lk_bench_remove_directory(p.directory);
+    lk_scratch_remove(p.directory);
     if (!good)
         return false;
     lk_report(b, &lock, &cycle[0], &cycle[1]);

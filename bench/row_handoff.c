@@ -84,7 +84,7 @@ bool lk_row_h(lk_bench *b)
     lk_series p50[2] = {0}, p99[2] = {0};
     int64_t times = lk_scale(b, 300);
 
-    (void)lk_server_pin(b, b->server_cpu);
+    (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++)
         for (int ours = 0; ours < 2; ours++)
             if (!side(b, ours != 0, &times, &p50[ours], &p99[ours]))

@@ -13,12 +13,12 @@ static int64_t commands; /* sent while the crew ran */
 
 static void count_from(lk_bench *b)
 {
-    commands = -lk_server_commands(b);
+    commands = -lk_redis_server_commands(b);
 }
 
 static void count_to(lk_bench *b)
 {
-    commands += lk_server_commands(b);
+    commands += lk_redis_server_commands(b);
 }
 
 /* ------------------------------------------------------------------ d: waiters asleep ---- */
@@ -70,7 +70,7 @@ bool lk_row_d(lk_bench *b)
                     .before = count_from,
                     .after = count_to};
 
-    (void)lk_server_pin(b, b->server_cpu);
+    (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         double seconds;
 
@@ -195,7 +195,7 @@ bool lk_row_e(lk_bench *b)
     leases p = {LEASES, ttl};
     upkeep u = {0};
 
-    (void)lk_server_pin(b, b->server_cpu);
+    (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++)
         for (int ours = 0; ours < 2; ours++)
             if (!lease_side(b, &p, lk_scale(b, 9000) * LK_MS, ours, &u))
@@ -218,7 +218,7 @@ bool lk_row_e_long(lk_bench *b)
     leases p = {LEASES_LONG, ttl_long};
     upkeep u = {0};
 
-    (void)lk_server_pin(b, b->server_cpu);
+    (void)lk_redis_server_pin(b, b->server_cpu);
     for (int ours = 0; ours < 2; ours++)
         if (!lease_side(b, &p, lk_scale(b, 40000) * LK_MS, ours, &u))
             return false;

@@ -49,7 +49,7 @@ static void lag_body(lk_bench *b, int member, const void *arg)
         lk_bench_sleep(3 * LK_MS); /* spread over the time of a renewal */
     }
     if (*stopped) {
-        (void)kill(b->server.pid, SIGSTOP);
+        (void)kill(b->server.own.pid, SIGSTOP);
         lk_bench_sleep(20 * LK_MS); /* answers that are on their way arrive */
     }
     note_deadlines(leases);
@@ -57,7 +57,7 @@ static void lag_body(lk_bench *b, int member, const void *arg)
         while (atomic_load(&leases[i].lost_at) == 0)
             lk_bench_sleep(LK_MS);
     if (*stopped)
-        (void)kill(b->server.pid, SIGCONT);
+        (void)kill(b->server.own.pid, SIGCONT);
     for (int i = 0; i < LOCKS; i++) {
         lk_crew_sample(b, leases[i].lost_at - leases[i].deadline);
         locker_handle_free(leases[i].held);
@@ -77,7 +77,7 @@ static bool run(lk_bench *b, bool stopped, const char *what)
         bool good = lk_crew_run(b, &work);
 
         if (stopped) /* a member that failed may have left it stopped */
-            (void)kill(b->server.pid, SIGCONT);
+            (void)kill(b->server.own.pid, SIGCONT);
         if (!good)
             return false;
         lk_series_add(&p50, lk_crew_quantile_us(b, 0.5) / 1000);
@@ -92,10 +92,10 @@ static bool run(lk_bench *b, bool stopped, const char *what)
 
 bool lk_row_lag(lk_bench *b)
 {
-    (void)lk_server_pin(b, b->server_cpu);
+    (void)lk_redis_server_pin(b, b->server_cpu);
     if (!run(b, false, "from the end of a lease to on_lost, p50"))
         return false;
-    if (b->server.pid <= 0) {
+    if (b->server.own.pid <= 0) {
         lk_progress("lag with a stopped server is left out: the server isn't ours");
         return true;
     }

@@ -75,7 +75,7 @@ bool lk_row_b(lk_bench *b)
     void (*const bodies[])(lk_bench *, int, const void *) = {own_bare_body, own_lanes_body, own_our_body};
     lk_series rate[3] = {0}, fairness = {0};
 
-    (void)lk_server_pin(b, b->server_cpu);
+    (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         for (int i = 0; i < 3; i++) {
             lk_work work = {
@@ -158,12 +158,12 @@ static int64_t commands; /* sent while the crew ran */
 
 static void count_from(lk_bench *b)
 {
-    commands = -lk_server_commands(b);
+    commands = -lk_redis_server_commands(b);
 }
 
 static void count_to(lk_bench *b)
 {
-    commands += lk_server_commands(b);
+    commands += lk_redis_server_commands(b);
 }
 
 typedef struct {
@@ -212,7 +212,7 @@ static bool herd_run(lk_bench *b, herd h, double rate_goal)
 
 bool lk_row_c(lk_bench *b)
 {
-    (void)lk_server_pin(b, b->server_cpu);
+    (void)lk_redis_server_pin(b, b->server_cpu);
     return herd_run(b, (herd){8, PROCESSES}, 0.9) && herd_run(b, (herd){64, PROCESSES}, 0.9) &&
            herd_run(b, (herd){64, 1}, 10);
 }

@@ -76,7 +76,7 @@ bool lk_row_many(lk_bench *b)
     lk_work work = {
         .members = 1, .duration = lk_scale(b, 3000) * LK_MS, .cpu = b->client_cpu, .body = many_body};
 
-    (void)lk_server_pin(b, b->server_cpu);
+    (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         if (!lk_crew_run(b, &work))
             return false;

@@ -37,7 +37,7 @@ static void one_ours(lk_bench *b, const plan *p)
 {
     char uri[LK_SERVER_TEXT];
     locker *l =
-        lk_open_or_fail(b, lk_server_uri(b, uri, p->side == OURS_PLAIN ? "fencing=off" : "fencing=on"));
+        lk_open_or_fail(b, lk_redis_server_uri(b, uri, p->side == OURS_PLAIN ? "fencing=off" : "fencing=on"));
     int64_t cpu;
 
     lk_crew_ready(b);
@@ -90,7 +90,7 @@ bool lk_row_a(lk_bench *b)
         used_looking = {"a", "client CPU for each cycle", "us", "looking", LK_GOAL_NONE, 0};
     lk_series p50[SIDES] = {0}, cpu[SIDES] = {0};
 
-    (void)lk_server_pin(b, b->server_cpu);
+    (void)lk_redis_server_pin(b, b->server_cpu);
     if (!run(b, p50, cpu))
         return false;
     lk_report(b, &asleep, &p50[ASLEEP], &p50[OURS]);
@@ -115,12 +115,12 @@ bool lk_row_a1(lk_bench *b)
     lk_series p50[SIDES] = {0}, cpu[SIDES] = {0};
     bool good;
 
-    if (!lk_server_pin(b, b->client_cpu)) {
+    if (!lk_redis_server_pin(b, b->client_cpu)) {
         lk_progress("a1 is left out: the server can't be put on the client's processor");
         return true;
     }
     good = run(b, p50, cpu);
-    (void)lk_server_pin(b, b->server_cpu);
+    (void)lk_redis_server_pin(b, b->server_cpu);
     if (!good)
         return false;
     lk_report(b, &one, &p50[ASLEEP], &p50[OURS]);

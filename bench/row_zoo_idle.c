@@ -27,7 +27,7 @@ static void count_to(lk_bench *b)
 static void bare_body(lk_bench *b, int member, const void *arg)
 {
     int n = *(const int *)arg;
-    lk_zoo *zoo = lk_zoo_open(b, b->zoo.port, session);
+    lk_zoo *zoo = lk_zoo_open(b, b->zoo.own.port, session);
     int64_t cpu;
 
     (void)member;
@@ -46,7 +46,7 @@ static void our_body(lk_bench *b, int member, const void *arg)
     locker_statistics stats = {.size = sizeof stats};
     int64_t cpu, allocated, resident;
     char key[64], uri[LK_SERVER_TEXT];
-    locker *l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.port, session));
+    locker *l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session));
 
     (void)member;
     if (held == NULL)

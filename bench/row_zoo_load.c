@@ -53,7 +53,7 @@ static void herd_thread(lk_bench *b, size_t index, void *arg)
 
 static void bare_herd(lk_bench *b, const herd *h, int each, size_t first)
 {
-    lk_zoo *zoo = lk_zoo_open(b, b->zoo.port, session);
+    lk_zoo *zoo = lk_zoo_open(b, b->zoo.own.port, session);
     char own[64];
 
     for (int i = 0; h->key == NULL && i < each; i++)
@@ -78,7 +78,7 @@ static void herd_body(lk_bench *b, int member, const void *arg)
         bare_herd(b, h, each, p.first);
         return;
     }
-    p.l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.port, session));
+    p.l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session));
     lk_crew_ready(b);
     lk_threads_join(lk_threads_start(b, (size_t)each, herd_thread, &p));
     (void)locker_close(p.l);

@@ -52,5 +52,5 @@ bool lk_row_znet(lk_bench *b)
                                          {"liblocker", our_open, our_cycle, NULL, our_close}};
 
     (void)lk_zoo_server_pin(b, b->server_cpu);
-    return lk_far_row(b, "znet", b->zoo.port, sides);
+    return lk_far_row(b, "znet", b->zoo.own.port, sides);
 }

@@ -23,7 +23,7 @@ typedef struct {
 
 static lk_zoo *open_bare(lk_bench *b, int side)
 {
-    lk_zoo *zoo = lk_zoo_open(b, b->zoo.port, session);
+    lk_zoo *zoo = lk_zoo_open(b, b->zoo.own.port, session);
 
     if (side == WHOLE)
         lk_zoo_send_whole(zoo);
@@ -46,7 +46,7 @@ static void one_body(lk_bench *b, int member, const void *arg)
     const plan *p = arg;
     char uri[LK_SERVER_TEXT], name[64];
     lk_zoo *zoo = p->side == OURS ? NULL : open_bare(b, p->side);
-    locker *l = p->side == OURS ? lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.port, session)) : NULL;
+    locker *l = p->side == OURS ? lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session)) : NULL;
     int64_t cpu;
 
     (void)member;
@@ -160,7 +160,7 @@ static void our_handoff(lk_bench *b, int member, const plan *p)
 {
     int64_t times = p->cycles;
     char uri[LK_SERVER_TEXT];
-    locker *l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.port, session));
+    locker *l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session));
 
     lk_crew_ready(b);
     for (int64_t i = 0; i < times; i++) {

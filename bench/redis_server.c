@@ -1,15 +1,10 @@
-/* server.c: the redis-server of a run. Ours has a private port and directory, keeps nothing on disk, and goes
- * with us; with --uri it is somebody else's, and is neither pinned nor stopped. */
-#include <errno.h>
+/* redis_server.c: the redis-server of a run. Ours has a private port and directory, keeps nothing on disk,
+ * and goes with us; with --uri it is somebody else's, and is neither pinned nor stopped. */
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
-#include <signal.h>
+#include <servers/redis.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "bench.h"
 #include "link.h"
@@ -33,7 +28,7 @@ static bool copy(char *out, size_t size, const char *text)
     return text == NULL || (size_t)snprintf(out, size, "%s", text) < size;
 }
 
-bool lk_server_parse(lk_server *server, const char *uri)
+bool lk_redis_server_parse(lk_redis_server *server, const char *uri)
 {
     static const char tcp[] = "redis://", local[] = "redis+unix://";
     char text[LK_SERVER_TEXT], *rest, *at, *user = NULL, *password = NULL, *port = NULL, *database = NULL;
@@ -62,7 +57,7 @@ bool lk_server_parse(lk_server *server, const char *uri)
            copy(server->database, sizeof server->database, database);
 }
 
-const char *lk_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query)
+const char *lk_redis_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query)
 {
     (void)snprintf(out, LK_SERVER_TEXT, "%.400s?%s", b->server.uri, query);
     return out;
@@ -81,7 +76,7 @@ static bool ask(redisContext *c, char *why, size_t size, int argc, const char **
     return good;
 }
 
-struct redisContext *lk_server_connect(const lk_server *server, char *why, size_t size)
+struct redisContext *lk_redis_server_connect(const lk_redis_server *server, char *why, size_t size)
 {
     const struct timeval patience = {.tv_sec = 5};
     redisContext *c = server->port > 0 ? redisConnectWithTimeout(server->host, server->port, patience)
@@ -118,7 +113,7 @@ static redisReply *info(const char *section)
     return reply;
 }
 
-static void read_version(lk_server *server)
+static void read_version(lk_redis_server *server)
 {
     redisReply *reply = info("server");
     const char *at = reply != NULL ? strstr(reply->str, "redis_version:") : NULL;
@@ -130,102 +125,56 @@ static void read_version(lk_server *server)
 
 /* ------------------------------------------------------------------ starting ---- */
 
-static _Noreturn void become_server(const lk_server *server, const char *port, pid_t boss)
+static bool launch(lk_redis_server *server)
 {
-    char log[96];
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    static const char *const options[] = {"--appendonly", "no", "--maxclients", "20000", NULL};
+    lk_server *own = &server->own;
 
-    (void)snprintf(log, sizeof log, "%s/log", server->directory);
-    (void)signal(SIGINT, SIG_DFL);
-    (void)signal(SIGTERM, SIG_DFL);
-    (void)setpgid(0, 0); /* Ctrl-C is for the boss, who stops the server when the rest has ended */
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)dup2(null, 0);
-    (void)dup2(null, 1);
-    if (getppid() == boss)
-        (void)execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir",
-                     server->directory, "--logfile", log, "--save", "", "--appendonly", "no", "--daemonize",
-                     "no", "--maxclients", "20000", (char *)NULL);
-    _exit(127);
-}
-
-static bool launch(lk_bench *b)
-{
-    lk_server *server = &b->server;
-    char why[256] = "";
-    char port[16];
-    pid_t boss = getpid();
-
-    if (!lk_bench_make_directory(server->directory))
+    if (!lk_server_start(own, &lk_server_redis, &(lk_server_setup){.options = options}) ||
+        !lk_server_await(own)) {
+        lk_progress("%s", own->error);
         return false;
-    server->port = lk_bench_free_port();
-    (void)snprintf(server->host, sizeof server->host, "127.0.0.1");
-    (void)snprintf(port, sizeof port, "%d", server->port);
-    (void)snprintf(server->uri, sizeof server->uri, "redis://127.0.0.1:%d/0", server->port);
-    server->pid = fork();
-    if (server->pid == 0)
-        become_server(server, port, boss);
-    for (int tries = 0; server->pid > 0 && admin == NULL && tries < 500 && !lk_interrupted; tries++) {
-        lk_bench_sleep(20 * LK_MS);
-        if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
-            server->pid = 0;
-            lk_progress("redis-server ended instead of serving: is the package redis-server installed?");
-            return false;
-        }
-        admin = lk_server_connect(server, why, sizeof why);
     }
-    if (admin == NULL && !lk_interrupted)
-        lk_progress("redis-server does not answer: %s", why);
-    return admin != NULL;
+    server->cpu = -1;
+    server->port = own->port;
+    (void)snprintf(server->host, sizeof server->host, "%s", own->place.address);
+    (void)snprintf(server->uri, sizeof server->uri, "redis://%s:%d/0", server->host, server->port);
+    return true;
 }
 
-bool lk_server_need(lk_bench *b)
+bool lk_redis_server_need(lk_bench *b)
 {
     char why[256] = "";
 
-    if (admin != NULL)
-        return true;
-    if (b->uri == NULL) {
-        if (!launch(b))
-            return false;
-        b->server.cpu = -1;
-        (void)lk_server_pin(b, b->server_cpu);
-    } else {
-        admin = lk_server_connect(&b->server, why, sizeof why);
-        if (admin == NULL) {
-            lk_progress("%s", why);
-            return false;
-        }
+    if (b->uri == NULL && !launch(&b->server))
+        return false;
+    (void)lk_redis_server_pin(b, b->server_cpu);
+    admin = lk_redis_server_connect(&b->server, why, sizeof why);
+    if (admin == NULL) {
+        lk_progress("%s", why);
+        return false;
     }
     (void)fcntl(admin->fd, F_SETFD, FD_CLOEXEC);
     read_version(&b->server);
     return true;
 }
 
-bool lk_server_pin(lk_bench *b, int cpu)
+bool lk_redis_server_pin(lk_bench *b, int cpu)
 {
-    if (b->server.pid <= 0 || cpu < 0)
+    if (b->server.own.pid <= 0 || cpu < 0)
         return false;
-    if (b->server.cpu != cpu && !lk_bench_pin_process(b->server.pid, cpu))
+    if (b->server.cpu != cpu && !lk_bench_pin_process(b->server.own.pid, cpu))
         return false;
     b->server.cpu = cpu;
     return true;
 }
 
-void lk_server_stop(lk_bench *b)
+void lk_redis_server_stop(lk_bench *b)
 {
-    lk_server *server = &b->server;
-
     if (admin != NULL)
         redisFree(admin);
     admin = NULL;
-    if (server->pid > 0) {
-        (void)kill(server->pid, SIGCONT);
-        (void)kill(server->pid, SIGKILL); /* it has nothing to save */
-        (void)waitpid(server->pid, NULL, 0);
-    }
-    server->pid = 0;
-    lk_bench_remove_directory(server->directory);
+    lk_server_remove(&b->server.own); /* it has nothing to save */
 }
 
 /* ------------------------------------------------------------------ counting ---- */
@@ -245,7 +194,7 @@ static bool is_called_by_scripts(const char *name, size_t length)
     return false;
 }
 
-int64_t lk_server_commands(lk_bench *b)
+int64_t lk_redis_server_commands(lk_bench *b)
 {
     static const char prefix[] = "cmdstat_", calls[] = ":calls=";
     redisReply *reply = info("commandstats");
