@@ -181,8 +181,8 @@ class Round:
             member = leader if kind.startswith("leader") else (leader + 1 + fault["target"] % 2) % 3
         server, what = servers[member], kind.split("-")[1]
         if what == "stop" and server.process:
-            server.stop()
-            return server.go_on
+            server.freeze()
+            return server.thaw
         if what in ("cut", "deaf", "mute"):
             ways = {"cut": ("INPUT", "OUTPUT"), "deaf": ("INPUT",), "mute": ("OUTPUT",)}[what]
             self.service.cut(member, self.service.peers(member), ways)

@@ -3,25 +3,16 @@ directory. Each lane of a campaign has its own, for all of its rounds; a round h
 import ctypes
 import os
 import shutil
-import signal
-import socket
 import subprocess
-import time
+import sys
 
 from proxy import Proxy
 
-JARS = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
-START_S = 60
-CLONE_NEWNET, PR_SET_PDEATHSIG = 0x40000000, 1
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from servers import NoService, RedisServer, ZooServer, die_with_us  # noqa: E402
+
+CLONE_NEWNET = 0x40000000
 libc = ctypes.CDLL(None, use_errno=True)
-
-
-class NoService(RuntimeError):
-    """What was to be judged could not run: that says nothing for it, and nothing against it."""
-
-
-def die_with_us():
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def enter_a_network_of_our_own():
@@ -42,132 +33,6 @@ def run(line, place=None):
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           check=False)
     return done.returncode == 0
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Server:
-    """A program that is killed, stopped and started again."""
-
-    def __init__(self, directory, log):
-        self.directory, self.log, self.process, self.stopped = directory, log, None, False
-        os.makedirs(directory, exist_ok=True)
-
-    def start(self):
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            preexec_fn=die_with_us)
-        self.stopped = False
-
-    def stop(self):
-        self.stopped = True
-        self.process.send_signal(signal.SIGSTOP)
-
-    def go_on(self):
-        if self.stopped and self.process is not None:
-            self.process.send_signal(signal.SIGCONT)
-        self.stopped = False
-
-    def kill(self):
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-        self.process, self.stopped = None, False
-
-    def forget(self):
-        """Its data; it has been killed."""
-        shutil.rmtree(self.directory)
-        os.makedirs(self.directory)
-
-    def await_service(self):
-        end = time.monotonic() + START_S
-        while not self.serves():
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise NoService("a server does not serve; see " + self.log)
-            time.sleep(0.05)
-
-    def heal(self):
-        self.go_on()
-        if self.process is None or self.process.poll() is not None:
-            self.start()
-
-
-class RedisServer(Server):
-    host = "127.0.0.1"
-
-    def __init__(self, directory, log):
-        self.port = free_port()
-        super().__init__(directory, log)
-
-    def command(self):
-        return ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.directory, "--save", "",
-                "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
-
-    def ask(self, *words):
-        """The first line of the answer, or the elements of an array of strings."""
-        request = "*%d\r\n" % len(words) + "".join("$%d\r\n%s\r\n" % (len(w), w) for w in words)
-        with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
-            connection.sendall(request.encode())
-            stream = connection.makefile("rb")
-            line = stream.readline().decode().rstrip()
-            if not line.startswith("*"):
-                return line
-            count = int(line[1:])
-            return [stream.read(int(stream.readline()[1:]) + 2)[:-2].decode() for _ in range(count)]
-
-    def serves(self):
-        try:
-            return self.ask("PING") == "+PONG"
-        except OSError:
-            return False
-
-
-class ZooServer(Server):
-    """One; or a member of an ensemble, at an address of its own in the namespace `place`."""
-
-    def __init__(self, directory, log, number=0, place=None):
-        self.number, self.place = number, place
-        self.host = "10.201.0.%d" % number if number else "127.0.0.1"
-        self.port = 2181 if number else free_port()
-        super().__init__(directory, log)
-        self.configure()
-
-    def configure(self):
-        text = ("tickTime=200\nminSessionTimeout=400\nmaxSessionTimeout=120000\ninitLimit=50\nsyncLimit=10\n"
-                "admin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\nclientPortAddress=%s\n"
-                "clientPort=%d\ndataDir=%s\n" % (self.host, self.port, self.directory))
-        if self.number:
-            text += "".join("server.%d=10.201.0.%d:2182:2183\n" % (i, i) for i in (1, 2, 3))
-            with open(os.path.join(self.directory, "myid"), "w", encoding="ascii") as file:
-                file.write("%d\n" % self.number)
-        with open(os.path.join(self.directory, "zoo.cfg"), "w", encoding="ascii") as file:
-            file.write(text)
-
-    def command(self):
-        words = ["java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-cp", JARS,
-                 "org.apache.zookeeper.server.quorum.QuorumPeerMain", os.path.join(self.directory, "zoo.cfg")]
-        return (["nsenter", "-t", str(self.place), "-n"] if self.place else []) + words
-
-    def forget(self):
-        super().forget()
-        self.configure()
-
-    def role(self):
-        try:
-            with socket.create_connection((self.host, self.port), 1) as connection:
-                connection.sendall(b"srvr")
-                text = connection.makefile("rb").read().decode()
-        except OSError:
-            return ""
-        at = text.find("Mode: ")
-        return text[at + 6:].split()[0] if at >= 0 else ""
-
-    def serves(self):
-        return self.role() != ""
 
 
 class Service:

@@ -5,9 +5,8 @@ import logging
 import os
 import unittest
 
-from clitest import Case, Redis
+from clitest import Case, Redis, ZooKeeper
 from faulty import History, LosingProxy, RedisClient, ZooClient, now, until
-from test_zookeeper import ZooKeeper
 
 try:
     import kazoo.client
@@ -47,11 +46,11 @@ class OnRedis(Planted):
     @classmethod
     def setUpClass(cls):
         cls.redis = Redis()
-        cls.addClassCleanup(cls.redis.stop)
+        cls.addClassCleanup(cls.redis.remove)
 
     def setUp(self):
         super().setUp()
-        self.redis.command("FLUSHALL")
+        self.redis.ask("FLUSHALL")
         self.lines = self.history("redis")
 
     def client(self, process, fault=None, ttl_ms=30000):
@@ -145,7 +144,7 @@ class OnZooKeeper(Planted):
     @classmethod
     def setUpClass(cls):
         cls.server = ZooKeeper()
-        cls.addClassCleanup(cls.server.stop)
+        cls.addClassCleanup(cls.server.remove)
 
     def setUp(self):
         super().setUp()

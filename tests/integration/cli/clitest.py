@@ -9,12 +9,14 @@ import resource
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from servers import RedisServer, ZooServer  # noqa: E402
 
 LOCKER = os.environ["LOCKER_BIN"]
 LIMIT = 30.0
@@ -182,56 +184,22 @@ class Case(unittest.TestCase):
             os.close(fd)
 
 
-class Redis:
-    """A redis-server on a private port and directory, stopped by its pid."""
+class Redis(RedisServer):
+    """One that keeps nothing on a disk, and serves."""
+    options = ["--appendonly", "no"]
 
     def __init__(self):
-        program = shutil.which("redis-server")
-        if not program:
-            raise AssertionError("redis-server is missing: install the package redis-server")
-        self.directory = tempfile.mkdtemp(prefix="locker-cli-redis-")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.process = subprocess.Popen(
-            [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.directory, "--save", "",
-             "--appendonly", "no"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        self.uri = "redis://127.0.0.1:%d/0" % self.port
-        self.wait_until_it_answers()
+        super().__init__()
+        self.begin()
 
-    def wait_until_it_answers(self):
-        end = time.monotonic() + LIMIT
-        while True:
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise AssertionError("redis-server did not start on port %d" % self.port)
-            try:
-                if self.command("PING") == "+PONG":
-                    return
-            except OSError:
-                select.select([], [], [], 0.02)  # nothing tells when a port begins to listen
 
-    def command(self, *words):
-        """One command; the first line of the answer, or for a string its text."""
-        request = "*%d\r\n" % len(words) + "".join("$%d\r\n%s\r\n" % (len(w), w) for w in words)
-        with socket.create_connection(("127.0.0.1", self.port), LIMIT) as connection:
-            connection.sendall(request.encode())
-            stream = connection.makefile("rb")
-            line = stream.readline().decode().rstrip("\r\n")
-            if line.startswith("$") and line != "$-1":
-                return stream.read(int(line[1:])).decode()
-            return line
+class ZooKeeper(ZooServer):
+    """One that waits for no disk, and serves."""
+    options = ["-Dzookeeper.forceSync=no"]
 
-    def freeze(self):
-        self.process.send_signal(signal.SIGSTOP)
-
-    def thaw(self):
-        self.process.send_signal(signal.SIGCONT)
-
-    def stop(self):
-        self.thaw()
-        self.process.kill()
-        self.process.wait(LIMIT)
-        shutil.rmtree(self.directory, True)
+    def __init__(self):
+        super().__init__()
+        self.begin()
 
 
 class RedisCase(Case):
@@ -240,7 +208,7 @@ class RedisCase(Case):
     @classmethod
     def setUpClass(cls):
         cls.redis = Redis()
-        cls.addClassCleanup(cls.redis.stop)
+        cls.addClassCleanup(cls.redis.remove)
 
     def setUp(self):
         super().setUp()

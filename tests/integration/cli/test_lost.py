@@ -51,7 +51,7 @@ class Taken(RedisCase):
 
     def test_deleted(self):
         running = self.hold("k", "-t", "1500ms")
-        self.assertEqual(self.redis.command("DEL", "k"), ":1")
+        self.assertEqual(self.redis.ask("DEL", "k"), ":1")
         self.assertEqual(running.process.wait(LIMIT), 76)
         self.assertIn("lost the lock 'k'", running.error_text())
         events = running.events()
@@ -60,19 +60,19 @@ class Taken(RedisCase):
 
     def test_replaced(self):
         running = self.hold("k", "-t", "1500ms")
-        self.redis.command("SET", "k", "another")
+        self.redis.ask("SET", "k", "another")
         self.assertEqual(running.process.wait(LIMIT), 76)
-        self.assertEqual(self.redis.command("GET", "k"), "another")
-        self.redis.command("DEL", "k")
+        self.assertEqual(self.redis.ask("GET", "k"), "another")
+        self.redis.ask("DEL", "k")
 
     def test_first_seen_at_the_release(self):
         running = self.hold("k", "-t", "60s")
-        self.redis.command("SET", "k", "another")
+        self.redis.ask("SET", "k", "another")
         self.assertEqual(running.finish(), 76)
-        self.assertEqual(self.redis.command("GET", "k"), "another")
-        self.redis.command("DEL", "k")
+        self.assertEqual(self.redis.ask("GET", "k"), "another")
+        self.redis.ask("DEL", "k")
         running = self.hold("k", "-t", "60s", "--lost-exit-code", "0")
-        self.redis.command("DEL", "k")
+        self.redis.ask("DEL", "k")
         self.assertEqual(running.finish(), 0)
 
     def test_broken(self):

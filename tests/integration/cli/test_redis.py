@@ -11,7 +11,7 @@ from clitest import LOCKER, Redis, RedisCase
 
 class Run(RedisCase):
     def tearDown(self):
-        self.redis.command("FLUSHALL")
+        self.redis.ask("FLUSHALL")
 
     def show(self, key):
         return json.loads(self.code(0, "show", "--json", key).stdout)
@@ -38,7 +38,7 @@ class Run(RedisCase):
         self.assertEqual(holder.finish(), 0)
         self.assertEqual(waiter.output.next(), "mine")
         self.assertEqual(waiter.finish(), 0)
-        self.assertEqual(self.redis.command("EXISTS", "k"), ":0")
+        self.assertEqual(self.redis.ask("EXISTS", "k"), ":0")
 
     def test_a_killed_holder_is_followed_when_its_lease_ends(self):
         holder = self.hold("k", "-t", "1s")
@@ -52,7 +52,7 @@ class Run(RedisCase):
         waiter.process.send_signal(signal.SIGINT)
         self.assertEqual(waiter.finish(), 130)
         self.assertEqual(holder.finish(), 0)
-        self.assertEqual(self.redis.command("EXISTS", "k"), ":0")
+        self.assertEqual(self.redis.ask("EXISTS", "k"), ":0")
         self.code(0, "run", "-n", "k", "true")
 
     def test_show_and_break(self):
@@ -63,9 +63,9 @@ class Run(RedisCase):
         self.assertIn("time left:", self.code(0, "show", "k").stdout)
         self.code(0, "break", "k")
         self.assertFalse(self.show("k")["held"])
-        self.redis.command("SET", "k", "a-client-of-another-kind")
+        self.redis.ask("SET", "k", "a-client-of-another-kind")
         self.assertIn("time left: no end is known", self.code(0, "show", "k").stdout)
-        self.redis.command("DEL", "k")
+        self.redis.ask("DEL", "k")
         self.wrong(1, "'k'", "break", "k")
         running.finish()
 
@@ -108,7 +108,7 @@ class Run(RedisCase):
         self.assertTrue(1000 < most <= 2667, said)
         self.wrong(64, "--kill-after", "run", "-t", "4s", "-k", "2667ms", "k", "true")
         self.code(0, "run", "-u", self.uri + "?ttl=4s", "-k", "1s", "k", "true")
-        self.assertEqual(self.redis.command("EXISTS", "k"), ":0")
+        self.assertEqual(self.redis.ask("EXISTS", "k"), ":0")
 
 
 class Refusals(RedisCase):
@@ -134,7 +134,7 @@ class Refusals(RedisCase):
                 self.assertEqual(running.finish(), 143)
 
     def test_passwords(self):
-        self.redis.command("CONFIG", "SET", "requirepass", "sesame-4711")
+        self.redis.ask("CONFIG", "SET", "requirepass", "sesame-4711")
         address = "127.0.0.1:%d/0" % self.redis.port
         for arguments in (["run", "k", "true"], ["show", "k"], ["ping"]):
             self.wrong(77, "", arguments[0], "-u", "redis://" + address, *arguments[1:])
@@ -157,7 +157,7 @@ class Gone(RedisCase):
     def test_a_service_that_dies_while_waited_for(self):
         """69, not 75: at the end of the wait nobody knows who holds the lock."""
         redis = Redis()
-        self.addCleanup(redis.stop)
+        self.addCleanup(redis.remove)
         self.hold("k", "-u", redis.uri)
         waiter = self.start("-u", redis.uri, "-w", "3s", "k", "--", "true")
         waiter.event("waiting")
@@ -169,7 +169,7 @@ class Gone(RedisCase):
 
 class Passwords(RedisCase):
     def test_no_password_is_passed_on(self):
-        self.redis.command("CONFIG", "SET", "requirepass", "sesame-4711")
+        self.redis.ask("CONFIG", "SET", "requirepass", "sesame-4711")
         address = "127.0.0.1:%d/0" % self.redis.port
         password = os.path.join(self.directory, "password")
         with open(password, "w") as file:

@@ -5,8 +5,7 @@ import re
 import subprocess
 import unittest
 
-from clitest import LIMIT, LOCKER, Case, Redis
-from test_zookeeper import ZooKeeper
+from clitest import LIMIT, LOCKER, Case, Redis, ZooKeeper
 
 COUNTER = os.environ["COUNTER"]
 EXAMPLES = os.environ["EXAMPLES"]
@@ -18,9 +17,9 @@ class Swap(Case):
     @classmethod
     def setUpClass(cls):
         cls.redis = Redis()
-        cls.addClassCleanup(cls.redis.stop)
+        cls.addClassCleanup(cls.redis.remove)
         cls.zookeeper = ZooKeeper()
-        cls.addClassCleanup(cls.zookeeper.stop)
+        cls.addClassCleanup(cls.zookeeper.remove)
 
     def setUp(self):
         super().setUp()

@@ -1,73 +1,18 @@
 """locker on a ZooKeeper server: run, show with its queue, break, ping, what is refused."""
 import json
-import os
-import select
-import shutil
 import signal
 import socket
-import subprocess
-import tempfile
 import time
 import unittest
 
-from clitest import LIMIT, LOCKER, Case
-
-JARS = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
-
-
-class ZooKeeper:
-    """A server on a private port and directory, stopped by its pid."""
-
-    def __init__(self):
-        if not os.path.exists(JARS.split(":", 1)[0]) or not shutil.which("java"):
-            raise AssertionError("ZooKeeper is missing: install the packages zookeeper and default-jre-headless")
-        self.directory = tempfile.mkdtemp(prefix="locker-cli-zookeeper-")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        settings = os.path.join(self.directory, "zoo.cfg")
-        with open(settings, "w", encoding="ascii") as file:
-            file.write("tickTime=200\nminSessionTimeout=400\nmaxSessionTimeout=120000\nadmin.enableServer=false\n"
-                       "4lw.commands.whitelist=*\nclientPortAddress=127.0.0.1\nclientPort=%d\ndataDir=%s\n"
-                       % (self.port, self.directory))
-        with open(os.path.join(self.directory, "log"), "wb") as log:
-            self.process = subprocess.Popen(
-                ["java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
-                 "-cp", JARS, "org.apache.zookeeper.server.quorum.QuorumPeerMain", settings],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.uri = "zookeeper://127.0.0.1:%d/shop" % self.port
-        self.wait_until_it_serves()
-
-    def ask(self, word):
-        # A server that is just starting may take a question and never answer: ask again soon.
-        with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
-            connection.sendall(word.encode())
-            return connection.makefile("rb").read().decode()
-
-    def wait_until_it_serves(self):
-        end = time.monotonic() + LIMIT
-        while True:
-            if self.process.poll() is not None or time.monotonic() > end:
-                with open(os.path.join(self.directory, "log"), encoding="utf-8") as log:
-                    raise AssertionError("ZooKeeper did not start on port %d: %s" % (self.port, log.read()[-2000:]))
-            try:
-                if "Mode: standalone" in self.ask("srvr"):
-                    return
-            except OSError:
-                pass
-            select.select([], [], [], 0.02)  # nothing tells when a server begins to serve
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait(LIMIT)
-        shutil.rmtree(self.directory, True)
+from clitest import LIMIT, LOCKER, Case, ZooKeeper
 
 
 class Run(Case):
     @classmethod
     def setUpClass(cls):
         cls.zookeeper = ZooKeeper()
-        cls.addClassCleanup(cls.zookeeper.stop)
+        cls.addClassCleanup(cls.zookeeper.remove)
 
     def setUp(self):
         super().setUp()
@@ -186,7 +131,7 @@ class Gone(Case):
     def test_a_service_that_dies_while_waited_for(self):
         """69, not 75: at the end of the wait nobody knows who holds the lock."""
         zookeeper = ZooKeeper()
-        self.addCleanup(zookeeper.stop)
+        self.addCleanup(zookeeper.remove)
         self.hold("k", "-u", zookeeper.uri)
         waiter = self.start("-u", zookeeper.uri, "-w", "3s", "k", "--", "true")
         waiter.event("waiting")

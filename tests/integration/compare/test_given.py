@@ -14,7 +14,7 @@ class Given(CompareCase):
     def setUp(self):
         super().setUp()
         self.redis = Redis()
-        self.addCleanup(self.redis.stop)
+        self.addCleanup(self.redis.remove)
 
     def test_a_server_is_not_harmed(self):
         kept = ("counter", "crash", "unlock-after-loss")
@@ -34,7 +34,7 @@ class Given(CompareCase):
         self.assertEqual(set(found.results), {("counter", "given-redis"), ("counter", "given-redis-2")})
 
     def test_a_password_is_not_shown(self):
-        self.redis.command("CONFIG", "SET", "requirepass", "ver/y@secret")
+        self.redis.ask("CONFIG", "SET", "requirepass", "ver/y@secret")
         uri = self.redis.uri.replace("redis://", "redis://:ver%2Fy%40secret@")
         found = self.compare("--backend", uri, "-s", "counter")
         self.assertEqual(found.results["counter", "given-redis"]["verdict"], "kept")
@@ -44,7 +44,7 @@ class Given(CompareCase):
         self.assertIn("***", told)
 
     def test_out_of_reach(self):
-        self.redis.stop()
+        self.redis.remove()
         self.wrong(69, "127.0.0.1", "compare", "-q", "--backend", self.redis.uri, "--spawn=file")
         self.assert_all_goes()
 
@@ -54,7 +54,7 @@ class Given(CompareCase):
                                     "--backend", self.redis.uri], env=self.env, stdout=subprocess.PIPE, text=True)
         self.addCleanup(running.stdout.close)
         end = time.monotonic() + LIMIT
-        while self.redis.command("EVAL", LOCKED, "0") == ":0" and time.monotonic() < end:
+        while self.redis.ask("EVAL", LOCKED, "0") == ":0" and time.monotonic() < end:
             pass
         self.assertEqual(running.wait(LIMIT), 1)
         self.assertIn("BROKEN", running.stdout.read())

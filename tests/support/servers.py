@@ -1,0 +1,178 @@
+"""Real servers for what is written in Python, as testing/servers are for what is written in C: on a private port, in a
+directory, killed, frozen and started again; they end with us."""
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+JARS = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
+START_S = 60
+PR_SET_PDEATHSIG = 1
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class NoService(RuntimeError):
+    """What was to be tested could not run: that says nothing for it, and nothing against it."""
+
+
+def die_with_us():
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A program that is killed, frozen and started again. Without a directory it has one of its own."""
+    host = "127.0.0.1"
+
+    def __init__(self, directory=None, log=None):
+        self.directory = directory or tempfile.mkdtemp(prefix="locker-server-")
+        self.log = log or os.path.join(self.directory, "log")
+        self.process, self.frozen = None, False
+        os.makedirs(self.directory, exist_ok=True)
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            try:
+                self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                                preexec_fn=die_with_us)
+            except FileNotFoundError as error:
+                raise NoService("%s is missing: install the package %s" % (error.filename, self.package)) from error
+        self.frozen = False
+
+    def begin(self):
+        """Start it and wait until it serves, or leave nothing behind."""
+        try:
+            self.start()
+            self.await_service()
+        except NoService:
+            self.remove()
+            raise
+
+    def freeze(self):
+        self.frozen = True
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        if self.frozen and self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+        self.frozen = False
+
+    def kill(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        self.process, self.frozen = None, False
+
+    def forget(self):
+        """Its data; it has been killed."""
+        shutil.rmtree(self.directory)
+        os.makedirs(self.directory)
+
+    def remove(self):
+        self.kill()
+        shutil.rmtree(self.directory, True)
+
+    def await_service(self):
+        end = time.monotonic() + START_S
+        while not self.serves():
+            if self.process.poll() is not None or time.monotonic() > end:
+                with open(self.log, encoding="utf-8", errors="replace") as log:
+                    raise NoService("a server does not serve; the end of %s: %s" % (self.log, log.read()[-2000:]))
+            time.sleep(0.02)  # nothing tells when a server begins to serve
+
+    def heal(self):
+        self.thaw()
+        if self.process is None or self.process.poll() is not None:
+            self.start()
+
+
+class RedisServer(Server):
+    package = "redis-server"
+    options = ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
+
+    def __init__(self, directory=None, log=None):
+        super().__init__(directory, log)
+        self.port = free_port()
+        self.uri = "redis://127.0.0.1:%d/0" % self.port
+
+    def command(self):
+        return ["redis-server", "--port", str(self.port), "--bind", self.host, "--dir", self.directory, "--save",
+                ""] + self.options
+
+    def ask(self, *words):
+        """The first line of the answer, the text of a string, or the elements of an array of strings."""
+        request = "*%d\r\n" % len(words) + "".join("$%d\r\n%s\r\n" % (len(w), w) for w in words)
+        with socket.create_connection((self.host, self.port), 5) as connection:
+            connection.sendall(request.encode())
+            stream = connection.makefile("rb")
+            line = stream.readline().decode().rstrip()
+            if line.startswith("$") and line != "$-1":
+                return stream.read(int(line[1:])).decode()
+            if not line.startswith("*"):
+                return line
+            count = int(line[1:])
+            return [stream.read(int(stream.readline()[1:]) + 2)[:-2].decode() for _ in range(count)]
+
+    def serves(self):
+        try:
+            return self.ask("PING") == "+PONG"
+        except OSError:
+            return False
+
+
+class ZooServer(Server):
+    """One; or a member of an ensemble, at an address of its own in the namespace `place`."""
+    package = "default-jre-headless"
+    options = []
+
+    def __init__(self, directory=None, log=None, number=0, place=None):
+        super().__init__(directory, log)
+        self.number, self.place = number, place
+        self.host = "10.201.0.%d" % number if number else "127.0.0.1"
+        self.port = 2181 if number else free_port()
+        self.uri = "zookeeper://%s:%d/shop" % (self.host, self.port)
+        if not os.path.exists(JARS.split(":", 1)[0]):
+            raise NoService("ZooKeeper is missing: install the package zookeeper")
+        self.configure()
+
+    def configure(self):
+        text = ("tickTime=200\nminSessionTimeout=400\nmaxSessionTimeout=120000\ninitLimit=50\nsyncLimit=10\n"
+                "admin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\nclientPortAddress=%s\n"
+                "clientPort=%d\ndataDir=%s\n" % (self.host, self.port, self.directory))
+        if self.number:
+            text += "".join("server.%d=10.201.0.%d:2182:2183\n" % (i, i) for i in (1, 2, 3))
+            with open(os.path.join(self.directory, "myid"), "w", encoding="ascii") as file:
+                file.write("%d\n" % self.number)
+        with open(os.path.join(self.directory, "zoo.cfg"), "w", encoding="ascii") as file:
+            file.write(text)
+
+    def command(self):
+        words = ["java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"] + self.options + [
+                     "-cp", JARS, "org.apache.zookeeper.server.quorum.QuorumPeerMain", os.path.join(self.directory, "zoo.cfg")]
+        return (["nsenter", "-t", str(self.place), "-n"] if self.place else []) + words
+
+    def forget(self):
+        super().forget()
+        self.configure()
+
+    def role(self):
+        try:
+            with socket.create_connection((self.host, self.port), 1) as connection:
+                connection.sendall(b"srvr")
+                text = connection.makefile("rb").read().decode()
+        except OSError:
+            return ""
+        at = text.find("Mode: ")
+        return text[at + 6:].split()[0] if at >= 0 else ""
+
+    def serves(self):
+        return self.role() != ""
