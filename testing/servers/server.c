@@ -81,7 +81,7 @@ bool lk_server_write(lk_server *server, const char *name, const char *format, ..
 int lk_server_connect(const lk_server *server, int patience_ms)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->port)};
-    const struct timeval patience = {.tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000};
+    const struct timeval patience = {.tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000L};
     int fd = lk_network_socket(&server->place);
 
     if (fd < 0)
