@@ -99,8 +99,8 @@ bool lk_process_freeze(pid_t pid)
 {
     siginfo_t info;
 
-    return kill(pid, SIGSTOP) == 0 && waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOWAIT) == 0 &&
-           info.si_code == CLD_STOPPED;
+    return pid > 0 && kill(pid, SIGSTOP) == 0 &&
+           waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOWAIT) == 0 && info.si_code == CLD_STOPPED;
 }
 
 bool lk_program_exists(const char *name)

@@ -26,7 +26,7 @@ int lk_process_run(int netns, const char *const *argv);
 /** kill -9, and wait. 0 is allowed: nothing. */
 void lk_process_kill(pid_t pid);
 
-/** SIGSTOP, and wait until it has stopped. False: it had ended. */
+/** SIGSTOP, and wait until it has stopped. False: it had ended, or is 0. */
 bool lk_process_freeze(pid_t pid);
 
 /** Whether a program is in PATH. */

@@ -146,6 +146,8 @@ bool lk_server_follow(lk_server *replica, const lk_server *master)
 
     if (master != NULL)
         snprintf(question, sizeof question, "REPLICAOF %s %d", master->place.address, master->port);
-    return lk_server_ask(replica, question, answer, sizeof answer) &&
-           (master == NULL || lk_until(is_linked, replica, PATIENCE_MS));
+    if (!lk_server_ask(replica, question, answer, sizeof answer))
+        return lk_server_fails(replica, "%s is answered by '%.99s'", question, answer);
+    return master == NULL || lk_until(is_linked, replica, PATIENCE_MS) ||
+           lk_server_fails(replica, "the replica does not follow its master");
 }

@@ -24,8 +24,7 @@ typedef struct lk_command {
     size_t used;
 } lk_command;
 
-/** Adds a word as it is; those of a list that NULL ends, NULL instead of which is an empty one; one that is
- * made. */
+/** Adds a word as it is; all words of a list that NULL ends (NULL: none); a word in printf's form. */
 void lk_command_add(lk_command *command, const char *word);
 void lk_command_add_all(lk_command *command, const char *const *words);
 void lk_command_print(lk_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

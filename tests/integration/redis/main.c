@@ -155,20 +155,11 @@ void lk_require_subscriber(lk_server *server)
     lk_require(has_queue, server, "a waiter should subscribe");
 }
 
-static bool is_linked(void *context)
-{
-    char text[8192];
-
-    lk_server_text(context, text, sizeof text, "INFO replication");
-    return strstr(text, "master_link_status:up") != NULL;
-}
-
 void lk_follow(lk_server *replica, lk_server *master)
 {
     lk_server_do(replica, "CONFIG SET masteruser admin");
     lk_server_do(replica, "CONFIG SET masterauth admin");
-    lk_server_do(replica, "REPLICAOF 127.0.0.1 %d", master->port);
-    lk_require(is_linked, replica, "the replica should follow its master");
+    lk_test_need(replica, lk_server_follow(replica, master));
 }
 
 struct queue {
