@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include "bench.h"
-#include "link.h"
 
 #define TOKEN  "0123456789abcdef0123456789abcdef"
 #define TTL_MS "30000"

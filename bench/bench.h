@@ -28,7 +28,8 @@
 #include <sys/types.h>
 
 #include <locker/locker.h>
-#include <servers/server.h>
+
+#include "servers/server.h"
 
 #define LK_US INT64_C(1000)
 #define LK_MS INT64_C(1000000)
@@ -41,6 +42,8 @@ enum {
     LK_VALUES_MAX = 8,
     LK_VALUE_SECONDS = 7
 };
+
+struct redisContext;
 
 typedef struct lk_bench lk_bench;
 
@@ -179,6 +182,8 @@ void lk_redis_server_stop(lk_bench *b);
 bool lk_redis_server_parse(lk_redis_server *server, const char *uri);
 /* How many commands clients have sent so far; those that scripts call and our own INFO don't count. */
 int64_t lk_redis_server_commands(lk_bench *b);
+/* A hiredis connection, authenticated, its database selected; NULL: `why` says what went wrong. */
+struct redisContext *lk_redis_server_connect(const lk_redis_server *server, char *why, size_t size);
 /* The URI with a query. */
 const char *lk_redis_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query);
 

@@ -2,12 +2,11 @@
  * and goes with us; with --uri it is somebody else's, and is neither pinned nor stopped. */
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
-#include <servers/redis.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
-#include "link.h"
+#include "servers/redis.h"
 
 static redisContext *admin; /* the boss's own connection */
 

@@ -1,9 +1,9 @@
 /* zoo_server.c: the ZooKeeper server of a run, alone, on a private port and directory. It goes with us. */
-#include <servers/zookeeper.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
+#include "servers/zookeeper.h"
 
 static int64_t questions; /* that we have asked: the server counts them as requests */
 

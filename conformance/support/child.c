@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "expect.h"
-#include <servers/process.h>
+#include "servers/process.h"
 
 /* ------------------------------------------------------------------ starting ---- */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <servers/wait.h>
+#include "servers/wait.h"
 
 void lk_expect_fail(const char *file, int line, const char *format, ...)
 {

@@ -15,7 +15,7 @@
 
 #include <locker/locker.h>
 
-#include <servers/wait.h>
+#include "servers/wait.h"
 
 /** How long anything that should happen may take before a test fails rather than hangs, in ms. */
 enum { LK_TEST_PATIENCE_MS = 30000 };

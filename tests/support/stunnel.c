@@ -1,12 +1,12 @@
 /* stunnel.c: TLS before a ZooKeeper server; see stunnel.h. */
 #include "stunnel.h"
 
-#include <servers/process.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "expect.h"
+#include "servers/process.h"
 
 typedef struct terminator {
     lk_server server;

@@ -1,11 +1,11 @@
 /*
- * test_network.h: a network of a test's own (<servers/network.h>), in which the members of an ensemble can be
+ * test_network.h: a network of a test's own (servers/network.h), in which the members of an ensemble can be
  * cut off from each other. The test's own process is at its hub; all of it ends with the process.
  */
 #ifndef LK_TEST_NETWORK_H
 #define LK_TEST_NETWORK_H
 
-#include <servers/network.h>
+#include "servers/network.h"
 
 /** Makes it and moves the process there, which must have one thread. Where that can't be done the program
  * ends as skipped, or as failed where skips are refused. The answer lasts as long as the process. */

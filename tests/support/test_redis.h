@@ -5,9 +5,9 @@
 #ifndef LK_TEST_REDIS_H
 #define LK_TEST_REDIS_H
 
-#include <servers/redis.h>
 #include <stdint.h>
 
+#include "servers/redis.h"
 #include "test_servers.h"
 
 /** Starts a server with further command line options (static text, ended by NULL; NULL: none), and waits

@@ -1,13 +1,13 @@
 /*
- * test_servers.h: servers of a test's own (<servers/server.h>), on the heap, with short ticks and no waiting
+ * test_servers.h: servers of a test's own (servers/server.h), on the heap, with short ticks and no waiting
  * for disks. What the library of servers reports as an error fails the test here, with the server's log. Call
  * this from the test's main thread: a server dies with the thread that started it.
  */
 #ifndef LK_TEST_SERVERS_H
 #define LK_TEST_SERVERS_H
 
-#include <servers/port.h>
-#include <servers/zookeeper.h>
+#include "servers/port.h"
+#include "servers/zookeeper.h"
 
 /** Fails the test with the server's error, unless it is `good`. */
 void lk_test_need(lk_server *server, bool good);

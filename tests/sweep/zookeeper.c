@@ -263,8 +263,7 @@ static struct outcome run_trial(const struct trial *t, lk_server *members)
     (void)locker_close(rival);
     lk_test_mend(&leader->place);
     lk_test_mend(&follower->place);
-    if (follower->frozen)
-        lk_server_thaw(follower);
+    lk_server_thaw(follower);
     if (t->ttl_ms > 10000) { /* TCP would wait for long before it tries again */
         lk_server_kill(follower);
         lk_test_launch(follower, true);

@@ -1,12 +1,12 @@
 /* backend.c: what a backend promises, what may be done to it, and what it is called; see backend.h. */
 #include "backend.h"
 
-#include <servers/scratch.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../cli.h"
 #include "die.h"
+#include "servers/scratch.h"
 
 /* ------------------------------------------------------------------ files ---- */
 

@@ -8,11 +8,11 @@
 #define LOCKER_TOOLS_COMPARE_BACKEND_H
 
 #include <locker/locker.h>
-#include <servers/server.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "report.h"
+#include "servers/server.h"
 
 /** What may be done to a backend. */
 enum {

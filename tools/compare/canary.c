@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <servers/wait.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
 #include "../cli.h"
 #include "die.h"
+#include "servers/wait.h"
 
 /* Relaxed: numbers that stand for themselves. */
 static _Atomic int64_t due;   /* when it is to wake next */

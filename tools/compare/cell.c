@@ -2,12 +2,12 @@
 #include "cell.h"
 
 #include <math.h>
-#include <servers/wait.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lease.h"
+#include "servers/wait.h"
 
 /* ------------------------------------------------------------------ what happens ---- */
 

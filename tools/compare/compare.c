@@ -2,10 +2,9 @@
  * compare.c: locker compare: the same scenarios on several lock services, run and told. It starts what
  * --spawn asks for, goes through the scenarios (scenario_*.c), one cell after the other, and gives what was
  * found (report.h) to the table, the JSON file and the page. Nothing that it starts outlives it:
- * <servers/process.h> and <servers/scratch.h> say how.
+ * servers/process.h and servers/scratch.h say how.
  */
 #include <errno.h>
-#include <servers/scratch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "judge.h"
 #include "options.h"
 #include "output.h"
+#include "servers/scratch.h"
 #include "spawn.h"
 
 /* A process that stands still for a tenth of the shortest lease may lose it, whatever the service does. */

@@ -2,8 +2,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <servers/process.h>
-#include <servers/wait.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +14,8 @@
 #include "../cli.h"
 #include "cell.h"
 #include "die.h"
+#include "servers/process.h"
+#include "servers/wait.h"
 #include "words.h"
 
 enum { PATIENCE_MS = 40000 };

@@ -1,6 +1,5 @@
 /* cycles.c: many turns of lock and unlock by several workers at once, gathered; see cell.h. */
 #include <inttypes.h>
-#include <servers/wait.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "../cli.h"
 #include "cell.h"
 #include "die.h"
+#include "servers/wait.h"
 
 static void file_of(const lk_worker *worker, char *out, size_t size)
 {

@@ -1,5 +1,5 @@
 /* die.h: how the comparison ends when it can't go on. Nothing that it started outlives it
- * (<servers/process.h>, <servers/scratch.h>). */
+ * (servers/process.h, servers/scratch.h). */
 #ifndef LOCKER_TOOLS_COMPARE_DIE_H
 #define LOCKER_TOOLS_COMPARE_DIE_H
 

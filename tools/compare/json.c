@@ -3,12 +3,12 @@
  * a history as a whole, and locker check-history reads it. */
 #include <errno.h>
 #include <jansson.h>
-#include <servers/wait.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "../cli.h"
 #include "output.h"
+#include "servers/wait.h"
 
 bool lk_json_add_history(FILE *json, const char *history)
 {

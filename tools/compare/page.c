@@ -3,12 +3,13 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <servers/process.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "servers/process.h"
 
 bool lk_comparison_can_write_html(char *why, size_t why_size)
 {

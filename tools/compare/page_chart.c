@@ -2,13 +2,13 @@
  * nothing else; see page.h. A picture in a data: address keeps its names to itself: gnuplot uses the same
  * ones in each. */
 #include <errno.h>
-#include <servers/process.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "page.h"
+#include "servers/process.h"
 
 static FILE *in_memory(lk_page *page)
 {

@@ -1,9 +1,9 @@
 /* scenario_failover.c: the leading server is killed and another takes over: one that has the lock, or one
  * that missed it. */
-#include <servers/wait.h>
 #include <stdio.h>
 
 #include "scenario.h"
+#include "servers/wait.h"
 
 static bool fail_over(lk_cell *cell)
 {

@@ -1,8 +1,8 @@
 /* scenario_restart.c: the server is killed and started again, with its data and without. */
-#include <servers/wait.h>
 #include <stdio.h>
 
 #include "scenario.h"
+#include "servers/wait.h"
 #include "spawn.h"
 
 enum { EMPTY_LEASE_MS = 6000 };

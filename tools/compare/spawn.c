@@ -1,12 +1,12 @@
 /* spawn.c: what the kinds of backends that --spawn starts have in common; see spawn.h. */
 #include "spawn.h"
 
-#include <servers/zookeeper.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "../cli.h"
 #include "die.h"
+#include "servers/zookeeper.h"
 
 lk_server *lk_spawn_room(size_t count)
 {

@@ -6,9 +6,8 @@
 #ifndef LOCKER_TOOLS_COMPARE_SPAWN_H
 #define LOCKER_TOOLS_COMPARE_SPAWN_H
 
-#include <servers/server.h>
-
 #include "backend.h"
+#include "servers/server.h"
 
 /** Start the kind's servers, each alone. */
 void lk_spawn_start(lk_backend *backend);

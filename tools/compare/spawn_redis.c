@@ -1,8 +1,8 @@
 /* spawn_redis.c: a redis-server, alone or with a replica; see spawn.h and backend.h. */
-#include <servers/port.h>
-#include <servers/redis.h>
 #include <stdio.h>
 
+#include "servers/port.h"
+#include "servers/redis.h"
 #include "spawn.h"
 
 /* It listens on 127.0.0.1, or in a network of ours. */

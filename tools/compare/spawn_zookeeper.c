@@ -1,6 +1,6 @@
 /* spawn_zookeeper.c: ZooKeeper servers, alone or as an ensemble of three; see spawn.h and backend.h. */
-#include <servers/zookeeper.h>
 
+#include "servers/zookeeper.h"
 #include "spawn.h"
 
 enum { CUT_SYNC_LIMIT = 100 };

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <servers/wait.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "../cli.h"
+#include "servers/wait.h"
 #include "worker_side.h"
 
 /* ------------------------------------------------------------------ taking and giving ---- */

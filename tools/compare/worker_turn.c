@@ -1,12 +1,12 @@
 /* worker_turn.c: a worker's turn at a lock, and what the history is told of it; see worker_side.h. */
 #include <inttypes.h>
 #include <poll.h>
-#include <servers/wait.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "lease.h"
+#include "servers/wait.h"
 #include "worker_side.h"
 
 /* ------------------------------------------------------------------ what it says ---- */

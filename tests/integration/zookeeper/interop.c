@@ -1,13 +1,13 @@
 /* interop.c: kazoo's and Curator's locks queue with ours on one path. Curator's program is compiled here. */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <servers/process.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "servers/process.h"
 #include "zk_tests.h"
 
 #define JAVA "/usr/share/java/"

@@ -57,8 +57,7 @@ static int sasl_end(void **state)
 {
     struct env *env = *state;
 
-    if (env->zk->frozen)
-        lk_server_thaw(env->zk);
+    lk_server_thaw(env->zk);
     env->zk = NULL;
     return lk_env_end(state);
 }

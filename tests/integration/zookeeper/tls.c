@@ -8,7 +8,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "zk_tests.h"
@@ -56,10 +55,8 @@ static int tls_end(void **state)
 {
     struct env *env = *state;
 
-    if (env->zk->frozen)
-        lk_server_thaw(env->zk);
-    if (terminator->pid > 0)
-        kill(terminator->pid, SIGCONT);
+    lk_server_thaw(env->zk);
+    lk_server_thaw(terminator);
     env->zk = NULL;
     return lk_env_end(state);
 }
@@ -480,7 +477,6 @@ static void what_is_decrypted_is_read(void **state)
     locker *l = open_tls(env, "&ttl=60s&command_timeout=20s");
     struct arrival arrival = {env->zk->port, true, 0};
     int64_t began;
-    int status = 0;
 
     lk_test_freeze(env->zk);
     for (int i = 0; i < COUNT; i++) {
@@ -489,15 +485,12 @@ static void what_is_decrypted_is_read(void **state)
         assert_int_equal(pthread_create(&pingers[i].thread, NULL, ping, &pingers[i]), 0);
         lk_require(has_arrived, &arrival, "the request should reach the server");
     }
-    kill(env->tls->pid, SIGSTOP);
-    assert_int_equal(waitpid(env->tls->pid, &status, WUNTRACED),
-                     env->tls->pid); /* else it might still read */
-    assert_true(WIFSTOPPED(status));
+    lk_test_freeze(env->tls); /* else it might still read */
     lk_server_thaw(env->zk);
     arrival = (struct arrival){env->zk->port, false, MORE_THAN_ONE_ANSWER};
     lk_require(has_arrived, &arrival, "the answers should reach stunnel");
     began = lk_test_now_ms();
-    kill(env->tls->pid, SIGCONT);
+    lk_server_thaw(env->tls);
     for (int i = 0; i < COUNT; i++) {
         lk_join(pingers[i].thread, "a ping");
         assert_int_equal(pingers[i].status, LOCKER_OK);
