@@ -148,6 +148,7 @@ bool lk_server_reserve(lk_server *server, const lk_server_kind *kind, const lk_s
     if (setup != NULL)
         server->setup = *setup;
     server->place = setup != NULL && setup->place != NULL ? *setup->place : lk_here;
+    server->setup.place = NULL; /* the caller's */
     return choose_ports(server) &&
            lk_scratch_make(kind->word, server->directory, server->error, sizeof server->error);
 }
