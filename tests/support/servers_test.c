@@ -1,9 +1,72 @@
-/* servers_test.c: the servers and the second client that tests of the ZooKeeper driver lean on. */
+/* servers_test.c: what servers are started by, and the second client that tests of the ZooKeeper driver lean
+ * on. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "expect.h"
+#include "servers/process.h"
 #include "zkclient.h"
+
+static bool is_gone(void *path)
+{
+    return access(path, F_OK) < 0;
+}
+
+/* The first to use a scratch directory is a child, which is killed. */
+static void a_directory_goes_with_its_program(void **state)
+{
+    char path[LK_SCRATCH_PATH] = "", why[256];
+    int told[2];
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(pipe(told), 0);
+    child = fork();
+    if (child == 0) {
+        if (lk_scratch_make("gone", path, why, sizeof why) && write(told[1], path, sizeof path) > 0)
+            pause();
+        _exit(1);
+    }
+    assert_int_equal(read(told[0], path, sizeof path), sizeof path);
+    assert_false(is_gone(path));
+    lk_process_kill(child);
+    lk_require(is_gone, path, "the directory should go");
+    close(told[0]);
+    close(told[1]);
+}
+
+/* To kill(), 0 is all of us. */
+static void nobody_is_frozen_instead_of_the_dead(void **state)
+{
+    const pid_t child = fork();
+    int status = 0;
+
+    (void)state;
+    if (child == 0) {
+        setpgid(0, 0);
+        _exit(lk_process_freeze(0) ? 1 : 0);
+    }
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    lk_process_kill(WIFSTOPPED(status) ? child : 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void a_server_that_does_not_start_says_why(void **state)
+{
+    static const char *const options[] = {"-XX:+NoSuchOption", NULL};
+    lk_server server;
+    char log[4096];
+
+    (void)state;
+    assert_true(lk_server_start(&server, &lk_server_zookeeper, &(lk_server_setup){.options = options}));
+    assert_false(lk_server_await(&server));
+    assert_non_null(strstr(server.error, "ended instead of serving"));
+    lk_server_log(&server, log, sizeof log);
+    assert_non_null(strstr(log, "NoSuchOption"));
+    lk_server_remove(&server);
+}
 
 static void a_server_keeps_or_loses_its_data(void **state)
 {
@@ -69,6 +132,9 @@ static void an_ensemble_survives_its_leader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_directory_goes_with_its_program), /* before there is one of ours */
+        cmocka_unit_test(nobody_is_frozen_instead_of_the_dead),
+        cmocka_unit_test(a_server_that_does_not_start_says_why),
         cmocka_unit_test(a_server_keeps_or_loses_its_data),
         cmocka_unit_test(a_session_is_ended_by_its_id),
         cmocka_unit_test(an_ensemble_survives_its_leader),
