@@ -62,9 +62,7 @@ int64_t lk_bench_switches(void);
 /* Bytes that this process has resident, and bytes that malloc has handed out. */
 int64_t lk_bench_resident(void);
 int64_t lk_bench_allocated(void);
-/* A socket that listens on a port of 127.0.0.1 that nobody uses; one that is connected to a port there. -1:
- * not possible. */
-int lk_bench_listen(int *port);
+/* A socket that is connected to a port of 127.0.0.1. -1: not possible. */
 int lk_bench_connect(int port);
 int lk_bench_compare(const void *a, const void *b);
 /* The part q of n sorted times. */
@@ -256,8 +254,8 @@ void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t f
 const char *lk_zoo_lane_key(char out[64], const char *key, int lane);
 
 /* ---- delay.c */
-/* A process that passes connections on to a port of 127.0.0.1, `ns` later in each direction. 0: told. */
-pid_t lk_delay_start(lk_bench *b, int to, int64_t ns, int *port);
+/* A process that passes connections on to a port of 127.0.0.1, `ms` later in each direction. 0: told. */
+pid_t lk_delay_start(lk_bench *b, int to, int64_t ms, int *port);
 void lk_delay_stop(pid_t pid);
 
 /* ---- far.c */

@@ -8,7 +8,7 @@
 
 enum { REQUESTS = 100, NEAR = 0, FAR = 1 };
 
-static const int64_t one_way = 5 * LK_MS; /* each way, so that the round trip is 10 ms longer */
+static const int64_t one_way_ms = 5; /* each way, so that the round trip is 10 ms longer */
 
 typedef struct {
     const lk_far_side *side;
@@ -94,7 +94,7 @@ bool lk_far_row(lk_bench *b, const char *row, int port, const lk_far_side sides[
     int ports[2];
 
     pids[NEAR] = lk_delay_start(b, port, 0, &ports[NEAR]);
-    pids[FAR] = lk_delay_start(b, port, one_way, &ports[FAR]);
+    pids[FAR] = lk_delay_start(b, port, one_way_ms, &ports[FAR]);
     for (int round = 0; round < b->rounds && good; round++) {
         times t;
 

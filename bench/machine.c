@@ -128,23 +128,6 @@ int64_t lk_bench_quantile(const int64_t *sorted, size_t n, double q)
 
 /* ------------------------------------------------------------------ for servers ---- */
 
-int lk_bench_listen(int *port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        return -1;
-    if (bind(fd, (struct sockaddr *)&address, size) != 0 || listen(fd, 16) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
-        (void)close(fd);
-        return -1;
-    }
-    *port = ntohs(address.sin_port);
-    return fd;
-}
-
 int lk_bench_connect(int port)
 {
     struct sockaddr_in address = {

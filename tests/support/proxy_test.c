@@ -3,13 +3,12 @@
 #include <string.h>
 
 #include "expect.h"
-#include "proxy.h"
-#include "resp.h"
+#include "proxying.h"
 #include "test_redis.h"
 
 struct pair {
     lk_server *server;
-    struct lk_proxy *proxy;
+    lk_proxy *proxy;
 };
 
 static struct pair pair;
@@ -17,7 +16,7 @@ static struct pair pair;
 static int set_up(void **state)
 {
     pair.server = lk_test_redis(NULL);
-    pair.proxy = lk_proxy_start(pair.server->port);
+    pair.proxy = lk_proxy_begin(&lk_proxy_redis, pair.server->port);
     *state = &pair;
     return 0;
 }
@@ -30,15 +29,35 @@ static int tear_down(void **state)
     return 0;
 }
 
-static redisContext *connect_to(const struct pair *p)
+static redisContext *connect_by(const lk_proxy *proxy)
 {
     const struct timeval patience = {.tv_usec = 400000};
-    redisContext *context = redisConnectWithTimeout("127.0.0.1", lk_proxy_port(p->proxy), patience);
+    redisContext *context = redisConnectWithTimeout("127.0.0.1", lk_proxy_port(proxy), patience);
 
     assert_non_null(context);
     assert_int_equal(context->err, 0);
     redisSetTimeout(context, patience);
     return context;
+}
+
+static redisContext *connect_to(const struct pair *p)
+{
+    return connect_by(p->proxy);
+}
+
+/* Sends a command and asks for no answer. */
+static void say(redisContext *context, const char *command)
+{
+    int done = 0;
+
+    assert_int_equal(redisAppendCommand(context, command), REDIS_OK);
+    while (!done)
+        assert_int_equal(redisBufferWrite(context, &done), REDIS_OK);
+}
+
+static bool is_said(void *context)
+{
+    return lk_server_integer(context, "EXISTS said") == 1;
 }
 
 /* The reply's integer, or -1 when there is no reply. */
@@ -71,7 +90,25 @@ static void lengths_of_messages(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_int_equal(lk_resp_length(cases[i].data, strlen(cases[i].data)), cases[i].length);
+        assert_int_equal(lk_proxy_redis.length(cases[i].data, strlen(cases[i].data)), cases[i].length);
+}
+
+/* Of a connection's first record and of others: length, number, kind. */
+static void records_of_zookeeper(void **state)
+{
+    static const char list[] = "\0\0\0\x0c\0\0\0\x07\0\0\0\x08path", event[] = "\0\0\0\4\xff\xff\xff\xff";
+    const lk_message first = {list, 16, 1}, second = {list, 16, 2}, told = {event, 8, 2};
+    const lk_protocol *zk = &lk_proxy_zookeeper;
+
+    (void)state;
+    assert_int_equal(zk->length(list, 16), 16);
+    assert_int_equal(zk->length(list, 15), 0);
+    assert_int_equal(zk->length(list, 3), 0);
+    assert_int_equal(zk->number(&second), 7);
+    assert_int_not_equal(zk->number(&first), 7);
+    assert_int_equal(zk->number(&told), LK_UNASKED);
+    assert_true(zk->is(&first, LK_ZKP_CONNECT) && !zk->is(&first, LK_ZKP_LIST));
+    assert_true(zk->is(&second, LK_ZKP_LIST) && !zk->is(&second, LK_ZKP_CONNECT));
 }
 
 static void it_passes_and_counts(void **state)
@@ -82,18 +119,18 @@ static void it_passes_and_counts(void **state)
     assert_int_equal(ask(context, "INCR passed"), 1);
     assert_int_equal(ask(context, "INCR passed"), 2);
     assert_int_equal(lk_proxy_requests(p->proxy, "passed"), 2);
-    lk_proxy_delay(p->proxy, 60);
+    lk_proxy_delay(p->proxy, 0, 60);
     int64_t began = lk_test_now_ms();
     assert_int_equal(ask(context, "INCR passed"), 3);
     assert_true(lk_test_now_ms() - began >= 59);
-    lk_proxy_delay(p->proxy, 0);
+    lk_proxy_delay(p->proxy, 0, 0);
     redisFree(context);
 }
 
 /* The server carries the request out; the client gets no sensible reply. */
 static void a_harm_meets_one_reply(void **state)
 {
-    static const enum lk_proxy_harm harms[] = {LK_PROXY_CUT, LK_PROXY_GARBAGE, LK_PROXY_SWALLOW};
+    static const lk_harm harms[] = {LK_PROXY_CUT, LK_PROXY_GARBAGE, LK_PROXY_SWALLOW};
     struct pair *p = *state;
     unsigned before = lk_proxy_harmed(p->proxy);
 
@@ -129,15 +166,67 @@ static void what_is_held_back_flows_later(void **state)
     assert_int_equal(ask(context, "INCR held"), -1); /* it did, but the reply did not */
     redisFree(context);
     lk_proxy_hold(p->proxy, 0, 0);
-    lk_proxy_refuse(p->proxy, 1);
+    lk_proxy_refuse(p->proxy, true);
     context = connect_to(p);
     assert_int_equal(ask(context, "INCR held"), -1);
     redisFree(context);
-    lk_proxy_refuse(p->proxy, 0);
+    lk_proxy_refuse(p->proxy, false);
     context = connect_to(p);
     assert_true(ask(context, "INCR held") >= 4);
     lk_proxy_cut_all(p->proxy);
     assert_int_equal(ask(context, "INCR held"), -1);
+    redisFree(context);
+}
+
+/* What was sent on a connection that its client has closed meanwhile: kept back, and on its way. */
+static void what_a_dead_client_said_arrives(void **state)
+{
+    struct pair *p = *state;
+    redisContext *context = connect_to(p);
+
+    assert_int_equal(ask(context, "DEL said"), 0);
+    lk_proxy_hold_old(p->proxy, true);
+    say(context, "SET said 1");
+    redisFree(context);
+    context = connect_to(p);
+    assert_int_equal(ask(context, "EXISTS said"), 0); /* new connections pass */
+    lk_proxy_hold_old(p->proxy, false);
+    lk_require(is_said, p->server, "it should arrive when it is let go");
+    lk_proxy_delay(p->proxy, 50, 0);
+    assert_int_equal(ask(context, "DEL said"), 1);
+    say(context, "SET said 1");
+    redisFree(context);
+    lk_require(is_said, p->server, "what is on its way should arrive before the end does");
+    lk_proxy_delay(p->proxy, 0, 0);
+}
+
+/* Pieces of a protocol that it doesn't know, each way. */
+static void it_delays_what_it_does_not_know(void **state)
+{
+    struct pair *p = *state;
+    lk_proxy *proxy = lk_proxy_begin(NULL, p->server->port);
+    redisContext *context = connect_by(proxy);
+    int64_t began;
+
+    lk_proxy_delay(proxy, 30, 40);
+    began = lk_test_now_ms();
+    assert_int_equal(ask(context, "DEL unknown"), 0);
+    assert_true(lk_test_now_ms() - began >= 69);
+    redisFree(context);
+    lk_proxy_free(proxy);
+}
+
+/* The client reads nothing of a flood, and the proxy can be ended all the same. */
+static void a_flood_ends_with_the_proxy(void **state)
+{
+    struct pair *p = *state;
+    lk_proxy *proxy = lk_proxy_begin(&lk_proxy_redis, p->server->port);
+    redisContext *context = connect_by(proxy);
+
+    lk_proxy_flood(proxy, "PING", "", "+PONG\r\n");
+    say(context, "PING");
+    lk_proxy_await_harm(proxy, 1);
+    lk_proxy_free(proxy);
     redisFree(context);
 }
 
@@ -154,8 +243,14 @@ static void a_server_restarts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths_of_messages),    cmocka_unit_test(it_passes_and_counts),
-        cmocka_unit_test(a_harm_meets_one_reply), cmocka_unit_test(what_is_held_back_flows_later),
+        cmocka_unit_test(lengths_of_messages),
+        cmocka_unit_test(records_of_zookeeper),
+        cmocka_unit_test(it_passes_and_counts),
+        cmocka_unit_test(a_harm_meets_one_reply),
+        cmocka_unit_test(what_is_held_back_flows_later),
+        cmocka_unit_test(what_a_dead_client_said_arrives),
+        cmocka_unit_test(it_delays_what_it_does_not_know),
+        cmocka_unit_test(a_flood_ends_with_the_proxy),
         cmocka_unit_test(a_server_restarts),
     };
 

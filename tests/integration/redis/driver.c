@@ -399,11 +399,11 @@ static void a_proof_that_comes_after_the_lease_is_none(void **state)
     begin(lk_proxy_port(env->proxy), "");
     assert_int_equal(come(&asker, "proof"), LOCKER_OK);
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "proof", 1, 0);
-    lk_proxy_refuse(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true);
     assert_int_equal(pthread_create(&thread, NULL, release_in_time, &asker), 0);
     lk_proxy_await_harm(env->proxy, 1);
     alone.ahead = 91 * second_ns;
-    lk_proxy_refuse(env->proxy, 0);
+    lk_proxy_refuse(env->proxy, false);
     assert_int_equal(pthread_join(thread, &status), 0);
     assert_int_equal(*(locker_status *)status, LOCKER_UNKNOWN);
     end();
@@ -504,9 +504,9 @@ static void a_message_from_before_the_attempt_moved_grants_nothing(void **state)
                  "KEYS[2] .. ' 9000000000000000 0 moved')",
                  instance, value);
     require_told(&asker.wakes, "the message should be read");
-    lk_proxy_refuse(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true);
     start_another(env->server, "moved");
-    lk_proxy_refuse(env->proxy, 0);
+    lk_proxy_refuse(env->proxy, false);
     assert_int_equal(pthread_join(thread, &busy), 0);
     assert_non_null(busy);
     assert_int_equal(ask(&asker), LOCKER_BUSY);

@@ -181,11 +181,11 @@ static void release_over(struct env *env, void (*lose)(struct env *env))
 
     u.held = lk_take(l, "unknown", NULL);
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
-    lk_proxy_refuse(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true);
     assert_int_equal(pthread_create(&thread, NULL, unlock, &u), 0);
     lk_proxy_await_harm(env->proxy, 1);
     lose(env);
-    lk_proxy_refuse(env->proxy, 0);
+    lk_proxy_refuse(env->proxy, false);
     lk_join(thread, "unlock");
     assert_status(LOCKER_UNKNOWN, u.status, u.err);
     assert_non_null(strstr(u.err.text, "restarted"));
@@ -219,7 +219,7 @@ static int start_nameless(void **state)
         return -1;
     *state = env;
     env->server = lk_test_redis(options);
-    env->proxy = lk_proxy_start(env->server->port);
+    env->proxy = lk_proxy_begin(&lk_proxy_redis, env->server->port);
     return 0;
 }
 
@@ -312,12 +312,12 @@ static void a_subscription_is_with_the_server_that_grants(void **state)
                           env->second->port),
               err);
     lk_server_do(env->server, "SET here somebody");
-    lk_proxy_refuse(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true);
     visited.server = env->second;
     visited.before = connections_received(env->second);
     lk_locking_start(&waiter, l, "here", NULL);
     lk_require(is_visited, &visited, "the other host should be tried");
-    lk_proxy_refuse(env->proxy, 0);
+    lk_proxy_refuse(env->proxy, false);
     lk_require_queue(env->server, "here", 1);
     assert_int_equal(channels(env->second), 0);
     assert_int_equal(channels(env->server), 1);

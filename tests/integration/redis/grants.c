@@ -57,10 +57,10 @@ static void a_grant_by_a_late_message_counts_from_before(void **state)
 
     lk_locking_start(&waiter, l, "direct", NULL);
     lk_require_queue(env->server, "direct", 1);
-    lk_proxy_delay(env->proxy, 600);
+    lk_proxy_delay(env->proxy, 0, 600);
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_proxy_delay(env->proxy, 0);
+    lk_proxy_delay(env->proxy, 0, 0);
     const int64_t remaining = locker_handle_remaining_ms(waiter.held);
     const int64_t pttl = lk_server_integer(env->server, "PTTL direct");
     assert_true(remaining <= pttl);
@@ -102,13 +102,13 @@ static void an_answer_that_comes_late_is_confirmed(void **state)
     struct lk_locking taker;
 
     lk_give(lk_take(l, "slow", NULL));
-    lk_proxy_hold(env->proxy, 0, 1);
+    lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&taker, l, "slow", &options);
     while (lk_server_integer(env->server, "EXISTS slow") != 1)
         usleep(1000);
     while (lk_server_integer(env->server, "PTTL slow") > 1000)
         usleep(5000);
-    lk_proxy_hold(env->proxy, 0, 0);
+    lk_proxy_hold(env->proxy, false, false);
     assert_status(LOCKER_OK, lk_locking_join(&taker), taker.err);
     /* at least half of it was left when it was granted, unless this machine has slept since */
     assert_true(locker_handle_remaining_ms(taker.held) + lk_test_now_ms() - taker.ended_ms >= 1490);
@@ -125,10 +125,10 @@ static void answers_that_are_all_late_are_taken_in_the_end(void **state)
     struct lk_locking taker;
 
     lk_give(lk_take(l, "late", NULL));
-    lk_proxy_delay(env->proxy, 1200);
+    lk_proxy_delay(env->proxy, 0, 1200);
     lk_locking_start(&taker, l, "late", &options);
     assert_status(LOCKER_OK, lk_locking_join(&taker), taker.err);
-    lk_proxy_delay(env->proxy, 0);
+    lk_proxy_delay(env->proxy, 0, 0);
     locker_unlock(taker.held, NULL);
     locker_handle_free(taker.held);
     lk_close_locker(l);
@@ -231,7 +231,7 @@ static void a_late_message_takes_nothing_from_a_release(void **state)
     lk_locking_start(&other, l, "other", NULL);
     lk_require_queue(env->server, "other", 1);
     read_waiter(env->server, "other", instance, other_value);
-    lk_proxy_refuse(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true);
     lk_server_do(env->server, "CLIENT KILL TYPE normal"); /* the subscription stays */
     lk_require_state(giving.held, LOCKER_STATE_SUSPECT);
     assert_int_equal(pthread_create(&thread, NULL, give, &giving), 0);
@@ -245,7 +245,7 @@ static void a_late_message_takes_nothing_from_a_release(void **state)
                  "return redis.call('PUBLISH', 'locker:wake:' .. ARGV[1], ARGV[2] .. ' broken other')",
                  instance, other_value);
     lk_require(has_tried_again, &attempts, "the messages should be read");
-    lk_proxy_refuse(env->proxy, 0);
+    lk_proxy_refuse(env->proxy, false);
     lk_join(thread, "unlock");
     assert_status(LOCKER_OK, giving.status, giving.err);
     locker_handle_free(giving.held);
@@ -493,12 +493,12 @@ static void a_release_goes_on_when_the_server_is_back(void **state)
     locker_lock_options options = lk_wait_options(10000);
     locker_error err;
 
-    lk_proxy_refuse(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true);
     lk_proxy_cut_all(env->proxy);
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
     locker_handle_free(held);
     lk_expect_busy(rival, "away");
-    lk_proxy_refuse(env->proxy, 0);
+    lk_proxy_refuse(env->proxy, false);
     lk_give(lk_take(rival, "away", &options));
     lk_close_locker(rival);
     lk_close_locker(l);

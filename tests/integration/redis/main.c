@@ -41,7 +41,7 @@ int lk_env_proxied(void **state)
     if (start(state, NULL) != 0)
         return -1;
     env = *state;
-    env->proxy = lk_proxy_start(env->server->port);
+    env->proxy = lk_proxy_begin(&lk_proxy_redis, env->server->port);
     return 0;
 }
 

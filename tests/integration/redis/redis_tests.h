@@ -9,7 +9,7 @@
 #include "expect.h"
 #include "gate.h"
 #include "locking.h"
-#include "proxy.h"
+#include "proxying.h"
 #include "puppet.h"
 #include "test_redis.h"
 
@@ -19,7 +19,7 @@ struct CMUnitTest;
 struct env {
     lk_server *server;
     lk_server *second;      /* NULL unless the test starts one */
-    struct lk_proxy *proxy; /* NULL unless the test starts one */
+    lk_proxy *proxy;        /* NULL unless the test starts one */
     struct lk_child *child; /* NULL unless the test starts one; set to NULL when it is ended */
 };
 

@@ -16,7 +16,7 @@ static void expect_free_soon(struct env *env, const char *key)
     lk_close_locker(rival);
 }
 
-static void take_with_harm(struct env *env, const char *query, const char *command, enum lk_proxy_harm harm)
+static void take_with_harm(struct env *env, const char *query, const char *command, lk_harm harm)
 {
     locker *l = lk_open_through(env, query);
     locker_handle *held;
@@ -57,10 +57,10 @@ static void an_acquisition_of_unknown_outcome_leaves_no_orphan(void **state)
     locker_error err;
 
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
-    lk_proxy_refuse(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true);
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "orphan", NULL, &held, &err), err);
     assert_int_equal(lk_server_integer(env->server, "EXISTS orphan"), 1);
-    lk_proxy_refuse(env->proxy, 0);
+    lk_proxy_refuse(env->proxy, false);
     expect_free_soon(env, "orphan");
     lk_close_locker(l);
 }
@@ -72,9 +72,9 @@ static void a_grant_that_comes_too_late_is_given_back(void **state)
     locker_handle *held = NULL;
     locker_error err;
 
-    lk_proxy_hold(env->proxy, 0, 1);
+    lk_proxy_hold(env->proxy, false, true);
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "late", NULL, &held, &err), err);
-    lk_proxy_hold(env->proxy, 0, 0);
+    lk_proxy_hold(env->proxy, false, false);
     expect_free_soon(env, "late");
     lk_close_locker(l);
 }
@@ -89,10 +89,10 @@ static void a_given_up_connection_takes_nothing_afterwards(void **state)
     locker_error err;
 
     lk_give(lk_take(l, "abandoned", NULL));
-    lk_proxy_hold_old(env->proxy, 1);
+    lk_proxy_hold_old(env->proxy, true);
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "abandoned", NULL, &held, &err), err);
     lk_give(lk_take(l, "beside", NULL)); /* by another connection */
-    lk_proxy_hold_old(env->proxy, 0);
+    lk_proxy_hold_old(env->proxy, false);
     lk_give(lk_take(l, "beside", NULL)); /* it has arrived */
     lk_expect_value(env->server, "abandoned", NULL);
     lk_close_locker(l);
@@ -142,14 +142,14 @@ static void a_cancelled_request_in_flight_leaves_no_orphan(void **state)
     int64_t fired;
 
     options.cancel = cancel;
-    lk_proxy_hold(env->proxy, 0, 1);
+    lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&waiter, l, "cancelled", &options);
     lk_require(is_attempted, l, "an attempt should be made");
     fired = lk_test_now_ms();
     locker_cancel_fire(cancel);
     assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
     assert_true(waiter.ended_ms - fired < LK_TEST_SLACK_MS);
-    lk_proxy_hold(env->proxy, 0, 0);
+    lk_proxy_hold(env->proxy, false, false);
     expect_free_soon(env, "cancelled");
     locker_cancel_free(cancel);
     lk_close_locker(l);
@@ -227,11 +227,11 @@ static void the_mark_of_an_earlier_grant_is_forgotten(void **state)
 
     lk_give(lk_take(l, "warm-up", NULL));
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "INCR", 1, 0);
-    lk_proxy_refuse(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true);
     lk_locking_start(&taker, l, "again", NULL);
     lk_proxy_await_harm(env->proxy, 1);
     assert_ok(locker_break(rival, "again", NULL, NULL, &err), err);
-    lk_proxy_refuse(env->proxy, 0);
+    lk_proxy_refuse(env->proxy, false);
     assert_status(LOCKER_OK, lk_locking_join(&taker), taker.err);
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
     lk_give(taker.held);
@@ -332,7 +332,7 @@ static void a_slow_server_makes_remaining_no_longer_than_the_truth(void **state)
     locker *l = lk_open_through(env, "ttl=2s");
     locker_handle *held;
 
-    lk_proxy_delay(env->proxy, 150);
+    lk_proxy_delay(env->proxy, 0, 150);
     for (int i = 0; i < 3; i++) {
         held = lk_take(l, "slow", NULL);
         for (int j = 0; j < 5; j++) {
@@ -343,7 +343,7 @@ static void a_slow_server_makes_remaining_no_longer_than_the_truth(void **state)
         }
         lk_give(held);
     }
-    lk_proxy_delay(env->proxy, 0);
+    lk_proxy_delay(env->proxy, 0, 0);
     lk_close_locker(l);
 }
 
@@ -355,7 +355,7 @@ static void a_slow_renewal_makes_remaining_no_longer_than_the_truth(void **state
     locker_handle *held = lk_take(l, "slow", NULL);
     int64_t before = 3000, pttl;
 
-    lk_proxy_hold(env->proxy, 0, 1);
+    lk_proxy_hold(env->proxy, false, true);
     while ((pttl = lk_server_integer(env->server, "PTTL slow")) <= before) {
         before = pttl;
         usleep(2000);
@@ -370,7 +370,7 @@ static void a_slow_renewal_makes_remaining_no_longer_than_the_truth(void **state
         if (pttl >= 0) /* else this machine has stood still */
             assert_true(remaining <= pttl + lk_test_now_ms() - asked);
     }
-    lk_proxy_hold(env->proxy, 0, 0);
+    lk_proxy_hold(env->proxy, false, false);
     locker_unlock(held, NULL);
     locker_handle_free(held);
     lk_close_locker(l);
@@ -387,7 +387,7 @@ static void hold_back(struct env *env, int requests, int replies)
     assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
     assert_true(lk_test_now_ms() - began < 900 + LK_TEST_SLACK_MS);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
-    lk_proxy_hold(env->proxy, 0, 0);
+    lk_proxy_hold(env->proxy, false, false);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
     assert_int_equal(locker_unlock(held, NULL), LOCKER_LOST);
     locker_handle_free(held);
@@ -411,11 +411,11 @@ static void a_holder_that_stops_answering_is_suspect_first(void **state)
     locker *l = lk_open_through(env, "ttl=4s");
     locker_handle *held = lk_take(l, "suspect", NULL);
 
-    lk_proxy_refuse(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true);
     lk_proxy_cut_all(env->proxy);
     lk_require_state(held, LOCKER_STATE_SUSPECT);
     assert_true(locker_handle_remaining_ms(held) > 0);
-    lk_proxy_refuse(env->proxy, 0);
+    lk_proxy_refuse(env->proxy, false);
     lk_require_state(held, LOCKER_STATE_HELD);
     lk_give(held);
     lk_close_locker(l);

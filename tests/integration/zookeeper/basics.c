@@ -116,11 +116,11 @@ static void a_try_on_a_busy_lock_writes_nothing(void **state)
     unsigned before = 0;
 
     lk_expect_busy(l, "busy"); /* whatever a first one makes */
-    before = lk_zkp_requests(env->proxy, LK_ZKP_CREATE) + lk_zkp_requests(env->proxy, LK_ZKP_CREATE2);
+    before = lk_proxy_requests(env->proxy, LK_ZKP_CREATE) + lk_proxy_requests(env->proxy, LK_ZKP_CREATE2);
     for (int i = 0; i < 20; i++)
         lk_expect_busy(l, "busy");
-    assert_int_equal(lk_zkp_requests(env->proxy, LK_ZKP_CREATE) + lk_zkp_requests(env->proxy, LK_ZKP_CREATE2),
-                     before);
+    assert_int_equal(
+        lk_proxy_requests(env->proxy, LK_ZKP_CREATE) + lk_proxy_requests(env->proxy, LK_ZKP_CREATE2), before);
     assert_int_equal(lk_zkc_count(env->client, "/shop/busy"), 1);
     lk_give(held);
     lk_close_locker(holder);
@@ -229,7 +229,7 @@ static void a_break_that_is_always_overtaken_says_so(void **state)
     locker_handle *held = lk_take(l, "busy");
     locker_status status;
 
-    lk_zkp_delay(env->proxy, 50);
+    lk_proxy_delay(env->proxy, 0, 50);
     while ((status = break_while_it_changes(env, operator_)) == LOCKER_OK) {
         lk_give_lost(held);
         held = lk_take(l, "busy");

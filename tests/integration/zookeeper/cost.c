@@ -5,12 +5,12 @@
 
 static unsigned creates(struct env *env)
 {
-    return lk_zkp_requests(env->proxy, LK_ZKP_CREATE2);
+    return lk_proxy_requests(env->proxy, LK_ZKP_CREATE2);
 }
 
 static unsigned lists(struct env *env)
 {
-    return lk_zkp_requests(env->proxy, LK_ZKP_LIST);
+    return lk_proxy_requests(env->proxy, LK_ZKP_LIST);
 }
 
 /* create and list to lock, delete to unlock, and nothing for the parents once they are there. */
@@ -24,14 +24,14 @@ static void one_request_of_each_kind(void **state)
     lk_give(lk_take(l, "counted"));
     created = creates(env);
     listed = lists(env);
-    deleted = lk_zkp_requests(env->proxy, LK_ZKP_DELETE);
-    parents = lk_zkp_requests(env->proxy, LK_ZKP_CREATE_CONTAINER);
+    deleted = lk_proxy_requests(env->proxy, LK_ZKP_DELETE);
+    parents = lk_proxy_requests(env->proxy, LK_ZKP_CREATE_CONTAINER);
     for (int i = 0; i < TIMES; i++)
         lk_give(lk_take(l, "counted"));
     assert_int_equal(creates(env) - created, TIMES);
     assert_int_equal(lists(env) - listed, TIMES);
-    assert_int_equal(lk_zkp_requests(env->proxy, LK_ZKP_DELETE) - deleted, TIMES);
-    assert_int_equal(lk_zkp_requests(env->proxy, LK_ZKP_CREATE_CONTAINER), parents);
+    assert_int_equal(lk_proxy_requests(env->proxy, LK_ZKP_DELETE) - deleted, TIMES);
+    assert_int_equal(lk_proxy_requests(env->proxy, LK_ZKP_CREATE_CONTAINER), parents);
     lk_close_locker(l);
 }
 
@@ -58,10 +58,10 @@ static void create_and_list_in_one_flight(void **state)
     lk_give(lk_take(l, "flight"));
     flight.created = creates(env);
     flight.listed = lists(env);
-    lk_zkp_hold(env->proxy, false, true);
+    lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&locking, l, "flight", NULL);
     lk_require(both_are_out, &flight, "create and list should be sent without waiting for an answer");
-    lk_zkp_hold(env->proxy, false, false);
+    lk_proxy_hold(env->proxy, false, false);
     assert_status(LOCKER_OK, lk_locking_join(&locking), locking.err);
     lk_give(locking.held);
     lk_close_locker(l);
@@ -86,11 +86,11 @@ static void a_waiting_process_is_quiet(void **state)
     assert_false(lk_readable(locker_handle_fd(held), 500)); /* their watches are set */
     created = creates(env);
     listed = lists(env);
-    got = lk_zkp_requests(env->proxy, LK_ZKP_GET);
+    got = lk_proxy_requests(env->proxy, LK_ZKP_GET);
     assert_false(lk_readable(locker_handle_fd(held), 2000));
     assert_int_equal(creates(env), created);
     assert_int_equal(lists(env), listed);
-    assert_int_equal(lk_zkp_requests(env->proxy, LK_ZKP_GET), got);
+    assert_int_equal(lk_proxy_requests(env->proxy, LK_ZKP_GET), got);
     locker_cancel_fire(cancel);
     for (size_t i = 0; i < WAITERS; i++)
         assert_status(LOCKER_CANCELED, lk_locking_join(&waiters[i]), waiters[i].err);
@@ -186,8 +186,8 @@ struct seen {
 
 static struct seen seen_now(struct env *env)
 {
-    return (struct seen){env, lists(env), lk_zkp_requests(env->proxy, LK_ZKP_GET),
-                         lk_zkp_requests(env->proxy, LK_ZKP_DELETE)};
+    return (struct seen){env, lists(env), lk_proxy_requests(env->proxy, LK_ZKP_GET),
+                         lk_proxy_requests(env->proxy, LK_ZKP_DELETE)};
 }
 
 /* Behind a place of our own nothing is watched; the queue is listed when it goes. */
@@ -203,7 +203,7 @@ static void behind_our_own_place_nothing_is_watched(void **state)
     assert_false(lk_readable(locker_handle_fd(line.held), 500)); /* it is watched itself */
     before = seen_now(env);
     line_up(&line, l);
-    got = lk_zkp_requests(env->proxy, LK_ZKP_GET);
+    got = lk_proxy_requests(env->proxy, LK_ZKP_GET);
     lk_give(line.held);
     assert_status(LOCKER_OK, lk_locking_join(&line.waiters[0]), line.waiters[0].err);
     lk_give(line.waiters[0].held);
@@ -218,7 +218,7 @@ static bool delete_and_list_are_out(void *context)
     const struct seen *seen = context;
 
     return lists(seen->env) > seen->listed &&
-           lk_zkp_requests(seen->env->proxy, LK_ZKP_DELETE) > seen->deleted;
+           lk_proxy_requests(seen->env->proxy, LK_ZKP_DELETE) > seen->deleted;
 }
 
 /* The list goes out with the delete: one round trip from unlock to the next grant. */
@@ -235,11 +235,11 @@ static void behind_our_own_place_in_one_flight(void **state)
     lk_require_waiting(l, 1);
     assert_false(lk_readable(locker_handle_fd(line.held), 500)); /* both are watched themselves */
     before = seen_now(env);
-    lk_zkp_hold(env->proxy, false, true);
+    lk_proxy_hold(env->proxy, false, true);
     lk_unlocking_start(&unlocking, line.held);
     lk_require(delete_and_list_are_out, &before,
                "delete and list should be sent without waiting for an answer");
-    lk_zkp_hold(env->proxy, false, false);
+    lk_proxy_hold(env->proxy, false, false);
     assert_status(LOCKER_OK, lk_unlocking_join(&unlocking), unlocking.err);
     assert_status(LOCKER_OK, lk_locking_join(&line.waiters[0]), line.waiters[0].err);
     lk_give(line.waiters[0].held);
@@ -306,9 +306,9 @@ static void one_heartbeat_for_many_locks(void **state)
         snprintf(key, sizeof key, "beat-%d", i);
         held[i] = lk_take(l, key);
     }
-    before = lk_zkp_requests(env->proxy, LK_ZKP_MULTI);
+    before = lk_proxy_requests(env->proxy, LK_ZKP_MULTI);
     assert_false(lk_readable(locker_handle_fd(held[0]), 2500)); /* longer than the session would last */
-    assert_in_range(lk_zkp_requests(env->proxy, LK_ZKP_MULTI) - before, 2, 10);
+    assert_in_range(lk_proxy_requests(env->proxy, LK_ZKP_MULTI) - before, 2, 10);
     assert_int_equal(lk_stats(l).lost, 0);
     for (int i = 0; i < MANY; i++)
         lk_give(held[i]);

@@ -236,19 +236,19 @@ static void a_create_is_found_through_another_server(void **state)
     lk_server *leader = lk_test_leader(env->members), *follower = lk_test_follower(env->members, 0);
     struct lk_zkc *client = lk_zkc_open(leader);
 
-    env->proxy = lk_zkp_start(leader->port);
+    env->proxy = lk_proxy_begin(&lk_proxy_zookeeper, leader->port);
     for (int round = 0; round < 5; round++) {
         locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=20s&command_timeout=20s",
-                                lk_zkp_port(env->proxy), follower->port);
+                                lk_proxy_port(env->proxy), follower->port);
         locker_handle *held = lk_take(l, "found");
 
         lk_give(held);
-        lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_CREATE2, 1, 0);
+        lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_CREATE2, 1, 0);
         held = lk_take(l, "found");
         lk_zkc_require_count(client, "/shop/found", 1);
         lk_give(held);
         lk_zkc_require_count(client, "/shop/found", 0);
-        lk_zkp_harm(env->proxy, LK_ZKP_CUT, 0, 0, 0);
+        lk_proxy_harm(env->proxy, LK_PROXY_CUT, "", 0, 0); /* none */
         lk_close_locker(l);
     }
     lk_zkc_close(client);

@@ -113,8 +113,8 @@ static void a_session_whose_end_only_the_leader_tells(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=8s");
     locker_handle *held = lk_take(l, "told");
 
-    lk_zkp_harm(env->proxy, LK_ZKP_EXPIRED, LK_ZKP_MULTI, 1, 0);
-    lk_zkp_await_harm(env->proxy, 1);
+    lk_proxy_forge(env->proxy, LK_ZKP_MULTI, lk_proxy_zookeeper_expired);
+    lk_proxy_await_harm(env->proxy, 1);
     lk_require_state(held, LOCKER_STATE_LOST);
     lk_give(lk_take(l, "other"));
     lk_give_lost(held);
@@ -127,25 +127,25 @@ static void a_session_in_doubt_grants_nothing(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
-    struct lk_zkp_passed reads = lk_zkp_passed(env->proxy, LK_ZKP_GET),
-                         touches = lk_zkp_passed(env->proxy, LK_ZKP_EXISTS);
+    lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET),
+              touches = lk_proxy_passed(env->proxy, LK_ZKP_EXISTS);
     locker_handle *held = lk_take(l, "watched");
     const int64_t session = lk_session_of(env->client, "/shop/watched", 0);
     struct lk_locking entering;
     char path[LK_ZKC_NAME_MAX];
 
-    lk_zkp_await_passed(reads, 1); /* it watches its own node */
+    lk_proxy_await_passed(reads, 1); /* it watches its own node */
     lk_zkc_nth(env->client, "/shop/watched", 0, path);
     assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
     lk_require_state(held, LOCKER_STATE_LOST);
-    lk_zkp_await_passed(touches, 1); /* nothing is there to be checked yet */
-    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_MULTI, 1, 0);
-    lk_zkp_refuse(env->proxy, true);
+    lk_proxy_await_passed(touches, 1); /* nothing is there to be checked yet */
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_MULTI, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
     lk_locking_start(&entering, l, "first", NULL);
-    lk_zkp_await_harm(env->proxy, 1);
+    lk_proxy_await_harm(env->proxy, 1);
     lk_zkc_end_session(env->zk, session);
     lk_zkc_require_count(env->client, "/shop/first", 0);
-    lk_zkp_refuse(env->proxy, false);
+    lk_proxy_refuse(env->proxy, false);
     assert_status(LOCKER_OK, lk_locking_join(&entering), entering.err);
     assert_int_equal(lk_zkc_count(env->client, "/shop/first"), 1);
     assert_int_not_equal(lk_session_of(env->client, "/shop/first", 0), session);
@@ -161,14 +161,14 @@ static void the_end_of_a_node_puts_its_session_in_doubt(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=24s&command_timeout=30s");
-    struct lk_zkp_passed reads = lk_zkp_passed(env->proxy, LK_ZKP_GET);
+    lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET);
     struct lk_gate gate;
     locker_handle *held;
     int64_t ended;
 
     lk_gate_init(&gate);
     held = take_with_gate(l, "doubt", &gate);
-    lk_zkp_await_passed(reads, 1); /* it watches its own node */
+    lk_proxy_await_passed(reads, 1); /* it watches its own node */
     ended = lk_test_now_ms();
     lk_zkc_end_session(env->zk, lk_session_of(env->client, "/shop/doubt", 0));
     lk_gate_await(&gate, 1, "the loss should be told");

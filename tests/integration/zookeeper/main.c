@@ -38,7 +38,7 @@ int lk_env_proxied(void **state)
     if (lk_env_server(state) != 0)
         return -1;
     env = *state;
-    env->proxy = lk_zkp_start(env->zk->port);
+    env->proxy = lk_proxy_begin(&lk_proxy_zookeeper, env->zk->port);
     return 0;
 }
 
@@ -86,7 +86,7 @@ int lk_env_end(void **state)
         return 0;
     for (size_t i = 0; i < LK_ENV_CHILDREN; i++)
         lk_child_kill(env->children[i]);
-    lk_zkp_free(env->proxy);
+    lk_proxy_free(env->proxy);
     lk_zkc_drop(env->client);
     if (env->members != NULL)
         lk_test_ensemble_heal(env->members);
@@ -179,7 +179,7 @@ locker *lk_open_at(const lk_server *zk, const char *rest)
 
 locker *lk_open_through(struct env *env, const char *rest)
 {
-    return lk_open_uri("zookeeper://127.0.0.1:%d%s", lk_zkp_port(env->proxy), rest);
+    return lk_open_uri("zookeeper://127.0.0.1:%d%s", lk_proxy_port(env->proxy), rest);
 }
 
 void lk_close_locker(locker *l)

@@ -23,14 +23,14 @@ static void late_begin(struct late *late, struct env *env, const char *rest)
 {
     *late = (struct late){.env = env, .l = lk_open_through(env, rest)};
     lk_give(lk_take(late->l, "late"));
-    lk_zkp_harm(env->proxy, LK_ZKP_WITHHOLD, LK_ZKP_CREATE2, 1, 0);
+    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_ZKP_CREATE2, 1, 0);
 }
 
 /* The lock was taken under another name meanwhile, and given back. */
 static void late_goes_on(struct late *late)
 {
     lk_give(lk_take(late->l, "late"));
-    lk_zkp_withheld(late->env->proxy, late->path, sizeof late->path);
+    lk_proxy_zookeeper_withheld(late->env->proxy, late->path, sizeof late->path);
     lk_zkc_require_count(late->env->client, "/shop/late", 0);
 }
 
@@ -63,7 +63,7 @@ static void two_late_creates_are_looked_for(void **state)
     late_begin(&first, *state, "/shop?ttl=4s&command_timeout=20s");
     late_goes_on(&first);
     second = first;
-    lk_zkp_harm(second.env->proxy, LK_ZKP_WITHHOLD, LK_ZKP_CREATE2, 1, 0);
+    lk_proxy_harm(second.env->proxy, LK_PROXY_WITHHOLD, LK_ZKP_CREATE2, 1, 0);
     late_goes_on(&second);
     assert_string_not_equal(first.path, second.path);
     late_comes(&second);
@@ -104,7 +104,7 @@ static void a_late_create_is_looked_for_after_a_reconnection(void **state)
     late_goes_on(&late);
     late_comes(&late);
     came = lk_test_now_ms();
-    lk_zkp_cut_all(late.env->proxy);
+    lk_proxy_cut_all(late.env->proxy);
     lk_zkc_require_count(late.env->client, "/shop/late", 0);
     assert_true(lk_test_now_ms() - came < 8000);
     lk_close_locker(late.l);
@@ -115,17 +115,17 @@ static void a_late_create_of_one_that_gave_up(void **state)
 {
     struct late late;
     locker_lock_options options = lk_wait_options(300);
-    struct lk_zkp_passed lists;
+    lk_passed lists;
     locker_handle *held = NULL;
     locker_error err;
 
     late_begin(&late, *state, "/shop?ttl=4s&command_timeout=300ms");
-    lk_zkp_refuse(late.env->proxy, true);
+    lk_proxy_refuse(late.env->proxy, true);
     assert_true(locker_lock(late.l, "late", &options, &held, &err) != LOCKER_OK);
-    lists = lk_zkp_passed(late.env->proxy, LK_ZKP_LIST);
-    lk_zkp_refuse(late.env->proxy, false);
-    lk_zkp_withheld(late.env->proxy, late.path, sizeof late.path);
-    lk_zkp_await_passed(lists, 1); /* which doesn't show it yet */
+    lists = lk_proxy_passed(late.env->proxy, LK_ZKP_LIST);
+    lk_proxy_refuse(late.env->proxy, false);
+    lk_proxy_zookeeper_withheld(late.env->proxy, late.path, sizeof late.path);
+    lk_proxy_await_passed(lists, 1); /* which doesn't show it yet */
     late_comes(&late);
     lk_zkc_require_count(late.env->client, "/shop/late", 0);
     lk_close_locker(late.l);
@@ -140,13 +140,13 @@ static void a_name_that_another_session_has(void **state)
     int64_t theirs;
 
     late_begin(&late, *state, "/shop?ttl=40s&command_timeout=20s");
-    lk_zkp_refuse(late.env->proxy, true);
+    lk_proxy_refuse(late.env->proxy, true);
     lk_locking_start(&entering, late.l, "late", NULL);
-    lk_zkp_await_harm(late.env->proxy, 1);
-    lk_zkp_withheld(late.env->proxy, late.path, sizeof late.path);
+    lk_proxy_await_harm(late.env->proxy, 1);
+    lk_proxy_zookeeper_withheld(late.env->proxy, late.path, sizeof late.path);
     late_comes(&late);
     theirs = lk_session_of(late.env->client, "/shop/late", 0);
-    lk_zkp_refuse(late.env->proxy, false);
+    lk_proxy_refuse(late.env->proxy, false);
     assert_status(LOCKER_OK, lk_locking_join(&entering), entering.err);
     assert_int_equal(lk_zkc_count(late.env->client, "/shop/late"), 1);
     assert_int_not_equal(lk_session_of(late.env->client, "/shop/late", 0), theirs);
@@ -165,13 +165,13 @@ static void one_that_gave_up_while_its_node_was_found(void **state)
 
     lk_give(lk_take(l, "found"));
     options.cancel = locker_cancel_new();
-    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_CREATE2, 1, 0);
-    lk_zkp_refuse(env->proxy, true);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_CREATE2, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
     lk_locking_start(&waiter, l, "found", &options);
-    lk_zkp_await_harm(env->proxy, 1);
-    lk_zkp_harm(env->proxy, LK_ZKP_SWALLOW, LK_ZKP_GET, 1, 0);
-    lk_zkp_refuse(env->proxy, false);
-    lk_zkp_await_harm(env->proxy, 2);
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_GET, 1, 0);
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_await_harm(env->proxy, 2);
     fired = lk_test_now_ms();
     locker_cancel_fire(options.cancel);
     assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
@@ -205,12 +205,12 @@ static void a_place_that_its_list_does_not_show(void **state)
     struct lk_locking entering;
 
     lk_give(lk_take(l, "shown"));
-    lk_zkp_harm(env->proxy, LK_ZKP_SWALLOW, LK_ZKP_LIST, 1, 0);
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_LIST, 1, 0);
     lk_locking_start(&entering, l, "shown", NULL);
-    lk_zkp_await_harm(env->proxy, 1);
+    lk_proxy_await_harm(env->proxy, 1);
     lk_zkc_nth(env->client, "/shop/shown", 0, path);
     assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
-    lk_zkp_cut_all(env->proxy);
+    lk_proxy_cut_all(env->proxy);
     assert_status(LOCKER_OK, lk_locking_join(&entering), entering.err);
     assert_int_equal(lk_zkc_count(env->client, "/shop/shown"), 1); /* under another name */
     lk_give(entering.held);
@@ -229,17 +229,17 @@ static void two_cuts_in_a_row(void **state)
     struct lk_locking a, b;
 
     lk_give(lk_take(l, "cuts"));
-    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_CREATE2, 1, 0);
-    lk_zkp_refuse(env->proxy, true);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_CREATE2, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
     lk_locking_start(&a, l, "cuts", &options);
-    lk_zkp_await_harm(env->proxy, 1);
-    lk_zkp_delay(env->proxy, 100); /* the second enters while the first is searched for */
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_proxy_delay(env->proxy, 0, 100); /* the second enters while the first is searched for */
     lk_locking_start(&b, l, "cuts", &options);
     assert_int_equal(lk_zkc_count(env->client, "/shop/cuts"), 1);
-    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_GET, 1, 0);
-    lk_zkp_refuse(env->proxy, false);
-    lk_zkp_await_harm(env->proxy, 2);
-    lk_zkp_delay(env->proxy, 0);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_GET, 1, 0);
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_await_harm(env->proxy, 2);
+    lk_proxy_delay(env->proxy, 0, 0);
     lk_locking_join(&a);
     lk_locking_join(&b);
     assert_int_not_equal(a.held == NULL, b.held == NULL); /* one has it, and waits for nobody */
@@ -315,7 +315,7 @@ static void *keep(void *argument)
 static void alone_begin(struct alone *alone, struct env *env)
 {
     const int64_t patience = INT64_C(1000000) * LK_TEST_PATIENCE_MS;
-    const locker_host host = {"127.0.0.1", lk_zkp_port(env->proxy)};
+    const locker_host host = {"127.0.0.1", lk_proxy_port(env->proxy)};
     const locker_value values[32] = {{0, NULL, false}};
     const locker_driver_config config = {.scheme = "zookeeper",
                                          .hosts = &host,
@@ -392,14 +392,14 @@ static void a_predecessor_that_its_own_claim_has_not_seen(void **state)
 
     alone_begin(&alone, env);
     lk_give(lk_take(alone.l, "unseen")); /* the key's parents are there */
-    lk_zkp_harm(env->proxy, LK_ZKP_WITHHOLD, LK_ZKP_CREATE2, 1, 0);
-    lk_zkp_refuse(env->proxy, true);
+    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_ZKP_CREATE2, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
     status = come(&alone, &first, "unseen", 500);
     assert_true(status == LOCKER_UNAVAILABLE ||
                 status == LOCKER_TIMEOUT); /* the latter if it is not told yet */
-    lk_zkp_await_harm(env->proxy, 1);
-    lk_zkp_withheld(env->proxy, path, sizeof path);
-    lk_zkp_refuse(env->proxy, false);
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_proxy_zookeeper_withheld(env->proxy, path, sizeof path);
+    lk_proxy_refuse(env->proxy, false);
     lk_gate_await(&first.woken, 1, "the search should end");
     assert_int_equal(lk_zkc_create(env->client, path, "", LK_ZKC_EPHEMERAL_SEQUENTIAL, NULL), LK_ZKC_OK);
     assert_int_equal(come(&alone, &second, "unseen", LK_TEST_PATIENCE_MS), LOCKER_BUSY);
@@ -421,17 +421,17 @@ static void a_predecessor_that_goes_before_it_is_watched(void **state)
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=40s");
     locker_handle *held = lk_take(holder, "quick");
     struct lk_locking waiter;
-    struct lk_zkp_passed lists = lk_zkp_passed(env->proxy, LK_ZKP_LIST);
+    lk_passed lists = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
     int64_t given;
 
-    lk_zkp_hold(env->proxy, false, true);
+    lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&waiter, l, "quick", NULL);
-    lk_zkp_await_passed(lists, 1);
+    lk_proxy_await_passed(lists, 1);
     lk_zkc_require_count(env->client, "/shop/quick", 2);
-    lk_zkp_hold(env->proxy, true, false); /* the list arrives, and the read is kept back */
+    lk_proxy_hold(env->proxy, true, false); /* the list arrives, and the read is kept back */
     lk_give(held);
     given = lk_test_now_ms();
-    lk_zkp_hold(env->proxy, false, false);
+    lk_proxy_hold(env->proxy, false, false);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     assert_true(waiter.ended_ms - given < 5000); /* and not with a heartbeat, after 10 s */
     lk_give(waiter.held);
@@ -444,12 +444,13 @@ static void a_heartbeat_finds_a_deleted_node(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=16s"), *other = lk_open_at(env->zk, "/shop");
-    struct lk_zkp_passed reads = lk_zkp_passed(env->proxy, LK_ZKP_GET);
+    lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET);
     locker_handle *held = lk_take(l, "broken"), *kept = lk_take(l, "kept");
     locker_error err;
 
-    lk_zkp_await_passed(reads, 2); /* each watches its own node: a read that came later would find it gone */
-    lk_zkp_drop_events(env->proxy, true);
+    lk_proxy_await_passed(reads,
+                          2); /* each watches its own node: a read that came later would find it gone */
+    lk_proxy_drop_unasked(env->proxy, true);
     assert_ok(locker_break(other, "broken", NULL, NULL, &err), err);
     lk_require_lost_by(held, lk_test_now_ms() + 8000); /* a quarter is 4 s, its deadline 12 s */
     lk_require_renewal(l);
@@ -463,17 +464,17 @@ static void a_heartbeat_finds_a_deleted_node(void **state)
 
 /* A release whose delete is lost on the way, or whose answer is, and that can't connect again for now. */
 static void release_into_silence(struct env *env, struct lk_unlocking *unlocking, locker_handle *held,
-                                 enum lk_zkp_harm harm, unsigned harms)
+                                 lk_harm harm, unsigned harms)
 {
-    lk_zkp_harm(env->proxy, harm, LK_ZKP_DELETE, 1, 0);
-    lk_zkp_refuse(env->proxy, true);
+    lk_proxy_harm(env->proxy, harm, LK_ZKP_DELETE, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
     lk_unlocking_start(unlocking, held);
-    lk_zkp_await_harm(env->proxy, harms);
+    lk_proxy_await_harm(env->proxy, harms);
 }
 
 static locker_status release_ends(struct env *env, struct lk_unlocking *unlocking)
 {
-    lk_zkp_refuse(env->proxy, false);
+    lk_proxy_refuse(env->proxy, false);
     return lk_unlocking_join(unlocking);
 }
 
@@ -497,7 +498,7 @@ static void a_release_that_was_broken_is_lost(void **state)
 
     lk_locking_start(&rival, other, "mark", NULL);
     lk_require_waiting(other, 1);
-    release_into_silence(env, &unlocking, held, LK_ZKP_WITHHOLD, 1);
+    release_into_silence(env, &unlocking, held, LK_PROXY_WITHHOLD, 1);
     break_lock(other, "mark");
     assert_status(LOCKER_OK, lk_locking_join(&rival), rival.err);
     lk_require_since(env->client, "/shop/mark", locker_handle_token(rival.held));
@@ -518,7 +519,7 @@ static void a_release_before_a_break_is_unknown(void **state)
     locker_handle *held = lk_take(l, "mark"), *rivals;
     struct lk_unlocking unlocking;
 
-    release_into_silence(env, &unlocking, held, LK_ZKP_CUT, 1);
+    release_into_silence(env, &unlocking, held, LK_PROXY_CUT, 1);
     rivals = lk_take(other, "mark");
     break_lock(other, "mark");
     assert_status(LOCKER_UNKNOWN, release_ends(env, &unlocking), unlocking.err);
@@ -543,9 +544,9 @@ static void a_release_after_an_earlier_break_is_ok(void **state)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_give_lost(first);
     assert_false(lk_readable(locker_handle_fd(waiter.held), 600)); /* its time is written meanwhile */
-    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_DELETE, 1, 0);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_DELETE, 1, 0);
     lk_give(waiter.held);
-    lk_zkp_await_harm(env->proxy, 1);
+    lk_proxy_await_harm(env->proxy, 1);
     lk_close_locker(l);
 }
 
@@ -558,7 +559,7 @@ static void a_release_without_room_for_a_mark_is_unknown(void **state)
     locker_error err;
 
     assert_int_equal(lk_zkc_set(env->client, "/shop/mark", "locker: mine"), LK_ZKC_OK);
-    lk_zkp_harm(env->proxy, LK_ZKP_CUT, LK_ZKP_DELETE, 1, 0);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_DELETE, 1, 0);
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
     locker_handle_free(held);
     break_lock((held = lk_take(l, "mark"), l), "mark"); /* which works nevertheless */
@@ -574,7 +575,7 @@ static void a_release_whose_key_was_made_anew_is_unknown(void **state)
     locker_handle *held = lk_take(l, "anew");
     struct lk_unlocking unlocking;
 
-    release_into_silence(env, &unlocking, held, LK_ZKP_CUT, 1);
+    release_into_silence(env, &unlocking, held, LK_PROXY_CUT, 1);
     assert_int_equal(lk_zkc_delete(env->client, "/shop/anew"), LK_ZKC_OK);
     assert_int_equal(lk_zkc_create(env->client, "/shop/anew", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     assert_status(LOCKER_UNKNOWN, release_ends(env, &unlocking), unlocking.err);
@@ -591,7 +592,7 @@ static void a_release_that_outlives_its_session(void **state)
     const int64_t session = lk_session_of(env->client, "/shop/ends", 0);
     struct lk_unlocking unlocking;
 
-    release_into_silence(env, &unlocking, held, LK_ZKP_WITHHOLD, 1);
+    release_into_silence(env, &unlocking, held, LK_PROXY_WITHHOLD, 1);
     lk_zkc_end_session(env->zk, session);
     lk_zkc_require_count(env->client, "/shop/ends", 0);
     assert_status(LOCKER_UNKNOWN, release_ends(env, &unlocking), unlocking.err);
@@ -616,7 +617,7 @@ static void a_release_whose_proof_comes_after_the_lease(void **state)
     options.no_renew = true;
     assert_ok(locker_lock(l, "ends", &options, &held, &err), err);
     taken = lk_test_now_ms();
-    release_into_silence(env, &unlocking, held, LK_ZKP_CUT, 1);
+    release_into_silence(env, &unlocking, held, LK_PROXY_CUT, 1);
     while (lk_test_now_ms() < taken + options.ttl_ms)
         usleep(20000);
     assert_status(LOCKER_UNKNOWN, release_ends(env, &unlocking), unlocking.err);
@@ -634,12 +635,12 @@ static void a_release_whose_mark_is_read_in_another_session(void **state)
     const int64_t session = lk_session_of(env->client, "/shop/mark", 0);
     struct lk_unlocking unlocking;
 
-    release_into_silence(env, &unlocking, held, LK_ZKP_CUT, 1);
-    lk_zkp_harm(env->proxy, LK_ZKP_SWALLOW, LK_ZKP_GET, 1, 0);
-    lk_zkp_refuse(env->proxy, false);
-    lk_zkp_await_harm(env->proxy, 2);
-    lk_zkp_refuse(env->proxy, true);
-    lk_zkp_cut_all(env->proxy);
+    release_into_silence(env, &unlocking, held, LK_PROXY_CUT, 1);
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_GET, 1, 0);
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_await_harm(env->proxy, 2);
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
     lk_zkc_end_session(env->zk, session);
     lk_zkc_require_count(env->client, "/shop/other", 0);
     assert_status(LOCKER_UNKNOWN, release_ends(env, &unlocking), unlocking.err);

@@ -50,7 +50,7 @@ struct turn {
 
 static bool all_are_watched(void *context)
 {
-    return lk_zkp_requests(context, LK_ZKP_GET) == 4; /* each itself; the third the second */
+    return lk_proxy_requests(context, LK_ZKP_GET) == 4; /* each itself; the third the second */
 }
 
 static void turn_begin(struct turn *turn, struct env *env, locker *l, locker *third)
@@ -113,7 +113,7 @@ static bool one_more_set(void *context)
 {
     const struct sets *sets = context;
 
-    return lk_zkp_requests(sets->env->proxy, LK_ZKP_SET) == sets->before + 1;
+    return lk_proxy_requests(sets->env->proxy, LK_ZKP_SET) == sets->before + 1;
 }
 
 /* Who waits behind it hears nothing of it, and asks nothing. */
@@ -128,13 +128,13 @@ static void the_time_of_a_grant_wakes_nobody(void **state)
 
     turn_begin(&turn, env, l, other);
     attempts = lk_stats(other).attempts;
-    listed = lk_zkp_requests(env->proxy, LK_ZKP_LIST);
-    got = lk_zkp_requests(env->proxy, LK_ZKP_GET);
+    listed = lk_proxy_requests(env->proxy, LK_ZKP_LIST);
+    got = lk_proxy_requests(env->proxy, LK_ZKP_GET);
     lk_require(one_more_set, &sets, "the time of the grant should be written");
     assert_false(lk_readable(locker_handle_fd(turn.second.held), 500)); /* nothing more comes */
     assert_true(one_more_set(&sets));
-    assert_in_range(lk_zkp_requests(env->proxy, LK_ZKP_GET) - got, 0, 1); /* to see what is there */
-    assert_int_equal(lk_zkp_requests(env->proxy, LK_ZKP_LIST), listed);
+    assert_in_range(lk_proxy_requests(env->proxy, LK_ZKP_GET) - got, 0, 1); /* to see what is there */
+    assert_int_equal(lk_proxy_requests(env->proxy, LK_ZKP_LIST), listed);
     assert_int_equal(lk_stats(other).attempts, attempts);
     turn_end(&turn);
     lk_close_locker(other);
@@ -147,7 +147,7 @@ static void the_time_of_an_older_grant_comes_late(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s"), *other = lk_open_at(env->zk, "/shop");
-    struct lk_zkp_passed reads = lk_zkp_passed(env->proxy, LK_ZKP_GET);
+    lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET);
     locker_handle *first = lk_take(other, "turn");
     struct lk_locking older, later;
     locker_error err;
@@ -156,15 +156,15 @@ static void the_time_of_an_older_grant_comes_late(void **state)
     lk_zkc_require_count(env->client, "/shop/turn", 2);
     lk_locking_start(&later, other, "turn", NULL);
     lk_zkc_require_count(env->client, "/shop/turn", 3);
-    lk_zkp_await_passed(reads, 2); /* it watches the first one's node, and its own */
+    lk_proxy_await_passed(reads, 2); /* it watches the first one's node, and its own */
     lk_give(first);
     assert_status(LOCKER_OK, lk_locking_join(&older), older.err);
-    lk_zkp_hold(env->proxy, true, false);
-    lk_zkp_drop_events(env->proxy, true);
+    lk_proxy_hold(env->proxy, true, false);
+    lk_proxy_drop_unasked(env->proxy, true);
     assert_ok(locker_break(other, "turn", NULL, NULL, &err), err);
     assert_status(LOCKER_OK, lk_locking_join(&later), later.err);
     lk_require_since(env->client, "/shop/turn", locker_handle_token(later.held));
-    lk_zkp_hold(env->proxy, false, false);
+    lk_proxy_hold(env->proxy, false, false);
     for (int i = 0; i < 3; i++) /* behind the read of what is there, and behind what that leads to */
         assert_ok(locker_ping(l, NULL, &err), err);
     lk_require_since(env->client, "/shop/turn", locker_handle_token(later.held));
@@ -193,7 +193,7 @@ static void short_and_free_locks_write_nothing(void **state)
     was_short = lk_test_now_ms() - released < SHORT_MS; /* a busy machine may have made it longer */
     held = lk_take(l, "short");
     assert_false(lk_readable(locker_handle_fd(held), 600)); /* longer than a grant has to last */
-    assert_in_range(lk_zkp_requests(env->proxy, LK_ZKP_SET), 0, was_short ? 0 : 1);
+    assert_in_range(lk_proxy_requests(env->proxy, LK_ZKP_SET), 0, was_short ? 0 : 1);
     lk_give(held);
     lk_close_locker(l);
 }

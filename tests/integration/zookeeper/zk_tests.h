@@ -10,11 +10,11 @@
 #include "expect.h"
 #include "gate.h"
 #include "locking.h"
+#include "proxying.h"
 #include "puppet.h"
 #include "stunnel.h"
 #include "test_servers.h"
 #include "zkclient.h"
-#include "zkproxy.h"
 
 struct CMUnitTest;
 
@@ -26,7 +26,7 @@ struct env {
     lk_server *zk;                              /* a server alone; NULL unless there is one */
     lk_server *members;                         /* the group's ensemble; NULL unless there is one */
     lk_server *tls;                             /* the group's TLS in front of zk; NULL unless there is one */
-    struct lk_zkp *proxy;                       /* NULL unless there is one */
+    lk_proxy *proxy;                            /* NULL unless there is one */
     struct lk_zkc *client;                      /* a second client of zk; NULL unless there is one */
     struct lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none; set to NULL when one is ended */
 };

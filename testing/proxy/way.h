@@ -1,0 +1,40 @@
+/* way.h: one direction of a connection: what came from one socket, and is to leave by the other one. */
+#ifndef LK_WAY_H
+#define LK_WAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** A message that came. */
+typedef struct lk_piece {
+    struct lk_piece *next;
+    int64_t due;   /* when it may leave, by lk_way_now() */
+    size_t length; /* 0: the end, nothing comes after it */
+    char bytes[];
+} lk_piece;
+
+typedef struct lk_way {
+    int from, to;
+    bool ended;             /* the end has come */
+    lk_piece *first, *last; /* what has not left yet, in order */
+    char *rest;             /* the beginning of a message that isn't all there yet */
+    size_t rest_length, rest_size;
+} lk_way;
+
+/** The time in ns. */
+int64_t lk_way_now(void);
+
+/** Reads what is there, if anything. `length`: as a protocol's. */
+void lk_way_take(lk_way *w, size_t (*length)(const char *bytes, size_t count), int64_t due);
+
+/** Removes the first piece. */
+void lk_way_drop(lk_way *w);
+
+/** Forgets all that has not left; the sockets are the caller's. */
+void lk_way_clear(lk_way *w);
+
+/** Sends all of it; false when it can't be. */
+bool lk_way_send(int fd, const char *bytes, size_t length);
+
+#endif
