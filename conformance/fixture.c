@@ -38,11 +38,6 @@ locker *lk_open_locker(struct lk_fixture *fixture, const char *more)
     return l;
 }
 
-void lk_close_locker(locker *l)
-{
-    assert_int_equal(locker_close(l), LOCKER_OK);
-}
-
 locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options)
 {
     locker_handle *held = NULL;
@@ -52,32 +47,6 @@ locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *op
     assert_non_null(held);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     return held;
-}
-
-void lk_give(locker_handle *held)
-{
-    locker_error err;
-
-    assert_ok(locker_unlock(held, &err), err);
-    assert_int_equal(locker_handle_state(held), LOCKER_STATE_UNLOCKED);
-    locker_handle_free(held);
-}
-
-void lk_expect_busy(locker *l, const char *key)
-{
-    locker_handle *held = NULL;
-    locker_error err;
-
-    assert_status(LOCKER_BUSY, locker_try_lock(l, key, NULL, &held, &err), err);
-    assert_null(held);
-}
-
-locker_lock_options lk_wait_options(int64_t wait_ms)
-{
-    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
-    options.wait_ms = wait_ms;
-    return options;
 }
 
 locker_lock_options lk_lease_options(int64_t ttl_ms)

@@ -11,6 +11,7 @@
 
 #include "expect.h"
 #include "gate.h"
+#include "holding.h"
 #include "locking.h"
 #include "puppet.h"
 
@@ -45,20 +46,8 @@ locker_status lk_open_uri(const locker_driver *driver, const char *uri, const ch
 /** Opens a locker on the fixture's service; fails the test when it can't. */
 locker *lk_open_locker(struct lk_fixture *fixture, const char *more);
 
-/** Closes it and checks the answer. */
-void lk_close_locker(locker *l);
-
 /** Takes a lock that must be free, and checks the answer. options NULL: with the defaults. */
 locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options);
-
-/** Unlocks, checks that the answer is OK, and frees. */
-void lk_give(locker_handle *held);
-
-/** Fails the test unless a try by another locker answers BUSY. */
-void lk_expect_busy(locker *l, const char *key);
-
-/** Options that wait at most wait_ms. */
-locker_lock_options lk_wait_options(int64_t wait_ms);
 
 /** Options for a lease of ttl_ms that isn't renewed. */
 locker_lock_options lk_lease_options(int64_t ttl_ms);

@@ -44,13 +44,11 @@ static void a_deleted_lock_is_lost(void **state)
     needs(lk_can_lose(fixture));
     locker *l = lk_open_locker(fixture, "ttl=600ms");
     locker_handle *held = take_counted(l, "deleted", &losses);
-    locker_error err;
 
     lk_lose(fixture, "deleted");
     expect_loss_noticed(held, lk_test_now_ms());
     lk_require(was_called, &losses, "on_lost");
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    locker_handle_free(held);
+    lk_give_lost(held);
     lk_give(lk_take(l, "deleted", NULL));
     lk_close_locker(l);
     assert_int_equal(atomic_load(&losses), 1);
@@ -64,13 +62,11 @@ static void a_replaced_lock_is_lost_and_left_alone(void **state)
     needs(lk_can_lose(fixture));
     locker *l = lk_open_locker(fixture, "ttl=600ms");
     locker_handle *held = take_counted(l, "replaced", &losses);
-    locker_error err;
 
     lk_replace(fixture, "replaced");
     expect_loss_noticed(held, lk_test_now_ms());
     lk_require(was_called, &losses, "on_lost"); /* unlocking first would tell the loss instead */
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    locker_handle_free(held);
+    lk_give_lost(held);
     lk_expect_busy(l, "replaced");
     lk_lose(fixture, "replaced");
     lk_give(lk_take(l, "replaced", NULL));
@@ -94,8 +90,7 @@ static void unlock_says_lost_at_once(void **state)
     locker_handle_free(held);
     held = lk_take(l, "gone", NULL);
     lk_replace(fixture, "gone");
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    locker_handle_free(held);
+    lk_give_lost(held);
     lk_expect_busy(l, "gone");
     lk_lose(fixture, "gone");
     assert_int_equal(lk_stats(l).released, 0);

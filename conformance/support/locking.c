@@ -23,21 +23,26 @@ static void *lock_it(void *argument)
     return NULL;
 }
 
+static void start(pthread_t *thread, void *(*run)(void *argument), void *argument)
+{
+    const int failed = pthread_create(thread, NULL, run, argument);
+
+    if (failed != 0)
+        test_fails("can't start a thread: %s", strerror(failed));
+}
+
 void lk_locking_start(struct lk_locking *locking, locker *l, const char *key,
                       const locker_lock_options *options)
 {
     const locker_lock_options patient = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking_call *call = calloc(1, sizeof *call);
-    int failed;
 
     if (call == NULL || (call->key = strdup(key)) == NULL)
         test_fails("out of memory (%s)", "a call");
     call->l = l;
     call->options = options != NULL ? *options : patient;
     *locking = (struct lk_locking){.call = call};
-    failed = pthread_create(&locking->thread, NULL, lock_it, call);
-    if (failed != 0)
-        test_fails("can't start a thread: %s", strerror(failed));
+    start(&locking->thread, lock_it, call);
 }
 
 void lk_join(pthread_t thread, const char *what)
@@ -59,4 +64,38 @@ locker_status lk_locking_join(struct lk_locking *locking)
     free(call->key);
     free(call);
     return locking->status;
+}
+
+struct lk_unlocking_call {
+    locker_handle *held;
+    locker_status status;
+    locker_error err;
+};
+
+static void *unlock_it(void *argument)
+{
+    struct lk_unlocking_call *call = argument;
+
+    call->status = locker_unlock(call->held, &call->err);
+    return NULL;
+}
+
+void lk_unlocking_start(struct lk_unlocking *unlocking, locker_handle *held)
+{
+    struct lk_unlocking_call *call = calloc(1, sizeof *call);
+
+    if (call == NULL)
+        test_fails("out of memory (%s)", "a call");
+    call->held = held;
+    *unlocking = (struct lk_unlocking){.call = call};
+    start(&unlocking->thread, unlock_it, call);
+}
+
+locker_status lk_unlocking_join(struct lk_unlocking *unlocking)
+{
+    lk_join(unlocking->thread, "the unlock should end");
+    unlocking->status = unlocking->call->status;
+    unlocking->err = unlocking->call->err;
+    free(unlocking->call);
+    return unlocking->status;
 }

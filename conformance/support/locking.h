@@ -1,5 +1,5 @@
 /*
- * locking.h: one locker_lock() call on a thread of its own, and what came of it.
+ * locking.h: one locker_lock() or locker_unlock() call on a thread of its own, and what came of it.
  */
 #ifndef LK_TEST_LOCKING_H
 #define LK_TEST_LOCKING_H
@@ -28,6 +28,16 @@ void lk_locking_start(struct lk_locking *locking, locker *l, const char *key,
 
 /** Waits for the call's end and answers its status; fails the test when it doesn't end. */
 locker_status lk_locking_join(struct lk_locking *locking);
+
+/** One locker_unlock() likewise; the handle stays the test's. */
+struct lk_unlocking {
+    struct lk_unlocking_call *call;
+    pthread_t thread; /* until it is joined */
+    locker_status status;
+    locker_error err;
+};
+void lk_unlocking_start(struct lk_unlocking *unlocking, locker_handle *held);
+locker_status lk_unlocking_join(struct lk_unlocking *unlocking);
 
 /** Joins a thread; fails the test when it doesn't end within LK_TEST_PATIENCE_MS. */
 void lk_join(pthread_t thread, const char *what);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "holding.h"
 #include "locking.h"
 #include "probe.h"
 
@@ -36,7 +37,6 @@ static void a_loss_during_acquire_is_told(void **state)
 {
     struct probe p;
     locker_handle *h;
-    locker_error err;
     locker *l;
 
     (void)state;
@@ -47,8 +47,7 @@ static void a_loss_during_acquire_is_told(void **state)
     assert_int_equal(lock(l, &h), LOCKER_OK);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
     assert_true(lk_readable(locker_handle_fd(h), LK_TEST_PATIENCE_MS));
-    assert_status(LOCKER_LOST, locker_unlock(h, &err), err);
-    locker_handle_free(h);
+    lk_give_lost(h);
     probe_end(&p, l);
     assert_int_equal(atomic_load(&p.withdraws), 1);
 }
@@ -138,7 +137,6 @@ static void a_loss_during_pass_is_not_a_grant(void **state)
         struct probe p;
         struct lk_locking call;
         locker_handle *h;
-        locker_error err;
         locker *l;
 
         probe_init(&p);
@@ -148,8 +146,7 @@ static void a_loss_during_pass_is_not_a_grant(void **state)
         lk_locking_start(&call, l, "k", NULL);
         lk_require_waiting(l, 1);
         atomic_store(&p.mode, mode);
-        assert_ok(locker_unlock(h, &err), err);
-        locker_handle_free(h);
+        lk_give(h);
         assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
         assert_int_equal(locker_handle_state(call.held), LOCKER_STATE_HELD);
         assert_int_equal(atomic_load(&p.passes), 1);
@@ -176,7 +173,6 @@ static void a_loss_of_what_is_passed_is_a_loss_of_both(void **state)
     struct probe p;
     struct lk_locking call;
     locker_handle *h;
-    locker_error err;
     locker *l;
 
     (void)state;
@@ -187,8 +183,7 @@ static void a_loss_of_what_is_passed_is_a_loss_of_both(void **state)
     from = p.holder;
     lk_locking_start(&call, l, "k", NULL);
     lk_require_waiting(l, 1);
-    assert_status(LOCKER_LOST, locker_unlock(h, &err), err);
-    locker_handle_free(h);
+    lk_give_lost(h);
     assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
     assert_int_equal(atomic_load(&p.withdraws), 1);
     assert_int_equal(atomic_load(&p.acquires), 2);
@@ -243,8 +238,7 @@ static void an_owner_leaves_before_the_first_call_has_woken_up(void **state)
     o.owner = "me";
     lk_locking_start(&call, l, "k", &o);
     lk_require_waiting(l, 1);
-    assert_ok(locker_unlock(h, &err), err);
-    locker_handle_free(h);
+    lk_give(h);
     assert_ok(locker_lock(l, "k", &o, &again, &err), err);
     assert_ok(locker_unlock(again, &err), err);
     assert_int_equal(atomic_load(&p.releases), 0);
@@ -272,7 +266,6 @@ static void what_is_lost_before_its_call_wakes_up_is_asked_for_again(void **stat
         struct probe p;
         struct lk_locking call;
         locker_handle *h;
-        locker_error err;
         locker *l;
 
         probe_init(&p);
@@ -283,8 +276,7 @@ static void what_is_lost_before_its_call_wakes_up_is_asked_for_again(void **stat
         assert_int_equal(lock(l, &h), LOCKER_OK);
         lk_locking_start(&call, l, "k", NULL);
         lk_require_waiting(l, 1);
-        assert_ok(locker_unlock(h, &err), err);
-        locker_handle_free(h);
+        lk_give(h);
         if (mode != 0)
             p.svc->lease_lost(p.svc, mode == LOSE_ALL ? NULL : (locker_claim *)(uintptr_t)p.holder,
                               "the test says so");
@@ -381,7 +373,6 @@ static void a_lease_that_ends_during_pass_is_not_a_grant(void **state)
     struct probe p;
     struct lk_locking call;
     locker_handle *h;
-    locker_error err;
     locker *l;
 
     (void)state;
@@ -391,8 +382,7 @@ static void a_lease_that_ends_during_pass_is_not_a_grant(void **state)
     assert_int_equal(lock(l, &h), LOCKER_OK);
     lk_locking_start(&call, l, "k", NULL);
     lk_require_waiting(l, 1);
-    assert_ok(locker_unlock(h, &err), err);
-    locker_handle_free(h);
+    lk_give(h);
     assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
     assert_int_equal(locker_handle_state(call.held), LOCKER_STATE_HELD);
     assert_int_equal(atomic_load(&p.withdraws), 1);
@@ -427,7 +417,6 @@ static void a_late_renewal_revives_nothing(void **state)
 {
     struct probe p;
     locker_handle *h;
-    locker_error err;
     locker *l;
 
     (void)state;
@@ -439,25 +428,11 @@ static void a_late_renewal_revives_nothing(void **state)
     p.svc->lease_extended(p.svc, (locker_claim *)(uintptr_t)p.holder,
                           atomic_load(&p.now) + INT64_C(5000000000));
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
-    assert_status(LOCKER_LOST, locker_unlock(h, &err), err);
-    locker_handle_free(h);
+    lk_give_lost(h);
     probe_end(&p, l);
 }
 
 /* ------------------------------------------------------------------ nobody lets go of it meanwhile ---- */
-
-struct unlocking {
-    locker_handle *held;
-    locker_status status;
-};
-
-static void *unlock(void *context)
-{
-    struct unlocking *u = context;
-
-    u->status = locker_unlock(u->held, NULL);
-    return NULL;
-}
 
 static bool is_releasing(void *handle)
 {
@@ -482,17 +457,16 @@ static locker *renewing(struct probe *p, locker_handle **h)
 static void unlock_waits_for_renew(void **state)
 {
     struct probe p;
-    struct unlocking u;
-    pthread_t thread;
-    locker *l = renewing(&p, &u.held);
+    struct lk_unlocking u;
+    locker_handle *h;
+    locker *l = renewing(&p, &h);
 
     (void)state;
-    assert_int_equal(pthread_create(&thread, NULL, unlock, &u), 0);
-    lk_require(is_releasing, u.held, "the unlock has begun");
+    lk_unlocking_start(&u, h);
+    lk_require(is_releasing, h, "the unlock has begun");
     lk_gate_open(&p.leave, 1);
-    lk_join(thread, "the unlock");
-    assert_int_equal(u.status, LOCKER_OK);
-    locker_handle_free(u.held);
+    assert_int_equal(lk_unlocking_join(&u), LOCKER_OK);
+    locker_handle_free(h);
     probe_end(&p, l);
 }
 
@@ -502,20 +476,19 @@ static void a_loss_before_the_release_has_begun_is_told(void **state)
     (void)state;
     for (unsigned mode = LOSE_IT; mode <= LOSE_ALL; mode++) {
         struct probe p;
-        struct unlocking u;
-        pthread_t thread;
-        locker *l = renewing(&p, &u.held);
+        struct lk_unlocking u;
+        locker_handle *h;
+        locker *l = renewing(&p, &h);
 
-        assert_int_equal(pthread_create(&thread, NULL, unlock, &u), 0);
-        lk_require(is_releasing, u.held, "the unlock has begun");
+        lk_unlocking_start(&u, h);
+        lk_require(is_releasing, h, "the unlock has begun");
         p.svc->lease_lost(p.svc, mode == LOSE_ALL ? NULL : (locker_claim *)(uintptr_t)p.holder,
                           "the test says so");
         lk_gate_open(&p.leave, 1);
-        lk_join(thread, "the unlock");
-        assert_int_equal(u.status, LOCKER_LOST);
+        assert_int_equal(lk_unlocking_join(&u), LOCKER_LOST);
         assert_int_equal(atomic_load(&p.releases), 0);
         assert_int_equal(atomic_load(&p.withdraws), 1);
-        locker_handle_free(u.held);
+        locker_handle_free(h);
         probe_end(&p, l);
     }
 }
@@ -658,8 +631,7 @@ static void what_was_told_closed_is_not_held(void **state)
     assert_int_equal(atomic_load(&p.withdraws), 4);
     assert_int_equal(losses, 1); /* of the one that nobody unlocked */
     assert_int_equal(locker_handle_state(late), LOCKER_STATE_LOST);
-    assert_status(LOCKER_LOST, locker_unlock(late, &err), err);
-    locker_handle_free(late);
+    lk_give_lost(late);
     locker_handle_free(one);
     locker_handle_free(two);
     locker_handle_free(expired);

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "holding.h"
 #include "locking.h"
 #include "mocking.h"
 
@@ -102,8 +103,7 @@ static void test_refused_hand_over_releases(void **state)
     assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
     lk_locking_start(&call, l, "k", NULL);
     lk_mock_await(mock, "k", 1);
-    assert_ok(locker_unlock(h, &err), err);
-    locker_handle_free(h);
+    lk_give(h);
     assert_int_equal(lk_locking_join(&call), LOCKER_OK);
     locker_handle_free(call.held);
     assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), 2);

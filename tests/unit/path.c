@@ -2,6 +2,7 @@
  * back. */
 #include <string.h>
 
+#include "holding.h"
 #include "locking.h"
 #include "mocking.h"
 
@@ -205,8 +206,7 @@ static void test_cancel(void **state)
     assert_status(LOCKER_CANCELED, locker_lock(l, "k", &o, &again, &err), err); /* nor does it enter again */
     o.owner = NULL;
     assert_status(LOCKER_CANCELED, locker_try_lock(l, "k", &o, &again, &err), err);
-    assert_ok(locker_unlock(h, &err), err);
-    locker_handle_free(h);
+    lk_give(h);
     lk_mock_end(mock, l);
     locker_cancel_free(cancel);
 }
@@ -497,7 +497,7 @@ static void test_out_of_reach_is_no_timeout(void **state)
     assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
     assert_status(LOCKER_TIMEOUT, locker_lock(other, "k", &o, &none, &err), err);
     locker_handle_free(call.held);
-    assert_int_equal(locker_close(other), LOCKER_OK);
+    lk_close_locker(other);
     lk_mock_end(mock, l);
 }
 
@@ -626,7 +626,7 @@ static void test_close(void **state)
     lk_locking_start(&calls[0], l, "k", NULL);
     lk_locking_start(&calls[1], l, "k", NULL); /* in the local FIFO */
     lk_mock_await(mock, NULL, 2);
-    assert_int_equal(locker_close(l), LOCKER_OK);
+    lk_close_locker(l);
     assert_int_equal(lk_locking_join(&calls[0]), LOCKER_CLOSED);
     assert_int_equal(lk_locking_join(&calls[1]), LOCKER_CLOSED);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_UNLOCKED);

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "holding.h"
 #include "locking.h"
 #include "probe.h"
 
@@ -22,27 +23,6 @@ static locker_handle *lock(locker *l, const char *key, const char *owner)
     o.owner = owner;
     assert_ok(locker_lock(l, key, &o, &h, &err), err);
     return h;
-}
-
-static void unlock(locker_handle *h)
-{
-    locker_error err;
-
-    assert_ok(locker_unlock(h, &err), err);
-    locker_handle_free(h);
-}
-
-static void *unlock_it(void *h)
-{
-    return (void *)(intptr_t)locker_unlock(h, NULL);
-}
-
-static pthread_t unlocking(locker_handle *h)
-{
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, unlock_it, h), 0);
-    return thread;
 }
 
 static void finish(struct lk_locking *call)
@@ -155,7 +135,7 @@ static void a_silent_service_is_asked_again_at_once(void **state)
     begin(&p);
     p.acquire = is_silent_at_first;
     l = probe_open(&p);
-    unlock(lock(l, "k", NULL));
+    lk_give(lock(l, "k", NULL));
     assert_int_equal(atomic_load(&p.acquires), 2);
     end(&p, l);
 }
@@ -348,7 +328,7 @@ static void a_cancel_that_was_seen_stays_seen(void **state)
     locker_cancel_fire(o.cancel);
     assert_status(LOCKER_CANCELED, lk_locking_join(&call), call.err);
     assert_false(locker_cancel_fired(o.cancel));
-    unlock(h);
+    lk_give(h);
     end(&p, l);
     locker_cancel_free(o.cancel);
 }
@@ -454,7 +434,7 @@ static void nothing_is_handed_to_who_was_canceled(void **state)
     locker_cancel_fire(o.cancel);
     lk_gate_await(&woken, 1, "the call that is canceled");
     atomic_store(&p.mode, 0);
-    unlock(h);
+    lk_give(h);
     lk_gate_open(&may_go_on, 1);
     assert_status(LOCKER_CANCELED, lk_locking_join(&call), call.err);
     assert_int_equal(atomic_load(&p.passes), 0);
@@ -478,7 +458,7 @@ static void a_cancel_during_pass_waits_for_its_end(void **state)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     struct probe p;
     struct lk_locking call;
-    pthread_t thread;
+    struct lk_unlocking release;
     locker_handle *h;
     locker *l;
 
@@ -492,13 +472,13 @@ static void a_cancel_during_pass_waits_for_its_end(void **state)
     o.cancel = locker_cancel_new();
     lk_locking_start(&call, l, "k", &o);
     lk_require_waiting(l, 1);
-    thread = unlocking(h);
+    lk_unlocking_start(&release, h);
     lk_gate_await(&p.entered, 1, "pass");
     locker_cancel_fire(o.cancel);
     lk_gate_await(&woken, 1, "the call that is canceled");
     lk_require_waiting(l, 1);
     lk_gate_open(&p.leave, 1);
-    lk_join(thread, "the unlock");
+    lk_unlocking_join(&release);
     finish(&call);
     locker_handle_free(h);
     assert_int_equal(atomic_load(&p.passes), 1);
@@ -523,7 +503,7 @@ static void a_cancel_during_a_refused_pass_ends_the_call(void **state)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     struct probe p;
     struct lk_locking call;
-    pthread_t thread;
+    struct lk_unlocking release;
     locker_handle *h;
     locker *l;
 
@@ -540,7 +520,7 @@ static void a_cancel_during_a_refused_pass_ends_the_call(void **state)
     o.cancel = locker_cancel_new();
     lk_locking_start(&call, l, "k", &o);
     lk_require_waiting(l, 1);
-    thread = unlocking(h);
+    lk_unlocking_start(&release, h);
     lk_gate_await(&p.entered, 1, "pass");
     locker_cancel_fire(o.cancel);
     lk_gate_await(&woken, 1, "the call that is canceled");
@@ -549,7 +529,7 @@ static void a_cancel_during_a_refused_pass_ends_the_call(void **state)
     lk_gate_await(&releasing, 1, "the release");
     assert_status(LOCKER_CANCELED, lk_locking_join(&call), call.err);
     lk_gate_open(&release_may_end, 1);
-    lk_join(thread, "the unlock");
+    lk_unlocking_join(&release);
     locker_handle_free(h);
     end(&p, l);
     locker_cancel_free(o.cancel);
@@ -578,7 +558,7 @@ static void an_extension_during_pass_counts(void **state)
     h = lock(l, "k", NULL);
     lk_locking_start(&call, l, "k", NULL);
     lk_require_waiting(l, 1);
-    unlock(h);
+    lk_give(h);
     assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
     assert_int_equal(locker_handle_remaining_ms(call.held), 2 * PROBE_TTL_MS);
     locker_handle_free(call.held);
@@ -603,12 +583,12 @@ static void handing_over_is_bounded_in_number(void **state)
 
         lk_locking_start(&call, l, "k", NULL);
         lk_require_waiting(l, 1);
-        unlock(h);
+        lk_give(h);
         assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
         h = call.held;
         assert_int_equal(atomic_load(&p.releases), (i + 1) / (AT_MOST + 1));
     }
-    unlock(h);
+    lk_give(h);
     assert_int_equal(atomic_load(&p.passes), 2 * AT_MOST);
     end(&p, l);
 }
@@ -628,7 +608,6 @@ static void nobody_enters_a_lease_that_is_over(void **state)
 {
     struct probe p;
     locker_handle *first, *second;
-    locker_error err;
     locker *l;
 
     (void)state;
@@ -644,9 +623,8 @@ static void nobody_enters_a_lease_that_is_over(void **state)
     assert_int_equal(locker_handle_state(second), LOCKER_STATE_HELD);
     assert_int_equal(lk_stats(l).reentered, 0);
     let_keeper_go(&p);
-    assert_status(LOCKER_LOST, locker_unlock(first, &err), err);
-    locker_handle_free(first);
-    unlock(second);
+    lk_give_lost(first);
+    lk_give(second);
     end(&p, l);
 }
 
@@ -655,7 +633,7 @@ static void nobody_enters_what_is_being_released(void **state)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     struct probe p;
     struct lk_locking call;
-    pthread_t thread;
+    struct lk_unlocking release;
     locker_handle *h;
     locker *l;
 
@@ -665,12 +643,12 @@ static void nobody_enters_what_is_being_released(void **state)
     l = probe_open(&p);
     o.owner = "me";
     h = lock(l, "k", "me");
-    thread = unlocking(h);
+    lk_unlocking_start(&release, h);
     lk_gate_await(&p.entered, 1, "the release");
     lk_locking_start(&call, l, "k", &o);
     lk_require_waiting(l, 1);
     lk_gate_open(&p.leave, 2);
-    lk_join(thread, "the unlock");
+    lk_unlocking_join(&release);
     finish(&call);
     locker_handle_free(h);
     assert_int_equal(lk_stats(l).reentered, 0);
@@ -698,8 +676,8 @@ static void entering_again_makes_no_more_of_a_lease(void **state)
     assert_status(LOCKER_INVALID, locker_lock(l, "k", &more, &none, &err), err);
     more.ttl_ms = PROBE_TTL_MS;
     assert_ok(locker_lock(l, "k", &more, &none, &err), err);
-    unlock(none);
-    unlock(h);
+    lk_give(none);
+    lk_give(h);
     end(&p, l);
 }
 
@@ -804,7 +782,7 @@ static void what_is_confirmed_is_not_renewed_early(void **state)
     p.svc->suspect(p.svc, false);
     keeper_turns(&p);
     assert_int_equal(atomic_load(&p.renews), 1);
-    unlock(h);
+    lk_give(h);
     end(&p, l);
 }
 
@@ -836,7 +814,7 @@ static void each_lease_ends_at_its_own_time(void **state)
             ended[o.ttl_ms]++;
     }
     for (int i = 0; i < LEASES; i += 2)
-        unlock(handles[i]);
+        lk_give(handles[i]);
     for (int at = 1, all = 0; at <= TIMES; at++) {
         probe_advance(&p, 1);
         all += ended[at];

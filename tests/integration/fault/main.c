@@ -9,6 +9,7 @@
 #include <locker/driver.h>
 #include <locker/fault.h>
 
+#include "holding.h"
 #include "locking.h"
 #ifdef LK_WITH_REDIS
 #include "test_redis.h"
@@ -54,27 +55,18 @@ static void script(const char *text)
 
 static locker_handle *lock(locker *l)
 {
-    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    const locker_lock_options o = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_handle *held;
     locker_error err;
 
-    o.wait_ms = LK_TEST_PATIENCE_MS;
     assert_ok(locker_lock(l, "k", &o, &held, &err), err);
     return held;
-}
-
-static void unlock(locker_handle *held)
-{
-    locker_error err;
-
-    assert_ok(locker_unlock(held, &err), err);
-    locker_handle_free(held);
 }
 
 /* Somebody else gets the lock, at once or as soon as what was left behind is cleaned up. */
 static void another_gets_it(void)
 {
-    unlock(lock(plain));
+    lk_give(lock(plain));
 }
 
 /* ------------------------------------------------------------------ acquire ---- */
@@ -86,7 +78,7 @@ static void test_without_a_script_it_is_the_service(void **state)
 
     (void)state;
     assert_status(LOCKER_BUSY, locker_try_lock(plain, "k", NULL, &other, &err), err);
-    unlock(held);
+    lk_give(held);
     assert_int_equal(locker_fault_acted(faulty), 0);
     another_gets_it();
 }
@@ -100,7 +92,7 @@ static void test_a_failed_attempt_is_repeated_by_the_caller(void **state)
     script("acquire:k times=2 unavailable; acquire:other denied");
     assert_status(LOCKER_UNAVAILABLE, locker_lock(faulty, "k", NULL, &held, &err), err);
     assert_status(LOCKER_UNAVAILABLE, locker_lock(faulty, "k", NULL, &held, &err), err);
-    unlock(lock(faulty));
+    lk_give(lock(faulty));
     assert_int_equal(locker_fault_acted(faulty), 2);
 }
 
@@ -108,7 +100,7 @@ static void test_a_busy_answer_is_waited_out(void **state)
 {
     (void)state;
     script("acquire times=3 retry=10ms busy");
-    unlock(lock(faulty));
+    lk_give(lock(faulty));
     assert_int_equal(locker_fault_acted(faulty), 3);
 }
 
@@ -140,7 +132,7 @@ static void test_a_delay_beyond_the_deadline_times_out(void **state)
     assert_true(lk_test_now_ms() - began < 20000);
     another_gets_it();
     began = lk_test_now_ms();
-    unlock(lock(faulty));
+    lk_give(lock(faulty));
     assert_true(lk_test_now_ms() - began >= 100);
 }
 
@@ -167,7 +159,7 @@ static void test_a_delay_can_be_cancelled(void **state)
     assert_int_equal(lk_locking_join(&call), LOCKER_CANCELED);
     assert_true(call.ended_ms - call.began_ms < 20000);
     locker_cancel_free(o.cancel);
-    unlock(blocker);
+    lk_give(blocker);
     another_gets_it();
 }
 
@@ -192,12 +184,10 @@ static void test_unlock_is_unknown_and_the_lock_is_free(void **state)
 static void test_unlock_says_lost(void **state)
 {
     locker_handle *held = lock(faulty);
-    locker_error err;
 
     (void)state;
     script("release lost");
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    locker_handle_free(held);
+    lk_give_lost(held);
     another_gets_it();
 }
 
@@ -206,14 +196,12 @@ static void test_unlock_says_lost(void **state)
 static void lose(const char *text)
 {
     locker_handle *held;
-    locker_error err;
 
     script(text);
     held = lock(faulty);
     lk_require_state(held, LOCKER_STATE_LOST);
     another_gets_it();
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    locker_handle_free(held);
+    lk_give_lost(held);
 }
 
 static void test_a_stolen_lock_is_noticed(void **state)
@@ -256,7 +244,7 @@ static void test_one_lost_renewal_does_no_harm(void **state)
     if (leases)
         lk_require(two_have_acted, NULL, "two renewals");
     assert_false(lk_until(is_lost, held, 1500)); /* longer than the lease */
-    unlock(held);
+    lk_give(held);
 }
 
 static void test_disconnected_and_back(void **state)
@@ -272,7 +260,7 @@ static void test_disconnected_and_back(void **state)
         assert_int_not_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     assert_int_equal(locker_fault_reconnect(faulty), LOCKER_OK);
     assert_ok(locker_ping(faulty, NULL, &err), err);
-    unlock(held);
+    lk_give(held);
 }
 
 /* ------------------------------------------------------------------ the rest ---- */
@@ -293,7 +281,7 @@ static void test_looking_fails(void **state)
     assert_ok(locker_show(faulty, "k", &info, &err), err);
     assert_true(info.held);
     locker_info_clear(&info);
-    unlock(held);
+    lk_give(held);
 }
 
 static void test_a_refused_pass_is_a_release(void **state)
@@ -305,9 +293,9 @@ static void test_a_refused_pass_is_a_release(void **state)
     script("pass always busy");
     lk_locking_start(&call, faulty, "k", NULL);
     lk_require_waiting(faulty, 1);
-    unlock(held);
+    lk_give(held);
     assert_int_equal(lk_locking_join(&call), LOCKER_OK);
-    unlock(call.held);
+    lk_give(call.held);
     another_gets_it();
 }
 

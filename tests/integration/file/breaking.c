@@ -8,6 +8,7 @@
 #include <locker/driver.h>
 
 #include "file_test.h"
+#include "holding.h"
 #include "locking.h"
 
 extern const locker_driver lk_file_driver;
@@ -44,11 +45,9 @@ static void broken_and_taken_over(struct lk_place *place, const char *key)
 
     assert_int_equal(lk_locking_join(&waiter), LOCKER_OK);
     assert_true(locker_handle_token(waiter.held) > token);
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    locker_handle_free(held);
+    lk_give_lost(held);
     assert_status(LOCKER_BUSY, locker_try_lock(place->l, key, NULL, &next, &err), err);
-    assert_ok(locker_unlock(waiter.held, &err), err);
-    locker_handle_free(waiter.held);
+    lk_give(waiter.held);
     assert_status(LOCKER_INVALID, locker_break(other, key, NULL, NULL, &err), err);
     locker_close(other);
 }
@@ -89,8 +88,7 @@ static void taken_away(struct lk_place *place, const char *key, const char *file
     lk_require_state(held, LOCKER_STATE_LOST);
     assert_int_equal(lk_locking_join(&waiter), LOCKER_OK);
     assert_true(locker_handle_token(waiter.held) > locker_handle_token(held));
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    locker_handle_free(held);
+    lk_give_lost(held);
     locker_handle_free(waiter.held);
     locker_close(other);
 }
@@ -173,8 +171,7 @@ static void files_of_held_locks_stay_young(void **state)
         (void)lk_readable(locker_handle_fd(held), 10);
     }
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
-    assert_ok(locker_unlock(held, &err), err);
-    locker_handle_free(held);
+    lk_give(held);
     locker_close(l);
     ahead = 0;
 }
@@ -203,16 +200,14 @@ static void show_says_who(void **state)
     locker_close(other);
 }
 
-int lk_run_breaking(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(break_tells_the_holder, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(break_of_what_nobody_holds, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_removed_file_is_a_lost_lock, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_moved_file_is_a_lost_lock, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_moved_directory_is_all_lost, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(files_of_held_locks_stay_young, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(show_says_who, lk_place_setup, lk_place_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    place_test(break_tells_the_holder),
+    place_test(break_of_what_nobody_holds),
+    place_test(a_removed_file_is_a_lost_lock),
+    place_test(a_moved_file_is_a_lost_lock),
+    place_test(a_moved_directory_is_all_lost),
+    place_test(files_of_held_locks_stay_young),
+    place_test(show_says_who),
+};
+
+const struct lk_group lk_breaking = {"breaking", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "file_test.h"
+#include "holding.h"
 #include "locking.h"
 #include "puppet.h"
 
@@ -40,7 +41,6 @@ static void a_killed_holder_frees_at_once(void **state)
     for (int i = 0; i < 50; i++) {
         struct lk_child *puppet = lk_puppet_start(place->uri);
         struct lk_locking waiter = {0};
-        locker_error err;
         uint64_t token;
         assert_int_equal(lk_puppet_lock(puppet, "k", -1, 0, true, &token), LOCKER_OK);
         lk_locking_start(&waiter, place->l, "k", NULL);
@@ -51,8 +51,7 @@ static void a_killed_holder_frees_at_once(void **state)
         int64_t took = lk_test_now_ms() - from;
         worst = took > worst ? took : worst;
         assert_true(locker_handle_token(waiter.held) > token);
-        assert_ok(locker_unlock(waiter.held, &err), err);
-        locker_handle_free(waiter.held);
+        lk_give(waiter.held);
     }
     print_message("the slowest of 50 took %lld ms\n", (long long)worst);
     assert_true(worst < LK_TEST_SLACK_MS);
@@ -154,15 +153,10 @@ static void a_child_that_closed_keeps_nothing(void **state)
     lk_child_kill(forker); /* its input ends, and so does the child */
 }
 
-int lk_run_crash(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(processes_count_together, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_killed_holder_frees_at_once, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(tries_do_not_wake_a_waiter, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(unlock_works_beside_a_forked_child, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_child_that_closed_keeps_nothing, lk_place_setup, lk_place_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    place_test(processes_count_together),          place_test(a_killed_holder_frees_at_once),
+    place_test(tries_do_not_wake_a_waiter),        place_test(unlock_works_beside_a_forked_child),
+    place_test(a_child_that_closed_keeps_nothing),
+};
+
+const struct lk_group lk_crash = {"crash", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

@@ -1,10 +1,11 @@
 /*
- * file_test.h: what the groups of the file driver's tests share. Each group is one function, run by main.c.
+ * file_test.h: what the groups of the file driver's tests share.
  */
 #ifndef LK_FILE_TEST_H
 #define LK_FILE_TEST_H
 
 #include "expect.h"
+#include "groups.h"
 
 /* A private directory, and a locker on its subdirectory "locks". */
 struct lk_place {
@@ -16,6 +17,7 @@ struct lk_place {
 
 int lk_place_setup(void **state);
 int lk_place_teardown(void **state);
+#define place_test(f) cmocka_unit_test_setup_teardown(f, lk_place_setup, lk_place_teardown)
 
 /* A second locker on the same directory; the caller closes it. */
 locker *lk_place_open(const struct lk_place *place);
@@ -26,11 +28,7 @@ const char *lk_place_file(const struct lk_place *place, const char *name);
 /* One lock and unlock of `key`; its fencing token. */
 uint64_t lk_place_token(const struct lk_place *place, const char *key);
 
-int lk_run_text(void);
-int lk_run_trust(void);
-int lk_run_breaking(void);
-int lk_run_crash(void);
-int lk_run_races(void);
+extern const struct lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_races;
 
 /* The role of a child that holds a lock, forks a child of its own and is then killed. */
 int lk_forker_play(int argc, char **argv);

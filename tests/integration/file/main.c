@@ -1,11 +1,10 @@
-/* main.c: runs one group of the file driver's tests; see file_test.h. */
+/* main.c: the groups of the file driver's tests, and what they share; see file_test.h. */
 #include "file_test.h"
+#include "holding.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "child.h"
 #include "puppet.h"
 
 int lk_place_setup(void **state)
@@ -51,8 +50,7 @@ uint64_t lk_place_token(const struct lk_place *place, const char *key)
     locker_error err;
     assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
     uint64_t token = locker_handle_token(held);
-    assert_ok(locker_unlock(held, &err), err);
-    locker_handle_free(held);
+    lk_give(held);
     return token;
 }
 
@@ -60,18 +58,8 @@ int main(int argc, char **argv)
 {
     static const struct lk_role roles[] = {
         LK_PUPPET_ROLE, {"forker", lk_forker_play}, {"wanderer", lk_wanderer_play}, {NULL, NULL}};
-    static const struct {
-        const char *name;
-        int (*run)(void);
-    } groups[] = {{"text", lk_run_text},
-                  {"trust", lk_run_trust},
-                  {"breaking", lk_run_breaking},
-                  {"crash", lk_run_crash},
-                  {"races", lk_run_races}};
-    lk_child_main(argc, argv, roles);
-    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
-        if (argc == 2 && strcmp(argv[1], groups[i].name) == 0)
-            return groups[i].run();
-    fprintf(stderr, "name one group: text, trust, breaking, crash or races\n");
-    return 64;
+    static const struct lk_group *const groups[] = {&lk_text,  &lk_trust, &lk_breaking,
+                                                    &lk_crash, &lk_races, NULL};
+
+    return lk_run_group(argc, argv, groups, roles);
 }

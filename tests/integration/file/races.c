@@ -16,6 +16,7 @@
 
 #include "file.h"
 #include "file_test.h"
+#include "holding.h"
 #include "locking.h"
 #include "puppet.h"
 
@@ -157,8 +158,7 @@ static void a_file_that_goes_between_open_and_lock_is_not_used(void **state)
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
     assert_null(before_lock);
     nobody_else_gets_it(place);
-    assert_ok(locker_unlock(held, &err), err);
-    locker_handle_free(held);
+    lk_give(held);
 }
 
 /* The holder was broken and has not heard of it: its unlock finds that out, and hands nothing on. */
@@ -708,40 +708,25 @@ static void a_waiter_never_rests_for_good(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-int lk_run_races(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_that_goes_between_open_and_lock_is_not_used, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_broken_lock_is_not_handed_on, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_moved_lock_is_not_handed_on, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(an_unlock_hears_of_a_move, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_file_that_was_away_is_a_lost_lock, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_file_that_went_before_the_grant_is_no_loss, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_waiter_follows_the_name, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_waiter_takes_no_file_that_was_moved, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_holder_hears_of_a_change_of_the_path, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_granted_where_nobody_would_look, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_waiter_gets_nothing_in_a_moved_directory, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_link_that_comes_back_loses_nothing, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(who_can_see_the_path_no_more_keeps_its_lock, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_wait_outlives_a_want_of_descriptors, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_child_closes_what_is_being_locked, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(nobody_comes_between_a_break_and_the_one_it_names, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_stopped_break_costs_waiters_little, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_waiter_never_rests_for_good, lk_place_setup, lk_place_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    place_test(a_file_that_goes_between_open_and_lock_is_not_used),
+    place_test(a_broken_lock_is_not_handed_on),
+    place_test(a_moved_lock_is_not_handed_on),
+    place_test(an_unlock_hears_of_a_move),
+    place_test(a_file_that_was_away_is_a_lost_lock),
+    place_test(a_file_that_went_before_the_grant_is_no_loss),
+    place_test(a_waiter_follows_the_name),
+    place_test(a_waiter_takes_no_file_that_was_moved),
+    place_test(a_holder_hears_of_a_change_of_the_path),
+    place_test(nothing_is_granted_where_nobody_would_look),
+    place_test(a_waiter_gets_nothing_in_a_moved_directory),
+    place_test(a_link_that_comes_back_loses_nothing),
+    place_test(who_can_see_the_path_no_more_keeps_its_lock),
+    place_test(a_wait_outlives_a_want_of_descriptors),
+    place_test(a_child_closes_what_is_being_locked),
+    place_test(nobody_comes_between_a_break_and_the_one_it_names),
+    place_test(a_stopped_break_costs_waiters_little),
+    place_test(a_waiter_never_rests_for_good),
+};
+
+const struct lk_group lk_races = {"races", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

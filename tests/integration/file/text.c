@@ -184,19 +184,15 @@ static void somebody_elses_file_is_left_alone(void **state)
     close(fd);
 }
 
-int lk_run_text(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_safe),
-        cmocka_unit_test(names_differ_with_the_namespace),
-        cmocka_unit_test(long_names_are_cut),
-        cmocka_unit_test_setup_teardown(a_record_comes_back, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_damaged_record_moves_no_token_back, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_token_ahead_of_the_clock_is_counted_on, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_token_at_its_end_is_damage, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(somebody_elses_file_is_left_alone, lk_place_setup, lk_place_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(names_are_safe),
+    cmocka_unit_test(names_differ_with_the_namespace),
+    cmocka_unit_test(long_names_are_cut),
+    place_test(a_record_comes_back),
+    place_test(a_damaged_record_moves_no_token_back),
+    place_test(a_token_ahead_of_the_clock_is_counted_on),
+    place_test(a_token_at_its_end_is_damage),
+    place_test(somebody_elses_file_is_left_alone),
+};
+
+const struct lk_group lk_text = {"text", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

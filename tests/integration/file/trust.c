@@ -205,18 +205,15 @@ static void a_removed_directory_is_told(void **state)
     assert_non_null(strstr(err.text, "removed"));
 }
 
-int lk_run_trust(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(uris, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(directories, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(files, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(links_on_the_way, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(shared_files_can_be_written_by_the_group, lk_place_setup,
-                                        lk_place_teardown),
-        cmocka_unit_test(filesystems),
-        cmocka_unit_test_setup_teardown(a_full_disk_is_told, lk_place_setup, lk_place_teardown),
-        cmocka_unit_test_setup_teardown(a_removed_directory_is_told, lk_place_setup, lk_place_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    place_test(uris),
+    place_test(directories),
+    place_test(files),
+    place_test(links_on_the_way),
+    place_test(shared_files_can_be_written_by_the_group),
+    cmocka_unit_test(filesystems),
+    place_test(a_full_disk_is_told),
+    place_test(a_removed_directory_is_told),
+};
+
+const struct lk_group lk_trust = {"trust", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

@@ -888,4 +888,4 @@ static const struct CMUnitTest tests[] = {
     server_test(a_time_that_is_told_later_is_taken),
 };
 
-const struct lk_group lk_driver = {"driver", tests, sizeof tests / sizeof tests[0]};
+const struct lk_group lk_driver = {"driver", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -157,39 +157,23 @@ static void tokens_grow_over_a_crash_that_lost_counts(void **state)
 
 /* ------------------------------------------------------------------ what else may be lost ---- */
 
-struct unlocking {
-    locker_handle *held;
-    locker_status status;
-    locker_error err;
-};
-
-static void *unlock(void *argument)
-{
-    struct unlocking *u = argument;
-
-    u->status = locker_unlock(u->held, &u->err);
-    return NULL;
-}
-
 /* The first answer of the release is lost, and the server comes back without the lock: nobody can say whether
  * the release or `lose` has taken it away. */
 static void release_over(struct env *env, void (*lose)(struct env *env))
 {
-    static struct unlocking u;
     locker *l = lk_open_through(env, "command_timeout=20s");
-    pthread_t thread;
+    locker_handle *held = lk_take(l, "unknown", NULL);
+    struct lk_unlocking unlocking;
 
-    u.held = lk_take(l, "unknown", NULL);
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
     lk_proxy_refuse(env->proxy, true);
-    assert_int_equal(pthread_create(&thread, NULL, unlock, &u), 0);
+    lk_unlocking_start(&unlocking, held);
     lk_proxy_await_harm(env->proxy, 1);
     lose(env);
     lk_proxy_refuse(env->proxy, false);
-    lk_join(thread, "unlock");
-    assert_status(LOCKER_UNKNOWN, u.status, u.err);
-    assert_non_null(strstr(u.err.text, "restarted"));
-    locker_handle_free(u.held);
+    assert_status(LOCKER_UNKNOWN, lk_unlocking_join(&unlocking), unlocking.err);
+    assert_non_null(strstr(unlocking.err.text, "restarted"));
+    locker_handle_free(held);
     lk_close_locker(l);
 }
 
@@ -457,4 +441,4 @@ static const struct CMUnitTest tests[] = {
     proxied_test(replicas_of_another_master_confirm_nothing),
 };
 
-const struct lk_group lk_failovers = {"failovers", tests, sizeof tests / sizeof tests[0]};
+const struct lk_group lk_failovers = {"failovers", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -169,20 +169,6 @@ static void an_old_message_grants_nothing(void **state)
     lk_close_locker(l);
 }
 
-struct giving {
-    locker_handle *held;
-    locker_status status;
-    locker_error err;
-};
-
-static void *give(void *argument)
-{
-    struct giving *giving = argument;
-
-    giving->status = locker_unlock(giving->held, &giving->err);
-    return NULL;
-}
-
 /* The first waiter's channel and value, as they stand in the queue. */
 static void read_waiter(lk_server *server, const char *key, char instance[33], char value[33])
 {
@@ -209,33 +195,31 @@ static bool has_tried_again(void *context)
  * nothing back on its own, of which the release would find that the lock was not ours. */
 static void a_late_message_takes_nothing_from_a_release(void **state)
 {
-    static struct giving giving;
     struct env *env = *state;
     locker *l = lk_open_through(env, "ttl=90s&poll=60s&command_timeout=25s");
     locker *rival = lk_open_at(env->server, "ttl=90s");
     locker_handle *held = lk_take(rival, "late", NULL);
     struct lk_locking waiter, other;
+    struct lk_unlocking giving;
     struct attempts attempts = {.l = l};
     char instance[33], value[33], other_value[33];
     uint64_t token;
-    pthread_t thread;
 
     lk_locking_start(&waiter, l, "late", NULL);
     lk_require_queue(env->server, "late", 1);
     read_waiter(env->server, "late", instance, value);
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    giving.held = waiter.held;
-    token = locker_handle_token(giving.held);
+    token = locker_handle_token(waiter.held);
     lk_server_do(env->server, "SET other somebody");
     lk_locking_start(&other, l, "other", NULL);
     lk_require_queue(env->server, "other", 1);
     read_waiter(env->server, "other", instance, other_value);
     lk_proxy_refuse(env->proxy, true);
     lk_server_do(env->server, "CLIENT KILL TYPE normal"); /* the subscription stays */
-    lk_require_state(giving.held, LOCKER_STATE_SUSPECT);
-    assert_int_equal(pthread_create(&thread, NULL, give, &giving), 0);
-    lk_require_state(giving.held, LOCKER_STATE_UNLOCKED);
+    lk_require_state(waiter.held, LOCKER_STATE_SUSPECT);
+    lk_unlocking_start(&giving, waiter.held);
+    lk_require_state(waiter.held, LOCKER_STATE_UNLOCKED);
     attempts.before = lk_stats(l).attempts;
     lk_server_do(
         env->server, "EVAL %s 0 %s %s %llu",
@@ -246,9 +230,8 @@ static void a_late_message_takes_nothing_from_a_release(void **state)
                  instance, other_value);
     lk_require(has_tried_again, &attempts, "the messages should be read");
     lk_proxy_refuse(env->proxy, false);
-    lk_join(thread, "unlock");
-    assert_status(LOCKER_OK, giving.status, giving.err);
-    locker_handle_free(giving.held);
+    assert_status(LOCKER_OK, lk_unlocking_join(&giving), giving.err);
+    locker_handle_free(waiter.held);
     lk_server_do(env->server, "DEL other");
     lk_close_locker(l);
     assert_status(LOCKER_CLOSED, lk_locking_join(&other), other.err);
@@ -584,4 +567,4 @@ static const struct CMUnitTest tests[] = {
     server_test(a_release_goes_on_when_the_server_is_not_busy_any_more),
 };
 
-const struct lk_group lk_grants = {"grants", tests, sizeof tests / sizeof tests[0]};
+const struct lk_group lk_grants = {"grants", tests, sizeof tests / sizeof tests[0], NULL, NULL};

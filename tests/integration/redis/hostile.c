@@ -155,4 +155,4 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_pong_is_checked),
 };
 
-const struct lk_group lk_hostile = {"hostile", tests, sizeof tests / sizeof tests[0]};
+const struct lk_group lk_hostile = {"hostile", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -569,4 +569,4 @@ static const struct CMUnitTest tests[] = {
     server_test(tls_is_used_or_refused_in_plain_words),
 };
 
-const struct lk_group lk_logins = {"logins", tests, sizeof tests / sizeof tests[0]};
+const struct lk_group lk_logins = {"logins", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -1,4 +1,4 @@
-/* main.c: `redis_integration GROUP [TEST]` runs a group of tests; also what the groups share. */
+/* main.c: the groups of tests, and what they share. */
 #include "redis_tests.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 static const struct lk_group *const groups[] = {&lk_restarts, &lk_logins,    &lk_refusals, &lk_replies,
                                                 &lk_clients,  &lk_operators, &lk_hostile,  &lk_failovers,
-                                                &lk_grants,   &lk_driver};
+                                                &lk_grants,   &lk_driver,    NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 
@@ -92,14 +92,6 @@ locker *lk_open_through(struct env *env, const char *query)
     return open_port(lk_proxy_port(env->proxy), query);
 }
 
-locker_lock_options lk_wait_options(int64_t wait_ms)
-{
-    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
-    options.wait_ms = wait_ms;
-    return options;
-}
-
 locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options)
 {
     locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
@@ -110,27 +102,6 @@ locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *op
     /* SUSPECT when the connection went with the reply */
     assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT);
     return held;
-}
-
-void lk_give(locker_handle *held)
-{
-    locker_error err;
-
-    assert_ok(locker_unlock(held, &err), err);
-    locker_handle_free(held);
-}
-
-void lk_expect_busy(locker *l, const char *key)
-{
-    locker_handle *held = NULL;
-    locker_error err;
-
-    assert_status(LOCKER_BUSY, locker_try_lock(l, key, NULL, &held, &err), err);
-}
-
-void lk_close_locker(locker *l)
-{
-    assert_int_equal(locker_close(l), LOCKER_OK);
 }
 
 void lk_expect_value(lk_server *server, const char *key, const char *value)
@@ -186,15 +157,5 @@ int main(int argc, char **argv)
 {
     static const struct lk_role roles[] = {LK_PUPPET_ROLE, {NULL, NULL}};
 
-    lk_child_main(argc, argv, roles);
-    if (argc > 2)
-        cmocka_set_test_filter(argv[2]);
-    for (size_t i = 0; argc > 1 && i < sizeof groups / sizeof groups[0]; i++)
-        if (strcmp(groups[i]->name, argv[1]) == 0)
-            return _cmocka_run_group_tests(groups[i]->name, groups[i]->tests, groups[i]->count, NULL, NULL);
-    fprintf(stderr, "usage: redis_integration GROUP [TEST]\ngroups:");
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        fprintf(stderr, " %s", groups[i]->name);
-    fputc('\n', stderr);
-    return 64;
+    return lk_run_group(argc, argv, groups, roles);
 }

@@ -8,12 +8,12 @@
 
 #include "expect.h"
 #include "gate.h"
+#include "groups.h"
+#include "holding.h"
 #include "locking.h"
 #include "proxying.h"
 #include "puppet.h"
 #include "test_redis.h"
-
-struct CMUnitTest;
 
 /** What a test has; all of it is ended after the test, also when it failed. */
 struct env {
@@ -21,13 +21,6 @@ struct env {
     lk_server *second;      /* NULL unless the test starts one */
     lk_proxy *proxy;        /* NULL unless the test starts one */
     struct lk_child *child; /* NULL unless the test starts one; set to NULL when it is ended */
-};
-
-/** A group of tests, run as one test of ctest. */
-struct lk_group {
-    const char *name;
-    const struct CMUnitTest *tests;
-    size_t count;
 };
 
 extern const struct lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators,
@@ -59,15 +52,6 @@ locker_status lk_open_uri(locker **l, locker_error *err, const char *format, ...
 /** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
 locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options);
 
-/** Unlocks, checks that the answer is OK, and frees. */
-void lk_give(locker_handle *held);
-
-/** Fails the test unless a try answers BUSY. */
-void lk_expect_busy(locker *l, const char *key);
-
-/** Closes it and checks the answer. */
-void lk_close_locker(locker *l);
-
 /** Fails the test unless the key's string at the server is this; NULL: unless there is no key. */
 void lk_expect_value(lk_server *server, const char *key, const char *value);
 
@@ -79,8 +63,5 @@ void lk_follow(lk_server *replica, lk_server *master);
 
 /** Waits until the queue of the key has so many entries. */
 void lk_require_queue(lk_server *server, const char *key, int64_t count);
-
-/** Options that wait at most wait_ms. */
-locker_lock_options lk_wait_options(int64_t wait_ms);
 
 #endif

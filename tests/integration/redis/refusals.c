@@ -458,4 +458,4 @@ static const struct CMUnitTest tests[] = {
     server_test(a_failover_can_let_two_hold),
 };
 
-const struct lk_group lk_refusals = {"refusals", tests, sizeof tests / sizeof tests[0]};
+const struct lk_group lk_refusals = {"refusals", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -548,4 +548,4 @@ static const struct CMUnitTest tests[] = {
     proxied_test(many_leases_are_renewed_in_few_requests),
 };
 
-const struct lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0]};
+const struct lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -379,4 +379,4 @@ static const struct CMUnitTest tests[] = {
     server_test(until_the_next_renewal_two_may_hold),
 };
 
-const struct lk_group lk_restarts = {"restarts", tests, sizeof tests / sizeof tests[0]};
+const struct lk_group lk_restarts = {"restarts", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -1,4 +1,4 @@
-/* main.c: `zookeeper_integration GROUP [TEST]` runs a group of tests; also what the groups share. */
+/* main.c: the groups of tests, and what they share. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 
 #include "zk_tests.h"
 
-static const struct lk_group *const groups[] = {&lk_basics,   &lk_losses, &lk_replies, &lk_crashes,
-                                                &lk_ensemble, &lk_cut,    &lk_interop, &lk_cost,
-                                                &lk_since,    &lk_places, &lk_tls,     &lk_sasl};
+static const struct lk_group *const groups[] = {
+    &lk_basics, &lk_losses, &lk_replies, &lk_crashes, &lk_ensemble, &lk_cut, &lk_interop,
+    &lk_cost,   &lk_since,  &lk_places,  &lk_tls,     &lk_sasl,     NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 
@@ -182,19 +182,6 @@ locker *lk_open_through(struct env *env, const char *rest)
     return lk_open_uri("zookeeper://127.0.0.1:%d%s", lk_proxy_port(env->proxy), rest);
 }
 
-void lk_close_locker(locker *l)
-{
-    assert_int_equal(locker_close(l), LOCKER_OK);
-}
-
-locker_lock_options lk_wait_options(int64_t wait_ms)
-{
-    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
-    options.wait_ms = wait_ms;
-    return options;
-}
-
 locker_handle *lk_take(locker *l, const char *key)
 {
     locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
@@ -204,64 +191,6 @@ locker_handle *lk_take(locker *l, const char *key)
     assert_ok(locker_lock(l, key, &bounded, &held, &err), err);
     assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT);
     return held;
-}
-
-void lk_give(locker_handle *held)
-{
-    locker_error err;
-
-    assert_ok(locker_unlock(held, &err), err);
-    locker_handle_free(held);
-}
-
-void lk_give_lost(locker_handle *held)
-{
-    locker_error err;
-
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    locker_handle_free(held);
-}
-
-/* What the thread works on, also when the test has failed meanwhile. */
-struct lk_unlocking_call {
-    locker_handle *held;
-    locker_status status;
-    locker_error err;
-};
-
-static void *unlock(void *argument)
-{
-    struct lk_unlocking_call *call = argument;
-
-    call->status = locker_unlock(call->held, &call->err);
-    return NULL;
-}
-
-void lk_unlocking_start(struct lk_unlocking *unlocking, locker_handle *held)
-{
-    unlocking->call = calloc(1, sizeof *unlocking->call);
-    assert_non_null(unlocking->call);
-    unlocking->call->held = held;
-    assert_int_equal(pthread_create(&unlocking->thread, NULL, unlock, unlocking->call), 0);
-}
-
-locker_status lk_unlocking_join(struct lk_unlocking *unlocking)
-{
-    locker_status status;
-
-    lk_join(unlocking->thread, "the unlock should end");
-    status = unlocking->call->status;
-    unlocking->err = unlocking->call->err;
-    free(unlocking->call);
-    return status;
-}
-
-void lk_expect_busy(locker *l, const char *key)
-{
-    locker_handle *held = NULL;
-    locker_error err;
-
-    assert_status(LOCKER_BUSY, locker_try_lock(l, key, NULL, &held, &err), err);
 }
 
 int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth)
@@ -344,16 +273,5 @@ int main(int argc, char **argv)
 {
     static const struct lk_role roles[] = {LK_PUPPET_ROLE, {NULL, NULL}};
 
-    lk_child_main(argc, argv, roles);
-    if (argc > 2)
-        cmocka_set_test_filter(argv[2]);
-    for (size_t i = 0; argc > 1 && i < sizeof groups / sizeof groups[0]; i++)
-        if (strcmp(groups[i]->name, argv[1]) == 0)
-            return _cmocka_run_group_tests(groups[i]->name, groups[i]->tests, groups[i]->count,
-                                           groups[i]->set_up, groups[i]->tear_down);
-    fprintf(stderr, "usage: zookeeper_integration GROUP [TEST]\ngroups:");
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        fprintf(stderr, " %s", groups[i]->name);
-    fputc('\n', stderr);
-    return 64;
+    return lk_run_group(argc, argv, groups, roles);
 }

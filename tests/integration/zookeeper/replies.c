@@ -517,18 +517,6 @@ static void a_connection_that_breaks_again_and_again(void **state)
     lk_close_locker(l);
 }
 
-struct connections {
-    lk_proxy *proxy;
-    unsigned count;
-};
-
-static bool are_more(void *context)
-{
-    const struct connections *before = context;
-
-    return lk_proxy_requests(before->proxy, LK_ZKP_CONNECT) > before->count;
-}
-
 /* A server that has lost a deletion never tells of it: those who wait find out by a heartbeat, and leave it.
  * Here each of two waiters stands behind a node whose end is not told. */
 static void a_deletion_that_is_never_told(void **state)
@@ -549,7 +537,7 @@ static void a_deletion_that_is_never_told(void **state)
     }
     lk_proxy_drop_unasked(env->proxy, true);
     for (int i = 0; i < 2; i++) {
-        struct connections before = {env->proxy, lk_proxy_requests(env->proxy, LK_ZKP_CONNECT)};
+        const lk_passed before = lk_proxy_passed(env->proxy, LK_ZKP_CONNECT);
         const int64_t began = lk_test_now_ms();
 
         lk_give(held);
@@ -558,7 +546,7 @@ static void a_deletion_that_is_never_told(void **state)
         assert_true(locker_handle_token(waiters[i].held) > token);
         token = locker_handle_token(waiters[i].held);
         assert_true(lk_proxy_dropped(env->proxy) > 0);
-        lk_require(are_more, &before, "the server should be left");
+        lk_proxy_await_passed(before, 1); /* the server is left */
         held = waiters[i].held;
     }
     lk_proxy_drop_unasked(env->proxy, false); /* what comes late does no harm */

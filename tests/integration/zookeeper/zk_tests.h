@@ -9,14 +9,14 @@
 
 #include "expect.h"
 #include "gate.h"
+#include "groups.h"
+#include "holding.h"
 #include "locking.h"
 #include "proxying.h"
 #include "puppet.h"
 #include "stunnel.h"
 #include "test_servers.h"
 #include "zkclient.h"
-
-struct CMUnitTest;
 
 /** The most lockers and child processes of a test. */
 enum { LK_ENV_LOCKERS = 16, LK_ENV_CHILDREN = 16 };
@@ -29,15 +29,6 @@ struct env {
     lk_proxy *proxy;                            /* NULL unless there is one */
     struct lk_zkc *client;                      /* a second client of zk; NULL unless there is one */
     struct lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none; set to NULL when one is ended */
-};
-
-/** A group of tests, run as one test of ctest. */
-struct lk_group {
-    const char *name;
-    const struct CMUnitTest *tests;
-    size_t count;
-    int (*set_up)(void **state); /* of the whole group; NULL: nothing */
-    int (*tear_down)(void **state);
 };
 
 extern const struct lk_group lk_basics, lk_losses, lk_replies, lk_crashes, lk_ensemble, lk_cut, lk_interop,
@@ -77,32 +68,8 @@ locker_status lk_try_uri(locker **l, locker_error *err, const char *format, ...)
 locker *lk_open_at(const lk_server *zk, const char *rest);
 locker *lk_open_through(struct env *env, const char *rest);
 
-/** Closes it and checks the answer. */
-void lk_close_locker(locker *l);
-
-/** Options that wait at most wait_ms. */
-locker_lock_options lk_wait_options(int64_t wait_ms);
-
 /** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
 locker_handle *lk_take(locker *l, const char *key);
-
-/** Unlocks, checks that the answer is OK, and frees. */
-void lk_give(locker_handle *held);
-
-/** Checks that unlocking answers LOST, and frees. */
-void lk_give_lost(locker_handle *held);
-
-/** One locker_unlock() on a thread of its own; the handle stays the test's. */
-struct lk_unlocking {
-    struct lk_unlocking_call *call;
-    pthread_t thread; /* until it is joined */
-    locker_error err;
-};
-void lk_unlocking_start(struct lk_unlocking *unlocking, locker_handle *held);
-locker_status lk_unlocking_join(struct lk_unlocking *unlocking);
-
-/** Fails the test unless a try answers BUSY. */
-void lk_expect_busy(locker *l, const char *key);
 
 /** Starts a puppet that the environment ends. */
 struct lk_child *lk_env_puppet(struct env *env, const char *format, ...)

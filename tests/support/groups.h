@@ -1,0 +1,23 @@
+/*
+ * groups.h: a test program with groups of tests, each of which is a test of ctest's own: `PROGRAM GROUP
+ * [TEST]`.
+ */
+#ifndef LK_TEST_GROUPS_H
+#define LK_TEST_GROUPS_H
+
+#include "child.h"
+#include "expect.h"
+
+struct lk_group {
+    const char *name;
+    const struct CMUnitTest *tests;
+    size_t count;
+    int (*set_up)(void **state); /* of the whole group; NULL: nothing */
+    int (*tear_down)(void **state);
+};
+
+/** The body of main(). Both lists end with NULL: the groups, and the roles that the program plays as a child.
+ */
+int lk_run_group(int argc, char **argv, const struct lk_group *const *groups, const struct lk_role *roles);
+
+#endif
