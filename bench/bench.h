@@ -11,6 +11,7 @@
  *   zoo_server.c the ZooKeeper server of a run
  *   zoo.c        what the work costs with ZooKeeper's C client alone
  *   delay.c      a proxy that makes the way to a server longer
+ *   handoff.c    hands a lock from process to process
  *   far.c        counts round trips with it
  *   row_*.c      the rows: each does the same work bare and through liblocker, in turns
  *
@@ -80,6 +81,7 @@ typedef struct lk_crew {
     _Atomic size_t sample_count; /* may exceed the array: what is over is dropped */
     int64_t sample[LK_SAMPLES_MAX];
     uint64_t count[LK_COUNTS_MAX]; /* work done, one for each worker */
+    int64_t asked;                 /* what the server was asked from go to halt */
     double value[LK_VALUES_MAX];   /* whatever else a member tells; the last: seconds from go to halt */
     atomic_bool failed;            /* error is set */
     char error[LOCKER_ERROR_TEXT_MAX + 64];
@@ -92,8 +94,7 @@ typedef struct lk_work {
     int cpu;          /* where they run; -1: anywhere */
     void (*body)(lk_bench *b, int member, const void *arg); /* runs in each */
     const void *arg;
-    void (*before)(lk_bench *b); /* run by the boss when all are ready; NULL: nothing */
-    void (*after)(lk_bench *b);  /* ... when the time is over */
+    int64_t (*asked)(lk_bench *b); /* what the server was asked so far; NULL: nobody wants to know */
 } lk_work;
 
 /* Run one. False: it failed, which has been told, or the user stopped us. */
@@ -128,6 +129,14 @@ locker_handle *lk_lock_or_fail(lk_bench *b, locker *l, const char *key, const lo
 void lk_unlock_or_fail(lk_bench *b, locker_handle *held);
 /* Sleep until so many calls wait in the locker. */
 void lk_until_waiting(lk_bench *b, locker *l, uint64_t count);
+
+/* ---- handoff.c */
+/* The two members of a crew: one unlocks when the other has fallen asleep waiting. */
+enum { LK_GIVER, LK_TAKER };
+/* Long enough for that. */
+extern const int64_t lk_handoff_sleep;
+/* So many hand-offs; the taker samples the time from the unlock to its having the lock. */
+void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64_t times);
 
 /* ---- report.c */
 /* One number for each round. */

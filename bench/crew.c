@@ -100,15 +100,15 @@ static void doze(int64_t ns)
 
 static void let_go(lk_bench *b, const lk_work *work)
 {
-    if (work->before != NULL)
-        work->before(b);
+    if (work->asked != NULL)
+        b->crew->asked = -work->asked(b);
     post_all(&b->crew->go, work->members);
 }
 
 static void halt(lk_bench *b, const lk_work *work, int64_t begun)
 {
-    if (work->after != NULL)
-        work->after(b);
+    if (work->asked != NULL)
+        b->crew->asked += work->asked(b);
     b->crew->value[LK_VALUE_SECONDS] = (double)(lk_bench_now() - begun) / LK_S;
     atomic_store(&b->crew->stop, true);
     post_all(&b->crew->halt, work->members);

@@ -9,8 +9,6 @@
 
 #include "bench.h"
 
-enum { GIVER, TAKER };
-
 typedef struct {
     char directory[LK_SCRATCH_PATH];
     char bare[96]; /* a file for the bare side */
@@ -63,8 +61,6 @@ static void our_cycles(lk_bench *b, int member, const void *arg)
 
 /* ------------------------------------------------------------------ hand-off ---- */
 
-static const int64_t asleep_after = 3 * LK_MS;
-
 static void handoff_body(lk_bench *b, int member, bool ours, const place *p)
 {
     locker *l = ours ? lk_open_or_fail(b, p->uri) : NULL;
@@ -75,41 +71,41 @@ static void handoff_body(lk_bench *b, int member, bool ours, const place *p)
         int fd = -1;
 
         lk_crew_wait_turn(b, member);
-        if (member == TAKER)
-            lk_crew_give_turn(b, GIVER);
+        if (member == LK_TAKER)
+            lk_crew_give_turn(b, LK_GIVER);
         if (ours)
             held = lk_lock_or_fail(b, l, key, NULL);
         else
             fd = bare_lock(b, p, F_OFD_SETLKW);
-        if (member == TAKER) {
+        if (member == LK_TAKER) {
             lk_crew_sample(b, lk_bench_now() - b->crew->mark);
         } else {
-            lk_crew_give_turn(b, TAKER);
-            lk_crew_wait_turn(b, GIVER);
-            lk_bench_sleep(asleep_after);
+            lk_crew_give_turn(b, LK_TAKER);
+            lk_crew_wait_turn(b, LK_GIVER);
+            lk_bench_sleep(lk_handoff_sleep);
             b->crew->mark = lk_bench_now();
         }
         if (ours)
             lk_unlock_or_fail(b, held);
         else
             (void)close(fd);
-        if (member == TAKER)
-            lk_crew_give_turn(b, GIVER);
+        if (member == LK_TAKER)
+            lk_crew_give_turn(b, LK_GIVER);
     }
     (void)locker_close(l);
 }
 
 static void bare_handoff(lk_bench *b, int member, const void *arg)
 {
-    if (member == GIVER)
-        lk_crew_give_turn(b, GIVER);
+    if (member == LK_GIVER)
+        lk_crew_give_turn(b, LK_GIVER);
     handoff_body(b, member, false, arg);
 }
 
 static void our_handoff(lk_bench *b, int member, const void *arg)
 {
-    if (member == GIVER)
-        lk_crew_give_turn(b, GIVER);
+    if (member == LK_GIVER)
+        lk_crew_give_turn(b, LK_GIVER);
     handoff_body(b, member, true, arg);
 }
 
@@ -129,15 +125,15 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
     lk_threads *waiter;
     int64_t before;
 
-    if (member == GIVER) {
+    if (member == LK_GIVER) {
         locker_handle *held = lk_lock_or_fail(b, l, key, NULL);
 
-        lk_crew_give_turn(b, TAKER);
+        lk_crew_give_turn(b, LK_TAKER);
         lk_crew_ready(b);
-        lk_crew_wait_turn(b, GIVER);
+        lk_crew_wait_turn(b, LK_GIVER);
         lk_unlock_or_fail(b, held);
     } else {
-        lk_crew_wait_turn(b, TAKER);
+        lk_crew_wait_turn(b, LK_TAKER);
         waiter = lk_threads_start(b, 1, waiter_thread, l);
         lk_until_waiting(b, l, 1);
         lk_bench_sleep(200 * LK_MS); /* it may look a few times before it relies on being told */
@@ -145,7 +141,7 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
         before = lk_bench_switches();
         lk_crew_wait_halt(b);
         b->crew->value[0] = (double)(lk_bench_switches() - before);
-        lk_crew_give_turn(b, GIVER);
+        lk_crew_give_turn(b, LK_GIVER);
         lk_threads_join(waiter);
     }
     (void)locker_close(l);

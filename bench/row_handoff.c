@@ -2,11 +2,6 @@
  * Bare is a list: LPUSH here, BLPOP there. */
 #include "bench.h"
 
-enum { GIVER, TAKER };
-
-/* Long enough for the other side to have fallen asleep. */
-static const int64_t asleep_after = 3 * LK_MS;
-
 static const char key[] = "bench:handoff", list[] = "bench:handoff:list";
 
 static void bare_body(lk_bench *b, int member, const void *arg)
@@ -14,17 +9,17 @@ static void bare_body(lk_bench *b, int member, const void *arg)
     int64_t times = *(const int64_t *)arg;
     lk_bare *bare = lk_bare_open(b);
 
-    if (member == GIVER)
+    if (member == LK_GIVER)
         lk_bare_delete(bare, list);
     lk_crew_ready(b);
     for (int64_t i = 0; i < times; i++) {
-        if (member == GIVER) {
-            lk_crew_wait_turn(b, GIVER);
-            lk_bench_sleep(asleep_after);
+        if (member == LK_GIVER) {
+            lk_crew_wait_turn(b, LK_GIVER);
+            lk_bench_sleep(lk_handoff_sleep);
             b->crew->mark = lk_bench_now();
             lk_bare_push(bare, list);
         } else {
-            lk_crew_give_turn(b, GIVER);
+            lk_crew_give_turn(b, LK_GIVER);
             (void)lk_bare_pop(bare, list);
             lk_crew_sample(b, lk_bench_now() - b->crew->mark);
         }
@@ -34,31 +29,7 @@ static void bare_body(lk_bench *b, int member, const void *arg)
 
 static void our_body(lk_bench *b, int member, const void *arg)
 {
-    int64_t times = *(const int64_t *)arg;
-    locker *l = lk_open_or_fail(b, b->server.uri);
-
-    lk_crew_ready(b);
-    for (int64_t i = 0; i < times; i++) {
-        locker_handle *held;
-
-        if (member == GIVER) {
-            held = lk_lock_or_fail(b, l, key, NULL);
-            lk_crew_give_turn(b, TAKER);
-            lk_crew_wait_turn(b, GIVER);
-            lk_bench_sleep(asleep_after);
-            b->crew->mark = lk_bench_now();
-            lk_unlock_or_fail(b, held);
-            lk_crew_wait_turn(b, GIVER);
-        } else {
-            lk_crew_wait_turn(b, TAKER);
-            lk_crew_give_turn(b, GIVER);
-            held = lk_lock_or_fail(b, l, key, NULL);
-            lk_crew_sample(b, lk_bench_now() - b->crew->mark);
-            lk_unlock_or_fail(b, held);
-            lk_crew_give_turn(b, GIVER);
-        }
-    }
-    (void)locker_close(l);
+    lk_handoff(b, member, b->server.uri, key, *(const int64_t *)arg);
 }
 
 static bool side(lk_bench *b, bool ours, const int64_t *times, lk_series *p50, lk_series *p99)

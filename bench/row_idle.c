@@ -9,18 +9,6 @@ enum { ASLEEP = 100, LEASES = 1000, LEASES_LONG = 100000 };
 static const int64_t ttl = 3000, ttl_long = 30000; /* ms */
 static const char held_key[] = "bench:held", lease_prefix[] = "bench:lease:";
 
-static int64_t commands; /* sent while the crew ran */
-
-static void count_from(lk_bench *b)
-{
-    commands = -lk_redis_server_commands(b);
-}
-
-static void count_to(lk_bench *b)
-{
-    commands += lk_redis_server_commands(b);
-}
-
 /* ------------------------------------------------------------------ d: waiters asleep ---- */
 
 static void asleep_thread(lk_bench *b, size_t index, void *arg)
@@ -67,8 +55,7 @@ bool lk_row_d(lk_bench *b)
                     .duration = lk_scale(b, 6000) * LK_MS,
                     .cpu = b->client_cpu,
                     .body = asleep_body,
-                    .before = count_from,
-                    .after = count_to};
+                    .asked = lk_redis_server_commands};
 
     (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
@@ -77,7 +64,7 @@ bool lk_row_d(lk_bench *b)
         if (!lk_crew_run(b, &work))
             return false;
         seconds = b->crew->value[LK_VALUE_SECONDS];
-        lk_series_add(&rate, (double)commands / seconds);
+        lk_series_add(&rate, (double)b->crew->asked / seconds);
         lk_series_add(&cpu, b->crew->value[0] / LK_S / seconds * 100);
     }
     lk_report(b, &sent, NULL, &rate);
@@ -168,14 +155,13 @@ static bool lease_side(lk_bench *b, const leases *p, int64_t duration, int ours,
                     .cpu = b->client_cpu,
                     .body = ours != 0 ? lease_our_body : lease_bare_body,
                     .arg = p,
-                    .before = count_from,
-                    .after = count_to};
+                    .asked = lk_redis_server_commands};
     double seconds;
 
     if (!lk_crew_run(b, &work))
         return false;
     seconds = b->crew->value[LK_VALUE_SECONDS];
-    lk_series_add(&u->rate[ours], (double)commands / seconds);
+    lk_series_add(&u->rate[ours], (double)b->crew->asked / seconds);
     lk_series_add(&u->cpu[ours], b->crew->value[0] / LK_S / seconds * 100);
     if (ours != 0) {
         lk_series_add(&u->allocated, b->crew->value[1]);
@@ -184,21 +170,20 @@ static bool lease_side(lk_bench *b, const leases *p, int64_t duration, int ours,
     return true;
 }
 
-bool lk_row_e(lk_bench *b)
+/* `name`: of the first figure; `cpu`: the goal for the processor, in percent. */
+static bool lease_row(lk_bench *b, const char *row, const char *name, const leases *p, int64_t ms, int rounds,
+                      double cpu)
 {
-    static const lk_figure sent = {"e",          "1,000 leases, TTL 3 s, commands",
-                                   "/s",         "a script call each",
-                                   LK_GOAL_NONE, 0},
-                           used = {"e", "... client CPU", "%", "a script call each", LK_GOAL_AT_MOST, 0.1},
-                           heap = {"e", "... heap for each lock", "B", NULL, LK_GOAL_AT_MOST, 512},
-                           real = {"e", "... resident memory for each lock", "B", NULL, LK_GOAL_NONE, 0};
-    leases p = {LEASES, ttl};
+    const lk_figure sent = {row, name, "/s", "a script call each", LK_GOAL_NONE, 0},
+                    used = {row, "... client CPU", "%", "a script call each", LK_GOAL_AT_MOST, cpu},
+                    heap = {row, "... heap for each lock", "B", NULL, LK_GOAL_AT_MOST, 512},
+                    real = {row, "... resident memory for each lock", "B", NULL, LK_GOAL_NONE, 0};
     upkeep u = {0};
 
     (void)lk_redis_server_pin(b, b->server_cpu);
-    for (int round = 0; round < b->rounds; round++)
+    for (int round = 0; round < rounds; round++)
         for (int ours = 0; ours < 2; ours++)
-            if (!lease_side(b, &p, lk_scale(b, 9000) * LK_MS, ours, &u))
+            if (!lease_side(b, p, lk_scale(b, ms) * LK_MS, ours, &u))
                 return false;
     lk_report(b, &sent, &u.rate[0], &u.rate[1]);
     lk_report(b, &used, &u.cpu[0], &u.cpu[1]);
@@ -207,24 +192,16 @@ bool lk_row_e(lk_bench *b)
     return true;
 }
 
+bool lk_row_e(lk_bench *b)
+{
+    const leases p = {LEASES, ttl};
+
+    return lease_row(b, "e", "1,000 leases, TTL 3 s, commands", &p, 9000, b->rounds, 0.1);
+}
+
 bool lk_row_e_long(lk_bench *b)
 {
-    static const lk_figure sent = {"e100k",      "100,000 leases, TTL 30 s, commands",
-                                   "/s",         "a script call each",
-                                   LK_GOAL_NONE, 0},
-                           used = {"e100k", "... client CPU", "%", "a script call each", LK_GOAL_AT_MOST, 5},
-                           heap = {"e100k", "... heap for each lock", "B", NULL, LK_GOAL_AT_MOST, 512},
-                           real = {"e100k", "... resident memory for each lock", "B", NULL, LK_GOAL_NONE, 0};
-    leases p = {LEASES_LONG, ttl_long};
-    upkeep u = {0};
+    const leases p = {LEASES_LONG, ttl_long};
 
-    (void)lk_redis_server_pin(b, b->server_cpu);
-    for (int ours = 0; ours < 2; ours++)
-        if (!lease_side(b, &p, lk_scale(b, 40000) * LK_MS, ours, &u))
-            return false;
-    lk_report(b, &sent, &u.rate[0], &u.rate[1]);
-    lk_report(b, &used, &u.cpu[0], &u.cpu[1]);
-    lk_report(b, &heap, NULL, &u.allocated);
-    lk_report(b, &real, NULL, &u.resident);
-    return true;
+    return lease_row(b, "e100k", "100,000 leases, TTL 30 s, commands", &p, 40000, 1, 5);
 }

@@ -154,18 +154,6 @@ static void herd_our_body(lk_bench *b, int member, const void *arg)
     herd_body(b, member, arg, true);
 }
 
-static int64_t commands; /* sent while the crew ran */
-
-static void count_from(lk_bench *b)
-{
-    commands = -lk_redis_server_commands(b);
-}
-
-static void count_to(lk_bench *b)
-{
-    commands += lk_redis_server_commands(b);
-}
-
 typedef struct {
     lk_series rate[2], sent[2], fairness[2];
 } outcome;
@@ -177,15 +165,14 @@ static bool herd_side(lk_bench *b, const herd *h, int ours, outcome *o)
                     .cpu = b->client_cpu,
                     .body = ours != 0 ? herd_our_body : herd_bare_body,
                     .arg = h,
-                    .before = count_from,
-                    .after = count_to};
+                    .asked = lk_redis_server_commands};
     double turns;
 
     if (!lk_crew_run(b, &work))
         return false;
     turns = (double)lk_crew_total(b, (size_t)h->waiters);
     lk_series_add(&o->rate[ours], turns / b->crew->value[LK_VALUE_SECONDS]);
-    lk_series_add(&o->sent[ours], turns > 0 ? (double)commands / turns : 0);
+    lk_series_add(&o->sent[ours], turns > 0 ? (double)b->crew->asked / turns : 0);
     lk_series_add(&o->fairness[ours], lk_crew_fairness(b, (size_t)h->waiters));
     return true;
 }

@@ -12,18 +12,6 @@ static const int64_t settle = 3000;    /* ms: after it, each lock has a watch on
 static const int64_t duration = 12500; /* ms */
 static const char prefix[] = "held-";
 
-static int64_t requests; /* sent while the crew ran */
-
-static void count_from(lk_bench *b)
-{
-    requests = -lk_zoo_server_requests(b);
-}
-
-static void count_to(lk_bench *b)
-{
-    requests += lk_zoo_server_requests(b);
-}
-
 static void bare_body(lk_bench *b, int member, const void *arg)
 {
     int n = *(const int *)arg;
@@ -94,20 +82,19 @@ bool lk_row_ze(lk_bench *b)
                             .cpu = b->client_cpu,
                             .body = ours != 0 ? our_body : bare_body,
                             .arg = &n,
-                            .before = count_from,
-                            .after = count_to};
+                            .asked = lk_zoo_server_requests};
             double seconds;
 
             if (!lk_crew_run(b, &work))
                 return false;
             seconds = b->crew->value[LK_VALUE_SECONDS];
-            lk_series_add(&sent[ours], (double)requests / seconds);
+            lk_series_add(&sent[ours], (double)b->crew->asked / seconds);
             lk_series_add(&cpu[ours], b->crew->value[0] / LK_S / seconds * 100);
             if (ours == 0)
                 continue;
             /* as many heartbeats as can fall into the time */
-            lk_series_add(&beats,
-                          (double)requests / (double)(int64_t)(seconds * 1000 * PARTS / (double)session + 1));
+            lk_series_add(&beats, (double)b->crew->asked /
+                                      (double)(int64_t)(seconds * 1000 * PARTS / (double)session + 1));
             lk_series_add(&allocated, b->crew->value[1]);
             lk_series_add(&resident, b->crew->value[2]);
         }

@@ -86,18 +86,6 @@ static void herd_body(lk_bench *b, int member, const void *arg)
 
 /* ------------------------------------------------------------------ the rows ---- */
 
-static int64_t requests; /* sent while the crew ran */
-
-static void count_from(lk_bench *b)
-{
-    requests = -lk_zoo_server_requests(b);
-}
-
-static void count_to(lk_bench *b)
-{
-    requests += lk_zoo_server_requests(b);
-}
-
 typedef struct {
     lk_series rate[SIDES], sent[SIDES], fairness[SIDES], disorder;
 } outcome;
@@ -111,15 +99,14 @@ static bool herd_run(lk_bench *b, herd h, int sides, outcome *o)
                             .cpu = b->client_cpu,
                             .body = herd_body,
                             .arg = &h,
-                            .before = count_from,
-                            .after = count_to};
+                            .asked = lk_zoo_server_requests};
             double turns;
 
             if (!lk_crew_run(b, &work))
                 return false;
             turns = (double)lk_crew_total(b, (size_t)h.waiters);
             lk_series_add(&o->rate[h.side], turns / b->crew->value[LK_VALUE_SECONDS]);
-            lk_series_add(&o->sent[h.side], turns > 0 ? (double)requests / turns : 0);
+            lk_series_add(&o->sent[h.side], turns > 0 ? (double)b->crew->asked / turns : 0);
             lk_series_add(&o->fairness[h.side], lk_crew_fairness(b, (size_t)h.waiters));
             if (h.side == OURS)
                 lk_series_add(&o->disorder, (double)b->crew->count[DISORDER]);

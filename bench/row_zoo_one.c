@@ -4,11 +4,7 @@
  * it is the first. */
 #include "bench.h"
 
-enum { GIVER, TAKER };
 enum { BARE, OURS, WHOLE, SIDES_ALONE, TRUSTING = SIDES_ALONE, SIDES };
-
-/* Long enough for the other side to have fallen asleep. */
-static const int64_t asleep_after = 3 * LK_MS;
 
 static const int64_t session = 10000; /* ms */
 static const char key[] = "one", fresh_key[] = "fresh";
@@ -135,63 +131,34 @@ static void bare_handoff(lk_bench *b, int member, const plan *p)
     lk_zoo_make(zoo, key);
     lk_crew_ready(b);
     for (int64_t i = 0; i < times; i++) {
-        if (member == GIVER) {
+        if (member == LK_GIVER) {
             lk_zoo_lock(zoo, key, false);
-            lk_crew_give_turn(b, TAKER);
-            lk_crew_wait_turn(b, GIVER);
-            lk_bench_sleep(asleep_after);
+            lk_crew_give_turn(b, LK_TAKER);
+            lk_crew_wait_turn(b, LK_GIVER);
+            lk_bench_sleep(lk_handoff_sleep);
             b->crew->mark = lk_bench_now();
             lk_zoo_unlock(zoo);
-            lk_crew_wait_turn(b, GIVER);
+            lk_crew_wait_turn(b, LK_GIVER);
         } else {
-            lk_crew_wait_turn(b, TAKER);
+            lk_crew_wait_turn(b, LK_TAKER);
             lk_zoo_enter(zoo, key);
-            lk_crew_give_turn(b, GIVER);
+            lk_crew_give_turn(b, LK_GIVER);
             lk_zoo_await(zoo);
             lk_crew_sample(b, lk_bench_now() - b->crew->mark);
             lk_zoo_unlock(zoo);
-            lk_crew_give_turn(b, GIVER);
+            lk_crew_give_turn(b, LK_GIVER);
         }
     }
     lk_zoo_close(zoo);
 }
 
-static void our_handoff(lk_bench *b, int member, const plan *p)
-{
-    int64_t times = p->cycles;
-    char uri[LK_SERVER_TEXT];
-    locker *l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session));
-
-    lk_crew_ready(b);
-    for (int64_t i = 0; i < times; i++) {
-        locker_handle *held;
-
-        if (member == GIVER) {
-            held = lk_lock_or_fail(b, l, key, NULL);
-            lk_crew_give_turn(b, TAKER);
-            lk_crew_wait_turn(b, GIVER);
-            lk_bench_sleep(asleep_after);
-            b->crew->mark = lk_bench_now();
-            lk_unlock_or_fail(b, held);
-            lk_crew_wait_turn(b, GIVER);
-        } else {
-            lk_crew_wait_turn(b, TAKER);
-            lk_crew_give_turn(b, GIVER);
-            held = lk_lock_or_fail(b, l, key, NULL);
-            lk_crew_sample(b, lk_bench_now() - b->crew->mark);
-            lk_unlock_or_fail(b, held);
-            lk_crew_give_turn(b, GIVER);
-        }
-    }
-    (void)locker_close(l);
-}
-
 static void handoff_body(lk_bench *b, int member, const void *arg)
 {
     const plan *p = arg;
+    char uri[LK_SERVER_TEXT];
 
     if (p->side == OURS)
-        our_handoff(b, member, p);
+        lk_handoff(b, member, lk_zoo_server_uri(uri, b->zoo.own.port, session), key, p->cycles);
     else
         bare_handoff(b, member, p);
 }
