@@ -101,8 +101,7 @@ static void work(struct lk_fixture *fixture)
     lk_locking_start(&waiter, rival, "work", NULL);
     lk_require_waiting(rival, 1);
     lk_give(held);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     locker_handle_free(short_one);
     held = lk_take(l, "ends", &lease);
     lk_require_state(held, LOCKER_STATE_LOST);

@@ -134,8 +134,7 @@ static void a_waiter_that_gives_up_is_passed_over(void **state)
     assert_status(LOCKER_TIMEOUT, lk_locking_join(&first), first.err);
     lk_require_waiting(other, 1);
     lk_give(held);
-    assert_status(LOCKER_OK, lk_locking_join(&second), second.err);
-    lk_give(second.held);
+    lk_give(lk_locking_grant(&second));
     lk_close_locker(other);
     lk_close_locker(l);
 }
@@ -272,8 +271,7 @@ static void a_waiter_rests_while_the_lock_is_held(void **state)
     assert_false(lk_readable(locker_handle_fd(held), 2000));
     assert_true(lk_stats(rival).attempts - before <= lk_polls(fixture, began));
     lk_give(held);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     lk_close_locker(rival);
     lk_close_locker(l);
 }

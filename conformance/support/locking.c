@@ -66,6 +66,12 @@ locker_status lk_locking_join(struct lk_locking *locking)
     return locking->status;
 }
 
+locker_handle *lk_locking_grant(struct lk_locking *locking)
+{
+    assert_status(LOCKER_OK, lk_locking_join(locking), locking->err);
+    return locking->held;
+}
+
 struct lk_unlocking_call {
     locker_handle *held;
     locker_status status;

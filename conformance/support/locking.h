@@ -29,6 +29,9 @@ void lk_locking_start(struct lk_locking *locking, locker *l, const char *key,
 /** Waits for the call's end and answers its status; fails the test when it doesn't end. */
 locker_status lk_locking_join(struct lk_locking *locking);
 
+/** Waits for the call's end; fails the test unless it got the lock. Answers the handle. */
+locker_handle *lk_locking_grant(struct lk_locking *locking);
+
 /** One locker_unlock() likewise; the handle stays the test's. */
 struct lk_unlocking {
     struct lk_unlocking_call *call;

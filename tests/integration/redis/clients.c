@@ -293,8 +293,7 @@ static void nothing_stays_for_ever(void **state)
     lk_require_subscriber(env->server);
     assert_int_equal(lk_server_integer(env->server, "EVAL %s 0", script), 0);
     lk_give(held);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     assert_int_equal(lk_server_integer(env->server, "EVAL %s 0", script), 0);
     lk_expect_value(env->server, "trace", NULL);
     lk_close_locker(rival);
@@ -333,8 +332,7 @@ static void show_names_those_who_wait(void **state)
     assert_status(LOCKER_CANCELED, lk_locking_join(&own), own.err);
     locker_cancel_free(options.cancel);
     lk_give(held);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     lk_close_locker(rival);
     lk_close_locker(l);
 }

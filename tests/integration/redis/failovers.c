@@ -306,8 +306,7 @@ static void a_subscription_is_with_the_server_that_grants(void **state)
     assert_int_equal(channels(env->second), 0);
     assert_int_equal(channels(env->server), 1);
     lk_server_do(env->server, "DEL here");
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     lk_close_locker(l);
 }
 

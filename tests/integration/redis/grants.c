@@ -255,8 +255,7 @@ static void ask_for_a_hand_over(locker *l, const char *key)
     lk_locking_start(&waiter, l, key, NULL);
     lk_require_waiting(l, 1);
     lk_give(held);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
 }
 
 /* Numbers grow more slowly than time, or a counter that starts at the time after a loss would give out some
@@ -323,8 +322,7 @@ static void ask_for_passing(locker *l, const char *key)
     lk_locking_start(&waiter, l, key, NULL);
     lk_require_waiting(l, 1);
     lk_give(held);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
 }
 
 static bool is_noted(void *context)

@@ -161,8 +161,7 @@ static void use_all_rights(struct env *env, locker *l, locker *rival)
     lk_locking_start(&waiter, rival, "by-poll", NULL);
     lk_require_queue(env->server, "shop:by-poll", 1);
     lk_server_do(env->server, "UNLINK shop:by-poll");
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     assert_ok(locker_ping(l, NULL, &err), err);
     lk_server_do(env->server, "SCRIPT FLUSH");
     lk_give(lk_take(l, "few", NULL));
@@ -533,8 +532,7 @@ static void tls_is_used_or_refused_in_plain_words(void **state)
     lk_locking_start(&waiter, rival, "over-tls", NULL);
     lk_require_waiting(rival, 1);
     lk_give(held);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     lk_close_locker(rival);
     lock_once(l, "over-tls");
     /* another's authority, and a port that doesn't speak TLS */

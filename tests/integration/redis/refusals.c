@@ -46,8 +46,7 @@ static void out_of_memory_a_wait_goes_on(void **state)
     lk_locking_start(&waiter, l, "refused", NULL);
     lk_require(has_been_refused_twice, l, "the server should be asked again");
     lk_server_do(env->server, "CONFIG SET maxmemory 0");
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     lk_close_locker(l);
 }
 
@@ -64,8 +63,7 @@ static void out_of_memory_a_release_with_waiters_releases(void **state)
     lk_server_do(env->server, "CONFIG SET maxmemory 1");
     lk_give(held);
     lk_server_do(env->server, "CONFIG SET maxmemory 0");
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     lk_close_locker(rival);
     lk_close_locker(l);
 }
@@ -93,8 +91,7 @@ static void another_type_is_busy_when_locking(void **state)
     lk_locking_start(&waiter, l, "redisson", NULL);
     lk_require_waiting(l, 1);
     assert_int_equal(lk_server_integer(env->server, "DEL redisson"), 1);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     lk_close_locker(l);
 }
 

@@ -83,8 +83,7 @@ static void a_waiter_outlives_a_restart(void **state)
     lk_server_kill(env->server);
     lk_require_state(held, LOCKER_STATE_LOST);
     lk_test_launch(env->server, true);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     locker_handle_free(held);
     lk_close_locker(rival);
     lk_close_locker(l);
@@ -158,8 +157,7 @@ static void killed_connections_are_made_again(void **state)
         if (i % 2 == 0)
             lk_server_do(env->server, "CLIENT KILL TYPE pubsub");
         lk_give(held);
-        assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-        lk_give(waiter.held);
+        lk_give(lk_locking_grant(&waiter));
     }
     assert_int_equal(lk_stats(l).lost, 0);
     lk_close_locker(rival);
@@ -320,8 +318,7 @@ static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
     assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&trying), trying.err);
     assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
     lk_test_launch(env->server, true);
-    assert_status(LOCKER_OK, lk_locking_join(&waiting), waiting.err);
-    lk_give(waiting.held);
+    lk_give(lk_locking_grant(&waiting));
     lk_close_locker(l);
 }
 

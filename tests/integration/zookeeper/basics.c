@@ -103,8 +103,7 @@ static void foreign_names(void **state)
     lk_locking_start(&waiter, l, "foreign", NULL);
     lk_zkc_require_count(env->client, "/shop/foreign", 4);
     assert_int_equal(lk_zkc_delete(env->client, made), LK_ZKC_OK);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     lk_close_locker(l);
 }
 

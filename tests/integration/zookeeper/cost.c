@@ -62,8 +62,7 @@ static void create_and_list_in_one_flight(void **state)
     lk_locking_start(&locking, l, "flight", NULL);
     lk_require(both_are_out, &flight, "create and list should be sent without waiting for an answer");
     lk_proxy_hold(env->proxy, false, false);
-    assert_status(LOCKER_OK, lk_locking_join(&locking), locking.err);
-    lk_give(locking.held);
+    lk_give(lk_locking_grant(&locking));
     lk_close_locker(l);
 }
 
@@ -205,8 +204,7 @@ static void behind_our_own_place_nothing_is_watched(void **state)
     line_up(&line, l);
     got = lk_proxy_requests(env->proxy, LK_ZKP_GET);
     lk_give(line.held);
-    assert_status(LOCKER_OK, lk_locking_join(&line.waiters[0]), line.waiters[0].err);
-    lk_give(line.waiters[0].held);
+    lk_give(lk_locking_grant(&line.waiters[0]));
     assert_int_equal(lists(env) - before.listed, 2); /* to enter, and behind the delete */
     assert_in_range(got - before.got, 0, 1);         /* its own node, if this took long */
     line_end(&line);
@@ -241,8 +239,7 @@ static void behind_our_own_place_in_one_flight(void **state)
                "delete and list should be sent without waiting for an answer");
     lk_proxy_hold(env->proxy, false, false);
     assert_status(LOCKER_OK, lk_unlocking_join(&unlocking), unlocking.err);
-    assert_status(LOCKER_OK, lk_locking_join(&line.waiters[0]), line.waiters[0].err);
-    lk_give(line.waiters[0].held);
+    lk_give(lk_locking_grant(&line.waiters[0]));
     locker_handle_free(line.held);
     line_end(&line);
     lk_close_locker(l);
@@ -270,8 +267,7 @@ static void the_last_ahead_gives_up(struct env *env, locker *l, locker *const *a
         assert_status(LOCKER_OK, lk_locking_join(&line.waiters[i]), line.waiters[i].err);
         held = line.waiters[i].held;
     }
-    assert_status(LOCKER_OK, lk_locking_join(ours), ours->err);
-    lk_give(ours->held);
+    lk_give(lk_locking_grant(ours));
     line_end(&line);
 }
 

@@ -97,8 +97,7 @@ static void exclude_each_other(struct env *env, struct lk_child *other)
     lk_require_waiting(l, 1);
     lk_child_say(other, "%s", "release");
     lk_child_expect(other, "ok");
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     lk_close_locker(l);
 }
 
@@ -159,8 +158,7 @@ static void one_queue_in_order_of_arrival(void **state)
     for (size_t i = 0; i < 6; i++) {
         lk_zkc_require_count(env->client, path, 6 - i);
         if (i % 3 == 0) {
-            assert_status(LOCKER_OK, lk_locking_join(&ours[i / 3]), ours[i / 3].err);
-            lk_give(ours[i / 3].held);
+            lk_give(lk_locking_grant(&ours[i / 3]));
         } else {
             struct lk_child *other = others[i / 3 * 2 + i % 3 - 1];
 

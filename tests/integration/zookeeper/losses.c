@@ -95,8 +95,7 @@ static void an_expired_session(void **state)
     assert_string_not_equal(before, after);
     assert_int_not_equal(strncmp(before, after, strlen("/shop/waited/_c_") + 36), 0); /* another uuid */
     lk_give(other);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    lk_give(waiter.held);
+    lk_give(lk_locking_grant(&waiter));
     lk_give_lost(first);
     lk_give(lk_take(l, "first"));
     lk_give_lost(second);
@@ -364,8 +363,7 @@ static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
     assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&trying), trying.err);
     assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
     lk_test_launch(env->zk, true);
-    assert_status(LOCKER_OK, lk_locking_join(&waiting), waiting.err);
-    lk_give(waiting.held);
+    lk_give(lk_locking_grant(&waiting));
     lk_close_locker(l);
 }
 
@@ -408,8 +406,7 @@ static void one_server_of_two_that_refuses_proves_nothing(void **state)
         (void)close(client);
     }
     lk_test_launch(env->zk, true);
-    assert_status(LOCKER_OK, lk_locking_join(&trying), trying.err);
-    lk_give(trying.held);
+    lk_give(lk_locking_grant(&trying));
     lk_close_locker(l);
     (void)close(dumb);
 }
