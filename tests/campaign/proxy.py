@@ -1,4 +1,5 @@
-"""A TCP proxy of a campaign, with faults. Its event loop has a thread of its own; members are set from outside."""
+"""A TCP proxy with faults, for campaigns and for clients in Python. Its event loop has a thread of its own; members are
+set from outside."""
 import asyncio
 import random
 import socket

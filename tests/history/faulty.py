@@ -10,6 +10,7 @@ history of what they believed. A fault is something that real clients do, or did
 The clients of a test are connections of its own process, stepped by the test in a fixed order; nothing is left to
 chance. In the history each is a process by itself.
 """
+import asyncio
 import json
 import os
 import select
@@ -18,6 +19,8 @@ import struct
 import threading
 import time
 import uuid
+
+from proxy import Proxy
 
 LIMIT = 30.0
 COMPARE_AND_DELETE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
@@ -247,66 +250,26 @@ class ZooClient(Client):
                            waiters=len(names) - 1)
 
 
-class LosingProxy:
+class LosingProxy(Proxy):
     """Between a client and ZooKeeper: swallows the reply to the first create of a lock's node, which the server has
     carried out, and breaks the connection."""
 
     def __init__(self, port):
-        self.server_port = port
         self.lost = threading.Event()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.sockets = []
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.wanted = None  # the number of that request
+        super().__init__("127.0.0.1", port)
 
-    def accept(self):
+    async def pump(self, reader, writer, way, ends):
         while True:
             try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self.server_port), LIMIT)
-            server.settimeout(None)
-            self.sockets += [client, server]
-            wanted = []
-            for source, target, harm in ((client, server, self.remember), (server, client, self.swallow)):
-                threading.Thread(target=self.pump, args=(source, target, harm, wanted), daemon=True).start()
-
-    def remember(self, frame, wanted):
-        """A request: its number, if it is the one."""
-        if len(frame) > 8 and struct.unpack(">i", frame[4:8])[0] == 1 and b"-lock-" in frame and not self.lost.is_set():
-            wanted.append(frame[:4])
-        return True
-
-    def swallow(self, frame, wanted):
-        """A reply: False if it is the one."""
-        if frame[:4] not in wanted:
-            return True
-        self.lost.set()
-        return False
-
-    @staticmethod
-    def pump(source, target, harm, wanted):
-        try:
-            stream = source.makefile("rb")
-            while True:
-                length = stream.read(4)
-                frame = stream.read(struct.unpack(">i", length)[0]) if len(length) == 4 else b""
-                if not frame or not harm(frame, wanted):
-                    break
-                target.sendall(length + frame)
-        except OSError:
-            pass
-        for end in (source, target):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def close(self):
-        for one in [self.listener] + self.sockets:
-            try:
-                one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            one.close()
+                length = await reader.readexactly(4)
+                record = await reader.readexactly(struct.unpack(">i", length)[0])
+            except asyncio.IncompleteReadError:
+                raise ConnectionError from None  # ends the other way too
+            if way == "up" and not self.lost.is_set() and record[4:8] == b"\0\0\0\1" and b"-lock-" in record:
+                self.wanted = record[:4]
+            elif way == "down" and record[:4] == self.wanted and not self.lost.is_set():
+                self.lost.set()
+                raise ConnectionError
+            writer.write(length + record)
+            await writer.drain()

@@ -185,7 +185,7 @@ class OnZooKeeper(Planted):
 
     def lost_reply(self, fault):
         proxy = LosingProxy(self.server.port)
-        self.addCleanup(proxy.close)
+        self.addCleanup(proxy.cut_all)
         client = ZooClient(self.lines, 1, self.connect(proxy.port), fault)
         got = client.lock(kazoo.exceptions.ConnectionLoss, turns=20)
         self.assertTrue(proxy.lost.is_set())
