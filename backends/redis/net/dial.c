@@ -91,10 +91,11 @@ static bool no_descriptor(int error)
     return error == EMFILE || error == ENFILE;
 }
 
-/* Nobody listens there, or no way leads there. ENOENT: no Unix socket. */
+/* Nobody listens there, or no way leads there. ENOENT: no Unix socket. EADDRNOTAVAIL: IPv6 is off. */
 static bool is_deserted(int error)
 {
-    return error == ECONNREFUSED || error == ENOENT || error == ENETUNREACH || error == EHOSTUNREACH;
+    return error == ECONNREFUSED || error == ENOENT || error == ENETUNREACH || error == EHOSTUNREACH ||
+           error == EADDRNOTAVAIL;
 }
 
 /* Try each address of the host. */

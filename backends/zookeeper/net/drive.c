@@ -74,10 +74,10 @@ static int why_no_socket(void)
     return 0;
 }
 
-/* Whether an attempt to connect that ended so is worth no waiting. */
+/* Whether an attempt to connect that ended so is worth no waiting. EADDRNOTAVAIL: IPv6 is off. */
 static bool is_nobody_there(int error)
 {
-    return error == ECONNREFUSED || error == ENETUNREACH || error == EHOSTUNREACH;
+    return error == ECONNREFUSED || error == ENETUNREACH || error == EHOSTUNREACH || error == EADDRNOTAVAIL;
 }
 
 /* Ask the client library what it waits for: the socket, its directions, the time. It may connect, ping or

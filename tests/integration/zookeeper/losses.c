@@ -1,5 +1,7 @@
 /* losses.c: a lock is taken away: by a second client, with its session, by a server that stops. */
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -461,9 +463,32 @@ static void an_address_that_is_out_of_reach(void **state)
     assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
 }
 
+/* As IPv6 is off on many a machine: in a network namespace without a single interface that is up. */
+static void an_address_of_a_family_that_is_off(void **state)
+{
+    const int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    locker *l = NULL;
+    locker_error err;
+
+    (void)state;
+    if (home < 0 || unshare(CLONE_NEWNET) != 0) {
+        if (home >= 0)
+            close(home);
+        skip(); /* that takes root */
+    }
+    const int64_t began = lk_test_now_ms();
+    const locker_status status = lk_try_uri(&l, &err, "zookeeper://[::1]:2181/shop?connect_timeout=60s");
+    const int64_t took = lk_test_now_ms() - began;
+    assert_int_equal(setns(home, CLONE_NEWNET), 0);
+    close(home);
+    assert_status(LOCKER_UNAVAILABLE, status, err);
+    assert_true(took < LK_TEST_PATIENCE_MS);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(a_server_at_an_ipv6_address),
     empty_test(an_address_that_is_out_of_reach),
+    empty_test(an_address_of_a_family_that_is_off),
     server_test(a_try_does_not_wait_for_servers_that_are_gone),
     server_test(a_try_under_way_is_told_that_the_server_is_gone),
     server_test(one_server_of_two_that_refuses_proves_nothing),
