@@ -1,6 +1,6 @@
 /*
- * clock.c: a clock that is moved by hand: who sleeps by it, and whether all rest; see internal.h. move.c
- * moves it.
+ * clock.c: a clock that is moved by hand: who sleeps by it, and whether all rest; see internal.h. advance.c
+ * moves it on.
  *
  * The mock knows each thread that could do something by itself: keepers, which rest in the clock's poll, and
  * calls, which sleep in its wait or in a delayed answer. A call that was woken is active until it sleeps

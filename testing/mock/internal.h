@@ -2,11 +2,13 @@
  * internal.h: the mock's own structures.
  *
  *   mock.c      making and freeing, opening a locker, the driver's table
- *   clock.c     the clock: who sleeps, whether all rest; move.c: moving it on
- *   service.c   the lock service: keys, holders, queues; due.c: what happens to it in time
- *   ops.c       the driver's operations; look.c: those that look
+ *   clock.c     the clock: who sleeps, whether all rest
+ *   advance.c   moving it on
+ *   service.c   the lock service: keys, holders, queues
+ *   events.c    what happens to it in time
+ *   ops.c       the driver's operations; inspect.c has those that look
  *   flight.c    the way of an operation, with the script's faults
- *   acts.c      what a test does to the service
+ *   control.c   what a test does to the service
  *   records.c   calls, and what is left behind
  *
  * Two mutexes: locker_mock.mutex guards the service, the script and the records; clock.mutex guards who
@@ -185,7 +187,7 @@ void lk_mock_wake_locked(mock_clock *clock, mock_sleeper *sleeper);
 void lk_mock_notify_locked(mock_clock *clock);
 bool lk_mock_is_over(const struct timespec *time);
 
-/* ---- move.c */
+/* ---- advance.c */
 /** Move on to `until`; self NULL: by `by`; for a sleeper that moves the clock itself: at most until it is
  * woken. The caller holds clock.mutex. OK, TIMEOUT. */
 locker_status lk_mock_move_locked(locker_mock *mock, int64_t by, int64_t until, mock_sleeper *self);
@@ -216,7 +218,7 @@ void lk_mock_reply_later_locked(locker_mock *mock, locker_claim *grant, int64_t 
 /** Somebody stands in the queue no more; he may have been the one to whom a free lock was left. */
 void lk_mock_leave_queue_locked(locker_mock *mock, mock_slot *slot, locker_claim *claim);
 
-/* ---- due.c: likewise */
+/* ---- events.c: likewise */
 /** All of a host's locks are nobody's; it is told if it is connected. */
 void lk_mock_end_session_locked(locker_mock *mock, mock_host *host);
 void lk_mock_cut_locked(mock_host *host);
@@ -227,7 +229,7 @@ int64_t lk_mock_next_due(locker_mock *mock);
 /** Do the first thing that is due by now. Takes locker_mock.mutex. */
 void lk_mock_run_due(locker_mock *mock);
 
-/* ---- look.c */
+/* ---- inspect.c */
 locker_status lk_mock_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                            locker_error *err);
 locker_status lk_mock_break(void *self, const char *key, size_t key_len, const locker_break_options *only,

@@ -1,4 +1,4 @@
-/* move.c: moving the clock on: whatever is due first gets its turn, and all come to rest, again and again;
+/* advance.c: moving the clock on: whatever is due first gets its turn, and all come to rest, again and again;
  * see clock.c. */
 #include <stdio.h>
 #include <stdlib.h>

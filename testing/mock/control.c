@@ -1,4 +1,4 @@
-/* acts.c: what a test does to the service. */
+/* control.c: what a test does to the service. */
 #include <string.h>
 
 #include "internal.h"

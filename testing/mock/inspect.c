@@ -1,4 +1,4 @@
-/* look.c: the operations that look at the service: show, break, ping. */
+/* inspect.c: the operations that look at the service: show, break, ping. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * due.c: what happens to the service in time: ends of leases and sessions, heartbeats, late answers; and
+ * events.c: what happens to the service in time: ends of leases and sessions, heartbeats, late answers; and
  * connections that break. The caller holds locker_mock.mutex in the _locked functions.
  */
 #include <stdlib.h>
