@@ -2,8 +2,6 @@
 get_property(LOCKER_PARTS GLOBAL PROPERTY LOCKER_PARTS)
 get_property(LOCKER_PART_LIBRARIES GLOBAL PROPERTY LOCKER_PART_LIBRARIES)
 
-set(LOCKER_SOVERSION 0) # the ABI alone; see CONTRIBUTING.md
-
 function(locker_add_library target kind)
     add_library(${target} ${kind})
     foreach(part IN LISTS LOCKER_PARTS)
