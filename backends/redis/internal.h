@@ -419,7 +419,10 @@ locker_claim *lk_claims_find_locked(struct lk_redis *r, uint64_t number);
 /* Wake all that wait: each tries again. */
 void lk_claims_wake_locked(struct lk_redis *r);
 /* For how long the lock has been handed on, without being free, when the claim gives it back: us. */
-int64_t lk_claim_direct_us(const struct lk_claim_data *data, int64_t now);
+static inline int64_t lk_claim_direct_us(const struct lk_claim_data *data, int64_t now)
+{
+    return data->direct_us > 0 ? data->direct_us + (now - data->since) / LK_US : 0;
+}
 /* No renewal and no note is sent for the claim any more, and no answer finds it. */
 void lk_claim_silence_locked(struct lk_redis *r, locker_claim *claim);
 

@@ -58,6 +58,18 @@ static void a_line_ends_once(void **state)
     assert_false(allows_many("+a\rb\r\n", "", 0));
 }
 
+static void a_number_is_one(void **state)
+{
+    (void)state;
+    assert_true(allows_many("$3\r\nabc\r\n$003\r\nabc\r\n$00000003\r\nabc\r\n$-1\r\n*0\r\n*-1\r\n", "", 0));
+    assert_true(allows_many("*2\r\n$1\r\na\r\n*1\r\n$0\r\n\r\n+a\r\n", "", 0));
+    for (const char *const *odd =
+             (const char *const[]){"$3x\r\n", "$3\rx", "$3\n", "$3-\r\n", "$--1\r\n", "$+3\r\n", "$ 3\r\n",
+                                   "$9999999\r\n", "$99999999\r\n", NULL};
+         *odd != NULL; odd++)
+        assert_false(allows_many(*odd, "", 0));
+}
+
 static void an_array_is_small(void **state)
 {
     (void)state;
@@ -86,9 +98,8 @@ static void a_reply_is_short(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_has_an_end),
-        cmocka_unit_test(a_line_ends_once),
-        cmocka_unit_test(an_array_is_small),
+        cmocka_unit_test(a_line_has_an_end), cmocka_unit_test(a_line_ends_once),
+        cmocka_unit_test(a_number_is_one),   cmocka_unit_test(an_array_is_small),
         cmocka_unit_test(a_reply_is_short),
     };
 

@@ -83,11 +83,6 @@ void lk_claims_wake_locked(struct lk_redis *r)
     }
 }
 
-int64_t lk_claim_direct_us(const struct lk_claim_data *data, int64_t now)
-{
-    return data->direct_us > 0 ? data->direct_us + (now - data->since) / LK_US : 0;
-}
-
 void lk_claim_silence_locked(struct lk_redis *r, locker_claim *claim)
 {
     struct lk_claim_data *data = lk_claim_data(claim);

@@ -124,11 +124,10 @@ static bool ends_with(const char *name_space, const char *key, size_t key_len, c
                            memcmp(name_space + space_len - (before - 1), suffix, before - 1) == 0);
 }
 
-locker_status lk_redis_check_key(void *self, const char *key, size_t key_len, locker_error *err)
+/* A function of its own: each lock call checks its key, and nearly all need no stack for it. */
+__attribute__((noinline)) static locker_status check_suffix(const char *space, const char *key,
+                                                            size_t key_len, locker_error *err)
 {
-    const char *space = ((const struct lk_redis *)self)->set.name_space;
-    if (key[key_len - 1] != 'o' && key[key_len - 1] != 'e') /* most keys: the suffixes end so */
-        return LOCKER_OK;
     if (ends_with(space, key, key_len, info_suffix) || ends_with(space, key, key_len, queue_suffix) ||
         ends_with(space, key, key_len, fence_suffix))
         return locker_error_set(err, LOCKER_INVALID, 0,
@@ -136,6 +135,14 @@ locker_status lk_redis_check_key(void *self, const char *key, size_t key_len, lo
                                 "':locker:fence', which the Redis driver "
                                 "keeps for itself; choose another");
     return LOCKER_OK;
+}
+
+locker_status lk_redis_check_key(void *self, const char *key, size_t key_len, locker_error *err)
+{
+    const char last = key[key_len - 1]; /* the suffixes end so */
+    return last == 'o' || last == 'e'
+               ? check_suffix(((const struct lk_redis *)self)->set.name_space, key, key_len, err)
+               : LOCKER_OK;
 }
 
 /* Eight hex digits at once: each renewal of each lease writes a value. The digits are spread over the bytes

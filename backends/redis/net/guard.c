@@ -1,10 +1,8 @@
 /* guard.c: bounds on what a server may send us; see guard.h. */
 #include "guard.h"
 
-#include <string.h>
-
 /* One value is complete, and with it the arrays that it was the last of. */
-static void finish_value(struct lk_guard *g)
+static inline void finish_value(struct lk_guard *g)
 {
     while (g->depth > 0 && --g->left[g->depth - 1] == 0)
         g->depth--;
@@ -23,7 +21,7 @@ static bool open_array(struct lk_guard *g)
 }
 
 /* A line is complete. */
-static bool end_line(struct lk_guard *g)
+static inline bool end_line(struct lk_guard *g)
 {
     const char kind = g->kind;
     g->line = 0;
@@ -50,15 +48,32 @@ static bool begin_line(struct lk_guard *g, char kind)
     return is_text(kind) || kind == '$' || kind == '*';
 }
 
-/* The length of a line whose text says nothing to us, if it is there as a whole; else 0: byte by byte. */
-static size_t whole_line(const struct lk_guard *g, const char *data, size_t len)
+/* The length of a line whose text ends before `i`, if it is there as a whole; else 0. */
+static size_t ended_at(const char *data, size_t len, size_t i)
 {
-    if (g->skip > 0 || g->line > 0 || !is_text(*data))
+    return i + 1 < len && data[i] == '\r' && data[i + 1] == '\n' ? i + 2 : 0;
+}
+
+/* Begin a line that is there as a whole; its length. 0: not so, or something is odd about it, which is seen
+ * byte by byte. */
+static size_t whole_line(struct lk_guard *g, const char *data, size_t len)
+{
+    static const size_t longest = sizeof "$1048576" - 1; /* LK_GUARD_REPLY */
+    const char kind = *data;
+    const size_t most = is_text(kind) ? LK_GUARD_LINE - 1 : longest, end = len < most ? len : most;
+    size_t i = 1;
+    int64_t number = 0;
+    if (!begin_line(g, kind))
         return 0;
-    const char *end = memchr(data, '\r', len < LK_GUARD_LINE ? len : LK_GUARD_LINE);
-    const size_t text = end != NULL ? (size_t)(end - data) : len;
-    const bool whole = text + 1 < len && data[text + 1] == '\n' && memchr(data, '\n', text) == NULL;
-    return whole ? text + 2 : 0;
+    if (is_text(kind)) {
+        while (i < end && data[i] > '\r')
+            i++;
+    } else {
+        for (; i < end && data[i] >= '0' && data[i] <= '9'; i++)
+            number = number * 10 + (data[i] - '0');
+        g->number = number;
+    }
+    return ended_at(data, len, i);
 }
 
 /* The byte behind those of the line so far. */
@@ -84,13 +99,14 @@ static bool take_byte(struct lk_guard *g, char byte)
 bool lk_guard_allows(struct lk_guard *g, const char *data, size_t len)
 {
     while (len > 0) {
-        const size_t line = whole_line(g, data, len);
+        const size_t line = g->skip > 0 || g->line > 0 ? 0 : whole_line(g, data, len);
         const size_t n = line > 0 ? line : g->skip == 0 ? 1 : g->skip < len ? g->skip : len;
         g->bytes += n;
         if (g->bytes > LK_GUARD_REPLY)
             return false;
         if (line > 0) {
-            finish_value(g);
+            if (!end_line(g))
+                return false;
         } else if (g->skip == 0) {
             if (!take_byte(g, *data))
                 return false;
