@@ -68,37 +68,6 @@ void lk_claim_over_locked(locker *l, lk_claim *claim)
     lk_claim_unref_locked(l, claim);
 }
 
-/* ------------------------------------------------------------------ the driver's operations ---- */
-
-void lk_busy_wait_locked(locker *l, const lk_claim *claim)
-{
-    while (claim->busy_with != LK_IDLE)
-        (void)pthread_cond_wait(&l->changed, &l->mutex);
-}
-
-/* What is noted from here on is about what acquire and pass come to. The others' claims are told directly. */
-void lk_busy_begin_locked(locker *l, lk_claim *claim, lk_busy with)
-{
-    lk_busy_wait_locked(l, claim);
-    claim->busy_with = (uint8_t)with;
-    if (with == LK_IN_ACQUIRE || with == LK_IN_PASS) {
-        claim->events &= LK_CANCELED;
-        claim->extended = 0;
-    }
-}
-
-/* Nobody waits for the end of an acquire: it is its own thread that goes on. */
-void lk_busy_end_locked(locker *l, lk_claim *claim)
-{
-    bool acquired = claim->busy_with == LK_IN_ACQUIRE;
-
-    while (claim->interrupting)
-        (void)pthread_cond_wait(&l->changed, &l->mutex);
-    claim->busy_with = LK_IDLE;
-    if (!acquired)
-        (void)pthread_cond_broadcast(&l->changed);
-}
-
 void lk_withdraw_locked(locker *l, lk_claim *claim)
 {
     lk_busy_begin_locked(l, claim, LK_IN_RELEASE);

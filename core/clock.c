@@ -83,16 +83,22 @@ const locker_clock *locker_system_clock(void)
     return &clock;
 }
 
+/* Made once: each call that sleeps makes a condition variable. */
+static struct {
+    pthread_once_t once;
+    pthread_condattr_t attr;
+    int rc; /* of making it */
+} monotonic = {.once = PTHREAD_ONCE_INIT};
+
+static void make_monotonic(void)
+{
+    monotonic.rc = pthread_condattr_init(&monotonic.attr);
+    if (monotonic.rc == 0)
+        monotonic.rc = pthread_condattr_setclock(&monotonic.attr, CLOCK_MONOTONIC);
+}
+
 int locker_cond_init(pthread_cond_t *cond)
 {
-    pthread_condattr_t attr;
-    int rc = pthread_condattr_init(&attr);
-
-    if (rc != 0)
-        return rc;
-    rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    if (rc == 0)
-        rc = pthread_cond_init(cond, &attr);
-    (void)pthread_condattr_destroy(&attr);
-    return rc;
+    (void)pthread_once(&monotonic.once, make_monotonic);
+    return monotonic.rc != 0 ? monotonic.rc : pthread_cond_init(cond, &monotonic.attr);
 }

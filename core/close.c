@@ -57,7 +57,7 @@ locker_status locker_close(locker *l)
     lk_interrupt(l, NULL);
     (void)pthread_mutex_lock(&l->mutex);
     while (l->calls > 0)
-        (void)pthread_cond_wait(&l->changed, &l->mutex);
+        lk_await_locked(l);
     (void)pthread_mutex_unlock(&l->mutex);
     lk_keeper_stop(l); /* it tells what was lost before it ends */
     atomic_store_explicit(&l->calls_back, pthread_self(), memory_order_relaxed);

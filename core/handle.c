@@ -250,7 +250,15 @@ static void destroy_and_unlock(locker *l, locker_handle *held)
         (void)close(fd);
 }
 
-/* The claim goes with its last handle, which no thread but this one can reach. */
+static void close_lost_fd(int fd)
+{
+    LK_NO_CANCEL;
+
+    (void)close(fd);
+}
+
+/* The claim goes with its last handle, which no thread but this one can reach. Nothing here can block, so
+ * only what ends in the kernel holds a cancellation back. */
 static void destroy_alone(locker *l, locker_handle *held)
 {
     int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
@@ -261,7 +269,7 @@ static void destroy_alone(locker *l, locker_handle *held)
     lk_claim_free(l, claim);
     lk_handle_gone(l);
     if (fd >= 0)
-        (void)close(fd);
+        close_lost_fd(fd);
 }
 
 void lk_handle_told_locked(locker *l, locker_handle *held)
@@ -272,19 +280,11 @@ void lk_handle_told_locked(locker *l, locker_handle *held)
     (void)pthread_mutex_lock(&l->mutex);
 }
 
-void locker_handle_free(locker_handle *held)
+/* The handle may be held, and others know of its claim. */
+static void free_known(locker *l, locker_handle *held)
 {
     LK_NO_CANCEL;
-    locker *l;
 
-    if (held == NULL || lk_forked(held->l))
-        return; /* in a fork's child the memory belongs to structures that another thread may have been
-                   changing */
-    l = held->l;
-    if (atomic_load_explicit(&held->claim->alone, memory_order_acquire)) {
-        destroy_alone(l, held);
-        return;
-    }
     (void)pthread_mutex_lock(&l->mutex);
     if (!held->unlocked && !l->closing) {
         if (lk_in_callback(l))
@@ -298,8 +298,19 @@ void locker_handle_free(locker_handle *held)
         return;
     }
     while (held->in_callback)
-        (void)pthread_cond_wait(&l->changed, &l->mutex);
+        lk_await_locked(l);
     destroy_and_unlock(l, held);
+}
+
+void locker_handle_free(locker_handle *held)
+{
+    if (held == NULL || lk_forked(held->l))
+        return; /* in a fork's child the memory belongs to structures that another thread may have been
+                   changing */
+    if (atomic_load_explicit(&held->claim->alone, memory_order_acquire))
+        destroy_alone(held->l, held);
+    else
+        free_known(held->l, held);
 }
 
 void locker_cleanup(void *held)

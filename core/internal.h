@@ -174,7 +174,8 @@ struct locker {
                                       the one that closes. Relaxed: a thread asks only whether it is itself */
 
     pthread_mutex_t mutex;  /**< guards all that follows */
-    pthread_cond_t changed; /**< calls == 0, a renewal or callback has ended */
+    pthread_cond_t changed; /**< calls == 0; an operation, interrupt, dispatch or callback has ended */
+    uint32_t awaiting;      /**< threads that wait for that */
     bool keeper_runs;
     bool closing;
     bool stop;                 /**< the keeper should end */
@@ -190,10 +191,9 @@ struct locker {
     uint64_t handles;          /**< ever made */
     _Atomic int64_t owed; /**< less one for each handle freed; closing adds those that were made, and whoever
                                then comes to 0 frees the locker. acq_rel: what the others did is done */
-    uint32_t callbacks_waited; /**< threads that wait for a callback to end */
-    int64_t keeper_wakes_at;   /**< when the keeper means to wake up by itself */
-    lk_key **buckets;          /**< the keys in use, by hash */
-    size_t bucket_count;       /**< a power of two */
+    int64_t keeper_wakes_at; /**< when the keeper means to wake up by itself */
+    lk_key **buckets;        /**< the keys in use, by hash */
+    size_t bucket_count;     /**< a power of two */
     size_t key_count;
     lk_claim *held;             /**< granted and releasing claims */
     lk_claim *lost, **lost_end; /**< for the keeper */
@@ -273,6 +273,49 @@ static inline void lk_unlocked_set_locked(locker_handle *handle)
     atomic_store_explicit(&handle->unlocked, true, memory_order_relaxed);
 }
 
+/* ---- locker.changed: told only when somebody waits, which is seldom. The caller holds the mutex */
+static inline void lk_await_locked(locker *l)
+{
+    l->awaiting++;
+    (void)pthread_cond_wait(&l->changed, &l->mutex);
+    l->awaiting--;
+}
+
+static inline void lk_changed_locked(locker *l)
+{
+    if (l->awaiting > 0)
+        (void)pthread_cond_broadcast(&l->changed);
+}
+
+/* ---- the driver's operations with a claim, one at a time. The caller holds the mutex */
+/** Wait until none is inside. */
+static inline void lk_busy_wait_locked(locker *l, const lk_claim *claim)
+{
+    while (claim->busy_with != LK_IDLE)
+        lk_await_locked(l);
+}
+
+/** One begins, once none is inside. What is noted from here on is about what acquire and pass come to. The
+ * others' claims are told directly. */
+static inline void lk_busy_begin_locked(locker *l, lk_claim *claim, lk_busy with)
+{
+    lk_busy_wait_locked(l, claim);
+    claim->busy_with = (uint8_t)with;
+    if (with == LK_IN_ACQUIRE || with == LK_IN_PASS) {
+        claim->events &= LK_CANCELED;
+        claim->extended = 0;
+    }
+}
+
+/** It has returned, and interrupt, if it came, too. */
+static inline void lk_busy_end_locked(locker *l, lk_claim *claim)
+{
+    while (claim->interrupting)
+        lk_await_locked(l);
+    claim->busy_with = LK_IDLE;
+    lk_changed_locked(l);
+}
+
 /* ---- locker.c */
 /** Begin a call: refuses in a fork's child, on the keeper's thread and when closing. OK: lk_leave() must
  * follow. */
@@ -282,8 +325,8 @@ static inline void lk_leave_locked(locker *l)
 {
     if (l->clock->done != NULL)
         l->clock->done(l->clock->context);
-    if (--l->calls == 0 && l->closing)
-        (void)pthread_cond_broadcast(&l->changed);
+    if (--l->calls == 0)
+        lk_changed_locked(l);
 }
 /** Whether a call may begin at all: refuses in a fork's child and on the keeper's thread. */
 locker_status lk_admit(const locker *l, const char *what, locker_error *err);
@@ -341,14 +384,8 @@ void lk_claim_over_locked(locker *l, lk_claim *claim);
 /** Free a claim that is alone. */
 void lk_claim_free(const locker *l, lk_claim *claim);
 locker_state lk_claim_state(const locker *l, const lk_claim *claim);
-/** An operation of the driver begins with the claim; waits until none is inside. The caller holds the mutex,
- * as in all of these. */
-void lk_busy_begin_locked(locker *l, lk_claim *claim, lk_busy with);
-/** It has returned, and interrupt, if it came, too. */
-void lk_busy_end_locked(locker *l, lk_claim *claim);
-/** Wait until no operation is inside. */
-void lk_busy_wait_locked(locker *l, const lk_claim *claim);
-/** Have the driver withdraw; the mutex is released meanwhile. To the driver the claim is a new one then. */
+/** Have the driver withdraw; the mutex is released meanwhile. To the driver the claim is a new one then. The
+ * caller holds the mutex. */
 void lk_withdraw_locked(locker *l, lk_claim *claim);
 
 /* ---- contend.c */
@@ -361,10 +398,16 @@ bool lk_grant_locked(locker *l, lk_claim *claim, int64_t now);
 
 /* ---- lease.c: the caller holds the mutex in the _locked ones */
 void lk_lease_start_locked(locker *l, lk_claim *claim, int64_t now);
-bool lk_lease_over_locked(locker *l, lk_claim *claim, int64_t now);
 /** The keeper came to a lease whose time it is; true: renew it. */
 bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now);
 void lk_lose_locked(locker *l, lk_claim *claim);
+/** Whether the claim is lost, by its deadline too. */
+static inline bool lk_lease_over_locked(locker *l, lk_claim *claim, int64_t now)
+{
+    if (claim->phase == LK_GRANTED && now >= atomic_load_explicit(&claim->valid_until, memory_order_relaxed))
+        lk_lose_locked(l, claim);
+    return claim->phase == LK_LOST;
+}
 extern const locker_services lk_services;
 
 /* ---- keeper_heap.c: the caller holds the mutex */

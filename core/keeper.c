@@ -89,7 +89,7 @@ static void tell_handle_locked(locker *l, locker_handle *handle)
     handle->on_lost(handle, handle->user);
     (void)pthread_mutex_lock(&l->mutex);
     handle->in_callback = false;
-    (void)pthread_cond_broadcast(&l->changed);
+    lk_changed_locked(l);
 }
 
 /* The first of the claim's handles that has not been told. A callback may free handles, so the list is read
@@ -156,7 +156,7 @@ again:
         l->driver->interrupt(l->self, &claim->pub);
         (void)pthread_mutex_lock(&l->mutex);
         claim->interrupting = false;
-        (void)pthread_cond_broadcast(&l->changed);
+        lk_changed_locked(l);
         goto again;
     }
     (void)pthread_mutex_unlock(&l->mutex);

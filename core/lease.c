@@ -64,13 +64,6 @@ void lk_lose_locked(locker *l, lk_claim *claim)
     lk_kick_locked(l);
 }
 
-bool lk_lease_over_locked(locker *l, lk_claim *claim, int64_t now)
-{
-    if (claim->phase == LK_GRANTED && now >= atomic_load_explicit(&claim->valid_until, memory_order_relaxed))
-        lk_lose_locked(l, claim);
-    return claim->phase == LK_LOST;
-}
-
 /* The keeper came to a lease: it is over, or wants renewal. True: renew it. */
 bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now)
 {

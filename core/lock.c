@@ -115,7 +115,7 @@ static locker_status take_locked(lk_request *r, lk_key *key)
     bool service_queues = (l->driver->caps & LOCKER_CAP_QUEUE) != 0;
 
     if (key->holder != NULL)
-        (void)lk_lease_over_locked(l, key->holder, lk_now(l));
+        (void)lk_lease_over_locked(l, key->holder, r->start); /* spares reading the clock */
     lk_phase_set_locked(claim, LK_CONTENDING);
     if (key->holder != NULL && r->try) {
         status = LOCKER_BUSY; /* held in this process: nobody needs to be asked */
@@ -176,7 +176,7 @@ static void wait_begin_locked(locker *l, lk_request *r)
 static void wait_end_locked(locker *l, lk_request *r)
 {
     while (r->claim->interrupting)
-        (void)pthread_cond_wait(&l->changed, &l->mutex);
+        lk_await_locked(l);
     if (r->wait.prev != NULL)
         r->wait.prev->next = r->wait.next;
     else
@@ -196,7 +196,7 @@ static locker_status run_locked(lk_request *r)
     key = r->claim->key;
     if (!lk_heap_reserve_locked(l))
         goto gone;
-    if (locker_cancel_fired(r->options->cancel)) {
+    if (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)) {
         status = LOCKER_CANCELED;
         l->stats.canceled++;
         goto unreserve;
@@ -282,7 +282,7 @@ static bool prepare(lk_request *r)
 }
 
 /* What was handed over was lost before its call had woken up: with a claim of its own it asks again. */
-static locker_status with_a_new_claim_locked(lk_request *r)
+static bool prepare_again_locked(lk_request *r, locker_status *status)
 {
     bool prepared;
 
@@ -290,7 +290,9 @@ static locker_status with_a_new_claim_locked(lk_request *r)
     (void)pthread_mutex_unlock(&r->l->mutex);
     prepared = prepare(r);
     (void)pthread_mutex_lock(&r->l->mutex);
-    return prepared ? run_locked(r) : LOCKER_NOMEM;
+    if (!prepared)
+        *status = LOCKER_NOMEM;
+    return prepared;
 }
 
 static locker_status lock_call(lk_request *r, locker_handle **out, locker_error *err)
@@ -312,9 +314,9 @@ static locker_status lock_call(lk_request *r, locker_handle **out, locker_error 
         status = LOCKER_CLOSED;
     } else {
         l->calls++;
-        status = run_locked(r);
-        while (r->lost_early)
-            status = with_a_new_claim_locked(r);
+        do
+            status = run_locked(r);
+        while (r->lost_early && prepare_again_locked(r, &status));
         lk_leave_locked(l);
     }
     (void)pthread_mutex_unlock(&l->mutex);

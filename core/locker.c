@@ -71,6 +71,8 @@ void lk_leave(locker *l)
 
 static void destroy(locker *l)
 {
+    LK_NO_CANCEL;
+
     if (l->epoll_fd >= 0)
         (void)close(l->epoll_fd);
     if (l->kick_fd >= 0)

@@ -60,8 +60,7 @@ void lk_dispatch_locked(locker *l)
     (void)pthread_mutex_lock(&l->mutex);
     l->dispatch_at = at;
     l->dispatching = false;
-    if (l->seat != NULL)
-        (void)pthread_cond_broadcast(&l->changed); /* it may be waiting for its turn */
+    lk_changed_locked(l); /* who has the seat may be waiting for its turn */
 }
 
 /* ------------------------------------------------------------------ the seat ---- */
@@ -129,7 +128,7 @@ void lk_seat_sleep_locked(locker *l, int64_t until)
     if (roused)
         return; /* the caller knows why; the descriptor will still be readable afterwards */
     while (l->dispatching)
-        (void)pthread_cond_wait(&l->changed, &l->mutex);
+        lk_await_locked(l);
     lk_dispatch_locked(l);
     if (l->attend || l->dispatch_at < l->keeper_wakes_at)
         lk_kick_locked(l); /* that is the keeper's to see to */

@@ -1,5 +1,6 @@
 /* path.c: the path of one lock call: attempts, waiting, time-outs, cancelling, and that every claim is given
  * back. */
+#include <fcntl.h>
 #include <string.h>
 
 #include "holding.h"
@@ -410,6 +411,53 @@ static void test_a_canceled_thread_ends_behind_the_call(void **state)
     lk_mock_end(mock, l);
 }
 
+static void *free_and_end(void *context)
+{
+    struct canceled_call *call = context;
+
+    (void)pthread_cancel(pthread_self());
+    locker_handle_free(call->held);
+    call->status = LOCKER_OK;
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_handle_no_return();
+#endif
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Free a handle that is unlocked, on a thread that is canceled. */
+static void free_canceled(locker_handle *held)
+{
+    struct canceled_call call = {.held = held, .status = LOCKER_UNKNOWN};
+    pthread_t thread;
+    void *end = NULL;
+
+    assert_int_equal(pthread_create(&thread, NULL, free_and_end, &call), 0);
+    assert_int_equal(pthread_join(thread, &end), 0);
+    assert_ptr_equal(end, PTHREAD_CANCELED);
+    assert_int_equal(call.status, LOCKER_OK);
+}
+
+/* What a handle leaves to the kernel goes with it: its descriptor, and those of a locker whose last it is. */
+static void test_a_canceled_thread_frees_all_of_a_handle(void **state)
+{
+    locker_handle *with_fd, *last;
+    locker_error err;
+    locker *l;
+    locker_mock *mock = lk_mock_begin(NULL, &l);
+
+    (void)state;
+    assert_ok(locker_lock(l, "k", NULL, &with_fd, &err), err);
+    assert_ok(locker_lock(l, "last", NULL, &last, &err), err);
+    const int fd = locker_handle_fd(with_fd);
+    assert_ok(locker_unlock(with_fd, &err), err);
+    assert_ok(locker_unlock(last, &err), err);
+    free_canceled(with_fd);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    lk_mock_end(mock, l);
+    free_canceled(last);
+}
+
 /* The lease stays as it was asked for first; a label is shown, and admits nobody. */
 static void test_reentry_asks_for_no_more(void **state)
 {
@@ -654,6 +702,7 @@ int main(void)
         cmocka_unit_test(test_a_try_is_told_what_is_known),
         cmocka_unit_test(test_a_lease_too_short_is_no_outage),
         cmocka_unit_test(test_a_canceled_thread_ends_behind_the_call),
+        cmocka_unit_test(test_a_canceled_thread_frees_all_of_a_handle),
         cmocka_unit_test(test_silent_service),
         cmocka_unit_test(test_out_of_reach_is_no_timeout),
         cmocka_unit_test(test_silence_to_the_end),
