@@ -17,6 +17,7 @@
 #include <uriparser/Uri.h>
 
 #include "internal.h"
+#include "registry.h"
 
 char *lk_copy(const char *text, size_t length)
 {
@@ -346,7 +347,6 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
                                  locker_error *err)
 {
     size_t length = strspn(uri, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
-    char schemes[256];
 
     if (length == 0 || uri[length] != ':')
         return locker_error_set(err, LOCKER_CONFIG, 0,
@@ -356,15 +356,19 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
         return no_memory(err);
     for (char *p = c->scheme; *p != '\0'; p++)
         *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
-    c->driver = driver != NULL ? driver : lk_driver_for_scheme(c->scheme);
-    if (c->driver != NULL && lk_driver_has_scheme(c->driver, c->scheme))
+    c->driver = driver;
+    if (driver == NULL) {
+        char shown[64];
+        (void)snprintf(shown, sizeof shown,
+                       "%.60s:", strchr(uri, '@') == NULL ? lk_config_word(c->scheme) : "(not shown)");
+        const locker_status status = lk_driver_for(c->scheme, shown, &c->driver, err);
+        if (status != LOCKER_OK)
+            return status;
+    }
+    if (lk_driver_has_scheme(c->driver, c->scheme))
         return LOCKER_OK;
-    if (c->driver != NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "the %s driver has no scheme '%s:'", c->driver->name,
-                                lk_config_word(c->scheme));
-    lk_list_schemes(schemes, sizeof schemes);
-    return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "no driver for '%s:' in this build; it has %s",
-                            strchr(uri, '@') == NULL ? lk_config_word(c->scheme) : "(not shown)", schemes);
+    return locker_error_set(err, LOCKER_CONFIG, 0, "the %s driver has no scheme '%s:'", c->driver->name,
+                            lk_config_word(c->scheme));
 }
 
 locker_status lk_config_uri(lk_config *c, const char *uri, const locker_driver *driver, locker_error *err)

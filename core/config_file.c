@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "registry.h"
 
 /* What the handler collects. Parts of the address are put together when the section is complete. */
 typedef struct profile {
@@ -85,20 +86,11 @@ static int handle(void *user, const char *section, const char *name, const char 
 static locker_status from_parts(profile *p, locker_error *err)
 {
     lk_config *c = p->config;
-    locker_status status = LOCKER_OK;
     const char *text = p->host;
-
-    c->driver = lk_driver_for_scheme(p->driver);
-    if (c->driver == NULL)
-        c->driver = lk_driver_named(p->driver);
-    if (c->driver == NULL) {
-        char schemes[256];
-
-        lk_list_schemes(schemes, sizeof schemes);
-        return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "no driver '%s' in this build; it has %s",
-                                lk_config_word(p->driver), schemes);
-    }
-    c->scheme = strdup(lk_driver_for_scheme(p->driver) != NULL ? p->driver : c->driver->schemes[0]);
+    locker_status status = lk_driver_for(p->driver, lk_config_word(p->driver), &c->driver, err);
+    if (status != LOCKER_OK)
+        return status;
+    c->scheme = strdup(lk_driver_has_scheme(c->driver, p->driver) ? p->driver : c->driver->schemes[0]);
     c->user = p->user;
     c->password = p->password;
     c->path = p->path;

@@ -11,7 +11,8 @@
  *   seat.c         who gives the driver its turns: the keeper, or a caller that waits
  *   locker.c       making a locker, the frame of a call; close.c: closing
  *   open.c         the ways to open; config*.c and params.c: URI, profile, parameters
- *   registry.c     the drivers that are built in
+ *   registry.c     the drivers that there are; modules.c: those that are modules; description.c: what is told
+ * of one
  *
  * One mutex, locker.mutex, guards everything below that doesn't say otherwise. Lock order: a driver's locks,
  * then locker.mutex, then nothing. It is never held across a driver's operation, a callback or a system call
@@ -498,17 +499,8 @@ enum {
     LK_COMMON_PASSWORD_FILE,
     LK_COMMON_COUNT
 };
-const char *lk_param_kind_name(locker_param_kind kind);
 locker_status lk_param_parse(const locker_param *param, const char *text, locker_value *value,
                              locker_error *err);
-
-/* ---- registry.c */
-bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme);
-const locker_driver *lk_driver_for_scheme(const char *scheme);
-const locker_driver *lk_driver_named(const char *name);
-locker_status lk_driver_check(const locker_driver *driver, locker_error *err);
-/** The schemes or drivers that are built in, for error texts. */
-void lk_list_schemes(char *text, size_t size);
 
 /** Open with a finished configuration. */
 locker_status lk_open(lk_config *config, const locker_options *options, const locker_clock *clock,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "registry.h"
 
 static locker_status check_options(const locker_options *o, locker **out, locker_error *err)
 {

@@ -25,22 +25,6 @@ const locker_param lk_common_params[] = {
     [LK_COMMON_COUNT] = {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
-const char *lk_param_kind_name(locker_param_kind kind)
-{
-    switch (kind) {
-    case LOCKER_PARAM_DURATION:
-        return "duration";
-    case LOCKER_PARAM_NUMBER:
-        return "number";
-    case LOCKER_PARAM_BOOL:
-        return "bool";
-    case LOCKER_PARAM_PATH:
-        return "path";
-    default:
-        return "text";
-    }
-}
-
 static locker_status check_range(const locker_param *param, const char *text, int64_t number,
                                  locker_error *err)
 {

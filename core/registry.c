@@ -1,9 +1,14 @@
-/* registry.c: the drivers that are built in, found by scheme or name. */
+/* registry.c: the drivers that there are, found by scheme or name. Modules are modules.c's. */
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "description.h"
 #include "internal.h"
+#include "modules.h"
+#include "registry.h"
 
 /* Written by the build from backends/CMakeLists.txt; ended by NULL. */
 extern const locker_driver *const lk_builtin_drivers[];
@@ -17,55 +22,88 @@ bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme)
     return *s != NULL;
 }
 
-static const locker_driver *with_scheme(const char *scheme)
+static bool is_named(const locker_driver *driver, const char *name)
+{
+    return strcasecmp(driver->name, name) == 0;
+}
+
+static const locker_driver *built_in(const char *word, bool (*matches)(const locker_driver *, const char *))
 {
     const locker_driver *const *d = lk_builtin_drivers;
-
-    while (*d != NULL && ((*d)->decorate != NULL || !lk_driver_has_scheme(*d, scheme)))
+    while (*d != NULL && ((*d)->decorate != NULL || !matches(*d, word)))
         d++;
     return *d;
 }
 
-const locker_driver *lk_driver_for_scheme(const char *scheme)
+/* Find one that stands behind no other. *driver NULL: there is none. */
+static locker_status find_plain(const char *word, const locker_driver **driver, locker_error *err)
 {
-    const locker_driver *found = with_scheme(scheme), *inner;
-
-    for (const locker_driver *const *d = lk_builtin_drivers; *d != NULL && found == NULL; d++) {
-        size_t length = strlen((*d)->schemes[0]);
-
-        if ((*d)->decorate == NULL || strncasecmp(scheme, (*d)->schemes[0], length) != 0 ||
-            scheme[length] != '+')
-            continue;
-        inner = with_scheme(scheme + length + 1);
-        if (inner != NULL)
-            found = (*d)->decorate(inner);
-    }
-    return found;
+    *driver = built_in(word, lk_driver_has_scheme);
+    if (*driver == NULL)
+        *driver = built_in(word, is_named);
+    return *driver == NULL && lk_modules != NULL ? lk_modules->find(word, driver, err) : LOCKER_OK;
 }
 
-const locker_driver *lk_driver_named(const char *name)
+static locker_status find_decorated(const locker_driver *outer, const char *word,
+                                    const locker_driver **driver, locker_error *err)
 {
-    for (const locker_driver *const *d = lk_builtin_drivers; *d != NULL; d++)
-        if ((*d)->decorate == NULL && strcasecmp((*d)->name, name) == 0)
-            return *d;
-    return NULL;
+    const size_t length = strlen(outer->schemes[0]);
+    const locker_driver *inner = NULL;
+    if (outer->decorate == NULL || strncasecmp(word, outer->schemes[0], length) != 0 || word[length] != '+')
+        return LOCKER_OK;
+    const locker_status status = find_plain(word + length + 1, &inner, err);
+    if (status == LOCKER_OK && inner != NULL)
+        *driver = outer->decorate(inner);
+    return status;
 }
 
-void lk_list_schemes(char *text, size_t size)
+/* False: there is no room for it, and dots say so. */
+static bool append(char *text, size_t size, const char *word, size_t length, const char *suffix)
 {
-    size_t used = 0;
+    const size_t used = strlen(text);
+    const int n =
+        snprintf(text + used, size - used, "%s%.*s%s", used > 0 ? ", " : "", (int)length, word, suffix);
+    if (n >= 0 && (size_t)n < size - used)
+        return true;
+    (void)strcpy(text + (used < size - sizeof ", ..." ? used : size - sizeof ", ..."), ", ...");
+    return false;
+}
 
+static void list_schemes(char *text, size_t size)
+{
+    locker_driver_info info;
+    bool room = true;
     text[0] = '\0';
-    for (const locker_driver *const *d = lk_builtin_drivers; *d != NULL; d++) {
-        for (const char *const *s = (*d)->schemes; *s != NULL; s++) {
-            int n = snprintf(text + used, size - used, "%s%s%s", used > 0 ? ", " : "", *s,
-                             (*d)->decorate != NULL ? "+SCHEME" : "");
-
-            if (n < 0 || (size_t)n >= size - used)
-                return;
-            used += (size_t)n;
+    for (size_t i = 0; room && locker_driver_at(i, &info); i++) {
+        const bool decorator = info.module == NULL && lk_builtin_drivers[i]->decorate != NULL;
+        for (const char *s = info.schemes; room && s[0] != '\0'; s += strspn(s, " ")) {
+            const size_t length = strcspn(s, " ");
+            room = append(text, size, s, length, decorator ? "+SCHEME" : "");
+            s += length;
         }
     }
+}
+
+static locker_status none_found(const char *shown, locker_error *err)
+{
+    char schemes[256];
+    list_schemes(schemes, sizeof schemes);
+    if (lk_modules == NULL)
+        return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "no driver for '%s' in this build; it has %s",
+                                shown, schemes);
+    return locker_error_set(err, LOCKER_UNSUPPORTED, 0,
+                            "no driver for '%s'; there are %s (modules are looked for in %.180s)", shown,
+                            schemes, lk_modules->where());
+}
+
+locker_status lk_driver_for(const char *word, const char *shown, const locker_driver **driver,
+                            locker_error *err)
+{
+    locker_status status = find_plain(word, driver, err);
+    for (const locker_driver *const *d = lk_builtin_drivers; *d != NULL && *driver == NULL; d++)
+        if (status == LOCKER_OK)
+            status = find_decorated(*d, word, driver, err);
+    return status == LOCKER_OK && *driver == NULL ? none_found(shown, err) : status;
 }
 
 locker_status lk_driver_check(const locker_driver *d, locker_error *err)
@@ -93,59 +131,65 @@ locker_status lk_driver_check(const locker_driver *d, locker_error *err)
 
 /* ------------------------------------------------------------------ what a build has ---- */
 
-enum { DRIVERS_AT_MOST = 16, PARAMETERS_AT_MOST = 24, SCHEMES_TEXT = 96 };
+static lk_description *_Atomic described; /* of the drivers built in; made once, for good */
 
-static void describe(const locker_param *params, locker_parameter *out)
+static lk_description *describe_all(size_t count)
 {
-    size_t n = 0;
-
-    for (; params[n].name != NULL && n < PARAMETERS_AT_MOST; n++)
-        out[n] = (locker_parameter){params[n].name, lk_param_kind_name(params[n].kind),
-                                    params[n].initial != NULL ? params[n].initial : "", params[n].help};
-    out[n] = (locker_parameter){NULL, NULL, NULL, NULL};
+    lk_description *const all = calloc(count + 1, sizeof *all);
+    for (size_t i = 0; all != NULL && i < count; i++) {
+        if (!lk_description_of(&all[i], lk_builtin_drivers[i])) {
+            while (i-- > 0)
+                lk_description_clear(&all[i]);
+            free(all);
+            return NULL;
+        }
+    }
+    return all;
 }
 
-/* The descriptions are made once, from tables that never change. */
-static struct {
-    pthread_once_t once;
-    size_t count;
-    char schemes[DRIVERS_AT_MOST][SCHEMES_TEXT];
-    locker_parameter parameters[DRIVERS_AT_MOST][PARAMETERS_AT_MOST + 1];
-    locker_parameter common[PARAMETERS_AT_MOST + 1];
-} described = {.once = PTHREAD_ONCE_INIT};
-
-static void describe_all(void)
+/* NULL: out of memory. No lock is taken, so that a fork's child finds none held. */
+static const lk_description *describe_built_in(size_t count)
 {
-    describe(lk_common_params, described.common);
-    for (size_t i = 0; lk_builtin_drivers[i] != NULL && i < DRIVERS_AT_MOST; i++) {
-        const locker_driver *d = lk_builtin_drivers[i];
-        size_t used = 0;
-
-        for (const char *const *s = d->schemes; *s != NULL && used < SCHEMES_TEXT; s++)
-            used += (size_t)snprintf(described.schemes[i] + used, SCHEMES_TEXT - used, "%s%s",
-                                     used > 0 ? " " : "", *s);
-        describe(d->params, described.parameters[i]);
-        described.count = i + 1;
-    }
+    lk_description *seen = atomic_load(&described);
+    if (seen != NULL)
+        return seen;
+    lk_description *const made = describe_all(count);
+    if (made == NULL || atomic_compare_exchange_strong(&described, &seen, made))
+        return made;
+    for (size_t i = 0; i < count; i++)
+        lk_description_clear(&made[i]);
+    free(made);
+    return seen;
 }
 
 bool locker_driver_at(size_t index, locker_driver_info *info)
 {
-    const locker_driver *d;
-
-    (void)pthread_once(&described.once, describe_all);
-    if (index >= described.count || info == NULL)
+    LK_NO_CANCEL;
+    size_t count = 0;
+    while (lk_builtin_drivers[count] != NULL)
+        count++;
+    const lk_description *const all = describe_built_in(count);
+    const locker_driver_info *found = NULL;
+    if (index < count)
+        found = all != NULL ? &all[index].info : NULL;
+    else if (lk_modules != NULL)
+        found = lk_modules->at(index - count);
+    if (found == NULL || info == NULL)
         return false;
-    d = lk_builtin_drivers[index];
-    *info = (locker_driver_info){
-        .name = d->name,
-        .schemes = described.schemes[index],
-        .example = d->example,
-        .features = d->features != NULL ? d->features : "",
-        .semantics = d->semantics,
-        .parameters = described.parameters[index],
-    };
+    *info = *found;
     return true;
+}
+
+locker_status locker_driver_find(const char *scheme, const locker_driver **driver, locker_error *err)
+{
+    LK_NO_CANCEL;
+    const locker_driver *found;
+    if (scheme == NULL)
+        return locker_error_set(err, LOCKER_INVALID, 0, "locker_driver_find needs a scheme");
+    const locker_status status = lk_driver_for(scheme, scheme, &found, err);
+    if (driver != NULL)
+        *driver = status == LOCKER_OK ? found : NULL;
+    return status == LOCKER_OK ? lk_ok(err) : status;
 }
 
 const locker_driver *locker_driver_of(const locker *l, void **self)
@@ -155,10 +199,18 @@ const locker_driver *locker_driver_of(const locker *l, void **self)
     return l->driver;
 }
 
+static locker_parameter common[LK_COMMON_COUNT + 1];
+
+static void describe_common(void)
+{
+    lk_describe_params(lk_common_params, common);
+}
+
 const locker_parameter *locker_common_parameters(void)
 {
-    (void)pthread_once(&described.once, describe_all);
-    return described.common;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, describe_common);
+    return common;
 }
 
 const char *locker_version(void)

@@ -1,9 +1,16 @@
 /*
- * drivers.c: locker drivers: which lock services this build can talk to, what each promises, and which
- * parameters its URIs take. It opens nothing.
+ * drivers.c: locker drivers: which lock services there are drivers for, built in or as modules, what each
+ * promises, and which parameters its URIs take. It opens nothing, and loads no module itself: a child finds
+ * out whether one can be.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <locker/driver.h>
 
 #include "cli.h"
 
@@ -47,6 +54,59 @@ static const char *fairness_name(locker_fairness fairness)
     return fairness == LOCKER_FAIR_GLOBAL ? "global" : "local";
 }
 
+/* ------------------------------------------------------------------ whether a module can be loaded ---- */
+
+/* In the child: what went wrong goes into the pipe, as text. */
+static void load(const char *schemes, int pipe_end)
+{
+    char scheme[64];
+    locker_error err;
+    (void)snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(schemes, " "), schemes);
+    if (locker_driver_find(scheme, NULL, &err) != LOCKER_OK &&
+        write(pipe_end, err.text, strlen(err.text)) < 0)
+        _exit(LK_EXIT_INTERNAL);
+    _exit(LK_EXIT_OK);
+}
+
+/* Take the child's text; its end says more than a text that it didn't write. */
+static void hear(pid_t child, int pipe_end, char *why, size_t size)
+{
+    size_t length = 0;
+    int end = 0;
+    for (ssize_t n; length + 1 < size && (n = read(pipe_end, why + length, size - 1 - length)) > 0;)
+        length += (size_t)n;
+    why[length] = '\0';
+    if (waitpid(child, &end, 0) == child && WIFSIGNALED(end))
+        (void)snprintf(why, size, "loading it ends the process by signal %d", WTERMSIG(end));
+    else if (length == 0 && (!WIFEXITED(end) || WEXITSTATUS(end) != LK_EXIT_OK))
+        (void)snprintf(why, size, "whether it can be loaded can't be found out");
+}
+
+/* Why the driver can't be used; "" when it can. A broken client library harms a child, which alone loads it.
+ */
+static void find_problem(const locker_driver_info *d, char *why, size_t size)
+{
+    int ends[2];
+    why[0] = '\0';
+    if (d->problem != NULL || d->module == NULL) {
+        (void)snprintf(why, size, "%s", d->problem != NULL ? d->problem : "");
+        return;
+    }
+    (void)fflush(stdout);
+    const pid_t child = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
+    if (child == 0)
+        load(d->schemes, ends[1]);
+    if (child < 0) {
+        (void)snprintf(why, size, "whether it can be loaded can't be found out: %s", strerror(errno));
+        return;
+    }
+    (void)close(ends[1]);
+    hear(child, ends[0], why, size);
+    (void)close(ends[0]);
+}
+
+/* ------------------------------------------------------------------ JSON ---- */
+
 static json_t *parameters_json(const locker_parameter *p)
 {
     json_t *array = json_array();
@@ -61,7 +121,9 @@ static json_t *driver_json(const locker_driver_info *d)
 {
     const locker_semantics *s = d->semantics;
     json_t *semantics = json_object(), *object = json_object();
+    char problem[LOCKER_ERROR_TEXT_MAX];
 
+    find_problem(d, problem, sizeof problem);
     json_object_set_new(semantics, "scope", json_string(scope_name(s->scope)));
     json_object_set_new(semantics, "fairness", json_string(fairness_name(s->fairness)));
     json_object_set_new(semantics, "leases", json_boolean(s->leases));
@@ -75,6 +137,8 @@ static json_t *driver_json(const locker_driver_info *d)
     json_object_set_new(object, "schemes", json_string(d->schemes));
     json_object_set_new(object, "example", json_string(d->example));
     json_object_set_new(object, "features", json_string(d->features));
+    json_object_set_new(object, "module", d->module != NULL ? json_string(d->module) : json_null());
+    json_object_set_new(object, "problem", problem[0] != '\0' ? json_string(problem) : json_null());
     json_object_set_new(object, "semantics", semantics);
     json_object_set_new(object, "parameters", parameters_json(d->parameters));
     return object;
@@ -93,6 +157,8 @@ static int print_json(void)
     return lk_cli_print_json(root);
 }
 
+/* ------------------------------------------------------------------ text ---- */
+
 static void print_parameters(const locker_parameter *p)
 {
     for (; p && p->name; p++)
@@ -103,8 +169,18 @@ static void print_parameters(const locker_parameter *p)
 static void print_driver(const locker_driver_info *d)
 {
     const locker_semantics *s = d->semantics;
+    char problem[LOCKER_ERROR_TEXT_MAX];
 
-    printf("%s\n  schemes: %s\n  example: %s\n", d->name, d->schemes, d->example);
+    find_problem(d, problem, sizeof problem);
+    printf("%s\n", d->name);
+    if (problem[0] != '\0')
+        printf("  CAN'T BE USED: %s\n", problem);
+    printf("  module:  %s\n", d->module != NULL ? d->module : "none, it is built in");
+    if (d->problem != NULL) {
+        printf("\n");
+        return;
+    }
+    printf("  schemes: %s\n  example: %s\n", d->schemes, d->example);
     if (d->features && d->features[0])
         printf("  build:   %s\n", d->features);
     printf("  seen by: the %s; waiters served: %s\n", scope_name(s->scope),

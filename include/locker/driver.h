@@ -349,6 +349,17 @@ struct locker_driver {
     const locker_driver *(*decorate)(const locker_driver *inner);
 };
 
+/** A driver that is a module exports `const locker_driver *const locker_module`, a pointer to its table, and
+ * nothing else. */
+#define LOCKER_MODULE_ENTRY "locker_module"
+
+/** The driver that serves a scheme, in *driver (NULL allowed): as locker_open() finds it, so a module is
+ * loaded, for good. Nothing is connected. Errors: UNSUPPORTED (there is none, or its module can't be used:
+ * the text says why and what to do), NOMEM, INVALID (scheme NULL). */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_driver_find(const char *scheme,
+                                                              const locker_driver **driver,
+                                                              locker_error *err);
+
 /** Fill an error: sets status, os_error and the formatted text (cut at its size). err NULL: nothing. Returns
  * status. */
 LOCKER_API locker_status locker_error_set(locker_error *err, locker_status status, int os_error,

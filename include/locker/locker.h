@@ -117,7 +117,8 @@ typedef struct locker_options {
  * "redis://host:6379/0?ttl=10s". Drivers that use a network connect now, so that a wrong address or password
  * is told here; may block for `connect_timeout`. On success *out is the caller's, to be closed with
  * locker_close(). Errors: CONFIG (it names the part that is wrong), UNSUPPORTED (a scheme or feature that
- * this build lacks), UNAVAILABLE, DENIED, PROTOCOL, NOMEM, INVALID (uri, out or options->size). */
+ * this build lacks, or a driver's module that can't be loaded), UNAVAILABLE, DENIED, PROTOCOL, NOMEM, INVALID
+ * (uri, out or options->size). */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open(const char *uri, const locker_options *options,
                                                        locker **out, locker_error *err);
 
@@ -420,7 +421,7 @@ typedef struct locker_parameter {
     const char *help;    /**< one line */
 } locker_parameter;
 
-/** One driver of this build. Static data. */
+/** One driver that there is: built in, or a module beside the library. Static data. */
 typedef struct locker_driver_info {
     const char *name;
     const char *schemes;  /**< the URI schemes, separated by one space */
@@ -428,9 +429,12 @@ typedef struct locker_driver_info {
     const char *features; /**< what the build's client library can and can't do, one line; may be empty */
     const locker_semantics *semantics;
     const locker_parameter *parameters; /**< ended by one whose name is NULL */
+    const char *module;  /**< the file that it is loaded from when it is first used; NULL: it is built in */
+    const char *problem; /**< why the text that describes the module can't be read; then no more is known of
+                            it than its file's name. NULL: it was read */
 } locker_driver_info;
 
-/** The index-th driver that is built in, from 0; false past the last. */
+/** The index-th driver that there is, from 0; false past the last. No module is loaded for it. */
 LOCKER_API bool locker_driver_at(size_t index, locker_driver_info *info);
 
 /** The parameters that every driver takes, ended by one whose name is NULL. */

@@ -6,8 +6,6 @@
 #include "expect.h"
 #include "subject.h"
 
-extern const locker_driver lk_file_driver;
-
 static char directory[64];
 
 static void *start(char *uri, size_t size)
@@ -25,7 +23,7 @@ static void stop(void *service)
 int main(int argc, char **argv)
 {
     const locker_conformance_subject subject = {.size = sizeof subject,
-                                                .driver = LK_TABLE(&lk_file_driver),
+                                                .driver = lk_driver_of(LK_SCHEME("file")),
                                                 .start = start,
                                                 .stop = stop,
                                                 .poll_ms = 1000};

@@ -3,7 +3,7 @@
 
 #include <locker/conformance.h>
 
-extern const locker_driver lk_memory_driver;
+#include "subject.h"
 
 static void *start(char *uri, size_t size)
 {
@@ -19,7 +19,7 @@ static void stop(void *service)
 int main(int argc, char **argv)
 {
     const locker_conformance_subject subject = {
-        .size = sizeof subject, .driver = &lk_memory_driver, .start = start, .stop = stop};
+        .size = sizeof subject, .driver = lk_driver_of("memory"), .start = start, .stop = stop};
 
     return locker_conformance_run(&subject, argc, argv);
 }

@@ -7,8 +7,6 @@
 #include "subject.h"
 #include "test_redis.h"
 
-extern const locker_driver lk_redis_driver;
-
 static void *start(char *uri, size_t size)
 {
     lk_server *server = lk_test_redis(NULL);
@@ -56,7 +54,7 @@ static bool restart(void *service)
 int main(int argc, char **argv)
 {
     const locker_conformance_subject subject = {.size = sizeof subject,
-                                                .driver = LK_TABLE(&lk_redis_driver),
+                                                .driver = lk_driver_of(LK_SCHEME("redis")),
                                                 .start = start,
                                                 .stop = stop,
                                                 .poll_ms = 1000,

@@ -10,9 +10,8 @@
 
 #include "expect.h"
 #include "stunnel.h"
+#include "subject.h"
 #include "zkclient.h"
-
-extern const locker_driver lk_zookeeper_driver;
 
 #if defined(LK_ZK_TLS)
 static lk_server *tls; /* before the one server */
@@ -69,8 +68,7 @@ static void stop(void *service)
 }
 
 #if defined(LK_ZK_ENSEMBLE)
-static const locker_conformance_subject subject = {
-    .size = sizeof subject, .driver = &lk_zookeeper_driver, .start = start, .stop = stop};
+static locker_conformance_subject subject = {.size = sizeof subject, .start = start, .stop = stop};
 #else
 static bool lose(void *service, const char *key)
 {
@@ -116,18 +114,18 @@ static bool restart(void *service)
     return true;
 }
 
-static const locker_conformance_subject subject = {.size = sizeof subject,
-                                                   .driver = &lk_zookeeper_driver,
-                                                   .start = start,
-                                                   .stop = stop,
-                                                   .lose = lose,
-                                                   .replace = replace,
-                                                   .freeze = freeze,
-                                                   .thaw = thaw,
-                                                   .restart = restart};
+static locker_conformance_subject subject = {.size = sizeof subject,
+                                             .start = start,
+                                             .stop = stop,
+                                             .lose = lose,
+                                             .replace = replace,
+                                             .freeze = freeze,
+                                             .thaw = thaw,
+                                             .restart = restart};
 #endif
 
 int main(int argc, char **argv)
 {
+    subject.driver = lk_driver_of("zookeeper");
     return locker_conformance_run(&subject, argc, argv);
 }

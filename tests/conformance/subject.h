@@ -2,15 +2,26 @@
 #ifndef LK_CONFORMANCE_SUBJECT_H
 #define LK_CONFORMANCE_SUBJECT_H
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include <locker/driver.h>
-#include <locker/fault.h>
 
 #ifdef LK_FAULTS_BEFORE
 #define LK_SCHEME(scheme) "fault+" scheme
-#define LK_TABLE(driver)  locker_fault_over(driver)
 #else
 #define LK_SCHEME(scheme) scheme
-#define LK_TABLE(driver)  (driver)
 #endif
+
+/** The driver's table: of its module, or built in, as the library has it. */
+static inline const locker_driver *lk_driver_of(const char *scheme)
+{
+    const locker_driver *driver;
+    locker_error err;
+    if (locker_driver_find(scheme, &driver, &err) == LOCKER_OK)
+        return driver;
+    fprintf(stderr, "%s\n", err.text);
+    exit(EXIT_FAILURE);
+}
 
 #endif

@@ -1,0 +1,276 @@
+/*
+ * modules.c: drivers as modules, in a directory of the library's own: NAME.so, and beside it NAME.driver,
+ * which describes it (description.h). The descriptions are read when a driver is asked for that isn't built
+ * in; a module is loaded when a locker of one of its schemes is opened, and stays.
+ *
+ * Nothing here takes a lock, so a fork's child finds none held: a list of descriptions doesn't change once it
+ * is published, and dlopen() gives two threads that load a module at once the same one.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "description.h"
+#include "module_load.h"
+#include "modules.h"
+
+enum { DESCRIPTION_MAX = 64 * 1024 };
+
+/* The directory's name, beside the library; and where it is when nothing tells where the library lies. */
+#ifndef LOCKER_MODULE_SUBDIRECTORY
+#define LOCKER_MODULE_SUBDIRECTORY "locker"
+#endif
+#ifndef LOCKER_MODULE_DIRECTORY
+#error "the build says where modules are installed"
+#endif
+
+static const char suffix[] = ".driver";
+
+/* ------------------------------------------------------------------ where ---- */
+
+/* The directory beside the file that this code was loaded from, so that what is installed can be moved. Never
+ * from the environment, and never relative to the working directory, which others may choose. */
+static void find_directory(char path[PATH_MAX])
+{
+    char real[PATH_MAX];
+    Dl_info library;
+    if (dladdr(&lk_modules_by_dlopen, &library) != 0 && library.dli_fname[0] == '/' &&
+        realpath(library.dli_fname, real) != NULL) {
+        strrchr(real, '/')[1] = '\0';
+        if (strlen(real) + sizeof LOCKER_MODULE_SUBDIRECTORY <= PATH_MAX) {
+            (void)stpcpy(stpcpy(path, real), LOCKER_MODULE_SUBDIRECTORY);
+            return;
+        }
+    }
+    (void)strcpy(path, LOCKER_MODULE_DIRECTORY);
+}
+
+/* ------------------------------------------------------------------ descriptions ---- */
+
+typedef struct module {
+    lk_description description;
+    char *path;    /* of the shared object */
+    char *problem; /* what is wrong with the description; NULL: nothing */
+} module;
+
+/* What one look at the directory found. Never freed once published: who has asked may have kept pointers into
+ * it. */
+typedef struct modules {
+    struct modules *older;
+    char where[PATH_MAX + 64];
+    size_t count;
+    module *of;
+} modules;
+
+static _Atomic(modules *) published;
+
+static void clear(module *m)
+{
+    lk_description_clear(&m->description);
+    free(m->path);
+    free(m->problem);
+}
+
+static void discard(modules *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        clear(&list->of[i]);
+    free(list->of);
+    free(list);
+}
+
+/* The file's whole text, to be freed; NULL and errno. */
+static char *text_of(const char *path)
+{
+    FILE *const file = fopen(path, "re");
+    char *const text = malloc(DESCRIPTION_MAX + 1);
+    size_t length = 0;
+    if (file != NULL && text != NULL)
+        length = fread(text, 1, DESCRIPTION_MAX + 1, file);
+    const int failure = file == NULL || text == NULL || ferror(file) != 0 ? errno : 0;
+    const bool whole = length <= DESCRIPTION_MAX && (length == 0 || memchr(text, '\0', length) == NULL);
+    if (file != NULL)
+        (void)fclose(file);
+    if (failure == 0 && whole) {
+        text[length] = '\0';
+        return text;
+    }
+    free(text);
+    errno = failure != 0 ? failure : EFBIG;
+    return NULL;
+}
+
+/* What can't be read is told by `problem`, under the file's name. */
+static bool spoilt(module *m, const char *file, size_t name_length, const char *why)
+{
+    static const locker_parameter none;
+    static const locker_semantics unknown = {
+        "", (locker_scope)0, (locker_fairness)0, false, false, false, false, false, "", "", "", "", "", "",
+        ""};
+    char *text;
+    lk_description_clear(&m->description);
+    if (asprintf(&m->problem, "%s: %s", file, why) < 0)
+        m->problem = NULL;
+    text = strndup(strrchr(file, '/') + 1, name_length);
+    m->description.text = text;
+    m->description.info = (locker_driver_info){text, "", "", "", &unknown, &none, NULL, NULL};
+    return m->problem != NULL && text != NULL;
+}
+
+/* False and errno: what the system lacks. */
+static bool describe(module *m, const char *directory, const char *name)
+{
+    const size_t length = strlen(name) - strlen(suffix);
+    char *file = NULL;
+    locker_error err;
+    if (asprintf(&m->path, "%s/%.*s.so", directory, (int)length, name) < 0)
+        m->path = NULL;
+    if (asprintf(&file, "%s/%s", directory, name) < 0)
+        file = NULL;
+    bool made = m->path != NULL && file != NULL;
+    if (made) {
+        char *const text = text_of(file);
+        if (text == NULL)
+            made = !lk_module_lacks(errno) && spoilt(m, file, length, strerror(errno));
+        else if (lk_description_read(&m->description, text, &err) != LOCKER_OK)
+            made = err.status != LOCKER_NOMEM && spoilt(m, file, length, err.text);
+    }
+    m->description.info.module = m->path;
+    m->description.info.problem = m->problem;
+    free(file);
+    return made;
+}
+
+static int is_description(const struct dirent *entry)
+{
+    const size_t length = strlen(entry->d_name);
+    return length > strlen(suffix) && strcmp(entry->d_name + length - strlen(suffix), suffix) == 0;
+}
+
+/* NULL and errno: what the system lacks. */
+static modules *look(void)
+{
+    struct dirent **entries = NULL;
+    char directory[PATH_MAX];
+    find_directory(directory);
+    const int count = scandir(directory, &entries, is_description, alphasort);
+    int failure = count < 0 ? errno : 0;
+    modules *const list = calloc(1, sizeof *list);
+    module *const of = calloc(count > 0 ? (size_t)count : 1, sizeof *of);
+    bool made = list != NULL && of != NULL && !lk_module_lacks(failure);
+    if (made)
+        (void)snprintf(list->where, sizeof list->where, "%s%s%s", directory, failure != 0 ? ": " : "",
+                       failure != 0 ? strerror(failure) : "");
+    for (int i = 0; i < count; i++) {
+        if (made && !describe(&of[list->count++], directory, entries[i]->d_name)) {
+            made = false;
+            failure = errno;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    if (made) {
+        list->of = of;
+        return list;
+    }
+    for (int i = 0; of != NULL && i < count; i++)
+        clear(&of[i]);
+    free(of);
+    free(list);
+    errno = failure != 0 ? failure : ENOMEM;
+    return NULL;
+}
+
+/* Put a list before the one that was seen, unless another thread has been first. */
+static const modules *publish(modules *list, modules *seen)
+{
+    if (list == NULL)
+        return seen;
+    list->older = seen;
+    if (atomic_compare_exchange_strong(&published, &seen, list))
+        return list;
+    discard(list);
+    return seen;
+}
+
+/* NULL and errno: what the system lacks. */
+static const modules *known(void)
+{
+    const modules *const list = atomic_load(&published);
+    return list != NULL ? list : publish(look(), NULL);
+}
+
+static bool has_scheme(const module *m, const char *scheme)
+{
+    const size_t length = strlen(scheme);
+    for (const char *s = m->description.info.schemes; s[0] != '\0'; s += strspn(s, " ")) {
+        const size_t word = strcspn(s, " ");
+        if (word == length && strncasecmp(s, scheme, length) == 0)
+            return true;
+        s += word;
+    }
+    return false;
+}
+
+static const module *described(const modules *list, const char *word)
+{
+    for (size_t i = 0; list != NULL && i < list->count; i++)
+        if (has_scheme(&list->of[i], word))
+            return &list->of[i];
+    for (size_t i = 0; list != NULL && i < list->count; i++)
+        if (strcasecmp(list->of[i].description.info.name, word) == 0)
+            return &list->of[i];
+    return NULL;
+}
+
+/* The list in which to find it: another look is taken for a module that has been installed since the last one.
+ * NULL and errno: what the system lacks. */
+static const modules *list_with(const char *word)
+{
+    modules *const seen = atomic_load(&published);
+    const module *m = described(seen, word);
+    if (m != NULL && m->problem == NULL)
+        return seen;
+    modules *const now = look();
+    m = described(now, word);
+    if (now == NULL || seen == NULL || (m != NULL && m->problem == NULL))
+        return now != NULL ? publish(now, seen) : NULL;
+    discard(now);
+    return seen;
+}
+
+/* ------------------------------------------------------------------ for registry.c ---- */
+
+static const locker_driver_info *module_at(size_t index)
+{
+    const modules *const list = known();
+    return list != NULL && index < list->count ? &list->of[index].description.info : NULL;
+}
+
+static locker_status find(const char *word, const locker_driver **driver, locker_error *err)
+{
+    const modules *const list = list_with(word);
+    const module *const m = described(list, word);
+    *driver = NULL;
+    if (list == NULL)
+        return lk_module_refuse(err, errno, "the drivers' modules can't be looked for");
+    if (m == NULL)
+        return LOCKER_OK;
+    if (m->problem != NULL)
+        return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "%s", m->problem);
+    return lk_module_load(m->path, m->description.info.schemes, driver, err);
+}
+
+static const char *where(void)
+{
+    const modules *const list = known();
+    return list != NULL ? list->where : "out of memory";
+}
+
+const lk_module_loader lk_modules_by_dlopen = {module_at, find, where};

@@ -1,0 +1,18 @@
+/* registry.h: the drivers that there are: built into the library, or modules that are loaded when they are
+ * asked for. */
+#ifndef LK_REGISTRY_H
+#define LK_REGISTRY_H
+
+#include <locker/driver.h>
+
+bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme);
+
+/** The driver of this scheme, else of this name; a module is loaded. `shown` is what an error may say of it.
+ * OK, UNSUPPORTED (there is none, or its module can't be used), INVALID (its table) or NOMEM. */
+locker_status lk_driver_for(const char *word, const char *shown, const locker_driver **driver,
+                            locker_error *err);
+
+/** Whether core can work with the table: OK or INVALID. */
+locker_status lk_driver_check(const locker_driver *driver, locker_error *err);
+
+#endif
