@@ -9,11 +9,11 @@
 /* Both ways answer the same. */
 static bool allows(const char *text, size_t len)
 {
-    struct lk_guard whole = {0}, slow = {0};
-    const bool all = lk_guard_allows(&whole, text, len);
+    lk_redis_guard whole = {0}, slow = {0};
+    const bool all = lk_redis_guard_allows(&whole, text, len);
     size_t i = 0;
 
-    while (i < len && lk_guard_allows(&slow, text + i, 1))
+    while (i < len && lk_redis_guard_allows(&slow, text + i, 1))
         i++;
     assert_int_equal(all, i == len);
     return all;
@@ -45,9 +45,9 @@ static bool announces(char kind, int number)
 static void a_line_has_an_end(void **state)
 {
     (void)state;
-    assert_true(allows_many("+", "x", LK_GUARD_LINE - 100));
-    assert_false(allows_many("+", "x", LK_GUARD_LINE + 100));
-    assert_false(allows_many("$", "0", LK_GUARD_LINE + 100));
+    assert_true(allows_many("+", "x", LK_REDIS_GUARD_LINE - 100));
+    assert_false(allows_many("+", "x", LK_REDIS_GUARD_LINE + 100));
+    assert_false(allows_many("$", "0", LK_REDIS_GUARD_LINE + 100));
 }
 
 static void a_line_ends_once(void **state)
@@ -73,10 +73,10 @@ static void a_number_is_one(void **state)
 static void an_array_is_small(void **state)
 {
     (void)state;
-    assert_true(announces('*', LK_GUARD_ELEMENTS));
-    assert_false(announces('*', LK_GUARD_ELEMENTS + 1));
-    assert_true(allows_many("", "*2\r\n", LK_GUARD_DEPTH));
-    assert_false(allows_many("", "*2\r\n", LK_GUARD_DEPTH + 1));
+    assert_true(announces('*', LK_REDIS_GUARD_ELEMENTS));
+    assert_false(announces('*', LK_REDIS_GUARD_ELEMENTS + 1));
+    assert_true(allows_many("", "*2\r\n", LK_REDIS_GUARD_DEPTH));
+    assert_false(allows_many("", "*2\r\n", LK_REDIS_GUARD_DEPTH + 1));
     assert_true(allows_many("*2\r\n", "*2000\r\n", 1));
     assert_false(allows_many("*2\r\n", "*4000\r\n", 2)); /* both count */
 }
@@ -88,11 +88,11 @@ static void a_reply_is_short(void **state)
     (void)state;
     memset(line + 1, 'x', sizeof line - 4);
     memcpy(line + sizeof line - 3, "\r\n", 3);
-    assert_true(announces('$', LK_GUARD_REPLY));
-    assert_false(announces('$', LK_GUARD_REPLY + 1));
-    assert_true(allows_many("*4000\r\n", line, LK_GUARD_REPLY / sizeof line - 1));
-    assert_false(allows_many("*4000\r\n", line, LK_GUARD_REPLY / sizeof line + 2));
-    assert_true(allows_many("", line, LK_GUARD_REPLY / sizeof line + 2)); /* many are not one */
+    assert_true(announces('$', LK_REDIS_GUARD_REPLY));
+    assert_false(announces('$', LK_REDIS_GUARD_REPLY + 1));
+    assert_true(allows_many("*4000\r\n", line, LK_REDIS_GUARD_REPLY / sizeof line - 1));
+    assert_false(allows_many("*4000\r\n", line, LK_REDIS_GUARD_REPLY / sizeof line + 2));
+    assert_true(allows_many("", line, LK_REDIS_GUARD_REPLY / sizeof line + 2)); /* many are not one */
 }
 
 int main(void)

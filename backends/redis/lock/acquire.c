@@ -24,7 +24,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "claim_table.h"
+#include "grant_info.h"
+#include "keys.h"
+#include "member.h"
+#include "net/reply.h"
+#include "operations.h"
+#include "script_call.h"
 
 static const int64_t again_ns = 100 * LK_MS; /* a server that can't serve now is asked again then */
 static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
@@ -38,15 +44,13 @@ enum {
     QUICK_POLLS = 8  /* so many waits of 10, 20, 40 ms and so on */
 };
 
-enum { MEMBER_MAX = LK_VALUE_LEN * 2 + LOCKER_OWNER_MAX + 32 };
-
 struct attempt {
-    struct lk_redis *r;
+    lk_redis *r;
     locker_claim *claim;
-    struct lk_claim_data *data;
-    struct lk_keys keys;
-    char value[LK_VALUE_LEN + 1];
-    char member[MEMBER_MAX]; /* "": don't queue */
+    lk_redis_claim *data;
+    lk_redis_keys keys;
+    char value[LK_REDIS_VALUE_LEN + 1];
+    char member[LK_REDIS_MEMBER_MAX]; /* "": don't queue */
     char ttl[24], numbers[8];
     size_t ttl_len;
     char floor[24];   /* where the counter starts; "": it is known to be there */
@@ -56,44 +60,21 @@ struct attempt {
     unsigned era; /* ... and its era */
 };
 
-static void member_of(const struct lk_redis *r, const locker_claim *claim, const char *value, char *out,
-                      size_t size)
-{
-    (void)snprintf(out, size, "%s %s %" PRId64 " %u %.*s", r->instance, value, claim->ttl_ns / LK_MS,
-                   (unsigned)lk_claim_data(claim)->numbers, LOCKER_OWNER_MAX, claim->owner);
-}
-
-char *lk_member_text(const struct lk_redis *r, const locker_claim *claim, const char *value)
-{
-    char *text = malloc(MEMBER_MAX);
-    if (text != NULL)
-        member_of(r, claim, value, text, MEMBER_MAX);
-    return text;
-}
-
-void lk_pause(struct lk_redis *r, const struct lk_claim_data *claim, int64_t until)
-{
-    pthread_mutex_lock(&r->lock);
-    while (lk_redis_now(r) < until && !r->closing && (claim == NULL || !claim->interrupted))
-        r->clock->wait(r->clock->context, &r->changed, &r->lock, until);
-    pthread_mutex_unlock(&r->lock);
-}
-
 /* ------------------------------------------------------------------ a grant ---- */
 
 /* Whether a grant with that deadline has come so late that it is of little use. */
 static bool is_short(const struct attempt *a, int64_t valid_until)
 {
-    return valid_until - lk_redis_now(a->r) < a->claim->ttl_ns / 2;
+    return valid_until - lk_redis_now(&a->r->shared) < a->claim->ttl_ns / 2;
 }
 
 /* The counter showed `last`. One that runs ahead of the server's time would give out the same numbers again
  * after a loss, so whoever sees that takes single numbers for a while, which is slower than time passes. A
  * millisecond is allowed for: a counter starts at the time, and we know that a little late. */
-static void watch_counter(struct lk_redis *r, uint64_t last)
+static void watch_counter(lk_redis *r, uint64_t last)
 {
-    const int64_t now = lk_redis_now(r);
-    if (last > lk_server_us(r, now) + ahead_most_us)
+    const int64_t now = lk_redis_now(&r->shared);
+    if (last > lk_redis_server_us(&r->time, now) + ahead_most_us)
         atomic_store_explicit(&r->spare_until, now + spare_ns, memory_order_relaxed);
 }
 
@@ -101,20 +82,20 @@ static void watch_counter(struct lk_redis *r, uint64_t last)
 static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int64_t since)
 {
     locker_claim *claim = a->claim;
-    struct lk_claim_data *data = a->data;
+    lk_redis_claim *data = a->data;
     data->fence = data->numbers > 0 ? last - data->numbers + 1 : 0;
     if (data->numbers > 0)
-        lk_counter_seen(a->r, a->counter);
+        lk_redis_fence_seen(&a->r->fences, a->counter);
     if (data->numbers > 1)
         watch_counter(a->r, last);
     data->since = since;
     data->era = a->era;
     /* a command may leave late on a busy machine; core counts from when it asked */
-    data->valid_until = lk_valid_until(sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
+    data->valid_until = lk_redis_valid_until(sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
     claim->token = data->fence;
     claim->valid_until = data->valid_until;
     atomic_store_explicit(&data->held, true, memory_order_relaxed);
-    lk_lately_lower(&a->r->pass_lately);
+    lk_redis_lately_lower(&a->r->pass_lately);
     return LOCKER_OK;
 }
 
@@ -125,16 +106,16 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
  * Its model is models/lease.pml. */
 static bool take_given(struct attempt *a)
 {
-    struct lk_claim_data *data = a->data;
+    lk_redis_claim *data = a->data;
     if (!data->tabled)
         return false;
     const uint64_t given = atomic_exchange_explicit(&data->given, 0, memory_order_relaxed);
-    a->era = atomic_load_explicit(&a->r->era, memory_order_relaxed);
+    a->era = lk_redis_net_era(a->r->net);
     if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
         data->busy_era != a->era || a->r->set.wait_replicas > 0)
         return false;
-    const int64_t now = lk_redis_now(a->r);
-    if (is_short(a, lk_valid_until(data->busy_sent, a->claim->ttl_ns)))
+    const int64_t now = lk_redis_now(&a->r->shared);
+    if (is_short(a, lk_redis_valid_until(data->busy_sent, a->claim->ttl_ns)))
         return false; /* an attempt confirms it, and its lease starts anew */
     return granted(a, given, data->busy_sent, now) == LOCKER_OK;
 }
@@ -143,26 +124,27 @@ static bool take_given(struct attempt *a)
  * another master's replicas might answer. */
 static locker_status wait_replicas(struct attempt *a, locker_error *err)
 {
-    struct lk_redis *r = a->r;
+    lk_redis *r = a->r;
     char count[24], bound[24];
-    struct lk_argv argv = {0};
-    struct lk_call call = {.until = a->claim->attempt_until, .claim = a->data, .only = a->on};
-    (void)snprintf(count, sizeof(count), "%" PRId64, r->set.wait_replicas);
-    (void)snprintf(bound, sizeof(bound), "%" PRId64, r->set.wait_timeout_ns / LK_MS);
-    lk_argv_text(&argv, "WAIT");
-    lk_argv_text(&argv, count);
-    lk_argv_text(&argv, bound);
+    lk_redis_command argv = {0};
+    lk_redis_call call = {.until = a->claim->attempt_until, .caller = &a->data->caller, .only = a->on};
+    (void)snprintf(count, sizeof count, "%" PRId64, r->set.wait_replicas);
+    (void)snprintf(bound, sizeof bound, "%" PRId64, r->set.wait_timeout_ns / LK_MS);
+    lk_redis_command_text(&argv, "WAIT");
+    lk_redis_command_text(&argv, count);
+    lk_redis_command_text(&argv, bound);
     a->data->unsure = true;
-    const enum lk_outcome outcome = lk_call(r, &call, &argv, err);
-    if (outcome == LK_CALL_INTERRUPTED)
+    const lk_redis_outcome outcome = lk_redis_ask(r->net, &call, &argv, err);
+    if (outcome == LK_REDIS_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
-    a->claim->retry_at = lk_redis_now(r) + again_ns; /* what is UNAVAILABLE here passes */
-    if (outcome != LK_CALL_ANSWERED)
+    a->claim->retry_at = lk_redis_now(&r->shared) + again_ns; /* what is UNAVAILABLE here passes */
+    if (outcome != LK_REDIS_CALL_ANSWERED)
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                                 "Redis did not say whether replicas have the lock; it is given back");
     locker_status status = LOCKER_OK;
     if (call.reply->type != REDIS_REPLY_INTEGER)
-        status = lk_fault_error(lk_reply_fault(call.reply), call.reply, "waiting for replicas", err);
+        status =
+            lk_redis_fault_error(lk_redis_reply_fault(call.reply), call.reply, "waiting for replicas", err);
     else if (call.reply->integer < r->set.wait_replicas)
         status = locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                                   "%lld of %" PRId64 " replicas have the lock after %" PRId64
@@ -176,13 +158,13 @@ static locker_status wait_replicas(struct attempt *a, locker_error *err)
  * who stand in its queue. The claim is as new: its next attempt goes by another value. */
 static void give_back(struct attempt *a)
 {
-    struct lk_redis *r = a->r;
+    lk_redis *r = a->r;
     lk_redis_withdraw(r, a->claim);
-    pthread_mutex_lock(&r->lock);
-    const bool interrupted = a->data->interrupted;
+    lk_redis_lock(&r->shared);
+    const bool interrupted = a->data->caller.interrupted;
     memset(a->data, 0, sizeof(*a->data));
-    a->data->interrupted = interrupted;
-    pthread_mutex_unlock(&r->lock);
+    a->data->caller.interrupted = interrupted;
+    lk_redis_unlock(&r->shared);
 }
 
 /* ------------------------------------------------------------------ no grant ---- */
@@ -194,7 +176,7 @@ static locker_status start_anew(struct attempt *a)
     atomic_store_explicit(&a->data->held, false, memory_order_relaxed);
     a->data->unsure = true;
     a->data->confirms++;
-    a->claim->retry_at = lk_redis_now(a->r);
+    a->claim->retry_at = lk_redis_now(&a->r->shared);
     return LOCKER_BUSY;
 }
 
@@ -203,13 +185,14 @@ static locker_status start_anew(struct attempt *a)
  * those. */
 static int64_t again_locked(struct attempt *a, int64_t pttl_ms)
 {
-    struct lk_redis *r = a->r;
-    int64_t wait = lk_earlier(r->set.poll_ns, a->claim->ttl_ns / 3);
+    lk_redis *r = a->r;
+    int64_t wait = lk_time_earlier(r->set.poll_ns, a->claim->ttl_ns / 3);
     if (a->data->polls > 0 && a->data->polls < QUICK_POLLS)
-        wait = lk_earlier(wait, quick_poll_ns << (a->data->polls++ - 1));
-    wait += (int64_t)lk_random(r, (uint64_t)wait / 10 + 1);
+        wait = lk_time_earlier(wait, quick_poll_ns << (a->data->polls++ - 1));
+    wait += (int64_t)lk_redis_random_locked(&r->shared, (uint64_t)wait / 10 + 1);
     if (pttl_ms >= 0)
-        wait = lk_earlier(wait, (pttl_ms + 5) * LK_MS + (int64_t)lk_random(r, 10 * LK_MS));
+        wait = lk_time_earlier(wait, (pttl_ms + 5) * LK_MS +
+                                         (int64_t)lk_redis_random_locked(&r->shared, 10 * LK_MS));
     return wait;
 }
 
@@ -217,8 +200,7 @@ static int64_t again_locked(struct attempt *a, int64_t pttl_ms)
 static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int64_t sent, bool left_free,
                           locker_error *err)
 {
-    locker_status status = LOCKER_BUSY;
-    struct lk_redis *r = a->r;
+    lk_redis *r = a->r;
     locker_claim *claim = a->claim;
     if (a->data->busy_sent != 0 &&
         a->data->busy_era != a->era) /* a message of another server's tells nothing */
@@ -226,24 +208,18 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int
     a->data->busy_era = a->era;
     a->data->busy_sent = sent;
     a->data->busy_fence = last;
-    lk_lately_raise(&r->busy_lately, busy_step);
+    lk_redis_lately_raise(&r->busy_lately, busy_step);
     claim->retry_at = 0;
     if (!claim->will_wait)
         return LOCKER_BUSY;
-    pthread_mutex_lock(&r->lock);
-    lk_claims_add_locked(r, claim);
-    r->sub.wanted = true;
-    if (r->sub.refused) { /* told once; whoever comes next tries again */
-        r->sub.refused = false;
-        status = r->sub.why.status;
-        *err = r->sub.why;
-    }
-    if (r->sub.link == NULL)
-        lk_connector_want_locked(r);
+    lk_redis_lock(&r->shared);
+    lk_redis_claims_add_locked(&r->claims, claim);
+    const locker_status refused = lk_redis_net_take_refusal_locked(r->net, err);
+    lk_redis_net_subscribe_locked(r->net, true); /* whoever comes after one that was refused tries again */
     const int64_t wait = left_free ? pttl_ms * LK_MS : again_locked(a, pttl_ms);
-    pthread_mutex_unlock(&r->lock);
-    claim->retry_at = lk_redis_now(r) + wait;
-    return status;
+    lk_redis_unlock(&r->shared);
+    claim->retry_at = lk_redis_now(&r->shared) + wait;
+    return refused != LOCKER_OK ? refused : LOCKER_BUSY;
 }
 
 /* The grant could not be numbered, and not because of a passing state of the server. */
@@ -256,42 +232,42 @@ static bool is_no_counter(const redisReply *reply)
 /* The server answered with an error. OK: try again at once. */
 static locker_status refused(struct attempt *a, const redisReply *reply, locker_error *err)
 {
-    const enum lk_fault fault = lk_reply_fault(reply);
+    const lk_redis_fault fault = lk_redis_reply_fault(reply);
     a->data->unsure = true; /* a script may have got half-way */
-    if (fault == LK_FAULT_MOVED && a->hops++ < LK_HOPS_MAX) {
-        pthread_mutex_lock(&a->r->lock);
-        lk_moved_locked(a->r, reply);
-        pthread_mutex_unlock(&a->r->lock);
+    if (fault == LK_REDIS_FAULT_MOVED && a->hops++ < LK_REDIS_HOPS_MAX) {
+        lk_redis_lock(&a->r->shared);
+        lk_redis_net_moved_locked(a->r->net, reply);
+        lk_redis_unlock(&a->r->shared);
         return LOCKER_OK;
     }
-    if (fault == LK_FAULT_NONE)
-        return lk_reply_nonsense("taking a lock", err);
-    if (fault == LK_FAULT_OTHER && is_no_counter(reply))
+    if (fault == LK_REDIS_FAULT_NONE)
+        return lk_redis_reply_nonsense("taking a lock", err);
+    if (fault == LK_REDIS_FAULT_OTHER && is_no_counter(reply))
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
                                 "the lock's fencing counter at Redis, '%.120s', is no counter; delete that "
                                 "key, or set fencing=off (%.80s)",
                                 a->keys.fence, reply->str);
-    if (fault == LK_FAULT_TRANSIENT || fault == LK_FAULT_REFUSED || fault == LK_FAULT_MOVED)
-        a->claim->retry_at = lk_redis_now(a->r) + again_ns;
-    return lk_fault_error(fault, reply, "taking a lock", err);
+    if (fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_REFUSED || fault == LK_REDIS_FAULT_MOVED)
+        a->claim->retry_at = lk_redis_now(&a->r->shared) + again_ns;
+    return lk_redis_fault_error(fault, reply, "taking a lock", err);
 }
 
 /* There was no answer. OK: try again at once; it waits for the connection. */
-static locker_status unanswered(struct attempt *a, enum lk_outcome outcome, int64_t sent, locker_error *err)
+static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome, int64_t sent, locker_error *err)
 {
     if (sent != 0)
         a->data->unsure = true;
     switch (outcome) {
-    case LK_CALL_CUT:
+    case LK_REDIS_CALL_CUT:
         return LOCKER_OK;
-    case LK_CALL_LATE:
+    case LK_REDIS_CALL_LATE:
         return locker_error_set(err, LOCKER_TIMEOUT, 0, "Redis did not answer in time");
-    case LK_CALL_INTERRUPTED:
+    case LK_REDIS_CALL_INTERRUPTED:
         return locker_error_set(err, LOCKER_CANCELED, 0, "canceled");
-    case LK_CALL_AWAY:
-        a->claim->retry_at = lk_redis_now(a->r); /* it may be up again before core has heard of it */
+    case LK_REDIS_CALL_AWAY:
+        a->claim->retry_at = lk_redis_now(&a->r->shared); /* it may be up again before core has heard of it */
         return err != NULL ? err->status : LOCKER_UNAVAILABLE;
-    case LK_CALL_REFUSED:
+    case LK_REDIS_CALL_REFUSED:
         return err != NULL ? err->status : LOCKER_UNAVAILABLE;
     default:
         return LOCKER_NOMEM;
@@ -300,99 +276,99 @@ static locker_status unanswered(struct attempt *a, enum lk_outcome outcome, int6
 
 /* ------------------------------------------------------------------ the attempt ---- */
 
-static void start_counter(const struct attempt *a, struct lk_argv *argv)
+static void start_counter(const struct attempt *a, lk_redis_command *argv)
 {
-    lk_argv_add(argv, "SET", 3);
-    lk_argv_add(argv, a->keys.fence, a->keys.fence_len);
-    lk_argv_text(argv, a->floor);
-    lk_argv_add(argv, "NX", 2);
-    lk_argv_add(argv, "EX", 2);
-    lk_argv_add(argv, LK_FENCE_SECONDS, sizeof(LK_FENCE_SECONDS) - 1);
+    lk_redis_command_add(argv, "SET", 3);
+    lk_redis_command_add(argv, a->keys.fence, a->keys.fence_len);
+    lk_redis_command_text(argv, a->floor);
+    lk_redis_command_add(argv, "NX", 2);
+    lk_redis_command_add(argv, "EX", 2);
+    lk_redis_command_add(argv, LK_REDIS_FENCE_SECONDS, sizeof(LK_REDIS_FENCE_SECONDS) - 1);
 }
 
-static void count_up(const struct attempt *a, struct lk_argv *argv)
+static void count_up(const struct attempt *a, lk_redis_command *argv)
 {
     const bool one = a->data->numbers == 1;
-    lk_argv_text(argv, one ? "INCR" : "INCRBY");
-    lk_argv_add(argv, a->keys.fence, a->keys.fence_len);
+    lk_redis_command_text(argv, one ? "INCR" : "INCRBY");
+    lk_redis_command_add(argv, a->keys.fence, a->keys.fence_len);
     if (!one)
-        lk_argv_text(argv, a->numbers);
+        lk_redis_command_text(argv, a->numbers);
 }
 
 /* `SET key value NX PX ttl`, as every simple client does: OK is a grant, nil is busy. With fencing the number
  * comes along. */
-static enum lk_outcome call_plain(struct attempt *a, struct lk_call *call, locker_error *err)
+static lk_redis_outcome call_plain(struct attempt *a, lk_redis_call *call, locker_error *err)
 {
-    struct lk_argv argv[3];
+    lk_redis_command argv[3];
     size_t count = 1;
     for (size_t i = 0; i < 3; i++)
         argv[i].argc = 0;
-    lk_argv_add(&argv[0], "SET", 3);
-    lk_argv_add(&argv[0], a->keys.lock, a->keys.lock_len);
-    lk_argv_add(&argv[0], a->value, LK_VALUE_LEN);
-    lk_argv_add(&argv[0], "NX", 2);
-    lk_argv_add(&argv[0], "PX", 2);
-    lk_argv_add(&argv[0], a->ttl, a->ttl_len);
+    lk_redis_command_add(&argv[0], "SET", 3);
+    lk_redis_command_add(&argv[0], a->keys.lock, a->keys.lock_len);
+    lk_redis_command_add(&argv[0], a->value, LK_REDIS_VALUE_LEN);
+    lk_redis_command_add(&argv[0], "NX", 2);
+    lk_redis_command_add(&argv[0], "PX", 2);
+    lk_redis_command_add(&argv[0], a->ttl, a->ttl_len);
     if (a->data->numbers == 0)
-        return lk_call(a->r, call, argv, err);
+        return lk_redis_ask(a->r->net, call, argv, err);
     if (a->floor[0] != '\0')
         start_counter(a, &argv[count++]);
     count_up(a, &argv[count++]);
-    return lk_call_flight(a->r, call, argv, count, err);
+    return lk_redis_ask_flight(a->r->net, call, argv, count, err);
 }
 
-static enum lk_outcome call_script(struct attempt *a, struct lk_call *call, locker_error *err)
+static lk_redis_outcome call_script(struct attempt *a, lk_redis_call *call, locker_error *err)
 {
-    struct lk_argv fill = {0};
+    lk_redis_command fill = {0};
     char queue_ttl[24];
     const bool known = a->data->enrolled || a->data->unsure;
     const int64_t queue_ns = 3 * a->r->set.poll_ns > queue_least_ns ? 3 * a->r->set.poll_ns : queue_least_ns;
-    (void)lk_number_text(queue_ttl, (uint64_t)(queue_ns / LK_MS));
+    (void)lk_redis_number_text(queue_ttl, (uint64_t)(queue_ns / LK_MS));
     a->member[0] = '\0';
-    if (a->claim->will_wait && atomic_load_explicit(&a->r->sub.ready, memory_order_relaxed)) {
-        pthread_mutex_lock(&a->r->lock); /* before a message can come */
-        lk_claims_add_locked(a->r, a->claim);
-        pthread_mutex_unlock(&a->r->lock);
+    if (a->claim->will_wait && lk_redis_net_is_subscribed(a->r->net)) {
+        lk_redis_lock(&a->r->shared); /* before a message can come */
+        lk_redis_claims_add_locked(&a->r->claims, a->claim);
+        lk_redis_unlock(&a->r->shared);
         if (a->data->tabled) {
-            member_of(a->r, a->claim, a->value, a->member, sizeof(a->member));
+            lk_redis_member_text(a->r->name, a->claim, a->value, a->member);
             a->data->enrolled = true;
         }
     } else if (a->data->enrolled) { /* it may stand in the queue still: stays, and is taken out by a grant */
-        member_of(a->r, a->claim, a->value, a->member, sizeof(a->member));
+        lk_redis_member_text(a->r->name, a->claim, a->value, a->member);
     }
-    lk_argv_add(&fill, a->value, LK_VALUE_LEN);
-    lk_argv_add(&fill, a->ttl, a->ttl_len);
-    lk_argv_text(&fill, a->member);
-    lk_argv_text(&fill, queue_ttl);
-    lk_argv_text(&fill, a->numbers);
-    lk_argv_add(&fill, atomic_load_explicit(&a->r->trusted, memory_order_relaxed) ? "0" : "1", 1);
-    lk_argv_add(&fill, known ? "1" : "0", 1);
-    return lk_call_script(a->r, call, LK_SCRIPT_ACQUIRE, &a->keys, &fill, err);
+    lk_redis_command_add(&fill, a->value, LK_REDIS_VALUE_LEN);
+    lk_redis_command_add(&fill, a->ttl, a->ttl_len);
+    lk_redis_command_text(&fill, a->member);
+    lk_redis_command_text(&fill, queue_ttl);
+    lk_redis_command_text(&fill, a->numbers);
+    lk_redis_command_add(&fill, atomic_load_explicit(&a->r->trusted, memory_order_relaxed) ? "0" : "1", 1);
+    lk_redis_command_add(&fill, known ? "1" : "0", 1);
+    return lk_redis_ask_script(a->r, call, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, &fill, err);
 }
 
 /* Whether the first of the numbers that the counter gave is of a time before the connection; a foreign client
  * may have put the counter below 0. */
-static bool is_untrusted(const struct attempt *a, const struct lk_call *call)
+static bool is_untrusted(const struct attempt *a, const lk_redis_call *call)
 {
     const long long last = call->reply->integer;
-    return last < 0 || (uint64_t)last < call->least + a->data->numbers;
+    return last < 0 || (uint64_t)last < lk_redis_fence_least_of(call->server_us) + a->data->numbers;
 }
 
 /* A try that finds the lock busy may start a counter that has expired, and nobody might ever give it an
  * end. */
 static void end_counter(struct attempt *a)
 {
-    struct lk_argv argv = {0};
-    lk_argv_text(&argv, "PEXPIRE");
-    lk_argv_add(&argv, a->keys.fence, a->keys.fence_len);
-    lk_argv_text(&argv, LK_FENCE_SECONDS "000");
-    pthread_mutex_lock(&a->r->lock);
-    (void)lk_submit_argv_locked(a->r, &argv, NULL, NULL);
-    pthread_mutex_unlock(&a->r->lock);
+    lk_redis_command argv = {0};
+    lk_redis_command_text(&argv, "PEXPIRE");
+    lk_redis_command_add(&argv, a->keys.fence, a->keys.fence_len);
+    lk_redis_command_text(&argv, LK_REDIS_FENCE_SECONDS "000");
+    lk_redis_lock(&a->r->shared);
+    (void)lk_redis_submit_command_locked(a->r->net, &argv, NULL, NULL);
+    lk_redis_unlock(&a->r->shared);
 }
 
 /* What the plain commands' answers mean. OK with *again: another attempt at once, by the script. */
-static locker_status read_plain(struct attempt *a, const struct lk_call *call, bool *again, locker_error *err)
+static locker_status read_plain(struct attempt *a, const lk_redis_call *call, bool *again, locker_error *err)
 {
     const bool fenced = a->data->numbers > 0;
     const redisReply *set = fenced ? call->early[0] : call->reply;
@@ -423,17 +399,16 @@ static locker_status read_plain(struct attempt *a, const struct lk_call *call, b
         a->data->unsure = *again = true; /* the script lifts the counter */
         return LOCKER_OK;
     }
-    lk_lately_lower(&a->r->busy_lately);
+    lk_redis_lately_lower(&a->r->busy_lately);
     return granted(a, fenced ? (uint64_t)call->reply->integer : 0, call->sent, call->sent);
 }
 
-static locker_status read_script(struct attempt *a, const struct lk_call *call, bool *again,
-                                 locker_error *err)
+static locker_status read_script(struct attempt *a, const lk_redis_call *call, bool *again, locker_error *err)
 {
     const redisReply *reply = call->reply;
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer > 0) {
         if (a->data->busy_sent == 0)
-            lk_lately_lower(&a->r->busy_lately);
+            lk_redis_lately_lower(&a->r->busy_lately);
         return granted(a, (uint64_t)reply->integer, call->sent, call->sent);
     }
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
@@ -448,19 +423,19 @@ static locker_status read_script(struct attempt *a, const struct lk_call *call, 
 
 static locker_status try_once(struct attempt *a, bool plain, bool *again, locker_error *err)
 {
-    struct lk_call call = {
-        .until = a->claim->attempt_until, .claim = a->data, .prompt = !a->claim->will_wait};
-    const enum lk_outcome outcome = plain ? call_plain(a, &call, err) : call_script(a, &call, err);
+    lk_redis_call call = {
+        .until = a->claim->attempt_until, .caller = &a->data->caller, .prompt = !a->claim->will_wait};
+    const lk_redis_outcome outcome = plain ? call_plain(a, &call, err) : call_script(a, &call, err);
     locker_status status;
     a->on = call.on;
     a->era = call.era;
-    if (outcome == LK_CALL_ANSWERED) {
+    if (outcome == LK_REDIS_CALL_ANSWERED) {
         status = plain ? read_plain(a, &call, again, err) : read_script(a, &call, again, err);
     } else {
         status = unanswered(a, outcome, call.sent, err);
         *again = status == LOCKER_OK;
     }
-    lk_call_clear(&call);
+    lk_redis_call_clear(&call);
     if (status == LOCKER_OK && !*again && a->r->set.wait_replicas > 0) {
         status = wait_replicas(a, err);
         if (status == LOCKER_UNAVAILABLE)
@@ -476,39 +451,38 @@ static locker_status try_once(struct attempt *a, bool plain, bool *again, locker
  * back. */
 static bool plain_first(struct attempt *a)
 {
-    const struct lk_claim_data *data = a->data;
+    const lk_redis_claim *data = a->data;
     if (data->unsure || data->enrolled || !atomic_load_explicit(&a->r->trusted, memory_order_relaxed))
         return false;
     if (a->claim->will_wait &&
         (data->busy_sent != 0 || atomic_load_explicit(&a->r->busy_lately, memory_order_relaxed) > 0))
         return false;
     a->floor[0] = '\0';
-    if (data->numbers == 0 || lk_counter_known(a->r, a->counter))
+    if (data->numbers == 0 || lk_redis_fence_known(&a->r->fences, a->counter))
         return true;
-    const uint64_t floor = lk_fence_floor(a->r, lk_redis_now(a->r));
+    const uint64_t floor = lk_redis_fence_floor(&a->r->time, lk_redis_now(&a->r->shared));
     (void)snprintf(a->floor, sizeof(a->floor), "%" PRIu64, floor);
     return floor != 0;
 }
 
-static bool may_reserve(const struct lk_redis *r)
+static bool may_reserve(const lk_redis *r)
 {
     return atomic_load_explicit(&r->pass_lately, memory_order_relaxed) > 0 &&
-           lk_redis_now(r) >= atomic_load_explicit(&r->spare_until, memory_order_relaxed);
+           lk_redis_now(&r->shared) >= atomic_load_explicit(&r->spare_until, memory_order_relaxed);
 }
 
 /* A claim's first attempt: its value, and how many numbers its grant is to have: more than one where grants
  * are handed over inside the process. */
-static void start_claim(struct lk_redis *r, struct lk_claim_data *data)
+static void start_claim(lk_redis *r, lk_redis_claim *data)
 {
-    /* relaxed: values need only differ */
-    data->number = atomic_fetch_add_explicit(&r->counter, 1, memory_order_relaxed) + 1;
+    data->number = lk_redis_value_next(&r->values);
     if (r->set.fencing)
-        data->numbers = may_reserve(r) ? LK_PASS_RESERVE : 1;
+        data->numbers = may_reserve(r) ? LK_REDIS_PASS_RESERVE : 1;
 }
 
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err)
 {
-    struct lk_redis *r = self;
+    lk_redis *r = self;
     struct attempt a; /* large: nothing in it is cleared that need not be */
     locker_error spare;
     locker_status status = LOCKER_OK;
@@ -518,20 +492,20 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
         err = &spare;
     a.r = r;
     a.claim = claim;
-    a.data = lk_claim_data(claim);
+    a.data = lk_redis_claim_of(claim);
     a.hops = 0;
-    a.counter = r->set.fencing ? lk_counter_hash(claim) : 0;
+    a.counter = r->set.fencing ? lk_redis_fence_hash(claim) : 0;
     if (a.data->number == 0)
         start_claim(r, a.data);
     if (take_given(&a)) {
-        lk_note_grant(r, a.data);
+        lk_redis_note_grant(r, a.data);
         return LOCKER_OK;
     }
-    if (!lk_keys_init(&a.keys, r->set.name_space, claim->key, claim->key_len))
+    if (!lk_redis_keys_init(&a.keys, r->set.name_space, claim->key, claim->key_len))
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-    lk_value_text(r, a.data->number, a.value);
-    a.ttl_len = lk_number_text(a.ttl, (uint64_t)(claim->ttl_ns / LK_MS));
-    (void)lk_number_text(a.numbers, a.data->numbers);
+    lk_redis_value_text(&r->values, a.data->number, a.value);
+    a.ttl_len = lk_redis_number_text(a.ttl, (uint64_t)(claim->ttl_ns / LK_MS));
+    (void)lk_redis_number_text(a.numbers, a.data->numbers);
     bool plain = plain_first(&a);
     while (again) {
         again = false;
@@ -542,21 +516,16 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
         is_short(&a, claim->valid_until))
         status = start_anew(&a);
     if (status == LOCKER_OK)
-        lk_note_grant(r, a.data);
-    lk_keys_clear(&a.keys);
+        lk_redis_note_grant(r, a.data);
+    lk_redis_keys_clear(&a.keys);
     return status;
 }
 
 void lk_redis_interrupt(void *self, locker_claim *claim)
 {
-    struct lk_redis *r = self;
-    struct lk_claim_data *data = lk_claim_data(claim);
-    pthread_mutex_lock(&r->lock);
-    data->interrupted = true;
-    if (data->op != NULL) {
-        lk_nudge_locked(r, data->op);
-        lk_kick_locked_reader(r);
-    }
-    pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->lock);
+    lk_redis *r = self;
+    lk_redis_claim *data = lk_redis_claim_of(claim);
+    lk_redis_lock(&r->shared);
+    lk_redis_interrupt_locked(r->net, &data->caller);
+    lk_redis_unlock(&r->shared);
 }

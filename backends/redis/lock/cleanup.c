@@ -3,45 +3,63 @@
  * is given back in the background, again after each reconnection until its time is over. After that a lock
  * ends with its lease.
  */
+#include "cleanup.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "net/reply.h"
+#include "script_call.h"
 
 static const int64_t again_ns = 100 * LK_MS;
 
-static void remove_locked(struct lk_cleanup *c)
+/* A value that is to be released, or withdrawn from the queue. Guarded by the mutex. */
+typedef struct {
+    lk_redis *r;
+    lk_list link;
+    lk_redis_keys keys;
+    char value[LK_REDIS_VALUE_LEN + 1];
+    char *member;     /* to take out of the queue; NULL: none */
+    int64_t deadline; /* given up then */
+    int64_t retry_at; /* 0: at once */
+    bool sent, whole; /* awaiting its answer; send the script's text */
+} lk_redis_cleanup;
+
+static lk_redis_cleanup *cleanup_of(lk_list *link)
 {
-    *c->link = c->next;
-    if (c->next != NULL)
-        c->next->link = c->link;
-    lk_keys_clear(&c->keys);
+    return LK_CONTAINER(link, lk_redis_cleanup, link);
+}
+
+static void remove_locked(lk_redis_cleanup *c)
+{
+    lk_list_remove(&c->link);
+    lk_redis_keys_clear(&c->keys);
     free(c->member);
     free(c);
 }
 
-static bool submit_locked(struct lk_redis *r, struct lk_cleanup *c);
+static bool submit_locked(lk_redis_cleanup *c);
 
-static void done_locked(struct lk_redis *r, void *context, redisReply *reply)
+static void done_locked(void *context, redisReply *reply)
 {
-    struct lk_cleanup *c = context;
+    lk_redis_cleanup *c = context;
     c->sent = false;
     if (reply == NULL)
         return; /* sent again once there is a connection */
-    switch (lk_reply_fault(reply)) {
-    case LK_FAULT_NOSCRIPT:
+    switch (lk_redis_reply_fault(reply)) {
+    case LK_REDIS_FAULT_NOSCRIPT:
         c->whole = true;
-        (void)submit_locked(r, c);
+        (void)submit_locked(c);
         break;
-    case LK_FAULT_TRANSIENT:
-    case LK_FAULT_REFUSED:
-        c->retry_at = lk_redis_now(r) + again_ns;
+    case LK_REDIS_FAULT_TRANSIENT:
+    case LK_REDIS_FAULT_REFUSED:
+        c->retry_at = lk_redis_now(&c->r->shared) + again_ns;
         break;
-    case LK_FAULT_MOVED:
-        lk_moved_locked(r, reply);
+    case LK_REDIS_FAULT_MOVED:
+        lk_redis_net_moved_locked(c->r->net, reply);
         break;
-    case LK_FAULT_DENIED:
-        atomic_store_explicit(&r->trusted, false, memory_order_relaxed);
+    case LK_REDIS_FAULT_DENIED:
+        atomic_store_explicit(&c->r->trusted, false, memory_order_relaxed);
         remove_locked(c);
         break;
     default:
@@ -49,71 +67,64 @@ static void done_locked(struct lk_redis *r, void *context, redisReply *reply)
     }
 }
 
-static bool submit_locked(struct lk_redis *r, struct lk_cleanup *c)
+static bool submit_locked(lk_redis_cleanup *c)
 {
-    struct lk_argv a;
-    char least[24];
-    (void)lk_number_text(least, atomic_load_explicit(&r->fence_least, memory_order_relaxed));
-    lk_script_begin(r, &a, LK_SCRIPT_RELEASE, c->whole, &c->keys);
-    lk_argv_add(&a, c->value, LK_VALUE_LEN);
-    lk_argv_text(&a, c->member != NULL ? c->member : "");
-    lk_argv_add(&a, "0", 1);
-    lk_argv_text(&a, least);
-    c->sent = lk_submit_argv_locked(r, &a, done_locked, c);
+    lk_redis_command a;
+    lk_redis_least_text least;
+    lk_redis_script_begin(c->r, &a, LK_REDIS_SCRIPT_RELEASE, c->whole, &c->keys);
+    lk_redis_command_add(&a, c->value, LK_REDIS_VALUE_LEN);
+    lk_redis_command_text(&a, c->member != NULL ? c->member : "");
+    lk_redis_command_add(&a, "0", 1);
+    lk_redis_command_text(&a, lk_redis_fence_least_text(&c->r->least, &least));
+    c->sent = lk_redis_submit_command_locked(c->r->net, &a, done_locked, c);
     return c->sent;
 }
 
-bool lk_cleanup_start_locked(struct lk_redis *r, struct lk_keys *keys, const char *value, const char *member)
+void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, const char *value, const char *member)
 {
-    struct lk_cleanup *c = calloc(1, sizeof(*c));
+    lk_redis_cleanup *c = calloc(1, sizeof *c);
     if (c == NULL) {
-        lk_keys_clear(keys);
-        return false;
+        lk_redis_keys_clear(keys);
+        return;
     }
+    c->r = r;
     c->keys = *keys;
     keys->memory = NULL;
-    memcpy(c->value, value, LK_VALUE_LEN + 1);
-    c->member = member != NULL ? strdup(member)
-                               : NULL; /* without it the queue's entry is skipped when its turn comes */
-    c->deadline = lk_after(lk_redis_now(r), r->set.cleanup_ns);
-    c->next = r->cleanups;
-    c->link = &r->cleanups;
-    if (c->next != NULL)
-        c->next->link = &c->next;
-    r->cleanups = c;
-    if (!submit_locked(r, c))
-        r->svc->attend(r->svc); /* its deadline wants watching */
-    return true;
+    memcpy(c->value, value, LK_REDIS_VALUE_LEN + 1);
+    /* Without it the queue's entry is skipped when its turn comes. */
+    c->member = member != NULL ? strdup(member) : NULL;
+    c->deadline = lk_time_after(lk_redis_now(&r->shared), r->set.cleanup_ns);
+    lk_list_prepend(&r->cleanups, &c->link);
+    if (!submit_locked(c))
+        r->shared.svc->attend(r->shared.svc); /* its deadline wants watching */
 }
 
-int64_t lk_cleanups_run_locked(struct lk_redis *r, int64_t now)
+int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now)
 {
     int64_t next_time = LOCKER_NEVER;
-    struct lk_cleanup *next;
-    for (struct lk_cleanup *c = r->cleanups; c != NULL; c = next) {
-        next = c->next;
+    LK_LIST_EACH_SAFE(link, &r->cleanups)
+    {
+        lk_redis_cleanup *c = cleanup_of(link);
         if (c->sent)
             continue;
         if (now >= c->deadline) {
             remove_locked(c);
             continue;
         }
-        if (r->conn.state == LK_CONN_UP && now >= c->retry_at && submit_locked(r, c))
+        if (lk_redis_net_is_up_locked(r->net) && now >= c->retry_at && submit_locked(c))
             continue;
-        next_time =
-            lk_earlier(next_time, c->retry_at > now ? lk_earlier(c->retry_at, c->deadline) : c->deadline);
+        next_time = lk_time_earlier(next_time, c->retry_at > now ? lk_time_earlier(c->retry_at, c->deadline)
+                                                                 : c->deadline);
     }
     return next_time;
 }
 
-void lk_cleanups_free_locked(struct lk_redis *r)
+bool lk_redis_cleanups_left_locked(const lk_redis *r)
 {
-    struct lk_cleanup *next;
-    for (struct lk_cleanup *c = r->cleanups; c != NULL; c = next) {
-        next = c->next;
-        lk_keys_clear(&c->keys);
-        free(c->member);
-        free(c);
-    }
-    r->cleanups = NULL;
+    return !lk_list_empty(&r->cleanups);
+}
+
+void lk_redis_cleanups_free(lk_redis *r)
+{
+    LK_LIST_EACH_SAFE(link, &r->cleanups) remove_locked(cleanup_of(link));
 }

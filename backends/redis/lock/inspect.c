@@ -3,9 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "grant_info.h"
+#include "net/reply.h"
+#include "operations.h"
+#include "script_call.h"
 
-enum { LOOK_TURNS = 3, LK_DIGITS_MAX = 17 };
+enum { LOOK_TURNS = 3, DIGITS_MAX = 17 };
 static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time */
 
 static void copy_owner(char *out, const char *text)
@@ -17,7 +20,7 @@ static void copy_owner(char *out, const char *text)
 static bool read_number(const char **text, int64_t *number)
 {
     const size_t digits = strspn(*text, "0123456789");
-    if (digits == 0 || digits > LK_DIGITS_MAX || (*text)[digits] != ' ')
+    if (digits == 0 || digits > DIGITS_MAX || (*text)[digits] != ' ')
         return false;
     *number = strtoll(*text, NULL, 10);
     *text += digits + 1;
@@ -27,7 +30,7 @@ static bool read_number(const char **text, int64_t *number)
 /* Whether the text begins with 32 hex digits, as values and names of instances do, and `end`. */
 static bool is_name(const char *text, char end)
 {
-    return strspn(text, "0123456789abcdef") == LK_VALUE_LEN && text[LK_VALUE_LEN] == end;
+    return strspn(text, "0123456789abcdef") == LK_REDIS_VALUE_LEN && text[LK_REDIS_VALUE_LEN] == end;
 }
 
 /* "value since_ms token instance owner": the grant that it tells of may be an earlier one. False: it is about
@@ -35,14 +38,15 @@ static bool is_name(const char *text, char end)
 static bool read_info(const char *text, const char *value, locker_info *info)
 {
     int64_t since, token;
-    if (!is_name(value, '\0') || strncmp(text, value, LK_VALUE_LEN) != 0 || text[LK_VALUE_LEN] != ' ')
+    if (!is_name(value, '\0') || strncmp(text, value, LK_REDIS_VALUE_LEN) != 0 ||
+        text[LK_REDIS_VALUE_LEN] != ' ')
         return false;
-    text += LK_VALUE_LEN + 1;
+    text += LK_REDIS_VALUE_LEN + 1;
     if (!read_number(&text, &since) || !read_number(&text, &token) || !is_name(text, ' '))
         return false;
     info->token = (uint64_t)token;
     info->since_unix_ms = since > 0 ? since : -1;
-    copy_owner(info->owner, text + LK_VALUE_LEN + 1);
+    copy_owner(info->owner, text + LK_REDIS_VALUE_LEN + 1);
     return true;
 }
 
@@ -75,7 +79,7 @@ static locker_status read_queue(const redisReply *queue, locker_info *info, lock
 static uint64_t read_counter(const char *text)
 {
     const size_t digits = strspn(text, "0123456789");
-    return digits <= LK_DIGITS_MAX && text[digits] == '\0' ? strtoull(text, NULL, 10) : 0;
+    return digits <= DIGITS_MAX && text[digits] == '\0' ? strtoull(text, NULL, 10) : 0;
 }
 
 /* What a look says beyond what its caller is told. */
@@ -102,11 +106,11 @@ static locker_status read_look(const redisReply *reply, locker_info *info, struc
     static const int kinds[] = {REDIS_REPLY_INTEGER, REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER,
                                 REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY,
                                 REDIS_REPLY_STRING};
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != sizeof(kinds) / sizeof(kinds[0]))
-        return lk_reply_nonsense("looking at a lock", err);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != sizeof kinds / sizeof(kinds[0]))
+        return lk_redis_reply_nonsense("looking at a lock", err);
     for (size_t i = 0; i < reply->elements; i++) {
         if (reply->element[i]->type != kinds[i])
-            return lk_reply_nonsense("looking at a lock", err);
+            return lk_redis_reply_nonsense("looking at a lock", err);
     }
     const char *value = reply->element[1]->str;
     info->held = reply->element[0]->integer == 1;
@@ -122,15 +126,15 @@ static locker_status read_look(const redisReply *reply, locker_info *info, struc
 }
 
 /* A call without an answer. */
-static locker_status unanswered(enum lk_outcome outcome, locker_error *err)
+static locker_status unanswered(lk_redis_outcome outcome, locker_error *err)
 {
     switch (outcome) {
-    case LK_CALL_REFUSED:
-    case LK_CALL_AWAY:
+    case LK_REDIS_CALL_REFUSED:
+    case LK_REDIS_CALL_AWAY:
         return err->status;
-    case LK_CALL_NOMEM:
+    case LK_REDIS_CALL_NOMEM:
         return LOCKER_NOMEM;
-    case LK_CALL_CUT:
+    case LK_REDIS_CALL_CUT:
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "the connection to Redis was lost; try again");
     default:
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "Redis did not answer in time");
@@ -138,37 +142,38 @@ static locker_status unanswered(enum lk_outcome outcome, locker_error *err)
 }
 
 /* `only`: the arguments of the script. */
-static locker_status look(struct lk_redis *r, enum lk_script which, const struct lk_argv *only,
-                          const char *key, size_t key_len, int64_t until, locker_info *info,
-                          struct sight *sight, locker_error *err)
+static locker_status look(lk_redis *r, lk_redis_script which, const lk_redis_command *only, const char *key,
+                          size_t key_len, int64_t until, locker_info *info, struct sight *sight,
+                          locker_error *err)
 {
-    struct lk_keys keys;
-    struct lk_call call = {.until = until};
-    enum lk_outcome outcome;
+    lk_redis_keys keys;
+    lk_redis_call call = {.until = until};
+    lk_redis_outcome outcome;
     locker_status status;
-    if (!lk_keys_init(&keys, r->set.name_space, key, key_len))
+    if (!lk_redis_keys_init(&keys, r->set.name_space, key, key_len))
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-    pthread_mutex_lock(&r->lock); /* holders in this process need not be waited for */
-    lk_notes_flush_locked(r);
-    pthread_mutex_unlock(&r->lock);
+    lk_redis_lock(&r->shared); /* holders in this process need not be waited for */
+    lk_redis_notes_flush_locked(r);
+    lk_redis_unlock(&r->shared);
     /* Looking twice does no harm; breaking twice might break another's lock. */
     do {
-        outcome = lk_call_script(r, &call, which, &keys, only, err);
-    } while (outcome == LK_CALL_CUT && which == LK_SCRIPT_SHOW);
-    if (outcome != LK_CALL_ANSWERED) {
+        outcome = lk_redis_ask_script(r, &call, which, &keys, only, err);
+    } while (outcome == LK_REDIS_CALL_CUT && which == LK_REDIS_SCRIPT_SHOW);
+    if (outcome != LK_REDIS_CALL_ANSWERED) {
         status = unanswered(outcome, err);
     } else {
-        const enum lk_fault fault = lk_reply_fault(call.reply);
-        status = fault == LK_FAULT_NONE ? read_look(call.reply, info, sight, err)
-                                        : lk_fault_error(fault, call.reply, "looking at a lock", err);
-        if (fault == LK_FAULT_MOVED) {
-            pthread_mutex_lock(&r->lock);
-            lk_moved_locked(r, call.reply);
-            pthread_mutex_unlock(&r->lock);
+        const lk_redis_fault fault = lk_redis_reply_fault(call.reply);
+        status = fault == LK_REDIS_FAULT_NONE
+                     ? read_look(call.reply, info, sight, err)
+                     : lk_redis_fault_error(fault, call.reply, "looking at a lock", err);
+        if (fault == LK_REDIS_FAULT_MOVED) {
+            lk_redis_lock(&r->shared);
+            lk_redis_net_moved_locked(r->net, call.reply);
+            lk_redis_unlock(&r->shared);
         }
         freeReplyObject(call.reply);
     }
-    lk_keys_clear(&keys);
+    lk_redis_keys_clear(&keys);
     return status;
 }
 
@@ -179,19 +184,20 @@ static void forget(locker_info *info)
 }
 
 /* Look until the holder is known: it says who it is a few milliseconds after its grant (grant_info.c). */
-static locker_status look_well(struct lk_redis *r, const char *key, size_t key_len, int64_t until,
-                               locker_info *info, struct sight *sight, locker_error *err)
+static locker_status look_well(lk_redis *r, const char *key, size_t key_len, int64_t until, locker_info *info,
+                               struct sight *sight, locker_error *err)
 {
-    const struct lk_argv none = {0};
+    const lk_redis_command none = {0};
     for (int turn = 0;; turn++) {
         *sight = (struct sight){0};
-        const locker_status status = look(r, LK_SCRIPT_SHOW, &none, key, key_len, until, info, sight, err);
-        const int64_t again = lk_redis_now(r) + (look_again_ns << turn);
+        const locker_status status =
+            look(r, LK_REDIS_SCRIPT_SHOW, &none, key, key_len, until, info, sight, err);
+        const int64_t again = lk_redis_now(&r->shared) + (look_again_ns << turn);
         if (status != LOCKER_OK || !sight->early || turn == LOOK_TURNS || again >= until)
             return status;
         forget(info);
         free(sight->value);
-        lk_pause(r, NULL, again);
+        lk_redis_pause(&r->shared, NULL, again);
     }
 }
 
@@ -207,13 +213,14 @@ locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t
 }
 
 /* Take the lock from the one that was seen. *gone: another has it by now, or nobody; nothing has changed. */
-static locker_status break_seen(struct lk_redis *r, const char *key, size_t key_len, int64_t until,
+static locker_status break_seen(lk_redis *r, const char *key, size_t key_len, int64_t until,
                                 const struct sight *seen, locker_info *broken, bool *gone, locker_error *err)
 {
     struct sight now = {0};
-    struct lk_argv only = {0};
-    lk_argv_add(&only, seen->value, seen->len);
-    const locker_status status = look(r, LK_SCRIPT_BREAK, &only, key, key_len, until, broken, &now, err);
+    lk_redis_command only = {0};
+    lk_redis_command_add(&only, seen->value, seen->len);
+    const locker_status status =
+        look(r, LK_REDIS_SCRIPT_BREAK, &only, key, key_len, until, broken, &now, err);
     *gone = status == LOCKER_OK &&
             (now.value == NULL || now.len != seen->len || memcmp(now.value, seen->value, now.len) != 0);
     free(now.value);
@@ -248,7 +255,7 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, const 
         if (status != LOCKER_OK || !gone)
             return status;
         forget(broken);
-        if (lk_redis_now(self) >= until)
+        if (lk_redis_now(&((lk_redis *)self)->shared) >= until)
             return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                                     "it changes hands faster than it can be broken; try again");
     }
@@ -256,25 +263,25 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, const 
 
 locker_status lk_redis_ping(void *self, int64_t until, locker_error *err)
 {
-    struct lk_redis *r = self;
-    struct lk_argv a = {0};
-    struct lk_call call = {.until = until};
+    lk_redis *r = self;
+    lk_redis_command a = {0};
+    lk_redis_call call = {.until = until};
     locker_error spare;
     locker_status status = LOCKER_OK;
     if (err == NULL)
         err = &spare;
-    lk_argv_text(&a, "PING");
-    enum lk_outcome outcome;
+    lk_redis_command_text(&a, "PING");
+    lk_redis_outcome outcome;
     do {
-        outcome = lk_call(r, &call, &a, err);
-    } while (outcome == LK_CALL_CUT);
-    if (outcome != LK_CALL_ANSWERED)
+        outcome = lk_redis_ask(r->net, &call, &a, err);
+    } while (outcome == LK_REDIS_CALL_CUT);
+    if (outcome != LK_REDIS_CALL_ANSWERED)
         return unanswered(outcome, err);
-    const enum lk_fault fault = lk_reply_fault(call.reply);
-    if (fault != LK_FAULT_NONE)
-        status = lk_fault_error(fault, call.reply, "answering a ping", err);
+    const lk_redis_fault fault = lk_redis_reply_fault(call.reply);
+    if (fault != LK_REDIS_FAULT_NONE)
+        status = lk_redis_fault_error(fault, call.reply, "answering a ping", err);
     else if (call.reply->type != REDIS_REPLY_STATUS || strcmp(call.reply->str, "PONG") != 0)
-        status = lk_reply_nonsense("answering a ping", err);
+        status = lk_redis_reply_nonsense("answering a ping", err);
     freeReplyObject(call.reply);
     return status;
 }

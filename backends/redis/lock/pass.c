@@ -3,21 +3,23 @@
  * stays, the claim that it belongs to is another. Each hand-over takes the next fencing number of those that
  * the grant took at the server, so nobody else is ever given the same. A grant takes many numbers only while
  * hand-overs are asked for: after the first that was, which is refused. Other processes don't starve: after
- * LK_PASS_RESERVE - 1 hand-overs the lock is released. So is one whose holder the server knows: whoever
+ * LK_REDIS_PASS_RESERVE - 1 hand-overs the lock is released. So is one whose holder the server knows: whoever
  * breaks that holder's lock must not break the next one's.
  */
-#include "internal.h"
+#include "claim_table.h"
+#include "grant_info.h"
+#include "operations.h"
 
 locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
 {
-    struct lk_redis *r = self;
-    struct lk_claim_data *giver = lk_claim_data(from), *taker = lk_claim_data(to);
+    lk_redis *r = self;
+    lk_redis_claim *giver = lk_redis_claim_of(from), *taker = lk_redis_claim_of(to);
     locker_status status = LOCKER_BUSY;
-    lk_lately_raise(&r->pass_lately, LK_CONTENDED);
-    const int64_t now = lk_redis_now(r);
-    pthread_mutex_lock(&r->lock);
-    if (r->conn.state != LK_CONN_UP || giver->noted || from->ttl_ns != to->ttl_ns || !from->renewed ||
-        !to->renewed || giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_PASS_RESERVE) ||
+    lk_redis_lately_raise(&r->pass_lately, LK_REDIS_CONTENDED);
+    const int64_t now = lk_redis_now(&r->shared);
+    lk_redis_lock(&r->shared);
+    if (!lk_redis_net_is_up_locked(r->net) || giver->noted || from->ttl_ns != to->ttl_ns || !from->renewed ||
+        !to->renewed || giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_REDIS_PASS_RESERVE) ||
         now >= giver->valid_until - from->ttl_ns / 3)
         goto out;
     taker->number = giver->number;
@@ -27,24 +29,24 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     taker->era = giver->era;
     taker->enrolled = giver->enrolled;
     taker->numbers = giver->numbers;
-    taker->direct_us = lk_claim_direct_us(giver, now);
+    taker->direct_us = lk_redis_claim_direct_us(giver, now);
     taker->since = to->granted_at = now;
     atomic_store_explicit(&taker->held, true, memory_order_relaxed);
     atomic_store_explicit(&giver->held, false, memory_order_relaxed);
-    lk_note_forget_locked(r, giver);
-    lk_note_grant_locked(r, taker);
+    lk_redis_note_forget_locked(r, giver);
+    lk_redis_note_grant_locked(r, taker);
     taker->renewal = giver->renewal;
     giver->renewal = NULL;
     if (taker->renewal != NULL)
         *taker->renewal = to;
     if (giver->tabled) {
-        lk_claims_remove_locked(r, from);
-        lk_claims_add_locked(r, to);
+        lk_redis_claims_remove_locked(&r->claims, from);
+        lk_redis_claims_add_locked(&r->claims, to);
     }
     to->token = r->set.fencing ? taker->fence + taker->passes : 0;
     to->valid_until = taker->valid_until;
     status = LOCKER_OK;
 out:
-    pthread_mutex_unlock(&r->lock);
+    lk_redis_unlock(&r->shared);
     return status;
 }

@@ -1,124 +1,90 @@
 /*
- * redis.c: the driver's table, and the life of an instance: a command connection that the callers' own
- * threads drive (net/pipeline.c), a subscription made when somebody first waits (messages.c), and a thread
- * only while one of them is missing (net/reconnect.c).
+ * redis.c: the driver's table, and the life of an instance.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
-#include <unistd.h>
 
-#include "internal.h"
+#include "cleanup.h"
+#include "connection.h"
+#include "grant_info.h"
+#include "keys.h"
+#include "messages.h"
+#include "operations.h"
 
-static const int64_t loading_again_ns = 50 * LK_MS;
+static const int64_t turn_ns = 50 * LK_MS;
 
-/* xorshift64*: for jitter, not for secrets. */
-uint64_t lk_random(struct lk_redis *r, uint64_t below)
+/* Called when nothing else uses it any more. */
+static void free_instance(void *self)
 {
-    r->jitter ^= r->jitter >> 12;
-    r->jitter ^= r->jitter << 25;
-    r->jitter ^= r->jitter >> 27;
-    return below > 0 ? (r->jitter * UINT64_C(2685821657736338717)) % below : 0;
-}
-
-static bool make_names(struct lk_redis *r)
-{
-    uint64_t random[5];
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-        return false;
-    r->base_high = random[0];
-    r->base_low = random[1];
-    (void)snprintf(r->instance, sizeof(r->instance), "%016llx%016llx", (unsigned long long)random[2],
-                   (unsigned long long)random[3]);
-    r->jitter = random[4] | 1;
-    atomic_store_explicit(&r->server_ahead_us, INT64_MIN, memory_order_relaxed);
-    return true;
-}
-
-void lk_redis_free(struct lk_redis *r)
-{
-    lk_link_free(r->conn.link, false);
-    lk_link_free(r->sub.link, false);
-    lk_cleanups_free_locked(r);
-    lk_ops_free(r);
-    free(r->claims.bucket);
-    if (r->epoll_fd >= 0)
-        close(r->epoll_fd);
-    if (r->kick_fd >= 0)
-        close(r->kick_fd);
-    pthread_cond_destroy(&r->changed);
-    pthread_mutex_destroy(&r->lock);
-    lk_settings_clear(&r->set);
+    lk_redis *r = self;
+    lk_redis_net_free(r->net);
+    lk_redis_cleanups_free(r);
+    lk_table_destroy(&r->claims);
+    lk_redis_shared_destroy(&r->shared);
+    lk_redis_settings_clear(&r->set);
     free(r);
 }
 
-static struct lk_redis *make(const locker_services *svc, locker_error *err)
+static const lk_redis_owner events = {
+    .on_up = lk_redis_on_up,
+    .on_down = lk_redis_on_down,
+    .on_subscribed = lk_redis_on_subscribed,
+    .on_message = lk_redis_on_message,
+    .on_left = free_instance,
+};
+
+static bool make_parts(lk_redis *r, const locker_services *svc)
 {
-    struct lk_redis *r = calloc(1, sizeof(*r));
-    if (r == NULL || pthread_mutex_init(&r->lock, NULL) != 0) {
-        free(r);
+    uint64_t random[5];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random ||
+        !lk_redis_shared_init(&r->shared, svc, random[4]))
+        return false;
+    r->values.high = random[0];
+    r->values.low = random[1];
+    (void)snprintf(r->name, sizeof r->name, "%016llx%016llx", (unsigned long long)random[2],
+                   (unsigned long long)random[3]);
+    (void)snprintf(r->channel, sizeof r->channel, "locker:wake:%s", r->name);
+    lk_redis_server_time_init(&r->time, &r->shared);
+    lk_list_init(&r->cleanups);
+    lk_list_init(&r->notes.grants);
+    r->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, r);
+    if (r->net == NULL)
+        lk_redis_shared_destroy(&r->shared);
+    return r->net != NULL;
+}
+
+static lk_redis *make(const locker_services *svc, locker_error *err)
+{
+    lk_redis *r = calloc(1, sizeof *r);
+    if (r == NULL) {
         locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
         return NULL;
     }
-    if (locker_cond_init(&r->changed) != 0) {
-        pthread_mutex_destroy(&r->lock);
-        free(r);
-        locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-        return NULL;
-    }
-    r->svc = svc;
-    r->clock = svc->clock;
-    r->conn.last = &r->conn.first;
-    r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    r->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (r->epoll_fd < 0 || r->kick_fd < 0 || !make_names(r)) {
+    if (!make_parts(r, svc)) {
         locker_error_set(err, LOCKER_UNAVAILABLE, errno,
                          "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
                          strerror(errno));
-        lk_redis_free(r);
+        free(r);
         return NULL;
     }
     return r;
 }
 
-/* The first connection. A server that is loading its data is waited for. */
-static locker_status connect_first(struct lk_redis *r, locker_error *err)
-{
-    const int64_t until = lk_system_now() + r->set.connect_timeout_ns;
-    struct lk_connect_error why;
-    for (;;) {
-        why = (struct lk_connect_error){0};
-        struct lk_link *link = lk_connect_master(&r->set, "", r->sha, until, &why);
-        if (link != NULL) {
-            pthread_mutex_lock(&r->lock);
-            lk_conn_install_locked(r, link);
-            pthread_mutex_unlock(&r->lock);
-            return LOCKER_OK;
-        }
-        if (!why.transient || lk_system_now() >= until)
-            break;
-        lk_pause(r, NULL, lk_redis_now(r) + loading_again_ns);
-    }
-    if (err != NULL)
-        *err = why.error;
-    return why.error.status;
-}
-
 static locker_status redis_open(const locker_driver_config *config, const locker_services *svc, void **self,
                                 locker_error *err)
 {
-    struct lk_redis *r = make(svc, err);
+    lk_redis *r = make(svc, err);
     if (r == NULL)
         return err != NULL ? err->status : LOCKER_NOMEM;
-    locker_status status = lk_settings_init(&r->set, config, err);
+    const lk_redis_scripts scripts = {lk_redis_script_text, LK_REDIS_SCRIPT_COUNT, r->sha};
+    locker_status status = lk_redis_settings_init(&r->set, config, err);
     if (status == LOCKER_OK)
-        status = connect_first(r, err);
+        status = lk_redis_net_connect(r->net, &scripts, err);
     if (status != LOCKER_OK) {
-        lk_redis_free(r);
+        free_instance(r);
         return status;
     }
     *self = r;
@@ -126,47 +92,62 @@ static locker_status redis_open(const locker_driver_config *config, const locker
 }
 
 /* Drive the connection until the clean-ups are done. */
-static void finish_cleanups(struct lk_redis *r, int64_t until)
+static void finish_cleanups(lk_redis *r, int64_t until)
 {
-    struct lk_op nobody = {0};
-    pthread_mutex_lock(&r->lock);
-    while (r->cleanups != NULL && lk_redis_now(r) < until) {
-        const int64_t turn = lk_earlier(until, lk_redis_now(r) + loading_again_ns);
-        (void)lk_cleanups_run_locked(r, lk_redis_now(r));
-        lk_flush_locked(r);
-        if (r->conn.state == LK_CONN_UP && r->conn.first != NULL)
-            lk_read_turn_locked(r, &nobody, turn);
-        else
-            r->clock->wait(r->clock->context, &r->changed, &r->lock, turn);
+    lk_redis_lock(&r->shared);
+    while (lk_redis_cleanups_left_locked(r) && lk_redis_now(&r->shared) < until) {
+        const int64_t turn = lk_time_earlier(until, lk_redis_now(&r->shared) + turn_ns);
+        (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
+        lk_redis_net_drive_unlocking(r->net, turn);
     }
-    pthread_mutex_unlock(&r->lock);
+    lk_redis_unlock(&r->shared);
 }
 
 static void redis_close(void *self)
 {
-    struct lk_redis *r = self;
-    const int64_t until = lk_after(lk_redis_now(r), r->set.cleanup_ns);
+    lk_redis *r = self;
+    const int64_t until = lk_time_after(lk_redis_now(&r->shared), r->set.cleanup_ns);
     finish_cleanups(r, until);
-    lk_note_write(r);
-    if (lk_connector_stop(r, until))
-        lk_redis_free(r);
+    lk_redis_log_write(&r->shared);
+    if (lk_redis_net_stop(r->net, until))
+        free_instance(r);
 }
 
 static void redis_abandon(void *self)
 {
-    const struct lk_redis *r = self;
-    if (r->conn.link != NULL)
-        close(r->conn.link->fd);
-    if (r->sub.link != NULL)
-        close(r->sub.link->fd);
-    close(r->epoll_fd);
-    close(r->kick_fd);
+    const lk_redis *r = self;
+    lk_redis_net_abandon(r->net);
 }
 
 static int redis_descriptor(void *self)
 {
-    const struct lk_redis *r = self;
-    return r->epoll_fd;
+    const lk_redis *r = self;
+    return r->shared.epoll_fd;
+}
+
+static int64_t redis_dispatch(void *self)
+{
+    lk_redis *r = self;
+    const int64_t now = lk_redis_net_begin_turn(r->net);
+    int64_t next = lk_redis_cleanups_run_locked(r, now);
+    next = lk_time_earlier(next, lk_redis_notes_run_locked(r, now));
+    return lk_time_earlier(next, lk_redis_net_end_turn(r->net, now));
+}
+
+/* A function of its own: each lock call checks its key, and nearly all need no stack for it. */
+__attribute__((noinline)) static locker_status check_suffix(const lk_redis *r, const char *key,
+                                                            size_t key_len, locker_error *err)
+{
+    if (lk_redis_key_is_reserved(r->set.name_space, key, key_len))
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "the key ends, with its namespace, in ':locker:info', ':locker:queue' or "
+                                "':locker:fence', which the Redis driver keeps for itself; choose another");
+    return LOCKER_OK;
+}
+
+static locker_status redis_check_key(void *self, const char *key, size_t key_len, locker_error *err)
+{
+    return lk_redis_key_looks_reserved(key, key_len) ? check_suffix(self, key, key_len, err) : LOCKER_OK;
 }
 
 static const locker_semantics semantics = {
@@ -212,7 +193,7 @@ const locker_driver lk_redis_driver = {
     .features = "no TLS (rediss://): hiredis 1.0 or later with hiredis_ssl is needed",
 #endif
     .caps = LOCKER_CAP_LEASES | LOCKER_CAP_BREAK | LOCKER_CAP_AUTH,
-    .claim_size = sizeof(struct lk_claim_data),
+    .claim_size = sizeof(lk_redis_claim),
     .ttl_min_ms = 50,
     .ttl_max_ms = INT64_C(7) * 24 * 3600 * 1000,
     .params = lk_redis_params,
@@ -220,7 +201,7 @@ const locker_driver lk_redis_driver = {
     .open = redis_open,
     .close = redis_close,
     .abandon = redis_abandon,
-    .check_key = lk_redis_check_key,
+    .check_key = redis_check_key,
     .acquire = lk_redis_acquire,
     .interrupt = lk_redis_interrupt,
     .withdraw = lk_redis_withdraw,
@@ -228,7 +209,7 @@ const locker_driver lk_redis_driver = {
     .pass = lk_redis_pass,
     .renew = lk_redis_renew,
     .descriptor = redis_descriptor,
-    .dispatch = lk_redis_dispatch,
+    .dispatch = redis_dispatch,
     .show = lk_redis_show,
     .break_lock = lk_redis_break,
     .ping = lk_redis_ping,

@@ -2,17 +2,23 @@
  * release.c: giving a lock back. With a caller that wants to know what became of it (release), and without
  * (withdraw, which leaves it to cleanup.c).
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "claim_table.h"
+#include "cleanup.h"
+#include "grant_info.h"
+#include "keys.h"
+#include "member.h"
+#include "net/reply.h"
+#include "operations.h"
+#include "script_call.h"
 
 static const int64_t again_ns = 100 * LK_MS;
 
 struct release {
-    struct lk_redis *r;
-    struct lk_keys keys;
-    char value[LK_VALUE_LEN + 1];
+    lk_redis *r;
+    lk_redis_keys keys;
+    char value[LK_REDIS_VALUE_LEN + 1];
     char direct_us[24];
     size_t direct_len;
     int64_t valid_until; /* the local deadline */
@@ -41,7 +47,7 @@ static locker_status not_ours(const struct release *x, unsigned era, locker_erro
             err, LOCKER_UNKNOWN, 0,
             "the connection was lost while the lock was released, and the server may have been restarted or "
             "replaced since: the lock is not ours any more, but whether by us is not known");
-    if (lk_redis_now(x->r) < x->valid_until)
+    if (lk_redis_now(&x->r->shared) < x->valid_until)
         return LOCKER_OK;
     return locker_error_set(
         err, LOCKER_UNKNOWN, 0,
@@ -50,31 +56,32 @@ static locker_status not_ours(const struct release *x, unsigned era, locker_erro
 }
 
 /* OK with *again: ask once more. */
-static locker_status read_answer(struct release *x, const struct lk_call *call, bool *again,
-                                 locker_error *err)
+static locker_status read_answer(struct release *x, const lk_redis_call *call, bool *again, locker_error *err)
 {
     const redisReply *reply = call->reply;
-    const enum lk_fault fault = lk_reply_fault(reply);
+    const lk_redis_fault fault = lk_redis_reply_fault(reply);
     atomic_store_explicit(&x->r->trusted, reply->type == REDIS_REPLY_INTEGER, memory_order_relaxed);
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 1  ? LOCKER_OK
                : reply->integer < 0 ? broken(err)
                                     : not_ours(x, call->era, err);
-    if (fault == LK_FAULT_TRANSIENT || (fault == LK_FAULT_MOVED && x->hops++ < LK_HOPS_MAX)) {
+    if (fault == LK_REDIS_FAULT_TRANSIENT ||
+        (fault == LK_REDIS_FAULT_MOVED && x->hops++ < LK_REDIS_HOPS_MAX)) {
         *again = true;
-        if (fault == LK_FAULT_TRANSIENT) {
-            lk_pause(x->r, NULL, lk_earlier(x->until, lk_redis_now(x->r) + again_ns));
+        if (fault == LK_REDIS_FAULT_TRANSIENT) {
+            lk_redis_pause(&x->r->shared, NULL,
+                           lk_time_earlier(x->until, lk_redis_now(&x->r->shared) + again_ns));
             return LOCKER_OK;
         }
-        pthread_mutex_lock(&x->r->lock);
-        lk_moved_locked(x->r, reply);
-        pthread_mutex_unlock(&x->r->lock);
+        lk_redis_lock(&x->r->shared);
+        lk_redis_net_moved_locked(x->r->net, reply);
+        lk_redis_unlock(&x->r->shared);
         return LOCKER_OK;
     }
-    if (fault == LK_FAULT_NONE)
-        (void)lk_reply_nonsense("releasing a lock", err);
+    if (fault == LK_REDIS_FAULT_NONE)
+        (void)lk_redis_reply_nonsense("releasing a lock", err);
     else
-        (void)lk_fault_error(fault, reply, "releasing a lock", err);
+        (void)lk_redis_fault_error(fault, reply, "releasing a lock", err);
     if (err != NULL)
         err->status = LOCKER_UNKNOWN;
     return LOCKER_UNKNOWN;
@@ -82,23 +89,23 @@ static locker_status read_answer(struct release *x, const struct lk_call *call, 
 
 static locker_status ask(struct release *x, bool *again, locker_error *err)
 {
-    struct lk_call call = {.until = x->until};
-    struct lk_argv fill;
+    lk_redis_call call = {.until = x->until};
+    lk_redis_command fill;
     locker_status status;
     fill.argc = 0; /* large, and no more of it is read */
     *again = false;
-    lk_argv_add(&fill, x->value, LK_VALUE_LEN);
-    lk_argv_add(&fill, "", 0);
-    lk_argv_add(&fill, x->direct_us, x->direct_len);
-    switch (lk_call_script(x->r, &call, LK_SCRIPT_RELEASE, &x->keys, &fill, err)) {
-    case LK_CALL_ANSWERED:
+    lk_redis_command_add(&fill, x->value, LK_REDIS_VALUE_LEN);
+    lk_redis_command_add(&fill, "", 0);
+    lk_redis_command_add(&fill, x->direct_us, x->direct_len);
+    switch (lk_redis_ask_script(x->r, &call, LK_REDIS_SCRIPT_RELEASE, &x->keys, &fill, err)) {
+    case LK_REDIS_CALL_ANSWERED:
         status = read_answer(x, &call, again, err);
         freeReplyObject(call.reply);
         return status;
-    case LK_CALL_CUT:
+    case LK_REDIS_CALL_CUT:
         x->maybe = *again = true;
         return LOCKER_OK;
-    case LK_CALL_LATE:
+    case LK_REDIS_CALL_LATE:
         return locker_error_set(
             err, LOCKER_UNKNOWN, 0,
             "Redis did not answer the release in time; it goes on in the background, and the lease's "
@@ -110,36 +117,47 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     }
 }
 
+/* No renewal and no note is sent for the claim any more, and no answer finds it. */
+static void silence_locked(lk_redis *r, locker_claim *claim)
+{
+    lk_redis_claim *data = lk_redis_claim_of(claim);
+    lk_redis_note_forget_locked(r, data);
+    if (data->renewal != NULL)
+        *data->renewal = NULL;
+    data->renewal = NULL;
+}
+
 /* The claim ends. It stays in the table till now: a late message of its grant, if it found no claim, would
  * give the lock back behind the release's back, which would then be told that the lock was not ours. */
 static void let_go(struct release *x, locker_claim *grant, bool go_on)
 {
-    struct lk_redis *r = x->r;
-    pthread_mutex_lock(&r->lock);
-    lk_claims_remove_locked(r, grant);
+    lk_redis *r = x->r;
+    lk_redis_lock(&r->shared);
+    lk_redis_claims_remove_locked(&r->claims, grant);
     if (go_on && x->keys.memory != NULL) {
-        (void)lk_cleanup_start_locked(r, &x->keys, x->value, NULL);
-        lk_pump_locked(r);
+        lk_redis_cleanup_start_locked(r, &x->keys, x->value, NULL);
+        lk_redis_pump_unlocking(r->net);
     }
-    pthread_mutex_unlock(&r->lock);
+    lk_redis_unlock(&r->shared);
 }
 
 locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
-    struct lk_redis *r = self;
-    struct lk_claim_data *data = lk_claim_data(grant);
+    lk_redis *r = self;
+    lk_redis_claim *data = lk_redis_claim_of(grant);
     struct release x = {.r = r, .until = until};
     bool again = true;
     locker_status status = LOCKER_UNKNOWN;
-    lk_value_text(r, data->number, x.value);
-    pthread_mutex_lock(&r->lock); /* no renewal may come after the release */
-    lk_claim_silence_locked(r, grant);
+    lk_redis_value_text(&r->values, data->number, x.value);
+    lk_redis_lock(&r->shared); /* no renewal may come after the release */
+    silence_locked(r, grant);
     const bool tabled = data->tabled; /* from here on nobody puts it there */
-    x.direct_len = lk_number_text(x.direct_us, (uint64_t)lk_claim_direct_us(data, lk_redis_now(r)));
+    x.direct_len =
+        lk_redis_number_text(x.direct_us, (uint64_t)lk_redis_claim_direct_us(data, lk_redis_now(&r->shared)));
     x.valid_until = data->valid_until;
     x.era = data->era;
-    pthread_mutex_unlock(&r->lock);
-    if (!lk_keys_init(&x.keys, r->set.name_space, grant->key, grant->key_len)) {
+    lk_redis_unlock(&r->shared);
+    if (!lk_redis_keys_init(&x.keys, r->set.name_space, grant->key, grant->key_len)) {
         again = false;
         locker_error_set(err, LOCKER_UNKNOWN, 0, "out of memory while releasing; the lease's end settles it");
     }
@@ -147,31 +165,30 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
         status = ask(&x, &again, err);
     if (tabled || status == LOCKER_UNKNOWN)
         let_go(&x, grant, status == LOCKER_UNKNOWN);
-    lk_keys_clear(&x.keys);
+    lk_redis_keys_clear(&x.keys);
     return status;
 }
 
 void lk_redis_withdraw(void *self, locker_claim *claim)
 {
-    struct lk_redis *r = self;
-    struct lk_claim_data *data = lk_claim_data(claim);
+    lk_redis *r = self;
+    lk_redis_claim *data = lk_redis_claim_of(claim);
     /* Something may be at the server. */
     const bool left =
         atomic_load_explicit(&data->held, memory_order_relaxed) || data->unsure || data->enrolled;
-    struct lk_keys keys = {0};
-    char value[LK_VALUE_LEN + 1];
-    char *member = NULL;
-    lk_value_text(r, data->number, value);
+    lk_redis_keys keys = {0};
+    char value[LK_REDIS_VALUE_LEN + 1];
+    char member[LK_REDIS_MEMBER_MAX];
+    lk_redis_value_text(&r->values, data->number, value);
     if (left && data->enrolled)
-        member = lk_member_text(r, claim, value);
-    const bool named = left && lk_keys_init(&keys, r->set.name_space, claim->key, claim->key_len);
-    pthread_mutex_lock(&r->lock);
-    lk_claim_silence_locked(r, claim);
-    lk_claims_remove_locked(r, claim);
+        lk_redis_member_text(r->name, claim, value, member);
+    const bool named = left && lk_redis_keys_init(&keys, r->set.name_space, claim->key, claim->key_len);
+    lk_redis_lock(&r->shared);
+    silence_locked(r, claim);
+    lk_redis_claims_remove_locked(&r->claims, claim);
     if (named) {
-        (void)lk_cleanup_start_locked(r, &keys, value, member);
-        lk_pump_locked(r);
+        lk_redis_cleanup_start_locked(r, &keys, value, data->enrolled ? member : NULL);
+        lk_redis_pump_unlocking(r->net);
     }
-    pthread_mutex_unlock(&r->lock);
-    free(member);
+    lk_redis_unlock(&r->shared);
 }

@@ -1,5 +1,5 @@
 /*
- * renew.c: extending many leases by few commands: a script compares and extends LK_RENEW_BATCH locks at a
+ * renew.c: extending many leases by few commands: a script compares and extends 256 locks at a
  * time, and all its calls travel together. An answer finds its claims through slots that a release, a
  * withdraw or a hand-over clears or turns to another claim, so it never touches a claim that is gone.
  *
@@ -9,38 +9,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "instance.h"
+#include "net/reply.h"
+#include "operations.h"
+
+enum { BATCH_MAX = 256 }; /* leases in one command */
 
 /* The most that a lease takes of a command but for its key, and what the command takes by itself but for its
  * script. */
-enum { LEASE_BYTES = LK_VALUE_LEN + 64, COMMAND_BYTES = 128 };
+enum { LEASE_BYTES = LK_REDIS_VALUE_LEN + 64, COMMAND_BYTES = 128 };
 
 struct renewal {
+    lk_redis *r;
     int64_t sent; /* before the command could have been sent */
     bool whole;   /* the script's text was sent */
     size_t count;
-    locker_claim *claim[LK_RENEW_BATCH]; /* NULL: gone meanwhile */
+    locker_claim *claim[BATCH_MAX]; /* NULL: gone meanwhile */
 };
 
 static void free_locked(struct renewal *n)
 {
     for (size_t i = 0; i < n->count; i++) {
         if (n->claim[i] != NULL)
-            lk_claim_data(n->claim[i])->renewal = NULL;
+            lk_redis_claim_of(n->claim[i])->renewal = NULL;
     }
     free(n);
 }
 
-static char *put_key(const struct lk_redis *r, const locker_claim *claim, char *out)
+static char *put_key(const lk_redis *r, const locker_claim *claim, char *out)
 {
     const size_t name_space = strlen(r->set.name_space);
-    out = lk_put_line(out, '$', name_space + (name_space > 0) + claim->key_len);
+    out = lk_redis_put_line(out, '$', name_space + (name_space > 0) + claim->key_len);
     memcpy(out, r->set.name_space, name_space);
     out += name_space;
     if (name_space > 0)
         *out++ = ':';
     memcpy(out, claim->key, claim->key_len);
-    return lk_put_end(out + claim->key_len);
+    return lk_redis_put_end(out + claim->key_len);
 }
 
 static bool of_one_length(const struct renewal *n)
@@ -52,39 +57,41 @@ static bool of_one_length(const struct renewal *n)
 }
 
 /* The command, as scripts.c describes its arguments; answers its end. Every slot holds a claim. */
-static char *put_command(const struct lk_redis *r, const struct renewal *n, const char *script, char *out)
+static char *put_command(const lk_redis *r, const struct renewal *n, const char *script, char *out)
 {
     const size_t lengths = of_one_length(n) ? 1 : n->count;
-    out = lk_put_line(out, '*', 4 + n->count + lengths);
-    out = lk_put_text(out, script == r->sha[LK_SCRIPT_RENEW] ? "EVALSHA" : "EVAL");
-    out = lk_put_text(out, script);
-    out = lk_put_number(out, n->count);
+    out = lk_redis_put_line(out, '*', 4 + n->count + lengths);
+    out = lk_redis_put_text(out, script == r->sha[LK_REDIS_SCRIPT_RENEW] ? "EVALSHA" : "EVAL");
+    out = lk_redis_put_text(out, script);
+    out = lk_redis_put_number(out, n->count);
     for (size_t i = 0; i < n->count; i++)
         out = put_key(r, n->claim[i], out);
-    out = lk_put_line(out, '$', n->count * LK_VALUE_LEN);
-    for (size_t i = 0; i < n->count; i++, out += LK_VALUE_LEN)
-        lk_value_text(r, lk_claim_data(n->claim[i])->number, out); /* its NUL is written over */
-    out = lk_put_end(out);
+    out = lk_redis_put_line(out, '$', n->count * LK_REDIS_VALUE_LEN);
+    for (size_t i = 0; i < n->count; i++, out += LK_REDIS_VALUE_LEN)
+        lk_redis_value_text(&r->values, lk_redis_claim_of(n->claim[i])->number,
+                            out); /* its NUL is written over */
+    out = lk_redis_put_end(out);
     for (size_t i = 0; i < lengths; i++)
-        out = lk_put_number(out, (size_t)(n->claim[i]->ttl_ns / LK_MS));
+        out = lk_redis_put_number(out, (size_t)(n->claim[i]->ttl_ns / LK_MS));
     return out;
 }
 
-static void done_locked(struct lk_redis *r, void *context, redisReply *reply);
+static void done_locked(void *context, redisReply *reply);
 
-static bool submit_locked(struct lk_redis *r, struct renewal *n)
+static bool submit_locked(struct renewal *n)
 {
-    const bool whole = n->whole || r->sha[LK_SCRIPT_RENEW][0] == '\0';
-    const char *script = whole ? lk_script_text(LK_SCRIPT_RENEW) : r->sha[LK_SCRIPT_RENEW];
+    lk_redis *r = n->r;
+    const bool whole = n->whole || r->sha[LK_REDIS_SCRIPT_RENEW][0] == '\0';
+    const char *script = whole ? lk_redis_script_text[LK_REDIS_SCRIPT_RENEW] : r->sha[LK_REDIS_SCRIPT_RENEW];
     size_t room = COMMAND_BYTES + strlen(script) + n->count * (LEASE_BYTES + strlen(r->set.name_space));
     for (size_t i = 0; i < n->count; i++)
         room += n->claim[i]->key_len;
     char *bytes = malloc(room);
     if (bytes == NULL)
         return false;
-    n->sent = lk_redis_now(r);
+    n->sent = lk_redis_now(&r->shared);
     const size_t len = (size_t)(put_command(r, n, script, bytes) - bytes);
-    const bool submitted = lk_submit_locked(r, bytes, len, done_locked, n);
+    const bool submitted = lk_redis_submit_locked(r->net, bytes, len, done_locked, n);
     free(bytes);
     return submitted;
 }
@@ -97,51 +104,54 @@ static void compact(struct renewal *n)
         if (n->claim[i] == NULL)
             continue;
         n->claim[kept] = n->claim[i];
-        lk_claim_data(n->claim[kept])->renewal = &n->claim[kept];
+        lk_redis_claim_of(n->claim[kept])->renewal = &n->claim[kept];
         kept++;
     }
     n->count = kept;
 }
 
-static void take_answers_locked(struct lk_redis *r, struct renewal *n, const char *answers)
+static void take_answers_locked(struct renewal *n, const char *answers)
 {
+    lk_redis *r = n->r;
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = n->claim[i];
         if (claim == NULL)
             continue;
-        struct lk_claim_data *data = lk_claim_data(claim);
+        lk_redis_claim *data = lk_redis_claim_of(claim);
         data->renewal = NULL;
         n->claim[i] = NULL;
         if (answers[i] != '1') {
-            r->svc->lease_lost(r->svc, claim, "its key at Redis was deleted, replaced or has expired");
+            r->shared.svc->lease_lost(r->shared.svc, claim,
+                                      "its key at Redis was deleted, replaced or has expired");
             continue;
         }
-        const int64_t until = lk_valid_until(n->sent, claim->ttl_ns);
+        const int64_t until = lk_redis_valid_until(n->sent, claim->ttl_ns);
         if (until > data->valid_until)
             data->valid_until = until;
-        data->era = atomic_load_explicit(&r->era, memory_order_relaxed);
-        r->svc->lease_extended(r->svc, claim, until);
+        data->era = lk_redis_net_era(r->net);
+        r->shared.svc->lease_extended(r->shared.svc, claim, until);
     }
 }
 
-static void done_locked(struct lk_redis *r, void *context, redisReply *reply)
+static void done_locked(void *context, redisReply *reply)
 {
     struct renewal *n = context;
+    lk_redis *r = n->r;
     if (reply != NULL) {
-        const enum lk_fault fault = lk_reply_fault(reply);
+        const lk_redis_fault fault = lk_redis_reply_fault(reply);
         if (reply->type == REDIS_REPLY_STRING && reply->len == n->count) {
-            take_answers_locked(r, n, reply->str);
-        } else if (fault == LK_FAULT_NOSCRIPT && !n->whole) {
+            take_answers_locked(n, reply->str);
+        } else if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole) {
             n->whole = true;
             compact(n);
-            if (n->count > 0 && submit_locked(r, n))
+            if (n->count > 0 && submit_locked(n))
                 return;
-        } else if (fault == LK_FAULT_MOVED) {
-            lk_moved_locked(r, reply);
+        } else if (fault == LK_REDIS_FAULT_MOVED) {
+            lk_redis_net_moved_locked(r->net, reply);
         } else {
             locker_error error = {0};
-            (void)lk_fault_error(fault, reply, "renewing leases", &error);
-            lk_note_locked(r, LOCKER_LOG_WARN, "redis: %s", error.text);
+            (void)lk_redis_fault_error(fault, reply, "renewing leases", &error);
+            lk_redis_log_locked(&r->shared, LOCKER_LOG_WARN, "redis: %s", error.text);
         }
     }
     free_locked(n); /* no answer is no extension: core asks again */
@@ -149,24 +159,25 @@ static void done_locked(struct lk_redis *r, void *context, redisReply *reply)
 
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
 {
-    struct lk_redis *r = self;
-    pthread_mutex_lock(&r->lock);
-    for (size_t from = 0; from < count && r->conn.state == LK_CONN_UP; from += LK_RENEW_BATCH) {
-        struct renewal *n = malloc(sizeof(*n));
+    lk_redis *r = self;
+    lk_redis_lock(&r->shared);
+    for (size_t from = 0; from < count && lk_redis_net_is_up_locked(r->net); from += BATCH_MAX) {
+        struct renewal *n = malloc(sizeof *n);
         if (n == NULL)
             break;
+        n->r = r;
         n->whole = false;
-        n->count = count - from < LK_RENEW_BATCH ? count - from : LK_RENEW_BATCH;
+        n->count = count - from < BATCH_MAX ? count - from : BATCH_MAX;
         for (size_t i = 0; i < n->count; i++) {
-            struct lk_claim_data *data = lk_claim_data(grants[from + i]);
+            lk_redis_claim *data = lk_redis_claim_of(grants[from + i]);
             if (data->renewal != NULL)
                 *data->renewal = NULL; /* an older answer would say less */
             data->renewal = &n->claim[i];
             n->claim[i] = grants[from + i];
         }
-        if (!submit_locked(r, n))
+        if (!submit_locked(n))
             free_locked(n);
     }
-    lk_pump_locked(r);
-    pthread_mutex_unlock(&r->lock);
+    lk_redis_pump_unlocking(r->net);
+    lk_redis_unlock(&r->shared);
 }

@@ -16,14 +16,12 @@
  * hold them exactly; but tostring() does not print them, hence %.0f. A foreign client may have left any type
  * of value under our names: a lock of another type is somebody else's.
  */
-#include <string.h>
+#include "scripts.h"
 
-#include "internal.h"
-
-#define LK_DIRECT_US "400000" /* so long is a lock handed on without being free */
-#define LK_FREE_US   "8000"   /* ... for so long: more than the 5 ms after which many clients poll */
-#define LK_ASK_US    "1e15"   /* no lock is handed on for 30 years */
-#define LK_FREE_BASE "4503599627370496" /* 2^52: above all times in us at which somebody came */
+#define DIRECT_US "400000"           /* so long is a lock handed on without being free */
+#define FREE_US   "8000"             /* ... for so long: more than the 5 ms after which many clients poll */
+#define ASK_US    "1e15"             /* no lock is handed on for 30 years */
+#define FREE_BASE "4503599627370496" /* 2^52: above all times in us at which somebody came */
 
 /* The lock's value; false when there is none, '?' when it is no string. */
 #define GET_LUA                                                                                              \
@@ -41,7 +39,8 @@
     "if type(n) == 'number' and n - count < tonumber(ARGV[#ARGV]) then\n"                                    \
     "  local t = redis.call('TIME')\n"                                                                       \
     "  n = math.max(n, t[1] * 1000000 + t[2] + count)\n"                                                     \
-    "  local set = redis.pcall('SET', KEYS[3], string.format('%.0f', n), 'EX', " LK_FENCE_SECONDS ")\n"      \
+    "  local set = redis.pcall('SET', KEYS[3], string.format('%.0f', n), 'EX', " LK_REDIS_FENCE_SECONDS      \
+    ")\n"                                                                                                    \
     "  n = set.err and set or n\n"                                                                           \
     "end\n"
 
@@ -50,16 +49,16 @@
  * behind more dead ones than that the living find the lock by their poll. The message has number 0 when there
  * is none: the waiter's next attempt tells why.
  *
- * `direct`: for how many us the lock has been handed on, at its holder's reckoning. After LK_DIRECT_US it is
- * left free for LK_FREE_US, so that clients which know no queue and poll have a turn: the first of the queue
+ * `direct`: for how many us the lock has been handed on, at its holder's reckoning. After DIRECT_US it is
+ * left free for FREE_US, so that clients which know no queue and poll have a turn: the first of the queue
  * stays there and is told to ask, and 'free' stands behind all that wait, with the time at which the moment
- * is over. It goes when the queue runs empty. `direct` of LK_ASK_US: it is free already, and 'free' there;
+ * is over. It goes when the queue runs empty. `direct` of ASK_US: it is free already, and 'free' there;
  * the first is only told to ask. */
 #define HAND_OVER_LUA                                                                                        \
-    "local t = direct >= " LK_DIRECT_US " and redis.call('TIME')\n"                                          \
-    "if t and direct < " LK_ASK_US " then\n"                                                                 \
-    "  redis.pcall('ZADD', KEYS[2], string.format('%.0f', " LK_FREE_BASE                                     \
-    " + t[1] * 1000000 + t[2] + " LK_FREE_US "), 'free')\n"                                                  \
+    "local t = direct >= " DIRECT_US " and redis.call('TIME')\n"                                             \
+    "if t and direct < " ASK_US " then\n"                                                                    \
+    "  redis.pcall('ZADD', KEYS[2], string.format('%.0f', " FREE_BASE " + t[1] * 1000000 + t[2] + " FREE_US  \
+    "), 'free')\n"                                                                                           \
     "end\n"                                                                                                  \
     "for _ = 1, 100 do\n"                                                                                    \
     "  local first, since = unpack(redis.pcall('ZPOPMIN', KEYS[2]))\n"                                       \
@@ -105,8 +104,8 @@ static const char acquire_lua[] =
                  "'free')\n"
                  "if type(free) == 'string' then\n"
                  "  local t = redis.call('TIME')\n"
-                 "  left = free - " LK_FREE_BASE " - t[1] * 1000000 - t[2]\n"
-                 "  left = left > 0 and left <= " LK_FREE_US " and math.ceil(left / 1000)\n"
+                 "  left = free - " FREE_BASE " - t[1] * 1000000 - t[2]\n"
+                 "  left = left > 0 and left <= " FREE_US " and math.ceil(left / 1000)\n"
                  "  if left then redis.call('DEL', KEYS[1]) set = false end\n"
                  "end\n"
                  "if not set or set.err then\n"
@@ -143,7 +142,7 @@ static const char release_lua[] =
     "local gone = ARGV[2] ~= '' and redis.pcall('ZREM', KEYS[2], ARGV[2])\n"
     "local v, answer, direct = redis.pcall('GET', KEYS[1]), 1, tonumber(ARGV[3])\n"
     "if not v and gone == 1 and type(redis.pcall('ZSCORE', KEYS[2], 'free')) == 'string' then\n"
-    "  answer, direct = 0, " LK_ASK_US "\n"
+    "  answer, direct = 0, " ASK_US "\n"
     "elseif v ~= ARGV[1] then\n"
     "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
     "  v = redis.pcall('GET', " MARK_LUA("ARGV[1]") ")\n"
@@ -172,8 +171,8 @@ static const char renew_lua[] = GET_LUA "local out = {}\n"
     "  local v = get(KEYS[1])\n"                                                                             \
     "  if v and #v > 4096 then v = redis.sha1hex(v) end\n"                                                   \
     "  local info = redis.pcall('GET', KEYS[4])\n"                                                           \
-    "  local count = redis.pcall('ZCOUNT', KEYS[2], 0, " LK_FREE_BASE ")\n"                                  \
-    "  local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " LK_FREE_BASE ", 'LIMIT', 0, 1000)\n"         \
+    "  local count = redis.pcall('ZCOUNT', KEYS[2], 0, " FREE_BASE ")\n"                                     \
+    "  local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " FREE_BASE ", 'LIMIT', 0, 1000)\n"            \
     "  local last = redis.pcall('GET', KEYS[3])\n"                                                           \
     "  return {v and 1 or 0, v or '', redis.call('PTTL', KEYS[1]), "                                         \
     "    type(info) == 'string' and info or '', type(count) == 'number' and count or 0, "                    \
@@ -207,31 +206,8 @@ static const char break_lua[] =
                           ".. KEYS[1]) end\n" HAND_OVER_LUA "end\n"
                           "return answer\n";
 
-const char *lk_script_text(enum lk_script which)
-{
-    static const char *const texts[LK_SCRIPT_COUNT] = {
-        [LK_SCRIPT_ACQUIRE] = acquire_lua, [LK_SCRIPT_RELEASE] = release_lua, [LK_SCRIPT_RENEW] = renew_lua,
-        [LK_SCRIPT_SHOW] = show_lua,       [LK_SCRIPT_BREAK] = break_lua,
-    };
-    return texts[which];
-}
-
-void lk_script_begin(const struct lk_redis *r, struct lk_argv *a, enum lk_script which, bool whole,
-                     const struct lk_keys *keys)
-{
-    a->argc = 0;
-    if (whole || r->sha[which][0] == '\0') {
-        lk_argv_add(a, "EVAL", 4);
-        lk_argv_text(a, lk_script_text(which));
-    } else {
-        lk_argv_add(a, "EVALSHA", 7);
-        lk_argv_add(a, r->sha[which], 40);
-    }
-    const bool looks = which == LK_SCRIPT_SHOW || which == LK_SCRIPT_BREAK;
-    lk_argv_add(a, looks ? "4" : "3", 1);
-    lk_argv_add(a, keys->lock, keys->lock_len);
-    lk_argv_add(a, keys->queue, keys->queue_len);
-    lk_argv_add(a, keys->fence, keys->fence_len);
-    if (looks)
-        lk_argv_add(a, keys->info, keys->info_len);
-}
+const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT] = {
+    [LK_REDIS_SCRIPT_ACQUIRE] = acquire_lua, [LK_REDIS_SCRIPT_RELEASE] = release_lua,
+    [LK_REDIS_SCRIPT_RENEW] = renew_lua,     [LK_REDIS_SCRIPT_SHOW] = show_lua,
+    [LK_REDIS_SCRIPT_BREAK] = break_lua,
+};

@@ -1,12 +1,10 @@
-/* settings.c: the driver's parameters, and a checked copy of what a URI or profile says. */
+/* settings.c: see settings.h. */
+#include "settings.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
-
-#ifdef LOCKER_REDIS_TLS
-#include <hiredis/hiredis_ssl.h>
-#endif
+#include "net/tls.h"
 
 /* The order of lk_redis_params. */
 enum {
@@ -47,32 +45,31 @@ static bool copy(char **out, const char *text)
     return text == NULL || *out != NULL;
 }
 
-static bool copy_hosts(struct lk_settings *s, const locker_driver_config *config)
+static bool copy_hosts(lk_redis_target *t, const locker_driver_config *config)
 {
     static const locker_host local = {"127.0.0.1", 0};
     const locker_host *from = config->host_count > 0 ? config->hosts : &local;
     const size_t count = config->host_count > 0 ? config->host_count : 1;
-    s->hosts = calloc(count, sizeof(*s->hosts));
-    if (s->hosts == NULL)
+    t->hosts = calloc(count, sizeof(*t->hosts));
+    if (t->hosts == NULL)
         return false;
     for (size_t i = 0; i < count; i++) {
         char *name;
         if (!copy(&name, from[i].name))
             return false;
-        s->hosts[i].name = name;
-        s->hosts[i].port = from[i].port != 0 ? from[i].port : 6379;
-        s->host_count = i + 1;
+        t->hosts[i].name = name;
+        t->hosts[i].port = from[i].port != 0 ? from[i].port : 6379;
+        t->host_count = i + 1;
     }
     return true;
 }
 
 /* The database: `/N` of the path, or the parameter. */
-static locker_status read_database(struct lk_settings *s, const locker_driver_config *config,
-                                   locker_error *err)
+static locker_status read_database(lk_redis_target *t, const locker_driver_config *config, locker_error *err)
 {
     const char *path = config->path;
-    s->database = config->values[PARAM_DB].number;
-    if (s->unix_path != NULL || path[0] == '\0' || strcmp(path, "/") == 0)
+    t->database = config->values[PARAM_DB].number;
+    if (t->unix_path != NULL || path[0] == '\0' || strcmp(path, "/") == 0)
         return LOCKER_OK;
     int64_t number = 0;
     const char *digit = path + 1;
@@ -81,114 +78,85 @@ static locker_status read_database(struct lk_settings *s, const locker_driver_co
     if (*digit != '\0')
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "the URI's path is not a database's number; write redis://host:port/0");
-    if (config->values[PARAM_DB].given && number != s->database)
+    if (config->values[PARAM_DB].given && number != t->database)
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "the path says database %lld and the parameter db %lld; leave one out",
-                                (long long)number, (long long)s->database);
-    s->database = number;
+                                (long long)number, (long long)t->database);
+    t->database = number;
     return LOCKER_OK;
 }
 
-#ifdef LOCKER_REDIS_TLS
-static locker_status start_tls(struct lk_settings *s, locker_error *err)
-{
-    redisSSLContextError why = REDIS_SSL_CTX_NONE;
-    /* hiredis does not compare the certificate's name with the host's. With the system's authorities anybody
-     * who has a certificate could pose as the server. */
-    if (s->tls_ca == NULL)
-        return locker_error_set(
-            err, LOCKER_CONFIG, 0,
-            "rediss needs tls_ca, the file of the authority that certifies your Redis servers "
-            "for TLS; the system's authorities are not enough, as names are not compared");
-    redisInitOpenSSL();
-    redisSSLContext *context =
-        redisCreateSSLContext(s->tls_ca, NULL, s->tls_cert, s->tls_key, s->tls_name, &why);
-    if (context == NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "can't set up TLS: %s; check tls_ca, tls_cert and tls_key",
-                                redisSSLContextGetError(why));
-    s->tls_context = context;
-    return LOCKER_OK;
-}
-#endif
-
-static locker_status read_tls(struct lk_settings *s, const locker_driver_config *config, locker_error *err)
+static locker_status read_tls(lk_redis_target *t, const locker_driver_config *config, locker_error *err)
 {
     static const char *const names[] = {"tls_ca", "tls_cert", "tls_key", "tls_name"};
-    s->tls = strcmp(config->scheme, "rediss") == 0;
-    for (int i = 0; i < 4 && !s->tls; i++) {
+    t->tls = strcmp(config->scheme, "rediss") == 0;
+    for (int i = 0; i < 4 && !t->tls; i++) {
         if (config->values[PARAM_TLS_CA + i].given)
             return locker_error_set(err, LOCKER_CONFIG, 0, "the parameter '%s' needs the scheme rediss",
                                     names[i]);
     }
-    if (!s->tls)
+    if (!t->tls)
         return LOCKER_OK;
-#ifdef LOCKER_REDIS_TLS
-    return start_tls(s, err);
-#else
-    return locker_error_set(
-        err, LOCKER_UNSUPPORTED, 0,
-        "this build has no TLS: rediss:// needs hiredis 1.0 or later with hiredis_ssl; build "
-        "with it, or use redis:// on a network that you trust");
-#endif
+    return lk_redis_tls_init(t, err);
 }
 
-static bool copy_texts(struct lk_settings *s, const locker_driver_config *config)
+static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
 {
     const locker_value *v = config->values;
     const bool is_unix = strcmp(config->scheme, "redis+unix") == 0;
-    return copy(&s->unix_path, is_unix ? config->path : NULL) && copy(&s->user, config->user) &&
-           copy(&s->password, config->password) && copy(&s->name_space, config->name_space) &&
-           copy(&s->tls_ca, v[PARAM_TLS_CA].text) && copy(&s->tls_cert, v[PARAM_TLS_CERT].text) &&
-           copy(&s->tls_key, v[PARAM_TLS_KEY].text) && copy(&s->tls_name, v[PARAM_TLS_NAME].text) &&
-           (is_unix || copy_hosts(s, config));
+    lk_redis_target *t = &s->target;
+    return copy(&t->unix_path, is_unix ? config->path : NULL) && copy(&t->user, config->user) &&
+           copy(&t->password, config->password) && copy(&s->name_space, config->name_space) &&
+           copy(&t->tls_ca, v[PARAM_TLS_CA].text) && copy(&t->tls_cert, v[PARAM_TLS_CERT].text) &&
+           copy(&t->tls_key, v[PARAM_TLS_KEY].text) && copy(&t->tls_name, v[PARAM_TLS_NAME].text) &&
+           (is_unix || copy_hosts(t, config));
 }
 
-locker_status lk_settings_init(struct lk_settings *s, const locker_driver_config *config, locker_error *err)
+locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_config *config,
+                                     locker_error *err)
 {
     const locker_value *v = config->values;
-    memset(s, 0, sizeof(*s));
+    lk_redis_target *t = &s->target;
+    memset(s, 0, sizeof *s);
     s->fencing = v[PARAM_FENCING].number != 0;
     s->poll_ns = v[PARAM_POLL].number;
     s->wait_replicas = v[PARAM_WAIT_REPLICAS].number;
     s->wait_timeout_ns = v[PARAM_WAIT_TIMEOUT].number;
-    s->connect_timeout_ns = config->connect_timeout_ns;
-    s->command_timeout_ns = config->command_timeout_ns;
+    t->connect_timeout_ns = config->connect_timeout_ns;
+    t->command_timeout_ns = config->command_timeout_ns;
     s->cleanup_ns = config->cleanup_ns;
     locker_status status = LOCKER_OK;
     if (!copy_texts(s, config))
         status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-    if (status == LOCKER_OK && s->unix_path != NULL && (s->unix_path[0] != '/' || s->unix_path[1] == '\0'))
+    if (status == LOCKER_OK && t->unix_path != NULL && (t->unix_path[0] != '/' || t->unix_path[1] == '\0'))
         status = locker_error_set(err, LOCKER_CONFIG, 0,
                                   "the URI names no socket; write redis+unix:///run/redis/redis.sock");
-    if (status == LOCKER_OK && s->user != NULL && s->password == NULL)
+    if (status == LOCKER_OK && t->user != NULL && t->password == NULL)
         status = locker_error_set(
             err, LOCKER_CONFIG, 0,
             "the URI names a user and no password; write redis://:PASSWORD@host where the server "
             "has no users, or give password_file or LOCKER_PASSWORD");
     if (status == LOCKER_OK)
-        status = read_database(s, config, err);
+        status = read_database(t, config, err);
     if (status == LOCKER_OK)
-        status = read_tls(s, config, err);
+        status = read_tls(t, config, err);
     if (status != LOCKER_OK)
-        lk_settings_clear(s);
+        lk_redis_settings_clear(s);
     return status;
 }
 
-void lk_settings_clear(struct lk_settings *s)
+void lk_redis_settings_clear(lk_redis_settings *s)
 {
-#ifdef LOCKER_REDIS_TLS
-    if (s->tls_context != NULL)
-        redisFreeSSLContext(s->tls_context);
-#endif
-    for (size_t i = 0; i < s->host_count; i++)
-        free((char *)(uintptr_t)s->hosts[i].name);
-    free(s->hosts);
-    if (s->password != NULL)
-        explicit_bzero(s->password, strlen(s->password));
-    char *const texts[] = {s->unix_path, s->user,     s->password, s->name_space,
-                           s->tls_ca,    s->tls_cert, s->tls_key,  s->tls_name};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    lk_redis_target *t = &s->target;
+    lk_redis_tls_clear(t);
+    for (size_t i = 0; i < t->host_count; i++)
+        free((char *)(uintptr_t)t->hosts[i].name);
+    free(t->hosts);
+    if (t->password != NULL)
+        explicit_bzero(t->password, strlen(t->password));
+    char *const texts[] = {t->unix_path, t->user,     t->password, s->name_space,
+                           t->tls_ca,    t->tls_cert, t->tls_key,  t->tls_name};
+    for (size_t i = 0; i < sizeof texts / sizeof(texts[0]); i++)
         free(texts[i]);
-    memset(s, 0, sizeof(*s));
+    memset(s, 0, sizeof *s);
 }

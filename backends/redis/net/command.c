@@ -1,23 +1,23 @@
-/* command.c: building commands, argument by argument: no text is ever parsed by the server as a format. */
+/* command.c: see command.h. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "command.h"
 
 enum { NUMBER_MAX = 20 }; /* digits of the largest */
 
-void lk_argv_add(struct lk_argv *a, const char *text, size_t len)
+void lk_redis_command_add(lk_redis_command *a, const char *text, size_t len)
 {
-    if (a->argc >= LK_ARGV_MAX)
+    if (a->argc >= LK_REDIS_COMMAND_MAX)
         return; /* no command of this driver is as long */
     a->argv[a->argc] = text;
     a->len[a->argc] = len;
     a->argc++;
 }
 
-void lk_argv_text(struct lk_argv *a, const char *text)
+void lk_redis_command_text(lk_redis_command *a, const char *text)
 {
-    lk_argv_add(a, text, strlen(text));
+    lk_redis_command_add(a, text, strlen(text));
 }
 
 static size_t digits_of(uint64_t n)
@@ -34,56 +34,56 @@ static size_t digits_of(uint64_t n)
 static char *put_digits(char *out, uint64_t n)
 {
     char digits[NUMBER_MAX];
-    size_t at = sizeof(digits);
+    size_t at = sizeof digits;
     for (; n >= 100; n /= 10)
         digits[--at] = (char)('0' + n % 10);
     if (n >= 10)
         *out++ = (char)('0' + n / 10);
     *out++ = (char)('0' + n % 10);
-    while (at < sizeof(digits))
+    while (at < sizeof digits)
         *out++ = digits[at++];
     return out;
 }
 
-size_t lk_number_text(char *out, uint64_t n)
+size_t lk_redis_number_text(char *out, uint64_t n)
 {
     char *end = put_digits(out, n);
     *end = '\0';
     return (size_t)(end - out);
 }
 
-char *lk_put_end(char *out)
+char *lk_redis_put_end(char *out)
 {
     out[0] = '\r';
     out[1] = '\n';
     return out + 2;
 }
 
-char *lk_put_line(char *out, char kind, size_t n)
+char *lk_redis_put_line(char *out, char kind, size_t n)
 {
     *out = kind;
-    return lk_put_end(put_digits(out + 1, n));
+    return lk_redis_put_end(put_digits(out + 1, n));
 }
 
 static char *put_argument(char *out, const char *text, size_t len)
 {
-    out = lk_put_line(out, '$', len);
+    out = lk_redis_put_line(out, '$', len);
     memcpy(out, text, len);
-    return lk_put_end(out + len);
+    return lk_redis_put_end(out + len);
 }
 
-char *lk_put_text(char *out, const char *text)
+char *lk_redis_put_text(char *out, const char *text)
 {
     return put_argument(out, text, strlen(text));
 }
 
-char *lk_put_number(char *out, size_t n)
+char *lk_redis_put_number(char *out, size_t n)
 {
-    out = lk_put_line(out, '$', digits_of(n));
-    return lk_put_end(put_digits(out, n));
+    out = lk_redis_put_line(out, '$', digits_of(n));
+    return lk_redis_put_end(put_digits(out, n));
 }
 
-size_t lk_argv_room(const struct lk_argv *a)
+size_t lk_redis_command_room(const lk_redis_command *a)
 {
     size_t room = 3 + NUMBER_MAX;
     for (int i = 0; i < a->argc; i++)
@@ -91,19 +91,19 @@ size_t lk_argv_room(const struct lk_argv *a)
     return room;
 }
 
-char *lk_argv_put(const struct lk_argv *a, char *out)
+char *lk_redis_command_put(const lk_redis_command *a, char *out)
 {
-    out = lk_put_line(out, '*', (size_t)a->argc);
+    out = lk_redis_put_line(out, '*', (size_t)a->argc);
     for (int i = 0; i < a->argc; i++)
         out = put_argument(out, a->argv[i], a->len[i]);
     return out;
 }
 
-bool lk_argv_format(const struct lk_argv *a, char **bytes, size_t *len)
+bool lk_redis_command_format(const lk_redis_command *a, char **bytes, size_t *len)
 {
-    *bytes = malloc(lk_argv_room(a));
+    *bytes = malloc(lk_redis_command_room(a));
     if (*bytes == NULL)
         return false;
-    *len = (size_t)(lk_argv_put(a, *bytes) - *bytes);
+    *len = (size_t)(lk_redis_command_put(a, *bytes) - *bytes);
     return true;
 }

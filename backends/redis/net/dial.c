@@ -7,7 +7,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +14,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include <lk_poll.h>
 
-#ifdef LOCKER_REDIS_TLS
-#include <hiredis/hiredis_ssl.h>
-#endif
+#include "dial.h"
+#include "tls.h"
 
-void lk_peer_name(const char *host, int port, char *out)
+void lk_redis_peer_name(const char *host, int port, char *out)
 {
     const bool v6 = strchr(host, ':') != NULL;
-    (void)snprintf(out, LK_PEER_MAX, "%s%.255s%s:%d", v6 ? "[" : "", host, v6 ? "]" : "", port);
+    (void)snprintf(out, LK_REDIS_PEER_MAX, "%s%.255s%s:%d", v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
 /* Connect a non-blocking socket; 0, or an errno. */
@@ -36,7 +34,7 @@ static int connect_until(int fd, const struct sockaddr *address, socklen_t len, 
         return errno;
     struct pollfd waits = {.fd = fd, .events = POLLOUT, .revents = 0};
     for (;;) {
-        const int64_t now = lk_system_now();
+        const int64_t now = lk_redis_system_now();
         if (now >= until)
             return ETIMEDOUT;
         const int n = lk_poll_until(&waits, 1, now, until);
@@ -46,7 +44,7 @@ static int connect_until(int fd, const struct sockaddr *address, socklen_t len, 
             return errno;
     }
     int failure = 0;
-    socklen_t size = sizeof(failure);
+    socklen_t size = sizeof failure;
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
         return errno;
     return failure;
@@ -61,7 +59,7 @@ static void tune(int fd)
         {IPPROTO_TCP, TCP_NODELAY, 1},   {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 15},
         {IPPROTO_TCP, TCP_KEEPINTVL, 5}, {IPPROTO_TCP, TCP_KEEPCNT, 3},
     };
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+    for (size_t i = 0; i < sizeof options / sizeof(options[0]); i++)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
@@ -78,7 +76,7 @@ static int open_unix(const char *path, int64_t until, int *failure)
         *failure = errno;
         return -1;
     }
-    *failure = connect_until(fd, (const struct sockaddr *)&address, sizeof(address), until);
+    *failure = connect_until(fd, (const struct sockaddr *)&address, sizeof address, until);
     if (*failure != 0) {
         close(fd);
         return -1;
@@ -105,7 +103,7 @@ static int open_tcp(const char *host, int port, int64_t until, int *failure, con
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
     struct addrinfo *found = NULL;
     char service[16];
-    (void)snprintf(service, sizeof(service), "%d", port);
+    (void)snprintf(service, sizeof service, "%d", port);
     errno = 0;
     int rc = getaddrinfo(host, service, &hints, &found);
     if (rc != 0) { /* a host with the loopback interface alone has no configured address */
@@ -136,68 +134,18 @@ static int open_tcp(const char *host, int port, int64_t until, int *failure, con
     return fd;
 }
 
-#ifdef LOCKER_REDIS_TLS
-/* Whether the other end had its say: it did not let the time pass, and did not go without an alert. Only then
- * is what it said a reason to give up for good. */
-static bool has_refused_tls(const struct lk_link *link, const char *text, int64_t until)
+lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const char *host, int port, int64_t until,
+                               lk_redis_failure *why)
 {
-    char byte;
-    if (lk_system_now() >= until)
-        return false;
-    if (strstr(text, " alert ") != NULL)
-        return true;
-    const ssize_t n = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
-}
-
-/* The handshake of TLS blocks, bounded by the socket's time-outs; afterwards the socket doesn't block. */
-static bool start_tls(const struct lk_settings *s, struct lk_link *link, int64_t until,
-                      struct lk_connect_error *why)
-{
-    const struct timespec left = lk_remaining(lk_system_now(), until);
-    const struct timeval bound = {.tv_sec = left.tv_sec, .tv_usec = (suseconds_t)(left.tv_nsec / 1000) + 1};
-    const int flags = fcntl(link->fd, F_GETFL);
-    redisContext *context = redisConnectFd(link->fd);
-    if (context == NULL || context->err != 0) {
-        if (context != NULL) {
-            context->fd = -1;
-            redisFree(context);
-        }
-        locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
-        return false;
-    }
-    link->tls = context;
-    context->flags |= REDIS_BLOCK;
-    (void)fcntl(link->fd, F_SETFL, flags & ~O_NONBLOCK);
-    (void)setsockopt(link->fd, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof(bound));
-    (void)setsockopt(link->fd, SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof(bound));
-    if (redisInitiateSSLWithContext(context, s->tls_context) != REDIS_OK) {
-        why->permanent = has_refused_tls(link, context->errstr, until);
-        locker_error_set(
-            &why->error, why->permanent ? LOCKER_PROTOCOL : LOCKER_UNAVAILABLE, 0,
-            "no TLS with %s: %s; check that the port speaks TLS, that tls_ca is its authority, and "
-            "tls_cert and tls_key if the server wants a client's certificate",
-            link->peer, context->errstr);
-        return false;
-    }
-    context->flags &= ~REDIS_BLOCK;
-    (void)fcntl(link->fd, F_SETFL, flags | O_NONBLOCK);
-    return true;
-}
-#endif
-
-struct lk_link *lk_link_connect(const struct lk_settings *s, const char *host, int port, int64_t until,
-                                struct lk_connect_error *why)
-{
-    char peer[LK_PEER_MAX];
+    char peer[LK_REDIS_PEER_MAX];
     int failure = 0;
     const char *resolving = NULL;
-    if (s->unix_path != NULL && host == NULL)
-        (void)snprintf(peer, sizeof(peer), "%s", s->unix_path);
+    if (t->unix_path != NULL && host == NULL)
+        (void)snprintf(peer, sizeof peer, "%s", t->unix_path);
     else
-        lk_peer_name(host, port, peer);
+        lk_redis_peer_name(host, port, peer);
     why->permanent = false;
-    const int fd = host == NULL ? open_unix(s->unix_path, until, &failure)
+    const int fd = host == NULL ? open_unix(t->unix_path, until, &failure)
                                 : open_tcp(host, port, until, &failure, &resolving);
     if (fd >= 0 || !is_deserted(failure))
         why->deserted = false;
@@ -211,18 +159,16 @@ struct lk_link *lk_link_connect(const struct lk_settings *s, const char *host, i
     }
     if (host != NULL)
         tune(fd);
-    if (!s->tls) /* each call says by itself whether it blocks */
+    if (!t->tls) /* each call says by itself whether it blocks */
         (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-    struct lk_link *link = lk_link_new(fd, peer);
-    if (link == NULL) {
+    lk_redis_socket *socket = lk_redis_socket_new(fd, peer);
+    if (socket == NULL) {
         locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
         return NULL;
     }
-#ifdef LOCKER_REDIS_TLS
-    if (s->tls && !start_tls(s, link, until, why)) {
-        lk_link_free(link, true);
+    if (t->tls && !lk_redis_tls_start(t, socket, until, why)) {
+        lk_redis_socket_free(socket, true);
         return NULL;
     }
-#endif
-    return link;
+    return socket;
 }

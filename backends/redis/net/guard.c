@@ -2,7 +2,7 @@
 #include "guard.h"
 
 /* One value is complete, and with it the arrays that it was the last of. */
-static inline void finish_value(struct lk_guard *g)
+static inline void finish_value(lk_redis_guard *g)
 {
     while (g->depth > 0 && --g->left[g->depth - 1] == 0)
         g->depth--;
@@ -10,10 +10,10 @@ static inline void finish_value(struct lk_guard *g)
         g->bytes = g->elements = 0;
 }
 
-static bool open_array(struct lk_guard *g)
+static bool open_array(lk_redis_guard *g)
 {
     const size_t count = (size_t)g->number;
-    if (count > LK_GUARD_ELEMENTS - g->elements || g->depth == LK_GUARD_DEPTH)
+    if (count > LK_REDIS_GUARD_ELEMENTS - g->elements || g->depth == LK_REDIS_GUARD_DEPTH)
         return false;
     g->elements += count;
     g->left[g->depth++] = count;
@@ -21,7 +21,7 @@ static bool open_array(struct lk_guard *g)
 }
 
 /* A line is complete. */
-static inline bool end_line(struct lk_guard *g)
+static inline bool end_line(lk_redis_guard *g)
 {
     const char kind = g->kind;
     g->line = 0;
@@ -32,7 +32,7 @@ static inline bool end_line(struct lk_guard *g)
     if (kind == '*')
         return open_array(g);
     g->skip = (size_t)g->number + 2;
-    return g->number <= LK_GUARD_REPLY;
+    return g->number <= LK_REDIS_GUARD_REPLY;
 }
 
 static bool is_text(char kind)
@@ -40,7 +40,7 @@ static bool is_text(char kind)
     return kind == '+' || kind == '-' || kind == ':';
 }
 
-static bool begin_line(struct lk_guard *g, char kind)
+static bool begin_line(lk_redis_guard *g, char kind)
 {
     g->kind = kind;
     g->negative = g->ended = false;
@@ -56,11 +56,11 @@ static size_t ended_at(const char *data, size_t len, size_t i)
 
 /* Begin a line that is there as a whole; its length. 0: not so, or something is odd about it, which is seen
  * byte by byte. */
-static size_t whole_line(struct lk_guard *g, const char *data, size_t len)
+static size_t whole_line(lk_redis_guard *g, const char *data, size_t len)
 {
-    static const size_t longest = sizeof "$1048576" - 1; /* LK_GUARD_REPLY */
+    static const size_t longest = sizeof "$1048576" - 1; /* LK_REDIS_GUARD_REPLY */
     const char kind = *data;
-    const size_t most = is_text(kind) ? LK_GUARD_LINE - 1 : longest, end = len < most ? len : most;
+    const size_t most = is_text(kind) ? LK_REDIS_GUARD_LINE - 1 : longest, end = len < most ? len : most;
     size_t i = 1;
     int64_t number = 0;
     if (!begin_line(g, kind))
@@ -77,13 +77,13 @@ static size_t whole_line(struct lk_guard *g, const char *data, size_t len)
 }
 
 /* The byte behind those of the line so far. */
-static bool take_byte(struct lk_guard *g, char byte)
+static bool take_byte(lk_redis_guard *g, char byte)
 {
     if (g->line++ == 0)
         return begin_line(g, byte);
     if (byte == '\n')
         return g->ended && end_line(g);
-    if (g->ended || g->line > LK_GUARD_LINE)
+    if (g->ended || g->line > LK_REDIS_GUARD_LINE)
         return false;
     g->ended = byte == '\r';
     if (g->ended || (g->kind != '$' && g->kind != '*'))
@@ -93,16 +93,16 @@ static bool take_byte(struct lk_guard *g, char byte)
         return true;
     }
     g->number = g->number * 10 + (byte - '0');
-    return byte >= '0' && byte <= '9' && g->number <= LK_GUARD_REPLY;
+    return byte >= '0' && byte <= '9' && g->number <= LK_REDIS_GUARD_REPLY;
 }
 
-bool lk_guard_allows(struct lk_guard *g, const char *data, size_t len)
+bool lk_redis_guard_allows(lk_redis_guard *g, const char *data, size_t len)
 {
     while (len > 0) {
         const size_t line = g->skip > 0 || g->line > 0 ? 0 : whole_line(g, data, len);
         const size_t n = line > 0 ? line : g->skip == 0 ? 1 : g->skip < len ? g->skip : len;
         g->bytes += n;
-        if (g->bytes > LK_GUARD_REPLY)
+        if (g->bytes > LK_REDIS_GUARD_REPLY)
             return false;
         if (line > 0) {
             if (!end_line(g))

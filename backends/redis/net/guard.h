@@ -10,26 +10,27 @@
 #include <stdint.h>
 
 enum {
-    LK_GUARD_LINE = 16 * 1024, /* bytes of a line; a parser may look for its end from its start each time */
-    LK_GUARD_REPLY = 1024 * 1024, /* bytes of a reply: the longest tells of a thousand waiters */
-    LK_GUARD_ELEMENTS = 4096,     /* elements of a reply, those of arrays inside included */
-    LK_GUARD_DEPTH = 4            /* arrays inside of arrays */
+    LK_REDIS_GUARD_LINE =
+        16 * 1024, /* bytes of a line; a parser may look for its end from its start each time */
+    LK_REDIS_GUARD_REPLY = 1024 * 1024, /* bytes of a reply: the longest tells of a thousand waiters */
+    LK_REDIS_GUARD_ELEMENTS = 4096,     /* elements of a reply, those of arrays inside included */
+    LK_REDIS_GUARD_DEPTH = 4            /* arrays inside of arrays */
 };
 
 /* How far a stream of replies was read. Zeroed at its start. */
-struct lk_guard {
-    size_t bytes;                /* of this reply */
-    size_t elements;             /* announced in this reply */
-    size_t line;                 /* of this line; 0: the next byte says what comes */
-    size_t skip;                 /* bytes of a string, and its end, that are still to come */
-    size_t left[LK_GUARD_DEPTH]; /* elements still to come of each array that is open */
-    unsigned depth;              /* how many are open */
-    char kind;                   /* the line's first byte */
-    bool negative, ended;        /* the number's sign; a carriage return came */
-    int64_t number;              /* what stands behind '$' or '*' */
-};
+typedef struct {
+    size_t bytes;                      /* of this reply */
+    size_t elements;                   /* announced in this reply */
+    size_t line;                       /* of this line; 0: the next byte says what comes */
+    size_t skip;                       /* bytes of a string, and its end, that are still to come */
+    size_t left[LK_REDIS_GUARD_DEPTH]; /* elements still to come of each array that is open */
+    unsigned depth;                    /* how many are open */
+    char kind;                         /* the line's first byte */
+    bool negative, ended;              /* the number's sign; a carriage return came */
+    int64_t number;                    /* what stands behind '$' or '*' */
+} lk_redis_guard;
 
 /* Whether these bytes may go on to the parser. False: the stream is to be given up. */
-bool lk_guard_allows(struct lk_guard *guard, const char *data, size_t len);
+bool lk_redis_guard_allows(lk_redis_guard *guard, const char *data, size_t len);
 
 #endif

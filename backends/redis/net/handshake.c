@@ -7,30 +7,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "handshake.h"
 
-enum { STEP_MAX = LK_SCRIPT_COUNT + 7 };
+#include "buffer.h"
+#include "command.h"
+#include "dial.h"
+#include "reply.h"
+
+enum { STEP_MAX = LK_REDIS_SCRIPTS_MAX + 7, HOPS_MAX = 5 /* over replicas to their master */ };
 
 enum step { STEP_AUTH, STEP_HELLO, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_INFO, STEP_TIME };
 
 /* The commands of one flight, and what each is for. */
 struct flight {
-    struct lk_buffer bytes;
+    lk_redis_buffer bytes;
     enum step step[STEP_MAX];
     redisReply *reply[STEP_MAX];
     size_t count;
     bool failed; /* out of memory */
 };
 
-static void add(struct flight *f, enum step step, const struct lk_argv *a)
+static void add(struct flight *f, enum step step, const lk_redis_command *a)
 {
     char *bytes;
     size_t len;
-    if (!lk_argv_format(a, &bytes, &len)) {
+    if (!lk_redis_command_format(a, &bytes, &len)) {
         f->failed = true;
         return;
     }
-    if (!lk_buffer_add(&f->bytes, bytes, len))
+    if (!lk_redis_buffer_add(&f->bytes, bytes, len))
         f->failed = true;
     explicit_bzero(bytes, len); /* it may hold the password */
     free(bytes);
@@ -39,41 +44,41 @@ static void add(struct flight *f, enum step step, const struct lk_argv *a)
 
 static void add_words(struct flight *f, enum step step, const char *first, const char *second)
 {
-    struct lk_argv a = {0};
-    lk_argv_text(&a, first);
+    lk_redis_command a = {0};
+    lk_redis_command_text(&a, first);
     if (second != NULL)
-        lk_argv_text(&a, second);
+        lk_redis_command_text(&a, second);
     add(f, step, &a);
 }
 
 /* ROLE comes before what is asked about a master: it is one by then. */
-static void fill(struct flight *f, const struct lk_settings *s, bool load)
+static void fill(struct flight *f, const lk_redis_target *t, const lk_redis_scripts *scripts)
 {
     char database[24];
-    if (s->password != NULL) {
-        struct lk_argv a = {0};
-        lk_argv_text(&a, "AUTH");
-        if (s->user != NULL)
-            lk_argv_text(&a, s->user);
-        lk_argv_text(&a, s->password);
+    if (t->password != NULL) {
+        lk_redis_command a = {0};
+        lk_redis_command_text(&a, "AUTH");
+        if (t->user != NULL)
+            lk_redis_command_text(&a, t->user);
+        lk_redis_command_text(&a, t->password);
         add(f, STEP_AUTH, &a);
     }
     add_words(f, STEP_HELLO, "HELLO", "2"); /* no user is denied it; Redis 5 does not know it */
-    if (s->database != 0) {
-        (void)snprintf(database, sizeof(database), "%lld", (long long)s->database);
+    if (t->database != 0) {
+        (void)snprintf(database, sizeof database, "%lld", (long long)t->database);
         add_words(f, STEP_SELECT, "SELECT", database);
     }
-    for (int i = 0; load && i < LK_SCRIPT_COUNT; i++) {
-        struct lk_argv a = {0};
-        lk_argv_text(&a, "SCRIPT");
-        lk_argv_text(&a, "LOAD");
-        lk_argv_text(&a, lk_script_text((enum lk_script)i));
+    for (size_t i = 0; scripts != NULL && i < scripts->count; i++) {
+        lk_redis_command a = {0};
+        lk_redis_command_text(&a, "SCRIPT");
+        lk_redis_command_text(&a, "LOAD");
+        lk_redis_command_text(&a, scripts->text[i]);
         add(f, STEP_LOAD, &a);
     }
     add_words(f, STEP_ROLE, "ROLE", NULL);
     add_words(f, STEP_INFO, "INFO", "server");
     add_words(f, STEP_INFO, "INFO", "replication");
-    if (load)
+    if (scripts != NULL)
         add_words(f, STEP_TIME, "TIME", NULL);
 }
 
@@ -86,23 +91,23 @@ static void hide(redisReply *reply, const char *password)
         memset(at, '*', strlen(password));
 }
 
-static locker_status fail(struct lk_connect_error *why, bool permanent, locker_status status)
+static locker_status fail(lk_redis_failure *why, bool permanent, locker_status status)
 {
     why->permanent = permanent;
     return status;
 }
 
 /* A command of the flight was answered by an error: does it matter, and what does it mean? */
-static locker_status judge(const struct lk_settings *s, enum step step, const redisReply *reply,
-                           const char *peer, struct lk_connect_error *why)
+static locker_status judge(const lk_redis_target *t, enum step step, const redisReply *reply,
+                           const char *peer, lk_redis_failure *why)
 {
-    const enum lk_fault fault = lk_reply_fault(reply);
+    const lk_redis_fault fault = lk_redis_reply_fault(reply);
     locker_error *err = &why->error;
-    if (fault == LK_FAULT_NONE || reply->str == NULL) /* an error always has a text */
+    if (fault == LK_REDIS_FAULT_NONE || reply->str == NULL) /* an error always has a text */
         return LOCKER_OK;
-    why->transient = fault == LK_FAULT_TRANSIENT;
+    why->transient = fault == LK_REDIS_FAULT_TRANSIENT;
     if (why->transient)
-        return fail(why, false, lk_fault_error(fault, reply, "connecting", err));
+        return fail(why, false, lk_redis_fault_error(fault, reply, "connecting", err));
     if (strncmp(reply->str, "NOAUTH", 6) == 0)
         return fail(why, true,
                     locker_error_set(err, LOCKER_DENIED, 0,
@@ -125,14 +130,14 @@ static locker_status judge(const struct lk_settings *s, enum step step, const re
         return fail(why, true,
                     locker_error_set(err, LOCKER_DENIED, 0,
                                      "Redis at %s refuses user '%s' with this password; correct one of them",
-                                     peer, s->user != NULL ? s->user : "default"));
-    if (step == STEP_SELECT && fault == LK_FAULT_DENIED)
-        return fail(why, true, lk_fault_error(fault, reply, "choosing the database", err));
+                                     peer, t->user != NULL ? t->user : "default"));
+    if (step == STEP_SELECT && fault == LK_REDIS_FAULT_DENIED)
+        return fail(why, true, lk_redis_fault_error(fault, reply, "choosing the database", err));
     if (step == STEP_SELECT)
         return fail(why, true,
                     locker_error_set(err, LOCKER_CONFIG, 0,
                                      "Redis at %s has no database %lld (%s); correct the path or db", peer,
-                                     (long long)s->database, reply->str));
+                                     (long long)t->database, reply->str));
     return LOCKER_OK; /* scripts are sent whole then; a server that hides its role is taken for a master */
 }
 
@@ -143,7 +148,7 @@ static void read_role(const redisReply *reply, char *master)
         reply->element[0]->type != REDIS_REPLY_STRING || strcmp(reply->element[0]->str, "slave") != 0 ||
         reply->element[1]->type != REDIS_REPLY_STRING || reply->element[2]->type != REDIS_REPLY_INTEGER)
         return;
-    lk_peer_name(reply->element[1]->str, (int)reply->element[2]->integer, master);
+    lk_redis_peer_name(reply->element[1]->str, (int)reply->element[2]->integer, master);
 }
 
 /* A field of HELLO's answer, which is a list of names and values; NULL: there is none of that type. */
@@ -164,11 +169,11 @@ static const char *info_field(const redisReply *reply, const char *name)
     return at != NULL && (at == reply->str || at[-1] == '\n') ? at + strlen(name) : NULL;
 }
 
-static void read_id(const redisReply *reply, const char *name, char out[LK_SERVER_ID_LEN + 1])
+static void read_id(const redisReply *reply, const char *name, char out[LK_REDIS_SERVER_ID_LEN + 1])
 {
     const char *id = info_field(reply, name);
-    if (id != NULL && strspn(id, "0123456789abcdef") == LK_SERVER_ID_LEN)
-        (void)snprintf(out, LK_SERVER_ID_LEN + 1, "%s", id);
+    if (id != NULL && strspn(id, "0123456789abcdef") == LK_REDIS_SERVER_ID_LEN)
+        (void)snprintf(out, LK_REDIS_SERVER_ID_LEN + 1, "%s", id);
 }
 
 /* Several locks are renewed by one command, and in a cluster each has a server of its own. */
@@ -183,24 +188,24 @@ static bool is_in_cluster(enum step step, const redisReply *reply)
 }
 
 /* Who the server is, and what it calls this connection. */
-static void read_identity(enum step step, const redisReply *reply, struct lk_link *link)
+static void read_identity(enum step step, const redisReply *reply, lk_redis_socket *socket)
 {
     const redisReply *id = step == STEP_HELLO ? hello_field(reply, "id", REDIS_REPLY_INTEGER) : NULL;
     if (id != NULL)
-        link->client_id = id->integer;
+        socket->client_id = id->integer;
     if (step != STEP_INFO)
         return;
-    read_id(reply, "run_id:", link->server.run);
-    read_id(reply, "master_replid:", link->server.replication);
+    read_id(reply, "run_id:", socket->server.run);
+    read_id(reply, "master_replid:", socket->server.replication);
 }
 
-static locker_status read_answers(const struct lk_settings *s, const struct flight *f, struct lk_link *link,
-                                  char (*loaded)[41], char *master, struct lk_connect_error *why)
+static locker_status read_answers(const lk_redis_target *t, const struct flight *f, lk_redis_socket *socket,
+                                  const lk_redis_scripts *scripts, char *master, lk_redis_failure *why)
 {
     size_t script = 0;
     for (size_t i = 0; i < f->count; i++) {
         const redisReply *reply = f->reply[i];
-        const locker_status status = judge(s, f->step[i], reply, link->peer, why);
+        const locker_status status = judge(t, f->step[i], reply, socket->peer, why);
         if (status != LOCKER_OK)
             return status;
         if (is_in_cluster(f->step[i], reply))
@@ -208,51 +213,53 @@ static locker_status read_answers(const struct lk_settings *s, const struct flig
                         locker_error_set(&why->error, LOCKER_UNSUPPORTED, 0,
                                          "Redis at %s is a node of a Redis Cluster, which this driver can't "
                                          "use yet; name a server that runs without cluster-enabled",
-                                         link->peer));
-        read_identity(f->step[i], reply, link);
+                                         socket->peer));
+        read_identity(f->step[i], reply, socket);
         if (f->step[i] == STEP_LOAD) {
-            if (loaded != NULL && reply->type == REDIS_REPLY_STRING && reply->str != NULL && reply->len == 40)
-                memcpy(loaded[script], reply->str, 41);
+            if (scripts->hash != NULL && reply->type == REDIS_REPLY_STRING && reply->str != NULL &&
+                reply->len == LK_REDIS_HASH_LEN)
+                memcpy(scripts->hash[script], reply->str, LK_REDIS_HASH_LEN + 1);
             script++;
         }
         if (f->step[i] == STEP_ROLE)
             read_role(reply, master);
-        if (f->step[i] == STEP_TIME && lk_server_time(reply, &link->server_us))
-            link->server_at = lk_system_now();
+        if (f->step[i] == STEP_TIME && lk_redis_reply_time(reply, &socket->server_us))
+            socket->server_at = lk_redis_system_now();
     }
     return LOCKER_OK;
 }
 
-locker_status lk_handshake(const struct lk_settings *s, struct lk_link *link, char (*loaded)[41],
-                           int64_t until, char *master, struct lk_connect_error *why)
+static locker_status handshake(const lk_redis_target *t, lk_redis_socket *socket,
+                               const lk_redis_scripts *scripts, int64_t until, char *master,
+                               lk_redis_failure *why)
 {
     struct flight f = {0};
     locker_status status;
     master[0] = '\0';
     why->permanent = why->transient = false;
-    fill(&f, s, loaded != NULL);
+    fill(&f, t, scripts);
     if (f.failed) {
         status = locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
         goto out;
     }
-    const int failure = lk_link_exchange(link, f.bytes.data, f.bytes.len, f.reply, f.count, until);
-    hide(f.reply[0], s->password);
+    const int failure = lk_redis_socket_exchange(socket, f.bytes.data, f.bytes.len, f.reply, f.count, until);
+    hide(f.reply[0], t->password);
     if (failure == EPROTO) {
         status =
             fail(why, true,
                  locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
                                   "what listens at %s does not speak the Redis protocol; check host and port",
-                                  link->peer));
+                                  socket->peer));
     } else if (failure != 0 && f.reply[0] != NULL && f.reply[0]->type == REDIS_REPLY_ERROR) {
         status =
             locker_error_set(&why->error, LOCKER_UNAVAILABLE, 0, "Redis at %s refuses the connection: %s",
-                             link->peer, f.reply[0]->str); /* too many clients, protected mode */
+                             socket->peer, f.reply[0]->str); /* too many clients, protected mode */
     } else if (failure != 0) {
         status = locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
                                   "Redis at %s did not finish the greeting: %s; is it a Redis server?",
-                                  link->peer, strerror(failure));
+                                  socket->peer, strerror(failure));
     } else {
-        status = read_answers(s, &f, link, loaded, master, why);
+        status = read_answers(t, &f, socket, scripts, master, why);
     }
 out:
     for (size_t i = 0; i < f.count; i++) {
@@ -283,48 +290,49 @@ static bool split_peer(const char *peer, char *host, int *port)
 }
 
 /* From one address on, over replicas, to a master. */
-static struct lk_link *follow(const struct lk_settings *s, const char *start, char (*loaded)[41],
-                              int64_t until, struct lk_connect_error *why)
+static lk_redis_socket *follow(const lk_redis_target *t, const char *start, const lk_redis_scripts *scripts,
+                               int64_t until, lk_redis_failure *why)
 {
-    char host[LK_PEER_MAX], target[LK_PEER_MAX], master[LK_PEER_MAX];
+    char host[LK_REDIS_PEER_MAX], target[LK_REDIS_PEER_MAX], master[LK_REDIS_PEER_MAX];
     int port = 0;
-    (void)snprintf(target, sizeof(target), "%s", start);
-    for (int hop = 0; hop <= LK_HOPS_MAX; hop++) {
-        const bool local = target[0] == '/' && s->unix_path != NULL;
+    (void)snprintf(target, sizeof target, "%s", start);
+    for (int hop = 0; hop <= HOPS_MAX; hop++) {
+        const bool local = target[0] == '/' && t->unix_path != NULL;
         if (!local && !split_peer(target, host, &port))
             break;
-        struct lk_link *link = lk_link_connect(s, local ? NULL : host, port, until, why);
-        if (link == NULL)
+        lk_redis_socket *socket = lk_redis_dial(t, local ? NULL : host, port, until, why);
+        if (socket == NULL)
             return NULL;
-        if (lk_handshake(s, link, loaded, until, master, why) != LOCKER_OK) {
-            lk_link_free(link, true);
+        if (handshake(t, socket, scripts, until, master, why) != LOCKER_OK) {
+            lk_redis_socket_free(socket, true);
             return NULL;
         }
         if (master[0] == '\0')
-            return link;
-        lk_link_free(link, false);
-        (void)snprintf(target, sizeof(target), "%s", master);
+            return socket;
+        lk_redis_socket_free(socket, false);
+        (void)snprintf(target, sizeof target, "%s", master);
     }
     why->permanent = false;
     locker_error_set(&why->error, LOCKER_UNAVAILABLE, 0,
                      "no Redis master was found within %d replicas from %s; name the master in the URI",
-                     LK_HOPS_MAX, start);
+                     HOPS_MAX, start);
     return NULL;
 }
 
-struct lk_link *lk_connect_master(const struct lk_settings *s, const char *redirect, char (*loaded)[41],
-                                  int64_t until, struct lk_connect_error *why)
+lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
+                                         const lk_redis_scripts *scripts, int64_t until,
+                                         lk_redis_failure *why)
 {
-    struct lk_link *link = NULL;
+    lk_redis_socket *socket = NULL;
     why->deserted = true;
     if (redirect[0] != '\0')
-        link = follow(s, redirect, loaded, until, why);
-    if (link == NULL && s->unix_path != NULL)
-        return follow(s, s->unix_path, loaded, until, why);
-    for (size_t i = 0; i < s->host_count && link == NULL; i++) {
-        char peer[LK_PEER_MAX];
-        lk_peer_name(s->hosts[i].name, s->hosts[i].port, peer);
-        link = follow(s, peer, loaded, until, why);
+        socket = follow(t, redirect, scripts, until, why);
+    if (socket == NULL && t->unix_path != NULL)
+        return follow(t, t->unix_path, scripts, until, why);
+    for (size_t i = 0; i < t->host_count && socket == NULL; i++) {
+        char peer[LK_REDIS_PEER_MAX];
+        lk_redis_peer_name(t->hosts[i].name, t->hosts[i].port, peer);
+        socket = follow(t, peer, scripts, until, why);
     }
-    return link;
+    return socket;
 }

@@ -1,100 +1,337 @@
 /*
- * pipeline.c: who sends and who receives on the command connection. There is no I/O thread: a caller appends
- * its command; if nobody is sending it sends, for all; if nobody is receiving it receives, for all, until its
- * own answer is there, and then leaves the receiving to another caller that waits, or to the keeper when only
- * answers are outstanding that nobody waits for. One caller alone makes the system calls that a blocking
- * client would make, and many callers' commands travel together.
+ * pipeline.c: who sends and who receives on the command connection. There is no I/O thread: a caller appends its command;
+ * if nobody is sending it sends, for all; if nobody is receiving it receives, for all, until its own answer is there
+ * (the leader), and then leaves the receiving to another caller that waits (a follower), or to the keeper when only
+ * answers are in flight that nobody waits for. One caller alone makes the system calls that a blocking client would
+ * make, and many callers' commands travel together.
  */
+#include "pipeline.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/epoll.h>
 
-#include "internal.h"
+#include <lk_poll.h>
+#include <lk_wakeup.h>
 
 /* GATHER_MAX, in bytes, is a dozen callers' commands. If all were waited for, the server would idle while the
  * callers work, and they while it works. */
-enum { RECEIVE_MAX = 16384, GATHER_MAX = 2048, SPIN_SHIFT_MAX = 10, FLIGHT_LOCAL = 2048 };
+enum { RECEIVE_MAX = 16384, GATHER_MAX = 2048, SPIN_SHIFT_MAX = 10 };
 static const int64_t spin_ns = 100 * LK_US;
 static const int64_t spin_step_max_ns = 40 * LK_US; /* a step that took longer: others need the processor */
 static const int64_t yield_max_ns = 5 * LK_US;      /* a yield that took longer: another has had it */
+static const int64_t look_after_ns = 2 * LK_MS;
 
-/* ------------------------------------------------------------------ sending ---- */
-
-/* Send what was appended, unless another thread is sending (it takes this along) or there is no room. */
-void lk_flush_locked(struct lk_redis *r)
+bool lk_redis_pipeline_init(lk_redis_pipeline *p, lk_redis_shared *shared, lk_redis_reconnect *reconnect)
 {
-    struct lk_conn *conn = &r->conn;
-    while (conn->state == LK_CONN_UP && !conn->writing && !conn->blocked &&
-           (conn->out.len > 0 || conn->gone < conn->going.len || conn->link->unsent)) {
-        if (conn->gone == conn->going.len) {
-            const struct lk_buffer empty = conn->going;
-            conn->going = conn->out;
-            conn->out = empty;
-            conn->out.len = 0;
-            conn->gone = 0;
+    p->shared = shared;
+    p->reconnect = reconnect;
+    p->last = &p->first;
+    p->kick_fd = lk_wakeup_new();
+    return p->kick_fd >= 0;
+}
+
+void lk_redis_pipeline_destroy(lk_redis_pipeline *p)
+{
+    lk_redis_socket_free(p->socket, false);
+    lk_redis_ops_destroy(&p->ops);
+    free(p->out.data);
+    free(p->going.data);
+    close(p->kick_fd);
+}
+
+static void kick_reader_locked(const lk_redis_pipeline *p)
+{
+    if (p->polling)
+        lk_wakeup_ring(p->kick_fd);
+}
+
+/* ------------------------------------------------------------------ coming up, going down ---- */
+
+static void watch_locked(lk_redis_pipeline *p, int how, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data = {.ptr = p}};
+    (void)epoll_ctl(p->shared->epoll_fd, how, p->socket->fd, &event);
+}
+
+/* Let the keeper read, when there are answers to come that no thread waits for; and keep it from waking up
+ * when a caller reads. Those answers tell of many leases and of nothing that is urgent, and come one by one:
+ * so it looks once, a little later, and has itself woken by what comes only for what is missing then. */
+void lk_redis_pipeline_arm_locked(lk_redis_pipeline *p)
+{
+    if (p->state != LK_REDIS_UP)
+        return;
+    if (p->reading || p->first == NULL || p->waited > 0) {
+        p->look_at = 0;
+    } else if (p->look_at == 0) {
+        p->look_at = lk_redis_now(p->shared) + look_after_ns;
+        if (!p->shared->dispatching)
+            p->shared->svc->attend(p->shared->svc);
+    }
+    const bool in = p->look_at == LOCKER_NEVER;
+    const bool out = !p->reading && p->blocked;
+    if (in == p->armed && out == p->armed_out)
+        return;
+    watch_locked(p, EPOLL_CTL_MOD, EPOLLRDHUP | (in ? EPOLLIN : 0u) | (out ? EPOLLOUT : 0u));
+    p->armed = in;
+    p->armed_out = out;
+}
+
+void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *socket)
+{
+    p->socket = socket;
+    p->state = LK_REDIS_UP;
+    p->proven = p->blocked = p->armed = p->armed_out = p->polling = false;
+    p->out.len = p->going.len = p->gone = 0;
+    p->look_at = 0;
+    p->due = LOCKER_NEVER;
+    watch_locked(p, EPOLL_CTL_ADD, EPOLLRDHUP);
+}
+
+static lk_redis_op *pop_locked(lk_redis_pipeline *p)
+{
+    lk_redis_op *op = p->first;
+    p->first = op->next;
+    if (p->first == NULL)
+        p->last = &p->first;
+    if (op->waited)
+        p->waited--;
+    if (op->caller != NULL)
+        op->caller->op = NULL;
+    return op;
+}
+
+/* Everything that awaits an answer learns that none will come. */
+static void settle_locked(lk_redis_pipeline *p)
+{
+    while (p->first != NULL) {
+        lk_redis_op *op = pop_locked(p);
+        if (op->waited) {
+            atomic_store_explicit(&op->state, LK_REDIS_OP_CUT, memory_order_release); /* as ANSWERED */
+            lk_redis_op_wake(op);
+        } else {
+            if (op->done != NULL)
+                op->done(op->context, NULL);
+            lk_redis_op_free_locked(&p->ops, op);
         }
-        struct lk_link *link = conn->link;
-        conn->writing = true;
-        pthread_mutex_unlock(&r->lock);
-        const ssize_t n = lk_link_send(link, conn->going.data + conn->gone, conn->going.len - conn->gone);
-        const int failure = n < 0 ? errno : 0;
-        pthread_mutex_lock(&r->lock);
-        conn->writing = false;
-        if (n > 0)
-            conn->gone += (size_t)n;
-        if (conn->state == LK_CONN_UP && (failure == EAGAIN || link->unsent)) {
-            conn->blocked = true;
-            lk_kick_locked_reader(r);
-        } else if (failure != 0 && failure != EAGAIN) {
-            lk_conn_fail_locked(r, strerror(failure));
-        }
-        lk_conn_reap_locked(r);
     }
 }
 
-void lk_kick_locked_reader(struct lk_redis *r)
+/* Close a connection that was given up, once no thread is inside it. */
+static void reap_locked(lk_redis_pipeline *p)
 {
-    const uint64_t one = 1;
-    if (r->conn.polling && write(r->kick_fd, &one, sizeof(one)) < 0) {
-        /* EAGAIN: it is kicked already. */
+    if (p->state != LK_REDIS_BROKEN || p->reading || p->writing)
+        return;
+    (void)epoll_ctl(p->shared->epoll_fd, EPOLL_CTL_DEL, p->socket->fd, NULL);
+    lk_redis_socket_free(p->socket, true);
+    p->socket = NULL;
+    p->state = LK_REDIS_DOWN;
+    lk_redis_buffer_empty(&p->out);
+    lk_redis_buffer_empty(&p->going);
+    lk_redis_reconnect_want_locked(p->reconnect);
+}
+
+void lk_redis_pipeline_fail_locked(lk_redis_pipeline *p, const char *why)
+{
+    if (p->state != LK_REDIS_UP)
+        return;
+    p->state = LK_REDIS_BROKEN;
+    p->lost(p->owner, why);
+    if (!p->proven) /* it was of no use */
+        lk_redis_reconnect_back_off_locked(p->reconnect);
+    settle_locked(p);
+    kick_reader_locked(p);
+    reap_locked(p);
+}
+
+/* ------------------------------------------------------------------ appending ---- */
+
+static void append_locked(lk_redis_pipeline *p, lk_redis_op *op)
+{
+    op->next = NULL;
+    *p->last = op;
+    p->last = &op->next;
+    if (!op->waited)
+        return;
+    p->waited++;
+    if (op->until < p->due) {
+        p->due = op->until;
+        kick_reader_locked(p);
+    }
+}
+
+bool lk_redis_pipeline_submit_locked(lk_redis_pipeline *p, const char *bytes, size_t len, lk_redis_done done,
+                                     void *context)
+{
+    if (p->state != LK_REDIS_UP)
+        return false;
+    lk_redis_op *op = lk_redis_op_get_locked(&p->ops);
+    if (op == NULL)
+        return false;
+    if (!lk_redis_buffer_add(&p->out, bytes, len)) {
+        lk_redis_op_free_locked(&p->ops, op);
+        return false;
+    }
+    op->done = done;
+    op->context = context;
+    op->sent = lk_redis_now(p->shared);
+    append_locked(p, op);
+    return true;
+}
+
+bool lk_redis_pipeline_submit_command_locked(lk_redis_pipeline *p, const lk_redis_command *a,
+                                             lk_redis_done done, void *context)
+{
+    char *bytes;
+    size_t len;
+    if (p->state != LK_REDIS_UP || !lk_redis_command_format(a, &bytes, &len))
+        return false;
+    const bool submitted = lk_redis_pipeline_submit_locked(p, bytes, len, done, context);
+    free(bytes);
+    return submitted;
+}
+
+lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const char *bytes, size_t len,
+                                             size_t early, int64_t until, lk_redis_caller *caller)
+{
+    lk_redis_op *op = lk_redis_op_get_locked(&p->ops);
+    if (op == NULL)
+        return NULL;
+    if (!lk_redis_buffer_add(&p->out, bytes, len)) {
+        lk_redis_op_free_locked(&p->ops, op);
+        return NULL;
+    }
+    op->waited = true;
+    op->early_wanted = (unsigned)early;
+    op->sent = lk_redis_now(p->shared);
+    op->until = until;
+    op->caller = caller;
+    if (caller != NULL)
+        caller->op = op;
+    append_locked(p, op);
+    return op;
+}
+
+/* ------------------------------------------------------------------ answers ---- */
+
+/* Wake those whose time is over. */
+static void wake_due_locked(lk_redis_pipeline *p, int64_t now)
+{
+    if (now < p->due)
+        return;
+    p->due = LOCKER_NEVER;
+    for (const lk_redis_op *op = p->first; op != NULL; op = op->next) {
+        if (!op->waited)
+            continue;
+        if (op->until <= now)
+            lk_redis_op_wake(op);
+        else
+            p->due = lk_time_earlier(p->due, op->until);
+    }
+}
+
+/* Match answers with their ops, in order. */
+static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redisReply **replies, size_t count,
+                            lk_redis_wakes *wakes)
+{
+    wakes->ops = wakes->gates = 0;
+    if (count > 0) {
+        p->reconnect->failures = 0;
+        p->proven = true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (p->state != LK_REDIS_UP || p->first == NULL) {
+            freeReplyObject(replies[i]);
+            lk_redis_pipeline_fail_locked(p, "Redis sent a reply that nobody asked for");
+            continue;
+        }
+        lk_redis_op *op = p->first;
+        if (op->early_count < op->early_wanted) {
+            op->early[op->early_count++] = replies[i];
+            continue;
+        }
+        (void)pop_locked(p);
+        if (op->waited) {
+            op->reply = replies[i];
+            if (op != self)
+                lk_redis_wakes_add(wakes, op);
+            /* release: the waiter reads op->reply without the mutex */
+            atomic_store_explicit(&op->state, LK_REDIS_OP_ANSWERED, memory_order_release);
+        } else {
+            if (op->done != NULL)
+                op->done(op->context, replies[i]);
+            freeReplyObject(replies[i]);
+            lk_redis_op_free_locked(&p->ops, op);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ sending ---- */
+
+void lk_redis_pipeline_flush_unlocking(lk_redis_pipeline *p)
+{
+    while (p->state == LK_REDIS_UP && !p->writing && !p->blocked &&
+           (p->out.len > 0 || p->gone < p->going.len || p->socket->unsent)) {
+        if (p->gone == p->going.len) {
+            const lk_redis_buffer empty = p->going;
+            p->going = p->out;
+            p->out = empty;
+            p->out.len = 0;
+            p->gone = 0;
+        }
+        lk_redis_socket *const socket = p->socket;
+        p->writing = true;
+        lk_redis_unlock(p->shared);
+        const ssize_t n = lk_redis_socket_send(socket, p->going.data + p->gone, p->going.len - p->gone);
+        const int failure = n < 0 ? errno : 0;
+        lk_redis_lock(p->shared);
+        p->writing = false;
+        if (n > 0)
+            p->gone += (size_t)n;
+        if (p->state == LK_REDIS_UP && (failure == EAGAIN || socket->unsent)) {
+            p->blocked = true;
+            kick_reader_locked(p);
+        } else if (failure != 0 && failure != EAGAIN) {
+            lk_redis_pipeline_fail_locked(p, strerror(failure));
+        }
+        reap_locked(p);
     }
 }
 
 /* ------------------------------------------------------------------ receiving ---- */
 
 /* Looking did not pay: leave it out for a while, twice as long each time. */
-static void spin_less(struct lk_conn *conn)
+static void spin_less(lk_redis_pipeline *p)
 {
-    if (conn->spin_failures < SPIN_SHIFT_MAX)
-        conn->spin_failures++;
-    conn->spin_skip = 1u << conn->spin_failures;
+    if (p->spin_failures < SPIN_SHIFT_MAX)
+        p->spin_failures++;
+    p->spin_skip = 1u << p->spin_failures;
 }
 
 /* Look at the socket for a while instead of sleeping: waking up from sleep costs as much as Redis takes to
  * answer. Not where the answer comes by the first yield, because it is the server that had our processor: it
  * would go to sleep for want of work before we get it back, and asleep we are woken while it is still up. */
-static ssize_t receive_spinning(struct lk_redis *r, struct lk_link *link, char *data, size_t cap)
+static ssize_t receive_spinning(lk_redis_pipeline *p, lk_redis_socket *socket, char *data, size_t cap)
 {
-    struct lk_conn *conn = &r->conn;
-    if (conn->spin_skip > 0) {
-        conn->spin_skip--;
+    if (p->spin_skip > 0) {
+        p->spin_skip--;
         errno = EAGAIN;
         return -1;
     }
-    const int64_t start = lk_redis_now(r);
+    const int64_t start = lk_redis_now(p->shared);
     for (int64_t before = start;;) {
         sched_yield();
-        const int64_t now = lk_redis_now(r);
-        const ssize_t n = lk_link_receive(link, data, cap);
+        const int64_t now = lk_redis_now(p->shared);
+        const ssize_t n = lk_redis_socket_receive(socket, data, cap);
         const bool came = n >= 0 || errno != EAGAIN;
         const bool shared = came && before == start && now - start > yield_max_ns;
         if (shared || (!came && (now - start > spin_ns || now - before > spin_step_max_ns)))
-            spin_less(conn);
+            spin_less(p);
         else if (came)
-            conn->spin_failures = 0;
+            p->spin_failures = 0;
         else {
             before = now;
             continue;
@@ -104,317 +341,230 @@ static ssize_t receive_spinning(struct lk_redis *r, struct lk_link *link, char *
 }
 
 /* Receive, asleep if need be, until `until` or until kicked: -1 and EAGAIN then. */
-static ssize_t receive_patiently(struct lk_redis *r, struct lk_link *link, char *data, size_t cap,
+static ssize_t receive_patiently(lk_redis_pipeline *p, lk_redis_socket *socket, char *data, size_t cap,
                                  int64_t until, bool *writable)
 {
-    struct pollfd waits[2] = {{.fd = link->fd, .events = (short)(*writable ? POLLIN | POLLOUT : POLLIN)},
-                              {.fd = r->kick_fd, .events = POLLIN}};
+    struct pollfd waits[2] = {{.fd = socket->fd, .events = (short)(*writable ? POLLIN | POLLOUT : POLLIN)},
+                              {.fd = p->kick_fd, .events = POLLIN}};
     ssize_t n = -1;
     *writable = false;
     if (waits[0].events == POLLIN) {
-        n = receive_spinning(r, link, data, cap);
+        n = receive_spinning(p, socket, data, cap);
         if (n >= 0 || errno != EAGAIN)
             return n;
     }
-    if (link->tls != NULL) { /* it may hold bytes that poll doesn't see */
-        n = lk_link_receive(link, data, cap);
+    if (socket->tls != NULL) { /* it may hold bytes that poll doesn't see */
+        n = lk_redis_socket_receive(socket, data, cap);
         if (n >= 0 || errno != EAGAIN)
             return n;
     }
-    int64_t now = lk_redis_now(r);
-    if (waits[0].events == POLLIN && link->tls == NULL && now < until - LK_NAP_NS) {
-        n = lk_link_nap(link, data, cap); /* one system call; a kick waits till it is over */
+    int64_t now = lk_redis_now(p->shared);
+    if (waits[0].events == POLLIN && socket->tls == NULL && now < until - LK_REDIS_NAP_NS) {
+        n = lk_redis_socket_nap(socket, data, cap); /* one system call; a kick waits till it is over */
         if (n >= 0 || errno != EAGAIN)
             return n;
-        now = lk_redis_now(r);
+        now = lk_redis_now(p->shared);
     }
     if (lk_poll_until(waits, 2, now, until) <= 0) {
         errno = EAGAIN;
         return -1;
     }
     *writable = (waits[0].revents & POLLOUT) != 0;
-    uint64_t kicks;
-    if (waits[1].revents != 0 && read(r->kick_fd, &kicks, sizeof(kicks)) < 0) {
-        /* Another reader took the kick; this one looks around all the same. */
-    }
+    if (waits[1].revents != 0)
+        lk_wakeup_clear(p->kick_fd);
     if ((waits[0].revents & ~POLLOUT) != 0)
-        return lk_link_receive(link, data, cap);
+        return lk_redis_socket_receive(socket, data, cap);
     errno = EAGAIN;
     return -1;
 }
 
-/* Match the replies that are complete with their ops. Called without lock, returns with it; `reading` is set.
+/* Match the replies that are complete with their ops. Called without the mutex, returns with it; `reading` is set.
  * False: the stream is broken. */
-static bool deliver(struct lk_redis *r, struct lk_link *link, const struct lk_op *self)
+static bool deliver(lk_redis_pipeline *p, lk_redis_socket *socket, const lk_redis_op *self)
 {
-    redisReply *replies[LK_REPLIES_MAX];
-    struct lk_wakes wakes;
+    redisReply *replies[LK_REDIS_REPLIES_MAX];
+    lk_redis_wakes wakes;
     int got = 1;
     for (;;) {
         size_t count = 0;
-        while (count < LK_REPLIES_MAX && (got = lk_link_next_reply(link, &replies[count])) > 0)
+        while (count < LK_REDIS_REPLIES_MAX &&
+               (got = lk_redis_socket_next_reply(socket, &replies[count])) > 0)
             count++;
-        pthread_mutex_lock(&r->lock);
-        lk_conn_complete_locked(r, self, replies, count, &wakes);
+        lk_redis_lock(p->shared);
+        complete_locked(p, self, replies, count, &wakes);
         if (got <= 0 && wakes.ops == 0)
             return got == 0;
         /* Those that are woken will have more to say soon: it is sent in one go. */
         if (wakes.ops >= 2)
-            r->conn.gathering = true;
-        pthread_mutex_unlock(&r->lock);
-        lk_wake_all(&wakes);
+            p->gathering = true;
+        lk_redis_unlock(p->shared);
+        lk_redis_wakes_all(&wakes);
         if (got <= 0)
             break;
     }
     if (wakes.ops >= 2)
         sched_yield();
-    pthread_mutex_lock(&r->lock);
+    lk_redis_lock(p->shared);
     return got == 0;
 }
 
-void lk_read_turn_locked(struct lk_redis *r, const struct lk_op *self, int64_t until)
+/* One turn of reading, by a thread whose op is `self` (NULL: the keeper, which doesn't wait). */
+static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, int64_t until)
 {
-    struct lk_conn *conn = &r->conn;
-    struct lk_link *link = conn->link;
+    lk_redis_socket *const socket = p->socket;
     char data[RECEIVE_MAX];
-    bool writable = conn->blocked;
+    bool writable = p->blocked;
     const char *failure = NULL;
-    conn->reading = true;
-    conn->polling = self != NULL;
-    pthread_mutex_unlock(&r->lock);
-    const ssize_t n = self != NULL ? receive_patiently(r, link, data, sizeof(data), until, &writable)
-                                   : lk_link_receive(link, data, sizeof(data));
+    p->reading = true;
+    p->polling = self != NULL;
+    lk_redis_unlock(p->shared);
+    const ssize_t n = self != NULL ? receive_patiently(p, socket, data, sizeof data, until, &writable)
+                                   : lk_redis_socket_receive(socket, data, sizeof data);
     if (n > 0) {
-        const int refused = lk_link_feed(link, data, (size_t)n);
+        const int refused = lk_redis_socket_feed(socket, data, (size_t)n);
         if (refused != 0)
             failure = refused == ENOMEM ? "out of memory" : "what came is no reply of Redis, or far too long";
-        if (!deliver(r, link, self) && failure == NULL)
+        if (!deliver(p, socket, self) && failure == NULL)
             failure = "what came is not the Redis protocol";
     } else {
         if (n == 0)
             failure = "the server closed it";
         else if (errno != EAGAIN)
             failure = strerror(errno);
-        pthread_mutex_lock(&r->lock);
+        lk_redis_lock(p->shared);
     }
-    conn->reading = conn->polling = conn->gathering = false;
+    p->reading = p->polling = p->gathering = false;
     if (self != NULL && writable)
-        conn->blocked = false;
+        p->blocked = false;
     if (failure != NULL)
-        lk_conn_fail_locked(r, failure);
-    lk_conn_reap_locked(r);
+        lk_redis_pipeline_fail_locked(p, failure);
+    reap_locked(p);
 }
 
 /* ------------------------------------------------------------------ whose turn it is ---- */
 
-void lk_pump_locked(struct lk_redis *r)
+void lk_redis_pipeline_pump_unlocking(lk_redis_pipeline *p)
 {
-    struct lk_conn *conn = &r->conn;
-    if (!conn->gathering)
-        lk_flush_locked(r);
-    if (conn->state != LK_CONN_UP || conn->reading)
+    if (!p->gathering)
+        lk_redis_pipeline_flush_unlocking(p);
+    if (p->state != LK_REDIS_UP || p->reading)
         return;
-    if (conn->waited > 0) {
-        struct lk_op *op = conn->first;
+    if (p->waited > 0) {
+        lk_redis_op *op = p->first;
         while (op != NULL && !op->waited)
             op = op->next;
         if (op != NULL)
-            lk_nudge_locked(r, op);
+            lk_redis_op_wake(op);
     }
-    lk_conn_arm_locked(r);
-}
-
-static bool interrupted_locked(const struct lk_call *call)
-{
-    return call->claim != NULL && call->claim->interrupted;
+    lk_redis_pipeline_arm_locked(p);
 }
 
 /* The caller goes; the answer will find nobody. A server that has been silent for too long is given up. */
-static void abandon_locked(struct lk_redis *r, struct lk_op *op)
+static void abandon_unlocking(lk_redis_pipeline *p, lk_redis_op *op)
 {
     op->waited = false;
-    op->slot = NULL;
-    r->conn.waited--;
-    if (lk_redis_now(r) - r->conn.first->sent >= r->set.command_timeout_ns)
-        lk_conn_fail_locked(r, "the server does not answer");
-    lk_pump_locked(r);
+    op->caller = NULL;
+    p->waited--;
+    if (lk_redis_now(p->shared) - p->first->sent >= p->silence_ns)
+        lk_redis_pipeline_fail_locked(p, "the server does not answer");
+    lk_redis_pipeline_pump_unlocking(p);
 }
 
-/* Send, receive or sleep until the op has its answer. Called with lock, returns without. */
-static enum lk_outcome await_unlock(struct lk_redis *r, struct lk_call *call, struct lk_op *op)
+static bool is_interrupted_locked(const lk_redis_caller *caller)
 {
-    enum lk_outcome outcome = LK_CALL_ANSWERED;
+    return caller != NULL && caller->interrupted;
+}
+
+static bool is_over(const lk_redis_op *op, int *state)
+{
+    *state = atomic_load_explicit(&op->state, memory_order_acquire); /* reply was written before */
+    return *state != LK_REDIS_OP_WAITING;
+}
+
+lk_redis_outcome lk_redis_pipeline_await_unlock(lk_redis_pipeline *p, lk_redis_op *op,
+                                                lk_redis_caller *caller, int64_t until)
+{
     int state;
-    for (;;) {
-        state = atomic_load_explicit(&op->state, memory_order_acquire);
-        if (state == LK_OP_ANSWERED || state == LK_OP_CUT)
-            break;
-        if (interrupted_locked(call) || lk_redis_now(r) >= call->until) {
-            outcome = interrupted_locked(call) ? LK_CALL_INTERRUPTED : LK_CALL_LATE;
-            if (call->claim != NULL)
-                call->claim->op = NULL;
-            abandon_locked(r, op);
-            pthread_mutex_unlock(&r->lock);
-            return outcome;
+    while (!is_over(op, &state)) {
+        const bool interrupted = is_interrupted_locked(caller);
+        if (interrupted || lk_redis_now(p->shared) >= until) {
+            if (caller != NULL)
+                caller->op = NULL;
+            abandon_unlocking(p, op);
+            lk_redis_unlock(p->shared);
+            return interrupted ? LK_REDIS_CALL_INTERRUPTED : LK_REDIS_CALL_LATE;
         }
-        if (!r->conn.gathering || r->conn.out.len >= GATHER_MAX)
-            lk_flush_locked(r);
-        state = atomic_load_explicit(&op->state, memory_order_acquire);
-        if (state == LK_OP_ANSWERED || state == LK_OP_CUT)
+        if (!p->gathering || p->out.len >= GATHER_MAX)
+            lk_redis_pipeline_flush_unlocking(p);
+        if (is_over(op, &state))
             break;
-        if (interrupted_locked(call))
-            continue; /* while lock was released to send: there was nobody to nudge or to kick yet */
-        if (!r->conn.reading) {
-            lk_read_turn_locked(r, op, lk_earlier(call->until, r->conn.due));
-            lk_ops_wake_due_locked(r, lk_redis_now(r));
+        if (is_interrupted_locked(caller))
+            continue; /* while the mutex was released to send: there was nobody to wake or to kick yet */
+        if (!p->reading) {
+            read_turn_unlocking(p, op, lk_time_earlier(until, p->due));
+            wake_due_locked(p, lk_redis_now(p->shared));
             continue;
         }
-        /* lock is held: whatever happens from here on makes the gate's count another */
-        const unsigned seen = atomic_load_explicit(&op->gate->word, memory_order_relaxed);
-        pthread_mutex_unlock(&r->lock);
-        lk_op_sleep(op, seen);
-        /* acquire: reply was written before ANSWERED was */
-        state = atomic_load_explicit(&op->state, memory_order_acquire);
-        if (state == LK_OP_ANSWERED || state == LK_OP_CUT)
-            goto answered;
-        pthread_mutex_lock(&r->lock);
+        const unsigned seen = lk_redis_op_count(op);
+        lk_redis_unlock(p->shared);
+        lk_redis_op_sleep(op, seen);
+        if (is_over(op, &state))
+            goto over;
+        lk_redis_lock(p->shared);
     }
-    if (r->conn.first != NULL || r->conn.out.len > 0)
-        lk_pump_locked(r);
-    pthread_mutex_unlock(&r->lock);
-answered:
-    call->reply = op->reply;
-    for (unsigned i = 0; i < op->early_count; i++)
-        call->early[i] = op->early[i];
-    op->early_count = 0; /* they are the caller's */
-    lk_op_return(r, op);
-    return state == LK_OP_ANSWERED ? LK_CALL_ANSWERED : LK_CALL_CUT;
+    if (p->first != NULL || p->out.len > 0)
+        lk_redis_pipeline_pump_unlocking(p);
+    lk_redis_unlock(p->shared);
+over:
+    return state == LK_REDIS_OP_ANSWERED ? LK_REDIS_CALL_ANSWERED : LK_REDIS_CALL_CUT;
 }
 
-/* Wait for a connection. ANSWERED: there is one. */
-static enum lk_outcome wait_up_locked(struct lk_redis *r, const struct lk_call *call, locker_error *err)
+void lk_redis_pipeline_interrupt_locked(lk_redis_pipeline *p, const lk_redis_caller *caller)
 {
-    int64_t since = LOCKER_NEVER;
-    if (call->prompt && r->conn.state != LK_CONN_UP)
-        since = lk_connector_hurry_locked(r);
-    while (r->conn.state != LK_CONN_UP) {
-        if (interrupted_locked(call))
-            return LK_CALL_INTERRUPTED;
-        const bool known = lk_has_failed_since_locked(r, since);
-        const bool over = lk_redis_now(r) >= call->until || (known && r->deserted);
-        const bool refused = r->last_error.permanent && r->failures > 0 && (known || !call->prompt);
-        if (over || refused) {
-            if (err != NULL)
-                *err = r->last_error.error;
-            return refused ? LK_CALL_REFUSED : LK_CALL_AWAY;
-        }
-        r->clock->wait(r->clock->context, &r->changed, &r->lock, call->until);
-        if (call->prompt && r->conn.state != LK_CONN_UP) /* an attempt that began before may have failed */
-            (void)lk_connector_hurry_locked(r);
-    }
-    return LK_CALL_ANSWERED;
+    if (caller->op == NULL)
+        return;
+    lk_redis_op_wake(caller->op);
+    kick_reader_locked(p);
 }
 
-static enum lk_outcome send_and_await(struct lk_redis *r, struct lk_call *call, const char *bytes, size_t len,
-                                      size_t count, locker_error *err)
+bool lk_redis_pipeline_drive_unlocking(lk_redis_pipeline *p, int64_t until)
 {
-    pthread_mutex_lock(&r->lock);
-    const enum lk_outcome up = wait_up_locked(r, call, err);
-    if (up != LK_CALL_ANSWERED) {
-        pthread_mutex_unlock(&r->lock);
-        return up;
-    }
-    call->on = atomic_load_explicit(&r->connection, memory_order_relaxed); /* lock is held */
-    if (call->only != 0 && call->only != call->on) {
-        pthread_mutex_unlock(&r->lock);
-        return LK_CALL_STALE;
-    }
-    call->era = atomic_load_explicit(&r->era, memory_order_relaxed);
-    call->least = atomic_load_explicit(&r->fence_least, memory_order_relaxed);
-    struct lk_op *op = lk_op_get_locked(r);
-    if (op == NULL || !lk_buffer_add(&r->conn.out, bytes, len)) {
-        pthread_mutex_unlock(&r->lock);
-        if (op != NULL)
-            lk_op_return(r, op);
-        locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-        return LK_CALL_NOMEM;
-    }
-    op->waited = true;
-    op->early_wanted = (unsigned)count - 1;
-    op->sent = call->sent = lk_redis_now(r);
-    op->until = call->until;
-    if (call->claim != NULL) {
-        op->slot = &call->claim->op;
-        call->claim->op = op;
-    }
-    lk_op_append_locked(r, op);
-    return await_unlock(r, call, op);
+    const lk_redis_op nobody = {0};
+    lk_redis_pipeline_flush_unlocking(p);
+    if (p->state != LK_REDIS_UP || p->first == NULL)
+        return false;
+    read_turn_unlocking(p, &nobody, until);
+    return true;
 }
 
-enum lk_outcome lk_call_flight(struct lk_redis *r, struct lk_call *call, const struct lk_argv *argv,
-                               size_t count, locker_error *err)
+/* ------------------------------------------------------------------ the keeper ---- */
+
+void lk_redis_pipeline_events_unlocking(lk_redis_pipeline *p, uint32_t events)
 {
-    char local[FLIGHT_LOCAL], *bytes = local;
-    local[0] = 0; /* gcc at -O3 does not see lk_argv_put() fill it */
-    size_t room = 0;
-    call->reply = NULL;
-    for (size_t i = 0; i < LK_EARLY_MAX; i++)
-        call->early[i] = NULL;
-    call->sent = 0;
-    for (size_t i = 0; i < count; i++)
-        room += lk_argv_room(&argv[i]);
-    if (room > sizeof(local))
-        bytes = malloc(room);
-    if (bytes == NULL) {
-        locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-        return LK_CALL_NOMEM;
-    }
-    char *end = bytes;
-    for (size_t i = 0; i < count; i++)
-        end = lk_argv_put(&argv[i], end);
-    const enum lk_outcome outcome = send_and_await(r, call, bytes, (size_t)(end - bytes), count, err);
-    if (bytes != local)
-        free(bytes);
-    return outcome;
+    if (p->state != LK_REDIS_UP)
+        return;
+    if ((events & EPOLLOUT) != 0 && !p->reading)
+        p->blocked = false;
+    if ((events & ~(uint32_t)EPOLLOUT) != 0 && !p->reading)
+        read_turn_unlocking(p, NULL, 0);
 }
 
-enum lk_outcome lk_call(struct lk_redis *r, struct lk_call *call, const struct lk_argv *argv,
-                        locker_error *err)
+int64_t lk_redis_pipeline_due(const lk_redis_pipeline *p)
 {
-    return lk_call_flight(r, call, argv, 1, err);
+    if (p->state != LK_REDIS_UP || p->first == NULL)
+        return LOCKER_NEVER;
+    const int64_t silent = lk_time_after(p->first->sent, p->silence_ns);
+    return p->look_at == 0 ? silent : lk_time_earlier(silent, p->look_at);
 }
 
-void lk_call_clear(struct lk_call *call)
+void lk_redis_pipeline_look_unlocking(lk_redis_pipeline *p, int64_t now)
 {
-    for (size_t i = 0; i < LK_EARLY_MAX; i++) {
-        if (call->early[i] != NULL)
-            freeReplyObject(call->early[i]);
-        call->early[i] = NULL;
-    }
-    if (call->reply != NULL)
-        freeReplyObject(call->reply);
-    call->reply = NULL;
-}
-
-enum lk_outcome lk_call_script(struct lk_redis *r, struct lk_call *call, enum lk_script which,
-                               const struct lk_keys *keys, const struct lk_argv *fill, locker_error *err)
-{
-    struct lk_argv a;
-    uint64_t least[LK_LEAST_WORDS];
-    for (bool whole = false;;) {
-        call->only = atomic_load_explicit(&r->connection, memory_order_acquire); /* before its fence_least */
-        for (size_t i = 0; i < LK_LEAST_WORDS; i++)
-            least[i] = atomic_load_explicit(&r->least_text[i], memory_order_relaxed);
-        lk_script_begin(r, &a, which, whole, keys);
-        for (int i = 0; i < fill->argc; i++)
-            lk_argv_add(&a, fill->argv[i], fill->len[i]);
-        lk_argv_text(&a, (const char *)least);
-        const enum lk_outcome outcome = lk_call(r, call, &a, err);
-        if (outcome == LK_CALL_STALE)
-            continue;
-        if (outcome != LK_CALL_ANSWERED || lk_reply_fault(call->reply) != LK_FAULT_NOSCRIPT || whole)
-            return outcome;
-        freeReplyObject(call->reply);
-        whole = true;
+    if (now < lk_redis_pipeline_due(p))
+        return;
+    if (now >= lk_time_after(p->first->sent, p->silence_ns)) {
+        lk_redis_pipeline_fail_locked(p, "the server does not answer");
+    } else if (!p->reading) {
+        p->look_at = LOCKER_NEVER;
+        read_turn_unlocking(p, NULL, 0);
     }
 }

@@ -2,21 +2,27 @@
  * reply.c: what a server's error means. The codes stand at the start of the text; servers before Redis 7 wrap
  * an error inside a script as "ERR Error running script ...: -CODE ...", so the code is looked for there too.
  */
+#include "reply.h"
+
+#include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+static const int64_t time_most_s = INT64_C(1) << 32; /* in us it is below 2^53, as all numbers */
 
 struct code {
     const char *name;
-    enum lk_fault fault;
+    lk_redis_fault fault;
 };
 
 static const struct code codes[] = {
-    {"NOSCRIPT", LK_FAULT_NOSCRIPT},    {"LOADING", LK_FAULT_TRANSIENT},  {"BUSY", LK_FAULT_TRANSIENT},
-    {"MASTERDOWN", LK_FAULT_TRANSIENT}, {"TRYAGAIN", LK_FAULT_TRANSIENT}, {"CLUSTERDOWN", LK_FAULT_TRANSIENT},
-    {"READONLY", LK_FAULT_MOVED},       {"MOVED", LK_FAULT_MOVED},        {"ASK", LK_FAULT_MOVED},
-    {"NOAUTH", LK_FAULT_DENIED},        {"WRONGPASS", LK_FAULT_DENIED},   {"NOPERM", LK_FAULT_DENIED},
-    {"OOM", LK_FAULT_REFUSED},          {"MISCONF", LK_FAULT_REFUSED},    {"NOREPLICAS", LK_FAULT_REFUSED},
+    {"NOSCRIPT", LK_REDIS_FAULT_NOSCRIPT},  {"LOADING", LK_REDIS_FAULT_TRANSIENT},
+    {"BUSY", LK_REDIS_FAULT_TRANSIENT},     {"MASTERDOWN", LK_REDIS_FAULT_TRANSIENT},
+    {"TRYAGAIN", LK_REDIS_FAULT_TRANSIENT}, {"CLUSTERDOWN", LK_REDIS_FAULT_TRANSIENT},
+    {"READONLY", LK_REDIS_FAULT_MOVED},     {"MOVED", LK_REDIS_FAULT_MOVED},
+    {"ASK", LK_REDIS_FAULT_MOVED},          {"NOAUTH", LK_REDIS_FAULT_DENIED},
+    {"WRONGPASS", LK_REDIS_FAULT_DENIED},   {"NOPERM", LK_REDIS_FAULT_DENIED},
+    {"OOM", LK_REDIS_FAULT_REFUSED},        {"MISCONF", LK_REDIS_FAULT_REFUSED},
+    {"NOREPLICAS", LK_REDIS_FAULT_REFUSED},
 };
 
 static bool starts_with_code(const char *text, const char *code)
@@ -25,37 +31,37 @@ static bool starts_with_code(const char *text, const char *code)
     return strncmp(text, code, len) == 0 && (text[len] == ' ' || text[len] == '\0');
 }
 
-enum lk_fault lk_reply_fault(const redisReply *reply)
+lk_redis_fault lk_redis_reply_fault(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ERROR)
-        return LK_FAULT_NONE;
+        return LK_REDIS_FAULT_NONE;
     const char *text = reply->str;
     const char *inner = strstr(text, ": -");
-    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+    for (size_t i = 0; i < sizeof codes / sizeof(codes[0]); i++) {
         if (starts_with_code(text, codes[i].name) ||
             (inner != NULL && starts_with_code(inner + 3, codes[i].name)))
             return codes[i].fault;
     }
     /* A user without the right to a command or key that a script uses: that is said in words only. */
     if (strstr(text, "user executing the script can't") != NULL || strstr(text, "ACL failure") != NULL)
-        return LK_FAULT_DENIED;
-    return LK_FAULT_OTHER;
+        return LK_REDIS_FAULT_DENIED;
+    return LK_REDIS_FAULT_OTHER;
 }
 
-locker_status lk_fault_error(enum lk_fault fault, const redisReply *reply, const char *doing,
-                             locker_error *err)
+locker_status lk_redis_fault_error(lk_redis_fault fault, const redisReply *reply, const char *doing,
+                                   locker_error *err)
 {
     const char *text = reply->str;
     switch (fault) {
-    case LK_FAULT_TRANSIENT:
+    case LK_REDIS_FAULT_TRANSIENT:
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                                 "Redis can't serve now, while %s (%s); try again later", doing, text);
-    case LK_FAULT_MOVED:
+    case LK_REDIS_FAULT_MOVED:
         return locker_error_set(
             err, LOCKER_UNAVAILABLE, 0,
             "this Redis server is not the key's master, while %s (%s); name the master in the URI", doing,
             text);
-    case LK_FAULT_DENIED:
+    case LK_REDIS_FAULT_DENIED:
         return locker_error_set(
             err, LOCKER_DENIED, 0,
             "Redis denies %s (%s); check user and password, and that the user may run GET, SET, INCR, "
@@ -63,7 +69,7 @@ locker_status lk_fault_error(enum lk_fault fault, const redisReply *reply, const
             "DEL, PTTL, PEXPIRE, TIME, ZADD, ZREM, ZPOPMIN, PUBLISH, EVAL, EVALSHA and SCRIPT on "
             "the lock's keys",
             doing, text);
-    case LK_FAULT_REFUSED:
+    case LK_REDIS_FAULT_REFUSED:
         return locker_error_set(
             err, LOCKER_UNAVAILABLE, 0,
             "Redis refuses to write, while %s (%s); look after the server's memory, disk or replicas", doing,
@@ -74,9 +80,22 @@ locker_status lk_fault_error(enum lk_fault fault, const redisReply *reply, const
     }
 }
 
-locker_status lk_reply_nonsense(const char *doing, locker_error *err)
+locker_status lk_redis_reply_nonsense(const char *doing, locker_error *err)
 {
     return locker_error_set(
         err, LOCKER_PROTOCOL, 0,
         "Redis answered with something that makes no sense, while %s; is it a Redis server?", doing);
+}
+
+bool lk_redis_reply_time(const redisReply *reply, int64_t *us)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        reply->element[0]->type != REDIS_REPLY_STRING || reply->element[1]->type != REDIS_REPLY_STRING)
+        return false;
+    const long long seconds = strtoll(reply->element[0]->str, NULL, 10);
+    const long long rest = strtoll(reply->element[1]->str, NULL, 10);
+    if (seconds <= 0 || seconds > time_most_s || rest < 0 || rest >= 1000000)
+        return false;
+    *us = seconds * 1000000 + rest;
+    return true;
 }

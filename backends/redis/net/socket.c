@@ -2,185 +2,152 @@
 #include "socket.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
-struct lk_link *lk_link_new(int fd, const char *peer)
+#include <lk_poll.h>
+#include <lk_sigpipe.h>
+
+lk_redis_socket *lk_redis_socket_new(int fd, const char *peer)
 {
-    const struct timeval nap = {.tv_sec = 0, .tv_usec = LK_NAP_NS / LK_US};
-    struct lk_link *link = calloc(1, sizeof(*link));
-    if (link == NULL) {
+    const struct timeval nap = {.tv_sec = 0, .tv_usec = LK_REDIS_NAP_NS / LK_US};
+    lk_redis_socket *socket = calloc(1, sizeof *socket);
+    if (socket == NULL) {
         close(fd);
         return NULL;
     }
-    link->fd = fd;
-    link->reader = redisReaderCreate();
-    if (link->reader == NULL || pthread_mutex_init(&link->tls_lock, NULL) != 0) {
-        if (link->reader != NULL)
-            redisReaderFree(link->reader);
+    socket->fd = fd;
+    socket->reader = redisReaderCreate();
+    if (socket->reader == NULL) {
         close(fd);
-        free(link);
+        free(socket);
         return NULL;
     }
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof(nap));
-    strncpy(link->peer, peer, sizeof(link->peer) - 1);
-    return link;
+    lk_mutex_init(&socket->tls_mutex);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof nap);
+    strncpy(socket->peer, peer, sizeof(socket->peer) - 1);
+    return socket;
 }
 
-void lk_link_free(struct lk_link *link, bool reset)
+void lk_redis_socket_free(lk_redis_socket *socket, bool reset)
 {
-    if (link == NULL)
+    if (socket == NULL)
         return;
     if (reset) {
         const struct linger drop = {.l_onoff = 1, .l_linger = 0};
-        (void)setsockopt(link->fd, SOL_SOCKET, SO_LINGER, &drop, sizeof(drop));
+        (void)setsockopt(socket->fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
     }
-    if (link->tls != NULL)
-        redisFree(link->tls);
+    if (socket->tls != NULL)
+        redisFree(socket->tls);
     else
-        close(link->fd);
-    redisReaderFree(link->reader);
-    pthread_mutex_destroy(&link->tls_lock);
-    free(link);
+        close(socket->fd);
+    redisReaderFree(socket->reader);
+    lk_mutex_destroy(&socket->tls_mutex);
+    free(socket);
 }
 
 #ifdef LOCKER_REDIS_TLS
-/* OpenSSL writes with write(), so SIGPIPE is kept from the application by blocking it in this thread, and
- * taking it away if it came meanwhile. */
-struct pipe_guard {
-    sigset_t before;
-    bool was_pending;
-};
-
-static void pipe_guard_enter(struct pipe_guard *guard)
+static ssize_t tls_send(lk_redis_socket *socket, const char *data, size_t len)
 {
-    sigset_t only, pending;
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    sigpending(&pending);
-    guard->was_pending = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &only, &guard->before);
-}
-
-static void pipe_guard_leave(const struct pipe_guard *guard)
-{
-    const int saved = errno;
-    sigset_t only;
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    if (!guard->was_pending) {
-        const struct timespec at_once = {0, 0};
-        while (sigtimedwait(&only, NULL, &at_once) == -1 && errno == EINTR) {
-        }
-    }
-    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
-    errno = saved;
-}
-
-static ssize_t tls_send(struct lk_link *link, const char *data, size_t len)
-{
-    struct pipe_guard guard;
+    lk_sigpipe guard; /* OpenSSL writes with write() */
     ssize_t result = (ssize_t)len;
     int done = 0;
-    pthread_mutex_lock(&link->tls_lock);
-    pipe_guard_enter(&guard);
+    lk_mutex_lock(&socket->tls_mutex);
+    lk_sigpipe_block(&guard);
     /* hiredis sends from its own buffer: what does not go out at once stays there, and `unsent` says so. */
-    if ((len > 0 && redisAppendFormattedCommand(link->tls, data, len) != REDIS_OK) ||
-        redisBufferWrite(link->tls, &done) != REDIS_OK) {
+    if ((len > 0 && redisAppendFormattedCommand(socket->tls, data, len) != REDIS_OK) ||
+        redisBufferWrite(socket->tls, &done) != REDIS_OK) {
         errno = ECONNRESET;
         result = -1;
     }
-    link->unsent = !done;
-    pipe_guard_leave(&guard);
-    pthread_mutex_unlock(&link->tls_lock);
+    socket->unsent = !done;
+    lk_sigpipe_restore(&guard);
+    lk_mutex_unlock(&socket->tls_mutex);
     return result;
 }
 
-static ssize_t tls_receive(struct lk_link *link, char *data, size_t cap)
+static ssize_t tls_receive(lk_redis_socket *socket, char *data, size_t cap)
 {
-    struct pipe_guard guard;
-    pthread_mutex_lock(&link->tls_lock);
-    pipe_guard_enter(&guard);
-    ssize_t n = link->tls->funcs->read(link->tls, data, cap);
+    lk_sigpipe guard;
+    lk_mutex_lock(&socket->tls_mutex);
+    lk_sigpipe_block(&guard);
+    ssize_t n = socket->tls->funcs->read(socket->tls, data, cap);
     if (n == 0) {
         n = -1;
         errno = EAGAIN;
     } else if (n < 0) {
         n = 0; /* the end, however it came */
     }
-    pipe_guard_leave(&guard);
-    pthread_mutex_unlock(&link->tls_lock);
+    lk_sigpipe_restore(&guard);
+    lk_mutex_unlock(&socket->tls_mutex);
     return n;
 }
 #endif
 
-ssize_t lk_link_send(struct lk_link *link, const char *data, size_t len)
+ssize_t lk_redis_socket_send(lk_redis_socket *socket, const char *data, size_t len)
 {
 #ifdef LOCKER_REDIS_TLS
-    if (link->tls != NULL)
-        return tls_send(link, data, len);
+    if (socket->tls != NULL)
+        return tls_send(socket, data, len);
 #endif
     ssize_t n;
     do {
-        n = send(link->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = send(socket->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EWOULDBLOCK)
         errno = EAGAIN;
     return n;
 }
 
-ssize_t lk_link_receive(struct lk_link *link, char *data, size_t cap)
+ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap)
 {
 #ifdef LOCKER_REDIS_TLS
-    if (link->tls != NULL)
-        return tls_receive(link, data, cap);
+    if (socket->tls != NULL)
+        return tls_receive(socket, data, cap);
 #endif
     ssize_t n;
     do {
-        n = recv(link->fd, data, cap, MSG_DONTWAIT);
+        n = recv(socket->fd, data, cap, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EWOULDBLOCK)
         errno = EAGAIN;
     return n;
 }
 
-ssize_t lk_link_nap(struct lk_link *link, char *data, size_t cap)
+ssize_t lk_redis_socket_nap(lk_redis_socket *socket, char *data, size_t cap)
 {
-    const ssize_t n = recv(link->fd, data, cap, 0);
+    const ssize_t n = recv(socket->fd, data, cap, 0);
     if (n < 0 && (errno == EWOULDBLOCK || errno == EINTR))
         errno = EAGAIN;
     return n;
 }
 
-int lk_link_feed(struct lk_link *link, const char *data, size_t len)
+int lk_redis_socket_feed(lk_redis_socket *socket, const char *data, size_t len)
 {
-    if (!lk_guard_allows(&link->guard, data, len))
+    if (!lk_redis_guard_allows(&socket->guard, data, len))
         return EPROTO;
-    return redisReaderFeed(link->reader, data, len) == REDIS_OK ? 0 : ENOMEM;
+    return redisReaderFeed(socket->reader, data, len) == REDIS_OK ? 0 : ENOMEM;
 }
 
-int lk_link_next_reply(struct lk_link *link, redisReply **reply)
+int lk_redis_socket_next_reply(lk_redis_socket *socket, redisReply **reply)
 {
     void *parsed = NULL;
     *reply = NULL;
-    if (redisReaderGetReply(link->reader, &parsed) != REDIS_OK)
+    if (redisReaderGetReply(socket->reader, &parsed) != REDIS_OK)
         return -1;
     *reply = parsed;
     return parsed != NULL ? 1 : 0;
 }
 
 /* Wait for `events`; 0, or an errno. */
-static int wait_for(const struct lk_link *link, short events, int64_t until)
+static int wait_for(const lk_redis_socket *socket, short events, int64_t until)
 {
-    struct pollfd waits = {.fd = link->fd, .events = events, .revents = 0};
+    struct pollfd waits = {.fd = socket->fd, .events = events, .revents = 0};
     for (;;) {
-        const int64_t now = lk_system_now();
+        const int64_t now = lk_redis_system_now();
         if (now >= until)
             return ETIMEDOUT;
         const int n = lk_poll_until(&waits, 1, now, until);
@@ -191,18 +158,18 @@ static int wait_for(const struct lk_link *link, short events, int64_t until)
     }
 }
 
-static int send_all(struct lk_link *link, const char *data, size_t len, int64_t until)
+static int send_all(lk_redis_socket *socket, const char *data, size_t len, int64_t until)
 {
-    while (len > 0 || link->unsent) {
-        const ssize_t n = lk_link_send(link, data, len);
+    while (len > 0 || socket->unsent) {
+        const ssize_t n = lk_redis_socket_send(socket, data, len);
         if (n < 0 && errno != EAGAIN)
             return errno;
         if (n > 0) {
             data += n;
             len -= (size_t)n;
         }
-        if (n < 0 || link->unsent) {
-            const int failure = wait_for(link, POLLOUT, until);
+        if (n < 0 || socket->unsent) {
+            const int failure = wait_for(socket, POLLOUT, until);
             if (failure != 0)
                 return failure;
         }
@@ -210,28 +177,29 @@ static int send_all(struct lk_link *link, const char *data, size_t len, int64_t 
     return 0;
 }
 
-int lk_link_exchange(struct lk_link *link, const char *data, size_t len, redisReply **replies, size_t count,
-                     int64_t until)
+int lk_redis_socket_exchange(lk_redis_socket *socket, const char *data, size_t len, redisReply **replies,
+                             size_t count, int64_t until)
 {
     char bytes[4096];
-    int failure = send_all(link, data, len, until);
+    int failure = send_all(socket, data, len, until);
     for (size_t i = 0; i < count; i++)
         replies[i] = NULL;
     for (size_t i = 0; i < count && failure == 0;) {
-        const int got = lk_link_next_reply(link, &replies[i]);
+        const int got = lk_redis_socket_next_reply(socket, &replies[i]);
         if (got < 0)
             return EPROTO;
         if (got > 0) {
             i++;
             continue;
         }
-        const ssize_t n = lk_link_receive(link, bytes, sizeof(bytes));
+        const ssize_t n = lk_redis_socket_receive(socket, bytes, sizeof bytes);
         if (n == 0)
             failure = ECONNRESET;
         else if (n < 0)
-            failure = errno == EAGAIN ? wait_for(link, POLLIN, until) : errno;
+            failure = errno == EAGAIN ? wait_for(socket, POLLIN, until) : errno;
         else
-            failure = lk_system_now() < until ? lk_link_feed(link, bytes, (size_t)n) : ETIMEDOUT;
+            failure =
+                lk_redis_system_now() < until ? lk_redis_socket_feed(socket, bytes, (size_t)n) : ETIMEDOUT;
     }
     return failure;
 }

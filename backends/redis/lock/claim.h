@@ -1,0 +1,67 @@
+/* claim.h: the driver's bytes of a claim, and the local deadline of its lease. */
+#ifndef LK_REDIS_CLAIM_H
+#define LK_REDIS_CLAIM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <lk_list.h>
+#include <lk_table.h>
+#include <lk_time.h>
+#include <locker/driver.h>
+
+#include "net/answer.h"
+
+/* Used by the claim's own thread; what another thread touches is marked, and guarded by the mutex. */
+typedef struct {
+    uint64_t number;            /* its value's, of the instance's values; 0: none yet */
+    int64_t busy_sent;          /* when the last attempt answered BUSY was sent */
+    uint64_t busy_fence;        /* the counter of fencing numbers then: a message with no more is old */
+    uint64_t fence;             /* of the grant: the first of its numbers; 0: no fencing */
+    unsigned era;               /* where the lease was confirmed last (guarded once granted) */
+    unsigned busy_era;          /* the same of the last attempt that answered BUSY */
+    int64_t valid_until;        /* the local deadline; once granted: as last confirmed (guarded) */
+    int64_t since;              /* when it was granted; set before it stands in the list of notes */
+    int64_t direct_us;          /* how long the lock had been handed on when it came to us; 0: it was free */
+    atomic_uint_fast64_t given; /* by message: the fencing number; 0: none. Relaxed: it brings nothing else */
+    lk_table_link table;        /* of claims (guarded) */
+    lk_list note;               /* in the list of those to be noted (guarded once it is there) */
+    lk_redis_caller caller;     /* the attempt under way (guarded) */
+    locker_claim **renewal;     /* where a renewal under way refers to it (guarded) */
+    bool tabled;                /* is in the table: messages find it (guarded) */
+    bool noted;                 /* the server was told whose grant it is (guarded) */
+    atomic_bool held;           /* granted. Relaxed: who reads it late wakes once too often */
+    bool unsure;                /* an attempt of unknown outcome may have left something */
+    bool enrolled;              /* an attempt asked the server to queue it */
+    uint8_t numbers;            /* how many fencing numbers a grant takes; 0: no fencing */
+    uint8_t confirms;           /* grants that were asked for anew, because they came late */
+    uint8_t passes;             /* hand-overs inside the process since the server's grant */
+    uint8_t polls;              /* quick ones made, plus 1; 0: none is due (guarded) */
+} lk_redis_claim;
+
+static inline lk_redis_claim *lk_redis_claim_of(const locker_claim *claim)
+{
+    return locker_claim_private(claim);
+}
+
+/* Back from the driver's bytes. */
+static inline locker_claim *lk_redis_claim_core(lk_redis_claim *data)
+{
+    return (locker_claim *)((char *)data - ((sizeof(locker_claim) + 15) & ~(size_t)15));
+}
+
+/* For how long the lock has been handed on, without being free, when the claim gives it back: us. */
+static inline int64_t lk_redis_claim_direct_us(const lk_redis_claim *data, int64_t now)
+{
+    return data->direct_us > 0 ? data->direct_us + (now - data->since) / LK_US : 0;
+}
+
+/* The local deadline of a lease (Redlock's allowance for clock drift):
+ * https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ */
+static inline int64_t lk_redis_valid_until(int64_t sent, int64_t ttl_ns)
+{
+    return sent + ttl_ns - ttl_ns / 100 - 2 * LK_MS;
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* cleanup.h: what goes on without a caller. */
+#ifndef LK_REDIS_CLEANUP_H
+#define LK_REDIS_CLEANUP_H
+
+#include "instance.h"
+#include "keys.h"
+
+/* A lock, or a place in the queue (`member`, NULL: none), that nobody here wants any more is to be given back. Takes the
+ * keys over, also when memory runs out. The caller pumps. */
+void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, const char *value, const char *member);
+/* Send what is due; answers when there is more to do. */
+int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now);
+bool lk_redis_cleanups_left_locked(const lk_redis *r);
+void lk_redis_cleanups_free(lk_redis *r);
+
+#endif

@@ -1,0 +1,12 @@
+/* connection.h: what an instance does when its connections come up and go down. */
+#ifndef LK_REDIS_CONNECTION_H
+#define LK_REDIS_CONNECTION_H
+
+#include "instance.h"
+
+/* For net.h, with an lk_redis as the owner. */
+void lk_redis_on_up(void *self, const lk_redis_up *up);
+void lk_redis_on_down(void *self);
+void lk_redis_on_subscribed(void *self);
+
+#endif

@@ -1,0 +1,67 @@
+/* instance.h: what an instance of the driver consists of. */
+#ifndef LK_REDIS_INSTANCE_H
+#define LK_REDIS_INSTANCE_H
+
+#include "claim.h"
+#include "fence_cache.h"
+#include "fence_least.h"
+#include "net/call.h"
+#include "scripts.h"
+#include "server_time.h"
+#include "settings.h"
+#include "value.h"
+
+enum {
+    LK_REDIS_HOPS_MAX = 5,      /* how often another master is looked for before giving up */
+    LK_REDIS_PASS_RESERVE = 64, /* fencing numbers of a grant that may be handed over inside the process */
+    LK_REDIS_CONTENDED = 16,    /* greatest value of the counters of recent contention */
+    LK_REDIS_CHANNEL_MAX = 64
+};
+
+/* The grants that are not noted yet, and when the keeper looks after them (grant_info.c). */
+typedef struct {
+    _Atomic(lk_list *) pushed; /* by next; pushed without the mutex, taken whole with it */
+    atomic_bool ticking;       /* dispatch looks after them by itself: no attend is needed */
+    lk_list grants;            /* guarded by the mutex, as the rest */
+    bool active;               /* there were grants since the last look */
+    int64_t look_at;           /* the next look; 0: it is yet to be set */
+} lk_redis_notes;
+
+typedef struct {
+    lk_redis_shared shared; /* its mutex guards what doesn't say otherwise */
+    lk_redis_settings set;
+    lk_redis_net *net;
+    lk_redis_values values;
+    char name[LK_REDIS_VALUE_LEN + 1]; /* constant, as the next two */
+    char channel[LK_REDIS_CHANNEL_MAX];
+    char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */
+    atomic_bool trusted;     /* a release has been carried out, and nothing denied since; relaxed: a hint */
+    atomic_uint busy_lately; /* up to LK_REDIS_CONTENDED: attempts were found busy lately; relaxed: a hint */
+    atomic_uint
+        pass_lately; /* up to LK_REDIS_CONTENDED: hand-overs in here were asked for; relaxed: a hint */
+    atomic_int_least64_t spare_until; /* till then a grant takes one number: a counter was ahead; relaxed */
+    lk_redis_server_time time;
+    lk_redis_fence_least least;
+    lk_redis_fence_cache fences;
+    lk_table claims;  /* claim_table.c */
+    lk_list cleanups; /* cleanup.c */
+    lk_redis_notes notes;
+} lk_redis;
+
+/* Counters of recent contention: count up by `by` to LK_REDIS_CONTENDED, and down by one. Two threads that count at once
+ * may lose a step, which does no harm to a hint. */
+static inline void lk_redis_lately_raise(atomic_uint *lately, unsigned by)
+{
+    const unsigned value = atomic_load_explicit(lately, memory_order_relaxed) + by;
+    atomic_store_explicit(lately, value < LK_REDIS_CONTENDED ? value : LK_REDIS_CONTENDED,
+                          memory_order_relaxed);
+}
+
+static inline void lk_redis_lately_lower(atomic_uint *lately)
+{
+    const unsigned value = atomic_load_explicit(lately, memory_order_relaxed);
+    if (value > 0)
+        atomic_store_explicit(lately, value - 1, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* server_time.c: see server_time.h. */
+#include "server_time.h"
+
+#include "net/reply.h"
+
+static const int64_t time_again_ns = 10 * LK_S; /* it is asked for so often */
+static const int64_t time_stale_ns = 60 * LK_S; /* ... and not relied on any longer */
+
+void lk_redis_server_time_init(lk_redis_server_time *t, const lk_redis_shared *shared)
+{
+    t->shared = shared;
+    atomic_store_explicit(&t->ahead_us, INT64_MIN, memory_order_relaxed);
+}
+
+void lk_redis_server_time_set_locked(lk_redis_server_time *t, int64_t us, int64_t at)
+{
+    atomic_store_explicit(&t->ahead_us, us - at / LK_US, memory_order_relaxed);
+    atomic_store_explicit(&t->asked, at, memory_order_relaxed);
+    t->sent = at;
+}
+
+uint64_t lk_redis_server_us(const lk_redis_server_time *t, int64_t at)
+{
+    const int64_t ahead = atomic_load_explicit(&t->ahead_us, memory_order_relaxed);
+    if (ahead == INT64_MIN)
+        return 0;
+    const int64_t us = at / LK_US + ahead;
+    return us > 0 ? (uint64_t)us : 0;
+}
+
+uint64_t lk_redis_fence_floor(const lk_redis_server_time *t, int64_t now)
+{
+    const uint64_t us = lk_redis_server_us(t, now);
+    if (now - atomic_load_explicit(&t->asked, memory_order_relaxed) > time_stale_ns)
+        return 0;
+    return us;
+}
+
+/* It was asked for at t->sent, and may have been read long after, when the process was stopped. In between
+ * the server was at `us`, and what is known of its time, if anything is, is changed by no more than that
+ * demands. */
+static void take_locked(void *context, redisReply *reply)
+{
+    lk_redis_server_time *t = context;
+    int64_t us, at = lk_redis_now(t->shared);
+    if (reply == NULL || !lk_redis_reply_time(reply, &us))
+        return;
+    const int64_t ahead = atomic_load_explicit(&t->ahead_us, memory_order_relaxed);
+    const int64_t then = ahead != INT64_MIN ? (us - ahead) * LK_US : at;
+    if (then < at)
+        at = then > t->sent ? then : t->sent;
+    lk_redis_server_time_set_locked(t, us, at);
+}
+
+void lk_redis_server_time_ask_locked(lk_redis_server_time *t, lk_redis_net *net, int64_t now)
+{
+    lk_redis_command a = {0};
+    if (now - t->sent < time_again_ns)
+        return;
+    lk_redis_command_text(&a, "TIME");
+    if (lk_redis_submit_command_locked(net, &a, take_locked, t))
+        t->sent = now;
+}

@@ -1,0 +1,24 @@
+/* settings.h: the driver's parameters, and a checked copy of what a URI or profile says. */
+#ifndef LK_REDIS_SETTINGS_H
+#define LK_REDIS_SETTINGS_H
+
+#include "net/target.h"
+
+/* What open was told; constant afterwards. */
+typedef struct {
+    lk_redis_target target;
+    char *name_space;
+    bool fencing;
+    int64_t poll_ns;
+    int64_t wait_replicas;
+    int64_t wait_timeout_ns;
+    int64_t cleanup_ns;
+} lk_redis_settings;
+
+extern const locker_param lk_redis_params[];
+
+locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_config *config,
+                                     locker_error *err);
+void lk_redis_settings_clear(lk_redis_settings *s);
+
+#endif

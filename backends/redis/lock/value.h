@@ -1,0 +1,27 @@
+/* value.h: the values that say whose a lock is: 128 random bits of the instance plus a number, as hex digits. */
+#ifndef LK_REDIS_VALUE_H
+#define LK_REDIS_VALUE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LK_REDIS_VALUE_LEN = 32 /* hex digits of a value, and of an instance's name */ };
+
+typedef struct {
+    uint64_t high, low;           /* random; constant */
+    atomic_uint_fast64_t counter; /* relaxed: it orders nothing */
+} lk_redis_values;
+
+/* A number that no claim had before; never 0. */
+static inline uint64_t lk_redis_value_next(lk_redis_values *values)
+{
+    return atomic_fetch_add_explicit(&values->counter, 1, memory_order_relaxed) + 1;
+}
+
+/* Ended by a NUL. */
+void lk_redis_value_text(const lk_redis_values *values, uint64_t number, char text[LK_REDIS_VALUE_LEN + 1]);
+/* Back from the text; false when it isn't one of this instance's values. */
+bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint64_t *number);
+
+#endif

@@ -1,0 +1,145 @@
+/* call.c: see call.h. */
+#include "call.h"
+
+#include <stdlib.h>
+
+#include "state.h"
+
+enum { FLIGHT_LOCAL = 2048 };
+
+/* Wait for a connection. ANSWERED: there is one. */
+static lk_redis_outcome wait_up_unlocking(lk_redis_net *net, const lk_redis_call *call, locker_error *err)
+{
+    const lk_redis_pipeline *p = &net->pipeline;
+    lk_redis_reconnect *rc = &net->reconnect;
+    int64_t since = LOCKER_NEVER;
+    if (call->prompt && p->state != LK_REDIS_UP)
+        since = lk_redis_reconnect_hurry_locked(rc);
+    while (p->state != LK_REDIS_UP) {
+        if (call->caller != NULL && call->caller->interrupted)
+            return LK_REDIS_CALL_INTERRUPTED;
+        const bool known = lk_redis_reconnect_failed_since_locked(rc, since);
+        const bool over = lk_redis_now(net->shared) >= call->until || (known && rc->deserted);
+        const bool refused = rc->last.permanent && rc->failures > 0 && (known || !call->prompt);
+        if (over || refused) {
+            if (err != NULL)
+                *err = rc->last.error;
+            return refused ? LK_REDIS_CALL_REFUSED : LK_REDIS_CALL_AWAY;
+        }
+        lk_redis_wait_unlocking(net->shared, call->until);
+        if (call->prompt && p->state != LK_REDIS_UP) /* an attempt that began before may have failed */
+            (void)lk_redis_reconnect_hurry_locked(rc);
+    }
+    return LK_REDIS_CALL_ANSWERED;
+}
+
+/* Append it, on a connection that it is for. ANSWERED: its op is there. */
+static lk_redis_outcome append_unlocking(lk_redis_net *net, lk_redis_call *call, const char *bytes,
+                                         size_t len, size_t count, lk_redis_op **op, locker_error *err)
+{
+    const lk_redis_outcome up = wait_up_unlocking(net, call, err);
+    if (up != LK_REDIS_CALL_ANSWERED)
+        return up;
+    call->on = atomic_load_explicit(&net->connection, memory_order_relaxed); /* the mutex is held */
+    if (call->only != 0 && call->only != call->on)
+        return LK_REDIS_CALL_STALE;
+    call->era = lk_redis_net_era(net);
+    call->server_us = net->server_us;
+    *op = lk_redis_pipeline_append_locked(&net->pipeline, bytes, len, count - 1, call->until, call->caller);
+    if (*op == NULL) {
+        locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return LK_REDIS_CALL_NOMEM;
+    }
+    call->sent = (*op)->sent;
+    return LK_REDIS_CALL_ANSWERED;
+}
+
+static lk_redis_outcome send_and_await(lk_redis_net *net, lk_redis_call *call, const char *bytes, size_t len,
+                                       size_t count, locker_error *err)
+{
+    lk_redis_op *op;
+    lk_redis_lock(net->shared);
+    lk_redis_outcome outcome = append_unlocking(net, call, bytes, len, count, &op, err);
+    if (outcome != LK_REDIS_CALL_ANSWERED) {
+        lk_redis_unlock(net->shared);
+        return outcome;
+    }
+    outcome = lk_redis_pipeline_await_unlock(&net->pipeline, op, call->caller, call->until);
+    if (outcome != LK_REDIS_CALL_ANSWERED && outcome != LK_REDIS_CALL_CUT)
+        return outcome;
+    call->reply = op->reply;
+    for (unsigned i = 0; i < op->early_count; i++)
+        call->early[i] = op->early[i];
+    op->early_count = 0; /* they are the caller's */
+    lk_redis_op_return(&net->pipeline.ops, op);
+    return outcome;
+}
+
+lk_redis_outcome lk_redis_ask_flight(lk_redis_net *net, lk_redis_call *call, const lk_redis_command *a,
+                                     size_t count, locker_error *err)
+{
+    char local[FLIGHT_LOCAL], *bytes = local;
+    local[0] = 0; /* gcc at -O3 does not see lk_redis_command_put() fill it */
+    size_t room = 0;
+    call->reply = NULL;
+    for (size_t i = 0; i < LK_REDIS_EARLY_MAX; i++)
+        call->early[i] = NULL;
+    call->sent = 0;
+    for (size_t i = 0; i < count; i++)
+        room += lk_redis_command_room(&a[i]);
+    if (room > sizeof local)
+        bytes = malloc(room);
+    if (bytes == NULL) {
+        locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return LK_REDIS_CALL_NOMEM;
+    }
+    char *end = bytes;
+    for (size_t i = 0; i < count; i++)
+        end = lk_redis_command_put(&a[i], end);
+    const lk_redis_outcome outcome = send_and_await(net, call, bytes, (size_t)(end - bytes), count, err);
+    if (bytes != local)
+        free(bytes);
+    return outcome;
+}
+
+lk_redis_outcome lk_redis_ask(lk_redis_net *net, lk_redis_call *call, const lk_redis_command *a,
+                              locker_error *err)
+{
+    return lk_redis_ask_flight(net, call, a, 1, err);
+}
+
+void lk_redis_call_clear(lk_redis_call *call)
+{
+    for (size_t i = 0; i < LK_REDIS_EARLY_MAX; i++) {
+        if (call->early[i] != NULL)
+            freeReplyObject(call->early[i]);
+        call->early[i] = NULL;
+    }
+    if (call->reply != NULL)
+        freeReplyObject(call->reply);
+    call->reply = NULL;
+}
+
+void lk_redis_interrupt_locked(lk_redis_net *net, lk_redis_caller *caller)
+{
+    caller->interrupted = true;
+    lk_redis_pipeline_interrupt_locked(&net->pipeline, caller);
+    pthread_cond_broadcast(&net->shared->changed);
+}
+
+bool lk_redis_submit_locked(lk_redis_net *net, const char *bytes, size_t len, lk_redis_done done,
+                            void *context)
+{
+    return lk_redis_pipeline_submit_locked(&net->pipeline, bytes, len, done, context);
+}
+
+bool lk_redis_submit_command_locked(lk_redis_net *net, const lk_redis_command *a, lk_redis_done done,
+                                    void *context)
+{
+    return lk_redis_pipeline_submit_command_locked(&net->pipeline, a, done, context);
+}
+
+void lk_redis_pump_unlocking(lk_redis_net *net)
+{
+    lk_redis_pipeline_pump_unlocking(&net->pipeline);
+}

@@ -1,0 +1,25 @@
+/* handshake.h: from a socket to a server that will serve us. */
+#ifndef LK_REDIS_HANDSHAKE_H
+#define LK_REDIS_HANDSHAKE_H
+
+#include "socket.h"
+#include "target.h"
+
+enum { LK_REDIS_SCRIPTS_MAX = 8, LK_REDIS_HASH_LEN = 40 };
+
+/* Scripts that the server is given with the log-in. */
+typedef struct {
+    const char *const *text;
+    size_t count;
+    char (*hash)[LK_REDIS_HASH_LEN +
+                 1]; /* by which each is called; untouched where the server does not tell. NULL: not
+                                            wanted */
+} lk_redis_scripts;
+
+/* Log in to a master: as far as `until`, following replicas to their master. `scripts`: NULL for a subscription, which
+ * needs neither them nor the server's time. `redirect`: where to try first, or "". */
+lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
+                                         const lk_redis_scripts *scripts, int64_t until,
+                                         lk_redis_failure *why);
+
+#endif

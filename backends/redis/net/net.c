@@ -1,0 +1,349 @@
+/* net.c: the floor as a whole: its life, how its connections are made, and the keeper's turn. */
+#include "net.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "state.h"
+
+static const int64_t loading_again_ns = 50 * LK_MS;
+static const int64_t thread_again_ns = LK_S; /* a thread that could not be started */
+
+/* ------------------------------------------------------------------ coming up, going down ---- */
+
+/* Whether both are known and the same. */
+static bool same_id(const char *a, const char *b)
+{
+    return a[0] != '\0' && strcmp(a, b) == 0;
+}
+
+/* What is known of the server that we were connected to before may not be true of this one: whether it is another. */
+static bool meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
+{
+    const bool same_run = same_id(socket->server.run, net->server.run);
+    const bool other = !same_run || !same_id(socket->server.replication, net->server.replication);
+    if (!same_run)
+        net->old.count = 0;
+    if (other)
+        atomic_fetch_add_explicit(&net->era, 1, memory_order_relaxed);
+    net->server = socket->server;
+    net->server_us = socket->server_us;
+    return other;
+}
+
+static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket)
+{
+    lk_redis_shared *shared = net->shared;
+    lk_redis_up up = {.server_us = socket->server_us, .again = net->was_lost};
+    up.server_at = lk_redis_now(shared) - (lk_redis_system_now() - socket->server_at);
+    lk_redis_pipeline_install_locked(&net->pipeline, socket);
+    net->redirect[0] = '\0';
+    net->was_lost = false;
+    up.other = meet_server_locked(net, socket);
+    lk_redis_old_connections_end_locked(&net->old, &net->pipeline);
+    if (up.again)
+        lk_redis_log_locked(shared, LOCKER_LOG_INFO, "redis: connected to %s again", socket->peer);
+    net->events->on_up(net->owner, &up);
+}
+
+void lk_redis_net_admit_unlocking(lk_redis_net *net)
+{
+    atomic_fetch_add_explicit(&net->connection, 1, memory_order_release);
+    pthread_cond_broadcast(&net->shared->changed);
+    lk_redis_pipeline_pump_unlocking(&net->pipeline);
+}
+
+/* The pipeline's. */
+static void lost_locked(void *self, const char *why)
+{
+    lk_redis_net *net = self;
+    const lk_redis_socket *socket = net->pipeline.socket;
+    lk_redis_old_connections_add_locked(&net->old, socket->client_id);
+    lk_redis_log_locked(net->shared, LOCKER_LOG_INFO, "redis: lost the connection to %s: %s", socket->peer,
+                        why);
+    locker_error_set(&net->reconnect.last.error, LOCKER_UNAVAILABLE, 0,
+                     "the connection to Redis at %s was lost: %s", socket->peer, why);
+    net->reconnect.last.permanent = false;
+    net->was_lost = true;
+    net->events->on_down(net->owner);
+}
+
+/* "MOVED 3999 127.0.0.1:6381" names the master; READONLY does not, so ROLE is asked. */
+void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply)
+{
+    const char *colon = strrchr(reply->str, ':');
+    const char *host = strrchr(reply->str, ' ');
+    if (strncmp(reply->str, "READONLY", 8) != 0 && colon != NULL && host != NULL && colon > host + 1)
+        (void)snprintf(net->redirect, sizeof net->redirect, "%s", host + 1);
+    lk_redis_pipeline_fail_locked(&net->pipeline, "it is not the master");
+}
+
+/* ------------------------------------------------------------------ connecting ---- */
+
+static bool command_missing_locked(const lk_redis_net *net)
+{
+    return net->pipeline.state == LK_REDIS_DOWN;
+}
+
+static bool is_missing_locked(const void *self)
+{
+    const lk_redis_net *net = self;
+    const lk_redis_subscription *sub = &net->subscription;
+    return command_missing_locked(net) ||
+           (net->pipeline.state == LK_REDIS_UP && sub->wanted && sub->socket == NULL && !sub->refused);
+}
+
+static void connect_command_unlocking(lk_redis_net *net)
+{
+    lk_redis_shared *shared = net->shared;
+    lk_redis_failure why = {0};
+    char redirect[LK_REDIS_PEER_MAX];
+    memcpy(redirect, net->redirect, sizeof redirect);
+    const int64_t began = lk_redis_now(shared); /* what has come up since may not have been seen */
+    lk_redis_unlock(shared);
+    const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
+    lk_redis_socket *socket = lk_redis_connect_master(net->target, redirect, &net->scripts, until, &why);
+    lk_redis_lock(shared);
+    if (shared->closing) {
+        lk_redis_socket_free(socket, true);
+        return;
+    }
+    if (socket == NULL) {
+        if (why.permanent || net->reconnect.failures == 0)
+            lk_redis_log_locked(shared, LOCKER_LOG_WARN, "redis: %s", why.error.text);
+        net->redirect[0] = '\0';
+        lk_redis_reconnect_failed_locked(&net->reconnect, began, &why);
+        return;
+    }
+    lk_redis_reconnect_made_locked(&net->reconnect);
+    install_unlocking(net, socket);
+}
+
+/* Whether the subscription is with the server that is asked for locks, as far as both tell who they are: what another
+ * one says is not about these locks. A name may stand for many servers, and a master that does not answer is looked for
+ * at the other hosts. */
+static bool is_same_server_locked(const lk_redis_net *net, const lk_redis_socket *socket)
+{
+    return strcmp(socket->server.run, net->server.run) == 0;
+}
+
+static void connect_subscription_unlocking(lk_redis_net *net)
+{
+    lk_redis_shared *shared = net->shared;
+    lk_redis_subscription *sub = &net->subscription;
+    lk_redis_failure why = {0};
+    char peer[LK_REDIS_PEER_MAX];
+    const unsigned era = lk_redis_net_era(net);
+    memcpy(peer, net->pipeline.socket->peer, sizeof peer);
+    lk_redis_unlock(shared);
+    const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
+    lk_redis_socket *socket = lk_redis_connect_master(net->target, peer, NULL, until, &why);
+    if (socket != NULL && !lk_redis_subscribe(sub, socket, until, &why)) {
+        lk_redis_socket_free(socket, true);
+        socket = NULL;
+    }
+    lk_redis_lock(shared);
+    if (shared->closing || sub->socket != NULL || era != lk_redis_net_era(net)) {
+        lk_redis_socket_free(socket, true);
+        return;
+    }
+    if (socket != NULL && is_same_server_locked(net, socket)) {
+        if (lk_redis_subscription_install_locked(sub, socket))
+            net->events->on_subscribed(net->owner);
+        return;
+    }
+    if (socket != NULL) {
+        lk_redis_socket_free(socket, false);
+    } else if (why.permanent) {
+        sub->refused = true;
+        sub->why = why.error;
+        net->events->on_subscribed(net->owner);
+    }
+    lk_redis_reconnect_back_off_locked(&net->reconnect);
+}
+
+static void connect_unlocking(void *self)
+{
+    lk_redis_net *net = self;
+    if (command_missing_locked(net))
+        connect_command_unlocking(net);
+    else
+        connect_subscription_unlocking(net);
+}
+
+locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, locker_error *err)
+{
+    const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
+    lk_redis_failure why;
+    net->scripts = (lk_redis_scripts){.text = scripts->text, .count = scripts->count};
+    net->pipeline.silence_ns = net->target->command_timeout_ns;
+    net->subscription.tls = net->target->tls;
+    for (;;) {
+        why = (lk_redis_failure){0};
+        lk_redis_socket *socket = lk_redis_connect_master(net->target, "", scripts, until, &why);
+        if (socket != NULL) {
+            lk_redis_lock(net->shared);
+            install_unlocking(net, socket);
+            lk_redis_unlock(net->shared);
+            return LOCKER_OK;
+        }
+        if (!why.transient || lk_redis_system_now() >= until)
+            break;
+        lk_redis_pause(net->shared, NULL, lk_redis_now(net->shared) + loading_again_ns);
+    }
+    if (err != NULL)
+        *err = why.error;
+    return why.error.status;
+}
+
+/* ------------------------------------------------------------------ life ---- */
+
+static void left(void *self)
+{
+    lk_redis_net *net = self;
+    net->events->on_left(net->owner);
+}
+
+lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
+                               const lk_redis_owner *events, void *owner)
+{
+    static const lk_redis_connector connector = {is_missing_locked, connect_unlocking, left};
+    lk_redis_net *net = calloc(1, sizeof *net);
+    if (net == NULL)
+        return NULL;
+    net->shared = shared;
+    net->target = target;
+    net->events = events;
+    net->owner = owner;
+    lk_redis_reconnect_init(&net->reconnect, shared, &connector, net);
+    if (!lk_redis_pipeline_init(&net->pipeline, shared, &net->reconnect)) {
+        free(net);
+        return NULL;
+    }
+    net->pipeline.lost = lost_locked;
+    net->pipeline.owner = net;
+    net->subscription = (lk_redis_subscription){.shared = shared,
+                                                .reconnect = &net->reconnect,
+                                                .on_message = events->on_message,
+                                                .owner = owner,
+                                                .channel = channel};
+    return net;
+}
+
+void lk_redis_net_free(lk_redis_net *net)
+{
+    if (net == NULL)
+        return;
+    lk_redis_pipeline_destroy(&net->pipeline);
+    lk_redis_socket_free(net->subscription.socket, false);
+    free(net);
+}
+
+bool lk_redis_net_stop(lk_redis_net *net, int64_t until)
+{
+    return lk_redis_reconnect_stop(&net->reconnect, until);
+}
+
+void lk_redis_net_abandon(const lk_redis_net *net)
+{
+    if (net->pipeline.socket != NULL)
+        close(net->pipeline.socket->fd);
+    if (net->subscription.socket != NULL)
+        close(net->subscription.socket->fd);
+    close(net->shared->epoll_fd);
+    close(net->pipeline.kick_fd);
+}
+
+/* ------------------------------------------------------------------ the keeper's turn ---- */
+
+int64_t lk_redis_net_begin_turn(lk_redis_net *net)
+{
+    struct epoll_event events[4];
+    lk_redis_subscription *sub = &net->subscription;
+    const int count = epoll_wait(net->shared->epoll_fd, events, 4, 0);
+    lk_redis_lock(net->shared);
+    net->shared->dispatching = true;
+    for (int i = 0; i < count; i++)
+        sub->look = sub->look || events[i].data.ptr == sub;
+    if (sub->look) /* first, because somebody sleeps until it is read */
+        lk_redis_subscription_read_locked(sub);
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.ptr == &net->pipeline)
+            lk_redis_pipeline_events_unlocking(&net->pipeline, events[i].events);
+    }
+    const int64_t now = lk_redis_now(net->shared);
+    lk_redis_pipeline_look_unlocking(&net->pipeline, now);
+    return now;
+}
+
+int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
+{
+    lk_redis_shared *shared = net->shared;
+    int64_t next = LOCKER_NEVER;
+    lk_redis_reconnect_want_locked(&net->reconnect);
+    if (command_missing_locked(net) && !net->reconnect.running)
+        next = now + thread_again_ns;
+    lk_redis_pipeline_pump_unlocking(&net->pipeline);
+    lk_redis_pipeline_arm_locked(&net->pipeline);
+    next = lk_time_earlier(next, lk_redis_pipeline_due(&net->pipeline));
+    shared->dispatching = false;
+    const bool log_due = shared->log_due;
+    lk_redis_unlock(shared);
+    if (log_due)
+        lk_redis_log_write(shared);
+    return next;
+}
+
+void lk_redis_net_drive_unlocking(lk_redis_net *net, int64_t until)
+{
+    if (!lk_redis_pipeline_drive_unlocking(&net->pipeline, until))
+        lk_redis_wait_unlocking(net->shared, until);
+}
+
+/* ------------------------------------------------------------------ what its owner may ask ---- */
+
+bool lk_redis_net_is_up_locked(const lk_redis_net *net)
+{
+    return net->pipeline.state == LK_REDIS_UP;
+}
+
+unsigned lk_redis_net_connection(const lk_redis_net *net)
+{
+    return atomic_load_explicit(&net->connection, memory_order_acquire);
+}
+
+unsigned lk_redis_net_era(const lk_redis_net *net)
+{
+    return atomic_load_explicit(&net->era, memory_order_relaxed);
+}
+
+void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now)
+{
+    net->subscription.wanted = true;
+    if (now && net->subscription.socket == NULL)
+        lk_redis_reconnect_want_locked(&net->reconnect);
+}
+
+void lk_redis_net_resubscribe_locked(lk_redis_net *net)
+{
+    lk_redis_subscription_lose_locked(&net->subscription);
+}
+
+bool lk_redis_net_is_subscribed(const lk_redis_net *net)
+{
+    return atomic_load_explicit(&net->subscription.ready, memory_order_relaxed);
+}
+
+locker_status lk_redis_net_take_refusal_locked(lk_redis_net *net, locker_error *err)
+{
+    lk_redis_subscription *sub = &net->subscription;
+    if (!sub->refused)
+        return LOCKER_OK;
+    sub->refused = false;
+    *err = sub->why;
+    return sub->why.status;
+}

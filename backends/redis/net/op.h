@@ -1,0 +1,81 @@
+/*
+ * op.h: commands whose answers are awaited, and how those that wait are woken. Ops are recycled, never freed before the
+ * pool is: waking a recycled one is a spurious wake-up, which waiters stand.
+ */
+#ifndef LK_REDIS_OP_H
+#define LK_REDIS_OP_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "answer.h"
+
+enum { LK_REDIS_OP_WAITING, LK_REDIS_OP_ANSWERED, LK_REDIS_OP_CUT };
+
+/* A futex word that a few ops share, so that one system call wakes all of them whose answers came together.
+ * It counts wake-ups. Each op that sleeps on it has a bit of its own, by which it is woken and the others are
+ * not. */
+typedef struct {
+    atomic_uint word; /* relaxed: it brings nothing else; states have an order of their own */
+} lk_redis_gate;
+
+/* A command whose reply is awaited, or a few in one flight, which share an op. Members are guarded by the mutex unless
+ * they say otherwise. */
+typedef struct lk_redis_op {
+    struct lk_redis_op *next; /* in flight, or in a list of free ones */
+    lk_redis_gate *gate;      /* what its waiter sleeps on; constant */
+    uint32_t bit;             /* its own there; constant */
+    atomic_int
+        state;   /* written with the mutex; read by the waiter without: release/acquire hands over reply */
+    bool waited; /* a thread waits for it; false: `done` is called */
+    lk_redis_done done;                    /* NULL: drop the reply */
+    void *context;                         /* for done */
+    lk_redis_caller *caller;               /* who can be interrupted; its op is cleared when it is answered */
+    redisReply *reply;                     /* the waiter's once ANSWERED; of the flight's last command */
+    redisReply *early[LK_REDIS_EARLY_MAX]; /* of the commands before it; the waiter's once ANSWERED or CUT */
+    unsigned early_wanted, early_count;
+    int64_t sent;  /* before it could have been sent */
+    int64_t until; /* how long its waiter waits */
+} lk_redis_op;
+
+/* All zero: it has none yet. */
+typedef struct {
+    struct lk_redis_op_block *blocks; /* all ops that were ever made */
+    lk_redis_op *free;
+    _Atomic(lk_redis_op *) returned; /* pushed without the mutex (release), taken whole with it (acquire) */
+} lk_redis_ops;
+
+void lk_redis_ops_destroy(lk_redis_ops *ops);
+
+/* NULL: no memory. */
+lk_redis_op *lk_redis_op_get_locked(lk_redis_ops *ops);
+/* An op that nobody waits for. */
+void lk_redis_op_free_locked(lk_redis_ops *ops, lk_redis_op *op);
+/* The same, of a waiter that was answered, which does not take the mutex again for it. */
+void lk_redis_op_return(lk_redis_ops *ops, lk_redis_op *op);
+
+/* The gate's count. With the mutex held, whatever happens from there on makes it another. */
+static inline unsigned lk_redis_op_count(const lk_redis_op *op)
+{
+    return atomic_load_explicit(&op->gate->word, memory_order_relaxed);
+}
+
+/* Sleep until the op is woken, or spuriously; not at all if the gate's count isn't `seen` any more. Called without the
+ * mutex. */
+void lk_redis_op_sleep(const lk_redis_op *op, unsigned seen);
+/* Wake who sleeps. The state was set before. */
+void lk_redis_op_wake(const lk_redis_op *op);
+
+/* Ops that remain to be woken once the mutex is released. */
+enum { LK_REDIS_REPLIES_MAX = 64 };
+typedef struct {
+    size_t ops, gates; /* how many */
+    lk_redis_gate *gate[LK_REDIS_REPLIES_MAX];
+    uint32_t bits[LK_REDIS_REPLIES_MAX];
+} lk_redis_wakes;
+
+void lk_redis_wakes_add(lk_redis_wakes *wakes, const lk_redis_op *op);
+void lk_redis_wakes_all(const lk_redis_wakes *wakes);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * reconnect.h: a thread that lives while a connection is missing, and when it tries again. It may block: in resolving a
+ * name, in connecting, in waiting for the next try. What is missing, and how it is made, its owner knows.
+ */
+#ifndef LK_REDIS_RECONNECT_H
+#define LK_REDIS_RECONNECT_H
+
+#include "shared.h"
+#include "target.h"
+
+/* Called with the mutex. */
+typedef struct {
+    bool (*missing)(const void *owner);
+    void (*connect)(void *owner); /* make what is missing, once; lets go of the mutex meanwhile */
+    void (*left)(
+        void *owner); /* close did not wait for the thread, which ends now. Called without the mutex */
+} lk_redis_connector;
+
+/* Guarded by the mutex. */
+typedef struct {
+    lk_redis_shared *shared;
+    const lk_redis_connector *connector;
+    void *owner;
+    pthread_t thread;
+    bool running, joinable, abandoned;
+    int64_t retry_at;      /* when it tries again */
+    int64_t failed_at;     /* when the last attempt at the command connection began, if it failed; else 0 */
+    bool deserted;         /* ... and found nothing that listens */
+    unsigned failures;     /* in a row */
+    lk_redis_failure last; /* why there is no connection */
+} lk_redis_reconnect;
+
+void lk_redis_reconnect_init(lk_redis_reconnect *rc, lk_redis_shared *shared,
+                             const lk_redis_connector *connector, void *owner);
+
+/* Have what is missing connected. */
+void lk_redis_reconnect_want_locked(lk_redis_reconnect *rc);
+/* Don't come back at once. */
+void lk_redis_reconnect_back_off_locked(lk_redis_reconnect *rc);
+/* An attempt at the command connection that began at `began` failed, or did not. */
+void lk_redis_reconnect_failed_locked(lk_redis_reconnect *rc, int64_t began, const lk_redis_failure *why);
+void lk_redis_reconnect_made_locked(lk_redis_reconnect *rc);
+/* Whether connecting was last tried in vain, by an attempt that began at `since` or later. */
+bool lk_redis_reconnect_failed_since_locked(const lk_redis_reconnect *rc, int64_t since);
+/* Somebody wants to know now: have it tried again, unless that was done a moment ago. Answers since when an attempt
+ * tells. */
+int64_t lk_redis_reconnect_hurry_locked(lk_redis_reconnect *rc);
+/* End the thread, at the latest when `until` has come; true when it has ended. */
+bool lk_redis_reconnect_stop(lk_redis_reconnect *rc, int64_t until);
+
+#endif

@@ -1,0 +1,31 @@
+/* reply.h: what a server's answer means. */
+#ifndef LK_REDIS_REPLY_H
+#define LK_REDIS_REPLY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hiredis/hiredis.h>
+#include <locker/driver.h>
+
+typedef enum {
+    LK_REDIS_FAULT_NONE,
+    LK_REDIS_FAULT_NOSCRIPT,  /* EVAL with the text */
+    LK_REDIS_FAULT_TRANSIENT, /* LOADING and the like: again in a moment */
+    LK_REDIS_FAULT_MOVED,     /* READONLY, MOVED, ASK: another server is the master */
+    LK_REDIS_FAULT_DENIED,    /* NOAUTH, WRONGPASS, NOPERM */
+    LK_REDIS_FAULT_REFUSED,   /* OOM, MISCONF, NOREPLICAS: it can't write now */
+    LK_REDIS_FAULT_OTHER      /* anything else, and replies of an unexpected kind */
+} lk_redis_fault;
+
+lk_redis_fault lk_redis_reply_fault(const redisReply *reply);
+/* Fill err with what the server's error means for the user; `doing` completes "while ...". */
+locker_status lk_redis_fault_error(lk_redis_fault fault, const redisReply *reply, const char *doing,
+                                   locker_error *err);
+/* A reply that should be an integer or a string but is not. */
+locker_status lk_redis_reply_nonsense(const char *doing, locker_error *err);
+
+/* TIME's answer in us; false when it is none. */
+bool lk_redis_reply_time(const redisReply *reply, int64_t *us);
+
+#endif

@@ -1,0 +1,77 @@
+/* shared.c: see shared.h. */
+#include "shared.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+bool lk_redis_shared_init(lk_redis_shared *shared, const locker_services *svc, uint64_t seed)
+{
+    shared->svc = svc;
+    shared->clock = svc->clock;
+    shared->jitter = seed | 1;
+    shared->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (shared->epoll_fd < 0)
+        return false;
+    const int rc = locker_cond_init(&shared->changed);
+    if (rc != 0) {
+        close(shared->epoll_fd);
+        errno = rc;
+        return false;
+    }
+    lk_mutex_init(&shared->mutex);
+    return true;
+}
+
+void lk_redis_shared_destroy(lk_redis_shared *shared)
+{
+    close(shared->epoll_fd);
+    pthread_cond_destroy(&shared->changed);
+    lk_mutex_destroy(&shared->mutex);
+}
+
+void lk_redis_pause(lk_redis_shared *shared, const bool *interrupted, int64_t until)
+{
+    lk_redis_lock(shared);
+    while (lk_redis_now(shared) < until && !shared->closing && (interrupted == NULL || !*interrupted))
+        lk_redis_wait_unlocking(shared, until);
+    lk_redis_unlock(shared);
+}
+
+/* xorshift64* */
+uint64_t lk_redis_random_locked(lk_redis_shared *shared, uint64_t below)
+{
+    shared->jitter ^= shared->jitter >> 12;
+    shared->jitter ^= shared->jitter << 25;
+    shared->jitter ^= shared->jitter >> 27;
+    return below > 0 ? (shared->jitter * UINT64_C(2685821657736338717)) % below : 0;
+}
+
+void lk_redis_log_locked(lk_redis_shared *shared, locker_log_level level, const char *format, ...)
+{
+    va_list arguments;
+    if (!shared->svc->log_wanted(shared->svc, level))
+        return;
+    va_start(arguments, format);
+    (void)vsnprintf(shared->line, sizeof shared->line, format, arguments);
+    va_end(arguments);
+    shared->log_level = level;
+    shared->log_due = true;
+    shared->svc->attend(shared->svc);
+}
+
+void lk_redis_log_write(lk_redis_shared *shared)
+{
+    char line[LOCKER_ERROR_TEXT_MAX];
+    lk_redis_lock(shared);
+    const bool due = shared->log_due;
+    const locker_log_level level = shared->log_level;
+    if (due)
+        (void)snprintf(line, sizeof line, "%s", shared->line);
+    shared->log_due = false;
+    lk_redis_unlock(shared);
+    if (due)
+        shared->svc->log(shared->svc, level, "%s", line);
+}

@@ -1,0 +1,32 @@
+/* state.h: what makes up the floor; for call.c and net.c. */
+#ifndef LK_REDIS_STATE_H
+#define LK_REDIS_STATE_H
+
+#include <stdatomic.h>
+
+#include "net.h"
+#include "old_connections.h"
+#include "pipeline.h"
+#include "reconnect.h"
+#include "subscription.h"
+
+/* Guarded by the mutex, unless they say otherwise. */
+struct lk_redis_net {
+    lk_redis_shared *shared;
+    const lk_redis_target *target; /* constant, as the next three */
+    const lk_redis_owner *events;
+    void *owner;
+    lk_redis_scripts scripts; /* without hash: for connecting again */
+    lk_redis_reconnect reconnect;
+    lk_redis_pipeline pipeline;
+    lk_redis_subscription subscription;
+    lk_redis_old_connections old;
+    lk_redis_server server; /* that we are, or were last connected to */
+    int64_t server_us;      /* its time when the connection was made; 0: not known */
+    bool was_lost;
+    char redirect[LK_REDIS_PEER_MAX]; /* where the master is said to be; "": not known */
+    atomic_uint connection;           /* written with the mutex; release/acquire hands over what on_up did */
+    atomic_uint era;                  /* written with the mutex; relaxed (net.h says why) */
+};
+
+#endif

@@ -1,0 +1,115 @@
+/* subscription.c: see subscription.h. A message that gets lost is made up for by its owner. */
+#include "subscription.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "command.h"
+#include "reply.h"
+
+enum { FILLS_MAX = 16 }; /* how often one turn receives */
+
+/* What a subscription says is an array of three, by what it begins with. */
+static bool is_push(const redisReply *reply, const char *kind, int third)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+           reply->element[0]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, kind) == 0 &&
+           reply->element[2]->type == third;
+}
+
+bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socket, int64_t until,
+                        lk_redis_failure *why)
+{
+    char *bytes;
+    size_t len;
+    redisReply *reply = NULL;
+    lk_redis_command a = {0};
+    bool subscribed = false;
+    lk_redis_command_text(&a, "SUBSCRIBE");
+    lk_redis_command_text(&a, sub->channel);
+    why->permanent = false;
+    if (!lk_redis_command_format(&a, &bytes, &len)) {
+        locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
+        return false;
+    }
+    const int failure = lk_redis_socket_exchange(socket, bytes, len, &reply, 1, until);
+    free(bytes);
+    if (failure != 0) {
+        locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure, "can't subscribe at %s: %s", socket->peer,
+                         strerror(failure));
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        why->permanent = true;
+        locker_error_set(&why->error, LOCKER_DENIED, 0, "can't subscribe at %s: %s; give the user &locker:*",
+                         socket->peer, reply->str);
+    } else if (!is_push(reply, "subscribe", REDIS_REPLY_INTEGER)) {
+        (void)lk_redis_reply_nonsense("subscribing", &why->error);
+    } else {
+        subscribed = true;
+    }
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return subscribed;
+}
+
+bool lk_redis_subscription_install_locked(lk_redis_subscription *sub, lk_redis_socket *socket)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = sub}};
+    if (epoll_ctl(sub->shared->epoll_fd, EPOLL_CTL_ADD, socket->fd, &event) != 0) {
+        lk_redis_socket_free(socket, true); /* no memory in the kernel: waiters poll */
+        lk_redis_reconnect_back_off_locked(sub->reconnect);
+        return false;
+    }
+    sub->socket = socket;
+    sub->look = true; /* a message may be in the parser already */
+    atomic_store_explicit(&sub->ready, true, memory_order_relaxed);
+    sub->shared->svc->attend(sub->shared->svc);
+    return true;
+}
+
+void lk_redis_subscription_lose_locked(lk_redis_subscription *sub)
+{
+    if (sub->socket == NULL)
+        return;
+    atomic_store_explicit(&sub->ready, false, memory_order_relaxed);
+    (void)epoll_ctl(sub->shared->epoll_fd, EPOLL_CTL_DEL, sub->socket->fd, NULL);
+    lk_redis_socket_free(sub->socket, false);
+    sub->socket = NULL;
+    lk_redis_log_locked(sub->shared, LOCKER_LOG_INFO, "redis: lost the subscription; subscribing again");
+    lk_redis_reconnect_want_locked(sub->reconnect);
+}
+
+void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
+{
+    char data[4096];
+    redisReply *reply;
+    bool drained = false;
+    int fills = 0;
+    sub->look = false;
+    while (sub->socket != NULL) {
+        const int got = lk_redis_socket_next_reply(sub->socket, &reply);
+        if (got > 0) {
+            const bool message = is_push(reply, "message", REDIS_REPLY_STRING);
+            if (message)
+                sub->on_message(sub->owner, reply->element[2]);
+            freeReplyObject(reply);
+            if (!message)
+                lk_redis_subscription_lose_locked(sub);
+            continue;
+        }
+        if (got == 0 && drained)
+            return;
+        if (got == 0 && fills++ == FILLS_MAX) { /* others want a turn, however much comes */
+            sub->look = true;
+            sub->shared->svc->attend(sub->shared->svc);
+            return;
+        }
+        const ssize_t n = got == 0 ? lk_redis_socket_receive(sub->socket, data, sizeof data) : 0;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0 || lk_redis_socket_feed(sub->socket, data, (size_t)n) != 0)
+            lk_redis_subscription_lose_locked(sub);
+        drained = n > 0 && (size_t)n < sizeof data && !sub->tls; /* epoll tells of what comes later */
+    }
+}

@@ -1,0 +1,41 @@
+/*
+ * subscription.h: the second connection, on which messages come. It subscribes to one channel, and is made when
+ * somebody wants it.
+ */
+#ifndef LK_REDIS_SUBSCRIPTION_H
+#define LK_REDIS_SUBSCRIPTION_H
+
+#include <stdatomic.h>
+
+#include "reconnect.h"
+#include "shared.h"
+#include "socket.h"
+#include "target.h"
+
+/* Guarded by the mutex. */
+typedef struct {
+    lk_redis_shared *shared;
+    lk_redis_reconnect *reconnect;
+    void (*on_message)(void *owner, const redisReply *text);
+    void *owner;
+    const char *channel;
+    bool tls;
+    lk_redis_socket *socket; /* NULL: none. Received from by the keeper alone */
+    bool wanted;
+    bool look;         /* read it without being told: something may be in the parser */
+    bool refused;      /* the server denies the channel */
+    locker_error why;  /* ... with this */
+    atomic_bool ready; /* acknowledged; written with the mutex, read without: a hint */
+} lk_redis_subscription;
+
+/* Subscribe on a new socket, blocking. False: why says it. */
+bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socket, int64_t until,
+                        lk_redis_failure *why);
+/* It is up; false: it can't be watched, and is closed. */
+bool lk_redis_subscription_install_locked(lk_redis_subscription *sub, lk_redis_socket *socket);
+/* Close it, if there is one, and have it made anew. */
+void lk_redis_subscription_lose_locked(lk_redis_subscription *sub);
+/* Read the messages that are there. By the keeper only. */
+void lk_redis_subscription_read_locked(lk_redis_subscription *sub);
+
+#endif
