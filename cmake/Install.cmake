@@ -1,5 +1,5 @@
 # Installed files: libraries, headers, locker.pc, the CMake package, manual pages, shell completion. The command
-# is installed by tools/.
+# is installed by tools/, what it runs by lab/.
 include(CMakePackageConfigHelpers)
 
 set(LOCKER_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/locker)
@@ -89,6 +89,9 @@ if(LOCKER_TOOLS)
 endif()
 foreach(section IN LISTS LOCKER_MAN_SECTIONS)
     file(GLOB LOCKER_MAN CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.${section})
+    if(NOT LOCKER_LAB)
+        list(FILTER LOCKER_MAN EXCLUDE REGEX "/locker-(check-history|compare)[.]1$")
+    endif()
     install(FILES ${LOCKER_MAN} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
 if(LOCKER_TOOLS)

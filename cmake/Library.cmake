@@ -77,6 +77,20 @@ add_library(locker_product INTERFACE)
 target_link_libraries(locker_product INTERFACE $<IF:$<BOOL:${LOCKER_MODULES}>,locker,locker_static>)
 add_dependencies(locker_product locker_modules)
 
+# A program that is installed in this directory finds the library from where it lies, so that what is installed can be
+# moved.
+function(locker_find_library_from target directory)
+    if(NOT LOCKER_MODULES) # it carries the library
+        return()
+    endif()
+    set(rpath "${CMAKE_INSTALL_FULL_LIBDIR}")
+    if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" AND NOT IS_ABSOLUTE "${directory}")
+        file(RELATIVE_PATH rpath "/prefix/${directory}" "/prefix/${CMAKE_INSTALL_LIBDIR}")
+        string(PREPEND rpath "$ORIGIN/")
+    endif()
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH "${rpath}")
+endfunction()
+
 # The mock, for unit tests: a library beside, which needs this one. The static one is for our own tests.
 function(locker_add_mock target kind core)
     add_library(${target} ${kind} $<TARGET_OBJECTS:locker_mock_parts> $<TARGET_OBJECTS:locker_fault_script>)

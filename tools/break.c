@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "subcommands.h"
 
 static int read_token(const char *text, uint64_t *token)
 {

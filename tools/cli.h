@@ -1,7 +1,7 @@
 /*
- * cli.h: what the subcommands of the locker command share: messages, the common options, opening the lock
- * service that they name. main.c dispatches; each subcommand is one lk_cli_*() function in a file of its
- * name. The command uses the library's public interface alone.
+ * cli.h: what the subcommands of the locker command share, those too that are programs of their own (lab/):
+ * messages, the common options, opening the lock service that they name. All of them use the library's public
+ * interface alone.
  */
 #ifndef LOCKER_TOOLS_CLI_H
 #define LOCKER_TOOLS_CLI_H
@@ -113,15 +113,5 @@ int64_t lk_cli_wall_ms(void);
 
 /** Print the help on a subcommand, or on all (NULL). Returns the exit code. */
 int lk_cli_help(const char *subcommand);
-
-/* The subcommands: argv[0] is the subcommand's name; they return the exit code. */
-int lk_cli_run(int argc, char **argv);
-int lk_cli_show(int argc, char **argv);
-int lk_cli_break(int argc, char **argv);
-int lk_cli_ping(int argc, char **argv);
-int lk_cli_drivers(int argc, char **argv);
-int lk_cli_check_history(int argc, char **argv);
-int lk_cli_compare(int argc, char **argv);
-int lk_cli_compare_worker(int argc, char **argv); /* hidden: what compare runs */
 
 #endif

@@ -13,6 +13,7 @@
 #include <locker/driver.h>
 
 #include "cli.h"
+#include "subcommands.h"
 
 /* Members of locker_semantics that are sentences, with the label that each has in the text. */
 static const struct {

@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "cli.h"
+#include "subcommands.h"
 
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } subcommands[] = {
-    {"run", lk_cli_run},         {"show", lk_cli_show},
-    {"break", lk_cli_break},     {"ping", lk_cli_ping},
-    {"drivers", lk_cli_drivers}, {"check-history", lk_cli_check_history},
-    {"compare", lk_cli_compare}, {"compare-worker", lk_cli_compare_worker},
+    {"run", lk_cli_run},     {"show", lk_cli_show},       {"break", lk_cli_break},
+    {"ping", lk_cli_ping},   {"drivers", lk_cli_drivers}, {"check-history", lk_cli_lab},
+    {"compare", lk_cli_lab},
 };
 
 static int help(int argc, char **argv)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "subcommands.h"
 
 typedef struct summary {
     long count;

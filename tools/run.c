@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "run.h"
+#include "subcommands.h"
 
 enum { KILL_AFTER_DEFAULT_MS = 5000, MARGIN_MS = 100 };
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "subcommands.h"
 
 static void print_since(int64_t since_unix_ms)
 {

@@ -125,6 +125,40 @@ cmake)
         use "$WORK/build/$program"
     done
     ;;
+lab)
+    # The command runs what is installed beside it, wherever that lies, and says so when it isn't there.
+    DESTDIR=$WORK/root "$CMAKE" --install "$BUILD" --prefix /usr >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
+    for program in compare check-history; do
+        [ -x "$WORK/root/usr/$LIBEXEC/locker/locker-$program" ] || fail "locker-$program was not installed"
+        [ ! -e "$WORK/root/usr/$BIN/locker-$program" ] || fail "locker-$program is among the commands"
+    done
+    mv "$WORK/root/usr" "$WORK/moved"
+    locker=$WORK/moved/$BIN/locker
+    cd "$WORK" # it is not found from here
+    "$locker" compare --backend "file://$WORK/locks" --scenario hand-off --quick --quiet --json "$WORK/found" >"$WORK/log" ||
+        fail "compare ended with $?"
+    grep -q hand-off "$WORK/log" || fail "compare told nothing"
+    PATH=$WORK/moved/$BIN:$PATH locker check-history "$WORK/found" >"$WORK/log" || fail "check-history ended with $?"
+    grep -q 'no promise is broken' "$WORK/log" || fail "check-history told nothing"
+    code=0
+    "$locker" check-history "$WORK/none" 2>"$WORK/log" || code=$?
+    [ "$code" -eq 66 ] || fail "check-history of a file that isn't there ended with $code"
+    chmod -x "$WORK/moved/$LIBEXEC/locker/locker-compare"
+    code=0
+    "$locker" compare --list 2>"$WORK/log" || code=$?
+    [ "$code" -eq 71 ] || fail "compare that can't be started ended with $code"
+    rm -r "$WORK/moved/$LIBEXEC/locker"
+    for program in compare check-history; do
+        code=0
+        "$locker" "$program" --help 2>"$WORK/log" || code=$?
+        [ "$code" -eq 69 ] || fail "$program ended with $code without its program"
+        grep -q "locker-$program is neither" "$WORK/log" || fail "$program says: $(cat "$WORK/log")"
+        "$locker" help "$program" | grep -q "locker $program" || fail "there is no help on $program"
+    done
+    if [ -z "$SANITIZE" ] && ldd "$locker" | grep -E 'libm[.]'; then
+        fail "the command needs what is for the laboratory alone"
+    fi
+    ;;
 small)
     # Without tools, tests and services: what is for those is not installed, and ctest has an answer.
     log=$WORK/log

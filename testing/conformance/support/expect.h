@@ -21,7 +21,7 @@
 enum { LK_TEST_PATIENCE_MS = 30000 };
 
 /** How late a notice or an answer may be on a machine that is busy with other tests, in ms. The exact figures
- * are measured in bench/. */
+ * are measured in lab/bench. */
 enum { LK_TEST_SLACK_MS = 500 };
 
 /** Fails the test unless `call`, which fills `err`, answers `wanted`. */

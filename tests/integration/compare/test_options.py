@@ -22,7 +22,7 @@ class Options(CompareCase):
         for name in ("--backend", "--spawn", "--scenario", "--list", "--runs", "--quick", "--html", "--json",
                      "--quiet", "--version") + KINDS:
             self.assertIn(name, text)
-        self.assertNotIn("compare-worker", self.code(0, "help").stdout)
+        self.assertNotIn("--worker", text)
 
     def test_list_names_every_scenario(self):
         text = self.code(0, "compare", "--list").stdout

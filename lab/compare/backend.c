@@ -1,0 +1,118 @@
+/* backend.c: what a backend promises, what may be done to it, and what it is called; see backend.h. */
+#include "backend.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "die.h"
+#include "servers/scratch.h"
+
+/* ------------------------------------------------------------------ files ---- */
+
+static void file_start(lk_backend *backend)
+{
+    char directory[LK_SCRATCH_PATH], why[256];
+
+    if (!lk_scratch_make("locks", directory, why, sizeof(why)))
+        lk_die(LK_EXIT_SYSTEM, "%s", why);
+    snprintf(backend->uri, sizeof(backend->uri), "file://%s", directory);
+}
+
+static bool file_is_there(lk_backend *backend)
+{
+    snprintf(backend->column->version, sizeof(backend->column->version), "this host's kernel");
+    return true;
+}
+
+static const lk_kind kind_file = {
+    .name = "file",
+    .about = "A directory of this host.",
+    .choose_when =
+        "all who lock run on one host: it needs no server, and what a dead process held is free at once",
+    .start = file_start,
+    .await = file_is_there,
+    .heal = file_is_there,
+};
+
+extern const lk_kind lk_kind_redis, lk_kind_redis_replica, lk_kind_zookeeper, lk_kind_zookeeper_ensemble;
+
+const lk_kind *const lk_kinds[] = {
+    &kind_file, &lk_kind_redis, &lk_kind_redis_replica, &lk_kind_zookeeper, &lk_kind_zookeeper_ensemble,
+    NULL};
+
+/* ------------------------------------------------------------------ what may be done ---- */
+
+/* What a given service is not asked for, what a spawned one may lack, and what no network of ours can be for.
+ */
+static const struct {
+    unsigned bit;
+    const char *given, *spawned;
+} lacks[] = {
+    {LK_CAN_BE_SHARED, "its locks are seen by the threads of one process, and the workers are processes",
+     NULL},
+    {LK_CAN_RESTART, "would kill the server: use --spawn", "it keeps nothing on a disk"},
+    {LK_CAN_FORGET, "would destroy the server's data: use --spawn", "see the column of a server alone"},
+    {LK_CAN_FAIL_OVER, "would kill the server: use --spawn",
+     "there is one server, and nothing to fail over to"},
+    {LK_CAN_LAG, "would kill the server: use --spawn",
+     "no server can take over without the last grants: a majority has each of them"},
+    {LK_CAN_BE_CUT, "would cut the server's network: use --spawn", "see the column of a server alone"},
+};
+
+static const char *cant_be_harmed(const lk_backend *backend)
+{
+    const locker_semantics *s = &backend->column->semantics;
+
+    return s->scope == LOCKER_SCOPE_NETWORK ? NULL : "there is no server and no network";
+}
+
+const char *lk_backend_lacks(const lk_backend *backend, unsigned needs)
+{
+    const unsigned missing = needs & ~backend->can;
+
+    for (size_t i = 0; i < sizeof(lacks) / sizeof(lacks[0]); i++) {
+        if ((missing & lacks[i].bit) == 0)
+            continue;
+        if (lacks[i].bit != LK_CAN_BE_SHARED && cant_be_harmed(backend))
+            return cant_be_harmed(backend);
+        return backend->kind && lacks[i].spawned ? lacks[i].spawned : lacks[i].given;
+    }
+    return (needs & LK_CAN_BE_CUT) != 0 ? lk_network_missing() : NULL;
+}
+
+bool lk_backend_learn(lk_backend *backend, locker_error *err)
+{
+    locker *l = NULL;
+    locker_status status = locker_open(backend->uri, NULL, &l, err);
+
+    if (status == LOCKER_OK)
+        status = locker_ping(l, NULL, err);
+    if (status != LOCKER_OK) {
+        locker_close(l);
+        return false;
+    }
+    backend->column->semantics = *locker_get_semantics(l);
+    locker_close(l);
+    backend->can = backend->kind ? backend->kind->can : 0;
+    if (backend->column->semantics.scope != LOCKER_SCOPE_PROCESS)
+        backend->can |= LK_CAN_BE_SHARED;
+    return true;
+}
+
+/* ------------------------------------------------------------------ names ---- */
+
+const char *lk_backend_public_uri(const char *uri, char *out, size_t size)
+{
+    const char *host = strstr(uri, "://");
+    const size_t scheme = host ? (size_t)(host - uri) + 3 : 0;
+    const size_t authority = strcspn(uri + scheme, "/?");
+    const char *at = memrchr(uri + scheme, '@', authority);
+    const char *colon = at ? memchr(uri + scheme, ':', (size_t)(at - uri) - scheme) : NULL;
+
+    if (colon)
+        snprintf(out, size, "%.*s:***%s", (int)(colon - uri), uri, at);
+    else
+        snprintf(out, size, "%s", uri);
+    return out;
+}

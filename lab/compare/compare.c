@@ -1,0 +1,415 @@
+/*
+ * compare.c: locker compare: the same scenarios on several lock services, run and told. It starts what
+ * --spawn asks for, goes through the scenarios (scenario_*.c), one cell after the other, and gives what was
+ * found (report.h) to the table, the JSON file and the page. Nothing that it starts outlives it:
+ * servers/process.h and servers/scratch.h say how.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "canary.h"
+#include "cli.h"
+#include "die.h"
+#include "judge.h"
+#include "options.h"
+#include "output.h"
+#include "servers/scratch.h"
+#include "spawn.h"
+#include "worker.h"
+
+/* A process that stands still for a tenth of the shortest lease may lose it, whatever the service does. */
+enum { TTL_MS = 1000, TOO_LATE_MS = TTL_MS / 10 };
+
+typedef struct comparing {
+    lk_choices choices;
+    lk_comparison found;
+    lk_backend backends[LK_BACKENDS_MAX]; /* in the order of found.columns */
+    lk_progress progress;
+    FILE *json;
+    int64_t latest_ns; /* how late the canary woke at worst */
+    char load_before[32];
+} comparing;
+
+/* ------------------------------------------------------------------ what is said of the run ---- */
+
+static void say_command(int argc, char **argv, char *out, size_t size)
+{
+    size_t at = (size_t)snprintf(out, size, "locker compare");
+    char word[512];
+
+    for (int i = 1; i < argc && at < size; i++) {
+        lk_backend_public_uri(argv[i], word, sizeof(word));
+        at += (size_t)snprintf(out + at, size - at, " %s", word);
+    }
+}
+
+static void say_machine(char *out, size_t size)
+{
+    struct utsname name;
+    char line[256], model[96] = "";
+    FILE *cpu = fopen("/proc/cpuinfo", "re");
+
+    while (cpu && !model[0] && fgets(line, sizeof(line), cpu))
+        if (strncmp(line, "model name", 10) == 0 && strchr(line, ':'))
+            snprintf(model, sizeof(model), "%.*s", (int)strcspn(strchr(line, ':') + 2, "\n"),
+                     strchr(line, ':') + 2);
+    if (cpu)
+        fclose(cpu);
+    uname(&name);
+    snprintf(out, size, "%s%s%ld processors, %s %s", model, model[0] ? ", " : "",
+             sysconf(_SC_NPROCESSORS_ONLN), name.sysname, name.release);
+}
+
+static void say_load(char *out, size_t size)
+{
+    double average;
+
+    if (getloadavg(&average, 1) == 1)
+        snprintf(out, size, "%.2f", average);
+    else
+        snprintf(out, size, "unknown");
+}
+
+static void say_business(comparing *c)
+{
+    char after[32], late[32];
+
+    say_load(after, sizeof(after));
+    snprintf(c->found.load, sizeof(c->found.load),
+             "load average %s before and %s after; a thread that slept %d ms woke at most %s late",
+             c->load_before, after, LK_CANARY_MS,
+             lk_ms_words((double)c->latest_ns / 1e6, late, sizeof(late)));
+}
+
+static void say_date(char *out, size_t size)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+
+    gmtime_r(&now, &utc);
+    strftime(out, size, "%Y-%m-%d %H:%M UTC", &utc);
+}
+
+/* ------------------------------------------------------------------ backends ---- */
+
+static void *room(size_t count, size_t size)
+{
+    void *zeroed = calloc(count, size);
+
+    if (!zeroed)
+        lk_die(LK_EXIT_SYSTEM, "out of memory");
+    return zeroed;
+}
+
+static lk_backend *add_backend(comparing *c)
+{
+    const size_t i = c->found.columns_len++;
+
+    c->backends[i].column = &c->found.columns[i];
+    return &c->backends[i];
+}
+
+static void learn(lk_backend *backend)
+{
+    locker_error err;
+
+    if (!lk_backend_learn(backend, &err))
+        lk_die(lk_cli_exit_for(err.status), "%s", err.text);
+    lk_backend_public_uri(backend->uri, backend->column->uri, sizeof(backend->column->uri));
+}
+
+/* Two of one driver are told apart by a number. */
+static void name_given(comparing *c, lk_column *column)
+{
+    int same = 0;
+
+    for (size_t i = 0; i < c->found.columns_len; i++)
+        if (&c->found.columns[i] != column && !c->found.columns[i].spawned &&
+            strcmp(c->found.columns[i].semantics.driver, column->semantics.driver) == 0)
+            same++;
+    snprintf(column->name, sizeof(column->name), same > 0 ? "given-%s-%d" : "given-%s",
+             column->semantics.driver, same + 1);
+}
+
+static void open_given(comparing *c)
+{
+    for (size_t i = 0; i < c->choices.uris_len; i++) {
+        lk_backend *backend = add_backend(c);
+
+        snprintf(backend->uri, sizeof(backend->uri), "%s", c->choices.uris[i]);
+        learn(backend);
+        name_given(c, backend->column);
+    }
+}
+
+/* All are started before the first is waited for. */
+static void open_spawned(comparing *c)
+{
+    const size_t first = c->found.columns_len;
+
+    for (size_t i = 0; i < c->choices.kinds_len; i++) {
+        const lk_kind *kind = c->choices.kinds[i];
+        lk_backend *backend = add_backend(c);
+
+        lk_progress_say(&c->progress, "starting %s", kind->name);
+        backend->kind = kind;
+        backend->column->spawned = true;
+        snprintf(backend->column->name, sizeof(backend->column->name), "%s", kind->name);
+        snprintf(backend->column->setup, sizeof(backend->column->setup), "%s", kind->about);
+        backend->column->choose_when = kind->choose_when;
+        kind->start(backend);
+    }
+    for (size_t i = first; i < c->found.columns_len; i++) {
+        lk_backend *backend = &c->backends[i];
+
+        if (!backend->kind->await(backend))
+            lk_die(LK_EXIT_UNAVAILABLE, "the servers of '%s' do not start; leave it out of --spawn",
+                   backend->kind->name);
+        learn(backend);
+    }
+}
+
+static void stop_spawned(comparing *c)
+{
+    for (size_t i = 0; i < c->found.columns_len; i++)
+        if (c->backends[i].kind)
+            lk_spawn_stop(&c->backends[i]);
+}
+
+/* ------------------------------------------------------------------ cells ---- */
+
+static const char *scratch(void)
+{
+    char why[256];
+    const char *path = lk_scratch(why, sizeof(why));
+
+    if (!path)
+        lk_die(LK_EXIT_SYSTEM, "%s", why);
+    return path;
+}
+
+static void begin_cell(lk_cell *cell, const lk_scenario *scenario)
+{
+    lk_event common = LK_EVENT_INIT;
+
+    cell->scenario = scenario->name;
+    cell->ttl_ms = TTL_MS;
+    snprintf(cell->key, sizeof(cell->key), "compare.%d.%s.%d", (int)getpid(), scenario->name, cell->run);
+    snprintf(cell->history, sizeof(cell->history), "%s/%s.%s.%d", scratch(), scenario->name,
+             cell->result->column->name, cell->run);
+    common.worker = "compare";
+    common.backend = cell->result->column->name;
+    common.scenario = scenario->name;
+    common.run = cell->run;
+    common.process = getpid();
+    cell->writer = lk_history_writer_open(cell->history, &common);
+    if (!cell->writer)
+        lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", cell->history, strerror(errno));
+}
+
+/* What looked broken while processes stood still, with no breach in the history, says nothing of the service.
+ */
+static void excuse(comparing *c, lk_cell *cell, lk_verdict before)
+{
+    lk_result *result = cell->result;
+    const int64_t late = lk_canary_worst();
+    char words[32], why[sizeof(result->why)];
+
+    c->latest_ns = late > c->latest_ns ? late : c->latest_ns;
+    if (result->verdict != LK_VERDICT_BROKEN || before == LK_VERDICT_BROKEN || cell->proven ||
+        late < TOO_LATE_MS * INT64_C(1000000))
+        return;
+    snprintf(why, sizeof(why), "%s", result->why);
+    result->verdict = LK_VERDICT_NOT_RUN;
+    snprintf(result->why, sizeof(result->why), "the machine was too slow (a thread woke %s late): %.240s",
+             lk_ms_words((double)late / 1e6, words, sizeof(words)), why);
+}
+
+static void end_cell(comparing *c, lk_cell *cell, lk_verdict before)
+{
+    lk_result *result = cell->result;
+
+    lk_dismiss_all(cell);
+    lk_history_writer_close(cell->writer);
+    if (lk_failed(cell) && result->verdict != LK_VERDICT_BROKEN) { /* what was broken before stays so */
+        result->verdict = LK_VERDICT_NOT_RUN;
+        snprintf(result->why, sizeof(result->why), "%s", cell->failed);
+    } else {
+        lk_judge(cell);
+        if (c->json && !lk_json_add_history(c->json, cell->history))
+            lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", c->choices.json, strerror(errno));
+    }
+    excuse(c, cell, before);
+    remove(cell->history);
+    if (cell->harmed && cell->backend->kind && !cell->backend->kind->heal(cell->backend))
+        lk_die(LK_EXIT_UNAVAILABLE, "the servers of '%s' do not come back after the scenario '%s'",
+               result->column->name, cell->scenario);
+}
+
+static void run_cell(comparing *c, const lk_scenario *scenario, lk_backend *backend, lk_result *result)
+{
+    const char *lacking = lk_backend_lacks(backend, scenario->needs);
+
+    result->column = backend->column;
+    if (lacking) {
+        result->verdict = LK_VERDICT_NOT_RUN;
+        snprintf(result->why, sizeof(result->why), "%s", lacking);
+        return;
+    }
+    for (int run = 1; run <= c->choices.runs && result->verdict != LK_VERDICT_NOT_RUN; run++) {
+        lk_cell cell = {.backend = backend, .result = result, .run = run, .quick = c->choices.quick};
+
+        lk_progress_say(&c->progress, "%s on %s, run %d of %ld", scenario->name, backend->column->name, run,
+                        c->choices.runs);
+        const lk_verdict before = result->verdict;
+
+        begin_cell(&cell, scenario);
+        lk_canary_worst();
+        scenario->run(&cell);
+        end_cell(c, &cell, before);
+    }
+    if (result->verdict != LK_VERDICT_NOT_RUN)
+        scenario->conclude(result);
+}
+
+static void run_all(comparing *c)
+{
+    for (size_t row = 0; row < c->choices.scenarios_len; row++) {
+        const lk_scenario *scenario = c->choices.scenarios[row];
+        lk_row *shown = &c->found.rows[row];
+
+        *shown = (lk_row){.name = scenario->name,
+                          .title = scenario->title,
+                          .question = scenario->question,
+                          .no_lanes = scenario->no_lanes};
+        shown->results = room(c->found.columns_len, sizeof(*shown->results));
+        c->found.rows_len++;
+        for (size_t i = 0; i < c->found.columns_len; i++) {
+            run_cell(c, scenario, &c->backends[i], &shown->results[i]);
+            c->progress.done++;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ telling ---- */
+
+static int list_scenarios(const lk_choices *choices)
+{
+    for (size_t i = 0; i < choices->scenarios_len; i++)
+        printf("%-18s %s\n%18s %s\n", choices->scenarios[i]->name, choices->scenarios[i]->title, "",
+               choices->scenarios[i]->question);
+    return lk_cli_finish_output(LK_EXIT_OK);
+}
+
+static FILE *open_output(const char *path)
+{
+    FILE *file = path ? fopen(path, "we") : NULL;
+
+    if (path && !file)
+        lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", path, strerror(errno));
+    return file;
+}
+
+/* Found out before minutes are spent. */
+static void check_html(const char *path)
+{
+    const bool is_there = path && access(path, F_OK) == 0;
+    char why[512];
+    FILE *file;
+
+    if (!path)
+        return;
+    if (!lk_comparison_can_write_html(why, sizeof(why)))
+        lk_die(LK_EXIT_UNAVAILABLE, "can't make a page: %s", why);
+    file = fopen(path, "ae");
+    if (!file)
+        lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", path, strerror(errno));
+    fclose(file);
+    if (!is_there)
+        remove(path);
+}
+
+static int width_of_terminal(void)
+{
+    struct winsize size;
+
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60)
+        return size.ws_col > 160 ? 160 : size.ws_col;
+    return 110;
+}
+
+static bool any_broken(const lk_comparison *found)
+{
+    for (size_t row = 0; row < found->rows_len; row++)
+        for (size_t i = 0; i < found->columns_len; i++)
+            if (found->rows[row].results[i].verdict == LK_VERDICT_BROKEN)
+                return true;
+    return false;
+}
+
+static int tell(comparing *c)
+{
+    char why[512];
+
+    if (c->json && (!lk_json_add_summaries(c->json, &c->found) || fclose(c->json) != 0))
+        lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", c->choices.json, strerror(errno));
+    lk_comparison_print(&c->found, stdout, width_of_terminal());
+    if (c->choices.html && !lk_comparison_write_html(&c->found, c->choices.html, why, sizeof(why)))
+        lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", c->choices.html, why);
+    return lk_cli_finish_output(any_broken(&c->found) ? LK_EXIT_BROKEN : LK_EXIT_OK);
+}
+
+static void begin(comparing *c, int argc, char **argv)
+{
+    const size_t columns = c->choices.uris_len + c->choices.kinds_len;
+
+    say_load(c->load_before, sizeof(c->load_before));
+    lk_canary_start();
+    c->json = open_output(c->choices.json);
+    check_html(c->choices.html);
+    say_command(argc, argv, c->found.command, sizeof(c->found.command));
+    say_machine(c->found.machine, sizeof(c->found.machine));
+    say_date(c->found.date, sizeof(c->found.date));
+    snprintf(c->found.locker_version, sizeof(c->found.locker_version), "%s", locker_version());
+    c->found.runs = (int)c->choices.runs;
+    c->found.quick = c->choices.quick;
+    c->found.columns = room(columns, sizeof(*c->found.columns));
+    c->found.rows = room(c->choices.scenarios_len, sizeof(*c->found.rows));
+    c->progress = lk_progress_begin(c->choices.quiet, columns * c->choices.scenarios_len);
+}
+
+static int compare(int argc, char **argv)
+{
+    comparing *c = room(1, sizeof(*c));
+    int code = lk_choices_parse(argc, argv, &c->choices);
+
+    if (code == LK_GO_ON && c->choices.list) {
+        code = list_scenarios(&c->choices);
+    } else if (code == LK_GO_ON) {
+        begin(c, argc, argv);
+        open_given(c);
+        open_spawned(c);
+        run_all(c);
+        lk_progress_end(&c->progress);
+        say_business(c);
+        stop_spawned(c);
+        lk_scratch_close();
+        code = tell(c);
+        lk_comparison_clear(&c->found);
+    }
+    free(c);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], LK_WORKER_OPTION) == 0)
+        return lk_worker_main();
+    return compare(argc, argv);
+}

@@ -1,0 +1,30 @@
+/*
+ * options.h: what the command line of locker compare says.
+ */
+#ifndef LOCKER_LAB_COMPARE_OPTIONS_H
+#define LOCKER_LAB_COMPARE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "backend.h"
+#include "scenario.h"
+
+enum { LK_SCENARIOS_MAX = 32 };
+
+typedef struct lk_choices {
+    const char *uris[LK_BACKENDS_MAX]; /**< --backend */
+    size_t uris_len;
+    const lk_kind *kinds[LK_BACKENDS_MAX]; /**< --spawn */
+    size_t kinds_len;
+    const lk_scenario *scenarios[LK_SCENARIOS_MAX]; /**< --scenario, else all */
+    size_t scenarios_len;
+    const char *html, *json; /**< files; NULL: none */
+    long runs;
+    bool quick, quiet, list;
+} lk_choices;
+
+/** Read the command line. LK_GO_ON, or the exit code to end with; it has complained then. */
+int lk_choices_parse(int argc, char **argv, lk_choices *choices);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * worker.h: what locker compare and its workers agree on. A worker is this program run again with
+ * LK_WORKER_OPTION; its standard input and output are one socket on which it is told, line by line,
+ * what to do, and answers each line with one. worker.c is its side, crew.c ours.
+ *
+ *   setup RUN TTL_MS HISTORY BACKEND SCENARIO NAME   "ok"; text fields are one word each
+ *   open URI                                         "ok", or "error TEXT"
+ *   lock|try KEY WAIT_MS RENEW                       ANSWER: take it, without renewal when RENEW is 0
+ *   wait KEY WAIT_MS RENEW                           "waiting" once it stands in the queue, then ANSWER
+ *   unlock                                           ANSWER
+ *   state                                            ANSWER: what the handle says of itself now, in `status`
+ *   lost MS                                          ANSWER when the notice of the loss came, or after MS
+ *   write STORE                                      ANSWER: to the guarded store, with our token
+ *   job try|lock KEY FILE WORK_MS                    ANSWER of the lock; raises the number in a file, slowly
+ *   cycle KEY AT UNTIL COUNT HOLD_US REST_US TOLD WATCH FILE
+ *       lock, hold, unlock, rest, from AT to UNTIL and COUNT times at most: ANSWER of the last. With WATCH 1 it
+ *       looks each ms whether it stands in the queue. The times are in FILE, as lk_cycle; the history is told
+ *       of the first TOLD.
+ *   look KEY EVERY_MS                                ask the service who holds it until the next line: "ok"
+ *   break KEY                                        ANSWER
+ *
+ * ANSWER is "STATUS TOKEN SENT RECEIVED UNTIL [TEXT]": a number of locker_status (or locker_state), the
+ * fencing token, ns of CLOCK_BOOTTIME before and after the call, the local deadline (0: none).
+ */
+#ifndef LOCKER_LAB_COMPARE_WORKER_H
+#define LOCKER_LAB_COMPARE_WORKER_H
+
+#include <stdint.h>
+
+enum { LK_WORKER_LINE = 2048 };
+
+/** The only argument of a worker. */
+#define LK_WORKER_OPTION "--worker"
+
+/** What a worker does until its input ends. Returns the exit code. */
+int lk_worker_main(void);
+
+/** One turn of `cycle`, as it stands in its file. Times in ns of CLOCK_BOOTTIME. */
+typedef struct lk_cycle {
+    int64_t asked, got; /**< lock: before and after the call */
+    int64_t queued; /**< when it was seen to stand in the queue; 0: it was not seen, or never stood there */
+    int64_t gave, given; /**< unlock: before and after */
+    int64_t until;       /**< the deadline at `got`; 0: none */
+    uint64_t token;
+    int32_t locked, unlocked; /**< locker_status of both */
+    int64_t process;
+    int64_t handle; /**< the number of this turn's lock in the history */
+} lk_cycle;
+
+#endif

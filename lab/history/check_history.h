@@ -1,0 +1,21 @@
+/*
+ * check_history.h: what the two ways of printing a report share: check_history.c has the options and the
+ * text, check_history_json.c the JSON.
+ */
+#ifndef LOCKER_LAB_CHECK_HISTORY_H
+#define LOCKER_LAB_CHECK_HISTORY_H
+
+#include <history.h>
+
+#include "cli.h"
+
+/** Milliseconds from nanoseconds. */
+static inline double lk_ms(int64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+/** The report as JSON; NULL: out of memory. */
+json_t *lk_cli_history_json(const lk_history *history, const lk_report *report);
+
+#endif

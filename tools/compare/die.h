@@ -1,9 +1,0 @@
-/* die.h: how the comparison ends when it can't go on. Nothing that it started outlives it
- * (servers/process.h, servers/scratch.h). */
-#ifndef LOCKER_TOOLS_COMPARE_DIE_H
-#define LOCKER_TOOLS_COMPARE_DIE_H
-
-/** End the program with one line on standard error and this exit code. */
-_Noreturn void lk_die(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif
