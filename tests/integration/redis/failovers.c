@@ -231,8 +231,8 @@ static void a_waiter_listens_to_the_new_master(void **state)
     int64_t released;
 
     env->second = lk_test_redis(NULL);
-    assert_ok(lk_open_uri(&rival, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?ttl=90s&poll=60s",
-                          env->server->port, env->second->port),
+    assert_ok(lk_try_uri(&rival, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?ttl=90s&poll=60s",
+                         env->server->port, env->second->port),
               err);
     lk_server_do(env->server, "SET heard somebody");
     lk_locking_start(&waiter, rival, "heard", NULL);
@@ -292,8 +292,8 @@ static void a_subscription_is_with_the_server_that_grants(void **state)
     locker *l;
 
     env->second = lk_test_redis(NULL);
-    assert_ok(lk_open_uri(&l, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?poll=1s", lk_proxy_port(env->proxy),
-                          env->second->port),
+    assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?poll=1s", lk_proxy_port(env->proxy),
+                         env->second->port),
               err);
     lk_server_do(env->server, "SET here somebody");
     lk_proxy_refuse(env->proxy, true);

@@ -25,11 +25,11 @@ static void passwords(void **state)
     locker *l;
 
     lk_server_do(env->server, "CONFIG SET requirepass open-sesame");
-    assert_status(LOCKER_DENIED, lk_open_uri(&l, &err, "redis://127.0.0.1:%d", port), err);
+    assert_status(LOCKER_DENIED, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", port), err);
     assert_null(l);
-    assert_status(LOCKER_DENIED, lk_open_uri(&l, &err, "redis://:wr0ng-one@127.0.0.1:%d", port), err);
+    assert_status(LOCKER_DENIED, lk_try_uri(&l, &err, "redis://:wr0ng-one@127.0.0.1:%d", port), err);
     assert_null(strstr(err.text, "wr0ng-one"));
-    assert_ok(lk_open_uri(&l, &err, "redis://:open-sesame@127.0.0.1:%d", port), err);
+    assert_ok(lk_try_uri(&l, &err, "redis://:open-sesame@127.0.0.1:%d", port), err);
     lock_once(l, "in-uri");
     snprintf(uri, sizeof uri, "redis://127.0.0.1:%d", port);
     options.password = "open-sesame";
@@ -91,10 +91,10 @@ static void a_password_file(void **state)
     assert_non_null(file);
     fputs("from-a-file\n", file);
     fclose(file);
-    assert_ok(lk_open_uri(&l, &err, "redis://127.0.0.1:%d?password_file=%s", env->server->port, path), err);
+    assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d?password_file=%s", env->server->port, path), err);
     lock_once(l, "in-file");
     assert_status(LOCKER_CONFIG,
-                  lk_open_uri(&l, &err, "redis://127.0.0.1:%d?password_file=%s.no", env->server->port, path),
+                  lk_try_uri(&l, &err, "redis://127.0.0.1:%d?password_file=%s.no", env->server->port, path),
                   err);
 }
 
@@ -106,10 +106,9 @@ static void an_acl_user(void **state)
 
     lk_server_do(env->server, "ACL SETUSER app on >s%%3cret ~* &* +@all");
     lk_server_do(env->server, "ACL SETUSER default off");
-    assert_status(LOCKER_DENIED, lk_open_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
-    assert_status(LOCKER_DENIED, lk_open_uri(&l, &err, "redis://app:no@127.0.0.1:%d", env->server->port),
-                  err);
-    assert_ok(lk_open_uri(&l, &err, "redis://app:s%%253cret@127.0.0.1:%d", env->server->port), err);
+    assert_status(LOCKER_DENIED, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
+    assert_status(LOCKER_DENIED, lk_try_uri(&l, &err, "redis://app:no@127.0.0.1:%d", env->server->port), err);
+    assert_ok(lk_try_uri(&l, &err, "redis://app:s%%253cret@127.0.0.1:%d", env->server->port), err);
     lock_once(l, "acl");
 }
 
@@ -180,10 +179,10 @@ static void the_fewest_rights_are_enough(void **state)
     lk_server_do(env->server, rights);
     lk_server_do(env->server, "CONFIG RESETSTAT");
     lk_server_do(env->server, "ACL LOG RESET");
-    assert_ok(lk_open_uri(&l, &err, "redis://shop:PASSWORD@127.0.0.1:%d?namespace=shop", env->server->port),
+    assert_ok(lk_try_uri(&l, &err, "redis://shop:PASSWORD@127.0.0.1:%d?namespace=shop", env->server->port),
               err);
-    assert_ok(lk_open_uri(&rival, &err, "redis://shop:PASSWORD@127.0.0.1:%d?namespace=shop&poll=50ms",
-                          env->server->port),
+    assert_ok(lk_try_uri(&rival, &err, "redis://shop:PASSWORD@127.0.0.1:%d?namespace=shop&poll=50ms",
+                         env->server->port),
               err);
     use_all_rights(env, l, rival);
     lk_close_locker(rival);
@@ -210,7 +209,7 @@ static bool is_denied_somewhere(struct env *env, const char *rule, locker_error 
     locker_status status;
     locker *l;
 
-    status = lk_open_uri(&l, err, "redis://app:pw@127.0.0.1:%d", env->server->port);
+    status = lk_try_uri(&l, err, "redis://app:pw@127.0.0.1:%d", env->server->port);
     if (status != LOCKER_OK)
         return status == LOCKER_DENIED;
     status = locker_try_lock(l, rule, NULL, &held, err);
@@ -254,10 +253,10 @@ static void without_the_time_nothing_is_numbered(void **state)
     locker *l;
 
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all -time");
-    assert_ok(lk_open_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
+    assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
     assert_status(LOCKER_DENIED, locker_try_lock(l, "timeless", NULL, &held, &err), err);
     lk_close_locker(l);
-    assert_ok(lk_open_uri(&l, &err, "redis://app:pw@127.0.0.1:%d?fencing=off", env->server->port), err);
+    assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d?fencing=off", env->server->port), err);
     assert_ok(locker_try_lock(l, "timeless", NULL, &held, &err), err);
     lk_give(held);
     lk_close_locker(l);
@@ -272,7 +271,7 @@ static void a_counter_that_may_not_be_started_is_denied(void **state)
     locker *l;
 
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all");
-    assert_ok(lk_open_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
+    assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
     lk_give(lk_take(l, "started", NULL));
     lk_server_do(env->server, "SET {other}:locker:fence 8000000000000000");
     lk_server_do(env->server,
@@ -290,7 +289,7 @@ static void a_right_that_is_taken_away_is_denied(void **state)
     locker *l;
 
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all");
-    assert_ok(lk_open_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
+    assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
     lk_give(lk_take(l, "rights", NULL));
     held = lk_take(l, "rights", NULL);
     lk_server_do(env->server, "ACL SETUSER app -@scripting");
@@ -313,10 +312,10 @@ static void a_cluster_is_refused(void **state)
     locker_error err;
     locker *l;
 
-    assert_status(LOCKER_UNSUPPORTED, lk_open_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
+    assert_status(LOCKER_UNSUPPORTED, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
     assert_non_null(strstr(err.text, "Cluster"));
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all -info -hello -cluster -role");
-    assert_status(LOCKER_UNSUPPORTED, lk_open_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port),
+    assert_status(LOCKER_UNSUPPORTED, lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port),
                   err);
 }
 
@@ -340,15 +339,15 @@ static void databases(void **state)
     locker_error err;
     locker *l;
 
-    assert_ok(lk_open_uri(&l, &err, "redis://127.0.0.1:%d/3", port), err);
+    assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d/3", port), err);
     held = lk_take(l, "in-three", NULL);
     assert_int_equal(lk_server_integer(env->server, "EXISTS in-three"), 0);
     lk_server_do(env->server, "SELECT 3");
     assert_int_equal(lk_server_integer(env->server, "EXISTS in-three"), 1);
     lk_give(held);
     lk_close_locker(l);
-    assert_status(LOCKER_CONFIG, lk_open_uri(&l, &err, "redis://127.0.0.1:%d/99", port), err);
-    assert_status(LOCKER_CONFIG, lk_open_uri(&l, &err, "redis://127.0.0.1:%d/three", port), err);
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "redis://127.0.0.1:%d/99", port), err);
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "redis://127.0.0.1:%d/three", port), err);
 }
 
 static void a_unix_socket(void **state)
@@ -358,13 +357,13 @@ static void a_unix_socket(void **state)
     locker *l;
     locker_handle *held;
 
-    assert_ok(lk_open_uri(&l, &err, "redis+unix://%s/socket?db=2", env->server->directory), err);
+    assert_ok(lk_try_uri(&l, &err, "redis+unix://%s/socket?db=2", env->server->directory), err);
     held = lk_take(l, "by-socket", NULL);
     lk_server_do(env->server, "SELECT 2");
     assert_int_equal(lk_server_integer(env->server, "EXISTS by-socket"), 1);
     lk_give(held);
     lk_close_locker(l);
-    assert_status(LOCKER_UNAVAILABLE, lk_open_uri(&l, &err, "redis+unix://%s/no", env->server->directory),
+    assert_status(LOCKER_UNAVAILABLE, lk_try_uri(&l, &err, "redis+unix://%s/no", env->server->directory),
                   err);
     assert_int_not_equal(err.os_error, 0);
 }
@@ -376,8 +375,8 @@ static void nobody_there(void **state)
     locker *l;
 
     (void)state;
-    assert_status(LOCKER_UNAVAILABLE, lk_open_uri(&l, &err, "redis://127.0.0.1:%d", lk_free_port()), err);
-    assert_status(LOCKER_UNAVAILABLE, lk_open_uri(&l, &err, "redis://no-such-host.invalid"), err);
+    assert_status(LOCKER_UNAVAILABLE, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", lk_free_port()), err);
+    assert_status(LOCKER_UNAVAILABLE, lk_try_uri(&l, &err, "redis://no-such-host.invalid"), err);
     assert_non_null(strstr(err.text, "no-such-host.invalid"));
     assert_true(lk_test_now_ms() - began < 10000);
 }
@@ -420,8 +419,8 @@ static void open_at_a_stranger(const char *login, const char *greeting, locker_s
     if (greeting != NULL)
         assert_int_equal(pthread_create(&stranger.thread, NULL, greet, &stranger), 0);
     assert_status(wanted,
-                  lk_open_uri(&l, err, "redis://%s127.0.0.1:%d?connect_timeout=400ms&command_timeout=400ms",
-                              login, ntohs(address.sin_port)),
+                  lk_try_uri(&l, err, "redis://%s127.0.0.1:%d?connect_timeout=400ms&command_timeout=400ms",
+                             login, ntohs(address.sin_port)),
                   (*err));
     assert_null(l);
     assert_true(lk_test_now_ms() - began < 5000);
@@ -498,7 +497,7 @@ static bool built_with_tls(void)
     locker_error err;
     locker *l;
 
-    return lk_open_uri(&l, &err, "rediss://127.0.0.1") != LOCKER_UNSUPPORTED;
+    return lk_try_uri(&l, &err, "rediss://127.0.0.1") != LOCKER_UNSUPPORTED;
 }
 
 /* A build without TLS says so; one with it takes and waits for locks over TLS, and trusts only the authority
@@ -516,18 +515,16 @@ static void tls_is_used_or_refused_in_plain_words(void **state)
     if (!built_with_tls()) {
         assert_status(
             LOCKER_UNSUPPORTED,
-            lk_open_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory),
-            err);
+            lk_try_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory), err);
         assert_non_null(strstr(err.text, "TLS"));
         return;
     }
-    assert_status(LOCKER_CONFIG, lk_open_uri(&l, &err, "rediss://127.0.0.1:%d", port), err);
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "rediss://127.0.0.1:%d", port), err);
     assert_non_null(strstr(err.text, "tls_ca"));
-    assert_ok(lk_open_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory),
+    assert_ok(lk_try_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory),
               err);
-    assert_ok(
-        lk_open_uri(&rival, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory),
-        err);
+    assert_ok(lk_try_uri(&rival, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory),
+              err);
     held = lk_take(l, "over-tls", NULL);
     lk_locking_start(&waiter, rival, "over-tls", NULL);
     lk_require_waiting(rival, 1);
@@ -537,12 +534,11 @@ static void tls_is_used_or_refused_in_plain_words(void **state)
     lock_once(l, "over-tls");
     /* another's authority, and a port that doesn't speak TLS */
     assert_int_not_equal(
-        lk_open_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/other.crt", port, server->directory),
+        lk_try_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/other.crt", port, server->directory),
         LOCKER_OK);
     assert_non_null(strstr(err.text, "TLS"));
-    assert_int_not_equal(lk_open_uri(&l, &err,
-                                     "rediss://127.0.0.1:%d?connect_timeout=2s&tls_ca=%s/server.crt",
-                                     server->port, server->directory),
+    assert_int_not_equal(lk_try_uri(&l, &err, "rediss://127.0.0.1:%d?connect_timeout=2s&tls_ca=%s/server.crt",
+                                    server->port, server->directory),
                          LOCKER_OK);
     assert_non_null(strstr(err.text, "TLS"));
 }

@@ -61,24 +61,12 @@ int lk_env_end(void **state)
 
 /* ------------------------------------------------------------------ shared by the groups ---- */
 
-locker_status lk_open_uri(locker **l, locker_error *err, const char *format, ...)
-{
-    char uri[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(uri, sizeof uri, format, args);
-    va_end(args);
-    *l = NULL;
-    return locker_open(uri, NULL, l, err);
-}
-
 static locker *open_port(int port, const char *query)
 {
     locker_error err;
     locker *l;
 
-    assert_ok(lk_open_uri(&l, &err, "redis://127.0.0.1:%d/0%s%s", port, query[0] ? "?" : "", query), err);
+    assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d/0%s%s", port, query[0] ? "?" : "", query), err);
     return l;
 }
 

@@ -136,7 +136,7 @@ static void a_holder_that_may_not_subscribe_is_told_by_its_renewal(void **state)
     locker_error err;
 
     lk_server_do(env->server, "ACL SETUSER mute on >pw ~* resetchannels +@all");
-    assert_ok(lk_open_uri(&l, &err, "redis://mute:pw@127.0.0.1:%d?ttl=600ms", env->server->port), err);
+    assert_ok(lk_try_uri(&l, &err, "redis://mute:pw@127.0.0.1:%d?ttl=600ms", env->server->port), err);
     held = lk_take(l, "mute", NULL);
     while (lk_server_integer(env->server, "EXISTS {mute}:locker:info") == 0)
         ;
@@ -239,7 +239,7 @@ static void without_the_right_to_its_mark_nothing_is_broken(void **state)
 
     lk_server_do(env->server, "ACL SETUSER blind on >pw ~unmarked ~{unmarked}:locker:queue "
                               "~{unmarked}:locker:fence ~{unmarked}:locker:info &* +@all");
-    assert_ok(lk_open_uri(&operator_, &err, "redis://blind:pw@127.0.0.1:%d", env->server->port), err);
+    assert_ok(lk_try_uri(&operator_, &err, "redis://blind:pw@127.0.0.1:%d", env->server->port), err);
     assert_status(LOCKER_DENIED, locker_break(operator_, "unmarked", NULL, NULL, &err), err);
     lk_close_locker(operator_);
     assert_in_range(lk_server_integer(env->server, "PTTL unmarked"), 1, 30000);

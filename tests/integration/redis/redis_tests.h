@@ -11,6 +11,7 @@
 #include "groups.h"
 #include "holding.h"
 #include "locking.h"
+#include "network_driver.h"
 #include "proxying.h"
 #include "puppet.h"
 #include "test_redis.h"
@@ -44,10 +45,6 @@ locker *lk_open_at(lk_server *server, const char *query);
 
 /** Opens a locker through the proxy. */
 locker *lk_open_through(struct env *env, const char *query);
-
-/** Opens a URI and answers what came of it; *l is NULL on failure. */
-locker_status lk_open_uri(locker **l, locker_error *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
 locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options);

@@ -285,8 +285,8 @@ static void a_try_does_not_wait_for_a_way(void **state)
     locker_error err;
     int64_t began;
 
-    assert_ok(lk_open_uri(&l, &err, "redis://127.0.0.1:%d,255.255.255.255:6379?command_timeout=60s",
-                          env->server->port),
+    assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d,255.255.255.255:6379?command_timeout=60s",
+                         env->server->port),
               err);
     lk_give(lk_take(l, "wayless", NULL));
     lk_server_kill(env->server);
@@ -296,29 +296,13 @@ static void a_try_does_not_wait_for_a_way(void **state)
     lk_close_locker(l);
 }
 
-static bool have_both_asked(void *context)
-{
-    return lk_stats(context).attempts >= 2;
-}
-
 /* The same for one that was on its way; a call that waits goes on. */
 static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "command_timeout=60s");
-    locker_lock_options try_it = lk_wait_options(0);
-    struct lk_locking trying, waiting;
-    int64_t began = lk_test_now_ms();
 
-    lk_test_freeze(env->server);
-    lk_locking_start(&trying, l, "deserted", &try_it);
-    lk_locking_start(&waiting, l, "waited-for", NULL);
-    lk_require(have_both_asked, l, "both should have asked");
-    lk_server_kill(env->server);
-    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&trying), trying.err);
-    assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
-    lk_test_launch(env->server, true);
-    lk_give(lk_locking_grant(&waiting));
+    lk_check_a_try_under_way(l, env->server);
     lk_close_locker(l);
 }
 

@@ -145,18 +145,6 @@ static locker_options logging(void)
     return options;
 }
 
-locker_status lk_try_uri(locker **l, locker_error *err, const char *format, ...)
-{
-    char uri[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(uri, sizeof uri, format, args);
-    va_end(args);
-    *l = NULL;
-    return locker_open(uri, NULL, l, err);
-}
-
 locker *lk_open_uri(const char *format, ...)
 {
     locker_options options = logging();

@@ -12,6 +12,7 @@
 #include "groups.h"
 #include "holding.h"
 #include "locking.h"
+#include "network_driver.h"
 #include "proxying.h"
 #include "puppet.h"
 #include "stunnel.h"
@@ -58,10 +59,6 @@ int lk_env_end(void **state);
 
 /** Opens a URI in printf's form; fails the test when it can't. */
 locker *lk_open_uri(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/** Opens a URI and answers what came of it; *l is NULL on failure. */
-locker_status lk_try_uri(locker **l, locker_error *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /** Opens a locker on the server, or through the proxy; `rest` is what comes after the port: "/shop?ttl=2s".
  */
