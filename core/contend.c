@@ -135,7 +135,7 @@ static locker_status attempt_locked(lk_request *r, int64_t *sent)
     *sent = r->start_is_past ? lk_now(l) : r->start; /* earlier is safe, and spares reading the clock */
     r->start_is_past = true;
     lk_busy_begin_locked(l, claim, LK_IN_ACQUIRE);
-    claim->pub.retry_at = 0;
+    claim->pub.retry_at = LOCKER_NEVER;
     claim->pub.asked_at = *sent;
     claim->pub.attempt_until = lk_later(*sent, l->command_timeout_ns);
     if (!r->try)
@@ -190,7 +190,7 @@ static bool ask_again_locked(const lk_request *r)
 /* Sleep until another attempt may succeed. OK: try again. */
 static locker_status wait_for_wake_locked(lk_request *r, int64_t retry_at)
 {
-    int64_t until = retry_at == 0 ? r->deadline : lk_min(retry_at, r->deadline);
+    int64_t until = lk_min(retry_at, r->deadline);
 
     while ((r->claim->events & LK_WOKEN) == 0 && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK) {
         if (lk_seat_take_locked(r->l, &r->wait))
@@ -202,7 +202,7 @@ static locker_status wait_for_wake_locked(lk_request *r, int64_t retry_at)
     return why_stop_locked(r);
 }
 
-/* What a failed attempt means for the call. OK: wait until *retry_at (0: for a wake) and try again. A call
+/* What a failed attempt means for the call. OK: wait until *retry_at, or for a wake, and try again. A call
  * that waits does so over an outage, too, until its own end; one that the call's own end cut short tells
  * nothing. */
 static locker_status judge_locked(lk_request *r, locker_status status, int64_t *retry_at)
@@ -226,7 +226,7 @@ static locker_status judge_locked(lk_request *r, locker_status status, int64_t *
         return ended_locked(r); /* a little before its time, as it was rounded */
     if (r->try || (status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE))
         return status;
-    if (status == LOCKER_UNAVAILABLE && *retry_at == 0) {
+    if (status == LOCKER_UNAVAILABLE && *retry_at == LOCKER_NEVER) {
         if (!atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed))
             return status; /* the driver says that it is final */
         *retry_at = lk_later(now, retry_after_outage);

@@ -281,7 +281,6 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
     lk_file *self = self_;
     lk_file_claim *c = locker_claim_private(claim);
     lk_file_name name;
-    claim->retry_at = 0;
     if (atomic_load_explicit(&self->moved, memory_order_relaxed))
         return lk_file_fail_moved(self, err);
     lk_file_name_set(&name, self->prefix, claim->key, claim->key_len);

@@ -123,13 +123,9 @@ struct locker_claim {
      * returned. */
     int64_t granted_at;
 
-    /* set by the driver when acquire answers BUSY or UNAVAILABLE */
-    /** Try again at the latest then. 0:
-     *   - with BUSY: not before a wake;
-     *   - with UNAVAILABLE: it is final, unless the service is out of reach, as `suspect` said: then core
-     *     asks again while the call lasts.
-     * The service may be in reach again before core looks, so an answer that comes of a lost connection, or
-     * of anything else that passes, sets retry_at, to now at least. */
+    /** When core makes another attempt, without a wake, after BUSY or UNAVAILABLE. Core sets it to
+     * LOCKER_NEVER before each acquire, the driver to a time, now at least. NEVER: it makes none, so BUSY
+     * waits for a wake, and UNAVAILABLE is final. */
     int64_t retry_at;
 };
 
@@ -282,10 +278,9 @@ struct locker_driver {
 
     /** One attempt. OK: a grant, token and valid_until are set. BUSY: another has it; if claim->will_wait it
      * is enrolled: wake will be called when another attempt may succeed, and retry_at may bound the wait.
-     * UNAVAILABLE says by retry_at whether it passes. Set: it does, core asks again then while the call lasts
-     * (a server that starts, a connection that broke: it may be up again before core looks). 0: it is final
-     * and ends the call, also one that was enrolled before; but while the service is out of reach, as
-     * `suspect` said, core asks again each second. A try whose connection is refused is UNAVAILABLE at once,
+     * UNAVAILABLE with a retry_at passes (a server that starts, a connection that broke: it may be up again
+     * before core looks); without, it is final and ends the call, also one that was enrolled before; but while
+     * the service is out of reach, as `suspect` said, core asks again each second. A try whose connection is refused is UNAVAILABLE at once,
      * not at attempt_until: nobody is there to wait for. TIMEOUT: attempt_until passed; tried again at once
      * while the call lasts. Everything else ends the lock call: CANCELED (interrupted), UNAVAILABLE, DENIED,
      * INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED. Whatever the answer but OK, withdraw follows or acquire

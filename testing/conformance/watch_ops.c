@@ -205,7 +205,7 @@ static locker_status watch_acquire(void *self, locker_claim *outer, locker_error
     if (status == LOCKER_OK) {
         check_grant(w, inner);
         answer(outer, inner);
-    } else if (inner->retry_at != 0 && inner->retry_at < before.asked_at) {
+    } else if (inner->retry_at < before.asked_at) {
         lk_watch_report("retry-at", "acquire of '%.60s' set retry_at before asked_at", outer->key);
     }
     note(w, inner, false, status);

@@ -127,7 +127,7 @@ static locker_status settle(lk_faulty *f, lk_flight *flight, locker_claim *claim
     (void)pthread_mutex_unlock(&f->mutex);
     if (granted && !flight->late)
         return LOCKER_OK;
-    claim->retry_at = flight->arrives && !flight->late ? claim->retry_at : 0;
+    claim->retry_at = flight->arrives && !flight->late ? claim->retry_at : LOCKER_NEVER;
     if (interrupted)
         return LOCKER_CANCELED;
     if (flight->late)

@@ -185,7 +185,7 @@ static locker_status toy_acquire(void *self, locker_claim *claim, locker_error *
     if (fault("touches-what-is-gone") && earlier != NULL)
         earlier->retry_at = 0;
     if (fault("reads-what-is-gone") && earlier != NULL && earlier->token == 0)
-        claim->retry_at = 0;
+        claim->retry_at = LOCKER_NEVER;
     earlier = claim;
     if (fault("writes-past-its-bytes"))
         memset(place_of(claim), 0, sizeof(struct place) + 16);

@@ -290,7 +290,7 @@ static void test_unavailable(void **state)
     lk_mock_end(mock, l);
 }
 
-/* retry_at 0 ends the call of one that was enrolled before, too: nothing would ever wake it. */
+/* Without a retry_at it ends the call of one that was enrolled before, too: nothing would ever wake it. */
 static void test_final_is_final_for_who_waits(void **state)
 {
     struct lk_locking call;

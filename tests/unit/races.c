@@ -170,7 +170,7 @@ static void a_try_does_not_outlast_session_after_session(void **state)
 static locker_status says_mode(struct probe *p, locker_claim *claim, locker_status status)
 {
     (void)status;
-    claim->retry_at = LOCKER_NEVER;
+    claim->retry_at = LOCKER_NEVER - 1;
     atomic_store(&p->claim, claim);
     return (locker_status)atomic_load(&p->mode);
 }

@@ -209,7 +209,7 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int
     a->data->busy_sent = sent;
     a->data->busy_fence = last;
     lk_redis_lately_raise(&r->busy_lately, busy_step);
-    claim->retry_at = 0;
+    claim->retry_at = LOCKER_NEVER;
     if (!claim->will_wait)
         return LOCKER_BUSY;
     lk_redis_lock(&r->shared);
@@ -487,7 +487,6 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     locker_error spare;
     locker_status status = LOCKER_OK;
     bool again = true;
-    claim->retry_at = 0;
     if (err == NULL)
         err = &spare;
     a.r = r;
