@@ -158,8 +158,7 @@ static locker_status check_ttl(const lk_config *c, bool given, locker_error *err
     const locker_driver *d = c->driver;
     int64_t ms = c->ttl_ns / LK_MS;
 
-    if ((d->caps & LOCKER_CAP_LEASES) == 0 ||
-        (ms >= d->ttl_min_ms && (d->ttl_max_ms == 0 || ms <= d->ttl_max_ms)))
+    if (!d->semantics->leases || (ms >= d->ttl_min_ms && (d->ttl_max_ms == 0 || ms <= d->ttl_max_ms)))
         return LOCKER_OK;
     return locker_error_set(err, given ? LOCKER_INVALID : LOCKER_CONFIG, 0,
                             "ttl is out of %s's range: %lld ms to %lld ms", d->name, (long long)d->ttl_min_ms,

@@ -350,8 +350,7 @@ int64_t locker_handle_remaining_ms(const locker_handle *held)
 
 int64_t locker_handle_ttl_ms(const locker_handle *held)
 {
-    return held == NULL || (held->l->driver->caps & LOCKER_CAP_LEASES) == 0 ? -1
-                                                                            : held->claim->pub.ttl_ns / LK_MS;
+    return held == NULL || !held->l->driver->semantics->leases ? -1 : held->claim->pub.ttl_ns / LK_MS;
 }
 
 uint64_t locker_handle_token(const locker_handle *held)

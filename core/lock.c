@@ -22,7 +22,7 @@ static locker_status check_ttl(const locker *l, int64_t ttl_ms, locker_error *er
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "ttl_ms is %lld: give a lease time in ms, or 0 for the default",
                                 (long long)ttl_ms);
-    if (ttl_ms == 0 || (d->caps & LOCKER_CAP_LEASES) == 0)
+    if (ttl_ms == 0 || !d->semantics->leases)
         return LOCKER_OK;
     if ((d->ttl_min_ms > 0 && ttl_ms < d->ttl_min_ms) || (d->ttl_max_ms > 0 && ttl_ms > d->ttl_max_ms))
         return locker_error_set(
@@ -81,7 +81,7 @@ static bool may_reenter_locked(const lk_request *r, const lk_key *key)
  * one, and knows of no other. */
 static bool asks_more(const lk_request *r, const lk_claim *holder)
 {
-    bool leased = (r->l->driver->caps & LOCKER_CAP_LEASES) != 0 || !holder->pub.renewed;
+    bool leased = r->l->driver->semantics->leases || !holder->pub.renewed;
 
     return (!r->options->no_renew && !holder->pub.renewed) ||
            (leased && r->options->ttl_ms * LK_MS > holder->pub.ttl_ns);

@@ -122,10 +122,6 @@ locker_status lk_driver_check(const locker_driver *d, locker_error *err)
             "the driver table '%s' lacks a name, schemes, params, semantics, or one of open, close, acquire, "
             "withdraw, release, show, ping",
             d->name != NULL ? d->name : "?");
-    if ((d->caps & LOCKER_CAP_BREAK) != 0 && d->break_lock == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "the driver '%s' says that it can break locks, but has no break_lock",
-                                d->name);
     return LOCKER_OK;
 }
 

@@ -190,7 +190,6 @@ const locker_driver lk_file_driver = {
     .schemes = schemes,
     .example = "file:///run/lock/shop",
     .features = "",
-    .caps = LOCKER_CAP_BREAK,
     .claim_size = sizeof(lk_file_claim),
     .params = params,
     .semantics = &semantics,

@@ -340,7 +340,6 @@ const locker_driver sqlite_lock_driver = {
     .schemes = schemes,
     .example = "sqlite:///var/lib/shop/locks.db",
     .features = "",
-    .caps = LOCKER_CAP_LEASES | LOCKER_CAP_BREAK,
     .claim_size = sizeof(struct place),
     .ttl_min_ms = 100,
     .ttl_max_ms = INT64_C(24) * 3600 * 1000,

@@ -48,7 +48,7 @@ extern "C" {
 typedef struct locker_conformance_subject {
     size_t size; /**< sizeof(locker_conformance_subject) */
 
-    /** The driver's table. With LOCKER_CAP_LEASES it has to take lease times of 300 ms to 30 s. Must outlive
+    /** The driver's table. A driver with leases has to take times of 300 ms to 30 s. Must outlive
      * the run. */
     const locker_driver *driver;
 

@@ -117,7 +117,7 @@ struct locker_claim {
     uint64_t token; /**< fencing token; 0: none */
     /** The local deadline D, counted from before the request was sent: at most asked_at + ttl_ns, but for a
      * renewed claim of a driver without `renew`, whose session may last longer. LOCKER_NEVER: no lease, and
-     * only without LOCKER_CAP_LEASES. */
+     * only where semantics.leases is false. */
     int64_t valid_until;
     /** By a driver that knows when it made the grant; 0: core takes the time when acquire or pass has
      * returned. */
@@ -233,18 +233,15 @@ typedef struct locker_driver_config {
 
 /* ------------------------------------------------------------------ the driver table ---- */
 
-/** What a driver can do; core asks for bits, never for names. */
+/** What a driver can do that neither its operations nor its semantics tell; core asks for bits, never for
+ * names. */
 enum {
     /** The service queues: every claim goes to it at once. Without: core sends one contender per key, and
      * lets the others wait in its own FIFO. */
     LOCKER_CAP_QUEUE = 1u << 0,
-    /** Grants have a valid_until and want renewal, or session-wide confirmation. */
-    LOCKER_CAP_LEASES = 1u << 1,
-    /** break_lock is there. */
-    LOCKER_CAP_BREAK = 1u << 2,
     /** It takes a user and a password. Without: core refuses them in the configuration, and doesn't look at
      * LOCKER_PASSWORD. */
-    LOCKER_CAP_AUTH = 1u << 3
+    LOCKER_CAP_AUTH = 1u << 1
 };
 
 typedef struct locker_driver locker_driver;
@@ -258,6 +255,8 @@ struct locker_driver {
     size_t claim_size;              /**< bytes of its own in each claim */
     int64_t ttl_min_ms, ttl_max_ms; /**< lease times that it takes; 0: no limit */
     const locker_param *params;
+    /** What users are told, and core too: with `leases`, grants have a valid_until, and want renewal or the
+     * confirmation of their session. */
     const locker_semantics *semantics;
 
     /** Connect, check that the service will serve us, and make an instance. On failure nothing is left.
@@ -329,7 +328,8 @@ struct locker_driver {
 
     /** As locker_break(): tells in `broken` whose lock it was; INVALID when nobody holds it; BUSY, by
      * locker_break_check(), when it is not the one that `only` (never NULL) names. Whom it looks at is whom
-     * it breaks. Called break_lock because break is a word of C. */
+     * it breaks. NULL: locks can't be broken; semantics.can_break says the same. Called
+     * break_lock because break is a word of C. */
     locker_status (*break_lock)(void *self, const char *key, size_t key_len, const locker_break_options *only,
                                 int64_t until, locker_info *broken, locker_error *err);
 

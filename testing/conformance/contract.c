@@ -41,22 +41,16 @@ static void the_table_is_whole(void **state)
             test_fails("the table's parameter '%s' has no help", param->name);
 }
 
-/* A capability without its operation, or the other way round, is a promise that nobody keeps. */
+/* A promise without its operation, or the other way round, is one that nobody keeps. */
 static void capabilities_and_promises_agree(void **state)
 {
     const locker_driver *driver = ((struct lk_fixture *)*state)->driver;
     const locker_semantics *promises = driver->semantics;
-    const bool leases = (driver->caps & LOCKER_CAP_LEASES) != 0;
-    const bool breaks = (driver->caps & LOCKER_CAP_BREAK) != 0;
 
-    if (promises->leases != leases)
-        test_fails("semantics.leases and LOCKER_CAP_LEASES disagree");
-    if (promises->can_break != breaks)
-        test_fails("semantics.can_break and LOCKER_CAP_BREAK disagree");
-    if (breaks != (driver->break_lock != NULL))
-        test_fails("LOCKER_CAP_BREAK and break_lock disagree");
-    if (!leases && driver->renew != NULL)
-        test_fails("there is a renew, and no LOCKER_CAP_LEASES");
+    if (promises->can_break != (driver->break_lock != NULL))
+        test_fails("semantics.can_break and break_lock disagree");
+    if (!promises->leases && driver->renew != NULL)
+        test_fails("there is a renew, and semantics.leases is false");
     if (promises->fairness == LOCKER_FAIR_GLOBAL && (driver->caps & LOCKER_CAP_QUEUE) == 0)
         test_fails(
             "semantics.fairness is global, and there is no LOCKER_CAP_QUEUE: core lets one claim of each "

@@ -142,7 +142,7 @@ static int check_subject(const locker_conformance_subject *s)
         return wrong("the subject has one of freeze and thaw: give both or none");
     if (s->poll_ms < 0)
         return wrong("the subject's poll_ms is negative");
-    if ((s->driver->caps & LOCKER_CAP_LEASES) != 0 &&
+    if (s->driver->semantics != NULL && s->driver->semantics->leases &&
         (s->driver->ttl_min_ms > 300 || (s->driver->ttl_max_ms > 0 && s->driver->ttl_max_ms < 30000)))
         return wrong(
             "the driver has to take lease times of 300 ms to 30 s: see its ttl_min_ms and ttl_max_ms");

@@ -12,7 +12,7 @@
  *   late         an operation that has a deadline came back long after it
  *   blocks       an operation that may not block took long
  *   valid-until  a lease that ends later than the lease time after its request was sent, or no lease where the
- *                table has LOCKER_CAP_LEASES, or one where it has not
+ *                semantics.leases is true, or one where it is false
  *   token        a fencing token that is not greater than those of grants that came before it was asked for
  *   retry-at     a time for the next attempt that was over when the attempt began
  *   pass         pass answered BUSY and changed something, or made the lease longer

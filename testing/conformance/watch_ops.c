@@ -151,14 +151,13 @@ static uint64_t token_before(const locker_claim *inner)
 
 static void check_grant(struct lk_watched *w, const locker_claim *inner)
 {
-    const bool leases = (lk_watch_tested->caps & LOCKER_CAP_LEASES) != 0;
+    const bool leases = lk_watch_tested->semantics->leases;
 
     if (leases && inner->valid_until == LOCKER_NEVER)
-        lk_watch_report("valid-until",
-                        "acquire of '%.60s' gave no lease, and the table has LOCKER_CAP_LEASES", inner->key);
+        lk_watch_report("valid-until", "acquire of '%.60s' gave no lease, and semantics.leases is true",
+                        inner->key);
     else if (!leases && inner->valid_until != LOCKER_NEVER)
-        lk_watch_report("valid-until",
-                        "acquire of '%.60s' gave a lease, and the table has not LOCKER_CAP_LEASES",
+        lk_watch_report("valid-until", "acquire of '%.60s' gave a lease, and semantics.leases is false",
                         inner->key);
     else if (leases && lk_watch_is_bounded(inner) && inner->valid_until > inner->asked_at + inner->ttl_ns)
         lk_watch_report(

@@ -29,8 +29,7 @@ static void describe(locker_mock *m)
     };
     m->driver = lk_mock_driver;
     m->driver.semantics = &m->semantics;
-    m->driver.caps = (unsigned)LOCKER_CAP_BREAK | (o->queue ? (unsigned)LOCKER_CAP_QUEUE : 0u) |
-                     (m->semantics.leases ? (unsigned)LOCKER_CAP_LEASES : 0u);
+    m->driver.caps = o->queue ? LOCKER_CAP_QUEUE : 0;
     if (o->leases != LOCKER_MOCK_LEASES_RENEWED)
         m->driver.renew = NULL;
     if (!o->pass)

@@ -356,7 +356,6 @@ static const locker_driver toy_driver = {
     .schemes = schemes,
     .example = "toy:box",
     .features = "",
-    .caps = LOCKER_CAP_LEASES | LOCKER_CAP_BREAK,
     .claim_size = sizeof(struct place),
     .ttl_min_ms = 20,
     .ttl_max_ms = 86400000,

@@ -219,7 +219,6 @@ void probe_init(struct probe *p)
         .driver = {.abi = LOCKER_DRIVER_ABI,
                    .name = "probe",
                    .schemes = schemes,
-                   .caps = LOCKER_CAP_LEASES,
                    .claim_size = sizeof(struct probe_claim),
                    .params = params,
                    .semantics = &semantics,

@@ -192,7 +192,7 @@ const locker_driver lk_redis_driver = {
 #else
     .features = "no TLS (rediss://): hiredis 1.0 or later with hiredis_ssl is needed",
 #endif
-    .caps = LOCKER_CAP_LEASES | LOCKER_CAP_BREAK | LOCKER_CAP_AUTH,
+    .caps = LOCKER_CAP_AUTH,
     .claim_size = sizeof(lk_redis_claim),
     .ttl_min_ms = 50,
     .ttl_max_ms = INT64_C(7) * 24 * 3600 * 1000,

@@ -222,7 +222,7 @@ const locker_driver lk_zookeeper_driver = {
     .schemes = schemes,
     .example = "zookeeper://zk1,zk2,zk3/locks?session_timeout=30s",
     .features = "TLS and SASL only where libzookeeper_st was built with them, which Debian's is not",
-    .caps = LOCKER_CAP_QUEUE | LOCKER_CAP_LEASES | LOCKER_CAP_BREAK | LOCKER_CAP_AUTH,
+    .caps = LOCKER_CAP_QUEUE | LOCKER_CAP_AUTH,
     .claim_size = sizeof(struct lk_zk_claim),
     .ttl_min_ms = 50,
     .ttl_max_ms = INT64_C(7) * 24 * 3600 * 1000,
