@@ -111,6 +111,16 @@ static bool are_schemes(const char *const *schemes, const char *told)
     return true;
 }
 
+/* What dlerror() says, without the path where it begins with it. */
+static const char *told(const char *path)
+{
+    const char *const text = dlerror();
+    const size_t length = strlen(path);
+    if (text == NULL)
+        return "no reason was given";
+    return strncmp(text, path, length) == 0 && text[length] == ':' ? text + length + 2 : text;
+}
+
 /* The driver that a module which could be loaded brings. */
 static locker_status driver_in(void *loaded, const char *path, const char *schemes,
                                const locker_driver **driver, locker_error *err)
@@ -139,10 +149,8 @@ locker_status lk_module_load(const char *path, const char *schemes, const locker
     if (loaded != NULL)
         return driver_in(loaded, path, schemes, driver, err);
     const int failure = errno;
-    const char *const told = dlerror();
     if (lk_module_lacks(failure))
         return refuse_by_errno(err, failure, path);
-    (void)snprintf(why, sizeof why, "%s (is the client library of its service installed?)",
-                   told != NULL ? told : "no reason was given");
+    (void)snprintf(why, sizeof why, "%s (is the client library of its service installed?)", told(path));
     return refuse(err, path, why);
 }

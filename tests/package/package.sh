@@ -1,6 +1,7 @@
 #!/bin/sh
 # One test of what is installed, named by the argument. The environment says where: BUILD (the build folder),
-# PREFIX (where to install), LIBDIR (below it), WORK (scratch), CC, CMAKE, SANITIZE. See CMakeLists.txt.
+# PREFIX (where to install), LIBDIR (below it), WORK (scratch), CC, CMAKE, SANITIZE, MODULES (the drivers that are), REDIS
+# and ZOOKEEPER (whether the build has them). See CMakeLists.txt.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,6 +30,22 @@ export CMAKE_GENERATOR
 rm -rf "$WORK"
 mkdir -p "$WORK"
 
+needs_client() { # whether a library or program needs the client library of a service; says which
+    readelf -d "$1" | grep -E 'NEEDED.*(hiredis|zookeeper)'
+}
+
+list_drivers() { # FOLDER MODULE...: what the liblocker.so there tells of each driver, of which these are modules
+    folder=$1
+    shift
+    LD_LIBRARY_PATH=$folder "$WORK/list" 2>"$WORK/files" | sort || fail "$(cat "$WORK/files")"
+    while read -r name file; do
+        case " $* " in
+        *" $name "*) [ "$file" = "$(realpath "$folder")/locker/$name.so" ] || fail "$name is $file, no module" ;;
+        *) [ "$file" = - ] || fail "$name is the module $file" ;;
+        esac
+    done <"$WORK/files"
+}
+
 use() { # run a program that takes a lock in a directory
     LD_LIBRARY_PATH=$PREFIX/$LIBDIR "$1" "file://$WORK/locks" || fail "$1 failed"
 }
@@ -44,6 +61,36 @@ install)
         "$LIBDIR/cmake/locker/lockerConfig.cmake"; do
         [ -e "$PREFIX/$file" ] || fail "$file was not installed"
     done
+    for module in $MODULES; do
+        "$CMAKE" --install "$BUILD" --prefix "$WORK/part" --component "locker-$module" >"$WORK/log" 2>&1 ||
+            fail "$(cat "$WORK/log")"
+        for file in "$LIBDIR/locker/$module.so" "$LIBDIR/locker/$module.driver"; do
+            [ -e "$PREFIX/$file" ] || fail "$file was not installed"
+            [ -e "$WORK/part/$file" ] || fail "$file does not belong to the component locker-$module"
+        done
+    done
+    if [ -n "$MODULES" ] && needs_client "$PREFIX/$LIBDIR/liblocker.so"; then
+        fail "liblocker.so needs the client library above, which only a module may"
+    fi
+    ;;
+moved)
+    # Installed below DESTDIR, as packages are made, and then moved: all is found from where it lies.
+    DESTDIR=$WORK/root "$CMAKE" --install "$BUILD" --prefix /opt/locker >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
+    mv "$WORK/root/opt/locker" "$WORK/elsewhere"
+    locker=$WORK/elsewhere/$BIN/locker
+    "$locker" run -u "file://$WORK/locks" key true || fail "$locker failed"
+    "$locker" drivers >"$WORK/drivers" || fail "$locker drivers failed"
+    if grep "CAN'T BE USED" "$WORK/drivers"; then
+        fail "the driver above can't be used"
+    fi
+    for module in $MODULES; do
+        grep -q "module: *$(realpath "$WORK")/elsewhere/$LIBDIR/locker/$module.so" "$WORK/drivers" ||
+            fail "the $module driver is not found beside the library: $(cat "$WORK/drivers")"
+    done
+    if readelf -d "$locker" "$WORK/elsewhere/$LIBDIR"/*.so "$WORK/elsewhere/$LIBDIR"/locker/*.so |
+        grep -E 'R(UN)?PATH' | grep -F "$BUILD"; then
+        fail "what was installed carries the path of the build folder"
+    fi
     ;;
 headers)
     command -v "$CXX" >/dev/null || fail "no $CXX: install g++ or clang"
@@ -75,6 +122,10 @@ symbols)
     if grep -v '^locker_mock_' "$WORK/symbols"; then
         fail "the mock exports the symbols above; only locker_mock_* may be"
     fi
+    for module in $MODULES; do
+        [ "$(exported "locker/$module.so")" = locker_module ] ||
+            fail "$module.so exports something else than locker_module"
+    done
     [ "$(exported liblocker-conformance.so)" = locker_conformance_run ] ||
         fail "liblocker-conformance.so exports something else than locker_conformance_run"
     ;;
@@ -110,6 +161,10 @@ pkg_config)
         use "$WORK/$program"
     done
     use "$WORK/mock"
+    # The linker may need what the libraries of a program need; of the shared one that is no service's client.
+    [ -z "$MODULES" ] || ! needs_client "$WORK/c_shared" || fail "a program that uses files needs the library above"
+    [ "$(config --variable=moduledir locker | xargs realpath -m)" = "$(realpath -m "$PREFIX/$LIBDIR/locker")" ] ||
+        fail "moduledir of locker.pc is $(config --variable=moduledir locker)"
     if ldd "$WORK/c_static" | grep -q liblocker; then
         fail "the static program needs liblocker.so"
     fi
@@ -159,11 +214,32 @@ lab)
         fail "the command needs what is for the laboratory alone"
     fi
     ;;
-small)
-    # Without tools, tests and services: what is for those is not installed, and ctest has an answer.
+builtin)
+    # Each driver built in, in the shared library too: the same list of them, and no module.
     log=$WORK/log
+    # shellcheck disable=SC2086 # flags are words
     {
-        "$CMAKE" -S "$here/../.." -B "$WORK/build" -DCMAKE_C_COMPILER="$CC" -DLOCKER_TOOLS=OFF -DLOCKER_TESTS=OFF \
+        "$CMAKE" -S "$here/../.." -B "$WORK/build" -DCMAKE_C_COMPILER="$CC" -DLOCKER_MODULES=OFF -DLOCKER_TOOLS=OFF \
+            -DLOCKER_TESTS=OFF -DLOCKER_BENCH=OFF -DLOCKER_EXAMPLES=OFF -DLOCKER_REDIS="$REDIS" \
+            -DLOCKER_ZOOKEEPER="$ZOOKEEPER" -DLOCKER_FAULT=ON -DLOCKER_SYMLINK_COMPILE_COMMANDS=OFF \
+            -DLOCKER_SANITIZE="$SANITIZE" && "$CMAKE" --build "$WORK/build" --target locker &&
+            "$CC" $flags -I"$here/../../include" -I"$WORK/build/include" "$consumer/list.c" -L"$WORK/build" -llocker \
+                -o "$WORK/list"
+    } >"$log" 2>&1 || fail "$(cat "$log")"
+    [ -z "$MODULES" ] || needs_client "$WORK/build/liblocker.so" || fail "liblocker.so has no driver for a network"
+    list_drivers "$WORK/build" >"$WORK/builtin"
+    # shellcheck disable=SC2086 # words
+    list_drivers "$BUILD" $MODULES >"$WORK/modules"
+    cmp "$WORK/builtin" "$WORK/modules" || fail "drivers as modules are not described as those built in are"
+    ;;
+small)
+    # Without tools, tests and services: what is for those is not installed, and ctest has an answer. From what an
+    # archive has: no repository, and nothing that was built before.
+    log=$WORK/log
+    mkdir "$WORK/source"
+    (cd "$here/../.." && tar -c --exclude=.git --exclude='./build*' .) | tar -x -C "$WORK/source"
+    {
+        "$CMAKE" -S "$WORK/source" -B "$WORK/build" -DCMAKE_C_COMPILER="$CC" -DLOCKER_TOOLS=OFF -DLOCKER_TESTS=OFF \
             -DLOCKER_BENCH=OFF -DLOCKER_EXAMPLES=OFF -DLOCKER_REDIS=OFF -DLOCKER_ZOOKEEPER=OFF \
             -DLOCKER_SYMLINK_COMPILE_COMMANDS=OFF &&
             "$CMAKE" --build "$WORK/build" && "$CMAKE" --install "$WORK/build" --prefix "$WORK/prefix"

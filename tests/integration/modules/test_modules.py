@@ -1,0 +1,353 @@
+"""Drivers as modules: each test has a library of its own, with a directory of modules beside it."""
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import unittest
+
+from clitest import LOCKER, Case
+
+LIBRARY = os.environ["LOCKER_LIBRARY"]
+SHELVES = os.environ["SHELVES"]
+CLIENTS = ("libhiredis", "libzookeeper")
+UNSUPPORTED = 10
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("status", ctypes.c_int), ("os_error", ctypes.c_int), ("text", ctypes.c_char * 512)]
+
+
+class Library:
+    """The library, loaded into this process for itself alone, as a program of another language does."""
+
+    def __init__(self, path):
+        self.calls = ctypes.CDLL(path)
+        self.calls.locker_driver_at.restype = ctypes.c_bool
+        self.calls.locker_driver_at.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
+
+    def find(self, scheme):
+        """The driver's address and the error."""
+        error, driver = Error(), ctypes.c_void_p()
+        self.calls.locker_driver_find(scheme.encode(), ctypes.byref(driver), ctypes.byref(error))
+        return driver.value, error
+
+    def open(self, uri):
+        error, locker = Error(), ctypes.c_void_p()
+        status = self.calls.locker_open(uri.encode(), None, ctypes.byref(locker), ctypes.byref(error))
+        assert status == 0, error.text
+        return locker
+
+    def list(self):
+        info = ctypes.create_string_buffer(256)  # more than there is
+        count = 0
+        while self.calls.locker_driver_at(count, info):
+            count += 1
+        return count
+
+
+def in_a_process(test):
+    """Runs in a process of its own, since what is loaded stays loaded."""
+    def run(self):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                test(self)
+                code = 0
+            except BaseException:  # pylint: disable=broad-except
+                import traceback
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+    return run
+
+
+def mapped():
+    """The service's client libraries that this process has loaded."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        text = maps.read()
+    return [client for client in CLIENTS if client in text]
+
+
+class Modules(Case):
+    def setUp(self):
+        super().setUp()
+        self.lib = os.path.join(self.directory, "lib")
+        self.modules = os.path.join(self.lib, "locker")
+        os.makedirs(self.modules, mode=0o755)
+        self.library = shutil.copy(LIBRARY, os.path.join(self.lib, "liblocker.so.0"))
+        self.env["LD_LIBRARY_PATH"] = self.lib
+
+    def path(self, name):
+        return os.path.join(self.modules, name)
+
+    def plant(self, shelf, name="shelf", text=None):
+        """Put a module there, with the text of the sound one or another; the module's path."""
+        shutil.copy(os.path.join(SHELVES, "sound.driver"), self.path(name + ".driver"))
+        if text is not None:
+            self.write(name + ".driver", text)
+        return shutil.copy(os.path.join(SHELVES, shelf + ".so"), self.path(name + ".so"))
+
+    def write(self, name, text):
+        with open(self.path(name), "wb") as file:
+            file.write(text)
+
+    def refused(self, *reasons, where="shelf.so"):
+        """Opening says the reasons and names the file; listing says them too, and goes on; neither crashes."""
+        said = self.code(78, "ping", "-u", "shelf:").stderr
+        self.assertEqual(said.count("\n"), 1, said)
+        listed = self.listed("shelf")
+        self.assertIsNotNone(listed["problem"])
+        for reason in (self.path(where),) + reasons:
+            self.assertIn(reason, said)
+            self.assertIn(reason, listed["problem"])
+        self.assertIn("\n  CAN'T BE USED: ", self.code(0, "drivers").stdout)
+
+    def drivers(self):
+        return json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]
+
+    def listed(self, name):
+        return [driver for driver in self.drivers() if driver["name"] == name][0]
+
+
+class Found(Modules):
+    def test_beside_the_library(self):
+        module = self.plant("sound")
+        self.assertIn("the shelf is empty", self.code(69, "ping", "-u", "shelf:").stderr)
+        listed = self.listed("shelf")
+        self.assertEqual((listed["module"], listed["problem"]), (module, None))
+        self.assertIn("\n  module:  %s\n" % module, self.code(0, "drivers").stdout)
+        self.assertIsNone(self.listed("file")["module"])
+
+    def test_the_text_tells_what_the_table_has(self):
+        self.plant("sound")
+        listed = self.listed("shelf")
+        self.assertEqual((listed["schemes"], listed["example"], listed["features"]), ("shelf", "shelf:", ""))
+        self.assertEqual(listed["semantics"],
+                         {"scope": "host", "fairness": "global", "leases": False, "tokens_persist": True,
+                          "survives_restart": False, "can_break": False, "quorum": False, "holder_dies": "Nothing.",
+                          "holder_stalls": "Nothing.", "cut_off": "Nothing.", "service_restarts": "Nothing.",
+                          "failover": "Nothing.", "token": "None.", "cost": "None."})
+        self.assertEqual([(p["name"], p["kind"], p["default"], p["help"]) for p in listed["parameters"]],
+                         [("height", "number", "3", "boards"), ("where", "path", "", "the wall")])
+
+    def test_by_the_name_of_a_profile(self):
+        self.plant("sound")
+        file = os.path.join(self.directory, "config")
+        with open(file, "w", encoding="utf-8") as config:
+            config.write("[default]\ndriver = shelf\nheight = 4\n")
+        self.assertIn("the shelf is empty", self.code(69, "ping", "-f", file).stderr)
+
+    def test_behind_a_script_of_faults(self):
+        self.plant("sound")
+        if "fault" in [driver["name"] for driver in self.drivers()]:
+            self.assertIn("the shelf is empty", self.code(69, "ping", "-u", "fault+shelf:").stderr)
+            os.remove(self.path("shelf.so"))
+            self.assertIn("shelf.so", self.code(78, "ping", "-u", "fault+shelf:").stderr)
+
+    def test_the_library_by_a_link(self):
+        """What the link leads to is the library, and the modules are beside that."""
+        self.plant("sound")
+        self.env["LD_LIBRARY_PATH"] = os.path.join(self.directory, "links")
+        os.mkdir(self.env["LD_LIBRARY_PATH"])
+        os.symlink(self.library, os.path.join(self.env["LD_LIBRARY_PATH"], "liblocker.so.0"))
+        self.assertIn("the shelf is empty", self.code(69, "ping", "-u", "shelf:").stderr)
+
+    def test_not_by_a_way_that_the_working_directory_decides(self):
+        self.plant("sound")
+        self.env["LD_LIBRARY_PATH"] = "lib"
+        done = subprocess.run([LOCKER, "ping", "-u", "shelf:"], env=self.env, cwd=self.directory,
+                              capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 78, done.stderr)
+        self.assertNotIn(self.modules, done.stderr)
+
+    def test_not_without_a_text(self):
+        self.plant("sound")
+        os.remove(self.path("shelf.driver"))
+        said = self.code(78, "ping", "-u", "shelf:").stderr
+        self.assertIn("no driver for 'shelf:'", said)
+        self.assertIn(self.modules, said)
+
+    def test_no_directory(self):
+        shutil.rmtree(self.modules)
+        said = self.code(78, "ping", "-u", "redis://h").stderr
+        for words in ("no driver for 'redis:'", "memory", self.modules + ": No such file or directory"):
+            self.assertIn(words, said)
+        self.assertIn("file", [driver["name"] for driver in self.drivers()])
+
+    def test_many_schemes_are_cut_in_sight(self):
+        schemes = " ".join("a-scheme-of-many-letters-%d" % i for i in range(20))
+        self.plant("sound", text=b"locker-driver 1\nname shelf\nschemes %s\nscope host\nfairness local\n"
+                   % schemes.encode())
+        self.assertEqual(self.listed("shelf")["schemes"], schemes)
+        self.assertIn(", ... (", self.code(78, "ping", "-u", "what:").stderr)
+
+
+class Refused(Modules):
+    def test_not_there(self):
+        os.remove(self.plant("sound"))
+        self.refused("No such file or directory", "install it again")
+
+    def test_no_shared_object(self):
+        self.plant("sound")
+        for text in (b"", b"text", b"\x7fEL", b"#!/bin/sh\n" + b"x" * 4096):
+            self.write("shelf.so", text)
+            self.refused("it is no shared object")
+
+    def test_a_program(self):
+        self.plant("sound")
+        shutil.copy("/bin/true", self.path("shelf.so"))
+        self.refused()
+
+    def test_cut_short(self):
+        """Whatever a full disk has left of it: never a signal."""
+        module = self.plant("sound")
+        with open(module, "rb") as file:
+            whole = file.read()
+        for length in list(range(64, 1024, 240)) + list(range(1024, len(whole), len(whole) // 12)):
+            self.write("shelf.so", whole[:length])
+            done = self.locker("ping", "-u", "shelf:")
+            self.assertIn(done.returncode, (69, 78), "%d bytes of %d: %s" % (length, len(whole), done.stderr))
+            if done.returncode == 69:  # what is missing is not for running it
+                self.assertIn("the shelf is empty", done.stderr)
+        self.write("shelf.so", whole[:2048])
+        self.refused("cut short")
+
+    def test_of_another_machine(self):
+        module = self.plant("sound")
+        with open(module, "rb") as file:
+            whole = bytearray(file.read())
+        whole[4] = 3 - whole[4]  # 32 or 64 bits
+        self.write("shelf.so", bytes(whole))
+        self.refused("for this machine")
+        whole[4] = 3 - whole[4]
+        whole[18:20] = b"\xf3\x00" if whole[18:20] != b"\xf3\x00" else b"\x3e\x00"  # RISC-V, or x86-64
+        self.write("shelf.so", bytes(whole))
+        self.refused()
+
+    def test_no_regular_file(self):
+        os.remove(self.plant("sound"))
+        os.mkdir(self.path("shelf.so"))
+        self.refused("it is no regular file")
+        os.rmdir(self.path("shelf.so"))
+        os.mkfifo(self.path("shelf.so"))
+        self.refused("it is no regular file")
+
+    def test_what_everybody_may_write(self):
+        os.chmod(self.plant("sound"), 0o646)
+        self.refused("every user may write it", "chmod o-w")
+        os.chmod(self.path("shelf.so"), 0o664)
+        self.code(69, "ping", "-u", "shelf:")
+        os.chmod(self.modules, 0o757)
+        self.refused("every user may write its directory", "chmod o-w")
+
+    def test_of_another_abi(self):
+        self.plant("old")
+        self.refused("ABI 1", "build it again")
+
+    def test_without_an_entry(self):
+        self.plant("nameless")
+        self.refused("locker_module")
+
+    def test_with_other_schemes(self):
+        self.plant("another")
+        self.refused("schemes", "install both again")
+
+    def test_without_its_client_library(self):
+        self.plant("needy")
+        self.refused("libshelf_absent.so", "is the client library of its service installed?")
+
+    def test_one_that_ends_the_process(self):
+        """Only who uses it is harmed: a list shows the others too."""
+        self.plant("fatal")
+        self.assertIn("signal 6", self.listed("shelf")["problem"])
+        self.assertIn("file", [driver["name"] for driver in self.drivers()])
+
+    def test_texts_that_say_nothing(self):
+        good = b"locker-driver 1\nname shelf\nschemes shelf\nscope host\nfairness local\n"
+        for text, reason in ((b"", "first line"), (b"locker-driver 2\n", "first line"),
+                             (b"\0\0\0", "File too large"), (good + b"#" * 70000, "File too large"),
+                             (good + b"colour red\n", "line 6"), (good + b"leases perhaps\n", "line 6"),
+                             (good + b"quorum\n", "line 6"), (good + b"parameter p\ncolour red\n", "line 7"),
+                             (good.replace(b"host", b"moon"), "line 4"), (good.replace(b"schemes shelf\n", b""), "lacks")):
+            self.plant("sound", text=text)
+            self.refused(reason, where="shelf.driver")
+        self.plant("sound", text=good)
+        self.code(69, "ping", "-u", "shelf:")
+
+    def test_others_are_not_harmed(self):
+        self.plant("sound")
+        self.plant("sound", name="a-broken-one", text=b"nonsense\n")
+        self.code(69, "ping", "-u", "shelf:")
+        self.assertIn("first line", self.listed("a-broken-one")["problem"])
+
+
+class Loaded(Modules):
+    @in_a_process
+    def test_only_when_it_is_used(self):
+        """A program that keeps its locks in files or memory loads no service's client library, nor does one that lists
+        drivers."""
+        library = Library(LIBRARY)
+        for uri in ("memory:", "file://%s/locks" % self.directory):
+            library.calls.locker_close(library.open(uri))
+        self.assertGreaterEqual(library.list(), 2)
+        self.assertEqual(mapped(), [])
+        loaded = []
+        for scheme, client in zip(("redis", "zookeeper"), CLIENTS):
+            driver, error = library.find(scheme)
+            if driver is None:  # this build is without it
+                self.assertIn(b"no driver for", error.text)
+            else:
+                loaded.append(client)
+            self.assertEqual(mapped(), loaded)
+
+    @in_a_process
+    def test_once(self):
+        """Many threads, and a fork's child, get the same driver."""
+        self.plant("sound")
+        library = Library(self.library)
+        found, gate = [], threading.Barrier(16)
+
+        def find():
+            gate.wait()
+            found.append(library.find("shelf")[0])
+
+        threads = [threading.Thread(target=find) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertIsNotNone(found[0])
+        self.assertEqual(found, [found[0]] * 16)
+        os.remove(self.path("shelf.driver"))  # what has been loaded stays
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if library.find("shelf")[0] == found[0] else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    @in_a_process
+    def test_installed_later(self):
+        library = Library(self.library)
+        self.assertEqual(library.find("shelf")[1].status, UNSUPPORTED)
+        before = library.list()
+        os.remove(self.plant("sound"))
+        for _ in range(3):
+            self.assertEqual(library.find("shelf")[1].status, UNSUPPORTED)
+        self.plant("sound")
+        self.assertIsNotNone(library.find("shelf")[0])
+        self.assertEqual(library.list(), before + 1)
+
+    @in_a_process
+    def test_by_its_scheme_or_nothing(self):
+        library = Library(self.library)
+        error = Error()
+        self.assertNotEqual(library.calls.locker_driver_find(None, None, ctypes.byref(error)), 0)
+        self.assertEqual(library.calls.locker_driver_find(b"memory", None, None), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
