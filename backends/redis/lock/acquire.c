@@ -162,7 +162,7 @@ static void give_back(struct attempt *a)
     lk_redis_withdraw(r, a->claim);
     lk_redis_lock(&r->shared);
     const bool interrupted = a->data->caller.interrupted;
-    memset(a->data, 0, sizeof(*a->data));
+    memset(a->data, 0, sizeof *a->data);
     a->data->caller.interrupted = interrupted;
     lk_redis_unlock(&r->shared);
 }
@@ -183,7 +183,7 @@ static locker_status start_anew(struct attempt *a)
 /* Come back when the holder's lease would end, and now and then, because foreign clients don't tell when they
  * release and a message can be lost. Soon, and then at twice the time each, when the lock was left free for
  * those. */
-static int64_t again_locked(struct attempt *a, int64_t pttl_ms)
+static int64_t again_locked(struct attempt *a, int64_t pttl_ms) LK_REDIS_LOCKED
 {
     lk_redis *r = a->r;
     int64_t wait = lk_time_earlier(r->set.poll_ns, a->claim->ttl_ns / 3);
@@ -461,7 +461,7 @@ static bool plain_first(struct attempt *a)
     if (data->numbers == 0 || lk_redis_fence_known(&a->r->fences, a->counter))
         return true;
     const uint64_t floor = lk_redis_fence_floor(&a->r->time, lk_redis_now(&a->r->shared));
-    (void)snprintf(a->floor, sizeof(a->floor), "%" PRIu64, floor);
+    (void)snprintf(a->floor, sizeof a->floor, "%" PRIu64, floor);
     return floor != 0;
 }
 

@@ -7,12 +7,13 @@
 #define LK_REDIS_CLAIM_TABLE_H
 
 #include "claim.h"
+#include "net/mutex.h"
 
 /* Nothing is done where there is no memory: the claim is not queued, and polls. */
-void lk_redis_claims_add_locked(lk_table *claims, locker_claim *claim);
-void lk_redis_claims_remove_locked(lk_table *claims, locker_claim *claim);
-locker_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t number);
+void lk_redis_claims_add_locked(lk_table *claims, locker_claim *claim) LK_REDIS_LOCKED;
+void lk_redis_claims_remove_locked(lk_table *claims, locker_claim *claim) LK_REDIS_LOCKED;
+locker_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t number) LK_REDIS_LOCKED;
 /* Wake all that wait: each tries again. */
-void lk_redis_claims_wake_locked(const lk_table *claims, const locker_services *svc);
+void lk_redis_claims_wake_locked(const lk_table *claims, const locker_services *svc) LK_REDIS_LOCKED;
 
 #endif

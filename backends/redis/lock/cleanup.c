@@ -30,7 +30,7 @@ static lk_redis_cleanup *cleanup_of(lk_list *link)
     return LK_CONTAINER(link, lk_redis_cleanup, link);
 }
 
-static void remove_locked(lk_redis_cleanup *c)
+static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
     lk_list_remove(&c->link);
     lk_redis_keys_clear(&c->keys);
@@ -38,9 +38,9 @@ static void remove_locked(lk_redis_cleanup *c)
     free(c);
 }
 
-static bool submit_locked(lk_redis_cleanup *c);
+static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED;
 
-static void done_locked(void *context, redisReply *reply)
+static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 {
     lk_redis_cleanup *c = context;
     c->sent = false;
@@ -67,7 +67,7 @@ static void done_locked(void *context, redisReply *reply)
     }
 }
 
-static bool submit_locked(lk_redis_cleanup *c)
+static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
     lk_redis_command a;
     lk_redis_least_text least;

@@ -32,7 +32,7 @@ static lk_redis_claim *data_of(lk_list *link)
     return LK_CONTAINER(link, lk_redis_claim, note);
 }
 
-static void insert_locked(lk_redis_notes *n, lk_redis_claim *data)
+static void insert_locked(lk_redis_notes *n, lk_redis_claim *data) LK_REDIS_LOCKED
 {
     lk_list_prepend(&n->grants, &data->note);
     n->active = true;
@@ -40,7 +40,7 @@ static void insert_locked(lk_redis_notes *n, lk_redis_claim *data)
 
 /* Sequentially consistent, as all uses of `pushed` and `ticking`: who pushes and then sees `ticking` set is
  * seen by the keeper, which looks once more after it cleared it. */
-static void drain_locked(lk_redis_notes *n)
+static void drain_locked(lk_redis_notes *n) LK_REDIS_LOCKED
 {
     if (atomic_load(&n->pushed) == NULL)
         return;
@@ -81,7 +81,7 @@ void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data)
 
 /* ------------------------------------------------------------------ the notes ---- */
 
-static bool submit_locked(lk_redis *r, lk_redis_claim *data)
+static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 {
     locker_claim *claim = lk_redis_claim_core(data);
     char value[LK_REDIS_VALUE_LEN + 1], info[2 * LK_REDIS_VALUE_LEN + LOCKER_OWNER_MAX + 64];
@@ -113,7 +113,7 @@ static bool submit_locked(lk_redis *r, lk_redis_claim *data)
 
 /* Submit the notes of grants made at `until` or before; answers when the oldest of the others was made, or
  * `until` when there is none. False: there is no connection, or no memory. */
-static bool submit_all_locked(lk_redis *r, int64_t until, int64_t *oldest)
+static bool submit_all_locked(lk_redis *r, int64_t until, int64_t *oldest) LK_REDIS_LOCKED
 {
     *oldest = LOCKER_NEVER;
     drain_locked(&r->notes);

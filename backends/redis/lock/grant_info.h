@@ -6,12 +6,12 @@
 
 /* A claim was granted, by the thread that made it. Called without the mutex; data->since is set. */
 void lk_redis_note_grant(lk_redis *r, lk_redis_claim *data);
-void lk_redis_note_grant_locked(lk_redis *r, lk_redis_claim *data);
+void lk_redis_note_grant_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED;
 /* It is gone: no note is sent for it any more. */
-void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data);
+void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED;
 /* Submit what is due; answers when it wants to be called again. The caller pumps. */
-int64_t lk_redis_notes_run_locked(lk_redis *r, int64_t now);
+int64_t lk_redis_notes_run_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED;
 /* Submit all that is there. The caller pumps. */
-void lk_redis_notes_flush_locked(lk_redis *r);
+void lk_redis_notes_flush_locked(lk_redis *r) LK_REDIS_LOCKED;
 
 #endif

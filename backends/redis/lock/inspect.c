@@ -64,7 +64,7 @@ static locker_status read_queue(const redisReply *queue, locker_info *info, lock
 {
     if (queue->elements == 0)
         return LOCKER_OK;
-    info->queue = calloc(queue->elements, sizeof(*info->queue));
+    info->queue = calloc(queue->elements, sizeof *info->queue);
     if (info->queue == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     info->queue_len = queue->elements;
@@ -106,7 +106,7 @@ static locker_status read_look(const redisReply *reply, locker_info *info, struc
     static const int kinds[] = {REDIS_REPLY_INTEGER, REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER,
                                 REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY,
                                 REDIS_REPLY_STRING};
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != sizeof kinds / sizeof(kinds[0]))
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != sizeof kinds / sizeof kinds[0])
         return lk_redis_reply_nonsense("looking at a lock", err);
     for (size_t i = 0; i < reply->elements; i++) {
         if (reply->element[i]->type != kinds[i])

@@ -20,11 +20,11 @@ enum {
 
 /* The grants that are not noted yet, and when the keeper looks after them (grant_info.c). */
 typedef struct {
-    _Atomic(lk_list *) pushed; /* by next; pushed without the mutex, taken whole with it */
-    atomic_bool ticking;       /* dispatch looks after them by itself: no attend is needed */
-    lk_list grants;            /* guarded by the mutex, as the rest */
-    bool active;               /* there were grants since the last look */
-    int64_t look_at;           /* the next look; 0: it is yet to be set */
+    _Atomic(lk_list *) pushed;            /* by next; pushed without the mutex, taken whole with it */
+    atomic_bool ticking;                  /* dispatch looks after them by itself: no attend is needed */
+    lk_list grants LK_GUARDED_BY(mutex);  /* guarded by the mutex, as the rest */
+    bool active LK_GUARDED_BY(mutex);     /* there were grants since the last look */
+    int64_t look_at LK_GUARDED_BY(mutex); /* the next look; 0: it is yet to be set */
 } lk_redis_notes;
 
 typedef struct {
@@ -43,8 +43,8 @@ typedef struct {
     lk_redis_server_time time;
     lk_redis_fence_least least;
     lk_redis_fence_cache fences;
-    lk_table claims;  /* claim_table.c */
-    lk_list cleanups; /* cleanup.c */
+    lk_table claims LK_GUARDED_BY(mutex);  /* claim_table.c */
+    lk_list cleanups LK_GUARDED_BY(mutex); /* cleanup.c */
     lk_redis_notes notes;
 } lk_redis;
 

@@ -16,7 +16,8 @@ static const char broken[] = " broken ";
 static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning of how long they go on */
 
 /* The lock was handed to a value that nobody here knows any more: give it back. */
-static void give_back_locked(lk_redis *r, const char *value, const char *lock, size_t lock_len)
+static void give_back_locked(lk_redis *r, const char *value, const char *lock,
+                             size_t lock_len) LK_REDIS_LOCKED
 {
     lk_redis_keys keys;
     if (lk_redis_keys_init_raw(&keys, lock, lock_len))
@@ -34,7 +35,7 @@ static bool is_lock_of(const lk_redis *r, const locker_claim *claim, const char 
 
 /* Somebody broke the lock: no value is ever given twice, so it is about this claim and no other. One that
  * waits may have been given the lock and not know yet. */
-static void take_broken_locked(lk_redis *r, locker_claim *claim)
+static void take_broken_locked(lk_redis *r, locker_claim *claim) LK_REDIS_LOCKED
 {
     lk_redis_claim *data = lk_redis_claim_of(claim);
     if (atomic_load_explicit(&data->held, memory_order_relaxed)) {

@@ -118,7 +118,7 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
 }
 
 /* No renewal and no note is sent for the claim any more, and no answer finds it. */
-static void silence_locked(lk_redis *r, locker_claim *claim)
+static void silence_locked(lk_redis *r, locker_claim *claim) LK_REDIS_LOCKED
 {
     lk_redis_claim *data = lk_redis_claim_of(claim);
     lk_redis_note_forget_locked(r, data);

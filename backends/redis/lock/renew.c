@@ -27,7 +27,7 @@ struct renewal {
     locker_claim *claim[BATCH_MAX]; /* NULL: gone meanwhile */
 };
 
-static void free_locked(struct renewal *n)
+static void free_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     for (size_t i = 0; i < n->count; i++) {
         if (n->claim[i] != NULL)
@@ -76,9 +76,9 @@ static char *put_command(const lk_redis *r, const struct renewal *n, const char 
     return out;
 }
 
-static void done_locked(void *context, redisReply *reply);
+static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 
-static bool submit_locked(struct renewal *n)
+static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->r;
     const bool whole = n->whole || r->sha[LK_REDIS_SCRIPT_RENEW][0] == '\0';
@@ -110,7 +110,7 @@ static void compact(struct renewal *n)
     n->count = kept;
 }
 
-static void take_answers_locked(struct renewal *n, const char *answers)
+static void take_answers_locked(struct renewal *n, const char *answers) LK_REDIS_LOCKED
 {
     lk_redis *r = n->r;
     for (size_t i = 0; i < n->count; i++) {
@@ -133,7 +133,7 @@ static void take_answers_locked(struct renewal *n, const char *answers)
     }
 }
 
-static void done_locked(void *context, redisReply *reply)
+static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 {
     struct renewal *n = context;
     lk_redis *r = n->r;

@@ -39,7 +39,7 @@ uint64_t lk_redis_fence_floor(const lk_redis_server_time *t, int64_t now)
 /* It was asked for at t->sent, and may have been read long after, when the process was stopped. In between
  * the server was at `us`, and what is known of its time, if anything is, is changed by no more than that
  * demands. */
-static void take_locked(void *context, redisReply *reply)
+static void take_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 {
     lk_redis_server_time *t = context;
     int64_t us, at = lk_redis_now(t->shared);

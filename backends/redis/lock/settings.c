@@ -50,7 +50,7 @@ static bool copy_hosts(lk_redis_target *t, const locker_driver_config *config)
     static const locker_host local = {"127.0.0.1", 0};
     const locker_host *from = config->host_count > 0 ? config->hosts : &local;
     const size_t count = config->host_count > 0 ? config->host_count : 1;
-    t->hosts = calloc(count, sizeof(*t->hosts));
+    t->hosts = calloc(count, sizeof *t->hosts);
     if (t->hosts == NULL)
         return false;
     for (size_t i = 0; i < count; i++) {
@@ -156,7 +156,7 @@ void lk_redis_settings_clear(lk_redis_settings *s)
         explicit_bzero(t->password, strlen(t->password));
     char *const texts[] = {t->unix_path, t->user,     t->password, s->name_space,
                            t->tls_ca,    t->tls_cert, t->tls_key,  t->tls_name};
-    for (size_t i = 0; i < sizeof texts / sizeof(texts[0]); i++)
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
     memset(s, 0, sizeof *s);
 }

@@ -8,7 +8,8 @@
 enum { FLIGHT_LOCAL = 2048 };
 
 /* Wait for a connection. ANSWERED: there is one. */
-static lk_redis_outcome wait_up_unlocking(lk_redis_net *net, const lk_redis_call *call, locker_error *err)
+static lk_redis_outcome wait_up_unlocking(lk_redis_net *net, const lk_redis_call *call,
+                                          locker_error *err) LK_REDIS_LOCKED
 {
     const lk_redis_pipeline *p = &net->pipeline;
     lk_redis_reconnect *rc = &net->reconnect;
@@ -35,7 +36,8 @@ static lk_redis_outcome wait_up_unlocking(lk_redis_net *net, const lk_redis_call
 
 /* Append it, on a connection that it is for. ANSWERED: its op is there. */
 static lk_redis_outcome append_unlocking(lk_redis_net *net, lk_redis_call *call, const char *bytes,
-                                         size_t len, size_t count, lk_redis_op **op, locker_error *err)
+                                         size_t len, size_t count, lk_redis_op **op,
+                                         locker_error *err) LK_REDIS_LOCKED
 {
     const lk_redis_outcome up = wait_up_unlocking(net, call, err);
     if (up != LK_REDIS_CALL_ANSWERED)

@@ -30,15 +30,15 @@ lk_redis_outcome lk_redis_ask_flight(lk_redis_net *net, lk_redis_call *call, con
 /* Free the replies of a flight. */
 void lk_redis_call_clear(lk_redis_call *call);
 /* Have who waits return INTERRUPTED, now or once it comes to wait. */
-void lk_redis_interrupt_locked(lk_redis_net *net, lk_redis_caller *caller);
+void lk_redis_interrupt_locked(lk_redis_net *net, lk_redis_caller *caller) LK_REDIS_LOCKED;
 
 /* Append a command without waiting; `done` may be NULL. False when there is no connection, or no memory: nothing was
  * done. */
 bool lk_redis_submit_locked(lk_redis_net *net, const char *bytes, size_t len, lk_redis_done done,
-                            void *context);
+                            void *context) LK_REDIS_LOCKED;
 bool lk_redis_submit_command_locked(lk_redis_net *net, const lk_redis_command *a, lk_redis_done done,
-                                    void *context);
+                                    void *context) LK_REDIS_LOCKED;
 /* Send what was appended, and see to it that somebody reads the answers. */
-void lk_redis_pump_unlocking(lk_redis_net *net);
+void lk_redis_pump_unlocking(lk_redis_net *net) LK_REDIS_LOCKED;
 
 #endif

@@ -59,14 +59,14 @@ static void tune(int fd)
         {IPPROTO_TCP, TCP_NODELAY, 1},   {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 15},
         {IPPROTO_TCP, TCP_KEEPINTVL, 5}, {IPPROTO_TCP, TCP_KEEPCNT, 3},
     };
-    for (size_t i = 0; i < sizeof options / sizeof(options[0]); i++)
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
 static int open_unix(const char *path, int64_t until, int *failure)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(address.sun_path)) {
+    if (strlen(path) >= sizeof address.sun_path) {
         *failure = ENAMETOOLONG;
         return -1;
     }

@@ -22,7 +22,7 @@ static bool same_id(const char *a, const char *b)
 }
 
 /* What is known of the server that we were connected to before may not be true of this one: whether it is another. */
-static bool meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
+static bool meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket) LK_REDIS_LOCKED
 {
     const bool same_run = same_id(socket->server.run, net->server.run);
     const bool other = !same_run || !same_id(socket->server.replication, net->server.replication);
@@ -35,7 +35,7 @@ static bool meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
     return other;
 }
 
-static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket)
+static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_REDIS_LOCKED
 {
     lk_redis_shared *shared = net->shared;
     lk_redis_up up = {.server_us = socket->server_us, .again = net->was_lost};
@@ -58,7 +58,7 @@ void lk_redis_net_admit_unlocking(lk_redis_net *net)
 }
 
 /* The pipeline's. */
-static void lost_locked(void *self, const char *why)
+static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
 {
     lk_redis_net *net = self;
     const lk_redis_socket *socket = net->pipeline.socket;
@@ -84,12 +84,12 @@ void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply)
 
 /* ------------------------------------------------------------------ connecting ---- */
 
-static bool command_missing_locked(const lk_redis_net *net)
+static bool command_missing_locked(const lk_redis_net *net) LK_REDIS_LOCKED
 {
     return net->pipeline.state == LK_REDIS_DOWN;
 }
 
-static bool is_missing_locked(const void *self)
+static bool is_missing_locked(const void *self) LK_REDIS_LOCKED
 {
     const lk_redis_net *net = self;
     const lk_redis_subscription *sub = &net->subscription;
@@ -97,7 +97,7 @@ static bool is_missing_locked(const void *self)
            (net->pipeline.state == LK_REDIS_UP && sub->wanted && sub->socket == NULL && !sub->refused);
 }
 
-static void connect_command_unlocking(lk_redis_net *net)
+static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
 {
     lk_redis_shared *shared = net->shared;
     lk_redis_failure why = {0};
@@ -126,12 +126,12 @@ static void connect_command_unlocking(lk_redis_net *net)
 /* Whether the subscription is with the server that is asked for locks, as far as both tell who they are: what another
  * one says is not about these locks. A name may stand for many servers, and a master that does not answer is looked for
  * at the other hosts. */
-static bool is_same_server_locked(const lk_redis_net *net, const lk_redis_socket *socket)
+static bool is_same_server_locked(const lk_redis_net *net, const lk_redis_socket *socket) LK_REDIS_LOCKED
 {
     return strcmp(socket->server.run, net->server.run) == 0;
 }
 
-static void connect_subscription_unlocking(lk_redis_net *net)
+static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
 {
     lk_redis_shared *shared = net->shared;
     lk_redis_subscription *sub = &net->subscription;
@@ -166,7 +166,7 @@ static void connect_subscription_unlocking(lk_redis_net *net)
     lk_redis_reconnect_back_off_locked(&net->reconnect);
 }
 
-static void connect_unlocking(void *self)
+static void connect_unlocking(void *self) LK_REDIS_LOCKED
 {
     lk_redis_net *net = self;
     if (command_missing_locked(net))
@@ -289,7 +289,7 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
         next = now + thread_again_ns;
     lk_redis_pipeline_pump_unlocking(&net->pipeline);
     lk_redis_pipeline_arm_locked(&net->pipeline);
-    next = lk_time_earlier(next, lk_redis_pipeline_due(&net->pipeline));
+    next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->pipeline));
     shared->dispatching = false;
     const bool log_due = shared->log_due;
     lk_redis_unlock(shared);

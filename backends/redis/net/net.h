@@ -14,56 +14,36 @@
 #include <locker/driver.h>
 
 #include "handshake.h"
+#include "owner.h"
 #include "shared.h"
 #include "target.h"
 
 typedef struct lk_redis_net lk_redis_net;
 
-/* A command connection that has come up. */
-typedef struct {
-    int64_t server_us; /* the server's time, in us; 0: it does not tell */
-    int64_t server_at; /* ... and when it was that, on the instance's clock */
-    bool
-        other; /* another server than the one before, or it isn't known: a restart, or a replica that was made
-                          master, is another, and so is one that does not tell who it is */
-    bool again; /* there was on_down before */
-} lk_redis_up;
-
-/* What its owner is told, with the mutex. */
-typedef struct {
-    /* Commands that are submitted meanwhile come before all others. Ends by lk_redis_net_admit_unlocking(). */
-    void (*on_up)(void *owner, const lk_redis_up *up);
-    void (*on_down)(void *owner);
-    /* There is a subscription, or it is refused for good: messages were missed. */
-    void (*on_subscribed)(void *owner);
-    void (*on_message)(void *owner, const redisReply *text);
-    /* lk_redis_net_stop() did not wait for the thread, which leaves now. Without the mutex. */
-    void (*on_left)(void *owner);
-} lk_redis_owner;
-
 /* NULL: errno says why. All that is pointed to lasts longer; the target is filled in before it is connected to. */
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
                                const lk_redis_owner *events, void *owner);
-void lk_redis_net_free(lk_redis_net *net);
+/* Nothing else uses it any more. */
+void lk_redis_net_free(lk_redis_net *net) LK_UNCHECKED;
 /* The first connection, blocking. A server that is loading its data is waited for. `scripts` gets their hashes. */
 locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, locker_error *err);
 /* In on_up: who waits for a connection may send. */
-void lk_redis_net_admit_unlocking(lk_redis_net *net);
+void lk_redis_net_admit_unlocking(lk_redis_net *net) LK_REDIS_LOCKED;
 /* End the thread, at the latest when `until` has come. False: it goes on, and on_left is called. */
 bool lk_redis_net_stop(lk_redis_net *net, int64_t until);
-/* Of a fork's child: close the descriptors, and nothing else. */
-void lk_redis_net_abandon(const lk_redis_net *net);
+/* Of a fork's child, which has no other thread: close the descriptors, and nothing else. */
+void lk_redis_net_abandon(const lk_redis_net *net) LK_UNCHECKED;
 
 /* The keeper's turn is between these: reading what has come; and sending, and having connected, what is due, which
  * answers when it wants another. The mutex is held in between. */
-int64_t lk_redis_net_begin_turn(lk_redis_net *net);
-int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now);
+int64_t lk_redis_net_begin_turn(lk_redis_net *net) LK_ACQUIRE(lk_redis_mutex);
+int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now) LK_RELEASE(lk_redis_mutex);
 /* A turn of a thread that waits for answers which are nobody's: asleep until `until` at most. */
-void lk_redis_net_drive_unlocking(lk_redis_net *net, int64_t until);
+void lk_redis_net_drive_unlocking(lk_redis_net *net, int64_t until) LK_REDIS_LOCKED;
 
-bool lk_redis_net_is_up_locked(const lk_redis_net *net);
+bool lk_redis_net_is_up_locked(const lk_redis_net *net) LK_REDIS_LOCKED;
 /* A reply said that another server is the master: go and look for it. */
-void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply);
+void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply) LK_REDIS_LOCKED;
 /* Counts the connections, from 1. Whoever sees one (acquire) sees what on_up did, or a later one's. */
 unsigned lk_redis_net_connection(const lk_redis_net *net);
 /* Counts the servers that we were connected to (lk_redis_up.other). Relaxed: whoever has sent a command since the
@@ -71,12 +51,12 @@ unsigned lk_redis_net_connection(const lk_redis_net *net);
 unsigned lk_redis_net_era(const lk_redis_net *net);
 
 /* From the keeper's next turn on there is to be a subscription; `now`: at once. */
-void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now);
+void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now) LK_REDIS_LOCKED;
 /* Another server is asked from now on. */
-void lk_redis_net_resubscribe_locked(lk_redis_net *net);
+void lk_redis_net_resubscribe_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 /* A hint that messages come. Without the mutex. */
 bool lk_redis_net_is_subscribed(const lk_redis_net *net);
 /* Whether the server denies the channel: told once, and then tried again. OK, or what err says. */
-locker_status lk_redis_net_take_refusal_locked(lk_redis_net *net, locker_error *err);
+locker_status lk_redis_net_take_refusal_locked(lk_redis_net *net, locker_error *err) LK_REDIS_LOCKED;
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The others close up. Not while a command tells of one of them: its context is where that stands. */
-static void drop_ended_locked(lk_redis_old_connections *old)
+static void drop_ended_locked(lk_redis_old_connections *old) LK_REDIS_LOCKED
 {
     size_t kept = 0;
     for (size_t i = 0; i < old->count; i++) {
@@ -24,7 +24,7 @@ void lk_redis_old_connections_add_locked(lk_redis_old_connections *old, int64_t 
     old->id[old->count++] = id;
 }
 
-static void ended_locked(void *context, redisReply *reply)
+static void ended_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 {
     int64_t *id = context;
     if (reply != NULL)

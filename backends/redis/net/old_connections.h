@@ -16,8 +16,8 @@ typedef struct {
 } lk_redis_old_connections;
 
 /* The connection, 0: of an unknown name, is given up. */
-void lk_redis_old_connections_add_locked(lk_redis_old_connections *old, int64_t id);
+void lk_redis_old_connections_add_locked(lk_redis_old_connections *old, int64_t id) LK_REDIS_LOCKED;
 /* End them, ahead of all commands on this new connection. A user without the right to that is denied it. */
-void lk_redis_old_connections_end_locked(lk_redis_old_connections *old, lk_redis_pipeline *p);
+void lk_redis_old_connections_end_locked(lk_redis_old_connections *old, lk_redis_pipeline *p) LK_REDIS_LOCKED;
 
 #endif

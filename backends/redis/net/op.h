@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "answer.h"
+#include "mutex.h"
 
 enum { LK_REDIS_OP_WAITING, LK_REDIS_OP_ANSWERED, LK_REDIS_OP_CUT };
 
@@ -49,9 +50,9 @@ typedef struct {
 void lk_redis_ops_destroy(lk_redis_ops *ops);
 
 /* NULL: no memory. */
-lk_redis_op *lk_redis_op_get_locked(lk_redis_ops *ops);
+lk_redis_op *lk_redis_op_get_locked(lk_redis_ops *ops) LK_REDIS_LOCKED;
 /* An op that nobody waits for. */
-void lk_redis_op_free_locked(lk_redis_ops *ops, lk_redis_op *op);
+void lk_redis_op_free_locked(lk_redis_ops *ops, lk_redis_op *op) LK_REDIS_LOCKED;
 /* The same, of a waiter that was answered, which does not take the mutex again for it. */
 void lk_redis_op_return(lk_redis_ops *ops, lk_redis_op *op);
 

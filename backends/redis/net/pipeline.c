@@ -43,7 +43,7 @@ void lk_redis_pipeline_destroy(lk_redis_pipeline *p)
     close(p->kick_fd);
 }
 
-static void kick_reader_locked(const lk_redis_pipeline *p)
+static void kick_reader_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     if (p->polling)
         lk_wakeup_ring(p->kick_fd);
@@ -51,7 +51,7 @@ static void kick_reader_locked(const lk_redis_pipeline *p)
 
 /* ------------------------------------------------------------------ coming up, going down ---- */
 
-static void watch_locked(lk_redis_pipeline *p, int how, uint32_t events)
+static void watch_locked(lk_redis_pipeline *p, int how, uint32_t events) LK_REDIS_LOCKED
 {
     struct epoll_event event = {.events = events, .data = {.ptr = p}};
     (void)epoll_ctl(p->shared->epoll_fd, how, p->socket->fd, &event);
@@ -91,7 +91,7 @@ void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *soc
     watch_locked(p, EPOLL_CTL_ADD, EPOLLRDHUP);
 }
 
-static lk_redis_op *pop_locked(lk_redis_pipeline *p)
+static lk_redis_op *pop_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     lk_redis_op *op = p->first;
     p->first = op->next;
@@ -105,7 +105,7 @@ static lk_redis_op *pop_locked(lk_redis_pipeline *p)
 }
 
 /* Everything that awaits an answer learns that none will come. */
-static void settle_locked(lk_redis_pipeline *p)
+static void settle_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     while (p->first != NULL) {
         lk_redis_op *op = pop_locked(p);
@@ -121,7 +121,7 @@ static void settle_locked(lk_redis_pipeline *p)
 }
 
 /* Close a connection that was given up, once no thread is inside it. */
-static void reap_locked(lk_redis_pipeline *p)
+static void reap_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     if (p->state != LK_REDIS_BROKEN || p->reading || p->writing)
         return;
@@ -149,7 +149,7 @@ void lk_redis_pipeline_fail_locked(lk_redis_pipeline *p, const char *why)
 
 /* ------------------------------------------------------------------ appending ---- */
 
-static void append_locked(lk_redis_pipeline *p, lk_redis_op *op)
+static void append_locked(lk_redis_pipeline *p, lk_redis_op *op) LK_REDIS_LOCKED
 {
     op->next = NULL;
     *p->last = op;
@@ -218,7 +218,7 @@ lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const char *b
 /* ------------------------------------------------------------------ answers ---- */
 
 /* Wake those whose time is over. */
-static void wake_due_locked(lk_redis_pipeline *p, int64_t now)
+static void wake_due_locked(lk_redis_pipeline *p, int64_t now) LK_REDIS_LOCKED
 {
     if (now < p->due)
         return;
@@ -235,7 +235,7 @@ static void wake_due_locked(lk_redis_pipeline *p, int64_t now)
 
 /* Match answers with their ops, in order. */
 static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redisReply **replies, size_t count,
-                            lk_redis_wakes *wakes)
+                            lk_redis_wakes *wakes) LK_REDIS_LOCKED
 {
     wakes->ops = wakes->gates = 0;
     if (count > 0) {
@@ -381,6 +381,7 @@ static ssize_t receive_patiently(lk_redis_pipeline *p, lk_redis_socket *socket, 
 /* Match the replies that are complete with their ops. Called without the mutex, returns with it; `reading` is set.
  * False: the stream is broken. */
 static bool deliver(lk_redis_pipeline *p, lk_redis_socket *socket, const lk_redis_op *self)
+    LK_ACQUIRE(lk_redis_mutex)
 {
     redisReply *replies[LK_REDIS_REPLIES_MAX];
     lk_redis_wakes wakes;
@@ -409,7 +410,7 @@ static bool deliver(lk_redis_pipeline *p, lk_redis_socket *socket, const lk_redi
 }
 
 /* One turn of reading, by a thread whose op is `self` (NULL: the keeper, which doesn't wait). */
-static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, int64_t until)
+static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, int64_t until) LK_REDIS_LOCKED
 {
     lk_redis_socket *const socket = p->socket;
     char data[RECEIVE_MAX];
@@ -460,7 +461,7 @@ void lk_redis_pipeline_pump_unlocking(lk_redis_pipeline *p)
 }
 
 /* The caller goes; the answer will find nobody. A server that has been silent for too long is given up. */
-static void abandon_unlocking(lk_redis_pipeline *p, lk_redis_op *op)
+static void abandon_unlocking(lk_redis_pipeline *p, lk_redis_op *op) LK_REDIS_LOCKED
 {
     op->waited = false;
     op->caller = NULL;
@@ -470,7 +471,7 @@ static void abandon_unlocking(lk_redis_pipeline *p, lk_redis_op *op)
     lk_redis_pipeline_pump_unlocking(p);
 }
 
-static bool is_interrupted_locked(const lk_redis_caller *caller)
+static bool is_interrupted_locked(const lk_redis_caller *caller) LK_REDIS_LOCKED
 {
     return caller != NULL && caller->interrupted;
 }
@@ -549,7 +550,7 @@ void lk_redis_pipeline_events_unlocking(lk_redis_pipeline *p, uint32_t events)
         read_turn_unlocking(p, NULL, 0);
 }
 
-int64_t lk_redis_pipeline_due(const lk_redis_pipeline *p)
+int64_t lk_redis_pipeline_due_locked(const lk_redis_pipeline *p)
 {
     if (p->state != LK_REDIS_UP || p->first == NULL)
         return LOCKER_NEVER;
@@ -559,7 +560,7 @@ int64_t lk_redis_pipeline_due(const lk_redis_pipeline *p)
 
 void lk_redis_pipeline_look_unlocking(lk_redis_pipeline *p, int64_t now)
 {
-    if (now < lk_redis_pipeline_due(p))
+    if (now < lk_redis_pipeline_due_locked(p))
         return;
     if (now >= lk_time_after(p->first->sent, p->silence_ns)) {
         lk_redis_pipeline_fail_locked(p, "the server does not answer");

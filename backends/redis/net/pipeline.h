@@ -23,27 +23,28 @@ typedef struct {
     void *owner;
     int64_t silence_ns; /* a server that does not answer for so long is given up */
     lk_redis_ops ops;
-    int kick_fd;                   /* ends the reader's poll */
-    lk_redis_pipeline_state state; /* BROKEN: given up, but a thread is still in send or receive */
+    int kick_fd; /* ends the reader's poll */
+    lk_redis_pipeline_state state
+        LK_GUARDED_BY(mutex); /* BROKEN: given up, but a thread is still in send or receive */
     lk_redis_socket *socket;
     lk_redis_buffer out;   /* commands to send */
     lk_redis_buffer going; /* being sent */
     size_t gone;           /* of `going`, how much has been sent */
     bool writing, reading;
-    bool blocked;   /* the socket's buffer is full: wait for POLLOUT */
-    bool gathering; /* the reader lets others append before it sends for all */
-    int64_t
-        look_at; /* when the keeper reads answers that nobody waits for; 0: there are none; LOCKER_NEVER: it
+    bool blocked LK_GUARDED_BY(mutex);   /* the socket's buffer is full: wait for POLLOUT */
+    bool gathering LK_GUARDED_BY(mutex); /* the reader lets others append before it sends for all */
+    int64_t look_at LK_GUARDED_BY(
+        mutex); /* when the keeper reads answers that nobody waits for; 0: there are none; LOCKER_NEVER: it
                         has looked, and is woken by what comes */
-    bool armed;  /* the keeper's epoll watches for input */
-    bool armed_out;             /* ... and for room to write */
-    bool proven;                /* it has answered at least once */
-    bool polling;               /* the reader may be asleep in poll: kick it */
-    lk_redis_op *first, **last; /* in flight or about to be, in order */
-    size_t waited;              /* how many of them a thread waits for */
-    int64_t due;                /* not later than any of those wants to be woken at the latest */
-    unsigned spin_failures;     /* in a row; of the reader */
-    unsigned spin_skip;         /* sleep at once so many times; of the reader */
+    bool armed LK_GUARDED_BY(mutex);     /* the keeper's epoll watches for input */
+    bool armed_out LK_GUARDED_BY(mutex); /* ... and for room to write */
+    bool proven LK_GUARDED_BY(mutex);    /* it has answered at least once */
+    bool polling;                        /* the reader may be asleep in poll: kick it */
+    lk_redis_op *first, **last;          /* in flight or about to be, in order */
+    size_t waited LK_GUARDED_BY(mutex);  /* how many of them a thread waits for */
+    int64_t due LK_GUARDED_BY(mutex);    /* not later than any of those wants to be woken at the latest */
+    unsigned spin_failures;              /* in a row; of the reader */
+    unsigned spin_skip;                  /* sleep at once so many times; of the reader */
 } lk_redis_pipeline;
 
 /* False: errno says why; nothing is left to be destroyed. */
@@ -51,40 +52,42 @@ bool lk_redis_pipeline_init(lk_redis_pipeline *p, lk_redis_shared *shared, lk_re
 void lk_redis_pipeline_destroy(lk_redis_pipeline *p);
 
 /* A new connection is up. */
-void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *socket);
+void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *socket) LK_REDIS_LOCKED;
 /* Give the connection up: everything that awaits an answer learns that none will come. */
-void lk_redis_pipeline_fail_locked(lk_redis_pipeline *p, const char *why);
+void lk_redis_pipeline_fail_locked(lk_redis_pipeline *p, const char *why) LK_REDIS_LOCKED;
 
 /* Append a command without waiting. False when there is no connection, or no memory: nothing was done. */
 bool lk_redis_pipeline_submit_locked(lk_redis_pipeline *p, const char *bytes, size_t len, lk_redis_done done,
-                                     void *context);
+                                     void *context) LK_REDIS_LOCKED;
 bool lk_redis_pipeline_submit_command_locked(lk_redis_pipeline *p, const lk_redis_command *a,
-                                             lk_redis_done done, void *context);
+                                             lk_redis_done done, void *context) LK_REDIS_LOCKED;
 /* Append a caller's commands, whose last answer has so many before it. Answers when: NULL when memory ran out. There is a
  * connection. */
 lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const char *bytes, size_t len,
-                                             size_t early, int64_t until, lk_redis_caller *caller);
+                                             size_t early, int64_t until,
+                                             lk_redis_caller *caller) LK_REDIS_LOCKED;
 /* Send, receive or sleep until the op has its answer. Called with the mutex, returns without. Unless ANSWERED or CUT,
  * the op is not the caller's any more; else it goes back by lk_redis_op_return(). */
 lk_redis_outcome lk_redis_pipeline_await_unlock(lk_redis_pipeline *p, lk_redis_op *op,
-                                                lk_redis_caller *caller, int64_t until);
+                                                lk_redis_caller *caller, int64_t until)
+    LK_RELEASE(lk_redis_mutex);
 /* Have who waits look whether it was interrupted. */
-void lk_redis_pipeline_interrupt_locked(lk_redis_pipeline *p, const lk_redis_caller *caller);
+void lk_redis_pipeline_interrupt_locked(lk_redis_pipeline *p, const lk_redis_caller *caller) LK_REDIS_LOCKED;
 
 /* Send what was appended, unless another thread is sending (it takes this along) or there is no room. */
-void lk_redis_pipeline_flush_unlocking(lk_redis_pipeline *p);
+void lk_redis_pipeline_flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED;
 /* Send what was appended, and see to it that somebody reads the answers. */
-void lk_redis_pipeline_pump_unlocking(lk_redis_pipeline *p);
+void lk_redis_pipeline_pump_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED;
 /* One turn without an op of one's own, asleep until `until` at most: send, and read if anything is in flight. False:
  * nothing is. */
-bool lk_redis_pipeline_drive_unlocking(lk_redis_pipeline *p, int64_t until);
+bool lk_redis_pipeline_drive_unlocking(lk_redis_pipeline *p, int64_t until) LK_REDIS_LOCKED;
 
 /* The keeper's part. What epoll told of the connection: */
-void lk_redis_pipeline_events_unlocking(lk_redis_pipeline *p, uint32_t events);
+void lk_redis_pipeline_events_unlocking(lk_redis_pipeline *p, uint32_t events) LK_REDIS_LOCKED;
 /* When the answers that are awaited want a look, or an end to a server that is silent; and seeing to that. */
-int64_t lk_redis_pipeline_due(const lk_redis_pipeline *p);
-void lk_redis_pipeline_look_unlocking(lk_redis_pipeline *p, int64_t now);
+int64_t lk_redis_pipeline_due_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED;
+void lk_redis_pipeline_look_unlocking(lk_redis_pipeline *p, int64_t now) LK_REDIS_LOCKED;
 /* Let the keeper read what nobody waits for. */
-void lk_redis_pipeline_arm_locked(lk_redis_pipeline *p);
+void lk_redis_pipeline_arm_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED;
 
 #endif

@@ -37,7 +37,7 @@ lk_redis_fault lk_redis_reply_fault(const redisReply *reply)
         return LK_REDIS_FAULT_NONE;
     const char *text = reply->str;
     const char *inner = strstr(text, ": -");
-    for (size_t i = 0; i < sizeof codes / sizeof(codes[0]); i++) {
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         if (starts_with_code(text, codes[i].name) ||
             (inner != NULL && starts_with_code(inner + 3, codes[i].name)))
             return codes[i].fault;

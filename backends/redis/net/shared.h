@@ -16,27 +16,25 @@
 #include <lk_time.h>
 #include <locker/driver.h>
 
+#include "mutex.h"
+
 typedef struct {
     const locker_services *svc; /* gone after close, which the thread that connects again may outlive */
     const locker_clock *clock;
     int epoll_fd; /* the driver's descriptor: connection, subscription */
     lk_mutex mutex;
     pthread_cond_t changed; /* a connection is up, a thread has ended, a claim was interrupted, closing */
-    bool closing;           /* guarded by mutex, as the rest */
-    bool dispatching;       /* inside dispatch, which will see what is due when */
-    uint64_t jitter;        /* state of a small generator; not 0 */
-    bool log_due;           /* line is for the log: it is written by a thread without the mutex */
-    locker_log_level log_level;
-    char line[LOCKER_ERROR_TEXT_MAX];
+    bool closing LK_GUARDED_BY(mutex);
+    bool dispatching LK_GUARDED_BY(mutex); /* inside dispatch, which will see what is due when */
+    uint64_t jitter LK_GUARDED_BY(mutex);  /* state of a small generator; not 0 */
+    bool log_due LK_GUARDED_BY(mutex); /* line is for the log: it is written by a thread without the mutex */
+    locker_log_level log_level LK_GUARDED_BY(mutex);
+    char line[LOCKER_ERROR_TEXT_MAX] LK_GUARDED_BY(mutex);
 } lk_redis_shared;
 
-/* `seed`: random bits. False: errno says why; nothing is left to be destroyed. */
-bool lk_redis_shared_init(lk_redis_shared *shared, const locker_services *svc, uint64_t seed);
+/* `seed`: random bits. False: errno says why; nothing is left to be destroyed. Nobody else sees it yet. */
+bool lk_redis_shared_init(lk_redis_shared *shared, const locker_services *svc, uint64_t seed) LK_UNCHECKED;
 void lk_redis_shared_destroy(lk_redis_shared *shared);
-
-/* Each part reaches the mutex by a way of its own; for the compiler, which checks who holds it, it is one. */
-extern lk_mutex lk_redis_mutex; /* there is no such object */
-#define LK_REDIS_LOCKED LK_REQUIRES(lk_redis_mutex)
 
 static inline void lk_redis_lock(lk_redis_shared *shared) LK_ACQUIRE(lk_redis_mutex) LK_UNCHECKED
 {
@@ -54,7 +52,7 @@ static inline int64_t lk_redis_now(const lk_redis_shared *shared)
 }
 
 /* Wait for `changed`, until `until` at most. Lets go of the mutex meanwhile. */
-static inline void lk_redis_wait_unlocking(lk_redis_shared *shared, int64_t until)
+static inline void lk_redis_wait_unlocking(lk_redis_shared *shared, int64_t until) LK_REDIS_LOCKED
 {
     shared->clock->wait(shared->clock->context, &shared->changed, &shared->mutex.plain, until);
 }
@@ -64,11 +62,11 @@ static inline void lk_redis_wait_unlocking(lk_redis_shared *shared, int64_t unti
 void lk_redis_pause(lk_redis_shared *shared, const bool *interrupted, int64_t until);
 
 /* Below `below`; for jitter, not for secrets. */
-uint64_t lk_redis_random_locked(lk_redis_shared *shared, uint64_t below);
+uint64_t lk_redis_random_locked(lk_redis_shared *shared, uint64_t below) LK_REDIS_LOCKED;
 
 /* Keep a line for the log; the keeper writes it, without the mutex. */
 void lk_redis_log_locked(lk_redis_shared *shared, locker_log_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4))) LK_REDIS_LOCKED;
 /* Write what was kept. Called without the mutex. */
 void lk_redis_log_write(lk_redis_shared *shared);
 

@@ -28,7 +28,7 @@ lk_redis_socket *lk_redis_socket_new(int fd, const char *peer)
     }
     lk_mutex_init(&socket->tls_mutex);
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof nap);
-    strncpy(socket->peer, peer, sizeof(socket->peer) - 1);
+    strncpy(socket->peer, peer, sizeof socket->peer - 1);
     return socket;
 }
 

@@ -4,8 +4,9 @@
 
 #include <stdatomic.h>
 
-#include "net.h"
+#include "handshake.h"
 #include "old_connections.h"
+#include "owner.h"
 #include "pipeline.h"
 #include "reconnect.h"
 #include "subscription.h"
@@ -21,12 +22,12 @@ struct lk_redis_net {
     lk_redis_pipeline pipeline;
     lk_redis_subscription subscription;
     lk_redis_old_connections old;
-    lk_redis_server server; /* that we are, or were last connected to */
-    int64_t server_us;      /* its time when the connection was made; 0: not known */
-    bool was_lost;
-    char redirect[LK_REDIS_PEER_MAX]; /* where the master is said to be; "": not known */
-    atomic_uint connection;           /* written with the mutex; release/acquire hands over what on_up did */
-    atomic_uint era;                  /* written with the mutex; relaxed (net.h says why) */
+    lk_redis_server server LK_GUARDED_BY(mutex); /* that we are, or were last connected to */
+    int64_t server_us LK_GUARDED_BY(mutex);      /* its time when the connection was made; 0: not known */
+    bool was_lost LK_GUARDED_BY(mutex);
+    char redirect[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* where the master is said to be; "": not known */
+    atomic_uint connection; /* written with the mutex; release/acquire hands over what on_up did */
+    atomic_uint era;        /* written with the mutex; relaxed (net.h says why) */
 };
 
 #endif

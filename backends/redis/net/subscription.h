@@ -20,22 +20,23 @@ typedef struct {
     void *owner;
     const char *channel;
     bool tls;
-    lk_redis_socket *socket; /* NULL: none. Received from by the keeper alone */
-    bool wanted;
-    bool look;         /* read it without being told: something may be in the parser */
-    bool refused;      /* the server denies the channel */
-    locker_error why;  /* ... with this */
-    atomic_bool ready; /* acknowledged; written with the mutex, read without: a hint */
+    lk_redis_socket *socket LK_GUARDED_BY(mutex); /* NULL: none. Received from by the keeper alone */
+    bool wanted LK_GUARDED_BY(mutex);
+    bool look LK_GUARDED_BY(mutex);        /* read it without being told: something may be in the parser */
+    bool refused LK_GUARDED_BY(mutex);     /* the server denies the channel */
+    locker_error why LK_GUARDED_BY(mutex); /* ... with this */
+    atomic_bool ready;                     /* acknowledged; written with the mutex, read without: a hint */
 } lk_redis_subscription;
 
 /* Subscribe on a new socket, blocking. False: why says it. */
 bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socket, int64_t until,
                         lk_redis_failure *why);
 /* It is up; false: it can't be watched, and is closed. */
-bool lk_redis_subscription_install_locked(lk_redis_subscription *sub, lk_redis_socket *socket);
+bool lk_redis_subscription_install_locked(lk_redis_subscription *sub,
+                                          lk_redis_socket *socket) LK_REDIS_LOCKED;
 /* Close it, if there is one, and have it made anew. */
-void lk_redis_subscription_lose_locked(lk_redis_subscription *sub);
+void lk_redis_subscription_lose_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED;
 /* Read the messages that are there. By the keeper only. */
-void lk_redis_subscription_read_locked(lk_redis_subscription *sub);
+void lk_redis_subscription_read_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED;
 
 #endif
