@@ -27,7 +27,7 @@ static int digits(const lk_list *list)
     int all = 0;
 
     LK_LIST_EACH(link, list)
-    all = all * 10 + of(link)->number;
+        all = all * 10 + of(link)->number;
     return all;
 }
 
@@ -56,14 +56,13 @@ static void test_list_keeps_its_order(void **state)
     assert_true(lk_list_empty(&list));
     assert_int_equal(digits(&other), 413);
     LK_LIST_EACH_SAFE(link, &other)
-    lk_list_remove(link);
+        lk_list_remove(link);
     assert_true(lk_list_empty(&other));
 }
 
 static element *find(const lk_table *table, uint32_t hash, int number)
 {
-    LK_TABLE_EACH_OF(entry, table, hash)
-    {
+    LK_TABLE_EACH_OF(entry, table, hash) {
         element *found = LK_CONTAINER(entry, element, entry);
         if (entry->hash == hash && found->number == number)
             return found;

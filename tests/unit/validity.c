@@ -7,23 +7,23 @@
 
 enum { T = 8000, P = 3000, MARGIN = 80, BEGUN = 1000 };
 
-static struct lk_zk_validity connected(int64_t tick)
+static lk_zk_validity connected(int64_t tick)
 {
-    struct lk_zk_validity v = {0};
+    lk_zk_validity v = {0};
 
     lk_zk_validity_connected(&v, BEGUN, T, tick);
     return v;
 }
 
 /* A read, answered at once. */
-static void touch(struct lk_zk_validity *v, int64_t at)
+static void touch(lk_zk_validity *v, int64_t at)
 {
     lk_zk_validity_answered(v, at, at + 10);
 }
 
 static void nothing_is_known_before_a_request_was_ordered(void **state)
 {
-    struct lk_zk_validity v = {0};
+    lk_zk_validity v = {0};
 
     (void)state;
     assert_int_equal(lk_zk_validity_deadline(&v), 0);
@@ -35,7 +35,7 @@ static void nothing_is_known_before_a_request_was_ordered(void **state)
 
 static void a_connection_counts_once_something_on_it_was_ordered(void **state)
 {
-    struct lk_zk_validity v = connected(0);
+    lk_zk_validity v = connected(0);
 
     (void)state;
     assert_int_equal(lk_zk_validity_promise(&v, BEGUN + 5), BEGUN + T - MARGIN);
@@ -48,7 +48,7 @@ static void a_connection_counts_once_something_on_it_was_ordered(void **state)
 /* What is ordered says nothing of its own touch, nor of any that may not have been passed on yet. */
 static void a_touch_counts_p_after_its_answer(void **state)
 {
-    struct lk_zk_validity v = connected(0);
+    lk_zk_validity v = connected(0);
 
     (void)state;
     lk_zk_validity_answered(&v, 2000, 2500);
@@ -63,7 +63,7 @@ static void a_touch_counts_p_after_its_answer(void **state)
 
 static void the_latest_that_counts_is_taken(void **state)
 {
-    struct lk_zk_validity v = connected(0);
+    lk_zk_validity v = connected(0);
 
     (void)state;
     for (int64_t at = 2000; at <= 20000; at += 1000)
@@ -75,7 +75,7 @@ static void the_latest_that_counts_is_taken(void **state)
 /* However many requests there were, those that P asks for are remembered. */
 static void a_busy_session_is_as_good_as_an_idle_one(void **state)
 {
-    struct lk_zk_validity v = connected(0);
+    lk_zk_validity v = connected(0);
     int64_t at = BEGUN;
 
     (void)state;
@@ -89,7 +89,7 @@ static void a_busy_session_is_as_good_as_an_idle_one(void **state)
 /* Touches each eighth, beside which other requests go, are never older than that and a thirty-second. */
 static void a_touch_is_young_enough(void **state)
 {
-    struct lk_zk_validity v = connected(0);
+    lk_zk_validity v = connected(0);
 
     (void)state;
     for (int64_t at = BEGUN; at < 10 * T; at += T / 8) {
@@ -104,7 +104,7 @@ static void a_touch_is_young_enough(void **state)
 
 static void a_known_tick_makes_p_shorter(void **state)
 {
-    struct lk_zk_validity v = connected(200);
+    lk_zk_validity v = connected(200);
 
     (void)state;
     touch(&v, 2000);
@@ -117,7 +117,7 @@ static void a_known_tick_makes_p_shorter(void **state)
 /* The server that was left may never have passed on what it was told. */
 static void another_connection_knows_nothing_of_the_touches_before(void **state)
 {
-    struct lk_zk_validity v = connected(0);
+    lk_zk_validity v = connected(0);
 
     (void)state;
     lk_zk_validity_ordered(&v, BEGUN + 5);
@@ -133,7 +133,7 @@ static void another_connection_knows_nothing_of_the_touches_before(void **state)
 /* A connection that began before what is known already, as when the clock's readings are coarse. */
 static void it_never_goes_back(void **state)
 {
-    struct lk_zk_validity v = connected(0);
+    lk_zk_validity v = connected(0);
 
     (void)state;
     touch(&v, 4000);
@@ -146,7 +146,7 @@ static void it_never_goes_back(void **state)
 /* A client was stopped for most of T. What it asks then was touched long ago, as far as it can know. */
 static void a_stop_makes_the_touch_old(void **state)
 {
-    struct lk_zk_validity v = connected(0);
+    lk_zk_validity v = connected(0);
     int64_t at = BEGUN;
 
     (void)state;

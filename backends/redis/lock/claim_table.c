@@ -26,8 +26,7 @@ void lk_redis_claims_remove_locked(lk_table *claims, locker_claim *claim)
 
 locker_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t number)
 {
-    LK_TABLE_EACH_OF(link, claims, (uint32_t)number)
-    {
+    LK_TABLE_EACH_OF(link, claims, (uint32_t)number) {
         if (data_of(link)->number == number)
             return lk_redis_claim_core(data_of(link));
     }

@@ -102,8 +102,7 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, const char 
 int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now)
 {
     int64_t next_time = LOCKER_NEVER;
-    LK_LIST_EACH_SAFE(link, &r->cleanups)
-    {
+    LK_LIST_EACH_SAFE(link, &r->cleanups) {
         lk_redis_cleanup *c = cleanup_of(link);
         if (c->sent)
             continue;
@@ -126,5 +125,6 @@ bool lk_redis_cleanups_left_locked(const lk_redis *r)
 
 void lk_redis_cleanups_free(lk_redis *r)
 {
-    LK_LIST_EACH_SAFE(link, &r->cleanups) remove_locked(cleanup_of(link));
+    LK_LIST_EACH_SAFE(link, &r->cleanups)
+        remove_locked(cleanup_of(link));
 }

@@ -117,8 +117,7 @@ static bool submit_all_locked(lk_redis *r, int64_t until, int64_t *oldest) LK_RE
 {
     *oldest = LOCKER_NEVER;
     drain_locked(&r->notes);
-    LK_LIST_EACH_SAFE(link, &r->notes.grants)
-    {
+    LK_LIST_EACH_SAFE(link, &r->notes.grants) {
         lk_redis_claim *data = data_of(link);
         if (data->since > until)
             *oldest = lk_time_earlier(*oldest, data->since);

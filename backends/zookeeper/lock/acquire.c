@@ -2,10 +2,14 @@
  * acquire.c: one attempt for a claim. The caller's own thread sends and reads, until the claim's place in
  * the queue is known; what happens to that place later comes by watches, and ends in a wake.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "../internal.h"
+#include "create.h"
+#include "ending.h"
+#include "grant_time.h"
+#include "heartbeat.h"
+#include "node_timers.h"
+#include "operations.h"
+#include "paths.h"
+#include "queue.h"
 
 /* A lock that is given back sooner needs no watch on its own node, which spares the server a request. */
 static const int64_t own_watch_after_ns = 20 * LK_MS;
@@ -13,110 +17,106 @@ static const int64_t own_watch_after_ns = 20 * LK_MS;
 static const int64_t empty_again_ns = 200 * LK_MS;
 
 /* An attempt under way. */
-struct attempt {
-    struct lk_zk *z;
+typedef struct {
+    lk_zk *z;
     locker_claim *claim;
-    struct lk_zk_claim *data;
-    struct lk_zk_call call;
+    lk_zk_claim *data;
+    lk_zk_call call;
     char parent[LK_ZK_PARENT_MAX];
-    bool looked;     /* at the queue */
-    bool busy;       /* ... which was not empty */
-    bool used_up;    /* ... and somebody has a place there with a number that orders nothing */
-    int look_rc;     /* the list's answer, when it was an error */
-    int empty_rc;    /* what the server said to deleting the key's node */
-    bool lost_place; /* the session ended under the claim */
-};
+    bool looked;  /* at the queue */
+    bool busy;    /* ... which was not empty */
+    bool used_up; /* ... and somebody has a place there with a number that orders nothing */
+    int look_rc;  /* the list's answer, when it was an error */
+    int empty_rc; /* what the server said to deleting the key's node */
+} attempt;
 
 /* ------------------------------------------------------------------ a try looks first ---- */
 
-static void look_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void look_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    struct attempt *a = op->context;
+    attempt *a = context;
     a->look_rc = rc == ZNONODE ? ZOK : rc;
     a->looked = !lk_zk_unknown(rc);
     if (rc == ZOK)
         lk_zk_queue_sweep_locked(z, a->parent, reply->names);
     for (int32_t i = 0; rc == ZOK && i < reply->names->count && !a->used_up; i++) {
         int32_t sequence;
-        const struct lk_zk_node *ours = lk_zk_queue_find_locked(z, reply->names->data[i]);
+        const lk_zk_node *ours = lk_zk_node_find_locked(z, reply->names->data[i]);
         const bool going = ours != NULL && ours->claim == NULL; /* its delete is ahead of our create */
         if (going || !lk_zk_contender(reply->names->data[i], &sequence))
             continue;
         a->busy = true;
         a->used_up = lk_zk_used_up(sequence);
     }
-    lk_zk_call_count_locked(&a->call);
+    lk_zk_call_answered_locked(&a->call);
 }
 
 /* A try on a busy lock writes nothing. */
-static enum lk_zk_outcome look_locked(struct attempt *a)
+static lk_zk_outcome look_locked(attempt *a)
 {
-    struct lk_zk_op *op = lk_zk_list_fresh_locked(a->z, a->parent, look_done_locked, a);
-    if (op == NULL)
+    lk_zk_request *list = lk_zk_list_fresh_locked(a->z->net, a->parent, look_done_locked, a);
+    if (!lk_zk_call_expect_locked(&a->call, list))
         return LK_ZK_DONE; /* the connection broke: wait for it again */
-    op->call = &a->call;
-    a->call.done = false;
-    a->call.pending = 1;
-    return lk_zk_await_locked(a->z, &a->call, a->claim->attempt_until);
+    return lk_zk_await_locked(a->z->net, &a->call, a->claim->attempt_until);
 }
 
 /* ------------------------------------------------------------------ what has become of the node ---- */
 
 /* Whether the claim may be told that it has the lock: a list has shown its node as the first, it is of the
  * present session and nobody has begun to delete it, and nothing speaks against the session. */
-static bool is_sure_locked(const struct lk_zk *z, const struct lk_zk_node *node)
+static bool is_sure_locked(const lk_zk *z, const lk_zk_node *node)
 {
-    return node->step == LK_ZK_FIRST && node->there && !node->unwanted && node->session == z->session_id &&
-           !z->doubted;
+    return node->step == LK_ZK_FIRST && node->there && !node->unwanted &&
+           node->session == lk_zk_session_locked(z->net) && !z->doubted;
 }
 
 /* The one place where a lock is granted. OK when that and the deadline allow it; BUSY: proof is wanted
  * first. */
-static locker_status grant_locked(struct attempt *a, struct lk_zk_node *node)
+static locker_status grant_locked(attempt *a, lk_zk_node *node)
 {
-    struct lk_zk *z = a->z;
+    lk_zk *z = a->z;
     const int64_t now = lk_zk_now(z);
     if (!is_sure_locked(z, node) || !lk_zk_enough_locked(z, now))
         return LOCKER_BUSY;
-    node->cap = a->claim->renewed ? LOCKER_NEVER : lk_zk_after(a->claim->asked_at, a->claim->ttl_ns);
+    node->cap = a->claim->renewed ? LOCKER_NEVER : lk_time_after(a->claim->asked_at, a->claim->ttl_ns);
     node->granted = true;
     lk_zk_node_watch_by_locked(z, node, now + own_watch_after_ns);
-    lk_zk_since_plan_locked(z, node);
+    lk_zk_grant_time_plan_locked(z, node);
     a->claim->token = (uint64_t)node->czxid;
-    a->claim->valid_until = lk_zk_earlier(lk_zk_deadline_locked(z), node->cap);
+    a->claim->valid_until = lk_time_earlier(lk_zk_deadline_locked(z->net), node->cap);
     return LOCKER_OK;
 }
 
-static void drop_node_locked(struct attempt *a)
+static void drop_node_locked(attempt *a)
 {
-    struct lk_zk_node *node = a->data->node;
+    lk_zk_node *node = a->data->node;
     a->data->node = NULL;
     if (node != NULL)
         lk_zk_node_leave_locked(a->z, node);
 }
 
 /* Wait for the node's next step; or for proof that it is still there. */
-static enum lk_zk_outcome await_node_locked(struct attempt *a, struct lk_zk_node *node, bool prove)
+static lk_zk_outcome await_node_locked(attempt *a, lk_zk_node *node, bool prove)
 {
     a->call.done = false;
     node->call = &a->call;
     if (prove)
         lk_zk_prove_locked(a->z, node);
-    const enum lk_zk_outcome outcome = lk_zk_await_locked(a->z, &a->call, a->claim->attempt_until);
+    const lk_zk_outcome outcome = lk_zk_await_locked(a->z->net, &a->call, a->claim->attempt_until);
     node->call = NULL;
     return outcome;
 }
 
 /* The same, but for a connection first, without which there is no step. */
-static enum lk_zk_outcome go_on_locked(struct attempt *a, struct lk_zk_node *node, bool prove)
+static lk_zk_outcome go_on_locked(attempt *a, lk_zk_node *node, bool prove)
 {
-    if (!a->z->up)
-        return lk_zk_await_up_locked(a->z, &a->call, a->claim->attempt_until);
+    if (!lk_zk_is_up_locked(a->z->net))
+        return lk_zk_await_up_locked(a->z->net, &a->call, a->claim->attempt_until);
     return await_node_locked(a, node, prove);
 }
 
 /* The queue is not empty yet. */
-static locker_status not_emptied_locked(struct attempt *a, locker_error *err)
+static locker_status not_emptied_locked(attempt *a, locker_error *err)
 {
     /* Not all at once, because the places of some would keep the others from deleting. Next time it looks
      * before it takes a place. */
@@ -130,8 +130,7 @@ static locker_status not_emptied_locked(struct attempt *a, locker_error *err)
 }
 
 /* Send what the claim needs to have a node. True: go round again. */
-static bool enter_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_status *status,
-                         locker_error *err)
+static bool enter_locked(attempt *a, lk_zk_outcome *outcome, locker_status *status, locker_error *err)
 {
     if ((!a->claim->will_wait || a->data->aside) && !a->looked) {
         *outcome = look_locked(a);
@@ -153,7 +152,7 @@ static bool enter_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_
     return true;
 }
 
-static locker_status failed_locked(struct attempt *a, struct lk_zk_node *node, locker_error *err)
+static locker_status failed_locked(attempt *a, lk_zk_node *node, locker_error *err)
 {
     locker_status status = LOCKER_NOMEM;
     if (node->error != NULL) {
@@ -169,31 +168,26 @@ static locker_status failed_locked(struct attempt *a, struct lk_zk_node *node, l
 
 /* ------------------------------------------------------------------ numbers that are used up ---- */
 
-static void emptied_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void emptied_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    struct attempt *a = op->context;
+    attempt *a = context;
     (void)z;
     (void)reply;
     a->empty_rc = rc;
-    lk_zk_call_count_locked(&a->call);
+    lk_zk_call_answered_locked(&a->call);
 }
 
 /* A key's node that is made anew counts from 0 again; so the place is given up, and the node goes as soon as
  * nobody has a place in it. True: go round again. */
-static bool empty_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_status *status,
-                         locker_error *err)
+static bool empty_locked(attempt *a, lk_zk_outcome *outcome, locker_status *status, locker_error *err)
 {
     drop_node_locked(a); /* its delete goes first */
-    struct lk_zk_op *op = lk_zk_delete_locked(a->z, a->parent, emptied_locked, a);
-    if (op == NULL)
+    if (!lk_zk_call_expect_locked(&a->call, lk_zk_delete_locked(a->z->net, a->parent, emptied_locked, a)))
         return true; /* the connection broke: wait for it again */
-    op->call = &a->call;
-    a->call.done = false;
-    a->call.pending = 1;
-    *outcome = lk_zk_await_locked(a->z, &a->call, a->claim->attempt_until);
+    *outcome = lk_zk_await_locked(a->z->net, &a->call, a->claim->attempt_until);
     if (*outcome != LK_ZK_DONE)
         return false;
-    if (a->empty_rc == ZOK || a->empty_rc == ZNONODE || !a->z->up)
+    if (a->empty_rc == ZOK || a->empty_rc == ZNONODE || !lk_zk_is_up_locked(a->z->net))
         return true;
     *status = a->empty_rc == ZNOTEMPTY || lk_zk_unknown(a->empty_rc)
                   ? not_emptied_locked(a, err)
@@ -204,20 +198,19 @@ static bool empty_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_
 /* ------------------------------------------------------------------ step by step ---- */
 
 /* Nothing more comes of this name: it takes another one. */
-static bool is_over(const struct lk_zk_node *node)
+static bool is_over(const lk_zk_node *node)
 {
     return node->step == LK_ZK_NOTHING || node->step == LK_ZK_UNSEEN || node->step == LK_ZK_GONE;
 }
 
 /* One step of the attempt. True: another one follows. */
-static bool step_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_status *status,
-                        locker_error *err)
+static bool step_locked(attempt *a, lk_zk_outcome *outcome, locker_status *status, locker_error *err)
 {
-    struct lk_zk_node *node = a->data->node;
+    lk_zk_node *node = a->data->node;
     if (node == NULL || is_over(node)) {
         drop_node_locked(a);
-        if (!a->z->up) {
-            *outcome = lk_zk_await_up_locked(a->z, &a->call, a->claim->attempt_until);
+        if (!lk_zk_is_up_locked(a->z->net)) {
+            *outcome = lk_zk_await_up_locked(a->z->net, &a->call, a->claim->attempt_until);
             return *outcome == LK_ZK_DONE;
         }
         return enter_locked(a, outcome, status, err);
@@ -248,14 +241,14 @@ static bool step_locked(struct attempt *a, enum lk_zk_outcome *outcome, locker_s
 
 locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
 {
-    struct lk_zk *z = self;
-    struct attempt a = {.z = z, .claim = claim, .data = lk_zk_claim(claim)};
-    enum lk_zk_outcome outcome = LK_ZK_DONE;
+    lk_zk *z = self;
+    attempt a = {.z = z, .claim = claim, .data = lk_zk_claim_of(claim)};
+    lk_zk_outcome outcome = LK_ZK_DONE;
     locker_status status = LOCKER_OK;
     if (!lk_zk_parent_path(z, claim->key, claim->key_len, a.parent))
         return lk_zk_check_key(self, claim->key, claim->key_len, err);
-    pthread_mutex_lock(&z->lock);
-    lk_zk_call_begin_locked(z, &a.call);
+    lk_zk_enter(z->net);
+    lk_zk_call_begin_locked(z->net, &a.call);
     a.data->call = &a.call;
     a.call.interrupted = a.data->interrupted;
     a.call.prompt = !claim->will_wait;
@@ -269,26 +262,27 @@ locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
     }
     if (outcome == LK_ZK_INTERRUPTED)
         status = LOCKER_CANCELED;
-    else if (outcome == LK_ZK_LATE && z->up) /* core knows whether that was the caller's end or ours */
-        status =
-            locker_error_set(err, LOCKER_TIMEOUT, 0, "ZooKeeper at %s did not answer in time", z->set.names);
+    else if (outcome == LK_ZK_LATE &&
+             lk_zk_is_up_locked(z->net)) /* core knows whether that was the caller's end or ours */
+        status = locker_error_set(err, LOCKER_TIMEOUT, 0, "ZooKeeper at %s did not answer in time",
+                                  lk_zk_net_names(z->net));
     else if (outcome == LK_ZK_LATE)
-        status = lk_zk_away_locked(z, err);
+        status = lk_zk_away_locked(z->net, err);
     if (status == LOCKER_UNAVAILABLE)
         claim->retry_at = lk_zk_now(z); /* it may be up again before core has heard of it */
     a.data->call = NULL;
-    lk_zk_call_end_locked(z, &a.call);
-    lk_zk_leave(z);
+    lk_zk_call_end_locked(z->net, &a.call);
+    lk_zk_leave(z->net);
     return status;
 }
 
 void lk_zk_interrupt(void *self, locker_claim *claim)
 {
-    struct lk_zk *z = self;
-    struct lk_zk_claim *data = lk_zk_claim(claim);
-    pthread_mutex_lock(&z->lock);
+    lk_zk *z = self;
+    lk_zk_claim *data = lk_zk_claim_of(claim);
+    lk_zk_enter(z->net);
     data->interrupted = true; /* it may come before the attempt has begun */
     if (data->call != NULL)
-        lk_zk_interrupt_locked(z, data->call);
-    lk_zk_leave(z);
+        lk_zk_interrupt_locked(z->net, data->call);
+    lk_zk_leave(z->net);
 }

@@ -2,12 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../internal.h"
+#include "operations.h"
+#include "paths.h"
+#include "record.h"
 
 enum { SHOWN_MAX = 1000, BREAK_TRIES = 4 };
 
 /* One contender of a queue. */
-struct entry {
+typedef struct {
     struct inspection *of;
     char *name;
     int32_t sequence;
@@ -15,33 +17,33 @@ struct entry {
     uint64_t czxid;
     int64_t ctime;
     char owner[LOCKER_OWNER_MAX + 1];
-};
+} entry;
 
 /* A question under way; on its caller's stack. */
-struct inspection {
-    struct lk_zk *z;
-    struct lk_zk_call call;
+typedef struct inspection {
+    lk_zk *z;
+    lk_zk_call call;
     char parent[LK_ZK_PARENT_MAX];
     int64_t until;
-    struct entry *entries; /* in the queue's order */
+    entry *entries; /* in the queue's order */
     size_t count;
-    struct lk_zk_record record; /* what the key's node says */
-    int32_t record_version;     /* of that; -1: somebody keeps something else there, or it can't be read */
-    int rc;                     /* of the last answer that was an error */
+    lk_zk_record record;    /* what the key's node says */
+    int32_t record_version; /* of that; -1: somebody keeps something else there, or it can't be read */
+    int rc;                 /* of the last answer that was an error */
     int delete_rc;
-};
+} inspection;
 
-static void begin(struct inspection *i, struct lk_zk *z, const char *key, size_t key_len, int64_t until)
+static void begin(inspection *i, lk_zk *z, const char *key, size_t key_len, int64_t until)
 {
-    memset(i, 0, sizeof(*i));
+    memset(i, 0, sizeof *i);
     i->z = z;
     i->until = until;
     (void)lk_zk_parent_path(z, key, key_len, i->parent); /* core has had the key checked */
-    pthread_mutex_lock(&z->lock);
-    lk_zk_call_begin_locked(z, &i->call);
+    lk_zk_enter(z->net);
+    lk_zk_call_begin_locked(z->net, &i->call);
 }
 
-static void clear_entries(struct inspection *i)
+static void clear_entries(inspection *i)
 {
     for (size_t n = 0; n < i->count; n++)
         free(i->entries[n].name);
@@ -50,51 +52,41 @@ static void clear_entries(struct inspection *i)
     i->count = 0;
 }
 
-static void end(struct inspection *i)
+static void end(inspection *i)
 {
-    struct lk_zk *z = i->z;
-    lk_zk_call_end_locked(z, &i->call);
-    lk_zk_leave(z);
+    lk_zk *z = i->z;
+    lk_zk_call_end_locked(z->net, &i->call);
+    lk_zk_leave(z->net);
     clear_entries(i);
 }
 
 /* Wait for the answers to what has been sent. */
-static locker_status await_answers_locked(struct inspection *i, const char *doing, locker_error *err)
+static locker_status await_answers_locked(inspection *i, const char *doing, locker_error *err)
 {
-    if (i->call.pending == 0 || lk_zk_await_locked(i->z, &i->call, i->until) != LK_ZK_DONE)
-        return lk_zk_away_locked(i->z, err);
+    if (i->call.pending == 0 || lk_zk_await_locked(i->z->net, &i->call, i->until) != LK_ZK_DONE)
+        return lk_zk_away_locked(i->z->net, err);
     return i->rc == ZOK ? LOCKER_OK : lk_zk_error(i->rc, doing, i->parent, err);
-}
-
-static bool count_sent_locked(struct inspection *i, struct lk_zk_op *op)
-{
-    if (op == NULL)
-        return false;
-    op->call = &i->call;
-    i->call.pending++;
-    i->call.done = false;
-    return true;
 }
 
 /* ------------------------------------------------------------------ the queue ---- */
 
 static int compare(const void *a, const void *b)
 {
-    const struct entry *x = a, *y = b;
+    const entry *x = a, *y = b;
     if (x->sequence == y->sequence)
         return strcmp(x->name, y->name);
     return lk_zk_before(x->sequence, x->name, y->sequence, y->name) ? -1 : 1;
 }
 
-static void list_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    struct inspection *i = op->context;
+    inspection *i = context;
     (void)z;
     i->rc = rc == ZNONODE ? ZOK : rc;
     if (rc == ZOK && reply->names->count > 0) {
-        i->entries = calloc((size_t)reply->names->count, sizeof(*i->entries));
+        i->entries = calloc((size_t)reply->names->count, sizeof *i->entries);
         for (int32_t n = 0; n < reply->names->count && i->entries != NULL; n++) {
-            struct entry *e = &i->entries[i->count];
+            entry *e = &i->entries[i->count];
             if (!lk_zk_contender(reply->names->data[n], &e->sequence))
                 continue;
             e->of = i;
@@ -104,34 +96,36 @@ static void list_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const
             i->count++;
         }
         if (i->entries != NULL)
-            qsort(i->entries, i->count, sizeof(*i->entries), compare);
+            qsort(i->entries, i->count, sizeof *i->entries, compare);
     }
-    lk_zk_call_count_locked(&i->call);
+    lk_zk_call_answered_locked(&i->call);
 }
 
-static void record_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void record_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    struct inspection *i = op->context;
+    inspection *i = context;
     (void)z;
     i->record_version = -1;
     if (rc == ZOK && lk_zk_record_read(reply->text, reply->text_len, &i->record))
         i->record_version = reply->stat->version;
-    lk_zk_call_count_locked(&i->call);
+    lk_zk_call_answered_locked(&i->call);
 }
 
-static locker_status list_locked(struct inspection *i, locker_error *err)
+static locker_status list_locked(inspection *i, locker_error *err)
 {
     clear_entries(i);
-    if (lk_zk_await_up_locked(i->z, &i->call, i->until) != LK_ZK_DONE)
-        return lk_zk_away_locked(i->z, err);
-    if (count_sent_locked(i, lk_zk_list_fresh_locked(i->z, i->parent, list_done_locked, i)))
-        (void)count_sent_locked(i, lk_zk_get_locked(i->z, i->parent, NULL, NULL, record_done_locked, i));
+    if (lk_zk_await_up_locked(i->z->net, &i->call, i->until) != LK_ZK_DONE)
+        return lk_zk_away_locked(i->z->net, err);
+    if (lk_zk_call_expect_locked(&i->call,
+                                 lk_zk_list_fresh_locked(i->z->net, i->parent, list_done_locked, i)))
+        (void)lk_zk_call_expect_locked(&i->call,
+                                       lk_zk_get_locked(i->z->net, i->parent, record_done_locked, i));
     return await_answers_locked(i, "listing a queue", err);
 }
 
-static void entry_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void entry_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    struct entry *e = op->context;
+    entry *e = context;
     (void)z;
     if (rc == ZOK) {
         int len = reply->text_len;
@@ -148,17 +142,17 @@ static void entry_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, cons
     } else if (rc != ZNONODE) {
         e->of->rc = rc;
     }
-    lk_zk_call_count_locked(&e->of->call);
+    lk_zk_call_answered_locked(&e->of->call);
 }
 
 /* Read the first `most` of the queue, in one flight. */
-static locker_status read_entries_locked(struct inspection *i, size_t most, locker_error *err)
+static locker_status read_entries_locked(inspection *i, size_t most, locker_error *err)
 {
     char path[LK_ZK_PATH_MAX];
     for (size_t n = 0; n < i->count && n < most; n++) {
         if (lk_zk_join(path, i->parent, i->entries[n].name))
-            (void)count_sent_locked(
-                i, lk_zk_get_locked(i->z, path, NULL, NULL, entry_done_locked, &i->entries[n]));
+            (void)lk_zk_call_expect_locked(
+                &i->call, lk_zk_get_locked(i->z->net, path, entry_done_locked, &i->entries[n]));
     }
     return await_answers_locked(i, "reading a queue", err);
 }
@@ -166,14 +160,14 @@ static locker_status read_entries_locked(struct inspection *i, size_t most, lock
 /* ------------------------------------------------------------------ show ---- */
 
 /* One that didn't wait has the lock since its node was made. */
-static int64_t since(const struct inspection *i, const struct entry *e)
+static int64_t since(const inspection *i, const entry *e)
 {
     if (!e->there || e->czxid == 0)
         return -1;
     return i->record_version >= 0 && e->czxid == i->record.granted ? i->record.unix_ms : e->ctime;
 }
 
-static void describe(const struct inspection *i, const struct entry *e, locker_info *info)
+static void describe(const inspection *i, const entry *e, locker_info *info)
 {
     info->held = true;
     memcpy(info->owner, e->owner, sizeof(info->owner));
@@ -181,7 +175,7 @@ static void describe(const struct inspection *i, const struct entry *e, locker_i
     info->since_unix_ms = since(i, e);
 }
 
-static locker_status describe_queue(const struct inspection *i, locker_info *info, locker_error *err)
+static locker_status describe_queue(const inspection *i, locker_info *info, locker_error *err)
 {
     size_t first = 0;
     info->waiters = 0;
@@ -192,7 +186,7 @@ static locker_status describe_queue(const struct inspection *i, locker_info *inf
     describe(i, &i->entries[first], info);
     if (first + 1 == i->count)
         return LOCKER_OK;
-    info->queue = calloc(i->count - first - 1, sizeof(*info->queue));
+    info->queue = calloc(i->count - first - 1, sizeof *info->queue);
     if (info->queue == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     for (size_t n = first + 1; n < i->count; n++) {
@@ -208,7 +202,7 @@ static locker_status describe_queue(const struct inspection *i, locker_info *inf
 locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                          locker_error *err)
 {
-    struct inspection i;
+    inspection i;
     begin(&i, self, key, key_len, until);
     info->waiters = 0;
     locker_status status = list_locked(&i, err);
@@ -223,29 +217,29 @@ locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t un
 
 /* ------------------------------------------------------------------ break ---- */
 
-static void broken_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void broken_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    struct inspection *i = op->context;
+    inspection *i = context;
     (void)reply;
     if (rc == ZOK)
-        lk_zk_confirm_locked(z, op->sent);
+        lk_zk_confirm_locked(z->net, reply->sent);
     i->delete_rc = rc;
-    lk_zk_call_count_locked(&i->call);
+    lk_zk_call_answered_locked(&i->call);
 }
 
 /* Together with the deletion goes a mark into the data of the key's node, by which a release whose answer was
  * lost can tell that it didn't delete the node itself: servers read nothing in the midst of a transaction.
  * Where somebody keeps something else there, that can't be; a release that finds such data does not know
  * either. */
-static struct lk_zk_op *send_break_locked(struct inspection *i, const char *path, const struct entry *first)
+static lk_zk_request *send_break_locked(inspection *i, const char *path, const entry *first)
 {
     char mark[LK_ZK_RECORD_MAX];
     if (i->record_version < 0 || first->czxid == 0)
-        return lk_zk_delete_locked(i->z, path, broken_done_locked, i);
+        return lk_zk_delete_locked(i->z->net, path, broken_done_locked, i);
     i->record.broken = first->czxid;
     const size_t len = lk_zk_record_write(&i->record, mark);
-    return lk_zk_delete_marked_locked(i->z, path, i->parent, mark, len, i->record_version, broken_done_locked,
-                                      i);
+    return lk_zk_delete_marked_locked(i->z->net, path, i->parent, mark, len, i->record_version,
+                                      broken_done_locked, i);
 }
 
 /* Somebody else was faster: the lock was released meanwhile, or the key's node was written to. */
@@ -254,11 +248,11 @@ static bool is_overtaken(int rc)
     return rc == ZNONODE || rc == ZBADVERSION;
 }
 
-static locker_status break_first_locked(struct inspection *i, const locker_break_options *only,
-                                        locker_info *broken, locker_error *err)
+static locker_status break_first_locked(inspection *i, const locker_break_options *only, locker_info *broken,
+                                        locker_error *err)
 {
     char path[LK_ZK_PATH_MAX];
-    const struct entry *first = &i->entries[0];
+    const entry *first = &i->entries[0];
     locker_status status = read_entries_locked(i, 1, err);
     if (status != LOCKER_OK || !first->there)
         return status;
@@ -268,7 +262,7 @@ static locker_status break_first_locked(struct inspection *i, const locker_break
         return status;
     i->delete_rc = ZCONNECTIONLOSS;
     if (lk_zk_join(path, i->parent, first->name))
-        (void)count_sent_locked(i, send_break_locked(i, path, first));
+        (void)lk_zk_call_expect_locked(&i->call, send_break_locked(i, path, first));
     status = await_answers_locked(i, "breaking a lock", err);
     if (status != LOCKER_OK || i->delete_rc == ZOK || is_overtaken(i->delete_rc))
         return status;
@@ -278,7 +272,7 @@ static locker_status break_first_locked(struct inspection *i, const locker_break
 locker_status lk_zk_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
                           int64_t until, locker_info *broken, locker_error *err)
 {
-    struct inspection i;
+    inspection i;
     locker_status status;
     begin(&i, self, key, key_len, until);
     i.delete_rc = ZNONODE;
@@ -303,26 +297,26 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
 
 /* ------------------------------------------------------------------ ping ---- */
 
-static void ping_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void ping_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    struct inspection *i = op->context;
+    inspection *i = context;
     (void)reply;
     if (!lk_zk_unknown(rc))
-        lk_zk_confirm_locked(z, op->sent);
+        lk_zk_confirm_locked(z->net, reply->sent);
     /* What a check answers when it was ordered: where there is no such root, or it isn't ours to read, too. A
      * refused login, and what the client library says on its own, is no answer. */
     i->rc = rc == ZNONODE || rc == ZNOAUTH ? ZOK : rc;
-    lk_zk_call_count_locked(&i->call);
+    lk_zk_call_answered_locked(&i->call);
 }
 
 /* A request that the leader has to order: a server that is cut off from it doesn't answer. */
 locker_status lk_zk_ping(void *self, int64_t until, locker_error *err)
 {
-    struct inspection i;
+    inspection i;
     locker_status status;
     begin(&i, self, "", 0, until);
-    if (lk_zk_await_up_locked(i.z, &i.call, until) == LK_ZK_DONE)
-        (void)count_sent_locked(&i, lk_zk_check_locked(i.z, "/", ping_done_locked, &i));
+    if (lk_zk_await_up_locked(i.z->net, &i.call, until) == LK_ZK_DONE)
+        (void)lk_zk_call_expect_locked(&i.call, lk_zk_check_locked(i.z->net, "/", ping_done_locked, &i));
     status = await_answers_locked(&i, "waiting for an answer", err);
     end(&i);
     return status;

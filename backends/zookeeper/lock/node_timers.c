@@ -1,70 +1,58 @@
 /*
- * node_timers.c: what a node wants once it has been there for a while: to be watched itself, and the time of
- * its grant to be written. The keeper sees to both. A place that is given back sooner costs the servers
- * nothing of it.
+ * node_timers.c: what a node wants once it has been there for a while: to be watched itself, and the time of its grant
+ * to be written. The keeper sees to both. A place that is given back sooner costs the servers nothing of it.
  */
-#include "../internal.h"
+#include "node_timers.h"
 
 static const int64_t watch_again_ns = 100 * LK_MS;
 
-void lk_zk_node_rest_locked(struct lk_zk_node *node)
+void lk_zk_node_timers_stop_locked(lk_zk_node *node)
 {
-    if (node->fresh_link == NULL)
-        return;
-    *node->fresh_link = node->fresh_next;
-    if (node->fresh_next != NULL)
-        node->fresh_next->fresh_link = node->fresh_link;
-    node->fresh_link = NULL;
+    if (lk_list_linked(&node->timer))
+        lk_list_remove(&node->timer);
 }
 
-static void tend_by_locked(struct lk_zk *z, struct lk_zk_node *node, int64_t at)
+static void want_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
 {
-    if (node->fresh_link == NULL) {
-        node->fresh_next = z->fresh;
-        node->fresh_link = &z->fresh;
-        if (node->fresh_next != NULL)
-            node->fresh_next->fresh_link = &node->fresh_next;
-        z->fresh = node;
-    }
-    if (at < z->fresh_at) {
-        z->fresh_at = at;
-        lk_zk_keeper_by_locked(z, at);
+    if (!lk_list_linked(&node->timer))
+        lk_list_prepend(&z->timed, &node->timer);
+    if (at < z->timed_at) {
+        z->timed_at = at;
+        lk_zk_keeper_by_locked(z->net, at);
     }
 }
 
-void lk_zk_node_watch_by_locked(struct lk_zk *z, struct lk_zk_node *node, int64_t at)
+void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
 {
     if (node->watched)
         return;
-    node->watch_at = lk_zk_earlier(node->watch_at, at);
-    tend_by_locked(z, node, node->watch_at);
+    node->watch_at = lk_time_earlier(node->watch_at, at);
+    want_by_locked(z, node, node->watch_at);
 }
 
-void lk_zk_node_since_by_locked(struct lk_zk *z, struct lk_zk_node *node, int64_t at)
+void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
 {
-    node->since_by = at;
-    tend_by_locked(z, node, at);
+    node->write_at = at;
+    want_by_locked(z, node, at);
 }
 
-/* A deletion by somebody else is told at once to those that are watched, not by the next heartbeat. */
-int64_t lk_zk_nodes_tend_locked(struct lk_zk *z, int64_t now)
+int64_t lk_zk_node_timers_run_locked(lk_zk *z, int64_t now, const lk_zk_timer_work *work)
 {
-    struct lk_zk_node *next;
-    if (!z->up)
+    if (!lk_zk_is_up_locked(z->net))
         return LOCKER_NEVER;
-    if (now < z->fresh_at)
-        return z->fresh_at;
-    z->fresh_at = LOCKER_NEVER;
-    for (struct lk_zk_node *node = z->fresh; node != NULL; node = next) {
-        next = node->fresh_next;
+    if (now < z->timed_at)
+        return z->timed_at;
+    z->timed_at = LOCKER_NEVER;
+    LK_LIST_EACH_SAFE(link, &z->timed) {
+        lk_zk_node *const node = LK_CONTAINER(link, lk_zk_node, timer);
         if (now >= node->watch_at)
-            node->watch_at = lk_zk_watch_own_locked(z, node) ? LOCKER_NEVER : now + watch_again_ns;
-        if (now >= node->since_by)
-            lk_zk_since_write_locked(z, node);
-        const int64_t at = lk_zk_earlier(node->watch_at, node->since_by);
+            node->watch_at = work->watch(z, node) ? LOCKER_NEVER : now + watch_again_ns;
+        if (now >= node->write_at)
+            work->write(z, node);
+        const int64_t at = lk_time_earlier(node->watch_at, node->write_at);
         if (at == LOCKER_NEVER)
-            lk_zk_node_rest_locked(node);
-        z->fresh_at = lk_zk_earlier(z->fresh_at, at);
+            lk_zk_node_timers_stop_locked(node);
+        z->timed_at = lk_time_earlier(z->timed_at, at);
     }
-    return z->fresh_at;
+    return z->timed_at;
 }

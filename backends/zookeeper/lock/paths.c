@@ -9,7 +9,8 @@
 #include <endian.h>
 #include <string.h>
 
-#include "../internal.h"
+#include "operations.h"
+#include "paths.h"
 
 static bool stands_for_itself(unsigned char c)
 {
@@ -17,7 +18,8 @@ static bool stands_for_itself(unsigned char c)
            c == '-' || c == '.';
 }
 
-char *lk_zk_encode(char *out, const char *text, size_t len)
+/* Encode one component of a path injectively at `out`, which has 3 * len + 1 bytes; returns its end. */
+static char *encode(char *out, const char *text, size_t len)
 {
     static const char digits[] = "0123456789ABCDEF";
     for (size_t i = 0; i < len; i++) {
@@ -34,19 +36,57 @@ char *lk_zk_encode(char *out, const char *text, size_t len)
     return out;
 }
 
-bool lk_zk_parent_path(const struct lk_zk *z, const char *key, size_t key_len, char path[LK_ZK_PARENT_MAX])
+static locker_status too_long(locker_error *err)
+{
+    return locker_error_set(err, LOCKER_CONFIG, 0,
+                            "chroot and namespace together are too long, encoded; shorten them");
+}
+
+/* The chroot stays as it is, but for a slash at its end: an administrator made it. The namespace is
+ * encoded. */
+locker_status lk_zk_root_init(lk_zk *z, const locker_driver_config *config, locker_error *err)
+{
+    const char *path = config->path;
+    size_t len = strlen(path);
+    const size_t space = strlen(config->name_space);
+    while (len > 0 && path[len - 1] == '/')
+        len--;
+    if (len + 3 * space + 2 > LK_ZK_ROOT_MAX)
+        return too_long(err);
+    for (size_t i = 0; i < len; i++) {
+        const unsigned char c = (unsigned char)path[i];
+        const size_t left = len - i;
+        const bool empty = c == '/' && left > 1 && path[i + 1] == '/';
+        const bool dots =
+            c == '/' && left > 1 && path[i + 1] == '.' &&
+            (left == 2 || path[i + 2] == '/' || (path[i + 2] == '.' && (left == 3 || path[i + 3] == '/')));
+        if (c < 0x20 || c == 0x7F || empty || dots || (i == 0 && c != '/'))
+            return locker_error_set(
+                err, LOCKER_CONFIG, 0,
+                "the URI's path is no path of a ZooKeeper node; write zookeeper://host/a/b");
+    }
+    memcpy(z->root, path, len);
+    z->root[len] = '\0';
+    if (space > 0) {
+        z->root[len] = '/';
+        (void)encode(z->root + len + 1, config->name_space, space);
+    }
+    return LOCKER_OK;
+}
+
+bool lk_zk_parent_path(const lk_zk *z, const char *key, size_t key_len, char path[LK_ZK_PARENT_MAX])
 {
     static const char reserved[] = "zookeeper"; /* the server's own node, at the very root */
-    const size_t root = strlen(z->set.root);
+    const size_t root = strlen(z->root);
     char *out = path + root;
     if (root + 3 * key_len + 2 > LK_ZK_PARENT_MAX)
         return false;
-    memcpy(path, z->set.root, root);
+    memcpy(path, z->root, root);
     *out++ = '/';
     if (root == 0 && key_len == sizeof(reserved) - 1 && memcmp(key, reserved, key_len) == 0)
         (void)strcpy(out, "%7Aookeeper");
     else
-        (void)lk_zk_encode(out, key, key_len);
+        (void)encode(out, key, key_len);
     return true;
 }
 
@@ -163,7 +203,7 @@ static void put_hex(char *out, uint64_t value, int digits)
         out[i] = "0123456789abcdef"[value & 15];
 }
 
-void lk_zk_stem_begin(struct lk_zk *z, uint64_t random)
+void lk_zk_stem_begin(lk_zk *z, uint64_t random)
 {
     memcpy(z->stem, "_c_xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx-lock-", sizeof(z->stem));
     put_hex(z->stem + 3, random >> 32, 8);
@@ -171,7 +211,7 @@ void lk_zk_stem_begin(struct lk_zk *z, uint64_t random)
     put_hex(z->stem + 17, random & 0xFFFF, 4);
 }
 
-void lk_zk_stem(const struct lk_zk *z, uint64_t id, char stem[LK_ZK_STEM_LEN + 1])
+void lk_zk_stem(const lk_zk *z, uint64_t id, char stem[LK_ZK_STEM_LEN + 1])
 {
     memcpy(stem, z->stem, sizeof(z->stem));
     put_hex(stem + FIRST, id >> 48, 4);
@@ -196,7 +236,7 @@ static bool read_hex(const char *text, int groups, uint64_t *value)
     return true;
 }
 
-bool lk_zk_own_id(const struct lk_zk *z, const char *name, uint64_t *id)
+bool lk_zk_own_id(const lk_zk *z, const char *name, uint64_t *id)
 {
     name = *name == '/' ? strrchr(name, '/') + 1 : name; /* no name has a slash in it */
     *id = 0;
@@ -207,13 +247,13 @@ bool lk_zk_own_id(const struct lk_zk *z, const char *name, uint64_t *id)
            strncmp(name + LAST, z->stem + LAST, LK_ZK_STEM_LEN - LAST) == 0;
 }
 
-bool lk_zk_is_own(const struct lk_zk *z, const char *name, uint64_t *id, int32_t *sequence)
+bool lk_zk_is_own(const lk_zk *z, const char *name, uint64_t *id, int32_t *sequence)
 {
     return lk_zk_own_id(z, name, id) && lk_zk_contender(name, sequence);
 }
 
 /* As the server's %010d: a negative number has its sign before nine digits. */
-void lk_zk_name(const struct lk_zk *z, uint64_t id, int32_t sequence, char name[LK_ZK_NAME_MAX])
+void lk_zk_name(const lk_zk *z, uint64_t id, int32_t sequence, char name[LK_ZK_NAME_MAX])
 {
     uint32_t left = sequence < 0 ? 0 - (uint32_t)sequence : (uint32_t)sequence;
     char *out = name + LK_ZK_STEM_LEN;
@@ -228,9 +268,10 @@ void lk_zk_name(const struct lk_zk *z, uint64_t id, int32_t sequence, char name[
     out[digits] = '\0';
 }
 
-void lk_zk_node_path(const struct lk_zk *z, const struct lk_zk_node *node, char path[LK_ZK_PATH_MAX])
+void lk_zk_own_path(const lk_zk *z, const char *parent, uint64_t id, int32_t sequence,
+                    char path[LK_ZK_PATH_MAX])
 {
-    char *out = stpcpy(path, node->parent);
+    char *out = stpcpy(path, parent);
     *out++ = '/';
-    lk_zk_name(z, node->id, node->sequence, out);
+    lk_zk_name(z, id, sequence, out);
 }

@@ -1,87 +1,20 @@
 /*
- * queue.c: finding our own places, and who is ahead of them. The only proof that nobody is ahead is a list of
- * the queue that shows the place itself with nobody before it. Such a list stays true however old it is:
- * numbers only grow, so nobody comes in before a node that is there. They do so up to 2^31 - 1, which the
- * server then gives for ever; a place with that number proves nothing (USED_UP). What is heard of the
- * predecessor is a hint to list again, and never more.
+ * queue.c: who is ahead of a place. The only proof that nobody is ahead is a list of the queue that shows the place
+ * itself with nobody before it. Such a list stays true however old it is: numbers only grow, so nobody comes in before a
+ * node that is there. They do so up to 2^31 - 1, which the server then gives for ever; a place with that number proves
+ * nothing (USED_UP). What is heard of the predecessor is a hint to list again, and never more.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "../internal.h"
+#include "ending.h"
+#include "paths.h"
+#include "queue.h"
 
-enum { FIRST_BUCKETS = 64 };
-
-/* ------------------------------------------------------------------ the table ---- */
-
-static struct lk_zk_node **bucket_locked(const struct lk_zk *z, uint64_t id)
-{
-    return &z->places[id & (z->place_buckets - 1)]; /* ids are counted */
-}
-
-/* A table that can't grow is slower, not wrong: only the first one has to be had. */
-static bool make_room_locked(struct lk_zk *z)
-{
-    struct lk_zk_node **old = z->places;
-    const size_t old_buckets = z->place_buckets;
-    if (z->place_count < old_buckets)
-        return true;
-    const size_t buckets = old_buckets == 0 ? FIRST_BUCKETS : old_buckets * 2;
-    struct lk_zk_node **fresh = calloc(buckets, sizeof(struct lk_zk_node *));
-    if (fresh == NULL)
-        return old_buckets > 0;
-    z->places = fresh;
-    z->place_buckets = buckets;
-    for (size_t i = 0; i < old_buckets; i++) {
-        for (struct lk_zk_node *node = old[i], *next; node != NULL; node = next) {
-            struct lk_zk_node **bucket = bucket_locked(z, node->id);
-            next = node->same;
-            node->same = *bucket;
-            *bucket = node;
-        }
-    }
-    free(old);
-    return true;
-}
-
-bool lk_zk_queue_add_locked(struct lk_zk *z, struct lk_zk_node *node)
-{
-    if (!make_room_locked(z))
-        return false;
-    struct lk_zk_node **bucket = bucket_locked(z, node->id);
-    node->same = *bucket;
-    *bucket = node;
-    z->place_count++;
-    return true;
-}
-
-void lk_zk_queue_remove_locked(struct lk_zk *z, struct lk_zk_node *node)
-{
-    struct lk_zk_node **link = bucket_locked(z, node->id);
-    while (*link != node)
-        link = &(*link)->same;
-    *link = node->same;
-    z->place_count--;
-}
-
-static struct lk_zk_node *find_locked(const struct lk_zk *z, uint64_t id)
-{
-    struct lk_zk_node *node = z->place_count > 0 ? *bucket_locked(z, id) : NULL;
-    while (node != NULL && node->id != id)
-        node = node->same;
-    return node;
-}
-
-struct lk_zk_node *lk_zk_queue_find_locked(const struct lk_zk *z, const char *name)
-{
-    uint64_t id;
-    int32_t sequence;
-    return lk_zk_is_own(z, name, &id, &sequence) ? find_locked(z, id) : NULL;
-}
+/* ------------------------------------------------------------------ names that belong to nobody ---- */
 
 /* A name is given once, so what has one of ours and no claim is of no use to anybody: a create that was
  * executed late, or one of an earlier session that the servers have not ended yet. */
-void lk_zk_queue_sweep_locked(struct lk_zk *z, const char *parent, const struct String_vector *names)
+void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_vector *names)
 {
     if (!z->may_stray)
         return;
@@ -90,7 +23,7 @@ void lk_zk_queue_sweep_locked(struct lk_zk *z, const char *parent, const struct 
         int32_t sequence;
         if (!lk_zk_own_id(z, names->data[i], &id))
             continue;
-        struct lk_zk_node *node = find_locked(z, id);
+        lk_zk_node *node = lk_zk_node_by_id_locked(z, id);
         if ((node != NULL && node->claim != NULL) || !lk_zk_contender(names->data[i], &sequence))
             continue;
         if (node == NULL)
@@ -103,16 +36,15 @@ void lk_zk_queue_sweep_locked(struct lk_zk *z, const char *parent, const struct 
 /* ------------------------------------------------------------------ its place ---- */
 
 /* What a list shows of a place. */
-struct view {
-    bool there;        /* it is in the list itself */
-    const char *ahead; /* its predecessor; NULL: nobody is before it */
-    int32_t sequence;  /* of that */
-};
+typedef struct {
+    bool there;              /* it is in the list itself */
+    const char *predecessor; /* NULL: nobody is before it */
+    int32_t sequence;        /* of that */
+} view;
 
-static struct view look_locked(const struct lk_zk *z, const struct lk_zk_node *node,
-                               const struct String_vector *names)
+static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct String_vector *names)
 {
-    struct view v = {.there = false};
+    view v = {.there = false};
     char own[LK_ZK_NAME_MAX];
     lk_zk_name(z, node->id, node->sequence, own);
     for (int32_t i = 0; i < names->count; i++) {
@@ -123,39 +55,114 @@ static struct view look_locked(const struct lk_zk *z, const struct lk_zk_node *n
         if (sequence == node->sequence && strcmp(name, own) == 0) {
             v.there = true;
         } else if (lk_zk_before(sequence, name, node->sequence, own) &&
-                   (v.ahead == NULL || lk_zk_before(v.sequence, v.ahead, sequence, name))) {
-            v.ahead = name;
+                   (v.predecessor == NULL || lk_zk_before(v.sequence, v.predecessor, sequence, name))) {
+            v.predecessor = name;
             v.sequence = sequence;
         }
     }
     return v;
 }
 
-/* Have the predecessor's end told. False: out of memory. */
-static bool wait_locked(struct lk_zk *z, struct lk_zk_node *node, const char *ahead)
+/* Have the predecessor's end told. One of our own needs no server for that. False: out of memory. */
+static bool wait_locked(lk_zk *z, lk_zk_node *node, const char *predecessor)
 {
-    const struct lk_zk_node *ours = lk_zk_queue_find_locked(z, ahead);
-    return lk_zk_watch_ahead_locked(z, node, ahead, ours != NULL && ours->there && !ours->unwanted);
+    char path[LK_ZK_PATH_MAX];
+    const lk_zk_node *ours = lk_zk_node_find_locked(z, predecessor);
+    const bool is_told = ours != NULL && ours->there && !ours->unwanted;
+    lk_zk_unwatch_locked(z->net, &node->watcher);
+    return lk_zk_join(path, node->parent, predecessor) &&
+           lk_zk_watch_locked(z->net, &node->watcher, path, !is_told);
 }
 
-void lk_zk_queue_place_locked(struct lk_zk *z, struct lk_zk_node *node, const struct String_vector *names)
+static void place_locked(lk_zk *z, lk_zk_node *node, const struct String_vector *names)
 {
-    const struct view v = look_locked(z, node, names);
+    const view v = look_locked(z, node, names);
     if (!v.there) {
-        lk_zk_node_vanish_locked(z, node, "its node was deleted by somebody else");
+        lk_zk_node_vanish_locked(z, node, lk_zk_somebody_deleted);
     } else if (lk_zk_used_up(node->sequence)) {
-        lk_zk_node_settle_locked(z, node, LK_ZK_USED_UP);
-    } else if (v.ahead == NULL) {
-        lk_zk_node_settle_locked(z, node, LK_ZK_FIRST);
+        lk_zk_node_tell_locked(z, node, LK_ZK_NO_ORDER);
+    } else if (v.predecessor == NULL) {
+        lk_zk_node_tell_locked(z, node, LK_ZK_NOBODY);
     } else {
-        lk_zk_node_settle_locked(z, node, LK_ZK_BEHIND); /* a try leaves then */
-        if (node->claim->will_wait && !wait_locked(z, node, v.ahead))
+        lk_zk_node_tell_locked(z, node, LK_ZK_SOMEBODY); /* a try leaves then */
+        if (node->claim->will_wait && !wait_locked(z, node, v.predecessor))
             lk_zk_node_fail_locked(z, node, ZSYSTEMERROR, "watching the node ahead");
     }
 }
 
-void lk_zk_queue_hint_locked(struct lk_zk *z, struct lk_zk_node *node)
+/* ------------------------------------------------------------------ listing ---- */
+
+static void listed_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply *reply)
 {
-    if (node->claim != NULL && node->step == LK_ZK_BEHIND)
-        lk_zk_node_list_locked(z, node);
+    if (node->claim == NULL)
+        lk_zk_node_delete_locked(z, node);
+    else if (rc == ZOK)
+        place_locked(z, node, reply->names);
+    else if (rc == ZNONODE)
+        lk_zk_node_vanish_locked(z, node, lk_zk_somebody_deleted);
+    else if (lk_zk_unknown(rc))
+        lk_zk_stalled_locked(z);
+    else
+        lk_zk_node_fail_locked(z, node, rc, "listing a queue");
+}
+
+void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply *reply)
+{
+    node->requests++; /* keeps it while the answer is looked at, together with the list's own reference */
+    if (node->step == LK_ZK_ENTERED)
+        listed_locked(z, node, rc, reply);
+    if (rc == ZOK)
+        lk_zk_queue_sweep_locked(z, node->parent, reply->names);
+    node->requests--; /* NOLINT(clang-analyzer-unix.Malloc): the two references are not seen */
+    lk_zk_node_unref_locked(z, node);
+}
+
+static void list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+{
+    lk_zk_node *node = context;
+    node->listing = false;
+    lk_zk_list_answered_locked(z, node, rc, reply);
+}
+
+bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done)
+{
+    if (lk_zk_list_locked(z->net, node->parent, done, node) == NULL)
+        return false;
+    node->listing = true;
+    node->requests++;
+    return true;
+}
+
+static void list_again_locked(lk_zk *z, lk_zk_node *node)
+{
+    if (!node->listing && !lk_zk_list_for_locked(z, node, list_done_locked))
+        lk_zk_stalled_locked(z);
+}
+
+void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node)
+{
+    lk_zk_node_step_locked(node, LK_ZK_SHOWN);
+    list_again_locked(z, node);
+}
+
+/* ------------------------------------------------------------------ the predecessor ---- */
+
+static lk_zk_node *successor(lk_zk_watcher *watcher)
+{
+    return LK_CONTAINER(watcher, lk_zk_node, watcher);
+}
+
+/* A hint too many does no harm. */
+void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher)
+{
+    lk_zk_node *const node = successor(watcher);
+    if (node->claim == NULL || node->step != LK_ZK_BEHIND)
+        return;
+    lk_zk_node_step_locked(node, LK_ZK_HINT);
+    list_again_locked(z, node);
+}
+
+void lk_zk_predecessor_refused_locked(lk_zk *z, lk_zk_watcher *watcher, int rc)
+{
+    lk_zk_node_fail_locked(z, successor(watcher), rc, "watching the node ahead");
 }

@@ -13,20 +13,23 @@
  */
 #include <string.h>
 
-#include "../internal.h"
+#include "ending.h"
+#include "paths.h"
+#include "queue.h"
+#include "recover_create.h"
 
-static void owner_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void owner_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    struct lk_zk_node *node = op->context;
+    lk_zk_node *node = context;
     node->listing = false;
     if (node->step == LK_ZK_GONE || !node->there || node->claim == NULL) {
         /* it has ended meanwhile, or is being deleted */
     } else if (lk_zk_unknown(rc)) {
         lk_zk_node_doubt_locked(z, node);
     } else if (rc == ZNONODE) {
-        lk_zk_node_vanish_locked(z, node, "its node was deleted by somebody else");
+        lk_zk_node_vanish_locked(z, node, lk_zk_somebody_deleted);
     } else if (rc != ZOK || reply->stat->ephemeralOwner != node->session) {
-        node->step = LK_ZK_ENTERED;
+        lk_zk_node_step_locked(node, LK_ZK_SHOWN);
         node->maybe_deleted = true; /* deleted, and never listed, if that takes another connection */
         lk_zk_node_delete_locked(z, node);
     } else {
@@ -36,22 +39,22 @@ static void owner_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, cons
     lk_zk_node_unref_locked(z, node);
 }
 
-static void found_locked(struct lk_zk *z, struct lk_zk_node *node, int32_t sequence)
+static void found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
 {
     char path[LK_ZK_PATH_MAX];
     lk_zk_node_found_locked(z, node, sequence);
     lk_zk_node_path(z, node, path);
-    if (lk_zk_get_locked(z, path, NULL, NULL, owner_done_locked, node) == NULL) {
+    if (lk_zk_get_locked(z->net, path, owner_done_locked, node) == NULL) {
         lk_zk_node_doubt_locked(z, node);
         return;
     }
     node->listing = true;
-    node->ops++;
+    node->requests++;
 }
 
 /* Its name in the list, with the number; false: it isn't there. */
-static bool shows_locked(const struct lk_zk *z, const struct lk_zk_node *node,
-                         const struct String_vector *names, int32_t *sequence)
+static bool shows_locked(const lk_zk *z, const lk_zk_node *node, const struct String_vector *names,
+                         int32_t *sequence)
 {
     for (int32_t i = 0; i < names->count; i++) {
         uint64_t id;
@@ -61,9 +64,9 @@ static bool shows_locked(const struct lk_zk *z, const struct lk_zk_node *node,
     return false;
 }
 
-static void search_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void search_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    struct lk_zk_node *node = op->context;
+    lk_zk_node *node = context;
     int32_t sequence;
     node->listing = false;
     if (rc == ZOK)
@@ -77,56 +80,60 @@ static void search_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, con
     } else if (rc == ZOK && shows_locked(z, node, reply->names, &sequence)) {
         found_locked(z, node, sequence);
     } else if (rc == ZOK || rc == ZNONODE) {
-        lk_zk_node_settle_locked(z, node, LK_ZK_UNSEEN);
+        lk_zk_node_tell_locked(z, node, LK_ZK_NOT_SHOWN);
     } else {
-        lk_zk_node_settle_locked(z, node, LK_ZK_UNSEEN); /* the next name's create tells what is wrong */
+        lk_zk_node_tell_locked(z, node, LK_ZK_NOT_SHOWN); /* the next name's create tells what is wrong */
     }
     lk_zk_node_unref_locked(z, node);
 }
 
-void lk_zk_node_search_locked(struct lk_zk *z, struct lk_zk_node *node)
+void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node)
 {
     if (node->listing)
         return;
-    if (lk_zk_list_fresh_locked(z, node->parent, search_done_locked, node) == NULL) {
+    if (lk_zk_list_fresh_locked(z->net, node->parent, search_done_locked, node) == NULL) {
         lk_zk_stalled_locked(z);
         return;
     }
     node->listing = true;
-    node->ops++;
+    node->requests++;
 }
 
 /* ------------------------------------------------------------------ names that nobody waits for ---- */
 
 /* One list shows all that stand in the same queue. */
-static bool is_searched_locked(const struct lk_zk *z, const struct lk_zk_node *node)
+static bool is_searched_locked(const lk_zk *z, const lk_zk_node *node)
 {
-    for (const struct lk_zk_node *other = z->doubtful; other != NULL; other = other->next)
+    LK_LIST_EACH(link, &z->doubtful) {
+        const lk_zk_node *const other = lk_zk_node_of(link);
         if (other->listing && other->parent_hash == node->parent_hash &&
             strcmp(other->parent, node->parent) == 0)
             return true;
+    }
     return false;
 }
 
-int64_t lk_zk_search_due_locked(struct lk_zk *z, int64_t now)
+int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now)
 {
     int64_t next_at = LOCKER_NEVER;
-    for (struct lk_zk_node *node = z->doubtful; z->up && node != NULL; node = node->next) {
+    LK_LIST_EACH(link, &z->doubtful) {
+        lk_zk_node *const node = lk_zk_node_of(link);
+        if (!lk_zk_is_up_locked(z->net))
+            break;
         if (now >= node->look_at) {
-            const int64_t age = now - node->doubt_since;
-            node->look_at = now + (age > z->timeout_ns ? age : z->timeout_ns) / 4;
+            node->look_at = now + lk_time_later(now - node->doubt_since, lk_zk_timeout_locked(z->net)) / 4;
             if (!is_searched_locked(z, node))
                 lk_zk_node_search_locked(z, node);
         }
-        next_at = lk_zk_earlier(next_at, node->look_at);
+        next_at = lk_time_earlier(next_at, node->look_at);
     }
     return next_at;
 }
 
-void lk_zk_search_all_locked(struct lk_zk *z)
+void lk_zk_search_all_locked(lk_zk *z)
 {
-    for (struct lk_zk_node *node = z->doubtful; node != NULL; node = node->next)
-        node->look_at = 0;
-    if (z->doubtful != NULL)
-        lk_zk_keeper_by_locked(z, 0);
+    LK_LIST_EACH(link, &z->doubtful)
+        lk_zk_node_of(link)->look_at = 0;
+    if (!lk_list_empty(&z->doubtful))
+        lk_zk_keeper_by_locked(z->net, 0);
 }

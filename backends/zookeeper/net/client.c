@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "../internal.h"
+#include "state.h"
 #include "tls_sasl.h"
 
 /* ------------------------------------------------------------------ what the library has ---- */
@@ -26,10 +26,10 @@ static void *find(const char *name)
     return known != NULL && found != NULL && same_library(known, found) ? found : NULL;
 }
 
-void lk_zk_library_look(struct lk_zk_library *library)
+void lk_zk_library_look(lk_zk_library *library)
 {
     void *const ssl = find("zookeeper_init_ssl"), *const sasl = find("zookeeper_init_sasl");
-    *library = (struct lk_zk_library){.ssl_connecting = find("ZOO_SSL_CONNECTING_STATE")};
+    *library = (lk_zk_library){.ssl_connecting = find("ZOO_SSL_CONNECTING_STATE")};
     if (library->ssl_connecting != NULL)
         *(void **)&library->init_ssl = ssl; /* POSIX's way to make a function of it */
     *(void **)&library->init_sasl = sasl;
@@ -48,7 +48,7 @@ static void drop_message(const char *message)
 
 /* zookeeper_init_ssl uses strtok, takes no callback for messages, and tells of itself on stderr at the usual
  * level, which is the process's. */
-static zhandle_t *new_tls(const struct lk_zk *z, watcher_fn watcher, int timeout_ms, void *context, int flags)
+static zhandle_t *new_tls(const lk_zk_net *net, watcher_fn watcher, int timeout_ms, void *context, int flags)
 {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&turn);
@@ -56,7 +56,7 @@ static zhandle_t *new_tls(const struct lk_zk *z, watcher_fn watcher, int timeout
     if (level > ZOO_LOG_LEVEL_WARN)
         logLevel = ZOO_LOG_LEVEL_WARN;
     zhandle_t *zh =
-        z->set.library.init_ssl(z->addresses, z->set.tls, watcher, timeout_ms, NULL, context, flags);
+        net->set.library.init_ssl(net->addresses, net->set.tls, watcher, timeout_ms, NULL, context, flags);
     if (level > ZOO_LOG_LEVEL_WARN && logLevel == ZOO_LOG_LEVEL_WARN)
         logLevel = level;
     pthread_mutex_unlock(&turn);
@@ -65,32 +65,32 @@ static zhandle_t *new_tls(const struct lk_zk *z, watcher_fn watcher, int timeout
     return zh;
 }
 
-zhandle_t *lk_zk_client_new_locked(struct lk_zk *z, watcher_fn watcher)
+zhandle_t *lk_zk_client_new_locked(lk_zk_net *net, watcher_fn watcher)
 {
-    const struct lk_zk_settings *set = &z->set;
+    const lk_zk_settings *set = &net->set;
     const int timeout_ms = (int)(set->session_ns / LK_MS), flags = ZOO_NO_LOG_CLIENTENV;
     if (set->tls != NULL)
-        return new_tls(z, watcher, timeout_ms, z, flags);
+        return new_tls(net, watcher, timeout_ms, net, flags);
     if (set->sasl != NULL)
-        return set->library.init_sasl(z->addresses, watcher, timeout_ms, NULL, z, flags, drop_message,
-                                      lk_zk_sasl_params(set->sasl));
-    return zookeeper_init2(z->addresses, watcher, timeout_ms, NULL, z, flags, drop_message);
+        return set->library.init_sasl(net->addresses, watcher, timeout_ms, NULL, net, flags, drop_message,
+                                      lk_zk_sasl_params_of(set->sasl));
+    return zookeeper_init2(net->addresses, watcher, timeout_ms, NULL, net, flags, drop_message);
 }
 
-int lk_zk_client_process_locked(struct lk_zk *z, int events)
+int lk_zk_client_process_locked(lk_zk_net *net, int events)
 {
-    struct lk_zk_pipe_guard guard;
-    lk_zk_pipe_enter(z, &guard);
-    const int rc = zookeeper_process(z->zh, events);
-    lk_zk_pipe_leave(z, &guard);
+    lk_sigpipe guard;
+    lk_zk_sigpipe_block(net, &guard);
+    const int rc = zookeeper_process(net->zh, events);
+    lk_zk_sigpipe_restore(net, &guard);
     return rc;
 }
 
-void lk_zk_client_close_locked(struct lk_zk *z)
+void lk_zk_client_close_locked(lk_zk_net *net)
 {
-    struct lk_zk_pipe_guard guard;
-    lk_zk_pipe_enter(z, &guard);
-    (void)zookeeper_close(z->zh);
-    lk_zk_pipe_leave(z, &guard);
-    z->zh = NULL;
+    lk_sigpipe guard;
+    lk_zk_sigpipe_block(net, &guard);
+    (void)zookeeper_close(net->zh);
+    lk_zk_sigpipe_restore(net, &guard);
+    net->zh = NULL;
 }

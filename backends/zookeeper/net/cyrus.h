@@ -15,24 +15,24 @@ enum {
 };
 
 /* sasl_callback_t */
-struct lk_zk_sasl_callback {
+typedef struct {
     unsigned long id;
     int (*proc)(void);
     void *context;
-};
+} lk_zk_sasl_callback;
 
 /* sasl_secret_t */
-struct lk_zk_sasl_secret {
+typedef struct {
     unsigned long len;
     unsigned char data[1]; /* and more */
-};
+} lk_zk_sasl_secret;
 
 /* zoo_sasl_params_t; the strings are copied by zookeeper_init_sasl, the callbacks referred to. */
-struct lk_zk_sasl_params {
+typedef struct {
     const char *service;
     const char *host; /* NULL: the server's address */
     const char *mechanisms;
-    const struct lk_zk_sasl_callback *callbacks;
-};
+    const lk_zk_sasl_callback *callbacks;
+} lk_zk_sasl_params;
 
 #endif

@@ -1,104 +1,117 @@
 /*
- * requests.c: requests, and the table of those that await their answer. The client library's completions end
- * here, with lk_zk.lock held, because whoever drives the connection holds it.
+ * requests.c: requests, and the table of those that await their answer. The client library calls back once for each, or
+ * never when its handle is closed; so all are in a list, and what is left of it is failed after closing. Completions end
+ * here, with the mutex held, because whoever drives the connection holds it.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "../internal.h"
+#include "connection.h"
+#include "requests.h"
+#include "socket.h"
+#include "state.h"
+
+struct lk_zk_request {
+    lk_list link; /* in lk_zk_net.requests, or spare */
+    lk_zk_net *net;
+    lk_zk_done_fn done; /* NULL: nobody wants the answer any more */
+    void *context;
+    lk_zk_call *call;           /* whose stack `context` is on; NULL: on no stack */
+    int64_t sent;               /* before it was sent */
+    int refused;                /* the error that the sync before it got; ZOK: none */
+    zoo_op_result_t results[2]; /* of a multi: the client library writes them with the answer, however late */
+};
 
 /* ------------------------------------------------------------------ the table ---- */
 
-static struct lk_zk_op *op_new_locked(struct lk_zk *z, lk_zk_done_fn done, void *context)
+static lk_zk_request *request_of(lk_list *link)
 {
-    struct lk_zk_op *op = z->free_ops;
-    if (!z->up)
+    return LK_CONTAINER(link, lk_zk_request, link);
+}
+
+/* A request that is about to be handed to the client library. NULL: it can't be sent. */
+static lk_zk_request *begin_locked(lk_zk_net *net, lk_zk_done_fn done, void *context)
+{
+    lk_list *const spare = lk_list_first(&net->spare);
+    if (!net->up)
         return NULL;
-    if (op != NULL)
-        z->free_ops = op->next;
-    else
-        op = malloc(sizeof(*op));
-    if (op == NULL)
+    if (spare != NULL)
+        lk_list_remove(spare);
+    lk_zk_request *request = spare != NULL ? request_of(spare) : malloc(sizeof *request);
+    if (request == NULL)
         return NULL;
-    lk_zk_cork_locked(z);
-    lk_zk_pipe_enter(z, &z->guard);
-    *op = (struct lk_zk_op){.z = z, .done = done, .context = context, .sent = lk_zk_now(z)};
-    op->next = z->ops;
-    if (op->next != NULL)
-        op->next->prev = op;
-    z->ops = op;
-    return op;
+    lk_zk_cork_locked(net);
+    lk_zk_sigpipe_block(net, &net->sigpipe);
+    *request = (lk_zk_request){.net = net, .done = done, .context = context, .sent = lk_zk_net_now(net)};
+    lk_list_prepend(&net->requests, &request->link);
+    return request;
 }
 
-static void unlink_locked(struct lk_zk *z, struct lk_zk_op *op)
+/* What the client library said to a request, which it was handed right after begin_locked(): taken, or it is given
+ * back. When sending fails it closes its socket without telling. */
+static lk_zk_request *sent_locked(lk_zk_net *net, lk_zk_request *request, int rc)
 {
-    if (op->prev != NULL)
-        op->prev->next = op->next;
-    else
-        z->ops = op->next;
-    if (op->next != NULL)
-        op->next->prev = op->prev;
-}
-
-static void op_free_locked(struct lk_zk *z, struct lk_zk_op *op)
-{
-    unlink_locked(z, op);
-    op->next = z->free_ops;
-    z->free_ops = op;
-}
-
-static void finish_locked(struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
-{
-    struct lk_zk *z = op->z;
-    unlink_locked(z, op); /* done may send more, or drop a session's worth of others */
-    if (op->refused != ZOK && lk_zk_unknown(rc))
-        rc = op->refused; /* the server said why, and closed the connection */
-    else if (!lk_zk_unknown(rc))
-        lk_zk_validity_answered(&z->validity, op->sent, lk_zk_now(z));
-    if (rc == ZSESSIONEXPIRED)
-        z->over = true; /* the leader's word. The server goes on serving reads and pings, and says no more */
-    if (op->done != NULL)
-        op->done(z, op, rc, reply);
-    op->next = z->free_ops;
-    z->free_ops = op;
-}
-
-/* What the client library said to a request, which it was handed right after op_new_locked(): taken, or the
- * op is given back. When sending fails it closes its socket without telling. */
-static struct lk_zk_op *sent_locked(struct lk_zk *z, struct lk_zk_op *op, int rc)
-{
-    lk_zk_pipe_leave(z, &z->guard);
-    if (z->up && zoo_state(z->zh) != ZOO_CONNECTED_STATE)
-        lk_zk_went_down_locked(z);
+    lk_zk_sigpipe_restore(net, &net->sigpipe);
+    if (net->up && zoo_state(net->zh) != ZOO_CONNECTED_STATE)
+        lk_zk_went_down_locked(net);
     if (rc == ZOK)
-        return op;
-    op_free_locked(z, op);
+        return request;
+    lk_list_remove(&request->link);
+    lk_list_prepend(&net->spare, &request->link);
     return NULL;
 }
 
-void lk_zk_ops_fail_locked(struct lk_zk *z)
+static void finish_locked(lk_zk_request *request, int rc, lk_zk_reply *reply)
 {
-    static const struct lk_zk_reply nothing = {.text_len = -1};
-    while (z->ops != NULL)
-        finish_locked(z->ops, ZCLOSING, &nothing);
+    lk_zk_net *net = request->net;
+    lk_list_remove(&request->link); /* done may send more, or drop a session's worth of others */
+    if (request->refused != ZOK && lk_zk_unknown(rc))
+        rc = request->refused; /* the server said why, and closed the connection */
+    else if (!lk_zk_unknown(rc))
+        lk_zk_validity_answered(&net->validity, request->sent, lk_zk_net_now(net));
+    if (rc == ZSESSIONEXPIRED)
+        net->over =
+            true; /* the leader's word. The server goes on serving reads and pings, and says no more */
+    reply->sent = request->sent;
+    if (request->done != NULL)
+        request->done(net->z, request->context, rc, reply);
+    lk_list_prepend(&net->spare, &request->link);
 }
 
-void lk_zk_ops_forget_locked(struct lk_zk *z, const struct lk_zk_call *call)
+void lk_zk_requests_fail_locked(lk_zk_net *net)
 {
-    for (struct lk_zk_op *op = z->ops; op != NULL; op = op->next) {
-        if (op->call == call) {
-            op->call = NULL;
-            op->done = NULL;
-        }
-    }
+    for (lk_list *link; (link = lk_list_first(&net->requests)) != NULL;)
+        finish_locked(request_of(link), ZCLOSING, &(lk_zk_reply){.text_len = -1});
 }
 
-void lk_zk_ops_free(struct lk_zk *z)
+void lk_zk_request_forget_locked(lk_zk_request *request)
 {
-    while (z->free_ops != NULL) {
-        struct lk_zk_op *op = z->free_ops;
-        z->free_ops = op->next;
-        free(op);
+    request->call = NULL;
+    request->done = NULL;
+}
+
+void lk_zk_requests_forget_locked(lk_zk_net *net, const lk_zk_call *call)
+{
+    LK_LIST_EACH(link, &net->requests)
+        if (request_of(link)->call == call)
+            lk_zk_request_forget_locked(request_of(link));
+}
+
+bool lk_zk_call_expect_locked(lk_zk_call *call, lk_zk_request *request)
+{
+    if (request == NULL)
+        return false;
+    request->call = call;
+    call->pending++;
+    call->done = false;
+    return true;
+}
+
+void lk_zk_requests_free(lk_zk_net *net)
+{
+    for (lk_list *link; (link = lk_list_first(&net->spare)) != NULL;) {
+        lk_list_remove(link);
+        free(request_of(link));
     }
 }
 
@@ -106,8 +119,8 @@ void lk_zk_ops_free(struct lk_zk *z)
 
 static void on_string_stat(int rc, const char *value, const struct Stat *stat, const void *data)
 {
-    const struct lk_zk_reply reply = {.text = value, .text_len = -1, .stat = stat};
-    finish_locked((struct lk_zk_op *)(uintptr_t)data, rc, &reply);
+    lk_zk_reply reply = {.text = value, .text_len = -1, .stat = stat};
+    finish_locked((lk_zk_request *)(uintptr_t)data, rc, &reply);
 }
 
 static void on_string(int rc, const char *value, const void *data)
@@ -117,14 +130,14 @@ static void on_string(int rc, const char *value, const void *data)
 
 static void on_strings(int rc, const struct String_vector *names, const void *data)
 {
-    const struct lk_zk_reply reply = {.text_len = -1, .names = names};
-    finish_locked((struct lk_zk_op *)(uintptr_t)data, rc, &reply);
+    lk_zk_reply reply = {.text_len = -1, .names = names};
+    finish_locked((lk_zk_request *)(uintptr_t)data, rc, &reply);
 }
 
 static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
 {
-    const struct lk_zk_reply reply = {.text = value, .text_len = len, .stat = stat};
-    finish_locked((struct lk_zk_op *)(uintptr_t)data, rc, &reply);
+    lk_zk_reply reply = {.text = value, .text_len = len, .stat = stat};
+    finish_locked((lk_zk_request *)(uintptr_t)data, rc, &reply);
 }
 
 static void on_stat(int rc, const struct Stat *stat, const void *data)
@@ -139,28 +152,29 @@ static void on_void(int rc, const void *data)
 
 /* ------------------------------------------------------------------ requests ---- */
 
-struct lk_zk_op *lk_zk_create_locked(struct lk_zk *z, const char *path, const char *data, size_t len,
-                                     lk_zk_done_fn done, void *context)
+lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
+                                   lk_zk_done_fn done, void *context)
 {
-    const struct ACL_vector *acl = lk_zk_logs_in(z) ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
-    struct lk_zk_op *op = op_new_locked(z, done, context);
-    if (op == NULL)
+    const struct ACL_vector *acl = lk_zk_logs_in(&net->set) ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+    lk_zk_request *request = begin_locked(net, done, context);
+    if (request == NULL)
         return NULL;
     return sent_locked(
-        z, op, zoo_acreate2(z->zh, path, data, (int)len, acl, ZOO_EPHEMERAL_SEQUENTIAL, on_string_stat, op));
+        net, request,
+        zoo_acreate2(net->zh, path, data, (int)len, acl, ZOO_EPHEMERAL_SEQUENTIAL, on_string_stat, request));
 }
 
 /* A server that knows no containers (before 3.5) gets plain nodes, which stay. */
-static void container_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc,
-                                  const struct lk_zk_reply *reply)
+static void container_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    (void)op;
+    lk_zk_net *net = context;
+    (void)z;
     (void)reply;
     if (rc == ZUNIMPLEMENTED)
-        z->refused_parents = true;
+        net->refused_parents = true;
 }
 
-struct lk_zk_op *lk_zk_container_locked(struct lk_zk *z, const char *path, bool shared)
+void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared)
 {
     /* Whoever uses this user's locks is this user. Nodes above, which other users need too, they may read
      * and create in. ZooKeeper asks the parent whether a child may be deleted, so the key's node is what
@@ -168,101 +182,130 @@ struct lk_zk_op *lk_zk_container_locked(struct lk_zk *z, const char *path, bool 
     struct ACL both[2] = {{.perms = ZOO_PERM_ALL, .id = ZOO_AUTH_IDS},
                           {.perms = ZOO_PERM_READ | ZOO_PERM_CREATE, .id = ZOO_ANYONE_ID_UNSAFE}};
     const struct ACL_vector mixed = {.count = 2, .data = both};
-    const struct ACL_vector *acl = !lk_zk_logs_in(z) ? &ZOO_OPEN_ACL_UNSAFE
-                                   : shared          ? &mixed
-                                                     : &ZOO_CREATOR_ALL_ACL;
-    struct lk_zk_op *op = op_new_locked(z, container_done_locked, NULL);
-    if (op == NULL)
-        return NULL;
-    return sent_locked(z, op,
-                       zoo_acreate(z->zh, path, NULL, -1, acl,
-                                   z->refused_parents ? ZOO_PERSISTENT : ZOO_CONTAINER, on_string, op));
+    const struct ACL_vector *acl = !lk_zk_logs_in(&net->set) ? &ZOO_OPEN_ACL_UNSAFE
+                                   : shared                  ? &mixed
+                                                             : &ZOO_CREATOR_ALL_ACL;
+    lk_zk_request *request = begin_locked(net, container_done_locked, net);
+    if (request != NULL)
+        (void)sent_locked(net, request,
+                          zoo_acreate(net->zh, path, NULL, -1, acl,
+                                      net->refused_parents ? ZOO_PERSISTENT : ZOO_CONTAINER, on_string,
+                                      request));
 }
 
-struct lk_zk_op *lk_zk_list_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)
+lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
 {
-    struct lk_zk_op *op = op_new_locked(z, done, context);
-    return op == NULL ? NULL : sent_locked(z, op, zoo_aget_children(z->zh, path, 0, on_strings, op));
+    lk_zk_request *request = begin_locked(net, done, context);
+    return request == NULL
+               ? NULL
+               : sent_locked(net, request, zoo_aget_children(net->zh, path, 0, on_strings, request));
 }
 
-struct lk_zk_op *lk_zk_sync_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)
+lk_zk_request *lk_zk_sync_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
 {
-    struct lk_zk_op *op = op_new_locked(z, done, context);
-    return op == NULL ? NULL : sent_locked(z, op, zoo_async(z->zh, path, on_string, op));
+    lk_zk_request *request = begin_locked(net, done, context);
+    return request == NULL ? NULL : sent_locked(net, request, zoo_async(net->zh, path, on_string, request));
 }
 
-static void synced_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void synced_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    struct lk_zk_op *list = op->context; /* under way: answers come in order */
+    lk_zk_request *list = context; /* under way: answers come in order */
     (void)z;
     (void)reply;
     if (list != NULL && !lk_zk_unknown(rc))
         list->refused = rc;
 }
 
-struct lk_zk_op *lk_zk_list_fresh_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)
+lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
 {
-    struct lk_zk_op *sync = lk_zk_sync_locked(z, path, synced_locked, NULL);
-    struct lk_zk_op *list = sync != NULL ? lk_zk_list_locked(z, path, done, context) : NULL;
+    lk_zk_request *sync = lk_zk_sync_locked(net, path, synced_locked, NULL);
+    lk_zk_request *list = sync != NULL ? lk_zk_list_locked(net, path, done, context) : NULL;
     if (list != NULL)
         sync->context = list;
     return list;
 }
 
-struct lk_zk_op *lk_zk_get_locked(struct lk_zk *z, const char *path, watcher_fn watch, void *watch_context,
-                                  lk_zk_done_fn done, void *context)
+lk_zk_request *lk_zk_get_watched_locked(lk_zk_net *net, const char *path, watcher_fn watch,
+                                        void *watch_context, lk_zk_done_fn done, void *context)
 {
-    struct lk_zk_op *op = op_new_locked(z, done, context);
-    if (op == NULL)
+    lk_zk_request *request = begin_locked(net, done, context);
+    if (request == NULL)
         return NULL;
-    return sent_locked(z, op, zoo_awget(z->zh, path, watch, watch_context, on_data, op));
+    return sent_locked(net, request, zoo_awget(net->zh, path, watch, watch_context, on_data, request));
 }
 
-struct lk_zk_op *lk_zk_set_locked(struct lk_zk *z, const char *path, const char *data, size_t len,
-                                  int32_t version, lk_zk_done_fn done, void *context)
+lk_zk_request *lk_zk_get_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
 {
-    struct lk_zk_op *op = op_new_locked(z, done, context);
-    if (op == NULL)
+    return lk_zk_get_watched_locked(net, path, NULL, NULL, done, context);
+}
+
+/* What the library keeps of it is all there is: the event names the path. */
+static void on_event(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+    lk_zk_net *net = context;
+    (void)zh;
+    (void)state;
+    if (type != ZOO_SESSION_EVENT)
+        net->owner->on_event(net->z, path, type == ZOO_DELETED_EVENT);
+}
+
+lk_zk_request *lk_zk_get_told_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
+{
+    return lk_zk_get_watched_locked(net, path, on_event, net, done, context);
+}
+
+lk_zk_request *lk_zk_set_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
+                                int32_t version, lk_zk_done_fn done, void *context)
+{
+    lk_zk_request *request = begin_locked(net, done, context);
+    if (request == NULL)
         return NULL;
-    return sent_locked(z, op, zoo_aset(z->zh, path, data, (int)len, version, on_stat, op));
+    return sent_locked(net, request, zoo_aset(net->zh, path, data, (int)len, version, on_stat, request));
 }
 
-struct lk_zk_op *lk_zk_delete_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)
+lk_zk_request *lk_zk_delete_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
 {
-    struct lk_zk_op *op = op_new_locked(z, done, context);
-    return op == NULL ? NULL : sent_locked(z, op, zoo_adelete(z->zh, path, -1, on_void, op));
+    lk_zk_request *request = begin_locked(net, done, context);
+    return request == NULL ? NULL
+                           : sent_locked(net, request, zoo_adelete(net->zh, path, -1, on_void, request));
 }
 
-struct lk_zk_op *lk_zk_delete_marked_locked(struct lk_zk *z, const char *path, const char *parent,
-                                            const char *mark, size_t len, int32_t version, lk_zk_done_fn done,
-                                            void *context)
+lk_zk_request *lk_zk_delete_marked_locked(lk_zk_net *net, const char *path, const char *parent,
+                                          const char *mark, size_t len, int32_t version, lk_zk_done_fn done,
+                                          void *context)
 {
-    struct lk_zk_op *op = op_new_locked(z, done, context);
+    lk_zk_request *request = begin_locked(net, done, context);
     zoo_op_t both[2];
     zoo_delete_op_init(&both[0], path, -1);
     zoo_set_op_init(&both[1], parent, mark, (int)len, version, NULL);
-    return op == NULL ? NULL : sent_locked(z, op, zoo_amulti(z->zh, 2, both, op->results, on_void, op));
+    return request == NULL
+               ? NULL
+               : sent_locked(net, request, zoo_amulti(net->zh, 2, both, request->results, on_void, request));
 }
 
-struct lk_zk_op *lk_zk_check_locked(struct lk_zk *z, const char *path, lk_zk_done_fn done, void *context)
+lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
 {
-    struct lk_zk_op *op = op_new_locked(z, done, context);
+    lk_zk_request *request = begin_locked(net, done, context);
     zoo_op_t check;
     zoo_check_op_init(&check, path, -1);
-    return op == NULL ? NULL : sent_locked(z, op, zoo_amulti(z->zh, 1, &check, op->results, on_void, op));
+    return request == NULL ? NULL
+                           : sent_locked(net, request,
+                                         zoo_amulti(net->zh, 1, &check, request->results, on_void, request));
 }
 
-struct lk_zk_op *lk_zk_touch_locked(struct lk_zk *z, lk_zk_done_fn done)
+lk_zk_request *lk_zk_touch_locked(lk_zk_net *net, lk_zk_done_fn done, void *context)
 {
-    struct lk_zk_op *op = op_new_locked(z, done, NULL);
-    return op == NULL ? NULL : sent_locked(z, op, zoo_aexists(z->zh, "/", 0, on_stat, op));
+    lk_zk_request *request = begin_locked(net, done, context);
+    return request == NULL ? NULL : sent_locked(net, request, zoo_aexists(net->zh, "/", 0, on_stat, request));
 }
 
-struct lk_zk_op *lk_zk_multi_locked(struct lk_zk *z, const zoo_op_t *ops, zoo_op_result_t *results,
-                                    size_t count, lk_zk_done_fn done, void *context)
+lk_zk_request *lk_zk_multi_locked(lk_zk_net *net, const zoo_op_t *ops, zoo_op_result_t *results, size_t count,
+                                  lk_zk_done_fn done, void *context)
 {
-    struct lk_zk_op *op = op_new_locked(z, done, context);
-    return op == NULL ? NULL : sent_locked(z, op, zoo_amulti(z->zh, (int)count, ops, results, on_void, op));
+    lk_zk_request *request = begin_locked(net, done, context);
+    return request == NULL
+               ? NULL
+               : sent_locked(net, request, zoo_amulti(net->zh, (int)count, ops, results, on_void, request));
 }
 
 /* ------------------------------------------------------------------ what an answer means ---- */

@@ -5,20 +5,21 @@
  */
 #include <errno.h>
 #include <netdb.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#include "../internal.h"
+#include "lk_mutex.h"
+#include "lk_thread.h"
+#include "resolve.h"
 
 enum { ADDRESS_MAX = 80 };
 
 /* A resolution in a thread. It has two users, the thread and the instance; the last frees it. */
 struct lk_zk_lookup {
-    pthread_mutex_t lock;       /* guards what follows; inside lk_zk.lock */
+    lk_mutex mutex;             /* guards what follows; inside the driver's */
     const locker_services *svc; /* NULL: the instance has gone */
     unsigned users;
     bool ready;
@@ -143,109 +144,98 @@ char *lk_zk_resolve(const locker_host *hosts, size_t count, locker_error *err)
 
 /* ------------------------------------------------------------------ in a thread ---- */
 
-static void unuse(struct lk_zk_lookup *l)
+static void unuse(lk_zk_lookup *l)
 {
-    pthread_mutex_lock(&l->lock);
+    lk_mutex_lock(&l->mutex);
     const bool last = --l->users == 0;
-    pthread_mutex_unlock(&l->lock);
+    lk_mutex_unlock(&l->mutex);
     if (!last)
         return;
     for (size_t i = 0; i < l->count; i++)
         free((char *)(uintptr_t)l->hosts[i].name);
     free(l->hosts);
     free(l->addresses);
-    pthread_mutex_destroy(&l->lock);
+    lk_mutex_destroy(&l->mutex);
     free(l);
 }
 
 static void *run(void *argument)
 {
-    struct lk_zk_lookup *l = argument;
+    lk_zk_lookup *l = argument;
     char *addresses = lk_zk_resolve(l->hosts, l->count, NULL);
-    pthread_mutex_lock(&l->lock);
+    lk_mutex_lock(&l->mutex);
     l->addresses = addresses;
     l->ready = true;
     if (l->svc != NULL)
         l->svc->attend(l->svc);
-    pthread_mutex_unlock(&l->lock);
+    lk_mutex_unlock(&l->mutex);
     unuse(l);
     return NULL;
 }
 
-static struct lk_zk_lookup *lookup_new(const struct lk_zk *z)
+static lk_zk_lookup *lookup_new(const locker_host *hosts, size_t count, const locker_services *svc)
 {
-    struct lk_zk_lookup *l = calloc(1, sizeof(*l));
-    if (l == NULL || pthread_mutex_init(&l->lock, NULL) != 0) {
-        free(l);
+    lk_zk_lookup *l = calloc(1, sizeof *l);
+    if (l == NULL)
         return NULL;
-    }
+    lk_mutex_init(&l->mutex);
     l->users = 1;
-    l->svc = z->svc;
-    l->hosts = calloc(z->set.host_count, sizeof(*l->hosts));
-    for (size_t i = 0; l->hosts != NULL && i < z->set.host_count; i++) {
-        l->hosts[i].name = strdup(z->set.hosts[i].name);
-        l->hosts[i].port = z->set.hosts[i].port;
+    l->svc = svc;
+    l->hosts = calloc(count, sizeof *l->hosts);
+    for (size_t i = 0; l->hosts != NULL && i < count; i++) {
+        l->hosts[i].name = strdup(hosts[i].name);
+        l->hosts[i].port = hosts[i].port;
         if (l->hosts[i].name == NULL)
             break;
         l->count = i + 1;
     }
-    if (l->count == z->set.host_count)
+    if (l->count == count)
         return l;
     unuse(l);
     return NULL;
 }
 
-void lk_zk_lookup_start_locked(struct lk_zk *z)
+lk_zk_lookup *lk_zk_lookup_start(const locker_host *hosts, size_t count, const locker_services *svc)
 {
     pthread_attr_t attributes;
     pthread_t thread;
-    sigset_t all, before;
-    if (z->lookup != NULL)
-        return;
-    z->looked_up_at = lk_zk_now(z);
-    struct lk_zk_lookup *l = lookup_new(z);
-    if (l == NULL || pthread_attr_init(&attributes) != 0) {
-        if (l != NULL)
-            unuse(l);
-        return;
-    }
-    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    (void)sigfillset(&all); /* signals are for the application's threads */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    l->users = 2;
-    if (pthread_create(&thread, &attributes, run, l) != 0)
-        l->users = 1;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    z->lookup = l;
-    if (l->users == 1)
-        lk_zk_lookup_drop(z);
-}
-
-char *lk_zk_lookup_take_locked(struct lk_zk *z)
-{
-    struct lk_zk_lookup *l = z->lookup;
-    char *addresses = NULL;
+    lk_zk_lookup *l = lookup_new(hosts, count, svc);
     if (l == NULL)
         return NULL;
-    pthread_mutex_lock(&l->lock);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    l->users = 2;
+    if (lk_thread_start(&thread, &attributes, run, l) != 0) {
+        l->users = 1;
+        lk_zk_lookup_drop(&l);
+    }
+    pthread_attr_destroy(&attributes);
+    return l;
+}
+
+char *lk_zk_lookup_take(lk_zk_lookup **lookup)
+{
+    lk_zk_lookup *l = *lookup;
+    if (l == NULL)
+        return NULL;
+    lk_mutex_lock(&l->mutex);
     const bool ready = l->ready;
-    addresses = l->addresses;
+    char *addresses = l->addresses;
     l->addresses = NULL;
-    pthread_mutex_unlock(&l->lock);
+    lk_mutex_unlock(&l->mutex);
     if (ready)
-        lk_zk_lookup_drop(z);
+        lk_zk_lookup_drop(lookup);
     return addresses;
 }
 
-void lk_zk_lookup_drop(struct lk_zk *z)
+void lk_zk_lookup_drop(lk_zk_lookup **lookup)
 {
-    struct lk_zk_lookup *l = z->lookup;
+    lk_zk_lookup *l = *lookup;
     if (l == NULL)
         return;
-    z->lookup = NULL;
-    pthread_mutex_lock(&l->lock);
+    *lookup = NULL;
+    lk_mutex_lock(&l->mutex);
     l->svc = NULL;
-    pthread_mutex_unlock(&l->lock);
+    lk_mutex_unlock(&l->mutex);
     unuse(l);
 }

@@ -5,18 +5,19 @@
  */
 #include <ctype.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "../internal.h"
 #include "cyrus.h"
+#include "tls_sasl.h"
 
 struct lk_zk_sasl {
-    struct lk_zk_sasl_params params;
-    struct lk_zk_sasl_callback callbacks[LK_ZK_SASL_CALLBACKS];
-    struct lk_zk_sasl_secret *secret; /* wiped when freed; NULL: no password */
-    char *user;                       /* NULL: none */
+    lk_zk_sasl_params params;
+    lk_zk_sasl_callback callbacks[LK_ZK_SASL_CALLBACKS];
+    lk_zk_sasl_secret *secret; /* wiped when freed; NULL: no password */
+    char *user;                /* NULL: none */
     char *mechanism, *service, *host;
 };
 
@@ -24,7 +25,7 @@ struct lk_zk_sasl {
 
 static int give_user(void *context, int id, const char **result, unsigned *len)
 {
-    const struct lk_zk_sasl *sasl = context;
+    const lk_zk_sasl *sasl = context;
     (void)id;
     *result = sasl->user;
     if (len != NULL)
@@ -32,9 +33,9 @@ static int give_user(void *context, int id, const char **result, unsigned *len)
     return 0;
 }
 
-static int give_secret(void *connection, void *context, int id, struct lk_zk_sasl_secret **result)
+static int give_secret(void *connection, void *context, int id, lk_zk_sasl_secret **result)
 {
-    const struct lk_zk_sasl *sasl = context;
+    const lk_zk_sasl *sasl = context;
     (void)connection;
     (void)id;
     *result = sasl->secret;
@@ -62,12 +63,12 @@ static int drop_message(void *context, int level, const char *message)
 typedef int plain_fn(void);
 typedef void any_fn(void); /* which every function may be cast to */
 
-static void add(struct lk_zk_sasl *sasl, size_t *count, unsigned long id, any_fn *fn)
+static void add(lk_zk_sasl *sasl, size_t *count, unsigned long id, any_fn *fn)
 {
-    sasl->callbacks[(*count)++] = (struct lk_zk_sasl_callback){id, (plain_fn *)fn, sasl};
+    sasl->callbacks[(*count)++] = (lk_zk_sasl_callback){id, (plain_fn *)fn, sasl};
 }
 
-static void list_callbacks(struct lk_zk_sasl *sasl)
+static void list_callbacks(lk_zk_sasl *sasl)
 {
     size_t count = 0;
     if (sasl->user != NULL) {
@@ -78,38 +79,36 @@ static void list_callbacks(struct lk_zk_sasl *sasl)
         add(sasl, &count, LK_ZK_SASL_PASS, (any_fn *)give_secret);
     add(sasl, &count, LK_ZK_SASL_GETREALM, (any_fn *)give_realm);
     add(sasl, &count, LK_ZK_SASL_LOG, (any_fn *)drop_message);
-    sasl->callbacks[count] = (struct lk_zk_sasl_callback){LK_ZK_SASL_LIST_END, NULL, NULL};
+    sasl->callbacks[count] = (lk_zk_sasl_callback){LK_ZK_SASL_LIST_END, NULL, NULL};
 }
 
 /* ------------------------------------------------------------------ Cyrus' library ---- */
 
-struct mutex {
+typedef struct {
     pthread_mutex_t mutex;
-};
+} cyrus_mutex;
 
 static void *mutex_new(void)
 {
-    struct mutex *mutex = malloc(sizeof(*mutex));
-    if (mutex != NULL && pthread_mutex_init(&mutex->mutex, NULL) != 0) {
-        free(mutex);
-        return NULL;
-    }
-    return mutex;
+    cyrus_mutex *m = malloc(sizeof *m);
+    if (m != NULL)
+        pthread_mutex_init(&m->mutex, NULL);
+    return m;
 }
 
 static int mutex_lock(void *mutex)
 {
-    return pthread_mutex_lock(&((struct mutex *)mutex)->mutex) == 0 ? 0 : -1;
+    return pthread_mutex_lock(&((cyrus_mutex *)mutex)->mutex) == 0 ? 0 : -1;
 }
 
 static int mutex_unlock(void *mutex)
 {
-    return pthread_mutex_unlock(&((struct mutex *)mutex)->mutex) == 0 ? 0 : -1;
+    return pthread_mutex_unlock(&((cyrus_mutex *)mutex)->mutex) == 0 ? 0 : -1;
 }
 
 static void mutex_free(void *mutex)
 {
-    pthread_mutex_destroy(&((struct mutex *)mutex)->mutex);
+    pthread_mutex_destroy(&((cyrus_mutex *)mutex)->mutex);
     free(mutex);
 }
 
@@ -119,10 +118,10 @@ static const char **(*list_mechanisms)(void);
  * already: it counts, and keeps the mutexes that it was given first. */
 static void begin_cyrus(void)
 {
-    static const struct lk_zk_sasl_callback quiet[] = {
-        {LK_ZK_SASL_LOG, (plain_fn *)(any_fn *)drop_message, NULL}, {LK_ZK_SASL_LIST_END, NULL, NULL}};
+    static const lk_zk_sasl_callback quiet[] = {{LK_ZK_SASL_LOG, (plain_fn *)(any_fn *)drop_message, NULL},
+                                                {LK_ZK_SASL_LIST_END, NULL, NULL}};
     void (*set_mutex)(void *(*)(void), int (*)(void *), int (*)(void *), void (*)(void *)) = NULL;
-    int (*init)(const struct lk_zk_sasl_callback *) = NULL;
+    int (*init)(const lk_zk_sasl_callback *) = NULL;
     *(void **)&set_mutex = dlsym(RTLD_DEFAULT, "sasl_set_mutex");
     *(void **)&init = dlsym(RTLD_DEFAULT, "sasl_client_init");
     if (set_mutex == NULL || init == NULL)
@@ -154,12 +153,12 @@ static bool copy(char **out, const char *text)
     return text == NULL || *out != NULL;
 }
 
-static bool copy_secret(struct lk_zk_sasl *sasl, const char *password)
+static bool copy_secret(lk_zk_sasl *sasl, const char *password)
 {
     if (password == NULL)
         return true;
     const size_t len = strlen(password);
-    sasl->secret = calloc(1, sizeof(*sasl->secret) + len);
+    sasl->secret = calloc(1, sizeof *sasl->secret + len);
     if (sasl->secret == NULL)
         return false;
     sasl->secret->len = len;
@@ -180,15 +179,15 @@ static locker_status check_login(const locker_driver_config *config, bool is_dig
     return LOCKER_OK;
 }
 
-struct lk_zk_sasl *lk_zk_sasl_new(const locker_driver_config *config, const char *mechanism,
-                                  const char *service, const char *host, locker_error *err)
+lk_zk_sasl *lk_zk_sasl_new(const locker_driver_config *config, const char *mechanism, const char *service,
+                           const char *host, locker_error *err)
 {
     /* The name that ZooKeeper's servers have for it; other mechanisms have the host's. */
     static const char digest[] = "DIGEST-MD5", digest_host[] = "zk-sasl-md5";
     const bool is_digest = strcasecmp(mechanism, digest) == 0;
     if (check_login(config, is_digest, err) != LOCKER_OK || check_mechanism(mechanism, err) != LOCKER_OK)
         return NULL;
-    struct lk_zk_sasl *sasl = calloc(1, sizeof(*sasl));
+    lk_zk_sasl *sasl = calloc(1, sizeof *sasl);
     if (host == NULL && is_digest)
         host = digest_host;
     if (sasl == NULL || !copy(&sasl->user, config->user) || !copy_secret(sasl, config->password) ||
@@ -200,14 +199,14 @@ struct lk_zk_sasl *lk_zk_sasl_new(const locker_driver_config *config, const char
     for (char *c = sasl->mechanism; *c != '\0'; c++)
         *c = (char)toupper((unsigned char)*c); /* the client library compares with DIGEST-MD5 */
     list_callbacks(sasl);
-    sasl->params = (struct lk_zk_sasl_params){.service = sasl->service,
-                                              .host = sasl->host,
-                                              .mechanisms = sasl->mechanism,
-                                              .callbacks = sasl->callbacks};
+    sasl->params = (lk_zk_sasl_params){.service = sasl->service,
+                                       .host = sasl->host,
+                                       .mechanisms = sasl->mechanism,
+                                       .callbacks = sasl->callbacks};
     return sasl;
 }
 
-void lk_zk_sasl_free(struct lk_zk_sasl *sasl)
+void lk_zk_sasl_free(lk_zk_sasl *sasl)
 {
     if (sasl == NULL)
         return;
@@ -221,7 +220,7 @@ void lk_zk_sasl_free(struct lk_zk_sasl *sasl)
     free(sasl);
 }
 
-struct lk_zk_sasl_params *lk_zk_sasl_params(struct lk_zk_sasl *sasl)
+lk_zk_sasl_params *lk_zk_sasl_params_of(lk_zk_sasl *sasl)
 {
     return &sasl->params;
 }

@@ -1,9 +1,13 @@
-/* settings.c: the driver's parameters, and a checked copy of what a URI or profile says. */
+/*
+ * settings.c: the driver's parameters, all of which concern the connection, and a checked copy of what a URI or profile
+ * says.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../internal.h"
+#include "net.h"
+#include "settings.h"
 
 enum { DEFAULT_PORT = 2181 };
 
@@ -49,13 +53,13 @@ static locker_status no_memory(locker_error *err)
     return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
 }
 
-static bool copy_hosts(struct lk_zk_settings *s, const locker_driver_config *config)
+static bool copy_hosts(lk_zk_settings *s, const locker_driver_config *config)
 {
     static const locker_host local = {"127.0.0.1", 0};
     const locker_host *from = config->host_count > 0 ? config->hosts : &local;
     const size_t count = config->host_count > 0 ? config->host_count : 1;
     size_t size = 1;
-    s->hosts = calloc(count, sizeof(*s->hosts));
+    s->hosts = calloc(count, sizeof *s->hosts);
     if (s->hosts == NULL)
         return false;
     for (size_t i = 0; i < count; i++) {
@@ -76,47 +80,7 @@ static bool copy_hosts(struct lk_zk_settings *s, const locker_driver_config *con
     return true;
 }
 
-static locker_status too_long(locker_error *err)
-{
-    return locker_error_set(err, LOCKER_CONFIG, 0,
-                            "chroot and namespace together are too long, encoded; shorten them");
-}
-
-/* The chroot stays as it is, but for a slash at its end: an administrator made it. The namespace is
- * encoded. */
-static locker_status make_root(struct lk_zk_settings *s, const locker_driver_config *config,
-                               locker_error *err)
-{
-    const char *path = config->path;
-    size_t len = strlen(path);
-    const size_t space = strlen(config->name_space);
-    while (len > 0 && path[len - 1] == '/')
-        len--;
-    if (len + 3 * space + 2 > LK_ZK_ROOT_MAX)
-        return too_long(err);
-    for (size_t i = 0; i < len; i++) {
-        const unsigned char c = (unsigned char)path[i];
-        const size_t left = len - i;
-        const bool empty = c == '/' && left > 1 && path[i + 1] == '/';
-        const bool dots =
-            c == '/' && left > 1 && path[i + 1] == '.' &&
-            (left == 2 || path[i + 2] == '/' || (path[i + 2] == '.' && (left == 3 || path[i + 3] == '/')));
-        if (c < 0x20 || c == 0x7F || empty || dots || (i == 0 && c != '/'))
-            return locker_error_set(
-                err, LOCKER_CONFIG, 0,
-                "the URI's path is no path of a ZooKeeper node; write zookeeper://host/a/b");
-    }
-    memcpy(s->root, path, len);
-    s->root[len] = '\0';
-    if (space > 0) {
-        s->root[len] = '/';
-        (void)lk_zk_encode(s->root + len + 1, config->name_space, space);
-    }
-    return LOCKER_OK;
-}
-
-static locker_status copy_login(struct lk_zk_settings *s, const locker_driver_config *config,
-                                locker_error *err)
+static locker_status copy_login(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
 {
     if (config->user == NULL && config->password == NULL)
         return LOCKER_OK;
@@ -148,7 +112,7 @@ static locker_status refuse_alone(const locker_driver_config *config, int first,
     return LOCKER_OK;
 }
 
-static locker_status read_tls(struct lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
+static locker_status read_tls(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
 {
     const locker_value *v = config->values;
     if (v[PARAM_TLS].number == 0)
@@ -161,8 +125,7 @@ static locker_status read_tls(struct lk_zk_settings *s, const locker_driver_conf
     return lk_zk_tls_files(&s->tls, &v[PARAM_TLS_CA], &v[PARAM_TLS_CERT], &v[PARAM_TLS_KEY], err);
 }
 
-static locker_status read_sasl(struct lk_zk_settings *s, const locker_driver_config *config,
-                               locker_error *err)
+static locker_status read_sasl(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
 {
     const locker_value *v = config->values;
     if (v[PARAM_SASL].text == NULL)
@@ -182,11 +145,10 @@ static locker_status read_sasl(struct lk_zk_settings *s, const locker_driver_con
     return s->sasl != NULL ? LOCKER_OK : err != NULL ? err->status : LOCKER_CONFIG;
 }
 
-locker_status lk_zk_settings_init(struct lk_zk_settings *s, const locker_driver_config *config,
-                                  locker_error *err)
+locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
 {
     const locker_value *session = &config->values[PARAM_SESSION_TIMEOUT];
-    memset(s, 0, sizeof(*s));
+    memset(s, 0, sizeof *s);
     s->session_ns = session->given ? session->number : config->ttl_ns;
     if (s->session_ns < session_least_ns)
         s->session_ns = session_least_ns;
@@ -194,16 +156,12 @@ locker_status lk_zk_settings_init(struct lk_zk_settings *s, const locker_driver_
         s->session_ns = session_most_ns;
     s->tick_ns = config->values[PARAM_TICK].number;
     s->connect_timeout_ns = config->connect_timeout_ns;
-    s->command_timeout_ns = config->command_timeout_ns;
-    s->cleanup_ns = config->cleanup_ns;
     lk_zk_library_look(&s->library);
     locker_status status = read_tls(s, config, err);
     if (status == LOCKER_OK)
         status = read_sasl(s, config, err);
     if (status == LOCKER_OK && !copy_hosts(s, config))
         status = no_memory(err);
-    if (status == LOCKER_OK)
-        status = make_root(s, config, err);
     if (status == LOCKER_OK && s->sasl == NULL)
         status = copy_login(s, config, err);
     if (status != LOCKER_OK)
@@ -211,7 +169,7 @@ locker_status lk_zk_settings_init(struct lk_zk_settings *s, const locker_driver_
     return status;
 }
 
-void lk_zk_settings_clear(struct lk_zk_settings *s)
+void lk_zk_settings_clear(lk_zk_settings *s)
 {
     for (size_t i = 0; i < s->host_count; i++)
         free((char *)(uintptr_t)s->hosts[i].name);
@@ -222,5 +180,5 @@ void lk_zk_settings_clear(struct lk_zk_settings *s)
     free(s->credentials);
     free(s->tls);
     lk_zk_sasl_free(s->sasl);
-    memset(s, 0, sizeof(*s));
+    memset(s, 0, sizeof *s);
 }

@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../internal.h"
+#include "state.h"
+#include "tls_sasl.h"
 
 /* ------------------------------------------------------------------ files ---- */
 
@@ -57,29 +58,16 @@ locker_status lk_zk_tls_files(char **files, const locker_value *ca, const locker
 
 /* ------------------------------------------------------------------ SIGPIPE ---- */
 
-void lk_zk_pipe_enter(const struct lk_zk *z, struct lk_zk_pipe_guard *guard)
+void lk_zk_sigpipe_block(const lk_zk_net *net, lk_sigpipe *guard)
 {
-    sigset_t only, pending;
-    if (z->set.tls == NULL)
-        return;
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    sigpending(&pending);
-    guard->was_pending = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &only, &guard->before);
+    if (net->set.tls != NULL)
+        lk_sigpipe_block(guard);
 }
 
-void lk_zk_pipe_leave(const struct lk_zk *z, const struct lk_zk_pipe_guard *guard)
+void lk_zk_sigpipe_restore(const lk_zk_net *net, const lk_sigpipe *guard)
 {
-    const struct timespec at_once = {0, 0};
-    sigset_t only;
-    if (z->set.tls == NULL)
-        return;
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    while (!guard->was_pending && sigtimedwait(&only, NULL, &at_once) == -1 && errno == EINTR) {
-    }
-    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+    if (net->set.tls != NULL)
+        lk_sigpipe_restore(guard);
 }
 
 /* ------------------------------------------------------------------ what OpenSSL says ---- */

@@ -9,7 +9,7 @@ static int64_t pass_on(int64_t timeout_ns, int64_t tick_ns)
     return ping_ns + stall_ns;
 }
 
-void lk_zk_validity_connected(struct lk_zk_validity *v, int64_t begun, int64_t timeout_ns, int64_t tick_ns)
+void lk_zk_validity_connected(lk_zk_validity *v, int64_t begun, int64_t timeout_ns, int64_t tick_ns)
 {
     v->timeout_ns = timeout_ns;
     v->pass_on_ns = pass_on(timeout_ns, tick_ns);
@@ -17,26 +17,26 @@ void lk_zk_validity_connected(struct lk_zk_validity *v, int64_t begun, int64_t t
     v->count = 0; /* what another server was told it may have kept to itself */
 }
 
-static struct lk_zk_touch nth_latest(const struct lk_zk_validity *v, uint64_t n)
+static lk_zk_touch nth_latest(const lk_zk_validity *v, uint64_t n)
 {
     return v->touches[(v->count - 1 - n) % LK_ZK_TOUCHES];
 }
 
 /* One in each 1/32 of T will do, and then they reach back for T. */
-void lk_zk_validity_answered(struct lk_zk_validity *v, int64_t sent, int64_t now)
+void lk_zk_validity_answered(lk_zk_validity *v, int64_t sent, int64_t now)
 {
     if (v->count > 0 && sent - nth_latest(v, 0).sent < v->timeout_ns / LK_ZK_TOUCHES)
         return;
-    v->touches[v->count++ % LK_ZK_TOUCHES] = (struct lk_zk_touch){.sent = sent, .answered = now};
+    v->touches[v->count++ % LK_ZK_TOUCHES] = (lk_zk_touch){.sent = sent, .answered = now};
 }
 
 /* What is known to be at the leader when a request that was sent then has been ordered. */
-static int64_t proven_by(const struct lk_zk_validity *v, int64_t sent)
+static int64_t proven_by(const lk_zk_validity *v, int64_t sent)
 {
     const uint64_t kept = v->count < LK_ZK_TOUCHES ? v->count : LK_ZK_TOUCHES;
     int64_t known = v->begun;
     for (uint64_t n = 0; n < kept; n++) {
-        const struct lk_zk_touch touch = nth_latest(v, n);
+        const lk_zk_touch touch = nth_latest(v, n);
         if (touch.answered <= sent - v->pass_on_ns) {
             known = touch.sent;
             break;
@@ -45,23 +45,23 @@ static int64_t proven_by(const struct lk_zk_validity *v, int64_t sent)
     return known > v->known ? known : v->known;
 }
 
-void lk_zk_validity_ordered(struct lk_zk_validity *v, int64_t sent)
+void lk_zk_validity_ordered(lk_zk_validity *v, int64_t sent)
 {
     v->known = proven_by(v, sent);
 }
 
 /* The hundredth is for clocks that don't run equally fast. */
-static int64_t end_of(const struct lk_zk_validity *v, int64_t touched)
+static int64_t end_of(const lk_zk_validity *v, int64_t touched)
 {
     return touched + v->timeout_ns - v->timeout_ns / 100;
 }
 
-int64_t lk_zk_validity_deadline(const struct lk_zk_validity *v)
+int64_t lk_zk_validity_deadline(const lk_zk_validity *v)
 {
     return v->known > 0 ? end_of(v, v->known) : 0;
 }
 
-int64_t lk_zk_validity_promise(const struct lk_zk_validity *v, int64_t sent)
+int64_t lk_zk_validity_promise(const lk_zk_validity *v, int64_t sent)
 {
     return end_of(v, proven_by(v, sent));
 }

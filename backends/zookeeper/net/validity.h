@@ -15,30 +15,30 @@
 enum { LK_ZK_TOUCHES = 32 };
 
 /* A request that was answered. */
-struct lk_zk_touch {
+typedef struct {
     int64_t sent, answered;
-};
+} lk_zk_touch;
 
 /* What is known of one session. All zero: there is none. */
-struct lk_zk_validity {
-    int64_t timeout_ns;                        /* T */
-    int64_t pass_on_ns;                        /* P: so long after an answer its touch has been passed on */
-    int64_t begun;                             /* the present connection, or the last */
-    int64_t known;                             /* A: a touch of then is at the leader; 0: none */
-    struct lk_zk_touch touches[LK_ZK_TOUCHES]; /* on this connection; a ring, spaced out */
-    uint64_t count;                            /* all that there ever were */
-};
+typedef struct {
+    int64_t timeout_ns;                 /* T */
+    int64_t pass_on_ns;                 /* P: so long after an answer its touch has been passed on */
+    int64_t begun;                      /* the present connection, or the last */
+    int64_t known;                      /* A: a touch of then is at the leader; 0: none */
+    lk_zk_touch touches[LK_ZK_TOUCHES]; /* on this connection; a ring, spaced out */
+    uint64_t count;                     /* all that there ever were */
+} lk_zk_validity;
 
 /* It has a connection, which began then: not after anything that was sent on it. tick_ns: of the servers; 0:
  * it is not known. A new session begins with all zero. */
-void lk_zk_validity_connected(struct lk_zk_validity *v, int64_t begun, int64_t timeout_ns, int64_t tick_ns);
+void lk_zk_validity_connected(lk_zk_validity *v, int64_t begun, int64_t timeout_ns, int64_t tick_ns);
 /* The server itself, or the leader, has answered a request. Called in the order of sending. */
-void lk_zk_validity_answered(struct lk_zk_validity *v, int64_t sent, int64_t now);
+void lk_zk_validity_answered(lk_zk_validity *v, int64_t sent, int64_t now);
 /* The leader has ordered a request of this connection, and a majority has agreed. */
-void lk_zk_validity_ordered(struct lk_zk_validity *v, int64_t sent);
+void lk_zk_validity_ordered(lk_zk_validity *v, int64_t sent);
 /* D: the leader does not end the session before. */
-int64_t lk_zk_validity_deadline(const struct lk_zk_validity *v);
+int64_t lk_zk_validity_deadline(const lk_zk_validity *v);
 /* What D will be once a request that is sent then has been ordered. */
-int64_t lk_zk_validity_promise(const struct lk_zk_validity *v, int64_t sent);
+int64_t lk_zk_validity_promise(const lk_zk_validity *v, int64_t sent);
 
 #endif

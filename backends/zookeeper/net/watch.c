@@ -1,320 +1,299 @@
 /*
- * watch.c: being told that a node was deleted: to a waiter, the one ahead of it, if that is another's; to a
- * holder, its own. Watches are set by get, because exists on a node that has gone would leave a watch for
- * ever. The client library sets them anew after a reconnection.
+ * watch.c: being told that nodes were deleted. Watches are set by get, because exists on a node that has gone would
+ * leave a watch for ever. The client library sets them anew after a reconnection; it keeps a pointer to each while it is
+ * armed, so one stays until it has fired or the handle is closed, even if it tells nobody any more.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "../internal.h"
+#include "lk_hash.h"
+#include "requests.h"
+#include "state.h"
+#include "watch.h"
 
-enum { FIRST_BUCKETS = 64 };
+struct lk_zk_watch {
+    lk_table_link link; /* in lk_zk_net.watches, by its path */
+    lk_zk_net *net;
+    lk_zk_request *get; /* under way; NULL: none */
+    lk_list watchers;   /* whom it tells */
+    bool armed;         /* the server will tell */
+    char path[];
+};
 
-/* FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/ . Never 0. */
-uint32_t lk_zk_hash(const char *text)
-{
-    uint32_t hash = 2166136261u;
-    for (; *text != '\0'; text++)
-        hash = (hash ^ (unsigned char)*text) * 16777619u;
-    return hash != 0 ? hash : 1;
-}
+/* Whether nodes that are watched are there, which has been asked. */
+typedef struct {
+    lk_zk_net *net;
+    size_t count;
+    char *paths;                               /* one behind the other */
+    zoo_op_result_t results[LK_ZK_CHECKS_MAX]; /* written by the client library */
+} inquiry;
 
 /* ------------------------------------------------------------------ the table ---- */
 
-static struct lk_zk_watch **bucket_locked(struct lk_zk *z, uint32_t hash)
+static lk_zk_watch *watch_of(const lk_table_link *link)
 {
-    return &z->watches[hash & (z->watch_buckets - 1)];
+    return LK_CONTAINER(link, lk_zk_watch, link);
 }
 
-/* A table that can't grow is slower, not wrong: only the first one has to be had. */
-static bool make_room_locked(struct lk_zk *z)
+static lk_zk_watch *find_locked(const lk_zk_net *net, const char *path, uint32_t hash)
 {
-    struct lk_zk_watch **old = z->watches;
-    const size_t old_buckets = z->watch_buckets;
-    if (z->watch_count < old_buckets)
-        return true;
-    const size_t buckets = old_buckets == 0 ? FIRST_BUCKETS : old_buckets * 2;
-    struct lk_zk_watch **fresh = calloc(buckets, sizeof(struct lk_zk_watch *));
-    if (fresh == NULL)
-        return old_buckets > 0;
-    z->watches = fresh;
-    z->watch_buckets = buckets;
-    for (size_t i = 0; i < old_buckets; i++) {
-        for (struct lk_zk_watch *w = old[i], *next; w != NULL; w = next) {
-            struct lk_zk_watch **bucket = bucket_locked(z, w->hash);
-            next = w->next;
-            w->next = *bucket;
-            *bucket = w;
-        }
-    }
-    free(old);
-    return true;
+    LK_TABLE_EACH_OF(link, &net->watches, hash)
+        if (link->hash == hash && strcmp(watch_of(link)->path, path) == 0)
+            return watch_of(link);
+    return NULL;
 }
 
-static struct lk_zk_watch *find_locked(struct lk_zk *z, const char *path, uint32_t hash)
+static lk_zk_watch *use_locked(lk_zk_net *net, const char *path)
 {
-    struct lk_zk_watch *w = z->watch_count > 0 ? *bucket_locked(z, hash) : NULL;
-    while (w != NULL && (w->hash != hash || strcmp(w->path, path) != 0))
-        w = w->next;
-    return w;
-}
-
-static struct lk_zk_watch *use_locked(struct lk_zk *z, const char *path)
-{
-    const uint32_t hash = lk_zk_hash(path);
-    struct lk_zk_watch *w = find_locked(z, path, hash);
+    const uint32_t hash = lk_hash_text(path);
+    lk_zk_watch *w = find_locked(net, path, hash);
     if (w != NULL)
         return w;
-    w = make_room_locked(z) ? calloc(1, sizeof(*w) + strlen(path) + 1) : NULL;
+    w = lk_table_reserve(&net->watches) ? calloc(1, sizeof *w + strlen(path) + 1) : NULL;
     if (w == NULL)
         return NULL;
-    struct lk_zk_watch **bucket = bucket_locked(z, hash);
-    w->z = z;
-    w->hash = hash;
+    w->net = net;
+    lk_list_init(&w->watchers);
     (void)strcpy(w->path, path);
-    w->next = *bucket;
-    *bucket = w;
-    z->watch_count++;
+    lk_table_add(&net->watches, &w->link, hash);
     return w;
 }
 
-static void remove_locked(struct lk_zk *z, struct lk_zk_watch *w)
+static void remove_locked(lk_zk_watch *w)
 {
-    struct lk_zk_watch **link = bucket_locked(z, w->hash);
-    while (*link != w)
-        link = &(*link)->next;
-    *link = w->next;
-    z->watch_count--;
-    if (w->op != NULL)
-        w->op->done = NULL;
+    lk_table_remove(&w->net->watches, &w->link);
+    if (w->get != NULL)
+        lk_zk_request_forget_locked(w->get);
 }
 
-static struct lk_zk_node *take_locked(struct lk_zk_watch *w)
+static void free_locked(lk_zk_watch *w)
 {
-    struct lk_zk_node *node = w->behind;
-    if (node != NULL) {
-        w->behind = node->next_behind;
-        node->ahead = NULL;
-    }
-    return node;
+    remove_locked(w);
+    free(w);
 }
 
-void lk_zk_watches_free_locked(struct lk_zk *z)
+/* One of those that it tells, which are fewer then; NULL: there is none. */
+static lk_zk_watcher *take_locked(lk_zk_watch *w)
 {
-    for (size_t i = 0; i < z->watch_buckets; i++) {
-        while (z->watches[i] != NULL) {
-            struct lk_zk_watch *w = z->watches[i];
-            z->watches[i] = w->next;
-            while (take_locked(w) != NULL) {
-            }
-            free(w);
+    lk_list *const link = lk_list_first(&w->watchers);
+    if (link == NULL)
+        return NULL;
+    lk_zk_watcher *const watcher = LK_CONTAINER(link, lk_zk_watcher, link);
+    lk_list_remove(link);
+    watcher->watch = NULL;
+    return watcher;
+}
+
+static bool tells_somebody(const lk_zk_watch *w)
+{
+    return !lk_list_empty(&w->watchers);
+}
+
+/* Whether the server was asked, so that the client library may know of it. */
+static bool is_asked(const lk_zk_watch *w)
+{
+    return w->armed || w->get != NULL;
+}
+
+bool lk_zk_watches_any_locked(const lk_zk_net *net)
+{
+    return net->watches.count > 0;
+}
+
+void lk_zk_watches_free_locked(lk_zk_net *net)
+{
+    for (lk_table_link *link; (link = lk_table_after(&net->watches, NULL)) != NULL;) {
+        while (take_locked(watch_of(link)) != NULL) {
         }
+        free_locked(watch_of(link));
     }
-    z->watch_count = 0;
 }
 
 /* ------------------------------------------------------------------ asking and hearing ---- */
 
-static void tell_locked(struct lk_zk *z, struct lk_zk_watch *w)
+static void tell_locked(lk_zk_watch *w)
 {
-    struct lk_zk_node *node;
-    while ((node = take_locked(w)) != NULL)
-        lk_zk_queue_hint_locked(z, node);
+    lk_zk_net *const net = w->net;
+    lk_zk_watcher *watcher;
+    while ((watcher = take_locked(w)) != NULL)
+        net->owner->on_gone(net->z, watcher);
 }
 
-/* The node is gone: tell those behind it. */
-static void fire_locked(struct lk_zk *z, struct lk_zk_watch *w)
+/* The node is gone: tell those who watch it. */
+static void fire_locked(lk_zk_watch *w)
 {
-    remove_locked(z, w);
-    tell_locked(z, w);
+    remove_locked(w);
+    tell_locked(w);
     free(w);
 }
 
-/* It can't be read, so it can't be watched: those behind it can't wait. */
-static void refuse_locked(struct lk_zk *z, struct lk_zk_watch *w, int rc)
+/* It can't be read, so it can't be watched. */
+static void refuse_locked(lk_zk_watch *w, int rc)
 {
-    struct lk_zk_node *node;
-    while ((node = take_locked(w)) != NULL)
-        lk_zk_node_fail_locked(z, node, rc, "watching the node ahead");
-    remove_locked(z, w);
-    free(w);
+    lk_zk_net *const net = w->net;
+    lk_zk_watcher *watcher;
+    while ((watcher = take_locked(w)) != NULL)
+        net->owner->on_refused(net->z, watcher, rc);
+    free_locked(w);
 }
 
-static void get_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
+static void get_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    struct lk_zk_watch *w = op->context;
+    lk_zk_watch *w = context;
     (void)reply;
-    w->op = NULL;
+    w->get = NULL;
     if (rc == ZOK)
         w->armed = true;
     else if (rc == ZNONODE)
-        fire_locked(z, w);
+        fire_locked(w);
     else if (!lk_zk_unknown(rc))
-        refuse_locked(z, w, rc);
-    else if (w->behind != NULL)
-        lk_zk_stalled_locked(z);
+        refuse_locked(w, rc);
+    else if (tells_somebody(w))
+        w->net->owner->on_stalled(z);
     else
-        fire_locked(z, w); /* which tells nobody */
+        fire_locked(w); /* which tells nobody */
 }
 
 static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context);
 
-static void ask_locked(struct lk_zk *z, struct lk_zk_watch *w)
+static void ask_locked(lk_zk_watch *w)
 {
-    if (!w->armed && w->op == NULL)
-        w->op = lk_zk_get_locked(z, w->path, on_watch, w, get_done_locked, w);
+    if (!is_asked(w))
+        w->get = lk_zk_get_watched_locked(w->net, w->path, on_watch, w, get_done_locked, w);
 }
 
-/* Called by the library with lock held, by the thread that drives. */
+/* Called by the library with the mutex held, by the thread that drives. */
 static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
-    struct lk_zk_watch *w = context;
+    lk_zk_watch *w = context;
     (void)zh;
     (void)state;
     (void)path;
     if (type == ZOO_SESSION_EVENT)
         return; /* every watch gets these, and stays */
     w->armed = false;
-    if (type == ZOO_DELETED_EVENT) {
-        fire_locked(w->z, w);
-    } else if (w->behind != NULL) {
-        ask_locked(w->z, w);
-    } else if (w->op == NULL) {
-        remove_locked(w->z, w);
-        free(w);
-    }
+    if (type == ZOO_DELETED_EVENT)
+        fire_locked(w);
+    else if (tells_somebody(w))
+        ask_locked(w);
+    else if (w->get == NULL)
+        free_locked(w);
 }
 
-void lk_zk_watches_resume_locked(struct lk_zk *z)
+void lk_zk_watches_resume_locked(lk_zk_net *net)
 {
-    for (size_t i = 0; i < z->watch_buckets; i++)
-        for (struct lk_zk_watch *w = z->watches[i]; w != NULL; w = w->next)
-            if (w->behind != NULL)
-                ask_locked(z, w);
+    const lk_table_link *link = NULL;
+    while ((link = lk_table_after(&net->watches, link)) != NULL)
+        if (tells_somebody(watch_of(link)))
+            ask_locked(watch_of(link));
 }
 
-const struct lk_zk_watch *lk_zk_watch_next_locked(const struct lk_zk *z, const struct lk_zk_watch *w)
-{
-    size_t bucket = w != NULL ? (w->hash & (z->watch_buckets - 1)) + 1 : 0;
-    w = w != NULL ? w->next : NULL;
-    for (;; w = w->next) {
-        while (w == NULL && bucket < z->watch_buckets)
-            w = z->watches[bucket++];
-        if (w == NULL || (w->behind != NULL && w->armed))
-            return w;
-    }
-}
+/* ------------------------------------------------------------------ deletions that are never told ---- */
 
-/* The watch itself stays: another server may tell of it yet. */
-void lk_zk_watch_missed_locked(struct lk_zk *z, const char *path)
+/* The majority says that the node is gone. If the server has not told of that, it never will. The watch itself stays:
+ * another server may tell of it yet. */
+static void missed_locked(lk_zk_net *net, const char *path)
 {
-    struct lk_zk_watch *w = find_locked(z, path, lk_zk_hash(path));
-    if (w == NULL || !w->armed || w->behind == NULL)
+    lk_zk_watch *w = find_locked(net, path, lk_hash_text(path));
+    if (w == NULL || !w->armed || !tells_somebody(w))
         return;
-    lk_zk_leave_server_locked(z, "a server has missed a deletion");
-    tell_locked(z, w); /* they list at the next one */
-    lk_zk_note_locked(z, LOCKER_LOG_WARN,
+    lk_zk_leave_server_locked(net, "a server has missed a deletion");
+    tell_locked(w); /* they list at the next one */
+    lk_zk_note_locked(net, LOCKER_LOG_WARN,
                       "zookeeper: a server of %.100s has not told that %.200s was deleted; compare what each "
                       "lists there, and restore one that differs",
-                      z->set.names, path);
+                      net->set.names, path);
+}
+
+static void inquiry_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+{
+    inquiry *q = context;
+    const char *path = q->paths;
+    (void)z;
+    (void)reply;
+    for (size_t i = 0; rc == ZNONODE && i < q->count; i++, path += strlen(path) + 1)
+        if (q->results[i].err == ZNONODE)
+            missed_locked(q->net, path);
+    free(q->paths);
+    free(q);
+}
+
+/* The next one behind `w` (NULL: the first) that is armed and that tells somebody; NULL: none. */
+static const lk_zk_watch *next_locked(const lk_zk_net *net, const lk_zk_watch *w)
+{
+    const lk_table_link *link = w != NULL ? &w->link : NULL;
+    while ((link = lk_table_after(&net->watches, link)) != NULL)
+        if (watch_of(link)->armed && tells_somebody(watch_of(link)))
+            return watch_of(link);
+    return NULL;
+}
+
+/* One request for as many as it holds, from the watch `from` on; returns the one to go on with, or NULL. */
+static const lk_zk_watch *inquire_locked(lk_zk_net *net, const lk_zk_watch *from)
+{
+    inquiry *q = calloc(1, sizeof *q);
+    lk_zk_checks c;
+    if (!lk_zk_checks_begin(&c) || q == NULL) {
+        from = NULL;
+        goto out;
+    }
+    for (; from != NULL && lk_zk_checks_fit(&c); from = next_locked(net, from)) {
+        (void)strcpy(lk_zk_checks_path(&c), from->path);
+        lk_zk_checks_add(&c);
+    }
+    q->net = net;
+    q->count = c.count;
+    q->paths = c.paths;
+    if (lk_zk_checks_send_locked(net, &c, q->results, inquiry_done_locked, q) != NULL) {
+        c.paths = NULL;
+        q = NULL;
+    }
+out:
+    free(q);
+    lk_zk_checks_end(&c);
+    return from;
+}
+
+void lk_zk_watches_check_locked(lk_zk_net *net)
+{
+    for (const lk_zk_watch *w = next_locked(net, NULL); w != NULL;)
+        w = inquire_locked(net, w);
 }
 
 /* ------------------------------------------------------------------ being interested ---- */
 
-bool lk_zk_watch_ahead_locked(struct lk_zk *z, struct lk_zk_node *node, const char *name, bool is_ours)
+bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, bool asked)
 {
-    char path[LK_ZK_PATH_MAX];
-    lk_zk_unwatch_locked(z, node);
-    struct lk_zk_watch *w = lk_zk_join(path, node->parent, name) ? use_locked(z, path) : NULL;
+    lk_zk_unwatch_locked(net, watcher);
+    lk_zk_watch *w = use_locked(net, path);
     if (w == NULL)
         return false;
-    node->ahead = w;
-    node->next_behind = w->behind;
-    w->behind = node;
-    if (!is_ours)
-        ask_locked(z, w);
+    watcher->watch = w;
+    lk_list_prepend(&w->watchers, &watcher->link);
+    if (asked)
+        ask_locked(w);
     return true;
 }
 
-void lk_zk_unwatch_locked(struct lk_zk *z, struct lk_zk_node *node)
+void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher)
 {
-    if (node->ahead == NULL)
-        return;
-    struct lk_zk_watch *w = node->ahead;
-    struct lk_zk_node **link = &w->behind;
-    while (*link != node)
-        link = &(*link)->next_behind;
-    *link = node->next_behind;
-    node->ahead = NULL;
-    if (w->behind == NULL && !w->armed && w->op == NULL) { /* the server was never asked */
-        remove_locked(z, w);
-        free(w);
-    }
-}
-
-void lk_zk_watch_ours_locked(struct lk_zk *z, const struct lk_zk_node *gone)
-{
-    char path[LK_ZK_PATH_MAX];
-    if (z->watch_count == 0)
-        return;
-    lk_zk_node_path(z, gone, path);
-    struct lk_zk_watch *w = find_locked(z, path, lk_zk_hash(path));
+    lk_zk_watch *w = watcher->watch;
+    (void)net;
     if (w == NULL)
         return;
-    const bool asked = w->armed || w->op != NULL;
-    tell_locked(z, w);
-    if (!asked) {
-        remove_locked(z, w);
-        free(w);
-    }
+    lk_list_remove(&watcher->link);
+    watcher->watch = NULL;
+    if (!tells_somebody(w) && !is_asked(w))
+        free_locked(w);
 }
 
-/* ------------------------------------------------------------------ our own nodes ---- */
-
-static void want_again_locked(struct lk_zk *z, struct lk_zk_node *node)
+void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path)
 {
-    node->watched = false;
-    lk_zk_node_watch_by_locked(z, node, lk_zk_now(z));
-}
-
-/* What the library keeps of it is all there is: the event names the path, and the path finds the node. */
-static void on_own(zhandle_t *zh, int type, int state, const char *path, void *context)
-{
-    struct lk_zk *z = context;
-    (void)zh;
-    (void)state;
-    if (type == ZOO_SESSION_EVENT)
+    lk_zk_watch *w = find_locked(net, path, lk_hash_text(path));
+    if (w == NULL)
         return;
-    struct lk_zk_node *node = lk_zk_queue_find_locked(z, path);
-    if (node == NULL || !node->there || node->deleting)
-        return;
-    if (type == ZOO_DELETED_EVENT) {
-        lk_zk_node_vanish_locked(z, node, "its node was deleted by somebody else");
-        lk_zk_doubt_locked(z);
-    } else if (node->claim != NULL) {
-        want_again_locked(z, node);
-    }
-}
-
-static void own_done_locked(struct lk_zk *z, struct lk_zk_op *op, int rc, const struct lk_zk_reply *reply)
-{
-    struct lk_zk_node *node = op->context;
-    (void)reply;
-    if (rc == ZNONODE && node->there && !node->deleting) {
-        lk_zk_node_vanish_locked(z, node, "its node was deleted by somebody else");
-    } else if (lk_zk_unknown(rc) && node->there && node->claim != NULL) {
-        want_again_locked(z, node);
-    }
-    lk_zk_node_unref_locked(z, node);
-}
-
-bool lk_zk_watch_own_locked(struct lk_zk *z, struct lk_zk_node *node)
-{
-    char path[LK_ZK_PATH_MAX];
-    lk_zk_node_path(z, node, path);
-    if (lk_zk_get_locked(z, path, on_own, z, own_done_locked, node) == NULL)
-        return false;
-    node->watched = true;
-    node->ops++;
-    return true;
+    const bool asked = is_asked(w);
+    tell_locked(w);
+    if (!asked)
+        free_locked(w);
 }

@@ -1,6 +1,8 @@
 /* driving.c: the driver's own steps, one at a time, with a client library that answers as the test tells. */
+#include "connection.h"
 #include "expect.h"
-#include "internal.h"
+#include "session.h"
+#include "state.h"
 
 /* ------------------------------------------------------------------ the client library ---- */
 
@@ -28,12 +30,6 @@ static void attend(const locker_services *svc)
     (void)svc;
 }
 
-static void suspect(const locker_services *svc, bool out_of_reach)
-{
-    (void)svc;
-    assert_true(out_of_reach);
-}
-
 static bool want_no_log(const locker_services *svc, locker_log_level level)
 {
     (void)svc;
@@ -41,40 +37,50 @@ static bool want_no_log(const locker_services *svc, locker_log_level level)
     return false;
 }
 
-static const locker_services services = {.attend = attend, .suspect = suspect, .log_wanted = want_no_log};
+static const locker_services services = {.attend = attend, .log_wanted = want_no_log};
+
+/* ------------------------------------------------------------------ the owner ---- */
+
+static void went_down(lk_zk *z)
+{
+    (void)z;
+}
+
+static const lk_zk_owner owner = {.on_down = went_down};
 
 /* ------------------------------------------------------------------ tests ---- */
 
 /* The socket is the library's no longer, and its number may be that of the next one. */
 static void servers_that_have_moved(void **state)
 {
-    struct lk_zk z = {.svc = &services,
-                      .clock = locker_system_clock(),
-                      .up = true,
-                      .fd = 1000,
-                      .armed_fd = -1,
-                      .corked_fd = -1,
-                      .resume_at = LOCKER_NEVER,
-                      .keeper_at = LOCKER_NEVER};
+    lk_zk_net net = {.owner = &owner,
+                     .svc = &services,
+                     .clock = locker_system_clock(),
+                     .up = true,
+                     .fd = 1000,
+                     .armed_fd = -1,
+                     .corked_fd = -1,
+                     .keeper_at = LOCKER_NEVER};
 
     (void)state;
-    z.zh = (zhandle_t *)&z;
+    net.zh = (zhandle_t *)&net;
     library_state = ZOO_CONNECTED_STATE;
-    lk_zk_servers_set_locked(&z, "127.0.0.1:2");
-    assert_false(z.up);
-    assert_int_equal(z.fd, -1);
+    lk_zk_servers_set_locked(&net, "127.0.0.1:2");
+    assert_false(net.up);
+    assert_int_equal(net.fd, -1);
 }
 
 /* While the caller sleeps, another thread is refused by the last server, and then connects to the next. */
 static void refuse_and_connect(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
 {
-    struct lk_zk *z = context;
+    lk_zk_net *net = context;
+    lk_zk_call *call = LK_CONTAINER(lk_list_first(&net->calls), lk_zk_call, link);
 
     (void)cond;
     (void)mutex;
     (void)until;
-    z->calls->deserted = z->calls->done = true;
-    z->up = true;
+    call->deserted = call->done = true;
+    net->up = true;
 }
 
 static int64_t no_time(void *context)
@@ -85,25 +91,27 @@ static int64_t no_time(void *context)
 
 static void a_connection_after_the_last_refusal(void **state)
 {
-    static struct lk_zk z;
-    static struct lk_zk_call call = {.prompt = true};
-    const locker_clock clock = {.now = no_time, .wait = refuse_and_connect, .context = &z};
+    static lk_zk_net net;
+    static lk_zk_call call = {.prompt = true};
+    const locker_clock clock = {.now = no_time, .wait = refuse_and_connect, .context = &net};
 
     (void)state;
-    z = (struct lk_zk){.clock = &clock, .reading = true, .fd = 1000, .corked_fd = -1, .calls = &call};
-    assert_int_equal(lk_zk_await_up_locked(&z, &call, LOCKER_NEVER), LK_ZK_DONE);
+    net = (lk_zk_net){.clock = &clock, .reading = true, .fd = 1000, .corked_fd = -1};
+    lk_list_init(&net.calls);
+    lk_list_append(&net.calls, &call.link);
+    assert_int_equal(lk_zk_await_up_locked(&net, &call, LOCKER_NEVER), LK_ZK_DONE);
 }
 
 /* One of two is listed twice: each of the three attempts fits into the time to connect. */
 static void one_that_is_listed_twice_has_no_more_time(void **state)
 {
     char addresses[] = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:1";
-    const struct lk_zk z = {.addresses = addresses,
-                            .set = {.host_count = 2, .connect_timeout_ns = 6 * LK_S},
-                            .timeout_ns = 80 * LK_S};
+    const lk_zk_net net = {.addresses = addresses,
+                           .set = {.host_count = 2, .connect_timeout_ns = 6 * LK_S},
+                           .timeout_ns = 80 * LK_S};
 
     (void)state;
-    assert_int_equal(lk_zk_patience_locked(&z, 0), 2 * LK_S);
+    assert_int_equal(lk_zk_patience_locked(&net, 0), 2 * LK_S);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "expect.h"
-#include "internal.h"
+#include "paths.h"
 
 /* As the other clients have it too: one below 0 is no later than INT32_MAX. */
 static void the_order_of_numbers(void **state)
@@ -92,7 +92,7 @@ static void a_number_is_of_digits(void **state)
 static void names_of_our_own(void **state)
 {
     static const int32_t sequences[] = {0, 1, 999999999, INT32_MAX, INT32_MIN, -1, -999999999};
-    static struct lk_zk z, other;
+    static lk_zk z, other;
     lk_zk_stem_begin(&z, UINT64_C(0x0123456789abcdef));
     lk_zk_stem_begin(&other, UINT64_C(0x0123456789abcdee));
 

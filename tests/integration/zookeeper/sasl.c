@@ -9,14 +9,13 @@
 #include "zk_tests.h"
 
 /* The driver declares by itself what it gives to Cyrus' library. */
-_Static_assert(sizeof(struct lk_zk_sasl_callback) == sizeof(sasl_callback_t), "sasl_callback_t");
-_Static_assert(offsetof(struct lk_zk_sasl_callback, id) == offsetof(sasl_callback_t, id), "id");
-_Static_assert(offsetof(struct lk_zk_sasl_callback, proc) == offsetof(sasl_callback_t, proc), "proc");
-_Static_assert(offsetof(struct lk_zk_sasl_callback, context) == offsetof(sasl_callback_t, context),
-               "context");
-_Static_assert(sizeof(struct lk_zk_sasl_secret) == sizeof(sasl_secret_t), "sasl_secret_t");
-_Static_assert(offsetof(struct lk_zk_sasl_secret, len) == offsetof(sasl_secret_t, len), "len");
-_Static_assert(offsetof(struct lk_zk_sasl_secret, data) == offsetof(sasl_secret_t, data), "data");
+_Static_assert(sizeof(lk_zk_sasl_callback) == sizeof(sasl_callback_t), "sasl_callback_t");
+_Static_assert(offsetof(lk_zk_sasl_callback, id) == offsetof(sasl_callback_t, id), "id");
+_Static_assert(offsetof(lk_zk_sasl_callback, proc) == offsetof(sasl_callback_t, proc), "proc");
+_Static_assert(offsetof(lk_zk_sasl_callback, context) == offsetof(sasl_callback_t, context), "context");
+_Static_assert(sizeof(lk_zk_sasl_secret) == sizeof(sasl_secret_t), "sasl_secret_t");
+_Static_assert(offsetof(lk_zk_sasl_secret, len) == offsetof(sasl_secret_t, len), "len");
+_Static_assert(offsetof(lk_zk_sasl_secret, data) == offsetof(sasl_secret_t, data), "data");
 _Static_assert(LK_ZK_SASL_LIST_END == SASL_CB_LIST_END && LK_ZK_SASL_LOG == SASL_CB_LOG &&
                    LK_ZK_SASL_USER == SASL_CB_USER && LK_ZK_SASL_AUTHNAME == SASL_CB_AUTHNAME &&
                    LK_ZK_SASL_PASS == SASL_CB_PASS && LK_ZK_SASL_GETREALM == SASL_CB_GETREALM,

@@ -1,0 +1,192 @@
+/*
+ * ending.c: how a place ends. GONE is entered with proof only: the answer to a delete, a deletion that was told, a
+ * create that was refused, the end of the session. What is only not known to be there is in doubt. A node that nobody
+ * wants is deleted until a server has confirmed that it is gone, over reconnections too.
+ */
+#include <string.h>
+
+#include "ending.h"
+#include "node_timers.h"
+
+static const int64_t delete_again_ns = 100 * LK_MS;
+
+const char lk_zk_somebody_deleted[] = "its node was deleted by somebody else";
+
+/* ------------------------------------------------------------------ gone ---- */
+
+/* Those who have it for a predecessor look again. */
+static void hint_successor_locked(lk_zk *z, const lk_zk_node *node)
+{
+    char path[LK_ZK_PATH_MAX];
+    if (!lk_zk_watches_any_locked(z->net))
+        return;
+    lk_zk_node_path(z, node, path);
+    lk_zk_watchers_tell_locked(z->net, path);
+}
+
+/* Its successor is told once its step says so. */
+static void gone_locked(lk_zk *z, lk_zk_node *node)
+{
+    node->there = false;
+    lk_zk_node_timers_stop_locked(node);
+    lk_zk_unwatch_locked(z->net, &node->watcher);
+    lk_zk_node_tell_locked(z, node, LK_ZK_ENDED);
+    hint_successor_locked(z, node);
+}
+
+void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node, const char *why)
+{
+    if (node->claim != NULL && node->granted)
+        z->svc->lease_lost(z->svc, node->claim, why);
+    z->may_stray = true; /* a server that has it not may be one that differs from the others */
+    gone_locked(z, node);
+    (void)lk_zk_node_reap_locked(z, node);
+}
+
+/* What was there is gone with the session, or will be when the servers count it out. */
+static void list_vanish_locked(lk_zk *z, lk_list *list, const char *why)
+{
+    LK_LIST_EACH_SAFE(link, list)
+        lk_zk_node_vanish_locked(z, lk_zk_node_of(link), why);
+}
+
+void lk_zk_all_vanish_locked(lk_zk *z)
+{
+    static const char why[] = "its session with ZooKeeper has ended";
+    z->may_stray = true;
+    z->svc->lease_lost(z->svc, NULL, why);
+    list_vanish_locked(z, &z->nodes, why);
+    list_vanish_locked(z, &z->left, why);
+    list_vanish_locked(z, &z->doubtful, why);
+}
+
+/* ------------------------------------------------------------------ deleting ---- */
+
+static void delete_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+{
+    lk_zk_node *node = context;
+    node->deleting = false;
+    if (rc == ZOK || rc == ZNONODE) {
+        lk_zk_confirm_locked(z->net, reply->sent);
+        node->deleted = rc == ZOK;
+        gone_locked(z, node);
+    } else if (lk_zk_unknown(rc)) {
+        node->maybe_deleted = true; /* sent again once there is a connection */
+        lk_zk_stalled_locked(z);
+    } else {
+        const int64_t now = lk_zk_now(z);
+        if (node->trouble_since == 0)
+            node->trouble_since = now;
+        node->retry_at = now + delete_again_ns;
+        lk_zk_keeper_by_locked(z->net, node->retry_at);
+    }
+    lk_zk_node_unref_locked(z, node);
+}
+
+void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
+{
+    char path[LK_ZK_PATH_MAX];
+    if (node->deleting || !node->there)
+        return;
+    lk_zk_node_path(z, node, path);
+    node->unwanted = true;
+    node->retry_at = 0;
+    if (lk_zk_delete_locked(z->net, path, delete_done_locked, node) != NULL) {
+        node->deleting = true;
+        node->requests++;
+        hint_successor_locked(z, node); /* its list follows the delete in the same flight */
+    }
+}
+
+/* A node that the server won't let us delete would block its queue for as long as we live, so after the clean-up time
+ * the session is given up. */
+int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now)
+{
+    int64_t next_at = LOCKER_NEVER;
+    LK_LIST_EACH_SAFE(link, &z->left) {
+        lk_zk_node *const node = lk_zk_node_of(link);
+        if (!lk_zk_is_up_locked(z->net))
+            break;
+        if (node->deleting || !node->there)
+            continue;
+        if (node->trouble_since != 0 && now - node->trouble_since >= z->cleanup_ns) {
+            lk_zk_note_locked(z->net, LOCKER_LOG_ERROR,
+                              "zookeeper: a node of %s can't be deleted; its session is given up",
+                              node->parent);
+            lk_zk_give_up_locked(z->net);
+            return now;
+        }
+        if (now >= node->retry_at)
+            lk_zk_node_delete_locked(z, node);
+        else
+            next_at = lk_time_earlier(next_at, node->retry_at);
+    }
+    return next_at;
+}
+
+void lk_zk_node_stray_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
+{
+    lk_zk_node_found_locked(z, node, sequence);
+    lk_zk_node_step_locked(node, LK_ZK_SHOWN);
+    lk_zk_node_move_locked(z, node, &z->left);
+    lk_zk_node_delete_locked(z, node);
+}
+
+/* ------------------------------------------------------------------ doubt ---- */
+
+static lk_zk_node *stands_for_queue_of_locked(const lk_zk *z, const lk_zk_node *node)
+{
+    LK_LIST_EACH(link, &z->doubtful) {
+        lk_zk_node *const stands = lk_zk_node_of(link);
+        if (stands->parent_hash == node->parent_hash && strcmp(stands->parent, node->parent) == 0)
+            return stands;
+    }
+    return NULL;
+}
+
+/* Nobody waits for it any more, so what is in doubt is its queue: one place without a node stands for all
+ * names there that may come yet, which a list shows as nobody's. */
+static void doubt_queue_locked(lk_zk *z, lk_zk_node *node)
+{
+    lk_zk_node *stands = stands_for_queue_of_locked(z, node);
+    lk_zk_node_rename_locked(z, node);
+    if (stands == NULL)
+        lk_zk_node_move_locked(z, stands = node, &z->doubtful);
+    else
+        lk_zk_node_step_locked(node, LK_ZK_STOOD_FOR);
+    stands->doubt_since = lk_zk_now(z);
+    stands->look_at = 0;
+    lk_zk_keeper_by_locked(z->net, 0);
+}
+
+void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node)
+{
+    node->there = false;
+    lk_zk_node_step_locked(node, LK_ZK_NO_ANSWER);
+    z->may_stray = true;
+    hint_successor_locked(z, node);
+    lk_zk_stalled_locked(z);
+    if (node->claim == NULL)
+        doubt_queue_locked(z, node);
+}
+
+/* ------------------------------------------------------------------ nobody wants it ---- */
+
+void lk_zk_node_leave_locked(lk_zk *z, lk_zk_node *node)
+{
+    lk_zk_node_disown_locked(z, node);
+    if (node->step == LK_ZK_FAILED && !node->there)
+        lk_zk_node_step_locked(node, LK_ZK_ENDED);
+    if ((node->step == LK_ZK_DOUBT || node->step == LK_ZK_UNSEEN) && !node->there) {
+        lk_zk_node_doubt_locked(z, node);
+        if (node->step == LK_ZK_NOTHING && !lk_zk_node_reap_locked(z, node))
+            lk_zk_node_move_locked(z, node, &z->left);
+        return;
+    }
+    if (node->step == LK_ZK_DOUBT) /* a search has found it, whosesoever it is */
+        lk_zk_node_step_locked(node, LK_ZK_SHOWN);
+    lk_zk_node_move_locked(z, node, &z->left);
+    lk_zk_node_delete_locked(z, node);
+    if (!lk_zk_node_reap_locked(z, node))
+        z->svc->attend(z->svc);
+}

@@ -1,0 +1,12 @@
+/* grant_time.h: since when a lock that was waited for is held. */
+#ifndef LK_ZK_GRANT_TIME_H
+#define LK_ZK_GRANT_TIME_H
+
+#include "place.h"
+
+/* The node has the lock from now on: have that written, if it has waited and if it lasts. */
+void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node);
+/* The node has had the lock for long enough. */
+void lk_zk_grant_time_write_locked(lk_zk *z, lk_zk_node *node);
+
+#endif

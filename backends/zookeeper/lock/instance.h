@@ -1,0 +1,83 @@
+/*
+ * instance.h: what the files of this floor share, which knows keys, places in queues and claims. Below it is net.h: one
+ * session with ZooKeeper. They can be put in an order in which each calls only those before it:
+ *
+ *   paths.c      names of nodes                           record.c    what is kept in a key's node
+ *   node_timers.c   what a node wants after a while       place.c     a place: its step, its lists
+ *   ending.c     how a place ends, or is in doubt         queue.c     who is ahead of a place
+ *   create.c     how it begins                            recover_create.c   when its create got no answer
+ *   heartbeat.c  proving that all is still there          own_watch.c   being told that a node of ours was deleted
+ *   grant_time.c since when a lock is held                connection_events.c   what the connection tells
+ *   acquire.c, release.c, inspect.c   the operations      keeper.c    the keeper's turn
+ *   zookeeper.c  the table, open and close
+ *
+ * What changes is guarded by the connection's mutex (lk_zk_enter).
+ */
+#ifndef LK_ZK_INSTANCE_H
+#define LK_ZK_INSTANCE_H
+
+#include "lk_list.h"
+#include "lk_table.h"
+#include "net/net.h"
+
+enum {
+    LK_ZK_STEM_LEN = 45,                     /* of our nodes' names: _c_<uuid>-lock- */
+    LK_ZK_NAME_MAX = LK_ZK_STEM_LEN + 12,    /* ... and the number, and a NUL */
+    LK_ZK_ROOT_MAX = 512,                    /* chroot and namespace, encoded */
+    LK_ZK_PARENT_MAX = LK_ZK_PATH_MAX - 512, /* ... with a key behind it; a child may be a foreign client's */
+    LK_ZK_SEEN = 1024,                       /* keys whose parents are known to be there */
+};
+
+typedef struct lk_zk_node lk_zk_node;
+
+/* The driver's bytes of a claim. */
+typedef struct {
+    lk_zk_node *node; /* NULL: none */
+    lk_zk_call *call; /* the attempt under way, for interrupt */
+    bool interrupted; /* no attempt is made for it any more */
+    bool aside;       /* its last place had a number that is used up: it looks before it takes one */
+} lk_zk_claim;
+
+struct lk_zk {
+    const locker_services *svc;
+    lk_zk_net *net;
+    char root[LK_ZK_ROOT_MAX];     /* chroot and namespace as a path: "" or /a/b */
+    char stem[LK_ZK_STEM_LEN + 1]; /* of our nodes' names, without an id; random at its beginning */
+    int64_t cleanup_ns;
+    uint64_t last_id; /* given to a node; begins at random */
+    bool suspect;     /* core was told that the service is out of reach */
+
+    /* places, each in one of these lists, and all of them by id */
+    lk_list nodes;    /* with a claim */
+    lk_list left;     /* without: to be deleted */
+    lk_list doubtful; /* one for each queue in which something of ours may come yet, but no claim's */
+    lk_table places;
+    lk_zk_call *closer; /* waits until `left` is empty; NULL: nobody */
+    bool may_stray;    /* a create was once unanswered, or a session ended: names without a claim may stand in
+                                  queues from then on */
+    int64_t resume_at; /* what stands still is taken up again then; LOCKER_NEVER: nothing */
+    int64_t wall_ahead_ms;     /* the servers' wall clock less our clock; 0: not known */
+    uint32_t seen[LK_ZK_SEEN]; /* hashes of parents that are there, or were */
+
+    /* node_timers.c */
+    lk_list timed;    /* there, but not yet watched themselves, or their grant not yet written */
+    int64_t timed_at; /* none of those wants it before then */
+
+    /* heartbeat.c */
+    bool doubted;             /* whether the session is still there; until a heartbeat is answered */
+    int64_t pulse_at;         /* next heartbeat or touch */
+    int64_t quarter_at;       /* the next heartbeat of those that wait is not before that */
+    int64_t pulse_unanswered; /* when the oldest of either without an answer was sent; 0: none */
+};
+
+static inline int64_t lk_zk_now(const lk_zk *z)
+{
+    return z->svc->clock->now(z->svc->clock->context);
+}
+
+static inline lk_zk_claim *lk_zk_claim_of(const locker_claim *claim)
+{
+    return locker_claim_private(claim);
+}
+
+#endif

@@ -1,0 +1,14 @@
+/* recover_create.h: a place whose create got no answer. */
+#ifndef LK_ZK_RECOVER_CREATE_H
+#define LK_ZK_RECOVER_CREATE_H
+
+#include "place.h"
+
+/* Look for it. */
+void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node);
+/* Look for those that nobody waits for, if it is time. Returns when it is again. */
+int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now);
+/* ... now, whenever it is due. */
+void lk_zk_search_all_locked(lk_zk *z);
+
+#endif

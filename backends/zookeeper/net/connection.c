@@ -1,0 +1,198 @@
+/*
+ * connection.c: whether there is a connection, with which server, and why there is none. The client library tells of a
+ * change by its state; what it doesn't tell is found out where it shows.
+ */
+#include <string.h>
+#include <sys/socket.h>
+
+#include "calls.h"
+#include "connection.h"
+#include "socket.h"
+#include "state.h"
+#include "wake.h"
+
+static const int64_t patience_least_ns = 200 * LK_MS;
+
+bool lk_zk_is_up_locked(const lk_zk_net *net)
+{
+    return net->up;
+}
+
+int64_t lk_zk_session_locked(const lk_zk_net *net)
+{
+    return net->session_id;
+}
+
+int64_t lk_zk_timeout_locked(const lk_zk_net *net)
+{
+    return net->timeout_ns;
+}
+
+void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited)
+{
+    net->awaited = awaited ? net->awaited + 1 : net->awaited - 1;
+}
+
+/* ------------------------------------------------------------------ up and down ---- */
+
+static void went_up_locked(lk_zk_net *net)
+{
+    const clientid_t *id = zoo_client_id(net->zh);
+    const int64_t timeout_ns = zoo_recv_timeout(net->zh) * LK_MS;
+    if (net->session_id != id->client_id) {
+        net->validity = (lk_zk_validity){0};
+        if (timeout_ns != net->set.session_ns)
+            lk_zk_note_locked(net, LOCKER_LOG_INFO,
+                              "zookeeper: asked for a session time-out of %lld ms, the server gave %lld ms",
+                              (long long)(net->set.session_ns / LK_MS), (long long)(timeout_ns / LK_MS));
+    }
+    net->session_id = id->client_id;
+    net->timeout_ns = timeout_ns;
+    lk_zk_validity_connected(&net->validity, net->begun_at, timeout_ns, net->set.tick_ns);
+    net->up = net->came_up = true;
+    net->denied = net->bad_files = false;
+    net->no_socket = 0;
+    net->tls_trouble[0] = '\0';
+    net->away_since = 0;
+    lk_zk_calls_go_on_locked(net);
+}
+
+void lk_zk_went_down_locked(lk_zk_net *net)
+{
+    if (!net->up)
+        return;
+    net->up = net->came_up = false;
+    net->away_since = lk_zk_net_now(net);
+    if (zoo_state(net->zh) != ZOO_CONNECTED_STATE)
+        lk_zk_no_socket_locked(net);
+    lk_zk_kick_locked(net);
+    lk_zk_keeper_by_locked(net, 0);
+    net->owner->on_down(net->z);
+}
+
+void lk_zk_session_event_locked(lk_zk_net *net, int state)
+{
+    if (state == ZOO_CONNECTED_STATE) {
+        lk_zk_went_down_locked(net); /* it doesn't tell when sending failed */
+        went_up_locked(net);
+        return;
+    }
+    lk_zk_went_down_locked(net);
+    if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
+        net->over = true;
+        net->denied = state == ZOO_AUTH_FAILED_STATE;
+    }
+}
+
+/* ------------------------------------------------------------------ servers ---- */
+
+static unsigned server_count(const lk_zk_net *net)
+{
+    unsigned count = 1;
+    for (const char *c = net->addresses; *c != '\0'; c++)
+        count += *c == ',';
+    return count;
+}
+
+static bool has_choice(const lk_zk_net *net)
+{
+    return strchr(net->addresses, ',') != NULL;
+}
+
+void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused)
+{
+    lk_zk_calls_attempt_failed_locked(net, refused, server_count(net));
+}
+
+void lk_zk_reconnect_locked(lk_zk_net *net, const char *why)
+{
+    if (net->fd < 0)
+        return;
+    (void)shutdown(net->fd, SHUT_RDWR);
+    lk_zk_went_down_locked(net); /* nothing is sent there any more; the driving thread finds the end */
+    lk_zk_note_locked(net, LOCKER_LOG_INFO, "zookeeper: %s; connecting to %s again", why, net->set.names);
+}
+
+void lk_zk_leave_server_locked(lk_zk_net *net, const char *why)
+{
+    if (has_choice(net))
+        lk_zk_reconnect_locked(net, why);
+}
+
+/* The client library gives a server two thirds of the time-out before it connects anew, by which time what is
+ * held would be all but lost. When its socket is shut down it goes on at once.
+ *
+ * One server alone may be slow, so it has longer, and however near the deadline, two more attempts fit before
+ * it: it may have been restarted, and have forgotten the one that it took. Where
+ * nothing is held, each attempt has the library's time: to begin again would only delay a server that is
+ * busy. */
+int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now)
+{
+    const int64_t left = net->session_id != 0 ? lk_zk_deadline_locked(net) - now : 0;
+    int64_t patience;
+    if (has_choice(net))
+        patience = lk_time_earlier(net->timeout_ns / 8, net->set.connect_timeout_ns / server_count(net));
+    else if (left > 0)
+        patience = lk_time_earlier(net->timeout_ns / 4, left / 3);
+    else /* with TLS the library has no end */
+        return net->set.tls != NULL ? net->timeout_ns / 3 * 2 : LOCKER_NEVER;
+    return patience > patience_least_ns ? patience : patience_least_ns;
+}
+
+/* ------------------------------------------------------------------ until when it is there ---- */
+
+void lk_zk_confirm_locked(lk_zk_net *net, int64_t sent)
+{
+    lk_zk_validity_ordered(&net->validity, sent);
+}
+
+int64_t lk_zk_deadline_locked(const lk_zk_net *net)
+{
+    return lk_zk_validity_deadline(&net->validity);
+}
+
+int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent)
+{
+    return lk_zk_validity_promise(&net->validity, sent);
+}
+
+/* ------------------------------------------------------------------ why there is none ---- */
+
+locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err)
+{
+    if (net->bad_files)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "can't set up TLS: %s; tls_ca, tls_cert and tls_key must be PEM, the key not "
+                                "encrypted and the certificate's own",
+                                net->tls_trouble);
+    if (net->denied)
+        return locker_error_set(err, LOCKER_DENIED, 0,
+                                net->set.sasl == NULL
+                                    ? "ZooKeeper at %s refused the login; check user and password"
+                                    : "ZooKeeper at %s refused the login by SASL; check user and password, "
+                                      "and that the servers take this mechanism",
+                                net->set.names);
+    if (net->up)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "ZooKeeper at %s does not answer",
+                                net->set.names);
+    if (net->no_socket != 0)
+        return locker_error_set(
+            err, LOCKER_UNAVAILABLE, net->no_socket, "can't make a socket for ZooKeeper at %s: %s; %s",
+            net->set.names, strerror(net->no_socket),
+            net->no_socket == EMFILE || net->no_socket == ENFILE ? "raise the limit on open files (ulimit -n)"
+                                                                 : "free memory");
+    if (net->tls_trouble[0] != '\0')
+        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                                "no TLS with ZooKeeper at %s: %s; check that the port is one for TLS, and "
+                                "that tls_ca certified the server",
+                                net->set.names, net->tls_trouble);
+    if (net->set.tls != NULL)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+                                "no ZooKeeper server of %s serves us by TLS: none is reachable and part of a "
+                                "majority, or tls_cert is not what they trust",
+                                net->set.names);
+    return locker_error_set(
+        err, LOCKER_UNAVAILABLE, 0,
+        "no ZooKeeper server of %s serves us: none is running, reachable and part of a majority",
+        net->set.names);
+}

@@ -1,0 +1,17 @@
+/* connection.h: whether there is a connection, and with which server. */
+#ifndef LK_ZK_CONNECTION_H
+#define LK_ZK_CONNECTION_H
+
+#include "net.h"
+
+/* The library told that the session is in this state. */
+void lk_zk_session_event_locked(lk_zk_net *net, int state);
+/* The connection is lost. */
+void lk_zk_went_down_locked(lk_zk_net *net);
+/* An attempt to connect has failed: nothing listens there, or for another reason. */
+void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused);
+/* How long a server has for its part of connecting, before another attempt is made. LOCKER_NEVER: as long as the client
+ * library gives it. */
+int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now);
+
+#endif

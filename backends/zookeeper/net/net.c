@@ -1,0 +1,126 @@
+/* net.c: the life of a connection, from its descriptors to the end of its session. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "blocking_connect.h"
+#include "lk_wakeup.h"
+#include "requests.h"
+#include "session.h"
+#include "state.h"
+#include "tls_sasl.h"
+#include "watch.h"
+
+lk_zk_net *lk_zk_net_new(lk_zk *z, const lk_zk_owner *owner, const locker_services *svc, locker_error *err)
+{
+    lk_zk_net *net = calloc(1, sizeof *net);
+    if (net == NULL) {
+        (void)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return NULL;
+    }
+    lk_mutex_init(&net->mutex);
+    net->z = z;
+    net->owner = owner;
+    net->svc = svc;
+    net->clock = svc->clock;
+    net->fd = net->armed_fd = net->corked_fd = -1;
+    lk_list_init(&net->calls);
+    lk_list_init(&net->requests);
+    lk_list_init(&net->spare);
+    net->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    net->kick_fd = lk_wakeup_new();
+    if (net->epoll_fd >= 0 && net->kick_fd >= 0)
+        return net;
+    (void)locker_error_set(
+        err, LOCKER_UNAVAILABLE, errno,
+        "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
+        strerror(errno));
+    lk_zk_net_free(net);
+    return NULL;
+}
+
+void lk_zk_net_free(lk_zk_net *net)
+{
+    if (net == NULL)
+        return;
+    lk_zk_lookup_drop(&net->lookup);
+    lk_zk_requests_free(net);
+    lk_table_destroy(&net->watches);
+    free(net->addresses);
+    if (net->epoll_fd >= 0)
+        close(net->epoll_fd);
+    if (net->kick_fd >= 0)
+        close(net->kick_fd);
+    lk_mutex_destroy(&net->mutex);
+    lk_zk_settings_clear(&net->set);
+    free(net);
+}
+
+/* ------------------------------------------------------------------ connecting and closing ---- */
+
+locker_status lk_zk_net_configure(lk_zk_net *net, const locker_driver_config *config, locker_error *err)
+{
+    return lk_zk_settings_init(&net->set, config, err);
+}
+
+locker_status lk_zk_net_connect(lk_zk_net *net, locker_error *err)
+{
+    lk_zk_call call;
+    locker_status status = LOCKER_OK;
+    net->literal = lk_zk_all_literal(net->set.hosts, net->set.host_count);
+    net->addresses = lk_zk_resolve(net->set.hosts, net->set.host_count, err);
+    if (net->addresses == NULL)
+        return err != NULL ? err->status : LOCKER_UNAVAILABLE;
+    lk_zk_enter(net);
+    net->looked_up_at = lk_zk_net_now(net);
+    lk_zk_call_begin_locked(net, &call);
+    call.prompt = true;
+    const int64_t until = lk_time_after(lk_zk_net_now(net), net->set.connect_timeout_ns);
+    if (lk_zk_await_up_locked(net, &call, until) != LK_ZK_DONE)
+        status = lk_zk_away_locked(net, err);
+    lk_zk_call_end_locked(net, &call);
+    if (status != LOCKER_OK)
+        lk_zk_net_close_unlocking(net, false);
+    lk_zk_leave(net);
+    return status;
+}
+
+void lk_zk_net_close_unlocking(lk_zk_net *net, bool politely)
+{
+    lk_zk_blocking_stop_unlocking(net);
+    if (net->zh == NULL)
+        return;
+    if (!politely || !net->up)
+        lk_zk_session_drop_locked(net);
+    if (net->zh != NULL)
+        lk_zk_client_close_locked(net); /* says good-bye, so the server ends all that is ours at once */
+    net->up = false;
+    lk_zk_requests_fail_locked(net);
+    lk_zk_watches_free_locked(net);
+}
+
+void lk_zk_net_abandon(const lk_zk_net *net)
+{
+    if (net->fd >= 0)
+        close(net->fd);
+    if (net->blocking.active) {
+        close(net->blocking.socket);
+        close(net->blocking.own);
+    }
+    close(net->epoll_fd);
+    close(net->kick_fd);
+}
+
+/* ------------------------------------------------------------------ what it is ---- */
+
+int lk_zk_net_descriptor(const lk_zk_net *net)
+{
+    return net->epoll_fd;
+}
+
+const char *lk_zk_net_names(const lk_zk_net *net)
+{
+    return net->set.names;
+}

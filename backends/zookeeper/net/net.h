@@ -1,0 +1,244 @@
+/*
+ * net.h: one session with ZooKeeper, and nothing of what it is for: all that the upper floor (lock/) may use of this
+ * one. This floor connects, and connects again; it sends requests and brings their answers, watches nodes, and knows
+ * until when the leader has the session for certain. It knows its owner by a few callbacks alone.
+ *
+ * The client library is libzookeeper_st, which has no thread of its own: whoever waits for an answer drives its socket,
+ * and the keeper does when nobody waits. Why: a lock and unlock makes 2.8 context switches, with the two threads of
+ * libzookeeper_mt 17.8; bare, on loopback and one core, it takes 215 us (median) with the former and 310 us with the
+ * latter. And the traps of those threads are gone: callbacks on a foreign thread, completions lost in close. The
+ * synchronous calls, for which ZooKeeper's documentation recommends the other library, aren't used: they have no
+ * deadline.
+ *
+ * One mutex guards all that changes, of the owner too; inside it only core's (the services) are taken. The client
+ * library is called with it held, and does nothing there that can wait: its socket is non-blocking, host names are
+ * resolved elsewhere. poll is called without it.
+ */
+#ifndef LK_ZK_NET_H
+#define LK_ZK_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <locker/driver.h>
+#include <zookeeper/zookeeper.h>
+
+#include "lk_list.h"
+#include "lk_time.h"
+
+enum { LK_ZK_PATH_MAX = 2048 }; /* the longest path that a request is given, with its NUL */
+
+typedef struct lk_zk_net lk_zk_net;
+typedef struct lk_zk_request lk_zk_request;
+typedef struct lk_zk_watch lk_zk_watch;
+typedef struct lk_zk_call lk_zk_call;
+
+/* The owner: what it is, it alone knows. */
+typedef struct lk_zk lk_zk;
+
+/* Who wants to be told of a node's end; stands in the owner's own structure. All zero: of no node's. */
+typedef struct {
+    lk_zk_watch *watch;
+    lk_list link; /* among those of the same watch */
+} lk_zk_watcher;
+
+/* What the owner is told, each with the mutex held. */
+typedef struct {
+    void (*on_up)(lk_zk *z);    /* there is a connection again, or the first one */
+    void (*on_down)(lk_zk *z);  /* it is lost */
+    void (*on_ended)(lk_zk *z); /* the session is over: what it had at the servers is gone, or will be */
+    void (*on_stalled)(
+        lk_zk *z); /* a watch got no answer although there is a connection: have it asked for again */
+    /* A node that was read by lk_zk_get_told_locked() was deleted, or has changed. */
+    void (*on_event)(lk_zk *z, const char *path, bool deleted);
+    /* A watched node has gone, or may have. The watcher is of no watch any more. */
+    void (*on_gone)(lk_zk *z, lk_zk_watcher *watcher);
+    /* It can't be watched: `rc` says why. Likewise. */
+    void (*on_refused)(lk_zk *z, lk_zk_watcher *watcher, int rc);
+} lk_zk_owner;
+
+/* ---------------------------------------------------------------- its life: net.c, settings.c ---- */
+
+extern const locker_param lk_zk_params[];
+
+/* NULL: err says why not. */
+lk_zk_net *lk_zk_net_new(lk_zk *z, const lk_zk_owner *owner, const locker_services *svc, locker_error *err);
+/* Read the parameters; then, for the first time, connect. */
+locker_status lk_zk_net_configure(lk_zk_net *net, const locker_driver_config *config, locker_error *err);
+locker_status lk_zk_net_connect(lk_zk_net *net, locker_error *err);
+/* End the session. politely: with a good-bye, so that the server ends all that is its own at once; that waits for an
+ * answer. Releases the mutex meanwhile; nobody else may be using the instance. */
+void lk_zk_net_close_unlocking(lk_zk_net *net, bool politely);
+/* NULL is allowed. */
+void lk_zk_net_free(lk_zk_net *net);
+/* In a fork's child: close the descriptors, and touch nothing else. */
+void lk_zk_net_abandon(const lk_zk_net *net);
+
+/* For core to wait for, and to have the keeper called. */
+int lk_zk_net_descriptor(const lk_zk_net *net);
+/* The hosts, as a text for people. */
+const char *lk_zk_net_names(const lk_zk_net *net);
+
+/* ---------------------------------------------------------------- the mutex, and the keeper: wake.c ---- */
+
+void lk_zk_enter(lk_zk_net *net);
+/* Unlock, after sending what is held back, and write what lk_zk_note_locked() kept. */
+void lk_zk_leave(lk_zk_net *net);
+void lk_zk_note_locked(lk_zk_net *net, locker_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Have the keeper come by `at` at the latest. */
+void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at);
+/* What the keeper means to do next is at `next`; returns that, or what somebody has wanted sooner. */
+int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next);
+
+/* ---------------------------------------------------------------- the session: connection.c, session.c ---- */
+
+bool lk_zk_is_up_locked(const lk_zk_net *net);
+/* The session's number; 0: none. */
+int64_t lk_zk_session_locked(const lk_zk_net *net);
+/* Its time-out; before the servers have said it, the one that is asked for. */
+int64_t lk_zk_timeout_locked(const lk_zk_net *net);
+/* One more or one less of the owner's waits for an event, so somebody has to read. */
+void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited);
+/* End it as soon as possible, and begin another one. */
+void lk_zk_give_up_locked(lk_zk_net *net);
+/* Go to another server, if there is one. The session stays. */
+void lk_zk_leave_server_locked(lk_zk_net *net, const char *why);
+/* Connect again, to the same one if there is no other: that tells whether the session is still there. */
+void lk_zk_reconnect_locked(lk_zk_net *net, const char *why);
+/* Why there is no connection, or no answer. */
+locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err);
+
+/* The leader has ordered a request that was sent at that time. */
+void lk_zk_confirm_locked(lk_zk_net *net, int64_t sent);
+/* D: the leader does not end the session before (validity.h). */
+int64_t lk_zk_deadline_locked(const lk_zk_net *net);
+/* What that will be once a request that is sent then has been ordered. */
+int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent);
+
+/* ---------------------------------------------------------------- requests.c ---- */
+
+/* What an answer carries; which members are set depends on the request. */
+typedef struct {
+    int64_t sent;     /* when the request was about to be */
+    const char *text; /* a path, or a node's data */
+    int text_len;     /* of data; -1: none */
+    const struct Stat *stat;
+    const struct String_vector *names;
+} lk_zk_reply;
+
+/* Called once for each request, at the latest when the session ends; with the mutex held. */
+typedef void (*lk_zk_done_fn)(lk_zk *z, void *context, int rc, const lk_zk_reply *reply);
+
+/* Each sends one request. NULL: not sent, because there is no connection or no memory; `done` isn't called. What is
+ * returned is there until then. */
+lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
+                                   lk_zk_done_fn done, void *context);
+/* A parent: others need it too (shared), or not. Nobody is told. */
+void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared);
+lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+/* ... as the leader knows it; a server alone may lag behind what others have been answered. After a create of ours the
+ * plain one does, because it knows of all that went before that. */
+lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+lk_zk_request *lk_zk_get_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+/* ... and have on_event told once. */
+lk_zk_request *lk_zk_get_told_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+/* Replace a node's data, if its version is that one. */
+lk_zk_request *lk_zk_set_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
+                                int32_t version, lk_zk_done_fn done, void *context);
+lk_zk_request *lk_zk_delete_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+/* The same, and replace the data of the parent in one transaction, if its version is that one. */
+lk_zk_request *lk_zk_delete_marked_locked(lk_zk_net *net, const char *path, const char *parent,
+                                          const char *mark, size_t len, int32_t version, lk_zk_done_fn done,
+                                          void *context);
+lk_zk_request *lk_zk_sync_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+/* A request that changes nothing, and that the leader has to order nevertheless. */
+lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+/* A request that changes nothing, and that any server answers by itself. */
+lk_zk_request *lk_zk_touch_locked(lk_zk_net *net, lk_zk_done_fn done, void *context);
+
+/* Whether the server may or may not have done what was asked, or never got it: ask again. */
+bool lk_zk_unknown(int rc);
+/* What a definite refusal means; `doing` completes "while ...". */
+locker_status lk_zk_error(int rc, const char *doing, const char *path, locker_error *err);
+
+/* ---------------------------------------------------------------- checks.c ---- */
+
+/* Of one request. A server closes a connection that sends more than its jute.maxbuffer: 1 MB, if nobody has set it to
+ * less. */
+enum { LK_ZK_CHECKS_MAX = 1024 };
+
+/* A request that asks the leader whether nodes are there, which is being made. */
+typedef struct {
+    zoo_op_t *ops;
+    char *paths; /* one behind the other, each with its NUL */
+    size_t count, used;
+} lk_zk_checks;
+
+/* False: no memory. To be ended in either case. */
+bool lk_zk_checks_begin(lk_zk_checks *c);
+void lk_zk_checks_end(lk_zk_checks *c);
+/* Whether one more path fits. */
+bool lk_zk_checks_fit(const lk_zk_checks *c);
+/* Where the path goes that lk_zk_checks_add() takes next. */
+char *lk_zk_checks_path(const lk_zk_checks *c);
+void lk_zk_checks_add(lk_zk_checks *c);
+/* `results`, of which there are as many as checks, have to last until `done` is called. */
+lk_zk_request *lk_zk_checks_send_locked(lk_zk_net *net, const lk_zk_checks *c, zoo_op_result_t *results,
+                                        lk_zk_done_fn done, void *context);
+
+/* ---------------------------------------------------------------- watch.c ---- */
+
+/* Have the node's end told to the watcher; asked: by the server, else by lk_zk_watchers_tell_locked() alone. False: out
+ * of memory. */
+bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, bool asked);
+void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher);
+/* Whether anything is watched at all. */
+bool lk_zk_watches_any_locked(const lk_zk_net *net);
+/* The node goes, or has gone: whoever watches it is told, without a server. */
+void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path);
+/* Ask again for those whose request was lost. */
+void lk_zk_watches_resume_locked(lk_zk_net *net);
+/* Ask the leader whether the watched nodes are there. A server that was restarted may have lost a deletion for ever
+ * (ZOOKEEPER-4785, ZOOKEEPER-5010), and would never tell of it. Since it tells of a deletion before it answers what was
+ * ordered later, an answer that a node is missing, of which it has not told, is proof that it won't: then another
+ * server is gone to, and the watchers are told. */
+void lk_zk_watches_check_locked(lk_zk_net *net);
+
+/* ---------------------------------------------------------------- callers: calls.c, drive.c ---- */
+
+/* A caller that waits for something; lives on its stack. Guarded by the mutex. */
+struct lk_zk_call {
+    lk_list link; /* in lk_zk_net.calls */
+    pthread_cond_t cond;
+    bool done;         /* what it waits for has happened */
+    bool wants_up;     /* that is a connection */
+    bool prompt;       /* ... unless nothing listens at any server */
+    bool deserted;     /* that has been seen */
+    bool hurried;      /* each attempt since then was refused: the next one is not put off */
+    unsigned refusals; /* since then, in a row */
+    bool asleep;       /* in cond, not driving */
+    bool interrupted;
+    int pending; /* answers still to come */
+};
+
+typedef enum { LK_ZK_DONE, LK_ZK_LATE, LK_ZK_INTERRUPTED } lk_zk_outcome;
+
+void lk_zk_call_begin_locked(lk_zk_net *net, lk_zk_call *call);
+/* Also forgets its requests, and sees to it that somebody goes on driving. */
+void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call);
+/* It waits for the answer to this request as well, whose context is on its stack. False: that is NULL. */
+bool lk_zk_call_expect_locked(lk_zk_call *call, lk_zk_request *request);
+/* One of the answers that it expects is there. */
+void lk_zk_call_answered_locked(lk_zk_call *call);
+void lk_zk_call_done_locked(lk_zk_call *call);
+/* Drive the connection, or sleep while another does, until call->done. Releases the mutex meanwhile. */
+lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until);
+/* The same for a connection; LATE, too, when there won't be one. */
+lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t until);
+void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call);
+/* The keeper's turn of driving: no waiting. Returns when it wants another at the latest. */
+int64_t lk_zk_drive_locked(lk_zk_net *net);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * state.h: what the files of this floor share. Each of them has its functions in a header of its own, or in net.h if
+ * they are the upper floor's too. They can be put in an order in which each calls only those before it:
+ *
+ *   validity.c   until when the leader has the session     resolve.c   names of hosts
+ *   tls.c, sasl.c   what those take                        client.c    handles: plain, TLS, SASL
+ *   settings.c   the parameters, copied and checked        socket.c    the socket, and the keeper's epoll on it
+ *   wake.c       the mutex, the keeper, log lines          calls.c     callers that wait
+ *   connection.c   whether it is up, and why not           requests.c, checks.c   what awaits its answer
+ *   watch.c      being told of deletions                   session.c   beginning, ending, what follows each turn
+ *   handover.c   what the library waits for, and who sees to that
+ *   blocking_connect.c   what may block in connecting with TLS and SASL
+ *   drive.c      one turn, and waiting                     net.c       its life
+ *
+ * The library has a few variables of the process (the request number, buffers of its log texts), which several lockers
+ * of one process use without a common lock. A request number that is given twice or out of order does no harm, because
+ * each handle compares it only with its own oldest request's; the buffers always end with a NUL and their text goes
+ * nowhere.
+ */
+#ifndef LK_ZK_STATE_H
+#define LK_ZK_STATE_H
+
+#include <pthread.h>
+
+#include "blocking_connect.h"
+#include "lk_mutex.h"
+#include "lk_sigpipe.h"
+#include "lk_table.h"
+#include "net.h"
+#include "resolve.h"
+#include "settings.h"
+#include "validity.h"
+
+struct lk_zk_net {
+    lk_zk *z;
+    const lk_zk_owner *owner;
+    const locker_services *svc;
+    const locker_clock *clock;
+    lk_zk_settings set;
+    int epoll_fd; /* the driver's descriptor: holds the socket */
+    int kick_fd;  /* eventfd, ends the driving thread's poll */
+
+    lk_mutex mutex; /* guards all below, and what the owner has */
+
+    /* the session */
+    zhandle_t *zh;        /* NULL: none */
+    char *addresses;      /* numeric; of the last resolution */
+    bool up;              /* connected, and served */
+    bool came_up;         /* ... since the last settling */
+    bool over;            /* it has ended: to be dropped by the driving thread */
+    bool denied;          /* the server refused our credentials, or TLS can't use its files */
+    bool bad_files;       /* ... the latter */
+    bool refused_parents; /* the server knows no containers */
+    bool literal;         /* no host has to be resolved */
+    int64_t session_id;   /* of the client library; 0 until connected */
+    int64_t timeout_ns;   /* negotiated */
+    int64_t begun_at;     /* the present connection, or attempt to make one */
+    lk_zk_validity validity;
+    int64_t away_since; /* when the connection was lost; 0 while it is up */
+    int64_t begin_at;   /* a handle that could not be made is tried again then */
+    lk_zk_lookup *lookup;
+    int64_t looked_up_at;
+    lk_zk_blocking blocking;
+    bool login_begun;      /* by SASL, on the present connection */
+    char tls_trouble[128]; /* why the last handshake failed; "" if none did since it was up */
+    lk_sigpipe sigpipe;    /* while a request is handed to the library */
+
+    /* driving */
+    int fd;             /* the socket; -1: none */
+    int no_socket;      /* errno if this process could make none lately; 0 */
+    int corked_fd;      /* the socket, while it holds back what is sent; else -1 */
+    int interest;       /* ZOOKEEPER_READ and _WRITE, as last asked */
+    int64_t attempt_at; /* when the present attempt to connect began */
+    int attempt_error;  /* errno by which it failed; 0: it has not, or in another way */
+    int64_t turn_at;    /* when the client library wants to be called at the latest */
+    bool reading;       /* a thread drives */
+    bool polling;       /* ... and is asleep in poll: kick it */
+    int armed_fd;       /* descriptor that the keeper's epoll watches, or -1 */
+    int64_t left_at;    /* when a caller last drove */
+    int64_t keeper_at;  /* when the keeper means to come */
+    size_t awaited;     /* how many of the owner's wait for an event */
+    lk_list calls;      /* callers that wait */
+    lk_list requests;   /* that await their answer, the latest first */
+    lk_list spare;      /* requests to be used again */
+    lk_table watches;
+
+    bool log_due; /* note holds a line for the log: it is written once the mutex is released */
+    locker_log_level note_level;
+    char note[LOCKER_ERROR_TEXT_MAX];
+};
+
+static inline int64_t lk_zk_net_now(const lk_zk_net *net)
+{
+    return net->clock->now(net->clock->context);
+}
+
+#endif
