@@ -1,16 +1,25 @@
 /*
  * cancel.c: ending waits from outside, also from a signal handler.
  *
- * A cancel is a flag and an eventfd. Calls in flight that carry one have the keeper watch its descriptor;
- * when it becomes readable the keeper wakes them up. So firing is one atomic store and one write().
+ * A cancel is a flag and an eventfd. Calls in flight that carry one have the keeper watch its descriptor; when it
+ * becomes readable the keeper wakes them up. So firing is one atomic store and one write().
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "cancel.h"
+#include "changed.h"
+#include "lk_wakeup.h"
+#include "no_cancel.h"
+#include "wake.h"
+
+struct locker_cancel {
+    int fd; /**< eventfd, readable once fired */
+    atomic_bool
+        fired; /**< release on firing, acquire on reading: a call that sees it has also seen what came before */
+};
 
 locker_cancel *locker_cancel_new(void)
 {
@@ -18,7 +27,7 @@ locker_cancel *locker_cancel_new(void)
 
     if (cancel == NULL)
         return NULL;
-    cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    cancel->fd = lk_wakeup_new();
     if (cancel->fd < 0) {
         free(cancel);
         return NULL;
@@ -30,15 +39,12 @@ locker_cancel *locker_cancel_new(void)
 void locker_cancel_fire(locker_cancel *cancel)
 {
     LK_NO_CANCEL; /* which a signal handler may do, too */
-    const uint64_t one = 1;
     int saved = errno;
 
     if (cancel == NULL)
         return;
     atomic_store_explicit(&cancel->fired, true, memory_order_release);
-    if (write(cancel->fd, &one, sizeof one) < 0) {
-        /* EAGAIN: the counter is full, so it is readable already. Nothing else can happen to an eventfd. */
-    }
+    lk_wakeup_ring(cancel->fd);
     errno = saved;
 }
 
@@ -50,14 +56,11 @@ bool locker_cancel_fired(const locker_cancel *cancel)
 void locker_cancel_reset(locker_cancel *cancel)
 {
     LK_NO_CANCEL;
-    uint64_t count;
 
     if (cancel == NULL)
         return;
     atomic_store_explicit(&cancel->fired, false, memory_order_release);
-    if (read(cancel->fd, &count, sizeof count) < 0) {
-        /* EAGAIN: it had not been fired. */
-    }
+    lk_wakeup_clear(cancel->fd);
 }
 
 void locker_cancel_free(locker_cancel *cancel)
@@ -70,20 +73,31 @@ void locker_cancel_free(locker_cancel *cancel)
     free(cancel);
 }
 
-static lk_cancel_use **find_locked(locker *l, const locker_cancel *cancel)
-{
-    lk_cancel_use **link = &l->cancels;
+/* ------------------------------------------------------------------ those in use ---- */
 
-    while (*link != NULL && (*link)->cancel != cancel)
-        link = &(*link)->next;
-    return link;
+/* A cancel that calls in flight use, registered with the keeper. */
+typedef struct cancel_use {
+    lk_list link; /* in locker.cancels */
+    locker_cancel *cancel;
+    uint32_t users;
+} cancel_use;
+
+static cancel_use *find_locked(const locker *l, const locker_cancel *cancel) LK_REQUIRES(l->mutex)
+{
+    LK_LIST_EACH(link, &l->cancels) {
+        cancel_use *const use = LK_CONTAINER(link, cancel_use, link);
+
+        if (use->cancel == cancel)
+            return use;
+    }
+    return NULL;
 }
 
-/* Edge-triggered: a fired descriptor stays readable, and the keeper should hear of it once. One that is
- * readable when it is added is reported too. */
+/* Edge-triggered: a fired descriptor stays readable, and the keeper should hear of it once. One that is readable when
+ * it is added is reported too. */
 int lk_cancel_watch_locked(locker *l, locker_cancel *cancel)
 {
-    lk_cancel_use *use = *find_locked(l, cancel);
+    cancel_use *use = find_locked(l, cancel);
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = cancel};
 
     if (use != NULL) {
@@ -99,18 +113,49 @@ int lk_cancel_watch_locked(locker *l, locker_cancel *cancel)
     }
     use->cancel = cancel;
     use->users = 1;
-    use->next = l->cancels;
-    l->cancels = use;
+    lk_list_prepend(&l->cancels, &use->link);
     return 0;
 }
 
 void lk_cancel_unwatch_locked(locker *l, locker_cancel *cancel)
 {
-    lk_cancel_use **link = find_locked(l, cancel), *use = *link;
+    cancel_use *const use = find_locked(l, cancel);
 
     if (use == NULL || --use->users > 0)
         return;
     (void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, cancel->fd, NULL);
-    *link = use->next;
+    lk_list_remove(&use->link);
     free(use);
+}
+
+/* ------------------------------------------------------------------ ending waits ---- */
+
+/* A call that is inside driver.acquire is interrupted with the mutex released; `interrupting` keeps its claim
+ * alive. The list may change meanwhile, so the walk starts again after each. */
+void lk_interrupt(locker *l, const locker_cancel *cancel)
+{
+    lk_mutex_lock(&l->mutex);
+again:
+    LK_LIST_EACH(link, &l->waits) {
+        lk_wait *const w = LK_CONTAINER(link, lk_wait, link);
+        lk_claim *const claim = w->claim;
+
+        /* An event may be about a cancel that is gone, whose place in memory another one has taken: the flag
+         * of the one in use decides. */
+        if ((claim->events & LK_CANCELED) != 0 ||
+            (cancel != NULL && (w->cancel != cancel || !locker_cancel_fired(w->cancel))))
+            continue;
+        claim->events |= LK_CANCELED;
+        lk_wake_call_locked(l, w);
+        if (claim->busy_with != LK_IN_ACQUIRE || l->driver->interrupt == NULL)
+            continue;
+        claim->interrupting = true;
+        lk_mutex_unlock(&l->mutex);
+        l->driver->interrupt(l->self, &claim->pub);
+        lk_mutex_lock(&l->mutex);
+        claim->interrupting = false;
+        lk_changed_locked(l);
+        goto again;
+    }
+    lk_mutex_unlock(&l->mutex);
 }

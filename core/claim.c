@@ -1,8 +1,9 @@
-/* claim.c: making, counting and freeing claims, and what their state is. Its model is models/handover.pml. */
+/* claim.c: making and freeing claims, and what their state is. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "claim.h"
+#include "clock.h"
 
 /* A function of its own, or compilers turn malloc and memset into calloc, which glibc before 2.41 serves
  * without its per-thread cache: 25 ns more for each block. */
@@ -16,7 +17,8 @@ void *lk_zalloc(size_t size)
     return zero(malloc(size), size);
 }
 
-lk_claim *lk_claim_new(const locker *l, const char *key, size_t key_len)
+/* Nobody else knows it yet. */
+LK_UNCHECKED lk_claim *lk_claim_new(const locker *l, const char *key, size_t key_len)
 {
     size_t size =
         offsetof(lk_claim, pub) + ((sizeof(locker_claim) + 15) & ~(size_t)15) + l->driver->claim_size;
@@ -39,16 +41,6 @@ lk_claim *lk_claim_new(const locker *l, const char *key, size_t key_len)
     return claim;
 }
 
-void lk_claim_unref_locked(locker *l, lk_claim *claim)
-{
-    if (--claim->refs > 0)
-        return;
-    if (claim->key != NULL)
-        lk_key_drop_locked(l, claim);
-    if (claim->own_key.users == 0)
-        lk_claim_free(l, claim);
-}
-
 void lk_claim_free(const locker *l, lk_claim *claim)
 {
     if (claim->pub.owner != l->owner && claim->pub.owner != claim->owner)
@@ -56,30 +48,6 @@ void lk_claim_free(const locker *l, lk_claim *claim)
     free(claim->owner);
     free(claim);
 }
-
-void lk_claim_over_locked(locker *l, lk_claim *claim)
-{
-    if (claim->refs == 2) {
-        lk_key_drop_locked(l, claim);
-        claim->key = NULL;
-        if (claim->own_key.users == 0)
-            atomic_store_explicit(&claim->alone, true, memory_order_release);
-    }
-    lk_claim_unref_locked(l, claim);
-}
-
-void lk_withdraw_locked(locker *l, lk_claim *claim)
-{
-    lk_busy_begin_locked(l, claim, LK_IN_RELEASE);
-    (void)pthread_mutex_unlock(&l->mutex);
-    l->driver->withdraw(l->self, &claim->pub);
-    (void)pthread_mutex_lock(&l->mutex);
-    lk_busy_end_locked(l, claim);
-    memset(locker_claim_private(&claim->pub), 0, l->driver->claim_size);
-    claim->pub.granted_at = 0;
-}
-
-/* ------------------------------------------------------------------ state ---- */
 
 /* The clock is read before the deadline. So a LOST that is told stays true: whoever extends the lease later
  * reads a later time, sees that the deadline has passed, and leaves it. */
@@ -104,8 +72,9 @@ locker_state lk_claim_state(const locker *l, const lk_claim *claim)
     return LOCKER_STATE_HELD;
 }
 
-const char *lk_lost_why(const lk_claim *claim)
+const char *lk_lost_why_locked(const locker *l, const lk_claim *claim)
 {
+    (void)l;
     if (claim->lost_why != NULL)
         return claim->lost_why;
     return claim->pub.renewed ? "its lease could not be renewed in time"

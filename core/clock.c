@@ -1,23 +1,17 @@
 /* clock.c: the system's clock. */
 #include <errno.h>
-#include <limits.h>
-#include <poll.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
-#include "internal.h"
+#include "clock.h"
+#include "lk_poll.h"
 
 static int64_t read_clock(clockid_t id)
 {
     struct timespec t;
 
     (void)clock_gettime(id, &t);
-    return (int64_t)t.tv_sec * LK_S + t.tv_nsec;
-}
-
-static struct timespec as_timespec(int64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / LK_S), .tv_nsec = (long)(ns % LK_S)};
+    return lk_time_of_spec(&t);
 }
 
 static int64_t system_now(void *context)
@@ -35,33 +29,21 @@ static void system_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mu
     int64_t left;
 
     if (until == LOCKER_NEVER) {
-        (void)pthread_cond_wait(cond, mutex);
+        pthread_cond_wait(cond, mutex);
         return;
     }
     left = until - system_now(context);
     if (left <= 0)
         return;
-    t = as_timespec(lk_later(read_clock(CLOCK_MONOTONIC), left));
-    (void)pthread_cond_timedwait(cond, mutex, &t);
+    t = lk_time_spec(lk_time_after(read_clock(CLOCK_MONOTONIC), left));
+    pthread_cond_timedwait(cond, mutex, &t);
 }
 
-/* When the process was stopped (SIGSTOP, a debugger) and goes on, the kernel takes up an interrupted ppoll
- * with the time that was left, and poll with the time at which it was to end. So ppoll, which is finer, has
- * the short waits alone. */
 static void system_poll(void *context, int fd, int64_t until)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    int64_t left = until == LOCKER_NEVER ? 0 : until - system_now(context);
 
-    if (until == LOCKER_NEVER) {
-        (void)poll(&p, 1, -1);
-    } else if (left > 10 * LK_MS) {
-        (void)poll(&p, 1, (int)lk_min((left + LK_MS - 1) / LK_MS, INT_MAX));
-    } else {
-        struct timespec t = as_timespec(left > 0 ? left : 0);
-
-        (void)ppoll(&p, 1, &t, NULL);
-    }
+    (void)lk_poll_until(&p, 1, until == LOCKER_NEVER ? 0 : system_now(context), until);
 }
 
 int lk_timer_new(const locker_clock *clock)
@@ -71,7 +53,7 @@ int lk_timer_new(const locker_clock *clock)
 
 void lk_timer_set(int fd, int64_t at)
 {
-    const struct itimerspec spec = {.it_value = as_timespec(at == LOCKER_NEVER ? 0 : at > 0 ? at : 1)};
+    const struct itimerspec spec = {.it_value = lk_time_spec(at == LOCKER_NEVER ? 0 : at > 0 ? at : 1)};
 
     (void)timerfd_settime(fd, TFD_TIMER_ABSTIME, &spec, NULL); /* can't fail: the time is in range */
 }
@@ -99,6 +81,6 @@ static void make_monotonic(void)
 
 int locker_cond_init(pthread_cond_t *cond)
 {
-    (void)pthread_once(&monotonic.once, make_monotonic);
+    pthread_once(&monotonic.once, make_monotonic);
     return monotonic.rc != 0 ? monotonic.rc : pthread_cond_init(cond, &monotonic.attr);
 }

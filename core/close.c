@@ -1,15 +1,23 @@
 /* close.c: closing a locker while others wait or hold, and what a fork's child does instead. */
-#include <errno.h>
-#include <unistd.h>
-
-#include "internal.h"
+#include "cancel.h"
+#include "changed.h"
+#include "clock.h"
+#include "descriptors.h"
+#include "fork.h"
+#include "frame.h"
+#include "keeper.h"
+#include "lease.h"
+#include "lifetime.h"
+#include "loss.h"
+#include "no_cancel.h"
+#include "release.h"
 
 /* Have everything that is held released. The driver does it in the background, all of it in flight at once,
  * and its close gives that its time: a locker with 100,000 locks closes in a few round trips. */
-static void release_all_locked(locker *l)
+static void release_all_unlocking(locker *l) LK_REQUIRES(l->mutex)
 {
-    while (l->held != NULL) {
-        lk_claim *claim = l->held;
+    while (!lk_list_empty(&l->held)) {
+        lk_claim *const claim = LK_CONTAINER(lk_list_first(&l->held), lk_claim, link);
 
         if (lk_lease_over_locked(l, claim, lk_now(l)))
             continue;
@@ -19,7 +27,7 @@ static void release_all_locked(locker *l)
                 lk_unlocked_set_locked(handle);
             }
         claim->open_handles = 0;
-        lk_let_go_locked(l, claim);
+        lk_let_go_unlocking(l, claim);
     }
 }
 
@@ -31,12 +39,7 @@ static void close_in_child(locker *l)
         return; /* closed before in this child */
     if (l->driver->abandon != NULL)
         l->driver->abandon(l->self);
-    (void)close(l->epoll_fd);
-    (void)close(l->kick_fd);
-    if (l->timer_fd >= 0)
-        (void)close(l->timer_fd);
-    lk_seat_close(l);
-    l->epoll_fd = l->kick_fd = l->timer_fd = -1;
+    lk_descriptors_close(l);
 }
 
 locker_status locker_close(locker *l)
@@ -51,20 +54,20 @@ locker_status locker_close(locker *l)
     }
     if (lk_in_callback(l))
         return LOCKER_INVALID;
-    (void)pthread_mutex_lock(&l->mutex);
+    lk_mutex_lock(&l->mutex);
     l->closing = true;
-    (void)pthread_mutex_unlock(&l->mutex);
+    lk_mutex_unlock(&l->mutex);
     lk_interrupt(l, NULL);
-    (void)pthread_mutex_lock(&l->mutex);
+    lk_mutex_lock(&l->mutex);
     while (l->calls > 0)
-        lk_await_locked(l);
-    (void)pthread_mutex_unlock(&l->mutex);
+        lk_await_unlocking(l);
+    lk_mutex_unlock(&l->mutex);
     lk_keeper_stop(l); /* it tells what was lost before it ends */
     atomic_store_explicit(&l->calls_back, pthread_self(), memory_order_relaxed);
-    (void)pthread_mutex_lock(&l->mutex);
-    release_all_locked(l);
-    lk_lost_locked(l);
-    (void)pthread_mutex_unlock(&l->mutex);
+    lk_mutex_lock(&l->mutex);
+    release_all_unlocking(l);
+    lk_losses_tell_unlocking(l);
+    lk_mutex_unlock(&l->mutex);
     l->driver->close(l->self);
     l->self = NULL;
     lk_user_gone(l);

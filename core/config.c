@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <uriparser/Uri.h>
 
-#include "internal.h"
+#include "config.h"
 #include "registry.h"
 
 char *lk_copy(const char *text, size_t length)

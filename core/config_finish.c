@@ -6,7 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "config_finish.h"
+#include "lk_time.h"
+#include "params.h"
+#include "text.h"
 
 static size_t table_length(const locker_param *params)
 {
@@ -127,11 +130,11 @@ static locker_status find_owner(lk_config *c, const locker_options *options, con
         host[sizeof host - 1] = '\0';
         (void)snprintf(made, sizeof made, "%s:%ld:%.40s", host, (long)getpid(),
                        program_invocation_short_name);
-        if (lk_check_label(made, "the owner", NULL) != LOCKER_OK)
+        if (lk_text_check_label(made, "the owner", NULL) != LOCKER_OK)
             (void)snprintf(made, sizeof made, "localhost:%ld", (long)getpid()); /* a name that is not UTF-8 */
         text = made;
     }
-    status = lk_check_label(text, "the owner", err);
+    status = lk_text_check_label(text, "the owner", err);
     if (status != LOCKER_OK)
         return status;
     c->owner = strdup(text);
@@ -146,7 +149,7 @@ static locker_status find_name_space(lk_config *c, const locker_options *options
 
     if (text == NULL)
         text = "";
-    if (*text != '\0' && lk_check_label(text, "the namespace", err) != LOCKER_OK)
+    if (*text != '\0' && lk_text_check_label(text, "the namespace", err) != LOCKER_OK)
         return LOCKER_INVALID;
     c->name_space = strdup(text);
     return c->name_space != NULL ? LOCKER_OK : LOCKER_NOMEM;

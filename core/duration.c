@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "error.h"
 
 static const double year_ms = 365.25 * 86400e3;
 

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "internal.h"
+#include "error.h"
 
 const char *locker_status_name(locker_status status)
 {

@@ -3,7 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "clock.h"
+#include "error.h"
+#include "frame.h"
+#include "keys.h"
+#include "no_cancel.h"
 
 void locker_info_clear(locker_info *info)
 {
@@ -22,15 +26,15 @@ static void tell_own_end(locker *l, const char *key, size_t length, locker_info 
 
     if (!info->held || info->remaining_ms >= 0 || info->token == 0)
         return;
-    (void)pthread_mutex_lock(&l->mutex);
+    lk_mutex_lock(&l->mutex);
     found = lk_key_find_locked(l, &spelled);
     if (found != NULL && found->holder != NULL && !found->holder->pub.renewed &&
         found->holder->pub.token == info->token) {
         const int64_t until = atomic_load_explicit(&found->holder->valid_until, memory_order_relaxed);
 
-        info->remaining_ms = until == LOCKER_NEVER ? -1 : (until - lk_min(until, lk_now(l))) / LK_MS;
+        info->remaining_ms = until == LOCKER_NEVER ? -1 : (until - lk_time_earlier(until, lk_now(l))) / LK_MS;
     }
-    (void)pthread_mutex_unlock(&l->mutex);
+    lk_mutex_unlock(&l->mutex);
 }
 
 /* What show and break have in common: both look. `only` is for break. */
@@ -49,7 +53,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
     if (status != LOCKER_OK)
         return status;
     const locker_driver *d = l->driver;
-    const int64_t until = lk_later(lk_now(l), l->command_timeout_ns);
+    const int64_t until = lk_time_after(lk_now(l), l->command_timeout_ns);
     status = lk_check_key(l, key, &length, err);
     if (only != NULL ? d->break_lock == NULL : d->show == NULL)
         status = locker_error_set(err, LOCKER_UNSUPPORTED, 0, "the %s driver can't do %s", d->name, what);
@@ -106,7 +110,7 @@ locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err)
     if (status != LOCKER_OK)
         return status;
     sent = lk_now(l);
-    status = l->driver->ping(l->self, lk_later(sent, l->command_timeout_ns), err);
+    status = l->driver->ping(l->self, lk_time_after(sent, l->command_timeout_ns), err);
     if (round_trip_us != NULL)
         *round_trip_us = (lk_now(l) - sent) / 1000;
     lk_leave(l);

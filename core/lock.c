@@ -2,15 +2,28 @@
  * lock.c: the path of a lock call.
  *
  * A call makes a claim. Where the service has no queue of its own, only one claim of a key contends there;
- * the others stand in the key's FIFO (queue.c) until they are promoted, or until the holder's grant is handed
- * over to them (handle.c). A contender makes an attempt on its caller's own thread, and after BUSY sleeps
+ * the others stand in the key's FIFO (keys.c) until they are promoted, or until the holder's grant is handed
+ * over to them (release.c). A contender makes an attempt on its caller's own thread, and after BUSY sleeps
  * until the driver wakes it or its time to try again has come. Whatever ends the call but a grant, the driver
  * is told to withdraw.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "request.h"
+#include "attempt.h"
+#include "cancel.h"
+#include "changed.h"
+#include "claim.h"
+#include "clock.h"
+#include "error.h"
+#include "frame.h"
+#include "heap.h"
+#include "keys.h"
+#include "lease.h"
+#include "no_cancel.h"
+#include "refs.h"
+#include "stats.h"
+#include "text.h"
 
 /* ------------------------------------------------------------------ options ---- */
 
@@ -45,16 +58,16 @@ static locker_status check_lock_options(const locker *l, const locker_lock_optio
                                 "wait_ms is %lld: give -1 (for ever), 0 (try) or a time in ms",
                                 (long long)o->wait_ms);
     if (o->owner != NULL)
-        status = lk_check_label(o->owner, "the owner", err);
+        status = lk_text_check_label(o->owner, "the owner", err);
     if (status == LOCKER_OK && o->label != NULL)
-        status = lk_check_label(o->label, "the label", err);
+        status = lk_text_check_label(o->label, "the label", err);
     return status == LOCKER_OK ? check_ttl(l, o->ttl_ms, err) : status;
 }
 
 /* ------------------------------------------------------------------ the call ---- */
 
 /* Give the call its handle of a claim that is held. */
-static void attach_locked(lk_request *r, lk_claim *claim, locker_handle *handle)
+static void attach_locked(lk_request *r, lk_claim *claim, locker_handle *handle) LK_REQUIRES(r->l->mutex)
 {
     handle->l = r->l;
     handle->on_lost = r->options->on_lost;
@@ -68,7 +81,7 @@ static void attach_locked(lk_request *r, lk_claim *claim, locker_handle *handle)
 }
 
 /* Whether the same owner holds the key through this locker, so that the call enters again. */
-static bool may_reenter_locked(const lk_request *r, const lk_key *key)
+static bool may_reenter_locked(const lk_request *r, const lk_key *key) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *holder = key->holder;
 
@@ -87,7 +100,7 @@ static bool asks_more(const lk_request *r, const lk_claim *holder)
            (leased && r->options->ttl_ms * LK_MS > holder->pub.ttl_ns);
 }
 
-static locker_status reenter_locked(lk_request *r, lk_claim *holder)
+static locker_status reenter_locked(lk_request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
 {
     locker_handle *handle;
 
@@ -107,125 +120,114 @@ static locker_status reenter_locked(lk_request *r, lk_claim *holder)
     return LOCKER_OK;
 }
 
-static locker_status take_locked(lk_request *r, lk_key *key)
+static locker_status take_unlocking(lk_request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
 {
-    locker *l = r->l;
     lk_claim *claim = r->claim;
     locker_status status = LOCKER_OK;
-    bool service_queues = (l->driver->caps & LOCKER_CAP_QUEUE) != 0;
+    bool service_queues = (r->l->driver->caps & LOCKER_CAP_QUEUE) != 0;
 
     if (key->holder != NULL)
-        (void)lk_lease_over_locked(l, key->holder, r->start); /* spares reading the clock */
+        (void)lk_lease_over_locked(r->l, key->holder, r->start); /* spares reading the clock */
     lk_phase_set_locked(claim, LK_CONTENDING);
     if (key->holder != NULL && r->try) {
         status = LOCKER_BUSY; /* held in this process: nobody needs to be asked */
     } else if (!service_queues) {
-        if (key->holder != NULL || key->contender != NULL || key->first != NULL)
-            status = lk_queue_locked(r);
+        if (key->holder != NULL || key->contender != NULL || !lk_list_empty(&key->fifo))
+            status = lk_fifo_wait_unlocking(r);
         else
             key->contender = claim;
     }
     if (status == LOCKER_OK && claim->phase == LK_CONTENDING)
-        status = lk_contend_locked(r);
-    else if (status == LOCKER_OK && lk_lease_over_locked(l, claim, lk_now(l)))
+        status = lk_attempt_unlocking(r);
+    else if (status == LOCKER_OK && lk_lease_over_locked(r->l, claim, lk_now(r->l)))
         r->lost_early = true; /* the keeper ends the claim */
     if (status != LOCKER_OK) {
         lk_phase_set_locked(claim, LK_GONE);
         if (key->contender == claim) {
             key->contender = NULL;
-            lk_promote_locked(l, key);
+            lk_promote_locked(r->l, key);
         }
-        lk_claim_unref_locked(l, claim); /* the driver's side */
+        lk_claim_unref_locked(r->l, claim); /* the driver's side */
     }
     return status;
 }
 
-static void count_locked(locker *l, const lk_request *r, locker_status status)
+static void count_locked(const lk_request *r, locker_status status) LK_REQUIRES(r->l->mutex)
 {
     switch (status) {
     case LOCKER_OK:
-        lk_histogram_add(&l->stats.wait, r->claim->pub.granted_at - r->start);
+        lk_histogram_add(&r->l->stats.wait, r->claim->pub.granted_at - r->start);
         break;
     case LOCKER_BUSY:
-        l->stats.busy++;
+        r->l->stats.busy++;
         break;
     case LOCKER_TIMEOUT:
-        l->stats.timed_out++;
+        r->l->stats.timed_out++;
         break;
     case LOCKER_CANCELED:
-        l->stats.canceled++;
+        r->l->stats.canceled++;
         break;
     default:
-        l->stats.failed++;
+        r->l->stats.failed++;
         break;
     }
 }
 
-static void wait_begin_locked(locker *l, lk_request *r)
+static void wait_begin_locked(lk_request *r) LK_REQUIRES(r->l->mutex)
 {
     r->wait.claim = r->claim;
     r->wait.cancel = r->options->cancel;
     r->claim->wait = &r->wait;
-    r->wait.prev = NULL;
-    r->wait.next = l->waits;
-    if (l->waits != NULL)
-        l->waits->prev = &r->wait;
-    l->waits = &r->wait;
+    lk_list_prepend(&r->l->waits, &r->wait.link);
 }
 
-static void wait_end_locked(locker *l, lk_request *r)
+static void wait_end_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
 {
     while (r->claim->interrupting)
-        lk_await_locked(l);
-    if (r->wait.prev != NULL)
-        r->wait.prev->next = r->wait.next;
-    else
-        l->waits = r->wait.next;
-    if (r->wait.next != NULL)
-        r->wait.next->prev = r->wait.prev;
+        lk_await_unlocking(r->l);
+    lk_list_remove(&r->wait.link);
     r->claim->wait = NULL;
 }
 
-static locker_status run_locked(lk_request *r)
+static locker_status run_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
 {
-    locker *l = r->l;
     lk_key *key;
     locker_status status = LOCKER_NOMEM;
 
-    lk_key_use_locked(l, r->claim);
+    lk_key_use_locked(r->l, r->claim);
     key = r->claim->key;
-    if (!lk_heap_reserve_locked(l))
+    if (!lk_heap_reserve_locked(r->l))
         goto gone;
     if (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)) {
         status = LOCKER_CANCELED;
-        l->stats.canceled++;
+        r->l->stats.canceled++;
         goto unreserve;
     }
     if (may_reenter_locked(r, key)) {
         status = reenter_locked(r, key->holder);
         goto unreserve;
     }
-    wait_begin_locked(l, r);
-    if (r->options->cancel == NULL || lk_cancel_watch_locked(l, r->options->cancel) == 0) {
-        status = take_locked(r, key);
+    wait_begin_locked(r);
+    if (r->options->cancel == NULL || lk_cancel_watch_locked(r->l, r->options->cancel) == 0) {
+        status = take_unlocking(r, key);
         if (r->options->cancel != NULL)
-            lk_cancel_unwatch_locked(l, r->options->cancel);
-        wait_end_locked(l, r);
-        lk_heap_unreserve_locked(l);
+            lk_cancel_unwatch_locked(r->l, r->options->cancel);
+        wait_end_unlocking(r);
+        lk_heap_unreserve_locked(r->l);
         if (!r->lost_early)
-            count_locked(l, r, status);
+            count_locked(r, status);
         if (status == LOCKER_OK && !r->lost_early)
             attach_locked(r, r->claim, &r->claim->first_handle);
         else
-            lk_claim_unref_locked(l, r->claim);
+            lk_claim_unref_locked(r->l, r->claim);
         return status;
     }
-    wait_end_locked(l, r);
+    wait_end_unlocking(r);
 unreserve:
-    lk_heap_unreserve_locked(l);
+    lk_heap_unreserve_locked(r->l);
 gone:
-    lk_claim_unref_locked(l, r->claim);
-    lk_claim_unref_locked(l, r->claim);
+    lk_claim_unref_locked(r->l, r->claim);
+    lk_claim_unref_locked(r->l, r->claim);
     return status;
 }
 
@@ -282,14 +284,12 @@ static bool prepare(lk_request *r)
 }
 
 /* What was handed over was lost before its call had woken up: with a claim of its own it asks again. */
-static bool prepare_again_locked(lk_request *r, locker_status *status)
+static bool prepare_again_unlocking(lk_request *r, locker_status *status) LK_REQUIRES(r->l->mutex)
 {
-    bool prepared;
-
     r->lost_early = false;
-    (void)pthread_mutex_unlock(&r->l->mutex);
-    prepared = prepare(r);
-    (void)pthread_mutex_lock(&r->l->mutex);
+    lk_mutex_unlock(&r->l->mutex);
+    const bool prepared = prepare(r);
+    lk_mutex_lock(&r->l->mutex);
     if (!prepared)
         *status = LOCKER_NOMEM;
     return prepared;
@@ -297,31 +297,30 @@ static bool prepare_again_locked(lk_request *r, locker_status *status)
 
 static locker_status lock_call(lk_request *r, locker_handle **out, locker_error *err)
 {
-    locker *l = r->l;
     locker_status status;
 
-    r->start = lk_now(l);
+    r->start = lk_now(r->l);
     r->deadline = r->try || r->options->wait_ms < 0 ? LOCKER_NEVER
                   : r->options->wait_ms > LOCKER_NEVER / 4 / LK_MS
                       ? LOCKER_NEVER
-                      : lk_later(r->start, r->options->wait_ms * LK_MS);
+                      : lk_time_after(r->start, r->options->wait_ms * LK_MS);
     if (!prepare(r))
         return tell(r, LOCKER_NOMEM, err);
-    (void)pthread_mutex_lock(&l->mutex);
-    if (l->closing) {
-        lk_claim_unref_locked(l, r->claim);
-        lk_claim_unref_locked(l, r->claim);
+    lk_mutex_lock(&r->l->mutex);
+    if (r->l->closing) {
+        lk_claim_unref_locked(r->l, r->claim);
+        lk_claim_unref_locked(r->l, r->claim);
         status = LOCKER_CLOSED;
     } else {
-        l->calls++;
+        r->l->calls++;
         do
-            status = run_locked(r);
-        while (r->lost_early && prepare_again_locked(r, &status));
-        lk_leave_locked(l);
+            status = run_unlocking(r);
+        while (r->lost_early && prepare_again_unlocking(r, &status));
+        lk_leave_locked(r->l);
     }
-    (void)pthread_mutex_unlock(&l->mutex);
+    lk_mutex_unlock(&r->l->mutex);
     if (r->wait.sleeps)
-        (void)pthread_cond_destroy(&r->wait.cond);
+        pthread_cond_destroy(&r->wait.cond);
     if (status == LOCKER_OK)
         *out = r->handle;
     return tell(r, status, err);

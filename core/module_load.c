@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "driver_check.h"
 #include "module_load.h"
-#include "registry.h"
 
 enum { HEADERS_MAX = 64 };
 

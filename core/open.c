@@ -6,8 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "driver_check.h"
+#include "lk_time.h"
+#include "no_cancel.h"
+#include "profile.h"
 #include "registry.h"
+#include "start.h"
 
 static locker_status check_options(const locker_options *o, locker **out, locker_error *err)
 {

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "internal.h"
+#include "lk_time.h"
+#include "params.h"
 
 /* In the order of the LK_COMMON_ names. */
 const locker_param lk_common_params[] = {

@@ -6,9 +6,12 @@
 #include <strings.h>
 
 #include "description.h"
-#include "internal.h"
+#include "error.h"
 #include "modules.h"
+#include "no_cancel.h"
+#include "params.h"
 #include "registry.h"
+#include "state.h"
 
 /* Written by the build from backends/CMakeLists.txt; ended by NULL. */
 extern const locker_driver *const lk_builtin_drivers[];
@@ -104,25 +107,6 @@ locker_status lk_driver_for(const char *word, const char *shown, const locker_dr
         if (status == LOCKER_OK)
             status = find_decorated(*d, word, driver, err);
     return status == LOCKER_OK && *driver == NULL ? none_found(shown, err) : status;
-}
-
-locker_status lk_driver_check(const locker_driver *d, locker_error *err)
-{
-    if (d == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "locker_open_driver needs a driver table");
-    if (d->abi != LOCKER_DRIVER_ABI)
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "the driver was built for ABI %u, this library has %d: build it again",
-                                d->abi, LOCKER_DRIVER_ABI);
-    if (d->name == NULL || d->schemes == NULL || d->schemes[0] == NULL || d->params == NULL ||
-        d->semantics == NULL || d->open == NULL || d->close == NULL || d->acquire == NULL ||
-        d->withdraw == NULL || d->release == NULL || d->show == NULL || d->ping == NULL)
-        return locker_error_set(
-            err, LOCKER_INVALID, 0,
-            "the driver table '%s' lacks a name, schemes, params, semantics, or one of open, close, acquire, "
-            "withdraw, release, show, ping",
-            d->name != NULL ? d->name : "?");
-    return LOCKER_OK;
 }
 
 /* ------------------------------------------------------------------ what a build has ---- */

@@ -12,7 +12,4 @@ bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme);
 locker_status lk_driver_for(const char *word, const char *shown, const locker_driver **driver,
                             locker_error *err);
 
-/** Whether core can work with the table: OK or INVALID. */
-locker_status lk_driver_check(const locker_driver *driver, locker_error *err);
-
 #endif

@@ -1,7 +1,9 @@
 /* stats.c: counters and distributions. */
 #include <string.h>
 
-#include "internal.h"
+#include "fork.h"
+#include "state.h"
+#include "stats.h"
 
 void lk_histogram_add(locker_histogram *h, int64_t ns)
 {
@@ -42,9 +44,9 @@ locker_status locker_stats(const locker *l, locker_statistics *stats)
         return LOCKER_INVALID;
     if (lk_forked(l))
         return LOCKER_FORKED;
-    (void)pthread_mutex_lock(&mutable->mutex);
+    lk_mutex_lock(&mutable->mutex);
     *stats = l->stats;
-    (void)pthread_mutex_unlock(&mutable->mutex);
+    lk_mutex_unlock(&mutable->mutex);
     stats->size = sizeof *stats;
     return LOCKER_OK;
 }

@@ -1,12 +1,12 @@
 /*
- * keeper_heap.c: the leases, ordered by the time when the keeper has to look at them: a heap in which each
+ * heap.c: the leases, ordered by the time when the keeper has to look at them: a heap in which each
  * has up to eight below it, because each step that a lease moves writes to a claim, which is seldom in a
  * cache. The caller holds locker.mutex. Places are reserved before a lock is asked for, so that a grant never
  * fails for want of memory.
  */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "heap.h"
 
 enum { BELOW = 8 };
 
@@ -26,22 +26,22 @@ bool lk_heap_reserve_locked(locker *l)
     return true;
 }
 
-static void put(locker *l, size_t i, lk_due due)
+static void put_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
 {
     l->heap[i] = due;
     due.claim->heap_at = (uint32_t)i;
 }
 
-static size_t sift_up(locker *l, size_t i, lk_due due)
+static size_t sift_up_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
 {
     while (i > 0 && l->heap[(i - 1) / BELOW].at > due.at) {
-        put(l, i, l->heap[(i - 1) / BELOW]);
+        put_locked(l, i, l->heap[(i - 1) / BELOW]);
         i = (i - 1) / BELOW;
     }
     return i;
 }
 
-static size_t sift_down(locker *l, size_t i, lk_due due)
+static size_t sift_down_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
 {
     for (;;) {
         size_t first = BELOW * i + 1, least = first;
@@ -51,20 +51,20 @@ static size_t sift_down(locker *l, size_t i, lk_due due)
                 least = n;
         if (least >= l->heap_len || l->heap[least].at >= due.at)
             return i;
-        put(l, i, l->heap[least]);
+        put_locked(l, i, l->heap[least]);
         i = least;
     }
 }
 
 /* Place `i` is free for it, or near its own. */
-static void place(locker *l, size_t i, lk_due due)
+static void place_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
 {
-    put(l, sift_down(l, sift_up(l, i, due), due), due);
+    put_locked(l, sift_down_locked(l, sift_up_locked(l, i, due), due), due);
 }
 
 void lk_heap_set_locked(locker *l, lk_claim *claim, int64_t at)
 {
-    place(l, claim->heap_at == LK_NOT_IN_HEAP ? l->heap_len++ : claim->heap_at, (lk_due){at, claim});
+    place_locked(l, claim->heap_at == LK_NOT_IN_HEAP ? l->heap_len++ : claim->heap_at, (lk_due){at, claim});
 }
 
 void lk_heap_remove_locked(locker *l, lk_claim *claim)
@@ -77,5 +77,5 @@ void lk_heap_remove_locked(locker *l, lk_claim *claim)
     claim->heap_at = LK_NOT_IN_HEAP;
     last = l->heap[--l->heap_len];
     if (last.claim != claim)
-        place(l, i, last);
+        place_locked(l, i, last);
 }

@@ -1,10 +1,14 @@
 /*
- * contend.c: waiting and attempting, the inside of a lock call. A contender makes an attempt on its caller's
- * own thread, and after BUSY sleeps until the driver wakes it or its time to try again has come.
+ * attempt.c: the inside of a lock call: standing in the FIFO, attempting, waiting. A contender makes an attempt on its
+ * caller's own thread, and after BUSY sleeps until the driver wakes it or its time to try again has come.
  */
-#include <string.h>
-
-#include "request.h"
+#include "attempt.h"
+#include "busy.h"
+#include "clock.h"
+#include "error.h"
+#include "grant.h"
+#include "keys.h"
+#include "leader.h"
 
 static const int64_t retry_after_outage = LK_S;
 
@@ -12,7 +16,7 @@ static const int64_t retry_after_outage = LK_S;
 
 /* Whether nobody knows who holds the lock: what the driver answered last, whoever asked, or says all along.
  * Silence for less than command_timeout tells nothing. */
-static bool unknown_locked(const lk_request *r)
+static bool unknown_locked(const lk_request *r) LK_REQUIRES(r->l->mutex)
 {
     const lk_key *key = r->claim->key;
 
@@ -21,13 +25,13 @@ static bool unknown_locked(const lk_request *r)
 }
 
 /* A wait has ended. */
-static locker_status ended_locked(const lk_request *r)
+static locker_status ended_locked(const lk_request *r) LK_REQUIRES(r->l->mutex)
 {
     return unknown_locked(r) ? LOCKER_UNAVAILABLE : LOCKER_TIMEOUT;
 }
 
 /* Why the call has to end without a grant; OK: it need not. */
-static locker_status why_stop_locked(const lk_request *r)
+static locker_status why_stop_locked(const lk_request *r) LK_REQUIRES(r->l->mutex)
 {
     if (r->l->closing)
         return LOCKER_CLOSED;
@@ -39,18 +43,8 @@ static locker_status why_stop_locked(const lk_request *r)
     return LOCKER_OK;
 }
 
-void lk_rouse_locked(locker *l, lk_wait *wait)
-{
-    if (wait == NULL || lk_seat_rouse_locked(l, wait) || !wait->sleeps)
-        return;
-    if (l->clock->signal != NULL)
-        l->clock->signal(l->clock->context, &wait->cond);
-    else
-        (void)pthread_cond_signal(&wait->cond);
-}
-
 /* Most calls never sleep, so the condition variable is made here. */
-static void sleep_locked(lk_request *r, int64_t until)
+static void sleep_unlocking(lk_request *r, int64_t until) LK_REQUIRES(r->l->mutex)
 {
     if (!r->wait.sleeps) {
         (void)locker_cond_init(&r->wait.cond); /* glibc's can't fail */
@@ -59,93 +53,62 @@ static void sleep_locked(lk_request *r, int64_t until)
     r->l->stats.waiting++;
     if (r->l->clock->waits != NULL)
         r->l->clock->waits(r->l->clock->context, &r->claim->pub);
-    r->l->clock->wait(r->l->clock->context, &r->wait.cond, &r->l->mutex, until);
+    r->l->clock->wait(r->l->clock->context, &r->wait.cond, &r->l->mutex.plain, until);
     r->l->stats.waiting--;
 }
 
-/* The same, in the seat. */
-static void sit_locked(locker *l, int64_t until)
+/* The same, as the leader. */
+static void lead_unlocking(locker *l, int64_t until) LK_REQUIRES(l->mutex)
 {
     l->stats.waiting++;
-    lk_seat_sleep_locked(l, until);
+    lk_leader_sleep_unlocking(l, until);
     l->stats.waiting--;
 }
 
 /* Stand in the FIFO. OK: promoted (it contends now), or granted by a hand-over. */
-locker_status lk_queue_locked(lk_request *r)
+locker_status lk_fifo_wait_unlocking(lk_request *r)
 {
     lk_claim *claim = r->claim;
 
     if (r->try)
         return unknown_locked(r) ? LOCKER_UNAVAILABLE : LOCKER_BUSY;
     r->start_is_past = true;
-    lk_fifo_append_locked(claim);
+    lk_fifo_append_locked(r->l, claim);
     while (claim->phase == LK_QUEUED) {
         bool receives = claim->busy_with != LK_IDLE; /* a grant is being handed over to it */
         locker_status stop = receives ? LOCKER_OK : why_stop_locked(r);
 
         if (stop != LOCKER_OK) {
-            lk_fifo_remove_locked(claim);
+            lk_fifo_remove_locked(r->l, claim);
             return stop;
         }
-        sleep_locked(r, receives ? LOCKER_NEVER : r->deadline);
+        sleep_unlocking(r, receives ? LOCKER_NEVER : r->deadline);
     }
     return LOCKER_OK;
 }
 
 /* ------------------------------------------------------------------ contending ---- */
 
-bool lk_grant_locked(locker *l, lk_claim *claim, int64_t now)
-{
-    lk_key *key = claim->key;
-    bool handed_over = claim->phase == LK_QUEUED;
-
-    claim->pub.valid_until =
-        claim->extended > claim->pub.valid_until ? claim->extended : claim->pub.valid_until;
-    if (now >= claim->pub.valid_until || (claim->events & LK_LOST_ALL) != 0 ||
-        (handed_over ? (claim->events & LK_LOST_IT) != 0 : l->closing)) {
-        lk_withdraw_locked(l, claim);
-        return false;
-    }
-    if (handed_over)
-        lk_fifo_remove_locked(claim);
-    lk_phase_set_locked(claim, LK_GRANTED);
-    claim->pub.granted_at = now;
-    claim->wait = NULL;
-    claim->open_handles =
-        1; /* its call's, which may have to wake up first: its owner can enter again before */
-    if (key->contender == claim)
-        key->contender = NULL;
-    key->holder = claim;
-    lk_held_add_locked(l, claim);
-    lk_lease_start_locked(l, claim, now);
-    l->stats.acquired++;
-    if ((claim->events & LK_LOST_IT) != 0)
-        lk_lose_locked(l, claim); /* the call has its handle before anybody else gets the mutex */
-    return true;
-}
-
 /* One attempt, with the mutex released meanwhile. */
-static locker_status attempt_locked(lk_request *r, int64_t *sent)
+static locker_status attempt_unlocking(lk_request *r, int64_t *sent) LK_REQUIRES(r->l->mutex)
 {
-    locker *l = r->l;
     lk_claim *claim = r->claim;
     locker_status status;
 
-    *sent = r->start_is_past ? lk_now(l) : r->start; /* earlier is safe, and spares reading the clock */
+    *sent = r->start_is_past ? lk_now(r->l) : r->start; /* earlier is safe, and spares reading the clock */
     r->start_is_past = true;
-    lk_busy_begin_locked(l, claim, LK_IN_ACQUIRE);
+    lk_busy_begin_unlocking(r->l, claim, LK_IN_ACQUIRE);
     claim->pub.retry_at = LOCKER_NEVER;
     claim->pub.asked_at = *sent;
-    claim->pub.attempt_until = lk_later(*sent, l->command_timeout_ns);
+    claim->pub.attempt_until = lk_time_after(*sent, r->l->command_timeout_ns);
     if (!r->try)
-        claim->pub.attempt_until = lk_min(claim->pub.attempt_until, r->deadline);
-    l->stats.attempts++;
-    (void)pthread_mutex_unlock(&l->mutex);
+        claim->pub.attempt_until = lk_time_earlier(claim->pub.attempt_until, r->deadline);
+    r->l->stats.attempts++;
+    lk_mutex_unlock(&r->l->mutex);
     (void)lk_ok(&r->last);
-    status = l->driver->acquire(l->self, &claim->pub, &r->last);
-    (void)pthread_mutex_lock(&l->mutex);
-    lk_busy_end_locked(l, claim);
+    status = r->l->driver->acquire(r->l->self, &claim->pub, &r->last);
+    lk_mutex_lock(&r->l->mutex);
+    lk_busy_end_unlocking(r->l, claim);
     if (status == LOCKER_OK || status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)
         claim->key->away = status == LOCKER_UNAVAILABLE;
     return status;
@@ -154,22 +117,21 @@ static locker_status attempt_locked(lk_request *r, int64_t *sent)
 /* The driver granted: is the grant still good? One whose lease ran out on its way is given back, and not told
  * as held. Without a lease the driver's own time of the grant will do: reading a clock is a seventh of a lock
  * in memory. */
-static locker_status accept_locked(lk_request *r, int64_t sent)
+static locker_status accept_unlocking(lk_request *r, int64_t sent) LK_REQUIRES(r->l->mutex)
 {
-    locker *l = r->l;
     lk_claim *claim = r->claim;
     int64_t now;
 
     if (claim->pub.valid_until == LOCKER_NEVER && !claim->pub.renewed)
-        claim->pub.valid_until = lk_later(sent, claim->pub.ttl_ns);
+        claim->pub.valid_until = lk_time_after(sent, claim->pub.ttl_ns);
     now = claim->pub.valid_until == LOCKER_NEVER && claim->pub.granted_at != 0 ? claim->pub.granted_at
-                                                                               : lk_now(l);
+                                                                               : lk_now(r->l);
     claim->key->passed = 0;
     claim->key->passing_since = now;
-    if (lk_grant_locked(l, claim, now))
+    if (lk_grant_unlocking(r->l, claim, now))
         return LOCKER_OK;
     /* not at once: half of the time is for others; the driver's own time may be before the call's */
-    claim->pub.retry_at = lk_later(now, now > sent ? now - sent : 0);
+    claim->pub.retry_at = lk_time_after(now, now > sent ? now - sent : 0);
     if ((claim->events & LK_LOST_ALL) != 0)
         return locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
                                 "the session with the service ended while the lock was asked for");
@@ -181,24 +143,24 @@ static locker_status accept_locked(lk_request *r, int64_t sent)
 
 /* A session ended while the driver was asked, so the grant may have been its: that says nothing about who
  * holds the lock now. */
-static bool ask_again_locked(const lk_request *r)
+static bool ask_again_locked(const lk_request *r) LK_REQUIRES(r->l->mutex)
 {
     return (r->claim->events & LK_LOST_ALL) != 0 &&
-           (!r->try || lk_now(r->l) < lk_later(r->start, r->l->command_timeout_ns));
+           (!r->try || lk_now(r->l) < lk_time_after(r->start, r->l->command_timeout_ns));
 }
 
 /* Sleep until another attempt may succeed. OK: try again. */
-static locker_status wait_for_wake_locked(lk_request *r, int64_t retry_at)
+static locker_status wait_for_wake_unlocking(lk_request *r, int64_t retry_at) LK_REQUIRES(r->l->mutex)
 {
-    int64_t until = lk_min(retry_at, r->deadline);
+    int64_t until = lk_time_earlier(retry_at, r->deadline);
 
     while ((r->claim->events & LK_WOKEN) == 0 && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK) {
-        if (lk_seat_take_locked(r->l, &r->wait))
-            sit_locked(r->l, until);
+        if (lk_leader_take_locked(r->l, &r->wait))
+            lead_unlocking(r->l, until);
         else
-            sleep_locked(r, until);
+            sleep_unlocking(r, until);
     }
-    lk_seat_leave_locked(r->l, &r->wait);
+    lk_leader_leave_locked(r->l, &r->wait);
     return why_stop_locked(r);
 }
 
@@ -206,6 +168,7 @@ static locker_status wait_for_wake_locked(lk_request *r, int64_t retry_at)
  * that waits does so over an outage, too, until its own end; one that the call's own end cut short tells
  * nothing. */
 static locker_status judge_locked(lk_request *r, locker_status status, int64_t *retry_at)
+    LK_REQUIRES(r->l->mutex)
 {
     int64_t now = lk_now(r->l);
     bool silent = status == LOCKER_TIMEOUT && (r->try || r->claim->pub.attempt_until < r->deadline);
@@ -229,15 +192,14 @@ static locker_status judge_locked(lk_request *r, locker_status status, int64_t *
     if (status == LOCKER_UNAVAILABLE && *retry_at == LOCKER_NEVER) {
         if (!atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed))
             return status; /* the driver says that it is final */
-        *retry_at = lk_later(now, retry_after_outage);
+        *retry_at = lk_time_after(now, retry_after_outage);
     }
     return LOCKER_OK;
 }
 
 /* Make attempts until there is a grant or a reason to stop. */
-locker_status lk_contend_locked(lk_request *r)
+locker_status lk_attempt_unlocking(lk_request *r)
 {
-    locker *l = r->l;
     bool seen = false;
     locker_status status = why_stop_locked(r);
 
@@ -245,9 +207,9 @@ locker_status lk_contend_locked(lk_request *r)
         int64_t sent, retry_at;
 
         seen = true;
-        status = attempt_locked(r, &sent);
+        status = attempt_unlocking(r, &sent);
         if (status == LOCKER_OK) {
-            status = accept_locked(r, sent);
+            status = accept_unlocking(r, sent);
             if (status == LOCKER_OK)
                 return LOCKER_OK;
             seen = false; /* it was withdrawn; the next attempt is the driver's first sight of it */
@@ -258,9 +220,9 @@ locker_status lk_contend_locked(lk_request *r)
         }
         status = judge_locked(r, status, &retry_at);
         if (status == LOCKER_OK)
-            status = wait_for_wake_locked(r, retry_at);
+            status = wait_for_wake_unlocking(r, retry_at);
     }
     if (seen)
-        lk_withdraw_locked(l, r->claim);
+        lk_withdraw_unlocking(r->l, r->claim);
     return status;
 }

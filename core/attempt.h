@@ -1,8 +1,8 @@
-/* request.h: one lock call, as lock.c and contend.c share it. */
-#ifndef LK_REQUEST_H
-#define LK_REQUEST_H
+/* attempt.h: the inside of a lock call: standing in the FIFO, attempting, waiting. */
+#ifndef LK_ATTEMPT_H
+#define LK_ATTEMPT_H
 
-#include "internal.h"
+#include "state.h"
 
 /** A call, with its options resolved. */
 typedef struct lk_request {
@@ -21,11 +21,9 @@ typedef struct lk_request {
     locker_error last; /**< why the latest attempt failed */
 } lk_request;
 
-/** Stand in the key's FIFO. OK: promoted (it contends now), or granted by a hand-over. Else why not. The
- * caller holds the mutex. */
-locker_status lk_queue_locked(lk_request *r);
-/** Make attempts until there is a grant (OK), or a reason to stop; then the driver has withdrawn. The caller
- * holds the mutex. */
-locker_status lk_contend_locked(lk_request *r);
+/** Stand in the key's FIFO. OK: promoted (it contends now), or granted by a hand-over. Else why not. */
+locker_status lk_fifo_wait_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex);
+/** Make attempts until there is a grant (OK), or a reason to stop; then the driver has withdrawn. */
+locker_status lk_attempt_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex);
 
 #endif

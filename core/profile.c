@@ -1,5 +1,5 @@
 /*
- * config_file.c: a profile, which is one section of an INI file, read by inih.
+ * profile.c: a profile, which is one section of an INI file, read by inih.
  *
  *     [default]
  *     uri = redis://cache.example/0
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "profile.h"
 #include "registry.h"
 
 /* What the handler collects. Parts of the address are put together when the section is complete. */

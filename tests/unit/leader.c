@@ -1,4 +1,4 @@
-/* seat.c: who reads the driver's descriptor: the caller that waits, and the keeper when nobody does. The
+/* leader.c: who reads the driver's descriptor: the caller that waits, and the keeper when nobody does. The
  * driver here is a bell: a key becomes free when the test says so, and waiters hear of it when it rings. */
 #include <pthread.h>
 #include <string.h>

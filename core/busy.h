@@ -1,0 +1,38 @@
+/* busy.h: which operation of the driver is inside with a claim: one at a time. */
+#ifndef LK_BUSY_H
+#define LK_BUSY_H
+
+#include "changed.h"
+
+/** Wait until none is inside. */
+static inline void lk_busy_wait_unlocking(locker *l, const lk_claim *claim) LK_REQUIRES(l->mutex)
+{
+    while (claim->busy_with != LK_IDLE)
+        lk_await_unlocking(l);
+}
+
+/** One begins, once none is inside. What is noted from here on is about what acquire and pass come to. The others'
+ * claims are told directly. */
+static inline void lk_busy_begin_unlocking(locker *l, lk_claim *claim, lk_busy with) LK_REQUIRES(l->mutex)
+{
+    lk_busy_wait_unlocking(l, claim);
+    claim->busy_with = (uint8_t)with;
+    if (with == LK_IN_ACQUIRE || with == LK_IN_PASS) {
+        claim->events &= LK_CANCELED;
+        claim->extended = 0;
+    }
+}
+
+/** It has returned, and interrupt, if it came, too. */
+static inline void lk_busy_end_unlocking(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex)
+{
+    while (claim->interrupting)
+        lk_await_unlocking(l);
+    claim->busy_with = LK_IDLE;
+    lk_changed_locked(l);
+}
+
+/** Have the driver withdraw. To the driver the claim is a new one then. */
+void lk_withdraw_unlocking(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
+
+#endif

@@ -1,0 +1,13 @@
+/* cancel.h: ending waits from outside. */
+#ifndef LK_CANCEL_H
+#define LK_CANCEL_H
+
+#include "state.h"
+
+/** Let the keeper watch the cancel of a call; 0 or an errno. */
+int lk_cancel_watch_locked(locker *l, locker_cancel *cancel) LK_REQUIRES(l->mutex);
+void lk_cancel_unwatch_locked(locker *l, locker_cancel *cancel) LK_REQUIRES(l->mutex);
+/** Tell calls that wait: all of them (cancel NULL: closing) or those with this cancel. Keeper or closer. */
+void lk_interrupt(locker *l, const locker_cancel *cancel) LK_EXCLUDES(l->mutex);
+
+#endif

@@ -1,0 +1,30 @@
+/* config.h: a locker's configuration, and reading it from a URI. */
+#ifndef LK_CONFIG_H
+#define LK_CONFIG_H
+
+#include <locker/driver.h>
+
+typedef struct lk_config {
+    const locker_driver *driver;
+    char *scheme, *user, *password, *path, *name_space, *owner;
+    locker_host *hosts;
+    size_t host_count;
+    char **names, **texts; /**< parameters as given */
+    size_t param_count;
+    locker_value *values; /**< one for each of driver->params */
+    int64_t ttl_ns, connect_timeout_ns, command_timeout_ns, cleanup_ns;
+} lk_config;
+
+void lk_config_clear(lk_config *config);
+/** Parse a URI into config. driver NULL: the scheme's. */
+locker_status lk_config_uri(lk_config *config, const char *uri, const locker_driver *driver,
+                            locker_error *err);
+/** The text if it is a word of a-z, '_' and '+', else "(not shown)": it may be a password at a wrong
+ * place. */
+const char *lk_config_word(const char *text);
+/** Add one parameter as text; a second one of that name is refused. */
+locker_status lk_config_add(lk_config *config, const char *name, const char *text, locker_error *err);
+locker_status lk_config_add_host(lk_config *config, const char *text, size_t length, locker_error *err);
+char *lk_copy(const char *text, size_t length);
+
+#endif

@@ -1,0 +1,21 @@
+/* driver_check.c: whether core can work with a driver's table. */
+#include "driver_check.h"
+
+locker_status lk_driver_check(const locker_driver *d, locker_error *err)
+{
+    if (d == NULL)
+        return locker_error_set(err, LOCKER_INVALID, 0, "locker_open_driver needs a driver table");
+    if (d->abi != LOCKER_DRIVER_ABI)
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "the driver was built for ABI %u, this library has %d: build it again",
+                                d->abi, LOCKER_DRIVER_ABI);
+    if (d->name == NULL || d->schemes == NULL || d->schemes[0] == NULL || d->params == NULL ||
+        d->semantics == NULL || d->open == NULL || d->close == NULL || d->acquire == NULL ||
+        d->withdraw == NULL || d->release == NULL || d->show == NULL || d->ping == NULL)
+        return locker_error_set(
+            err, LOCKER_INVALID, 0,
+            "the driver table '%s' lacks a name, schemes, params, semantics, or one of open, close, acquire, "
+            "withdraw, release, show, ping",
+            d->name != NULL ? d->name : "?");
+    return LOCKER_OK;
+}

@@ -1,0 +1,12 @@
+/* keeper.h: the keeper, one thread for each locker. */
+#ifndef LK_KEEPER_H
+#define LK_KEEPER_H
+
+#include "state.h"
+
+/** 0, or an errno. */
+int lk_keeper_start(locker *l) LK_EXCLUDES(l->mutex);
+/** It tells what was lost before it ends. */
+void lk_keeper_stop(locker *l) LK_EXCLUDES(l->mutex);
+
+#endif

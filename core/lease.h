@@ -1,0 +1,29 @@
+/* lease.h: when a lease is looked at, when it is in doubt and when it is over. */
+#ifndef LK_LEASE_H
+#define LK_LEASE_H
+
+#include "state.h"
+
+/** The claim is granted, until pub.valid_until: among what is held, and with the keeper. */
+void lk_lease_start_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex);
+/** It is held no more. */
+void lk_lease_end_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
+/** The keeper came to a lease whose time it is; true: renew it. */
+bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex);
+/** It is confirmed until then, at least. */
+void lk_lease_confirm_locked(locker *l, lk_claim *claim, int64_t until) LK_REQUIRES(l->mutex);
+/** The service is back: whatever is not confirmed is due. */
+void lk_lease_hasten_locked(locker *l) LK_REQUIRES(l->mutex);
+void lk_lose_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
+/** All grants: those that are held, and whatever acquire or pass may have got and not yet told. */
+void lk_lose_all_locked(locker *l, const char *why) LK_REQUIRES(l->mutex);
+
+/** Whether the claim is lost, by its deadline too. */
+static inline bool lk_lease_over_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex)
+{
+    if (claim->phase == LK_GRANTED && now >= atomic_load_explicit(&claim->valid_until, memory_order_relaxed))
+        lk_lose_locked(l, claim);
+    return claim->phase == LK_LOST;
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* params.h: parameters, as tables. */
+#ifndef LK_PARAMS_H
+#define LK_PARAMS_H
+
+#include <locker/driver.h>
+
+extern const locker_param lk_common_params[];
+enum {
+    LK_COMMON_TTL,
+    LK_COMMON_NAMESPACE,
+    LK_COMMON_OWNER,
+    LK_COMMON_CONNECT,
+    LK_COMMON_COMMAND,
+    LK_COMMON_CLEANUP,
+    LK_COMMON_PASSWORD_FILE,
+    LK_COMMON_COUNT
+};
+locker_status lk_param_parse(const locker_param *param, const char *text, locker_value *value,
+                             locker_error *err);
+
+#endif

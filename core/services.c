@@ -1,0 +1,103 @@
+/* services.c: what drivers call, from any thread, also with their own locks held. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "lease.h"
+#include "services.h"
+#include "wake.h"
+
+static locker *locker_of(const locker_services *svc)
+{
+    return (locker *)(uintptr_t)svc;
+}
+
+static void wake(const locker_services *svc, locker_claim *pub)
+{
+    locker *l = locker_of(svc);
+    lk_claim *claim = lk_claim_of(pub);
+
+    lk_mutex_lock(&l->mutex);
+    claim->events |= LK_WOKEN;
+    lk_wake_call_locked(l, claim->wait);
+    lk_mutex_unlock(&l->mutex);
+}
+
+/* What comes while the driver grants is a part of the grant. */
+static void lease_extended(const locker_services *svc, locker_claim *pub, int64_t until)
+{
+    locker *const l = locker_of(svc);
+    lk_claim *const claim = lk_claim_of(pub);
+
+    lk_mutex_lock(&l->mutex);
+    if (claim->busy_with == LK_IN_ACQUIRE || claim->busy_with == LK_IN_PASS)
+        claim->extended = lk_time_later(claim->extended, until);
+    else
+        lk_lease_confirm_locked(l, claim, until);
+    lk_mutex_unlock(&l->mutex);
+}
+
+static void lease_lost(const locker_services *svc, locker_claim *pub, const char *why)
+{
+    locker *l = locker_of(svc);
+
+    lk_mutex_lock(&l->mutex);
+    if (pub != NULL) {
+        lk_claim_of(pub)->lost_why = why;
+        lk_lose_locked(l, lk_claim_of(pub));
+    } else {
+        lk_lose_all_locked(l, why);
+    }
+    lk_mutex_unlock(&l->mutex);
+}
+
+static void suspect(const locker_services *svc, bool out_of_reach)
+{
+    locker *l = locker_of(svc);
+
+    lk_mutex_lock(&l->mutex);
+    atomic_store_explicit(&l->out_of_reach, out_of_reach, memory_order_relaxed);
+    if (!out_of_reach)
+        lk_lease_hasten_locked(l);
+    lk_mutex_unlock(&l->mutex);
+}
+
+static void attend(const locker_services *svc)
+{
+    locker *l = locker_of(svc);
+
+    lk_mutex_lock(&l->mutex);
+    l->attend = true;
+    lk_wake_keeper_locked(l);
+    lk_mutex_unlock(&l->mutex);
+}
+
+static bool log_wanted(const locker_services *svc, locker_log_level level)
+{
+    const locker *l = locker_of(svc);
+
+    return l->log != NULL && level <= l->log_level;
+}
+
+static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
+{
+    const locker *l = locker_of(svc);
+    char text[1024];
+    va_list args;
+
+    if (!log_wanted(svc, level))
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    l->log(level, text, l->log_user);
+}
+
+const locker_services lk_services = {
+    .wake = wake,
+    .lease_extended = lease_extended,
+    .lease_lost = lease_lost,
+    .suspect = suspect,
+    .attend = attend,
+    .log_wanted = log_wanted,
+    .log = log_line,
+};

@@ -1,0 +1,210 @@
+/*
+ * state.h: what core keeps: claims to keys, the calls that wait for them, handles, and the locker. All else in core
+ * stands above this header, each part with a header of its own that shows what others may use; script/circles --order
+ * core tells in which order. Core is what is the same for every service; it knows drivers only through driver.h.
+ *
+ * One mutex, locker.mutex, guards what says so. Lock order: a driver's locks, then locker.mutex, then nothing. It is
+ * never held across a driver's operation, a callback or a system call that can block. Functions whose names end in
+ * _locked are called with it held and keep it; those that end in _unlocking let go of it inside.
+ */
+#ifndef LK_STATE_H
+#define LK_STATE_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include <locker/driver.h>
+
+#include "lk_list.h"
+#include "lk_mutex.h"
+#include "lk_table.h"
+#include "lk_time.h"
+
+typedef struct lk_claim lk_claim;
+typedef struct lk_key lk_key;
+typedef struct lk_wait lk_wait;
+
+/** Where a claim stands. Changes under locker.mutex. */
+typedef enum lk_phase {
+    LK_QUEUED,     /**< in its key's local FIFO; the driver has not seen it */
+    LK_CONTENDING, /**< being attempted, or enrolled and waiting */
+    LK_GRANTED,    /**< held */
+    LK_RELEASING,  /**< its owner is in release or pass */
+    LK_LOST,       /**< lost; the keeper withdraws it and tells the handles */
+    LK_GONE        /**< the driver has let go of it */
+} lk_phase;
+
+/** The operation of the driver that is inside with a claim: one at a time, but for interrupt, which may accompany
+ * acquire. See "A claim, step by step" in ARCHITECTURE.md. */
+typedef enum lk_busy {
+    LK_IDLE,
+    LK_IN_ACQUIRE,
+    LK_IN_PASS, /**< as the receiving side */
+    LK_IN_RENEW,
+    LK_IN_RELEASE /**< release or withdraw, or pass as the giving side */
+} lk_busy;
+
+/** What came for a claim while it could not be acted on. */
+enum {
+    LK_WOKEN = 1u << 0,    /**< another attempt may succeed */
+    LK_CANCELED = 1u << 1, /**< the call that waits for it has to end */
+    LK_LOST_IT = 1u << 2,  /**< the driver said that this grant is lost */
+    LK_LOST_ALL = 1u << 3  /**< the driver said that all are: whether this one is among them is not known */
+};
+
+/** The closure that unlocks. The first handle of a grant lives in its claim; those that enter again are allocated. */
+struct locker_handle {
+    locker *l;              /**< counted */
+    lk_claim *claim;        /**< counted */
+    locker_handle *sibling; /**< next handle of the claim */
+    locker_lost_fn on_lost;
+    void *user;
+    _Atomic int lost_fd;                          /**< eventfd, or -1; written under the mutex */
+    _Atomic bool unlocked;                        /**< by the user or by close; written under the mutex */
+    bool closed LK_GUARDED_BY(locker.mutex);      /**< it was locker_close() that unlocked */
+    bool in_callback LK_GUARDED_BY(locker.mutex); /**< the keeper runs on_lost */
+    bool told LK_GUARDED_BY(locker.mutex);        /**< on_lost has run, or will not */
+    bool freed LK_GUARDED_BY(locker.mutex);       /**< freed inside its own callback */
+};
+
+/** A key in use in this process. It lives in the claim that came first; all others of that key point to it. Guarded by
+ * locker.mutex. */
+struct lk_key {
+    lk_table_link entry;   /**< in locker.keys */
+    lk_claim *holder;      /**< granted, releasing, or lost and not yet withdrawn */
+    lk_claim *contender;   /**< the one that the driver has, when the service has no queue */
+    lk_list fifo;          /**< the claims behind it, likewise */
+    int64_t passing_since; /**< when the service granted what has been handed over locally since */
+    uint32_t passed;       /**< how often it was handed over since */
+    uint32_t users;        /**< claims that point here */
+    bool away;             /**< the driver's latest answer to any of ours: the service is out of reach */
+};
+
+/** Core's part of a claim; the driver's bytes follow `pub`, then the key's text. */
+struct lk_claim {
+    lk_key *key LK_GUARDED_BY(locker.mutex); /**< NULL: none yet */
+    lk_key own_key
+        LK_GUARDED_BY(locker.mutex); /**< when it was the key's first claim; it lasts as long as the key has
+                                                   users */
+    lk_list link LK_GUARDED_BY(locker.mutex); /**< in key's FIFO, in locker.held or in locker.lost */
+    locker_handle first_handle; /**< the call's own; unused when it entered another claim again */
+    locker_handle *handles LK_GUARDED_BY(locker.mutex); /**< handles that refer to it */
+    lk_wait *wait LK_GUARDED_BY(locker.mutex);          /**< the call that waits for it; NULL once granted */
+    const char *lost_why LK_GUARDED_BY(locker.mutex);   /**< static text; NULL: the deadline passed */
+    _Atomic int64_t
+        valid_until; /**< D. Written under the mutex, read without: one number, relaxed order is enough,
+                                    see lk_claim_state() */
+    _Atomic int64_t suspect_at;                   /**< SUSPECT from then on; likewise */
+    uint32_t heap_at LK_GUARDED_BY(locker.mutex); /**< place in locker.heap, LK_NOT_IN_HEAP */
+    uint32_t refs LK_GUARDED_BY(
+        locker.mutex); /**< handles, plus one until the driver has let go and the call is over */
+    uint32_t open_handles LK_GUARDED_BY(locker.mutex); /**< handles not yet unlocked: the re-entry count */
+    _Atomic uint8_t phase; /**< lk_phase. Written under the mutex; handles read it without, one flag */
+    _Atomic bool
+        alone;   /**< one handle is all that refers to it: freed without the mutex. Released by who unlocked,
+                              acquired by who frees */
+    char *owner; /**< who may enter again; NULL: nobody. pub.owner is what show prints */
+    uint8_t busy_with LK_GUARDED_BY(locker.mutex); /**< lk_busy */
+    uint8_t events LK_GUARDED_BY(locker.mutex);    /**< LK_WOKEN, ... */
+    bool interrupting LK_GUARDED_BY(locker.mutex); /**< somebody is inside driver.interrupt for it */
+    bool unconfirmed LK_GUARDED_BY(locker.mutex);  /**< a renewal was asked for and has not been answered */
+    bool late LK_GUARDED_BY(locker.mutex); /**< counted in renewals_late since the last confirmation */
+    int64_t extended
+        LK_GUARDED_BY(locker.mutex); /**< an event: until when lease_extended said; 0: it didn't */
+    _Alignas(16) locker_claim pub;
+};
+
+static inline lk_claim *lk_claim_of(locker_claim *pub)
+{
+    return LK_CONTAINER(pub, lk_claim, pub);
+}
+
+#define LK_NOT_IN_HEAP UINT32_MAX
+
+/** A place in locker.heap. The time stands here, so that ordering leases touches none of them. */
+typedef struct lk_due {
+    int64_t at; /**< when the keeper has to look at the lease */
+    lk_claim *claim;
+} lk_due;
+
+/** A lock call in flight. Lives on its thread's stack. */
+struct lk_wait {
+    pthread_cond_t cond;                      /**< made when the call first sleeps */
+    bool sleeps;                              /**< cond is made. Changes under locker.mutex */
+    lk_list link LK_GUARDED_BY(locker.mutex); /**< in locker.waits */
+    lk_claim *claim;                          /**< what it waits for */
+    locker_cancel *cancel;                    /**< NULL: none */
+};
+
+struct locker {
+    locker_services services; /**< first member: how the services find their locker. Constant */
+    /* constant after open */
+    const locker_driver *driver;
+    void *self; /**< the driver's instance */
+    const locker_clock *clock;
+    char *owner; /**< the default label */
+    int64_t ttl_ns;
+    int64_t command_timeout_ns;
+    locker_log_fn log;
+    void *log_user;
+    locker_log_level log_level;
+    pid_t pid;                 /**< who opened it */
+    _Atomic(char *) fork_page; /**< one page that a fork's child sees wiped: 1 in our process */
+    size_t fork_page_size;
+    int epoll_fd;         /**< what the keeper sleeps on */
+    int keeper_wakeup_fd; /**< wakes it */
+    int timer_fd;         /**< timerfd: wakes it at timer_at. -1: the clock's poll does */
+    int64_t timer_at;     /**< what timer_fd is set to; -1: it has expired. The keeper's own */
+    int driver_fd;        /**< the driver's descriptor, or -1 */
+    int leader_fd; /**< what the leader sleeps on: driver_fd, leader_wakeup_fd. -1: there is never one */
+    int leader_wakeup_fd; /**< wakes it */
+    pthread_t keeper;
+    bool keeper_runs; /**< the opener's, then the closer's */
+    _Atomic(pthread_t)
+        calls_back; /**< the thread that runs callbacks: the keeper, and when that has ended, the one
+                                      that closes. Relaxed: a thread asks only whether it is itself */
+    _Atomic bool out_of_reach; /**< the driver said so. Read without the mutex by state: one flag, relaxed */
+    _Atomic int64_t
+        owed; /**< less one for each handle freed; closing adds those that were made, and whoever then comes
+                             to 0 frees the locker. acq_rel: what the others did is done */
+
+    lk_mutex mutex;
+    pthread_cond_t changed;                 /**< changed.h */
+    uint32_t awaiting LK_GUARDED_BY(mutex); /**< threads that wait for that */
+    bool closing LK_GUARDED_BY(mutex);
+    bool stop LK_GUARDED_BY(mutex);           /**< the keeper should end */
+    bool attend LK_GUARDED_BY(mutex);         /**< dispatch is wanted */
+    bool keeper_woken LK_GUARDED_BY(mutex);   /**< keeper_wakeup_fd was written and not yet read */
+    bool dispatching LK_GUARDED_BY(mutex);    /**< a thread is inside driver.dispatch */
+    lk_wait *leader LK_GUARDED_BY(mutex);     /**< the call that watches driver_fd; NULL: the keeper does */
+    bool leader_sleeps LK_GUARDED_BY(mutex);  /**< it is in its poll */
+    bool leader_woken LK_GUARDED_BY(mutex);   /**< leader_wakeup_fd was written and not yet read */
+    int64_t dispatch_at LK_GUARDED_BY(mutex); /**< when dispatch wants to be called at the latest */
+    int64_t keeper_wakes_at
+        LK_GUARDED_BY(mutex);              /**< when the keeper means to wake up by itself; 0: it is awake */
+    uint32_t calls LK_GUARDED_BY(mutex);   /**< calls in flight */
+    uint64_t handles LK_GUARDED_BY(mutex); /**< ever made */
+    lk_table keys LK_GUARDED_BY(mutex);    /**< those in use */
+    lk_list held LK_GUARDED_BY(mutex);     /**< granted and releasing claims */
+    lk_list lost LK_GUARDED_BY(mutex);     /**< lost claims, for the keeper */
+    lk_list waits LK_GUARDED_BY(mutex);    /**< the calls that wait */
+    lk_list cancels LK_GUARDED_BY(mutex);  /**< those that they use, registered with the keeper */
+    lk_due *heap LK_GUARDED_BY(mutex);     /**< leases, by when they are due */
+    size_t heap_len LK_GUARDED_BY(mutex), heap_cap LK_GUARDED_BY(mutex);
+    size_t heap_reserved LK_GUARDED_BY(mutex); /**< places promised to calls in flight */
+    locker_statistics stats LK_GUARDED_BY(mutex);
+};
+
+/* Written under the mutex, and read without by who asks for a state: single flags, so relaxed. Plain assignments would
+ * be of the strictest order, each as dear as taking a mutex. */
+static inline void lk_phase_set_locked(lk_claim *claim, lk_phase phase)
+{
+    atomic_store_explicit(&claim->phase, (uint8_t)phase, memory_order_relaxed);
+}
+
+static inline void lk_unlocked_set_locked(locker_handle *handle)
+{
+    atomic_store_explicit(&handle->unlocked, true, memory_order_relaxed);
+}
+
+#endif

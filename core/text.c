@@ -1,0 +1,87 @@
+/* text.c: what keys and labels may be. */
+#include <stdint.h>
+#include <string.h>
+
+#include "text.h"
+
+/* The length of the UTF-8 character at s, or 0: overlong forms, surrogates and what lies past U+10FFFF are
+ * none (RFC 3629). */
+static size_t utf8_length(const unsigned char *s)
+{
+    size_t n = s[0] < 0x80                   ? 1
+               : s[0] >= 0xC2 && s[0] < 0xE0 ? 2
+               : (s[0] & 0xF0) == 0xE0       ? 3
+               : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
+                                             : 0;
+
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
+        (s[0] == 0xF4 && s[1] > 0x8F))
+        return 0;
+    return n;
+}
+
+/* Whether eight bytes are ASCII without control characters.
+ * (https://graphics.stanford.edu/~seander/bithacks.html#HasLessInWord) */
+static bool plain_word(const unsigned char *s)
+{
+    const uint64_t each = UINT64_C(0x0101010101010101);
+    uint64_t word, below_space, is_delete;
+
+    memcpy(&word, s, sizeof word);
+    below_space = word - each * 0x20;
+    is_delete = (word ^ each * 0x7F) - each;
+    return ((word | below_space | is_delete) & each * 0x80) == 0;
+}
+
+/* Whether all is, as in nearly every key; eight bytes at a time, the last ones some perhaps again. */
+static bool plain(const unsigned char *s, size_t n)
+{
+    size_t i = 0;
+
+    if (n < 8)
+        return false; /* not worth the trouble */
+    while (i < n - 8 && plain_word(s + i))
+        i += 8;
+    return i >= n - 8 && plain_word(s + n - 8);
+}
+
+static locker_status check_text(const char *text, size_t most, const char *what, size_t *length,
+                                locker_error *err)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    size_t n = text == NULL ? 0 : strnlen(text, most + 1);
+
+    if (n == 0 || n > most)
+        return locker_error_set(err, LOCKER_INVALID, 0, "%s is %s: give 1 to %zu bytes", what,
+                                text == NULL ? "missing"
+                                : n == 0     ? "empty"
+                                             : "too long",
+                                most);
+    *length = n;
+    if (plain(s, n))
+        return LOCKER_OK;
+    for (size_t i = 0, step; i < n; i += step) {
+        step = utf8_length(s + i);
+        if (step == 0)
+            return locker_error_set(err, LOCKER_INVALID, 0, "%s is not UTF-8 (byte %zu is 0x%02x)", what,
+                                    i + 1, s[i]);
+        if (s[i] < 0x20 || s[i] == 0x7F)
+            return locker_error_set(err, LOCKER_INVALID, 0, "%s has a control character (byte %zu is 0x%02x)",
+                                    what, i + 1, s[i]);
+    }
+    return LOCKER_OK;
+}
+
+locker_status lk_text_check_key(const char *key, size_t *length, locker_error *err)
+{
+    return check_text(key, LOCKER_KEY_MAX, "the key", length, err);
+}
+
+locker_status lk_text_check_label(const char *label, const char *what, locker_error *err)
+{
+    size_t length;
+    return check_text(label, LOCKER_OWNER_MAX, what, &length, err);
+}
