@@ -120,12 +120,12 @@ static const char ping_help[] = "Usage: locker ping [OPTIONS]\n"
                                 "  -c, --count N        N round trips (1-1000000); default 1\n"
                                 "      --json           as JSON, times in microseconds\n";
 
-static const char drivers_help[] = "Usage: locker drivers [--json]\n"
-                                   "\n"
-                                   "Lists the drivers that are built in: their URIs, what each promises "
-                                   "(from where a lock is seen, in which\n"
-                                   "order waiters are served, what becomes of it when its holder dies or is "
-                                   "cut off), and their parameters.\n";
+static const char drivers_help[] =
+    "Usage: locker drivers [--json]\n"
+    "\n"
+    "Lists the drivers, built in or modules, and why a module can't be used: their URIs, what each promises\n"
+    "(from where a lock is seen, in which order waiters are served, what becomes of it when its holder dies\n"
+    "or is cut off), and their parameters.\n";
 
 static const char check_history_help[] =
     "Usage: locker check-history [OPTIONS] FILE...\n"
