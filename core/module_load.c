@@ -18,8 +18,8 @@
 
 enum { HEADERS_MAX = 64 };
 
-/* dlopen() maps what the headers say, and a file that was cut short would end the process when it is touched.
- */
+/* dlopen() maps what the headers say, and a file that was cut short would end the process when it is
+ * touched. */
 static const char *incomplete(int fd, off_t size)
 {
     ElfW(Ehdr) file;

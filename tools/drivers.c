@@ -83,8 +83,8 @@ static void hear(pid_t child, int pipe_end, char *why, size_t size)
         (void)snprintf(why, size, "whether it can be loaded can't be found out");
 }
 
-/* Why the driver can't be used; "" when it can. A broken client library harms a child, which alone loads it.
- */
+/* Why the driver can't be used; "" when it can. A broken client library harms a child, which alone loads
+ * it. */
 static void find_problem(const locker_driver_info *d, char *why, size_t size)
 {
     int ends[2];

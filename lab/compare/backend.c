@@ -43,8 +43,8 @@ const lk_kind *const lk_kinds[] = {
 
 /* ------------------------------------------------------------------ what may be done ---- */
 
-/* What a given service is not asked for, what a spawned one may lack, and what no network of ours can be for.
- */
+/* What a given service is not asked for, what a spawned one may lack, and what no network of ours can be
+ * for. */
 static const struct {
     unsigned bit;
     const char *given, *spawned;

@@ -121,8 +121,8 @@ lk_cycles lk_cycle_all(lk_cell *cell, const lk_pace *pace);
 
 /* ------------------------------------------------------------------ what happens ---- */
 
-/** The history says that a fault begins or ends; answers the time. Kinds: kill, stop, restart, partition...
- */
+/** The history says that a fault begins or ends; answers the time. Kinds: kill, stop, restart,
+ * partition... */
 int64_t lk_fault(lk_cell *cell, bool begins, const char *kind, const char *what);
 
 /** Sleep, unless the cell has failed. */

@@ -213,8 +213,8 @@ static void begin_cell(lk_cell *cell, const lk_scenario *scenario)
         lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", cell->history, strerror(errno));
 }
 
-/* What looked broken while processes stood still, with no breach in the history, says nothing of the service.
- */
+/* What looked broken while processes stood still, with no breach in the history, says nothing of the
+ * service. */
 static void excuse(comparing *c, lk_cell *cell, lk_verdict before)
 {
     lk_result *result = cell->result;

@@ -400,8 +400,8 @@ static const lk_trace *choose(lk_page *page, const lk_result *result)
     return chosen;
 }
 
-/* What there is to draw of a backend; answers the run, NULL: nothing, for lanes of one worker tell nothing.
- */
+/* What there is to draw of a backend; answers the run, NULL: nothing, for lanes of one worker tell
+ * nothing. */
 static const lk_trace *find_all(lanes *l, lk_page *page, const lk_row *row, size_t column)
 {
     const lk_trace *trace = row->no_lanes ? NULL : choose(page, &row->results[column]);

@@ -16,8 +16,8 @@ enum {
     FRAME_HEIGHT = 126 /* axis, its name, and the key */
 };
 
-/* Of Okabe and Ito's palette, which those who see few colours can tell apart; dashes and shapes differ too.
- */
+/* Of Okabe and Ito's palette, which those who see few colours can tell apart; dashes and shapes differ
+ * too. */
 static const char *const colours[] = {"#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"};
 static const int shapes[] = {7, 8, 4, 10, 12, 2};
 enum { COLOURS = sizeof(colours) / sizeof(colours[0]) };

@@ -1,5 +1,5 @@
-/* page_style.c: the look of the page; see page.h. Nothing in it comes from elsewhere: fonts are the reader's.
- */
+/* page_style.c: the look of the page; see page.h. Nothing in it comes from elsewhere: fonts are the
+ * reader's. */
 #include "page.h"
 
 static const char style[] =

@@ -386,8 +386,8 @@ static locker_status take(locker *l, struct turn *turn, int64_t until)
     return status;
 }
 
-/* Whoever comes too late for the bound is asked for once more, for the reader: was it late, or is it never?
- */
+/* Whoever comes too late for the bound is asked for once more, for the reader: was it late, or is it
+ * never? */
 static void look(locker *l, unsigned key, int64_t bound_ms)
 {
     struct turn turn = {.handle = 0};

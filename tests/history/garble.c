@@ -17,8 +17,8 @@
 
 #include "history.h"
 
-/* Every operation and every field; several things are wrong in it, so that the checks have something to say.
- */
+/* Every operation and every field; several things are wrong in it, so that the checks have something to
+ * say. */
 static const char sample[] =
     "{\"t\":100,\"process\":1,\"thread\":1,\"worker\":\"w\",\"run\":1,\"op\":\"lock\",\"phase\":\"invoke\","
     "\"key\":\"k\","
@@ -159,8 +159,8 @@ static size_t split(const char *lines[], size_t lengths[])
     return count;
 }
 
-/* Each line in the place of each other, and twice; the times tell the order, so a reader sees the lines' own.
- */
+/* Each line in the place of each other, and twice; the times tell the order, so a reader sees the lines'
+ * own. */
 static void lines_dropped_doubled_and_exchanged(void **state)
 {
     const char *lines[LINES_MAX];

@@ -1,5 +1,5 @@
-/* service.c: what the mock does without a script: exclusion, order, leases, tokens, losses; and its records.
- */
+/* service.c: what the mock does without a script: exclusion, order, leases, tokens, losses; and its
+ * records. */
 #include <stdio.h>
 #include <string.h>
 

@@ -16,8 +16,8 @@ struct lk_group {
     int (*tear_down)(void **state);
 };
 
-/** The body of main(). Both lists end with NULL: the groups, and the roles that the program plays as a child.
- */
+/** The body of main(). Both lists end with NULL: the groups, and the roles that the program plays as a
+ * child. */
 int lk_run_group(int argc, char **argv, const struct lk_group *const *groups, const struct lk_role *roles);
 
 #endif

@@ -8,8 +8,8 @@
 
 #include "expect.h"
 
-/* forceSync: kill -9 loses nothing that was written, only a power cut would; and tests don't wait for disks.
- */
+/* forceSync: kill -9 loses nothing that was written, only a power cut would; and tests don't wait for
+ * disks. */
 static const char *const java[] = {"-Xmx64m", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
                                    "-Dorg.slf4j.simpleLogger.showDateTime=true", NULL};
 

@@ -191,8 +191,8 @@ static void a_loss_of_what_is_passed_is_a_loss_of_both(void **state)
     probe_end(&p, l);
 }
 
-/* ------------------------------------------------------------------ who was handed it has not woken up ----
- */
+/* ------------------------------------------------------------------ who was handed it has not woken up
+ * ---- */
 
 static pthread_cond_t *_Atomic sleeper;
 static pthread_mutex_t *_Atomic of_core;

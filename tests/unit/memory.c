@@ -156,8 +156,8 @@ static void broken_before_it_asks_has_no_neighbour(void **state)
     lk_memory_driver.close(self);
 }
 
-/* Core writes the grant's time into the claim without the driver's locks, so show looks at the driver's own.
- */
+/* Core writes the grant's time into the claim without the driver's locks, so show looks at the driver's
+ * own. */
 static void show_reads_nothing_that_core_writes(void **state)
 {
     struct asker holder;

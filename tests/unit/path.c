@@ -384,8 +384,8 @@ static void *lock_and_end(void *context)
     return NULL;
 }
 
-/* A thread that is canceled while it waits goes on waiting, gets the lock, and ends where the call is over.
- */
+/* A thread that is canceled while it waits goes on waiting, gets the lock, and ends where the call is
+ * over. */
 static void test_a_canceled_thread_ends_behind_the_call(void **state)
 {
     static struct canceled_call call;

@@ -451,8 +451,8 @@ static void notes_waking(struct probe *p, pthread_mutex_t *mutex)
     lk_gate_open(&woken, 1);
 }
 
-/* The driver works on the claim that receives: a cancel takes it away only afterwards, when it has the lock.
- */
+/* The driver works on the claim that receives: a cancel takes it away only afterwards, when it has the
+ * lock. */
 static void a_cancel_during_pass_waits_for_its_end(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;

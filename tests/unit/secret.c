@@ -97,8 +97,8 @@ static void write_uri(unsigned *seed, char *out, size_t size)
     char secret[64];
 
     write_secret(seed, &special, secret, sizeof secret);
-    /* Without "USER:" or "@" nothing tells a password from a name or a path, so that is one slip of its own.
-     */
+    /* Without "USER:" or "@" nothing tells a password from a name or a path, so that is one slip of its
+     * own. */
     colon = no_path ? slip(seed, ":", colons, 3) : ":";
     if (no_path && strcmp(colon, ":") == 0 && strchr(special, '@') == NULL)
         at = slip(seed, "@", ats, 7);

@@ -59,8 +59,8 @@ void lk_redis_socket_free(lk_redis_socket *socket, bool reset);
 ssize_t lk_redis_socket_send(lk_redis_socket *socket, const char *data, size_t len);
 ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap);
 
-/* The same, but asleep until something comes, for LK_REDIS_NAP_NS at most or until a signal. On a plain socket alone.
- */
+/* The same, but asleep until something comes, for LK_REDIS_NAP_NS at most or until a signal. On a plain socket
+ * alone. */
 #define LK_REDIS_NAP_NS (5 * LK_MS)
 ssize_t lk_redis_socket_nap(lk_redis_socket *socket, char *data, size_t cap);
 
@@ -68,8 +68,8 @@ ssize_t lk_redis_socket_nap(lk_redis_socket *socket, char *data, size_t cap);
  * not the Redis protocol (or memory ran out). */
 int lk_redis_socket_next_reply(lk_redis_socket *socket, redisReply **reply);
 
-/* Feed received bytes to the parser. 0, or an errno: ENOMEM, or EPROTO for what no reply of ours looks like.
- */
+/* Feed received bytes to the parser. 0, or an errno: ENOMEM, or EPROTO for what no reply of ours looks
+ * like. */
 int lk_redis_socket_feed(lk_redis_socket *socket, const char *data, size_t len);
 
 /* Send `len` bytes and read `count` replies, waiting for at most until `until` (system clock). Frees nothing:

@@ -496,8 +496,8 @@ static void a_link_that_comes_back_loses_nothing(void **state)
     put_back(&below);
 }
 
-/* wanderer HOW DIRECTORY URI: locks, loses sight of the path, and goes on as before. Answers 0 for success.
- */
+/* wanderer HOW DIRECTORY URI: locks, loses sight of the path, and goes on as before. Answers 0 for
+ * success. */
 int lk_wanderer_play(int argc, char **argv)
 {
     locker *l;

@@ -1,5 +1,5 @@
-/* restarts.c: servers that restart, forget, pause and cut connections, while locks are held and waited for.
- */
+/* restarts.c: servers that restart, forget, pause and cut connections, while locks are held and waited
+ * for. */
 #include "redis_tests.h"
 
 #include <stdio.h>

@@ -80,8 +80,8 @@ static void show_two_holders(struct scene *scene, int64_t granted)
                   (long long)(lk_test_now_ms() - granted));
 }
 
-/* The rival gets the locks from the leader's side. The library's handle on the other side was lost by then.
- */
+/* The rival gets the locks from the leader's side. The library's handle on the other side was lost by
+ * then. */
 static void exclusion_over_a_cut(struct env *env, bool both_ways)
 {
     lk_server *leader = lk_test_leader(env->members), *follower = lk_test_follower(env->members, 0);

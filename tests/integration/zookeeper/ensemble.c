@@ -84,8 +84,7 @@ static bool check_holder(struct holder *holder, int64_t majority_at)
 }
 
 /* Clients take a server by chance, so that some are connected to the leader. All of them keep their locks
- * when it dies.
- */
+ * when it dies. */
 static void the_leader_is_killed(void **state)
 {
     struct env *env = *state;

@@ -329,8 +329,8 @@ static void a_deadline_counts_from_a_connections_beginning(void **state)
 }
 
 /* A read is answered by a server that is cut off, too, and proves nothing. The deadline goes by the
- * heartbeats of those that wait, each quarter of the session, though others' reads are answered all the time.
- */
+ * heartbeats of those that wait, each quarter of the session, though others' reads are answered all the
+ * time. */
 static void a_read_proves_nothing(void **state)
 {
     enum { T = 8000, P = 1100 };
