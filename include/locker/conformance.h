@@ -25,7 +25,7 @@
  *
  * What is tested: the interface as an application sees it, by threads and processes, over the driver (groups
  * basics, waiting, cancel, processes, leases, loss, handles, fork, load, storms), and the contract of
- * driver.h as only core sees it (group contract, and a watch that stands between core and the driver in all
+ * driver.h as only core sees it (group contract, and a checker that stands between core and the driver in all
  * groups: what each operation answers and when, which services it calls for which claims, and that it leaves
  * a claim alone after letting go of it). What a service doesn't promise (locker_semantics) or can't suffer (a
  * hook below that is NULL) is skipped, and the summary says so.
@@ -94,7 +94,7 @@ typedef struct locker_conformance_subject {
  *     PROGRAM --help
  *
  * Results go to standard output and standard error as cmocka prints them (CMOCKA_MESSAGE_OUTPUT chooses
- * another form); what the watch saw begins with "contract: CHECK:". The program runs itself again, by
+ * another form); what the checker saw begins with "contract: CHECK:". The program runs itself again, by
  * /proc/self/exe with "--child", for tests of several processes; so main() must call this with the arguments
  * that it got, before it starts threads or changes the directory.
  *

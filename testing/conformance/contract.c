@@ -1,6 +1,7 @@
 /*
  * contract.c: what driver.h asks of a driver and the other groups don't show: the table, what is left after
- * close, rest. While these tests run, as while all others do, the watch looks at every call (watch.h).
+ * close, rest. While these tests run, as while all others do, the checker looks at every
+ * call (contract_checker.h).
  */
 #include "kit.h"
 
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watch.h"
+#include "contract_checker.h"
 
 /* ------------------------------------------------------------------ the table ---- */
 
@@ -181,7 +182,7 @@ static void close_leaves_no_memory(void **state)
         test_fails("each open, lock, unlock and close leaves about %zu bytes", least / TIMES);
 }
 
-/* Closed amid everything. The watch sees the service that is called too late; here is time for it. */
+/* Closed amid everything. The checker sees the service that is called too late; here is time for it. */
 static void no_service_is_called_after_close(void **state)
 {
     struct lk_fixture *fixture = *state;
@@ -212,9 +213,9 @@ static void an_idle_locker_rests(void **state)
     unsigned long before, count;
 
     assert_false(lk_readable(locker_handle_fd(held), 200));
-    before = lk_watch_dispatches();
+    before = lk_checker_dispatches();
     assert_false(lk_readable(locker_handle_fd(held), REST));
-    count = lk_watch_dispatches() - before;
+    count = lk_checker_dispatches() - before;
     if (count > OFTEN)
         test_fails("dispatch was called %lu times in %d ms, while nothing happened", count, REST);
     lk_give(held);

@@ -1,8 +1,8 @@
 /*
- * kit.h: what the groups of tests share. The group files (basics.c, waiting.c, ...) hold the tests, which see
- * a service only through its URI, its locker_semantics and the subject's hooks. run.c runs them; fixture.c
- * has what they open and take; harm.c calls the hooks; the watch (watch.h) stands between core and the
- * driver. A test of something that a service doesn't promise is skipped.
+ * kit.h: what the groups of tests share. The group files (basics.c, waiting.c, ...) hold the tests, which
+ * see a service only through its URI, its locker_semantics and the subject's hooks. run.c runs them;
+ * fixture.c has what they open and take; faults.c calls the hooks; the checker (contract_checker.h) stands
+ * between core and the driver. A test of something that a service doesn't promise is skipped.
  */
 #ifndef LK_KIT_H
 #define LK_KIT_H
@@ -20,7 +20,7 @@ struct CMUnitTest;
 /** What all tests of a run share; *state of each test. */
 struct lk_fixture {
     const locker_conformance_subject *subject;
-    const locker_driver *driver; /**< the subject's, under watch */
+    const locker_driver *driver; /**< the subject's, with the checker before it */
     void *service;
     char uri[256];
     locker_semantics promises; /**< its texts are NULL */
@@ -38,7 +38,7 @@ extern const struct lk_group lk_basics, lk_waiting, lk_cancel, lk_processes, lk_
 
 /* ------------------------------------------------------------------ opening and taking ---- */
 
-/** Opens a locker on the driver under watch. `more` is parameters, appended to the URI: "ttl=1s"; "" for
+/** Opens a locker on the driver under test. `more` is parameters, appended to the URI: "ttl=1s"; "" for
  * none. options may be NULL. */
 locker_status lk_open_uri(const locker_driver *driver, const char *uri, const char *more,
                           const locker_options *options, locker **out, locker_error *err);
@@ -62,11 +62,11 @@ struct lk_child *lk_start_puppet(const struct lk_fixture *fixture, const char *m
 
 /** A thread that takes and gives a lock of its own all the while. What it had to wait for its answers tells a
  * lease that was lost without need from one that no program could have kept on so busy a machine. */
-struct lk_pulse;
-struct lk_pulse *lk_pulse_start(struct lk_fixture *fixture);
+struct lk_probe;
+struct lk_probe *lk_probe_start(struct lk_fixture *fixture);
 
 /** Ends it. Returns the longest time without an answer, in ms. */
-int64_t lk_pulse_stop(struct lk_pulse *pulse);
+int64_t lk_probe_stop(struct lk_probe *probe);
 
 /* ------------------------------------------------------------------ harm ---- */
 

@@ -47,13 +47,13 @@ static void are_kept(struct lk_fixture *fixture, int ttl_ms,
     char parameter[32];
 
     for (;; ttl_ms *= 2) {
-        struct lk_pulse *pulse = lk_pulse_start(fixture);
+        struct lk_probe *probe = lk_probe_start(fixture);
         bool done;
         int64_t late_ms;
 
         snprintf(parameter, sizeof parameter, "ttl=%dms", ttl_ms);
         done = kept(fixture, ttl_ms, parameter);
-        late_ms = lk_pulse_stop(pulse);
+        late_ms = lk_probe_stop(probe);
         if (done)
             return;
         if (late_ms < ttl_ms / 4 || ttl_ms > TTL_MAX_MS)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "contract_checker.h"
 #include "storm.h"
-#include "watch.h"
 
 static const struct lk_group *const groups[] = {&lk_contract,  &lk_basics, &lk_waiting, &lk_cancel,
                                                 &lk_processes, &lk_leases, &lk_loss,    &lk_handles,
@@ -32,8 +32,8 @@ static int set_up(void **state)
     fixture.service = fixture.subject->start(fixture.uri, sizeof fixture.uri);
     if (fixture.service == NULL)
         test_fails("the subject's hook `start` failed");
-    lk_watch_forget();
-    lk_watch_begin();
+    lk_checker_forget();
+    lk_checker_begin();
     l = lk_open_locker(&fixture, "");
     promises = locker_get_semantics(l);
     fixture.promises = (locker_semantics){.scope = promises->scope,
@@ -56,16 +56,16 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A test as the kit runs it: what the watch saw fails it. */
+/* A test as the kit runs it: a breach that the checker saw fails it. */
 static void run_watched(void **state)
 {
     const struct CMUnitTest *test = *state;
     void *shared = &fixture;
 
     started++;
-    lk_watch_begin();
+    lk_checker_begin();
     test->test_func(&shared);
-    if (lk_watch_saw() > 0)
+    if (lk_checker_breaches() > 0)
         test_fails("the driver broke its contract; the lines above say how");
 }
 
@@ -75,7 +75,7 @@ static int after_test(void **state)
     const struct CMUnitTest *test = *state;
     void *shared = &fixture;
 
-    lk_watch_end();
+    lk_checker_end();
     return test->teardown_func != NULL ? test->teardown_func(&shared) : 0;
 }
 
@@ -182,7 +182,7 @@ static locker *open_for_a_role(const char *uri)
     locker *l = NULL;
     locker_error err;
 
-    lk_watch_begin();
+    lk_checker_begin();
     if (lk_open_uri(fixture.driver, uri, "", NULL, &l, &err) != LOCKER_OK)
         lk_side_say("can't open: %s", err.text);
     return l;
@@ -193,7 +193,7 @@ static int play_puppet(int argc, char **argv)
     locker *l = argc == 1 ? open_for_a_role(argv[0]) : NULL;
     const int code = l != NULL ? lk_puppet_serve(l) : EXIT_FAILURE;
 
-    return lk_watch_saw() > 0 ? EXIT_FAILURE : code;
+    return lk_checker_breaches() > 0 ? EXIT_FAILURE : code;
 }
 
 static int play_storm(int argc, char **argv)
@@ -202,7 +202,7 @@ static int play_storm(int argc, char **argv)
     const int code =
         l != NULL ? lk_storm_serve(l, argv[1], (unsigned)strtoul(argv[2], NULL, 10)) : EXIT_FAILURE;
 
-    return lk_watch_saw() > 0 ? EXIT_FAILURE : code;
+    return lk_checker_breaches() > 0 ? EXIT_FAILURE : code;
 }
 
 /* Takes the options for storms from the front of the arguments. False: they are wrong. */
@@ -233,7 +233,7 @@ int locker_conformance_run(const locker_conformance_subject *subject, int argc, 
     if (code != 0)
         return code;
     fixture.subject = subject;
-    fixture.driver = lk_watch_driver(subject->driver);
+    fixture.driver = lk_checker_driver(subject->driver);
     if (fixture.driver == NULL)
         return wrong("out of memory");
     lk_child_main(argc, argv, roles);

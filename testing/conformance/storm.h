@@ -2,11 +2,11 @@
  * storm.h: what the storms share. A storm is rounds: crews of threads, each on a locker of its own, in this
  * process and in others, take and give few keys in every way there is; then the round is judged.
  *
- * storm_field.c is the detector: each grant's stay is written down in memory that all processes share, as the
- * time for which its holder was certain, and a round is judged by its stays. A holder is certain from the
- * return of its lock call to the last time that its handle was asked and did not say that it was lost; so a
- * lease that ran out on a busy machine, or a process that was killed, accuses nobody. storm_crew.c has the
- * threads, storms.c the storms.
+ * storm_detector.c is the detector: each grant's stay is written down in memory that all processes share,
+ * as the time for which its holder was certain, and a round is judged by its stays. A holder is certain
+ * from the return of its lock call to the last time that its handle was asked and did not say that it was
+ * lost; so a lease that ran out on a busy machine, or a process that was killed, accuses nobody.
+ * storm_crew.c has the threads, storms.c the storms.
  */
 #ifndef LK_STORM_H
 #define LK_STORM_H
@@ -39,7 +39,7 @@ struct lk_blow {
 };
 
 /** What all processes of a storm share. */
-struct lk_field {
+struct lk_detector {
     atomic_uint stays, blows; /**< how many were begun in this round */
     atomic_bool has_complaint;
     char complaint[300]; /**< the first answer that made no sense; of who set the flag */
@@ -47,16 +47,16 @@ struct lk_field {
     struct lk_blow blow[LK_BLOWS];
 };
 
-/** Maps the field in that file, which is made if it is not there. Ends the process when it can't. */
-struct lk_field *lk_field_open(const char *path);
-void lk_field_close(struct lk_field *field);
+/** Maps the detector in that file, which is made if it is not there. Ends the process when it can't. */
+struct lk_detector *lk_detector_open(const char *path);
+void lk_detector_close(struct lk_detector *detector);
 
 /** A round begins: nothing has happened. */
-void lk_field_clear(struct lk_field *field);
+void lk_detector_clear(struct lk_detector *detector);
 
 /** A grant that just came, asked for at `asked`. NULL: the round has had enough. */
-struct lk_stay *lk_field_enter(struct lk_field *field, unsigned key, unsigned crew, int64_t asked,
-                               locker_handle *held);
+struct lk_stay *lk_detector_enter(struct lk_detector *detector, unsigned key, unsigned crew, int64_t asked,
+                                  locker_handle *held);
 
 /** Its holder looks whether it still is one; answers it. */
 bool lk_stay_look(struct lk_stay *stay, const locker_handle *held);
@@ -65,13 +65,14 @@ bool lk_stay_look(struct lk_stay *stay, const locker_handle *held);
 void lk_stay_give(struct lk_stay *stay, locker_handle *held);
 
 /** Somebody breaks the key. */
-locker_status lk_field_break(struct lk_field *field, unsigned key, locker *l, locker_error *err);
+locker_status lk_detector_break(struct lk_detector *detector, unsigned key, locker *l, locker_error *err);
 
 /** Complains of what no detector is needed for. */
-void lk_field_complain(struct lk_field *field, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void lk_detector_complain(struct lk_detector *detector, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /** Judges a round that has ended. NULL: all is well; else what was seen, in `text`. */
-const char *lk_field_judge(struct lk_field *field, char *text, size_t size);
+const char *lk_detector_judge(struct lk_detector *detector, char *text, size_t size);
 
 /** What a thread may wish for, as bits. */
 enum lk_wish {
@@ -98,8 +99,8 @@ enum { LK_CREW_AT_MOST = 24 };
 struct lk_crew;
 
 /** Starts them on a round. `number` is the locker's among all of the storm. */
-struct lk_crew *lk_crew_start(struct lk_field *field, const struct lk_plan *plan, locker *l, unsigned number,
-                              uint64_t seed);
+struct lk_crew *lk_crew_start(struct lk_detector *detector, const struct lk_plan *plan, locker *l,
+                              unsigned number, uint64_t seed);
 
 /** Keeps further calls from the locker and waits until those under way are in it; then it may be closed. */
 void lk_crew_leave(struct lk_crew *crew);
@@ -116,7 +117,7 @@ unsigned lk_storm_random(uint64_t *row, unsigned limit);
 /** Now, in ns of CLOCK_BOOTTIME. */
 int64_t lk_storm_now(void);
 
-/** The part of another process: rounds as the parent tells them, on a field given by its path. */
+/** The part of another process: rounds as the parent tells them, on a detector given by its path. */
 int lk_storm_serve(locker *l, const char *path, unsigned number);
 
 /** How long storms rage and from which seed; of the command line. rounds 0: for a short time. */

@@ -18,7 +18,7 @@ struct hand {
 };
 
 struct lk_crew {
-    struct lk_field *field;
+    struct lk_detector *detector;
     struct lk_plan plan;
     locker *l;
     unsigned number;
@@ -101,7 +101,7 @@ static bool makes_sense(const struct lk_crew *crew, enum lk_wish wish, locker_st
 static void stay(struct hand *hand, unsigned key, enum lk_wish wish, int64_t asked, locker_handle *held)
 {
     struct lk_crew *crew = hand->crew;
-    struct lk_stay *mine = lk_field_enter(crew->field, key, crew->number, asked, held);
+    struct lk_stay *mine = lk_detector_enter(crew->detector, key, crew->number, asked, held);
     const int64_t us = wish == LK_WISH_LAPSE ? 2 * LAPSE_TTL_MS * 1000 : lk_storm_random(&hand->row, 1500);
     const int64_t until = lk_storm_now() + us * 1000;
 
@@ -124,9 +124,10 @@ static void lock(struct hand *hand, unsigned key, enum lk_wish wish)
 
     atomic_fetch_sub(&crew->calling, 1);
     if (!makes_sense(crew, wish, status))
-        lk_field_complain(crew->field, "%s: a lock call of kind %d answered %s after %" PRId64 " ms: %s",
-                          lk_storm_key(key), (int)wish, locker_status_name(status),
-                          (lk_storm_now() - asked) / 1000000, err.text);
+        lk_detector_complain(crew->detector,
+                             "%s: a lock call of kind %d answered %s after %" PRId64 " ms: %s",
+                             lk_storm_key(key), (int)wish, locker_status_name(status),
+                             (lk_storm_now() - asked) / 1000000, err.text);
     if (held != NULL)
         stay(hand, key, wish, asked, held);
     locker_handle_free(held);
@@ -137,12 +138,12 @@ static void break_one(struct hand *hand)
     struct lk_crew *crew = hand->crew;
     const unsigned key = 1 + lk_storm_random(&hand->row, crew->plan.keys - 1);
     locker_error err = {LOCKER_OK, 0, ""};
-    const locker_status status = lk_field_break(crew->field, key, crew->l, &err);
+    const locker_status status = lk_detector_break(crew->detector, key, crew->l, &err);
 
     atomic_fetch_sub(&crew->calling, 1);
     if (!makes_sense(crew, LK_WISH_BREAK, status))
-        lk_field_complain(crew->field, "%s: break answered %s: %s", lk_storm_key(key),
-                          locker_status_name(status), err.text);
+        lk_detector_complain(crew->detector, "%s: break answered %s: %s", lk_storm_key(key),
+                             locker_status_name(status), err.text);
 }
 
 /* No call may begin when the locker is being left: who counted himself in first may. */
@@ -195,13 +196,13 @@ static void must(int error, const char *what)
     exit(EXIT_FAILURE);
 }
 
-struct lk_crew *lk_crew_start(struct lk_field *field, const struct lk_plan *plan, locker *l, unsigned number,
-                              uint64_t seed)
+struct lk_crew *lk_crew_start(struct lk_detector *detector, const struct lk_plan *plan, locker *l,
+                              unsigned number, uint64_t seed)
 {
     struct lk_crew *crew = calloc(1, sizeof *crew);
 
     must(crew == NULL, "a crew");
-    crew->field = field;
+    crew->detector = detector;
     crew->plan = *plan;
     crew->l = l;
     crew->number = number;

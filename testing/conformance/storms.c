@@ -20,7 +20,7 @@ struct storm {
     struct lk_fixture *fixture;
     const char *name;
     char directory[64], path[96];
-    struct lk_field *field;
+    struct lk_detector *detector;
     locker *judge; /* nobody closes it */
     unsigned long round;
     uint64_t row; /* of this round's random numbers */
@@ -34,8 +34,8 @@ static void begin(struct storm *storm, struct lk_fixture *fixture, const char *n
     while (lk_storm_seed == 0)
         lk_storm_seed = (uint64_t)lk_storm_now();
     lk_private_directory(storm->directory);
-    snprintf(storm->path, sizeof storm->path, "%s/field", storm->directory);
-    storm->field = lk_field_open(storm->path);
+    snprintf(storm->path, sizeof storm->path, "%s/detector", storm->directory);
+    storm->detector = lk_detector_open(storm->path);
     storm->judge = lk_open_locker(fixture, "");
     storm->until_ms = lk_test_now_ms() + SHORT_TIME_MS;
 }
@@ -45,7 +45,7 @@ static void begin(struct storm *storm, struct lk_fixture *fixture, const char *n
 static bool goes_on(struct storm *storm)
 {
     storm->row = (lk_storm_seed + storm->round) * UINT64_C(0x9E3779B97F4A7C15) | 1;
-    lk_field_clear(storm->field);
+    lk_detector_clear(storm->detector);
     if (lk_storm_rounds > 0)
         return storm->round < lk_storm_rounds;
     return storm->round < ROUNDS_AT_LEAST || lk_test_now_ms() < storm->until_ms;
@@ -66,7 +66,7 @@ static void require_each_key(struct storm *storm)
         if (status != LOCKER_OK)
             test_fails("storm: %s, seed %" PRIu64 ", round %lu: afterwards %s can't be had: %s", storm->name,
                        lk_storm_seed, storm->round, lk_storm_key(key), err.text);
-        stay = lk_field_enter(storm->field, key, JUDGE, asked, held);
+        stay = lk_detector_enter(storm->detector, key, JUDGE, asked, held);
         if (stay != NULL)
             lk_stay_give(stay, held);
         locker_handle_free(held);
@@ -79,7 +79,7 @@ static void judge(struct storm *storm)
     const char *seen;
 
     require_each_key(storm);
-    seen = lk_field_judge(storm->field, text, sizeof text);
+    seen = lk_detector_judge(storm->detector, text, sizeof text);
     if (seen != NULL)
         test_fails(
             "storm: %s, seed %" PRIu64 ", round %lu: %s; again: --seed %" PRIu64 " --rounds %lu storms %s",
@@ -111,7 +111,7 @@ static void end(struct storm *storm)
         lk_require(is_deserted, &asked, "somebody holds a key of a storm or waits for it for ever");
     }
     lk_close_locker(storm->judge);
-    lk_field_close(storm->field);
+    lk_detector_close(storm->detector);
     lk_remove_directory(storm->directory);
 }
 
@@ -127,14 +127,14 @@ struct trier {
 /* Threads that try one key at the same moment, and hold what they got until all have tried. Not on the
  * stack of the test, which may fail while they go on. */
 struct tries {
-    struct lk_field *field;
+    struct lk_detector *detector;
     pthread_barrier_t together;
     struct trier triers[TRIERS_AT_MOST];
 };
 
 static void try_once(struct trier *trier, unsigned key)
 {
-    struct lk_field *field = trier->tries->field;
+    struct lk_detector *detector = trier->tries->detector;
     struct lk_stay *stay = NULL;
     locker_handle *held = NULL;
     locker_error err;
@@ -145,9 +145,9 @@ static void try_once(struct trier *trier, unsigned key)
     asked = lk_storm_now();
     status = locker_try_lock(trier->l, lk_storm_key(key), NULL, &held, &err);
     if (status == LOCKER_OK)
-        stay = lk_field_enter(field, key, trier->number, asked, held);
+        stay = lk_detector_enter(detector, key, trier->number, asked, held);
     else if (status != LOCKER_BUSY)
-        lk_field_complain(field, "a try answered %s: %s", locker_status_name(status), err.text);
+        lk_detector_complain(detector, "a try answered %s: %s", locker_status_name(status), err.text);
     pthread_barrier_wait(&trier->tries->together);
     if (stay != NULL)
         lk_stay_give(stay, held);
@@ -169,7 +169,7 @@ static void one_round_of_tries(struct storm *storm, locker *const *lockers, unsi
     struct tries *tries = calloc(1, sizeof *tries);
 
     assert_non_null(tries);
-    tries->field = storm->field;
+    tries->detector = storm->detector;
     pthread_barrier_init(&tries->together, NULL, together + alone);
     for (unsigned i = 0; i < together + alone; i++) {
         const unsigned number = i < together ? 0 : i - together + 1;
@@ -241,7 +241,7 @@ static void storm_of_crews(struct lk_fixture *fixture, const char *name, unsigne
         lockers[i] = lk_open_locker(fixture, "");
     for (; goes_on(&storm); judge(&storm)) {
         for (unsigned i = 0; i < count; i++)
-            crews[i] = lk_crew_start(storm.field, &plan, lockers[i], i, storm.row + i);
+            crews[i] = lk_crew_start(storm.detector, &plan, lockers[i], i, storm.row + i);
         for (unsigned i = 0; i < count; i++)
             lk_crew_join(crews[i]);
     }
@@ -309,7 +309,7 @@ static void closes(void **state)
         lockers[i] = lk_open_locker(storm.fixture, "");
     for (; goes_on(&storm); judge(&storm)) {
         for (unsigned i = 0; i < LOCKERS; i++)
-            crews[i] = lk_crew_start(storm.field, &plan, lockers[i], storm.lockers++, storm.row + i);
+            crews[i] = lk_crew_start(storm.detector, &plan, lockers[i], storm.lockers++, storm.row + i);
         for (unsigned i = 0; i < LOCKERS / 2; i++)
             close_one(&storm, crews[i], &lockers[i]);
         for (unsigned i = LOCKERS / 2; i < LOCKERS; i++)
@@ -332,12 +332,12 @@ static const struct lk_plan of_a_process = {.wishes =
 
 int lk_storm_serve(locker *l, const char *path, unsigned number)
 {
-    struct lk_field *field = lk_field_open(path);
+    struct lk_detector *detector = lk_detector_open(path);
     char line[LK_LINE_MAX];
 
     lk_side_say("open");
     while (lk_side_hear(line)) {
-        lk_crew_join(lk_crew_start(field, &of_a_process, l, number, strtoull(line, NULL, 10)));
+        lk_crew_join(lk_crew_start(detector, &of_a_process, l, number, strtoull(line, NULL, 10)));
         lk_side_say("done");
     }
     return locker_close(l) == LOCKER_OK ? EXIT_SUCCESS : EXIT_FAILURE;

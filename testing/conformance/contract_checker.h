@@ -1,7 +1,8 @@
 /*
- * watch.h: stands between core and the driver under test, and holds the driver to the contract of driver.h.
+ * contract_checker.h: stands between core and the driver under test, and holds the driver to the contract
+ * of driver.h.
  *
- * To core the watch is a driver; to the driver it is core. The driver never sees core's claims: it gets
+ * To core the checker is a driver; to the driver it is core. The driver never sees core's claims: it gets
  * copies of its own, each at the end of pages of its own, which become inaccessible when it lets go of the
  * claim. So a driver that touches a claim later, or writes past its claim_size, is caught in the act.
  *
@@ -11,7 +12,7 @@
  *   changed      acquire changed what is core's in the claim
  *   late         an operation that has a deadline came back long after it
  *   blocks       an operation that may not block took long
- *   valid-until  a lease that ends later than the lease time after its request was sent, or no lease where the
+ *   valid-until  a lease that ends later than the lease time after its request was sent, or no lease where
  *                semantics.leases is true, or one where it is false
  *   token        a fencing token that is not greater than those of grants that came before it was asked for
  *   retry-at     a time for the next attempt that was over when the attempt began
@@ -24,28 +25,28 @@
  *   core         a claim that was still the driver's when it was closed, or that was released, withdrawn or
  *                passed when it was not: a defect of core, not of the driver
  */
-#ifndef LK_WATCH_H
-#define LK_WATCH_H
+#ifndef LK_CONTRACT_CHECKER_H
+#define LK_CONTRACT_CHECKER_H
 
 #include <locker/driver.h>
 
-/** The driver under watch, as a table for core. One driver a process; the table lives for ever. NULL: out of
- * memory. */
-const locker_driver *lk_watch_driver(const locker_driver *driver);
+/** The driver under test, as a table for core, with the checker before it. One driver a process; the table
+ * lives for ever. NULL: out of memory. */
+const locker_driver *lk_checker_driver(const locker_driver *driver);
 
 /** A group begins, with an empty service: tokens of an earlier one are forgotten. */
-void lk_watch_forget(void);
+void lk_checker_forget(void);
 
 /** A test begins: nothing has been seen, and touches of claims are caught from now on. */
-void lk_watch_begin(void);
+void lk_checker_begin(void);
 
-/** How much was seen since lk_watch_begin(). Any thread. */
-unsigned lk_watch_saw(void);
+/** How much was seen since lk_checker_begin(). Any thread. */
+unsigned lk_checker_breaches(void);
 
 /** A test has ended: gives the signals back. */
-void lk_watch_end(void);
+void lk_checker_end(void);
 
 /** How often core has called dispatch so far. */
-unsigned long lk_watch_dispatches(void);
+unsigned long lk_checker_dispatches(void);
 
 #endif

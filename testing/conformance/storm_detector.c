@@ -1,4 +1,5 @@
-/* storm_field.c: who was where and when, in memory that processes share, and whether that may be; storm.h. */
+/* storm_detector.c: who was where and when, in memory that processes share, and whether that may be;
+ * storm.h. */
 #include "storm.h"
 
 #include <errno.h>
@@ -19,24 +20,24 @@ int64_t lk_storm_now(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-struct lk_field *lk_field_open(const char *path)
+struct lk_detector *lk_detector_open(const char *path)
 {
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    void *field = MAP_FAILED;
+    void *detector = MAP_FAILED;
 
-    if (fd >= 0 && ftruncate(fd, sizeof(struct lk_field)) == 0)
-        field = mmap(NULL, sizeof(struct lk_field), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (field == MAP_FAILED) {
+    if (fd >= 0 && ftruncate(fd, sizeof(struct lk_detector)) == 0)
+        detector = mmap(NULL, sizeof(struct lk_detector), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (detector == MAP_FAILED) {
         fprintf(stderr, "storm: can't map %s: %s\n", path, strerror(errno));
         exit(EXIT_FAILURE);
     }
     close(fd);
-    return field;
+    return detector;
 }
 
-void lk_field_close(struct lk_field *field)
+void lk_detector_close(struct lk_detector *detector)
 {
-    munmap(field, sizeof *field);
+    munmap(detector, sizeof *detector);
 }
 
 static unsigned at_most(unsigned count, unsigned limit)
@@ -44,32 +45,32 @@ static unsigned at_most(unsigned count, unsigned limit)
     return count < limit ? count : limit;
 }
 
-void lk_field_clear(struct lk_field *field)
+void lk_detector_clear(struct lk_detector *detector)
 {
-    memset(field->stay, 0, at_most(field->stays, LK_STAYS) * sizeof field->stay[0]);
-    memset(field->blow, 0, at_most(field->blows, LK_BLOWS) * sizeof field->blow[0]);
-    field->stays = field->blows = 0;
+    memset(detector->stay, 0, at_most(detector->stays, LK_STAYS) * sizeof detector->stay[0]);
+    memset(detector->blow, 0, at_most(detector->blows, LK_BLOWS) * sizeof detector->blow[0]);
+    detector->stays = detector->blows = 0;
 }
 
 /* ------------------------------------------------------------------ what happens ---- */
 
-void lk_field_complain(struct lk_field *field, const char *format, ...)
+void lk_detector_complain(struct lk_detector *detector, const char *format, ...)
 {
     va_list args;
 
-    if (atomic_exchange(&field->has_complaint, true))
+    if (atomic_exchange(&detector->has_complaint, true))
         return;
     va_start(args, format);
-    vsnprintf(field->complaint, sizeof field->complaint, format, args);
+    vsnprintf(detector->complaint, sizeof detector->complaint, format, args);
     va_end(args);
 }
 
-struct lk_stay *lk_field_enter(struct lk_field *field, unsigned key, unsigned crew, int64_t asked,
-                               locker_handle *held)
+struct lk_stay *lk_detector_enter(struct lk_detector *detector, unsigned key, unsigned crew, int64_t asked,
+                                  locker_handle *held)
 {
     const int64_t from = lk_storm_now();
-    const unsigned i = atomic_fetch_add(&field->stays, 1);
-    struct lk_stay *stay = &field->stay[at_most(i, LK_STAYS - 1)];
+    const unsigned i = atomic_fetch_add(&detector->stays, 1);
+    struct lk_stay *stay = &detector->stay[at_most(i, LK_STAYS - 1)];
 
     if (i >= LK_STAYS)
         return NULL;
@@ -104,10 +105,10 @@ void lk_stay_give(struct lk_stay *stay, locker_handle *held)
     stay->gave = lk_storm_now();
 }
 
-locker_status lk_field_break(struct lk_field *field, unsigned key, locker *l, locker_error *err)
+locker_status lk_detector_break(struct lk_detector *detector, unsigned key, locker *l, locker_error *err)
 {
-    const unsigned i = atomic_fetch_add(&field->blows, 1);
-    struct lk_blow *blow = &field->blow[at_most(i, LK_BLOWS - 1)];
+    const unsigned i = atomic_fetch_add(&detector->blows, 1);
+    struct lk_blow *blow = &detector->blow[at_most(i, LK_BLOWS - 1)];
     locker_status status;
 
     if (i >= LK_BLOWS)
@@ -123,7 +124,7 @@ locker_status lk_field_break(struct lk_field *field, unsigned key, locker *l, lo
 
 /* The stays of a round in the order in which they began, without those that never did. */
 struct trial {
-    struct lk_field *field;
+    struct lk_detector *detector;
     struct lk_stay **stay;
     unsigned count;
     char *text;
@@ -166,8 +167,8 @@ static bool finds(const struct trial *trial, const struct lk_stay *a, const stru
 static void shorten(const struct trial *trial, struct lk_stay *stay)
 {
     stay->end = stay->seen;
-    for (unsigned i = 0; i < at_most(trial->field->blows, LK_BLOWS); i++) {
-        const struct lk_blow *blow = &trial->field->blow[i];
+    for (unsigned i = 0; i < at_most(trial->detector->blows, LK_BLOWS); i++) {
+        const struct lk_blow *blow = &trial->detector->blow[i];
 
         if (blow->key == stay->key && stay->end > blow->asked &&
             (blow->done == 0 || stay->asked < blow->done))
@@ -218,8 +219,8 @@ static bool no_token_twice(const struct trial *trial)
 
 static bool was_broken(const struct trial *trial, const struct lk_stay *stay)
 {
-    for (unsigned i = 0; i < at_most(trial->field->blows, LK_BLOWS); i++)
-        if (trial->field->blow[i].key == stay->key && trial->field->blow[i].asked < stay->gave)
+    for (unsigned i = 0; i < at_most(trial->detector->blows, LK_BLOWS); i++)
+        if (trial->detector->blow[i].key == stay->key && trial->detector->blow[i].asked < stay->gave)
             return true;
     return false;
 }
@@ -250,30 +251,30 @@ static bool answers_are_true(const struct trial *trial)
     return true;
 }
 
-static void call(struct trial *trial, struct lk_field *field)
+static void call(struct trial *trial, struct lk_detector *detector)
 {
-    const unsigned count = at_most(field->stays, LK_STAYS);
+    const unsigned count = at_most(detector->stays, LK_STAYS);
 
     for (unsigned i = 0; i < count; i++)
-        if (field->stay[i].from != 0)
-            trial->stay[trial->count++] = &field->stay[i];
+        if (detector->stay[i].from != 0)
+            trial->stay[trial->count++] = &detector->stay[i];
     for (unsigned i = 0; i < trial->count; i++)
         shorten(trial, trial->stay[i]);
     qsort(trial->stay, trial->count, sizeof *trial->stay, by_key_and_time);
 }
 
-const char *lk_field_judge(struct lk_field *field, char *text, size_t size)
+const char *lk_detector_judge(struct lk_detector *detector, char *text, size_t size)
 {
-    struct trial trial = {.field = field, .size = size};
+    struct trial trial = {.detector = detector, .size = size};
     bool good;
 
     trial.text = text;
-    if (field->has_complaint)
-        return field->complaint;
+    if (detector->has_complaint)
+        return detector->complaint;
     trial.stay = calloc(LK_STAYS, sizeof *trial.stay);
     if (trial.stay == NULL)
         return "out of memory";
-    call(&trial, field);
+    call(&trial, detector);
     good = one_at_a_time(&trial) && no_token_twice(&trial) && answers_are_true(&trial);
     free(trial.stay);
     return good ? NULL : text;

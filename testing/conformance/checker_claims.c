@@ -1,9 +1,9 @@
 /*
- * watch_claims.c: the driver's copies of claims. Each lies at the end of pages of its own, with an
+ * checker_claims.c: the driver's copies of claims. Each lies at the end of pages of its own, with an
  * inaccessible page behind; when the driver lets go of it, its pages become inaccessible too, and are used
  * again only after all others. SIGSEGV tells then which claim was touched.
  */
-#include "watch_internal.h"
+#include "checker_internal.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -15,27 +15,27 @@
 /* How many claims a driver may have at once. */
 enum { SLOTS = 1 << 14 };
 
-/* What the watch keeps in core's claim. */
+/* What the checker keeps in core's claim. */
 struct outer {
     locker_claim *inner;
 };
 
-/* Constant after lk_watch_claims_init(). */
+/* Constant after lk_checker_claims_init(). */
 static char *region;
 static size_t page, data_size, slot_size, claim_size;
 
-/* Guarded by lk_watch_mutex. */
+/* Guarded by lk_checker_mutex. */
 static struct lk_record *records;
 static uint32_t *queue; /* of free slots, a ring */
 static size_t queue_head, queue_len;
 
 /* ------------------------------------------------------------------ slots ---- */
 
-bool lk_watch_claims_init(void)
+bool lk_checker_claims_init(void)
 {
     page = (size_t)sysconf(_SC_PAGESIZE);
     claim_size =
-        ((sizeof(locker_claim) + 15) & ~(size_t)15) + ((lk_watch_tested->claim_size + 15) & ~(size_t)15);
+        ((sizeof(locker_claim) + 15) & ~(size_t)15) + ((lk_checker_tested->claim_size + 15) & ~(size_t)15);
     data_size = (claim_size + LOCKER_KEY_MAX + LOCKER_OWNER_MAX + 2 + page - 1) / page * page;
     slot_size = data_size + page;
     region = mmap(NULL, SLOTS * slot_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -62,7 +62,7 @@ static locker_claim *claim_in(size_t slot)
     return (locker_claim *)(void *)(region + slot * slot_size + data_size - claim_size);
 }
 
-struct lk_record *lk_watch_record_locked(const locker_claim *inner)
+struct lk_record *lk_checker_record_locked(const locker_claim *inner)
 {
     size_t slot = slot_of(inner);
 
@@ -83,7 +83,7 @@ static locker_claim *fill(size_t slot, const locker_claim *outer)
     return inner;
 }
 
-static locker_claim *make_locked(struct lk_watched *w, locker_claim *outer)
+static locker_claim *make_locked(struct lk_checked *w, locker_claim *outer)
 {
     size_t slot;
     struct lk_record *record;
@@ -99,53 +99,53 @@ static locker_claim *make_locked(struct lk_watched *w, locker_claim *outer)
     *record = (struct lk_record){.instance = w,
                                  .outer = outer,
                                  .inner = fill(slot, outer),
-                                 .token_before = lk_watch_last_token_locked(w, outer->key)};
+                                 .token_before = lk_checker_last_token_locked(w, outer->key)};
     (void)strncat(record->key, outer->key, sizeof record->key - 1);
     return record->inner;
 }
 
-locker_claim *lk_watch_inner(struct lk_watched *w, locker_claim *outer)
+locker_claim *lk_checker_inner(struct lk_checked *w, locker_claim *outer)
 {
     struct outer *ours = locker_claim_private(outer);
     locker_claim *inner;
 
-    pthread_mutex_lock(&lk_watch_mutex);
+    pthread_mutex_lock(&lk_checker_mutex);
     if (ours->inner == NULL)
         ours->inner = make_locked(w, outer);
     inner = ours->inner;
-    pthread_mutex_unlock(&lk_watch_mutex);
+    pthread_mutex_unlock(&lk_checker_mutex);
     return inner;
 }
 
-bool lk_watch_is_seen(const locker_claim *outer)
+bool lk_checker_is_seen(const locker_claim *outer)
 {
     const struct outer *ours = locker_claim_private(outer);
     bool seen;
 
-    pthread_mutex_lock(&lk_watch_mutex);
+    pthread_mutex_lock(&lk_checker_mutex);
     seen = ours->inner != NULL;
-    pthread_mutex_unlock(&lk_watch_mutex);
+    pthread_mutex_unlock(&lk_checker_mutex);
     return seen;
 }
 
-size_t lk_watch_count(const struct lk_watched *w)
+size_t lk_checker_count(const struct lk_checked *w)
 {
     size_t count = 0;
 
-    pthread_mutex_lock(&lk_watch_mutex);
+    pthread_mutex_lock(&lk_checker_mutex);
     for (size_t i = 0; i < SLOTS; i++)
         count += records[i].instance == w;
-    pthread_mutex_unlock(&lk_watch_mutex);
+    pthread_mutex_unlock(&lk_checker_mutex);
     return count;
 }
 
-void lk_watch_let_go(locker_claim *outer, const char *operation)
+void lk_checker_let_go(locker_claim *outer, const char *operation)
 {
     struct outer *ours = locker_claim_private(outer);
     struct lk_record *record;
     size_t slot;
 
-    pthread_mutex_lock(&lk_watch_mutex);
+    pthread_mutex_lock(&lk_checker_mutex);
     slot = slot_of(ours->inner);
     ours->inner = NULL;
     record = &records[slot];
@@ -155,7 +155,7 @@ void lk_watch_let_go(locker_claim *outer, const char *operation)
     (void)madvise(region + slot * slot_size, data_size, MADV_DONTNEED);
     (void)mprotect(region + slot * slot_size, data_size, PROT_NONE);
     queue[(queue_head + queue_len++) % SLOTS] = (uint32_t)slot;
-    pthread_mutex_unlock(&lk_watch_mutex);
+    pthread_mutex_unlock(&lk_checker_mutex);
 }
 
 /* ------------------------------------------------------------------ the trap ---- */
@@ -186,14 +186,14 @@ static void touched(int number, siginfo_t *info, void *context)
     (void)signal(number, SIG_DFL); /* returning repeats the access, which ends the process with a core dump */
 }
 
-void lk_watch_trap(void)
+void lk_checker_trap(void)
 {
     struct sigaction action = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO};
 
     set = sigaction(SIGSEGV, &action, &before) == 0;
 }
 
-void lk_watch_untrap(void)
+void lk_checker_untrap(void)
 {
     if (set)
         (void)sigaction(SIGSEGV, &before, NULL);

@@ -1,5 +1,6 @@
-/* watch.c: what the watch saw, and the tokens of each key; see watch.h and watch_internal.h. */
-#include "watch_internal.h"
+/* contract_checker.c: the breaches that were seen, and the tokens of each key; see contract_checker.h and
+ * checker_internal.h. */
+#include "checker_internal.h"
 
 #include <search.h>
 #include <stdarg.h>
@@ -9,19 +10,19 @@
 
 #include "expect.h"
 
-pthread_mutex_t lk_watch_mutex = PTHREAD_MUTEX_INITIALIZER;
-const locker_driver *lk_watch_tested;
+pthread_mutex_t lk_checker_mutex = PTHREAD_MUTEX_INITIALIZER;
+const locker_driver *lk_checker_tested;
 
 /* After so many lines of one test the rest is only counted. */
 enum { LINES_AT_MOST = 10 };
 
-/* Guarded by lk_watch_mutex. */
+/* Guarded by lk_checker_mutex. */
 static unsigned seen;
 static void *tokens; /* a tree of struct token by name */
 
 /* ------------------------------------------------------------------ reports ---- */
 
-void lk_watch_report(const char *check, const char *format, ...)
+void lk_checker_report(const char *check, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -29,64 +30,65 @@ void lk_watch_report(const char *check, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    pthread_mutex_lock(&lk_watch_mutex);
+    pthread_mutex_lock(&lk_checker_mutex);
     if (++seen <= LINES_AT_MOST)
         fprintf(stderr, "contract: %s: %s\n", check, text);
-    pthread_mutex_unlock(&lk_watch_mutex);
+    pthread_mutex_unlock(&lk_checker_mutex);
 }
 
-unsigned lk_watch_saw(void)
+unsigned lk_checker_breaches(void)
 {
     unsigned count;
 
-    pthread_mutex_lock(&lk_watch_mutex);
+    pthread_mutex_lock(&lk_checker_mutex);
     count = seen;
-    pthread_mutex_unlock(&lk_watch_mutex);
+    pthread_mutex_unlock(&lk_checker_mutex);
     return count;
 }
 
-void lk_watch_begin(void)
+void lk_checker_begin(void)
 {
-    pthread_mutex_lock(&lk_watch_mutex);
+    pthread_mutex_lock(&lk_checker_mutex);
     seen = 0;
-    pthread_mutex_unlock(&lk_watch_mutex);
-    lk_watch_trap();
+    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_checker_trap();
 }
 
-void lk_watch_end(void)
+void lk_checker_end(void)
 {
-    lk_watch_untrap();
+    lk_checker_untrap();
 }
 
-int64_t lk_watch_now(const struct lk_watched *w)
+int64_t lk_checker_now(const struct lk_checked *w)
 {
     return w->core->clock->now(w->core->clock->context);
 }
 
-void lk_watch_deadline(const struct lk_watched *w, const char *check, const char *operation, int64_t until)
+void lk_checker_deadline(const struct lk_checked *w, const char *check, const char *operation, int64_t until)
 {
-    int64_t late_ms = until == LOCKER_NEVER ? 0 : (lk_watch_now(w) - until) / 1000000;
+    int64_t late_ms = until == LOCKER_NEVER ? 0 : (lk_checker_now(w) - until) / 1000000;
 
-    if (late_ms > LK_WATCH_LATE_MS)
-        lk_watch_report(check, "%s came back %lld ms after it had to", operation, (long long)late_ms);
+    if (late_ms > LK_CHECKER_LATE_MS)
+        lk_checker_report(check, "%s came back %lld ms after it had to", operation, (long long)late_ms);
 }
 
-void lk_watch_answer(const char *operation, locker_status status, unsigned allowed, const locker_error *err)
+void lk_checker_answer(const char *operation, locker_status status, unsigned allowed, const locker_error *err)
 {
     /* these are told without the driver's words */
     const unsigned plain = 1u << LOCKER_OK | 1u << LOCKER_BUSY | 1u << LOCKER_TIMEOUT |
                            1u << LOCKER_CANCELED | 1u << LOCKER_NOMEM;
 
     if ((unsigned)status > LOCKER_FORKED || (allowed & 1u << status) == 0)
-        lk_watch_report("answer", "%s answered %s, which its contract doesn't have", operation,
-                        locker_status_name(status));
+        lk_checker_report("answer", "%s answered %s, which its contract doesn't have", operation,
+                          locker_status_name(status));
     else if (err == NULL || (plain & 1u << status) != 0)
         return;
     else if (err->status != status || err->text[0] == '\0')
-        lk_watch_report("answer", "%s answered %s and left the error struct with status %s and the text '%s'",
-                        operation, locker_status_name(status), locker_status_name(err->status), err->text);
+        lk_checker_report("answer",
+                          "%s answered %s and left the error struct with status %s and the text '%s'",
+                          operation, locker_status_name(status), locker_status_name(err->status), err->text);
     else if (strchr(err->text, '\n') != NULL)
-        lk_watch_report("answer", "%s gave an error of more than one line: %s", operation, err->text);
+        lk_checker_report("answer", "%s gave an error of more than one line: %s", operation, err->text);
 }
 
 /* ------------------------------------------------------------------ tokens ---- */
@@ -126,7 +128,7 @@ static struct token *token_of_locked(char *name)
     return made;
 }
 
-uint64_t lk_watch_last_token_locked(const struct lk_watched *w, const char *key)
+uint64_t lk_checker_last_token_locked(const struct lk_checked *w, const char *key)
 {
     const struct token *entry;
     char *name;
@@ -137,21 +139,21 @@ uint64_t lk_watch_last_token_locked(const struct lk_watched *w, const char *key)
     return entry != NULL ? entry->last : 0;
 }
 
-void lk_watch_token(const struct lk_watched *w, const char *key, uint64_t token, uint64_t last)
+void lk_checker_token(const struct lk_checked *w, const char *key, uint64_t token, uint64_t last)
 {
     struct token *entry;
     char *name;
 
     if (token == 0 || asprintf(&name, "%s\n%s", w->name_space, key) < 0)
         return;
-    pthread_mutex_lock(&lk_watch_mutex);
+    pthread_mutex_lock(&lk_checker_mutex);
     entry = token_of_locked(name);
     if (entry != NULL && token > entry->last)
         entry->last = token;
-    pthread_mutex_unlock(&lk_watch_mutex);
+    pthread_mutex_unlock(&lk_checker_mutex);
     if (token <= last)
-        lk_watch_report("token", "a grant of '%.60s' got token %llu after one that got %llu", key,
-                        (unsigned long long)token, (unsigned long long)last);
+        lk_checker_report("token", "a grant of '%.60s' got token %llu after one that got %llu", key,
+                          (unsigned long long)token, (unsigned long long)last);
 }
 
 static void free_token(void *entry)
@@ -160,23 +162,23 @@ static void free_token(void *entry)
     free(entry);
 }
 
-void lk_watch_forget(void)
+void lk_checker_forget(void)
 {
-    pthread_mutex_lock(&lk_watch_mutex);
+    pthread_mutex_lock(&lk_checker_mutex);
     tdestroy(tokens, free_token);
     tokens = NULL;
-    pthread_mutex_unlock(&lk_watch_mutex);
+    pthread_mutex_unlock(&lk_checker_mutex);
 }
 
 /* ------------------------------------------------------------------ the table ---- */
 
-const locker_driver *lk_watch_driver(const locker_driver *driver)
+const locker_driver *lk_checker_driver(const locker_driver *driver)
 {
     static locker_driver table;
 
-    lk_watch_tested = driver;
-    if (!lk_watch_claims_init())
+    lk_checker_tested = driver;
+    if (!lk_checker_claims_init())
         return NULL;
-    lk_watch_fill(&table, driver);
+    lk_checker_fill(&table, driver);
     return &table;
 }

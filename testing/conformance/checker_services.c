@@ -1,48 +1,48 @@
 /*
- * watch_services.c: core's services, as the driver under test sees them. Each looks whether it may be called
- * for that claim now, and passes the call on to core for core's claim.
+ * checker_services.c: core's services, as the driver under test sees them. Each looks whether it may be
+ * called for that claim now, and passes the call on to core for core's claim.
  */
-#include "watch_internal.h"
+#include "checker_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-static struct lk_watched *watched(const locker_services *svc)
+static struct lk_checked *checked(const locker_services *svc)
 {
-    return (struct lk_watched *)(uintptr_t)svc;
+    return (struct lk_checked *)(uintptr_t)svc;
 }
 
 /* Whether the instance may call its services. */
-static bool may_call(const struct lk_watched *w, const char *service)
+static bool may_call(const struct lk_checked *w, const char *service)
 {
     const bool closed = atomic_load(&w->closed);
 
     if (closed)
-        lk_watch_report("after-close", "%s was called after close, or after open had failed", service);
+        lk_checker_report("after-close", "%s was called after close, or after open had failed", service);
     return !closed;
 }
 
 /* Core's claim for the driver's, with a copy of its record; NULL: the service can't be passed on. */
-static locker_claim *outer_of(const struct lk_watched *w, const locker_claim *inner, const char *service,
+static locker_claim *outer_of(const struct lk_checked *w, const locker_claim *inner, const char *service,
                               struct lk_record *copy)
 {
     struct lk_record *record;
 
     if (!may_call(w, service))
         return NULL;
-    pthread_mutex_lock(&lk_watch_mutex);
-    record = lk_watch_record_locked(inner);
+    pthread_mutex_lock(&lk_checker_mutex);
+    record = lk_checker_record_locked(inner);
     if (record != NULL)
         *copy = *record;
-    pthread_mutex_unlock(&lk_watch_mutex);
+    pthread_mutex_unlock(&lk_checker_mutex);
     if (record == NULL)
-        lk_watch_report("gone", "%s was called for an address that is no claim's", service);
+        lk_checker_report("gone", "%s was called for an address that is no claim's", service);
     else if (copy->instance == NULL)
-        lk_watch_report("gone", "%s was called for the claim of '%s' after %s had let go of it", service,
-                        copy->key, copy->let_go_by != NULL ? copy->let_go_by : "nobody");
+        lk_checker_report("gone", "%s was called for the claim of '%s' after %s had let go of it", service,
+                          copy->key, copy->let_go_by != NULL ? copy->let_go_by : "nobody");
     else if (copy->instance != w)
-        lk_watch_report("gone", "%s was called for the claim of '%s', which another instance has", service,
-                        copy->key);
+        lk_checker_report("gone", "%s was called for the claim of '%s', which another instance has", service,
+                          copy->key);
     else
         return copy->outer;
     return NULL;
@@ -50,47 +50,47 @@ static locker_claim *outer_of(const struct lk_watched *w, const locker_claim *in
 
 /* While it is being attempted it may have been enrolled already; and a wake that was under way when the grant
  * came is no breach. */
-static bool may_wake(const struct lk_watched *w, const struct lk_record *record)
+static bool may_wake(const struct lk_checked *w, const struct lk_record *record)
 {
     return record->enrolled || record->attempting ||
            (record->enrolled_until != 0 &&
-            lk_watch_now(w) - record->enrolled_until < LK_WATCH_LATE_MS * INT64_C(1000000));
+            lk_checker_now(w) - record->enrolled_until < LK_CHECKER_LATE_MS * INT64_C(1000000));
 }
 
 static void wake(const locker_services *svc, locker_claim *claim)
 {
-    struct lk_watched *w = watched(svc);
+    struct lk_checked *w = checked(svc);
     struct lk_record record;
     locker_claim *outer = outer_of(w, claim, "wake", &record);
 
     if (outer == NULL)
         return;
     if (!may_wake(w, &record))
-        lk_watch_report("wake", "wake was called for the claim of '%s', which %s", record.key,
-                        record.granted ? "is a grant" : "is not enrolled");
+        lk_checker_report("wake", "wake was called for the claim of '%s', which %s", record.key,
+                          record.granted ? "is a grant" : "is not enrolled");
     w->core->wake(w->core, outer);
 }
 
 static void lease_extended(const locker_services *svc, locker_claim *claim, int64_t until)
 {
-    struct lk_watched *w = watched(svc);
+    struct lk_checked *w = checked(svc);
     struct lk_record record;
     locker_claim *outer = outer_of(w, claim, "lease_extended", &record);
 
     if (outer == NULL)
         return;
     if (!record.granted && !record.attempting)
-        lk_watch_report("not-granted", "lease_extended was called for the claim of '%s', which is no grant",
-                        record.key);
-    if (lk_watch_is_bounded(outer) && until > lk_watch_now(w) + outer->ttl_ns)
-        lk_watch_report("valid-until", "lease_extended of '%s' till %lld ms after now + ttl", record.key,
-                        (long long)((until - lk_watch_now(w) - outer->ttl_ns) / 1000000));
+        lk_checker_report("not-granted", "lease_extended was called for the claim of '%s', which is no grant",
+                          record.key);
+    if (lk_checker_is_bounded(outer) && until > lk_checker_now(w) + outer->ttl_ns)
+        lk_checker_report("valid-until", "lease_extended of '%s' till %lld ms after now + ttl", record.key,
+                          (long long)((until - lk_checker_now(w) - outer->ttl_ns) / 1000000));
     w->core->lease_extended(w->core, outer, until);
 }
 
 static void lease_lost(const locker_services *svc, locker_claim *claim, const char *why)
 {
-    struct lk_watched *w = watched(svc);
+    struct lk_checked *w = checked(svc);
     struct lk_record record = {.granted = true};
     locker_claim *outer = NULL;
 
@@ -101,14 +101,14 @@ static void lease_lost(const locker_services *svc, locker_claim *claim, const ch
     if (claim != NULL && outer == NULL)
         return;
     if (!record.granted && !record.attempting)
-        lk_watch_report("not-granted", "lease_lost was called for the claim of '%s', which is no grant",
-                        record.key);
+        lk_checker_report("not-granted", "lease_lost was called for the claim of '%s', which is no grant",
+                          record.key);
     w->core->lease_lost(w->core, outer, why);
 }
 
 static void suspect(const locker_services *svc, bool out_of_reach)
 {
-    struct lk_watched *w = watched(svc);
+    struct lk_checked *w = checked(svc);
 
     if (may_call(w, "suspect"))
         w->core->suspect(w->core, out_of_reach);
@@ -116,7 +116,7 @@ static void suspect(const locker_services *svc, bool out_of_reach)
 
 static void attend(const locker_services *svc)
 {
-    struct lk_watched *w = watched(svc);
+    struct lk_checked *w = checked(svc);
 
     if (may_call(w, "attend"))
         w->core->attend(w->core);
@@ -124,14 +124,14 @@ static void attend(const locker_services *svc)
 
 static bool log_wanted(const locker_services *svc, locker_log_level level)
 {
-    struct lk_watched *w = watched(svc);
+    struct lk_checked *w = checked(svc);
 
     return may_call(w, "log_wanted") && w->core->log_wanted(w->core, level);
 }
 
 static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
 {
-    struct lk_watched *w = watched(svc);
+    struct lk_checked *w = checked(svc);
     char text[1024];
     va_list args;
 
@@ -143,7 +143,7 @@ static void log_line(const locker_services *svc, locker_log_level level, const c
     w->core->log(w->core, level, "%s", text);
 }
 
-const locker_services lk_watch_services = {
+const locker_services lk_checker_services = {
     .wake = wake,
     .lease_extended = lease_extended,
     .lease_lost = lease_lost,
