@@ -6,7 +6,7 @@
  *   run_signals.c   which signals we take and what the command inherits; ends the wait on a signal
  *   run_env.c       the command's environment, and refusing to wait for oneself
  *   run_child.c     starts the command, sends signals to it, stops and continues with it, reaps it
- *   run_watch.c     the loop while it runs: signals, the child's end, the lease's deadline
+ *   run_supervise.c the loop while it runs: signals, the child's end, the lease's deadline
  *   run_holder.c    says who holds the lock that is not to be had
  *   run_events.c    JSON lines for --status-fd
  *

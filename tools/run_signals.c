@@ -1,7 +1,7 @@
 /*
  * run_signals.c: the signals of locker run. All that we take are blocked before the first thread exists and
  * read from a descriptor, so there is no handler. While we wait for the lock a thread reads those that end
- * the wait; while the command runs, run_watch.c reads all.
+ * the wait; while the command runs, run_supervise.c reads all.
  */
 #include <errno.h>
 #include <fcntl.h>

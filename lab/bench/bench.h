@@ -1,19 +1,19 @@
 /*
  * bench.h: what the parts of locker-bench share.
  *
- *   main.c       options, the list of rows, the order of a run
- *   report.c     figures: medians, ratios, goals; the table and the JSON lines
- *   crew.c       the processes that do the measured work, and the memory that they share with their boss
- *   threads.c    threads inside such a process
- *   machine.c    clock, processors, memory and context switches
- *   redis_server.c the redis-server of a run, or the one that --uri names
- *   bare.c       what the work costs with hiredis alone
- *   zoo_server.c the ZooKeeper server of a run
- *   zoo.c        what the work costs with ZooKeeper's C client alone
- *   delay.c      a proxy that makes the way to a server longer
- *   handoff.c    hands a lock from process to process
- *   far.c        counts round trips with it
- *   row_*.c      the rows: each does the same work bare and through liblocker, in turns
+ *   main.c               options, the list of rows, the order of a run
+ *   report.c             figures: medians, ratios, goals; the table and the JSON lines
+ *   crew.c               the processes that do the measured work, and the memory that they share
+ *   threads.c            threads inside such a process
+ *   machine.c            clock, processors, memory and context switches
+ *   redis_server.c       the redis-server of a run, or the one that --uri names
+ *   redis_bare.c         what the work costs with hiredis alone
+ *   zookeeper_server.c   the ZooKeeper server of a run
+ *   zookeeper_bare.c     what the work costs with ZooKeeper's C client alone
+ *   handoff.c            hands a lock from process to process
+ *   delay_proxy.c        a proxy that makes the way to a server longer
+ *   round_trips.c        counts round trips with it
+ *   row_*.c              the rows, by what they measure: the same work bare and through liblocker
  *
  * The boss has one thread and never opens a locker: every measurement runs in fresh processes that it forks,
  * so that no round inherits threads, connections or memory of another.
@@ -194,7 +194,7 @@ struct redisContext *lk_redis_server_connect(const lk_redis_server *server, char
 /* The URI with a query. */
 const char *lk_redis_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query);
 
-/* ---- bare.c */
+/* ---- redis_bare.c */
 typedef struct lk_bare lk_bare;
 /* A blocking hiredis connection with the release script loaded; ends the process when there is none. */
 lk_bare *lk_bare_open(lk_bench *b);
@@ -215,7 +215,7 @@ void lk_bare_renew(lk_bare *bare, const char *prefix, int n, int64_t ttl_ms);
  * stopped; returns the cycles. */
 uint64_t lk_bare_lanes(lk_bare *bare, int lanes);
 
-/* ---- zoo_server.c */
+/* ---- zookeeper_server.c */
 typedef struct lk_zoo_server {
     lk_server own;
     char version[32];
@@ -232,7 +232,7 @@ int64_t lk_zoo_server_requests(lk_bench *b);
 /* For locker_open(), by this port; the lock time is the session's. */
 const char *lk_zoo_server_uri(char out[LK_SERVER_TEXT], int port, int64_t ttl_ms);
 
-/* ---- zoo.c */
+/* ---- zookeeper_bare.c */
 typedef struct lk_zoo lk_zoo;
 /* A session of the single-threaded C client; ends the process when there is none. */
 lk_zoo *lk_zoo_open(lk_bench *b, int port, int64_t session_ms);
@@ -262,12 +262,12 @@ void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t f
 /* The key of one of those that have each its own. */
 const char *lk_zoo_lane_key(char out[64], const char *key, int lane);
 
-/* ---- delay.c */
+/* ---- delay_proxy.c */
 /* A process that passes connections on to a port of 127.0.0.1, `ms` later in each direction. 0: told. */
 pid_t lk_delay_start(lk_bench *b, int to, int64_t ms, int *port);
 void lk_delay_stop(pid_t pid);
 
-/* ---- far.c */
+/* ---- round_trips.c */
 /* How a cycle is done, bare or ours. */
 typedef struct lk_far_side {
     const char *name;

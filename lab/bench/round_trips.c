@@ -1,6 +1,6 @@
-/* far.c: how many round trips a cycle takes, for the rows net and znet. A cycle is timed through a proxy that
- * passes on at once and through one that adds 10 ms, and so is one bare request; what the delay adds to the
- * cycle, divided by what it adds to the request, is the number of round trips. */
+/* round_trips.c: how many round trips a cycle takes, for the rows net and znet. A cycle is timed through a
+ * proxy that passes on at once and through one that adds 10 ms, and so is one bare request; what the delay
+ * adds to the cycle, divided by what it adds to the request, is the number of round trips. */
 #include <math.h>
 #include <stdlib.h>
 

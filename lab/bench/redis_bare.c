@@ -1,5 +1,5 @@
-/* bare.c: what the work costs with hiredis alone: SET NX PX and a compare-and-delete script, or a list with
- * LPUSH and BLPOP where somebody waits. Nothing here renews, notices a loss or fences. */
+/* redis_bare.c: what the work costs with hiredis alone: SET NX PX and a compare-and-delete script, or a
+ * list with LPUSH and BLPOP where somebody waits. Nothing here renews, notices a loss or fences. */
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <stdlib.h>

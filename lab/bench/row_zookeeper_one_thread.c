@@ -1,7 +1,7 @@
-/* row_zoo_one.c: rows za, za1, zfresh and zh: one thread that locks and unlocks, and the hand-off from an
- * unlock to a waiter in another process. Bare is the single-threaded C client, driven by the thread that
- * waits: as it is, and with its requests sent in one piece; in the hand-off also one that doesn't ask whether
- * it is the first. */
+/* row_zookeeper_one_thread.c: rows za, za1, zfresh and zh: one thread that locks and unlocks, and the
+ * hand-off from an unlock to a waiter in another process. Bare is the single-threaded C client, driven by
+ * the thread that waits: as it is, and with its requests sent in one piece; in the hand-off also one that
+ * doesn't ask whether it is the first. */
 #include "bench.h"
 
 enum { BARE, OURS, WHOLE, SIDES_ALONE, TRUSTING = SIDES_ALONE, SIDES };

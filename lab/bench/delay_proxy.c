@@ -1,5 +1,5 @@
-/* delay.c: a proxy in a process of its own, which makes the way to a server longer, and changes nothing else.
- * For the rows that count round trips. */
+/* delay_proxy.c: a proxy in a process of its own, which makes the way to a server longer, and changes
+ * nothing else. For the rows that count round trips. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * run_watch.c: the loop while the command runs. It acts on the lock's loss by the local deadline D, not by a
- * message: TERM (or --on-lost) at D - kill-after, KILL just before D. D moves on with each renewal, so as
- * long as renewals come through none of it happens.
+ * run_supervise.c: the loop while the command runs. It acts on the lock's loss by the local deadline D,
+ * not by a message: TERM (or --on-lost) at D - kill-after, KILL just before D. D moves on with each
+ * renewal, so as long as renewals come through none of it happens.
  *
  * States: safe -> losing -> (safe again when a renewal comes through after all | the command has ended). A
  * lock that is known to be lost, by a message of the service or by D's passing, never becomes safe again.

@@ -1,4 +1,4 @@
-/* row_net.c: row net: a Redis lock over a way that is 10 ms longer. Bare is blocking hiredis. */
+/* row_round_trips.c: row net: a Redis lock over a way that is 10 ms longer. Bare is blocking hiredis. */
 #include "bench.h"
 
 static const char key[] = "bench:far";

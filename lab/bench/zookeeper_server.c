@@ -1,4 +1,5 @@
-/* zoo_server.c: the ZooKeeper server of a run, alone, on a private port and directory. It goes with us. */
+/* zookeeper_server.c: the ZooKeeper server of a run, alone, on a private port and directory. It goes with
+ * us. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* row_many.c: ten thousand threads of one process that want one key. One of them contends at the service; the
- * others wait in the process. */
+/* row_local_waiters.c: ten thousand threads of one process that want one key. One of them contends at the
+ * service; the others wait in the process. */
 #include "bench.h"
 
 enum { CROWD = 10000 };

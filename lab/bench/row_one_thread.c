@@ -1,5 +1,5 @@
-/* row_one.c: rows a and a1: one thread locks and unlocks one free key. In a the server has a processor of its
- * own, in a1 it shares the client's. */
+/* row_one_thread.c: rows a and a1: one thread locks and unlocks one free key. In a the server has a
+ * processor of its own, in a1 it shares the client's. */
 #include "bench.h"
 
 typedef enum { ASLEEP, LOOKING, OURS, OURS_PLAIN, SIDES } side_of;

@@ -1,5 +1,6 @@
-/* row_zoo_load.c: rows zb and zc: many contenders at once, with a key each, or with one key for all. Bare,
- * they are all in flight on one session of a process, without a thread for each; ours are threads. */
+/* row_zookeeper_throughput.c: rows zb and zc: many contenders at once, with a key each, or with one key
+ * for all. Bare, they are all in flight on one session of a process, without a thread for each; ours are
+ * threads. */
 #include "bench.h"
 
 enum { KEYS = 64, PROCESSES = 4, DISORDER = LK_COUNTS_MAX - 1 };

@@ -1,4 +1,5 @@
-/* row_zoo_net.c: row znet: a ZooKeeper lock over a way that is 10 ms longer. Bare is the C client. */
+/* row_zookeeper_round_trips.c: row znet: a ZooKeeper lock over a way that is 10 ms longer. Bare is the C
+ * client. */
 #include "bench.h"
 
 static const int64_t session = 10000; /* ms */

@@ -1,8 +1,8 @@
 /*
- * zoo.c: what the work costs with ZooKeeper's C client alone: its single-threaded library, driven by the
- * thread that waits, with the recipe of ZooKeeper's documentation: create and list in one flight, a watch on
- * the node right ahead, a list again when that goes, delete. Nothing here proves that the lock is still ours,
- * recovers from lost answers, or has deadlines.
+ * zookeeper_bare.c: what the work costs with ZooKeeper's C client alone: its single-threaded library,
+ * driven by the thread that waits, with the recipe of ZooKeeper's documentation: create and list in one
+ * flight, a watch on the node right ahead, a list again when that goes, delete. Nothing here proves that
+ * the lock is still ours, recovers from lost answers, or has deadlines.
  */
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
-/* row_break.c: how soon a holder is told that its lock was broken, and what it costs the server to have it
- * listen: from the call of locker_break() by another locker to on_lost of one that never waited, and what the
- * second connection takes. */
+/* row_break_notice.c: how soon a holder is told that its lock was broken, and what it costs the server to
+ * have it listen: from the call of locker_break() by another locker to on_lost of one that never waited,
+ * and what the second connection takes. */
 #include "bench.h"
 
 enum { BREAKS = 300 };

@@ -1,5 +1,5 @@
-/* row_lag.c: how soon a holder is told of its loss: from the local deadline D to on_lost. Either the lease is
- * not renewed, or the server stops answering. */
+/* row_loss_notice.c: how soon a holder is told of its loss: from the local deadline D to on_lost. Either
+ * the lease is not renewed, or the server stops answering. */
 #include <signal.h>
 
 #include "bench.h"

@@ -1,5 +1,5 @@
-/* row_load.c: rows b and c: many threads at once. In b each has a key of its own, in c all want one key, in
- * several processes or in one. */
+/* row_throughput.c: rows b and c: many threads at once. In b each has a key of its own, in c all want one
+ * key, in several processes or in one. */
 #include "bench.h"
 
 enum { KEYS = 64, PROCESSES = 4 };
