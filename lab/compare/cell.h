@@ -172,4 +172,8 @@ const lk_measured *lk_measured_of(const lk_result *result, const char *name);
 /** Words for a time in ms: "40 us", "0.12 ms", "48 ms", "1.30 s". */
 const char *lk_ms_words(double ms, char *out, size_t size);
 
+/** When a run's workers have ended: what its history shows, by the checks that every lock service has to
+ * pass. It is kept in the result as a trace. */
+void lk_judge(lk_cell *cell);
+
 #endif

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "canary.h"
+#include "cell.h"
 #include "cli.h"
 #include "die.h"
-#include "judge.h"
 #include "options.h"
 #include "output.h"
 #include "servers/scratch.h"

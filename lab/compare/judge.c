@@ -1,5 +1,5 @@
-/* judge.c: a run's history is checked; see judge.h. */
-#include "judge.h"
+/* judge.c: a run's history is checked, and what it shows is added to the run's cell. */
+#include "cell.h"
 
 #include <stdio.h>
 #include <stdlib.h>
