@@ -32,7 +32,7 @@ typedef struct {
 
 /* ------------------------------------------------------------------ a try looks first ---- */
 
-static void look_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void look_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     attempt *a = context;
     a->look_rc = rc == ZNONODE ? ZOK : rc;
@@ -52,7 +52,7 @@ static void look_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply 
 }
 
 /* A try on a busy lock writes nothing. */
-static lk_zk_outcome look_locked(attempt *a)
+static lk_zk_outcome look_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
     lk_zk_request *list = lk_zk_list_fresh_locked(a->z->net, a->parent, look_done_locked, a);
     if (!lk_zk_call_expect_locked(&a->call, list))
@@ -64,7 +64,7 @@ static lk_zk_outcome look_locked(attempt *a)
 
 /* Whether the claim may be told that it has the lock: a list has shown its node as the first, it is of the
  * present session and nobody has begun to delete it, and nothing speaks against the session. */
-static bool is_sure_locked(const lk_zk *z, const lk_zk_node *node)
+static bool is_sure_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     return node->step == LK_ZK_FIRST && node->there && !node->unwanted &&
            node->session == lk_zk_session_locked(z->net) && !z->doubted;
@@ -72,9 +72,8 @@ static bool is_sure_locked(const lk_zk *z, const lk_zk_node *node)
 
 /* The one place where a lock is granted. OK when that and the deadline allow it; BUSY: proof is wanted
  * first. */
-static locker_status grant_locked(attempt *a, lk_zk_node *node)
+static locker_status grant_locked(lk_zk *z, attempt *a, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    lk_zk *z = a->z;
     const int64_t now = lk_zk_now(z);
     if (!is_sure_locked(z, node) || !lk_zk_enough_locked(z, now))
         return LOCKER_BUSY;
@@ -87,7 +86,7 @@ static locker_status grant_locked(attempt *a, lk_zk_node *node)
     return LOCKER_OK;
 }
 
-static void drop_node_locked(attempt *a)
+static void drop_node_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
     lk_zk_node *node = a->data->node;
     a->data->node = NULL;
@@ -96,7 +95,7 @@ static void drop_node_locked(attempt *a)
 }
 
 /* Wait for the node's next step; or for proof that it is still there. */
-static lk_zk_outcome await_node_locked(attempt *a, lk_zk_node *node, bool prove)
+static lk_zk_outcome await_node_locked(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*a->z->net)
 {
     a->call.done = false;
     node->call = &a->call;
@@ -108,7 +107,7 @@ static lk_zk_outcome await_node_locked(attempt *a, lk_zk_node *node, bool prove)
 }
 
 /* The same, but for a connection first, without which there is no step. */
-static lk_zk_outcome go_on_locked(attempt *a, lk_zk_node *node, bool prove)
+static lk_zk_outcome go_on_locked(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*a->z->net)
 {
     if (!lk_zk_is_up_locked(a->z->net))
         return lk_zk_await_up_locked(a->z->net, &a->call, a->claim->attempt_until);
@@ -116,7 +115,7 @@ static lk_zk_outcome go_on_locked(attempt *a, lk_zk_node *node, bool prove)
 }
 
 /* The queue is not empty yet. */
-static locker_status not_emptied_locked(attempt *a, locker_error *err)
+static locker_status not_emptied_locked(attempt *a, locker_error *err) LK_REQUIRES(*a->z->net)
 {
     /* Not all at once, because the places of some would keep the others from deleting. Next time it looks
      * before it takes a place. */
@@ -131,6 +130,7 @@ static locker_status not_emptied_locked(attempt *a, locker_error *err)
 
 /* Send what the claim needs to have a node. True: go round again. */
 static bool enter_locked(attempt *a, lk_zk_outcome *outcome, locker_status *status, locker_error *err)
+    LK_REQUIRES(*a->z->net)
 {
     if ((!a->claim->will_wait || a->data->aside) && !a->looked) {
         *outcome = look_locked(a);
@@ -152,7 +152,7 @@ static bool enter_locked(attempt *a, lk_zk_outcome *outcome, locker_status *stat
     return true;
 }
 
-static locker_status failed_locked(attempt *a, lk_zk_node *node, locker_error *err)
+static locker_status failed_locked(attempt *a, lk_zk_node *node, locker_error *err) LK_REQUIRES(*a->z->net)
 {
     locker_status status = LOCKER_NOMEM;
     if (node->error != NULL) {
@@ -168,7 +168,7 @@ static locker_status failed_locked(attempt *a, lk_zk_node *node, locker_error *e
 
 /* ------------------------------------------------------------------ numbers that are used up ---- */
 
-static void emptied_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void emptied_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     attempt *a = context;
     (void)z;
@@ -180,6 +180,7 @@ static void emptied_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *r
 /* A key's node that is made anew counts from 0 again; so the place is given up, and the node goes as soon as
  * nobody has a place in it. True: go round again. */
 static bool empty_locked(attempt *a, lk_zk_outcome *outcome, locker_status *status, locker_error *err)
+    LK_REQUIRES(*a->z->net)
 {
     drop_node_locked(a); /* its delete goes first */
     if (!lk_zk_call_expect_locked(&a->call, lk_zk_delete_locked(a->z->net, a->parent, emptied_locked, a)))
@@ -205,6 +206,7 @@ static bool is_over(const lk_zk_node *node)
 
 /* One step of the attempt. True: another one follows. */
 static bool step_locked(attempt *a, lk_zk_outcome *outcome, locker_status *status, locker_error *err)
+    LK_REQUIRES(*a->z->net)
 {
     lk_zk_node *node = a->data->node;
     if (node == NULL || is_over(node)) {
@@ -217,7 +219,7 @@ static bool step_locked(attempt *a, lk_zk_outcome *outcome, locker_status *statu
     }
     switch (node->step) {
     case LK_ZK_FIRST:
-        *status = grant_locked(a, node);
+        *status = grant_locked(a->z, a, node);
         if (*status == LOCKER_OK)
             return false;
         *status = LOCKER_OK;
@@ -241,38 +243,37 @@ static bool step_locked(attempt *a, lk_zk_outcome *outcome, locker_status *statu
 
 locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
 {
-    lk_zk *z = self;
-    attempt a = {.z = z, .claim = claim, .data = lk_zk_claim_of(claim)};
+    attempt a = {.z = self, .claim = claim, .data = lk_zk_claim_of(claim)};
     lk_zk_outcome outcome = LK_ZK_DONE;
     locker_status status = LOCKER_OK;
-    if (!lk_zk_parent_path(z, claim->key, claim->key_len, a.parent))
+    if (!lk_zk_parent_path(a.z, claim->key, claim->key_len, a.parent))
         return lk_zk_check_key(self, claim->key, claim->key_len, err);
-    lk_zk_enter(z->net);
-    lk_zk_call_begin_locked(z->net, &a.call);
+    lk_zk_enter(a.z->net);
+    lk_zk_call_begin_locked(a.z->net, &a.call);
     a.data->call = &a.call;
     a.call.interrupted = a.data->interrupted;
     a.call.prompt = !claim->will_wait;
     while (step_locked(&a, &outcome, &status, err)) {
         if (a.call.interrupted)
             outcome = LK_ZK_INTERRUPTED;
-        else if (lk_zk_now(z) >= claim->attempt_until)
+        else if (lk_zk_now(a.z) >= claim->attempt_until)
             outcome = LK_ZK_LATE;
         if (outcome != LK_ZK_DONE)
             break;
     }
     if (outcome == LK_ZK_INTERRUPTED)
         status = LOCKER_CANCELED;
-    else if (outcome == LK_ZK_LATE &&
-             lk_zk_is_up_locked(z->net)) /* core knows whether that was the caller's end or ours */
+    else if (outcome == LK_ZK_LATE && lk_zk_is_up_locked(a.z->net))
+        /* core knows whether that was the caller's end or ours */
         status = locker_error_set(err, LOCKER_TIMEOUT, 0, "ZooKeeper at %s did not answer in time",
-                                  lk_zk_net_names(z->net));
+                                  lk_zk_net_names(a.z->net));
     else if (outcome == LK_ZK_LATE)
-        status = lk_zk_away_locked(z->net, err);
+        status = lk_zk_away_locked(a.z->net, err);
     if (status == LOCKER_UNAVAILABLE)
-        claim->retry_at = lk_zk_now(z); /* it may be up again before core has heard of it */
+        claim->retry_at = lk_zk_now(a.z); /* it may be up again before core has heard of it */
     a.data->call = NULL;
-    lk_zk_call_end_locked(z->net, &a.call);
-    lk_zk_leave(z->net);
+    lk_zk_call_end_locked(a.z->net, &a.call);
+    lk_zk_leave(a.z->net);
     return status;
 }
 

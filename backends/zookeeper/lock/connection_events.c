@@ -10,7 +10,7 @@
 #include "recover_create.h"
 
 /* Go on with what a lost connection interrupted. */
-static void resume_node_locked(lk_zk *z, lk_zk_node *node)
+static void resume_node_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (node->step == LK_ZK_DOUBT)
         lk_zk_node_search_locked(z, node);
@@ -20,7 +20,7 @@ static void resume_node_locked(lk_zk *z, lk_zk_node *node)
         lk_zk_node_list_locked(z, node);
 }
 
-void lk_zk_resume_locked(lk_zk *z)
+void lk_zk_resume_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     z->resume_at = LOCKER_NEVER;
     lk_zk_watches_resume_locked(z->net);
@@ -30,7 +30,7 @@ void lk_zk_resume_locked(lk_zk *z)
         resume_node_locked(z, lk_zk_node_of(without));
 }
 
-static void tell_suspect_locked(lk_zk *z, bool suspect, const char *what)
+static void tell_suspect_locked(lk_zk *z, bool suspect, const char *what) LK_REQUIRES(*z->net)
 {
     if (z->suspect == suspect)
         return;
@@ -39,7 +39,7 @@ static void tell_suspect_locked(lk_zk *z, bool suspect, const char *what)
     lk_zk_note_locked(z->net, LOCKER_LOG_INFO, what, lk_zk_net_names(z->net));
 }
 
-static void on_up_locked(lk_zk *z)
+static void on_up_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     tell_suspect_locked(z, false, "zookeeper: connected to %s again");
     lk_zk_heartbeat_now_locked(z); /* what is held has not been confirmed for a while */
@@ -47,13 +47,13 @@ static void on_up_locked(lk_zk *z)
     lk_zk_resume_locked(z);
 }
 
-static void on_down_locked(lk_zk *z)
+static void on_down_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     lk_zk_heartbeat_cut_locked(z);
     tell_suspect_locked(z, true, "zookeeper: lost the connection to %s");
 }
 
-static void on_ended_locked(lk_zk *z)
+static void on_ended_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     lk_zk_all_vanish_locked(z);
     z->doubted = false;

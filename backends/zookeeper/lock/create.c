@@ -14,7 +14,7 @@ enum { PARENTS_TRIES = 8 }; /* how often vanishing parents are made again */
 /* ------------------------------------------------------------------ answers ---- */
 
 /* It was in doubt, and is there. */
-static void after_all_locked(lk_zk *z, lk_zk_node *node)
+static void after_all_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (node->claim != NULL)
         lk_zk_node_list_locked(z, node);
@@ -22,7 +22,7 @@ static void after_all_locked(lk_zk *z, lk_zk_node *node)
         lk_zk_node_stray_locked(z, node, node->sequence);
 }
 
-static void create_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void create_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     node->create_rc = rc;
@@ -44,7 +44,7 @@ static void create_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
 }
 
 /* What create's answer means, once the list that was sent with it is there too. */
-static void created_locked(lk_zk *z, lk_zk_node *node)
+static void created_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (node->there) {
         lk_zk_node_step_locked(node, LK_ZK_SHOWN);
@@ -62,6 +62,7 @@ static void created_locked(lk_zk *z, lk_zk_node *node)
 }
 
 static void first_list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+    LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     node->listing = false;
@@ -73,7 +74,7 @@ static void first_list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_
 /* ------------------------------------------------------------------ sending ---- */
 
 /* Make the key's node, and after that has failed once, all above it. */
-static void make_parents_locked(lk_zk *z, const lk_zk_node *node)
+static void make_parents_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PARENT_MAX];
     if (node->tries == 0 && z->seen[node->parent_hash % LK_ZK_SEEN] == node->parent_hash)
@@ -93,7 +94,7 @@ static void make_parents_locked(lk_zk *z, const lk_zk_node *node)
     lk_zk_container_locked(z->net, node->parent, false);
 }
 
-void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PATH_MAX], stem[LK_ZK_STEM_LEN + 1];
     lk_zk_node_step_locked(node, LK_ZK_CREATING);

@@ -5,6 +5,6 @@
 #include "place.h"
 
 /* Send create and list in one flight. */
-void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node);
+void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 
 #endif

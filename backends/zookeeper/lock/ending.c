@@ -15,7 +15,7 @@ const char lk_zk_somebody_deleted[] = "its node was deleted by somebody else";
 /* ------------------------------------------------------------------ gone ---- */
 
 /* Those who have it for a predecessor look again. */
-static void hint_successor_locked(lk_zk *z, const lk_zk_node *node)
+static void hint_successor_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PATH_MAX];
     if (!lk_zk_watches_any_locked(z->net))
@@ -25,7 +25,7 @@ static void hint_successor_locked(lk_zk *z, const lk_zk_node *node)
 }
 
 /* Its successor is told once its step says so. */
-static void gone_locked(lk_zk *z, lk_zk_node *node)
+static void gone_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     node->there = false;
     lk_zk_node_timers_stop_locked(node);
@@ -34,7 +34,7 @@ static void gone_locked(lk_zk *z, lk_zk_node *node)
     hint_successor_locked(z, node);
 }
 
-void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node, const char *why)
+void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node, const char *why) LK_REQUIRES(*z->net)
 {
     if (node->claim != NULL && node->granted)
         z->svc->lease_lost(z->svc, node->claim, why);
@@ -44,13 +44,13 @@ void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node, const char *why)
 }
 
 /* What was there is gone with the session, or will be when the servers count it out. */
-static void list_vanish_locked(lk_zk *z, lk_list *list, const char *why)
+static void list_vanish_locked(lk_zk *z, lk_list *list, const char *why) LK_REQUIRES(*z->net)
 {
     LK_LIST_EACH_SAFE(link, list)
         lk_zk_node_vanish_locked(z, lk_zk_node_of(link), why);
 }
 
-void lk_zk_all_vanish_locked(lk_zk *z)
+void lk_zk_all_vanish_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     static const char why[] = "its session with ZooKeeper has ended";
     z->may_stray = true;
@@ -62,7 +62,7 @@ void lk_zk_all_vanish_locked(lk_zk *z)
 
 /* ------------------------------------------------------------------ deleting ---- */
 
-static void delete_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void delete_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     node->deleting = false;
@@ -83,7 +83,7 @@ static void delete_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
     lk_zk_node_unref_locked(z, node);
 }
 
-void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PATH_MAX];
     if (node->deleting || !node->there)
@@ -100,7 +100,7 @@ void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
 
 /* A node that the server won't let us delete would block its queue for as long as we live, so after the clean-up time
  * the session is given up. */
-int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now)
+int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 {
     int64_t next_at = LOCKER_NEVER;
     LK_LIST_EACH_SAFE(link, &z->left) {
@@ -124,7 +124,7 @@ int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now)
     return next_at;
 }
 
-void lk_zk_node_stray_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
+void lk_zk_node_stray_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_REQUIRES(*z->net)
 {
     lk_zk_node_found_locked(z, node, sequence);
     lk_zk_node_step_locked(node, LK_ZK_SHOWN);
@@ -134,7 +134,7 @@ void lk_zk_node_stray_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
 
 /* ------------------------------------------------------------------ doubt ---- */
 
-static lk_zk_node *stands_for_queue_of_locked(const lk_zk *z, const lk_zk_node *node)
+static lk_zk_node *stands_for_queue_of_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     LK_LIST_EACH(link, &z->doubtful) {
         lk_zk_node *const stands = lk_zk_node_of(link);
@@ -146,7 +146,7 @@ static lk_zk_node *stands_for_queue_of_locked(const lk_zk *z, const lk_zk_node *
 
 /* Nobody waits for it any more, so what is in doubt is its queue: one place without a node stands for all
  * names there that may come yet, which a list shows as nobody's. */
-static void doubt_queue_locked(lk_zk *z, lk_zk_node *node)
+static void doubt_queue_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     lk_zk_node *stands = stands_for_queue_of_locked(z, node);
     lk_zk_node_rename_locked(z, node);
@@ -159,7 +159,7 @@ static void doubt_queue_locked(lk_zk *z, lk_zk_node *node)
     lk_zk_keeper_by_locked(z->net, 0);
 }
 
-void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     node->there = false;
     lk_zk_node_step_locked(node, LK_ZK_NO_ANSWER);
@@ -172,7 +172,7 @@ void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node)
 
 /* ------------------------------------------------------------------ nobody wants it ---- */
 
-void lk_zk_node_leave_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_node_leave_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     lk_zk_node_disown_locked(z, node);
     if (node->step == LK_ZK_FAILED && !node->there)

@@ -16,7 +16,7 @@
 static const int64_t write_after_ns = 250 * LK_MS;
 static const int64_t again_ns = 100 * LK_MS;
 
-void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (!node->waited || z->wall_ahead_ms == 0)
         return;
@@ -29,13 +29,13 @@ static bool is_wanted(const lk_zk_node *node)
     return node->granted && node->there && !node->deleting;
 }
 
-static void retry_locked(lk_zk *z, lk_zk_node *node)
+static void retry_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (is_wanted(node))
         lk_zk_node_write_by_locked(z, node, lk_zk_now(z) + again_ns);
 }
 
-static void written_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void written_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     (void)reply;
@@ -46,7 +46,7 @@ static void written_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *r
 
 /* What is there is replaced if it is another grant's, and by its version, so that an older grant's request
  * that comes late replaces nothing. */
-static void read_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void read_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     char text[LK_ZK_RECORD_MAX];
@@ -66,7 +66,7 @@ static void read_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *repl
         lk_zk_node_unref_locked(z, node);
 }
 
-void lk_zk_grant_time_write_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_grant_time_write_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     node->write_at = LOCKER_NEVER;
     if (lk_zk_get_locked(z->net, node->parent, read_locked, node) != NULL)

@@ -25,26 +25,27 @@ typedef struct {
 
 /* ------------------------------------------------------------------ one request ---- */
 
-static void extend_locked(lk_zk *z, lk_zk_node *node)
+static void extend_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (node->claim != NULL && node->granted && node->there)
         z->svc->lease_extended(z->svc, node->claim,
                                lk_time_earlier(lk_zk_deadline_locked(z->net), node->cap));
 }
 
-static void unanswered_locked(lk_zk *z)
+static void unanswered_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     if (z->pulse_unanswered == 0)
         z->pulse_unanswered = lk_zk_now(z);
 }
 
-void lk_zk_heartbeat_now_locked(lk_zk *z)
+void lk_zk_heartbeat_now_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     z->pulse_at = z->quarter_at = 0;
     lk_zk_keeper_by_locked(z->net, 0);
 }
 
 static void heartbeat_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+    LK_REQUIRES(*z->net)
 {
     heartbeat *b = context;
     (void)reply;
@@ -69,7 +70,7 @@ static void heartbeat_done_locked(lk_zk *z, void *context, int rc, const lk_zk_r
 }
 
 /* One request for as many nodes as it holds, from *next on, up to `end`. False: nothing was sent. */
-static bool send_locked(lk_zk *z, lk_list **next, const lk_list *end)
+static bool send_locked(lk_zk *z, lk_list **next, const lk_list *end) LK_REQUIRES(*z->net)
 {
     heartbeat *b = calloc(1, sizeof *b);
     lk_zk_checks c;
@@ -101,12 +102,12 @@ out:
 /* ------------------------------------------------------------------ when ---- */
 
 /* When a server that leaves the oldest heartbeat without an answer is left for another one. */
-static int64_t leave_at_locked(const lk_zk *z)
+static int64_t leave_at_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 {
     return z->pulse_unanswered == 0 ? LOCKER_NEVER : z->pulse_unanswered + lk_zk_timeout_locked(z->net) / 8;
 }
 
-static void touch_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void touch_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     (void)context;
     (void)rc;
@@ -114,7 +115,7 @@ static void touch_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply
     z->pulse_unanswered = 0; /* answers come in order */
 }
 
-static bool holds_locked(const lk_zk *z)
+static bool holds_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 {
     LK_LIST_EACH(link, &z->nodes)
         if (lk_zk_node_of(link)->granted)
@@ -123,7 +124,7 @@ static bool holds_locked(const lk_zk *z)
 }
 
 /* A heartbeat if it is time for one and there is anything to check; a touch otherwise. */
-static void pulse_locked(lk_zk *z, int64_t now)
+static void pulse_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 {
     const int64_t timeout_ns = lk_zk_timeout_locked(z->net);
     const bool quarter = now >= z->quarter_at;
@@ -141,7 +142,7 @@ static void pulse_locked(lk_zk *z, int64_t now)
     lk_zk_watches_check_locked(z->net);
 }
 
-int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now)
+int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 {
     if (lk_zk_is_up_locked(z->net) && now >= leave_at_locked(z)) {
         z->pulse_unanswered = now; /* where there is no other one, that is looked at again later */
@@ -157,20 +158,20 @@ int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now)
     return lk_time_earlier(z->pulse_at, leave_at_locked(z));
 }
 
-void lk_zk_heartbeat_cut_locked(lk_zk *z)
+void lk_zk_heartbeat_cut_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     z->pulse_unanswered = 0;
 }
 
 /* A server doesn't tell a connection whose session was closed by another one, and answers nothing to it, not
  * even pings. So a heartbeat is due at once, and without an answer a new connection has to tell. */
-void lk_zk_doubt_session_locked(lk_zk *z)
+void lk_zk_doubt_session_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     z->doubted = true;
     lk_zk_heartbeat_now_locked(z);
 }
 
-bool lk_zk_enough_locked(lk_zk *z, int64_t now)
+bool lk_zk_enough_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 {
     const int64_t left = lk_zk_deadline_locked(z->net) - now;
     if (left < lk_zk_timeout_locked(z->net) / 8 * LEAST)
@@ -182,7 +183,7 @@ bool lk_zk_enough_locked(lk_zk *z, int64_t now)
 
 /* A request for one node alone, so that the answer is about it. Where that would not be enough, because the
  * last touch that is known is old, a new connection touches at once. */
-void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     const int64_t now = lk_zk_now(z);
     if (lk_zk_promise_locked(z->net, now) - now < lk_zk_timeout_locked(z->net) / 8 * LEAST) {

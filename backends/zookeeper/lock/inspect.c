@@ -34,13 +34,14 @@ typedef struct inspection {
 } inspection;
 
 static void begin(inspection *i, lk_zk *z, const char *key, size_t key_len, int64_t until)
+    LK_ACQUIRE(*i->z->net)
 {
     memset(i, 0, sizeof *i);
     i->z = z;
     i->until = until;
     (void)lk_zk_parent_path(z, key, key_len, i->parent); /* core has had the key checked */
-    lk_zk_enter(z->net);
-    lk_zk_call_begin_locked(z->net, &i->call);
+    lk_zk_enter(i->z->net);
+    lk_zk_call_begin_locked(i->z->net, &i->call);
 }
 
 static void clear_entries(inspection *i)
@@ -52,16 +53,16 @@ static void clear_entries(inspection *i)
     i->count = 0;
 }
 
-static void end(inspection *i)
+static void end(inspection *i) LK_RELEASE(*i->z->net)
 {
-    lk_zk *z = i->z;
-    lk_zk_call_end_locked(z->net, &i->call);
-    lk_zk_leave(z->net);
+    lk_zk_call_end_locked(i->z->net, &i->call);
+    lk_zk_leave(i->z->net);
     clear_entries(i);
 }
 
 /* Wait for the answers to what has been sent. */
 static locker_status await_answers_locked(inspection *i, const char *doing, locker_error *err)
+    LK_REQUIRES(*i->z->net)
 {
     if (i->call.pending == 0 || lk_zk_await_locked(i->z->net, &i->call, i->until) != LK_ZK_DONE)
         return lk_zk_away_locked(i->z->net, err);
@@ -78,7 +79,7 @@ static int compare(const void *a, const void *b)
     return lk_zk_before(x->sequence, x->name, y->sequence, y->name) ? -1 : 1;
 }
 
-static void list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     inspection *i = context;
     (void)z;
@@ -101,7 +102,7 @@ static void list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply 
     lk_zk_call_answered_locked(&i->call);
 }
 
-static void record_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void record_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     inspection *i = context;
     (void)z;
@@ -111,7 +112,7 @@ static void record_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
     lk_zk_call_answered_locked(&i->call);
 }
 
-static locker_status list_locked(inspection *i, locker_error *err)
+static locker_status list_locked(inspection *i, locker_error *err) LK_REQUIRES(*i->z->net)
 {
     clear_entries(i);
     if (lk_zk_await_up_locked(i->z->net, &i->call, i->until) != LK_ZK_DONE)
@@ -123,7 +124,7 @@ static locker_status list_locked(inspection *i, locker_error *err)
     return await_answers_locked(i, "listing a queue", err);
 }
 
-static void entry_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void entry_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     entry *e = context;
     (void)z;
@@ -147,6 +148,7 @@ static void entry_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply
 
 /* Read the first `most` of the queue, in one flight. */
 static locker_status read_entries_locked(inspection *i, size_t most, locker_error *err)
+    LK_REQUIRES(*i->z->net)
 {
     char path[LK_ZK_PATH_MAX];
     for (size_t n = 0; n < i->count && n < most; n++) {
@@ -217,7 +219,7 @@ locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t un
 
 /* ------------------------------------------------------------------ break ---- */
 
-static void broken_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void broken_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     inspection *i = context;
     (void)reply;
@@ -232,6 +234,7 @@ static void broken_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
  * Where somebody keeps something else there, that can't be; a release that finds such data does not know
  * either. */
 static lk_zk_request *send_break_locked(inspection *i, const char *path, const entry *first)
+    LK_REQUIRES(*i->z->net)
 {
     char mark[LK_ZK_RECORD_MAX];
     if (i->record_version < 0 || first->czxid == 0)
@@ -249,7 +252,7 @@ static bool is_overtaken(int rc)
 }
 
 static locker_status break_first_locked(inspection *i, const locker_break_options *only, locker_info *broken,
-                                        locker_error *err)
+                                        locker_error *err) LK_REQUIRES(*i->z->net)
 {
     char path[LK_ZK_PATH_MAX];
     const entry *first = &i->entries[0];
@@ -297,7 +300,7 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
 
 /* ------------------------------------------------------------------ ping ---- */
 
-static void ping_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void ping_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     inspection *i = context;
     (void)reply;

@@ -12,7 +12,7 @@ void lk_zk_node_timers_stop_locked(lk_zk_node *node)
         lk_list_remove(&node->timer);
 }
 
-static void want_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
+static void want_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net)
 {
     if (!lk_list_linked(&node->timer))
         lk_list_prepend(&z->timed, &node->timer);
@@ -22,7 +22,7 @@ static void want_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
     }
 }
 
-void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
+void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net)
 {
     if (node->watched)
         return;
@@ -30,13 +30,13 @@ void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
     want_by_locked(z, node, node->watch_at);
 }
 
-void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
+void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net)
 {
     node->write_at = at;
     want_by_locked(z, node, at);
 }
 
-int64_t lk_zk_node_timers_run_locked(lk_zk *z, int64_t now, const lk_zk_timer_work *work)
+int64_t lk_zk_node_timers_run_locked(lk_zk *z, int64_t now, const lk_zk_timer_work *work) LK_REQUIRES(*z->net)
 {
     if (!lk_zk_is_up_locked(z->net))
         return LOCKER_NEVER;

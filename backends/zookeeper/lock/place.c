@@ -52,7 +52,7 @@ void lk_zk_node_step_locked(lk_zk_node *node, lk_zk_event event)
 
 /* ------------------------------------------------------------------ telling ---- */
 
-static void await_event_locked(lk_zk *z, lk_zk_node *node, bool awaited)
+static void await_event_locked(lk_zk *z, lk_zk_node *node, bool awaited) LK_REQUIRES(*z->net)
 {
     if (node->event_awaited == awaited)
         return;
@@ -60,7 +60,7 @@ static void await_event_locked(lk_zk *z, lk_zk_node *node, bool awaited)
     lk_zk_event_awaited_locked(z->net, awaited);
 }
 
-void lk_zk_node_tell_locked(lk_zk *z, lk_zk_node *node, lk_zk_event event)
+void lk_zk_node_tell_locked(lk_zk *z, lk_zk_node *node, lk_zk_event event) LK_REQUIRES(*z->net)
 {
     lk_zk_node_step_locked(node, event);
     await_event_locked(z, node, node->claim != NULL && node->step == LK_ZK_BEHIND);
@@ -70,14 +70,14 @@ void lk_zk_node_tell_locked(lk_zk *z, lk_zk_node *node, lk_zk_event event)
         z->svc->wake(z->svc, node->claim);
 }
 
-void lk_zk_node_fail_locked(lk_zk *z, lk_zk_node *node, int rc, const char *doing)
+void lk_zk_node_fail_locked(lk_zk *z, lk_zk_node *node, int rc, const char *doing) LK_REQUIRES(*z->net)
 {
     node->error = calloc(1, sizeof *node->error);
     (void)lk_zk_error(rc, doing, node->parent, node->error);
     lk_zk_node_tell_locked(z, node, node->there || node->claim != NULL ? LK_ZK_REFUSED : LK_ZK_ENDED);
 }
 
-void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
+void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_REQUIRES(*z->net)
 {
     node->sequence = sequence;
     node->there = true;
@@ -87,7 +87,7 @@ void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
         lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + own_watch_after_ns);
 }
 
-void lk_zk_stalled_locked(lk_zk *z)
+void lk_zk_stalled_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     if (!lk_zk_is_up_locked(z->net) || z->resume_at != LOCKER_NEVER)
         return;
@@ -98,12 +98,12 @@ void lk_zk_stalled_locked(lk_zk *z)
 /* ------------------------------------------------------------------ the table ---- */
 
 /* Ids are counted. */
-static void add_locked(lk_zk *z, lk_zk_node *node)
+static void add_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     lk_table_add(&z->places, &node->by_id, (uint32_t)node->id);
 }
 
-lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id)
+lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id) LK_REQUIRES(*z->net)
 {
     LK_TABLE_EACH_OF(link, &z->places, (uint32_t)id) {
         lk_zk_node *const node = LK_CONTAINER(link, lk_zk_node, by_id);
@@ -113,7 +113,7 @@ lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id)
     return NULL;
 }
 
-lk_zk_node *lk_zk_node_find_locked(const lk_zk *z, const char *name)
+lk_zk_node *lk_zk_node_find_locked(const lk_zk *z, const char *name) LK_REQUIRES(*z->net)
 {
     uint64_t id;
     int32_t sequence;
@@ -127,7 +127,7 @@ void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PAT
 
 /* ------------------------------------------------------------------ its life ---- */
 
-static lk_zk_node *make_locked(lk_zk *z, const char *parent, uint64_t id, lk_list *list)
+static lk_zk_node *make_locked(lk_zk *z, const char *parent, uint64_t id, lk_list *list) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = lk_table_reserve(&z->places) ? calloc(1, sizeof *node + strlen(parent) + 1) : NULL;
     if (node == NULL)
@@ -142,7 +142,7 @@ static lk_zk_node *make_locked(lk_zk *z, const char *parent, uint64_t id, lk_lis
     return node;
 }
 
-lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent)
+lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = make_locked(z, parent, ++z->last_id, &z->nodes);
     if (node != NULL)
@@ -150,32 +150,32 @@ lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *par
     return node;
 }
 
-lk_zk_node *lk_zk_node_adopt_locked(lk_zk *z, const char *parent, uint64_t id)
+lk_zk_node *lk_zk_node_adopt_locked(lk_zk *z, const char *parent, uint64_t id) LK_REQUIRES(*z->net)
 {
     return make_locked(z, parent, id, &z->left);
 }
 
-void lk_zk_node_rename_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_node_rename_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     lk_table_remove(&z->places, &node->by_id);
     node->id = ++z->last_id;
     add_locked(z, node);
 }
 
-static void look_at_left_locked(const lk_zk *z)
+static void look_at_left_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 {
     if (z->closer != NULL && lk_list_empty(&z->left))
         lk_zk_call_done_locked(z->closer);
 }
 
-void lk_zk_node_move_locked(lk_zk *z, lk_zk_node *node, lk_list *list)
+void lk_zk_node_move_locked(lk_zk *z, lk_zk_node *node, lk_list *list) LK_REQUIRES(*z->net)
 {
     lk_list_remove(&node->link);
     lk_list_prepend(list, &node->link);
     look_at_left_locked(z);
 }
 
-void lk_zk_node_free_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_node_free_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     lk_zk_node_timers_stop_locked(node);
     lk_zk_unwatch_locked(z->net, &node->watcher);
@@ -186,7 +186,7 @@ void lk_zk_node_free_locked(lk_zk *z, lk_zk_node *node)
     look_at_left_locked(z);
 }
 
-bool lk_zk_node_reap_locked(lk_zk *z, lk_zk_node *node)
+bool lk_zk_node_reap_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (node->claim != NULL || node->call != NULL || node->requests > 0 ||
         (node->step != LK_ZK_GONE && node->step != LK_ZK_NOTHING))
@@ -195,13 +195,13 @@ bool lk_zk_node_reap_locked(lk_zk *z, lk_zk_node *node)
     return true;
 }
 
-void lk_zk_node_unref_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_node_unref_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     node->requests--;
     (void)lk_zk_node_reap_locked(z, node);
 }
 
-void lk_zk_node_disown_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_node_disown_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     await_event_locked(z, node, false);
     lk_zk_node_timers_stop_locked(node);

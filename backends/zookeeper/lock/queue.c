@@ -15,6 +15,7 @@
 /* A name is given once, so what has one of ours and no claim is of no use to anybody: a create that was
  * executed late, or one of an earlier session that the servers have not ended yet. */
 void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_vector *names)
+    LK_REQUIRES(*z->net)
 {
     if (!z->may_stray)
         return;
@@ -43,6 +44,7 @@ typedef struct {
 } view;
 
 static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct String_vector *names)
+    LK_REQUIRES(*z->net)
 {
     view v = {.there = false};
     char own[LK_ZK_NAME_MAX];
@@ -64,7 +66,7 @@ static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct Str
 }
 
 /* Have the predecessor's end told. One of our own needs no server for that. False: out of memory. */
-static bool wait_locked(lk_zk *z, lk_zk_node *node, const char *predecessor)
+static bool wait_locked(lk_zk *z, lk_zk_node *node, const char *predecessor) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PATH_MAX];
     const lk_zk_node *ours = lk_zk_node_find_locked(z, predecessor);
@@ -74,7 +76,7 @@ static bool wait_locked(lk_zk *z, lk_zk_node *node, const char *predecessor)
            lk_zk_watch_locked(z->net, &node->watcher, path, !is_told);
 }
 
-static void place_locked(lk_zk *z, lk_zk_node *node, const struct String_vector *names)
+static void place_locked(lk_zk *z, lk_zk_node *node, const struct String_vector *names) LK_REQUIRES(*z->net)
 {
     const view v = look_locked(z, node, names);
     if (!v.there) {
@@ -92,7 +94,7 @@ static void place_locked(lk_zk *z, lk_zk_node *node, const struct String_vector 
 
 /* ------------------------------------------------------------------ listing ---- */
 
-static void listed_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply *reply)
+static void listed_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     if (node->claim == NULL)
         lk_zk_node_delete_locked(z, node);
@@ -107,6 +109,7 @@ static void listed_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply 
 }
 
 void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply *reply)
+    LK_REQUIRES(*z->net)
 {
     node->requests++; /* keeps it while the answer is looked at, together with the list's own reference */
     if (node->step == LK_ZK_ENTERED)
@@ -117,14 +120,14 @@ void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_
     lk_zk_node_unref_locked(z, node);
 }
 
-static void list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     node->listing = false;
     lk_zk_list_answered_locked(z, node, rc, reply);
 }
 
-bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done)
+bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done) LK_REQUIRES(*z->net)
 {
     if (lk_zk_list_locked(z->net, node->parent, done, node) == NULL)
         return false;
@@ -133,13 +136,13 @@ bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done)
     return true;
 }
 
-static void list_again_locked(lk_zk *z, lk_zk_node *node)
+static void list_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (!node->listing && !lk_zk_list_for_locked(z, node, list_done_locked))
         lk_zk_stalled_locked(z);
 }
 
-void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     lk_zk_node_step_locked(node, LK_ZK_SHOWN);
     list_again_locked(z, node);
@@ -153,7 +156,7 @@ static lk_zk_node *successor(lk_zk_watcher *watcher)
 }
 
 /* A hint too many does no harm. */
-void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher)
+void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher) LK_REQUIRES(*z->net)
 {
     lk_zk_node *const node = successor(watcher);
     if (node->claim == NULL || node->step != LK_ZK_BEHIND)
@@ -162,7 +165,7 @@ void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher)
     list_again_locked(z, node);
 }
 
-void lk_zk_predecessor_refused_locked(lk_zk *z, lk_zk_watcher *watcher, int rc)
+void lk_zk_predecessor_refused_locked(lk_zk *z, lk_zk_watcher *watcher, int rc) LK_REQUIRES(*z->net)
 {
     lk_zk_node_fail_locked(z, successor(watcher), rc, "watching the node ahead");
 }

@@ -18,7 +18,7 @@
 #include "queue.h"
 #include "recover_create.h"
 
-static void owner_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void owner_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     node->listing = false;
@@ -39,7 +39,7 @@ static void owner_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply
     lk_zk_node_unref_locked(z, node);
 }
 
-static void found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
+static void found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PATH_MAX];
     lk_zk_node_found_locked(z, node, sequence);
@@ -54,7 +54,7 @@ static void found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
 
 /* Its name in the list, with the number; false: it isn't there. */
 static bool shows_locked(const lk_zk *z, const lk_zk_node *node, const struct String_vector *names,
-                         int32_t *sequence)
+                         int32_t *sequence) LK_REQUIRES(*z->net)
 {
     for (int32_t i = 0; i < names->count; i++) {
         uint64_t id;
@@ -64,7 +64,7 @@ static bool shows_locked(const lk_zk *z, const lk_zk_node *node, const struct St
     return false;
 }
 
-static void search_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void search_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     int32_t sequence;
@@ -87,7 +87,7 @@ static void search_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
     lk_zk_node_unref_locked(z, node);
 }
 
-void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node)
+void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (node->listing)
         return;
@@ -102,7 +102,7 @@ void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node)
 /* ------------------------------------------------------------------ names that nobody waits for ---- */
 
 /* One list shows all that stand in the same queue. */
-static bool is_searched_locked(const lk_zk *z, const lk_zk_node *node)
+static bool is_searched_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     LK_LIST_EACH(link, &z->doubtful) {
         const lk_zk_node *const other = lk_zk_node_of(link);
@@ -113,7 +113,7 @@ static bool is_searched_locked(const lk_zk *z, const lk_zk_node *node)
     return false;
 }
 
-int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now)
+int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 {
     int64_t next_at = LOCKER_NEVER;
     LK_LIST_EACH(link, &z->doubtful) {
@@ -130,7 +130,7 @@ int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now)
     return next_at;
 }
 
-void lk_zk_search_all_locked(lk_zk *z)
+void lk_zk_search_all_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     LK_LIST_EACH(link, &z->doubtful)
         lk_zk_node_of(link)->look_at = 0;

@@ -29,7 +29,7 @@ typedef struct {
 
 /* Breaks mark the key's node in the same transaction. Locks are granted in the order of their tokens, so a
  * mark that is older than ours says that none has been broken since. */
-static void mark_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void mark_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     question *q = context;
     const uint64_t token = (uint64_t)q->node->czxid;
@@ -43,7 +43,7 @@ static void mark_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply 
     lk_zk_call_answered_locked(q->call);
 }
 
-static void ask_locked(lk_zk *z, question *q, int64_t until)
+static void ask_locked(lk_zk *z, question *q, int64_t until) LK_REQUIRES(*z->net)
 {
     lk_zk_outcome outcome = LK_ZK_DONE;
     while (!q->answered && outcome == LK_ZK_DONE && lk_zk_session_locked(z->net) == q->node->session) {
@@ -59,7 +59,7 @@ static void ask_locked(lk_zk *z, question *q, int64_t until)
 
 /* What the node's end says. */
 static locker_status judge_locked(lk_zk *z, const lk_zk_node *node, lk_zk_call *call, int64_t valid_until,
-                                  int64_t until, locker_error *err)
+                                  int64_t until, locker_error *err) LK_REQUIRES(*z->net)
 {
     question q = {.node = node, .call = call};
     if (node->deleted)
@@ -80,7 +80,7 @@ static locker_status judge_locked(lk_zk *z, const lk_zk_node *node, lk_zk_call *
 }
 
 static locker_status await_locked(lk_zk *z, lk_zk_node *node, int64_t valid_until, int64_t until,
-                                  locker_error *err)
+                                  locker_error *err) LK_REQUIRES(*z->net)
 {
     lk_zk_call call;
     locker_status status;

@@ -74,6 +74,7 @@ typedef struct {
 } closing;
 
 static void closing_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+    LK_REQUIRES(*z->net)
 {
     closing *c = context;
     (void)z;
@@ -84,7 +85,7 @@ static void closing_done_locked(lk_zk *z, void *context, int rc, const lk_zk_rep
 
 /* Wait until nothing is left to delete. True: the server answers, so the good-bye won't be waited for long.
  */
-static bool finish_locked(lk_zk *z, int64_t until)
+static bool finish_locked(lk_zk *z, int64_t until) LK_REQUIRES(*z->net)
 {
     closing c = {.answered = false};
     lk_zk_call_begin_locked(z->net, &c.call);
@@ -100,7 +101,7 @@ static bool finish_locked(lk_zk *z, int64_t until)
     return c.answered;
 }
 
-static void free_list_locked(lk_zk *z, lk_list *list)
+static void free_list_locked(lk_zk *z, lk_list *list) LK_REQUIRES(*z->net)
 {
     LK_LIST_EACH_SAFE(link, list)
         lk_zk_node_free_locked(z, lk_zk_node_of(link));

@@ -26,7 +26,7 @@ static const int64_t least_ns = LK_S;
 
 /* The library closes a socket that it reads the end of. By itself it would keep one whose handshake it could
  * not even begin. */
-static int give_up_locked(lk_zk_net *net, int socket)
+static int give_up_locked(lk_zk_net *net, int socket) LK_REQUIRES(*net)
 {
     (void)shutdown(socket, SHUT_RDWR);
     return lk_zk_client_process_locked(net, ZOOKEEPER_READ);
@@ -34,7 +34,7 @@ static int give_up_locked(lk_zk_net *net, int socket)
 
 /* ------------------------------------------------------------------ the thread ---- */
 
-static void tls_failed_locked(lk_zk_net *net, int rc, const char *reason)
+static void tls_failed_locked(lk_zk_net *net, int rc, const char *reason) LK_REQUIRES(*net)
 {
     if (zoo_state(net->zh) == *net->set.library.ssl_connecting) { /* it didn't begin */
         (void)snprintf(net->tls_trouble, sizeof(net->tls_trouble), "%s",
@@ -50,7 +50,7 @@ static void tls_failed_locked(lk_zk_net *net, int rc, const char *reason)
     }
 }
 
-static void connected_locked(lk_zk_net *net, int rc, const char *reason)
+static void connected_locked(lk_zk_net *net, int rc, const char *reason) LK_REQUIRES(*net)
 {
     const lk_zk_blocking *blocking = &net->blocking;
     if (rc == ZOK || rc == ZNOTHING) {
@@ -73,7 +73,7 @@ static void *connect_blocking(void *context)
     const int rc = zookeeper_process(net->zh, net->blocking.events);
     if (net->set.tls != NULL)
         lk_zk_tls_reason(reason, sizeof(reason));
-    lk_mutex_lock(&net->mutex);
+    lk_zk_net_lock(net);
     close(net->blocking.own);
     net->blocking.own = -1;
     net->blocking.active = false;
@@ -87,7 +87,7 @@ static void *connect_blocking(void *context)
 
 /* ------------------------------------------------------------------ beginning and ending ---- */
 
-bool lk_zk_blocking_due_locked(const lk_zk_net *net, int events)
+bool lk_zk_blocking_due_locked(const lk_zk_net *net, int events) LK_REQUIRES(*net)
 {
     const lk_zk_settings *set = &net->set;
     if (net->zh == NULL || net->fd < 0 || net->up)
@@ -98,7 +98,7 @@ bool lk_zk_blocking_due_locked(const lk_zk_net *net, int events)
            zoo_state(net->zh) == ZOO_ASSOCIATING_STATE;
 }
 
-static void could_not_locked(lk_zk_net *net, bool fits)
+static void could_not_locked(lk_zk_net *net, bool fits) LK_REQUIRES(*net)
 {
     lk_zk_blocking *blocking = &net->blocking;
     blocking->active = false;
@@ -116,7 +116,7 @@ static void could_not_locked(lk_zk_net *net, bool fits)
     lk_zk_processed_locked(net, give_up_locked(net, blocking->socket));
 }
 
-void lk_zk_blocking_begin_locked(lk_zk_net *net)
+void lk_zk_blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     lk_zk_blocking *blocking = &net->blocking;
     const int64_t now = lk_zk_net_now(net), patience = lk_zk_patience_locked(net, now);
@@ -141,7 +141,7 @@ void lk_zk_blocking_begin_locked(lk_zk_net *net)
         could_not_locked(net, fits);
 }
 
-int64_t lk_zk_blocking_check_locked(lk_zk_net *net, int64_t now)
+int64_t lk_zk_blocking_check_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
 {
     lk_zk_blocking *blocking = &net->blocking;
     if (!blocking->active)
@@ -154,13 +154,13 @@ int64_t lk_zk_blocking_check_locked(lk_zk_net *net, int64_t now)
     return blocking->until;
 }
 
-void lk_zk_blocking_stop_unlocking(lk_zk_net *net)
+void lk_zk_blocking_stop_unlocking(lk_zk_net *net) LK_REQUIRES(*net)
 {
     if (!net->blocking.joinable)
         return;
     net->blocking.joinable = false;
     (void)lk_zk_blocking_check_locked(net, LOCKER_NEVER);
-    lk_mutex_unlock(&net->mutex);
+    lk_zk_net_unlock(net);
     (void)pthread_join(net->blocking.thread, NULL);
-    lk_mutex_lock(&net->mutex);
+    lk_zk_net_lock(net);
 }

@@ -13,29 +13,29 @@
 
 static const int64_t patience_least_ns = 200 * LK_MS;
 
-bool lk_zk_is_up_locked(const lk_zk_net *net)
+bool lk_zk_is_up_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 {
     return net->up;
 }
 
-int64_t lk_zk_session_locked(const lk_zk_net *net)
+int64_t lk_zk_session_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 {
     return net->session_id;
 }
 
-int64_t lk_zk_timeout_locked(const lk_zk_net *net)
+int64_t lk_zk_timeout_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 {
     return net->timeout_ns;
 }
 
-void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited)
+void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited) LK_REQUIRES(*net)
 {
     net->awaited = awaited ? net->awaited + 1 : net->awaited - 1;
 }
 
 /* ------------------------------------------------------------------ up and down ---- */
 
-static void went_up_locked(lk_zk_net *net)
+static void went_up_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     const clientid_t *id = zoo_client_id(net->zh);
     const int64_t timeout_ns = zoo_recv_timeout(net->zh) * LK_MS;
@@ -57,7 +57,7 @@ static void went_up_locked(lk_zk_net *net)
     lk_zk_calls_go_on_locked(net);
 }
 
-void lk_zk_went_down_locked(lk_zk_net *net)
+void lk_zk_went_down_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     if (!net->up)
         return;
@@ -70,7 +70,7 @@ void lk_zk_went_down_locked(lk_zk_net *net)
     net->owner->on_down(net->z);
 }
 
-void lk_zk_session_event_locked(lk_zk_net *net, int state)
+void lk_zk_session_event_locked(lk_zk_net *net, int state) LK_REQUIRES(*net)
 {
     if (state == ZOO_CONNECTED_STATE) {
         lk_zk_went_down_locked(net); /* it doesn't tell when sending failed */
@@ -99,12 +99,12 @@ static bool has_choice(const lk_zk_net *net)
     return strchr(net->addresses, ',') != NULL;
 }
 
-void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused)
+void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused) LK_REQUIRES(*net)
 {
     lk_zk_calls_attempt_failed_locked(net, refused, server_count(net));
 }
 
-void lk_zk_reconnect_locked(lk_zk_net *net, const char *why)
+void lk_zk_reconnect_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net)
 {
     if (net->fd < 0)
         return;
@@ -113,7 +113,7 @@ void lk_zk_reconnect_locked(lk_zk_net *net, const char *why)
     lk_zk_note_locked(net, LOCKER_LOG_INFO, "zookeeper: %s; connecting to %s again", why, net->set.names);
 }
 
-void lk_zk_leave_server_locked(lk_zk_net *net, const char *why)
+void lk_zk_leave_server_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net)
 {
     if (has_choice(net))
         lk_zk_reconnect_locked(net, why);
@@ -126,7 +126,7 @@ void lk_zk_leave_server_locked(lk_zk_net *net, const char *why)
  * it: it may have been restarted, and have forgotten the one that it took. Where
  * nothing is held, each attempt has the library's time: to begin again would only delay a server that is
  * busy. */
-int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now)
+int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
 {
     const int64_t left = net->session_id != 0 ? lk_zk_deadline_locked(net) - now : 0;
     int64_t patience;
@@ -141,24 +141,24 @@ int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now)
 
 /* ------------------------------------------------------------------ until when it is there ---- */
 
-void lk_zk_confirm_locked(lk_zk_net *net, int64_t sent)
+void lk_zk_confirm_locked(lk_zk_net *net, int64_t sent) LK_REQUIRES(*net)
 {
     lk_zk_validity_ordered(&net->validity, sent);
 }
 
-int64_t lk_zk_deadline_locked(const lk_zk_net *net)
+int64_t lk_zk_deadline_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 {
     return lk_zk_validity_deadline(&net->validity);
 }
 
-int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent)
+int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent) LK_REQUIRES(*net)
 {
     return lk_zk_validity_promise(&net->validity, sent);
 }
 
 /* ------------------------------------------------------------------ why there is none ---- */
 
-locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err)
+locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err) LK_REQUIRES(*net)
 {
     if (net->bad_files)
         return locker_error_set(err, LOCKER_CONFIG, 0,

@@ -24,21 +24,24 @@ _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLHUP == EPOLLHUP &
                "poll and epoll tell alike");
 
 /* poll, without the mutex when it may wait. Returns the events as the client library wants them. */
-static int poll_unlocking(lk_zk_net *net, int64_t until)
+static int poll_unlocking(lk_zk_net *net, int64_t until) LK_REQUIRES(*net)
 {
     struct pollfd waits[2] = {{.fd = net->kick_fd, .events = POLLIN}, {.fd = net->fd}};
     const int64_t now = lk_zk_net_now(net);
     waits[1].events = (short)(((net->interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
                               ((net->interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0));
-    net->polling = until > now;
-    if (until > now) {
+    const nfds_t count = net->fd >= 0 ? 2 : 1;
+    int ready;
+    if (until <= now) {
+        ready = lk_poll_until(waits, count, now, until);
+    } else {
+        net->polling = true;
         lk_zk_push_locked(net);
-        lk_mutex_unlock(&net->mutex);
+        lk_zk_net_unlock(net);
+        ready = lk_poll_until(waits, count, now, until);
+        lk_zk_net_lock(net);
+        net->polling = false;
     }
-    const int ready = lk_poll_until(waits, net->fd >= 0 ? 2 : 1, now, until);
-    if (until > now)
-        lk_mutex_lock(&net->mutex);
-    net->polling = false;
     if (ready > 0 && waits[0].revents != 0)
         lk_wakeup_clear(net->kick_fd);
     return ready > 0 && net->fd >= 0 ? lk_zk_directions_locked(net, (uint32_t)waits[1].revents) : 0;
@@ -46,7 +49,7 @@ static int poll_unlocking(lk_zk_net *net, int64_t until)
 
 /* Have the client library read: one packet a call. Until nothing is left, or the caller has what it wants;
  * but poll doesn't show what TLS has decrypted already, so of that nothing may be left. */
-static void process_locked(lk_zk_net *net, int events, const lk_zk_call *call)
+static void process_locked(lk_zk_net *net, int events, const lk_zk_call *call) LK_REQUIRES(*net)
 {
     while (events != 0 && !net->over) {
         const int rc = lk_zk_client_process_locked(net, events);
@@ -60,7 +63,7 @@ static void process_locked(lk_zk_net *net, int events, const lk_zk_call *call)
 
 /* Why the attempt to connect failed, if it did. Asking takes that from the socket, so the client library is
  * given the socket's end to read. */
-static int take_error_locked(const lk_zk_net *net)
+static int take_error_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 {
     int error = 0;
     socklen_t len = sizeof(error);
@@ -70,7 +73,7 @@ static int take_error_locked(const lk_zk_net *net)
 }
 
 /* Drive once. call NULL: the keeper, which doesn't wait; told: what its watch has told of the socket. */
-static void turn_locked(lk_zk_net *net, const lk_zk_call *call, int64_t until, int told)
+static void turn_locked(lk_zk_net *net, const lk_zk_call *call, int64_t until, int told) LK_REQUIRES(*net)
 {
     net->reading = true;
     lk_zk_session_begin_locked(net);
@@ -95,7 +98,7 @@ static void turn_locked(lk_zk_net *net, const lk_zk_call *call, int64_t until, i
     net->reading = false;
 }
 
-int64_t lk_zk_drive_locked(lk_zk_net *net)
+int64_t lk_zk_drive_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     const int64_t now = lk_zk_net_now(net);
     net->keeper_at = LOCKER_NEVER; /* it is here */
@@ -112,14 +115,14 @@ int64_t lk_zk_drive_locked(lk_zk_net *net)
 
 /* ------------------------------------------------------------------ callers ---- */
 
-void lk_zk_call_begin_locked(lk_zk_net *net, lk_zk_call *call)
+void lk_zk_call_begin_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net)
 {
     *call = (lk_zk_call){.done = false};
     (void)locker_cond_init(&call->cond);
     lk_list_prepend(&net->calls, &call->link);
 }
 
-void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call)
+void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net)
 {
     if (call->pending > 0)
         lk_zk_requests_forget_locked(net, call);
@@ -128,7 +131,7 @@ void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call)
     pthread_cond_destroy(&call->cond);
 }
 
-void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call)
+void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net)
 {
     call->interrupted = true;
     if (call->asleep)
@@ -137,7 +140,7 @@ void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call)
         lk_zk_kick_locked(net);
 }
 
-lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until)
+lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net)
 {
     while (!call->done) {
         if (call->interrupted)
@@ -160,7 +163,7 @@ lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until
     return LK_ZK_DONE;
 }
 
-lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t until)
+lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net)
 {
     lk_zk_outcome outcome = LK_ZK_DONE;
     call->done = net->up;

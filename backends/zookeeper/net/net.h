@@ -25,6 +25,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "lk_list.h"
+#include "lk_mutex.h"
 #include "lk_time.h"
 
 enum { LK_ZK_PATH_MAX = 2048 }; /* the longest path that a request is given, with its NUL */
@@ -69,7 +70,7 @@ locker_status lk_zk_net_configure(lk_zk_net *net, const locker_driver_config *co
 locker_status lk_zk_net_connect(lk_zk_net *net, locker_error *err);
 /* End the session. politely: with a good-bye, so that the server ends all that is its own at once; that waits for an
  * answer. Releases the mutex meanwhile; nobody else may be using the instance. */
-void lk_zk_net_close_unlocking(lk_zk_net *net, bool politely);
+void lk_zk_net_close_unlocking(lk_zk_net *net, bool politely) LK_REQUIRES(*net);
 /* NULL is allowed. */
 void lk_zk_net_free(lk_zk_net *net);
 /* In a fork's child: close the descriptors, and touch nothing else. */
@@ -82,40 +83,40 @@ const char *lk_zk_net_names(const lk_zk_net *net);
 
 /* ---------------------------------------------------------------- the mutex, and the keeper: wake.c ---- */
 
-void lk_zk_enter(lk_zk_net *net);
+void lk_zk_enter(lk_zk_net *net) LK_ACQUIRE(*net);
 /* Unlock, after sending what is held back, and write what lk_zk_note_locked() kept. */
-void lk_zk_leave(lk_zk_net *net);
-void lk_zk_note_locked(lk_zk_net *net, locker_log_level level, const char *format, ...)
+void lk_zk_leave(lk_zk_net *net) LK_RELEASE(*net);
+void lk_zk_note_locked(lk_zk_net *net, locker_log_level level, const char *format, ...) LK_REQUIRES(*net)
     __attribute__((format(printf, 3, 4)));
 /* Have the keeper come by `at` at the latest. */
-void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at);
+void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at) LK_REQUIRES(*net);
 /* What the keeper means to do next is at `next`; returns that, or what somebody has wanted sooner. */
-int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next);
+int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- the session: connection.c, session.c ---- */
 
-bool lk_zk_is_up_locked(const lk_zk_net *net);
+bool lk_zk_is_up_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 /* The session's number; 0: none. */
-int64_t lk_zk_session_locked(const lk_zk_net *net);
+int64_t lk_zk_session_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 /* Its time-out; before the servers have said it, the one that is asked for. */
-int64_t lk_zk_timeout_locked(const lk_zk_net *net);
+int64_t lk_zk_timeout_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 /* One more or one less of the owner's waits for an event, so somebody has to read. */
-void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited);
+void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited) LK_REQUIRES(*net);
 /* End it as soon as possible, and begin another one. */
-void lk_zk_give_up_locked(lk_zk_net *net);
+void lk_zk_give_up_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Go to another server, if there is one. The session stays. */
-void lk_zk_leave_server_locked(lk_zk_net *net, const char *why);
+void lk_zk_leave_server_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net);
 /* Connect again, to the same one if there is no other: that tells whether the session is still there. */
-void lk_zk_reconnect_locked(lk_zk_net *net, const char *why);
+void lk_zk_reconnect_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net);
 /* Why there is no connection, or no answer. */
-locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err);
+locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err) LK_REQUIRES(*net);
 
 /* The leader has ordered a request that was sent at that time. */
-void lk_zk_confirm_locked(lk_zk_net *net, int64_t sent);
+void lk_zk_confirm_locked(lk_zk_net *net, int64_t sent) LK_REQUIRES(*net);
 /* D: the leader does not end the session before (validity.h). */
-int64_t lk_zk_deadline_locked(const lk_zk_net *net);
+int64_t lk_zk_deadline_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 /* What that will be once a request that is sent then has been ordered. */
-int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent);
+int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- requests.c ---- */
 
@@ -134,29 +135,36 @@ typedef void (*lk_zk_done_fn)(lk_zk *z, void *context, int rc, const lk_zk_reply
 /* Each sends one request. NULL: not sent, because there is no connection or no memory; `done` isn't called. What is
  * returned is there until then. */
 lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
-                                   lk_zk_done_fn done, void *context);
+                                   lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
 /* A parent: others need it too (shared), or not. Nobody is told. */
-void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared);
-lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared) LK_REQUIRES(*net);
+lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
+    LK_REQUIRES(*net);
 /* ... as the leader knows it; a server alone may lag behind what others have been answered. After a create of ours the
  * plain one does, because it knows of all that went before that. */
-lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
-lk_zk_request *lk_zk_get_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
+    LK_REQUIRES(*net);
+lk_zk_request *lk_zk_get_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
+    LK_REQUIRES(*net);
 /* ... and have on_event told once. */
-lk_zk_request *lk_zk_get_told_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+lk_zk_request *lk_zk_get_told_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
+    LK_REQUIRES(*net);
 /* Replace a node's data, if its version is that one. */
 lk_zk_request *lk_zk_set_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
-                                int32_t version, lk_zk_done_fn done, void *context);
-lk_zk_request *lk_zk_delete_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+                                int32_t version, lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
+lk_zk_request *lk_zk_delete_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
+    LK_REQUIRES(*net);
 /* The same, and replace the data of the parent in one transaction, if its version is that one. */
 lk_zk_request *lk_zk_delete_marked_locked(lk_zk_net *net, const char *path, const char *parent,
                                           const char *mark, size_t len, int32_t version, lk_zk_done_fn done,
-                                          void *context);
-lk_zk_request *lk_zk_sync_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+                                          void *context) LK_REQUIRES(*net);
+lk_zk_request *lk_zk_sync_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
+    LK_REQUIRES(*net);
 /* A request that changes nothing, and that the leader has to order nevertheless. */
-lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context);
+lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
+    LK_REQUIRES(*net);
 /* A request that changes nothing, and that any server answers by itself. */
-lk_zk_request *lk_zk_touch_locked(lk_zk_net *net, lk_zk_done_fn done, void *context);
+lk_zk_request *lk_zk_touch_locked(lk_zk_net *net, lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
 
 /* Whether the server may or may not have done what was asked, or never got it: ask again. */
 bool lk_zk_unknown(int rc);
@@ -186,25 +194,26 @@ char *lk_zk_checks_path(const lk_zk_checks *c);
 void lk_zk_checks_add(lk_zk_checks *c);
 /* `results`, of which there are as many as checks, have to last until `done` is called. */
 lk_zk_request *lk_zk_checks_send_locked(lk_zk_net *net, const lk_zk_checks *c, zoo_op_result_t *results,
-                                        lk_zk_done_fn done, void *context);
+                                        lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- watch.c ---- */
 
 /* Have the node's end told to the watcher; asked: by the server, else by lk_zk_watchers_tell_locked() alone. False: out
  * of memory. */
-bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, bool asked);
-void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher);
+bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, bool asked)
+    LK_REQUIRES(*net);
+void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher) LK_REQUIRES(*net);
 /* Whether anything is watched at all. */
-bool lk_zk_watches_any_locked(const lk_zk_net *net);
+bool lk_zk_watches_any_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 /* The node goes, or has gone: whoever watches it is told, without a server. */
-void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path);
+void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net);
 /* Ask again for those whose request was lost. */
-void lk_zk_watches_resume_locked(lk_zk_net *net);
+void lk_zk_watches_resume_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Ask the leader whether the watched nodes are there. A server that was restarted may have lost a deletion for ever
  * (ZOOKEEPER-4785, ZOOKEEPER-5010), and would never tell of it. Since it tells of a deletion before it answers what was
  * ordered later, an answer that a node is missing, of which it has not told, is proof that it won't: then another
  * server is gone to, and the watchers are told. */
-void lk_zk_watches_check_locked(lk_zk_net *net);
+void lk_zk_watches_check_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- callers: calls.c, drive.c ---- */
 
@@ -225,20 +234,20 @@ struct lk_zk_call {
 
 typedef enum { LK_ZK_DONE, LK_ZK_LATE, LK_ZK_INTERRUPTED } lk_zk_outcome;
 
-void lk_zk_call_begin_locked(lk_zk_net *net, lk_zk_call *call);
+void lk_zk_call_begin_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net);
 /* Also forgets its requests, and sees to it that somebody goes on driving. */
-void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call);
+void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net);
 /* It waits for the answer to this request as well, whose context is on its stack. False: that is NULL. */
 bool lk_zk_call_expect_locked(lk_zk_call *call, lk_zk_request *request);
 /* One of the answers that it expects is there. */
 void lk_zk_call_answered_locked(lk_zk_call *call);
 void lk_zk_call_done_locked(lk_zk_call *call);
 /* Drive the connection, or sleep while another does, until call->done. Releases the mutex meanwhile. */
-lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until);
+lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
 /* The same for a connection; LATE, too, when there won't be one. */
-lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t until);
-void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call);
+lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
+void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net);
 /* The keeper's turn of driving: no waiting. Returns when it wants another at the latest. */
-int64_t lk_zk_drive_locked(lk_zk_net *net);
+int64_t lk_zk_drive_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 #endif

@@ -17,7 +17,7 @@
 static const int64_t begin_again_ns = 200 * LK_MS;
 
 /* Called by the library with the mutex held, by the thread that drives; or by that of blocking_connect.c. */
-static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
+LK_UNCHECKED static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
     lk_zk_net *net = context;
     (void)path;
@@ -33,7 +33,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 
 /* The client library may close its socket, without telling. The next one that it opens may have the same
  * number, and must not be taken for it: its session is confirmed from when it was begun. */
-void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses)
+void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses) LK_REQUIRES(*net)
 {
     (void)zoo_set_servers(net->zh, addresses);
     if (zoo_state(net->zh) != ZOO_NOTCONNECTED_STATE)
@@ -42,7 +42,7 @@ void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses)
     lk_zk_no_socket_locked(net);
 }
 
-void lk_zk_session_begin_locked(lk_zk_net *net)
+void lk_zk_session_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     const int64_t now = lk_zk_net_now(net);
     char *fresh = lk_zk_lookup_take(&net->lookup);
@@ -68,7 +68,7 @@ void lk_zk_session_begin_locked(lk_zk_net *net)
                            NULL);
 }
 
-void lk_zk_session_drop_locked(lk_zk_net *net)
+void lk_zk_session_drop_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     zhandle_t *zh = net->zh;
     if (zh == NULL)
@@ -88,7 +88,7 @@ void lk_zk_session_drop_locked(lk_zk_net *net)
     net->begin_at = 0;
 }
 
-void lk_zk_give_up_locked(lk_zk_net *net)
+void lk_zk_give_up_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     net->over = true;
 }
@@ -98,7 +98,7 @@ void lk_zk_give_up_locked(lk_zk_net *net)
 /* A session that has been away for its time-out has ended, unless the servers were without a majority all the
  * while. A server that came back without its data would refuse it for ever, so it isn't kept for ever: places
  * in queues are given a second time-out. */
-static bool away_too_long_locked(const lk_zk_net *net)
+static bool away_too_long_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 {
     if (net->up || net->zh == NULL || net->away_since == 0 || net->session_id == 0)
         return false;
@@ -107,7 +107,7 @@ static bool away_too_long_locked(const lk_zk_net *net)
 }
 
 /* The servers may have moved. */
-static void look_up_again_locked(lk_zk_net *net)
+static void look_up_again_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     if (net->literal || net->up || net->zh == NULL || net->lookup != NULL || net->away_since == 0)
         return;
@@ -118,7 +118,7 @@ static void look_up_again_locked(lk_zk_net *net)
     net->lookup = lk_zk_lookup_start(net->set.hosts, net->set.host_count, net->svc);
 }
 
-void lk_zk_session_settle_locked(lk_zk_net *net)
+void lk_zk_session_settle_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     if (net->over) {
         const bool denied = net->denied;

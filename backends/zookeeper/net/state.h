@@ -31,7 +31,7 @@
 #include "settings.h"
 #include "validity.h"
 
-struct lk_zk_net {
+struct LK_CHECKED(capability("mutex")) lk_zk_net {
     lk_zk *z;
     const lk_zk_owner *owner;
     const locker_services *svc;
@@ -88,6 +88,17 @@ struct lk_zk_net {
     locker_log_level note_level;
     char note[LOCKER_ERROR_TEXT_MAX];
 };
+
+/* For clang's analysis the connection is what is held, because the upper floor sees nothing of its mutex. */
+static inline void lk_zk_net_lock(lk_zk_net *net) LK_ACQUIRE(*net) LK_UNCHECKED
+{
+    lk_mutex_lock(&net->mutex);
+}
+
+static inline void lk_zk_net_unlock(lk_zk_net *net) LK_RELEASE(*net) LK_UNCHECKED
+{
+    lk_mutex_unlock(&net->mutex);
+}
 
 static inline int64_t lk_zk_net_now(const lk_zk_net *net)
 {

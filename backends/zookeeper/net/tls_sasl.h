@@ -1,14 +1,13 @@
 /*
- * tls_sasl.h: TLS and SASL, where the client library has them (client.c, tls.c, sasl.c). Included by
- * internal.h.
+ * tls_sasl.h: TLS and SASL, where the client library has them (client.c, tls.c, sasl.c).
  *
  * What the library's TLS leaves to us: its handshake waits for the server without limit inside
  * zookeeper_process, so a thread of its own does that, without the driver's lock, and is ended when the
  * server has had its time; OpenSSL writes with write(), so SIGPIPE has to be kept from the application; and
  * what it has decrypted is not shown by poll, so it is read to the end.
  */
-#ifndef LK_ZK_SECURE_H
-#define LK_ZK_SECURE_H
+#ifndef LK_ZK_TLS_SASL_H
+#define LK_ZK_TLS_SASL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,8 +17,7 @@
 
 #include "cyrus.h"
 #include "lk_sigpipe.h"
-
-typedef struct lk_zk_net lk_zk_net;
+#include "net.h"
 
 /* ---------------------------------------------------------------- client.c ---- */
 
@@ -34,10 +32,10 @@ typedef struct {
 
 void lk_zk_library_look(lk_zk_library *library);
 /* A handle, as the settings say. NULL: it can't be made. */
-zhandle_t *lk_zk_client_new_locked(lk_zk_net *net, watcher_fn watcher);
+zhandle_t *lk_zk_client_new_locked(lk_zk_net *net, watcher_fn watcher) LK_REQUIRES(*net);
 /* zookeeper_process, and zookeeper_close, without SIGPIPE. */
-int lk_zk_client_process_locked(lk_zk_net *net, int events);
-void lk_zk_client_close_locked(lk_zk_net *net);
+int lk_zk_client_process_locked(lk_zk_net *net, int events) LK_REQUIRES(*net);
+void lk_zk_client_close_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- tls.c ---- */
 

@@ -7,13 +7,13 @@
 #include "state.h"
 #include "wake.h"
 
-void lk_zk_kick_locked(lk_zk_net *net)
+void lk_zk_kick_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     if (net->polling)
         lk_wakeup_ring(net->kick_fd);
 }
 
-void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at)
+void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at) LK_REQUIRES(*net)
 {
     if (net->keeper_at <= at)
         return;
@@ -21,7 +21,7 @@ void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at)
     net->svc->attend(net->svc);
 }
 
-int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next)
+int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next) LK_REQUIRES(*net)
 {
     net->keeper_at = lk_time_earlier(net->keeper_at, next);
     return net->keeper_at;
@@ -29,7 +29,7 @@ int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next)
 
 /* ------------------------------------------------------------------ log lines ---- */
 
-void lk_zk_note_locked(lk_zk_net *net, locker_log_level level, const char *format, ...)
+void lk_zk_note_locked(lk_zk_net *net, locker_log_level level, const char *format, ...) LK_REQUIRES(*net)
 {
     va_list arguments;
     if (!net->svc->log_wanted(net->svc, level))
@@ -43,13 +43,13 @@ void lk_zk_note_locked(lk_zk_net *net, locker_log_level level, const char *forma
 }
 
 /* A function of its own, so that those who have nothing to write need no room for it. */
-__attribute__((noinline)) static void write_note_and_unlock(lk_zk_net *net)
+__attribute__((noinline)) static void write_note_and_unlock(lk_zk_net *net) LK_RELEASE(*net)
 {
     char note[LOCKER_ERROR_TEXT_MAX];
     const locker_log_level level = net->note_level;
     (void)snprintf(note, sizeof(note), "%s", net->note);
     net->log_due = false;
-    lk_mutex_unlock(&net->mutex);
+    lk_zk_net_unlock(net);
     net->svc->log(net->svc, level, "%s", note);
 }
 
@@ -57,7 +57,7 @@ __attribute__((noinline)) static void write_note_and_unlock(lk_zk_net *net)
 
 void lk_zk_enter(lk_zk_net *net)
 {
-    lk_mutex_lock(&net->mutex);
+    lk_zk_net_lock(net);
 }
 
 void lk_zk_leave(lk_zk_net *net)
@@ -66,5 +66,5 @@ void lk_zk_leave(lk_zk_net *net)
     if (net->log_due)
         write_note_and_unlock(net);
     else
-        lk_mutex_unlock(&net->mutex);
+        lk_zk_net_unlock(net);
 }

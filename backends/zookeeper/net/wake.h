@@ -5,6 +5,6 @@
 #include "net.h"
 
 /* Have whoever drives look again: the connection has changed. */
-void lk_zk_kick_locked(lk_zk_net *net);
+void lk_zk_kick_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 #endif

@@ -35,7 +35,7 @@ static lk_zk_watch *watch_of(const lk_table_link *link)
     return LK_CONTAINER(link, lk_zk_watch, link);
 }
 
-static lk_zk_watch *find_locked(const lk_zk_net *net, const char *path, uint32_t hash)
+static lk_zk_watch *find_locked(const lk_zk_net *net, const char *path, uint32_t hash) LK_REQUIRES(*net)
 {
     LK_TABLE_EACH_OF(link, &net->watches, hash)
         if (link->hash == hash && strcmp(watch_of(link)->path, path) == 0)
@@ -43,7 +43,7 @@ static lk_zk_watch *find_locked(const lk_zk_net *net, const char *path, uint32_t
     return NULL;
 }
 
-static lk_zk_watch *use_locked(lk_zk_net *net, const char *path)
+static lk_zk_watch *use_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
 {
     const uint32_t hash = lk_hash_text(path);
     lk_zk_watch *w = find_locked(net, path, hash);
@@ -95,12 +95,12 @@ static bool is_asked(const lk_zk_watch *w)
     return w->armed || w->get != NULL;
 }
 
-bool lk_zk_watches_any_locked(const lk_zk_net *net)
+bool lk_zk_watches_any_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 {
     return net->watches.count > 0;
 }
 
-void lk_zk_watches_free_locked(lk_zk_net *net)
+void lk_zk_watches_free_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     for (lk_table_link *link; (link = lk_table_after(&net->watches, NULL)) != NULL;) {
         while (take_locked(watch_of(link)) != NULL) {
@@ -154,12 +154,12 @@ static void get_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *
         fire_locked(w); /* which tells nobody */
 }
 
-static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context);
+static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context) LK_UNCHECKED;
 
-static void ask_locked(lk_zk_watch *w)
+static void ask_locked(lk_zk_net *net, lk_zk_watch *w) LK_REQUIRES(*net)
 {
     if (!is_asked(w))
-        w->get = lk_zk_get_watched_locked(w->net, w->path, on_watch, w, get_done_locked, w);
+        w->get = lk_zk_get_watched_locked(net, w->path, on_watch, w, get_done_locked, w);
 }
 
 /* Called by the library with the mutex held, by the thread that drives. */
@@ -175,24 +175,24 @@ static void on_watch(zhandle_t *zh, int type, int state, const char *path, void 
     if (type == ZOO_DELETED_EVENT)
         fire_locked(w);
     else if (tells_somebody(w))
-        ask_locked(w);
+        ask_locked(w->net, w);
     else if (w->get == NULL)
         free_locked(w);
 }
 
-void lk_zk_watches_resume_locked(lk_zk_net *net)
+void lk_zk_watches_resume_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     const lk_table_link *link = NULL;
     while ((link = lk_table_after(&net->watches, link)) != NULL)
         if (tells_somebody(watch_of(link)))
-            ask_locked(watch_of(link));
+            ask_locked(net, watch_of(link));
 }
 
 /* ------------------------------------------------------------------ deletions that are never told ---- */
 
 /* The majority says that the node is gone. If the server has not told of that, it never will. The watch itself stays:
  * another server may tell of it yet. */
-static void missed_locked(lk_zk_net *net, const char *path)
+static void missed_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
 {
     lk_zk_watch *w = find_locked(net, path, lk_hash_text(path));
     if (w == NULL || !w->armed || !tells_somebody(w))
@@ -205,7 +205,8 @@ static void missed_locked(lk_zk_net *net, const char *path)
                       net->set.names, path);
 }
 
-static void inquiry_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+/* Called as any answer is, with the mutex held. */
+LK_UNCHECKED static void inquiry_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
     inquiry *q = context;
     const char *path = q->paths;
@@ -219,7 +220,7 @@ static void inquiry_done_locked(lk_zk *z, void *context, int rc, const lk_zk_rep
 }
 
 /* The next one behind `w` (NULL: the first) that is armed and that tells somebody; NULL: none. */
-static const lk_zk_watch *next_locked(const lk_zk_net *net, const lk_zk_watch *w)
+static const lk_zk_watch *next_locked(const lk_zk_net *net, const lk_zk_watch *w) LK_REQUIRES(*net)
 {
     const lk_table_link *link = w != NULL ? &w->link : NULL;
     while ((link = lk_table_after(&net->watches, link)) != NULL)
@@ -229,7 +230,7 @@ static const lk_zk_watch *next_locked(const lk_zk_net *net, const lk_zk_watch *w
 }
 
 /* One request for as many as it holds, from the watch `from` on; returns the one to go on with, or NULL. */
-static const lk_zk_watch *inquire_locked(lk_zk_net *net, const lk_zk_watch *from)
+static const lk_zk_watch *inquire_locked(lk_zk_net *net, const lk_zk_watch *from) LK_REQUIRES(*net)
 {
     inquiry *q = calloc(1, sizeof *q);
     lk_zk_checks c;
@@ -254,7 +255,7 @@ out:
     return from;
 }
 
-void lk_zk_watches_check_locked(lk_zk_net *net)
+void lk_zk_watches_check_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     for (const lk_zk_watch *w = next_locked(net, NULL); w != NULL;)
         w = inquire_locked(net, w);
@@ -263,6 +264,7 @@ void lk_zk_watches_check_locked(lk_zk_net *net)
 /* ------------------------------------------------------------------ being interested ---- */
 
 bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, bool asked)
+    LK_REQUIRES(*net)
 {
     lk_zk_unwatch_locked(net, watcher);
     lk_zk_watch *w = use_locked(net, path);
@@ -271,11 +273,11 @@ bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path
     watcher->watch = w;
     lk_list_prepend(&w->watchers, &watcher->link);
     if (asked)
-        ask_locked(w);
+        ask_locked(net, w);
     return true;
 }
 
-void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher)
+void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher) LK_REQUIRES(*net)
 {
     lk_zk_watch *w = watcher->watch;
     (void)net;
@@ -287,7 +289,7 @@ void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher)
         free_locked(w);
 }
 
-void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path)
+void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
 {
     lk_zk_watch *w = find_locked(net, path, lk_hash_text(path));
     if (w == NULL)

@@ -5,6 +5,6 @@
 #include "net.h"
 
 /* After the handle was closed. */
-void lk_zk_watches_free_locked(lk_zk_net *net);
+void lk_zk_watches_free_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 #endif
