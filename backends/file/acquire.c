@@ -9,7 +9,7 @@
  * waits, because nothing bounds that moment on a busy host. A waiter never closes its descriptor between
  * attempts: that would be an event for all others.
  */
-#include "file.h"
+#include "instance.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +18,10 @@
 #include <unistd.h>
 
 enum {
-    MS = 1000000,
-    ROUNDS = 16,                  /* attempts on a file that keeps being replaced */
-    POLL_MAX = 1000 * MS,         /* the repetitions' distance in the end */
-    POLL_BREAKER = 5 * MS,        /* while another breaks the lock: twice as long each time */
-    POLL_WITHOUT_EVENTS = 50 * MS /* between attempts when inotify is not to be had */
+    ROUNDS = 16,                     /* attempts on a file that keeps being replaced */
+    POLL_MAX = 1000 * LK_MS,         /* the repetitions' distance in the end */
+    POLL_BREAKER = 5 * LK_MS,        /* while another breaks the lock: twice as long each time */
+    POLL_WITHOUT_EVENTS = 50 * LK_MS /* between attempts when inotify is not to be had */
 };
 
 /* Open the file, see that it can be used before anything is written to it, and enter its descriptor, so that
@@ -189,7 +188,7 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
         lk_file_reading reading;
         bool changed = lk_file_record_read(c->fd, &record, &reading) != 0 || record.token != c->seen;
         c->seen = record.token;
-        c->poll_ns = first || !changed ? 1 * MS : 8 * MS;
+        c->poll_ns = first || !changed ? 1 * LK_MS : 8 * LK_MS;
         c->poll_factor = first ? 5 : changed ? 8 : 2;
     }
     pthread_mutex_lock(&self->mutex);

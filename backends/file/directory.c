@@ -3,7 +3,7 @@
  * only if nobody else can; and only on a filesystem of this host's kernel, because the driver promises that
  * the kernel ends a lock with its process.
  */
-#include "file.h"
+#include "instance.h"
 
 #include <errno.h>
 #include <fcntl.h>

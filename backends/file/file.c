@@ -1,7 +1,7 @@
 /*
  * file.c: the file driver's table, and the life of an instance. See file.h for the other parts.
  */
-#include "file.h"
+#include "instance.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /*
  * inspect.c: show, and break, which puts a fresh file in the place of a locked one.
  */
-#include "file.h"
+#include "instance.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  * lockfile.c: opens lock files, sees that they can be trusted and are the ones at their names, and locks
  * their bytes.
  */
-#include "file.h"
+#include "instance.h"
 
 #include <errno.h>
 #include <fcntl.h>

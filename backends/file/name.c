@@ -7,7 +7,7 @@
  * directories that end in ".d", the last is a file that ends in ".lock". Joining the parts gives the text
  * back, so the whole is injective.
  */
-#include "file.h"
+#include "instance.h"
 
 #include <stdlib.h>
 #include <string.h>

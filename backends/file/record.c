@@ -6,7 +6,7 @@
  * and no rename. The token stands at both ends: a text that a crash or a reader at the same moment has torn
  * shows two different ones.
  */
-#include "file.h"
+#include "instance.h"
 
 #include <errno.h>
 #include <stdlib.h>

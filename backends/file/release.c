@@ -4,7 +4,7 @@
  * The lock is dropped by an explicit unlock before the descriptor is closed: a forked child may have a copy
  * of it, and then closing alone would not end the lock.
  */
-#include "file.h"
+#include "instance.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  * never move, each is one atomic number, and the child closes only what still is the file that the slot
  * names.
  */
-#include "file.h"
+#include "instance.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

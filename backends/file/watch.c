@@ -10,7 +10,7 @@
  * A watch without claims stays until its next event: the usual next one is our own release, and removing it
  * would make an event as well.
  */
-#include "file.h"
+#include "instance.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,9 +30,9 @@ struct lk_file_watch {
 #define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR)
 
-static const int64_t look_interval_ns = INT64_C(1000000000);
-static const int64_t unwatched_interval_ns = INT64_C(50000000); /* without inotify */
-static const int64_t touch_interval_ns = INT64_C(24) * 3600 * 1000000000;
+static const int64_t look_interval_ns = LK_S;
+static const int64_t unwatched_interval_ns = 50 * LK_MS; /* without inotify */
+static const int64_t touch_interval_ns = 24 * 3600 * LK_S;
 
 static const char broken_text[] = "the lock was broken: its file was replaced, moved or removed";
 
@@ -342,7 +342,7 @@ int64_t lk_file_dispatch(void *self_)
     lk_file_hear_locked(self);
     touch_locked(self);
     look_locked(self);
-    int64_t next = self->look_at < self->touch_at ? self->look_at : self->touch_at;
+    int64_t next = lk_time_earlier(self->look_at, self->touch_at);
     pthread_mutex_unlock(&self->mutex);
     return next;
 }

@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "file.h"
 #include "file_test.h"
 #include "holding.h"
+#include "instance.h"
 #include "locking.h"
 #include "puppet.h"
 

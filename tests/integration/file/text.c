@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "file.h"
 #include "file_test.h"
+#include "instance.h"
 
 static void name_of(const char *prefix, const char *key, lk_file_name *name)
 {

@@ -1,5 +1,5 @@
 /*
- * file.h: what the parts of the file driver share.
+ * instance.h: what the parts of the file driver share.
  *
  *   file.c       the driver's table, its parameters, open, close, abandon, ping
  *   directory.c  the lock directory: made or checked, refused when it can't be trusted; error texts
@@ -26,8 +26,8 @@
  *
  * One mutex for each instance guards its slots and watches. Lock order: this mutex, then core's.
  */
-#ifndef LK_FILE_H
-#define LK_FILE_H
+#ifndef LK_FILE_INSTANCE_H
+#define LK_FILE_INSTANCE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,6 +35,8 @@
 #include <sys/types.h>
 
 #include <locker/driver.h>
+
+#include "lk_time.h"
 
 /* ------------------------------------------------------------------ names ---- */
 
