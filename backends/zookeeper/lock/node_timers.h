@@ -2,7 +2,7 @@
 #ifndef LK_ZK_NODE_TIMERS_H
 #define LK_ZK_NODE_TIMERS_H
 
-#include "place.h"
+#include "node.h"
 
 /* It wants a watch on itself at that time, or sooner if that was said before. */
 void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net);

@@ -1,38 +1,19 @@
-/*
- * client.c: a handle of the client library: plain, with TLS or with SASL. Debian's build of the library has
- * neither, others have both, and the program that runs may find another library than the one it was linked
- * with. So what the library has is looked up when a locker is opened, and is declared here, because its
- * header shows it only to those who have OpenSSL's and Cyrus' headers too.
- */
-#include <dlfcn.h>
-#include <stddef.h>
-
+/* client.c: a handle of the client library: plain, with TLS or with SASL; and its calls, without SIGPIPE. */
 #include "state.h"
 #include "tls_sasl.h"
 
-/* ------------------------------------------------------------------ what the library has ---- */
+/* ------------------------------------------------------------------ SIGPIPE ---- */
 
-/* Another library of the same names may be loaded, libzookeeper_mt: what it has is of no use to a handle of
- * this one. */
-static bool same_library(void *a, void *b)
+void lk_zk_sigpipe_block(const lk_zk_net *net, lk_sigpipe *guard)
 {
-    Dl_info of_a, of_b;
-    return dladdr(a, &of_a) != 0 && dladdr(b, &of_b) != 0 && of_a.dli_fbase == of_b.dli_fbase;
+    if (net->set.tls != NULL)
+        lk_sigpipe_block(guard);
 }
 
-static void *find(const char *name)
+void lk_zk_sigpipe_restore(const lk_zk_net *net, const lk_sigpipe *guard)
 {
-    void *known = dlsym(RTLD_DEFAULT, "zookeeper_init2"), *found = dlsym(RTLD_DEFAULT, name);
-    return known != NULL && found != NULL && same_library(known, found) ? found : NULL;
-}
-
-void lk_zk_library_look(lk_zk_library *library)
-{
-    void *const ssl = find("zookeeper_init_ssl"), *const sasl = find("zookeeper_init_sasl");
-    *library = (lk_zk_library){.ssl_connecting = find("ZOO_SSL_CONNECTING_STATE")};
-    if (library->ssl_connecting != NULL)
-        *(void **)&library->init_ssl = ssl; /* POSIX's way to make a function of it */
-    *(void **)&library->init_sasl = sasl;
+    if (net->set.tls != NULL)
+        lk_sigpipe_restore(guard);
 }
 
 /* ------------------------------------------------------------------ handles ---- */

@@ -59,7 +59,7 @@ typedef struct {
     void (*on_refused)(lk_zk *z, lk_zk_watcher *watcher, int rc);
 } lk_zk_owner;
 
-/* ---------------------------------------------------------------- its life: net.c, settings.c ---- */
+/* ---------------------------------------------------------------- its life: open.c, settings.c ---- */
 
 extern const locker_param lk_zk_params[];
 

@@ -1,6 +1,6 @@
 /*
  * sasl.c: a login by SASL. The client library has Cyrus' library do it, which asks for user and password by
- * callbacks. Both are looked up at run time like the client library's own (client.c); what is declared here
+ * callbacks. Both are looked up at run time like the client library's own (library.c); what is declared here
  * has been the same since Cyrus SASL 2.0, and tests/integration/zookeeper/sasl.c compares it with sasl.h.
  */
 #include <ctype.h>

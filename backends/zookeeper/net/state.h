@@ -3,14 +3,14 @@
  * they are the upper floor's too. They can be put in an order in which each calls only those before it:
  *
  *   validity.c   until when the leader has the session     resolve.c   names of hosts
- *   tls.c, sasl.c   what those take                        client.c    handles: plain, TLS, SASL
- *   settings.c   the parameters, copied and checked        socket.c    the socket, and the keeper's epoll on it
+ *   library.c, tls.c, sasl.c   what the library can        settings.c  the parameters, copied and checked
+ *   client.c     handles: plain, TLS, SASL                 socket.c    the socket, and the keeper's epoll on it
  *   wake.c       the mutex, the keeper, log lines          calls.c     callers that wait
  *   connection.c   whether it is up, and why not           requests.c, checks.c   what awaits its answer
  *   watch.c      being told of deletions                   session.c   beginning, ending, what follows each turn
  *   handover.c   what the library waits for, and who sees to that
  *   blocking_connect.c   what may block in connecting with TLS and SASL
- *   drive.c      one turn, and waiting                     net.c       its life
+ *   drive.c      one turn, and waiting                     open.c      open and close
  *
  * The library has a few variables of the process (the request number, buffers of its log texts), which several lockers
  * of one process use without a common lock. A request number that is given twice or out of order does no harm, because
@@ -22,7 +22,6 @@
 
 #include <pthread.h>
 
-#include "blocking_connect.h"
 #include "lk_mutex.h"
 #include "lk_sigpipe.h"
 #include "lk_table.h"
@@ -30,6 +29,20 @@
 #include "resolve.h"
 #include "settings.h"
 #include "validity.h"
+
+/* A part of connecting in which the client library may block (blocking_connect.c). Guarded by the mutex; but what is
+ * constant while it is active its thread reads without. */
+typedef struct {
+    bool active; /* a thread is in it: it alone uses the client handle, and lk_zk_net.reading is set for it */
+    bool joinable;
+    pthread_t thread;
+    int events; /* for zookeeper_process */
+    int socket; /* the library's; lk_zk_net.fd is -1 meanwhile */
+    int own;    /* a duplicate, whose number nobody else can get when the library closes its own; else -1 */
+    int event_state; /* what the library told meanwhile, kept by the thread for when it has the mutex; 0: nothing */
+    int64_t until; /* the server has until then; LOCKER_NEVER: it has had its time */
+    bool ended;    /* by us */
+} lk_zk_blocking;
 
 struct LK_CHECKED(capability("mutex")) lk_zk_net {
     lk_zk *z;

@@ -1,4 +1,4 @@
-/* tls.c: TLS: the files that it needs, SIGPIPE, and what OpenSSL says; the handshake is in
+/* tls.c: TLS: the files that it needs, and what OpenSSL says; the handshake is in
  * blocking_connect.c. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "state.h"
 #include "tls_sasl.h"
 
 /* ------------------------------------------------------------------ files ---- */
@@ -54,20 +53,6 @@ locker_status lk_zk_tls_files(char **files, const locker_value *ca, const locker
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     }
     return LOCKER_OK;
-}
-
-/* ------------------------------------------------------------------ SIGPIPE ---- */
-
-void lk_zk_sigpipe_block(const lk_zk_net *net, lk_sigpipe *guard)
-{
-    if (net->set.tls != NULL)
-        lk_sigpipe_block(guard);
-}
-
-void lk_zk_sigpipe_restore(const lk_zk_net *net, const lk_sigpipe *guard)
-{
-    if (net->set.tls != NULL)
-        lk_sigpipe_restore(guard);
 }
 
 /* ------------------------------------------------------------------ what OpenSSL says ---- */

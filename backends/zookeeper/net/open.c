@@ -1,4 +1,4 @@
-/* net.c: the life of a connection, from its descriptors to the end of its session. */
+/* open.c: the life of a connection, from its descriptors to the end of its session. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
