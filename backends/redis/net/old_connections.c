@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The others close up. Not while a command tells of one of them: its context is where that stands. */
+/* The others close up. Not while an answer may tell of one of them: its context is where that stands. */
 static void drop_ended_locked(lk_redis_old_connections *old) LK_REDIS_LOCKED
 {
     size_t kept = 0;
@@ -34,6 +34,7 @@ static void ended_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 void lk_redis_old_connections_end_locked(lk_redis_old_connections *old, lk_redis_pipeline *p)
 {
     char id[24];
+    drop_ended_locked(old);
     for (size_t i = 0; i < old->count; i++) {
         lk_redis_command a = {0};
         (void)lk_redis_number_text(id, (uint64_t)old->id[i]);
