@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct lk_history; /* tools/history: the events of one or more processes, in the order of time */
+struct lk_history; /* lab/history: the events of one or more processes, in the order of time */
 
 /** What a cell says about its promise, from the best to the worst but for the last. */
 typedef enum lk_verdict {
