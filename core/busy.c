@@ -10,6 +10,6 @@ void lk_withdraw_unlocking(locker *l, lk_claim *claim)
     l->driver->withdraw(l->self, &claim->pub);
     lk_mutex_lock(&l->mutex);
     lk_busy_end_unlocking(l, claim);
-    memset(locker_claim_private(&claim->pub), 0, l->driver->claim_size);
+    memset(claim->pub.data, 0, l->driver->claim_size);
     claim->pub.granted_at = 0;
 }

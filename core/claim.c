@@ -20,9 +20,7 @@ void *lk_zalloc(size_t size)
 /* Nobody else knows it yet. */
 LK_UNCHECKED lk_claim *lk_claim_new(const locker *l, const char *key, size_t key_len)
 {
-    size_t size =
-        offsetof(lk_claim, pub) + ((sizeof(locker_claim) + 15) & ~(size_t)15) + l->driver->claim_size;
-    size_t start = size < sizeof(lk_claim) ? sizeof(lk_claim) : size;
+    const size_t start = sizeof(lk_claim) + l->driver->claim_size;
     lk_claim *claim = zero(malloc(start + key_len + 1), start);
     char *text;
 
@@ -32,6 +30,7 @@ LK_UNCHECKED lk_claim *lk_claim_new(const locker *l, const char *key, size_t key
     memcpy(text, key, key_len);
     text[key_len] = '\0';
     claim->pub.key = text;
+    claim->pub.data = claim->data;
     claim->pub.key_len = key_len;
     claim->pub.key_hash = locker_key_hash(key, key_len);
     claim->refs = 2; /* the driver's side, and the call's, which becomes its handle's */

@@ -232,6 +232,7 @@ static locker_status begin(lk_description *d, char *text)
     if (d->parameters == NULL)
         return LOCKER_NOMEM;
     d->info.semantics = &d->semantics;
+    d->semantics.size = sizeof d->semantics;
     d->info.parameters = d->parameters;
     for (size_t i = 0; i < COUNT(fields); i++)
         if (fields[i].form == WORDS)

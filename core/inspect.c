@@ -3,18 +3,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lk_sized.h>
+
 #include "clock.h"
 #include "error.h"
 #include "frame.h"
 #include "keys.h"
 #include "no_cancel.h"
 
+static bool is_sized(const locker_info *info)
+{
+    return lk_sized_is(info->size, offsetof(locker_info, queue_stride));
+}
+
 void locker_info_clear(locker_info *info)
 {
     if (info == NULL)
         return;
+    const locker_info cleared = LOCKER_INFO_INIT;
     free(info->queue);
-    *info = (locker_info)LOCKER_INFO_INIT;
+    if (is_sized(info))
+        lk_sized_give(info, info->size, &cleared, sizeof cleared);
 }
 
 /* A lock of this locker's that is meant to end: of services that don't know when, core keeps the time. It is
@@ -46,7 +55,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
     locker_status status;
     size_t length;
 
-    if (l == NULL || (info != NULL && info->size != sizeof *info))
+    if (l == NULL || (info != NULL && !is_sized(info)))
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "%s needs a locker, and an info that starts from LOCKER_INFO_INIT", what);
     status = lk_enter(l, what, err);
@@ -67,7 +76,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
     if ((status != LOCKER_OK && status != LOCKER_BUSY) || info == NULL)
         locker_info_clear(&found);
     if (info != NULL)
-        *info = found;
+        lk_sized_give(info, info->size, &found, sizeof found);
     return status == LOCKER_OK ? lk_ok(err) : status;
 }
 
@@ -81,11 +90,12 @@ locker_status locker_show(locker *l, const char *key, locker_info *info, locker_
 locker_status locker_break(locker *l, const char *key, const locker_break_options *options,
                            locker_info *broken, locker_error *err)
 {
-    static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
-    if (options != NULL && options->size != sizeof *options)
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "locker_break needs options that start from LOCKER_BREAK_OPTIONS_INIT");
-    return inspect(l, key, options != NULL ? options : &anybody, broken, "locker_break", err);
+    locker_break_options own = LOCKER_BREAK_OPTIONS_INIT;
+    locker_status status = LOCKER_OK;
+
+    if (options != NULL)
+        status = LK_SIZED_TAKE(locker_break_options, &own, options, owner, err);
+    return status == LOCKER_OK ? inspect(l, key, &own, broken, "locker_break", err) : status;
 }
 
 locker_status locker_break_check(const locker_break_options *only, const locker_info *holder,

@@ -20,7 +20,8 @@ LK_UNCHECKED locker *lk_locker_new(const lk_config *config, const locker_options
     l->services = lk_services;
     l->clock = clock != NULL ? clock : locker_system_clock();
     l->services.clock = l->clock;
-    l->driver = config->driver;
+    l->given = config->driver;
+    l->driver = &l->table;
     l->ttl_ns = config->ttl_ns;
     l->command_timeout_ns = config->command_timeout_ns;
     if (options != NULL) {

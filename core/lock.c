@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lk_sized.h>
+
 #include "attempt.h"
 #include "cancel.h"
 #include "changed.h"
@@ -48,11 +50,6 @@ static locker_status check_lock_options(const locker *l, const locker_lock_optio
 {
     locker_status status = LOCKER_OK;
 
-    if (o->size != sizeof *o)
-        return locker_error_set(
-            err, LOCKER_INVALID, 0,
-            "locker_lock_options.size is %zu, this library's is %zu: start from LOCKER_LOCK_OPTIONS_INIT",
-            o->size, sizeof *o);
     if (o->wait_ms < -1)
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "wait_ms is %lld: give -1 (for ever), 0 (try) or a time in ms",
@@ -331,6 +328,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
 {
     static const locker_lock_options defaults = LOCKER_LOCK_OPTIONS_INIT;
     LK_NO_CANCEL;
+    locker_lock_options own;
     lk_request r;
     locker_status status;
 
@@ -347,8 +345,12 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
                                 "locker_lock needs a locker and a place for the handle");
     *out = NULL;
     status = lk_admit(l, "locker_lock", err);
+    if (status == LOCKER_OK && options != NULL && options->size != sizeof own) {
+        status = LK_SIZED_TAKE(locker_lock_options, &own, options, label, err);
+        r.options = &own;
+    }
     if (status == LOCKER_OK && options != NULL)
-        status = check_lock_options(l, options, err);
+        status = check_lock_options(l, r.options, err);
     if (status == LOCKER_OK)
         status = lk_check_key(l, key, &r.key_len, err);
     r.try = try || r.options->wait_ms == 0;

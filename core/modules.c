@@ -110,16 +110,34 @@ static char *text_of(const char *path)
 static bool spoilt(module *m, const char *file, size_t name_length, const char *why)
 {
     static const locker_parameter none;
-    static const locker_semantics unknown = {
-        "", (locker_scope)0, (locker_fairness)0, false, false, false, false, false, "", "", "", "", "", "",
-        ""};
+    static const locker_semantics unknown = {sizeof unknown,
+                                             "",
+                                             (locker_scope)0,
+                                             (locker_fairness)0,
+                                             false,
+                                             false,
+                                             false,
+                                             false,
+                                             false,
+                                             "",
+                                             "",
+                                             "",
+                                             "",
+                                             "",
+                                             "",
+                                             ""};
     char *text;
     lk_description_clear(&m->description);
     if (asprintf(&m->problem, "%s: %s", file, why) < 0)
         m->problem = NULL;
     text = strndup(strrchr(file, '/') + 1, name_length);
     m->description.text = text;
-    m->description.info = (locker_driver_info){text, "", "", "", &unknown, &none, NULL, NULL};
+    m->description.info = (locker_driver_info){.name = text,
+                                               .schemes = "",
+                                               .example = "",
+                                               .features = "",
+                                               .semantics = &unknown,
+                                               .parameters = &none};
     return m->problem != NULL && text != NULL;
 }
 

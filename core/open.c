@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <lk_sized.h>
+
 #include "driver_check.h"
 #include "lk_time.h"
 #include "no_cancel.h"
@@ -13,18 +15,21 @@
 #include "registry.h"
 #include "start.h"
 
-static locker_status check_options(const locker_options *o, locker **out, locker_error *err)
+/* *options becomes ours, in `own`. */
+static locker_status check_options(const locker_options **options, locker_options *own, locker **out,
+                                   locker_error *err)
 {
+    const locker_options *const o = own;
+
     if (out == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "opening needs a place for the locker");
     *out = NULL;
-    if (o == NULL)
+    if (*options == NULL)
         return LOCKER_OK;
-    if (o->size != sizeof *o)
-        return locker_error_set(
-            err, LOCKER_INVALID, 0,
-            "locker_options.size is %zu, this library's is %zu: start from LOCKER_OPTIONS_INIT", o->size,
-            sizeof *o);
+    const locker_status status = LK_SIZED_TAKE(locker_options, own, *options, log_user, err);
+    if (status != LOCKER_OK)
+        return status;
+    *options = own;
     if (o->ttl_ms < 0 || o->ttl_ms > LOCKER_NEVER / 4 / LK_MS)
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "ttl_ms is %lld: give a lease time in ms, or 0 for the default",
@@ -46,7 +51,8 @@ locker_status locker_open(const char *uri, const locker_options *options, locker
 {
     LK_NO_CANCEL;
     lk_config config = {0};
-    locker_status status = check_options(options, out, err);
+    locker_options own;
+    locker_status status = check_options(&options, &own, out, err);
 
     if (status != LOCKER_OK)
         return status;
@@ -62,7 +68,8 @@ locker_status locker_open_profile(const char *file, const char *profile, const l
 {
     LK_NO_CANCEL;
     lk_config config = {0};
-    locker_status status = check_options(options, out, err);
+    locker_options own;
+    locker_status status = check_options(&options, &own, out, err);
 
     if (status != LOCKER_OK)
         return status;
@@ -98,33 +105,30 @@ locker_status locker_open_default(const locker_options *options, locker **out, l
     return open_embedded(options, out, err);
 }
 
-locker_status locker_open_driver(const locker_driver *driver, const locker_driver_options *o, locker **out,
-                                 locker_error *err)
+locker_status locker_open_driver(const locker_driver *driver, const locker_driver_options *options,
+                                 locker **out, locker_error *err)
 {
     LK_NO_CANCEL;
-    static const locker_driver_options defaults = LOCKER_DRIVER_OPTIONS_INIT;
+    locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
+    locker_options own;
     lk_config config = {0};
     char bare[64];
     const char *uri;
-    locker_status status;
+    locker_status status = LOCKER_OK;
 
-    if (o == NULL)
-        o = &defaults;
-    if (o->size != sizeof *o)
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "locker_driver_options.size is %zu, this library's is %zu: start from "
-                                "LOCKER_DRIVER_OPTIONS_INIT",
-                                o->size, sizeof *o);
-    status = check_options(o->options, out, err);
+    if (options != NULL)
+        status = LK_SIZED_TAKE(locker_driver_options, &o, options, clock, err);
+    if (status == LOCKER_OK)
+        status = check_options(&o.options, &own, out, err);
     if (status == LOCKER_OK)
         status = lk_driver_check(driver, err);
     if (status != LOCKER_OK)
         return status;
-    uri = o->uri;
+    uri = o.uri;
     if (uri == NULL) {
         (void)snprintf(bare, sizeof bare, "%.60s:", driver->schemes[0]);
         uri = bare;
     }
     status = lk_config_uri(&config, uri, driver, err);
-    return open_parsed(status, &config, o->options, o->clock, out, err);
+    return open_parsed(status, &config, o.options, o.clock, out, err);
 }

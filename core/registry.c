@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include <lk_sized.h>
+
 #include "description.h"
 #include "error.h"
 #include "modules.h"
@@ -74,7 +76,7 @@ static bool append(char *text, size_t size, const char *word, size_t length, con
 
 static void list_schemes(char *text, size_t size)
 {
-    locker_driver_info info;
+    locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
     bool room = true;
     text[0] = '\0';
     for (size_t i = 0; room && locker_driver_at(i, &info); i++) {
@@ -154,9 +156,9 @@ bool locker_driver_at(size_t index, locker_driver_info *info)
         found = all != NULL ? &all[index].info : NULL;
     else if (lk_modules != NULL)
         found = lk_modules->at(index - count);
-    if (found == NULL || info == NULL)
+    if (found == NULL || info == NULL || !lk_sized_is(info->size, offsetof(locker_driver_info, module)))
         return false;
-    *info = *found;
+    lk_sized_give(info, info->size, found, sizeof *found);
     return true;
 }
 
@@ -176,7 +178,7 @@ const locker_driver *locker_driver_of(const locker *l, void **self)
 {
     if (self != NULL)
         *self = l->self;
-    return l->driver;
+    return l->given;
 }
 
 static locker_parameter common[LK_COMMON_COUNT + 1];

@@ -93,6 +93,7 @@ static void log_line(const locker_services *svc, locker_log_level level, const c
 }
 
 const locker_services lk_services = {
+    .size = sizeof(locker_services),
     .wake = wake,
     .lease_extended = lease_extended,
     .lease_lost = lease_lost,

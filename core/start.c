@@ -5,6 +5,7 @@
 
 #include "config_finish.h"
 #include "descriptors.h"
+#include "driver_check.h"
 #include "error.h"
 #include "keeper.h"
 #include "lifetime.h"
@@ -29,6 +30,7 @@ static const char *limit_advice(int os_error)
 static locker_status open_driver(locker *l, const lk_config *config, locker_error *err)
 {
     const locker_driver_config c = {
+        .size = sizeof c,
         .scheme = config->scheme,
         .user = config->user,
         .password = config->password,
@@ -73,8 +75,11 @@ static void tell_opened(locker *l, const lk_config *config)
 
 static locker_status start(locker *l, const lk_config *config, locker_error *err)
 {
-    const int rc = lk_descriptors_open(l);
+    const locker_status status = lk_driver_take(&l->table, &l->semantics, l->given, err);
+    const int rc = status == LOCKER_OK ? lk_descriptors_open(l) : 0;
 
+    if (status != LOCKER_OK)
+        return status;
     return rc == 0
                ? open_driver(l, config, err)
                : locker_error_set(err, LOCKER_UNAVAILABLE, rc, "can't make the keeper's descriptors: %s; %s",

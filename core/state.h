@@ -111,7 +111,8 @@ struct lk_claim {
     bool late LK_GUARDED_BY(locker.mutex); /**< counted in renewals_late since the last confirmation */
     int64_t extended
         LK_GUARDED_BY(locker.mutex); /**< an event: until when lease_extended said; 0: it didn't */
-    _Alignas(16) locker_claim pub;
+    locker_claim pub;
+    _Alignas(16) char data[]; /**< the driver's */
 };
 
 static inline lk_claim *lk_claim_of(locker_claim *pub)
@@ -139,8 +140,11 @@ struct lk_wait {
 struct locker {
     locker_services services; /**< first member: how the services find their locker. Constant */
     /* constant after open */
-    const locker_driver *driver;
-    void *self; /**< the driver's instance */
+    const locker_driver *driver; /**< our copy of the table, `table` */
+    const locker_driver *given;  /**< the table itself */
+    locker_driver table;
+    locker_semantics semantics; /**< our copy of the driver's */
+    void *self;                 /**< the driver's instance */
     const locker_clock *clock;
     char *owner; /**< the default label */
     int64_t ttl_ns;

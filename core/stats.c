@@ -1,6 +1,8 @@
 /* stats.c: counters and distributions. */
 #include <string.h>
 
+#include <lk_sized.h>
+
 #include "fork.h"
 #include "state.h"
 #include "stats.h"
@@ -40,13 +42,12 @@ locker_status locker_stats(const locker *l, locker_statistics *stats)
 {
     locker *mutable = (locker *)(uintptr_t)l;
 
-    if (l == NULL || stats == NULL || stats->size != sizeof *stats)
+    if (l == NULL || stats == NULL || !lk_sized_is(stats->size, offsetof(locker_statistics, wait)))
         return LOCKER_INVALID;
     if (lk_forked(l))
         return LOCKER_FORKED;
     lk_mutex_lock(&mutable->mutex);
-    *stats = l->stats;
+    lk_sized_give(stats, stats->size, &l->stats, sizeof l->stats);
     lk_mutex_unlock(&mutable->mutex);
-    stats->size = sizeof *stats;
     return LOCKER_OK;
 }

@@ -148,7 +148,7 @@ static json_t *driver_json(const locker_driver_info *d)
 static int print_json(void)
 {
     json_t *drivers = json_array(), *root = json_object();
-    locker_driver_info info;
+    locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
 
     for (size_t i = 0; locker_driver_at(i, &info); i++)
         json_array_append_new(drivers, driver_json(&info));
@@ -203,7 +203,7 @@ static void print_driver(const locker_driver_info *d)
 
 static int print_text(void)
 {
-    locker_driver_info info;
+    locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
 
     for (size_t i = 0; locker_driver_at(i, &info); i++)
         print_driver(&info);

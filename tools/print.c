@@ -68,9 +68,10 @@ json_t *lk_cli_info_json(const char *key, const locker_info *info)
 {
     json_t *object = json_object(), *queue = json_array();
 
-    for (size_t i = 0; i < info->queue_len; i++)
-        json_array_append_new(queue,
-                              info->queue[i].owner[0] ? lk_cli_json_text(info->queue[i].owner) : json_null());
+    for (size_t i = 0; i < info->queue_len; i++) {
+        const char *const owner = locker_info_waiter(info, i)->owner;
+        json_array_append_new(queue, owner[0] ? lk_cli_json_text(owner) : json_null());
+    }
     json_object_set_new(object, "key", lk_cli_json_text(key));
     json_object_set_new(object, "held", json_boolean(info->held));
     json_object_set_new(object, "owner",

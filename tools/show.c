@@ -23,10 +23,10 @@ static void print_queue(const locker_info *info)
         printf("  waiters:   not known to this service\n");
     else
         printf("  waiters:   %lld\n", (long long)info->waiters);
-    for (size_t i = 0; i < info->queue_len; i++)
-        printf("  %8zu.  %s\n", i + 1,
-               info->queue[i].owner[0] ? lk_cli_clean(info->queue[i].owner, clean, sizeof(clean))
-                                       : "not known");
+    for (size_t i = 0; i < info->queue_len; i++) {
+        const char *const owner = locker_info_waiter(info, i)->owner;
+        printf("  %8zu.  %s\n", i + 1, owner[0] ? lk_cli_clean(owner, clean, sizeof clean) : "not known");
+    }
 }
 
 static void print_text(const char *key, const locker_info *info)

@@ -103,7 +103,7 @@ static int write_grant(lk_file *self, const lk_file_name *name, locker_claim *cl
      * its byte before it read: either we see that, or it reads our token. No watch is left to tell of its
      * end. */
     if (lk_file_range_locked(fd, 2)) {
-        lk_file_claim *c = locker_claim_private(claim);
+        lk_file_claim *c = claim->data;
         c->breaker_ns = grown(c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns, 2);
         claim->retry_at = self->svc->clock->now(self->svc->clock->context) + c->breaker_ns;
         return (int)LOCKER_BUSY;
@@ -278,7 +278,7 @@ static locker_status passes_or_moved(lk_file *self, const lk_file_claim *c, lock
 locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *err)
 {
     lk_file *self = self_;
-    lk_file_claim *c = locker_claim_private(claim);
+    lk_file_claim *c = claim->data;
     lk_file_name name;
     if (atomic_load_explicit(&self->moved, memory_order_relaxed))
         return lk_file_fail_moved(self, err);

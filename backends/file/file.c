@@ -162,6 +162,7 @@ static locker_status file_ping(void *self_, int64_t until, locker_error *err)
 static const char *const schemes[] = {"file", NULL};
 
 static const locker_semantics semantics = {
+    .size = sizeof(locker_semantics),
     .driver = "file",
     .scope = LOCKER_SCOPE_HOST,
     .fairness = LOCKER_FAIR_LOCAL,
@@ -186,6 +187,7 @@ static const locker_semantics semantics = {
 const locker_driver lk_file_driver;
 const locker_driver lk_file_driver = {
     .abi = LOCKER_DRIVER_ABI,
+    .size = sizeof(locker_driver),
     .name = "file",
     .schemes = schemes,
     .example = "file:///run/lock/shop",

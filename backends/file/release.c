@@ -47,7 +47,7 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
 {
     (void)until; /* nothing here waits for anybody */
     lk_file *self = self_;
-    lk_file_claim *c = locker_claim_private(grant);
+    lk_file_claim *c = grant->data;
 
     pthread_mutex_lock(&self->mutex);
     bool broken = lk_file_broken_locked(self, c);
@@ -72,8 +72,8 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
 locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
 {
     lk_file *self = self_;
-    lk_file_claim *f = locker_claim_private(from);
-    lk_file_claim *t = locker_claim_private(to);
+    lk_file_claim *f = from->data;
+    lk_file_claim *t = to->data;
     if (self->sync) /* flushing the record blocks, which is not allowed here */
         return LOCKER_BUSY;
 
@@ -113,7 +113,7 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
 void lk_file_withdraw(void *self_, locker_claim *claim)
 {
     lk_file *self = self_;
-    lk_file_claim *c = locker_claim_private(claim);
+    lk_file_claim *c = claim->data;
     if (c->state == LK_FILE_NONE)
         return;
     pthread_mutex_lock(&self->mutex);

@@ -56,7 +56,7 @@ static uint64_t last_token;
 
 static place *of(const locker_claim *claim)
 {
-    return locker_claim_private(claim);
+    return claim->data;
 }
 
 /* ------------------------------------------------------------------ holders ---- */
@@ -398,6 +398,7 @@ static locker_status describe_queue_locked(const locker_claim *holder, locker_in
     if (n == 0)
         return LOCKER_OK;
     info->queue = calloc(n, sizeof *info->queue);
+    info->queue_stride = sizeof *info->queue;
     if (info->queue == NULL)
         return no_memory(err);
     for (const locker_claim *c = of(holder)->first; c != NULL; c = of(c)->next)
@@ -476,6 +477,7 @@ static const char *const schemes[] = {"memory", NULL};
 static const locker_param params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
 
 static const locker_semantics semantics = {
+    .size = sizeof(locker_semantics),
     .driver = "memory",
     .scope = LOCKER_SCOPE_PROCESS,
     .fairness = LOCKER_FAIR_GLOBAL,
@@ -492,6 +494,7 @@ static const locker_semantics semantics = {
 extern const locker_driver lk_memory_driver;
 const locker_driver lk_memory_driver = {
     .abi = LOCKER_DRIVER_ABI,
+    .size = sizeof(locker_driver),
     .name = "memory",
     .schemes = schemes,
     .example = "memory:shop",

@@ -41,7 +41,7 @@ static const locker_param params[] = {
 
 static struct place *place_of(const locker_claim *claim)
 {
-    return locker_claim_private(claim);
+    return claim->data;
 }
 
 static int64_t now_of(const struct instance *in)
@@ -313,6 +313,7 @@ static locker_status sqlite_lock_ping(void *self, int64_t until, locker_error *e
 static const char *const schemes[] = {"sqlite", NULL};
 
 static const locker_semantics semantics = {
+    .size = sizeof(locker_semantics),
     .driver = "sqlite",
     .scope = LOCKER_SCOPE_HOST,
     .fairness = LOCKER_FAIR_LOCAL,
@@ -336,6 +337,7 @@ static const locker_semantics semantics = {
 
 const locker_driver sqlite_lock_driver = {
     .abi = LOCKER_DRIVER_ABI,
+    .size = sizeof(locker_driver),
     .name = "sqlite",
     .schemes = schemes,
     .example = "sqlite:///var/lib/shop/locks.db",

@@ -57,7 +57,9 @@
 extern "C" {
 #endif
 
-/** Grows when struct locker_driver or a contract below changes. Core refuses a driver of another number. */
+/** Grows when a contract below changes so that a driver that was written before would be wrong; core refuses a driver of
+ * another number. What is only added, at the end of a struct, leaves it: a table, like what core gives to a driver,
+ * tells its size. */
 enum { LOCKER_DRIVER_ABI = 3 };
 
 /** A time that never comes. */
@@ -97,14 +99,14 @@ LOCKER_API int locker_cond_init(pthread_cond_t *cond);
 
 /* ------------------------------------------------------------------ claims ---- */
 
-/** One caller's claim to one key. Core makes it, with `claim_size` zeroed bytes of the driver's own behind
- * it. */
+/** One caller's claim to one key. Core makes it, with `claim_size` zeroed bytes of the driver's own. */
 struct locker_claim {
     /* set by core, constant for the claim's life */
     const char *key;   /**< 1 to 255 bytes of UTF-8, NUL-terminated */
     size_t key_len;    /**< its length in bytes */
     uint32_t key_hash; /**< locker_key_hash() of it */
     const char *owner; /**< the holder's label, NUL-terminated */
+    void *data;        /**< the driver's own bytes, aligned for any type */
     int64_t ttl_ns;    /**< the lease time asked for */
     bool will_wait;    /**< after BUSY it waits: enrol it. False: a try */
     bool renewed;      /**< core will renew it */
@@ -129,12 +131,6 @@ struct locker_claim {
     int64_t retry_at;
 };
 
-/** The driver's own bytes of a claim, aligned for any type. */
-static inline void *locker_claim_private(const locker_claim *claim)
-{
-    return (char *)(uintptr_t)claim + ((sizeof(locker_claim) + 15) & ~(size_t)15);
-}
-
 /** A hash of a key, for tables of keys. Not the same in another process or release. */
 LOCKER_API uint32_t locker_key_hash(const char *key, size_t key_len);
 
@@ -143,6 +139,7 @@ LOCKER_API uint32_t locker_key_hash(const char *key, size_t key_len);
 /** Core's side of one driver instance. Valid until close returns. */
 typedef struct locker_services locker_services;
 struct locker_services {
+    size_t size; /**< sizeof(locker_services) of the library: what lies behind is not there */
     const locker_clock *clock;
 
     /** Another attempt for an enrolled claim may succeed. Calling it once too often costs one attempt; a
@@ -216,6 +213,7 @@ typedef struct locker_host {
 
 /** What the URI or profile says, parsed. Valid during open only: copy what is kept. */
 typedef struct locker_driver_config {
+    size_t size;          /**< sizeof(locker_driver_config) of the library */
     const char *scheme;   /**< in lower case */
     const char *user;     /**< NULL: none */
     const char *password; /**< NULL: none */
@@ -246,7 +244,8 @@ enum {
 
 typedef struct locker_driver locker_driver;
 struct locker_driver {
-    uint32_t abi; /**< LOCKER_DRIVER_ABI */
+    uint32_t abi;  /**< LOCKER_DRIVER_ABI */
+    uint32_t size; /**< sizeof(locker_driver) */
     const char *name;
     const char *const *schemes;     /**< ended by NULL; the first is the usual one */
     const char *example;            /**< a URI */
@@ -321,7 +320,7 @@ struct locker_driver {
      * it wants to be called at the latest, in the clock's ns, or LOCKER_NEVER. NULL: nothing ever is. */
     int64_t (*dispatch)(void *self);
 
-    /** As locker_show(). info is zeroed but for -1 in what is unknown; queue is malloc'ed. Core adds the end
+    /** As locker_show(). info is zeroed but for -1 in what is unknown; queue is malloc'ed, and goes with its queue_stride. Core adds the end
      * of a lock without renewal that the locker itself holds. */
     locker_status (*show)(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                           locker_error *err);
@@ -381,8 +380,9 @@ typedef struct locker_driver_options {
         sizeof(locker_driver_options), 0, 0, 0                                                               \
     }
 
-/** Open a locker on a driver that is not built in. The table must outlive the locker. Errors: as
- * locker_open(), and INVALID for a table of another ABI or without a needed operation. */
+/** Open a locker on a driver that is not built in. The table must outlive the locker, and not change. Errors: as
+ * locker_open(), INVALID for a table of another ABI or without a needed operation, and CONFIG for one of a later release
+ * that needs what this one doesn't have. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_driver(const locker_driver *driver,
                                                               const locker_driver_options *options,
                                                               locker **out, locker_error *err);

@@ -16,7 +16,10 @@
  *   - Times in the interface are int64_t milliseconds; -1 means for ever.
  *   - A locker_error * may be NULL. When given, it is filled on failure, and on success its status is
  *     LOCKER_OK and its text empty. It belongs to the caller; nothing is kept in thread-local state.
- *   - Option structs start with their size. `*_INIT` sets it; zero in any other member means the default.
+ *   - Structs that may grow start with their size. `*_INIT` sets it; zero in any other member means the default.
+ *     A program that was compiled with an older release's struct gets zeros behind it, and answers as far as it
+ *     reaches. One that was compiled with a later release's is served as long as what this one doesn't know is
+ *     zero, else told LOCKER_CONFIG. LOCKER_INVALID: the size is none.
  *   - Functions are thread-safe. None is async-signal-safe but locker_cancel_fire().
  *   - No function is a cancellation point of pthread_cancel(): a thread that is canceled inside one ends at
  *     its next point behind it. A wait is ended by a locker_cancel.
@@ -103,14 +106,14 @@ typedef struct locker_options {
     int64_t ttl_ms;         /**< lease time for locks that name none; 0: the configuration's, else 30 s */
     const char *name_space; /**< NULL: the configuration's `namespace`. Copied. */
     const char *password;   /**< NULL: from the URI, password_file, LOCKER_PASSWORD. Copied, wiped at close */
-    locker_log_fn log;      /**< NULL: silent */
-    void *log_user;         /**< passed to log */
     locker_log_level log_level; /**< the chattiest level wanted; 0: LOCKER_LOG_WARN */
+    locker_log_fn log;          /**< NULL: silent */
+    void *log_user;             /**< passed to log */
 } locker_options;
 
 #define LOCKER_OPTIONS_INIT                                                                                  \
     {                                                                                                        \
-        sizeof(locker_options), 0, 0, 0, 0, 0, 0, (locker_log_level)0                                        \
+        sizeof(locker_options), 0, 0, 0, 0, (locker_log_level)0, 0, 0                                        \
     }
 
 /** Open the lock service that `uri` names, such as "file:///run/lock/shop", "memory:",
@@ -338,12 +341,21 @@ typedef struct locker_info {
 
     locker_waiter *queue; /**< those that are known, in the order in which they'll be served; may be NULL */
     size_t queue_len;     /**< how many are in queue */
+    size_t queue_stride;  /**< from one to the next, in bytes; see locker_info_waiter() */
 } locker_info;
 
 #define LOCKER_INFO_INIT                                                                                     \
     {                                                                                                        \
-        sizeof(locker_info), false, {0}, -1, -1, 0, -1, 0, 0                                                 \
+        sizeof(locker_info), false, {0}, -1, -1, 0, -1, 0, 0, 0                                              \
     }
+
+/** The index-th of info->queue, from 0; NULL past the last. A later release may tell more of each. */
+static inline const locker_waiter *locker_info_waiter(const locker_info *info, size_t index)
+{
+    return index < info->queue_len
+               ? (const locker_waiter *)(const void *)((const char *)info->queue + index * info->queue_stride)
+               : (const locker_waiter *)0;
+}
 
 /** Ask the service about a key. Blocks, at most `command_timeout`. *info is overwritten; clear it afterwards.
  * Errors: UNAVAILABLE, DENIED, INVALID, PROTOCOL, NOMEM, CLOSED, FORKED. */
@@ -393,6 +405,7 @@ typedef enum locker_scope {
 
 /** What a service promises, as data. Lives as long as the locker. */
 typedef struct locker_semantics {
+    size_t size;        /**< sizeof(locker_semantics) */
     const char *driver; /**< "redis", ... */
     locker_scope scope;
     locker_fairness fairness;
@@ -423,6 +436,7 @@ typedef struct locker_parameter {
 
 /** One driver that there is: built in, or a module beside the library. Static data. */
 typedef struct locker_driver_info {
+    size_t size; /**< sizeof(locker_driver_info) */
     const char *name;
     const char *schemes;  /**< the URI schemes, separated by one space */
     const char *example;  /**< a URI */
@@ -434,7 +448,12 @@ typedef struct locker_driver_info {
                             it than its file's name. NULL: it was read */
 } locker_driver_info;
 
-/** The index-th driver that there is, from 0; false past the last. No module is loaded for it. */
+#define LOCKER_DRIVER_INFO_INIT                                                                              \
+    {                                                                                                        \
+        sizeof(locker_driver_info), 0, 0, 0, 0, 0, 0, 0, 0                                                   \
+    }
+
+/** The index-th driver that there is, from 0; false past the last, or where info->size is none. No module is loaded for it. */
 LOCKER_API bool locker_driver_at(size_t index, locker_driver_info *info);
 
 /** The parameters that every driver takes, ended by one whose name is NULL. */

@@ -22,7 +22,7 @@ struct outer {
 
 /* Constant after lk_checker_claims_init(). */
 static char *region;
-static size_t page, data_size, slot_size, claim_size;
+static size_t page, data_size, slot_size, own_size, claim_size; /* own_size: where the driver's bytes begin */
 
 /* Guarded by lk_checker_mutex. */
 static struct lk_record *records;
@@ -34,8 +34,8 @@ static size_t queue_head, queue_len;
 bool lk_checker_claims_init(void)
 {
     page = (size_t)sysconf(_SC_PAGESIZE);
-    claim_size =
-        ((sizeof(locker_claim) + 15) & ~(size_t)15) + ((lk_checker_tested->claim_size + 15) & ~(size_t)15);
+    own_size = (sizeof(locker_claim) + 15) / 16 * 16;
+    claim_size = own_size + (lk_checker_tested->claim_size + 15) / 16 * 16;
     data_size = (claim_size + LOCKER_KEY_MAX + LOCKER_OWNER_MAX + 2 + page - 1) / page * page;
     slot_size = data_size + page;
     region = mmap(NULL, SLOTS * slot_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -80,6 +80,7 @@ static locker_claim *fill(size_t slot, const locker_claim *outer)
     *inner = *outer;
     inner->key = memcpy(key, outer->key, outer->key_len + 1);
     inner->owner = memcpy(owner, outer->owner, strlen(outer->owner) + 1);
+    inner->data = (char *)inner + own_size;
     return inner;
 }
 
@@ -106,7 +107,7 @@ static locker_claim *make_locked(struct lk_checked *w, locker_claim *outer)
 
 locker_claim *lk_checker_inner(struct lk_checked *w, locker_claim *outer)
 {
-    struct outer *ours = locker_claim_private(outer);
+    struct outer *ours = outer->data;
     locker_claim *inner;
 
     pthread_mutex_lock(&lk_checker_mutex);
@@ -119,7 +120,7 @@ locker_claim *lk_checker_inner(struct lk_checked *w, locker_claim *outer)
 
 bool lk_checker_is_seen(const locker_claim *outer)
 {
-    const struct outer *ours = locker_claim_private(outer);
+    const struct outer *ours = outer->data;
     bool seen;
 
     pthread_mutex_lock(&lk_checker_mutex);
@@ -141,7 +142,7 @@ size_t lk_checker_count(const struct lk_checked *w)
 
 void lk_checker_let_go(locker_claim *outer, const char *operation)
 {
-    struct outer *ours = locker_claim_private(outer);
+    struct outer *ours = outer->data;
     struct lk_record *record;
     size_t slot;
 

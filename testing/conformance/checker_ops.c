@@ -175,9 +175,9 @@ static void check_grant(struct lk_checked *w, const locker_claim *inner)
 static bool differs(const locker_claim *inner, const locker_claim *before)
 {
     return inner->key != before->key || inner->key_len != before->key_len || inner->owner != before->owner ||
-           inner->ttl_ns != before->ttl_ns || inner->will_wait != before->will_wait ||
-           inner->renewed != before->renewed || inner->asked_at != before->asked_at ||
-           inner->attempt_until != before->attempt_until;
+           inner->data != before->data || inner->ttl_ns != before->ttl_ns ||
+           inner->will_wait != before->will_wait || inner->renewed != before->renewed ||
+           inner->asked_at != before->asked_at || inner->attempt_until != before->attempt_until;
 }
 
 static locker_status checked_acquire(void *self, locker_claim *outer, locker_error *err)
@@ -191,6 +191,7 @@ static locker_status checked_acquire(void *self, locker_claim *outer, locker_err
     refresh(inner, outer);
     before = *outer; /* not the copy, of which another thread may be granting right now */
     before.key = inner->key;
+    before.data = inner->data;
     before.owner = inner->owner;
     note(w, inner, true, LOCKER_OK);
     status = lk_checker_tested->acquire(w->self, inner, err);

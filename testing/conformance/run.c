@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lk_sized.h>
+
 #include "contract_checker.h"
 #include "storm.h"
 
@@ -36,7 +38,8 @@ static int set_up(void **state)
     lk_checker_begin();
     l = lk_open_locker(&fixture, "");
     promises = locker_get_semantics(l);
-    fixture.promises = (locker_semantics){.scope = promises->scope,
+    fixture.promises = (locker_semantics){.size = sizeof fixture.promises,
+                                          .scope = promises->scope,
                                           .fairness = promises->fairness,
                                           .leases = promises->leases,
                                           .tokens_persist = promises->tokens_persist,
@@ -129,11 +132,19 @@ static int wrong(const char *text)
     return BAD_USAGE;
 }
 
+/* The caller's subject becomes ours. */
+static int take_subject(locker_conformance_subject *own, const locker_conformance_subject *given)
+{
+    locker_error err;
+    if (given == NULL)
+        return wrong("there is no subject");
+    return LK_SIZED_TAKE(locker_conformance_subject, own, given, restart, &err) == LOCKER_OK
+               ? 0
+               : wrong(err.text);
+}
+
 static int check_subject(const locker_conformance_subject *s)
 {
-    if (s == NULL || s->size != sizeof *s)
-        return wrong(
-            "the subject's size is not that of this kit: set .size = sizeof subject, and build it again");
     if (s->driver == NULL || s->start == NULL || s->stop == NULL)
         return wrong("the subject lacks a driver, start or stop");
     if ((s->lose == NULL) != (s->replace == NULL))
@@ -228,12 +239,15 @@ int locker_conformance_run(const locker_conformance_subject *subject, int argc, 
 {
     static const struct lk_role roles[] = {{"puppet", play_puppet}, {"storm", play_storm}, {NULL, NULL}};
     const char *program = argc > 0 ? argv[0] : "conformance";
-    int code = check_subject(subject);
+    static locker_conformance_subject own;
+    int code = take_subject(&own, subject);
 
+    if (code == 0)
+        code = check_subject(&own);
     if (code != 0)
         return code;
-    fixture.subject = subject;
-    fixture.driver = lk_checker_driver(subject->driver);
+    fixture.subject = &own;
+    fixture.driver = lk_checker_driver(own.driver);
     if (fixture.driver == NULL)
         return wrong("out of memory");
     lk_child_main(argc, argv, roles);

@@ -77,8 +77,7 @@ typedef struct lk_flight {
 
 static inline lk_place *lk_place_of(const lk_faulty *f, const locker_claim *claim)
 {
-    return (lk_place *)(void *)((char *)locker_claim_private(claim) +
-                                ((f->inner->claim_size + 15) & ~(size_t)15));
+    return (lk_place *)(void *)((char *)claim->data + ((f->inner->claim_size + 15) & ~(size_t)15));
 }
 
 static inline int64_t lk_fault_now(const lk_faulty *f)

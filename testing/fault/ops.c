@@ -101,7 +101,7 @@ static locker_status attempt(lk_faulty *f, locker_claim *claim, locker_error *er
         return LOCKER_CANCELED;
     if (hidden) {
         f->inner->withdraw(f->self, claim);
-        memset(locker_claim_private(claim), 0, f->inner->claim_size);
+        memset(claim->data, 0, f->inner->claim_size);
         claim->granted_at = 0;
     }
     p->seen = true;

@@ -253,9 +253,9 @@ const locker_driver *locker_fault_over(const locker_driver *inner)
 {
     over *o;
 
-    if (inner == NULL || inner->abi != LOCKER_DRIVER_ABI || inner->name == NULL || inner->schemes == NULL ||
-        inner->params == NULL || inner->semantics == NULL || inner->decorate != NULL ||
-        lk_fault_is_table(inner))
+    if (inner == NULL || inner->abi != LOCKER_DRIVER_ABI || inner->size < sizeof *inner ||
+        inner->name == NULL || inner->schemes == NULL || inner->params == NULL || inner->semantics == NULL ||
+        inner->decorate != NULL || lk_fault_is_table(inner))
         return NULL;
     (void)pthread_mutex_lock(&tables_mutex);
     for (o = tables; o != NULL && o->inner != inner; o = o->next) {
@@ -284,6 +284,7 @@ static const char *const schemes[] = {"fault", NULL};
 static const char as_behind[] = "As with the driver behind it, unless the script says otherwise.";
 
 static const locker_semantics semantics = {
+    .size = sizeof(locker_semantics),
     .driver = "fault",
     .scope = LOCKER_SCOPE_PROCESS,
     .fairness = LOCKER_FAIR_LOCAL,
@@ -300,6 +301,7 @@ static const locker_semantics semantics = {
 const locker_driver lk_fault_driver;
 const locker_driver lk_fault_driver = {
     .abi = LOCKER_DRIVER_ABI,
+    .size = sizeof(locker_driver),
     .name = "fault",
     .schemes = schemes,
     .example = "fault+file:///run/lock/shop?fault=acquire,unavailable",

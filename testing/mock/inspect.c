@@ -26,6 +26,7 @@ static locker_status describe_locked(const locker_mock *m, const mock_slot *slot
         n++;
     info->waiters = (int64_t)n;
     info->queue = n > 0 ? calloc(n, sizeof *info->queue) : NULL;
+    info->queue_stride = sizeof *info->queue;
     if (n > 0 && info->queue == NULL)
         return LOCKER_NOMEM;
     for (const locker_claim *c = slot->first; c != NULL; c = lk_mock_place(c)->next)

@@ -147,7 +147,7 @@ struct locker_mock {
 
 static inline mock_place *lk_mock_place(const locker_claim *claim)
 {
-    return locker_claim_private(claim);
+    return claim->data;
 }
 
 /** a + b, LOCKER_NEVER where that would overflow or a is LOCKER_NEVER. b must not be negative. */

@@ -5,6 +5,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <lk_sized.h>
+
 #include "internal.h"
 
 enum { PATIENCE_MS = 10000 };
@@ -14,6 +16,7 @@ static void describe(locker_mock *m)
     const locker_mock_options *o = &m->options;
 
     m->semantics = (locker_semantics){
+        .size = sizeof m->semantics,
         .driver = "mock",
         .scope = LOCKER_SCOPE_PROCESS,
         .fairness = o->queue ? LOCKER_FAIR_GLOBAL : LOCKER_FAIR_LOCAL,
@@ -38,11 +41,6 @@ static void describe(locker_mock *m)
 
 static locker_status check(const locker_mock_options *o, locker_error *err)
 {
-    if (o->size != sizeof *o)
-        return locker_error_set(
-            err, LOCKER_INVALID, 0,
-            "locker_mock_options.size is %zu, this library's is %zu: start from LOCKER_MOCK_OPTIONS_INIT",
-            o->size, sizeof *o);
     if (o->leases < LOCKER_MOCK_LEASES_RENEWED || o->leases > LOCKER_MOCK_LEASES_NONE)
         return locker_error_set(err, LOCKER_INVALID, 0, "the option leases is %d, which is none",
                                 (int)o->leases);
@@ -55,9 +53,14 @@ static locker_status check(const locker_mock_options *o, locker_error *err)
 
 locker_status locker_mock_new(const locker_mock_options *options, locker_mock **out, locker_error *err)
 {
-    static const locker_mock_options defaults = LOCKER_MOCK_OPTIONS_INIT;
-    locker_status status = check(options != NULL ? options : &defaults, err);
+    locker_mock_options own = LOCKER_MOCK_OPTIONS_INIT;
+    locker_status status = LOCKER_OK;
     locker_mock *m;
+
+    if (options != NULL)
+        status = LK_SIZED_TAKE(locker_mock_options, &own, options, patience_ms, err);
+    if (status == LOCKER_OK)
+        status = check(&own, err);
 
     if (out == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_new needs a place for the mock");
@@ -69,7 +72,7 @@ locker_status locker_mock_new(const locker_mock_options *options, locker_mock **
         free(m);
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for a mock");
     }
-    m->options = options != NULL ? *options : defaults;
+    m->options = own;
     if (m->options.patience_ms == 0)
         m->options.patience_ms = PATIENCE_MS;
     m->random = m->options.seed;
@@ -151,16 +154,18 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
 {
     locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options o = LOCKER_OPTIONS_INIT;
-    locker_status status;
+    locker_status status = LOCKER_OK;
     mock_host *h;
 
     if (mock == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_open needs a mock");
+    if (options != NULL)
+        status = LK_SIZED_TAKE(locker_options, &o, options, log_user, err);
+    if (status != LOCKER_OK)
+        return status;
     h = add_host(mock);
     if (h == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory or descriptors for a mock's locker");
-    if (options != NULL)
-        o = *options;
     if (owner != NULL)
         o.owner = owner;
     d.options = &o;

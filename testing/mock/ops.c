@@ -261,6 +261,7 @@ static const locker_param params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL
 /* Without capability bits and semantics: each mock has a copy with its own. */
 const locker_driver lk_mock_driver = {
     .abi = LOCKER_DRIVER_ABI,
+    .size = sizeof(locker_driver),
     .name = "mock",
     .schemes = schemes,
     .example = "mock:",

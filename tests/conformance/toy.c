@@ -140,7 +140,7 @@ static void toy_close(void *self)
 
 static struct place *place_of(const locker_claim *claim)
 {
-    return locker_claim_private(claim);
+    return claim->data;
 }
 
 static void grant_locked(const struct toy *toy, struct lock *lock, locker_claim *claim)
@@ -336,6 +336,7 @@ static const char *const schemes[] = {"toy", NULL};
 static const locker_param no_params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
 
 static locker_semantics semantics = {
+    .size = sizeof(locker_semantics),
     .driver = "toy",
     .scope = LOCKER_SCOPE_PROCESS,
     .fairness = LOCKER_FAIR_LOCAL,
@@ -352,6 +353,7 @@ static locker_semantics semantics = {
 
 static const locker_driver toy_driver = {
     .abi = LOCKER_DRIVER_ABI,
+    .size = sizeof(locker_driver),
     .name = "toy",
     .schemes = schemes,
     .example = "toy:box",

@@ -105,6 +105,25 @@ headers)
             fail "$name does not compile alone as C++"
     done
     ;;
+sizes)
+    # Programs of releases that were, and will be: the same header, with members less and with members more.
+    build() { # NAME HEADER FLAG...
+        mkdir -p "$WORK/$1/locker"
+        cp "$PREFIX"/include/locker/*.h "$WORK/$1/locker/"
+        sed "$2" "$PREFIX/include/locker/locker.h" >"$WORK/$1/locker/locker.h"
+        ! cmp -s "$PREFIX/include/locker/locker.h" "$WORK/$1/locker/locker.h" || fail "nothing is other in $1"
+        name=$1
+        shift 2
+        # shellcheck disable=SC2086 # flags are words; what INIT has too much is left out
+        "$CC" $flags -w "$@" -I"$WORK/$name" "$consumer/sizes.c" -L"$PREFIX/$LIBDIR" -llocker -o "$WORK/$name/program"
+        use "$WORK/$name/program"
+    }
+    for struct in options lock_options info break_options statistics; do
+        grep -q "^} locker_$struct;" "$PREFIX/include/locker/locker.h" || fail "no end of locker_$struct"
+    done
+    build earlier '/^    void \*log_user; /d; /^    const char \*label;/d; /^    const char \*owner; .*any \*\/$/d'
+    build later 's/^} locker_\(options\|lock_options\|info\|break_options\|statistics\);/    int64_t later;\n&/' -DLATER
+    ;;
 symbols)
     exported() { # LIBRARY: one name a line, but the names of versions
         nm -D --defined-only "$PREFIX/$LIBDIR/$1" | awk '$2 != "A" { print $3 }' | sed 's/@.*//'

@@ -79,7 +79,7 @@ static void a_grant_of_a_session_that_ended_is_asked_for_again(void **state)
 
 static locker_status checks_bytes(struct probe *p, locker_claim *claim, locker_status status)
 {
-    const struct probe_claim *c = locker_claim_private(claim);
+    const struct probe_claim *c = claim->data;
 
     if (c->attempts != 1)
         (void)atomic_fetch_add(&p->leftovers, 1);

@@ -76,9 +76,11 @@ static const locker_param params[] = {
     {"file", LOCKER_PARAM_PATH, NULL, 0, 0, "a path"},
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
-static const locker_semantics semantics = {.driver = "noted", .leases = true};
+static const locker_semantics semantics = {
+    .size = sizeof(locker_semantics), .driver = "noted", .leases = true};
 static const locker_driver driver = {
     .abi = LOCKER_DRIVER_ABI,
+    .size = sizeof(locker_driver),
     .name = "noted",
     .schemes = schemes,
     .caps = LOCKER_CAP_AUTH,

@@ -13,7 +13,7 @@ static struct probe *opening;
 
 static void enter(struct probe *p, const locker_claim *claim)
 {
-    struct probe_claim *c = locker_claim_private(claim);
+    struct probe_claim *c = claim->data;
 
     if (atomic_fetch_add(&c->inside, 1) != 0)
         (void)atomic_fetch_add(&p->overlaps, 1);
@@ -21,7 +21,7 @@ static void enter(struct probe *p, const locker_claim *claim)
 
 static void leave(const locker_claim *claim)
 {
-    struct probe_claim *c = locker_claim_private(claim);
+    struct probe_claim *c = claim->data;
 
     (void)atomic_fetch_sub(&c->inside, 1);
 }
@@ -65,7 +65,7 @@ static void set_holder(struct probe *p, const locker_claim *from, const locker_c
 static locker_status probe_acquire(void *self, locker_claim *claim, locker_error *err)
 {
     struct probe *p = self;
-    struct probe_claim *c = locker_claim_private(claim);
+    struct probe_claim *c = claim->data;
     locker_status status = LOCKER_BUSY;
     int number = atomic_fetch_add(&p->acquires, 1);
 
@@ -103,7 +103,7 @@ static void probe_withdraw(void *self, locker_claim *claim)
     (void)hooked(p, p->withdraw, claim, LOCKER_OK);
     set_holder(p, claim, NULL);
     leave(claim);
-    memset(locker_claim_private(claim), 0xA5, sizeof(struct probe_claim)); /* what a new claim must not see */
+    memset(claim->data, 0xA5, sizeof(struct probe_claim)); /* what a new claim must not see */
 }
 
 static locker_status probe_release(void *self, locker_claim *claim, int64_t until, locker_error *err)
@@ -137,7 +137,7 @@ static locker_status probe_pass(void *self, locker_claim *from, locker_claim *to
     leave(to);
     leave(from);
     if (status != LOCKER_OK)
-        memset(locker_claim_private(to), 0, sizeof(struct probe_claim));
+        memset(to->data, 0, sizeof(struct probe_claim));
     return status;
 }
 
@@ -213,10 +213,12 @@ void probe_init(struct probe *p)
 {
     static const char *const schemes[] = {"probe", NULL};
     static const locker_param params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
-    static const locker_semantics semantics = {.driver = "probe", .leases = true};
+    static const locker_semantics semantics = {
+        .size = sizeof(locker_semantics), .driver = "probe", .leases = true};
 
     *p = (struct probe){
         .driver = {.abi = LOCKER_DRIVER_ABI,
+                   .size = sizeof(locker_driver),
                    .name = "probe",
                    .schemes = schemes,
                    .claim_size = sizeof(struct probe_claim),

@@ -89,7 +89,7 @@ static void test_names(void **state)
 
 static void test_drivers(void **state)
 {
-    locker_driver_info info;
+    locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
     bool memory = false;
     size_t n = 0;
 

@@ -492,6 +492,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     a.r = r;
     a.claim = claim;
     a.data = lk_redis_claim_of(claim);
+    a.data->core = claim;
     a.hops = 0;
     a.counter = r->set.fencing ? lk_redis_fence_hash(claim) : 0;
     if (a.data->number == 0)

@@ -15,6 +15,7 @@
 
 /* Used by the claim's own thread; what another thread touches is marked, and guarded by the mutex. */
 typedef struct {
+    locker_claim *core;         /* core's side of it */
     uint64_t number;            /* its value's, of the instance's values; 0: none yet */
     int64_t busy_sent;          /* when the last attempt answered BUSY was sent */
     uint64_t busy_fence;        /* the counter of fencing numbers then: a message with no more is old */
@@ -42,13 +43,7 @@ typedef struct {
 
 static inline lk_redis_claim *lk_redis_claim_of(const locker_claim *claim)
 {
-    return locker_claim_private(claim);
-}
-
-/* Back from the driver's bytes. */
-static inline locker_claim *lk_redis_claim_core(lk_redis_claim *data)
-{
-    return (locker_claim *)((char *)data - ((sizeof(locker_claim) + 15) & ~(size_t)15));
+    return claim->data;
 }
 
 /* For how long the lock has been handed on, without being free, when the claim gives it back: us. */

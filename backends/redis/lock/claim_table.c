@@ -28,7 +28,7 @@ locker_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t numbe
 {
     LK_TABLE_EACH_OF(link, claims, (uint32_t)number) {
         if (data_of(link)->number == number)
-            return lk_redis_claim_core(data_of(link));
+            return data_of(link)->core;
     }
     return NULL;
 }
@@ -37,6 +37,6 @@ void lk_redis_claims_wake_locked(const lk_table *claims, const locker_services *
 {
     for (const lk_table_link *link = NULL; (link = lk_table_after(claims, link)) != NULL;) {
         if (!atomic_load_explicit(&data_of(link)->held, memory_order_relaxed))
-            svc->wake(svc, lk_redis_claim_core(data_of(link)));
+            svc->wake(svc, data_of(link)->core);
     }
 }

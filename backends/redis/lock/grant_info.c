@@ -83,7 +83,7 @@ void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data)
 
 static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 {
-    locker_claim *claim = lk_redis_claim_core(data);
+    locker_claim *claim = data->core;
     char value[LK_REDIS_VALUE_LEN + 1], info[2 * LK_REDIS_VALUE_LEN + LOCKER_OWNER_MAX + 64];
     lk_redis_keys keys;
     lk_redis_command a = {0};

@@ -68,6 +68,7 @@ static locker_status read_queue(const redisReply *queue, locker_info *info, lock
     if (info->queue == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     info->queue_len = queue->elements;
+    info->queue_stride = sizeof *info->queue;
     for (size_t i = 0; i < queue->elements; i++) {
         if (queue->element[i]->type == REDIS_REPLY_STRING)
             copy_owner(info->queue[i].owner, owner_of_member(queue->element[i]->str));

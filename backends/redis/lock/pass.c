@@ -22,6 +22,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
         !to->renewed || giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_REDIS_PASS_RESERVE) ||
         now >= giver->valid_until - from->ttl_ns / 3)
         goto out;
+    taker->core = to;
     taker->number = giver->number;
     taker->fence = giver->fence;
     taker->passes = (uint8_t)(giver->passes + 1);

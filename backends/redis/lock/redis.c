@@ -151,6 +151,7 @@ static locker_status redis_check_key(void *self, const char *key, size_t key_len
 }
 
 static const locker_semantics semantics = {
+    .size = sizeof(locker_semantics),
     .driver = "redis",
     .scope = LOCKER_SCOPE_NETWORK,
     .fairness = LOCKER_FAIR_LOCAL,
@@ -184,6 +185,7 @@ extern const locker_driver lk_redis_driver;
 
 const locker_driver lk_redis_driver = {
     .abi = LOCKER_DRIVER_ABI,
+    .size = sizeof(locker_driver),
     .name = "redis",
     .schemes = schemes,
     .example = "redis://127.0.0.1:6379/0?ttl=30s",

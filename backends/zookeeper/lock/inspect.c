@@ -189,6 +189,7 @@ static locker_status describe_queue(const inspection *i, locker_info *info, lock
     if (first + 1 == i->count)
         return LOCKER_OK;
     info->queue = calloc(i->count - first - 1, sizeof *info->queue);
+    info->queue_stride = sizeof *info->queue;
     if (info->queue == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     for (size_t n = first + 1; n < i->count; n++) {

@@ -77,7 +77,7 @@ static inline int64_t lk_zk_now(const lk_zk *z)
 
 static inline lk_zk_claim *lk_zk_claim_of(const locker_claim *claim)
 {
-    return locker_claim_private(claim);
+    return claim->data;
 }
 
 #endif

@@ -134,6 +134,7 @@ static int zookeeper_descriptor(void *self)
 /* ------------------------------------------------------------------ the table ---- */
 
 static const locker_semantics semantics = {
+    .size = sizeof(locker_semantics),
     .driver = "zookeeper",
     .scope = LOCKER_SCOPE_NETWORK,
     .fairness = LOCKER_FAIR_GLOBAL,
@@ -169,6 +170,7 @@ extern const locker_driver lk_zookeeper_driver;
 
 const locker_driver lk_zookeeper_driver = {
     .abi = LOCKER_DRIVER_ABI,
+    .size = sizeof(locker_driver),
     .name = "zookeeper",
     .schemes = schemes,
     .example = "zookeeper://zk1,zk2,zk3/locks?session_timeout=30s",

@@ -103,7 +103,7 @@ static void (*before_pass)(void);
 
 locker_status __wrap_lk_file_pass(void *self, locker_claim *from, locker_claim *to)
 {
-    struct passing passing = {self, locker_claim_private(from)};
+    struct passing passing = {self, from->data};
 
     if (before_pass != NULL) {
         before_pass();

@@ -260,13 +260,15 @@ struct alone {
 
 /* A claim with the driver's bytes behind it. */
 struct slow_claim {
-    _Alignas(16) char bytes[256];
+    locker_claim claim; /* the first member: what core is told of is ours */
+    _Alignas(16) char data[256];
     struct lk_gate woken;
 };
 
 static locker_claim *of(struct slow_claim *claim)
 {
-    return (locker_claim *)(void *)claim->bytes;
+    claim->claim.data = claim->data;
+    return &claim->claim;
 }
 
 static void note_wake(const locker_services *svc, locker_claim *claim)

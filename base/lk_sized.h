@@ -1,0 +1,59 @@
+/*
+ * lk_sized.h: structs of programs that were compiled with another release's headers. Such a struct tells its size.
+ * Members are only ever appended, and zero in one means its default: so what a smaller one lacks is zero, and what a
+ * larger one has behind ours must be.
+ */
+#ifndef LK_SIZED_H
+#define LK_SIZED_H
+
+#include <string.h>
+
+#include <locker/driver.h>
+
+/** What no struct of a later release is larger than: beyond it the size is garbage. */
+enum { LK_SIZE_MOST = 4096 };
+
+/** Copy a caller's struct `type` of `size` bytes into `own`, of own_size bytes. `least` is where the first member stands
+ * that need not be there. CONFIG: a member is set that this release doesn't have. INVALID: the size is no release's. */
+static inline locker_status lk_sized_take(void *own, size_t own_size, const void *given, size_t size,
+                                          size_t least, const char *type, locker_error *err)
+{
+    if (size < least || size > LK_SIZE_MOST || size % sizeof(void *) != 0)
+        return locker_error_set(
+            err, LOCKER_INVALID, 0,
+            "the size of %s is %zu, which no release's is (this one's is %zu): set it to sizeof(%s), as "
+            "its _INIT does",
+            type, size, own_size, type);
+    for (size_t i = own_size; i < size; i++)
+        if (((const char *)given)[i] != 0)
+            return locker_error_set(
+                err, LOCKER_CONFIG, 0,
+                "%s sets a member that liblocker %s does not have (byte %zu): a later version is "
+                "needed, the one that the program was compiled with",
+                type, LOCKER_VERSION_STRING, i);
+    memset(own, 0, own_size);
+    memcpy(own, given, size < own_size ? size : own_size);
+    return LOCKER_OK;
+}
+
+/** For those whose first member is `size`, from `optional` on with members that need not be there. */
+#define LK_SIZED_TAKE(type, own, given, optional, err)                                                       \
+    lk_sized_take(own, sizeof(type), given, *(const size_t *)(const void *)(given),                          \
+                  offsetof(type, optional), #type, err)
+
+/** Whether an answer of this size can be given at all. */
+static inline bool lk_sized_is(size_t size, size_t least)
+{
+    return size >= least && size <= LK_SIZE_MOST && size % sizeof(void *) == 0;
+}
+
+/** Write an answer to a caller whose struct has `size` bytes: as much as it has room for, and zeros behind ours. Both begin
+ * with their size, which stays the caller's. */
+static inline void lk_sized_give(void *to, size_t size, const void *own, size_t own_size)
+{
+    memset(to, 0, size);
+    memcpy(to, own, size < own_size ? size : own_size);
+    memcpy(to, &size, sizeof size);
+}
+
+#endif
