@@ -5,13 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <locker/driver.h>
-
 #include "file_test.h"
 #include "holding.h"
 #include "locking.h"
-
-extern const locker_driver lk_file_driver;
 
 static const char *long_key(void)
 {
@@ -119,45 +115,25 @@ static void a_moved_directory_is_all_lost(void **state)
     locker_handle_free(b);
     assert_status(LOCKER_UNAVAILABLE, locker_lock(place->l, "a", NULL, &a, &err), err);
     assert_non_null(strstr(err.text, "moved"));
-}
-
-/* The system's clock, a day and more ahead when the test says so. */
-static _Atomic int64_t ahead;
-
-static int64_t later_now(void *context)
-{
-    return locker_system_clock()->now(context) + ahead;
-}
-
-static void later_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
-{
-    locker_system_clock()->wait(context, cond, mutex, until == LOCKER_NEVER ? until : until - ahead);
-}
-
-static void later_poll(void *context, int fd, int64_t until)
-{
-    locker_system_clock()->poll(context, fd, until == LOCKER_NEVER ? until : until - ahead);
+    /* It stays so when it is put back: others may have had locks in another meanwhile. */
+    assert_int_equal(rename(away, place->locks), 0);
+    assert_status(LOCKER_UNAVAILABLE, locker_lock(place->l, "a", NULL, &a, &err), err);
+    assert_non_null(strstr(err.text, "moved"));
 }
 
 /* What cleans /tmp removes files by their age. */
 static void files_of_held_locks_stay_young(void **state)
 {
-    static const locker_clock clock = {.now = later_now, .wait = later_wait, .poll = later_poll};
     static const struct timespec old[2] = {{1000000, 0}, {1000000, 0}};
     struct lk_place *place = *state;
-    locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
     locker_error err;
     locker_handle *held;
     struct stat s;
-    locker *l;
 
-    o.uri = place->uri;
-    o.clock = &clock;
-    assert_ok(locker_open_driver(&lk_file_driver, &o, &l, &err), err);
-    assert_ok(locker_lock(l, "k", NULL, &held, &err), err);
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
     assert_int_equal(utimensat(AT_FDCWD, lk_place_file(place, "k.lock"), old, 0), 0);
     assert_int_equal(utimensat(AT_FDCWD, place->locks, old, 0), 0);
-    ahead = INT64_C(25) * 3600 * 1000000000;
+    lk_clock_go(INT64_C(25) * 3600 * 1000000000);
     for (int64_t end = lk_test_now_ms() + LK_TEST_PATIENCE_MS;;) {
         /* A file that comes and goes wakes the driver, which slept for a day. */
         int fd = open(lk_place_file(place, "passing"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -172,8 +148,6 @@ static void files_of_held_locks_stay_young(void **state)
     }
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_give(held);
-    locker_close(l);
-    ahead = 0;
 }
 
 static void show_says_who(void **state)

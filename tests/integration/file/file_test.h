@@ -4,6 +4,10 @@
 #ifndef LK_FILE_TEST_H
 #define LK_FILE_TEST_H
 
+#include <stdint.h>
+
+#include <locker/driver.h>
+
 #include "expect.h"
 #include "groups.h"
 
@@ -21,6 +25,13 @@ int lk_place_teardown(void **state);
 
 /* A second locker on the same directory; the caller closes it. */
 locker *lk_place_open(const struct lk_place *place);
+
+/* What this process's lockers of a place go by: the system's clock, as long as the test says nothing else. */
+const locker_clock *lk_clock(void);
+/* It stands still: nothing is ever due, or late, however busy the machine is. */
+void lk_clock_stop(void);
+/* It goes on, so many ns ahead of the system's. */
+void lk_clock_go(int64_t ahead);
 
 /* locks/NAME. Overwritten by the next call. */
 const char *lk_place_file(const struct lk_place *place, const char *name);

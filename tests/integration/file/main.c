@@ -7,15 +7,17 @@
 
 #include "puppet.h"
 
+extern const locker_driver lk_file_driver;
+
 int lk_place_setup(void **state)
 {
     struct lk_place *place = calloc(1, sizeof(*place));
-    locker_error err;
     assert_non_null(place);
+    lk_clock_go(0);
     lk_private_directory(place->base);
     snprintf(place->locks, sizeof(place->locks), "%s/locks", place->base);
     snprintf(place->uri, sizeof(place->uri), "file://%s", place->locks);
-    assert_ok(locker_open(place->uri, NULL, &place->l, &err), err);
+    place->l = lk_place_open(place);
     *state = place;
     return 0;
 }
@@ -31,9 +33,12 @@ int lk_place_teardown(void **state)
 
 locker *lk_place_open(const struct lk_place *place)
 {
+    locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
+    o.uri = place->uri;
+    o.clock = lk_clock();
     locker *l;
     locker_error err;
-    assert_ok(locker_open(place->uri, NULL, &l, &err), err);
+    assert_ok(locker_open_driver(&lk_file_driver, &o, &l, &err), err);
     return l;
 }
 

@@ -100,11 +100,14 @@ static bool is_broken(void *context)
 
 /* Once, before the next pass, which then waits until the driver knows that the lock is broken. */
 static void (*before_pass)(void);
+/* How often core has asked the driver to hand a grant on. */
+static int passes_tried;
 
 locker_status __wrap_lk_file_pass(void *self, locker_claim *from, locker_claim *to)
 {
     struct passing passing = {self, from->data};
 
+    passes_tried++;
     if (before_pass != NULL) {
         before_pass();
         before_pass = NULL;
@@ -161,26 +164,64 @@ static void a_file_that_goes_between_open_and_lock_is_not_used(void **state)
     lk_give(held);
 }
 
+/* A lock that is held, and one who waits for it in the same locker, whom its unlock would hand it to. The clock
+ * stands still, because core hands a grant on for some ms only. */
+struct next_in_line {
+    locker *l;
+    locker_handle *held;
+    struct lk_locking waiter;
+};
+
+static void line_up(struct next_in_line *line, locker *l, const char *key)
+{
+    locker_error err;
+
+    *line = (struct next_in_line){.l = l};
+    lk_clock_stop();
+    passes_tried = 0;
+    assert_ok(locker_lock(l, key, NULL, &line->held, &err), err);
+    lk_locking_start(&line->waiter, l, key, NULL);
+    lk_require_waiting(l, 1);
+}
+
+/* Judged only when this process hears again: a test that fails has to end. */
+static locker_status unlock_and_hear(locker_handle *held, bool deaf, locker_error *err)
+{
+    const locker_status status = locker_unlock(held, err);
+
+    if (deaf)
+        hear_again();
+    return status;
+}
+
+/* The unlock finds out that the lock is not ours any more, and hands nothing on; so the waiter asks for itself. */
+static void lost_to_all(struct next_in_line *line, bool deaf, locker_status waiter)
+{
+    locker_error err;
+    const locker_status unlocked = unlock_and_hear(line->held, deaf, &err);
+
+    lk_clock_go(0);
+    assert_status(LOCKER_LOST, unlocked, err);
+    assert_status(waiter, lk_locking_join(&line->waiter), line->waiter.err);
+    assert_int_equal(passes_tried, 1);
+    assert_int_equal(lk_stats(line->l).handed_over, 0);
+    locker_handle_free(line->held);
+}
+
 /* The holder was broken and has not heard of it: its unlock finds that out, and hands nothing on. */
 static void a_broken_lock_is_not_handed_on(void **state)
 {
     struct lk_place *place = *state;
     locker *other = lk_place_open(place);
-    struct lk_locking waiter;
-    locker_handle *held;
+    struct next_in_line line;
     locker_error err;
 
-    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
-    lk_locking_start(&waiter, place->l, "k", NULL);
-    lk_require_waiting(place->l, 1);
+    line_up(&line, place->l, "k");
     hear_nothing();
     assert_ok(locker_break(other, "k", NULL, NULL, &err), err);
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    hear_again();
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    lost_to_all(&line, true, LOCKER_OK);
     nobody_else_gets_it(place);
-    locker_handle_free(held);
-    locker_handle_free(waiter.held);
+    locker_handle_free(line.waiter.held);
     locker_close(other);
 }
 
@@ -188,20 +229,27 @@ static void a_broken_lock_is_not_handed_on(void **state)
 static void a_moved_lock_is_not_handed_on(void **state)
 {
     struct lk_place *place = here = *state;
-    struct lk_locking waiter;
-    locker_handle *held;
-    locker_error err;
+    struct next_in_line line;
 
-    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
-    lk_locking_start(&waiter, place->l, "k", NULL);
-    lk_require_waiting(place->l, 1);
+    line_up(&line, place->l, "k");
     before_pass = move_it;
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    assert_int_equal(lk_stats(place->l).handed_over, 0);
+    lost_to_all(&line, false, LOCKER_OK);
     nobody_else_gets_it(place);
-    locker_handle_free(held);
-    locker_handle_free(waiter.held);
+    locker_handle_free(line.waiter.held);
+}
+
+static void move_it_back(void)
+{
+    char away[200];
+
+    (void)snprintf(away, sizeof away, "%s/away", here->locks);
+    assert_int_equal(rename(away, lk_place_file(here, "k.lock")), 0);
+}
+
+static void move_it_for_a_while(void)
+{
+    move_it();
+    move_it_back();
 }
 
 static void move_all(void)
@@ -213,47 +261,73 @@ static void move_all(void)
     assert_int_equal(rename(here->locks, away), 0);
 }
 
+static void move_all_for_a_while(void)
+{
+    char away[100];
+
+    (void)snprintf(away, sizeof away, "%s/away", here->base);
+    assert_int_equal(rename(here->locks, away), 0);
+    assert_int_equal(rename(away, here->locks), 0);
+}
+
+/* How a lock goes, and what one who waited for it is told then. */
+static const struct {
+    void (*move)(void);
+    locker_status waiter;
+} moves[] = {{move_it, LOCKER_OK},
+             {move_it_for_a_while, LOCKER_OK},
+             {move_all, LOCKER_UNAVAILABLE},
+             {move_all_for_a_while, LOCKER_UNAVAILABLE}};
+
 /* Nobody has read the event by the time of the unlock: it reads it itself. */
 static void an_unlock_hears_of_a_move(void **state)
 {
-    static const struct {
-        void (*move)(void);
-        locker_status waiter;
-    } ways[] = {{move_it, LOCKER_OK}, {move_all, LOCKER_UNAVAILABLE}};
     struct lk_place *place = here = *state;
 
-    for (size_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
         locker *l = lk_place_open(place);
-        bool waited = i % 2 != 0;
-        struct lk_locking waiter;
         locker_handle *held;
         locker_error err;
 
         assert_ok(locker_lock(l, "k", NULL, &held, &err), err);
-        if (waited) {
-            lk_locking_start(&waiter, l, "k", NULL);
-            lk_require_waiting(l, 1);
-        }
         hear_nothing();
-        ways[i / 2].move();
-        assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-        hear_again();
-        if (waited) {
-            assert_status(ways[i / 2].waiter, lk_locking_join(&waiter), waiter.err);
-            assert_int_equal(lk_stats(l).handed_over, 0);
-            locker_handle_free(waiter.held);
-        }
+        moves[i].move();
+        assert_status(LOCKER_LOST, unlock_and_hear(held, true, &err), err);
         locker_handle_free(held);
         locker_close(l);
     }
 }
 
-static void move_it_back(void)
+static void nothing_is_handed_on_after_a_move(void **state)
 {
-    char away[200];
+    struct lk_place *place = here = *state;
 
-    (void)snprintf(away, sizeof away, "%s/away", here->locks);
-    assert_int_equal(rename(away, lk_place_file(here, "k.lock")), 0);
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
+        locker *l = lk_place_open(place);
+        struct next_in_line line;
+
+        line_up(&line, l, "k");
+        hear_nothing();
+        moves[i].move();
+        lost_to_all(&line, true, moves[i].waiter);
+        locker_handle_free(line.waiter.held);
+        locker_close(l);
+    }
+}
+
+/* While it was away, another directory with other locks may have been at its path. */
+static void a_directory_that_was_away_is_all_lost(void **state)
+{
+    struct lk_place *place = here = *state;
+    locker_handle *held;
+    locker_error err;
+
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    hear_nothing();
+    move_all_for_a_while();
+    hear_again();
+    lk_require_state(held, LOCKER_STATE_LOST);
+    locker_handle_free(held);
 }
 
 /* While its file was away another was granted the lock. */
@@ -269,8 +343,7 @@ static void a_file_that_was_away_is_a_lost_lock(void **state)
     move_it();
     assert_ok(locker_try_lock(other, "k", NULL, &next, &err), err);
     move_it_back();
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    hear_again();
+    assert_status(LOCKER_LOST, unlock_and_hear(held, true, &err), err);
     locker_handle_free(held);
     locker_handle_free(next);
     locker_close(other);
@@ -393,13 +466,19 @@ static void put_back(const struct lk_place *below)
     lk_remove_directory(away);
 }
 
+/* How the path changes, and what one who waited there is told then. */
+static const struct {
+    bool (*make)(const struct lk_place *below);
+    locker_status waiter;
+} changes[] = {{move_parent, LOCKER_UNAVAILABLE},
+               {mount_over, LOCKER_UNAVAILABLE},
+               {link_elsewhere, LOCKER_UNAVAILABLE},
+               {move_part, LOCKER_OK}};
+
 /* What no event of the lock directory tells is noticed by a look, and by the unlock that comes before it. */
 static void a_holder_hears_of_a_change_of_the_path(void **state)
 {
-    static bool (*const ways[])(const struct lk_place *) = {move_parent, mount_over, link_elsewhere,
-                                                            move_part};
-
-    for (size_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
+    for (size_t i = 0; i < 2 * sizeof changes / sizeof *changes; i++) {
         struct lk_place below = place_below(*state);
         char key[251] = "";
         locker_handle *held;
@@ -410,16 +489,40 @@ static void a_holder_hears_of_a_change_of_the_path(void **state)
         assert_ok(locker_lock(below.l, key, NULL, &held, &err), err);
         if (deaf)
             hear_nothing();
-        if (!ways[i / 2](&below)) {
+        if (!changes[i / 2].make(&below)) {
+            if (deaf)
+                hear_again();
             print_message("way %zu is not to be had here: %s\n", i / 2, strerror(errno));
         } else {
             if (!deaf)
                 lk_require_state(held, LOCKER_STATE_LOST);
-            assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+            assert_status(LOCKER_LOST, unlock_and_hear(held, deaf, &err), err);
         }
-        if (deaf)
-            hear_again();
         locker_handle_free(held);
+        locker_close(below.l);
+        put_back(&below);
+    }
+}
+
+static void nothing_is_handed_on_after_a_change_of_the_path(void **state)
+{
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct lk_place below = place_below(*state);
+        char key[251] = "";
+        struct next_in_line line;
+
+        (void)memset(key, 'x', sizeof key - 1);
+        line_up(&line, below.l, key);
+        hear_nothing();
+        if (changes[i].make(&below)) {
+            lost_to_all(&line, true, changes[i].waiter);
+        } else {
+            hear_again();
+            assert_ok(locker_unlock(line.held, &line.waiter.err), line.waiter.err);
+            assert_status(LOCKER_OK, lk_locking_join(&line.waiter), line.waiter.err);
+            locker_handle_free(line.held);
+        }
+        locker_handle_free(line.waiter.held);
         locker_close(below.l);
         put_back(&below);
     }
@@ -713,11 +816,14 @@ static const struct CMUnitTest tests[] = {
     place_test(a_broken_lock_is_not_handed_on),
     place_test(a_moved_lock_is_not_handed_on),
     place_test(an_unlock_hears_of_a_move),
+    place_test(nothing_is_handed_on_after_a_move),
     place_test(a_file_that_was_away_is_a_lost_lock),
+    place_test(a_directory_that_was_away_is_all_lost),
     place_test(a_file_that_went_before_the_grant_is_no_loss),
     place_test(a_waiter_follows_the_name),
     place_test(a_waiter_takes_no_file_that_was_moved),
     place_test(a_holder_hears_of_a_change_of_the_path),
+    place_test(nothing_is_handed_on_after_a_change_of_the_path),
     place_test(nothing_is_granted_where_nobody_would_look),
     place_test(a_waiter_gets_nothing_in_a_moved_directory),
     place_test(a_link_that_comes_back_loses_nothing),
