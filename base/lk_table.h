@@ -38,7 +38,7 @@ static inline bool lk_table_reserve(lk_table *table)
     if (table->buckets != NULL)
         return true;
     table->buckets = calloc(LK_TABLE_FIRST_BUCKETS, sizeof *table->buckets);
-    table->bucket_count = LK_TABLE_FIRST_BUCKETS;
+    table->bucket_count = table->buckets != NULL ? LK_TABLE_FIRST_BUCKETS : 0;
     return table->buckets != NULL;
 }
 

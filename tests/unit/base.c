@@ -6,9 +6,19 @@
 #include <cmocka.h>
 
 #include "lk_list.h"
-#include "lk_table.h"
 #include "lk_time.h"
 #include "lk_wakeup.h"
+
+static bool no_memory;
+
+static void *scarce_calloc(size_t count, size_t size)
+{
+    return no_memory ? NULL : calloc(count, size);
+}
+
+#define calloc scarce_calloc
+#include "lk_table.h"
+#undef calloc
 
 typedef struct element {
     lk_list link;
@@ -106,6 +116,24 @@ static void test_table_finds_what_it_was_given(void **state)
     assert_null(find(&table, 64, 3));
 }
 
+/* A table that got no memory is empty, as before. */
+static void test_table_without_memory_is_empty(void **state)
+{
+    lk_table table = {0};
+    element e = {.number = 1};
+
+    (void)state;
+    no_memory = true;
+    assert_false(lk_table_reserve(&table));
+    no_memory = false;
+    assert_null(lk_table_after(&table, NULL));
+    assert_null(find(&table, 7, 1));
+    assert_true(lk_table_reserve(&table));
+    lk_table_add(&table, &e.entry, 7);
+    assert_ptr_equal(find(&table, 7, 1), &e);
+    lk_table_destroy(&table);
+}
+
 static void test_times_end_at_never(void **state)
 {
     (void)state;
@@ -136,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_list_keeps_its_order),
         cmocka_unit_test(test_table_finds_what_it_was_given),
+        cmocka_unit_test(test_table_without_memory_is_empty),
         cmocka_unit_test(test_times_end_at_never),
         cmocka_unit_test(test_wakeups_are_merged),
     };

@@ -102,7 +102,8 @@ bool lk_zk_watches_any_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 
 void lk_zk_watches_free_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
-    for (lk_table_link *link; (link = lk_table_after(&net->watches, NULL)) != NULL;) {
+    for (lk_table_link *link = lk_table_after(&net->watches, NULL), *next; link != NULL; link = next) {
+        next = lk_table_after(&net->watches, link);
         while (take_locked(watch_of(link)) != NULL) {
         }
         free_locked(watch_of(link));
