@@ -9,13 +9,21 @@
  * waits, because nothing bounds that moment on a busy host. A waiter never closes its descriptor between
  * attempts: that would be an event for all others.
  */
-#include "instance.h"
+#include "acquire.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "directory.h"
+#include "lk_time.h"
+#include "lockfile.h"
+#include "name.h"
+#include "record.h"
+#include "release.h"
+#include "watch.h"
 
 enum {
     ROUNDS = 16,                     /* attempts on a file that keeps being replaced */
@@ -26,26 +34,26 @@ enum {
 
 /* Open the file, see that it can be used before anything is written to it, and enter its descriptor, so that
  * a child forked from here on knows it. */
-static int open_claim(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+static locker_status open_claim(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    struct statx s;
-    int status = lk_file_open(self, name, O_RDWR | O_CREAT, &c->fd, err);
-    if (status != (int)LOCKER_OK)
+    locker_status status = lk_file_open(self, name, O_RDWR | O_CREAT, &c->fd, err);
+    if (status != LOCKER_OK)
         return status;
+    struct statx s;
     status = lk_file_check(self, name, c->fd, &s, err);
-    if (status == (int)LOCKER_OK) {
+    if (status == LOCKER_OK) {
         c->id = lk_file_id_of(&s);
         pthread_mutex_lock(&self->mutex);
         c->slot = lk_file_slot_take_locked(&self->slots, c);
         pthread_mutex_unlock(&self->mutex);
         if (c->slot == NULL)
-            status = (int)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for the lock's descriptor");
+            status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for the lock's descriptor");
     }
     /* The group needs the right to write, which the umask may have taken. */
-    if (status == (int)LOCKER_OK && self->shared && s.stx_uid == self->uid && (s.stx_mode & 0777) != 0660 &&
+    if (status == LOCKER_OK && self->shared && s.stx_uid == self->uid && (s.stx_mode & 0777) != 0660 &&
         fchmod(c->fd, 0660) != 0)
-        status = (int)lk_file_fail(self, "set the mode of", name, errno, err);
-    if (status != (int)LOCKER_OK)
+        status = lk_file_fail(self, "set the mode of", name, errno, err);
+    if (status != LOCKER_OK)
         lk_file_close(self, c);
     return status;
 }
@@ -58,9 +66,9 @@ static bool looks_busy(lk_file *self, const lk_file_name *name)
     if (atomic_load_explicit(memo, memory_order_relaxed) != name->hash)
         return false;
     int fd;
-    if (lk_file_open(self, name, O_RDONLY, &fd, NULL) != (int)LOCKER_OK)
+    if (lk_file_open(self, name, O_RDONLY, &fd, NULL) != LOCKER_OK)
         return false;
-    bool locked = lk_file_range_locked(fd, 0);
+    const bool locked = lk_file_range_locked(fd, 0);
     close(fd);
     if (!locked)
         atomic_store_explicit(memo, 0, memory_order_relaxed);
@@ -74,16 +82,16 @@ static int64_t grown(int64_t distance, int64_t factor)
 }
 
 /* Write the grant into the record. The lock is ours. */
-static int write_grant(lk_file *self, const lk_file_name *name, locker_claim *claim, int fd,
-                       locker_error *err)
+static locker_status write_grant(lk_file *self, const lk_file_name *name, locker_claim *claim, int fd,
+                                 locker_error *err)
 {
     lk_file_record record;
     lk_file_reading reading;
     int code = lk_file_record_read(fd, &record, &reading);
     if (code != 0)
-        return (int)lk_file_fail(self, "read", name, code, err);
+        return lk_file_fail(self, "read", name, code, err);
     if (reading == LK_FILE_RECORD_FOREIGN)
-        return (int)locker_error_set(
+        return locker_error_set(
             err, LOCKER_DENIED, 0,
             "%.150s/%.150s is too long to be a lock file and is left alone; move it away, or "
             "use a directory for locks alone",
@@ -93,12 +101,12 @@ static int write_grant(lk_file *self, const lk_file_name *name, locker_claim *cl
                        "the record in %.150s/%.150s is damaged; the fencing token goes on from the clock",
                        self->path, name->text);
     lk_file_record_next(&record, record.token);
-    size_t len = strnlen(claim->owner, LOCKER_OWNER_MAX);
+    const size_t len = strnlen(claim->owner, LOCKER_OWNER_MAX);
     memcpy(record.owner, claim->owner, len);
     record.owner[len] = '\0';
     code = lk_file_record_write(fd, self->template, &record, self->sync);
     if (code != 0)
-        return (int)lk_file_fail(self, "write", name, code, err);
+        return lk_file_fail(self, "write", name, code, err);
     /* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took
      * its byte before it read: either we see that, or it reads our token. No watch is left to tell of its
      * end. */
@@ -106,17 +114,18 @@ static int write_grant(lk_file *self, const lk_file_name *name, locker_claim *cl
         lk_file_claim *c = claim->data;
         c->breaker_ns = grown(c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns, 2);
         claim->retry_at = self->svc->clock->now(self->svc->clock->context) + c->breaker_ns;
-        return (int)LOCKER_BUSY;
+        return LOCKER_BUSY;
     }
     claim->token = record.token;
     claim->valid_until = LOCKER_NEVER;
-    return (int)LOCKER_OK;
+    return LOCKER_OK;
 }
 
 /* See that the locked file is the one at the name, and enter the grant, as one step for dispatch: a forced
  * unlock before it is seen here, one after it finds the grant listed. The token is in the record by then,
  * where a forced unlock looks for the greatest that was ever granted. */
-static int confirm_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c,
+                                   locker_error *err)
 {
     pthread_mutex_lock(&self->mutex);
     /* An event up to here is about an earlier grant of the name; one that comes later breaks this one. */
@@ -127,9 +136,9 @@ static int confirm_grant(lk_file *self, const lk_file_name *name, lk_file_claim 
         lk_file_watch_drop_locked(self, c);
     else /* the watch on the directory doesn't see what happens below it */
         watched = (c->watch != NULL || lk_file_watch_add_locked(self, c)) && watched;
-    int status = lk_file_confirm(self, name, &c->id, err);
+    const locker_status status = lk_file_confirm(self, name, &c->id, err);
     bool attend = false;
-    if (status == (int)LOCKER_OK) {
+    if (status == LOCKER_OK) {
         c->state = LK_FILE_HELD;
         self->held++;
         attend = lk_file_look_later_locked(self, watched);
@@ -152,28 +161,28 @@ static void reset(lk_file *self, lk_file_claim *c)
     lk_file_close(self, c);
 }
 
-static int finish(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+static locker_status finish(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    int status = write_grant(self, name, c->claim, c->fd, err);
-    if (status == (int)LOCKER_OK)
+    locker_status status = write_grant(self, name, c->claim, c->fd, err);
+    if (status == LOCKER_OK)
         status = confirm_grant(self, name, c, err);
-    if (status != (int)LOCKER_OK)
+    if (status != LOCKER_OK)
         reset(self, c);
     return status;
 }
 
 /* Watch the file, mark that somebody waits. After it the lock has to be tried once more. */
-static int enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     pthread_mutex_lock(&self->mutex);
     c->state = LK_FILE_WAITING;
-    bool watched = lk_file_watch_add_locked(self, c);
+    const bool watched = lk_file_watch_add_locked(self, c);
     pthread_mutex_unlock(&self->mutex);
     if (!watched)
         lk_file_watch_warn(self);
-    int code = lk_file_range_lock(c->fd, F_RDLCK, 1);
+    const int code = lk_file_range_lock(c->fd, F_RDLCK, 1);
     if (code != 0)
-        return (int)lk_file_fail(self, "mark a waiter in", name, code, err);
+        return lk_file_fail(self, "mark a waiter in", name, code, err);
     /* Replaced before the watch was there: the new file is the one to wait for. */
     return lk_file_confirm(self, name, &c->id, err);
 }
@@ -182,17 +191,17 @@ static int enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, lock
  * is the usual case and hardly needs a repetition, or that the holder is just dying. */
 static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified)
 {
-    int64_t now = self->svc->clock->now(self->svc->clock->context);
+    const int64_t now = self->svc->clock->now(self->svc->clock->context);
     if (first || notified) {
         lk_file_record record;
         lk_file_reading reading;
-        bool changed = lk_file_record_read(c->fd, &record, &reading) != 0 || record.token != c->seen;
+        const bool changed = lk_file_record_read(c->fd, &record, &reading) != 0 || record.token != c->seen;
         c->seen = record.token;
         c->poll_ns = first || !changed ? 1 * LK_MS : 8 * LK_MS;
         c->poll_factor = first ? 5 : changed ? 8 : 2;
     }
     pthread_mutex_lock(&self->mutex);
-    bool watched = c->watch != NULL;
+    const bool watched = c->watch != NULL;
     pthread_mutex_unlock(&self->mutex);
     if (!watched)
         c->claim->retry_at = now + POLL_WITHOUT_EVENTS;
@@ -202,7 +211,7 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
 }
 
 /* The lock is held by another, and the claim is enrolled already. */
-static int still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+static locker_status still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     pthread_mutex_lock(&self->mutex);
     bool notified = c->notified;
@@ -210,54 +219,54 @@ static int still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c,
     if (c->watch == NULL && lk_file_watch_add_locked(self, c))
         notified = true; /* inotify is to be had again: as after an enrolment */
     pthread_mutex_unlock(&self->mutex);
-    int status = lk_file_confirm(self, name, &c->id, err);
-    if (status != (int)LOCKER_OK) {
+    const locker_status status = lk_file_confirm(self, name, &c->id, err);
+    if (status != LOCKER_OK) {
         reset(self, c);
         return status;
     }
     set_retry(self, c, false, notified);
-    return (int)LOCKER_BUSY;
+    return LOCKER_BUSY;
 }
 
 /* Locked by another, met for the first time. */
-static int first_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+static locker_status first_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     if (!c->claim->will_wait) {
         lk_file_close(self, c);
         atomic_store_explicit(&self->busy[name->hash % LK_FILE_BUSY_NAMES], name->hash, memory_order_relaxed);
-        return (int)LOCKER_BUSY;
+        return LOCKER_BUSY;
     }
-    int status = enrol(self, name, c, err);
-    if (status != (int)LOCKER_OK) {
+    const locker_status status = enrol(self, name, c, err);
+    if (status != LOCKER_OK) {
         reset(self, c);
         return status;
     }
-    int code = lk_file_range_lock(c->fd, F_WRLCK, 0);
+    const int code = lk_file_range_lock(c->fd, F_WRLCK, 0);
     if (code == 0)
         return finish(self, name, c, err);
     if (code != EAGAIN) {
         reset(self, c);
-        return (int)lk_file_fail(self, "lock", name, code, err);
+        return lk_file_fail(self, "lock", name, code, err);
     }
     set_retry(self, c, true, false);
-    return (int)LOCKER_BUSY;
+    return LOCKER_BUSY;
 }
 
-static int attempt(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+static locker_status attempt(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     if (c->state == LK_FILE_NONE) {
         if (!c->claim->will_wait && looks_busy(self, name))
-            return (int)LOCKER_BUSY;
-        int status = open_claim(self, name, c, err);
-        if (status != (int)LOCKER_OK)
+            return LOCKER_BUSY;
+        const locker_status status = open_claim(self, name, c, err);
+        if (status != LOCKER_OK)
             return status;
     }
-    int code = lk_file_range_lock(c->fd, F_WRLCK, 0);
+    const int code = lk_file_range_lock(c->fd, F_WRLCK, 0);
     if (code == 0)
         return finish(self, name, c, err);
     if (code != EAGAIN) {
         reset(self, c);
-        return (int)lk_file_fail(self, "lock", name, code, err);
+        return lk_file_fail(self, "lock", name, code, err);
     }
     return c->state == LK_FILE_WAITING ? still_busy(self, name, c, err) : first_busy(self, name, c, err);
 }
@@ -279,25 +288,24 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
 {
     lk_file *self = self_;
     lk_file_claim *c = claim->data;
-    lk_file_name name;
     if (atomic_load_explicit(&self->moved, memory_order_relaxed))
         return lk_file_fail_moved(self, err);
+    lk_file_name name;
     lk_file_name_set(&name, self->prefix, claim->key, claim->key_len);
     if (c->state == LK_FILE_NONE) { /* once enrolled, dispatch reads them */
         c->claim = claim;
         c->hash = name.hash;
     }
     for (int round = 0; round < ROUNDS; round++) {
-        int status = attempt(self, &name, c, err);
+        const locker_status status = attempt(self, &name, c, err);
         /* Whose file is another's by now may be in a directory that is. */
-        if ((status == LK_FILE_AGAIN || (status == (int)LOCKER_BUSY && !claim->will_wait)) &&
-            lk_file_moved(self))
+        if ((status == LK_FILE_AGAIN || (status == LOCKER_BUSY && !claim->will_wait)) && lk_file_moved(self))
             return lk_file_fail_moved(self, err);
-        if (status == (int)LOCKER_UNAVAILABLE)
+        if (status == LOCKER_UNAVAILABLE)
             return passes_or_moved(self, c, claim, err);
-        c->waited = c->waited || status == (int)LOCKER_BUSY;
+        c->waited = c->waited || status == LOCKER_BUSY;
         if (status != LK_FILE_AGAIN)
-            return (locker_status)status;
+            return status;
     }
     claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_WITHOUT_EVENTS;
     return locker_error_set(err, LOCKER_UNAVAILABLE, 0,

@@ -3,7 +3,7 @@
  * only if nobody else can; and only on a filesystem of this host's kernel, because the driver promises that
  * the kernel ends a lock with its process.
  */
-#include "instance.h"
+#include "directory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ const char *lk_file_filesystem_refused(uint64_t type)
         {0xAAD7AAEA, "PanFS"},  {0x786F4256, "VirtualBox"},
         {0xBACBACBC, "VMware"}, {0x65735546, "FUSE (which may be sshfs or another network filesystem)"},
     };
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         if (refused[i].type == (uint32_t)type)
             return refused[i].name;
     return NULL;
@@ -114,10 +114,10 @@ static locker_status fail_open(const char *path, int code, locker_error *err)
 
 locker_status lk_file_directory_open(const char *path, bool shared, int *out, locker_error *err)
 {
-    bool made = mkdir(path, shared ? 0770 : 0700) == 0;
-    int code = made ? 0 : errno;
+    const bool made = mkdir(path, shared ? 0770 : 0700) == 0;
+    const int code = made ? 0 : errno;
     /* A directory that is there is good enough, whatever mkdir would have said (EROFS, EACCES above it). */
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return fail_open(path, errno == ENOENT && code != 0 ? code : errno, err);
 
@@ -154,27 +154,29 @@ static int look_at_path(const lk_file *self, struct stat *there)
     if (errno != ENOENT)
         return errno;
     char above[PATH_MAX]; /* open saw that it is long enough */
-    size_t len = (size_t)(strrchr(self->path, '/') - self->path) + 1;
+    const size_t len = (size_t)(strrchr(self->path, '/') - self->path) + 1;
     memcpy(above, self->path, len);
     above[len] = '\0';
-    int fd = open(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const int fd = open(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOTDIR || errno == ELOOP ? ENOENT : errno;
-    int code = fstatat(fd, self->path + len, there, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+    const int code = fstatat(fd, self->path + len, there, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
     close(fd);
     return code == ENOENT ? ESTALE : code;
 }
 
 int lk_file_directory_compare(const lk_file *self)
 {
-    struct stat open_one, there, root;
+    struct stat open_one;
     if (fstat(self->dir_fd, &open_one) != 0)
         return errno;
     if (open_one.st_nlink == 0)
         return ESTALE;
-    int code = look_at_path(self, &there);
+    struct stat there;
+    const int code = look_at_path(self, &there);
     if (code == 0 && same(&there, &open_one))
         return 0;
+    struct stat root;
     /* Who gave up the right to walk the path, or has another root since, can't see what others find there. */
     if (code == EACCES || (stat("/", &root) == 0 && !same(&root, &self->root)))
         return 0;
@@ -186,20 +188,20 @@ int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
     int fd = self->dir_fd;
     char part[NAME_MAX + 1];
     for (size_t at = 0; at < name->last;) {
-        size_t len = strcspn(name->text + at, "/");
+        const size_t len = strcspn(name->text + at, "/");
         memcpy(part, name->text + at, len);
         part[len] = '\0';
         at += len + 1;
         /* One component at a time, so that no link on the way is followed. */
         int next = -1;
-        bool made = create && mkdirat(fd, part, self->shared ? 0770 : 0700) == 0;
+        const bool made = create && mkdirat(fd, part, self->shared ? 0770 : 0700) == 0;
         if (!create || made || errno == EEXIST)
             next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (next >= 0 && made && self->shared && fchmod(next, 02770) != 0) {
             close(next);
             next = -1;
         }
-        int code = errno;
+        const int code = errno;
         lk_file_parent_close(self, fd);
         errno = code;
         if (next < 0)

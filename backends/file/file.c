@@ -10,6 +10,13 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "acquire.h"
+#include "directory.h"
+#include "inspect.h"
+#include "name.h"
+#include "release.h"
+#include "watch.h"
+
 enum { SHARED, SYNC }; /* in the order of the table */
 
 static const locker_param params[] = {
@@ -80,7 +87,7 @@ static locker_status file_open(const locker_driver_config *config, const locker_
     locker_status status = check_config(config, err);
     if (status != LOCKER_OK)
         return status;
-    lk_file *self = calloc(1, sizeof(*self));
+    lk_file *self = calloc(1, sizeof *self);
     if (self == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     self->svc = svc;
@@ -93,8 +100,8 @@ static locker_status file_open(const locker_driver_config *config, const locker_
     lk_file_record_template(self->template);
     pthread_mutex_init(&self->mutex, NULL); /* can't fail with default attributes */
 
-    bool too_long;
     self->path = clean_path(config->path);
+    bool too_long;
     self->prefix = lk_file_prefix_new(config->name_space, &too_long);
     if (too_long) {
         status = locker_error_set(err, LOCKER_CONFIG, 0,
@@ -152,7 +159,7 @@ static locker_status file_ping(void *self_, int64_t until, locker_error *err)
     lk_file *self = self_;
     if (lk_file_moved(self))
         return lk_file_fail_moved(self, err);
-    int code = lk_file_directory_compare(self);
+    const int code = lk_file_directory_compare(self);
     if (code != 0)
         return locker_error_set(err, LOCKER_UNAVAILABLE, code, "can't look at the lock directory %.200s: %s",
                                 self->path, strerror(code));

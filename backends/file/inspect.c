@@ -1,7 +1,7 @@
 /*
  * inspect.c: show, and break, which puts a fresh file in the place of a locked one.
  */
-#include "instance.h"
+#include "inspect.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +10,12 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "directory.h"
+#include "lockfile.h"
+#include "name.h"
+#include "record.h"
+#include "watch.h"
 
 enum { TRIES = 4 };
 
@@ -26,17 +32,17 @@ static int read_steady(int fd, lk_file_record *record)
     return code;
 }
 
-static int open_existing(const lk_file *self, const lk_file_name *name, int parent, int flags, int *fd,
-                         locker_error *err)
+static locker_status open_existing(const lk_file *self, const lk_file_name *name, int parent, int flags,
+                                   int *fd, locker_error *err)
 {
-    struct stat s;
     *fd = openat(parent, name->text + name->last, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
     if (*fd < 0)
-        return errno == ENOENT ? LK_FILE_AGAIN : (int)lk_file_fail(self, "open", name, errno, err);
+        return errno == ENOENT ? LK_FILE_AGAIN : lk_file_fail(self, "open", name, errno, err);
+    struct stat s;
     if (fstat(*fd, &s) == 0 && S_ISREG(s.st_mode))
-        return (int)LOCKER_OK;
+        return LOCKER_OK;
     close(*fd);
-    return (int)lk_file_fail(self, "use", name, ENXIO, err);
+    return lk_file_fail(self, "use", name, ENXIO, err);
 }
 
 static void fill(locker_info *info, bool held, const lk_file_record *record)
@@ -48,7 +54,7 @@ static void fill(locker_info *info, bool held, const lk_file_record *record)
     info->since_unix_ms = held ? record->since_ms : -1;
     info->owner[0] = '\0';
     if (held)
-        memcpy(info->owner, record->owner, sizeof(info->owner));
+        memcpy(info->owner, record->owner, sizeof info->owner);
 }
 
 locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t until, locker_info *info,
@@ -56,24 +62,24 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
 {
     (void)until;
     lk_file *self = self_;
-    lk_file_name name;
     lk_file_record record = {.since_ms = -1};
     if (lk_file_moved(self))
         return lk_file_fail_moved(self, err);
+    lk_file_name name;
     lk_file_name_set(&name, self->prefix, key, key_len);
-    int parent = lk_file_parent(self, &name, false);
+    const int parent = lk_file_parent(self, &name, false);
     if (parent < 0 && errno != ENOENT)
         return lk_file_fail(self, "find", &name, errno, err);
     fill(info, false, &record);
     if (parent < 0)
         return LOCKER_OK; /* never locked */
     int fd;
-    int status = open_existing(self, &name, parent, O_RDONLY, &fd, err);
+    const locker_status status = open_existing(self, &name, parent, O_RDONLY, &fd, err);
     lk_file_parent_close(self, parent);
-    if (status != (int)LOCKER_OK)
-        return status == LK_FILE_AGAIN ? LOCKER_OK : (locker_status)status;
-    bool held = lk_file_range_locked(fd, 0);
-    int code = read_steady(fd, &record);
+    if (status != LOCKER_OK)
+        return status == LK_FILE_AGAIN ? LOCKER_OK : status;
+    const bool held = lk_file_range_locked(fd, 0);
+    const int code = read_steady(fd, &record);
     close(fd);
     if (code != 0)
         return lk_file_fail(self, "read", &name, code, err);
@@ -81,10 +87,10 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
     return LOCKER_OK;
 }
 
-static int not_held(const lk_file *self, const lk_file_name *name, locker_error *err)
+static locker_status not_held(const lk_file *self, const lk_file_name *name, locker_error *err)
 {
-    return (int)locker_error_set(err, LOCKER_INVALID, 0, "nobody holds the lock of %.150s/%.150s", self->path,
-                                 name->text);
+    return locker_error_set(err, LOCKER_INVALID, 0, "nobody holds the lock of %.150s/%.150s", self->path,
+                            name->text);
 }
 
 /* A new file under a name that no key has, locked: nobody gets it before its record is written. */
@@ -94,13 +100,13 @@ static int make_fresh(const lk_file *self, int parent, char *temporary, size_t s
         struct timespec now = {0, 0};
         clock_gettime(CLOCK_REALTIME, &now);
         snprintf(temporary, size, ".break-%ld-%ld%09ld", (long)getpid(), (long)now.tv_sec, now.tv_nsec);
-        int fd = openat(parent, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                        self->shared ? 0660 : 0600);
+        const int fd = openat(parent, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                              self->shared ? 0660 : 0600);
         if (fd < 0 && errno == EEXIST)
             continue;
         if (fd < 0)
             return -1;
-        int code = self->shared && fchmod(fd, 0660) != 0 ? errno : lk_file_range_lock(fd, F_WRLCK, 0);
+        const int code = self->shared && fchmod(fd, 0660) != 0 ? errno : lk_file_range_lock(fd, F_WRLCK, 0);
         if (code == 0)
             return fd;
         unlinkat(parent, temporary, 0);
@@ -113,14 +119,14 @@ static int make_fresh(const lk_file *self, int parent, char *temporary, size_t s
 }
 
 /* Put the fresh file in the place of the held one. */
-static int replace(lk_file *self, const lk_file_name *name, int parent, int held, lk_file_record *record,
-                   locker_error *err)
+static locker_status replace(lk_file *self, const lk_file_name *name, int parent, int held,
+                             lk_file_record *record, locker_error *err)
 {
     char temporary[64];
-    int fresh = make_fresh(self, parent, temporary, sizeof(temporary));
+    const int fresh = make_fresh(self, parent, temporary, sizeof temporary);
     if (fresh < 0)
-        return (int)lk_file_fail(self, "make a fresh file for", name, errno, err);
-    int status = (int)LOCKER_OK;
+        return lk_file_fail(self, "make a fresh file for", name, errno, err);
+    locker_status status = LOCKER_OK;
     lk_file_record next = {.since_ms = 0};
     /* A record before the name: the disk is not full, and a crash right after the rename loses no token. */
     next.token = record->token;
@@ -132,8 +138,8 @@ static int replace(lk_file *self, const lk_file_name *name, int parent, int held
     else if (code == 0 && renameat(parent, temporary, parent, name->text + name->last) != 0)
         code = errno;
     if (code != 0)
-        status = (int)lk_file_fail(self, "replace", name, code, err);
-    if (status != (int)LOCKER_OK) {
+        status = lk_file_fail(self, "replace", name, code, err);
+    if (status != LOCKER_OK) {
         unlinkat(parent, temporary, 0);
         goto out;
     }
@@ -143,7 +149,7 @@ static int replace(lk_file *self, const lk_file_name *name, int parent, int held
         next.token = now.token;
         code = lk_file_record_write(fresh, self->template, &next, self->sync);
         if (code != 0)
-            status = (int)lk_file_fail(self, "write", name, code, err);
+            status = lk_file_fail(self, "write", name, code, err);
     }
 out:
     lk_file_range_lock(fresh, F_UNLCK, 0);
@@ -152,45 +158,45 @@ out:
 }
 
 /* Whether `held` is the file at the name, is held, and by whom. */
-static int examine(const lk_file *self, const lk_file_name *name, int held, lk_file_record *record,
-                   locker_error *err)
+static locker_status examine(const lk_file *self, const lk_file_name *name, int held, lk_file_record *record,
+                             locker_error *err)
 {
     struct statx s;
-    int status = lk_file_check(self, name, held, &s, err);
-    if (status != (int)LOCKER_OK)
+    const locker_status status = lk_file_check(self, name, held, &s, err);
+    if (status != LOCKER_OK)
         return status;
     lk_file_id id = lk_file_id_of(&s);
     if (lk_file_compare(self, name, &id) != 0)
         return LK_FILE_AGAIN;
     if (!lk_file_range_locked(held, 0))
         return not_held(self, name, err);
-    int code = read_steady(held, record);
-    return code == 0 ? (int)LOCKER_OK : (int)lk_file_fail(self, "read", name, code, err);
+    const int code = read_steady(held, record);
+    return code == 0 ? LOCKER_OK : lk_file_fail(self, "read", name, code, err);
 }
 
-static int break_once(lk_file *self, const lk_file_name *name, int parent, const locker_break_options *only,
-                      locker_info *broken, locker_error *err)
+static locker_status break_once(lk_file *self, const lk_file_name *name, int parent,
+                                const locker_break_options *only, locker_info *broken, locker_error *err)
 {
     lk_file_record record = {.since_ms = -1};
     int held;
-    int status = open_existing(self, name, parent, O_RDWR, &held, err);
-    if (status != (int)LOCKER_OK)
+    locker_status status = open_existing(self, name, parent, O_RDWR, &held, err);
+    if (status != LOCKER_OK)
         return status == LK_FILE_AGAIN ? not_held(self, name, err) : status;
 
-    int code = lk_file_range_lock(held, F_WRLCK, 2);
+    const int code = lk_file_range_lock(held, F_WRLCK, 2);
     if (code == EAGAIN)
-        status = (int)locker_error_set(err, LOCKER_UNAVAILABLE, code,
-                                       "the lock of %.150s/%.150s is being broken by another; look again",
-                                       self->path, name->text);
+        status = locker_error_set(err, LOCKER_UNAVAILABLE, code,
+                                  "the lock of %.150s/%.150s is being broken by another; look again",
+                                  self->path, name->text);
     else if (code != 0)
-        status = (int)lk_file_fail(self, "lock", name, code, err);
+        status = lk_file_fail(self, "lock", name, code, err);
     else
         status = examine(self, name, held, &record, err);
-    if (status == (int)LOCKER_OK) {
+    if (status == LOCKER_OK) {
         fill(broken, true, &record);
-        status = (int)locker_break_check(only, broken, err);
+        status = locker_break_check(only, broken, err);
     }
-    if (status == (int)LOCKER_OK)
+    if (status == LOCKER_OK)
         status = replace(self, name, parent, held, &record, err);
     lk_file_range_lock(held, F_UNLCK, 2); /* a child forked meanwhile may have a copy of the descriptor */
     close(held);
@@ -202,15 +208,14 @@ locker_status lk_file_break(void *self_, const char *key, size_t key_len, const 
 {
     (void)until;
     lk_file *self = self_;
-    lk_file_name name;
     if (lk_file_moved(self))
         return lk_file_fail_moved(self, err);
+    lk_file_name name;
     lk_file_name_set(&name, self->prefix, key, key_len);
-    int parent = lk_file_parent(self, &name, false);
+    const int parent = lk_file_parent(self, &name, false);
     if (parent < 0)
-        return errno == ENOENT ? (locker_status)not_held(self, &name, err)
-                               : lk_file_fail(self, "find", &name, errno, err);
-    int status = LK_FILE_AGAIN;
+        return errno == ENOENT ? not_held(self, &name, err) : lk_file_fail(self, "find", &name, errno, err);
+    locker_status status = LK_FILE_AGAIN;
     for (int i = 0; i < TRIES && status == LK_FILE_AGAIN; i++)
         status = break_once(self, &name, parent, only, broken, err);
     lk_file_parent_close(self, parent);
@@ -218,5 +223,5 @@ locker_status lk_file_break(void *self_, const char *key, size_t key_len, const 
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                                 "the lock of %.150s/%.150s changes hands too fast to be broken; try again",
                                 self->path, name.text);
-    return (locker_status)status;
+    return status;
 }

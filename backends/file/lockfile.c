@@ -2,7 +2,7 @@
  * lockfile.c: opens lock files, sees that they can be trusted and are the ones at their names, and locks
  * their bytes.
  */
-#include "instance.h"
+#include "lockfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "directory.h"
 
 int lk_file_range_lock(int fd, short type, off_t byte)
 {
@@ -40,7 +42,7 @@ static int compare_at(int dir_fd, const char *path, const lk_file_id *id)
     if (statx(dir_fd, path, AT_SYMLINK_NOFOLLOW, STATX_INO, &s) != 0)
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? ESTALE : errno;
     lk_file_id there = lk_file_id_of(&s);
-    bool same =
+    const bool same =
         there.inode == id->inode && there.device[0] == id->device[0] && there.device[1] == id->device[1];
     return same ? 0 : ESTALE;
 }
@@ -48,30 +50,32 @@ static int compare_at(int dir_fd, const char *path, const lk_file_id *id)
 int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id)
 {
     char path[PATH_MAX]; /* open saw that it is long enough */
-    size_t len = strlen(self->path);
+    const size_t len = strlen(self->path);
     memcpy(path, self->path, len);
     path[len] = '/';
     memcpy(path + len + 1, name->text, strlen(name->text) + 1);
     if (compare_at(AT_FDCWD, path, id) == 0)
         return 0;
     /* Is it the path to the directory, or what is in it? */
-    int code = lk_file_directory_compare(self);
+    const int code = lk_file_directory_compare(self);
     return code == 0 ? compare_at(self->dir_fd, name->text, id) : code;
 }
 
-int lk_file_confirm(const lk_file *self, const lk_file_name *name, const lk_file_id *id, locker_error *err)
+locker_status lk_file_confirm(const lk_file *self, const lk_file_name *name, const lk_file_id *id,
+                              locker_error *err)
 {
-    int code = lk_file_compare(self, name, id);
+    const int code = lk_file_compare(self, name, id);
     if (code == 0)
-        return (int)LOCKER_OK;
-    return code == ESTALE ? LK_FILE_AGAIN : (int)lk_file_fail(self, "find", name, code, err);
+        return LOCKER_OK;
+    return code == ESTALE ? LK_FILE_AGAIN : lk_file_fail(self, "find", name, code, err);
 }
 
 /* Whether the open file may be used as a lock file. */
-int lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct statx *s, locker_error *err)
+locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct statx *s,
+                            locker_error *err)
 {
     if (statx(fd, "", AT_EMPTY_PATH, LOOK, s) != 0)
-        return (int)lk_file_fail(self, "look at", name, errno, err);
+        return lk_file_fail(self, "look at", name, errno, err);
     const char *wrong = NULL;
     if (!S_ISREG(s->stx_mode))
         wrong = "is no regular file";
@@ -82,20 +86,21 @@ int lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct 
     else if (!self->shared && s->stx_uid != self->uid && s->stx_uid != 0)
         wrong = "belongs to another user";
     if (wrong != NULL)
-        return (int)locker_error_set(err, LOCKER_DENIED, 0,
-                                     "%.150s/%.150s %s, so it can't be trusted as a lock file; remove it",
-                                     self->path, name->text, wrong);
-    return (int)LOCKER_OK;
+        return locker_error_set(err, LOCKER_DENIED, 0,
+                                "%.150s/%.150s %s, so it can't be trusted as a lock file; remove it",
+                                self->path, name->text, wrong);
+    return LOCKER_OK;
 }
 
-int lk_file_open(const lk_file *self, const lk_file_name *name, int flags, int *fd, locker_error *err)
+locker_status lk_file_open(const lk_file *self, const lk_file_name *name, int flags, int *fd,
+                           locker_error *err)
 {
-    int parent = lk_file_parent(self, name, (flags & O_CREAT) != 0);
+    const int parent = lk_file_parent(self, name, (flags & O_CREAT) != 0);
     if (parent < 0)
-        return (int)lk_file_fail(self, "make the directory of", name, errno, err);
+        return lk_file_fail(self, "make the directory of", name, errno, err);
     int code = 0;
     const char *last = name->text + name->last;
-    mode_t mode = self->shared ? 0660 : 0600;
+    const mode_t mode = self->shared ? 0660 : 0600;
     flags |= O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
     /* Reading the record is no use of the file worth a time stamp; only its owner may leave that out. */
     *fd = openat(parent, last, flags | O_NOATIME, mode);
@@ -104,5 +109,16 @@ int lk_file_open(const lk_file *self, const lk_file_name *name, int flags, int *
     if (*fd < 0)
         code = errno;
     lk_file_parent_close(self, parent);
-    return code == 0 ? (int)LOCKER_OK : (int)lk_file_fail(self, "open", name, code, err);
+    return code == 0 ? LOCKER_OK : lk_file_fail(self, "open", name, code, err);
+}
+
+void lk_file_close(lk_file *self, lk_file_claim *c)
+{
+    close(c->fd);
+    pthread_mutex_lock(&self->mutex);
+    if (c->slot != NULL)
+        lk_file_slot_give_locked(&self->slots, c->slot);
+    c->slot = NULL;
+    pthread_mutex_unlock(&self->mutex);
+    c->fd = -1;
 }

@@ -7,10 +7,12 @@
  * directories that end in ".d", the last is a file that ends in ".lock". Joining the parts gives the text
  * back, so the whole is injective.
  */
-#include "instance.h"
+#include "name.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "lk_hash.h"
 
 enum { LK_FILE_PART = 240 }; /* with its suffix under NAME_MAX, 255 */
 
@@ -25,7 +27,7 @@ static char *encode(char *out, const char *text, size_t len)
 {
     static const char digits[] = "0123456789ABCDEF";
     for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)text[i];
+        const unsigned char c = (unsigned char)text[i];
         if (stands_for_itself(c) && !(c == '.' && i == 0)) {
             *out++ = (char)c;
         } else {
@@ -39,7 +41,7 @@ static char *encode(char *out, const char *text, size_t len)
 
 char *lk_file_prefix_new(const char *name_space, bool *too_long)
 {
-    size_t len = strlen(name_space);
+    const size_t len = strlen(name_space);
     *too_long = len > (LK_FILE_PREFIX_MAX - 2) / 3;
     if (*too_long)
         return NULL;
@@ -53,14 +55,6 @@ char *lk_file_prefix_new(const char *name_space, bool *too_long)
     }
     *end = '\0';
     return prefix;
-}
-
-uint32_t lk_file_name_hash(const char *text)
-{
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (const char *p = text; *p != '\0'; p++)
-        hash = (hash ^ (unsigned char)*p) * 16777619u;
-    return hash;
 }
 
 void lk_file_name_set(lk_file_name *name, const char *prefix, const char *key, size_t key_len)
@@ -78,5 +72,5 @@ void lk_file_name_set(lk_file_name *name, const char *prefix, const char *key, s
         name->last += LK_FILE_PART + 3;
     }
     memcpy(end, ".lock", 6);
-    name->hash = lk_file_name_hash(name->text);
+    name->hash = lk_hash_text(name->text);
 }

@@ -6,7 +6,7 @@
  * and no rename. The token stands at both ends: a text that a crash or a reader at the same moment has torn
  * shows two different ones.
  */
-#include "instance.h"
+#include "record.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static bool get_number(const char *at, size_t width, uint64_t *value)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < width; i++) {
-        uint64_t digit = (uint64_t)(unsigned char)at[i] - '0';
+        const uint64_t digit = (uint64_t)(unsigned char)at[i] - '0';
         if (digit > 9 || sum > (UINT64_MAX - digit) / 10)
             return false;
         sum = sum * 10 + digit;
@@ -59,7 +59,7 @@ static void put_frame(char *record, size_t value_at, size_t width, const char *n
 void lk_file_record_template(char out[LK_FILE_RECORD_SIZE])
 {
     memset(out, ' ', LK_FILE_RECORD_SIZE);
-    memcpy(out, magic, sizeof(magic) - 1);
+    memcpy(out, magic, sizeof magic - 1);
     put_frame(out, TOKEN_AT, NUMBER, "token ");
     put_frame(out, SINCE_AT, NUMBER, "since ");
     put_frame(out, PID_AT, PID, "pid   ");
@@ -73,14 +73,14 @@ void lk_file_record_template(char out[LK_FILE_RECORD_SIZE])
     put_number(out + PID_AT, PID, (uint64_t)getpid());
 
     char host[LK_FILE_HOST_MAX + 1] = "";
-    if (gethostname(host, sizeof(host)) == 0)
+    if (gethostname(host, sizeof host) == 0)
         memcpy(out + HOST_AT, host, strnlen(host, LK_FILE_HOST_MAX));
 }
 
 void lk_file_record_format(char out[LK_FILE_RECORD_SIZE], const char template[LK_FILE_RECORD_SIZE],
                            const lk_file_record *record)
 {
-    size_t len = strnlen(record->owner, LOCKER_OWNER_MAX);
+    const size_t len = strnlen(record->owner, LOCKER_OWNER_MAX);
     memcpy(out, template, LK_FILE_RECORD_SIZE);
     put_number(out + TOKEN_AT, NUMBER, record->token);
     memcpy(out + END_AT, out + TOKEN_AT, NUMBER);
@@ -92,7 +92,7 @@ void lk_file_record_format(char out[LK_FILE_RECORD_SIZE], const char template[LK
 static bool parse(const char *text, lk_file_record *record)
 {
     uint64_t token, since, len;
-    if (memcmp(text, magic, sizeof(magic) - 1) != 0 || text[LK_FILE_RECORD_SIZE - 1] != '\n' ||
+    if (memcmp(text, magic, sizeof magic - 1) != 0 || text[LK_FILE_RECORD_SIZE - 1] != '\n' ||
         memcmp(text + TOKEN_AT, text + END_AT, NUMBER) != 0 || !get_number(text + TOKEN_AT, NUMBER, &token) ||
         token == UINT64_MAX || /* none can follow */
         !get_number(text + SINCE_AT, NUMBER, &since) || since > INT64_MAX ||
@@ -107,9 +107,9 @@ static bool parse(const char *text, lk_file_record *record)
 
 int lk_file_record_read(int fd, lk_file_record *record, lk_file_reading *reading)
 {
-    char text[LK_FILE_RECORD_SIZE + 1];
     *record = (lk_file_record){.since_ms = -1};
-    ssize_t got = pread(fd, text, sizeof(text), 0);
+    char text[LK_FILE_RECORD_SIZE + 1];
+    const ssize_t got = pread(fd, text, sizeof text, 0);
     if (got < 0)
         return errno;
     if (got == 0)
@@ -128,10 +128,10 @@ int lk_file_record_write(int fd, const char template[LK_FILE_RECORD_SIZE], const
 {
     char text[LK_FILE_RECORD_SIZE];
     lk_file_record_format(text, template, record);
-    ssize_t put = pwrite(fd, text, sizeof(text), 0);
+    const ssize_t put = pwrite(fd, text, sizeof text, 0);
     if (put < 0)
         return errno;
-    if ((size_t)put < sizeof(text)) /* the device took a part: the next write would say why */
+    if ((size_t)put < sizeof text) /* the device took a part: the next write would say why */
         return ENOSPC;
     if (sync && fdatasync(fd) != 0)
         return errno;
@@ -144,7 +144,7 @@ void lk_file_record_next(lk_file_record *record, uint64_t last)
      * when the clock is set back. */
     struct timespec now = {0, 0};
     clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t us = (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+    const uint64_t us = (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
     record->token = us > last ? us : last + 1;
     record->since_ms = (int64_t)(us / 1000u);
 }

@@ -4,13 +4,18 @@
  * The lock is dropped by an explicit unlock before the descriptor is closed: a forked child may have a copy
  * of it, and then closing alone would not end the lock.
  */
-#include "instance.h"
+#include "release.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "lockfile.h"
+#include "name.h"
+#include "record.h"
+#include "watch.h"
 
 void lk_file_detach_locked(lk_file *self, lk_file_claim *c)
 {
@@ -26,7 +31,7 @@ void lk_file_detach_locked(lk_file *self, lk_file_claim *c)
  * descriptor: so when somebody waits, the file is touched as well, which every waiter's watch sees. */
 static int let_go(lk_file *self, lk_file_claim *c)
 {
-    int code = lk_file_range_lock(c->fd, F_UNLCK, 0);
+    const int code = lk_file_range_lock(c->fd, F_UNLCK, 0);
     if (lk_file_range_locked(c->fd, 1))
         futimens(c->fd, NULL);
     lk_file_close(self, c);
@@ -50,18 +55,18 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     lk_file_claim *c = grant->data;
 
     pthread_mutex_lock(&self->mutex);
-    bool broken = lk_file_broken_locked(self, c);
+    const bool broken = lk_file_broken_locked(self, c);
     lk_file_detach_locked(self, c);
     pthread_mutex_unlock(&self->mutex);
-    int looked = still_ours(self, c);
-    int unlocked = let_go(self, c);
+    const int looked = still_ours(self, c);
+    const int unlocked = let_go(self, c);
     if (broken || looked == ESTALE)
         return locker_error_set(
             err, LOCKER_LOST, 0,
             "the lock of \"%s\" was broken: its file in %.150s was replaced, moved or removed", grant->key,
             self->path);
     if (looked != 0 || unlocked != 0) {
-        int code = looked != 0 ? looked : unlocked;
+        const int code = looked != 0 ? looked : unlocked;
         return locker_error_set(err, LOCKER_UNKNOWN, code,
                                 "let go of the lock of \"%s\", but can't tell whether it was still ours: %s",
                                 grant->key, strerror(code));
@@ -93,7 +98,7 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
         pthread_mutex_unlock(&self->mutex);
         return LOCKER_BUSY;
     }
-    bool watch = f->watch != NULL;
+    const bool watch = f->watch != NULL;
     *t = (lk_file_claim){
         .claim = to, .state = LK_FILE_HELD, .fd = f->fd, .id = f->id, .hash = f->hash, .slot = f->slot};
     t->slot->claim = t;
@@ -117,7 +122,7 @@ void lk_file_withdraw(void *self_, locker_claim *claim)
     if (c->state == LK_FILE_NONE)
         return;
     pthread_mutex_lock(&self->mutex);
-    bool held = c->state == LK_FILE_HELD;
+    const bool held = c->state == LK_FILE_HELD;
     lk_file_detach_locked(self, c);
     pthread_mutex_unlock(&self->mutex);
     if (held)

@@ -7,7 +7,7 @@
  * never move, each is one atomic number, and the child closes only what still is the file that the slot
  * names.
  */
-#include "instance.h"
+#include "slots.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -18,8 +18,8 @@ static bool add_chunk_locked(lk_file_slots *slots)
     for (size_t i = 0; i < LK_FILE_CHUNKS; i++) {
         if (atomic_load_explicit(&slots->chunk[i], memory_order_relaxed) != NULL)
             continue;
-        size_t count = (size_t)LK_FILE_CHUNK_SLOTS << i;
-        lk_file_slot *chunk = calloc(count, sizeof(*chunk));
+        const size_t count = (size_t)LK_FILE_CHUNK_SLOTS << i;
+        lk_file_slot *chunk = calloc(count, sizeof *chunk);
         if (chunk == NULL)
             return false;
         for (size_t k = count; k-- > 0;) {
@@ -39,7 +39,7 @@ lk_file_slot *lk_file_slot_take_locked(lk_file_slots *slots, lk_file_claim *c)
     lk_file_slot *slot = slots->free;
     slots->free = slot->next;
     slot->claim = c;
-    uint64_t value = (uint64_t)(uint32_t)c->id.inode << 32 | (uint32_t)(c->fd + 1);
+    const uint64_t value = (uint64_t)(uint32_t)c->id.inode << 32 | (uint32_t)(c->fd + 1);
     atomic_store_explicit(&slot->open, value, memory_order_relaxed);
     return slot;
 }
@@ -50,17 +50,6 @@ void lk_file_slot_give_locked(lk_file_slots *slots, lk_file_slot *slot)
     slot->claim = NULL;
     slot->next = slots->free;
     slots->free = slot;
-}
-
-void lk_file_close(lk_file *self, lk_file_claim *c)
-{
-    close(c->fd);
-    pthread_mutex_lock(&self->mutex);
-    if (c->slot != NULL)
-        lk_file_slot_give_locked(&self->slots, c->slot);
-    c->slot = NULL;
-    pthread_mutex_unlock(&self->mutex);
-    c->fd = -1;
 }
 
 void lk_file_slots_each_locked(lk_file_slots *slots, void (*visit)(void *context, lk_file_claim *c),
@@ -83,8 +72,8 @@ void lk_file_slots_abandon(lk_file_slots *slots)
         if (chunk == NULL)
             break;
         for (size_t k = 0; k < (size_t)LK_FILE_CHUNK_SLOTS << i; k++) {
-            uint64_t value = atomic_exchange_explicit(&chunk[k].open, 0, memory_order_relaxed);
-            int fd = (int)(uint32_t)value - 1;
+            const uint64_t value = atomic_exchange_explicit(&chunk[k].open, 0, memory_order_relaxed);
+            const int fd = (int)(uint32_t)value - 1;
             struct stat s;
             if (value != 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (uint32_t)s.st_ino == value >> 32)
                 close(fd);

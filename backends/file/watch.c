@@ -10,7 +10,7 @@
  * A watch without claims stays until its next event: the usual next one is our own release, and removing it
  * would make an event as well.
  */
-#include "instance.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,10 +21,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "directory.h"
+#include "lk_hash.h"
+#include "lk_time.h"
+#include "lockfile.h"
+#include "name.h"
+#include "slots.h"
+
 struct lk_file_watch {
-    int wd;               /* inotify's number of it */
-    lk_file_claim *first; /* mutex: the claims whose file it is on */
-    lk_file_watch *next;  /* mutex: of the same bucket */
+    lk_table_link link;
+    int wd;         /* inotify's number of it */
+    lk_list claims; /* mutex: whose file it is on */
 };
 
 #define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
@@ -69,16 +76,44 @@ static bool start_locked(lk_file *self)
 static int add_descriptor(int inotify_fd, int fd, uint32_t events)
 {
     char path[40];
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     return inotify_add_watch(inotify_fd, path, events);
 }
 
-static lk_file_watch **find_locked(lk_file *self, int wd)
+static lk_file_watch *find_locked(lk_file *self, int wd)
 {
-    lk_file_watch **at = &self->watches[(unsigned)wd % LK_FILE_BUCKETS];
-    while (*at != NULL && (*at)->wd != wd)
-        at = &(*at)->next;
-    return at;
+    LK_TABLE_EACH_OF(link, &self->watches, (uint32_t)wd) {
+        lk_file_watch *watch = LK_CONTAINER(link, lk_file_watch, link);
+        if (watch->wd == wd)
+            return watch;
+    }
+    return NULL;
+}
+
+/* The watch with that number; NULL: no memory. */
+static lk_file_watch *have_locked(lk_file *self, int wd)
+{
+    lk_file_watch *watch = find_locked(self, wd);
+    if (watch != NULL || !lk_table_reserve(&self->watches))
+        return watch;
+    watch = calloc(1, sizeof *watch);
+    if (watch == NULL)
+        return NULL;
+    watch->wd = wd;
+    lk_list_init(&watch->claims);
+    lk_table_add(&self->watches, &watch->link, (uint32_t)wd);
+    return watch;
+}
+
+static void forget_locked(lk_file *self, lk_file_watch *watch)
+{
+    lk_table_remove(&self->watches, &watch->link);
+    free(watch);
+}
+
+static lk_file_claim *claim_of(lk_list *link)
+{
+    return LK_CONTAINER(link, lk_file_claim, of_watch);
 }
 
 static void break_grant_locked(lk_file *self, lk_file_claim *c)
@@ -113,22 +148,15 @@ bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c)
     if (!start_locked(self))
         return false;
     /* The mutex is held over it, because dispatch could otherwise remove a watch that this call returns. */
-    int wd = add_descriptor(self->inotify_fd, c->fd, FILE_EVENTS);
+    const int wd = add_descriptor(self->inotify_fd, c->fd, FILE_EVENTS);
     if (wd < 0)
         return false;
-    lk_file_watch **at = find_locked(self, wd);
-    if (*at == NULL) {
-        lk_file_watch *watch = calloc(1, sizeof(*watch));
-        if (watch == NULL) {
-            inotify_rm_watch(self->inotify_fd, wd);
-            return false;
-        }
-        watch->wd = wd;
-        *at = watch;
+    c->watch = have_locked(self, wd);
+    if (c->watch == NULL) {
+        inotify_rm_watch(self->inotify_fd, wd);
+        return false;
     }
-    c->watch = *at;
-    c->next = c->watch->first;
-    c->watch->first = c;
+    lk_list_prepend(&c->watch->claims, &c->of_watch);
     return true;
 }
 
@@ -137,11 +165,7 @@ void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c)
     (void)self;
     if (c->watch == NULL)
         return;
-    lk_file_claim **at = &c->watch->first;
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
-    c->next = NULL;
+    lk_list_remove(&c->of_watch);
     c->watch = NULL;
 }
 
@@ -162,24 +186,25 @@ static void visit_any_locked(void *context, lk_file_claim *c)
 
 static void on_file_locked(lk_file *self, const struct inotify_event *event)
 {
-    lk_file_watch **at = find_locked(self, event->wd);
-    lk_file_watch *watch = *at;
+    lk_file_watch *watch = find_locked(self, event->wd);
     if (watch == NULL)
         return; /* removed meanwhile */
-    for (lk_file_claim *c = watch->first; c != NULL; c = c->next) {
+    LK_LIST_EACH(link, &watch->claims) {
+        lk_file_claim *c = claim_of(link);
         if (event->mask & IN_MOVE_SELF)
             break_grant_locked(self, c);
         notify_locked(self, c);
     }
-    bool gone = (event->mask & IN_IGNORED) != 0;
-    if (watch->first != NULL && !gone)
+    const bool gone = (event->mask & IN_IGNORED) != 0;
+    if (!lk_list_empty(&watch->claims) && !gone)
         return;
     if (!gone)
         inotify_rm_watch(self->inotify_fd, watch->wd);
-    while (watch->first != NULL) /* the kernel dropped the watch: these poll, or watch again */
-        lk_file_watch_drop_locked(self, watch->first);
-    *at = watch->next;
-    free(watch);
+    LK_LIST_EACH_SAFE(link, &watch->claims) /* the kernel dropped the watch: these poll, or watch again */
+    {
+        lk_file_watch_drop_locked(self, claim_of(link));
+    }
+    forget_locked(self, watch);
 }
 
 /* What a directory's event is about: the grant of that file, or those below that directory. */
@@ -197,7 +222,7 @@ static void visit_named_locked(void *context, lk_file_claim *c)
     if (c->state != LK_FILE_HELD || (!named->is_directory && c->hash != named->hash))
         return;
     lk_file_name name;
-    size_t len = strlen(named->name);
+    const size_t len = strlen(named->name);
     lk_file_name_set(&name, named->self->prefix, c->claim->key, c->claim->key_len);
     if (strncmp(name.text, named->name, len) == 0 && name.text[len] == (named->is_directory ? '/' : '\0'))
         break_grant_locked(named->self, c);
@@ -245,8 +270,7 @@ static void on_directory_locked(lk_file *self, const struct inotify_event *event
         self->dir_wd = -1;
         gone_locked(self);
     } else if (event->len > 0) {
-        struct named named = {self, event->name, lk_file_name_hash(event->name),
-                              (event->mask & IN_ISDIR) != 0};
+        struct named named = {self, event->name, lk_hash_text(event->name), (event->mask & IN_ISDIR) != 0};
         lk_file_slots_each_locked(&self->slots, visit_named_locked, &named);
     }
 }
@@ -260,10 +284,10 @@ void lk_file_hear_locked(lk_file *self)
         char bytes[4096];
     } buffer;
     ssize_t got; /* the descriptor never blocks */
-    while ((got = read(self->inotify_fd, buffer.bytes, sizeof(buffer.bytes))) > 0) {
+    while ((got = read(self->inotify_fd, buffer.bytes, sizeof buffer.bytes)) > 0) {
         for (ssize_t at = 0; at < got;) {
             const struct inotify_event *event = (const void *)(buffer.bytes + at);
-            at += (ssize_t)(sizeof(*event) + event->len);
+            at += (ssize_t)(sizeof *event + event->len);
             if (event->mask & IN_Q_OVERFLOW)
                 lk_file_slots_each_locked(&self->slots, visit_any_locked, self);
             else if (event->wd == self->dir_wd)
@@ -309,7 +333,7 @@ void lk_file_touch_later(lk_file *self)
 
 bool lk_file_look_later_locked(lk_file *self, bool watched)
 {
-    bool sooner = !watched && !self->unwatched;
+    const bool sooner = !watched && !self->unwatched;
     if (self->look_at != LOCKER_NEVER && !sooner)
         return false;
     self->unwatched = self->unwatched || sooner;
@@ -342,20 +366,18 @@ int64_t lk_file_dispatch(void *self_)
     lk_file_hear_locked(self);
     touch_locked(self);
     look_locked(self);
-    int64_t next = lk_time_earlier(self->look_at, self->touch_at);
+    const int64_t next = lk_time_earlier(self->look_at, self->touch_at);
     pthread_mutex_unlock(&self->mutex);
     return next;
 }
 
 void lk_file_watch_destroy(lk_file *self)
 {
-    for (size_t i = 0; i < LK_FILE_BUCKETS; i++) {
-        while (self->watches[i] != NULL) {
-            lk_file_watch *watch = self->watches[i];
-            self->watches[i] = watch->next;
-            free(watch);
-        }
+    for (lk_table_link *link = lk_table_after(&self->watches, NULL), *next; link != NULL; link = next) {
+        next = lk_table_after(&self->watches, link);
+        free(LK_CONTAINER(link, lk_file_watch, link));
     }
+    lk_table_destroy(&self->watches);
     if (self->inotify_fd >= 0)
         close(self->inotify_fd);
 }

@@ -85,11 +85,12 @@ static locker_claim **find_same_locked(const space *s, const locker_claim *claim
 /* A table that can't grow is slower, not wrong: no memory is no error here. */
 static void make_room_locked(space *s)
 {
-    locker_claim **old = s->buckets, **fresh;
-    size_t old_count = s->bucket_count;
+    locker_claim **old = s->buckets;
+    const size_t old_count = s->bucket_count;
 
     if (s->held < old_count)
         return;
+    locker_claim **fresh;
     fresh = calloc(2 * old_count, sizeof *fresh);
     if (fresh == NULL)
         return;
@@ -157,7 +158,7 @@ static void unqueue_locked(locker_claim *holder, locker_claim *claim)
 static void hand_over_locked(space *s, locker_claim **link)
 {
     locker_claim *old = *link, *claim = of(old)->first;
-    place *o = of(old), *p;
+    place *o = of(old);
 
     if (claim == NULL) {
         *link = o->next;
@@ -166,7 +167,7 @@ static void hand_over_locked(space *s, locker_claim **link)
         return;
     }
     unqueue_locked(old, claim);
-    p = of(claim);
+    place *p = of(claim);
     p->first = o->first;
     p->last = o->last;
     p->next = o->next;
@@ -224,10 +225,8 @@ static void space_free(space *s)
 
 static void space_drop(space *s)
 {
-    bool last;
-
     (void)pthread_mutex_lock(&spaces_mutex);
-    last = --s->users == 0;
+    const bool last = --s->users == 0;
     if (last && s->token > last_token)
         last_token = s->token;
     if (last && s->name != NULL) {
@@ -275,14 +274,13 @@ static space *space_use(char *name)
 static locker_status memory_open(const locker_driver_config *config, const locker_services *svc, void **self,
                                  locker_error *err)
 {
-    instance *m;
     char *name = NULL;
 
     if (config->host_count > 0)
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "memory has no host: write memory:NAME, or memory: alone");
     if (config->path[0] != '\0') {
-        size_t length = strlen(config->path);
+        const size_t length = strlen(config->path);
 
         name = malloc(length + strlen(config->name_space) + 2);
         if (name == NULL)
@@ -291,6 +289,7 @@ static locker_status memory_open(const locker_driver_config *config, const locke
         name[length] = '\n'; /* a namespace has no control characters, so this divides the two */
         (void)strcpy(name + length + 1, config->name_space);
     }
+    instance *m;
     m = malloc(sizeof *m);
     if (m == NULL) {
         free(name);
@@ -321,7 +320,6 @@ static locker_status memory_acquire(void *self, locker_claim *claim, locker_erro
     instance *m = self;
     space *s = m->space;
     place *p = of(claim);
-    bool granted;
 
     (void)err;
     (void)pthread_mutex_lock(&s->mutex);
@@ -336,7 +334,7 @@ static locker_status memory_acquire(void *self, locker_claim *claim, locker_erro
     }
     if (p->state == HANDED)
         p->state = GRANTED;
-    granted = p->state == GRANTED;
+    const bool granted = p->state == GRANTED;
     (void)pthread_mutex_unlock(&s->mutex);
     return granted ? LOCKER_OK : LOCKER_BUSY;
 }
@@ -365,7 +363,7 @@ static void memory_withdraw(void *self, locker_claim *claim)
 
 static locker_status memory_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
-    locker_status status = let_go(self, grant);
+    const locker_status status = let_go(self, grant);
 
     (void)until;
     if (status == LOCKER_LOST)
@@ -411,12 +409,11 @@ static locker_status memory_show(void *self, const char *key, size_t key_len, in
 {
     space *s = ((instance *)self)->space;
     locker_status status = LOCKER_OK;
-    const locker_claim *holder;
 
     (void)until;
     info->waiters = 0;
     (void)pthread_mutex_lock(&s->mutex);
-    holder = *find_locked(s, key, key_len, locker_key_hash(key, key_len));
+    const locker_claim *holder = *find_locked(s, key, key_len, locker_key_hash(key, key_len));
     if (holder != NULL) {
         describe_holder_locked(holder, info);
         status = describe_queue_locked(holder, info, err);
@@ -445,12 +442,11 @@ static locker_status memory_break(void *self, const char *key, size_t key_len,
 {
     space *s = ((instance *)self)->space;
     locker_status status = LOCKER_INVALID;
-    locker_claim **link, *holder;
 
     (void)until;
     (void)pthread_mutex_lock(&s->mutex);
-    link = find_locked(s, key, key_len, locker_key_hash(key, key_len));
-    holder = *link;
+    locker_claim **link = find_locked(s, key, key_len, locker_key_hash(key, key_len));
+    locker_claim *holder = *link;
     if (holder != NULL) {
         describe_holder_locked(holder, broken);
         status = locker_break_check(only, broken, err);

@@ -72,7 +72,7 @@ static bool begin_moving_locked(locker_mock *m, const mock_sleeper *self)
                            (long long)m->options.patience_ms);
             return false;
         }
-        (void)pthread_cond_timedwait(&m->clock.changed, &m->clock.mutex, &until);
+        pthread_cond_timedwait(&m->clock.changed, &m->clock.mutex, &until);
     }
     return true;
 }
@@ -81,12 +81,11 @@ static bool begin_moving_locked(locker_mock *m, const mock_sleeper *self)
 static bool step_locked(locker_mock *m, int64_t until, const mock_sleeper *self)
 {
     mock_clock *c = &m->clock;
-    int64_t service;
     due first;
 
-    (void)pthread_mutex_unlock(&c->mutex);
-    service = lk_mock_next_due(m);
-    (void)pthread_mutex_lock(&c->mutex);
+    pthread_mutex_unlock(&c->mutex);
+    const int64_t service = lk_mock_next_due(m);
+    pthread_mutex_lock(&c->mutex);
     first = first_due_locked(m, self);
     if (first.at > until && service > until)
         return false;
@@ -97,9 +96,9 @@ static bool step_locked(locker_mock *m, int64_t until, const mock_sleeper *self)
         give_turn_locked(c, &first);
     } else {
         set_now_locked(c, service);
-        (void)pthread_mutex_unlock(&c->mutex);
+        pthread_mutex_unlock(&c->mutex);
         lk_mock_run_due(m);
-        (void)pthread_mutex_lock(&c->mutex);
+        pthread_mutex_lock(&c->mutex);
     }
     return true;
 }
@@ -136,7 +135,7 @@ locker_status lk_mock_move_locked(locker_mock *m, int64_t by, int64_t until, moc
             set_now_locked(c, until);
             break;
         }
-        (void)pthread_cond_timedwait(&c->changed, &c->mutex, &patience);
+        pthread_cond_timedwait(&c->changed, &c->mutex, &patience);
     }
     c->moving = false;
     lk_mock_notify_locked(c);
@@ -147,13 +146,11 @@ locker_status lk_mock_move_locked(locker_mock *m, int64_t by, int64_t until, moc
 
 locker_status locker_mock_advance(locker_mock *mock, int64_t ms)
 {
-    locker_status status;
-
     if (mock == NULL || ms < 0 || ms > LOCKER_NEVER / 4 / LK_MS || lk_mock_in_callback(mock))
         return LOCKER_INVALID;
-    (void)pthread_mutex_lock(&mock->clock.mutex);
-    status = lk_mock_move_locked(mock, ms * LK_MS, 0, NULL);
-    (void)pthread_mutex_unlock(&mock->clock.mutex);
+    pthread_mutex_lock(&mock->clock.mutex);
+    const locker_status status = lk_mock_move_locked(mock, ms * LK_MS, 0, NULL);
+    pthread_mutex_unlock(&mock->clock.mutex);
     return status;
 }
 
@@ -164,26 +161,23 @@ int64_t locker_mock_now_ms(const locker_mock *mock)
 
 locker_status locker_mock_await_waiters(locker_mock *mock, const char *key, size_t count)
 {
-    struct timespec until;
-    bool there;
-
     if (mock == NULL || lk_mock_in_callback(mock))
         return LOCKER_INVALID;
-    until = lk_mock_patience(mock);
-    (void)pthread_mutex_lock(&mock->clock.mutex);
+    struct timespec until = lk_mock_patience(mock);
+    pthread_mutex_lock(&mock->clock.mutex);
+    bool there;
     while (!(there = lk_mock_sleepers_locked(mock, key) == count) && !lk_mock_is_over(&until))
-        (void)pthread_cond_timedwait(&mock->clock.changed, &mock->clock.mutex, &until);
-    (void)pthread_mutex_unlock(&mock->clock.mutex);
+        pthread_cond_timedwait(&mock->clock.changed, &mock->clock.mutex, &until);
+    pthread_mutex_unlock(&mock->clock.mutex);
     return there ? LOCKER_OK : LOCKER_TIMEOUT;
 }
 
 size_t locker_mock_waiters(const locker_mock *mock, const char *key)
 {
     pthread_mutex_t *mutex = (pthread_mutex_t *)(uintptr_t)&mock->clock.mutex;
-    size_t n;
 
-    (void)pthread_mutex_lock(mutex);
-    n = lk_mock_sleepers_locked(mock, key);
-    (void)pthread_mutex_unlock(mutex);
+    pthread_mutex_lock(mutex);
+    const size_t n = lk_mock_sleepers_locked(mock, key);
+    pthread_mutex_unlock(mutex);
     return n;
 }

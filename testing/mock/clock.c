@@ -25,7 +25,7 @@ static _Thread_local const mock_clock *active_for;
 
 struct timespec lk_mock_patience(const locker_mock *mock)
 {
-    int64_t ms = mock->options.patience_ms;
+    const int64_t ms = mock->options.patience_ms;
     struct timespec t;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
@@ -75,7 +75,7 @@ static bool all_rest_locked(const locker_mock *m)
 static void name_the_restless_locked(locker_mock *m)
 {
     char *text = m->clock.trouble;
-    size_t size = sizeof m->clock.trouble;
+    const size_t size = sizeof m->clock.trouble;
 
     (void)snprintf(text, size,
                    "threads did not come to rest within %lld ms:", (long long)m->options.patience_ms);
@@ -98,14 +98,14 @@ bool lk_mock_await_rest_locked(locker_mock *m)
             name_the_restless_locked(m);
             return false;
         }
-        (void)pthread_cond_timedwait(&m->clock.changed, &m->clock.mutex, &until);
+        pthread_cond_timedwait(&m->clock.changed, &m->clock.mutex, &until);
     }
     return true;
 }
 
 void lk_mock_notify_locked(mock_clock *c)
 {
-    (void)pthread_cond_broadcast(&c->changed);
+    pthread_cond_broadcast(&c->changed);
 }
 
 /* ------------------------------------------------------------------ sleeping ---- */
@@ -117,7 +117,7 @@ void lk_mock_wake_locked(mock_clock *c, mock_sleeper *s)
     s->woken = true;
     if (!s->moves)
         c->active++;
-    (void)pthread_cond_signal(&s->wake);
+    pthread_cond_signal(&s->wake);
     lk_mock_notify_locked(c);
 }
 
@@ -132,7 +132,7 @@ static void inactive_locked(mock_clock *c)
 
 static void enter_locked(mock_clock *c, mock_sleeper *s)
 {
-    (void)pthread_cond_init(&s->wake, NULL);
+    pthread_cond_init(&s->wake, NULL);
     s->prev = c->last;
     if (c->last != NULL)
         c->last->next = s;
@@ -152,7 +152,7 @@ static void leave_locked(mock_clock *c, mock_sleeper *s)
         s->next->prev = s->prev;
     else
         c->last = s->prev;
-    (void)pthread_cond_destroy(&s->wake);
+    pthread_cond_destroy(&s->wake);
 }
 
 /* The sleeper is filled in but for the lists; core's mutex, if it is given, is released once the sleeper can
@@ -165,12 +165,12 @@ static void sleep_locked(locker_mock *m, mock_sleeper *s, pthread_mutex_t *mutex
     inactive_locked(c);
     enter_locked(c, s);
     if (mutex != NULL)
-        (void)pthread_mutex_unlock(mutex);
+        pthread_mutex_unlock(mutex);
     if (s->moves)
         (void)lk_mock_move_locked(m, 0, s->until, s);
     else
         while (!s->woken)
-            (void)pthread_cond_wait(&s->wake, &c->mutex);
+            pthread_cond_wait(&s->wake, &c->mutex);
     leave_locked(c, s);
     if (!s->moves)
         active_for = c;
@@ -182,7 +182,7 @@ bool lk_mock_sleep(mock_host *host, locker_claim *claim, int64_t until)
     mock_clock *c = &m->clock;
     bool interrupted = false;
 
-    (void)pthread_mutex_lock(&c->mutex);
+    pthread_mutex_lock(&c->mutex);
     while (lk_mock_now(m) < until && !interrupted) {
         mock_sleeper s = {.claim = claim, .until = until};
 
@@ -192,7 +192,7 @@ bool lk_mock_sleep(mock_host *host, locker_claim *claim, int64_t until)
     }
     if (claim != NULL)
         lk_mock_place(claim)->interrupted = false;
-    (void)pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_unlock(&c->mutex);
     return interrupted;
 }
 
@@ -200,12 +200,12 @@ void lk_mock_interrupt(mock_host *host, locker_claim *claim)
 {
     mock_clock *c = &host->mock->clock;
 
-    (void)pthread_mutex_lock(&c->mutex);
+    pthread_mutex_lock(&c->mutex);
     lk_mock_place(claim)->interrupted = true;
     for (mock_sleeper *s = c->first; s != NULL; s = s->next)
         if (s->claim == claim && s->cond == NULL)
             lk_mock_wake_locked(c, s);
-    (void)pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 size_t lk_mock_sleepers_locked(const locker_mock *m, const char *key)
@@ -234,27 +234,26 @@ static void clock_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mut
     mock_host *h = context;
     mock_clock *c = &h->mock->clock;
     mock_sleeper s = {.cond = cond, .claim = h->waits_for, .until = until};
-    bool slept;
 
     h->waits_for = NULL;
-    (void)pthread_mutex_lock(&c->mutex);
-    slept = lk_mock_now(h->mock) < until;
+    pthread_mutex_lock(&c->mutex);
+    const bool slept = lk_mock_now(h->mock) < until;
     if (slept)
         sleep_locked(h->mock, &s, mutex);
-    (void)pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_unlock(&c->mutex);
     if (slept)
-        (void)pthread_mutex_lock(mutex);
+        pthread_mutex_lock(mutex);
 }
 
 static void clock_signal(void *context, pthread_cond_t *cond)
 {
     mock_clock *c = &((mock_host *)context)->mock->clock;
 
-    (void)pthread_mutex_lock(&c->mutex);
+    pthread_mutex_lock(&c->mutex);
     for (mock_sleeper *s = c->first; s != NULL; s = s->next)
         if (s->cond == cond)
             lk_mock_wake_locked(c, s);
-    (void)pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 static void clock_done(void *context)
@@ -263,9 +262,9 @@ static void clock_done(void *context)
 
     if (active_for != c)
         return;
-    (void)pthread_mutex_lock(&c->mutex);
+    pthread_mutex_lock(&c->mutex);
     inactive_locked(c);
-    (void)pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 /* The keeper rests here until there is something to read or the clock's mover kicks it. */
@@ -274,9 +273,8 @@ static void clock_poll(void *context, int fd, int64_t until)
     mock_host *h = context;
     mock_clock *c = &h->mock->clock;
     struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = h->kick_fd, .events = POLLIN}};
-    uint64_t count;
 
-    (void)pthread_mutex_lock(&c->mutex);
+    pthread_mutex_lock(&c->mutex);
     h->keeper_thread = pthread_self();
     h->keeper_known = true;
     if (lk_mock_now(h->mock) < until) {
@@ -284,16 +282,17 @@ static void clock_poll(void *context, int fd, int64_t until)
         h->rest_fd = fd;
         h->rest_until = until;
         lk_mock_notify_locked(c);
-        (void)pthread_mutex_unlock(&c->mutex);
+        pthread_mutex_unlock(&c->mutex);
         (void)poll(p, 2, -1);
-        (void)pthread_mutex_lock(&c->mutex);
+        pthread_mutex_lock(&c->mutex);
         h->keeper = MOCK_KEEPER_RUNS;
+        uint64_t count;
         if (h->kicked && read(h->kick_fd, &count, sizeof count) < 0) {
             /* It was written before `kicked` was set, so there is something. */
         }
         h->kicked = false;
     }
-    (void)pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 locker_clock lk_mock_clock_table(mock_host *host)
@@ -311,11 +310,11 @@ void lk_mock_keeper(mock_host *host, bool runs)
 {
     mock_clock *c = &host->mock->clock;
 
-    (void)pthread_mutex_lock(&c->mutex);
+    pthread_mutex_lock(&c->mutex);
     host->keeper = runs ? MOCK_KEEPER_RUNS : MOCK_KEEPER_GONE;
     host->keeper_known = false;
     lk_mock_notify_locked(c);
-    (void)pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 void lk_mock_await_keeper(mock_host *host)
@@ -323,20 +322,20 @@ void lk_mock_await_keeper(mock_host *host)
     mock_clock *c = &host->mock->clock;
     struct timespec until = lk_mock_patience(host->mock);
 
-    (void)pthread_mutex_lock(&c->mutex);
+    pthread_mutex_lock(&c->mutex);
     while (!host->keeper_known && !lk_mock_is_over(&until))
-        (void)pthread_cond_timedwait(&c->changed, &c->mutex, &until);
-    (void)pthread_mutex_unlock(&c->mutex);
+        pthread_cond_timedwait(&c->changed, &c->mutex, &until);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 bool lk_mock_in_callback(locker_mock *m)
 {
     bool inside = false;
 
-    (void)pthread_mutex_lock(&m->clock.mutex);
+    pthread_mutex_lock(&m->clock.mutex);
     for (const mock_host *h = m->hosts; h != NULL; h = h->next)
         inside = inside || (h->keeper_known && pthread_equal(h->keeper_thread, pthread_self()));
-    (void)pthread_mutex_unlock(&m->clock.mutex);
+    pthread_mutex_unlock(&m->clock.mutex);
     return inside;
 }
 
@@ -350,7 +349,7 @@ int lk_mock_clock_init(mock_clock *clock)
         return rc;
     rc = locker_cond_init(&clock->changed);
     if (rc != 0) {
-        (void)pthread_mutex_destroy(&clock->mutex);
+        pthread_mutex_destroy(&clock->mutex);
         return rc;
     }
     clock->owner = pthread_self();
@@ -360,6 +359,6 @@ int lk_mock_clock_init(mock_clock *clock)
 
 void lk_mock_clock_destroy(mock_clock *clock)
 {
-    (void)pthread_cond_destroy(&clock->changed);
-    (void)pthread_mutex_destroy(&clock->mutex);
+    pthread_cond_destroy(&clock->changed);
+    pthread_mutex_destroy(&clock->mutex);
 }

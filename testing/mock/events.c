@@ -78,7 +78,7 @@ static int64_t least(int64_t a, int64_t b)
 /* A release is repeated when its host is there to do it. */
 static int64_t slot_due(const mock_slot *slot)
 {
-    bool repeated = slot->retry_at != LOCKER_NEVER && slot->host != NULL && !slot->host->cut;
+    const bool repeated = slot->retry_at != LOCKER_NEVER && slot->host != NULL && !slot->host->cut;
 
     return !slot->held ? LOCKER_NEVER : least(slot->until, repeated ? slot->retry_at : LOCKER_NEVER);
 }
@@ -101,11 +101,9 @@ static int64_t next_due_locked(const locker_mock *m)
 
 int64_t lk_mock_next_due(locker_mock *m)
 {
-    int64_t at;
-
-    (void)pthread_mutex_lock(&m->mutex);
-    at = next_due_locked(m);
-    (void)pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_lock(&m->mutex);
+    const int64_t at = next_due_locked(m);
+    pthread_mutex_unlock(&m->mutex);
     return at;
 }
 
@@ -139,10 +137,8 @@ static void run_slot_locked(locker_mock *m, mock_slot *slot)
 
 void lk_mock_run_due(locker_mock *m)
 {
-    int64_t at;
-
-    (void)pthread_mutex_lock(&m->mutex);
-    at = next_due_locked(m);
+    pthread_mutex_lock(&m->mutex);
+    const int64_t at = next_due_locked(m);
     if (at <= lk_mock_now(m)) {
         mock_host *h = m->hosts;
         mock_slot *slot = m->slots;
@@ -158,5 +154,5 @@ void lk_mock_run_due(locker_mock *m)
         else if (slot != NULL)
             run_slot_locked(m, slot);
     }
-    (void)pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(&m->mutex);
 }

@@ -37,7 +37,7 @@ mock_flight lk_mock_take_off_locked(mock_host *h, locker_op op, const char *key,
 locker_status lk_mock_travel(mock_flight *f, locker_status status, locker_status unanswered,
                              bool *interrupted)
 {
-    int64_t at = f->silent ? f->until : f->asked + f->fault.delay_ms * LK_MS;
+    const int64_t at = f->silent ? f->until : f->asked + f->fault.delay_ms * LK_MS;
 
     f->late = f->silent || (f->fault.delay_ms > 0 && at >= f->until);
     if (f->silent || f->fault.delay_ms > 0)

@@ -38,11 +38,10 @@ static locker_status break_locked(locker_mock *m, mock_slot *slot, const locker_
                                   locker_info *info, locker_error *err)
 {
     locker_claim *holder = slot != NULL ? slot->holder : NULL;
-    locker_status status;
 
     if (slot == NULL || !slot->held)
         return LOCKER_INVALID;
-    status = describe_locked(m, slot, info);
+    locker_status status = describe_locked(m, slot, info);
     if (status == LOCKER_OK)
         status = locker_break_check(only, info, err);
     if (status != LOCKER_OK)
@@ -63,12 +62,11 @@ static locker_status look(mock_host *h, locker_op op, const char *key, const loc
                           int64_t until, locker_info *info, locker_error *err)
 {
     locker_mock *m = h->mock;
-    locker_status status;
-    bool interrupted;
     mock_flight f;
 
-    (void)pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(&m->mutex);
     f = lk_mock_take_off_locked(h, op, key, NULL, until);
+    locker_status status;
     if (!f.arrives)
         status = f.refusal;
     else if (op == LOCKER_OP_PING)
@@ -78,11 +76,12 @@ static locker_status look(mock_host *h, locker_op op, const char *key, const loc
     else
         status = break_locked(m, lk_mock_find_locked(m, key), only, info, err);
     f.call.token = info != NULL ? info->token : 0;
-    (void)pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(&m->mutex);
+    bool interrupted;
     status = lk_mock_travel(&f, status, LOCKER_UNAVAILABLE, &interrupted);
-    (void)pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(&m->mutex);
     (void)lk_mock_land_locked(&f, status);
-    (void)pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(&m->mutex);
     if (status == LOCKER_BUSY && f.arrives)
         return status;
     if (status == LOCKER_INVALID && f.arrives)

@@ -55,19 +55,17 @@ locker_status locker_mock_new(const locker_mock_options *options, locker_mock **
 {
     locker_mock_options own = LOCKER_MOCK_OPTIONS_INIT;
     locker_status status = LOCKER_OK;
-    locker_mock *m;
 
     if (options != NULL)
         status = LK_SIZED_TAKE(locker_mock_options, &own, options, patience_ms, err);
     if (status == LOCKER_OK)
         status = check(&own, err);
-
     if (out == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_new needs a place for the mock");
     *out = NULL;
     if (status != LOCKER_OK)
         return status;
-    m = calloc(1, sizeof *m);
+    locker_mock *m = calloc(1, sizeof *m);
     if (m == NULL || lk_mock_clock_init(&m->clock) != 0) {
         free(m);
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for a mock");
@@ -77,7 +75,7 @@ locker_status locker_mock_new(const locker_mock_options *options, locker_mock **
         m->options.patience_ms = PATIENCE_MS;
     m->random = m->options.seed;
     m->slots_end = &m->slots;
-    (void)pthread_mutex_init(&m->mutex, NULL); /* glibc's can't fail */
+    pthread_mutex_init(&m->mutex, NULL); /* glibc's can't fail */
     (void)locker_cond_init(&m->recorded);
     describe(m);
     m->script = lk_script_new();
@@ -115,8 +113,8 @@ void locker_mock_free(locker_mock *mock)
     tdestroy(mock->name_tree, free);
     lk_script_free(mock->script);
     free(mock->calls);
-    (void)pthread_cond_destroy(&mock->recorded);
-    (void)pthread_mutex_destroy(&mock->mutex);
+    pthread_cond_destroy(&mock->recorded);
+    pthread_mutex_destroy(&mock->mutex);
     lk_mock_clock_destroy(&mock->clock);
     free(mock);
 }
@@ -139,13 +137,13 @@ static mock_host *add_host(locker_mock *m)
         free(h);
         return NULL;
     }
-    (void)pthread_mutex_lock(&m->mutex);
-    (void)pthread_mutex_lock(&m->clock.mutex);
+    pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(&m->clock.mutex);
     while (*link != NULL)
         link = &(*link)->next;
     *link = h;
-    (void)pthread_mutex_unlock(&m->clock.mutex);
-    (void)pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(&m->clock.mutex);
+    pthread_mutex_unlock(&m->mutex);
     return h;
 }
 
@@ -155,7 +153,6 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
     locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options o = LOCKER_OPTIONS_INIT;
     locker_status status = LOCKER_OK;
-    mock_host *h;
 
     if (mock == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_open needs a mock");
@@ -163,7 +160,7 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
         status = LK_SIZED_TAKE(locker_options, &o, options, log_user, err);
     if (status != LOCKER_OK)
         return status;
-    h = add_host(mock);
+    mock_host *h = add_host(mock);
     if (h == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory or descriptors for a mock's locker");
     if (owner != NULL)
@@ -173,9 +170,9 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
     status = locker_open_driver(&mock->driver, &d, out, err);
     if (status == LOCKER_OK) {
         lk_mock_await_keeper(h);
-        (void)pthread_mutex_lock(&mock->mutex);
+        pthread_mutex_lock(&mock->mutex);
         h->l = *out;
-        (void)pthread_mutex_unlock(&mock->mutex);
+        pthread_mutex_unlock(&mock->mutex);
     }
     return status;
 }

@@ -49,17 +49,16 @@ static locker_status mock_acquire(void *self, locker_claim *claim, locker_error 
     mock_host *h = self;
     locker_mock *m = h->mock;
     bool interrupted = false;
-    locker_status status;
     mock_flight f;
 
-    (void)pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(&m->mutex);
     f = lk_mock_take_off_locked(h, LOCKER_OP_ACQUIRE, claim->key, claim, claim->attempt_until);
-    status = f.arrives ? lk_mock_attempt_locked(m, h, claim) : refuse_attempt_locked(&f);
-    (void)pthread_mutex_unlock(&m->mutex);
+    locker_status status = f.arrives ? lk_mock_attempt_locked(m, h, claim) : refuse_attempt_locked(&f);
+    pthread_mutex_unlock(&m->mutex);
     status = lk_mock_travel(&f, status, LOCKER_TIMEOUT, &interrupted);
-    (void)pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(&m->mutex);
     status = lk_mock_land_locked(&f, settle_locked(&f, status, interrupted));
-    (void)pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(&m->mutex);
     return lk_mock_explain(&f, status, err);
 }
 
@@ -75,7 +74,7 @@ static void mock_withdraw(void *self, locker_claim *claim)
     mock_host *h = self;
     mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(h->mock)};
 
-    (void)pthread_mutex_lock(&h->mock->mutex);
+    pthread_mutex_lock(&h->mock->mutex);
     f.call = (locker_mock_call){.op = LOCKER_OP_WITHDRAW, .at_ms = f.asked / LK_MS, .together = 1};
     if (lk_mock_place(claim)->slot != NULL)
         f.call.key = lk_mock_place(claim)->slot->key;
@@ -83,30 +82,29 @@ static void mock_withdraw(void *self, locker_claim *claim)
     f.call.token = lk_mock_place(claim)->answered ? claim->token : 0;
     (void)lk_mock_end_locked(h->mock, claim, !h->cut);
     (void)lk_mock_land_locked(&f, LOCKER_OK);
-    (void)pthread_mutex_unlock(&h->mock->mutex);
+    pthread_mutex_unlock(&h->mock->mutex);
 }
 
 static locker_status mock_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
     mock_host *h = self;
     locker_mock *m = h->mock;
-    locker_status status;
-    bool interrupted;
     mock_flight f;
 
-    (void)pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(&m->mutex);
     f = lk_mock_take_off_locked(h, LOCKER_OP_RELEASE, grant->key, grant, until);
     f.call.token = grant->token;
     if (!f.arrives && f.refusal == LOCKER_LOST)
         lk_mock_take_away_locked(m, grant);
-    status = lk_mock_end_locked(m, grant, f.arrives);
+    locker_status status = lk_mock_end_locked(m, grant, f.arrives);
     if (!f.arrives)
         status = f.refusal == LOCKER_LOST ? LOCKER_LOST : LOCKER_UNKNOWN;
-    (void)pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(&m->mutex);
+    bool interrupted;
     status = lk_mock_travel(&f, status, LOCKER_UNKNOWN, &interrupted);
-    (void)pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(&m->mutex);
     (void)lk_mock_land_locked(&f, status);
-    (void)pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(&m->mutex);
     if (status == LOCKER_LOST)
         return locker_error_set(err, status, 0, "'%s' was not held any more", grant->key);
     return lk_mock_explain(&f, status, err);
@@ -120,11 +118,11 @@ static locker_status mock_pass(void *self, locker_claim *from, locker_claim *to)
     locker_status status = LOCKER_BUSY;
     mock_flight f;
 
-    (void)pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(&m->mutex);
     f = lk_mock_take_off_locked(h, LOCKER_OP_PASS, from->key, from, LOCKER_NEVER);
     if (f.arrives && !f.silent && p->state == MOCK_GRANTED) {
         mock_slot *slot = p->slot;
-        int64_t lease_end = slot->until;
+        const int64_t lease_end = slot->until;
 
         lk_mock_adopt_locked(h, slot, to);
         lk_mock_grant_locked(m, slot, to);
@@ -138,7 +136,7 @@ static locker_status mock_pass(void *self, locker_claim *from, locker_claim *to)
         f.call.token = to->token;
     }
     (void)lk_mock_land_locked(&f, status);
-    (void)pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(&m->mutex);
     return status;
 }
 
@@ -176,10 +174,10 @@ static void mock_renew(void *self, locker_claim *const *grants, size_t count)
 {
     mock_host *h = self;
 
-    (void)pthread_mutex_lock(&h->mock->mutex);
+    pthread_mutex_lock(&h->mock->mutex);
     for (size_t i = 0; i < count; i++)
         (void)renew_one_locked(h, grants[i], count);
-    (void)pthread_mutex_unlock(&h->mock->mutex);
+    pthread_mutex_unlock(&h->mock->mutex);
 }
 
 static bool is_kept(const locker_claim *claim)
@@ -211,16 +209,15 @@ static locker_status mock_open(const locker_driver_config *config, const locker_
 {
     mock_host *h = svc->clock->context;
     locker_mock *m = h->mock;
-    bool down;
 
-    (void)pthread_mutex_lock(&m->mutex);
-    down = m->down;
+    pthread_mutex_lock(&m->mutex);
+    const bool down = m->down;
     if (!down) {
         h->svc = svc;
         h->owner = lk_mock_intern_locked(m, config->owner);
         h->session_ns = config->ttl_ns;
     }
-    (void)pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(&m->mutex);
     if (down)
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "the mock is disconnected (open)");
     lk_mock_keeper(h, true);
@@ -233,10 +230,10 @@ static void mock_close(void *self)
 {
     mock_host *h = self;
     locker_mock *m = h->mock;
-    bool leases = m->options.leases == LOCKER_MOCK_LEASES_RENEWED;
+    const bool leases = m->options.leases == LOCKER_MOCK_LEASES_RENEWED;
 
     lk_mock_keeper(h, false);
-    (void)pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(&m->mutex);
     for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place(c)->host_next)
         m->claims_left++;
     h->claims = NULL;
@@ -252,7 +249,7 @@ static void mock_close(void *self)
             slot->host = NULL;
     }
     h->session_until = h->beat_at = LOCKER_NEVER;
-    (void)pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(&m->mutex);
 }
 
 static const char *const schemes[] = {"mock", NULL};

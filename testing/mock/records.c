@@ -9,7 +9,7 @@
 void lk_mock_record_locked(locker_mock *m, const locker_mock_call *call)
 {
     if (m->call_count == m->call_room) {
-        size_t room = m->call_room == 0 ? 64 : m->call_room * 2;
+        const size_t room = m->call_room == 0 ? 64 : m->call_room * 2;
         locker_mock_call *calls = realloc(m->calls, room * sizeof *calls);
 
         if (calls == NULL)
@@ -18,7 +18,7 @@ void lk_mock_record_locked(locker_mock *m, const locker_mock_call *call)
         m->call_room = room;
     }
     m->calls[m->call_count++] = *call;
-    (void)pthread_cond_broadcast(&m->recorded);
+    pthread_cond_broadcast(&m->recorded);
 }
 
 /* The mutex of a mock that is only asked. */
@@ -29,13 +29,11 @@ static pthread_mutex_t *mutex_of(const locker_mock *m)
 
 bool locker_mock_call_at(const locker_mock *mock, size_t index, locker_mock_call *call)
 {
-    bool there;
-
-    (void)pthread_mutex_lock(mutex_of(mock));
-    there = index < mock->call_count;
+    pthread_mutex_lock(mutex_of(mock));
+    const bool there = index < mock->call_count;
     if (there)
         *call = mock->calls[index];
-    (void)pthread_mutex_unlock(mutex_of(mock));
+    pthread_mutex_unlock(mutex_of(mock));
     return there;
 }
 
@@ -54,44 +52,38 @@ static size_t count_locked(const locker_mock *m, locker_op op, const char *key)
 
 size_t locker_mock_count(const locker_mock *mock, locker_op op, const char *key)
 {
-    size_t n;
-
-    (void)pthread_mutex_lock(mutex_of(mock));
-    n = count_locked(mock, op, key);
-    (void)pthread_mutex_unlock(mutex_of(mock));
+    pthread_mutex_lock(mutex_of(mock));
+    const size_t n = count_locked(mock, op, key);
+    pthread_mutex_unlock(mutex_of(mock));
     return n;
 }
 
 locker_status locker_mock_await_calls(locker_mock *mock, locker_op op, const char *key, size_t count)
 {
-    struct timespec until;
     int rc = 0;
-    bool there;
 
     if (mock == NULL || lk_mock_in_callback(mock))
         return LOCKER_INVALID;
-    until = lk_mock_patience(mock);
-    (void)pthread_mutex_lock(&mock->mutex);
+    struct timespec until = lk_mock_patience(mock);
+    pthread_mutex_lock(&mock->mutex);
+    bool there;
     while (!(there = count_locked(mock, op, key) >= count) && rc == 0)
         rc = pthread_cond_timedwait(&mock->recorded, &mock->mutex, &until);
-    (void)pthread_mutex_unlock(&mock->mutex);
+    pthread_mutex_unlock(&mock->mutex);
     return there ? LOCKER_OK : LOCKER_TIMEOUT;
 }
 
 bool locker_mock_held(const locker_mock *mock, const char *key, char owner[LOCKER_OWNER_MAX + 1],
                       uint64_t *token)
 {
-    const mock_slot *slot;
-    bool held;
-
-    (void)pthread_mutex_lock(mutex_of(mock));
-    slot = lk_mock_find_locked((locker_mock *)(uintptr_t)mock, key);
-    held = slot != NULL && slot->held;
+    pthread_mutex_lock(mutex_of(mock));
+    const mock_slot *slot = lk_mock_find_locked((locker_mock *)(uintptr_t)mock, key);
+    const bool held = slot != NULL && slot->held;
     if (owner != NULL)
         (void)snprintf(owner, LOCKER_OWNER_MAX + 1, "%s", held ? slot->owner : "");
     if (token != NULL)
         *token = held ? slot->token : 0;
-    (void)pthread_mutex_unlock(mutex_of(mock));
+    pthread_mutex_unlock(mutex_of(mock));
     return held;
 }
 
@@ -111,15 +103,14 @@ typedef struct report {
 __attribute__((format(printf, 2, 3))) static void say(report *r, const char *format, ...)
 {
     size_t room = r->size - r->used;
-    va_list args;
-    int n;
 
     if (r->lines++ > 0 && room > 1) {
         r->text[r->used++] = '\n';
         room--;
     }
+    va_list args;
     va_start(args, format);
-    n = vsnprintf(room > 0 ? r->text + r->used : NULL, room, format, args);
+    const int n = vsnprintf(room > 0 ? r->text + r->used : NULL, room, format, args);
     va_end(args);
     if (n > 0 && room > 0)
         r->used += (size_t)n < room ? (size_t)n : room - 1;
@@ -137,29 +128,29 @@ static void say_waiting(const locker_mock *m, report *r)
 {
     pthread_mutex_t *mutex = (pthread_mutex_t *)(uintptr_t)&m->clock.mutex;
 
-    (void)pthread_mutex_lock(mutex);
+    pthread_mutex_lock(mutex);
     for (const mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
         if (s->claim != NULL)
             say(r, "a call of '%s' still waits for '%s'", s->claim->owner, s->claim->key);
     if (m->clock.trouble[0] != '\0')
         say(r, "%s", m->clock.trouble);
-    (void)pthread_mutex_unlock(mutex);
+    pthread_mutex_unlock(mutex);
 }
 
 size_t locker_mock_verify(const locker_mock *mock, char *text, size_t size)
 {
     report r = {.text = text, .size = size};
-    char fault[LOCKER_KEY_MAX + 160];
 
     if (size > 0)
         text[0] = '\0';
-    (void)pthread_mutex_lock(mutex_of(mock));
+    pthread_mutex_lock(mutex_of(mock));
     say_held_locked(mock, &r);
     say_waiting(mock, &r);
+    char fault[LOCKER_KEY_MAX + 160];
     for (size_t i = 0; lk_script_unused(mock->script, i, fault, sizeof fault); i++)
         say(&r, "a fault was not used up: %s", fault);
     if (mock->claims_left > 0)
         say(&r, "core kept %zu claims when it closed", mock->claims_left);
-    (void)pthread_mutex_unlock(mutex_of(mock));
+    pthread_mutex_unlock(mutex_of(mock));
     return r.lines;
 }

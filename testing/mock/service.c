@@ -23,11 +23,10 @@ static int compare_texts(const void *a, const void *b)
 const char *lk_mock_intern_locked(locker_mock *m, const char *text)
 {
     char *const *found = tfind(text, &m->name_tree, compare_texts);
-    char *copy;
 
     if (found != NULL)
         return *found;
-    copy = strdup(text);
+    char *copy = strdup(text);
     if (copy != NULL && tsearch(copy, &m->name_tree, compare_texts) == NULL) {
         free(copy);
         copy = NULL;
@@ -55,11 +54,11 @@ static mock_slot *make_slot(const char *key, size_t length)
 
 mock_slot *lk_mock_slot_locked(locker_mock *m, const char *key, size_t length)
 {
-    mock_slot *fresh = make_slot(key, length), **found;
+    mock_slot *fresh = make_slot(key, length);
 
     if (fresh == NULL)
         return NULL;
-    found = tsearch(fresh, &m->slot_tree, compare_slots);
+    mock_slot **found = tsearch(fresh, &m->slot_tree, compare_slots);
     if (found == NULL || *found != fresh) {
         free(fresh);
         return found == NULL ? NULL : *found;
@@ -155,7 +154,7 @@ static locker_claim *next_locked(locker_mock *m, const mock_slot *slot)
 /* A session keeps a lock, unless the lock is meant to end before. */
 static int64_t lease_of(const locker_mock *m, const locker_claim *claim)
 {
-    int64_t session = lk_mock_place(claim)->host->session_ns;
+    const int64_t session = lk_mock_place(claim)->host->session_ns;
 
     if (m->options.leases == LOCKER_MOCK_LEASES_NONE)
         return LOCKER_NEVER;
@@ -320,7 +319,7 @@ locker_status lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arriv
 {
     mock_place *p = lk_mock_place(claim);
     mock_slot *slot = p->slot;
-    locker_status status = p->state == MOCK_GRANTED ? LOCKER_OK : LOCKER_LOST;
+    const locker_status status = p->state == MOCK_GRANTED ? LOCKER_OK : LOCKER_LOST;
 
     if (p->host == NULL)
         return LOCKER_LOST; /* it never got as far as the service */

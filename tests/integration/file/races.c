@@ -16,7 +16,7 @@
 
 #include "file_test.h"
 #include "holding.h"
-#include "instance.h"
+#include "lockfile.h"
 #include "locking.h"
 #include "puppet.h"
 

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #include "file_test.h"
-#include "instance.h"
+#include "name.h"
+#include "record.h"
 
 static void name_of(const char *prefix, const char *key, lk_file_name *name)
 {

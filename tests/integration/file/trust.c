@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "directory.h"
 #include "file_test.h"
-#include "instance.h"
 
 static void refused(const char *uri, locker_status wanted, const char *text)
 {

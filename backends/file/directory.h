@@ -1,0 +1,26 @@
+/* directory.h: the lock directory: made or checked, refused when it can't be trusted; error texts. */
+#ifndef LK_FILE_DIRECTORY_H
+#define LK_FILE_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <locker/driver.h>
+
+#include "instance.h"
+#include "name.h"
+
+locker_status lk_file_directory_open(const char *path, bool shared, int *out, locker_error *err);
+/* What kind of network or user-space filesystem the number of statfs stands for; NULL: a local one. */
+const char *lk_file_filesystem_refused(uint64_t type);
+/* Whether the directory at the path is the open one. 0: yes, as far as this process can walk the path;
+ * ESTALE: it is another or none; else an errno: that can't be told now. */
+int lk_file_directory_compare(const lk_file *self);
+/* The directory that holds the file: dir_fd itself, or one below it. -1: errno says why. */
+int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create);
+void lk_file_parent_close(const lk_file *self, int fd);
+/* Turn an errno of work on a lock file into a status and a text. */
+locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_name *name, int code,
+                           locker_error *err);
+
+#endif

@@ -1,0 +1,37 @@
+/* lockfile.h: opening, checking and locking one file. */
+#ifndef LK_FILE_LOCKFILE_H
+#define LK_FILE_LOCKFILE_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <locker/driver.h>
+
+#include "claim.h"
+#include "instance.h"
+#include "name.h"
+
+/* Beyond locker.h's, and never told to core: the file was replaced, open it anew. */
+#define LK_FILE_AGAIN ((locker_status)-1)
+
+lk_file_id lk_file_id_of(const struct statx *s);
+locker_status lk_file_open(const lk_file *self, const lk_file_name *name, int flags, int *fd,
+                           locker_error *err);
+/* Whether the open file may be used as a lock file; *s gets what was seen of it. */
+locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct statx *s,
+                            locker_error *err);
+/* F_OFD_SETLK of one byte. 0, or an errno; EAGAIN when another has it. */
+int lk_file_range_lock(int fd, short type, off_t byte);
+/* Whether somebody else has the byte locked. */
+bool lk_file_range_locked(int fd, off_t byte);
+/* Whether the file at the name, as one who comes now would find it, is this one. 0: yes; ESTALE: it is
+ * another or none; else an errno: that can't be told now. */
+int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id);
+/* The same as a status: LK_FILE_AGAIN for ESTALE. */
+locker_status lk_file_confirm(const lk_file *self, const lk_file_name *name, const lk_file_id *id,
+                              locker_error *err);
+/* Close the claim's descriptor and, behind that, empty its slot. */
+void lk_file_close(lk_file *self, lk_file_claim *c);
+
+#endif

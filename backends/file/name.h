@@ -1,0 +1,27 @@
+/* name.h: from a key to a file's name. */
+#ifndef LK_FILE_NAME_H
+#define LK_FILE_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <locker/locker.h>
+
+enum {
+    LK_FILE_PREFIX_MAX = 1024, /* the encoded namespace with its '@', in bytes */
+    LK_FILE_PATH_MAX = LK_FILE_PREFIX_MAX + 3 * LOCKER_KEY_MAX + 64
+};
+
+/* A lock file's path, relative to the lock directory. */
+typedef struct lk_file_name {
+    char text[LK_FILE_PATH_MAX]; /* NUL-terminated */
+    size_t last;   /* where the last component starts; 0: the file is in the lock directory itself */
+    uint32_t hash; /* of text */
+} lk_file_name;
+
+/* Encode a namespace as the prefix of names; NULL when it is too long. The caller frees it. */
+char *lk_file_prefix_new(const char *name_space, bool *too_long);
+void lk_file_name_set(lk_file_name *name, const char *prefix, const char *key, size_t key_len);
+
+#endif

@@ -1,0 +1,38 @@
+/* record.h: the text in a lock file: fencing token and last holder. */
+#ifndef LK_FILE_RECORD_H
+#define LK_FILE_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <locker/locker.h>
+
+enum { LK_FILE_RECORD_SIZE = 319, LK_FILE_HOST_MAX = 64 };
+
+/* What a record says of the last grant. */
+typedef struct lk_file_record {
+    uint64_t token;
+    int64_t since_ms;                 /* ms of the Unix epoch */
+    char owner[LOCKER_OWNER_MAX + 1]; /* empty: none */
+} lk_file_record;
+
+typedef enum lk_file_reading {
+    LK_FILE_RECORD_GOOD,
+    LK_FILE_RECORD_EMPTY,   /* a fresh file */
+    LK_FILE_RECORD_DAMAGED, /* cut or overwritten; the token counts on from the clock */
+    LK_FILE_RECORD_FOREIGN  /* the file is too long to be a lock file: somebody else's data */
+} lk_file_reading;
+
+/* The parts of a record that stay the same for an instance, with room for the rest. */
+void lk_file_record_template(char out[LK_FILE_RECORD_SIZE]);
+void lk_file_record_format(char out[LK_FILE_RECORD_SIZE], const char template[LK_FILE_RECORD_SIZE],
+                           const lk_file_record *record);
+/* Read the record of an open lock file. 0, or an errno. */
+int lk_file_record_read(int fd, lk_file_record *record, lk_file_reading *reading);
+/* Write it. 0, or an errno. */
+int lk_file_record_write(int fd, const char template[LK_FILE_RECORD_SIZE], const lk_file_record *record,
+                         bool sync);
+/* Set token and since_ms for a grant that follows one with the token `last`. */
+void lk_file_record_next(lk_file_record *record, uint64_t last);
+
+#endif
