@@ -37,21 +37,22 @@ static bool meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
 
 static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_REDIS_LOCKED
 {
-    lk_redis_shared *shared = net->shared;
     lk_redis_up up = {.server_us = socket->server_us, .again = net->was_lost};
-    up.server_at = lk_redis_now(shared) - (lk_redis_system_now() - socket->server_at);
+    up.server_at = lk_redis_now(net->shared) - (lk_redis_system_now() - socket->server_at);
     lk_redis_pipeline_install_locked(&net->pipeline, socket);
     net->redirect[0] = '\0';
-    net->was_lost = false;
     up.other = meet_server_locked(net, socket);
     lk_redis_old_connections_end_locked(&net->old, &net->pipeline);
-    if (up.again)
-        lk_redis_log_locked(shared, LOCKER_LOG_INFO, "redis: connected to %s again", socket->peer);
     net->events->on_up(net->owner, &up);
 }
 
+/* The log keeps one line until the keeper writes it, so this comes behind what on_up had to tell. */
 void lk_redis_net_admit_unlocking(lk_redis_net *net)
 {
+    if (net->was_lost)
+        lk_redis_log_locked(net->shared, LOCKER_LOG_INFO, "redis: connected to %s again",
+                            net->pipeline.socket->peer);
+    net->was_lost = false;
     atomic_fetch_add_explicit(&net->connection, 1, memory_order_release);
     pthread_cond_broadcast(&net->shared->changed);
     lk_redis_pipeline_pump_unlocking(&net->pipeline);

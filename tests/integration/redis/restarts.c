@@ -2,6 +2,7 @@
  * for. */
 #include "redis_tests.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,47 @@ static void killed_connections_are_made_again(void **state)
         lk_give(lk_locking_grant(&waiter));
     }
     assert_int_equal(lk_stats(l).lost, 0);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+static void listen_for_again(locker_log_level level, const char *text, void *user)
+{
+    (void)level;
+    if (strstr(text, "connected to") != NULL && strstr(text, "again") != NULL)
+        atomic_store((atomic_bool *)user, true);
+}
+
+static bool was_told(void *context)
+{
+    return atomic_load((atomic_bool *)context);
+}
+
+/* A server that does not tell who it is may be another one, so the subscription goes too, and that is told. What is told
+ * last is that there is a connection again. */
+static void a_connection_that_is_made_again_is_told(void **state)
+{
+    struct env *env = *state;
+    char uri[64];
+    atomic_bool told = false;
+    locker_options options = LOCKER_OPTIONS_INIT;
+    locker *l = lk_open_at(env->server, ""), *rival = NULL;
+    locker_handle *held = lk_take(l, "told", NULL);
+    struct lk_locking waiter;
+    locker_error err;
+
+    options.log = listen_for_again;
+    options.log_user = &told;
+    options.log_level = LOCKER_LOG_INFO;
+    lk_server_do(env->server, "ACL SETUSER default -info");
+    snprintf(uri, sizeof uri, "redis://127.0.0.1:%d", env->server->port);
+    assert_ok(locker_open(uri, &options, &rival, &err), err);
+    lk_locking_start(&waiter, rival, "told", NULL);
+    lk_require_subscriber(env->server);
+    lk_server_do(env->server, "CLIENT KILL TYPE normal USER default");
+    lk_require(was_told, &told, "the log should tell of the new connection");
+    lk_give(held);
+    lk_give(lk_locking_grant(&waiter));
     lk_close_locker(rival);
     lk_close_locker(l);
 }
@@ -349,6 +391,7 @@ static const struct CMUnitTest tests[] = {
     server_test(flushall_is_a_loss),
     server_test(script_flush_is_not_noticed),
     server_test(killed_connections_are_made_again),
+    server_test(a_connection_that_is_made_again_is_told),
     server_test(a_killed_subscriber_is_woken_all_the_same),
     server_test(a_pause_makes_remaining_no_longer_than_the_truth),
     server_test(a_held_lock_lives_through_a_pause),
