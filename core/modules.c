@@ -9,12 +9,14 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "description.h"
 #include "module_load.h"
@@ -85,10 +87,20 @@ static void discard(modules *list)
     free(list);
 }
 
+/* As fopen(), which would wait for who writes into a pipe. */
+static FILE *open_file(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *const file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd >= 0 && file == NULL)
+        (void)close(fd);
+    return file;
+}
+
 /* The file's whole text, to be freed; NULL and errno. */
 static char *text_of(const char *path)
 {
-    FILE *const file = fopen(path, "re");
+    FILE *const file = open_file(path);
     char *const text = malloc(DESCRIPTION_MAX + 1);
     size_t length = 0;
     if (file != NULL && text != NULL)

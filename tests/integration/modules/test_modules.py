@@ -279,6 +279,12 @@ class Refused(Modules):
         self.plant("sound", text=good)
         self.code(69, "ping", "-u", "shelf:")
 
+    def test_no_text_but_a_pipe(self):
+        """Nobody may ever write into it."""
+        os.remove(self.plant("sound")[:-len(".so")] + ".driver")
+        os.mkfifo(self.path("shelf.driver"))
+        self.refused("first line", where="shelf.driver")
+
     def test_others_are_not_harmed(self):
         self.plant("sound")
         self.plant("sound", name="a-broken-one", text=b"nonsense\n")
