@@ -188,19 +188,23 @@ static void a_wait_outlasts_a_silent_server(void **state)
 static locker_claim *claim_of(const locker_driver *driver, const char *key, int64_t attempt_ms)
 {
     const int64_t now = lk_test_now_ms() * 1000000;
-    locker_claim *claim = calloc(1, sizeof *claim + 16 + driver->claim_size);
+    struct {
+        locker_claim claim; /* the first member: what is freed is all */
+        _Alignas(16) char data[];
+    } *made = calloc(1, sizeof *made + driver->claim_size);
 
-    assert_non_null(claim);
-    *claim = (locker_claim){.key = key,
-                            .key_len = strlen(key),
-                            .key_hash = locker_key_hash(key, strlen(key)),
-                            .owner = "me",
-                            .ttl_ns = INT64_C(20000000000),
-                            .will_wait = true,
-                            .renewed = true,
-                            .asked_at = now,
-                            .attempt_until = now + attempt_ms * 1000000};
-    return claim;
+    assert_non_null(made);
+    made->claim = (locker_claim){.key = key,
+                                 .key_len = strlen(key),
+                                 .key_hash = locker_key_hash(key, strlen(key)),
+                                 .owner = "me",
+                                 .data = made->data,
+                                 .ttl_ns = INT64_C(20000000000),
+                                 .will_wait = true,
+                                 .renewed = true,
+                                 .asked_at = now,
+                                 .attempt_until = now + attempt_ms * 1000000};
+    return &made->claim;
 }
 
 /* The connection may be back before core has looked: so it is not by `suspect` that it knows to ask again. */
