@@ -22,10 +22,6 @@ int main(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    locker *l;
-    locker_error err;
-    locker_handle *first, *second;
-    locker_status status;
 
     interrupted = locker_cancel_new();
     if (interrupted == NULL) {
@@ -34,6 +30,9 @@ int main(void)
     }
     (void)sigaction(SIGINT, &action, NULL);
 
+    locker *l;
+    locker_error err;
+    locker_handle *first;
     /* So that there is something to wait for, this program holds the lock itself. */
     if (locker_open_default(NULL, &l, &err) != LOCKER_OK ||
         locker_lock(l, "examples/cancel", NULL, &first, &err) != LOCKER_OK) {
@@ -43,7 +42,8 @@ int main(void)
     printf("waiting for a lock that is held; press Ctrl-C\n");
     (void)fflush(stdout);
     options.cancel = interrupted;
-    status = locker_lock(l, "examples/cancel", &options, &second, &err);
+    locker_handle *second;
+    const locker_status status = locker_lock(l, "examples/cancel", &options, &second, &err);
     printf("%s: %s\n", locker_status_name(status), err.text);
 
     locker_handle_free(first);

@@ -22,13 +22,12 @@ int main(int argc, char **argv)
 {
     locker_options options = LOCKER_OPTIONS_INIT;
     locker *l;
-    locker_error err;
     LOCKER_AUTO locker_handle *held = NULL;
-    const locker_semantics *promises;
-    locker_status status;
 
     options.owner = "example"; /* what `locker show` prints for our locks; default host:pid:program */
     options.log = log_line;
+    locker_error err;
+    locker_status status;
     if (argc > 1)
         status = locker_open_profile(argv[1], argc > 2 ? argv[2] : NULL, &options, &l, &err);
     else
@@ -39,7 +38,7 @@ int main(int argc, char **argv)
     }
 
     /* What the service promises can be asked, and decided upon. */
-    promises = locker_get_semantics(l);
+    const locker_semantics *promises = locker_get_semantics(l);
     printf("driver:       %s\n", promises->driver);
     printf("a lock ends:  %s\n", promises->leases ? "with its lease, unless renewed" : "with its process");
     printf("holder dies:  %s\n", promises->holder_dies);

@@ -16,14 +16,13 @@ static int increment(const char *path)
 {
     unsigned long number = 0;
     FILE *file = fopen(path, "r+");
-    int failed;
 
     if (file == NULL)
         return -1;
     if (fscanf(file, "%lu", &number) != 1)
         number = 0;
     rewind(file);
-    failed = fprintf(file, "%lu\n", number + 1) < 0;
+    const int failed = fprintf(file, "%lu\n", number + 1) < 0;
     return fclose(file) != 0 || failed ? -1 : 0;
 }
 
@@ -31,13 +30,12 @@ static int increment_locked(locker *l, const char *key, const char *path)
 {
     locker_handle *held = NULL;
     locker_error err;
-    int failed;
 
     if (locker_lock(l, key, NULL, &held, &err) != LOCKER_OK) {
         fprintf(stderr, "counter: %s\n", err.text);
         return -1;
     }
-    failed = increment(path);
+    int failed = increment(path);
     /* OK is the proof that the lock was ours to this moment, and so that nobody else wrote meanwhile. */
     if (locker_unlock(held, &err) != LOCKER_OK) {
         fprintf(stderr, "counter: %s\n", err.text);
@@ -50,13 +48,13 @@ static int increment_locked(locker *l, const char *key, const char *path)
 int main(int argc, char **argv)
 {
     locker *l = NULL;
-    locker_error err;
     int failed = 0;
 
     if (argc < 3 || argc > 4) {
         fprintf(stderr, "usage: counter FILE TIMES [KEY]\n");
         return 64;
     }
+    locker_error err;
     if (argc == 4 && locker_open_default(NULL, &l, &err) != LOCKER_OK) {
         fprintf(stderr, "counter: %s\n", err.text);
         return 69;

@@ -21,7 +21,7 @@ static struct {
 
 static bool store_write(uint64_t token, const char *text)
 {
-    bool accepted = token >= store.fence;
+    const bool accepted = token >= store.fence;
 
     if (accepted) {
         store.fence = token;
@@ -35,13 +35,12 @@ int main(void)
 {
     locker_lock_options short_lease = LOCKER_LOCK_OPTIONS_INIT;
     locker *l;
-    locker_error err;
     LOCKER_AUTO locker_handle *slow = NULL, *quick = NULL;
     struct pollfd ended;
-    bool right;
 
     short_lease.ttl_ms = 200;
     short_lease.no_renew = true;
+    locker_error err;
     if (locker_open_default(NULL, &l, &err) != LOCKER_OK ||
         locker_lock(l, "examples/report", &short_lease, &slow, &err) != LOCKER_OK)
         goto failed;
@@ -54,7 +53,7 @@ int main(void)
     }
     if (locker_lock(l, "examples/report", NULL, &quick, &err) != LOCKER_OK)
         goto failed;
-    right = store_write(locker_handle_token(quick), "the quick one's report");
+    bool right = store_write(locker_handle_token(quick), "the quick one's report");
     right = !store_write(locker_handle_token(slow), "the slow one's report") && right;
 
     printf("the store has: %s\n", store.text);

@@ -34,20 +34,19 @@ static locker_state work_until_lost(locker_handle *held)
 int main(void)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    locker *l;
-    locker_error err;
-    locker_handle *held;
-    locker_state state;
 
     options.ttl_ms = 500;
     options.no_renew = true; /* leave it out, and the lock is renewed for as long as it is held */
     options.on_lost = on_lost;
+    locker *l;
+    locker_error err;
+    locker_handle *held;
     if (locker_open_default(NULL, &l, &err) != LOCKER_OK ||
         locker_lock(l, "examples/lost", &options, &held, &err) != LOCKER_OK) {
         fprintf(stderr, "%s\n", err.text);
         return EXIT_FAILURE;
     }
-    state = work_until_lost(held);
+    const locker_state state = work_until_lost(held);
     printf("loop: state %s; stop touching what the lock guards\n", locker_state_name(state));
 
     /* Unlocking says it too. Whoever has the lock by now keeps it. */

@@ -31,8 +31,6 @@ int main(void)
 {
     locker *l;
     locker_error err;
-    locker_handle *held;
-    int failed;
 
     /* The service that LOCKER_URI or LOCKER_CONFIG names; without either, files in a directory of this
      * user. */
@@ -40,8 +38,9 @@ int main(void)
         fprintf(stderr, "%s\n", err.text);
         return EXIT_FAILURE;
     }
-    failed = pay(l, "orders/42", 100) != 1 || pay(l, "orders/42", 0) != 0;
+    int failed = pay(l, "orders/42", 100) != 1 || pay(l, "orders/42", 0) != 0;
 
+    locker_handle *held;
     /* Proof that nothing was left locked: a try answers at once, and takes it. */
     if (locker_try_lock(l, "orders/42", NULL, &held, &err) == LOCKER_OK) {
         printf("orders/42 is free again\n");

@@ -13,9 +13,8 @@
 
 static int read_token(const char *text, uint64_t *token)
 {
-    char *end;
-
     errno = 0;
+    char *end;
     *token = strtoull(text, &end, 10);
     if (text[strspn(text, "0123456789")] != '\0' || errno != 0 || *token == 0)
         return lk_cli_usage("break", "--token takes a holder's fencing token, as locker show prints it");
@@ -39,9 +38,9 @@ static int parse(int argc, char **argv, lk_common *common, locker_break_options 
                                           {"token", required_argument, NULL, LK_OPT_TOKEN},
                                           {"owner", required_argument, NULL, LK_OPT_OWNER},
                                           {NULL, 0, NULL, 0}};
-    int option, code;
 
     opterr = 0;
+    int option, code;
     while ((option = getopt_long(argc, argv, LK_COMMON_LETTERS, table, NULL)) != -1)
         if ((code = take_option(common, only, option, argv)) != LK_GO_ON)
             return code;
@@ -56,13 +55,14 @@ static int parse(int argc, char **argv, lk_common *common, locker_break_options 
 
 static void print_text(const char *key, const locker_info *broken)
 {
-    char clean[LOCKER_KEY_MAX + 1], owner[LOCKER_OWNER_MAX + 1], words[32];
-    int64_t age = broken->since_unix_ms >= 0 ? lk_cli_wall_ms() - broken->since_unix_ms : -1;
+    char clean[LOCKER_KEY_MAX + 1], owner[LOCKER_OWNER_MAX + 1];
+    const int64_t age = broken->since_unix_ms >= 0 ? lk_cli_wall_ms() - broken->since_unix_ms : -1;
 
-    printf("%s: broke the lock of %s", lk_cli_clean(key, clean, sizeof(clean)),
-           broken->owner[0] ? lk_cli_clean(broken->owner, owner, sizeof(owner)) : "an unknown holder");
+    printf("%s: broke the lock of %s", lk_cli_clean(key, clean, sizeof clean),
+           broken->owner[0] ? lk_cli_clean(broken->owner, owner, sizeof owner) : "an unknown holder");
+    char words[32];
     if (age >= 0)
-        printf(", held for %s", lk_cli_time_words(age, words, sizeof(words)));
+        printf(", held for %s", lk_cli_time_words(age, words, sizeof words));
     if (broken->token)
         printf(", token %llu", (unsigned long long)broken->token);
     printf("\n");
@@ -72,8 +72,8 @@ static void print_text(const char *key, const locker_info *broken)
 static int break_lock(const lk_common *common, locker *l, const char *key, const locker_break_options *only)
 {
     locker_info info = LOCKER_INFO_INIT;
-    locker_error err, ignored;
-    locker_status status = locker_break(l, key, only, &info, &err);
+    locker_error err;
+    const locker_status status = locker_break(l, key, only, &info, &err);
     int code;
 
     if (status == LOCKER_OK) {
@@ -86,6 +86,7 @@ static int break_lock(const lk_common *common, locker *l, const char *key, const
         }
     } else {
         code = lk_cli_exit_for(status);
+        locker_error ignored;
         if (status == LOCKER_INVALID && locker_show(l, key, &info, &ignored) == LOCKER_OK)
             code = LK_EXIT_FREE;
         if (code != LK_EXIT_FREE)

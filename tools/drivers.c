@@ -33,7 +33,7 @@ static const char *sentence(const locker_semantics *s, size_t i)
 {
     const char *text;
 
-    memcpy(&text, (const char *)s + sentences[i].offset, sizeof(text));
+    memcpy(&text, (const char *)s + sentences[i].offset, sizeof text);
     return text ? text : "";
 }
 
@@ -61,8 +61,8 @@ static const char *fairness_name(locker_fairness fairness)
 static void load(const char *schemes, int pipe_end)
 {
     char scheme[64];
-    locker_error err;
     (void)snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(schemes, " "), schemes);
+    locker_error err;
     if (locker_driver_find(scheme, NULL, &err) != LOCKER_OK &&
         write(pipe_end, err.text, strlen(err.text)) < 0)
         _exit(LK_EXIT_INTERNAL);
@@ -87,13 +87,13 @@ static void hear(pid_t child, int pipe_end, char *why, size_t size)
  * it. */
 static void find_problem(const locker_driver_info *d, char *why, size_t size)
 {
-    int ends[2];
     why[0] = '\0';
     if (d->problem != NULL || d->module == NULL) {
         (void)snprintf(why, size, "%s", d->problem != NULL ? d->problem : "");
         return;
     }
     (void)fflush(stdout);
+    int ends[2];
     const pid_t child = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
     if (child == 0)
         load(d->schemes, ends[1]);
@@ -132,7 +132,7 @@ static json_t *driver_json(const locker_driver_info *d)
     json_object_set_new(semantics, "survives_restart", json_boolean(s->survives_restart));
     json_object_set_new(semantics, "can_break", json_boolean(s->can_break));
     json_object_set_new(semantics, "quorum", json_boolean(s->quorum));
-    for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)
+    for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++)
         json_object_set_new(semantics, sentences[i].name, json_string(sentence(s, i)));
     json_object_set_new(object, "name", json_string(d->name));
     json_object_set_new(object, "schemes", json_string(d->schemes));
@@ -191,7 +191,7 @@ static void print_driver(const locker_driver_info *d)
            "%s\n",
            s->leases ? "yes" : "no", s->tokens_persist ? "yes" : "no", s->survives_restart ? "yes" : "no",
            s->can_break ? "yes" : "no", s->quorum ? "yes" : "no");
-    for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)
+    for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++)
         if (sentence(s, i)[0])
             printf("  %-17s %s\n", sentences[i].label, sentence(s, i));
     if (d->parameters && d->parameters->name) {
@@ -219,9 +219,9 @@ int lk_cli_drivers(int argc, char **argv)
                                           {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
     lk_common common = {.subcommand = "drivers"};
-    int option, code;
 
     opterr = 0;
+    int option, code;
     while ((option = getopt_long(argc, argv, ":hV", table, NULL)) != -1)
         if ((code = lk_cli_common_option(&common, option, argv)) != LK_GO_ON)
             return code;

@@ -200,7 +200,7 @@ int lk_cli_help(const char *subcommand)
         printf("%s%s", general_help, common_help);
         return lk_cli_finish_output(LK_EXIT_OK);
     }
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(texts[i].name, subcommand) != 0)
             continue;
         printf("%s%s%s", texts[i].text, texts[i].common ? common_help : "", texts[i].end);

@@ -18,12 +18,11 @@ enum { PATH_SIZE = 4096 };
 static bool own_directory(char out[PATH_SIZE])
 {
     const ssize_t length = readlink("/proc/self/exe", out, PATH_SIZE - 1);
-    char *slash;
 
     if (length < 0)
         return false;
     out[length] = '\0';
-    slash = strrchr(out, '/');
+    char *slash = strrchr(out, '/');
     if (!slash)
         return false;
     slash[1] = '\0';
@@ -33,11 +32,12 @@ static bool own_directory(char out[PATH_SIZE])
 /* Become the program; on return errno says why not. `directory` is as seen from the command, or absolute. */
 static void become(const char *directory, char **argv)
 {
-    char path[2 * PATH_SIZE], own[PATH_SIZE] = "";
+    char own[PATH_SIZE] = "";
 
     if (directory[0] != '/' && !own_directory(own))
         return;
-    snprintf(path, sizeof(path), "%s%s/%s", own, directory, argv[0]);
+    char path[2 * PATH_SIZE];
+    snprintf(path, sizeof path, "%s%s/%s", own, directory, argv[0]);
     execv(path, argv);
 }
 
@@ -45,12 +45,12 @@ int lk_cli_lab(int argc, char **argv)
 {
     static const char *const directories[] = {".", LOCKER_LIBEXEC};
     const char *name = argv[0];
-    char program[64];
 
     (void)argc;
-    snprintf(program, sizeof(program), "locker-%s", name);
+    char program[64];
+    snprintf(program, sizeof program, "locker-%s", name);
     argv[0] = program;
-    for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++) {
+    for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
         become(directories[i], argv);
         if (errno != ENOENT) {
             lk_cli_message("can't start %s, which '%s' is: %s", program, name, strerror(errno));

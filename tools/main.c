@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(name, "help") == 0)
         return help(argc - 1, argv + 1);
-    for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++)
+    for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++)
         if (strcmp(name, subcommands[i].name) == 0)
             return subcommands[i].run(argc - 1, argv + 1);
     if (name[0] == '-')

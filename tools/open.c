@@ -22,7 +22,7 @@ static bool usual_place(char *path, const char *before, const char *after)
 {
     if (!before || before[0] != '/')
         return false;
-    int length = snprintf(path, PATH_SIZE, "%s%s", before, after);
+    const int length = snprintf(path, PATH_SIZE, "%s%s", before, after);
     /* Existence alone: a file that can't be read must be complained about, not passed over. */
     return length > 0 && length < PATH_SIZE && access(path, F_OK) == 0;
 }
@@ -67,9 +67,6 @@ int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, lock
 {
     locker_options options = LOCKER_OPTIONS_INIT;
     const char *uri = common->uri, *config = common->config;
-    char path[PATH_SIZE];
-    locker_status status;
-    locker_error err;
     int code = check_flags(common);
 
     if (code)
@@ -80,9 +77,12 @@ int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, lock
         uri = environment("LOCKER_URI");
     if (!uri && !config)
         config = environment("LOCKER_CONFIG");
+    char path[PATH_SIZE];
     if (!uri && !config && usual_config(path))
         config = path;
 
+    locker_status status;
+    locker_error err;
     if (uri) {
         status = locker_open(uri, &options, out, &err);
     } else if (config) {
@@ -108,11 +108,10 @@ int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, lock
 void lk_cli_backend(const lk_common *common, const locker *l, char *out, size_t size)
 {
     const char *uri = common->uri;
-    size_t length;
 
     if (!uri && !common->config && !common->profile)
         uri = environment("LOCKER_URI");
-    length = uri ? strcspn(uri, ":") : 0;
+    const size_t length = uri ? strcspn(uri, ":") : 0;
     if (length > 0 && length < size)
         snprintf(out, size, "%.*s", (int)length, uri);
     else

@@ -15,7 +15,7 @@ static void print_line(const char *before, const char *format, va_list args, con
 {
     char text[1024];
 
-    if (vsnprintf(text, sizeof(text), format, args) < 0)
+    if (vsnprintf(text, sizeof text, format, args) < 0)
         text[0] = '\0';
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
@@ -35,10 +35,10 @@ void lk_cli_message(const char *format, ...)
 int lk_cli_usage(const char *subcommand, const char *format, ...)
 {
     char after[64];
-    va_list args;
 
-    snprintf(after, sizeof(after), "; try 'locker %s%s'", subcommand ? subcommand : "help",
+    snprintf(after, sizeof after, "; try 'locker %s%s'", subcommand ? subcommand : "help",
              subcommand ? " --help" : "");
+    va_list args;
     va_start(args, format);
     print_line("locker: ", format, args, after);
     va_end(args);
@@ -54,14 +54,13 @@ static int wrong_option(const lk_common *common, int option, char **argv)
 {
     const char *word = argv[optind - 1];
     char letter[3] = {'-', '\0', '\0'};
-    int length;
 
     /* getopt_long() leaves in optopt the letter, or the long option's value, or 0 for an unknown long one. */
     if (optopt > 0 && optopt < 0x100 && strncmp(word, "--", 2) != 0) {
         letter[1] = (char)optopt;
         word = letter;
     }
-    length = (int)strcspn(word, "="); /* the value may hold a password */
+    const int length = (int)strcspn(word, "="); /* the value may hold a password */
     if (option == ':')
         return lk_cli_usage(common->subcommand, "option '%.*s' needs a value", length, word);
     if (optopt != 0 && strncmp(word, "--", 2) == 0)
@@ -111,10 +110,9 @@ bool lk_cli_number(const char *subcommand, const char *option, const char *text,
                    long *out)
 {
     char *end = NULL;
-    long value;
 
     errno = 0;
-    value = strtol(text, &end, 10);
+    const long value = strtol(text, &end, 10);
     /* strtol() takes leading blanks and a plus sign, which here are mistakes. */
     if (strspn(text, "-0123456789") != strlen(text) || end == text || *end || errno || value < min ||
         value > max) {
@@ -173,7 +171,7 @@ int lk_cli_exit_for(locker_status status)
 int lk_cli_fail(const char *what, locker_status status, const locker_error *err)
 {
     const char *text = err->text[0] ? err->text : locker_status_name(status);
-    int os_error = err->os_error;
+    const int os_error = err->os_error;
 
     if (what)
         lk_cli_message("%s: %s", what, text);

@@ -17,10 +17,11 @@ static int parse(int argc, char **argv, lk_common *common, long *count)
                                           {"json", no_argument, NULL, LK_OPT_JSON},
                                           {"count", required_argument, NULL, 'c'},
                                           {NULL, 0, NULL, 0}};
-    int option, code;
 
     opterr = 0;
+    int option;
     while ((option = getopt_long(argc, argv, LK_COMMON_LETTERS "c:", table, NULL)) != -1) {
+        int code;
         if (option == 'c') {
             if (!lk_cli_number(common->subcommand, "--count", optarg, 1, 1000000, count))
                 return LK_EXIT_USAGE;
@@ -65,11 +66,11 @@ static int ping(const lk_common *common, locker *l, long count)
     summary s = {0};
     char backend[64];
 
-    lk_cli_backend(common, l, backend, sizeof(backend));
+    lk_cli_backend(common, l, backend, sizeof backend);
     for (long i = 0; i < count; i++) {
         int64_t us = 0;
         locker_error err;
-        locker_status status = locker_ping(l, &us, &err);
+        const locker_status status = locker_ping(l, &us, &err);
 
         if (status != LOCKER_OK)
             return lk_cli_fail(NULL, status, &err);

@@ -32,12 +32,12 @@ const char *lk_cli_clean(const char *text, char *out, size_t size)
 json_t *lk_cli_json_text(const char *text)
 {
     json_t *value = json_string(text);
-    char ascii[1024];
-    size_t i;
 
     if (value)
         return value;
-    for (i = 0; text[i] && i + 1 < sizeof(ascii); i++) {
+    char ascii[1024];
+    size_t i;
+    for (i = 0; text[i] && i + 1 < sizeof ascii; i++) {
         ascii[i] = text[i];
         if ((unsigned char)text[i] < 0x20 || (unsigned char)text[i] > 0x7e)
             ascii[i] = '?';
@@ -48,7 +48,7 @@ json_t *lk_cli_json_text(const char *text)
 
 int lk_cli_print_json(json_t *value)
 {
-    int failed = !value || json_dumpf(value, stdout, JSON_INDENT(2));
+    const int failed = !value || json_dumpf(value, stdout, JSON_INDENT(2));
 
     json_decref(value);
     if (failed) {
@@ -106,15 +106,16 @@ const char *lk_cli_time_words(int64_t ms, char *out, size_t size)
 const char *lk_cli_since_words(int64_t since_unix_ms, char *out, size_t size)
 {
     time_t seconds = (time_t)(since_unix_ms / 1000);
-    int64_t age = lk_cli_wall_ms() - since_unix_ms;
+    const int64_t age = lk_cli_wall_ms() - since_unix_ms;
     struct tm local;
-    char when[64], words[32];
+    char when[64];
 
     if (since_unix_ms < 0 || !localtime_r(&seconds, &local) ||
-        strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S %z", &local) == 0)
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &local) == 0)
         return NULL;
+    char words[32];
     /* The holder's clock may be ahead of ours. */
-    snprintf(out, size, "%s (%s ago)", when, lk_cli_time_words(age > 0 ? age : 0, words, sizeof(words)));
+    snprintf(out, size, "%s (%s ago)", when, lk_cli_time_words(age > 0 ? age : 0, words, sizeof words));
     return out;
 }
 

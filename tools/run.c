@@ -67,12 +67,11 @@ static locker_status ask_for_lock(run *r, locker_cancel *cancel, locker_error *e
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     const lk_run_options *o = &r->options;
-    int64_t start = monotonic_ms();
-    locker_status status;
+    const int64_t start = monotonic_ms();
 
     options.ttl_ms = o->ttl_ms;
     options.cancel = cancel;
-    status = locker_try_lock(r->l, o->key, &options, &r->held, err);
+    locker_status status = locker_try_lock(r->l, o->key, &options, &r->held, err);
     if ((status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE) || o->wait_ms == 0)
         return status;
     options.wait_ms = o->wait_ms;
@@ -95,12 +94,13 @@ static locker_status ask_for_lock(run *r, locker_cancel *cancel, locker_error *e
 static void say_conflict(const run *r, locker_status status, const locker_error *err)
 {
     const lk_run_options *o = &r->options;
-    char holder[512], words[32];
+    char holder[512];
 
-    lk_run_holder_words(r->l, o->key, holder, sizeof(holder));
+    lk_run_holder_words(r->l, o->key, holder, sizeof holder);
+    char words[32];
     if (status == LOCKER_TIMEOUT)
         lk_cli_message("'%s' did not become free within %s%s%s", o->key,
-                       lk_cli_time_words(o->wait_ms, words, sizeof(words)), holder[0] ? "; it is held" : "",
+                       lk_cli_time_words(o->wait_ms, words, sizeof words), holder[0] ? "; it is held" : "",
                        holder);
     else if (holder[0])
         lk_cli_message("'%s' is held%s", o->key, holder);
@@ -111,11 +111,11 @@ static void say_conflict(const run *r, locker_status status, const locker_error 
 static int refused(const run *r, locker_status status, const locker_error *err, int number)
 {
     const lk_run_options *o = &r->options;
-    char name[32];
 
     if (number) {
+        char name[32];
         if (!o->common.quiet)
-            lk_cli_message("%s came while waiting for '%s'", lk_run_signal_name(number, name, sizeof(name)),
+            lk_cli_message("%s came while waiting for '%s'", lk_run_signal_name(number, name, sizeof name),
                            o->key);
         return LK_EXIT_SIGNAL + number;
     }
@@ -131,7 +131,7 @@ static int refused(const run *r, locker_status status, const locker_error *err, 
  * renewal: else one renewal that fails would end the command. */
 static int fix_times(run *r)
 {
-    int64_t remaining = locker_handle_remaining_ms(r->held), ttl = locker_handle_ttl_ms(r->held), most;
+    const int64_t remaining = locker_handle_remaining_ms(r->held), ttl = locker_handle_ttl_ms(r->held);
 
     r->ttl_ms = ttl > 0 ? ttl : 0;
     r->kill_after_ms = r->options.kill_after_ms;
@@ -140,7 +140,7 @@ static int fix_times(run *r)
             r->kill_after_ms = KILL_AFTER_DEFAULT_MS;
         return LK_EXIT_OK;
     }
-    most = remaining - r->ttl_ms / LK_RUN_RENEWALS;
+    int64_t most = remaining - r->ttl_ms / LK_RUN_RENEWALS;
     if (most < 0)
         most = 0;
     if (r->kill_after_ms > most)
@@ -171,27 +171,27 @@ static int acquire(run *r)
     const lk_run_options *o = &r->options;
     locker_status status = LOCKER_OK;
     lk_run_waiter waiter;
-    locker_error err;
-    int code, number, error = lk_run_waiter_start(&waiter, &r->signals);
+    const int error = lk_run_waiter_start(&waiter, &r->signals);
 
     if (error) {
         lk_cli_message("can't start a thread: %s%s", strerror(error), advice(error));
         return LK_EXIT_SYSTEM;
     }
-    code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);
+    int code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);
     if (!code) {
-        lk_cli_backend(&o->common, r->l, r->backend, sizeof(r->backend));
+        lk_cli_backend(&o->common, r->l, r->backend, sizeof r->backend);
         code = check_scope(r);
     }
     if (!code)
         code = lk_run_check_nested(o->key, r->l);
+    locker_error err;
     if (!code) {
         lk_run_signals_stoppable(&r->signals, true);
         lk_run_waiter_enter(&waiter);
         status = ask_for_lock(r, waiter.cancel, &err);
         lk_run_signals_stoppable(&r->signals, false);
     }
-    number = lk_run_waiter_stop(&waiter);
+    const int number = lk_run_waiter_stop(&waiter);
     if (code)
         return code;
     if (status != LOCKER_OK || number)
@@ -218,13 +218,13 @@ static void *unlock(void *context)
  * not be reached before, says nothing more. False: the thread still asks, and we can only exit. */
 static bool unlock_within(unlocking *u, int64_t ms)
 {
-    struct timespec end;
     pthread_t thread;
 
     if (pthread_create(&thread, NULL, unlock, u) != 0) {
         unlock(u);
         return true;
     }
+    struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += (time_t)(ms / 1000);
     end.tv_nsec += (long)(ms % 1000) * 1000000;
@@ -239,7 +239,7 @@ static locker_status release(run *r, bool already_told, bool stopped)
     static unlocking u; /* the thread may outlive this call */
     locker_error err = {.text = "the service did not answer"};
     locker_status status = LOCKER_UNKNOWN;
-    int64_t left = locker_handle_remaining_ms(r->held);
+    const int64_t left = locker_handle_remaining_ms(r->held);
 
     u.held = r->held;
     if (!stopped || left < 0)
@@ -291,8 +291,7 @@ static bool some_left(const lk_run_child *child)
 static int run_command(run *r)
 {
     char **environment = lk_run_environment(r->l, r->held, r->backend, r->ttl_ms);
-    int64_t margin = r->ttl_ms > 0 && r->ttl_ms / 20 < MARGIN_MS ? r->ttl_ms / 20 : MARGIN_MS;
-    lk_run_outcome outcome;
+    const int64_t margin = r->ttl_ms > 0 && r->ttl_ms / 20 < MARGIN_MS ? r->ttl_ms / 20 : MARGIN_MS;
     lk_run_child child;
     lk_run_watch watch = {.held = r->held,
                           .child = &child,
@@ -301,28 +300,28 @@ static int run_command(run *r)
                           .events = &r->events,
                           .kill_after_ms = r->kill_after_ms,
                           .margin_ms = margin};
-    int code, error;
-    bool left, lost;
 
-    error = environment ? lk_run_child_start(&child, &r->options, &r->signals, environment) : ENOMEM;
+    const int error =
+        environment ? lk_run_child_start(&child, &r->options, &r->signals, environment) : ENOMEM;
     lk_run_environment_free(environment);
     if (error) {
         lk_cli_message("can't start the command: %s%s", strerror(error), advice(error));
         return LK_EXIT_SYSTEM;
     }
+    lk_run_outcome outcome;
     lk_run_watch_over(&watch, &outcome);
     lk_run_child_finish(&child);
     if (!child.exec_error)
         lk_run_event_exited(&r->events, child.wait_status);
-    code = command_code(r, &child);
+    int code = command_code(r, &child);
     if (outcome.system_error) {
         lk_cli_message("can't watch over the command, which was killed: %s%s", strerror(outcome.system_error),
                        advice(outcome.system_error));
         code = LK_EXIT_SYSTEM;
     }
     /* A release may take long, and the number of a group that has gone may be another's by then. */
-    left = some_left(&child);
-    lost = was_lost(&outcome, &child, release(r, outcome.lost, outcome.stopped));
+    const bool left = some_left(&child);
+    const bool lost = was_lost(&outcome, &child, release(r, outcome.lost, outcome.stopped));
     /* What the command left running was protected by the lock as well. */
     if (lost && r->options.lost_signal && left && some_left(&child))
         lk_run_child_signal(&child, SIGKILL);
@@ -334,10 +333,9 @@ static int run_command(run *r)
 int lk_cli_run(int argc, char **argv)
 {
     run r;
-    int code;
 
-    memset(&r, 0, sizeof(r));
-    code = lk_run_parse(argc, argv, &r.options);
+    memset(&r, 0, sizeof r);
+    int code = lk_run_parse(argc, argv, &r.options);
     if (code != LK_GO_ON)
         return code;
     fill_standard_descriptors();

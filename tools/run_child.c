@@ -37,8 +37,6 @@ static void take_terminal_back(const lk_run_child *child)
 static _Noreturn void become(const lk_run_options *options, const lk_run_signals *signals, int terminal,
                              char **environment, int answer, pid_t parent)
 {
-    int error;
-
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* it died before that was set */
         _exit(LK_EXIT_CANNOT_EXEC);
@@ -48,8 +46,8 @@ static _Noreturn void become(const lk_run_options *options, const lk_run_signals
         tcsetpgrp(terminal, getpid());
     lk_run_signals_restore(signals);
     execvpe(options->command[0], options->command, environment);
-    error = errno;
-    if (write(answer, &error, sizeof(error)) < 0)
+    int error = errno;
+    if (write(answer, &error, sizeof error) < 0)
         _exit(LK_EXIT_INTERNAL);
     _exit(LK_EXIT_CANNOT_EXEC);
 }
@@ -57,12 +55,11 @@ static _Noreturn void become(const lk_run_options *options, const lk_run_signals
 int lk_run_child_start(lk_run_child *child, const lk_run_options *options, const lk_run_signals *signals,
                        char **environment)
 {
-    pid_t parent = getpid();
-    bool lend;
-    int fds[2];
+    const pid_t parent = getpid();
 
     *child = (lk_run_child){.terminal = -1, .exec_pipe = -1};
     child->group = !options->foreground;
+    int fds[2];
     if (pipe2(fds, O_CLOEXEC) != 0)
         return errno;
     if (child->group) {
@@ -71,13 +68,13 @@ int lk_run_child_start(lk_run_child *child, const lk_run_options *options, const
     }
     /* In a pipeline the others of our group may need the terminal (a pager, say): it is lent when the command
      * asks for it. */
-    lend = have_terminal(child->terminal) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    const bool lend = have_terminal(child->terminal) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     child->pid = fork();
     if (child->pid == 0)
         become(options, signals, lend ? child->terminal : -1, environment, fds[1], parent);
     close(fds[1]);
     if (child->pid < 0) {
-        int error = errno;
+        const int error = errno;
 
         close(fds[0]);
         lk_run_child_finish(child);
@@ -122,10 +119,9 @@ void lk_run_child_reap(lk_run_child *child)
 
 bool lk_run_child_group_left(const lk_run_child *child)
 {
-    pid_t pid;
-
     if (!child->group)
         return false;
+    pid_t pid;
     while ((pid = waitpid(-child->pid, NULL, WNOHANG)) > 0)
         continue;
     return pid == 0;
@@ -139,11 +135,11 @@ bool lk_run_child_strangers_left(const lk_run_child *child)
 void lk_run_child_read_exec(lk_run_child *child)
 {
     int error = 0;
-    ssize_t got = read(child->exec_pipe, &error, sizeof(error));
+    const ssize_t got = read(child->exec_pipe, &error, sizeof error);
 
     if (got < 0 && errno == EINTR)
         return;
-    if (got == (ssize_t)sizeof(error))
+    if (got == (ssize_t)sizeof error)
         child->exec_error = error;
     close(child->exec_pipe);
     child->exec_pipe = -1;
@@ -153,21 +149,22 @@ void lk_run_child_read_exec(lk_run_child *child)
  * not part of a job that anybody could continue. */
 static bool stop_ourselves(void)
 {
-    sigset_t stop, pending;
+    sigset_t stop;
 
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
     kill(0, SIGTSTP);
     pthread_sigmask(SIG_UNBLOCK, &stop, NULL);
     pthread_sigmask(SIG_BLOCK, &stop, NULL);
+    sigset_t pending;
     /* CONT is blocked, so it is pending if it was what let us go on. */
     return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1;
 }
 
 bool lk_run_child_stop_along(lk_run_child *child)
 {
-    int by = child->stopped_by;
-    bool wants_terminal = by == SIGTTIN || by == SIGTTOU;
+    const int by = child->stopped_by;
+    const bool wants_terminal = by == SIGTTIN || by == SIGTTOU;
 
     if (child->terminal < 0 || (by != SIGTSTP && !wants_terminal))
         return false; /* somebody stopped it who will continue it too */

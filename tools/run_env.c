@@ -18,13 +18,13 @@
 static const char *const ours[] = {
     "LOCKER_HELD=",    "LOCKER_KEY=",    "LOCKER_TOKEN=",    "LOCKER_OWNER=",
     "LOCKER_BACKEND=", "LOCKER_TTL_MS=", "LOCKER_PASSWORD=", "LOCKER_HELD_KEYS="};
-enum { OURS = sizeof(ours) / sizeof(ours[0]) };
+enum { OURS = sizeof ours / sizeof ours[0] };
 
 /* Whether the line is of this driver and key; then *token is its token. */
 static bool line_matches(const char *line, size_t length, const char *driver, const char *key,
                          uint64_t *token)
 {
-    size_t driver_length = strlen(driver), key_length = strlen(key);
+    const size_t driver_length = strlen(driver), key_length = strlen(key);
     char *end = NULL;
 
     if (length < driver_length + 1 || strncmp(line, driver, driver_length) != 0 || line[driver_length] != ' ')
@@ -41,9 +41,9 @@ static int check_line(const char *key, locker *l, uint64_t token)
 {
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-    locker_status status = locker_show(l, key, &info, &err);
+    const locker_status status = locker_show(l, key, &info, &err);
     /* Without a token there is nothing to tell the holders apart, and waiting for oneself is worse. */
-    bool same = status == LOCKER_OK && info.held && (token == 0 || info.token == token);
+    const bool same = status == LOCKER_OK && info.held && (token == 0 || info.token == token);
 
     locker_info_clear(&info);
     if (status == LOCKER_UNSUPPORTED)
@@ -64,7 +64,7 @@ int lk_run_check_nested(const char *key, locker *l)
     int code = LK_EXIT_OK;
 
     while (line && *line && !code) {
-        size_t length = strcspn(line, "\n");
+        const size_t length = strcspn(line, "\n");
         uint64_t token;
 
         if (line_matches(line, length, driver, key, &token))
@@ -87,7 +87,7 @@ static bool is_ours(const char *variable)
  * out. */
 static char *without_password(const char *variable, bool *failed)
 {
-    const char *hosts = strstr(variable, "://"), *at = strrchr(variable, '@'), *colon, *end;
+    const char *hosts = strstr(variable, "://"), *at = strrchr(variable, '@');
     char *copy = NULL;
 
     *failed = false;
@@ -101,10 +101,10 @@ static char *without_password(const char *variable, bool *failed)
     if (hosts == NULL)
         return NULL;
     hosts += 3;
-    end = hosts + strcspn(hosts, "/?#");
+    const char *end = hosts + strcspn(hosts, "/?#");
     if (at > end)
         return NULL;
-    colon = memchr(hosts, ':', (size_t)(at - hosts));
+    const char *colon = memchr(hosts, ':', (size_t)(at - hosts));
     if (colon == NULL)
         colon = at;
     *failed = asprintf(&copy, "%.*s%s", (int)(colon - variable), variable, colon == hosts ? at + 1 : at) < 0;
@@ -114,14 +114,12 @@ static char *without_password(const char *variable, bool *failed)
 /* NULL with *failed when out of memory, NULL without: leave the variable out. */
 static char *inherit(const char *variable, bool *failed)
 {
-    char *copy;
-
     *failed = false;
     if (is_ours(variable))
         return NULL;
     if (strncmp(variable, "LOCKER_URI=", strlen("LOCKER_URI=")) == 0)
         return without_password(variable, failed);
-    copy = strdup(variable);
+    char *copy = strdup(variable);
     *failed = copy == NULL;
     return copy;
 }
@@ -129,14 +127,14 @@ static char *inherit(const char *variable, bool *failed)
 char **lk_run_environment(locker *l, const locker_handle *held, const char *backend, int64_t ttl_ms)
 {
     const char *outer = getenv("LOCKER_HELD_KEYS"), *key = locker_handle_key(held);
-    unsigned long long token = locker_handle_token(held);
-    char **copy;
+    const unsigned long long token = locker_handle_token(held);
     size_t count = 0, n = 0;
     bool failed = false;
 
     while (environ[count])
         count++;
-    copy = calloc(count + OURS + 1, sizeof(*copy));
+    char **copy;
+    copy = calloc(count + OURS + 1, sizeof *copy);
     if (!copy)
         return NULL;
     for (size_t i = 0; i < count && !failed; i++)

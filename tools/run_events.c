@@ -15,11 +15,10 @@ static void write_line(int fd, json_t *object)
 {
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
     char line[4096];
-    size_t length;
 
-    length = object ? json_dumpb(object, line, sizeof(line) - 1, JSON_COMPACT) : 0;
+    size_t length = object ? json_dumpb(object, line, sizeof line - 1, JSON_COMPACT) : 0;
     json_decref(object);
-    if (length == 0 || length > sizeof(line) - 1)
+    if (length == 0 || length > sizeof line - 1)
         return;
     line[length++] = '\n';
     if (poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT))
@@ -46,12 +45,11 @@ void lk_run_event_waiting(const lk_run_events *e)
 void lk_run_event_acquired(const lk_run_events *e, const locker_handle *held, const char *backend,
                            int64_t ttl_ms)
 {
-    json_t *object;
-    uint64_t token = locker_handle_token(held);
+    const uint64_t token = locker_handle_token(held);
 
     if (e->fd < 0)
         return;
-    object = event(e, "acquired");
+    json_t *object = event(e, "acquired");
     json_object_set_new(object, "token", token ? json_integer((json_int_t)token) : json_null());
     json_object_set_new(object, "backend", lk_cli_json_text(backend));
     json_object_set_new(object, "owner", lk_cli_json_text(locker_handle_owner(held)));
@@ -61,22 +59,18 @@ void lk_run_event_acquired(const lk_run_events *e, const locker_handle *held, co
 
 void lk_run_event_lost(const lk_run_events *e, int64_t remaining_ms)
 {
-    json_t *object;
-
     if (e->fd < 0)
         return;
-    object = event(e, "lost");
+    json_t *object = event(e, "lost");
     json_object_set_new(object, "remaining_ms", json_integer(remaining_ms));
     write_line(e->fd, object);
 }
 
 void lk_run_event_exited(const lk_run_events *e, int wait_status)
 {
-    json_t *object;
-
     if (e->fd < 0)
         return;
-    object = event(e, "exited");
+    json_t *object = event(e, "exited");
     json_object_set_new(object, "code",
                         WIFEXITED(wait_status) ? json_integer(WEXITSTATUS(wait_status)) : json_null());
     json_object_set_new(object, "signal",
@@ -86,11 +80,9 @@ void lk_run_event_exited(const lk_run_events *e, int wait_status)
 
 void lk_run_event_released(const lk_run_events *e, const char *status)
 {
-    json_t *object;
-
     if (e->fd < 0)
         return;
-    object = event(e, "released");
+    json_t *object = event(e, "released");
     json_object_set_new(object, "status", json_string(status));
     write_line(e->fd, object);
 }

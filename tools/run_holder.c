@@ -16,16 +16,17 @@ enum { PATIENCE_MS = 2000 };
 const char *lk_run_holder_words(locker *l, const char *key, char *out, size_t size)
 {
     locker_info info = LOCKER_INFO_INIT;
-    char owner[LOCKER_OWNER_MAX + 1], since[96];
-    locker_error err;
     int n = 0;
 
     out[0] = '\0';
+    locker_error err;
     if (locker_show(l, key, &info, &err) == LOCKER_OK && info.held) {
+        char owner[LOCKER_OWNER_MAX + 1];
         n = snprintf(out, size, " by %s",
-                     info.owner[0] ? lk_cli_clean(info.owner, owner, sizeof(owner))
+                     info.owner[0] ? lk_cli_clean(info.owner, owner, sizeof owner)
                                    : "a client of another kind");
-        if (lk_cli_since_words(info.since_unix_ms, since, sizeof(since)))
+        char since[96];
+        if (lk_cli_since_words(info.since_unix_ms, since, sizeof since))
             n += snprintf(out + n, size - (size_t)n, " since %s", since);
         if (info.waiters > 0)
             snprintf(out + n, size - (size_t)n, "; %lld waiting", (long long)info.waiters);
@@ -38,11 +39,11 @@ static void *tell(void *context)
 {
     lk_run_teller *t = context;
     struct pollfd stop = {.fd = t->stop_pipe[0], .events = POLLIN};
-    char words[512];
 
     if (poll(&stop, 1, PATIENCE_MS) != 0)
         return NULL;
-    lk_run_holder_words(t->l, t->key, words, sizeof(words));
+    char words[512];
+    lk_run_holder_words(t->l, t->key, words, sizeof words);
     if (!atomic_load_explicit(&t->over, memory_order_relaxed))
         lk_cli_message("waiting for '%s'%s%s", t->key, words[0] ? ", held" : "", words);
     return NULL;

@@ -68,11 +68,10 @@ static bool parse_owner(const char *text, const char **owner)
 static bool parse_status_fd(const char *text, int *fd)
 {
     long number;
-    int flags;
 
     if (!lk_cli_number(me, "--status-fd", text, 0, 1000000, &number))
         return false;
-    flags = fcntl((int)number, F_GETFL);
+    const int flags = fcntl((int)number, F_GETFL);
     if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) {
         lk_cli_usage(me, "--status-fd: descriptor %ld is not open for writing", number);
         return false;
@@ -228,7 +227,6 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                                           {"status-fd", required_argument, NULL, LK_OPT_STATUS_FD},
                                           {NULL, 0, NULL, 0}};
     seen s = {false, false};
-    int option, code;
 
     *o = (lk_run_options){.common = {.subcommand = me},
                           .wait_ms = -1,
@@ -238,6 +236,7 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                           .lost_signal = SIGTERM,
                           .status_fd = -1};
     opterr = 0;
+    int option, code;
     /* The plus sign ends the options at KEY, so that those of COMMAND are left alone. */
     while ((option = getopt_long(argc, argv, "+" LK_COMMON_LETTERS "nw:E:t:k:c:", table, NULL)) != -1)
         if ((code = take(option, argv, o, &s)) != LK_GO_ON)

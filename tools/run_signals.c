@@ -27,19 +27,18 @@ void lk_run_signals_take(lk_run_signals *s, bool foreground)
     static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
     struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
-    sigset_t blocked;
 
     sigemptyset(&s->endings);
     sigemptyset(&s->watched);
-    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
         add_unless_ignored(&s->endings, endings[i]);
-    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+    for (size_t i = 0; i < sizeof forwarded / sizeof forwarded[0]; i++)
         add_unless_ignored(&s->watched, forwarded[i]);
     sigaddset(&s->watched, SIGCHLD);
     sigaddset(&s->watched, SIGCONT);
     if (!foreground)
         add_unless_ignored(&s->watched, SIGTSTP);
-    blocked = s->watched;
+    sigset_t blocked = s->watched;
     /* Giving the terminal away and taking it back would stop a background process otherwise. */
     sigaddset(&blocked, SIGTTOU);
     pthread_sigmask(SIG_BLOCK, &blocked, &s->inherited_mask);
@@ -99,14 +98,14 @@ static void *wait_for_endings(void *context)
     lk_run_waiter *w = context;
     struct pollfd fds[2] = {{.fd = signalfd(-1, &w->signals->endings, SFD_CLOEXEC | SFD_NONBLOCK)},
                             {.fd = w->stop_pipe[0]}};
-    struct signalfd_siginfo info;
 
     for (int i = 0; i < 2; i++)
         fds[i].events = POLLIN;
     for (;;) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             break;
-        while (fds[0].fd >= 0 && read(fds[0].fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        struct signalfd_siginfo info;
+        while (fds[0].fd >= 0 && read(fds[0].fd, &info, sizeof info) == (ssize_t)sizeof info)
             ending_came(w, (int)info.ssi_signo);
         if (fds[1].revents)
             break;
@@ -118,15 +117,13 @@ static void *wait_for_endings(void *context)
 
 int lk_run_waiter_start(lk_run_waiter *w, const lk_run_signals *signals)
 {
-    int error;
-
-    memset(w, 0, sizeof(*w));
+    memset(w, 0, sizeof *w);
     w->signals = signals;
     if (pipe2(w->stop_pipe, O_CLOEXEC) != 0)
         return errno;
     w->cancel = locker_cancel_new();
     pthread_mutex_init(&w->lock, NULL);
-    error = w->cancel ? pthread_create(&w->thread, NULL, wait_for_endings, w) : errno;
+    const int error = w->cancel ? pthread_create(&w->thread, NULL, wait_for_endings, w) : errno;
     if (error) {
         close(w->stop_pipe[0]);
         close(w->stop_pipe[1]);

@@ -52,16 +52,16 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
 {
     const lk_run_watch *w = p->watch;
     const char *key = locker_handle_key(w->held);
-    int number = w->options->lost_signal;
-    bool late = p->deadline_ms != NEVER && now >= p->deadline_ms;
-    char name[32];
+    const int number = w->options->lost_signal;
+    const bool late = p->deadline_ms != NEVER && now >= p->deadline_ms;
 
     p->losing = true;
     p->kill_at_ms = remaining > 0 ? now + at_least(remaining - w->margin_ms, 0)
                     : late        ? now
                                   : now + w->kill_after_ms;
     lk_run_event_lost(w->events, remaining);
-    lk_run_signal_name(number, name, sizeof(name));
+    char name[32];
+    lk_run_signal_name(number, name, sizeof name);
     if (!w->options->common.quiet && remaining == 0)
         lk_cli_message("lost the lock '%s'; %s%s%s", key, number ? "sending " : "the command runs on",
                        number ? name : "", number ? " to the command" : ", as --on-lost says");
@@ -82,7 +82,7 @@ static void note_deadline(loop *p, int64_t deadline)
 
     if (p->watch->options->common.verbose > 1 && p->deadline_ms != NEVER && deadline > p->deadline_ms + 10)
         lk_cli_message("renewed '%s' meanwhile: ours for %s more", locker_handle_key(p->watch->held),
-                       lk_cli_time_words(deadline - now_ms(), words, sizeof(words)));
+                       lk_cli_time_words(deadline - now_ms(), words, sizeof words));
     p->deadline_ms = deadline;
 }
 
@@ -90,8 +90,8 @@ static void note_deadline(loop *p, int64_t deadline)
 static int64_t keep_deadline(loop *p)
 {
     const lk_run_watch *w = p->watch;
-    int64_t now = now_ms(), remaining = locker_handle_remaining_ms(w->held);
-    int64_t term_at = at_least(w->kill_after_ms, w->margin_ms);
+    const int64_t now = now_ms(), remaining = locker_handle_remaining_ms(w->held);
+    const int64_t term_at = at_least(w->kill_after_ms, w->margin_ms);
 
     if (remaining == 0)
         p->outcome->lost = true;
@@ -118,7 +118,7 @@ static void set_timer(const loop *p, int64_t ms)
 {
     struct itimerspec when;
 
-    memset(&when, 0, sizeof(when));
+    memset(&when, 0, sizeof when);
     if (ms != NEVER) {
         ms = at_least(ms, 1); /* zero would disarm it */
         when.it_value.tv_sec = (time_t)(ms / 1000);
@@ -137,7 +137,7 @@ static void continue_command(loop *p)
 static void take_signal(loop *p, const struct signalfd_siginfo *info)
 {
     lk_run_child *child = p->watch->child;
-    int number = (int)info->ssi_signo;
+    const int number = (int)info->ssi_signo;
 
     switch (number) {
     case SIGCHLD:
@@ -159,7 +159,7 @@ static void take_signals(loop *p)
 {
     struct signalfd_siginfo info;
 
-    while (read(p->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+    while (read(p->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
         take_signal(p, &info);
 }
 
@@ -187,12 +187,12 @@ static int wait_for_something(loop *p, int64_t ms)
                                    [TIMER] = {.fd = p->timer_fd, .events = POLLIN},
                                    [LOST] = {.fd = p->lost_fd, .events = POLLIN},
                                    [EXEC] = {.fd = p->watch->child->exec_pipe, .events = POLLIN}};
-    uint64_t expirations;
 
     set_timer(p, ms);
     if (poll(fds, FD_COUNT, -1) < 0)
         return errno == EINTR ? 0 : errno;
-    if (fds[TIMER].revents && read(p->timer_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
+    uint64_t expirations;
+    if (fds[TIMER].revents && read(p->timer_fd, &expirations, sizeof expirations) < 0 && errno != EAGAIN)
         return errno;
     if (fds[LOST].revents) {
         p->lost_fd = -1;

@@ -18,11 +18,10 @@ enum order_result order_process(locker *l, const char *order, struct books *book
     locker_lock_options patience = LOCKER_LOCK_OPTIONS_INIT;
     LOCKER_AUTO locker_handle *held = NULL;
     char key[LOCKER_KEY_MAX + 1];
-    locker_status status;
 
     (void)snprintf(key, sizeof key, "orders/%s", order);
     patience.wait_ms = 5000;
-    status = locker_lock(l, key, &patience, &held, problem);
+    const locker_status status = locker_lock(l, key, &patience, &held, problem);
     if (status == LOCKER_TIMEOUT)
         return ORDER_LATER;
     if (status != LOCKER_OK)

@@ -162,9 +162,8 @@ static void let_the_other_come(const char *order, void *user)
 
 static void two_hosts_race(void **state)
 {
-    struct race race;
-
     (void)state;
+    struct race race;
     assert_int_equal(order_process(here, "42", &books, let_the_other_come, &race, &problem), ORDER_PAID);
     assert_int_equal(pthread_join(race.thread, NULL), 0);
     assert_int_equal(race.waits, LOCKER_OK);

@@ -200,7 +200,7 @@ double lk_crew_fairness(const lk_bench *b, size_t n)
     double sum = 0, squares = 0;
 
     for (size_t i = 0; i < n; i++) {
-        double x = (double)b->crew->count[i];
+        const double x = (double)b->crew->count[i];
 
         sum += x;
         squares += x * x;
@@ -244,7 +244,7 @@ bool lk_crew_stopped(const lk_bench *b)
 
 void lk_crew_sample(lk_bench *b, int64_t ns)
 {
-    size_t at = atomic_fetch_add_explicit(&b->crew->sample_count, 1, memory_order_relaxed);
+    const size_t at = atomic_fetch_add_explicit(&b->crew->sample_count, 1, memory_order_relaxed);
 
     if (at < LK_SAMPLES_MAX)
         b->crew->sample[at] = ns;
@@ -252,9 +252,8 @@ void lk_crew_sample(lk_bench *b, int64_t ns)
 
 _Noreturn void lk_crew_fail(lk_bench *b, const char *format, ...)
 {
-    va_list args;
-
     if (!atomic_exchange(&b->crew->failed, true)) {
+        va_list args;
         va_start(args, format);
         (void)vsnprintf(b->crew->error, sizeof b->crew->error, format, args);
         va_end(args);

@@ -51,16 +51,15 @@ bool lk_bench_pin(int cpu)
 bool lk_bench_pin_process(pid_t pid, int cpu)
 {
     char path[64];
-    struct dirent *entry;
     bool good = true;
-    DIR *tasks;
 
     (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    tasks = opendir(path);
+    DIR *tasks = opendir(path);
     if (tasks == NULL)
         return false;
+    struct dirent *entry;
     while ((entry = readdir(tasks)) != NULL) {
-        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        const pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 
         if (tid > 0)
             good = pin(tid, cpu) && good;
@@ -112,14 +111,14 @@ int64_t lk_bench_allocated(void)
 
 int lk_bench_compare(const void *a, const void *b)
 {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
     return (x > y) - (x < y);
 }
 
 int64_t lk_bench_quantile(const int64_t *sorted, size_t n, double q)
 {
-    size_t at = (size_t)(q * (double)n);
+    const size_t at = (size_t)(q * (double)n);
 
     if (n == 0)
         return 0;

@@ -56,7 +56,7 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 
 int64_t lk_scale(const lk_bench *b, int64_t full)
 {
-    int64_t part = b->quick ? full / QUICK_PART : full;
+    const int64_t part = b->quick ? full / QUICK_PART : full;
 
     return part > 0 ? part : 1;
 }
@@ -110,7 +110,7 @@ static void want(const char *names)
 static int rounds_of(const char *text)
 {
     char *end;
-    long n = strtol(text, &end, 10);
+    const long n = strtol(text, &end, 10);
 
     if (end == text || *end != '\0' || n < 1 || n > LK_ROUNDS_MAX)
         usage("--rounds", text, "give a number from 1 to 99");
@@ -127,9 +127,9 @@ static void options(lk_bench *b, int argc, char **argv)
     };
     const char *json = NULL;
     bool named = false;
-    int option;
 
     opterr = 0;
+    int option;
     while ((option = getopt_long(argc, argv, ":", all, NULL)) != -1) {
         switch (option) {
         case 'o':
@@ -179,11 +179,11 @@ static void on_signal(int number)
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
-    sigset_t child;
 
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
+    sigset_t child;
     (void)sigemptyset(&child);
     (void)sigaddset(&child, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &child, NULL); /* the boss waits for it (crew.c) */

@@ -73,11 +73,11 @@ static _Noreturn void fail(const lk_bare *bare, const char *what, const redisRep
 /* Look at the socket without sleeping, and feed what comes to the parser. */
 static void look(lk_bare *bare)
 {
-    int64_t until = lk_bench_now() + bare->spin;
-    char buffer[4096];
+    const int64_t until = lk_bench_now() + bare->spin;
 
     do {
-        ssize_t got = recv(bare->c->fd, buffer, sizeof buffer, MSG_DONTWAIT);
+        char buffer[4096];
+        const ssize_t got = recv(bare->c->fd, buffer, sizeof buffer, MSG_DONTWAIT);
 
         if (got > 0) {
             (void)redisReaderFeed(bare->c->reader, buffer, (size_t)got);
@@ -150,10 +150,8 @@ void lk_bare_unlock(lk_bare *bare, const char *key)
 
 static void do_command(lk_bare *bare, int argc, const char **argv)
 {
-    redisReply *reply;
-
     (void)redisAppendCommandArgv(bare->c, argc, argv, NULL);
-    reply = next_reply(bare, argv[0]);
+    redisReply *reply = next_reply(bare, argv[0]);
     if (reply->type == REDIS_REPLY_ERROR)
         fail(bare, argv[0], reply);
     freeReplyObject(reply);
@@ -194,14 +192,12 @@ void lk_bare_push_end(lk_bare *bare, const char *list)
 bool lk_bare_pop(lk_bare *bare, const char *list)
 {
     const char *argv[] = {"BLPOP", list, "0"};
-    redisReply *reply;
-    bool go;
 
     (void)redisAppendCommandArgv(bare->c, 3, argv, NULL);
-    reply = next_reply(bare, "BLPOP");
+    redisReply *reply = next_reply(bare, "BLPOP");
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
         fail(bare, "BLPOP", reply);
-    go = strcmp(reply->element[1]->str, "go") == 0;
+    const bool go = strcmp(reply->element[1]->str, "go") == 0;
     freeReplyObject(reply);
     return go;
 }

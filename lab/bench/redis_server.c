@@ -30,7 +30,7 @@ static bool copy(char *out, size_t size, const char *text)
 bool lk_redis_server_parse(lk_redis_server *server, const char *uri)
 {
     static const char tcp[] = "redis://", local[] = "redis+unix://";
-    char text[LK_SERVER_TEXT], *rest, *at, *user = NULL, *password = NULL, *port = NULL, *database = NULL;
+    char text[LK_SERVER_TEXT], *user = NULL, *password = NULL, *port = NULL, *database = NULL;
 
     if (strchr(uri, '?') != NULL || !copy(text, sizeof text, uri) ||
         !copy(server->uri, sizeof server->uri, uri))
@@ -39,8 +39,8 @@ bool lk_redis_server_parse(lk_redis_server *server, const char *uri)
         return copy(server->host, sizeof server->host, uri + sizeof local - 1) && server->host[0] == '/';
     if (strncmp(uri, tcp, sizeof tcp - 1) != 0)
         return false;
-    rest = text + sizeof tcp - 1;
-    at = strrchr(rest, '@');
+    char *rest = text + sizeof tcp - 1;
+    char *at = strrchr(rest, '@');
     if (at != NULL) {
         *at = '\0';
         user = rest;
@@ -67,7 +67,7 @@ const char *lk_redis_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], con
 static bool ask(redisContext *c, char *why, size_t size, int argc, const char **argv)
 {
     redisReply *reply = redisCommandArgv(c, argc, argv, NULL);
-    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    const bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
 
     if (!good)
         (void)snprintf(why, size, "%s: %s", argv[0], reply != NULL ? reply->str : c->errstr);
@@ -82,7 +82,7 @@ struct redisContext *lk_redis_server_connect(const lk_redis_server *server, char
                                        : redisConnectUnixWithTimeout(server->host, patience);
     const char *auth[] = {"AUTH", server->user, server->password};
     const char *db[] = {"SELECT", server->database};
-    bool named = server->user[0] != '\0';
+    const bool named = server->user[0] != '\0';
 
     if (c == NULL || c->err != 0) {
         (void)snprintf(why, size, "can't connect to Redis: %s", c != NULL ? c->errstr : "out of memory");
@@ -201,12 +201,12 @@ int64_t lk_redis_server_commands(lk_bench *b)
 
     (void)b;
     for (const char *at = reply != NULL ? reply->str : NULL; at != NULL;) {
-        const char *name = strstr(at, prefix), *colon;
+        const char *name = strstr(at, prefix);
 
         if (name == NULL)
             break;
         name += sizeof prefix - 1;
-        colon = strstr(name, calls);
+        const char *colon = strstr(name, calls);
         if (colon == NULL)
             break;
         if (!is_called_by_scripts(name, (size_t)(colon - name)))

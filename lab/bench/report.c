@@ -13,9 +13,8 @@
 
 void lk_progress(const char *format, ...)
 {
-    va_list args;
-
     (void)fputs("locker-bench: ", stderr);
+    va_list args;
     va_start(args, format);
     (void)vfprintf(stderr, format, args);
     va_end(args);
@@ -32,7 +31,7 @@ void lk_series_add(lk_series *s, double value)
 
 static int compare(const void *a, const void *b)
 {
-    double x = *(const double *)a, y = *(const double *)b;
+    const double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
 }
@@ -77,13 +76,12 @@ static bool is_at_most(lk_goal_kind kind)
 static outcome judge(const lk_figure *figure, const lk_series *bare, const lk_series *ours)
 {
     outcome o = {.bare = NAN, .ours = lk_series_median(ours), .ratio = NAN};
-    double value;
 
     if (bare != NULL) {
         o.bare = lk_series_median(bare);
         o.ratio = median_ratio(bare, ours);
     }
-    value = is_ratio(figure->goal_kind) ? o.ratio : o.ours;
+    const double value = is_ratio(figure->goal_kind) ? o.ratio : o.ours;
     o.reached = is_at_most(figure->goal_kind) ? value <= figure->goal : value >= figure->goal;
     return o;
 }
@@ -134,7 +132,7 @@ static void report_json(lk_bench *b, const lk_figure *figure, const lk_series *b
                         const outcome *o)
 {
     static const char *const kinds[] = {"none", "ratio_at_most", "ratio_at_least", "at_most", "at_least"};
-    bool goal = figure->goal_kind != LK_GOAL_NONE;
+    const bool goal = figure->goal_kind != LK_GOAL_NONE;
     json_t *line = json_object();
 
     (void)json_object_set_new(line, "row", json_string(figure->row));
@@ -157,20 +155,23 @@ static void report_json(lk_bench *b, const lk_figure *figure, const lk_series *b
 void lk_report(lk_bench *b, const lk_figure *figure, const lk_series *bare, const lk_series *ours)
 {
     static bool headed;
-    char bare_text[32], ours_text[32], ratio_text[32], goal[32], what[160];
-    outcome o;
 
     if (ours->n == 0)
         return;
-    o = judge(figure, bare, ours);
+    outcome o = judge(figure, bare, ours);
     if (!headed)
         (void)printf("%-7s %-62s %10s %10s %-6s %7s %-10s %s\n", "row", "work", "bare", "ours", "unit",
                      "ratio", "goal", "reached");
     headed = true;
+    char bare_text[32];
     number(bare_text, sizeof bare_text, o.bare);
+    char ours_text[32];
     number(ours_text, sizeof ours_text, o.ours);
+    char ratio_text[32];
     number(ratio_text, sizeof ratio_text, o.ratio);
+    char goal[32];
     goal_text(figure, goal, sizeof goal);
+    char what[160];
     (void)snprintf(what, sizeof what, "%s%s%s%s", figure->what, figure->against != NULL ? " (bare: " : "",
                    figure->against != NULL ? figure->against : "", figure->against != NULL ? ")" : "");
     (void)printf("%-7s %-62s %10s %10s %-6s %7s %-10s %s\n", figure->row, what, bare_text, ours_text,

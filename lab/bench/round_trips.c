@@ -20,14 +20,14 @@ static void body(lk_bench *b, int member, const void *arg)
 {
     const plan *p = arg;
     void *client = p->side->open(b, p->port);
-    int64_t request[REQUESTS];
-    size_t n = p->requests < REQUESTS ? (size_t)p->requests : REQUESTS;
+    const size_t n = p->requests < REQUESTS ? (size_t)p->requests : REQUESTS;
 
     (void)member;
     p->side->cycle(b, client); /* first-time costs */
     lk_crew_ready(b);
+    int64_t request[REQUESTS];
     for (size_t i = 0; p->side->request != NULL && i < n; i++) {
-        int64_t from = lk_bench_now();
+        const int64_t from = lk_bench_now();
 
         p->side->request(client);
         request[i] = lk_bench_now() - from;
@@ -37,7 +37,7 @@ static void body(lk_bench *b, int member, const void *arg)
         b->crew->value[0] = (double)lk_bench_quantile(request, n, 0.5) / LK_US;
     }
     for (int64_t i = 0; i < p->cycles; i++) {
-        int64_t from = lk_bench_now();
+        const int64_t from = lk_bench_now();
 
         p->side->cycle(b, client);
         lk_crew_sample(b, lk_bench_now() - from);
@@ -74,7 +74,7 @@ static bool measure(lk_bench *b, const lk_far_side sides[2], const int ports[2],
 /* In tenths: what is beyond is the clock's and the proxy's. */
 static double round_trips(const times *t, int ours)
 {
-    double more = t->cycle[ours][FAR] - t->cycle[ours][NEAR];
+    const double more = t->cycle[ours][FAR] - t->cycle[ours][NEAR];
 
     return rint(more / (t->request[FAR] - t->request[NEAR]) * 10) / 10;
 }

@@ -17,17 +17,15 @@ static void note(locker_handle *lost, void *user)
 static void break_one(lk_bench *b, locker *holder, locker *operator_, _Atomic int64_t *lost_at)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    locker_error err;
-    locker_handle *held;
-    int64_t from;
 
     options.ttl_ms = ttl;
     options.on_lost = note;
     options.user = lost_at;
     atomic_store(lost_at, 0);
-    held = lk_lock_or_fail(b, holder, "bench:break", &options);
+    locker_handle *held = lk_lock_or_fail(b, holder, "bench:break", &options);
     lk_bench_sleep(noted * LK_MS);
-    from = lk_bench_now();
+    const int64_t from = lk_bench_now();
+    locker_error err;
     if (locker_break(operator_, "bench:break", NULL, NULL, &err) != LOCKER_OK)
         lk_crew_fail(b, "locker_break: %s", err.text);
     while (atomic_load(lost_at) == 0)
@@ -40,7 +38,7 @@ static void break_body(lk_bench *b, int member, const void *arg)
 {
     locker *holder = lk_open_or_fail(b, b->server.uri), *operator_ = lk_open_or_fail(b, b->server.uri);
     _Atomic int64_t lost_at = 0;
-    int64_t count = lk_scale(b, BREAKS);
+    const int64_t count = lk_scale(b, BREAKS);
 
     (void)member;
     (void)arg;

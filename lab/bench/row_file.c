@@ -23,7 +23,7 @@ static const char key[] = "bench/file";
 static int bare_lock(lk_bench *b, const place *p, int how)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
-    int fd = open(p->bare, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const int fd = open(p->bare, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     if (fd < 0 || fcntl(fd, how, &range) != 0)
         lk_crew_fail(b, "%s: %s", p->bare, strerror(errno));
@@ -36,7 +36,7 @@ static void cycles_body(lk_bench *b, int ours, const place *p)
 
     lk_crew_ready(b);
     for (int64_t i = 0; i < p->times; i++) {
-        int64_t from = lk_bench_now();
+        const int64_t from = lk_bench_now();
 
         if (l != NULL)
             lk_unlock_or_fail(b, lk_lock_or_fail(b, l, key, NULL));
@@ -122,8 +122,6 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
 {
     const place *p = arg;
     locker *l = lk_open_or_fail(b, p->uri);
-    lk_threads *waiter;
-    int64_t before;
 
     if (member == LK_GIVER) {
         locker_handle *held = lk_lock_or_fail(b, l, key, NULL);
@@ -134,11 +132,11 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
         lk_unlock_or_fail(b, held);
     } else {
         lk_crew_wait_turn(b, LK_TAKER);
-        waiter = lk_threads_start(b, 1, waiter_thread, l);
+        lk_threads *waiter = lk_threads_start(b, 1, waiter_thread, l);
         lk_until_waiting(b, l, 1);
         lk_bench_sleep(200 * LK_MS); /* it may look a few times before it relies on being told */
         lk_crew_ready(b);
-        before = lk_bench_switches();
+        const int64_t before = lk_bench_switches();
         lk_crew_wait_halt(b);
         b->crew->value[0] = (double)(lk_bench_switches() - before);
         lk_crew_give_turn(b, LK_GIVER);
@@ -186,7 +184,6 @@ bool lk_row_file(lk_bench *b)
     lk_series cycle[2] = {0}, handoff[2] = {0}, switches = {0};
     char why[256];
     place p;
-    bool good;
 
     if (!lk_scratch_make("file", p.directory, why, sizeof why)) {
         lk_progress("%s", why);
@@ -194,7 +191,7 @@ bool lk_row_file(lk_bench *b)
     }
     (void)snprintf(p.bare, sizeof p.bare, "%s/bare", p.directory);
     (void)snprintf(p.uri, sizeof p.uri, "file://%s/locks", p.directory);
-    good = rounds(b, &p, cycle, handoff, &switches);
+    const bool good = rounds(b, &p, cycle, handoff, &switches);
     lk_scratch_remove(p.directory);
     if (!good)
         return false;

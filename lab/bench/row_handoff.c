@@ -6,7 +6,7 @@ static const char key[] = "bench:handoff", list[] = "bench:handoff:list";
 
 static void bare_body(lk_bench *b, int member, const void *arg)
 {
-    int64_t times = *(const int64_t *)arg;
+    const int64_t times = *(const int64_t *)arg;
     lk_bare *bare = lk_bare_open(b);
 
     if (member == LK_GIVER)

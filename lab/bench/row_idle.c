@@ -22,17 +22,15 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
 {
     lk_bare *stranger = lk_bare_open(b);
     locker *l = lk_open_or_fail(b, b->server.uri);
-    lk_threads *set;
-    int64_t cpu;
 
     (void)member;
     (void)arg;
     lk_bare_hold(stranger, held_key, 600000);
-    set = lk_threads_start(b, ASLEEP, asleep_thread, l);
+    lk_threads *set = lk_threads_start(b, ASLEEP, asleep_thread, l);
     lk_until_waiting(b, l, ASLEEP);
     lk_bench_sleep(lk_scale(b, 1000) * LK_MS);
     lk_crew_ready(b);
-    cpu = lk_bench_cpu();
+    const int64_t cpu = lk_bench_cpu();
     lk_crew_wait_halt(b);
     b->crew->value[0] = (double)(lk_bench_cpu() - cpu);
     lk_bare_delete(stranger, held_key);
@@ -59,11 +57,9 @@ bool lk_row_d(lk_bench *b)
 
     (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
-        double seconds;
-
         if (!lk_crew_run(b, &work))
             return false;
-        seconds = b->crew->value[LK_VALUE_SECONDS];
+        const double seconds = b->crew->value[LK_VALUE_SECONDS];
         lk_series_add(&rate, (double)b->crew->asked / seconds);
         lk_series_add(&cpu, b->crew->value[0] / LK_S / seconds * 100);
     }
@@ -84,17 +80,17 @@ static void lease_bare_body(lk_bench *b, int member, const void *arg)
 {
     const leases *p = arg;
     lk_bare *bare = lk_bare_open(b);
-    int64_t period = p->ttl_ms * LK_MS / 3, cpu, next;
-    char key[64];
+    const int64_t period = p->ttl_ms * LK_MS / 3;
 
     (void)member;
+    char key[64];
     for (int i = 0; i < p->count; i++) {
         (void)snprintf(key, sizeof key, "%s%d", lease_prefix, i);
         lk_bare_hold(bare, key, p->ttl_ms);
     }
     lk_crew_ready(b);
-    cpu = lk_bench_cpu();
-    next = lk_bench_now();
+    const int64_t cpu = lk_bench_cpu();
+    int64_t next = lk_bench_now();
     while (!lk_crew_stopped(b)) {
         lk_bare_renew(bare, lease_prefix, p->count, p->ttl_ms);
         next += period;
@@ -115,24 +111,23 @@ static void lease_our_body(lk_bench *b, int member, const void *arg)
     locker *l = lk_open_or_fail(b, b->server.uri);
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker_statistics stats = {.size = sizeof stats};
-    int64_t cpu, allocated, resident;
-    char key[64];
 
     (void)member;
     if (held == NULL)
         lk_crew_fail(b, "out of memory");
     options.ttl_ms = p->ttl_ms;
     lk_unlock_or_fail(b, lk_lock_or_fail(b, l, "bench:lease", &options)); /* first-time costs */
-    allocated = lk_bench_allocated();
-    resident = lk_bench_resident();
+    const int64_t allocated = lk_bench_allocated();
+    const int64_t resident = lk_bench_resident();
     for (int i = 0; i < p->count; i++) {
+        char key[64];
         (void)snprintf(key, sizeof key, "%s%d", lease_prefix, i);
         held[i] = lk_lock_or_fail(b, l, key, &options);
     }
     b->crew->value[1] = (double)(lk_bench_allocated() - allocated) / p->count;
     b->crew->value[2] = (double)(lk_bench_resident() - resident) / p->count;
     lk_crew_ready(b);
-    cpu = lk_bench_cpu();
+    const int64_t cpu = lk_bench_cpu();
     lk_crew_wait_halt(b);
     b->crew->value[0] = (double)(lk_bench_cpu() - cpu);
     (void)locker_stats(l, &stats);
@@ -156,11 +151,10 @@ static bool lease_side(lk_bench *b, const leases *p, int64_t duration, int ours,
                     .body = ours != 0 ? lease_our_body : lease_bare_body,
                     .arg = p,
                     .asked = lk_redis_server_commands};
-    double seconds;
 
     if (!lk_crew_run(b, &work))
         return false;
-    seconds = b->crew->value[LK_VALUE_SECONDS];
+    const double seconds = b->crew->value[LK_VALUE_SECONDS];
     lk_series_add(&u->rate[ours], (double)b->crew->asked / seconds);
     lk_series_add(&u->cpu[ours], b->crew->value[0] / LK_S / seconds * 100);
     if (ours != 0) {

@@ -23,34 +23,35 @@ static void look(lk_bench *b, locker *l, locker_statistics *stats)
 
 static void many_body(lk_bench *b, int member, const void *arg)
 {
-    size_t n = (size_t)lk_scale(b, CROWD);
+    const size_t n = (size_t)lk_scale(b, CROWD);
     lk_bare *stranger = lk_bare_open(b);
     locker *l = lk_open_or_fail(b, b->server.uri);
-    locker_statistics first, asleep, last;
     locker_info info = LOCKER_INFO_INIT;
-    locker_error err;
-    lk_threads *set;
-    int64_t from, resident = lk_bench_resident();
+    const int64_t resident = lk_bench_resident();
     double *value = b->crew->value;
 
     (void)member;
     (void)arg;
     lk_bare_hold(stranger, key, 600000);
-    set = lk_threads_start(b, n, wait_thread, l);
+    lk_threads *set = lk_threads_start(b, n, wait_thread, l);
     lk_until_waiting(b, l, n);
     value[RESIDENT] = (double)(lk_bench_resident() - resident) / (double)n;
     lk_crew_ready(b);
+    locker_statistics first;
     look(b, l, &first);
-    from = lk_bench_now();
+    int64_t from = lk_bench_now();
     lk_crew_wait_halt(b);
+    locker_statistics asleep;
     look(b, l, &asleep);
     value[ATTEMPTS_RATE] =
         (double)(asleep.attempts - first.attempts) / ((double)(lk_bench_now() - from) / LK_S);
+    locker_error err;
     if (locker_show(l, key, &info, &err) != LOCKER_OK)
         lk_crew_fail(b, "locker_show: %s", err.text);
     value[CONTENDERS] = (double)info.waiters;
     locker_info_clear(&info);
     lk_bare_delete(stranger, key);
+    locker_statistics last;
     while (look(b, l, &last), last.acquired == 0) /* the stranger tells nobody: until the next look */
         lk_bench_sleep(LK_MS);
     from = lk_bench_now();

@@ -35,7 +35,6 @@ static void lag_body(lk_bench *b, int member, const void *arg)
     locker *l = lk_open_or_fail(b, b->server.uri);
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     lease leases[LOCKS] = {0};
-    char key[64];
 
     (void)member;
     options.ttl_ms = ttl;
@@ -43,6 +42,7 @@ static void lag_body(lk_bench *b, int member, const void *arg)
     options.on_lost = note;
     lk_crew_ready(b);
     for (int i = 0; i < LOCKS; i++) {
+        char key[64];
         (void)snprintf(key, sizeof key, "bench:lag:%d", i);
         options.user = &leases[i];
         leases[i].held = lk_lock_or_fail(b, l, key, &options);
@@ -74,7 +74,7 @@ static bool run(lk_bench *b, bool stopped, const char *what)
     lk_work work = {.members = 1, .cpu = b->client_cpu, .body = lag_body, .arg = &stopped};
 
     for (int round = 0; round < b->rounds; round++) {
-        bool good = lk_crew_run(b, &work);
+        const bool good = lk_crew_run(b, &work);
 
         if (stopped) /* a member that failed may have left it stopped */
             (void)kill(b->server.own.pid, SIGCONT);

@@ -47,7 +47,7 @@ static named *find_or_make_locked(const char *name)
     if (n == NULL)
         return NULL;
     (void)strcpy(n->name, name);
-    (void)pthread_cond_init(&n->free, NULL);
+    pthread_cond_init(&n->free, NULL);
     n->chain = *bucket;
     *bucket = n;
     return n;
@@ -60,15 +60,15 @@ static named_handle *table_lock(const char *name)
 
     if (handle == NULL)
         return NULL;
-    (void)pthread_mutex_lock(&table_mutex);
+    pthread_mutex_lock(&table_mutex);
     n = find_or_make_locked(name);
     if (n != NULL) {
         n->users++;
         while (n->held)
-            (void)pthread_cond_wait(&n->free, &table_mutex);
+            pthread_cond_wait(&n->free, &table_mutex);
         n->held = true;
     }
-    (void)pthread_mutex_unlock(&table_mutex);
+    pthread_mutex_unlock(&table_mutex);
     if (n == NULL)
         free(handle);
     else
@@ -78,20 +78,21 @@ static named_handle *table_lock(const char *name)
 
 static void table_unlock(named_handle *handle)
 {
-    named *n = handle->lock, **link;
+    named *n = handle->lock;
 
-    (void)pthread_mutex_lock(&table_mutex);
+    pthread_mutex_lock(&table_mutex);
     n->held = false;
     if (--n->users > 0) {
-        (void)pthread_cond_signal(&n->free);
+        pthread_cond_signal(&n->free);
     } else {
+        named **link;
         for (link = bucket_of(n->name); *link != n; link = &(*link)->chain)
             ;
         *link = n->chain;
-        (void)pthread_cond_destroy(&n->free);
+        pthread_cond_destroy(&n->free);
         free(n);
     }
-    (void)pthread_mutex_unlock(&table_mutex);
+    pthread_mutex_unlock(&table_mutex);
     free(handle);
 }
 
@@ -99,13 +100,11 @@ static void table_unlock(named_handle *handle)
 
 static void cycle(lk_bench *b, locker *l, const char *key)
 {
-    named_handle *handle;
-
     if (l != NULL) {
         lk_unlock_or_fail(b, lk_lock_or_fail(b, l, key, NULL));
         return;
     }
-    handle = table_lock(key);
+    named_handle *handle = table_lock(key);
     if (handle == NULL)
         lk_crew_fail(b, "out of memory");
     table_unlock(handle);
@@ -127,7 +126,7 @@ static void alone(lk_bench *b, bool ours, int64_t batches)
 
     lk_crew_ready(b);
     for (int64_t i = 0; i < batches; i++) {
-        int64_t from = lk_bench_now();
+        const int64_t from = lk_bench_now();
 
         for (int n = 0; n < BATCH; n++)
             cycle(b, l, "bench/memory");

@@ -15,15 +15,14 @@ static const char key[] = "bench:one";
 static void one_bare(lk_bench *b, const plan *p)
 {
     lk_bare *bare = lk_bare_open(b);
-    int64_t cpu;
 
     if (p->side == LOOKING)
         lk_bare_spin(bare, look_for);
     lk_bare_delete(bare, key);
     lk_crew_ready(b);
-    cpu = lk_bench_cpu();
+    const int64_t cpu = lk_bench_cpu();
     for (int64_t i = 0; i < p->cycles; i++) {
-        int64_t from = lk_bench_now();
+        const int64_t from = lk_bench_now();
 
         lk_bare_lock(bare, key);
         lk_bare_unlock(bare, key);
@@ -38,12 +37,11 @@ static void one_ours(lk_bench *b, const plan *p)
     char uri[LK_SERVER_TEXT];
     locker *l =
         lk_open_or_fail(b, lk_redis_server_uri(b, uri, p->side == OURS_PLAIN ? "fencing=off" : "fencing=on"));
-    int64_t cpu;
 
     lk_crew_ready(b);
-    cpu = lk_bench_cpu();
+    const int64_t cpu = lk_bench_cpu();
     for (int64_t i = 0; i < p->cycles; i++) {
-        int64_t from = lk_bench_now();
+        const int64_t from = lk_bench_now();
 
         lk_unlock_or_fail(b, lk_lock_or_fail(b, l, key, NULL));
         lk_crew_sample(b, lk_bench_now() - from);
@@ -113,13 +111,12 @@ bool lk_row_a1(lk_bench *b)
                            plain = {"a1", "... without fencing token", "us", "asleep", LK_GOAL_NONE, 0},
                            used = {"a1", "client CPU for each cycle", "us", "asleep", LK_GOAL_NONE, 0};
     lk_series p50[SIDES] = {0}, cpu[SIDES] = {0};
-    bool good;
 
     if (!lk_redis_server_pin(b, b->client_cpu)) {
         lk_progress("a1 is left out: the server can't be put on the client's processor");
         return true;
     }
-    good = run(b, p50, cpu);
+    const bool good = run(b, p50, cpu);
     (void)lk_redis_server_pin(b, b->server_cpu);
     if (!good)
         return false;

@@ -5,10 +5,8 @@ static const char key[] = "bench:far";
 
 static void *bare_open(lk_bench *b, int port)
 {
-    lk_bare *bare;
-
     b->server.port = port; /* this process's own copy */
-    bare = lk_bare_open(b);
+    lk_bare *bare = lk_bare_open(b);
     lk_bare_delete(bare, key);
     return bare;
 }

@@ -128,7 +128,7 @@ static void herd_thread(lk_bench *b, size_t index, void *arg)
 
 static void herd_body(lk_bench *b, int member, const herd *h, bool ours)
 {
-    int each = h->waiters / h->processes;
+    const int each = h->waiters / h->processes;
     pen p = {.l = NULL, .first = (size_t)(member * each)};
 
     if (ours)
@@ -166,11 +166,10 @@ static bool herd_side(lk_bench *b, const herd *h, int ours, outcome *o)
                     .body = ours != 0 ? herd_our_body : herd_bare_body,
                     .arg = h,
                     .asked = lk_redis_server_commands};
-    double turns;
 
     if (!lk_crew_run(b, &work))
         return false;
-    turns = (double)lk_crew_total(b, (size_t)h->waiters);
+    const double turns = (double)lk_crew_total(b, (size_t)h->waiters);
     lk_series_add(&o->rate[ours], turns / b->crew->value[LK_VALUE_SECONDS]);
     lk_series_add(&o->sent[ours], turns > 0 ? (double)b->crew->asked / turns : 0);
     lk_series_add(&o->fairness[ours], lk_crew_fairness(b, (size_t)h->waiters));

@@ -14,14 +14,13 @@ static const char prefix[] = "held-";
 
 static void bare_body(lk_bench *b, int member, const void *arg)
 {
-    int n = *(const int *)arg;
+    const int n = *(const int *)arg;
     lk_zoo *zoo = lk_zoo_open(b, b->zoo.own.port, session);
-    int64_t cpu;
 
     (void)member;
     lk_zoo_hold(zoo, prefix, n);
     lk_crew_ready(b);
-    cpu = lk_bench_cpu();
+    const int64_t cpu = lk_bench_cpu();
     lk_zoo_idle(zoo);
     b->crew->value[0] = (double)(lk_bench_cpu() - cpu);
     lk_zoo_close(zoo);
@@ -29,20 +28,20 @@ static void bare_body(lk_bench *b, int member, const void *arg)
 
 static void our_body(lk_bench *b, int member, const void *arg)
 {
-    size_t n = (size_t) * (const int *)arg;
+    const size_t n = (size_t) * (const int *)arg;
     locker_handle **held = calloc(n, sizeof *held);
     locker_statistics stats = {.size = sizeof stats};
-    int64_t cpu, allocated, resident;
-    char key[64], uri[LK_SERVER_TEXT];
+    char uri[LK_SERVER_TEXT];
     locker *l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session));
 
     (void)member;
     if (held == NULL)
         lk_crew_fail(b, "out of memory");
     lk_unlock_or_fail(b, lk_lock_or_fail(b, l, "held", NULL)); /* first-time costs */
-    allocated = lk_bench_allocated();
-    resident = lk_bench_resident();
+    const int64_t allocated = lk_bench_allocated();
+    const int64_t resident = lk_bench_resident();
     for (size_t i = 0; i < n; i++) {
+        char key[64];
         (void)snprintf(key, sizeof key, "%s%zu", prefix, i);
         held[i] = lk_lock_or_fail(b, l, key, NULL);
     }
@@ -50,7 +49,7 @@ static void our_body(lk_bench *b, int member, const void *arg)
     b->crew->value[1] = (double)(lk_bench_allocated() - allocated) / (double)n;
     b->crew->value[2] = (double)(lk_bench_resident() - resident) / (double)n;
     lk_crew_ready(b);
-    cpu = lk_bench_cpu();
+    const int64_t cpu = lk_bench_cpu();
     lk_crew_wait_halt(b);
     b->crew->value[0] = (double)(lk_bench_cpu() - cpu);
     (void)locker_stats(l, &stats);
@@ -83,11 +82,10 @@ bool lk_row_ze(lk_bench *b)
                             .body = ours != 0 ? our_body : bare_body,
                             .arg = &n,
                             .asked = lk_zoo_server_requests};
-            double seconds;
 
             if (!lk_crew_run(b, &work))
                 return false;
-            seconds = b->crew->value[LK_VALUE_SECONDS];
+            const double seconds = b->crew->value[LK_VALUE_SECONDS];
             lk_series_add(&sent[ours], (double)b->crew->asked / seconds);
             lk_series_add(&cpu[ours], b->crew->value[0] / LK_S / seconds * 100);
             if (ours == 0)

@@ -40,10 +40,9 @@ static void name_key(char out[64], const plan *p, int64_t i)
 static void one_body(lk_bench *b, int member, const void *arg)
 {
     const plan *p = arg;
-    char uri[LK_SERVER_TEXT], name[64];
+    char uri[LK_SERVER_TEXT];
     lk_zoo *zoo = p->side == OURS ? NULL : open_bare(b, p->side);
     locker *l = p->side == OURS ? lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session)) : NULL;
-    int64_t cpu;
 
     (void)member;
     if (zoo != NULL)
@@ -51,12 +50,11 @@ static void one_body(lk_bench *b, int member, const void *arg)
     else
         lk_unlock_or_fail(b, lk_lock_or_fail(b, l, key, NULL)); /* first-time costs */
     lk_crew_ready(b);
-    cpu = lk_bench_cpu();
+    const int64_t cpu = lk_bench_cpu();
     for (int64_t i = 0; i < p->cycles; i++) {
-        int64_t from;
-
+        char name[64];
         name_key(name, p, i);
-        from = lk_bench_now();
+        const int64_t from = lk_bench_now();
         if (zoo != NULL) {
             lk_zoo_lock(zoo, name, p->fresh);
             lk_zoo_unlock(zoo);
@@ -103,13 +101,11 @@ bool lk_row_za(lk_bench *b)
 
 bool lk_row_za1(lk_bench *b)
 {
-    bool good;
-
     if (!lk_zoo_server_pin(b, b->client_cpu)) {
         lk_progress("za1 is left out: the server can't be put on the client's processor");
         return true;
     }
-    good = one_row(b, "za1", "the same, server and client on one CPU", false);
+    const bool good = one_row(b, "za1", "the same, server and client on one CPU", false);
     (void)lk_zoo_server_pin(b, b->server_cpu);
     return good;
 }
@@ -125,7 +121,7 @@ bool lk_row_zfresh(lk_bench *b)
 /* The giver locks, the taker queues behind it and falls asleep, the giver unlocks. */
 static void bare_handoff(lk_bench *b, int member, const plan *p)
 {
-    int64_t times = p->cycles;
+    const int64_t times = p->cycles;
     lk_zoo *zoo = open_bare(b, p->side);
 
     lk_zoo_make(zoo, key);

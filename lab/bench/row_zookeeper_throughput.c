@@ -26,7 +26,7 @@ typedef struct {
  * by the holder of the lock, who is alone. */
 static void look_at_order(lk_bench *b, const locker_handle *held)
 {
-    int64_t token = (int64_t)locker_handle_token(held);
+    const int64_t token = (int64_t)locker_handle_token(held);
 
     if (token < b->crew->mark)
         b->crew->count[DISORDER]++;
@@ -71,14 +71,14 @@ static void bare_herd(lk_bench *b, const herd *h, int each, size_t first)
 static void herd_body(lk_bench *b, int member, const void *arg)
 {
     const herd *h = arg;
-    int each = h->waiters / h->processes;
+    const int each = h->waiters / h->processes;
     pen p = {.h = h, .first = (size_t)(member * each)};
-    char uri[LK_SERVER_TEXT];
 
     if (h->side != OURS) {
         bare_herd(b, h, each, p.first);
         return;
     }
+    char uri[LK_SERVER_TEXT];
     p.l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session));
     lk_crew_ready(b);
     lk_threads_join(lk_threads_start(b, (size_t)each, herd_thread, &p));
@@ -101,11 +101,10 @@ static bool herd_run(lk_bench *b, herd h, int sides, outcome *o)
                             .body = herd_body,
                             .arg = &h,
                             .asked = lk_zoo_server_requests};
-            double turns;
 
             if (!lk_crew_run(b, &work))
                 return false;
-            turns = (double)lk_crew_total(b, (size_t)h.waiters);
+            const double turns = (double)lk_crew_total(b, (size_t)h.waiters);
             lk_series_add(&o->rate[h.side], turns / b->crew->value[LK_VALUE_SECONDS]);
             lk_series_add(&o->sent[h.side], turns > 0 ? (double)b->crew->asked / turns : 0);
             lk_series_add(&o->fairness[h.side], lk_crew_fairness(b, (size_t)h.waiters));

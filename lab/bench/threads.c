@@ -34,31 +34,29 @@ lk_threads *lk_threads_start(lk_bench *b, size_t n, void (*body)(lk_bench *b, si
                              void *arg)
 {
     lk_threads *set = calloc(1, sizeof *set + n * sizeof set->each[0]);
-    pthread_attr_t small;
 
     if (set == NULL)
         lk_crew_fail(b, "out of memory");
     *set = (lk_threads){.b = b, .body = body, .arg = arg, .count = n};
-    (void)pthread_attr_init(&small);
-    (void)pthread_attr_setstacksize(&small, STACK_SIZE);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, STACK_SIZE);
     for (size_t i = 0; i < n; i++) {
-        int code;
-
         set->each[i].set = set;
         set->each[i].index = i;
-        code = pthread_create(&set->each[i].id, &small, begin, &set->each[i]);
+        const int code = pthread_create(&set->each[i].id, &small, begin, &set->each[i]);
         if (code != 0)
             lk_crew_fail(b, "thread %zu of %zu: %s; raise the limit of processes (ulimit -u)", i + 1, n,
                          strerror(code));
     }
-    (void)pthread_attr_destroy(&small);
+    pthread_attr_destroy(&small);
     return set;
 }
 
 void lk_threads_join(lk_threads *set)
 {
     for (size_t i = 0; i < set->count; i++)
-        (void)pthread_join(set->each[i].id, NULL);
+        pthread_join(set->each[i].id, NULL);
     free(set);
 }
 

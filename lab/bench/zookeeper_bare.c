@@ -83,15 +83,14 @@ static void turn(lk_zoo *zoo, int64_t at_most, bool (*enough)(const lk_zoo *zoo)
 {
     struct timeval span = {0, 0};
     int fd = -1, interest = 0, events = 0, rc = zookeeper_interest(zoo->zh, &fd, &interest, &span);
-    struct pollfd wait;
-    int64_t ns;
 
     if (rc != ZOK)
         fail(zoo, "zookeeper_interest", rc);
-    wait = (struct pollfd){.fd = fd,
-                           .events = (short)(((interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
-                                             ((interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0))};
-    ns = span.tv_sec * LK_S + span.tv_usec * LK_US;
+    struct pollfd wait =
+        (struct pollfd){.fd = fd,
+                        .events = (short)(((interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
+                                          ((interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0))};
+    int64_t ns = span.tv_sec * LK_S + span.tv_usec * LK_US;
     if (at_most >= 0 && ns > at_most)
         ns = at_most;
     if (poll(&wait, 1, (int)((ns + LK_MS - 1) / LK_MS)) < 0 && errno != EINTR)
@@ -149,12 +148,12 @@ static bool is_idle(const lk_zoo *zoo)
 lk_zoo *lk_zoo_open(lk_bench *b, int port, int64_t session_ms)
 {
     lk_zoo *zoo = calloc(1, sizeof *zoo);
-    char host[32];
 
     if (zoo == NULL)
         lk_crew_fail(b, "out of memory");
     zoo->b = b;
     zoo->one.zoo = zoo;
+    char host[32];
     (void)snprintf(host, sizeof host, "127.0.0.1:%d", port);
     zoo->zh =
         zookeeper_init2(host, on_session, (int)session_ms, NULL, zoo, ZOO_NO_LOG_CLIENTENV, drop_message);
@@ -195,7 +194,7 @@ static void on_exists(int rc, const struct Stat *stat, const void *context)
 
 static void make(lk_zoo *zoo, const char *path, int mode)
 {
-    int rc = zoo_acreate(zoo->zh, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, mode, on_made, zoo);
+    const int rc = zoo_acreate(zoo->zh, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, mode, on_made, zoo);
 
     if (rc != ZOK)
         fail(zoo, "create", rc);
@@ -214,7 +213,7 @@ void lk_zoo_make(lk_zoo *zoo, const char *key)
 
 void lk_zoo_ping(lk_zoo *zoo)
 {
-    int rc = zoo_aexists(zoo->zh, ROOT, 0, on_exists, zoo);
+    const int rc = zoo_aexists(zoo->zh, ROOT, 0, on_exists, zoo);
 
     if (rc != ZOK)
         fail(zoo, "exists", rc);
@@ -224,10 +223,9 @@ void lk_zoo_ping(lk_zoo *zoo)
 
 void lk_zoo_hold(lk_zoo *zoo, const char *prefix, int n)
 {
-    char path[PATH];
-
     make(zoo, ROOT, ZOO_CONTAINER);
     for (int i = 0; i < n; i++) {
+        char path[PATH];
         (void)snprintf(path, sizeof path, ROOT "/%s%d", prefix, i);
         make(zoo, path, ZOO_CONTAINER);
         (void)snprintf(path, sizeof path, ROOT "/%s%d/lock-", prefix, i);
@@ -249,7 +247,7 @@ static void leave(lane *l);
 
 static const char *number_of(const char *name)
 {
-    size_t length = strlen(name);
+    const size_t length = strlen(name);
 
     return length > NUMBER ? name + length - NUMBER : name;
 }
@@ -266,8 +264,6 @@ static void on_listed(int rc, const struct String_vector *names, const void *con
 
 static void advance(lane *l)
 {
-    int rc;
-
     if (l->zoo->trusts) {
         have(l);
         return;
@@ -275,7 +271,7 @@ static void advance(lane *l)
     l->step = ENTERING;
     if (l->zoo->whole)
         cork(l->zoo, 1);
-    rc = zoo_aget_children(l->zoo->zh, l->parent, 0, on_listed, l);
+    const int rc = zoo_aget_children(l->zoo->zh, l->parent, 0, on_listed, l);
     if (l->zoo->whole)
         cork(l->zoo, 0);
     if (rc != ZOK)
@@ -311,7 +307,6 @@ static void on_listed(int rc, const struct String_vector *names, const void *con
 {
     lane *l = (lane *)(uintptr_t)context;
     const char *mine = number_of(l->node), *ahead = NULL;
-    char path[2 * PATH];
 
     if (rc != ZOK)
         fail(l->zoo, "get_children", rc);
@@ -327,6 +322,7 @@ static void on_listed(int rc, const struct String_vector *names, const void *con
     }
     l->step = QUEUED;
     l->watched = false;
+    char path[2 * PATH];
     (void)snprintf(path, sizeof path, "%s/%s", l->parent, ahead);
     rc = zoo_awget(l->zoo->zh, path, on_ahead_gone, l, on_got, l);
     if (rc != ZOK)
@@ -346,15 +342,14 @@ static void on_created(int rc, const char *path, const struct Stat *stat, const 
 static void begin(lane *l, bool fresh)
 {
     zhandle_t *zh = l->zoo->zh;
-    char path[2 * PATH];
-    int rc;
 
     l->step = ENTERING;
     if (fresh)
         make(l->zoo, l->parent, ZOO_CONTAINER);
+    char path[2 * PATH];
     (void)snprintf(path, sizeof path, "%s/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", l->parent);
-    rc = zoo_acreate2(zh, path, data, sizeof data - 1, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL_SEQUENTIAL,
-                      on_created, l);
+    int rc = zoo_acreate2(zh, path, data, sizeof data - 1, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL_SEQUENTIAL,
+                          on_created, l);
     if (rc == ZOK)
         rc = zoo_aget_children(zh, l->parent, 0, on_listed, l);
     if (rc != ZOK)
@@ -381,10 +376,8 @@ static void on_deleted(int rc, const void *context)
 
 static void leave(lane *l)
 {
-    int rc;
-
     l->step = LEAVING;
-    rc = zoo_adelete(l->zoo->zh, l->node, -1, on_deleted, l);
+    const int rc = zoo_adelete(l->zoo->zh, l->node, -1, on_deleted, l);
     if (rc != ZOK)
         fail(l->zoo, "delete", rc);
 }
@@ -448,7 +441,6 @@ const char *lk_zoo_lane_key(char out[64], const char *key, int number)
 void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t first)
 {
     lane *all = calloc((size_t)lanes, sizeof *all);
-    char own[64];
 
     if (all == NULL)
         lk_crew_fail(zoo->b, "out of memory");
@@ -456,6 +448,7 @@ void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t f
     zoo->many = true;
     for (int i = 0; i < lanes; i++) {
         all[i] = (lane){.zoo = zoo, .goes_on = true, .count = first + (size_t)i};
+        char own[64];
         (void)snprintf(all[i].parent, sizeof all[i].parent, ROOT "/%s",
                        shared ? key : lk_zoo_lane_key(own, key, i));
         begin(&all[i], false);

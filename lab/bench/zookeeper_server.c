@@ -13,11 +13,11 @@ static int64_t questions; /* that we have asked: the server counts them as reque
 int64_t lk_zoo_server_requests(lk_bench *b)
 {
     static const char received[] = "Received: ";
-    char answer[2048];
-    const char *at;
 
     questions++;
-    at = lk_server_ask(&b->zoo.own, "srvr", answer, sizeof answer) ? strstr(answer, received) : NULL;
+    char answer[2048];
+    const char *at =
+        lk_server_ask(&b->zoo.own, "srvr", answer, sizeof answer) ? strstr(answer, received) : NULL;
     return at != NULL ? strtoll(at + sizeof received - 1, NULL, 10) - questions : 0;
 }
 
@@ -27,10 +27,10 @@ int64_t lk_zoo_server_requests(lk_bench *b)
 static void warm_body(lk_bench *b, int member, const void *arg)
 {
     lk_zoo *zoo = lk_zoo_open(b, b->zoo.own.port, 10000);
-    char key[64];
 
     (void)member;
     (void)arg;
+    char key[64];
     for (int i = 0; i < 16; i++)
         lk_zoo_make(zoo, lk_zoo_lane_key(key, "warm", i));
     lk_crew_ready(b);
@@ -53,14 +53,12 @@ static bool start(lk_server *server)
 
 static bool launch(lk_bench *b)
 {
-    char version[32];
-    bool good;
-
     if (b->server_cpu >= 0)
         (void)lk_bench_pin(b->server_cpu); /* its threads are born there */
-    good = start(&b->zoo.own);
+    const bool good = start(&b->zoo.own);
     (void)lk_bench_pin(-1);
     b->zoo.cpu = b->server_cpu;
+    char version[32];
     lk_server_version(&b->zoo.own, version, sizeof version);
     (void)snprintf(b->zoo.version, sizeof b->zoo.version, "%s",
                    version[0] != '\0' ? version + sizeof "ZooKeeper" : "of unknown version");

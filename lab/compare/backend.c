@@ -14,14 +14,14 @@ static void file_start(lk_backend *backend)
 {
     char directory[LK_SCRATCH_PATH], why[256];
 
-    if (!lk_scratch_make("locks", directory, why, sizeof(why)))
+    if (!lk_scratch_make("locks", directory, why, sizeof why))
         lk_die(LK_EXIT_SYSTEM, "%s", why);
-    snprintf(backend->uri, sizeof(backend->uri), "file://%s", directory);
+    snprintf(backend->uri, sizeof backend->uri, "file://%s", directory);
 }
 
 static bool file_is_there(lk_backend *backend)
 {
-    snprintf(backend->column->version, sizeof(backend->column->version), "this host's kernel");
+    snprintf(backend->column->version, sizeof backend->column->version, "this host's kernel");
     return true;
 }
 
@@ -71,7 +71,7 @@ const char *lk_backend_lacks(const lk_backend *backend, unsigned needs)
 {
     const unsigned missing = needs & ~backend->can;
 
-    for (size_t i = 0; i < sizeof(lacks) / sizeof(lacks[0]); i++) {
+    for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++) {
         if ((missing & lacks[i].bit) == 0)
             continue;
         if (lacks[i].bit != LK_CAN_BE_SHARED && cant_be_harmed(backend))

@@ -40,11 +40,9 @@ static void *sleep_and_wake(void *unused)
 
 void lk_canary_start(void)
 {
-    pthread_t thread;
-    int error;
-
     atomic_store_explicit(&due, lk_now_ns(), memory_order_relaxed);
-    error = pthread_create(&thread, NULL, sleep_and_wake, NULL);
+    pthread_t thread;
+    const int error = pthread_create(&thread, NULL, sleep_and_wake, NULL);
     if (error != 0)
         lk_die(LK_EXIT_SYSTEM, "can't start a thread: %s", strerror(error));
     pthread_detach(thread);

@@ -38,12 +38,11 @@ int64_t lk_lease_ms(const lk_cell *cell, const lk_answer *grant)
 
 void lk_fail(lk_cell *cell, const char *format, ...)
 {
-    va_list args;
-
     if (lk_failed(cell))
         return; /* the first reason is the reason */
+    va_list args;
     va_start(args, format);
-    vsnprintf(cell->failed, sizeof(cell->failed), format, args);
+    vsnprintf(cell->failed, sizeof cell->failed, format, args);
     va_end(args);
 }
 
@@ -60,7 +59,7 @@ void lk_promise(lk_cell *cell, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(result->promise, sizeof(result->promise), format, args);
+    vsnprintf(result->promise, sizeof result->promise, format, args);
     va_end(args);
     if (result->verdict == LK_VERDICT_MEASURED)
         result->verdict = LK_VERDICT_KEPT;
@@ -74,7 +73,7 @@ static void judge(lk_cell *cell, lk_verdict verdict, const char *format, va_list
     if (lk_failed(cell) || result->verdict >= verdict)
         return;
     result->verdict = verdict;
-    vsnprintf(result->why, sizeof(result->why), format, args);
+    vsnprintf(result->why, sizeof result->why, format, args);
 }
 
 void lk_broken(lk_cell *cell, const char *format, ...)
@@ -130,7 +129,7 @@ void lk_figure(lk_result *result, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(result->figure, sizeof(result->figure), format, args);
+    vsnprintf(result->figure, sizeof result->figure, format, args);
     va_end(args);
 }
 

@@ -41,26 +41,26 @@ typedef struct comparing {
 static void say_command(int argc, char **argv, char *out, size_t size)
 {
     size_t at = (size_t)snprintf(out, size, "locker compare");
-    char word[512];
 
     for (int i = 1; i < argc && at < size; i++) {
-        lk_backend_public_uri(argv[i], word, sizeof(word));
+        char word[512];
+        lk_backend_public_uri(argv[i], word, sizeof word);
         at += (size_t)snprintf(out + at, size - at, " %s", word);
     }
 }
 
 static void say_machine(char *out, size_t size)
 {
-    struct utsname name;
     char line[256], model[96] = "";
     FILE *cpu = fopen("/proc/cpuinfo", "re");
 
-    while (cpu && !model[0] && fgets(line, sizeof(line), cpu))
+    while (cpu && !model[0] && fgets(line, sizeof line, cpu))
         if (strncmp(line, "model name", 10) == 0 && strchr(line, ':'))
-            snprintf(model, sizeof(model), "%.*s", (int)strcspn(strchr(line, ':') + 2, "\n"),
+            snprintf(model, sizeof model, "%.*s", (int)strcspn(strchr(line, ':') + 2, "\n"),
                      strchr(line, ':') + 2);
     if (cpu)
         fclose(cpu);
+    struct utsname name;
     uname(&name);
     snprintf(out, size, "%s%s%ld processors, %s %s", model, model[0] ? ", " : "",
              sysconf(_SC_NPROCESSORS_ONLN), name.sysname, name.release);
@@ -78,13 +78,13 @@ static void say_load(char *out, size_t size)
 
 static void say_business(comparing *c)
 {
-    char after[32], late[32];
+    char after[32];
 
-    say_load(after, sizeof(after));
-    snprintf(c->found.load, sizeof(c->found.load),
+    say_load(after, sizeof after);
+    char late[32];
+    snprintf(c->found.load, sizeof c->found.load,
              "load average %s before and %s after; a thread that slept %d ms woke at most %s late",
-             c->load_before, after, LK_CANARY_MS,
-             lk_ms_words((double)c->latest_ns / 1e6, late, sizeof(late)));
+             c->load_before, after, LK_CANARY_MS, lk_ms_words((double)c->latest_ns / 1e6, late, sizeof late));
 }
 
 static void say_date(char *out, size_t size)
@@ -121,7 +121,7 @@ static void learn(lk_backend *backend)
 
     if (!lk_backend_learn(backend, &err))
         lk_die(lk_cli_exit_for(err.status), "%s", err.text);
-    lk_backend_public_uri(backend->uri, backend->column->uri, sizeof(backend->column->uri));
+    lk_backend_public_uri(backend->uri, backend->column->uri, sizeof backend->column->uri);
 }
 
 /* Two of one driver are told apart by a number. */
@@ -133,7 +133,7 @@ static void name_given(comparing *c, lk_column *column)
         if (&c->found.columns[i] != column && !c->found.columns[i].spawned &&
             strcmp(c->found.columns[i].semantics.driver, column->semantics.driver) == 0)
             same++;
-    snprintf(column->name, sizeof(column->name), same > 0 ? "given-%s-%d" : "given-%s",
+    snprintf(column->name, sizeof column->name, same > 0 ? "given-%s-%d" : "given-%s",
              column->semantics.driver, same + 1);
 }
 
@@ -142,7 +142,7 @@ static void open_given(comparing *c)
     for (size_t i = 0; i < c->choices.uris_len; i++) {
         lk_backend *backend = add_backend(c);
 
-        snprintf(backend->uri, sizeof(backend->uri), "%s", c->choices.uris[i]);
+        snprintf(backend->uri, sizeof backend->uri, "%s", c->choices.uris[i]);
         learn(backend);
         name_given(c, backend->column);
     }
@@ -160,8 +160,8 @@ static void open_spawned(comparing *c)
         lk_progress_say(&c->progress, "starting %s", kind->name);
         backend->kind = kind;
         backend->column->spawned = true;
-        snprintf(backend->column->name, sizeof(backend->column->name), "%s", kind->name);
-        snprintf(backend->column->setup, sizeof(backend->column->setup), "%s", kind->about);
+        snprintf(backend->column->name, sizeof backend->column->name, "%s", kind->name);
+        snprintf(backend->column->setup, sizeof backend->column->setup, "%s", kind->about);
         backend->column->choose_when = kind->choose_when;
         kind->start(backend);
     }
@@ -187,7 +187,7 @@ static void stop_spawned(comparing *c)
 static const char *scratch(void)
 {
     char why[256];
-    const char *path = lk_scratch(why, sizeof(why));
+    const char *path = lk_scratch(why, sizeof why);
 
     if (!path)
         lk_die(LK_EXIT_SYSTEM, "%s", why);
@@ -200,8 +200,8 @@ static void begin_cell(lk_cell *cell, const lk_scenario *scenario)
 
     cell->scenario = scenario->name;
     cell->ttl_ms = TTL_MS;
-    snprintf(cell->key, sizeof(cell->key), "compare.%d.%s.%d", (int)getpid(), scenario->name, cell->run);
-    snprintf(cell->history, sizeof(cell->history), "%s/%s.%s.%d", scratch(), scenario->name,
+    snprintf(cell->key, sizeof cell->key, "compare.%d.%s.%d", (int)getpid(), scenario->name, cell->run);
+    snprintf(cell->history, sizeof cell->history, "%s/%s.%s.%d", scratch(), scenario->name,
              cell->result->column->name, cell->run);
     common.worker = "compare";
     common.backend = cell->result->column->name;
@@ -219,16 +219,17 @@ static void excuse(comparing *c, lk_cell *cell, lk_verdict before)
 {
     lk_result *result = cell->result;
     const int64_t late = lk_canary_worst();
-    char words[32], why[sizeof(result->why)];
 
     c->latest_ns = late > c->latest_ns ? late : c->latest_ns;
     if (result->verdict != LK_VERDICT_BROKEN || before == LK_VERDICT_BROKEN || cell->proven ||
         late < TOO_LATE_MS * INT64_C(1000000))
         return;
-    snprintf(why, sizeof(why), "%s", result->why);
+    char why[sizeof result->why];
+    snprintf(why, sizeof why, "%s", result->why);
     result->verdict = LK_VERDICT_NOT_RUN;
-    snprintf(result->why, sizeof(result->why), "the machine was too slow (a thread woke %s late): %.240s",
-             lk_ms_words((double)late / 1e6, words, sizeof(words)), why);
+    char words[32];
+    snprintf(result->why, sizeof result->why, "the machine was too slow (a thread woke %s late): %.240s",
+             lk_ms_words((double)late / 1e6, words, sizeof words), why);
 }
 
 static void end_cell(comparing *c, lk_cell *cell, lk_verdict before)
@@ -239,7 +240,7 @@ static void end_cell(comparing *c, lk_cell *cell, lk_verdict before)
     lk_history_writer_close(cell->writer);
     if (lk_failed(cell) && result->verdict != LK_VERDICT_BROKEN) { /* what was broken before stays so */
         result->verdict = LK_VERDICT_NOT_RUN;
-        snprintf(result->why, sizeof(result->why), "%s", cell->failed);
+        snprintf(result->why, sizeof result->why, "%s", cell->failed);
     } else {
         lk_judge(cell);
         if (c->json && !lk_json_add_history(c->json, cell->history))
@@ -259,7 +260,7 @@ static void run_cell(comparing *c, const lk_scenario *scenario, lk_backend *back
     result->column = backend->column;
     if (lacking) {
         result->verdict = LK_VERDICT_NOT_RUN;
-        snprintf(result->why, sizeof(result->why), "%s", lacking);
+        snprintf(result->why, sizeof result->why, "%s", lacking);
         return;
     }
     for (int run = 1; run <= c->choices.runs && result->verdict != LK_VERDICT_NOT_RUN; run++) {
@@ -288,7 +289,7 @@ static void run_all(comparing *c)
                           .title = scenario->title,
                           .question = scenario->question,
                           .no_lanes = scenario->no_lanes};
-        shown->results = room(c->found.columns_len, sizeof(*shown->results));
+        shown->results = room(c->found.columns_len, sizeof *shown->results);
         c->found.rows_len++;
         for (size_t i = 0; i < c->found.columns_len; i++) {
             run_cell(c, scenario, &c->backends[i], &shown->results[i]);
@@ -320,14 +321,13 @@ static FILE *open_output(const char *path)
 static void check_html(const char *path)
 {
     const bool is_there = path && access(path, F_OK) == 0;
-    char why[512];
-    FILE *file;
 
     if (!path)
         return;
-    if (!lk_comparison_can_write_html(why, sizeof(why)))
+    char why[512];
+    if (!lk_comparison_can_write_html(why, sizeof why))
         lk_die(LK_EXIT_UNAVAILABLE, "can't make a page: %s", why);
-    file = fopen(path, "ae");
+    FILE *file = fopen(path, "ae");
     if (!file)
         lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", path, strerror(errno));
     fclose(file);
@@ -355,12 +355,11 @@ static bool any_broken(const lk_comparison *found)
 
 static int tell(comparing *c)
 {
-    char why[512];
-
     if (c->json && (!lk_json_add_summaries(c->json, &c->found) || fclose(c->json) != 0))
         lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", c->choices.json, strerror(errno));
     lk_comparison_print(&c->found, stdout, width_of_terminal());
-    if (c->choices.html && !lk_comparison_write_html(&c->found, c->choices.html, why, sizeof(why)))
+    char why[512];
+    if (c->choices.html && !lk_comparison_write_html(&c->found, c->choices.html, why, sizeof why))
         lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", c->choices.html, why);
     return lk_cli_finish_output(any_broken(&c->found) ? LK_EXIT_BROKEN : LK_EXIT_OK);
 }
@@ -369,24 +368,24 @@ static void begin(comparing *c, int argc, char **argv)
 {
     const size_t columns = c->choices.uris_len + c->choices.kinds_len;
 
-    say_load(c->load_before, sizeof(c->load_before));
+    say_load(c->load_before, sizeof c->load_before);
     lk_canary_start();
     c->json = open_output(c->choices.json);
     check_html(c->choices.html);
-    say_command(argc, argv, c->found.command, sizeof(c->found.command));
-    say_machine(c->found.machine, sizeof(c->found.machine));
-    say_date(c->found.date, sizeof(c->found.date));
-    snprintf(c->found.locker_version, sizeof(c->found.locker_version), "%s", locker_version());
+    say_command(argc, argv, c->found.command, sizeof c->found.command);
+    say_machine(c->found.machine, sizeof c->found.machine);
+    say_date(c->found.date, sizeof c->found.date);
+    snprintf(c->found.locker_version, sizeof c->found.locker_version, "%s", locker_version());
     c->found.runs = (int)c->choices.runs;
     c->found.quick = c->choices.quick;
-    c->found.columns = room(columns, sizeof(*c->found.columns));
-    c->found.rows = room(c->choices.scenarios_len, sizeof(*c->found.rows));
+    c->found.columns = room(columns, sizeof *c->found.columns);
+    c->found.rows = room(c->choices.scenarios_len, sizeof *c->found.rows);
     c->progress = lk_progress_begin(c->choices.quiet, columns * c->choices.scenarios_len);
 }
 
 static int compare(int argc, char **argv)
 {
-    comparing *c = room(1, sizeof(*c));
+    comparing *c = room(1, sizeof *c);
     int code = lk_choices_parse(argc, argv, &c->choices);
 
     if (code == LK_GO_ON && c->choices.list) {

@@ -25,7 +25,7 @@ enum { PATIENCE_MS = 40000 };
 static void send_line(lk_worker *worker, const char *format, va_list args)
 {
     char line[LK_WORKER_LINE];
-    int length = vsnprintf(line, sizeof(line) - 1, format, args);
+    int length = vsnprintf(line, sizeof line - 1, format, args);
 
     if (lk_failed(worker->cell) || worker->pid == 0)
         return;
@@ -47,11 +47,10 @@ void lk_tell(lk_worker *worker, const char *format, ...)
 static bool split_line(lk_worker *worker, char line[LK_WORKER_LINE])
 {
     char *end = memchr(worker->line, '\n', worker->filled);
-    size_t length;
 
     if (!end)
         return false;
-    length = (size_t)(end - worker->line);
+    const size_t length = (size_t)(end - worker->line);
     memcpy(line, worker->line, length);
     line[length] = '\0';
     worker->filled -= length + 1;
@@ -69,7 +68,7 @@ static bool hear_line(lk_worker *worker, char line[LK_WORKER_LINE])
         ssize_t got = 0;
 
         if (left > 0 && poll(&in, 1, (int)left) > 0)
-            got = read(worker->fd, worker->line + worker->filled, sizeof(worker->line) - worker->filled);
+            got = read(worker->fd, worker->line + worker->filled, sizeof worker->line - worker->filled);
         else
             lk_fail(worker->cell, "the worker '%s' did not answer within %d s", worker->name,
                     PATIENCE_MS / 1000);
@@ -85,17 +84,16 @@ lk_answer lk_hear(lk_worker *worker)
 {
     char line[LK_WORKER_LINE];
     lk_answer answer = {.status = -1};
-    lk_words words;
 
     if (!hear_line(worker, line))
         return answer;
-    words = lk_words_of(line);
+    lk_words words = lk_words_of(line);
     answer.status = (int)lk_word_number(&words);
     answer.token = (uint64_t)lk_word_number(&words);
     answer.sent = lk_word_number(&words);
     answer.received = lk_word_number(&words);
     answer.until = lk_word_number(&words);
-    snprintf(answer.text, sizeof(answer.text), "%s", lk_words_rest(&words));
+    snprintf(answer.text, sizeof answer.text, "%s", lk_words_rest(&words));
     if (!words.good) {
         answer.status = -1;
         lk_fail(worker->cell, "%s: %s", worker->name, strncmp(line, "error ", 6) == 0 ? line + 6 : line);
@@ -140,12 +138,12 @@ static void start(lk_worker *worker, int netns)
 
 lk_worker *lk_hire_at(lk_cell *cell, const char *name, const char *uri, int netns)
 {
-    lk_worker *worker = calloc(1, sizeof(*worker));
+    lk_worker *worker = calloc(1, sizeof *worker);
 
     if (!worker || cell->crew_len == LK_CREW_MAX)
         lk_die(LK_EXIT_INTERNAL, "no room for another worker");
     worker->cell = cell;
-    snprintf(worker->name, sizeof(worker->name), "%s", name);
+    snprintf(worker->name, sizeof worker->name, "%s", name);
     cell->crew[cell->crew_len++] = worker;
     if (lk_failed(cell))
         return worker;

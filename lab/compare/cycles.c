@@ -17,16 +17,15 @@ static void file_of(const lk_worker *worker, char *out, size_t size)
 static void gather(lk_worker *worker, lk_cycles *all)
 {
     char path[400];
-    lk_cycle turn;
-    FILE *file;
 
-    file_of(worker, path, sizeof(path));
-    file = fopen(path, "re");
-    while (file && fread(&turn, sizeof(turn), 1, file) == 1) {
+    file_of(worker, path, sizeof path);
+    FILE *file = fopen(path, "re");
+    lk_cycle turn;
+    while (file && fread(&turn, sizeof turn, 1, file) == 1) {
         if (turn.locked != LOCKER_OK)
             continue;
         if ((all->len & (all->len + 1)) == 0) { /* room for one less than a power of two is full */
-            lk_cycle *more = realloc(all->turns, (all->len * 2 + 1) * sizeof(turn));
+            lk_cycle *more = realloc(all->turns, (all->len * 2 + 1) * sizeof turn);
 
             if (!more)
                 lk_die(LK_EXIT_SYSTEM, "out of memory");
@@ -48,10 +47,11 @@ static int by_grant(const void *a, const void *b)
 
 static void begin(lk_worker *worker, const lk_pace *pace, const lk_cycles *all)
 {
-    char path[400], key[160];
+    char path[400];
 
-    file_of(worker, path, sizeof(path));
-    snprintf(key, sizeof(key), "%s%s%s", worker->cell->key, pace->own_keys ? "." : "",
+    file_of(worker, path, sizeof path);
+    char key[160];
+    snprintf(key, sizeof key, "%s%s%s", worker->cell->key, pace->own_keys ? "." : "",
              pace->own_keys ? worker->name : "");
     lk_tell(worker, "cycle %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d %s",
             key, all->begin, all->end, pace->count, pace->hold_us, pace->rest_us, pace->told, pace->watched,
@@ -74,7 +74,7 @@ lk_cycles lk_cycle_all(lk_cell *cell, const lk_pace *pace)
         gather(cell->crew[i], &all);
     }
     if (all.len > 0)
-        qsort(all.turns, all.len, sizeof(*all.turns), by_grant);
+        qsort(all.turns, all.len, sizeof *all.turns, by_grant);
     else
         lk_fail(cell, "nobody got the lock");
     return all;

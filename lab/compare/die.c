@@ -9,10 +9,10 @@
 
 void lk_die(int code, const char *format, ...)
 {
-    char text[800];
     va_list args;
 
     va_start(args, format);
+    char text[800];
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     lk_cli_message("%s", text);

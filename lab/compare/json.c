@@ -17,7 +17,7 @@ bool lk_json_add_history(FILE *json, const char *history)
     size_t got;
     bool good = file != NULL;
 
-    while (good && (got = fread(block, 1, sizeof(block), file)) > 0)
+    while (good && (got = fread(block, 1, sizeof block, file)) > 0)
         good = fwrite(block, 1, got, json) == got;
     if (file)
         fclose(file);
@@ -34,7 +34,7 @@ static json_t *samples_json(const lk_result *result)
         const lk_measured *samples = &result->samples[i];
         json_t *one = json_pack("{s:s, s:I}", "unit", samples->unit, "count", (json_int_t)samples->len);
 
-        for (size_t part = 0; part < sizeof(parts) / sizeof(parts[0]); part++)
+        for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++)
             json_object_set_new(one, names[part], json_real(lk_measured_quantile(samples, parts[part])));
         json_object_set_new(all, samples->name, one);
     }

@@ -23,16 +23,16 @@ static lk_history *read_history(const lk_cell *cell)
 static void keep(const lk_cell *cell, lk_history *history)
 {
     lk_result *result = cell->result;
-    lk_trace *traces = realloc(result->traces, (result->traces_len + 1) * sizeof(*traces)), *trace;
+    lk_trace *traces = realloc(result->traces, (result->traces_len + 1) * sizeof *traces);
     size_t count;
     const lk_event *events = lk_history_events(history, &count);
 
     if (!traces)
         lk_die(LK_EXIT_SYSTEM, "out of memory");
     result->traces = traces;
-    trace = &traces[result->traces_len++];
+    lk_trace *trace = &traces[result->traces_len++];
     *trace = (lk_trace){.run = cell->run, .history = history};
-    snprintf(trace->title, sizeof(trace->title), "%s on %s, run %d", cell->scenario, result->column->name,
+    snprintf(trace->title, sizeof trace->title, "%s on %s, run %d", cell->scenario, result->column->name,
              cell->run);
     if (count > 0) {
         trace->begin_ns = events[0].t;
@@ -58,7 +58,7 @@ static void weigh(lk_cell *cell, const lk_report *report, lk_check check)
     if (report->total.breaches[check] == 0 || !finding || (limit && !limit[0]))
         return;
     if (check == LK_CHECK_OVERLAP)
-        snprintf(overlap, sizeof(overlap),
+        snprintf(overlap, sizeof overlap,
                  "two held at once for %.0f ms: ", (double)report->total.overlap_ns / 1e6);
     if (limit)
         lk_exception(cell, "%s%s", overlap, limit);
@@ -71,11 +71,9 @@ static void weigh(lk_cell *cell, const lk_report *report, lk_check check)
 void lk_judge(lk_cell *cell)
 {
     lk_check_options options = LK_CHECK_OPTIONS_INIT;
-    lk_history *history;
-    lk_report *report;
 
-    history = read_history(cell);
-    report = lk_history_check(history, &options);
+    lk_history *history = read_history(cell);
+    lk_report *report = lk_history_check(history, &options);
     if (!report)
         lk_die(LK_EXIT_SYSTEM, "out of memory");
     lk_measure(cell, "overlap", "ms", (double)report->total.overlap_ns / 1e6);

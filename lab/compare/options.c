@@ -42,9 +42,9 @@ static int take_scenario(lk_choices *choices, const char *name)
         choices->scenarios[choices->scenarios_len++] = scenario;
         return LK_GO_ON;
     }
-    for (size_t i = 0, at = 0; lk_scenarios[i] && at < sizeof(names); i++)
-        at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i > 0 ? ", " : "",
-                               lk_scenarios[i]->name);
+    for (size_t i = 0, at = 0; lk_scenarios[i] && at < sizeof names; i++)
+        at +=
+            (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "", lk_scenarios[i]->name);
     lk_cli_message("there is no scenario '%s'; there are %s", name, names);
     return LK_EXIT_USAGE;
 }
@@ -70,8 +70,8 @@ static int take_kinds(lk_choices *choices, const char *list)
         const lk_kind *kind = find_kind(list, length);
 
         if (!kind) {
-            for (size_t i = 0, at = 0; lk_kinds[i] && at < sizeof(names); i++)
-                at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i > 0 ? ", " : "",
+            for (size_t i = 0, at = 0; lk_kinds[i] && at < sizeof names; i++)
+                at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",
                                        lk_kinds[i]->name);
             lk_cli_message("--spawn can't start '%.*s'; it can start %s", (int)length, list, names);
             return LK_EXIT_USAGE;
@@ -150,10 +150,10 @@ int lk_choices_parse(int argc, char **argv, lk_choices *choices)
                                           {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
     lk_common common = {.subcommand = compare};
-    int option, code;
 
     choices->runs = 1;
     opterr = 0;
+    int option, code;
     while ((option = getopt_long(argc, argv, ":b:s:n:qhV", table, NULL)) != -1)
         if ((code = take_option(option, &common, argv, choices)) != LK_GO_ON)
             return code;

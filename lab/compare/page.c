@@ -21,10 +21,9 @@ bool lk_comparison_can_write_html(char *why, size_t why_size)
 
 void lk_page_fail(lk_page *page, const char *format, ...)
 {
-    va_list args;
-
     if (page->why[0])
         return;
+    va_list args;
     va_start(args, format);
     vsnprintf(page->why, page->why_size, format, args);
     va_end(args);
@@ -41,18 +40,18 @@ static bool put(const char *path, const char *text, size_t size)
 /* A file is replaced in one step; what is none, such as a pipe, is written to. */
 static bool replace(const char *path, const char *text, size_t size)
 {
-    char real[PATH_MAX], beside[PATH_MAX + 32];
     struct stat now;
-    int error;
 
     if (stat(path, &now) == 0 && !S_ISREG(now.st_mode))
         return put(path, text, size);
+    char real[PATH_MAX];
     if (!realpath(path, real))
-        snprintf(real, sizeof(real), "%s", path);
-    snprintf(beside, sizeof(beside), "%s.%d", real, (int)getpid());
+        snprintf(real, sizeof real, "%s", path);
+    char beside[PATH_MAX + 32];
+    snprintf(beside, sizeof beside, "%s.%d", real, (int)getpid());
     if (put(beside, text, size) && rename(beside, real) == 0)
         return true;
-    error = errno;
+    const int error = errno;
     remove(beside);
     errno = error;
     return false;

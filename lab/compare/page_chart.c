@@ -70,10 +70,9 @@ static bool draw(lk_page *page, FILE *script, FILE *drawn, FILE *said)
     const lk_start start = {.argv = argv, .in = fileno(script), .out = fileno(drawn), .err = fileno(said)};
     char line[256] = "";
     int status = 0;
-    pid_t pid;
 
     rewind(script); /* flushes, too */
-    pid = lk_process_start(&start);
+    const pid_t pid = lk_process_start(&start);
     if (pid < 0) {
         lk_page_fail(page, "can't start gnuplot: %s; install the package gnuplot-nox", strerror(errno));
         return false;
@@ -81,7 +80,7 @@ static bool draw(lk_page *page, FILE *script, FILE *drawn, FILE *said)
     waitpid(pid, &status, 0);
     rewind(drawn);
     rewind(said);
-    while (fgets(line, sizeof(line), said) && strspn(line, " \t\n^") == strlen(line))
+    while (fgets(line, sizeof line, said) && strspn(line, " \t\n^") == strlen(line))
         ;
     line[strcspn(line, "\n")] = '\0';
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
@@ -91,12 +90,10 @@ static bool draw(lk_page *page, FILE *script, FILE *drawn, FILE *said)
 
 void lk_chart_end(lk_page *page, FILE *script, const char *described)
 {
-    FILE *drawn, *said;
-
     if (!script)
         return;
-    drawn = in_memory(page);
-    said = in_memory(page);
+    FILE *drawn = in_memory(page);
+    FILE *said = in_memory(page);
     if (drawn && said && draw(page, script, drawn, said)) {
         fputs("<img alt=\"", page->html);
         lk_page_text(page, described);

@@ -113,8 +113,6 @@ static void put_fact(lk_page *page, const char *name, const char *text)
 
 static void put_run(lk_page *page, const lk_comparison *found)
 {
-    char text[200];
-
     fputs("<h1>Lock services compared</h1>\n<p>The same scenarios, run on each service by separate "
           "processes. All "
           "that is shown was measured in this one run.</p>\n<dl>\n",
@@ -124,7 +122,8 @@ static void put_run(lk_page *page, const lk_comparison *found)
     put_fact(page, "Date", found->date);
     put_fact(page, "Machine", found->machine);
     put_fact(page, "Load", found->load);
-    snprintf(text, sizeof(text), "each scenario was run %d time%s on each service%s", found->runs,
+    char text[200];
+    snprintf(text, sizeof text, "each scenario was run %d time%s on each service%s", found->runs,
              found->runs == 1 ? "" : "s", found->quick ? ", in its short form, with few samples" : "");
     put_fact(page, "Runs", text);
     fputs("</dl>\n", page->html);
@@ -255,7 +254,7 @@ static void put_semantics(lk_page *page, const lk_comparison *found)
 
     fputs("<h2 id=\"semantics\">What each says of itself</h2>\n<table class=\"results\">\n", page->html);
     put_head(page, found, "Question");
-    for (size_t question = 0; question < sizeof(questions) / sizeof(questions[0]); question++) {
+    for (size_t question = 0; question < sizeof questions / sizeof questions[0]; question++) {
         fprintf(page->html, "<tr><th scope=\"row\">%s", questions[question]);
         for (size_t i = 0; i < found->columns_len; i++) {
             const char *text = answer(&found->columns[i].semantics, question);
@@ -284,7 +283,7 @@ static void put_lanes_key(lk_page *page)
           "goes from "
           "left to right, in seconds.</p>\n<ul class=\"key\">\n",
           page->html);
-    for (size_t i = 0; i < sizeof(colours) / sizeof(colours[0]); i++)
+    for (size_t i = 0; i < sizeof colours / sizeof colours[0]; i++)
         fprintf(page->html, "<li><span class=\"swatch\" style=\"background:%s\"></span> %s</li>\n",
                 colours[i][0], colours[i][1]);
     fputs("<li>▽ is told that its lock is lost</li>\n<li>○ its write is taken by the store</li>\n<li><span "

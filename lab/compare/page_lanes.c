@@ -298,7 +298,7 @@ static void put_marks(const lanes *l)
                  {"refused", LK_OP_WRITE, LK_PHASE_FAIL, -0.16}};
     size_t put = 0;
 
-    for (size_t mark = 0; mark < sizeof(marks) / sizeof(marks[0]); mark++) {
+    for (size_t mark = 0; mark < sizeof marks / sizeof marks[0]; mark++) {
         fprintf(l->script, "$%s << EOD\n0 -9\n", marks[mark].name);
         for (size_t i = 0; i < l->events_len && put < MARKS; i++)
             if (l->events[i].op == marks[mark].op && l->events[i].phase == marks[mark].phase &&
@@ -338,7 +338,7 @@ static void plot(const lanes *l)
                                            {"believes", LK_COLOUR_BELIEVES}, {"holds", LK_COLOUR_HOLDS},
                                            {"two", LK_COLOUR_TWO},           {"server", LK_COLOUR_SERVER}};
 
-    for (size_t i = 0; i < sizeof(boxes) / sizeof(boxes[0]); i++)
+    for (size_t i = 0; i < sizeof boxes / sizeof boxes[0]; i++)
         fprintf(l->script, "%s$%s using 1:2:3:4:5:6 with boxxyerror fillcolor rgb '%s'",
                 i == 0 ? "plot " : ", ", boxes[i][0], boxes[i][1]);
     fputs(", $names using 1:2:3 with labels textcolor rgb '#ffffff' font ',11'"
@@ -350,14 +350,13 @@ static void plot(const lanes *l)
 
 static void draw(lanes *l, const lk_trace *trace, const lk_comparison *found)
 {
-    char title[200];
-
     for (size_t i = 0; i < l->events_len && !l->watched; i++)
         l->watched = l->events[i].op == LK_OP_SERVER && of_key(l, &l->events[i]);
     l->script = lk_chart_begin(l->page, (int)(l->lanes_len + l->watched) * LANE_HEIGHT + FRAME_HEIGHT);
     if (!l->script)
         return;
-    snprintf(title, sizeof(title), "%s of %d%s", trace->title, found->runs, l->cut ? ", its beginning" : "");
+    char title[200];
+    snprintf(title, sizeof title, "%s of %d%s", trace->title, found->runs, l->cut ? ", its beginning" : "");
     set_axes(l, title);
     name_faults(l);
     put_calls(l);
@@ -367,7 +366,7 @@ static void draw(lanes *l, const lk_trace *trace, const lk_comparison *found)
     put_faults(l);
     put_marks(l);
     plot(l);
-    snprintf(title, sizeof(title), "Lanes over time: %s. Two held at once for %.0f ms", trace->title,
+    snprintf(title, sizeof title, "Lanes over time: %s. Two held at once for %.0f ms", trace->title,
              (double)l->report->keys[l->key].figures.overlap_ns / 1e6);
     lk_chart_end(l->page, l->script, title);
 }
@@ -426,7 +425,6 @@ bool lk_page_has_lanes(lk_page *page, const lk_row *row, size_t column)
 void lk_page_lanes(lk_page *page, const lk_comparison *found, const lk_row *row)
 {
     int64_t longest = 0; /* what one shows in so many seconds, the others show in as many */
-    const lk_trace *trace;
     lanes l;
 
     for (size_t i = 0; i < found->columns_len; i++)
@@ -434,6 +432,7 @@ void lk_page_lanes(lk_page *page, const lk_comparison *found, const lk_row *row)
             longest = l.to - l.from;
     fputs("<div class=\"charts\">\n", page->html);
     for (size_t i = 0; i < found->columns_len; i++) {
+        const lk_trace *trace;
         lk_report *report = (trace = find_all(&l, page, row, i)) ? check(page, trace) : NULL;
 
         if (!report)

@@ -20,7 +20,7 @@ enum {
  * too. */
 static const char *const colours[] = {"#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"};
 static const int shapes[] = {7, 8, 4, 10, 12, 2};
-enum { COLOURS = sizeof(colours) / sizeof(colours[0]) };
+enum { COLOURS = sizeof colours / sizeof colours[0] };
 
 /* What one plot shows. */
 typedef struct shown {
@@ -125,12 +125,12 @@ static int by_value(const void *a, const void *b)
 static bool put_curve(const shown *s, const lk_measured *samples, size_t column, FILE *script)
 {
     const size_t step = 1 + samples->len / CURVE_POINTS;
-    double *sorted = malloc(samples->len * sizeof(*sorted));
+    double *sorted = malloc(samples->len * sizeof *sorted);
 
     if (!sorted)
         return false;
-    memcpy(sorted, samples->values, samples->len * sizeof(*sorted));
-    qsort(sorted, samples->len, sizeof(*sorted), by_value);
+    memcpy(sorted, samples->values, samples->len * sizeof *sorted);
+    qsort(sorted, samples->len, sizeof *sorted, by_value);
     fprintf(script, "$c%zu << EOD\n%g 0\n", column, sorted[0] > 0 ? sorted[0] : s->least);
     for (size_t i = 0; i < samples->len; i++)
         if (i % step == 0 || i + 1 == samples->len)
@@ -145,14 +145,14 @@ static void draw_distribution(lk_page *page, shown *s)
 {
     const char *name = s->kinds[0]->name, *next = "plot ";
     FILE *script = lk_chart_begin(page, 320);
-    char alt[200];
 
     if (!script)
         return;
     span(s);
     set_axes(s, script);
     fputs("set yrange [0:101]\nset lmargin 9\nset ylabel '% of samples'\nset title ", script);
-    snprintf(alt, sizeof(alt), "%s: how many %% took at most so long", name);
+    char alt[200];
+    snprintf(alt, sizeof alt, "%s: how many %% took at most so long", name);
     lk_chart_text(script, alt);
     fputs(" noenhanced\n", script);
     for (size_t i = 0; i < s->found->columns_len; i++) {
@@ -170,7 +170,7 @@ static void draw_distribution(lk_page *page, shown *s)
         next = ", ";
     }
     fputc('\n', script);
-    snprintf(alt, sizeof(alt), "%s, %s: distribution for each backend; the table has its figures",
+    snprintf(alt, sizeof alt, "%s, %s: distribution for each backend; the table has its figures",
              s->row->name, name);
     lk_chart_end(page, script, alt);
 }
@@ -206,13 +206,14 @@ static void draw_points(lk_page *page, shown *s)
 {
     const size_t lines = s->found->columns_len;
     FILE *script = lk_chart_begin(page, (int)lines * LINE_HEIGHT + FRAME_HEIGHT);
-    char alt[200], title[200];
+    char alt[200];
 
     if (!script)
         return;
     span(s);
     set_axes(s, script);
-    name_kinds(s, title, sizeof(title));
+    char title[200];
+    name_kinds(s, title, sizeof title);
     fprintf(script, "set lmargin 18\nset yrange [0.4:%zu.6]\nset title ", lines);
     lk_chart_text(script, title);
     fputs("\nset ytics (", script);
@@ -228,7 +229,7 @@ static void draw_points(lk_page *page, shown *s)
         lk_chart_text(script, s->kinds[kind]->name);
     }
     fputc('\n', script);
-    snprintf(alt, sizeof(alt),
+    snprintf(alt, sizeof alt,
              "%s: each sample as a point, a line for each backend; the table has its figures", s->row->name);
     lk_chart_end(page, script, alt);
 }

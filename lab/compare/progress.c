@@ -11,13 +11,12 @@ lk_progress lk_progress_begin(bool quiet, size_t steps)
 
 void lk_progress_say(const lk_progress *progress, const char *format, ...)
 {
-    char text[160];
-    va_list args;
-
     if (progress->quiet)
         return;
+    va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    char text[160];
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
     /* A terminal's line is taken back and cleared to its end, and cut so that it never wraps. */
     if (progress->terminal)

@@ -30,16 +30,14 @@ static void *grown(void *array, size_t count, size_t size)
 
 lk_measured *lk_result_measured(lk_result *result, const char *name, const char *unit)
 {
-    lk_measured *fresh;
-
     for (size_t i = 0; i < result->samples_len; i++)
         if (strcmp(result->samples[i].name, name) == 0)
             return &result->samples[i];
-    result->samples = grown(result->samples, result->samples_len + 1, sizeof(*result->samples));
-    fresh = &result->samples[result->samples_len++];
-    memset(fresh, 0, sizeof(*fresh));
-    snprintf(fresh->name, sizeof(fresh->name), "%s", name);
-    snprintf(fresh->unit, sizeof(fresh->unit), "%s", unit);
+    result->samples = grown(result->samples, result->samples_len + 1, sizeof *result->samples);
+    lk_measured *fresh = &result->samples[result->samples_len++];
+    memset(fresh, 0, sizeof *fresh);
+    snprintf(fresh->name, sizeof fresh->name, "%s", name);
+    snprintf(fresh->unit, sizeof fresh->unit, "%s", unit);
     return fresh;
 }
 
@@ -47,7 +45,7 @@ void lk_measured_add(lk_measured *samples, double value)
 {
     if (samples->len == samples->room) {
         samples->room = samples->room ? samples->room * 2 : 16;
-        samples->values = grown(samples->values, samples->room, sizeof(*samples->values));
+        samples->values = grown(samples->values, samples->room, sizeof *samples->values);
     }
     samples->values[samples->len++] = value;
 }
@@ -61,16 +59,14 @@ static int by_value(const void *a, const void *b)
 
 double lk_measured_quantile(const lk_measured *samples, double q)
 {
-    double *sorted, value;
-    size_t at;
-
     if (!samples || samples->len == 0)
         return 0;
-    sorted = grown(NULL, samples->len, sizeof(*sorted));
-    memcpy(sorted, samples->values, samples->len * sizeof(*sorted));
-    qsort(sorted, samples->len, sizeof(*sorted), by_value);
-    at = (size_t)(q * (double)samples->len);
-    value = sorted[at < samples->len ? at : samples->len - 1];
+    double *sorted;
+    sorted = grown(NULL, samples->len, sizeof *sorted);
+    memcpy(sorted, samples->values, samples->len * sizeof *sorted);
+    qsort(sorted, samples->len, sizeof *sorted, by_value);
+    const size_t at = (size_t)(q * (double)samples->len);
+    const double value = sorted[at < samples->len ? at : samples->len - 1];
     free(sorted);
     return value;
 }

@@ -13,7 +13,7 @@ static void all_count(lk_cell *cell, lk_worker *const workers[WORKERS], const ch
     char path[320];
     long got = 0, number;
 
-    snprintf(path, sizeof(path), "%s.%s", cell->history, verb);
+    snprintf(path, sizeof path, "%s.%s", cell->history, verb);
     for (int i = 0; i < WORKERS; i++)
         lk_tell(workers[i], "job %s %s %s %d", verb, cell->key, path, WORK_MS);
     for (int i = 0; i < WORKERS; i++)
@@ -29,14 +29,13 @@ static void all_count(lk_cell *cell, lk_worker *const workers[WORKERS], const ch
 
 static void run(lk_cell *cell)
 {
-    lk_worker *workers[WORKERS];
-    char name[16];
-
     lk_promise(cell,
                "One at a time: the counter says how many got in. Who waits gets in; who only tries and finds "
                "the lock busy is told so.");
+    lk_worker *workers[WORKERS];
     for (int i = 0; i < WORKERS; i++) {
-        snprintf(name, sizeof(name), "worker-%d", i + 1);
+        char name[16];
+        snprintf(name, sizeof name, "worker-%d", i + 1);
         workers[i] = lk_hire(cell, name);
     }
     all_count(cell, workers, "try", "tried in", "counter of those who tried");
@@ -48,10 +47,10 @@ static void conclude(lk_result *result)
     char tried[32], tried_number[32], waited[32], waited_number[32];
 
     lk_figure(result, "trying: %s of %d got in, the counter says %s; waiting: %s of %d, it says %s",
-              lk_range_words(result, "tried in", tried, sizeof(tried)), WORKERS,
-              lk_range_words(result, "counter of those who tried", tried_number, sizeof(tried_number)),
-              lk_range_words(result, "waited in", waited, sizeof(waited)), WORKERS,
-              lk_range_words(result, "counter of those who waited", waited_number, sizeof(waited_number)));
+              lk_range_words(result, "tried in", tried, sizeof tried), WORKERS,
+              lk_range_words(result, "counter of those who tried", tried_number, sizeof tried_number),
+              lk_range_words(result, "waited in", waited, sizeof waited), WORKERS,
+              lk_range_words(result, "counter of those who waited", waited_number, sizeof waited_number));
 }
 
 const lk_scenario lk_scenario_counter = {

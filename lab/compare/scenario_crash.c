@@ -22,24 +22,21 @@ static int64_t latest_ms(const lk_cell *cell, const lk_answer *grant)
 static void once(lk_cell *cell, int turn)
 {
     char name[32];
-    lk_worker *holder, *next;
     lk_answer held, got;
-    int64_t killed;
-    double gap;
 
-    snprintf(name, sizeof(name), "holder-%d", turn);
-    holder = lk_hire(cell, name);
-    snprintf(name, sizeof(name), "next-%d", turn);
-    next = lk_hire(cell, name);
+    snprintf(name, sizeof name, "holder-%d", turn);
+    lk_worker *holder = lk_hire(cell, name);
+    snprintf(name, sizeof name, "next-%d", turn);
+    lk_worker *next = lk_hire(cell, name);
     held = lk_take(holder);
     lk_stand_in_line(next);
     lk_fault(cell, true, "kill", holder->name);
-    killed = lk_kill(holder);
+    const int64_t killed = lk_kill(holder);
     got = lk_hear(next);
     lk_fault(cell, false, "kill", holder->name);
     if (lk_failed(cell))
         return;
-    gap = (double)(got.received - killed) / 1e6;
+    const double gap = (double)(got.received - killed) / 1e6;
     if (got.status != LOCKER_OK)
         lk_broken(cell, "the next one did not get the lock: %s", got.text);
     else if (gap > (double)latest_ms(cell, &held))
@@ -63,10 +60,10 @@ static void conclude(lk_result *result)
     const lk_measured *gap = lk_measured_of(result, "gap"), *lease = lk_measured_of(result, "lease");
     char most[24], half[24], ttl[24];
 
-    lk_ms_words(lk_measured_quantile(lease, 1), ttl, sizeof(ttl));
+    lk_ms_words(lk_measured_quantile(lease, 1), ttl, sizeof ttl);
     lk_figure(result, "the next has it after %s (median of %zu; at most %s; lease %s)",
-              lk_ms_words(lk_measured_quantile(gap, 0.5), half, sizeof(half)), gap ? gap->len : 0,
-              lk_ms_words(lk_measured_quantile(gap, 1), most, sizeof(most)),
+              lk_ms_words(lk_measured_quantile(gap, 0.5), half, sizeof half), gap ? gap->len : 0,
+              lk_ms_words(lk_measured_quantile(gap, 1), most, sizeof most),
               lk_measured_quantile(lease, 1) > 0 ? ttl : "none");
 }
 

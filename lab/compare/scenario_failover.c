@@ -7,13 +7,11 @@
 
 static bool fail_over(lk_cell *cell)
 {
-    bool serves;
-
     if (lk_failed(cell))
         return false;
     cell->harmed = true;
     lk_fault(cell, true, "failover", "the leading server is killed");
-    serves = cell->backend->kind->fail_over(cell->backend);
+    const bool serves = cell->backend->kind->fail_over(cell->backend);
     lk_fault(cell, false, "failover", "another leads");
     if (!serves)
         lk_fail(cell, "no other server took over");
@@ -32,10 +30,9 @@ static bool lag(lk_cell *cell, bool on)
 static void contest(lk_cell *cell, lk_worker *holder, lk_worker *rival, const lk_answer *held)
 {
     const lk_answer tried = lk_ask(rival, "try %s 0 1", cell->key), state = lk_ask(holder, "state");
-    lk_answer given;
 
     lk_await_news(holder, held, lk_now_ns());
-    given = lk_ask(holder, "unlock");
+    lk_answer given = lk_ask(holder, "unlock");
     if (tried.status == LOCKER_OK)
         lk_ask(rival, "unlock");
     if (lk_failed(cell))
@@ -67,7 +64,7 @@ static const char missed_it[] =
 static void missed(lk_cell *cell)
 {
     const bool can_lag = (cell->backend->can & LK_CAN_LAG) != 0;
-    lk_worker *holder, *rival;
+    lk_worker *holder;
     lk_answer held;
 
     lk_promise(cell, "%s", cell->backend->column->semantics.failover);
@@ -76,6 +73,7 @@ static void missed(lk_cell *cell)
         lk_allow(cell, LK_CHECK_TRUTH, missed_it);
         lag(cell, true);
     }
+    lk_worker *rival;
     held = begin(cell, cell->backend->uri, &holder, &rival);
     if (!fail_over(cell))
         return;
@@ -93,7 +91,7 @@ static void conclude(lk_result *result)
     else
         lk_figure(
             result, "two held it for %s; the second has %s token",
-            lk_ms_words(lk_measured_quantile(lk_measured_of(result, "overlap"), 1), overlap, sizeof(overlap)),
+            lk_ms_words(lk_measured_quantile(lk_measured_of(result, "overlap"), 1), overlap, sizeof overlap),
             lk_every(result, "token grew") ? "a greater" : "NO GREATER");
 }
 
@@ -113,22 +111,23 @@ const lk_scenario lk_scenario_failover = {
 /* Without the replica a grant is refused; with it the lock survives. */
 static void waited(lk_cell *cell)
 {
-    lk_worker *refused, *holder, *rival;
-    char uri[600];
+    lk_worker *holder;
     lk_answer tried, held;
 
     lk_promise(cell,
                "With wait_replicas=1 a lock counts as taken once the replica has it, else it is refused.");
-    snprintf(uri, sizeof(uri), "%s?wait_replicas=1&wait_timeout=500ms", cell->backend->uri);
+    char uri[600];
+    snprintf(uri, sizeof uri, "%s?wait_replicas=1&wait_timeout=500ms", cell->backend->uri);
     if (!lag(cell, true))
         return;
-    refused = lk_hire_at(cell, "refused", uri, -1);
+    lk_worker *refused = lk_hire_at(cell, "refused", uri, -1);
     tried = lk_ask(refused, "try %s 0 1", cell->key);
     if (!lag(cell, false))
         return;
     if (tried.status == LOCKER_OK)
         lk_broken(cell, "a lock was granted that the replica did not have");
     lk_measure(cell, "refused", "", tried.status != LOCKER_OK);
+    lk_worker *rival;
     held = begin(cell, uri, &holder, &rival);
     if (!fail_over(cell))
         return;

@@ -55,7 +55,7 @@ static void run(lk_cell *cell)
 
     promise(cell);
     for (int i = 0; i < WORKERS; i++) {
-        snprintf(name, sizeof(name), "worker-%d", i + 1);
+        snprintf(name, sizeof name, "worker-%d", i + 1);
         lk_hire(cell, name);
     }
     all = lk_cycle_all(cell, &pace);
@@ -77,8 +77,8 @@ static void conclude(lk_result *result)
     char passed[32], longest[24];
 
     lk_figure(result, "%s of %zu grants out of order, longest wait %s, evenness among %d processes %.2f",
-              lk_range_words(result, "out of order", passed, sizeof(passed)), wait ? wait->len : 0,
-              lk_ms_words(lk_measured_quantile(wait, 1), longest, sizeof(longest)), WORKERS,
+              lk_range_words(result, "out of order", passed, sizeof passed), wait ? wait->len : 0,
+              lk_ms_words(lk_measured_quantile(wait, 1), longest, sizeof longest), WORKERS,
               lk_measured_quantile(lk_measured_of(result, "evenness"), 0));
 }
 

@@ -11,11 +11,10 @@ static void run(lk_cell *cell)
     const int turns = cell->quick ? 40 : 100;
     const lk_pace pace = {
         .for_ms = 20000, .count = turns, .hold_us = HOLD_US, .rest_us = REST_US, .told = 100};
-    lk_cycles all;
 
     lk_hire(cell, "ping");
     lk_hire(cell, "pong");
-    all = lk_cycle_all(cell, &pace);
+    lk_cycles all = lk_cycle_all(cell, &pace);
     for (size_t i = 1; i < all.len; i++) {
         const lk_cycle *before = &all.turns[i - 1], *after = &all.turns[i];
 
@@ -32,8 +31,8 @@ static void conclude(lk_result *result)
     char half[24], most[24];
 
     lk_figure(result, "%s from unlock to the next holder (median of %zu; 99 %%: %s)",
-              lk_ms_words(lk_measured_quantile(times, 0.5), half, sizeof(half)), times ? times->len : 0,
-              lk_ms_words(lk_measured_quantile(times, 0.99), most, sizeof(most)));
+              lk_ms_words(lk_measured_quantile(times, 0.5), half, sizeof half), times ? times->len : 0,
+              lk_ms_words(lk_measured_quantile(times, 0.99), most, sizeof most));
 }
 
 const lk_scenario lk_scenario_handoff = {

@@ -16,7 +16,7 @@ typedef struct direction {
 static const direction directions[] = {{"both", "both ways", true, true},
                                        {"unheard", "what the holder's side sends is lost", true, false},
                                        {"deaf", "what the holder's side is sent is lost", false, true}};
-enum { DIRECTIONS = sizeof(directions) / sizeof(directions[0]) };
+enum { DIRECTIONS = sizeof directions / sizeof directions[0] };
 
 static void drop(lk_cell *cell, const lk_cut *cut, const direction *lost)
 {
@@ -41,25 +41,23 @@ static void mend(lk_cell *cell, const lk_cut *cut)
 /* The holder is to know of its loss before the next one has the lock; the history checks that. */
 static void cut_off(lk_cell *cell, const lk_cut *cut, const direction *lost)
 {
-    lk_worker *holder, *rival;
-    lk_answer told, got, given;
+    lk_answer told, got;
     char name[48];
-    int64_t began;
 
-    snprintf(name, sizeof(name), "holder-%s", lost->name);
-    holder = lk_hire_at(cell, name, cut->holder_uri, cut->holder->netns);
-    snprintf(name, sizeof(name), "rival-%s", lost->name);
-    rival = lk_hire_at(cell, name, cut->rival_uri, cut->rival->netns);
+    snprintf(name, sizeof name, "holder-%s", lost->name);
+    lk_worker *holder = lk_hire_at(cell, name, cut->holder_uri, cut->holder->netns);
+    snprintf(name, sizeof name, "rival-%s", lost->name);
+    lk_worker *rival = lk_hire_at(cell, name, cut->rival_uri, cut->rival->netns);
     lk_take(holder);
     lk_stand_in_line(rival);
     lk_tell(holder, "lost 20000");
-    began = lk_fault(cell, true, "partition", lost->words);
+    const int64_t began = lk_fault(cell, true, "partition", lost->words);
     drop(cell, cut, lost);
     told = lk_hear(holder);
     got = lk_hear(rival);
     mend(cell, cut);
     lk_fault(cell, false, "partition", lost->words);
-    given = lk_ask(holder, "unlock");
+    lk_answer given = lk_ask(holder, "unlock");
     lk_ask(rival, "unlock");
     if (lk_failed(cell))
         return;
@@ -76,12 +74,12 @@ static void cut_off(lk_cell *cell, const lk_cut *cut, const direction *lost)
 static void run(lk_cell *cell)
 {
     lk_cut cut = {.kind = cell->backend->kind};
-    lk_network network;
-    char why[160];
 
     lk_promise(cell, "%s", cell->backend->column->semantics.cut_off);
     cell->ttl_ms = LEASE_MS;
-    if (!lk_network_open(&network, why, sizeof(why))) {
+    lk_network network;
+    char why[160];
+    if (!lk_network_open(&network, why, sizeof why)) {
         lk_fail(cell, "%s", why);
         return;
     }
@@ -103,10 +101,10 @@ static void conclude(lk_result *result)
     char told[24], next[24], twice[24], words[64] = "never two at once";
 
     if (overlap > 0)
-        snprintf(words, sizeof(words), "TWO HELD IT for %s", lk_ms_words(overlap, twice, sizeof(twice)));
+        snprintf(words, sizeof words, "TWO HELD IT for %s", lk_ms_words(overlap, twice, sizeof twice));
     lk_figure(result, "the holder knew after %s, the next had it after %s (at most; lease %d s); %s",
-              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "told"), 1), told, sizeof(told)),
-              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "next"), 1), next, sizeof(next)),
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "told"), 1), told, sizeof told),
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "next"), 1), next, sizeof next),
               LEASE_MS / 1000, words);
 }
 

@@ -9,15 +9,12 @@ enum { EMPTY_LEASE_MS = 6000 };
 
 static bool restart(lk_cell *cell, bool keep_data)
 {
-    int64_t began;
-    bool serves;
-
     if (lk_failed(cell))
         return false;
     cell->harmed = true;
-    began = lk_fault(cell, true, "restart", keep_data ? "with its data" : "without its data");
+    const int64_t began = lk_fault(cell, true, "restart", keep_data ? "with its data" : "without its data");
     lk_spawn_kill(cell->backend);
-    serves = lk_spawn_start_again(cell->backend, keep_data);
+    const bool serves = lk_spawn_start_again(cell->backend, keep_data);
     lk_measure(cell, "away", "ms", (double)(lk_fault(cell, false, "restart", "") - began) / 1e6);
     if (!serves)
         lk_fail(cell, "the server did not come back");
@@ -31,20 +28,19 @@ static double longest_away(const lk_cell *cell)
 
 static void with_data(lk_cell *cell)
 {
-    lk_worker *holder, *rival;
-    lk_answer held, tried, given;
+    lk_answer held, tried;
 
     lk_promise(cell, "%s", cell->backend->column->semantics.service_restarts);
     cell->ttl_ms = 3 * cell->backend->kind->back_ms;
-    holder = lk_hire(cell, "holder");
-    rival = lk_hire(cell, "rival");
+    lk_worker *holder = lk_hire(cell, "holder");
+    lk_worker *rival = lk_hire(cell, "rival");
     lk_observe(cell, cell->backend->uri, -1);
     held = lk_take(holder);
     if (!restart(cell, true))
         return;
     tried = lk_ask(rival, "try %s 0 1", cell->key);
     lk_await_news(holder, &held, lk_now_ns()); /* it goes on being renewed at the server that came back */
-    given = lk_ask(holder, "unlock");
+    lk_answer given = lk_ask(holder, "unlock");
     if (tried.status == LOCKER_OK)
         lk_ask(rival, "unlock");
     if (longest_away(cell) > (double)cell->backend->kind->back_ms)
@@ -64,7 +60,7 @@ static void with_data_concluded(lk_result *result)
 
     lk_figure(result, "the lock was %s over %s without a server, and renewed after it",
               lk_every(result, "kept") ? "kept" : "LOST",
-              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "away"), 1), away, sizeof(away)));
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "away"), 1), away, sizeof away));
 }
 
 const lk_scenario lk_scenario_restart = {
@@ -85,9 +81,7 @@ static const char forgotten[] =
 
 static void without_data(lk_cell *cell)
 {
-    lk_worker *holder, *rival;
-    lk_answer lost, got, given;
-    int64_t back;
+    lk_answer lost, got;
 
     lk_promise(cell, "%s Fencing token: %s", cell->backend->column->semantics.service_restarts,
                cell->backend->column->semantics.token);
@@ -97,16 +91,16 @@ static void without_data(lk_cell *cell)
         lk_allow(cell, LK_CHECK_TOKENS,
                  "its fencing tokens count for the life of its data, and start anew without it");
     cell->ttl_ms = EMPTY_LEASE_MS;
-    holder = lk_hire(cell, "holder");
-    rival = lk_hire(cell, "rival");
+    lk_worker *holder = lk_hire(cell, "holder");
+    lk_worker *rival = lk_hire(cell, "rival");
     lk_observe(cell, cell->backend->uri, -1);
     lk_take(holder);
     if (!restart(cell, false))
         return;
-    back = lk_now_ns();
+    const int64_t back = lk_now_ns();
     got = lk_take(rival);
     lost = lk_ask(holder, "lost 20000");
-    given = lk_ask(holder, "unlock");
+    lk_answer given = lk_ask(holder, "unlock");
     lk_ask(rival, "unlock");
     if (lk_failed(cell))
         return;
@@ -122,10 +116,10 @@ static void without_data_concluded(lk_result *result)
     char rival[24], notice[24], overlap[24], words[64] = "never two at once";
 
     if (both > 0)
-        snprintf(words, sizeof(words), "two held it for %s", lk_ms_words(both, overlap, sizeof(overlap)));
+        snprintf(words, sizeof words, "two held it for %s", lk_ms_words(both, overlap, sizeof overlap));
     lk_figure(result, "another had the lock %s after the server was back, the holder was told after %s; %s",
-              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "rival"), 1), rival, sizeof(rival)),
-              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof(notice)),
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "rival"), 1), rival, sizeof rival),
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof notice),
               words);
 }
 

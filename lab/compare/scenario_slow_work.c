@@ -7,11 +7,10 @@
 static void renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival)
 {
     const lk_answer held = lk_take(worker);
-    lk_answer tried, given;
 
     lk_rest(cell, lk_lease_ms(cell, &held) > 0 ? lk_lease_ms(cell, &held) * 5 / 2 : cell->ttl_ms * 5 / 2);
-    tried = lk_ask(rival, "try %s 0 1", cell->key);
-    given = lk_ask(worker, "unlock");
+    lk_answer tried = lk_ask(rival, "try %s 0 1", cell->key);
+    lk_answer given = lk_ask(worker, "unlock");
     if (tried.status == LOCKER_OK)
         lk_ask(rival, "unlock");
     if (lk_failed(cell))
@@ -29,14 +28,14 @@ static void renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival)
 static void not_renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival, const char *store)
 {
     const lk_answer held = lk_ask(worker, "lock %s 20000 0", cell->key);
-    lk_answer lost, got, write, given;
+    lk_answer lost, got, write;
 
     lk_stand_in_line(rival);
     lost = lk_ask(worker, "lost 20000");
     got = lk_hear(rival);
     lk_ask(rival, "write %s", store);
     write = lk_ask(worker, "write %s", store);
-    given = lk_ask(worker, "unlock");
+    lk_answer given = lk_ask(worker, "unlock");
     lk_ask(rival, "unlock");
     if (lk_failed(cell))
         return;
@@ -54,12 +53,12 @@ static void not_renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival, cons
 static void run(lk_cell *cell)
 {
     lk_worker *worker = lk_hire(cell, "worker"), *rival = lk_hire(cell, "rival");
-    char store[320];
 
     lk_promise(cell,
                "Renewed, a lock is held for as long as the work takes. Not renewed, its holder is told when "
                "its time is over, and before anybody else can have the lock.");
-    snprintf(store, sizeof(store), "%s.store", cell->history);
+    char store[320];
+    snprintf(store, sizeof store, "%s.store", cell->history);
     lk_observe(cell, cell->backend->uri, -1);
     renewed(cell, worker, rival);
     not_renewed(cell, worker, rival, store);
@@ -74,9 +73,9 @@ static void conclude(lk_result *result)
         "renewed: %s for %s of work; not renewed: told %s after its deadline, the next had it after %s, a "
         "late write was %s",
         lk_every(result, "held") ? "held" : "NOT HELD",
-        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "worked"), 0), worked, sizeof(worked)),
-        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof(notice)),
-        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "gap"), 1), gap, sizeof(gap)),
+        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "worked"), 0), worked, sizeof worked),
+        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof notice),
+        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "gap"), 1), gap, sizeof gap),
         lk_every(result, "late write refused") ? "refused" : "TAKEN");
 }
 

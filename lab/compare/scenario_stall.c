@@ -6,15 +6,13 @@
 /* Without a lease it keeps the lock; the next one gets it by its unlock. */
 static void keeps(lk_cell *cell, lk_worker *holder, lk_worker *next, const char *store)
 {
-    lk_answer write, given, got;
-
     lk_freeze(holder);
     lk_rest(cell, cell->ttl_ms * 3 / 2);
     lk_thaw(holder);
     lk_fault(cell, false, "stop", holder->name);
-    write = lk_ask(holder, "write %s", store);
-    given = lk_ask(holder, "unlock");
-    got = lk_hear(next);
+    lk_answer write = lk_ask(holder, "write %s", store);
+    lk_answer given = lk_ask(holder, "unlock");
+    lk_answer got = lk_hear(next);
     if (lk_failed(cell))
         return;
     if (write.status != LOCKER_OK)
@@ -50,12 +48,11 @@ static void goes_on(lk_cell *cell, lk_worker *holder, int64_t since, const char 
 static void run(lk_cell *cell)
 {
     lk_worker *holder = lk_hire(cell, "holder"), *next = lk_hire(cell, "next");
-    char store[320];
     lk_answer held, got;
-    int64_t thawed;
 
     lk_promise(cell, "%s", cell->backend->column->semantics.holder_stalls);
-    snprintf(store, sizeof(store), "%s.store", cell->history);
+    char store[320];
+    snprintf(store, sizeof store, "%s.store", cell->history);
     lk_observe(cell, cell->backend->uri, -1);
     held = lk_take(holder);
     lk_ask(holder, "write %s", store);
@@ -73,7 +70,7 @@ static void run(lk_cell *cell)
         lk_broken(cell, "the store refused the new holder");
     lk_measure(cell, "gap", "ms", (double)(got.received - held.received) / 1e6);
     lk_rest(cell, lk_lease_ms(cell, &held) / 2);
-    thawed = lk_fault(cell, false, "stop", holder->name);
+    const int64_t thawed = lk_fault(cell, false, "stop", holder->name);
     lk_thaw(holder);
     goes_on(cell, holder, thawed, store);
     if (lk_ask(next, "unlock").status != LOCKER_OK)
@@ -82,20 +79,19 @@ static void run(lk_cell *cell)
 
 static void conclude(lk_result *result)
 {
-    char look[24], notice[24];
-
     if (lk_measured_of(result, "kept")) {
         lk_figure(result, "%s the lock while it was stopped", lk_every(result, "kept") ? "kept" : "LOST");
         return;
     }
+    char look[24], notice[24];
     lk_figure(
         result,
         "another had it meanwhile; its late write was %s, its first look, %s after it went on, said %s, the "
         "notice came after %s, unlock %s",
         lk_every(result, "late write refused") ? "refused" : "TAKEN",
-        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "first look"), 1), look, sizeof(look)),
+        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "first look"), 1), look, sizeof look),
         lk_every(result, "look said lost") ? "lost" : "HELD",
-        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof(notice)),
+        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof notice),
         lk_every(result, "unlock said lost") ? "said lost" : "DID NOT SAY LOST");
 }
 

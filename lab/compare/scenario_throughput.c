@@ -25,7 +25,7 @@ static void run(lk_cell *cell)
     char name[32];
 
     for (int i = 0; i < WORKERS; i++) {
-        snprintf(name, sizeof(name), "worker-%d", i + 1);
+        snprintf(name, sizeof name, "worker-%d", i + 1);
         lk_hire(cell, name);
     }
     lk_measure(cell, "own keys", "1/s", rate(cell, true));

@@ -9,7 +9,7 @@ static void run(lk_cell *cell)
 {
     lk_worker *first = lk_hire(cell, "first"), *second = lk_hire(cell, "second"),
               *third = lk_hire(cell, "third");
-    lk_answer broken, given, tried, kept;
+    lk_answer broken, given, tried;
 
     lk_promise(cell, "Unlock compares before it releases: it says lost, and the other's lock stays.");
     lk_ignore(cell, LK_CHECK_OVERLAP); /* the first one is stopped, and can't be told in time */
@@ -25,7 +25,7 @@ static void run(lk_cell *cell)
     given = lk_hear(first);
     lk_fault(cell, false, "break", first->name);
     tried = lk_ask(third, "try %s 0 1", cell->key);
-    kept = lk_ask(second, "unlock");
+    lk_answer kept = lk_ask(second, "unlock");
     if (lk_failed(cell))
         return;
     if (broken.status != LOCKER_OK)

@@ -45,21 +45,23 @@ static bool pair_await(lk_backend *backend)
 static bool pair_lag(lk_backend *backend, bool on)
 {
     lk_server *pair = backend->servers;
-    char command[96], answer[256];
 
     if (!on)
         return lk_server_follow(&pair[1], &pair[0]);
+    char command[96];
     snprintf(command, sizeof command, "REPLICAOF 127.0.0.1 %d", lk_free_port());
+    char answer[256];
     return lk_server_ask(&pair[1], command, answer, sizeof answer);
 }
 
 static bool pair_fail_over(lk_backend *backend)
 {
     lk_server *pair = backend->servers;
-    char command[64], answer[256];
 
     lk_server_kill(&pair[0]);
+    char command[64];
     snprintf(command, sizeof command, "CONFIG SET port %d", pair[0].port);
+    char answer[256];
     return lk_server_follow(&pair[1], NULL) && lk_server_ask(&pair[1], command, answer, sizeof answer);
 }
 

@@ -64,12 +64,12 @@ static bool ensemble_heal(lk_backend *backend)
  * up only after 20 s, so that the follower goes on believing. */
 static bool ensemble_open_cut(lk_cut *cut, const lk_network *network)
 {
-    lk_server *members = cut->servers = start(&cut->kind->cut_setup, network->members), *leader, *follower;
+    lk_server *members = cut->servers = start(&cut->kind->cut_setup, network->members);
 
-    leader = lk_ensemble_await(members) == NULL ? lk_ensemble_find(members, "leader", 0) : NULL;
+    lk_server *leader = lk_ensemble_await(members) == NULL ? lk_ensemble_find(members, "leader", 0) : NULL;
     if (!leader)
         return false;
-    follower = leader == &members[0] ? &members[1] : &members[0];
+    lk_server *follower = leader == &members[0] ? &members[1] : &members[0];
     cut->holder = cut->rival = &network->hub;
     cut->near = &network->members[follower - members];
     cut->far = &network->members[leader - members];

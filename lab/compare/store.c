@@ -10,15 +10,14 @@
 bool lk_store_write(const char *path, uint64_t token, bool *accepted)
 {
     uint64_t greatest = 0;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    bool good;
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     if (fd < 0)
         return false;
-    good = flock(fd, LOCK_EX) == 0 && pread(fd, &greatest, sizeof(greatest), 0) >= 0;
+    bool good = flock(fd, LOCK_EX) == 0 && pread(fd, &greatest, sizeof greatest, 0) >= 0;
     *accepted = good && token >= greatest;
     if (*accepted)
-        good = pwrite(fd, &token, sizeof(token), 0) == (ssize_t)sizeof(token);
+        good = pwrite(fd, &token, sizeof token, 0) == (ssize_t)sizeof token;
     close(fd);
     return good;
 }
@@ -28,7 +27,7 @@ long lk_store_number(const char *path)
     FILE *file = fopen(path, "re");
     char text[32] = "";
 
-    if (file && !fgets(text, sizeof(text), file))
+    if (file && !fgets(text, sizeof text, file))
         text[0] = '\0';
     if (file)
         fclose(file);

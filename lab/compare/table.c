@@ -19,7 +19,7 @@ static int name_width(const lk_comparison *comparison)
 /* Print text from column `at` on, in lines of `width`, broken at blanks. */
 static void wrap(FILE *out, const char *text, int at, int width)
 {
-    size_t room = width - at > 20 ? (size_t)(width - at) : 20;
+    const size_t room = width - at > 20 ? (size_t)(width - at) : 20;
 
     while (*text) {
         size_t length = strlen(text);
@@ -58,7 +58,7 @@ static void print_columns(const lk_comparison *comparison, int names, FILE *out,
         const lk_column *column = &comparison->columns[i];
         char text[600];
 
-        snprintf(text, sizeof(text), "%s%s%s", column->version, column->version[0] ? ". " : "",
+        snprintf(text, sizeof text, "%s%s%s", column->version, column->version[0] ? ". " : "",
                  column->setup[0] ? column->setup : column->uri);
         fprintf(out, "%*s%-*s  ", INDENT, "", names, column->name);
         wrap(out, text, INDENT + names + 2, width);

@@ -23,10 +23,9 @@ const char *lk_word(lk_words *words, char *out, size_t size)
 int64_t lk_word_number(lk_words *words)
 {
     char text[32], *end = text;
-    int64_t number;
 
     errno = 0;
-    number = strtoll(lk_word(words, text, sizeof(text)), &end, 10);
+    const int64_t number = strtoll(lk_word(words, text, sizeof text), &end, 10);
     words->good = words->good && end != text && *end == '\0' && errno == 0;
     return words->good ? number : 0;
 }

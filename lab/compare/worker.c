@@ -253,25 +253,23 @@ static void do_write(lk_side *w, const char *store)
 static bool raise_number(const char *path, int64_t work_ms)
 {
     const long number = lk_store_number(path);
-    FILE *file;
 
     lk_pause_ms(work_ms);
-    file = fopen(path, "we");
+    FILE *file = fopen(path, "we");
     return file && fprintf(file, "%ld\n", number + 1) > 0 && fclose(file) == 0;
 }
 
 static void do_job(lk_side *w, lk_words *words)
 {
     lk_turn *t = &w->turn;
-    char verb[16], path[256];
-    int64_t work_ms;
-    lk_turn got;
 
     turn_begin(w);
-    lk_word(words, verb, sizeof(verb));
-    lk_word(words, t->key, sizeof(t->key));
-    lk_word(words, path, sizeof(path));
-    work_ms = lk_word_number(words);
+    char verb[16];
+    lk_word(words, verb, sizeof verb);
+    lk_word(words, t->key, sizeof t->key);
+    char path[256];
+    lk_word(words, path, sizeof path);
+    const int64_t work_ms = lk_word_number(words);
     if (!words->good) {
         say("error can't understand what job is meant");
         return;
@@ -280,7 +278,7 @@ static void do_job(lk_side *w, lk_words *words)
     t->wait_ms = 30000;
     t->renew = true;
     turn_take_and_note(t);
-    got = *t;
+    lk_turn got = *t;
     if (t->held && !raise_number(path, work_ms)) {
         say("error can't write %s: %s", path, strerror(errno));
         return;
@@ -399,24 +397,24 @@ static void note_cycle(lk_side *w, const lk_cycle *c)
 static bool save_cycles(const char *path, const lk_cycle *cycles, size_t count)
 {
     FILE *file = fopen(path, "we");
-    bool good = file && fwrite(cycles, sizeof(*cycles), count, file) == count;
+    const bool good = file && fwrite(cycles, sizeof *cycles, count, file) == count;
 
     return (file && fclose(file) == 0) && good;
 }
 
 static void do_cycle(lk_side *w, lk_words *words)
 {
-    const char *key = lk_word(words, w->turn.key, sizeof(w->turn.key));
+    const char *key = lk_word(words, w->turn.key, sizeof w->turn.key);
     const int64_t at = lk_word_number(words), until = lk_word_number(words), count = lk_word_number(words),
                   hold_us = lk_word_number(words), rest_us = lk_word_number(words),
                   told = lk_word_number(words);
     watcher look = {.side = w, .on = lk_word_number(words) != 0};
     int64_t done = 0, failed = 0;
     char path[256];
-    lk_cycle *cycles;
 
-    lk_word(words, path, sizeof(path));
-    if (!words->good || !(cycles = calloc((size_t)count, sizeof(*cycles)))) {
+    lk_word(words, path, sizeof path);
+    lk_cycle *cycles;
+    if (!words->good || !(cycles = calloc((size_t)count, sizeof *cycles))) {
         say("error can't cycle on '%s'", key);
         return;
     }
@@ -452,13 +450,12 @@ static void look_once(lk_side *w, const char *key)
 {
     locker_info info = LOCKER_INFO_INIT;
     lk_event event = LK_EVENT_INIT;
-    locker_status status;
 
     event.op = LK_OP_SERVER;
     event.phase = LK_PHASE_INFO;
     event.key = key;
     event.sent = lk_now_ns();
-    status = locker_show(w->l, key, &info, NULL);
+    const locker_status status = locker_show(w->l, key, &info, NULL);
     event.t = lk_now_ns();
     if (status != LOCKER_OK)
         return; /* it said nothing: it is away */
@@ -500,7 +497,7 @@ static bool is_waiting(void *context)
 static void wait_in_thread(lk_side *w)
 {
     pthread_t thread;
-    int error = pthread_create(&thread, NULL, take_in_thread, &w->turn);
+    const int error = pthread_create(&thread, NULL, take_in_thread, &w->turn);
     int64_t at = 0;
 
     if (error != 0) {
@@ -571,14 +568,14 @@ static void do_lost(lk_side *w, int64_t ms)
 static void do_setup(lk_side *w, lk_words *words)
 {
     lk_event common = LK_EVENT_INIT;
-    char file[256];
 
     common.run = lk_word_number(words);
     w->ttl_ms = lk_word_number(words);
-    lk_word(words, file, sizeof(file));
-    common.backend = lk_word(words, w->backend, sizeof(w->backend));
-    common.scenario = lk_word(words, w->scenario, sizeof(w->scenario));
-    common.worker = lk_word(words, w->name, sizeof(w->name));
+    char file[256];
+    lk_word(words, file, sizeof file);
+    common.backend = lk_word(words, w->backend, sizeof w->backend);
+    common.scenario = lk_word(words, w->scenario, sizeof w->scenario);
+    common.worker = lk_word(words, w->name, sizeof w->name);
     w->history = words->good ? lk_history_writer_open(file, &common) : NULL;
     if (w->history)
         say("ok");
@@ -589,10 +586,10 @@ static void do_setup(lk_side *w, lk_words *words)
 static void do_open(lk_side *w, const char *uri)
 {
     locker_options options = LOCKER_OPTIONS_INIT;
-    locker_error err;
 
     options.owner = w->name;
     options.ttl_ms = w->ttl_ms;
+    locker_error err;
     if (locker_open(uri, &options, &w->l, &err) == LOCKER_OK)
         say("ok");
     else
@@ -604,7 +601,7 @@ static void do_lock(lk_side *w, const char *verb, lk_words *words)
     lk_turn *t = &w->turn;
 
     turn_begin(w);
-    lk_word(words, t->key, sizeof(t->key));
+    lk_word(words, t->key, sizeof t->key);
     t->wait_ms = lk_word_number(words);
     t->renew = lk_word_number(words) != 0;
     t->try = strcmp(verb, "try") == 0;
@@ -639,11 +636,11 @@ static bool obey_about(lk_side *w, const char *verb, lk_words *words)
     } else if (strcmp(verb, "lost") == 0) {
         do_lost(w, lk_word_number(words));
     } else if (strcmp(verb, "write") == 0) {
-        do_write(w, lk_word(words, text, sizeof(text)));
+        do_write(w, lk_word(words, text, sizeof text));
     } else if (strcmp(verb, "break") == 0) {
-        do_break(w, lk_word(words, text, sizeof(text)));
+        do_break(w, lk_word(words, text, sizeof text));
     } else if (strcmp(verb, "look") == 0) {
-        lk_word(words, text, sizeof(text));
+        lk_word(words, text, sizeof text);
         do_look(w, text, lk_word_number(words));
     } else {
         return false;
@@ -656,7 +653,7 @@ static void obey(lk_side *w, const char *line)
     lk_words words = lk_words_of(line);
     char verb[16];
 
-    lk_word(&words, verb, sizeof(verb));
+    lk_word(&words, verb, sizeof verb);
     if (strcmp(verb, "setup") == 0)
         do_setup(w, &words);
     else if (strcmp(verb, "open") == 0)
@@ -695,9 +692,9 @@ static bool next_line(lk_side *w, char line[LK_WORKER_LINE])
 int lk_worker_main(void)
 {
     lk_side w = {0};
-    char line[LK_WORKER_LINE];
 
     signal(SIGPIPE, SIG_IGN);
+    char line[LK_WORKER_LINE];
     while (next_line(&w, line))
         obey(&w, line);
     turn_clear(&w);

@@ -19,8 +19,8 @@ static int64_t overlap(lk_case *c, const lk_attempt *reign, const lk_attempt *a,
 {
     lk_finding *found = lk_found(c, LK_CHECK_OVERLAP, a->answered, reign->answered,
                                  "was granted while another held it for certain");
-    int64_t to = least(least(a->grant_to, reign->grant_to), c->last);
-    int64_t uncounted = to - (a->from > counted_to ? a->from : counted_to);
+    const int64_t to = least(least(a->grant_to, reign->grant_to), c->last);
+    const int64_t uncounted = to - (a->from > counted_to ? a->from : counted_to);
 
     if (found) {
         found->from = a->from;
@@ -126,7 +126,7 @@ static void judge_writes(lk_case *c, const lk_event **starting, const lk_event *
 
 void lk_check_writes(lk_case *c)
 {
-    size_t n = c->key->write_count, accepted = 0, end;
+    size_t n = c->key->write_count, accepted = 0;
     const lk_event **starting = calloc(2 * n + 1, sizeof(const lk_event *)), **ending = starting + n;
 
     if (!starting) {
@@ -144,9 +144,10 @@ void lk_check_writes(lk_case *c)
     c->figures->writes_accepted = accepted;
     c->figures->seen[LK_CHECK_WRITES] = accepted + c->figures->writes_refused;
     if (accepted) {
-        qsort(starting, accepted, sizeof(*starting), by_beginning);
-        qsort(ending, accepted, sizeof(*ending), by_resource);
+        qsort(starting, accepted, sizeof *starting, by_beginning);
+        qsort(ending, accepted, sizeof *ending, by_resource);
     }
+    size_t end;
     for (size_t i = 0; i < accepted; i = end) {
         for (end = i; end < accepted && starting[end]->resource == starting[i]->resource;)
             end++;

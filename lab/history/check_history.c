@@ -28,7 +28,7 @@ static lk_check named(const struct options *options, const char *name)
         const char *one = lk_check_name((lk_check)i);
         if (strcmp(one, name) == 0)
             return (lk_check)i;
-        snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "", one);
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", one);
     }
     lk_cli_usage(options->common.subcommand, "there is no check '%s'; there are %s", name, known);
     return LK_CHECKS;
@@ -48,20 +48,19 @@ static int64_t *limit_of(lk_check_options *options, lk_check check)
 static int promise(struct options *options, char *word)
 {
     char *limit = strchr(word, '=');
-    lk_check check;
-    int64_t ms, *where;
 
     if (limit)
         *limit++ = '\0';
-    check = named(options, word);
+    const lk_check check = named(options, word);
     if (check == LK_CHECKS)
         return LK_EXIT_USAGE;
     options->check.promised |= 1U << check;
     if (!limit)
         return LK_GO_ON;
-    where = limit_of(&options->check, check);
+    int64_t *where = limit_of(&options->check, check);
     if (!where)
         return lk_cli_usage(options->common.subcommand, "--promise %s takes no limit", word);
+    int64_t ms;
     if (!lk_cli_duration(options->common.subcommand, "--promise", limit, &ms))
         return LK_EXIT_USAGE;
     *where = ms * 1000000;
@@ -70,7 +69,7 @@ static int promise(struct options *options, char *word)
 
 static int allow(struct options *options, char *word)
 {
-    lk_check check = named(options, word);
+    const lk_check check = named(options, word);
 
     if (check == LK_CHECKS)
         return LK_EXIT_USAGE;
@@ -80,13 +79,14 @@ static int allow(struct options *options, char *word)
 
 static int each_word(struct options *options, const char *text, int (*take)(struct options *, char *))
 {
-    char *words = strdup(text), *rest = words, *word;
+    char *words = strdup(text), *rest = words;
     int code = LK_GO_ON;
 
     if (!words) {
         lk_cli_message("out of memory");
         return LK_EXIT_SYSTEM;
     }
+    char *word;
     while (code == LK_GO_ON && (word = strsep(&rest, ",")) != NULL)
         code = take(options, word);
     free(words);
@@ -117,9 +117,9 @@ static int parse(int argc, char **argv, struct options *options)
                                           {"help", no_argument, NULL, 'h'},
                                           {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
-    int option, code;
 
     opterr = 0;
+    int option, code;
     while ((option = getopt_long(argc, argv, ":qvhV", table, NULL)) != -1)
         if ((code = take_option(options, option, argv)) != LK_GO_ON)
             return code;
@@ -167,7 +167,7 @@ static void print_lag(const char *what, const lk_samples *samples)
 
 static void print_figures(const lk_figures *f, lk_check check)
 {
-    size_t seen = f->seen[check], breaches = f->breaches[check];
+    const size_t seen = f->seen[check], breaches = f->breaches[check];
 
     switch (check) {
     case LK_CHECK_OVERLAP:
@@ -217,7 +217,7 @@ static bool has_figures(const lk_figures *f, lk_check check)
 static void print_checks(const lk_report *report)
 {
     for (int i = 0; i < LK_CHECKS; i++) {
-        lk_check check = (lk_check)i;
+        const lk_check check = (lk_check)i;
         printf("  %-9s%s", lk_check_name(check), lk_check_result(report, &report->total, check));
         if (has_figures(&report->total, check)) {
             printf(": ");
@@ -235,11 +235,11 @@ static void print_place(const lk_history *history, const lk_event *event)
 static void print_finding(const lk_history *history, const lk_report *report, const lk_finding *finding)
 {
     const lk_key_report *key = &report->keys[finding->key];
-    char clean[512];
 
     printf("%s: ", lk_check_name(finding->check));
     print_place(history, finding->first);
-    lk_cli_clean(key->key, clean, sizeof(clean));
+    char clean[512];
+    lk_cli_clean(key->key, clean, sizeof clean);
     if (finding->first->op == LK_OP_SERVER)
         printf(": the service, asked about '%s',", clean);
     else
@@ -312,7 +312,6 @@ static int fail(const lk_history_error *error)
 
 static int judge(const struct options *options, lk_history *history)
 {
-    lk_report *report;
     int code = LK_EXIT_OK;
     size_t seen;
 
@@ -322,7 +321,7 @@ static int judge(const struct options *options, lk_history *history)
             "the history is empty: nothing was seen, so nothing is known to be kept; --allow-empty takes it");
         return LK_EXIT_DATA;
     }
-    report = lk_history_check(history, &options->check);
+    lk_report *report = lk_history_check(history, &options->check);
     if (!report) {
         lk_cli_message("out of memory");
         return LK_EXIT_SYSTEM;
@@ -341,13 +340,12 @@ int main(int argc, char **argv)
 {
     struct options options = {.common = {.subcommand = "check-history"}, .check = LK_CHECK_OPTIONS_INIT};
     lk_history_error error = {0};
-    lk_history *history;
     bool good = true;
     int code = parse(argc, argv, &options);
 
     if (code != LK_GO_ON)
         return code;
-    history = lk_history_new();
+    lk_history *history = lk_history_new();
     if (!history) {
         lk_cli_message("out of memory");
         return LK_EXIT_SYSTEM;

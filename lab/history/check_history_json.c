@@ -61,7 +61,7 @@ static json_t *checks(const lk_report *report)
     json_t *object = json_object();
 
     for (int i = 0; i < LK_CHECKS; i++) {
-        lk_check check = (lk_check)i;
+        const lk_check check = (lk_check)i;
         json_t *one = json_object();
         set(one, "result", json_string(lk_check_result(report, &report->total, check)));
         set(one, "promised", json_boolean((report->options.promised & 1U << i) != 0));
@@ -76,11 +76,9 @@ static json_t *checks(const lk_report *report)
 
 static json_t *place(const lk_history *history, const lk_event *event)
 {
-    json_t *object;
-
     if (!event)
         return json_null();
-    object = json_object();
+    json_t *object = json_object();
     set(object, "file", lk_cli_json_text(lk_history_file(history, event->file)));
     set(object, "line", json_integer(event->line));
     set(object, "process", json_integer(event->process));
@@ -94,10 +92,9 @@ static json_t *findings(const lk_history *history, const lk_report *report)
     for (size_t i = 0; i < report->finding_count; i++) {
         const lk_finding *finding = &report->findings[i];
         const lk_key_report *key = &report->keys[finding->key];
-        json_t *one;
         if (key->figures.breaches[finding->check] == 0) /* within the limit */
             continue;
-        one = json_object();
+        json_t *one = json_object();
         set(one, "check", json_string(lk_check_name(finding->check)));
         set(one, "run", json_integer(key->run));
         set(one, "backend", json_string(key->backend));
@@ -119,7 +116,7 @@ static json_t *files(const lk_history *history)
 
     for (size_t i = 0; lk_history_file(history, i); i++) {
         json_t *one = json_object();
-        uint32_t cut = lk_history_cut_line(history, i);
+        const uint32_t cut = lk_history_cut_line(history, i);
         set(one, "file", lk_cli_json_text(lk_history_file(history, i)));
         set(one, "cut_line", cut ? json_integer(cut) : json_null());
         json_array_append_new(list, one);

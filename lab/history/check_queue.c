@@ -61,7 +61,7 @@ static size_t before(const struct place *places, size_t count, int64_t moment)
     size_t low = 0, high = count;
 
     while (low < high) {
-        size_t middle = low + (high - low) / 2;
+        const size_t middle = low + (high - low) / 2;
         if (places[middle].stood < moment)
             low = middle + 1;
         else
@@ -114,16 +114,16 @@ static void judge_order(lk_case *c, const struct place *queue, const struct plac
 /* Equal places have one index in the tree, the first of theirs: none of them is before another. */
 static void order(lk_case *c)
 {
-    size_t room = c->key->grant_count + 1, count;
-    struct place *queue = calloc(2 * room, sizeof(*queue)), *grants = queue + room;
-    size_t *tree = calloc(room, sizeof(*tree));
+    const size_t room = c->key->grant_count + 1;
+    struct place *queue = calloc(2 * room, sizeof *queue), *grants = queue + room;
+    size_t *tree = calloc(room, sizeof *tree);
 
     if (queue && tree) {
-        count = collect(c->key, c->report->options.fifo_limit_ns, queue);
+        const size_t count = collect(c->key, c->report->options.fifo_limit_ns, queue);
         for (size_t i = 0; i < count; i++)
             grants[i] = queue[i];
-        qsort(queue, count, sizeof(*queue), by_stood);
-        qsort(grants, count, sizeof(*grants), by_late_return);
+        qsort(queue, count, sizeof *queue, by_stood);
+        qsort(grants, count, sizeof *grants, by_late_return);
         judge_order(c, queue, grants, count, tree);
         c->figures->seen[LK_CHECK_FIFO] = count > 1 ? count : 0;
     } else {
@@ -144,7 +144,7 @@ static double evenness(const lk_key *key)
         if (!key->grants[i]->again)
             key->grants[i]->process->grants++;
     for (size_t i = 0; i < key->grant_count; i++) {
-        double x = (double)key->grants[i]->process->grants;
+        const double x = (double)key->grants[i]->process->grants;
         key->grants[i]->process->grants = 0; /* counted once */
         processes += x > 0;
         sum_of += x;

@@ -106,11 +106,9 @@ static void judge_waiters(lk_case *c, const lk_event *look)
 
 void lk_check_orphans(lk_case *c, const lk_index *index)
 {
-    const lk_event *look;
-
     if (c->key->look_count == 0)
         return;
-    look = c->key->looks[c->key->look_count - 1];
+    const lk_event *look = c->key->looks[c->key->look_count - 1];
     c->figures->seen[LK_CHECK_ORPHANS] = 1;
     if (look->held)
         judge_holder(c, index, look);
@@ -135,7 +133,7 @@ static int64_t listened_to(const lk_case *c, const lk_attempt *a)
 
 static void judge_notice(lk_case *c, const lk_index *index, const lk_attempt *a)
 {
-    int64_t limit = c->report->options.notice_limit_ns;
+    const int64_t limit = c->report->options.notice_limit_ns;
     const lk_event *stated = NULL;
 
     if (a->lost)

@@ -78,7 +78,7 @@ static const struct field {
     {"kind", TEXT, offsetof(lk_event, kind), 1 << LK_OP_FAULT | 1 << LK_OP_ALLOW, false, 0},
     {"what", TEXT, offsetof(lk_event, what), 0, false, 0},
 };
-enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
+enum { FIELDS = sizeof fields / sizeof fields[0] };
 
 const char *lk_op_name(lk_op op)
 {
@@ -104,7 +104,7 @@ int64_t lk_event_now(void)
 static json_t *value_of(const lk_event *event, const struct field *field, bool *failed)
 {
     const void *member = (const char *)event + field->offset;
-    bool required = (field->required & BIT(event->op)) != 0;
+    const bool required = (field->required & BIT(event->op)) != 0;
     json_t *value = NULL;
 
     if (field->kind == TEXT) {
@@ -117,7 +117,7 @@ static json_t *value_of(const lk_event *event, const struct field *field, bool *
             return NULL;
         value = json_boolean(*(const bool *)member);
     } else {
-        int64_t number = *(const int64_t *)member;
+        const int64_t number = *(const int64_t *)member;
         if (number == field->missing && !required)
             return NULL;
         value = json_integer(number);
@@ -193,10 +193,9 @@ static const char *type_of(const struct field *field)
 
 bool lk_event_decode(const json_t *object, lk_event *event, char *why, size_t size)
 {
-    unsigned op, phase;
-
     if (!json_is_object(object))
         return snprintf(why, size, "this is no JSON object"), false;
+    unsigned op, phase;
     if (!word_of(object, "op", op_names, LK_OPS, &op, why, size) ||
         !word_of(object, "phase", phase_names, LK_PHASES, &phase, why, size))
         return false;

@@ -44,7 +44,7 @@ static int by_process(const void *left, const void *right)
 /* Until when the attempt kept its process busy with the key. */
 static int64_t busy_to(const lk_attempt *a)
 {
-    int64_t end = a->process->ended ? a->process->ended->t : LK_NEVER;
+    const int64_t end = a->process->ended ? a->process->ended->t : LK_NEVER;
 
     if (!a->answered || a->answered->phase == LK_PHASE_INFO)
         return end;
@@ -58,17 +58,17 @@ static int64_t busy_to(const lk_attempt *a)
 static void sort(const lk_attempt **list, size_t count, int (*order)(const void *, const void *))
 {
     if (count)
-        qsort(list, count, sizeof(*list), order);
+        qsort(list, count, sizeof *list, order);
 }
 
 bool lk_index_make(lk_index *index, const lk_key *key)
 {
-    size_t n = key->attempt_count;
+    const size_t n = key->attempt_count;
 
-    *index = (lk_index){.by_token = calloc(n + 1, sizeof(*index->by_token)),
-                        .by_id = calloc(n + 1, sizeof(*index->by_id)),
-                        .by_process = calloc(n + 1, sizeof(*index->by_process)),
-                        .busy_to = calloc(n + 1, sizeof(*index->busy_to))};
+    *index = (lk_index){.by_token = calloc(n + 1, sizeof *index->by_token),
+                        .by_id = calloc(n + 1, sizeof *index->by_id),
+                        .by_process = calloc(n + 1, sizeof *index->by_process),
+                        .busy_to = calloc(n + 1, sizeof *index->busy_to)};
     if (!index->by_token || !index->by_id || !index->by_process || !index->busy_to)
         return false;
     for (size_t i = 0; i < key->grant_count; i++) {
@@ -108,7 +108,7 @@ static const lk_attempt *with_token(const lk_index *index, int64_t token, int64_
     size_t low = 0, high = index->token_count;
 
     while (low < high) {
-        size_t middle = low + (high - low) / 2;
+        const size_t middle = low + (high - low) / 2;
         const lk_attempt *a = index->by_token[middle];
         if (a->answered->token < token || (a->answered->token == token && a->from <= by))
             low = middle + 1;
@@ -123,7 +123,7 @@ static const lk_attempt *with_id(const lk_index *index, const char *id, int64_t 
     size_t low = 0, high = index->id_count;
 
     while (low < high) {
-        size_t middle = low + (high - low) / 2;
+        const size_t middle = low + (high - low) / 2;
         const lk_attempt *a = index->by_id[middle];
         if (a->answered->id < id || (a->answered->id == id && a->from <= by))
             low = middle + 1;
@@ -151,10 +151,9 @@ lk_voice lk_hears(const lk_index *index, const lk_event *look, const lk_attempt 
     if (!look->held)
         return LK_AGAINST;
     if (look->token && grant->token) {
-        const lk_attempt *named;
         if (look->token == grant->token)
             return LK_FOR;
-        named = with_token(index, look->token, attempt->from);
+        const lk_attempt *named = with_token(index, look->token, attempt->from);
         return named && named->process == attempt->process ? LK_NEUTRAL : LK_AGAINST;
     }
     if (look->id && grant->id)
@@ -169,7 +168,7 @@ bool lk_busy(const lk_index *index, const lk_key *key, const lk_process *process
     size_t low = 0, high = key->attempt_count;
 
     while (low < high) { /* the last of the process that had asked before the answer came */
-        size_t middle = low + (high - low) / 2;
+        const size_t middle = low + (high - low) / 2;
         const lk_attempt *a = index->by_process[middle];
         if (a->process < process || (a->process == process && a->asked->t < look->t))
             low = middle + 1;
@@ -185,7 +184,7 @@ static size_t first_look(const lk_key *key, int64_t from)
     size_t low = 0, high = key->look_count;
 
     while (low < high) {
-        size_t middle = low + (high - low) / 2;
+        const size_t middle = low + (high - low) / 2;
         if (key->looks[middle]->sent < from)
             low = middle + 1;
         else

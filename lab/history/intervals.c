@@ -63,8 +63,8 @@ static void find_again(const lk_key *key)
 bool lk_intervals(lk_key *key)
 {
     if (key->look_count)
-        qsort(key->looks, key->look_count, sizeof(*key->looks), by_sent);
-    key->grants = calloc(key->attempt_count + 1, sizeof(*key->grants));
+        qsort(key->looks, key->look_count, sizeof *key->looks, by_sent);
+    key->grants = calloc(key->attempt_count + 1, sizeof *key->grants);
     if (!key->grants)
         return false;
     for (size_t i = 0; i < key->attempt_count; i++) {
@@ -74,7 +74,7 @@ bool lk_intervals(lk_key *key)
         key->grants[key->grant_count++] = key->attempts[i];
     }
     if (key->grant_count)
-        qsort(key->grants, key->grant_count, sizeof(*key->grants), by_return);
+        qsort(key->grants, key->grant_count, sizeof *key->grants, by_return);
     find_again(key);
     return true;
 }

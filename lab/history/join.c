@@ -33,7 +33,7 @@ static bool wrong(const struct joining *j, const lk_event *event, const char *te
     char where[300] = "";
 
     if (other)
-        snprintf(where, sizeof(where), " (%.250s:%u)", j->history->files[other->file].name, other->line);
+        snprintf(where, sizeof where, " (%.250s:%u)", j->history->files[other->file].name, other->line);
     return lk_history_fail(j->error, LK_HISTORY_BAD_DATA,
                            "%s:%u: %s of handle %" PRId64 " in process %" PRId64 " %s%s", name, event->line,
                            lk_op_name(event->op), event->handle, event->process, text, where);
@@ -52,7 +52,7 @@ static bool scope_of(struct joining *j, const lk_event *event, int64_t *scope)
     if (added) {
         lk_history *h = j->history;
 
-        if (!lk_grow(&h->allowed, sizeof(*h->allowed), h->scope_count, &h->scope_room))
+        if (!lk_grow(&h->allowed, sizeof *h->allowed, h->scope_count, &h->scope_room))
             return false;
         h->allowed[h->scope_count] = 0;
         *index = h->scope_count++;
@@ -106,7 +106,7 @@ static bool begin(struct joining *j, lk_key *key, const lk_event *event, int64_t
     lk_history *h = j->history;
     lk_attempt *attempt = &h->attempts[h->attempt_count];
 
-    if (!lk_grow(&key->attempts, sizeof(*key->attempts), key->attempt_count, &key->attempt_room))
+    if (!lk_grow(&key->attempts, sizeof *key->attempts, key->attempt_count, &key->attempt_room))
         return lk_history_no_memory(j->error);
     *attempt = (lk_attempt){.handle = event->handle, .asked = event, .deadline = LK_NEVER};
     attempt->from = process; /* until link_processes() */
@@ -213,18 +213,17 @@ static bool allow(const struct joining *j, const lk_event *event, int64_t scope)
 
 static bool line(struct joining *j, const lk_event *event)
 {
-    int64_t scope, process;
-    lk_process *p;
-
     if (event->op == LK_OP_FAULT || event->op == LK_OP_NOTE)
         return true;
+    int64_t scope;
     if (!scope_of(j, event, &scope))
         return lk_history_no_memory(j->error);
     if (event->op == LK_OP_ALLOW)
         return allow(j, event, scope);
+    int64_t process;
     if ((process = process_of(j, event, scope)) < 0)
         return lk_history_no_memory(j->error);
-    p = &j->history->processes[process];
+    lk_process *p = &j->history->processes[process];
     if (p->ended)
         return lk_history_fail(j->error, LK_HISTORY_BAD_DATA,
                                "%s:%u: process %" PRId64 " had ended before (%s:%u); if the number was given "
@@ -244,7 +243,7 @@ static bool make_room(lk_history *h)
     for (size_t i = 0; i < h->event_count; i++)
         count += (h->events[i].op == LK_OP_LOCK || h->events[i].op == LK_OP_TRY) &&
                  h->events[i].phase == LK_PHASE_INVOKE;
-    h->attempts = calloc(count + 1, sizeof(*h->attempts));
+    h->attempts = calloc(count + 1, sizeof *h->attempts);
     return h->attempts != NULL;
 }
 

@@ -36,11 +36,10 @@ void lk_history_free(lk_history *history)
 
 bool lk_history_fail(lk_history_error *error, lk_history_failure failure, const char *format, ...)
 {
-    va_list args;
-
     error->failure = failure;
+    va_list args;
     va_start(args, format);
-    vsnprintf(error->text, sizeof(error->text), format, args);
+    vsnprintf(error->text, sizeof error->text, format, args);
     va_end(args);
     return false;
 }
@@ -92,7 +91,7 @@ static bool keep_strings(lk_history *history, lk_event *event)
         event->scenario = "";
     if (!event->resource)
         event->resource = "";
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (*texts[i] && (*texts[i] = lk_strings_add(&history->strings, *texts[i])) == NULL)
             return false;
     return true;
@@ -104,9 +103,7 @@ static bool take(lk_history *history, lk_event *event, const char *text, size_t 
 {
     lk_file *file = &history->files[event->file];
     json_error_t wrong;
-    char why[256];
     json_t *object = json_loadb(text, length, JSON_REJECT_DUPLICATES, &wrong);
-    bool kept;
 
     if (!object && json_error_code(&wrong) == json_error_out_of_memory)
         return lk_history_no_memory(error);
@@ -117,12 +114,13 @@ static bool take(lk_history *history, lk_event *event, const char *text, size_t 
     if (!object)
         return lk_history_fail(error, LK_HISTORY_BAD_DATA, "%s:%u: this is no JSON object: %s", file->name,
                                event->line, wrong.text);
-    if (!lk_event_decode(object, event, why, sizeof(why))) {
+    char why[256];
+    if (!lk_event_decode(object, event, why, sizeof why)) {
         json_decref(object);
         return lk_history_fail(error, LK_HISTORY_BAD_DATA, "%s:%u: %s", file->name, event->line, why);
     }
-    kept = keep_strings(history, event) &&
-           lk_grow(&history->events, sizeof(lk_event), history->event_count, &history->event_room);
+    const bool kept = keep_strings(history, event) &&
+                      lk_grow(&history->events, sizeof(lk_event), history->event_count, &history->event_room);
     json_decref(object);
     if (!kept)
         return lk_history_no_memory(error);
@@ -134,13 +132,13 @@ static bool take(lk_history *history, lk_event *event, const char *text, size_t 
 
 static bool read_lines(lk_history *history, FILE *stream, lk_history_error *error)
 {
-    uint32_t file = (uint32_t)history->file_count - 1;
+    const uint32_t file = (uint32_t)history->file_count - 1;
     char *text = NULL;
     size_t room = 0;
-    ssize_t length;
     bool good = true;
 
     errno = 0;
+    ssize_t length;
     for (uint32_t line = 1; good && (length = getline(&text, &room, stream)) > 0; line++) {
         lk_event event = LK_EVENT_INIT;
         event.file = file;
@@ -160,17 +158,16 @@ static bool read_lines(lk_history *history, FILE *stream, lk_history_error *erro
 
 bool lk_history_read(lk_history *history, const char *path, lk_history_error *error)
 {
-    bool standard = strcmp(path, "-") == 0, good;
+    const bool standard = strcmp(path, "-") == 0;
     const char *name = lk_strings_add(&history->strings, standard ? "standard input" : path);
-    FILE *stream;
 
     if (!name || !lk_grow(&history->files, sizeof(lk_file), history->file_count, &history->file_room))
         return lk_history_no_memory(error);
-    stream = standard ? stdin : fopen(path, "re");
+    FILE *stream = standard ? stdin : fopen(path, "re");
     if (!stream)
         return lk_history_fail(error, LK_HISTORY_NO_INPUT, "can't read %s: %s", path, strerror(errno));
     history->files[history->file_count++] = (lk_file){.name = name};
-    good = read_lines(history, stream, error);
+    const bool good = read_lines(history, stream, error);
     if (!standard)
         fclose(stream);
     return good;

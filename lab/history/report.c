@@ -24,7 +24,6 @@ lk_finding *lk_found(lk_case *c, lk_check check, const lk_event *first, const lk
                      const char *text)
 {
     lk_report *report = c->report;
-    lk_finding *finding;
 
     c->figures->breaches[check]++;
     c->figures->allowed[check] += c->allowed >> check & 1;
@@ -32,7 +31,7 @@ lk_finding *lk_found(lk_case *c, lk_check check, const lk_event *first, const lk
         report->out_of_memory = true;
         return NULL;
     }
-    finding = &report->findings[report->finding_count++];
+    lk_finding *finding = &report->findings[report->finding_count++];
     *finding = (lk_finding){.check = check, .key = c->index, .first = first, .second = second, .text = text};
     return finding;
 }
@@ -60,8 +59,8 @@ static void sort_samples(lk_samples *samples)
 
 int64_t lk_samples_quantile(const lk_samples *samples, double q)
 {
-    double rank = ceil(q * (double)samples->count);
-    size_t at = rank < 1 ? 0 : (size_t)rank - 1;
+    const double rank = ceil(q * (double)samples->count);
+    const size_t at = rank < 1 ? 0 : (size_t)rank - 1;
 
     if (samples->count == 0)
         return 0;
@@ -72,8 +71,6 @@ int64_t lk_samples_quantile(const lk_samples *samples, double q)
 
 static void judge(lk_case *c)
 {
-    lk_index index;
-
     c->figures->attempts = c->key->attempt_count;
     for (size_t i = 0; i < c->key->grant_count; i++)
         c->figures->grants += !c->key->grants[i]->again;
@@ -82,6 +79,7 @@ static void judge(lk_case *c)
     lk_check_writes(c);
     lk_check_waiters(c);
     lk_check_fifo(c);
+    lk_index index;
     if (lk_index_make(&index, c->key)) {
         lk_check_truth(c, &index);
         lk_check_orphans(c, &index);
@@ -174,13 +172,13 @@ static void judge_all(lk_history *history, lk_report *report)
 
 lk_report *lk_history_check(lk_history *history, const lk_check_options *options)
 {
-    lk_report *report = calloc(1, sizeof(*report));
+    lk_report *report = calloc(1, sizeof *report);
 
     if (!report)
         return NULL;
     report->options = *options;
     report->key_count = history->key_count;
-    report->keys = calloc(history->key_count + 1, sizeof(*report->keys));
+    report->keys = calloc(history->key_count + 1, sizeof *report->keys);
     if (report->keys)
         judge_all(history, report);
     if (report->keys && !report->out_of_memory)

@@ -8,12 +8,12 @@
 
 bool lk_grow(void *array, size_t element, size_t count, size_t *room)
 {
-    void **where = array, *bigger;
-    size_t wanted = *room ? *room * 2 : 8;
+    void **where = array;
+    const size_t wanted = *room ? *room * 2 : 8;
 
     if (count < *room)
         return true;
-    bigger = reallocarray(*where, wanted, element);
+    void *bigger = reallocarray(*where, wanted, element);
     if (!bigger)
         return false;
     *where = bigger;
@@ -46,8 +46,8 @@ static char **string_slot(char **slots, size_t size, const char *text)
 
 static bool widen_strings(lk_strings *strings)
 {
-    size_t size = strings->size ? strings->size * 2 : 64;
-    char **slots = calloc(size, sizeof(*slots));
+    const size_t size = strings->size ? strings->size * 2 : 64;
+    char **slots = calloc(size, sizeof *slots);
 
     if (!slots)
         return false;
@@ -62,11 +62,9 @@ static bool widen_strings(lk_strings *strings)
 
 const char *lk_strings_add(lk_strings *strings, const char *text)
 {
-    char **slot;
-
     if (strings->used * 2 >= strings->size && !widen_strings(strings))
         return NULL;
-    slot = string_slot(strings->slots, strings->size, text);
+    char **slot = string_slot(strings->slots, strings->size, text);
     if (!*slot && (*slot = strdup(text)) != NULL)
         strings->used++;
     return *slot;
@@ -89,18 +87,18 @@ struct lk_table_slot {
 
 static struct lk_table_slot *table_slot(struct lk_table_slot *slots, size_t size, const lk_table_key *key)
 {
-    uint64_t hash = mix(basis, key, sizeof(*key));
+    const uint64_t hash = mix(basis, key, sizeof *key);
     size_t at = (hash ^ hash >> 32) & (size - 1);
 
-    while (slots[at].used && memcmp(&slots[at].key, key, sizeof(*key)) != 0)
+    while (slots[at].used && memcmp(&slots[at].key, key, sizeof *key) != 0)
         at = (at + 1) & (size - 1);
     return &slots[at];
 }
 
 static bool widen_table(lk_table *table)
 {
-    size_t size = table->size ? table->size * 2 : 64;
-    struct lk_table_slot *slots = calloc(size, sizeof(*slots));
+    const size_t size = table->size ? table->size * 2 : 64;
+    struct lk_table_slot *slots = calloc(size, sizeof *slots);
 
     if (!slots)
         return false;
@@ -115,11 +113,9 @@ static bool widen_table(lk_table *table)
 
 size_t *lk_table_at(lk_table *table, const lk_table_key *key, bool *added)
 {
-    struct lk_table_slot *slot;
-
     if (table->used * 2 >= table->size && !widen_table(table))
         return NULL;
-    slot = table_slot(table->slots, table->size, key);
+    struct lk_table_slot *slot = table_slot(table->slots, table->size, key);
     *added = !slot->used;
     if (*added) {
         slot->key = *key;

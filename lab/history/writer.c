@@ -17,7 +17,7 @@ struct lk_history_writer {
 
 lk_history_writer *lk_history_writer_open(const char *path, const lk_event *common)
 {
-    lk_history_writer *writer = calloc(1, sizeof(*writer));
+    lk_history_writer *writer = calloc(1, sizeof *writer);
 
     if (!writer)
         return NULL;
@@ -65,23 +65,20 @@ static bool append(int fd, const char *text, size_t length)
 bool lk_history_write(lk_history_writer *writer, const lk_event *event)
 {
     lk_event line = *event;
-    json_t *object;
-    char *text;
-    bool done;
 
     if (line.t == 0)
         line.t = lk_event_now();
     complete(&writer->common, &line);
-    object = lk_event_encode(&line);
-    text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_t *object = lk_event_encode(&line);
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!text) {
         errno = EILSEQ;
         return false;
     }
-    size_t length = strlen(text);
+    const size_t length = strlen(text);
     text[length] = '\n'; /* in the place of the NUL */
-    done = append(writer->fd, text, length + 1);
+    const bool done = append(writer->fd, text, length + 1);
     free(text);
     return done;
 }

@@ -21,10 +21,10 @@ static void try_answers_busy_and_then_ok(void **state)
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "try", NULL), *second = NULL;
     locker_lock_options once = lk_wait_options(0);
-    locker_error err;
 
     lk_expect_busy(rival, "try");
     lk_expect_busy(l, "try");
+    locker_error err;
     assert_status(LOCKER_BUSY, locker_lock(rival, "try", &once, &second, &err), err);
     assert_null(second);
     lk_give(held);
@@ -46,10 +46,10 @@ static void a_timed_wait_is_as_long_as_it_says(void **state)
     locker_error err;
 
     for (int i = 0; i < TRIES && shortest > WAIT + LATE; i++) {
-        int64_t began = lk_test_now_ms(), took;
+        int64_t began = lk_test_now_ms();
 
         assert_status(LOCKER_TIMEOUT, locker_lock(rival, "timed", &options, &second, &err), err);
-        took = lk_test_now_ms() - began;
+        int64_t took = lk_test_now_ms() - began;
         assert_null(second);
         assert_true(took >= WAIT - 1); /* the test's clock is rounded down to ms */
         shortest = took < shortest ? took : shortest;
@@ -71,7 +71,6 @@ static void bad_keys_are_refused(void **state)
     locker *l = lk_open_locker(*state, "");
     locker_info info = LOCKER_INFO_INIT;
     locker_handle *held = NULL;
-    char too_long[LOCKER_KEY_MAX + 2];
     locker_error err;
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -80,6 +79,7 @@ static void bad_keys_are_refused(void **state)
         assert_status(LOCKER_INVALID, locker_try_lock(l, bad[i], NULL, &held, &err), err);
         assert_status(LOCKER_INVALID, locker_show(l, bad[i], &info, &err), err);
     }
+    char too_long[LOCKER_KEY_MAX + 2];
     memset(too_long, 'k', sizeof too_long - 1);
     too_long[sizeof too_long - 1] = '\0';
     assert_status(LOCKER_INVALID, locker_lock(l, too_long, NULL, &held, &err), err);
@@ -125,15 +125,15 @@ static void odd_keys_are_good_and_distinct(void **state)
                                 longest_too};
     enum { COUNT = sizeof good / sizeof good[0] };
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
-    locker_handle *held[COUNT];
-    locker_error err;
 
     memset(longest, '/', LOCKER_KEY_MAX);
     memset(longest_too, '/', LOCKER_KEY_MAX - 1);
     longest[LOCKER_KEY_MAX] = longest_too[LOCKER_KEY_MAX] = '\0';
     longest_too[LOCKER_KEY_MAX - 1] = '.';
+    locker_handle *held[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
         held[i] = NULL;
+        locker_error err;
         assert_ok(locker_try_lock(l, good[i], NULL, &held[i], &err), err);
         assert_string_equal(locker_handle_key(held[i]), good[i]);
     }
@@ -150,12 +150,12 @@ static void namespaces_are_apart(void **state)
     struct lk_fixture *fixture = *state;
     locker_options options = LOCKER_OPTIONS_INIT;
     locker *l = lk_open_locker(fixture, ""), *other = NULL;
-    locker_handle *held = lk_take(l, "same", NULL), *second;
-    locker_error err;
+    locker_handle *held = lk_take(l, "same", NULL);
 
     options.name_space = "elsewhere";
+    locker_error err;
     assert_ok(lk_open_uri(fixture->driver, fixture->uri, "", &options, &other, &err), err);
-    second = lk_take(other, "same", NULL);
+    locker_handle *second = lk_take(other, "same", NULL);
     lk_give(second);
     lk_give(held);
     lk_close_locker(other);
@@ -178,7 +178,6 @@ static void bad_options_are_refused(void **state)
     const char *const labels[] = {"", "a\nb", long_label};
     locker *l = lk_open_locker(fixture, "");
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    locker_error err;
 
     memset(long_label, 'o', sizeof long_label - 1);
     long_label[sizeof long_label - 1] = '\0';
@@ -198,6 +197,7 @@ static void bad_options_are_refused(void **state)
         options.owner = labels[i];
         refuse(l, LOCKER_INVALID, &options);
     }
+    locker_error err;
     assert_status(LOCKER_INVALID, locker_lock(l, "options", NULL, NULL, &err), err);
     lk_give(lk_take(l, "options", NULL)); /* none of it took the lock */
     lk_close_locker(l);
@@ -223,15 +223,14 @@ static void show_tells_who_holds(void **state)
     locker_options options = LOCKER_OPTIONS_INIT;
     locker *l = NULL, *other = lk_open_locker(fixture, "");
     locker_info info = LOCKER_INFO_INIT;
-    locker_handle *held;
-    locker_error err;
 
     options.owner = "the owner of it";
+    locker_error err;
     assert_ok(lk_open_uri(fixture->driver, fixture->uri, "", &options, &l, &err), err);
     assert_ok(locker_show(other, "shown", &info, &err), err);
     assert_false(info.held);
     locker_info_clear(&info);
-    held = lk_take(l, "shown", NULL);
+    locker_handle *held = lk_take(l, "shown", NULL);
     assert_string_equal(locker_handle_owner(held), "the owner of it");
     assert_ok(locker_show(other, "shown", &info, &err), err);
     assert_true(info.held);
@@ -258,11 +257,10 @@ static void break_frees_and_tells_the_holder(void **state)
     needs(fixture->promises.can_break);
     locker *l = lk_open_locker(fixture, "ttl=600ms"), *boss = lk_open_locker(fixture, "");
     locker_info info = LOCKER_INFO_INIT;
-    locker_handle *held;
     locker_error err;
 
     assert_status(LOCKER_INVALID, locker_break(boss, "broken", NULL, NULL, &err), err);
-    held = lk_take(l, "broken", NULL);
+    locker_handle *held = lk_take(l, "broken", NULL);
     assert_ok(locker_break(boss, "broken", NULL, &info, &err), err);
     assert_true(info.held);
     assert_string_equal(info.owner, locker_handle_owner(held));
@@ -302,10 +300,10 @@ static void break_takes_the_one_that_was_named(void **state)
     locker *l = lk_open_locker(fixture, "ttl=600ms"), *boss = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "named", NULL);
     locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
-    locker_error err;
 
     only.token = locker_handle_token(held);
     lk_give(held);
+    locker_error err;
     assert_status(LOCKER_INVALID, locker_break(boss, "named", &only, NULL, &err), err);
     held = lk_take(l, "named", NULL);
     expect_not_broken(boss, "named", &only, held);
@@ -333,10 +331,10 @@ static void break_wakes_a_waiter(void **state)
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "broken2", NULL);
     struct lk_locking waiter;
-    locker_error err;
 
     lk_locking_start(&waiter, rival, "broken2", NULL);
     lk_require_waiting(rival, 1);
+    locker_error err;
     assert_ok(locker_break(rival, "broken2", NULL, NULL, &err), err);
     lk_give(lk_locking_grant(&waiter));
     locker_unlock(held, NULL);
@@ -400,12 +398,12 @@ static void a_thread_that_exits_unlocks(void **state)
 static void statistics_count(void **state)
 {
     locker *l = lk_open_locker(*state, "");
-    locker_handle *held, *second = NULL;
+    locker_handle *second = NULL;
     locker_lock_options brief = lk_wait_options(20);
     locker_statistics stats = {.size = 5};
 
     assert_int_equal(locker_stats(l, &stats), LOCKER_INVALID);
-    held = lk_take(l, "counted", NULL);
+    locker_handle *held = lk_take(l, "counted", NULL);
     stats = lk_stats(l);
     assert_int_equal(stats.acquired, 1);
     assert_int_equal(stats.held, 1);

@@ -20,13 +20,13 @@ static void fired_before(void **state)
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = NULL;
-    locker_error err;
 
     assert_non_null(cancel);
     assert_false(locker_cancel_fired(cancel));
     locker_cancel_fire(cancel);
     locker_cancel_fire(cancel);
     assert_true(locker_cancel_fired(cancel));
+    locker_error err;
     assert_status(LOCKER_CANCELED, locker_lock(l, "before", &options, &held, &err), err);
     assert_null(held);
     locker_cancel_reset(cancel);
@@ -45,13 +45,12 @@ static void fired_during_the_wait(void **state)
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = lk_take(l, "during", NULL);
     struct lk_locking waiters[4];
-    int64_t fired;
 
     for (int i = 0; i < 4; i++)
         lk_locking_start(&waiters[i], i % 2 == 0 ? l : rival, "during", &options);
     lk_require_waiting(l, 2);
     lk_require_waiting(rival, 2);
-    fired = lk_test_now_ms();
+    const int64_t fired = lk_test_now_ms();
     locker_cancel_fire(cancel);
     for (int i = 0; i < 4; i++) {
         assert_status(LOCKER_CANCELED, lk_locking_join(&waiters[i]), waiters[i].err);
@@ -92,12 +91,12 @@ static void fired_around_the_grant(void **state)
         locker_lock_options options = cancelable(cancel);
         locker_handle *held = lk_take(l, "around", NULL);
         struct lk_locking waiter;
-        locker_error err;
 
         lk_locking_start(&waiter, rival, "around", &options);
         lk_require_waiting(rival, 1);
         if (i % 2 == 0)
             locker_cancel_fire(cancel);
+        locker_error err;
         assert_ok(locker_unlock(held, &err), err);
         if (i % 2 == 1)
             locker_cancel_fire(cancel);
@@ -118,7 +117,7 @@ static _Atomic(locker_cancel *) interrupted;
 
 static void on_signal(int number)
 {
-    int before = errno;
+    const int before = errno;
 
     (void)number;
     errno = 4711;
@@ -130,15 +129,16 @@ static void on_signal(int number)
 
 static void fired_by_a_signal_handler(void **state)
 {
-    struct sigaction action = {.sa_handler = on_signal}, before;
+    struct sigaction action = {.sa_handler = on_signal};
     locker *l = lk_open_locker(*state, "");
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = lk_take(l, "signal", NULL);
-    struct lk_locking waiter;
 
     atomic_store(&interrupted, cancel);
+    struct sigaction before;
     sigaction(SIGUSR1, &action, &before);
+    struct lk_locking waiter;
     lk_locking_start(&waiter, l, "signal", &options);
     lk_require_waiting(l, 1);
     pthread_kill(waiter.thread, SIGUSR1); /* on the very thread that waits */
@@ -160,9 +160,9 @@ static void a_signal_alone_ends_no_wait(void **state)
     struct sigaction action = {.sa_handler = on_other_signal}, before;
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "eintr", NULL);
-    struct lk_locking waiter;
 
     sigaction(SIGUSR1, &action, &before);
+    struct lk_locking waiter;
     lk_locking_start(&waiter, rival, "eintr", NULL);
     lk_require_waiting(rival, 1);
     for (int i = 0; i < 20; i++)

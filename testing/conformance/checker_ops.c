@@ -32,7 +32,6 @@ static locker_status checked_open(const locker_driver_config *config, const lock
 {
     /* not from the heap, whose growth is looked at too */
     struct lk_checked *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    locker_status status;
 
     if (w == MAP_FAILED)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
@@ -40,7 +39,7 @@ static locker_status checked_open(const locker_driver_config *config, const lock
     w->services.clock = svc->clock;
     w->core = svc;
     (void)strncpy(w->name_space, config->name_space, sizeof w->name_space - 1);
-    status = lk_checker_tested->open(config, &w->services, &w->self, err);
+    const locker_status status = lk_checker_tested->open(config, &w->services, &w->self, err);
     lk_checker_answer("open", status,
                       BIT(OK) | BIT(CONFIG) | BIT(UNSUPPORTED) | BIT(UNAVAILABLE) | BIT(DENIED) |
                           BIT(PROTOCOL) | BIT(NOMEM),
@@ -76,10 +75,10 @@ static int checked_descriptor(void *self)
 static int64_t checked_dispatch(void *self)
 {
     struct lk_checked *w = self;
-    int64_t began = at_once(w), at;
+    const int64_t began = at_once(w);
 
     atomic_fetch_add(&dispatches, 1);
-    at = lk_checker_tested->dispatch(w->self);
+    const int64_t at = lk_checker_tested->dispatch(w->self);
     lk_checker_deadline(w, "blocks", "dispatch", began);
     return at;
 }
@@ -118,10 +117,9 @@ static void note(const struct lk_checked *w, const locker_claim *inner, bool att
     /* an answer without the service's word leaves open whether the service has enrolled it */
     const unsigned open = BIT(BUSY) | BIT(TIMEOUT) | BIT(CANCELED) | BIT(UNAVAILABLE);
     const int64_t now = lk_checker_now(w);
-    struct lk_record *record;
 
     pthread_mutex_lock(&lk_checker_mutex);
-    record = lk_checker_record_locked(inner);
+    struct lk_record *record = lk_checker_record_locked(inner);
     record->attempting = attempting;
     if (!attempting) {
         record->granted = status == LOCKER_OK;
@@ -142,10 +140,8 @@ bool lk_checker_is_bounded(const locker_claim *claim)
 
 static uint64_t token_before(const locker_claim *inner)
 {
-    uint64_t token;
-
     pthread_mutex_lock(&lk_checker_mutex);
-    token = lk_checker_record_locked(inner)->token_before;
+    const uint64_t token = lk_checker_record_locked(inner)->token_before;
     pthread_mutex_unlock(&lk_checker_mutex);
     return token;
 }
@@ -183,18 +179,17 @@ static bool differs(const locker_claim *inner, const locker_claim *before)
 static locker_status checked_acquire(void *self, locker_claim *outer, locker_error *err)
 {
     struct lk_checked *w = self;
-    locker_claim *inner = lk_checker_inner(w, outer), before;
-    locker_status status;
+    locker_claim *inner = lk_checker_inner(w, outer);
 
     if (inner == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for copies of claims");
     refresh(inner, outer);
-    before = *outer; /* not the copy, of which another thread may be granting right now */
+    locker_claim before = *outer; /* not the copy, of which another thread may be granting right now */
     before.key = inner->key;
     before.data = inner->data;
     before.owner = inner->owner;
     note(w, inner, true, LOCKER_OK);
-    status = lk_checker_tested->acquire(w->self, inner, err);
+    const locker_status status = lk_checker_tested->acquire(w->self, inner, err);
     lk_checker_deadline(w, "late", "acquire", before.attempt_until);
     lk_checker_answer("acquire", status,
                       BIT(OK) | BIT(BUSY) | BIT(TIMEOUT) | BIT(CANCELED) | BIT(UNAVAILABLE) | BIT(DENIED) |
@@ -216,7 +211,7 @@ static locker_status checked_acquire(void *self, locker_claim *outer, locker_err
 static void checked_interrupt(void *self, locker_claim *outer)
 {
     struct lk_checked *w = self;
-    int64_t began = at_once(w);
+    const int64_t began = at_once(w);
     locker_claim *inner = lk_checker_inner(w, outer);
 
     if (inner == NULL)
@@ -228,7 +223,7 @@ static void checked_interrupt(void *self, locker_claim *outer)
 static void checked_withdraw(void *self, locker_claim *outer)
 {
     struct lk_checked *w = self;
-    int64_t began = at_once(w);
+    const int64_t began = at_once(w);
 
     if (!lk_checker_is_seen(outer))
         return; /* acquire found no place for a copy */
@@ -241,10 +236,9 @@ static locker_status checked_release(void *self, locker_claim *outer, int64_t un
 {
     struct lk_checked *w = self;
     locker_claim *inner = known(w, outer, "release");
-    locker_status status;
 
     inner->valid_until = outer->valid_until; /* core has moved it with each extension */
-    status = lk_checker_tested->release(w->self, inner, until, err);
+    const locker_status status = lk_checker_tested->release(w->self, inner, until, err);
     lk_checker_let_go(outer, "release");
     lk_checker_deadline(w, "late", "release", until);
     lk_checker_answer("release", status, BIT(OK) | BIT(LOST) | BIT(UNKNOWN), err);
@@ -264,15 +258,14 @@ static void check_pass(struct lk_checked *w, const locker_claim *from, const loc
 static locker_status checked_pass(void *self, locker_claim *outer_from, locker_claim *outer_to)
 {
     struct lk_checked *w = self;
-    locker_claim *from = known(w, outer_from, "pass"), *to = lk_checker_inner(w, outer_to), giver;
-    int64_t began = at_once(w);
-    locker_status status;
+    locker_claim *from = known(w, outer_from, "pass"), *to = lk_checker_inner(w, outer_to);
+    const int64_t began = at_once(w);
 
     if (to == NULL)
         return LOCKER_BUSY;
     from->valid_until = outer_from->valid_until;
-    giver = *from;
-    status = lk_checker_tested->pass(w->self, from, to);
+    locker_claim giver = *from;
+    const locker_status status = lk_checker_tested->pass(w->self, from, to);
     lk_checker_deadline(w, "blocks", "pass", began);
     lk_checker_answer("pass", status, BIT(OK) | BIT(BUSY), NULL);
     if (status == LOCKER_OK) {
@@ -293,10 +286,10 @@ static void checked_renew(void *self, locker_claim *const *grants, size_t count)
 {
     struct lk_checked *w = self;
     locker_claim *inner[BATCH];
-    int64_t began = at_once(w);
+    const int64_t began = at_once(w);
 
     while (count > 0) {
-        size_t n = count < BATCH ? count : BATCH;
+        const size_t n = count < BATCH ? count : BATCH;
 
         for (size_t i = 0; i < n; i++)
             inner[i] = known(w, grants[i], "renew");
@@ -314,7 +307,8 @@ static const unsigned looking =
 
 static locker_status checked_check_key(void *self, const char *key, size_t key_len, locker_error *err)
 {
-    locker_status status = lk_checker_tested->check_key(((struct lk_checked *)self)->self, key, key_len, err);
+    const locker_status status =
+        lk_checker_tested->check_key(((struct lk_checked *)self)->self, key, key_len, err);
 
     lk_checker_answer("check_key", status, BIT(OK) | BIT(INVALID), err);
     return status;
@@ -332,7 +326,7 @@ static locker_status checked_show(void *self, const char *key, size_t key_len, i
                                   locker_info *info, locker_error *err)
 {
     struct lk_checked *w = self;
-    locker_status status = lk_checker_tested->show(w->self, key, key_len, until, info, err);
+    const locker_status status = lk_checker_tested->show(w->self, key, key_len, until, info, err);
 
     lk_checker_deadline(w, "late", "show", until);
     lk_checker_answer("show", status, looking, err);
@@ -346,7 +340,8 @@ static locker_status checked_break(void *self, const char *key, size_t key_len,
                                    locker_error *err)
 {
     struct lk_checked *w = self;
-    locker_status status = lk_checker_tested->break_lock(w->self, key, key_len, only, until, broken, err);
+    const locker_status status =
+        lk_checker_tested->break_lock(w->self, key, key_len, only, until, broken, err);
 
     lk_checker_deadline(w, "late", "break_lock", until);
     lk_checker_answer("break_lock", status, looking | BIT(BUSY), err);
@@ -358,7 +353,7 @@ static locker_status checked_break(void *self, const char *key, size_t key_len,
 static locker_status checked_ping(void *self, int64_t until, locker_error *err)
 {
     struct lk_checked *w = self;
-    locker_status status = lk_checker_tested->ping(w->self, until, err);
+    const locker_status status = lk_checker_tested->ping(w->self, until, err);
 
     lk_checker_deadline(w, "late", "ping", until);
     lk_checker_answer("ping", status, looking & ~BIT(INVALID), err);

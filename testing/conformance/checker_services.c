@@ -26,12 +26,10 @@ static bool may_call(const struct lk_checked *w, const char *service)
 static locker_claim *outer_of(const struct lk_checked *w, const locker_claim *inner, const char *service,
                               struct lk_record *copy)
 {
-    struct lk_record *record;
-
     if (!may_call(w, service))
         return NULL;
     pthread_mutex_lock(&lk_checker_mutex);
-    record = lk_checker_record_locked(inner);
+    struct lk_record *record = lk_checker_record_locked(inner);
     if (record != NULL)
         *copy = *record;
     pthread_mutex_unlock(&lk_checker_mutex);
@@ -132,12 +130,12 @@ static bool log_wanted(const locker_services *svc, locker_log_level level)
 static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
 {
     struct lk_checked *w = checked(svc);
-    char text[1024];
-    va_list args;
 
     if (!may_call(w, "log"))
         return;
+    va_list args;
     va_start(args, format);
+    char text[1024];
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     w->core->log(w->core, level, "%s", text);

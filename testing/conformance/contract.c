@@ -83,16 +83,16 @@ static void work(struct lk_fixture *fixture)
 {
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_lock_options brief = lk_wait_options(150), lease = lk_lease_options(300), renewed = lease;
-    locker_handle *held = lk_take(l, "work", NULL), *none = NULL, *short_one;
-    struct lk_locking waiter;
+    locker_handle *held = lk_take(l, "work", NULL), *none = NULL;
     locker_info info = LOCKER_INFO_INIT;
 
     renewed.no_renew = false;
-    short_one = lk_take(l, "renewed", &renewed);
+    locker_handle *short_one = lk_take(l, "renewed", &renewed);
     lk_expect_busy(rival, "work");
     assert_int_equal(locker_lock(rival, "work", &brief, &none, NULL), LOCKER_TIMEOUT);
     assert_int_equal(locker_show(rival, "work", &info, NULL), LOCKER_OK);
     locker_info_clear(&info);
+    struct lk_locking waiter;
     lk_locking_start(&waiter, rival, "work", NULL);
     lk_require_waiting(rival, 1);
     lk_give(held);
@@ -137,16 +137,14 @@ static bool has_no_more_than(void *context)
 
 static void close_leaves_no_descriptor_and_no_thread(void **state)
 {
-    struct possessions before, now;
-
     work(*state); /* what is made once in a process is there now */
-    before = count_possessions();
+    struct possessions before = count_possessions();
     for (int i = 0; i < 3; i++)
         work(*state);
     /* a thread that was joined may stand in /proc a moment longer */
     if (lk_until(has_no_more_than, &before, 2000))
         return;
-    now = count_possessions();
+    struct possessions now = count_possessions();
     test_fails("three lockers later there are %d descriptors more, and %d threads",
                now.descriptors - before.descriptors, now.threads - before.threads);
 }
@@ -172,10 +170,10 @@ static void close_leaves_no_memory(void **state)
 
     open_and_close(*state, TIMES);
     for (int i = 0; i < ROUNDS_AT_MOST && least > (size_t)TIMES * EACH; i++) {
-        size_t before = mallinfo2().uordblks, after;
+        const size_t before = mallinfo2().uordblks;
 
         open_and_close(*state, TIMES);
-        after = mallinfo2().uordblks;
+        const size_t after = mallinfo2().uordblks;
         least = after < before ? 0 : after - before < least ? after - before : least;
     }
     if (least > (size_t)TIMES * EACH)
@@ -210,12 +208,11 @@ static void an_idle_locker_rests(void **state)
     enum { REST = 1000, OFTEN = 200 };
     locker *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "idle", NULL);
-    unsigned long before, count;
 
     assert_false(lk_readable(locker_handle_fd(held), 200));
-    before = lk_checker_dispatches();
+    const unsigned long before = lk_checker_dispatches();
     assert_false(lk_readable(locker_handle_fd(held), REST));
-    count = lk_checker_dispatches() - before;
+    const unsigned long count = lk_checker_dispatches() - before;
     if (count > OFTEN)
         test_fails("dispatch was called %lu times in %d ms, while nothing happened", count, REST);
     lk_give(held);
@@ -263,7 +260,7 @@ static void take_turn(struct stormer *self, const locker_lock_options *options)
 {
     struct storm *storm = self->storm;
     locker_handle *held = NULL;
-    locker_status status = locker_lock(self->l, "storm", options, &held, NULL);
+    const locker_status status = locker_lock(self->l, "storm", options, &held, NULL);
 
     if (status == LOCKER_OK) {
         if (atomic_fetch_add(&storm->inside, 1) != 0)

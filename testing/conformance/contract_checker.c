@@ -24,10 +24,10 @@ static void *tokens; /* a tree of struct token by name */
 
 void lk_checker_report(const char *check, const char *format, ...)
 {
-    char text[512];
     va_list args;
 
     va_start(args, format);
+    char text[512];
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     pthread_mutex_lock(&lk_checker_mutex);
@@ -38,10 +38,8 @@ void lk_checker_report(const char *check, const char *format, ...)
 
 unsigned lk_checker_breaches(void)
 {
-    unsigned count;
-
     pthread_mutex_lock(&lk_checker_mutex);
-    count = seen;
+    const unsigned count = seen;
     pthread_mutex_unlock(&lk_checker_mutex);
     return count;
 }
@@ -66,7 +64,7 @@ int64_t lk_checker_now(const struct lk_checked *w)
 
 void lk_checker_deadline(const struct lk_checked *w, const char *check, const char *operation, int64_t until)
 {
-    int64_t late_ms = until == LOCKER_NEVER ? 0 : (lk_checker_now(w) - until) / 1000000;
+    const int64_t late_ms = until == LOCKER_NEVER ? 0 : (lk_checker_now(w) - until) / 1000000;
 
     if (late_ms > LK_CHECKER_LATE_MS)
         lk_checker_report(check, "%s came back %lld ms after it had to", operation, (long long)late_ms);
@@ -106,13 +104,14 @@ static int by_name(const void *a, const void *b)
 /* The entry of that name, made when there is none; NULL: out of memory. Takes the name over. */
 static struct token *token_of_locked(char *name)
 {
-    struct token wanted = {name, 0}, *made, **place;
+    struct token wanted = {name, 0};
 
-    place = tfind(&wanted, &tokens, by_name);
+    struct token **place = tfind(&wanted, &tokens, by_name);
     if (place != NULL) {
         free(name);
         return *place;
     }
+    struct token *made;
     made = calloc(1, sizeof *made);
     if (made == NULL) {
         free(name);
@@ -130,24 +129,22 @@ static struct token *token_of_locked(char *name)
 
 uint64_t lk_checker_last_token_locked(const struct lk_checked *w, const char *key)
 {
-    const struct token *entry;
     char *name;
 
     if (asprintf(&name, "%s\n%s", w->name_space, key) < 0)
         return 0;
-    entry = token_of_locked(name);
+    const struct token *entry = token_of_locked(name);
     return entry != NULL ? entry->last : 0;
 }
 
 void lk_checker_token(const struct lk_checked *w, const char *key, uint64_t token, uint64_t last)
 {
-    struct token *entry;
     char *name;
 
     if (token == 0 || asprintf(&name, "%s\n%s", w->name_space, key) < 0)
         return;
     pthread_mutex_lock(&lk_checker_mutex);
-    entry = token_of_locked(name);
+    struct token *entry = token_of_locked(name);
     if (entry != NULL && token > entry->last)
         entry->last = token;
     pthread_mutex_unlock(&lk_checker_mutex);

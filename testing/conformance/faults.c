@@ -36,10 +36,9 @@ static void operator_breaks(const struct lk_fixture *fixture, const char *key)
 
 static void operator_takes(const struct lk_fixture *fixture, const char *key)
 {
-    locker_error err;
-
     assert_null(rival);
     rival = open_operator(fixture);
+    locker_error err;
     if (locker_break(rival, key, NULL, NULL, &err) !=
         LOCKER_OK) /* on a slow machine its lease may have ended */
         assert_status(LOCKER_INVALID, err.status, err);

@@ -42,7 +42,7 @@ static void a_child_releases_nothing(void **state)
     locker_handle *held = lk_take(l, "forked", NULL);
 
     for (int i = 0; i < 30; i++) {
-        pid_t child = fork();
+        const pid_t child = fork();
 
         assert_true(child >= 0);
         if (child == 0)
@@ -63,14 +63,13 @@ static void the_parent_unlocks_while_the_child_lives(void **state)
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "lives", NULL);
     int gate[2];
-    char byte;
-    pid_t child;
 
     assert_int_equal(pipe(gate), 0);
-    child = fork();
+    const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         close(gate[1]);
+        char byte;
         _exit(read(gate[0], &byte, 1) == 0 ? 0 : 1); /* until the parent closes its end */
     }
     close(gate[0]);
@@ -115,7 +114,7 @@ static void forking_amid_activity(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, keep_busy, &busy), 0);
     for (int i = 0; i < 30; i++) {
-        pid_t child = fork();
+        const pid_t child = fork();
 
         assert_true(child >= 0);
         if (child == 0) {

@@ -7,11 +7,11 @@
 static void a_second_unlock_is_invalid(void **state)
 {
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
-    locker_handle *held = lk_take(l, "twice", NULL), *second;
+    locker_handle *held = lk_take(l, "twice", NULL);
     locker_error err;
 
     assert_ok(locker_unlock(held, &err), err);
-    second = lk_take(rival, "twice", NULL);
+    locker_handle *second = lk_take(rival, "twice", NULL);
     assert_status(LOCKER_INVALID, locker_unlock(held, &err), err);
     assert_int_equal(locker_unlock(held, NULL), LOCKER_INVALID);
     lk_expect_busy(l, "twice"); /* the second holder's lock is untouched */
@@ -47,9 +47,9 @@ static void of_100_unlocks_one_is_ok(void **state)
 
     for (int round = 0; round < 5; round++) {
         struct crowd crowd = {.held = lk_take(l, "crowd", NULL)};
-        pthread_t threads[UNLOCKERS];
 
         pthread_barrier_init(&crowd.start, NULL, UNLOCKERS);
+        pthread_t threads[UNLOCKERS];
         for (int i = 0; i < UNLOCKERS; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, unlock_with_the_crowd, &crowd), 0);
         for (int i = 0; i < UNLOCKERS; i++)
@@ -95,13 +95,13 @@ static void the_same_owner_enters_again(void **state)
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_lock_options ann = owned_by("ann", -1), bob = owned_by("bob", 0), ann_there = owned_by("ann", 0);
     locker_handle *first = lk_take(l, "re", &ann), *second = lk_take(l, "re", &ann), *third = NULL;
-    locker_error err;
 
     assert_string_equal(locker_handle_owner(first), "ann");
     assert_ptr_not_equal(first, second);
     assert_int_equal(locker_handle_token(first), locker_handle_token(second));
     assert_int_equal(lk_stats(l).reentered, 1);
     assert_int_equal(lk_stats(l).acquired, 1);
+    locker_error err;
     assert_status(LOCKER_BUSY, locker_lock(l, "re", &bob, &third, &err), err);
     assert_status(LOCKER_BUSY, locker_lock(rival, "re", &ann_there, &third, &err), err); /* another locker */
     lk_expect_busy(l, "re"); /* no owner given: no re-entry */
@@ -122,12 +122,12 @@ static void re_entry_passes_the_line(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     locker_lock_options ann = owned_by("ann", -1), bob = owned_by("bob", -1);
-    locker_handle *first = lk_take(l, "re-line", &ann), *second;
+    locker_handle *first = lk_take(l, "re-line", &ann);
     struct lk_locking waiter;
 
     lk_locking_start(&waiter, l, "re-line", &bob);
     lk_require_waiting(l, 1);
-    second = lk_take(l, "re-line", &ann);
+    locker_handle *second = lk_take(l, "re-line", &ann);
     lk_give(first);
     assert_int_equal(lk_stats(l).waiting, 1);
     lk_give(second);
@@ -141,15 +141,14 @@ static void the_loss_of_a_re_entered_lock_meets_all_handles(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     locker_lock_options options = owned_by("ann", -1);
-    locker_handle *first, *second;
-    locker_error err;
 
     options.ttl_ms = 300;
     options.no_renew = true;
-    first = lk_take(l, "re-lost", &options);
-    second = lk_take(l, "re-lost", &options);
+    locker_handle *first = lk_take(l, "re-lost", &options);
+    locker_handle *second = lk_take(l, "re-lost", &options);
     assert_true(lk_readable(locker_handle_fd(first), LK_TEST_PATIENCE_MS));
     assert_true(lk_readable(locker_handle_fd(second), LK_TEST_SLACK_MS));
+    locker_error err;
     assert_status(LOCKER_LOST, locker_unlock(first, &err), err);
     assert_status(LOCKER_LOST, locker_unlock(second, &err), err);
     locker_handle_free(first);
@@ -179,17 +178,17 @@ static void freeing_unlocks(void **state)
 static void unlocked_handles_stay_whole(void **state)
 {
     locker *l = lk_open_locker(*state, "");
-    locker_handle *first = lk_take(l, "whole", NULL), *third;
+    locker_handle *first = lk_take(l, "whole", NULL);
     struct lk_locking second;
-    locker_error err;
 
     lk_locking_start(&second, l, "whole", NULL);
     lk_require_waiting(l, 1);
+    locker_error err;
     assert_ok(locker_unlock(first, &err), err);
     assert_status(LOCKER_OK, lk_locking_join(&second), second.err);
     assert_string_equal(locker_handle_key(first), "whole");
     lk_give(second.held);
-    third = lk_take(l, "whole", NULL);
+    locker_handle *third = lk_take(l, "whole", NULL);
     assert_int_equal(locker_handle_state(first), LOCKER_STATE_UNLOCKED);
     assert_status(LOCKER_INVALID, locker_unlock(first, &err), err);
     lk_expect_busy(l, "whole");

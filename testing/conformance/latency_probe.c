@@ -50,11 +50,9 @@ struct lk_probe *lk_probe_start(struct lk_fixture *fixture)
 
 int64_t lk_probe_stop(struct lk_probe *probe)
 {
-    int64_t longest_ms;
-
     atomic_store(&probe->ends, true);
     assert_int_equal(pthread_join(probe->thread, NULL), 0);
-    longest_ms = probe->longest_ms;
+    const int64_t longest_ms = probe->longest_ms;
     lk_close_locker(probe->l);
     free(probe);
     return longest_ms;

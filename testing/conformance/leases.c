@@ -44,16 +44,14 @@ static void are_kept(struct lk_fixture *fixture, int ttl_ms,
                      bool (*kept)(struct lk_fixture *fixture, int ttl_ms, const char *parameter))
 {
     enum { TTL_MAX_MS = 10000 };
-    char parameter[32];
 
     for (;; ttl_ms *= 2) {
         struct lk_probe *probe = lk_probe_start(fixture);
-        bool done;
-        int64_t late_ms;
 
+        char parameter[32];
         snprintf(parameter, sizeof parameter, "ttl=%dms", ttl_ms);
-        done = kept(fixture, ttl_ms, parameter);
-        late_ms = lk_probe_stop(probe);
+        const bool done = kept(fixture, ttl_ms, parameter);
+        const int64_t late_ms = lk_probe_stop(probe);
         if (done)
             return;
         if (late_ms < ttl_ms / 4 || ttl_ms > TTL_MAX_MS)
@@ -117,7 +115,6 @@ static bool many_are_kept(struct lk_fixture *fixture, int ttl_ms, const char *pa
     locker *l = lk_open_locker(fixture, parameter), *rival = lk_open_locker(fixture, "");
     locker_handle *held[MANY];
     locker_lock_options lease = LOCKER_LOCK_OPTIONS_INIT;
-    bool kept;
 
     for (int i = 0; i < MANY; i++) {
         char key[32];
@@ -126,7 +123,7 @@ static bool many_are_kept(struct lk_fixture *fixture, int ttl_ms, const char *pa
         lease.ttl_ms = ttl_ms + i % 3;
         held[i] = lk_take(l, key, &lease);
     }
-    kept = is_kept_from(rival, "many-7", ttl_ms / 2);
+    bool kept = is_kept_from(rival, "many-7", ttl_ms / 2);
     if (lk_stats(l).lost != 0)
         kept = false;
     for (int i = 0; i < MANY; i++)
@@ -146,17 +143,16 @@ static void without_renewal_it_is_lost_at_the_ttl(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     struct notice notice = {0};
-    int64_t taken = lk_test_now_ms(), now;
+    const int64_t taken = lk_test_now_ms();
     locker_handle *held = take_for_a_while(l, "ends", &notice);
-    locker_error err;
-    int fd = locker_handle_fd(held);
+    const int fd = locker_handle_fd(held);
 
     assert_true(fd >= 0);
     assert_int_equal(locker_handle_fd(held), fd);
     assert_false(lk_readable(fd, 0));
     assert_in_range(locker_handle_remaining_ms(held), 1, TTL);
     lk_gate_await(&notice.gate, 1, "on_lost");
-    now = atomic_load(&notice.at_ms);
+    const int64_t now = atomic_load(&notice.at_ms);
     assert_true(now - taken >= TTL * 8 / 10);
     assert_true(now - taken <= TTL + LK_TEST_SLACK_MS);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
@@ -166,6 +162,7 @@ static void without_renewal_it_is_lost_at_the_ttl(void **state)
     assert_int_equal(atomic_load(&notice.unlock), LOCKER_LOST);
     assert_int_equal(lk_stats(l).lost, 1);
     assert_int_equal(lk_stats(l).held, 0);
+    locker_error err;
     assert_status(LOCKER_INVALID, locker_unlock(held, &err), err); /* the callback had the answer */
     locker_handle_free(held);
     lk_close_locker(l);
@@ -194,12 +191,12 @@ static void the_state_follows_the_clock(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     locker_lock_options options = lk_lease_options(TTL);
-    int64_t taken = lk_test_now_ms();
+    const int64_t taken = lk_test_now_ms();
     locker_handle *held = lk_take(l, "clock", &options);
-    locker_error err;
 
     lk_require_state(held, LOCKER_STATE_LOST);
     assert_true(lk_test_now_ms() - taken <= TTL + LK_TEST_SLACK_MS);
+    locker_error err;
     assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
     assert_status(LOCKER_INVALID, locker_unlock(held, &err), err);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST); /* it never comes back */
@@ -210,7 +207,7 @@ static void the_state_follows_the_clock(void **state)
 static void an_ended_lease_goes_to_a_waiter(locker *l, locker *other, const char *key)
 {
     locker_lock_options options = lk_lease_options(TTL);
-    int64_t taken = lk_test_now_ms(); /* before, so that a slow machine makes no lease look short */
+    const int64_t taken = lk_test_now_ms(); /* before, so that a slow machine makes no lease look short */
     locker_handle *held = lk_take(l, key, &options);
     struct lk_locking waiter;
 
@@ -242,13 +239,13 @@ static void unlocked_in_time_nothing_is_lost(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     struct notice notice = {0};
-    locker_handle *held = take_for_a_while(l, "in-time", &notice), *second;
+    locker_handle *held = take_for_a_while(l, "in-time", &notice);
     locker_lock_options options = lk_lease_options(10L * TTL);
-    int fd = locker_handle_fd(held);
+    const int fd = locker_handle_fd(held);
     locker_error err;
 
     assert_ok(locker_unlock(held, &err), err);
-    second = lk_take(l, "in-time", &options);
+    locker_handle *second = lk_take(l, "in-time", &options);
     assert_false(lk_readable(fd, 2L * TTL)); /* the ended lease's time passes */
     assert_int_equal(atomic_load(&notice.calls), 0);
     assert_int_equal(locker_handle_state(second), LOCKER_STATE_HELD);
@@ -303,12 +300,11 @@ static void illegal_calls_in_on_lost_are_refused(void **state)
 {
     struct illegal illegal = {.l = lk_open_locker(*state, "")};
     locker_lock_options options = lk_lease_options(TTL);
-    locker_handle *held;
 
     lk_gate_init(&illegal.gate);
     options.on_lost = call_what_is_illegal;
     options.user = &illegal;
-    held = lk_take(illegal.l, "illegal", &options);
+    locker_handle *held = lk_take(illegal.l, "illegal", &options);
     lk_gate_await(&illegal.gate, 1, "on_lost");
     assert_int_equal(atomic_load(&illegal.lock), LOCKER_INVALID);
     assert_int_equal(atomic_load(&illegal.show), LOCKER_INVALID);

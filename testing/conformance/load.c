@@ -65,7 +65,6 @@ static void two_hundred_wait_and_one_asks(void **state)
     struct turn *turns = calloc(WAITERS, sizeof *turns);
     const int64_t began = lk_test_now_ms();
     atomic_int inside = 0, overlaps = 0, served = 0;
-    locker_statistics stats;
 
     assert_non_null(turns);
     for (int i = 0; i < WAITERS; i++) {
@@ -73,7 +72,7 @@ static void two_hundred_wait_and_one_asks(void **state)
         assert_int_equal(pthread_create(&turns[i].thread, NULL, take_a_turn, &turns[i]), 0);
     }
     lk_require_waiting(l, WAITERS);
-    stats = lk_stats(l);
+    locker_statistics stats = lk_stats(l);
     /* one contender asks: at first, after enrolling, and as often as the driver says that it polls */
     if (fixture->promises.fairness == LOCKER_FAIR_LOCAL)
         assert_true(stats.attempts < 50 + lk_polls(fixture, began));
@@ -127,11 +126,10 @@ static void a_held_lock_costs_at_most_a_descriptor(void **state)
     enum { COUNT = 50, SHARED = 2 };
     struct lk_fixture *fixture = *state;
     locker *l = lk_open_locker(fixture, "");
-    locker_handle *held[COUNT];
-    int before;
 
     lk_give(lk_take(l, "descriptors", NULL));
-    before = descriptors();
+    const int before = descriptors();
+    locker_handle *held[COUNT];
     for (int i = 0; i < COUNT; i++) {
         char key[32];
 

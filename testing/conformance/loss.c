@@ -82,9 +82,9 @@ static void unlock_says_lost_at_once(void **state)
     needs(lk_can_lose(fixture));
     locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "gone", NULL);
-    locker_error err;
 
     lk_lose(fixture, "gone");
+    locker_error err;
     assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
     assert_status(LOCKER_INVALID, locker_unlock(held, &err), err);
     locker_handle_free(held);
@@ -130,11 +130,10 @@ static void unlock_out_of_reach_is_unknown(void **state)
     locker *l = lk_open_locker(fixture, "ttl=20s&command_timeout=300ms"),
            *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "unknown", NULL);
-    int64_t began;
-    locker_error err;
 
     lk_freeze(fixture);
-    began = lk_test_now_ms();
+    int64_t began = lk_test_now_ms();
+    locker_error err;
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
     assert_true(lk_test_now_ms() - began < 300 + LK_TEST_SLACK_MS);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_UNLOCKED);
@@ -157,11 +156,10 @@ static void a_try_out_of_reach_is_unavailable(void **state)
     locker *l = lk_open_locker(fixture, "command_timeout=300ms"), *rival = lk_open_locker(fixture, "");
     locker_handle *held = NULL;
     locker_info info = LOCKER_INFO_INIT;
-    int64_t began;
-    locker_error err;
 
     lk_freeze(fixture);
-    began = lk_test_now_ms();
+    int64_t began = lk_test_now_ms();
+    locker_error err;
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "unreachable", NULL, &held, &err), err);
     assert_null(held);
     assert_status(LOCKER_UNAVAILABLE, locker_show(l, "unreachable", &info, &err), err);
@@ -185,10 +183,10 @@ static void a_timed_wait_keeps_its_time_out_of_reach(void **state)
     locker_lock_options options = lk_wait_options(400);
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options patient = {.size = sizeof patient, .wait_ms = -1, .cancel = cancel};
-    struct lk_locking timed, canceled;
-    int64_t fired;
+    struct lk_locking timed;
 
     lk_locking_start(&timed, rival, "late", &options);
+    struct lk_locking canceled;
     lk_locking_start(&canceled, rival, "late2", NULL);
     assert_status(LOCKER_OK, lk_locking_join(&canceled), canceled.err);
     lk_freeze(fixture);
@@ -199,7 +197,7 @@ static void a_timed_wait_keeps_its_time_out_of_reach(void **state)
     assert_true(timed.status == LOCKER_TIMEOUT || timed.status == LOCKER_UNAVAILABLE);
     assert_true(timed.ended_ms - timed.began_ms >= 399);
     assert_true(timed.ended_ms - timed.began_ms < 400 + LK_TEST_SLACK_MS);
-    fired = lk_test_now_ms();
+    int64_t fired = lk_test_now_ms();
     locker_cancel_fire(cancel);
     assert_status(LOCKER_CANCELED, lk_locking_join(&canceled), canceled.err);
     assert_true(canceled.ended_ms - fired < LK_TEST_SLACK_MS);
@@ -221,11 +219,11 @@ static void a_stalled_holder_knows_and_harms_nobody(void **state)
     needs(fixture->promises.leases);
     locker *l = lk_open_locker(fixture, "");
     struct lk_child *puppet = lk_start_puppet(fixture, "ttl=600ms");
-    struct lk_locking waiter;
     uint64_t stale = 0;
 
     assert_int_equal(lk_puppet_lock(puppet, "stalled", -1, TTL, true, &stale), LOCKER_OK);
     lk_child_stop(puppet);
+    struct lk_locking waiter;
     lk_locking_start(&waiter, l, "stalled", NULL);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_child_signal(puppet, SIGCONT);
@@ -249,10 +247,10 @@ static void a_stopped_holder_keeps_its_lock(void **state)
     struct lk_child *puppet = lk_start_puppet(fixture, "");
     locker_lock_options options = lk_wait_options(3L * TTL);
     locker_handle *none = NULL;
-    locker_error err;
 
     assert_int_equal(lk_puppet_lock(puppet, "stopped", -1, TTL, true, NULL), LOCKER_OK);
     lk_child_stop(puppet);
+    locker_error err;
     assert_status(LOCKER_TIMEOUT, locker_lock(l, "stopped", &options, &none, &err), err);
     lk_child_signal(puppet, SIGCONT);
     lk_puppet_expect_state(puppet, LOCKER_STATE_HELD);

@@ -40,7 +40,6 @@ static void *fight(void *argument)
     pthread_barrier_wait(&arena->start);
     for (int i = 0; i < TURNS; i++) {
         locker_handle *held = NULL;
-        int number;
 
         if (locker_lock(self->l, arena->key, NULL, &held, NULL) != LOCKER_OK) {
             atomic_fetch_add(&arena->failures, 1);
@@ -50,7 +49,7 @@ static void *fight(void *argument)
             atomic_fetch_add(&arena->overlaps, 1);
         if (atomic_exchange(&arena->last_token, locker_handle_token(held)) >= locker_handle_token(held))
             atomic_fetch_add(&arena->backward, 1);
-        number = atomic_load_explicit(&arena->number, memory_order_relaxed);
+        int number = atomic_load_explicit(&arena->number, memory_order_relaxed);
         sched_yield(); /* whoever may come in wrongly has the time to */
         atomic_store_explicit(&arena->number, number + 1, memory_order_relaxed);
         atomic_fetch_sub(&arena->inside, 1);
@@ -63,9 +62,8 @@ static void *fight(void *argument)
 
 static void fight_in(struct arena *arena, locker *const *lockers, int count)
 {
-    struct fighter fighters[THREADS];
-
     pthread_barrier_init(&arena->start, NULL, THREADS);
+    struct fighter fighters[THREADS];
     for (int i = 0; i < THREADS; i++) {
         fighters[i] = (struct fighter){arena, lockers[i % count], 0};
         assert_int_equal(pthread_create(&fighters[i].thread, NULL, fight, &fighters[i]), 0);
@@ -106,11 +104,12 @@ static void processes_exclude_each_other(void **state)
 {
     struct lk_fixture *fixture = *state;
     struct lk_child *puppets[PROCESSES];
-    char directory[64], path[96], text[32] = "";
-    FILE *file;
+    char text[32] = "";
 
     needs_processes(fixture);
+    char directory[64];
     lk_private_directory(directory);
+    char path[96];
     snprintf(path, sizeof path, "%s/number", directory);
     for (int i = 0; i < PROCESSES; i++)
         puppets[i] = lk_start_puppet(fixture, "");
@@ -120,7 +119,7 @@ static void processes_exclude_each_other(void **state)
         assert_int_equal(lk_puppet_granted(puppets[i], NULL), LOCKER_OK);
     for (int i = 0; i < PROCESSES; i++)
         assert_int_equal(lk_child_end(puppets[i]), 0);
-    file = fopen(path, "re");
+    FILE *file = fopen(path, "re");
     assert_non_null(file);
     assert_non_null(fgets(text, sizeof text, file));
     fclose(file);
@@ -141,19 +140,18 @@ static void unlock_hands_over_to_another_process(void **state)
 
     for (int i = 0; i < 5; i++) {
         locker_handle *held = lk_take(l, "to-process", NULL);
-        struct lk_locking waiter;
-        int64_t released;
 
         assert_true(locker_handle_token(held) > token);
         token = locker_handle_token(held);
         lk_puppet_wait(puppet, "to-process", -1, 0, true);
-        released = lk_test_now_ms();
+        int64_t released = lk_test_now_ms();
         lk_give(held);
         uint64_t next = 0;
         assert_int_equal(lk_puppet_granted(puppet, &next), LOCKER_OK);
         assert_true(lk_test_now_ms() - released < LK_TEST_SLACK_MS);
         assert_true(next > token);
         token = next;
+        struct lk_locking waiter;
         /* and back */
         lk_locking_start(&waiter, l, "to-process", NULL);
         lk_require_waiting(l, 1);
@@ -179,17 +177,16 @@ static void kill_9_frees_the_lock(void **state)
     locker *l = lk_open_locker(fixture, "");
     for (int i = 0; i < 3; i++) {
         struct lk_child *puppet = lk_start_puppet(fixture, "ttl=500ms");
-        struct lk_locking waiter;
         uint64_t token = 0;
-        int64_t killed, took;
 
         assert_int_equal(lk_puppet_lock(puppet, "killed", -1, TTL, true, &token), LOCKER_OK);
+        struct lk_locking waiter;
         lk_locking_start(&waiter, l, "killed", NULL);
         lk_require_waiting(l, 1);
-        killed = lk_test_now_ms();
+        int64_t killed = lk_test_now_ms();
         lk_child_kill(puppet);
         assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-        took = waiter.ended_ms - killed;
+        int64_t took = waiter.ended_ms - killed;
         shortest = took < shortest ? took : shortest;
         assert_true(locker_handle_token(waiter.held) > token);
         lk_give(waiter.held);
@@ -230,11 +227,11 @@ static void a_stopped_waiter_does_not_block_others_for_ever(void **state)
     locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "stopped", NULL);
     struct lk_child *puppet = lk_start_puppet(fixture, "ttl=500ms");
-    struct lk_locking waiter;
 
     lk_puppet_wait(puppet, "stopped", -1, 400, true);
     lk_child_stop(puppet);
     lk_give(held);
+    struct lk_locking waiter;
     /* with a queue at the service the stopped one may be granted first; its lease ends then */
     lk_locking_start(&waiter, l, "stopped", NULL);
     lk_give(lk_locking_grant(&waiter));

@@ -56,10 +56,9 @@ void lk_detector_clear(struct lk_detector *detector)
 
 void lk_detector_complain(struct lk_detector *detector, const char *format, ...)
 {
-    va_list args;
-
     if (atomic_exchange(&detector->has_complaint, true))
         return;
+    va_list args;
     va_start(args, format);
     vsnprintf(detector->complaint, sizeof detector->complaint, format, args);
     va_end(args);
@@ -109,13 +108,12 @@ locker_status lk_detector_break(struct lk_detector *detector, unsigned key, lock
 {
     const unsigned i = atomic_fetch_add(&detector->blows, 1);
     struct lk_blow *blow = &detector->blow[at_most(i, LK_BLOWS - 1)];
-    locker_status status;
 
     if (i >= LK_BLOWS)
         return LOCKER_OK;
     blow->key = key;
     blow->asked = lk_storm_now();
-    status = locker_break(l, lk_storm_key(key), NULL, NULL, err);
+    const locker_status status = locker_break(l, lk_storm_key(key), NULL, NULL, err);
     blow->done = lk_storm_now();
     return status;
 }
@@ -266,7 +264,6 @@ static void call(struct trial *trial, struct lk_detector *detector)
 const char *lk_detector_judge(struct lk_detector *detector, char *text, size_t size)
 {
     struct trial trial = {.detector = detector, .size = size};
-    bool good;
 
     trial.text = text;
     if (detector->has_complaint)
@@ -275,7 +272,7 @@ const char *lk_detector_judge(struct lk_detector *detector, char *text, size_t s
     if (trial.stay == NULL)
         return "out of memory";
     call(&trial, detector);
-    good = one_at_a_time(&trial) && no_token_twice(&trial) && answers_are_true(&trial);
+    const bool good = one_at_a_time(&trial) && no_token_twice(&trial) && answers_are_true(&trial);
     free(trial.stay);
     return good ? NULL : text;
 }

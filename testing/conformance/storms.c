@@ -61,12 +61,11 @@ static void require_each_key(struct storm *storm)
         locker_handle *held = NULL;
         locker_error err;
         const locker_status status = locker_lock(storm->judge, lk_storm_key(key), &options, &held, &err);
-        struct lk_stay *stay;
 
         if (status != LOCKER_OK)
             test_fails("storm: %s, seed %" PRIu64 ", round %lu: afterwards %s can't be had: %s", storm->name,
                        lk_storm_seed, storm->round, lk_storm_key(key), err.text);
-        stay = lk_detector_enter(storm->detector, key, JUDGE, asked, held);
+        struct lk_stay *stay = lk_detector_enter(storm->detector, key, JUDGE, asked, held);
         if (stay != NULL)
             lk_stay_give(stay, held);
         locker_handle_free(held);
@@ -75,11 +74,9 @@ static void require_each_key(struct storm *storm)
 
 static void judge(struct storm *storm)
 {
-    char text[600];
-    const char *seen;
-
     require_each_key(storm);
-    seen = lk_detector_judge(storm->detector, text, sizeof text);
+    char text[600];
+    const char *seen = lk_detector_judge(storm->detector, text, sizeof text);
     if (seen != NULL)
         test_fails(
             "storm: %s, seed %" PRIu64 ", round %lu: %s; again: --seed %" PRIu64 " --rounds %lu storms %s",
@@ -137,13 +134,11 @@ static void try_once(struct trier *trier, unsigned key)
     struct lk_detector *detector = trier->tries->detector;
     struct lk_stay *stay = NULL;
     locker_handle *held = NULL;
-    locker_error err;
-    int64_t asked;
-    locker_status status;
 
     pthread_barrier_wait(&trier->tries->together);
-    asked = lk_storm_now();
-    status = locker_try_lock(trier->l, lk_storm_key(key), NULL, &held, &err);
+    const int64_t asked = lk_storm_now();
+    locker_error err;
+    const locker_status status = locker_try_lock(trier->l, lk_storm_key(key), NULL, &held, &err);
     if (status == LOCKER_OK)
         stay = lk_detector_enter(detector, key, trier->number, asked, held);
     else if (status != LOCKER_BUSY)
@@ -187,10 +182,10 @@ static void one_round_of_tries(struct storm *storm, locker *const *lockers, unsi
 /* `together` threads on one locker, and `alone` with one each. */
 static void storm_of_tries(void **state, const char *name, unsigned together, unsigned alone)
 {
-    locker *lockers[TRIERS_AT_MOST + 1];
     struct storm storm;
 
     begin(&storm, *state, name);
+    locker *lockers[TRIERS_AT_MOST + 1];
     for (unsigned i = 0; i <= alone; i++)
         lockers[i] = lk_open_locker(storm.fixture, "");
     for (; goes_on(&storm); judge(&storm))
@@ -233,10 +228,10 @@ static void storm_of_crews(struct lk_fixture *fixture, const char *name, unsigne
 {
     const struct lk_plan plan = plan_for(fixture, wanted);
     struct lk_crew *crews[12];
-    locker *lockers[12];
     struct storm storm;
 
     begin(&storm, fixture, name);
+    locker *lockers[12];
     for (unsigned i = 0; i < count; i++)
         lockers[i] = lk_open_locker(fixture, "");
     for (; goes_on(&storm); judge(&storm)) {
@@ -301,10 +296,10 @@ static void closes(void **state)
                                         .keys = 2,
                                         .closes = true};
     struct lk_crew *crews[LOCKERS];
-    locker *lockers[LOCKERS];
     struct storm storm;
 
     begin(&storm, *state, "closes");
+    locker *lockers[LOCKERS];
     for (unsigned i = 0; i < LOCKERS; i++)
         lockers[i] = lk_open_locker(storm.fixture, "");
     for (; goes_on(&storm); judge(&storm)) {
@@ -333,9 +328,9 @@ static const struct lk_plan of_a_process = {.wishes =
 int lk_storm_serve(locker *l, const char *path, unsigned number)
 {
     struct lk_detector *detector = lk_detector_open(path);
-    char line[LK_LINE_MAX];
 
     lk_side_say("open");
+    char line[LK_LINE_MAX];
     while (lk_side_hear(line)) {
         lk_crew_join(lk_crew_start(detector, &of_a_process, l, number, strtoull(line, NULL, 10)));
         lk_side_say("done");
@@ -348,12 +343,11 @@ static struct lk_child *start_process(struct storm *storm)
 {
     char number[16], uri[512];
     const char *arguments[] = {uri, storm->path, number, NULL};
-    struct lk_child *child;
 
     snprintf(uri, sizeof uri, "%s%cttl=500ms", storm->fixture->uri,
              strchr(storm->fixture->uri, '?') != NULL ? '&' : '?');
     snprintf(number, sizeof number, "%u", storm->lockers++);
-    child = lk_child_start("storm", arguments);
+    struct lk_child *child = lk_child_start("storm", arguments);
     lk_child_expect(child, "open");
     return child;
 }
@@ -384,9 +378,9 @@ static void one_round_of_processes(struct storm *storm, struct lk_child **childr
 static void processes(void **state)
 {
     struct lk_child *children[PROCESSES] = {NULL};
-    struct storm storm;
 
     needs_processes((struct lk_fixture *)*state);
+    struct storm storm;
     begin(&storm, *state, "processes");
     for (; goes_on(&storm); judge(&storm))
         one_round_of_processes(&storm, children);

@@ -77,12 +77,11 @@ static void hand_over(locker *from, locker *to, const char *key)
 {
     locker_handle *held = lk_take(from, key, NULL);
     struct lk_locking waiter;
-    uint64_t token = locker_handle_token(held);
-    int64_t released;
+    const uint64_t token = locker_handle_token(held);
 
     lk_locking_start(&waiter, to, key, NULL);
     lk_require_waiting(to, 1);
-    released = lk_test_now_ms();
+    const int64_t released = lk_test_now_ms();
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     assert_true(locker_handle_token(waiter.held) > token);
@@ -126,10 +125,11 @@ static void a_waiter_that_gives_up_is_passed_over(void **state)
     locker *l = lk_open_locker(*state, ""), *other = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "passed", NULL);
     locker_lock_options brief = lk_wait_options(200);
-    struct lk_locking first, second;
+    struct lk_locking first;
 
     lk_locking_start(&first, other, "passed", &brief);
     lk_require(has_waited, other, "the first waits");
+    struct lk_locking second;
     lk_locking_start(&second, other, "passed", NULL);
     assert_status(LOCKER_TIMEOUT, lk_locking_join(&first), first.err);
     lk_require_waiting(other, 1);
@@ -163,8 +163,7 @@ static void closing_releases_what_is_held(void **state)
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *a = lk_take(l, "left-a", NULL), *b = lk_take(l, "left-b", NULL);
     struct lk_locking waiter;
-    locker_error err;
-    int fd = locker_handle_fd(a);
+    const int fd = locker_handle_fd(a);
 
     lk_locking_start(&waiter, rival, "left-a", NULL);
     lk_require_waiting(rival, 1);
@@ -174,6 +173,7 @@ static void closing_releases_what_is_held(void **state)
     assert_int_equal(locker_handle_remaining_ms(a), 0);
     assert_string_equal(locker_handle_key(a), "left-a");
     assert_false(lk_readable(fd, 0));
+    locker_error err;
     assert_status(LOCKER_CLOSED, locker_unlock(a, &err), err);
     assert_int_equal(locker_handle_fd(b) >= 0 || locker_handle_fd(b) == -1, 1);
     locker_handle_free(a);
@@ -213,7 +213,7 @@ static bool are_enrolled(void *context)
 {
     const struct crowd *crowd = context;
     locker_info info = LOCKER_INFO_INIT;
-    locker_status status = locker_show(crowd->l, "long-line", &info, NULL);
+    const locker_status status = locker_show(crowd->l, "long-line", &info, NULL);
     const bool enrolled = status == LOCKER_OK && info.waiters == crowd->waiters;
 
     locker_info_clear(&info);
@@ -260,14 +260,12 @@ static void a_waiter_rests_while_the_lock_is_held(void **state)
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "rest", NULL);
     struct lk_locking waiter;
-    uint64_t before;
-    int64_t began;
 
     lk_locking_start(&waiter, rival, "rest", NULL);
     lk_require_waiting(rival, 1);
     assert_false(lk_readable(locker_handle_fd(held), 500)); /* it looks once more when it has enrolled */
-    before = lk_stats(rival).attempts;
-    began = lk_test_now_ms();
+    const uint64_t before = lk_stats(rival).attempts;
+    const int64_t began = lk_test_now_ms();
     assert_false(lk_readable(locker_handle_fd(held), 2000));
     assert_true(lk_stats(rival).attempts - before <= lk_polls(fixture, began));
     lk_give(held);

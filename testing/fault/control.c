@@ -20,26 +20,24 @@ static locker_status not_ours(locker_error *err)
 locker_status locker_fault_on(locker *l, const locker_fault *fault, locker_error *err)
 {
     lk_faulty *f = faulty(l);
-    locker_status status;
 
     if (f == NULL)
         return not_ours(err);
-    (void)pthread_mutex_lock(&f->mutex);
-    status = lk_script_add(f->script, fault, err);
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
+    const locker_status status = lk_script_add(f->script, fault, err);
+    pthread_mutex_unlock(&f->mutex);
     return status;
 }
 
 locker_status locker_fault_script(locker *l, const char *text, locker_error *err)
 {
     lk_faulty *f = faulty(l);
-    locker_status status;
 
     if (f == NULL)
         return not_ours(err);
-    (void)pthread_mutex_lock(&f->mutex);
-    status = lk_script_parse(f->script, text, err);
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
+    const locker_status status = lk_script_parse(f->script, text, err);
+    pthread_mutex_unlock(&f->mutex);
     return status;
 }
 
@@ -49,9 +47,9 @@ locker_status locker_fault_forget(locker *l)
 
     if (f == NULL)
         return LOCKER_INVALID;
-    (void)pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
     lk_script_clear(f->script);
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
     return LOCKER_OK;
 }
 
@@ -61,44 +59,43 @@ locker_status locker_fault_reconnect(locker *l)
 
     if (f == NULL)
         return LOCKER_INVALID;
-    (void)pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
     if (f->cut) {
         f->cut = false;
         f->core->suspect(f->core, f->out_of_reach);
     }
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
     return LOCKER_OK;
 }
 
 int64_t locker_fault_acted(locker *l)
 {
     lk_faulty *f = faulty(l);
-    int64_t acted;
 
     if (f == NULL)
         return -1;
-    (void)pthread_mutex_lock(&f->mutex);
-    acted = f->acted;
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
+    const int64_t acted = f->acted;
+    pthread_mutex_unlock(&f->mutex);
     return acted;
 }
 
 size_t locker_fault_verify(locker *l, char *text, size_t size)
 {
     lk_faulty *f = faulty(l);
-    char line[LOCKER_KEY_MAX + 160];
     size_t count = 0, used = 0;
 
     if (size > 0)
         text[0] = '\0';
     if (f == NULL)
         return 0;
-    (void)pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
+    char line[LOCKER_KEY_MAX + 160];
     for (; lk_script_unused(f->script, count, line, sizeof line); count++) {
         if (used < size)
             used += (size_t)snprintf(text + used, size - used, "%sa fault was not used up: %s",
                                      count > 0 ? "\n" : "", line);
     }
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
     return count;
 }

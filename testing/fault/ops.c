@@ -46,11 +46,9 @@ lk_flight lk_fault_take_off_locked(lk_faulty *f, locker_op op, const char *key)
 
 static lk_flight take_off(lk_faulty *f, locker_op op, const char *key)
 {
-    lk_flight flight;
-
-    (void)pthread_mutex_lock(&f->mutex);
-    flight = lk_fault_take_off_locked(f, op, key);
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
+    lk_flight flight = lk_fault_take_off_locked(f, op, key);
+    pthread_mutex_unlock(&f->mutex);
     return flight;
 }
 
@@ -64,10 +62,10 @@ static void travel(lk_faulty *f, lk_flight *flight, const lk_place *p, int64_t u
     flight->late = at >= until;
     if (flight->late)
         at = until;
-    (void)pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
     while ((p == NULL || !p->interrupted) && lk_fault_now(f) < at)
         f->core->clock->wait(f->core->clock->context, &f->changed, &f->mutex, at);
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
 }
 
 static locker_status explain(const lk_flight *flight, locker_op op, locker_status status, locker_error *err)
@@ -89,14 +87,12 @@ static locker_status explain(const lk_flight *flight, locker_op op, locker_statu
 static locker_status attempt(lk_faulty *f, locker_claim *claim, locker_error *err)
 {
     lk_place *p = lk_place_of(f, claim);
-    bool hidden, interrupted;
-    locker_status status;
 
-    (void)pthread_mutex_lock(&f->mutex);
-    hidden = p->hidden;
-    interrupted = p->interrupted;
+    pthread_mutex_lock(&f->mutex);
+    const bool hidden = p->hidden;
+    const bool interrupted = p->interrupted;
     p->inside = !interrupted;
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
     if (interrupted)
         return LOCKER_CANCELED;
     if (hidden) {
@@ -106,10 +102,10 @@ static locker_status attempt(lk_faulty *f, locker_claim *claim, locker_error *er
     }
     p->seen = true;
     p->hidden = false;
-    status = f->inner->acquire(f->self, claim, err);
-    (void)pthread_mutex_lock(&f->mutex);
+    const locker_status status = f->inner->acquire(f->self, claim, err);
+    pthread_mutex_lock(&f->mutex);
     p->inside = false;
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
     return status;
 }
 
@@ -118,13 +114,13 @@ static locker_status settle(lk_faulty *f, lk_flight *flight, locker_claim *claim
                             locker_error *err)
 {
     lk_place *p = lk_place_of(f, claim);
-    bool interrupted, granted = flight->arrives && status == LOCKER_OK;
+    const bool granted = flight->arrives && status == LOCKER_OK;
 
-    (void)pthread_mutex_lock(&f->mutex);
-    interrupted = p->interrupted;
+    pthread_mutex_lock(&f->mutex);
+    const bool interrupted = p->interrupted;
     p->interrupted = false;
     p->hidden = p->hidden || (granted && flight->late);
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
     if (granted && !flight->late)
         return LOCKER_OK;
     claim->retry_at = flight->arrives && !flight->late ? claim->retry_at : LOCKER_NEVER;
@@ -158,13 +154,12 @@ static void fault_interrupt(void *self, locker_claim *claim)
 {
     lk_faulty *f = self;
     lk_place *p = lk_place_of(f, claim);
-    bool inside;
 
-    (void)pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
     p->interrupted = true;
-    inside = p->inside;
-    (void)pthread_cond_broadcast(&f->changed);
-    (void)pthread_mutex_unlock(&f->mutex);
+    const bool inside = p->inside;
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->mutex);
     if (inside && f->inner->interrupt != NULL)
         f->inner->interrupt(f->self, claim);
 }

@@ -41,10 +41,10 @@ void lk_fault_hush(lk_faulty *f, locker_claim *claim)
 {
     lk_place *p = lk_place_of(f, claim);
 
-    (void)pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
     p->ending = true;
     drop_locked(f, p);
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
 }
 
 /* Tell what is due; answers when the next is. */
@@ -72,11 +72,11 @@ static int64_t tell_locked(lk_faulty *f)
 int64_t lk_fault_dispatch(void *self)
 {
     lk_faulty *f = self;
-    int64_t theirs = f->inner->dispatch != NULL ? f->inner->dispatch(f->self) : LOCKER_NEVER, ours;
+    const int64_t theirs = f->inner->dispatch != NULL ? f->inner->dispatch(f->self) : LOCKER_NEVER;
 
-    (void)pthread_mutex_lock(&f->mutex);
-    ours = tell_locked(f);
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
+    const int64_t ours = tell_locked(f);
+    pthread_mutex_unlock(&f->mutex);
     return ours < theirs ? ours : theirs;
 }
 
@@ -97,16 +97,16 @@ static bool show_renewal_locked(lk_faulty *f, locker_claim *grant)
 void lk_fault_renew(void *self, locker_claim *const *grants, size_t count)
 {
     lk_faulty *f = self;
-    locker_claim **sent = calloc(count, sizeof(*sent));
+    locker_claim **sent = calloc(count, sizeof *sent);
     size_t n = 0;
 
     if (sent == NULL)
         return; /* not renewed: core asks again */
-    (void)pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
     for (size_t i = 0; i < count; i++)
         if (show_renewal_locked(f, grants[i]))
             sent[n++] = grants[i];
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
     if (n > 0)
         f->inner->renew(f->self, sent, n);
     free(sent);
@@ -127,7 +127,7 @@ static void lease_extended(const locker_services *svc, locker_claim *grant, int6
     lk_place *p = lk_place_of(f, grant);
     bool told = true;
 
-    (void)pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
     if (!p->ending && !p->hidden && f->inner->renew == NULL) /* a session: nobody asked for it */
         told = show_renewal_locked(f, grant);
     told = told && !p->ending && !p->hidden && !f->cut && p->renewal.what != LOCKER_FAULT_LOSE_REPLY;
@@ -139,7 +139,7 @@ static void lease_extended(const locker_services *svc, locker_claim *grant, int6
         lk_fault_steal_later_locked(f, grant);
         p->renewal.what = LOCKER_FAULT_ANSWER;
     }
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
 }
 
 static void lease_lost(const locker_services *svc, locker_claim *grant, const char *why)
@@ -153,11 +153,11 @@ static void suspect(const locker_services *svc, bool out_of_reach)
 {
     lk_faulty *f = faulty(svc);
 
-    (void)pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
     f->out_of_reach = out_of_reach;
     if (!f->cut)
         f->core->suspect(f->core, out_of_reach);
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
 }
 
 static void attend(const locker_services *svc)
@@ -177,10 +177,10 @@ static bool log_wanted(const locker_services *svc, locker_log_level level)
 static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
 {
     const lk_faulty *f = faulty(svc);
-    char text[1024];
     va_list args;
 
     va_start(args, format);
+    char text[1024];
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     f->core->log(f->core, level, "%s", text);

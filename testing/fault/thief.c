@@ -34,36 +34,36 @@ static void *steal_all(void *arg)
 {
     lk_faulty *f = arg;
 
-    (void)pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
     for (;;) {
         lk_theft *theft = f->thefts;
 
         if (theft != NULL) {
             f->thefts = theft->next;
-            (void)pthread_mutex_unlock(&f->mutex);
+            pthread_mutex_unlock(&f->mutex);
             lk_fault_steal(f, theft->key, theft->token, lk_fault_now(f) + f->patience_ns);
             free(theft);
-            (void)pthread_mutex_lock(&f->mutex);
+            pthread_mutex_lock(&f->mutex);
         } else if (f->stop) {
             break;
         } else {
-            (void)pthread_cond_wait(&f->robbing, &f->mutex);
+            pthread_cond_wait(&f->robbing, &f->mutex);
         }
     }
-    (void)pthread_mutex_unlock(&f->mutex);
+    pthread_mutex_unlock(&f->mutex);
     return NULL;
 }
 
 static bool start_thief_locked(lk_faulty *f)
 {
-    sigset_t all, before;
-
     if (f->thief_runs)
         return true;
+    sigset_t all;
     (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     f->thief_runs = pthread_create(&f->thief, NULL, steal_all, f) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return f->thief_runs;
 }
 
@@ -77,18 +77,16 @@ void lk_fault_steal_later_locked(lk_faulty *f, const locker_claim *grant)
     memcpy(theft->key, grant->key, grant->key_len + 1);
     theft->next = f->thefts;
     f->thefts = theft;
-    (void)pthread_cond_signal(&f->robbing);
+    pthread_cond_signal(&f->robbing);
 }
 
 void lk_fault_thief_end(lk_faulty *f)
 {
-    bool runs;
-
-    (void)pthread_mutex_lock(&f->mutex);
+    pthread_mutex_lock(&f->mutex);
     f->stop = true;
-    runs = f->thief_runs;
-    (void)pthread_cond_signal(&f->robbing);
-    (void)pthread_mutex_unlock(&f->mutex);
+    const bool runs = f->thief_runs;
+    pthread_cond_signal(&f->robbing);
+    pthread_mutex_unlock(&f->mutex);
     if (runs)
-        (void)pthread_join(f->thief, NULL);
+        pthread_join(f->thief, NULL);
 }

@@ -114,16 +114,13 @@ static locker_status check(const locker_fault *f, locker_error *err)
 
 locker_status lk_script_add(lk_script *script, const locker_fault *fault, locker_error *err)
 {
-    locker_status status;
-    lk_script_line *line;
-    size_t room;
-
     if (script == NULL || fault == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "a fault is missing");
-    status = check(fault, err);
+    const locker_status status = check(fault, err);
     if (status != LOCKER_OK)
         return status;
-    room = fault->key != NULL ? strlen(fault->key) + 1 : 0;
+    const size_t room = fault->key != NULL ? strlen(fault->key) + 1 : 0;
+    lk_script_line *line;
     line = malloc(sizeof *line + room);
     if (line == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for a fault");

@@ -47,7 +47,7 @@ static locker_status once(bool *given, const char *word, locker_error *err)
 
 static locker_status read_op(reader *r, const char *word, locker_error *err)
 {
-    size_t length = strcspn(word, ":");
+    const size_t length = strcspn(word, ":");
     int op = LOCKER_OP_ANY;
 
     while (op <= LOCKER_OP_PASS &&
@@ -68,9 +68,9 @@ static locker_status read_op(reader *r, const char *word, locker_error *err)
 static locker_status read_number(const char *word, int64_t least, int64_t *number, locker_error *err)
 {
     const char *digits = strchr(word, '=') + 1;
-    char *end;
 
     errno = 0;
+    char *end;
     *number = strtoll(digits, &end, 10);
     if (*digits < '0' || *digits > '9' || *end != '\0' || errno != 0 || *number < least)
         return bad(err, word,
@@ -140,10 +140,8 @@ static locker_status read_word(reader *r, const char *word, locker_error *err)
  * "" and *text not at the fault's end). */
 static bool next_word(const char **text, char word[WORD_MAX])
 {
-    size_t length;
-
     *text += strspn(*text, " \t\r\n,");
-    length = strcspn(*text, " \t\r\n,;");
+    const size_t length = strcspn(*text, " \t\r\n,;");
     word[0] = '\0';
     if (length == 0 || length >= WORD_MAX)
         return false;
@@ -177,11 +175,10 @@ static locker_status read_fault(lk_script *into, const char **text, locker_error
 locker_status lk_script_parse(lk_script *script, const char *text, locker_error *err)
 {
     locker_status status = LOCKER_OK;
-    lk_script *read;
 
     if (text == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "a fault script is missing");
-    read = lk_script_new();
+    lk_script *read = lk_script_new();
     if (read == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for a fault script");
     while (status == LOCKER_OK && *text != '\0')
@@ -205,7 +202,7 @@ static bool unused(const lk_script_line *line)
 /* Append in printf's form, cut at the size. */
 __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size, const char *format, ...)
 {
-    size_t used = strlen(text);
+    const size_t used = strlen(text);
     va_list args;
 
     va_start(args, format);

@@ -83,9 +83,9 @@ static bool harm(lk_link *link, const lk_protocol *protocol, const lk_message *r
 {
     const int client = link->ways[LK_DOWN].to;
     const lk_fault fault = link->fault;
-    char forged[256];
 
     link->fault = (lk_fault){0};
+    char forged[256];
     switch (fault.harm) {
     case LK_PROXY_GARBAGE:
         return lk_way_send(client, protocol->nonsense, protocol->nonsense_length);

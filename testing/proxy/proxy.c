@@ -87,17 +87,15 @@ static void accept_client(lk_proxy *p)
 {
     const int client = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
     size_t at = 0;
-    bool refuse;
-    int server;
 
     if (client < 0)
         return;
     pthread_mutex_lock(&p->rules.mutex);
-    refuse = p->rules.refuse;
+    const bool refuse = p->rules.refuse;
     pthread_mutex_unlock(&p->rules.mutex);
     while (at < LINKS_MAX && is_open(&p->links[at]))
         at++;
-    server = refuse || at == LINKS_MAX ? -1 : connect_to(p->server_port);
+    const int server = refuse || at == LINKS_MAX ? -1 : connect_to(p->server_port);
     if (server < 0)
         close(client);
     else
@@ -148,9 +146,9 @@ static int64_t pass_all(lk_proxy *p)
 static void take_all(lk_proxy *p, const struct pollfd fds[COUNT])
 {
     lk_rules *r = &p->rules;
-    int64_t due[2];
 
     pthread_mutex_lock(&r->mutex);
+    int64_t due[2];
     for (int way = LK_UP; way <= LK_DOWN; way++)
         due[way] = lk_way_now() + r->delay_ns[way];
     pthread_mutex_unlock(&r->mutex);
@@ -165,7 +163,6 @@ static void wait_for(lk_proxy *p, struct pollfd fds[COUNT], int64_t next)
 {
     const int64_t left = next > lk_way_now() ? next - lk_way_now() : 0;
     const struct timespec span = {.tv_sec = left / ns_per_s, .tv_nsec = left % ns_per_s};
-    eventfd_t count;
 
     fds[POKE] = (struct pollfd){.fd = p->poke, .events = POLLIN};
     fds[LISTENER] = (struct pollfd){.fd = p->listener, .events = POLLIN};
@@ -178,6 +175,7 @@ static void wait_for(lk_proxy *p, struct pollfd fds[COUNT], int64_t next)
     if (ppoll(fds, COUNT, next == INT64_MAX ? NULL : &span, NULL) < 0)
         for (size_t i = 0; i < COUNT; i++)
             fds[i].revents = 0;
+    eventfd_t count;
     if (fds[POKE].revents != 0)
         eventfd_read(p->poke, &count);
 }

@@ -8,13 +8,12 @@
 static size_t length(const char *data, size_t len)
 {
     const char *end = memmem(data, len, "\r\n", 2);
-    size_t head, used;
-    long count;
 
     if (end == NULL)
         return 0;
-    head = (size_t)(end - data) + 2;
-    count = strtol(data + 1, NULL, 10);
+    const size_t head = (size_t)(end - data) + 2;
+    long count = strtol(data + 1, NULL, 10);
+    size_t used;
     switch (data[0]) {
     case '+':
     case '-':
@@ -25,7 +24,7 @@ static size_t length(const char *data, size_t len)
         return used <= len ? used : 0;
     case '*':
         for (used = head; count > 0; count--) {
-            size_t one = used < len ? length(data + used, len - used) : 0;
+            const size_t one = used < len ? length(data + used, len - used) : 0;
 
             if (one == 0)
                 return 0;

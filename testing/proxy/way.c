@@ -41,7 +41,7 @@ void lk_way_take(lk_way *w, size_t (*length)(const char *bytes, size_t count), i
         w->rest = must(realloc(w->rest, w->rest_size = 2 * w->rest_size + ROOM));
 
     const ssize_t got = recv(w->from, w->rest + w->rest_length, w->rest_size - w->rest_length, MSG_DONTWAIT);
-    size_t used = 0, one;
+    size_t used = 0;
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -51,6 +51,7 @@ void lk_way_take(lk_way *w, size_t (*length)(const char *bytes, size_t count), i
         return;
     }
     w->rest_length += (size_t)got;
+    size_t one;
     for (; used < w->rest_length && (one = length(w->rest + used, w->rest_length - used)) > 0; used += one)
         append(w, due, w->rest + used, one);
     w->rest_length -= used;

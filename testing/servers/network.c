@@ -74,14 +74,15 @@ int lk_network_socket(const lk_place *place)
 static bool command(const lk_place *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool command(const lk_place *place, const char *format, ...)
 {
-    char line[256], *rest = NULL;
-    const char *words[24];
+    char *rest = NULL;
     size_t count = 0;
     va_list args;
 
     va_start(args, format);
+    char line[256];
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    const char *words[24];
     for (char *word = strtok_r(line, " ", &rest); word != NULL && count < 23;
          word = strtok_r(NULL, " ", &rest))
         words[count++] = word;
@@ -122,10 +123,8 @@ static bool set_up_hub(const lk_place *hub)
 
 static bool make_namespaces(lk_network *network)
 {
-    bool all;
-
     network->hub = (lk_place){new_namespace(), SUBNET ".254"};
-    all = network->hub.netns > 0;
+    bool all = network->hub.netns > 0;
     for (int i = 0; i < LK_NETWORK_MEMBERS; i++) {
         network->members[i].netns = all ? new_namespace() : -1;
         snprintf(network->members[i].address, sizeof network->members[i].address, SUBNET ".%d", i + 1);

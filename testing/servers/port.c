@@ -16,12 +16,11 @@ static bool is_free(int port)
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-    bool bound;
 
     if (fd < 0)
         return false;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    bound = bind(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+    const bool bound = bind(fd, (const struct sockaddr *)&address, sizeof address) == 0;
     close(fd);
     return bound;
 }
@@ -34,7 +33,7 @@ int lk_free_port(void)
         next = (unsigned)getpid() * 31U + (unsigned)(lk_now_ns() / 1000000);
     for (int tries = 0; tries < 1000; tries++) {
         next = next * 1103515245U + 12345U;
-        int port = FIRST_PORT + (int)((next >> 8) % PORTS);
+        const int port = FIRST_PORT + (int)((next >> 8) % PORTS);
 
         if (is_free(port))
             return port;

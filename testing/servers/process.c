@@ -23,20 +23,18 @@ static bool take_descriptors(const lk_start *start, int null)
 /* Between fork and exec only async-signal-safe calls: another thread may hold malloc's lock. */
 static _Noreturn void become(const lk_start *start, int null, int report, pid_t parent)
 {
-    sigset_t none;
-    int error;
-
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127);
     if (start->apart)
         setpgid(0, 0);
+    sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     if ((start->netns <= 0 || setns(start->netns, CLONE_NEWNET) == 0) && take_descriptors(start, null))
         execvp(start->argv[0], (char *const *)(uintptr_t)start->argv);
-    error = errno;
+    int error = errno;
     if (write(report, &error, sizeof error) < 0)
         _exit(126);
     _exit(127);
@@ -58,11 +56,11 @@ pid_t lk_process_start(const lk_start *start)
 {
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     const pid_t parent = getpid();
-    int report[2];
     pid_t pid = -1;
 
     if (null < 0)
         return -1;
+    int report[2];
     if (pipe2(report, O_CLOEXEC) == 0) {
         pid = fork();
         if (pid == 0)
@@ -106,10 +104,11 @@ bool lk_process_freeze(pid_t pid)
 bool lk_program_exists(const char *name)
 {
     const char *path = getenv("PATH");
-    char copy[4096], file[4352], *rest = NULL;
+    char copy[4096], *rest = NULL;
 
     snprintf(copy, sizeof copy, "%s", path != NULL ? path : "/usr/bin:/bin");
     for (char *dir = strtok_r(copy, ":", &rest); dir != NULL; dir = strtok_r(NULL, ":", &rest)) {
+        char file[4352];
         snprintf(file, sizeof file, "%s/%s", dir, name);
         if (access(file, X_OK) == 0)
             return true;

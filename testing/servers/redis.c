@@ -68,7 +68,7 @@ static int connect_to(const lk_server *server)
 {
     const struct timeval patience = {.tv_sec = 2};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", server->directory);
     if (fd < 0)
@@ -142,10 +142,11 @@ static bool is_linked(void *context)
 
 bool lk_server_follow(lk_server *replica, const lk_server *master)
 {
-    char question[96] = "REPLICAOF NO ONE", answer[256];
+    char question[96] = "REPLICAOF NO ONE";
 
     if (master != NULL)
         snprintf(question, sizeof question, "REPLICAOF %s %d", master->place.address, master->port);
+    char answer[256];
     if (!lk_server_ask(replica, question, answer, sizeof answer))
         return lk_server_fails(replica, "%s is answered by '%.99s'", question, answer);
     return master == NULL || lk_until(is_linked, replica, PATIENCE_MS) ||

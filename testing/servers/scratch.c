@@ -68,7 +68,6 @@ static void clear_away(void)
 static _Noreturn void guard(int alive, int told)
 {
     news made = {.error = 0};
-    char byte;
 
     setsid();
     for (int number = 1; number < 32; number++)
@@ -84,6 +83,7 @@ static _Noreturn void guard(int alive, int told)
     }
     dup2(alive, 0); /* nothing of the caller's stays open: somebody may wait for the end of our output */
     close_range(1, ~0U, 0);
+    char byte;
     while (read(0, &byte, 1) < 0 && errno == EINTR)
         ;
     clear_away();
@@ -117,7 +117,6 @@ static news start_guardian(void)
 const char *lk_scratch(char *why, size_t size)
 {
     const char *place = getenv("TMPDIR");
-    news made;
 
     if (scratch.path[0] != '\0')
         return scratch.path;
@@ -125,7 +124,7 @@ const char *lk_scratch(char *why, size_t size)
     if (place == NULL || place[0] != '/' || strlen(place) > TMPDIR_MAX || strchr(place, ' ') != NULL)
         place = "/tmp";
     snprintf(scratch.path, sizeof scratch.path, "%s/locker-XXXXXX", place);
-    made = start_guardian();
+    news made = start_guardian();
     if (made.error != 0) {
         lk_scratch_close();
         snprintf(why, size, "can't make a directory in %s: %s; set TMPDIR to one that is writable", place,

@@ -39,10 +39,9 @@ void lk_command_print(lk_command *command, const char *format, ...)
     char *word = command->text + command->used;
     const size_t room = sizeof command->text - command->used;
     va_list args;
-    int length;
 
     va_start(args, format);
-    length = vsnprintf(word, room, format, args);
+    const int length = vsnprintf(word, room, format, args);
     va_end(args);
     if (length < 0 || (size_t)length >= room)
         return;
@@ -64,12 +63,11 @@ bool lk_server_write(lk_server *server, const char *name, const char *format, ..
 {
     char path[PATH_ROOM];
     bool good = false;
-    va_list args;
-    FILE *file;
 
     snprintf(path, sizeof path, "%s/%.15s", server->directory, name);
-    file = fopen(path, "we");
+    FILE *file = fopen(path, "we");
     if (file != NULL) {
+        va_list args;
         va_start(args, format);
         good = vfprintf(file, format, args) >= 0;
         va_end(args);
@@ -82,7 +80,7 @@ int lk_server_connect(const lk_server *server, int patience_ms)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->port)};
     const struct timeval patience = {.tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000L};
-    int fd = lk_network_socket(&server->place);
+    const int fd = lk_network_socket(&server->place);
 
     if (fd < 0)
         return -1;
@@ -112,13 +110,12 @@ static bool choose_ports(lk_server *server)
 
 static bool run(lk_server *server)
 {
-    char log[PATH_ROOM];
     lk_command command = {.count = 0};
-    int out;
 
     server->kind->command(server, &command);
+    char log[PATH_ROOM];
     snprintf(log, sizeof log, "%s/log", server->directory);
-    out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const int out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     server->pid =
         lk_process_start(&(lk_start){.argv = command.words,
                                      .out = out,
@@ -241,10 +238,9 @@ void lk_server_log(const lk_server *server, char *text, size_t size)
 {
     char path[PATH_ROOM];
     size_t got = 0;
-    FILE *log;
 
     snprintf(path, sizeof path, "%s/log", server->directory);
-    log = fopen(path, "re");
+    FILE *log = fopen(path, "re");
     if (log != NULL) {
         if (fseek(log, -(long)(size - 1), SEEK_END) < 0)
             rewind(log);

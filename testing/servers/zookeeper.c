@@ -43,12 +43,12 @@ static bool prepare(lk_server *server)
 {
     const lk_server_setup *setup = &server->setup;
     const int tick_ms = setup->tick_ms > 0 ? setup->tick_ms : LK_ZOOKEEPER_TICK_MS;
-    char members[256];
 
     if (access(JAR, R_OK) < 0) {
         server->missing = true;
         return lk_server_fails(server, "there is no " JAR ": install the package zookeeper");
     }
+    char members[256];
     list_members(server, members, sizeof members);
     return lk_server_write(server, "zoo.cfg",
                            "tickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=120000\ninitLimit=50\n"
@@ -84,12 +84,12 @@ static void command(const lk_server *server, lk_command *line)
 static bool ask(const lk_server *server, const char *question, char *answer, size_t size)
 {
     const ssize_t length = (ssize_t)strlen(question);
-    int fd = lk_server_connect(server, 1000);
+    const int fd = lk_server_connect(server, 1000);
     size_t got = 0;
-    ssize_t more;
 
     if (fd < 0)
         return false;
+    ssize_t more;
     if (send(fd, question, (size_t)length, MSG_NOSIGNAL) == length)
         while (got + 1 < size && (more = recv(fd, answer + got, size - 1 - got, 0)) > 0)
             got += (size_t)more;
@@ -100,9 +100,10 @@ static bool ask(const lk_server *server, const char *question, char *answer, siz
 
 bool lk_zookeeper_is(const lk_server *server, const char *mode)
 {
-    char answer[2048], line[32];
+    char line[32];
 
     snprintf(line, sizeof line, "Mode: %s", mode);
+    char answer[2048];
     return lk_server_ask(server, "srvr", answer, sizeof answer) && strstr(answer, line) != NULL;
 }
 

@@ -58,12 +58,11 @@ void lk_child_main(int argc, char **argv, const struct lk_role *roles)
 
 void lk_child_say(struct lk_child *child, const char *format, ...)
 {
-    char line[LK_LINE_MAX];
     va_list args;
-    int length;
 
     va_start(args, format);
-    length = vsnprintf(line, sizeof line - 1, format, args);
+    char line[LK_LINE_MAX];
+    const int length = vsnprintf(line, sizeof line - 1, format, args);
     va_end(args);
     if (length < 0 || length >= (int)sizeof line - 1)
         test_fails("a line for a child is too long: %s", line);
@@ -74,16 +73,16 @@ void lk_child_say(struct lk_child *child, const char *format, ...)
 
 const char *lk_child_hear(struct lk_child *child, char line[LK_LINE_MAX])
 {
-    int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
+    const int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
     char *end;
 
     while ((end = memchr(child->line, '\n', child->filled)) == NULL) {
-        int64_t left = until - lk_test_now_ms();
-        ssize_t got;
+        const int64_t left = until - lk_test_now_ms();
 
         if (left <= 0 || child->filled == sizeof child->line || !lk_readable(child->output, left))
             test_fails("the child %d said nothing for %d s", (int)child->pid, LK_TEST_PATIENCE_MS / 1000);
-        got = read(child->output, child->line + child->filled, sizeof child->line - child->filled);
+        const ssize_t got =
+            read(child->output, child->line + child->filled, sizeof child->line - child->filled);
         if (got <= 0)
             test_fails("the child %d ended without saying what it was asked", (int)child->pid);
         child->filled += (size_t)got;

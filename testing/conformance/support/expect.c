@@ -13,10 +13,10 @@
 
 void lk_expect_fail(const char *file, int line, const char *format, ...)
 {
-    char text[1024];
     va_list args;
 
     va_start(args, format);
+    char text[1024];
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     print_error("%s\n", text);
@@ -85,7 +85,7 @@ void lk_require(bool (*condition)(void *context), void *context, const char *wha
 locker_statistics lk_stats(locker *l)
 {
     locker_statistics stats = {.size = sizeof stats};
-    locker_status status = locker_stats(l, &stats);
+    const locker_status status = locker_stats(l, &stats);
 
     if (status != LOCKER_OK)
         test_fails("locker_stats answered %s", locker_status_name(status));

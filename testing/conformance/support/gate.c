@@ -35,14 +35,13 @@ void lk_gate_open(struct lk_gate *gate, unsigned count)
 static bool take(struct lk_gate *gate, unsigned count)
 {
     struct timespec until;
-    bool taken;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += LK_TEST_PATIENCE_MS / 1000;
     pthread_mutex_lock(&gate->mutex);
     while (gate->passes < count && pthread_cond_timedwait(&gate->cond, &gate->mutex, &until) != ETIMEDOUT) {
     }
-    taken = gate->passes >= count;
+    const bool taken = gate->passes >= count;
     if (taken)
         gate->passes -= count;
     pthread_mutex_unlock(&gate->mutex);

@@ -44,11 +44,9 @@ static void drop(struct puppet *puppet)
 
 static void do_lock(struct puppet *puppet, const char *key, const locker_lock_options *options)
 {
-    locker_error err;
-    locker_status status;
-
     drop(puppet);
-    status = locker_lock(puppet->l, key, options, &puppet->held, &err);
+    locker_error err;
+    const locker_status status = locker_lock(puppet->l, key, options, &puppet->held, &err);
     answer(status, status == LOCKER_OK ? locker_handle_token(puppet->held) : 0, &err);
 }
 
@@ -79,9 +77,9 @@ static bool waits(void *context)
 static void do_wait(struct puppet *puppet, const char *key, const locker_lock_options *options)
 {
     struct waiting waiting = {.l = puppet->l, .key = key, .options = options};
-    pthread_t thread;
 
     drop(puppet);
+    pthread_t thread;
     if (pthread_create(&thread, NULL, do_wait_in_thread, &waiting) != 0) {
         lk_side_say("no thread");
         return;
@@ -96,16 +94,15 @@ static locker_status raise_number(struct puppet *puppet, const char *key, const 
                                   locker_error *err)
 {
     LOCKER_AUTO locker_handle *held = NULL;
-    locker_status status = locker_lock(puppet->l, key, NULL, &held, err);
+    const locker_status status = locker_lock(puppet->l, key, NULL, &held, err);
     long number = 0;
-    FILE *file;
 
     if (status != LOCKER_OK)
         return status;
     if (locker_handle_token(held) <= *token && locker_handle_token(held) != 0)
         return LOCKER_PROTOCOL; /* fencing tokens must grow */
     *token = locker_handle_token(held);
-    file = fopen(path, "re");
+    FILE *file = fopen(path, "re");
     if (file != NULL) {
         if (fscanf(file, "%ld", &number) != 1)
             number = 0;
@@ -138,13 +135,13 @@ static void obey(struct puppet *puppet, const char *line)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     char key[LOCKER_KEY_MAX + 1];
-    locker_error err;
 
     if (read_lock(line, "lock", key, &options)) {
         do_lock(puppet, key, &options);
     } else if (read_lock(line, "wait", key, &options)) {
         do_wait(puppet, key, &options);
     } else if (strcmp(line, "unlock") == 0) {
+        locker_error err;
         lk_side_say("%s", locker_status_name(locker_unlock(puppet->held, &err)));
     } else if (strcmp(line, "state") == 0) {
         lk_side_say("%s", locker_state_name(locker_handle_state(puppet->held)));
@@ -161,9 +158,9 @@ static void obey(struct puppet *puppet, const char *line)
 int lk_puppet_serve(locker *l)
 {
     struct puppet puppet = {l, NULL};
-    char line[LK_LINE_MAX];
 
     lk_side_say("open");
+    char line[LK_LINE_MAX];
     while (lk_side_hear(line))
         obey(&puppet, line);
     drop(&puppet);
@@ -174,10 +171,10 @@ int lk_puppet_serve(locker *l)
 int lk_puppet_play(int argc, char **argv)
 {
     locker *l = NULL;
-    locker_error err;
 
     if (argc != 1)
         return 64;
+    locker_error err;
     if (locker_open(argv[0], NULL, &l, &err) != LOCKER_OK) {
         lk_side_say("can't open: %s", err.text);
         return 1;
@@ -206,10 +203,11 @@ static locker_status status_of(const char *name)
 
 locker_status lk_puppet_granted(struct lk_child *puppet, uint64_t *token)
 {
-    char line[LK_LINE_MAX], name[32];
+    char line[LK_LINE_MAX];
     uint64_t number = 0;
 
     lk_child_hear(puppet, line);
+    char name[32];
     if (sscanf(line, "%31s %" SCNu64, name, &number) != 2)
         test_fails("the puppet said '%s'", line);
     if (token != NULL)
@@ -232,9 +230,8 @@ void lk_puppet_wait(struct lk_child *puppet, const char *key, int64_t wait_ms, i
 
 locker_status lk_puppet_unlock(struct lk_child *puppet)
 {
-    char line[LK_LINE_MAX];
-
     lk_child_say(puppet, "unlock");
+    char line[LK_LINE_MAX];
     return status_of(lk_child_hear(puppet, line));
 }
 
