@@ -8,6 +8,7 @@
 #include "keeper.h"
 #include "lease.h"
 #include "lifetime.h"
+#include "log.h"
 #include "loss.h"
 #include "no_cancel.h"
 #include "release.h"
@@ -70,6 +71,9 @@ locker_status locker_close(locker *l)
     lk_mutex_unlock(&l->mutex);
     l->driver->close(l->self);
     l->self = NULL;
+    lk_mutex_lock(&l->mutex);
+    lk_log_tell_unlocking(l);
+    lk_mutex_unlock(&l->mutex);
     lk_user_gone(l);
     return LOCKER_OK;
 }

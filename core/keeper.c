@@ -14,6 +14,7 @@
 #include "leader.h"
 #include "lease.h"
 #include "lk_thread.h"
+#include "log.h"
 #include "loss.h"
 #include "wake.h"
 
@@ -117,11 +118,13 @@ static void *keeper(void *argument)
         l->keeper_wakes_at = 0; /* awake: no kick is needed for a lease that is due early */
         renew_unlocking(l);
         lk_losses_tell_unlocking(l);
+        lk_log_tell_unlocking(l);
         if (l->stop)
             break;
         if (dispatches && !l->dispatching && (l->attend || lk_now(l) >= l->dispatch_at))
             lk_dispatch_unlocking(l);
-        if (!lk_list_empty(&l->lost) || (dispatches && l->attend && !l->dispatching) || l->stop)
+        if (!lk_list_empty(&l->lost) || lk_log_waits_locked(l) ||
+            (dispatches && l->attend && !l->dispatching) || l->stop)
             continue;
         /* A call that is inside dispatch kicks the keeper if there is more to do afterwards. */
         l->keeper_wakes_at = lk_time_earlier(dispatches && !l->dispatching ? l->dispatch_at : LOCKER_NEVER,

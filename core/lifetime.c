@@ -32,6 +32,7 @@ LK_UNCHECKED locker *lk_locker_new(const lk_config *config, const locker_options
     l->epoll_fd = l->keeper_wakeup_fd = l->timer_fd = l->driver_fd = l->leader_fd = l->leader_wakeup_fd = -1;
     lk_list_init(&l->held);
     lk_list_init(&l->lost);
+    lk_list_init(&l->log_lines);
     lk_list_init(&l->waits);
     lk_list_init(&l->cancels);
     lk_mutex_init(&l->mutex);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "lease.h"
+#include "log.h"
 #include "services.h"
 #include "wake.h"
 
@@ -73,14 +74,11 @@ static void attend(const locker_services *svc)
 
 static bool log_wanted(const locker_services *svc, locker_log_level level)
 {
-    const locker *l = locker_of(svc);
-
-    return l->log != NULL && level <= l->log_level;
+    return lk_log_wanted(locker_of(svc), level);
 }
 
 static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
 {
-    const locker *l = locker_of(svc);
     char text[1024];
     va_list args;
 
@@ -89,7 +87,7 @@ static void log_line(const locker_services *svc, locker_log_level level, const c
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    l->log(level, text, l->log_user);
+    lk_log_add(locker_of(svc), level, text);
 }
 
 const locker_services lk_services = {

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "keeper.h"
 #include "lifetime.h"
+#include "log.h"
 #include "start.h"
 
 /* What to do about a limit of the system. */
@@ -103,6 +104,9 @@ out:
         tell_opened(l, config);
         (void)lk_ok(err);
     } else if (l != NULL) {
+        lk_mutex_lock(&l->mutex);
+        lk_log_tell_unlocking(l);
+        lk_mutex_unlock(&l->mutex);
         lk_locker_free(l);
     }
     lk_config_clear(config);

@@ -185,15 +185,18 @@ struct locker {
     bool leader_woken LK_GUARDED_BY(mutex);   /**< leader_wakeup_fd was written and not yet read */
     int64_t dispatch_at LK_GUARDED_BY(mutex); /**< when dispatch wants to be called at the latest */
     int64_t keeper_wakes_at
-        LK_GUARDED_BY(mutex);              /**< when the keeper means to wake up by itself; 0: it is awake */
-    uint32_t calls LK_GUARDED_BY(mutex);   /**< calls in flight */
-    uint64_t handles LK_GUARDED_BY(mutex); /**< ever made */
-    lk_table keys LK_GUARDED_BY(mutex);    /**< those in use */
-    lk_list held LK_GUARDED_BY(mutex);     /**< granted and releasing claims */
-    lk_list lost LK_GUARDED_BY(mutex);     /**< lost claims, for the keeper */
-    lk_list waits LK_GUARDED_BY(mutex);    /**< the calls that wait */
-    lk_list cancels LK_GUARDED_BY(mutex);  /**< those that they use, registered with the keeper */
-    lk_due *heap LK_GUARDED_BY(mutex);     /**< leases, by when they are due */
+        LK_GUARDED_BY(mutex);               /**< when the keeper means to wake up by itself; 0: it is awake */
+    uint32_t calls LK_GUARDED_BY(mutex);    /**< calls in flight */
+    uint64_t handles LK_GUARDED_BY(mutex);  /**< ever made */
+    lk_table keys LK_GUARDED_BY(mutex);     /**< those in use */
+    lk_list held LK_GUARDED_BY(mutex);      /**< granted and releasing claims */
+    lk_list lost LK_GUARDED_BY(mutex);      /**< lost claims, for the keeper */
+    lk_list log_lines LK_GUARDED_BY(mutex); /**< log.h: to be told */
+    uint32_t log_count LK_GUARDED_BY(mutex); /**< how many are there */
+    uint64_t log_lost LK_GUARDED_BY(mutex);  /**< how many were lost since any was told */
+    lk_list waits LK_GUARDED_BY(mutex);      /**< the calls that wait */
+    lk_list cancels LK_GUARDED_BY(mutex);    /**< those that they use, registered with the keeper */
+    lk_due *heap LK_GUARDED_BY(mutex);       /**< leases, by when they are due */
     size_t heap_len LK_GUARDED_BY(mutex), heap_cap LK_GUARDED_BY(mutex);
     size_t heap_reserved LK_GUARDED_BY(mutex); /**< places promised to calls in flight */
     locker_statistics stats LK_GUARDED_BY(mutex);

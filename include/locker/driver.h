@@ -169,7 +169,7 @@ struct locker_services {
     /** Whether a message of this level goes anywhere; saves formatting it. */
     bool (*log_wanted)(const locker_services *svc, locker_log_level level);
 
-    /** Log one line. Must be called without any lock held. */
+    /** Log one line, from any thread, also with a driver's lock held: core keeps it, and tells it soon. */
     void (*log)(const locker_services *svc, locker_log_level level, const char *format, ...)
 #if defined(__GNUC__)
         __attribute__((format(printf, 3, 4)))

@@ -95,8 +95,10 @@ typedef enum locker_log_level {
     LOCKER_LOG_DEBUG = 4  /**< each attempt, wake-up and renewal */
 } locker_log_level;
 
-/** Receives a message: one line without a newline, no password in it. Called on any thread, with no internal
- * lock held. It must not block for long and must not call the locker it speaks for. */
+/** Receives a message: one line without a newline, no password in it. Called on the locker's keeper thread, or on the
+ * one that opens or closes it, one line at a time and in their order, with no internal lock held. It must not block:
+ * renewals wait for it, and of what comes meanwhile 1,024 lines are kept; how many were lost is told by a line. What it
+ * may call is what locker_lost_fn may. */
 typedef void (*locker_log_fn)(locker_log_level level, const char *text, void *user);
 
 /** Options of a locker. Start from LOCKER_OPTIONS_INIT. */

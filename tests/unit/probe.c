@@ -244,21 +244,27 @@ void probe_init(struct probe *p)
     lk_gate_init(&p->leave);
 }
 
-locker *probe_open(struct probe *p)
+locker *probe_open_with(struct probe *p, locker_driver_options *o)
 {
-    locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
-    locker_options options = LOCKER_OPTIONS_INIT;
     locker_error err;
     locker *l = NULL;
 
     opening = p;
     if (p->fd >= 0)
         p->driver.descriptor = probe_descriptor;
+    o->clock = p->real_time ? NULL : &p->clock;
+    assert_ok(locker_open_driver(&p->driver, o, &l, &err), err);
+    return l;
+}
+
+locker *probe_open(struct probe *p)
+{
+    locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
+    locker_options options = LOCKER_OPTIONS_INIT;
+
     options.ttl_ms = PROBE_TTL_MS;
     o.options = &options;
-    o.clock = p->real_time ? NULL : &p->clock;
-    assert_ok(locker_open_driver(&p->driver, &o, &l, &err), err);
-    return l;
+    return probe_open_with(p, &o);
 }
 
 void probe_end(struct probe *p, locker *l)

@@ -49,6 +49,8 @@ struct probe {
  * be changed before probe_open(). */
 void probe_init(struct probe *p);
 locker *probe_open(struct probe *p);
+/* The same, with options of the test's own. */
+locker *probe_open_with(struct probe *p, locker_driver_options *o);
 /* Closes, and checks that no operations met, and that all was let go of. */
 void probe_end(struct probe *p, locker *l);
 

@@ -1,0 +1,87 @@
+/*
+ * log.c: lines on their way to the application's log callback.
+ *
+ * Who logs may hold a driver's lock, and the callback must be called with none. So lines are kept, and told by the thread
+ * that runs callbacks: the keeper, before it the opener, and after it the closer. Lines are told in the order in which they
+ * were kept. There are at most LINES_AT_MOST; what comes while a callback is slower is counted, and the number told.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fork.h"
+#include "log.h"
+#include "wake.h"
+
+enum { LINES_AT_MOST = 1024 };
+
+typedef struct lk_log_line {
+    lk_list link;
+    locker_log_level level;
+    char text[];
+} lk_log_line;
+
+bool lk_log_wanted(const locker *l, locker_log_level level)
+{
+    return l->log != NULL && level <= l->log_level && !lk_forked(l);
+}
+
+void lk_log_add(locker *l, locker_log_level level, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    lk_log_line *line = malloc(sizeof *line + size);
+
+    if (line != NULL) {
+        line->level = level;
+        memcpy(line->text, text, size);
+    }
+    lk_mutex_lock(&l->mutex);
+    if (line != NULL && l->log_count < LINES_AT_MOST) {
+        lk_list_append(&l->log_lines, &line->link);
+        l->log_count++;
+        line = NULL;
+    } else {
+        l->log_lost++;
+    }
+    lk_wake_keeper_locked(l);
+    lk_mutex_unlock(&l->mutex);
+    free(line);
+}
+
+bool lk_log_waits_locked(const locker *l)
+{
+    return l->log_count > 0 || l->log_lost > 0;
+}
+
+static void tell_lost(const locker *l, uint64_t lost)
+{
+    char text[96];
+
+    (void)snprintf(text, sizeof text, "%llu lines of the log were lost: its callback is too slow",
+                   (unsigned long long)lost);
+    l->log(LOCKER_LOG_WARN, text, l->log_user);
+}
+
+/* Lines are lost only while all that may be are kept, so they came after those. */
+void lk_log_tell_unlocking(locker *l)
+{
+    while (lk_log_waits_locked(l)) {
+        lk_list lines;
+        const uint64_t lost = l->log_lost;
+
+        lk_list_init(&lines);
+        lk_list_splice(&lines, &l->log_lines);
+        l->log_count = 0;
+        l->log_lost = 0;
+        lk_mutex_unlock(&l->mutex);
+        LK_LIST_EACH_SAFE(link, &lines) {
+            lk_log_line *const line = LK_CONTAINER(link, lk_log_line, link);
+
+            l->log(line->level, line->text, l->log_user);
+            free(line);
+        }
+        if (lost > 0)
+            tell_lost(l, lost);
+        lk_mutex_lock(&l->mutex);
+    }
+}
