@@ -3,7 +3,8 @@
  *
  * Who logs may hold a driver's lock, and the callback must be called with none. So lines are kept, and told by the thread
  * that runs callbacks: the keeper, before it the opener, and after it the closer. Lines are told in the order in which they
- * were kept. There are at most LINES_AT_MOST; what comes while a callback is slower is counted, and the number told.
+ * were kept. At most LINES_AT_MOST are kept while as many are being told, which is 2 MB with the longest lines; what comes
+ * while a callback is slower is counted, and the number told.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,31 +58,33 @@ static void tell_lost(const locker *l, uint64_t lost)
 {
     char text[96];
 
-    (void)snprintf(text, sizeof text, "%llu lines of the log were lost: its callback is too slow",
+    (void)snprintf(text, sizeof text,
+                   "%llu lines of the log were lost: its callback is too slow, or memory is short",
                    (unsigned long long)lost);
     l->log(LOCKER_LOG_WARN, text, l->log_user);
 }
 
-/* Lines are lost only while all that may be are kept, so they came after those. */
+/* Lines are lost while all that may be are kept, so they came after those. What comes meanwhile has to wait until the keeper
+ * has renewed what is due: a stream of lines must not cost a lease. */
 void lk_log_tell_unlocking(locker *l)
 {
-    while (lk_log_waits_locked(l)) {
-        lk_list lines;
-        const uint64_t lost = l->log_lost;
+    const uint64_t lost = l->log_lost;
+    lk_list lines;
 
-        lk_list_init(&lines);
-        lk_list_splice(&lines, &l->log_lines);
-        l->log_count = 0;
-        l->log_lost = 0;
-        lk_mutex_unlock(&l->mutex);
-        LK_LIST_EACH_SAFE(link, &lines) {
-            lk_log_line *const line = LK_CONTAINER(link, lk_log_line, link);
+    if (!lk_log_waits_locked(l))
+        return;
+    lk_list_init(&lines);
+    lk_list_splice(&lines, &l->log_lines);
+    l->log_count = 0;
+    l->log_lost = 0;
+    lk_mutex_unlock(&l->mutex);
+    LK_LIST_EACH_SAFE(link, &lines) {
+        lk_log_line *const line = LK_CONTAINER(link, lk_log_line, link);
 
-            l->log(line->level, line->text, l->log_user);
-            free(line);
-        }
-        if (lost > 0)
-            tell_lost(l, lost);
-        lk_mutex_lock(&l->mutex);
+        l->log(line->level, line->text, l->log_user);
+        free(line);
     }
+    if (lost > 0)
+        tell_lost(l, lost);
+    lk_mutex_lock(&l->mutex);
 }

@@ -97,8 +97,8 @@ typedef enum locker_log_level {
 
 /** Receives a message: one line without a newline, no password in it. Called on the locker's keeper thread, or on the
  * one that opens or closes it, one line at a time and in their order, with no internal lock held. It must not block:
- * renewals wait for it, and of what comes meanwhile 1,024 lines are kept; how many were lost is told by a line. What it
- * may call is what locker_lost_fn may. */
+ * renewals wait for it, and of what comes meanwhile 1,024 lines (of at most 1,023 bytes each) are kept; how many were lost
+ * is told by a line. A fork's child gets none. What it may call is what locker_lost_fn may. */
 typedef void (*locker_log_fn)(locker_log_level level, const char *text, void *user);
 
 /** Options of a locker. Start from LOCKER_OPTIONS_INIT. */

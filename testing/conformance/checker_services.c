@@ -127,6 +127,16 @@ static bool log_wanted(const locker_services *svc, locker_log_level level)
     return may_call(w, "log_wanted") && w->core->log_wanted(w->core, level);
 }
 
+/* Whether this thread is inside core's log. */
+static _Thread_local bool logging;
+
+void lk_checker_told(locker_log_level level, const char *text, void *user)
+{
+    (void)level, (void)user;
+    if (logging)
+        lk_checker_report("core", "log called the application back at once: %s", text);
+}
+
 static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
 {
     struct lk_checked *w = checked(svc);
@@ -138,7 +148,9 @@ static void log_line(const locker_services *svc, locker_log_level level, const c
     char text[1024];
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    logging = true;
     w->core->log(w->core, level, "%s", text);
+    logging = false;
 }
 
 const locker_services lk_checker_services = {

@@ -23,7 +23,8 @@
  *   after-close  a service was called after close, or after open had failed
  *   touched      memory of a claim was touched after letting go of it, or past claim_size
  *   core         a claim that was still the driver's when it was closed, or that was released, withdrawn or
- *                passed when it was not: a defect of core, not of the driver
+ *                passed when it was not, or a callback of the application inside log: a defect of core, not
+ *                of the driver
  */
 #ifndef LK_CONTRACT_CHECKER_H
 #define LK_CONTRACT_CHECKER_H
@@ -45,6 +46,9 @@ unsigned lk_checker_breaches(void);
 
 /** A test has ended: gives the signals back. */
 void lk_checker_end(void);
+
+/** For the locker's options: where core tells the lines that the driver logs. */
+void lk_checker_told(locker_log_level level, const char *text, void *user);
 
 /** How often core has called dispatch so far. */
 unsigned long lk_checker_dispatches(void);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "contract_checker.h"
+
 enum { URI_MAX = 512 };
 
 /* `more` is parameters, "" for none. */
@@ -30,10 +32,13 @@ locker_status lk_open_uri(const locker_driver *driver, const char *uri, const ch
 
 locker *lk_open_locker(struct lk_fixture *fixture, const char *more)
 {
+    locker_options options = LOCKER_OPTIONS_INIT;
     locker *l = NULL;
     locker_error err;
 
-    assert_ok(lk_open_uri(fixture->driver, fixture->uri, more, NULL, &l, &err), err);
+    options.log = lk_checker_told;
+    options.log_level = LOCKER_LOG_DEBUG;
+    assert_ok(lk_open_uri(fixture->driver, fixture->uri, more, &options, &l, &err), err);
     assert_non_null(l);
     return l;
 }

@@ -1,6 +1,9 @@
-/* log.c: a driver's lines: from under its lock, in their order, and bounded. */
+/* log.c: a driver's lines: from under its lock, in their order, bounded, while opening and closing, and none in a fork's
+ * child. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "probe.h"
 
@@ -11,7 +14,7 @@ static struct {
     struct probe *p;
     struct lk_gate entered, leave;
     int count, out_of_order;
-    bool holds;
+    bool holds, refuses; /* the first line is held up; open fails */
     locker_status closing;
     locker *l;
     char last[128];
@@ -35,12 +38,18 @@ static void hear(locker_log_level level, const char *text, void *user)
     heard.count++;
 }
 
+static void log_locked(const locker_services *svc, int from, int to)
+{
+    (void)pthread_mutex_lock(&heard.p->mutex);
+    for (int i = from; i <= to; i++)
+        svc->log(svc, LOCKER_LOG_ERROR, "line %d", i);
+    (void)pthread_mutex_unlock(&heard.p->mutex);
+}
+
 static locker_status logs_one(struct probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
-    (void)pthread_mutex_lock(&p->mutex);
-    p->svc->log(p->svc, LOCKER_LOG_ERROR, "line %d", 0);
-    (void)pthread_mutex_unlock(&p->mutex);
+    log_locked(p->svc, 0, 0);
     return status;
 }
 
@@ -49,11 +58,51 @@ static locker_status logs_many(struct probe *p, locker_claim *claim, locker_stat
 {
     (void)logs_one(p, claim, status);
     (void)lk_gate_pass(&heard.entered);
-    (void)pthread_mutex_lock(&p->mutex);
-    for (int i = 1; i <= LINES; i++)
-        p->svc->log(p->svc, LOCKER_LOG_ERROR, "line %d", i);
-    (void)pthread_mutex_unlock(&p->mutex);
+    log_locked(p->svc, 1, LINES);
     return status;
+}
+
+/* One line is kept from before the fork, and one comes. */
+static int hears_in_child(const struct probe *p)
+{
+    const bool wanted = p->svc->log_wanted(p->svc, LOCKER_LOG_ERROR);
+
+    p->svc->log(p->svc, LOCKER_LOG_ERROR, "line %d", 2);
+    (void)locker_close(heard.l);
+    return wanted || heard.count > 0;
+}
+
+static locker_status forks(struct probe *p, locker_claim *claim, locker_status status)
+{
+    int end = -1;
+
+    (void)logs_one(p, claim, status);
+    (void)lk_gate_pass(&heard.entered);
+    log_locked(p->svc, 1, 1);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(hears_in_child(p));
+    assert_int_equal(waitpid(child, &end, 0), child);
+    assert_int_equal(end, 0);
+    return status;
+}
+
+static void begin(struct probe *p, locker_options *o)
+{
+    probe_init(p);
+    memset(&heard, 0, sizeof heard);
+    lk_gate_init(&heard.entered);
+    lk_gate_init(&heard.leave);
+    heard.p = p;
+    p->real_time = true;
+    o->ttl_ms = PROBE_TTL_MS;
+    o->log = hear;
+}
+
+static void end(void)
+{
+    lk_gate_destroy(&heard.entered);
+    lk_gate_destroy(&heard.leave);
 }
 
 static void run(probe_hook *acquire, bool holds)
@@ -64,24 +113,16 @@ static void run(probe_hook *acquire, bool holds)
     locker_handle *held;
     locker_error err;
 
-    probe_init(&p);
-    memset(&heard, 0, sizeof heard);
-    lk_gate_init(&heard.entered);
-    lk_gate_init(&heard.leave);
-    heard.p = &p;
+    begin(&p, &o);
     heard.holds = holds;
-    p.real_time = true;
     p.acquire = acquire;
-    o.ttl_ms = PROBE_TTL_MS;
-    o.log = hear;
     d.options = &o;
     heard.l = probe_open_with(&p, &d);
     assert_ok(locker_lock(heard.l, "k", NULL, &held, &err), err);
     lk_gate_open(&heard.leave, 1);
     locker_handle_free(held);
     probe_end(&p, heard.l);
-    lk_gate_destroy(&heard.entered);
-    lk_gate_destroy(&heard.leave);
+    end();
 }
 
 static void a_line_under_a_lock_is_told(void **state)
@@ -102,11 +143,61 @@ static void lines_are_told_in_order_and_those_lost_counted(void **state)
     assert_int_equal(heard.closing, LOCKER_INVALID);
 }
 
+static void a_child_is_told_nothing(void **state)
+{
+    (void)state;
+    run(forks, true);
+    assert_int_equal(heard.out_of_order, 0);
+    assert_int_equal(heard.count, 2);
+}
+
+static locker_status logs_while_opening(const locker_driver_config *config, const locker_services *svc,
+                                        void **self, locker_error *err)
+{
+    (void)config;
+    log_locked(svc, 0, 0);
+    heard.p->svc = svc;
+    *self = heard.p;
+    return heard.refuses ? locker_error_set(err, LOCKER_UNAVAILABLE, 0, "not today") : LOCKER_OK;
+}
+
+static void logs_while_closing(void *self)
+{
+    const struct probe *p = self;
+
+    log_locked(p->svc, 1, 1);
+}
+
+static void lines_of_opening_and_closing_are_told(void **state)
+{
+    static struct probe p;
+    locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
+    locker_options o = LOCKER_OPTIONS_INIT;
+    locker_error err;
+
+    (void)state;
+    begin(&p, &o);
+    d.options = &o;
+    p.driver.open = logs_while_opening;
+    p.driver.close = logs_while_closing;
+    heard.refuses = true;
+    assert_int_equal(locker_open_driver(&p.driver, &d, &heard.l, &err), LOCKER_UNAVAILABLE);
+    assert_int_equal(heard.count, 1);
+    heard.count = 0;
+    heard.refuses = false;
+    probe_end(&p, probe_open_with(&p, &d));
+    assert_int_equal(heard.count, 2);
+    assert_int_equal(heard.out_of_order, 0);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_under_a_lock_is_told),
         cmocka_unit_test(lines_are_told_in_order_and_those_lost_counted),
+        cmocka_unit_test(a_child_is_told_nothing),
+        cmocka_unit_test(lines_of_opening_and_closing_are_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,7 +108,6 @@ static void redis_close(void *self)
     lk_redis *r = self;
     const int64_t until = lk_time_after(lk_redis_now(&r->shared), r->set.cleanup_ns);
     finish_cleanups(r, until);
-    lk_redis_log_write(&r->shared);
     if (lk_redis_net_stop(r->net, until))
         free_instance(r);
 }

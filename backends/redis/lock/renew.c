@@ -151,7 +151,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
         } else {
             locker_error error = {0};
             (void)lk_redis_fault_error(fault, reply, "renewing leases", &error);
-            lk_redis_log_locked(&r->shared, LOCKER_LOG_WARN, "redis: %s", error.text);
+            r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN, "redis: %s", error.text);
         }
     }
     free_locked(n); /* no answer is no extension: core asks again */

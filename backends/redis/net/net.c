@@ -46,12 +46,12 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     net->events->on_up(net->owner, &up);
 }
 
-/* The log keeps one line until the keeper writes it, so this comes behind what on_up had to tell. */
+/* The line comes last, behind what on_up had to tell. */
 void lk_redis_net_admit_unlocking(lk_redis_net *net)
 {
     if (net->was_lost)
-        lk_redis_log_locked(net->shared, LOCKER_LOG_INFO, "redis: connected to %s again",
-                            net->pipeline.socket->peer);
+        net->shared->svc->log(net->shared->svc, LOCKER_LOG_INFO, "redis: connected to %s again",
+                              net->pipeline.socket->peer);
     net->was_lost = false;
     atomic_fetch_add_explicit(&net->connection, 1, memory_order_release);
     pthread_cond_broadcast(&net->shared->changed);
@@ -64,8 +64,8 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
     lk_redis_net *net = self;
     const lk_redis_socket *socket = net->pipeline.socket;
     lk_redis_old_connections_add_locked(&net->old, socket->client_id);
-    lk_redis_log_locked(net->shared, LOCKER_LOG_INFO, "redis: lost the connection to %s: %s", socket->peer,
-                        why);
+    net->shared->svc->log(net->shared->svc, LOCKER_LOG_INFO, "redis: lost the connection to %s: %s",
+                          socket->peer, why);
     locker_error_set(&net->reconnect.last.error, LOCKER_UNAVAILABLE, 0,
                      "the connection to Redis at %s was lost: %s", socket->peer, why);
     net->reconnect.last.permanent = false;
@@ -115,7 +115,7 @@ static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     }
     if (socket == NULL) {
         if (why.permanent || net->reconnect.failures == 0)
-            lk_redis_log_locked(shared, LOCKER_LOG_WARN, "redis: %s", why.error.text);
+            shared->svc->log(shared->svc, LOCKER_LOG_WARN, "redis: %s", why.error.text);
         net->redirect[0] = '\0';
         lk_redis_reconnect_failed_locked(&net->reconnect, began, &why);
         return;
@@ -292,10 +292,7 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     lk_redis_pipeline_arm_locked(&net->pipeline);
     next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->pipeline));
     shared->dispatching = false;
-    const bool log_due = shared->log_due;
     lk_redis_unlock(shared);
-    if (log_due)
-        lk_redis_log_write(shared);
     return next;
 }
 

@@ -2,8 +2,6 @@
 #include "shared.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -47,31 +45,4 @@ uint64_t lk_redis_random_locked(lk_redis_shared *shared, uint64_t below)
     shared->jitter ^= shared->jitter << 25;
     shared->jitter ^= shared->jitter >> 27;
     return below > 0 ? (shared->jitter * UINT64_C(2685821657736338717)) % below : 0;
-}
-
-void lk_redis_log_locked(lk_redis_shared *shared, locker_log_level level, const char *format, ...)
-{
-    va_list arguments;
-    if (!shared->svc->log_wanted(shared->svc, level))
-        return;
-    va_start(arguments, format);
-    (void)vsnprintf(shared->line, sizeof shared->line, format, arguments);
-    va_end(arguments);
-    shared->log_level = level;
-    shared->log_due = true;
-    shared->svc->attend(shared->svc);
-}
-
-void lk_redis_log_write(lk_redis_shared *shared)
-{
-    char line[LOCKER_ERROR_TEXT_MAX];
-    lk_redis_lock(shared);
-    const bool due = shared->log_due;
-    const locker_log_level level = shared->log_level;
-    if (due)
-        (void)snprintf(line, sizeof line, "%s", shared->line);
-    shared->log_due = false;
-    lk_redis_unlock(shared);
-    if (due)
-        shared->svc->log(shared->svc, level, "%s", line);
 }

@@ -1,6 +1,6 @@
 /*
  * shared.h: what all parts of an instance share: its mutex, the clock and core's services, the descriptor that core
- * waits for, a line for the log.
+ * waits for.
  *
  * The one mutex guards all that changes; the only locks inside it are core's (the services) and a socket's TLS mutex.
  * It is never held across a system call that can wait.
@@ -27,9 +27,6 @@ typedef struct {
     bool closing LK_GUARDED_BY(mutex);
     bool dispatching LK_GUARDED_BY(mutex); /* inside dispatch, which will see what is due when */
     uint64_t jitter LK_GUARDED_BY(mutex);  /* state of a small generator; not 0 */
-    bool log_due LK_GUARDED_BY(mutex); /* line is for the log: it is written by a thread without the mutex */
-    locker_log_level log_level LK_GUARDED_BY(mutex);
-    char line[LOCKER_ERROR_TEXT_MAX] LK_GUARDED_BY(mutex);
 } lk_redis_shared;
 
 /* `seed`: random bits. False: errno says why; nothing is left to be destroyed. Nobody else sees it yet. */
@@ -63,11 +60,5 @@ void lk_redis_pause(lk_redis_shared *shared, const bool *interrupted, int64_t un
 
 /* Below `below`; for jitter, not for secrets. */
 uint64_t lk_redis_random_locked(lk_redis_shared *shared, uint64_t below) LK_REDIS_LOCKED;
-
-/* Keep a line for the log; the keeper writes it, without the mutex. */
-void lk_redis_log_locked(lk_redis_shared *shared, locker_log_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4))) LK_REDIS_LOCKED;
-/* Write what was kept. Called without the mutex. */
-void lk_redis_log_write(lk_redis_shared *shared);
 
 #endif

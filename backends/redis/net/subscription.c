@@ -76,7 +76,8 @@ void lk_redis_subscription_lose_locked(lk_redis_subscription *sub)
     (void)epoll_ctl(sub->shared->epoll_fd, EPOLL_CTL_DEL, sub->socket->fd, NULL);
     lk_redis_socket_free(sub->socket, false);
     sub->socket = NULL;
-    lk_redis_log_locked(sub->shared, LOCKER_LOG_INFO, "redis: lost the subscription; subscribing again");
+    sub->shared->svc->log(sub->shared->svc, LOCKER_LOG_INFO,
+                          "redis: lost the subscription; subscribing again");
     lk_redis_reconnect_want_locked(sub->reconnect);
 }
 

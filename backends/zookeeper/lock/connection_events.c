@@ -36,7 +36,7 @@ static void tell_suspect_locked(lk_zk *z, bool suspect, const char *what) LK_REQ
         return;
     z->suspect = suspect;
     z->svc->suspect(z->svc, suspect);
-    lk_zk_note_locked(z->net, LOCKER_LOG_INFO, what, lk_zk_net_names(z->net));
+    z->svc->log(z->svc, LOCKER_LOG_INFO, what, lk_zk_net_names(z->net));
 }
 
 static void on_up_locked(lk_zk *z) LK_REQUIRES(*z->net)

@@ -110,9 +110,8 @@ int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
         if (node->deleting || !node->there)
             continue;
         if (node->trouble_since != 0 && now - node->trouble_since >= z->cleanup_ns) {
-            lk_zk_note_locked(z->net, LOCKER_LOG_ERROR,
-                              "zookeeper: a node of %s can't be deleted; its session is given up",
-                              node->parent);
+            z->svc->log(z->svc, LOCKER_LOG_ERROR,
+                        "zookeeper: a node of %s can't be deleted; its session is given up", node->parent);
             lk_zk_give_up_locked(z->net);
             return now;
         }

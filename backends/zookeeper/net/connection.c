@@ -42,9 +42,9 @@ static void went_up_locked(lk_zk_net *net) LK_REQUIRES(*net)
     if (net->session_id != id->client_id) {
         net->validity = (lk_zk_validity){0};
         if (timeout_ns != net->set.session_ns)
-            lk_zk_note_locked(net, LOCKER_LOG_INFO,
-                              "zookeeper: asked for a session time-out of %lld ms, the server gave %lld ms",
-                              (long long)(net->set.session_ns / LK_MS), (long long)(timeout_ns / LK_MS));
+            net->svc->log(net->svc, LOCKER_LOG_INFO,
+                          "zookeeper: asked for a session time-out of %lld ms, the server gave %lld ms",
+                          (long long)(net->set.session_ns / LK_MS), (long long)(timeout_ns / LK_MS));
     }
     net->session_id = id->client_id;
     net->timeout_ns = timeout_ns;
@@ -110,7 +110,7 @@ void lk_zk_reconnect_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net)
         return;
     (void)shutdown(net->fd, SHUT_RDWR);
     lk_zk_went_down_locked(net); /* nothing is sent there any more; the driving thread finds the end */
-    lk_zk_note_locked(net, LOCKER_LOG_INFO, "zookeeper: %s; connecting to %s again", why, net->set.names);
+    net->svc->log(net->svc, LOCKER_LOG_INFO, "zookeeper: %s; connecting to %s again", why, net->set.names);
 }
 
 void lk_zk_leave_server_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net)

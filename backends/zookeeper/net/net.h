@@ -84,10 +84,8 @@ const char *lk_zk_net_names(const lk_zk_net *net);
 /* ---------------------------------------------------------------- the mutex, and the keeper: wake.c ---- */
 
 void lk_zk_enter(lk_zk_net *net) LK_ACQUIRE(*net);
-/* Unlock, after sending what is held back, and write what lk_zk_note_locked() kept. */
+/* Unlock, after sending what is held back. */
 void lk_zk_leave(lk_zk_net *net) LK_RELEASE(*net);
-void lk_zk_note_locked(lk_zk_net *net, locker_log_level level, const char *format, ...) LK_REQUIRES(*net)
-    __attribute__((format(printf, 3, 4)));
 /* Have the keeper come by `at` at the latest. */
 void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at) LK_REQUIRES(*net);
 /* What the keeper means to do next is at `next`; returns that, or what somebody has wanted sooner. */

@@ -122,8 +122,8 @@ void lk_zk_session_settle_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     if (net->over) {
         const bool denied = net->denied;
-        lk_zk_note_locked(net, LOCKER_LOG_WARN, "zookeeper: the session with %s %s", net->set.names,
-                          denied ? "was refused" : "has ended; waiters queue anew");
+        net->svc->log(net->svc, LOCKER_LOG_WARN, "zookeeper: the session with %s %s", net->set.names,
+                      denied ? "was refused" : "has ended; waiters queue anew");
         lk_zk_session_drop_locked(net);
         if (denied) {
             net->begin_at = lk_zk_net_now(net) + LK_S;

@@ -96,10 +96,6 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     lk_list requests;   /* that await their answer, the latest first */
     lk_list spare;      /* requests to be used again */
     lk_table watches;
-
-    bool log_due; /* note holds a line for the log: it is written once the mutex is released */
-    locker_log_level note_level;
-    char note[LOCKER_ERROR_TEXT_MAX];
 };
 
 /* For clang's analysis the connection is what is held, because the upper floor sees nothing of its mutex. */

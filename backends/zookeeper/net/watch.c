@@ -200,10 +200,10 @@ static void missed_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
         return;
     lk_zk_leave_server_locked(net, "a server has missed a deletion");
     tell_locked(w); /* they list at the next one */
-    lk_zk_note_locked(net, LOCKER_LOG_WARN,
-                      "zookeeper: a server of %.100s has not told that %.200s was deleted; compare what each "
-                      "lists there, and restore one that differs",
-                      net->set.names, path);
+    net->svc->log(net->svc, LOCKER_LOG_WARN,
+                  "zookeeper: a server of %.100s has not told that %.200s was deleted; compare what each "
+                  "lists there, and restore one that differs",
+                  net->set.names, path);
 }
 
 /* Called as any answer is, with the mutex held. */
