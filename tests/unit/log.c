@@ -7,18 +7,30 @@
 
 #include "probe.h"
 
-enum { LINES = 1100, KEPT = 1024 };
+enum { LINES = 1100, KEPT = 1024, STREAM = PROBE_TTL_MS / 1000 - 1 };
 
 /* What the callback has got. It takes the driver's lock, as a program's might by a detour. */
 static struct {
     struct probe *p;
     struct lk_gate entered, leave;
     int count, out_of_order;
-    bool holds, refuses; /* the first line is held up; open fails */
+    bool holds, refuses;   /* the first line is held up; open fails */
+    bool streams, renewed; /* each line makes the next; what is held was renewed before the last */
     locker_status closing;
     locker *l;
     char last[128];
 } heard;
+
+static void stream(void)
+{
+    if (heard.count < STREAM) {
+        probe_advance(heard.p, 1000);
+        heard.p->svc->log(heard.p->svc, LOCKER_LOG_ERROR, "line %d", heard.count);
+    } else if (heard.count == STREAM) {
+        heard.renewed = atomic_load(&heard.p->renews) > 0;
+        lk_gate_open(&heard.entered, 1);
+    }
+}
 
 static void hear(locker_log_level level, const char *text, void *user)
 {
@@ -36,6 +48,8 @@ static void hear(locker_log_level level, const char *text, void *user)
         heard.out_of_order++;
     (void)snprintf(heard.last, sizeof heard.last, "%s", text);
     heard.count++;
+    if (heard.streams)
+        stream();
 }
 
 static void log_locked(const locker_services *svc, int from, int to)
@@ -151,6 +165,30 @@ static void a_child_is_told_nothing(void **state)
     assert_int_equal(heard.count, 2);
 }
 
+/* Each line makes the next, a second later. */
+static void a_stream_of_lines_puts_no_renewal_off(void **state)
+{
+    static struct probe p;
+    locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
+    locker_options o = LOCKER_OPTIONS_INIT;
+    locker_handle *held;
+    locker_error err;
+
+    (void)state;
+    begin(&p, &o);
+    p.real_time = false;
+    heard.streams = true;
+    d.options = &o;
+    heard.l = probe_open_with(&p, &d);
+    assert_ok(locker_lock(heard.l, "k", NULL, &held, &err), err);
+    log_locked(p.svc, 0, 0);
+    lk_gate_await(&heard.entered, 1, "the end of the stream");
+    assert_true(heard.renewed);
+    locker_handle_free(held);
+    probe_end(&p, heard.l);
+    end();
+}
+
 static locker_status logs_while_opening(const locker_driver_config *config, const locker_services *svc,
                                         void **self, locker_error *err)
 {
@@ -197,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_line_under_a_lock_is_told),
         cmocka_unit_test(lines_are_told_in_order_and_those_lost_counted),
         cmocka_unit_test(a_child_is_told_nothing),
+        cmocka_unit_test(a_stream_of_lines_puts_no_renewal_off),
         cmocka_unit_test(lines_of_opening_and_closing_are_told),
     };
 
