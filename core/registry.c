@@ -62,7 +62,7 @@ static locker_status find_decorated(const locker_driver *outer, const char *word
     return status;
 }
 
-/* False: there is no room for it, and dots say so. */
+/* False: there is no room for it, and dots say so, in place of whole words. */
 static bool append(char *text, size_t size, const char *word, size_t length, const char *suffix)
 {
     const size_t used = strlen(text);
@@ -70,7 +70,12 @@ static bool append(char *text, size_t size, const char *word, size_t length, con
         snprintf(text + used, size - used, "%s%.*s%s", used > 0 ? ", " : "", (int)length, word, suffix);
     if (n >= 0 && (size_t)n < size - used)
         return true;
-    (void)strcpy(text + (used < size - sizeof ", ..." ? used : size - sizeof ", ..."), ", ...");
+    text[used] = '\0';
+    while (strlen(text) + sizeof ", ..." > size) {
+        char *const last = strrchr(text, ',');
+        *(last != NULL ? last : text) = '\0';
+    }
+    (void)strcat(text, ", ...");
     return false;
 }
 

@@ -185,6 +185,12 @@ class Found(Modules):
                    % schemes.encode())
         self.assertEqual(self.listed("shelf")["schemes"], schemes)
         self.assertIn(", ... (", self.code(78, "ping", "-u", "what:").stderr)
+        for letters in range(1, 6):
+            names = ["s" * letters + str(i) for i in range(10, 100)]
+            self.plant("sound", text=b"locker-driver 1\nname shelf\nschemes %s\nscope host\nfairness local\n"
+                       % " ".join(names).encode())
+            said = self.code(78, "ping", "-u", "what:").stderr
+            self.assertIn(said.split(", ... (")[0].split(", ")[-1], names)
 
 
 class Refused(Modules):
