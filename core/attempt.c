@@ -75,8 +75,8 @@ locker_status lk_fifo_wait_unlocking(lk_request *r)
     r->start_is_past = true;
     lk_fifo_append_locked(r->l, claim);
     while (claim->phase == LK_QUEUED) {
-        bool receives = claim->busy_with != LK_IDLE; /* a grant is being handed over to it */
-        locker_status stop = receives ? LOCKER_OK : why_stop_locked(r);
+        const bool receives = claim->busy_with != LK_IDLE; /* a grant is being handed over to it */
+        const locker_status stop = receives ? LOCKER_OK : why_stop_locked(r);
 
         if (stop != LOCKER_OK) {
             lk_fifo_remove_locked(r->l, claim);
@@ -93,7 +93,6 @@ locker_status lk_fifo_wait_unlocking(lk_request *r)
 static locker_status attempt_unlocking(lk_request *r, int64_t *sent) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *claim = r->claim;
-    locker_status status;
 
     *sent = r->start_is_past ? lk_now(r->l) : r->start; /* earlier is safe, and spares reading the clock */
     r->start_is_past = true;
@@ -106,7 +105,7 @@ static locker_status attempt_unlocking(lk_request *r, int64_t *sent) LK_REQUIRES
     r->l->stats.attempts++;
     lk_mutex_unlock(&r->l->mutex);
     (void)lk_ok(&r->last);
-    status = r->l->driver->acquire(r->l->self, &claim->pub, &r->last);
+    const locker_status status = r->l->driver->acquire(r->l->self, &claim->pub, &r->last);
     lk_mutex_lock(&r->l->mutex);
     lk_busy_end_unlocking(r->l, claim);
     if (status == LOCKER_OK || status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)
@@ -120,12 +119,12 @@ static locker_status attempt_unlocking(lk_request *r, int64_t *sent) LK_REQUIRES
 static locker_status accept_unlocking(lk_request *r, int64_t sent) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *claim = r->claim;
-    int64_t now;
 
     if (claim->pub.valid_until == LOCKER_NEVER && !claim->pub.renewed)
         claim->pub.valid_until = lk_time_after(sent, claim->pub.ttl_ns);
-    now = claim->pub.valid_until == LOCKER_NEVER && claim->pub.granted_at != 0 ? claim->pub.granted_at
-                                                                               : lk_now(r->l);
+    const int64_t now = claim->pub.valid_until == LOCKER_NEVER && claim->pub.granted_at != 0
+                            ? claim->pub.granted_at
+                            : lk_now(r->l);
     claim->key->passed = 0;
     claim->key->passing_since = now;
     if (lk_grant_unlocking(r->l, claim, now))
@@ -152,7 +151,7 @@ static bool ask_again_locked(const lk_request *r) LK_REQUIRES(r->l->mutex)
 /* Sleep until another attempt may succeed. OK: try again. */
 static locker_status wait_for_wake_unlocking(lk_request *r, int64_t retry_at) LK_REQUIRES(r->l->mutex)
 {
-    int64_t until = lk_time_earlier(retry_at, r->deadline);
+    const int64_t until = lk_time_earlier(retry_at, r->deadline);
 
     while ((r->claim->events & LK_WOKEN) == 0 && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK) {
         if (lk_leader_take_locked(r->l, &r->wait))
@@ -170,9 +169,8 @@ static locker_status wait_for_wake_unlocking(lk_request *r, int64_t retry_at) LK
 static locker_status judge_locked(lk_request *r, locker_status status, int64_t *retry_at)
     LK_REQUIRES(r->l->mutex)
 {
-    int64_t now = lk_now(r->l);
-    bool silent = status == LOCKER_TIMEOUT && (r->try || r->claim->pub.attempt_until < r->deadline);
-    locker_status stop;
+    const int64_t now = lk_now(r->l);
+    const bool silent = status == LOCKER_TIMEOUT && (r->try || r->claim->pub.attempt_until < r->deadline);
 
     *retry_at = r->claim->pub.retry_at;
     if (silent) {
@@ -182,7 +180,7 @@ static locker_status judge_locked(lk_request *r, locker_status status, int64_t *
         *retry_at = now;
         r->claim->key->away = true;
     }
-    stop = why_stop_locked(r);
+    const locker_status stop = why_stop_locked(r);
     if (stop != LOCKER_OK)
         return stop;
     if (status == LOCKER_TIMEOUT)
@@ -204,9 +202,8 @@ locker_status lk_attempt_unlocking(lk_request *r)
     locker_status status = why_stop_locked(r);
 
     while (status == LOCKER_OK) {
-        int64_t sent, retry_at;
-
         seen = true;
+        int64_t sent;
         status = attempt_unlocking(r, &sent);
         if (status == LOCKER_OK) {
             status = accept_unlocking(r, sent);
@@ -218,6 +215,7 @@ locker_status lk_attempt_unlocking(lk_request *r)
                 continue;
             }
         }
+        int64_t retry_at;
         status = judge_locked(r, status, &retry_at);
         if (status == LOCKER_OK)
             status = wait_for_wake_unlocking(r, retry_at);

@@ -39,7 +39,7 @@ locker_cancel *locker_cancel_new(void)
 void locker_cancel_fire(locker_cancel *cancel)
 {
     LK_NO_CANCEL; /* which a signal handler may do, too */
-    int saved = errno;
+    const int saved = errno;
 
     if (cancel == NULL)
         return;

@@ -22,11 +22,10 @@ LK_UNCHECKED lk_claim *lk_claim_new(const locker *l, const char *key, size_t key
 {
     const size_t start = sizeof(lk_claim) + l->driver->claim_size;
     lk_claim *claim = zero(malloc(start + key_len + 1), start);
-    char *text;
 
     if (claim == NULL)
         return NULL;
-    text = (char *)claim + start;
+    char *text = (char *)claim + start;
     memcpy(text, key, key_len);
     text[key_len] = '\0';
     claim->pub.key = text;
@@ -52,15 +51,15 @@ void lk_claim_free(const locker *l, lk_claim *claim)
  * reads a later time, sees that the deadline has passed, and leaves it. */
 locker_state lk_claim_state(const locker *l, const lk_claim *claim)
 {
-    uint8_t phase = atomic_load_explicit(&claim->phase, memory_order_relaxed);
-    int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
+    const uint8_t phase = atomic_load_explicit(&claim->phase, memory_order_relaxed);
+    const int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
 
     if (phase == LK_LOST)
         return LOCKER_STATE_LOST;
     if (phase == LK_GONE)
         return LOCKER_STATE_UNLOCKED;
     if (until != LOCKER_NEVER) {
-        int64_t now = lk_now(l);
+        const int64_t now = lk_now(l);
 
         if (now >= atomic_load_explicit(&claim->valid_until, memory_order_relaxed))
             return LOCKER_STATE_LOST;

@@ -25,17 +25,14 @@ static int64_t system_now(void *context)
  * are right at once. */
 static void system_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
 {
-    struct timespec t;
-    int64_t left;
-
     if (until == LOCKER_NEVER) {
         pthread_cond_wait(cond, mutex);
         return;
     }
-    left = until - system_now(context);
+    const int64_t left = until - system_now(context);
     if (left <= 0)
         return;
-    t = lk_time_spec(lk_time_after(read_clock(CLOCK_MONOTONIC), left));
+    struct timespec t = lk_time_spec(lk_time_after(read_clock(CLOCK_MONOTONIC), left));
     pthread_cond_timedwait(cond, mutex, &t);
 }
 

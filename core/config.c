@@ -69,7 +69,7 @@ static locker_status no_memory(locker_error *err)
 
 const char *lk_config_word(const char *text)
 {
-    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_+");
+    const size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_+");
 
     return length > 0 && length <= 40 && text[length] == '\0' ? text : "(not shown)";
 }
@@ -102,7 +102,7 @@ static const char *behind_hosts(const char *uri)
 static locker_status check_astray(const lk_config *c, const char *uri, locker_error *err)
 {
     const char *rest = behind_hosts(uri), *at = strchr(rest, '@');
-    bool auth = (c->driver->caps & LOCKER_CAP_AUTH) != 0;
+    const bool auth = (c->driver->caps & LOCKER_CAP_AUTH) != 0;
 
     if (at == NULL || (!auth && memchr(rest, ':', (size_t)(at - rest)) == NULL))
         return LOCKER_OK;
@@ -125,11 +125,10 @@ static locker_status check_astray(const lk_config *c, const char *uri, locker_er
 static char *decode(const char *first, const char *after, bool plus, bool *whole)
 {
     char *text = lk_copy(first, (size_t)(after - first));
-    const char *end;
 
     if (text == NULL)
         return NULL;
-    end = uriUnescapeInPlaceExA(text, plus ? URI_TRUE : URI_FALSE, URI_BR_DONT_TOUCH);
+    const char *end = uriUnescapeInPlaceExA(text, plus ? URI_TRUE : URI_FALSE, URI_BR_DONT_TOUCH);
     *whole = *whole && strlen(text) == (size_t)(end - text);
     return text;
 }
@@ -151,8 +150,6 @@ locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, 
 {
     locker_host *hosts = realloc(c->hosts, (c->host_count + 1) * sizeof *hosts);
     char *uri = malloc(length + sizeof "x://");
-    const char *where;
-    UriUriA u;
     bool whole = true;
     locker_status status = LOCKER_OK;
     locker_host host = {NULL, 0};
@@ -164,6 +161,8 @@ locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, 
         return no_memory(err);
     }
     (void)sprintf(uri, "x://%.*s", (int)length, text);
+    const char *where;
+    UriUriA u;
     if (uriParseSingleUriA(&u, uri, &where) != URI_SUCCESS) {
         free(uri);
         if (!host_can_be_quoted(text, length))
@@ -197,15 +196,15 @@ locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, 
 
 locker_status lk_config_add(lk_config *c, const char *name, const char *text, locker_error *err)
 {
-    char **names, **texts;
-
     for (size_t i = 0; i < c->param_count; i++)
         if (strcmp(c->names[i], name) == 0)
             return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s is given twice",
                                     lk_config_word(name));
+    char **names;
     names = realloc(c->names, (c->param_count + 1) * sizeof *names);
     if (names != NULL)
         c->names = names;
+    char **texts;
     texts = realloc(c->texts, (c->param_count + 1) * sizeof *texts);
     if (texts != NULL)
         c->texts = texts;
@@ -227,11 +226,11 @@ locker_status lk_config_add(lk_config *c, const char *name, const char *text, lo
 static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *err)
 {
     UriQueryListA *list = NULL;
-    int count;
     locker_status status = LOCKER_OK;
 
     if (u->query.first == NULL || u->query.first == u->query.afterLast)
         return LOCKER_OK;
+    int count;
     if (uriDissectQueryMallocA(&list, &count, u->query.first, u->query.afterLast) != URI_SUCCESS)
         return no_memory(err);
     for (const UriQueryListA *item = list; item != NULL && status == LOCKER_OK; item = item->next) {
@@ -249,12 +248,12 @@ static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *er
 
 static locker_status read_user(lk_config *c, const UriUriA *u, locker_error *err)
 {
-    const char *first = u->userInfo.first, *after = u->userInfo.afterLast, *colon;
+    const char *first = u->userInfo.first, *after = u->userInfo.afterLast;
     bool whole = true;
 
     if (first == NULL)
         return LOCKER_OK;
-    colon = memchr(first, ':', (size_t)(after - first));
+    const char *colon = memchr(first, ':', (size_t)(after - first));
     if (colon != NULL) {
         c->password = decode(colon + 1, after, false, &whole);
         if (c->password == NULL)
@@ -286,12 +285,10 @@ static locker_status read_path(lk_config *c, const char *uri, locker_error *err)
 
 static locker_status read_pieces(lk_config *c, const char *uri, const UriUriA *u, locker_error *err)
 {
-    locker_status status;
-
     if (u->fragment.first != NULL)
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "the URI has a '#': write it as %%23 where it belongs to a value");
-    status = read_user(c, u, err);
+    locker_status status = read_user(c, u, err);
     if (status == LOCKER_OK)
         status = read_path(c, uri, err);
     return status == LOCKER_OK ? read_query(c, u, err) : status;
@@ -318,9 +315,8 @@ static void find_hosts(const char *uri, const char **first, const char **after)
 /* Take the hosts, and write the URI without them into *bare ("scheme://user@h/path?query"). */
 static locker_status split_hosts(lk_config *c, const char *uri, char **bare, locker_error *err)
 {
-    const char *first, *after, *end;
+    const char *first, *after;
     locker_status status = LOCKER_OK;
-    size_t head;
 
     find_hosts(uri, &first, &after);
     *bare = malloc(strlen(uri) + 2);
@@ -330,13 +326,14 @@ static locker_status split_hosts(lk_config *c, const char *uri, char **bare, loc
         (void)strcpy(*bare, uri);
         return LOCKER_OK;
     }
+    const char *end;
     for (const char *host = first; status == LOCKER_OK && host <= after; host = end + 1) {
         end = memchr(host, ',', (size_t)(after - host));
         if (end == NULL)
             end = after;
         status = lk_config_add_host(c, host, (size_t)(end - host), err);
     }
-    head = (size_t)(first - uri);
+    const size_t head = (size_t)(first - uri);
     memcpy(*bare, uri, head);
     (*bare)[head] = 'h';
     (void)strcpy(*bare + head + 1, after);
@@ -346,7 +343,7 @@ static locker_status split_hosts(lk_config *c, const char *uri, char **bare, loc
 static locker_status read_scheme(lk_config *c, const char *uri, const locker_driver *driver,
                                  locker_error *err)
 {
-    size_t length = strspn(uri, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+    const size_t length = strspn(uri, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
 
     if (length == 0 || uri[length] != ':')
         return locker_error_set(err, LOCKER_CONFIG, 0,
@@ -383,7 +380,7 @@ locker_status lk_config_uri(lk_config *c, const char *uri, const locker_driver *
     if (status == LOCKER_OK)
         status = split_hosts(c, uri, &bare, err);
     if (status == LOCKER_OK) {
-        int rc = uriParseSingleUriA(&u, bare, &where);
+        const int rc = uriParseSingleUriA(&u, bare, &where);
 
         if (rc == URI_ERROR_MALLOC)
             status = no_memory(err);

@@ -44,17 +44,16 @@ static locker_status fill_given(lk_config *c, locker_value *common, locker_error
     const locker_param *own = c->driver->params;
 
     for (size_t i = 0; i < c->param_count; i++) {
-        size_t at = find(lk_common_params, c->names[i]), own_at = find(own, c->names[i]);
+        const size_t at = find(lk_common_params, c->names[i]), own_at = find(own, c->names[i]);
         const locker_param *param = lk_common_params[at].name != NULL ? &lk_common_params[at] : &own[own_at];
         locker_value *value = lk_common_params[at].name != NULL ? &common[at] : &c->values[own_at];
-        locker_status status;
 
         if (param->name == NULL)
             return locker_error_set(
                 err, LOCKER_CONFIG, 0,
                 "the %s driver has no parameter '%s': 'locker drivers' lists those that it has",
                 c->driver->name, lk_config_word(c->names[i]));
-        status = lk_param_parse(param, c->texts[i], value, err);
+        const locker_status status = lk_param_parse(param, c->texts[i], value, err);
         if (status != LOCKER_OK)
             return status;
         value->given = true;
@@ -67,13 +66,13 @@ static locker_status fill_given(lk_config *c, locker_value *common, locker_error
 static locker_status read_password_file(lk_config *c, const char *path, locker_error *err)
 {
     FILE *f = fopen(path, "re");
-    char line[1024];
     locker_status status = LOCKER_OK;
 
     if (f == NULL) /* without a slash it may be the password itself */
         return locker_error_set(err, LOCKER_CONFIG, errno, "can't open password_file %.200s: %s",
                                 strchr(path, '/') != NULL ? path : "(a name without '/' is not shown)",
                                 strerror(errno));
+    char line[1024];
     if (fgets(line, sizeof line, f) == NULL)
         line[0] = '\0';
     line[strcspn(line, "\r\n")] = '\0';
@@ -122,7 +121,6 @@ static locker_status find_owner(lk_config *c, const locker_options *options, con
 {
     char host[65], made[LOCKER_OWNER_MAX + 1];
     const char *text = options != NULL && options->owner != NULL ? options->owner : given;
-    locker_status status;
 
     if (text == NULL) {
         if (gethostname(host, sizeof host) != 0)
@@ -134,7 +132,7 @@ static locker_status find_owner(lk_config *c, const locker_options *options, con
             (void)snprintf(made, sizeof made, "localhost:%ld", (long)getpid()); /* a name that is not UTF-8 */
         text = made;
     }
-    status = lk_text_check_label(text, "the owner", err);
+    const locker_status status = lk_text_check_label(text, "the owner", err);
     if (status != LOCKER_OK)
         return status;
     c->owner = strdup(text);
@@ -159,7 +157,7 @@ static locker_status find_name_space(lk_config *c, const locker_options *options
 static locker_status check_ttl(const lk_config *c, bool given, locker_error *err)
 {
     const locker_driver *d = c->driver;
-    int64_t ms = c->ttl_ns / LK_MS;
+    const int64_t ms = c->ttl_ns / LK_MS;
 
     if (!d->semantics->leases || (ms >= d->ttl_min_ms && (d->ttl_max_ms == 0 || ms <= d->ttl_max_ms)))
         return LOCKER_OK;
@@ -171,7 +169,7 @@ static locker_status check_ttl(const lk_config *c, bool given, locker_error *err
 locker_status lk_config_finish(lk_config *c, const locker_options *options, locker_error *err)
 {
     locker_value common[LK_COMMON_COUNT] = {{0}};
-    size_t count = table_length(c->driver->params);
+    const size_t count = table_length(c->driver->params);
     locker_status status = LOCKER_OK;
 
     c->values = calloc(count + 1, sizeof *c->values);

@@ -45,7 +45,7 @@ static const struct parameter_field {
     {"help", offsetof(locker_parameter, help)},
 };
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define COUNT(array) (sizeof array / sizeof *(array))
 
 static const char *const scopes[] = {
     [LOCKER_SCOPE_PROCESS] = "process", [LOCKER_SCOPE_HOST] = "host", [LOCKER_SCOPE_NETWORK] = "network"};

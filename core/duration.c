@@ -39,14 +39,12 @@ static const char *read_number(const char *text, double *value)
 
 locker_status locker_parse_duration(const char *text, int64_t *ms, locker_error *err)
 {
-    const char *unit;
-    double value, length;
-
     if (text == NULL || ms == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "locker_parse_duration needs a text and a place for the result");
-    unit = read_number(text, &value);
-    length = unit == NULL ? 0 : unit_ms(unit);
+    double value;
+    const char *unit = read_number(text, &value);
+    const double length = unit == NULL ? 0 : unit_ms(unit);
     if (length == 0)
         return locker_error_set(
             err, LOCKER_CONFIG, 0,

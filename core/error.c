@@ -23,7 +23,7 @@ const char *locker_status_name(locker_status status)
         [LOCKER_CLOSED] = "closed",
         [LOCKER_FORKED] = "forked",
     };
-    size_t i = (size_t)status;
+    const size_t i = (size_t)status;
 
     return i < sizeof names / sizeof *names ? names[i] : "invalid status";
 }
@@ -31,19 +31,18 @@ const char *locker_status_name(locker_status status)
 const char *locker_state_name(locker_state state)
 {
     static const char *const names[] = {"held", "suspect", "lost", "unlocked"};
-    size_t i = (size_t)state;
+    const size_t i = (size_t)state;
 
     return i < sizeof names / sizeof *names ? names[i] : "invalid state";
 }
 
 locker_status locker_error_set(locker_error *err, locker_status status, int os_error, const char *format, ...)
 {
-    va_list args;
-
     if (err == NULL)
         return status;
     err->status = status;
     err->os_error = os_error;
+    va_list args;
     va_start(args, format);
     (void)vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);

@@ -17,13 +17,12 @@ locker_status lk_admit(const locker *l, const char *what, locker_error *err)
 
 locker_status lk_enter(locker *l, const char *what, locker_error *err)
 {
-    locker_status status = lk_admit(l, what, err);
-    bool closing;
+    const locker_status status = lk_admit(l, what, err);
 
     if (status != LOCKER_OK)
         return status;
     lk_mutex_lock(&l->mutex);
-    closing = l->closing;
+    const bool closing = l->closing;
     if (!closing)
         l->calls++;
     lk_mutex_unlock(&l->mutex);

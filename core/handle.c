@@ -24,8 +24,8 @@ static locker_status unlock_held_unlocking(locker *l, locker_handle *held, locke
     LK_REQUIRES(l->mutex)
 {
     lk_claim *claim = held->claim;
-    int64_t now = lk_now(l);
-    bool lost = lk_lease_over_locked(l, claim, now);
+    const int64_t now = lk_now(l);
+    const bool lost = lk_lease_over_locked(l, claim, now);
     locker_status status = LOCKER_OK;
 
     if (!lost && lk_in_callback(l))
@@ -50,7 +50,7 @@ static locker_status unlock_held_unlocking(locker *l, locker_handle *held, locke
 static locker_status unlock_closing_locked(locker *l, locker_handle *held, locker_error *err)
     LK_REQUIRES(l->mutex)
 {
-    bool lost = lk_lease_over_locked(l, held->claim, lk_now(l));
+    const bool lost = lk_lease_over_locked(l, held->claim, lk_now(l));
 
     lk_unlocked_set_locked(held);
     held->claim->open_handles--;
@@ -75,18 +75,16 @@ static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_err
 locker_status locker_unlock(locker_handle *held, locker_error *err)
 {
     LK_NO_CANCEL;
-    locker *l;
-    locker_status status;
 
     if (held == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_unlock needs a handle");
-    l = held->l;
+    locker *l = held->l;
     if (lk_forked(l))
         return locker_error_set(err, LOCKER_FORKED, 0,
                                 "the lock belongs to the parent process; nothing was unlocked");
     (void)lk_ok(err);
     lk_mutex_lock(&l->mutex);
-    status = unlock_unlocking(l, held, err);
+    const locker_status status = unlock_unlocking(l, held, err);
     lk_mutex_unlock(&l->mutex);
     return status;
 }
@@ -119,8 +117,8 @@ static void forget_locked(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
 /* Free a handle that is told and unlocked; the caller holds the mutex, which is released. */
 static void destroy_and_unlock(locker *l, locker_handle *held) LK_RELEASE(l->mutex)
 {
-    int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
-    bool separate = held != &held->claim->first_handle;
+    const int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
+    const bool separate = held != &held->claim->first_handle;
 
     forget_locked(l, held);
     if (separate)
@@ -142,7 +140,7 @@ static void close_lost_fd(int fd)
  * ends in the kernel holds a cancellation back. */
 static void destroy_alone(locker *l, locker_handle *held)
 {
-    int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
+    const int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
     lk_claim *claim = held->claim;
 
     if (held != &claim->first_handle)
@@ -220,13 +218,11 @@ void locker_cleanup(void *held)
 
 locker_state locker_handle_state(const locker_handle *held)
 {
-    locker_state state;
-
     if (held == NULL)
         return LOCKER_STATE_UNLOCKED;
     if (lk_forked(held->l))
         return LOCKER_STATE_LOST;
-    state = lk_claim_state(held->l, held->claim);
+    const locker_state state = lk_claim_state(held->l, held->claim);
     if (state != LOCKER_STATE_LOST && atomic_load_explicit(&held->unlocked, memory_order_relaxed))
         return LOCKER_STATE_UNLOCKED;
     return state;
@@ -234,15 +230,14 @@ locker_state locker_handle_state(const locker_handle *held)
 
 int64_t locker_handle_remaining_ms(const locker_handle *held)
 {
-    locker_state state = locker_handle_state(held);
-    int64_t until, left;
+    const locker_state state = locker_handle_state(held);
 
     if (state == LOCKER_STATE_LOST || state == LOCKER_STATE_UNLOCKED)
         return 0;
-    until = atomic_load_explicit(&held->claim->valid_until, memory_order_relaxed);
+    const int64_t until = atomic_load_explicit(&held->claim->valid_until, memory_order_relaxed);
     if (until == LOCKER_NEVER)
         return -1;
-    left = until - lk_now(held->l);
+    const int64_t left = until - lk_now(held->l);
     return left > 0 ? left / LK_MS : 0;
 }
 
@@ -269,16 +264,14 @@ const char *locker_handle_owner(const locker_handle *held)
 int locker_handle_fd(locker_handle *held)
 {
     LK_NO_CANCEL;
-    locker *l;
-    int fd;
 
     if (held == NULL || lk_forked(held->l)) {
         errno = EINVAL;
         return -1;
     }
-    l = held->l;
+    locker *l = held->l;
     lk_mutex_lock(&l->mutex);
-    fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
+    int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
     if (fd < 0) {
         fd = lk_wakeup_new();
         atomic_store_explicit(&held->lost_fd, fd, memory_order_relaxed);

@@ -14,7 +14,7 @@ bool lk_heap_reserve_locked(locker *l)
 {
     /* A call whose lock was handed over counts twice until it wakes up. */
     if (l->heap_len + l->heap_reserved >= l->heap_cap) {
-        size_t cap = l->heap_cap == 0 ? 64 : l->heap_cap * 2;
+        const size_t cap = l->heap_cap == 0 ? 64 : l->heap_cap * 2;
         lk_due *heap = cap < LK_NOT_IN_HEAP ? realloc(l->heap, cap * sizeof *heap) : NULL;
 
         if (heap == NULL)
@@ -69,13 +69,12 @@ void lk_heap_set_locked(locker *l, lk_claim *claim, int64_t at)
 
 void lk_heap_remove_locked(locker *l, lk_claim *claim)
 {
-    size_t i = claim->heap_at;
-    lk_due last;
+    const size_t i = claim->heap_at;
 
     if (i == LK_NOT_IN_HEAP)
         return;
     claim->heap_at = LK_NOT_IN_HEAP;
-    last = l->heap[--l->heap_len];
+    lk_due last = l->heap[--l->heap_len];
     if (last.claim != claim)
         place_locked(l, i, last);
 }

@@ -31,12 +31,11 @@ void locker_info_clear(locker_info *info)
 static void tell_own_end(locker *l, const char *key, size_t length, locker_info *info)
 {
     const locker_claim spelled = {.key = key, .key_len = length, .key_hash = locker_key_hash(key, length)};
-    const lk_key *found;
 
     if (!info->held || info->remaining_ms >= 0 || info->token == 0)
         return;
     lk_mutex_lock(&l->mutex);
-    found = lk_key_find_locked(l, &spelled);
+    const lk_key *found = lk_key_find_locked(l, &spelled);
     if (found != NULL && found->holder != NULL && !found->holder->pub.renewed &&
         found->holder->pub.token == info->token) {
         const int64_t until = atomic_load_explicit(&found->holder->valid_until, memory_order_relaxed);
@@ -52,17 +51,16 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
 {
     LK_NO_CANCEL;
     locker_info found = LOCKER_INFO_INIT;
-    locker_status status;
-    size_t length;
 
     if (l == NULL || (info != NULL && !is_sized(info)))
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "%s needs a locker, and an info that starts from LOCKER_INFO_INIT", what);
-    status = lk_enter(l, what, err);
+    locker_status status = lk_enter(l, what, err);
     if (status != LOCKER_OK)
         return status;
     const locker_driver *d = l->driver;
     const int64_t until = lk_time_after(lk_now(l), l->command_timeout_ns);
+    size_t length;
     status = lk_check_key(l, key, &length, err);
     if (only != NULL ? d->break_lock == NULL : d->show == NULL)
         status = locker_error_set(err, LOCKER_UNSUPPORTED, 0, "the %s driver can't do %s", d->name, what);
@@ -111,15 +109,13 @@ locker_status locker_break_check(const locker_break_options *only, const locker_
 locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err)
 {
     LK_NO_CANCEL;
-    locker_status status;
-    int64_t sent;
 
     if (l == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_ping needs a locker");
-    status = lk_enter(l, "locker_ping", err);
+    locker_status status = lk_enter(l, "locker_ping", err);
     if (status != LOCKER_OK)
         return status;
-    sent = lk_now(l);
+    const int64_t sent = lk_now(l);
     status = l->driver->ping(l->self, lk_time_after(sent, l->command_timeout_ns), err);
     if (round_trip_us != NULL)
         *round_trip_us = (lk_now(l) - sent) / 1000;

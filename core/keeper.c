@@ -34,11 +34,11 @@ static size_t collect_unlocking(locker *l, int64_t now, lk_claim *batch[BATCH], 
 
     while (n < BATCH && l->heap_len > 0) {
         lk_claim *claim = l->heap[0].claim;
-        int64_t slack = claim->pub.renewed && l->driver->renew != NULL
-                            ? lk_time_earlier(claim->pub.ttl_ns / 3 / slack_part, LK_S)
-                            : 0;
-        int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
-        int64_t at = l->heap[0].at;
+        const int64_t slack = claim->pub.renewed && l->driver->renew != NULL
+                                  ? lk_time_earlier(claim->pub.ttl_ns / 3 / slack_part, LK_S)
+                                  : 0;
+        const int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
+        const int64_t at = l->heap[0].at;
 
         if (at > now && (at >= until || claim->unconfirmed || at - slack > now))
             break;
@@ -85,7 +85,7 @@ static int sleep_until(locker *l, struct epoll_event events[EVENTS], int64_t unt
 static void rest(locker *l, int64_t until)
 {
     struct epoll_event events[EVENTS];
-    int n = sleep_until(l, events, until);
+    const int n = sleep_until(l, events, until);
 
     for (int i = 0; i < n; i++) {
         void *what = events[i].data.ptr;
@@ -109,8 +109,7 @@ static void rest(locker *l, int64_t until)
 static void *keeper(void *argument)
 {
     locker *l = argument;
-    bool dispatches = l->driver->dispatch != NULL;
-    int64_t until;
+    const bool dispatches = l->driver->dispatch != NULL;
 
     atomic_store_explicit(&l->calls_back, pthread_self(), memory_order_relaxed);
     lk_mutex_lock(&l->mutex);
@@ -129,7 +128,7 @@ static void *keeper(void *argument)
         /* A call that is inside dispatch kicks the keeper if there is more to do afterwards. */
         l->keeper_wakes_at = lk_time_earlier(dispatches && !l->dispatching ? l->dispatch_at : LOCKER_NEVER,
                                              l->heap_len > 0 ? l->heap[0].at : LOCKER_NEVER);
-        until = l->keeper_wakes_at;
+        const int64_t until = l->keeper_wakes_at;
         lk_mutex_unlock(&l->mutex);
         rest(l, until);
         lk_mutex_lock(&l->mutex);

@@ -18,12 +18,10 @@
 
 void lk_dispatch_unlocking(locker *l)
 {
-    int64_t at;
-
     l->dispatching = true;
     l->attend = false;
     lk_mutex_unlock(&l->mutex);
-    at = l->driver->dispatch(l->self);
+    const int64_t at = l->driver->dispatch(l->self);
     lk_mutex_lock(&l->mutex);
     l->dispatch_at = at;
     l->dispatching = false;

@@ -26,8 +26,8 @@ static void set_next_locked(locker *l, lk_claim *claim, int64_t at) LK_REQUIRES(
 /* A fresh confirmation: valid_until is set. */
 static void schedule_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex)
 {
-    int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
-    int64_t span = until - now;
+    const int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
+    const int64_t span = until - now;
 
     claim->unconfirmed = claim->late = false;
     if (!claim->pub.renewed) {
@@ -76,8 +76,7 @@ void lk_lose_locked(locker *l, lk_claim *claim)
 /* The keeper came to a lease: it is over, or wants renewal. True: renew it. */
 bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now)
 {
-    int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
-    int64_t wait;
+    const int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
 
     if (lk_lease_over_locked(l, claim, now))
         return false;
@@ -90,7 +89,7 @@ bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now)
         lk_heap_set_locked(l, claim, until);
         return false;
     }
-    wait = (until - now) / 3;
+    const int64_t wait = (until - now) / 3;
     lk_heap_set_locked(l, claim, lk_time_earlier(until, now + lk_time_later(wait, retry_at_least)));
     claim->unconfirmed = true;
     return true;

@@ -138,11 +138,10 @@ static bool spoilt(module *m, const char *file, size_t name_length, const char *
                                              "",
                                              "",
                                              ""};
-    char *text;
     lk_description_clear(&m->description);
     if (asprintf(&m->problem, "%s: %s", file, why) < 0)
         m->problem = NULL;
-    text = strndup(strrchr(file, '/') + 1, name_length);
+    char *text = strndup(strrchr(file, '/') + 1, name_length);
     m->description.text = text;
     m->description.info = (locker_driver_info){.name = text,
                                                .schemes = "",
@@ -158,7 +157,6 @@ static bool describe(module *m, const char *directory, const char *name)
 {
     const size_t length = strlen(name) - strlen(suffix);
     char *file = NULL;
-    locker_error err;
     if (asprintf(&m->path, "%s/%.*s.so", directory, (int)length, name) < 0)
         m->path = NULL;
     if (asprintf(&file, "%s/%s", directory, name) < 0)
@@ -166,6 +164,7 @@ static bool describe(module *m, const char *directory, const char *name)
     bool made = m->path != NULL && file != NULL;
     if (made) {
         char *const text = text_of(file);
+        locker_error err;
         if (text == NULL)
             made = !lk_module_lacks(errno) && spoilt(m, file, length, strerror(errno));
         else if (lk_description_read(&m->description, text, &err) != LOCKER_OK)

@@ -43,9 +43,8 @@ static locker_status check_range(const locker_param *param, const char *text, in
 static locker_status parse_number(const locker_param *param, const char *text, int64_t *number,
                                   locker_error *err)
 {
-    char *end;
-
     errno = 0;
+    char *end;
     *number = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0)
         return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is not a whole number",

@@ -34,16 +34,14 @@ static bool pass_unlocking(locker *l, lk_claim *from, int64_t now) LK_REQUIRES(l
 {
     lk_key *key = from->key;
     lk_claim *to = lk_fifo_first_locked(l, key);
-    lk_wait *wait;
-    locker_status status;
 
     if (!may_pass_locked(l, from, now))
         return false;
-    wait = to->wait;
+    lk_wait *wait = to->wait;
     lk_busy_begin_unlocking(l, to, LK_IN_PASS);
     from->pub.valid_until = atomic_load_explicit(&from->valid_until, memory_order_relaxed);
     lk_mutex_unlock(&l->mutex);
-    status = l->driver->pass(l->self, &from->pub, &to->pub);
+    const locker_status status = l->driver->pass(l->self, &from->pub, &to->pub);
     lk_mutex_lock(&l->mutex);
     lk_busy_end_unlocking(l, to);
     if (status == LOCKER_OK) {

@@ -9,7 +9,7 @@
 
 void lk_histogram_add(locker_histogram *h, int64_t ns)
 {
-    uint64_t us = ns < 0 ? 0 : (uint64_t)ns / 1000;
+    const uint64_t us = ns < 0 ? 0 : (uint64_t)ns / 1000;
     unsigned i = us == 0 ? 0 : 64 - (unsigned)__builtin_clzll(us);
 
     if (i >= LOCKER_HISTOGRAM_BUCKETS)
@@ -30,7 +30,7 @@ uint64_t locker_histogram_quantile(const locker_histogram *h, double q)
     for (unsigned i = 0; i < LOCKER_HISTOGRAM_BUCKETS; i++) {
         seen += h->bucket[i];
         if ((double)seen >= q * (double)h->count && seen > 0) {
-            uint64_t upper = UINT64_C(1) << i;
+            const uint64_t upper = UINT64_C(1) << i;
 
             return upper < h->max_us ? upper : h->max_us;
         }
