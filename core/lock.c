@@ -91,7 +91,7 @@ static bool may_reenter_locked(const lk_request *r, const lk_key *key) LK_REQUIR
  * one, and knows of no other. */
 static bool asks_more(const lk_request *r, const lk_claim *holder)
 {
-    bool leased = r->l->driver->semantics->leases || !holder->pub.renewed;
+    const bool leased = r->l->driver->semantics->leases || !holder->pub.renewed;
 
     return (!r->options->no_renew && !holder->pub.renewed) ||
            (leased && r->options->ttl_ms * LK_MS > holder->pub.ttl_ns);
@@ -99,14 +99,13 @@ static bool asks_more(const lk_request *r, const lk_claim *holder)
 
 static locker_status reenter_locked(lk_request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
 {
-    locker_handle *handle;
-
     if (asks_more(r, holder))
         return locker_error_set(
             &r->last, LOCKER_INVALID, 0,
             "its owner entered it for %lld ms%s, and a call that enters again can't make that "
             "more: ask for it at the first",
             (long long)(holder->pub.ttl_ns / LK_MS), holder->pub.renewed ? ", renewed" : " without renewal");
+    locker_handle *handle;
     handle = lk_zalloc(sizeof *handle);
     if (handle == NULL)
         return LOCKER_NOMEM;
@@ -121,7 +120,7 @@ static locker_status take_unlocking(lk_request *r, lk_key *key) LK_REQUIRES(r->l
 {
     lk_claim *claim = r->claim;
     locker_status status = LOCKER_OK;
-    bool service_queues = (r->l->driver->caps & LOCKER_CAP_QUEUE) != 0;
+    const bool service_queues = (r->l->driver->caps & LOCKER_CAP_QUEUE) != 0;
 
     if (key->holder != NULL)
         (void)lk_lease_over_locked(r->l, key->holder, r->start); /* spares reading the clock */
@@ -188,11 +187,10 @@ static void wait_end_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
 
 static locker_status run_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
 {
-    lk_key *key;
     locker_status status = LOCKER_NOMEM;
 
     lk_key_use_locked(r->l, r->claim);
-    key = r->claim->key;
+    lk_key *key = r->claim->key;
     if (!lk_heap_reserve_locked(r->l))
         goto gone;
     if (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)) {
@@ -294,8 +292,6 @@ static bool prepare_again_unlocking(lk_request *r, locker_status *status) LK_REQ
 
 static locker_status lock_call(lk_request *r, locker_handle **out, locker_error *err)
 {
-    locker_status status;
-
     r->start = lk_now(r->l);
     r->deadline = r->try || r->options->wait_ms < 0 ? LOCKER_NEVER
                   : r->options->wait_ms > LOCKER_NEVER / 4 / LK_MS
@@ -304,6 +300,7 @@ static locker_status lock_call(lk_request *r, locker_handle **out, locker_error 
     if (!prepare(r))
         return tell(r, LOCKER_NOMEM, err);
     lk_mutex_lock(&r->l->mutex);
+    locker_status status;
     if (r->l->closing) {
         lk_claim_unref_locked(r->l, r->claim);
         lk_claim_unref_locked(r->l, r->claim);
@@ -328,9 +325,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
 {
     static const locker_lock_options defaults = LOCKER_LOCK_OPTIONS_INIT;
     LK_NO_CANCEL;
-    locker_lock_options own;
     lk_request r;
-    locker_status status;
 
     r.l = l;
     r.options = options != NULL ? options : &defaults;
@@ -344,7 +339,8 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "locker_lock needs a locker and a place for the handle");
     *out = NULL;
-    status = lk_admit(l, "locker_lock", err);
+    locker_status status = lk_admit(l, "locker_lock", err);
+    locker_lock_options own;
     if (status == LOCKER_OK && options != NULL && options->size != sizeof own) {
         status = LK_SIZED_TAKE(locker_lock_options, &own, options, label, err);
         r.options = &own;

@@ -85,12 +85,12 @@ static locker_status refuse_by_errno(locker_error *err, int os_error, const char
 /* Look at the file before it is loaded. Nobody can change it in between but who may write the directory. */
 static locker_status check_file(const char *path, locker_error *err)
 {
-    char directory[PATH_MAX];
-    struct stat st, above;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return refuse_by_errno(err, errno, path);
+    char directory[PATH_MAX];
     (void)snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(path, '/') - path), path);
+    struct stat st, above;
     const bool seen = fstat(fd, &st) == 0 && stat(directory, &above) == 0;
     const int failure = errno;
     const char *const why = seen ? unfit(fd, &st, &above) : NULL;
@@ -126,9 +126,9 @@ static locker_status driver_in(void *loaded, const char *path, const char *schem
                                const locker_driver **driver, locker_error *err)
 {
     const locker_driver *const *const entry = dlsym(loaded, LOCKER_MODULE_ENTRY);
-    locker_error inner;
     if (entry == NULL || *entry == NULL)
         return refuse(err, path, "it has no " LOCKER_MODULE_ENTRY ", so it is no driver of liblocker's");
+    locker_error inner;
     if (lk_driver_check(*entry, &inner) != LOCKER_OK)
         return refuse(err, path, inner.text);
     if (!are_schemes((*entry)->schemes, schemes))
@@ -140,7 +140,6 @@ static locker_status driver_in(void *loaded, const char *path, const char *schem
 locker_status lk_module_load(const char *path, const char *schemes, const locker_driver **driver,
                              locker_error *err)
 {
-    char why[LOCKER_ERROR_TEXT_MAX];
     const locker_status status = check_file(path, err);
     if (status != LOCKER_OK)
         return status;
@@ -151,6 +150,7 @@ locker_status lk_module_load(const char *path, const char *schemes, const locker
     const int failure = errno;
     if (lk_module_lacks(failure))
         return refuse_by_errno(err, failure, path);
+    char why[LOCKER_ERROR_TEXT_MAX];
     (void)snprintf(why, sizeof why, "%s (is the client library of its service installed?)", told(path));
     return refuse(err, path, why);
 }

@@ -36,7 +36,7 @@ static char *read_line(char *text, int size, void *user)
 {
     profile *p = user;
     char *line = fgets(text, size, p->stream);
-    size_t length = line == NULL ? 0 : strlen(line);
+    const size_t length = line == NULL ? 0 : strlen(line);
 
     if (line == NULL)
         return NULL;
@@ -65,13 +65,12 @@ static char **part_of(profile *p, const char *name)
 static int handle(void *user, const char *section, const char *name, const char *value)
 {
     profile *p = user;
-    char **part;
     locker_error inner = {LOCKER_OK, 0, {0}};
 
     if (strcmp(section, p->name) != 0)
         return 1;
     p->found = true;
-    part = part_of(p, name);
+    char **part = part_of(p, name);
     if (part == NULL)
         p->status = lk_config_add(p->config, name, value, &inner);
     else if (*part != NULL)
@@ -98,10 +97,8 @@ static locker_status from_parts(profile *p, locker_error *err)
     if (c->scheme == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     while (text != NULL && status == LOCKER_OK) {
-        size_t length;
-
         text += strspn(text, " \t");
-        length = strcspn(text, ",");
+        size_t length = strcspn(text, ",");
         while (length > 0 && strchr(" \t", text[length - 1]) != NULL)
             length--;
         status = lk_config_add_host(c, text, length, err);
@@ -110,7 +107,7 @@ static locker_status from_parts(profile *p, locker_error *err)
     }
     if (status == LOCKER_OK && p->port != NULL) {
         char *end;
-        long port = strtol(p->port, &end, 10);
+        const long port = strtol(p->port, &end, 10);
 
         if (end == p->port || *end != '\0' || port < 1 || port > 65535)
             return locker_error_set(err, LOCKER_CONFIG, 0, "port is no number from 1 to 65535");
@@ -134,7 +131,7 @@ static locker_status build(profile *p, locker_error *err)
     if (p->uri == NULL)
         return from_parts(p, err);
     {
-        locker_status status = lk_config_uri(p->config, p->uri, NULL, err);
+        const locker_status status = lk_config_uri(p->config, p->uri, NULL, err);
 
         if (status == LOCKER_OK && p->password != NULL) {
             if (p->config->password != NULL)
@@ -150,7 +147,6 @@ static locker_status build(profile *p, locker_error *err)
 static locker_status judge(profile *p, int rc, locker_error *err)
 {
     locker_error inner = {LOCKER_OK, 0, {0}};
-    locker_status status;
 
     if (p->status != LOCKER_OK)
         return p->status;
@@ -165,7 +161,7 @@ static locker_status judge(profile *p, int rc, locker_error *err)
     if (!p->found)
         return locker_error_set(err, LOCKER_CONFIG, 0, "%s has no profile [%.60s], or it is empty", p->file,
                                 p->name);
-    status = build(p, &inner);
+    const locker_status status = build(p, &inner);
     if (status != LOCKER_OK)
         return locker_error_set(err, status, 0, "%s, profile [%.60s]: %s", p->file, p->name, inner.text);
     return status;
@@ -174,8 +170,6 @@ static locker_status judge(profile *p, int rc, locker_error *err)
 locker_status lk_config_profile(lk_config *config, const char *file, const char *name, locker_error *err)
 {
     profile p = {.config = config, .file = file, .name = name, .err = err, .status = LOCKER_OK};
-    locker_status status;
-    int rc;
 
     if (strstr(file, "://") != NULL) /* with a password, maybe */
         return locker_error_set(err, LOCKER_CONFIG, 0,
@@ -184,9 +178,9 @@ locker_status lk_config_profile(lk_config *config, const char *file, const char 
     p.stream = fopen(file, "re");
     if (p.stream == NULL)
         return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s: %s", file, strerror(errno));
-    rc = ini_parse_stream(read_line, &p, handle, &p);
+    const int rc = ini_parse_stream(read_line, &p, handle, &p);
     (void)fclose(p.stream);
-    status = judge(&p, rc, err);
+    const locker_status status = judge(&p, rc, err);
     if (p.password != NULL)
         explicit_bzero(p.password, strlen(p.password));
     if (p.uri != NULL)

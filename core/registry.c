@@ -170,9 +170,9 @@ bool locker_driver_at(size_t index, locker_driver_info *info)
 locker_status locker_driver_find(const char *scheme, const locker_driver **driver, locker_error *err)
 {
     LK_NO_CANCEL;
-    const locker_driver *found;
     if (scheme == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_driver_find needs a scheme");
+    const locker_driver *found;
     const locker_status status = lk_driver_for(scheme, scheme, &found, err);
     if (driver != NULL)
         *driver = status == LOCKER_OK ? found : NULL;
@@ -196,7 +196,7 @@ static void describe_common(void)
 const locker_parameter *locker_common_parameters(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, describe_common);
+    pthread_once(&once, describe_common);
     return common;
 }
 

@@ -64,7 +64,7 @@ static locker_status open_driver(locker *l, const lk_config *config, locker_erro
 /* Which service it is; what is quoted of the configuration was checked not to be a password. */
 static void tell_opened(locker *l, const lk_config *config)
 {
-    bool path = config->host_count == 0 && strchr(config->path, ':') == NULL;
+    const bool path = config->host_count == 0 && strchr(config->path, ':') == NULL;
     char text[256];
     int n = snprintf(text, sizeof text, "%s:%s", config->scheme, path ? config->path : "");
 

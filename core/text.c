@@ -8,11 +8,11 @@
  * none (RFC 3629). */
 static size_t utf8_length(const unsigned char *s)
 {
-    size_t n = s[0] < 0x80                   ? 1
-               : s[0] >= 0xC2 && s[0] < 0xE0 ? 2
-               : (s[0] & 0xF0) == 0xE0       ? 3
-               : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
-                                             : 0;
+    const size_t n = s[0] < 0x80                   ? 1
+                     : s[0] >= 0xC2 && s[0] < 0xE0 ? 2
+                     : (s[0] & 0xF0) == 0xE0       ? 3
+                     : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
+                                                   : 0;
 
     for (size_t i = 1; i < n; i++)
         if ((s[i] & 0xC0) != 0x80)
@@ -28,11 +28,11 @@ static size_t utf8_length(const unsigned char *s)
 static bool plain_word(const unsigned char *s)
 {
     const uint64_t each = UINT64_C(0x0101010101010101);
-    uint64_t word, below_space, is_delete;
+    uint64_t word;
 
     memcpy(&word, s, sizeof word);
-    below_space = word - each * 0x20;
-    is_delete = (word ^ each * 0x7F) - each;
+    const uint64_t below_space = word - each * 0x20;
+    const uint64_t is_delete = (word ^ each * 0x7F) - each;
     return ((word | below_space | is_delete) & each * 0x80) == 0;
 }
 
@@ -52,7 +52,7 @@ static locker_status check_text(const char *text, size_t most, const char *what,
                                 locker_error *err)
 {
     const unsigned char *s = (const unsigned char *)text;
-    size_t n = text == NULL ? 0 : strnlen(text, most + 1);
+    const size_t n = text == NULL ? 0 : strnlen(text, most + 1);
 
     if (n == 0 || n > most)
         return locker_error_set(err, LOCKER_INVALID, 0, "%s is %s: give 1 to %zu bytes", what,
