@@ -1,5 +1,5 @@
 /*
- * file.c: the file driver's table, and the life of an instance. See file.h for the other parts.
+ * file.c: the file driver's table, and the life of an instance. See instance.h for the other parts.
  */
 #include "instance.h"
 

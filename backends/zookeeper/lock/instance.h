@@ -1,15 +1,6 @@
 /*
  * instance.h: what the files of this floor share, which knows keys, places in queues and claims. Below it is net.h: one
- * session with ZooKeeper. They can be put in an order in which each calls only those before it:
- *
- *   paths.c      names of nodes                           record.c    what is kept in a key's node
- *   node_timers.c   what a node wants after a while       place.c     a place: its step, its lists
- *   ending.c     how a place ends, or is in doubt         queue.c     who is ahead of a place
- *   create.c     how it begins                            recover_create.c   when its create got no answer
- *   heartbeat.c  proving that all is still there          own_watch.c   being told that a node of ours was deleted
- *   grant_time.c since when a lock is held                connection_events.c   what the connection tells
- *   acquire.c, release.c, inspect.c   the operations      keeper.c    the keeper's turn
- *   zookeeper.c  the table, open and close
+ * session with ZooKeeper. ARCHITECTURE.md has the files in their order.
  *
  * What changes is guarded by the connection's mutex (lk_zk_enter).
  */

@@ -4,7 +4,7 @@
 
 #include "instance.h"
 
-/* What is known of a place: of its node, and of who is ahead. ARCHITECTURE.md has the table. */
+/* What is known of a place: of its node, and of who is ahead. What leads from one to another stands in place.c. */
 typedef enum {
     LK_ZK_NOTHING, /* nothing has been asked under its name */
     LK_ZK_ASKED,   /* create and list are under way */
