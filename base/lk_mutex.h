@@ -6,12 +6,15 @@
  * It looks at one function at a time, and knows of the others what their declarations say:
  *
  *   LK_REQUIRES(m)     the caller holds m. Names end in _locked when it stays held, in _unlocking when it is
- * dropped and taken again inside, so that what was known before the call has to be looked at anew.
- *   LK_ACQUIRE(m), LK_RELEASE(m)   takes it, lets go of it
+ *                      dropped and taken again inside, so that what was known before the call has to be
+ *                      looked at anew.
+ *   LK_ACQUIRE(m)      takes it
+ *   LK_RELEASE(m)      lets go of it
  *   LK_EXCLUDES(m)     the caller must not hold it
  *   LK_GUARDED_BY(m)   of a member. C gives it no way to name another member (before clang 20), so what is
- * checked is that some mutex is held; m says to the reader which. LK_UNCHECKED       of a function that can't
- * be followed: one that begins and ends an object that nobody else sees, say. Its comment says why.
+ *                      checked is that some mutex is held; m says to the reader which.
+ *   LK_UNCHECKED       of a function that can't be followed: one that begins and ends an object that nobody
+ *                      else sees, say. Its comment says why.
  */
 #ifndef LK_MUTEX_H
 #define LK_MUTEX_H

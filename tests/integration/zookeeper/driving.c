@@ -51,7 +51,7 @@ static const lk_zk_owner owner = {.on_down = went_down};
 /* ------------------------------------------------------------------ tests ---- */
 
 /* The socket is the library's no longer, and its number may be that of the next one. */
-static void servers_that_have_moved(void **state)
+LK_UNCHECKED static void servers_that_have_moved(void **state)
 {
     lk_zk_net net = {.owner = &owner,
                      .svc = &services,
@@ -89,7 +89,7 @@ static int64_t no_time(void *context)
     return 0;
 }
 
-static void a_connection_after_the_last_refusal(void **state)
+LK_UNCHECKED static void a_connection_after_the_last_refusal(void **state)
 {
     static lk_zk_net net;
     static lk_zk_call call = {.prompt = true};
@@ -103,7 +103,7 @@ static void a_connection_after_the_last_refusal(void **state)
 }
 
 /* One of two is listed twice: each of the three attempts fits into the time to connect. */
-static void one_that_is_listed_twice_has_no_more_time(void **state)
+LK_UNCHECKED static void one_that_is_listed_twice_has_no_more_time(void **state)
 {
     char addresses[] = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:1";
     const lk_zk_net net = {.addresses = addresses,
