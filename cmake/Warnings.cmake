@@ -8,7 +8,7 @@ if(LOCKER_WERROR)
     target_compile_options(locker_flags INTERFACE -Werror)
 endif()
 if(LOCKER_SANITIZE)
-    target_compile_options(locker_flags INTERFACE -fsanitize=${LOCKER_SANITIZE}
+    target_compile_options(locker_flags INTERFACE -UNDEBUG -fsanitize=${LOCKER_SANITIZE} # and with asserts
         -fno-omit-frame-pointer -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${LOCKER_SANITIZE})
 endif()
