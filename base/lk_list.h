@@ -77,7 +77,19 @@ static inline lk_list *lk_list_first(const lk_list *list)
     return lk_list_empty(list) ? NULL : list->next;
 }
 
-/** Likewise the one behind `link`. */
+/** The same, out of the list. The list itself is written, so that static analysis sees it go. */
+static inline lk_list *lk_list_take(lk_list *list)
+{
+    lk_list *const link = lk_list_first(list);
+    if (link == NULL)
+        return NULL;
+    list->next = link->next;
+    list->next->prev = list;
+    link->prev = link->next = NULL;
+    return link;
+}
+
+/** The link behind `link`, NULL when it is the last. */
 static inline lk_list *lk_list_after(const lk_list *list, const lk_list *link)
 {
     return link->next == list ? NULL : link->next;

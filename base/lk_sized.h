@@ -18,19 +18,24 @@ enum { LK_SIZE_MOST = 4096 };
 static inline locker_status lk_sized_take(void *own, size_t own_size, const void *given, size_t size,
                                           size_t least, const char *type, locker_error *err)
 {
-    if (size < least || size > LK_SIZE_MOST || size % sizeof(void *) != 0)
-        return locker_error_set(
+    if (size < least || size > LK_SIZE_MOST || size % sizeof(void *) != 0) {
+        (void)locker_error_set(
             err, LOCKER_INVALID, 0,
             "the size of %s is %zu, which no release's is (this one's is %zu): set it to sizeof(%s), as "
             "its _INIT does",
             type, size, own_size, type);
-    for (size_t i = own_size; i < size; i++)
-        if (((const char *)given)[i] != 0)
-            return locker_error_set(
+        return LOCKER_INVALID; /* said here, so that static analysis knows that own is not set */
+    }
+    for (size_t i = own_size; i < size; i++) {
+        if (((const char *)given)[i] != 0) {
+            (void)locker_error_set(
                 err, LOCKER_CONFIG, 0,
                 "%s sets a member that liblocker %s does not have (byte %zu): a later version is "
                 "needed, the one that the program was compiled with",
                 type, LOCKER_VERSION_STRING, i);
+            return LOCKER_CONFIG;
+        }
+    }
     memset(own, 0, own_size);
     memcpy(own, given, size < own_size ? size : own_size);
     return LOCKER_OK;

@@ -45,7 +45,7 @@ static const struct parameter_field {
     {"help", offsetof(locker_parameter, help)},
 };
 
-#define COUNT(array) (sizeof array / sizeof *(array))
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const char *const scopes[] = {
     [LOCKER_SCOPE_PROCESS] = "process", [LOCKER_SCOPE_HOST] = "host", [LOCKER_SCOPE_NETWORK] = "network"};
@@ -223,12 +223,12 @@ static bool read_line(lk_description *d, locker_parameter **next, char *line)
 }
 
 /* Everything that is a text is empty until a line names it. */
-static locker_status begin(lk_description *d, char *text)
+static locker_status begin(lk_description *d)
 {
     size_t lines = 1;
-    for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++)
+    for (const char *p = d->text; (p = strchr(p, '\n')) != NULL; p++)
         lines++;
-    *d = (lk_description){.text = text, .parameters = calloc(lines, sizeof *d->parameters)};
+    d->parameters = calloc(lines, sizeof *d->parameters);
     if (d->parameters == NULL)
         return LOCKER_NOMEM;
     d->info.semantics = &d->semantics;
@@ -244,7 +244,8 @@ locker_status lk_description_read(lk_description *d, char *text, locker_error *e
 {
     char *rest = text;
     unsigned number = 1;
-    if (begin(d, text) != LOCKER_OK)
+    *d = (lk_description){.text = text};
+    if (begin(d) != LOCKER_OK)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     locker_parameter *next = d->parameters;
     const char *const first = strsep(&rest, "\n");

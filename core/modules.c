@@ -109,7 +109,7 @@ static char *text_of(const char *path)
     const bool whole = length <= DESCRIPTION_MAX && (length == 0 || memchr(text, '\0', length) == NULL);
     if (file != NULL)
         (void)fclose(file);
-    if (failure == 0 && whole) {
+    if (text != NULL && failure == 0 && whole) {
         text[length] = '\0';
         return text;
     }

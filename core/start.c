@@ -99,7 +99,7 @@ locker_status lk_open(lk_config *config, const locker_options *options, const lo
     status = l == NULL ? locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while opening a locker")
                        : start(l, config, err);
 out:
-    if (status == LOCKER_OK) {
+    if (l != NULL && status == LOCKER_OK) {
         *out = l;
         tell_opened(l, config);
         (void)lk_ok(err);

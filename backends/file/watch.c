@@ -39,7 +39,7 @@ struct lk_file_watch {
 
 static const int64_t look_interval_ns = LK_S;
 static const int64_t unwatched_interval_ns = 50 * LK_MS; /* without inotify */
-static const int64_t touch_interval_ns = 24 * 3600 * LK_S;
+static const int64_t touch_interval_ns = 24 * (3600 * LK_S);
 
 static const char broken_text[] = "the lock was broken: its file was replaced, moved or removed";
 

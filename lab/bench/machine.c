@@ -89,15 +89,15 @@ int64_t lk_bench_switches(void)
 
 int64_t lk_bench_resident(void)
 {
-    long total, resident = 0;
+    char line[128] = "";
     FILE *statm = fopen("/proc/self/statm", "re");
 
     if (statm == NULL)
         return 0;
-    if (fscanf(statm, "%ld %ld", &total, &resident) != 2)
-        resident = 0;
+    const bool told = fgets(line, sizeof line, statm) != NULL;
     (void)fclose(statm);
-    return (int64_t)resident * sysconf(_SC_PAGESIZE);
+    const char *const resident = told ? strchr(line, ' ') : NULL; /* the second number */
+    return resident == NULL ? 0 : strtol(resident, NULL, 10) * sysconf(_SC_PAGESIZE);
 }
 
 int64_t lk_bench_allocated(void)

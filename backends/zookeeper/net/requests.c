@@ -32,11 +32,9 @@ static lk_zk_request *request_of(lk_list *link)
 /* A request that is about to be handed to the client library. NULL: it can't be sent. */
 static lk_zk_request *begin_locked(lk_zk_net *net, lk_zk_done_fn done, void *context) LK_REQUIRES(*net)
 {
-    lk_list *const spare = lk_list_first(&net->spare);
     if (!net->up)
         return NULL;
-    if (spare != NULL)
-        lk_list_remove(spare);
+    lk_list *const spare = lk_list_take(&net->spare);
     lk_zk_request *request = spare != NULL ? request_of(spare) : malloc(sizeof *request);
     if (request == NULL)
         return NULL;
@@ -109,10 +107,8 @@ bool lk_zk_call_expect_locked(lk_zk_call *call, lk_zk_request *request)
 
 void lk_zk_requests_free(lk_zk_net *net)
 {
-    for (lk_list *link; (link = lk_list_first(&net->spare)) != NULL;) {
-        lk_list_remove(link);
+    for (lk_list *link; (link = lk_list_take(&net->spare)) != NULL;)
         free(request_of(link));
-    }
 }
 
 /* ------------------------------------------------------------------ completions ---- */

@@ -75,11 +75,10 @@ static void free_locked(lk_zk_watch *w)
 /* One of those that it tells, which are fewer then; NULL: there is none. */
 static lk_zk_watcher *take_locked(lk_zk_watch *w)
 {
-    lk_list *const link = lk_list_first(&w->watchers);
+    lk_list *const link = lk_list_take(&w->watchers);
     if (link == NULL)
         return NULL;
     lk_zk_watcher *const watcher = LK_CONTAINER(link, lk_zk_watcher, link);
-    lk_list_remove(link);
     watcher->watch = NULL;
     return watcher;
 }
