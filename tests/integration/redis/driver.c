@@ -83,6 +83,11 @@ static void attend(const locker_services *svc)
     (void)svc;
 }
 
+static void log_nothing(const locker_services *svc, locker_log_level level, const char *format, ...)
+{
+    (void)svc, (void)level, (void)format;
+}
+
 static bool log_wanted(const locker_services *svc, locker_log_level level)
 {
     (void)svc, (void)level;
@@ -95,7 +100,8 @@ static const locker_services services = {.clock = &shifted,
                                          .lease_lost = lost,
                                          .suspect = suspect,
                                          .attend = attend,
-                                         .log_wanted = log_wanted};
+                                         .log_wanted = log_wanted,
+                                         .log = log_nothing};
 
 static locker_status open_alone(const locker_driver_config *config, const locker_services *svc, void **self,
                                 locker_error *err)

@@ -30,6 +30,11 @@ static void attend(const locker_services *svc)
     (void)svc;
 }
 
+static void log_nothing(const locker_services *svc, locker_log_level level, const char *format, ...)
+{
+    (void)svc, (void)level, (void)format;
+}
+
 static bool want_no_log(const locker_services *svc, locker_log_level level)
 {
     (void)svc;
@@ -37,7 +42,7 @@ static bool want_no_log(const locker_services *svc, locker_log_level level)
     return false;
 }
 
-static const locker_services services = {.attend = attend, .log_wanted = want_no_log};
+static const locker_services services = {.attend = attend, .log_wanted = want_no_log, .log = log_nothing};
 
 /* ------------------------------------------------------------------ the owner ---- */
 

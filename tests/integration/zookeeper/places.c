@@ -297,6 +297,11 @@ static void hear_no_loss(const locker_services *svc, locker_claim *grant, const 
     (void)svc, (void)grant, (void)why;
 }
 
+static void log_nothing(const locker_services *svc, locker_log_level level, const char *format, ...)
+{
+    (void)svc, (void)level, (void)format;
+}
+
 static bool want_no_log(const locker_services *svc, locker_log_level level)
 {
     (void)svc, (void)level;
@@ -341,7 +346,8 @@ static void alone_begin(struct alone *alone, struct env *env)
                                         .lease_lost = hear_no_loss,
                                         .suspect = hear_no_suspicion,
                                         .attend = hear_nothing,
-                                        .log_wanted = want_no_log};
+                                        .log_wanted = want_no_log,
+                                        .log = log_nothing};
     assert_int_equal(alone->driver->open(&config, &alone->services, &alone->self, &err), LOCKER_OK);
     assert_int_equal(pthread_create(&alone->keeper, NULL, keep, alone), 0);
 }
