@@ -80,7 +80,8 @@ static const locker_param params[] = {
     {"where", LOCKER_PARAM_PATH, NULL, 0, 0, "the wall"},
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
-static const locker_semantics semantics = {.driver = "shelf",
+static const locker_semantics semantics = {.size = sizeof(locker_semantics),
+                                           .driver = "shelf",
                                            .scope = LOCKER_SCOPE_HOST,
                                            .fairness = LOCKER_FAIR_GLOBAL,
                                            .tokens_persist = true,
@@ -93,6 +94,7 @@ static const locker_semantics semantics = {.driver = "shelf",
                                            .cost = "None."};
 
 static const locker_driver shelf = {.abi = SHELF_ABI,
+                                    .size = sizeof(locker_driver),
                                     .name = "shelf",
                                     .schemes = schemes,
                                     .example = "shelf:",

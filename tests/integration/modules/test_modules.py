@@ -20,6 +20,12 @@ class Error(ctypes.Structure):
     _fields_ = [("status", ctypes.c_int), ("os_error", ctypes.c_int), ("text", ctypes.c_char * 512)]
 
 
+class DriverInfo(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("schemes", ctypes.c_char_p),
+                ("example", ctypes.c_char_p), ("features", ctypes.c_char_p), ("semantics", ctypes.c_void_p),
+                ("parameters", ctypes.c_void_p), ("module", ctypes.c_char_p), ("problem", ctypes.c_char_p)]
+
+
 class Library:
     """The library, loaded into this process for itself alone, as a program of another language does."""
 
@@ -41,9 +47,9 @@ class Library:
         return locker
 
     def list(self):
-        info = ctypes.create_string_buffer(256)  # more than there is
+        info = DriverInfo(ctypes.sizeof(DriverInfo))
         count = 0
-        while self.calls.locker_driver_at(count, info):
+        while self.calls.locker_driver_at(count, ctypes.byref(info)):
             count += 1
         return count
 
