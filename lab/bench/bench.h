@@ -260,7 +260,7 @@ void lk_zoo_idle(lk_zoo *zoo);
  * one key, or for a key each. Counts the cycles from the crew's count `first` on. Make the keys before. */
 void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t first);
 /* The key of one of those that have each its own. */
-const char *lk_zoo_lane_key(char out[64], const char *key, int lane);
+const char *lk_zoo_lane_key(char out[64], const char *key, int number);
 
 /* ---- delay_proxy.c */
 /* A process that passes connections on to a port of 127.0.0.1, `ms` later in each direction. 0: told. */

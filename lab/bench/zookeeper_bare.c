@@ -432,9 +432,9 @@ void lk_zoo_unlock(lk_zoo *zoo)
 
 /* ------------------------------------------------------------------ many lanes ---- */
 
-const char *lk_zoo_lane_key(char out[64], const char *key, int lane)
+const char *lk_zoo_lane_key(char out[64], const char *key, int number)
 {
-    (void)snprintf(out, 64, "%s-%d", key, lane);
+    (void)snprintf(out, 64, "%s-%d", key, number);
     return out;
 }
 
