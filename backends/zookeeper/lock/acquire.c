@@ -24,6 +24,7 @@ typedef struct {
     lk_zk_call call;
     char parent[LK_ZK_PARENT_MAX];
     bool looked;  /* at the queue */
+    bool fresh;   /* ... with all in it that anybody had been answered before */
     bool busy;    /* ... which was not empty */
     bool used_up; /* ... and somebody has a place there with a number that orders nothing */
     int look_rc;  /* the list's answer, when it was an error */
@@ -37,6 +38,7 @@ static void look_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply 
     attempt *a = context;
     a->look_rc = rc == ZNONODE ? ZOK : rc;
     a->looked = !lk_zk_unknown(rc);
+    a->busy = a->used_up = false;
     if (rc == ZOK)
         lk_zk_queue_sweep_locked(z, a->parent, reply->names);
     for (int32_t i = 0; rc == ZOK && i < reply->names->count && !a->used_up; i++) {
@@ -51,10 +53,13 @@ static void look_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply 
     lk_zk_call_answered_locked(&a->call);
 }
 
-/* A try on a busy lock writes nothing. */
+/* A try on a busy lock makes no node. What the server knows by itself is enough to take a place, because that is
+ * ordered by the leader anyway; BUSY has to know of all that anybody has been answered before. */
 static lk_zk_outcome look_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
-    lk_zk_request *list = lk_zk_list_fresh_locked(a->z->net, a->parent, look_done_locked, a);
+    a->fresh = a->looked;
+    lk_zk_request *list = a->fresh ? lk_zk_list_fresh_locked(a->z->net, a->parent, look_done_locked, a)
+                                   : lk_zk_list_locked(a->z->net, a->parent, look_done_locked, a);
     if (!lk_zk_call_expect_locked(&a->call, list))
         return LK_ZK_DONE; /* the connection broke: wait for it again */
     return lk_zk_await_locked(a->z->net, &a->call, a->claim->attempt_until);
@@ -132,13 +137,14 @@ static locker_status not_emptied_locked(attempt *a, locker_error *err) LK_REQUIR
 static bool enter_locked(attempt *a, lk_zk_outcome *outcome, locker_status *status, locker_error *err)
     LK_REQUIRES(*a->z->net)
 {
-    if ((!a->claim->will_wait || a->data->aside) && !a->looked) {
+    const bool waits = a->claim->will_wait;
+    if (waits ? a->data->aside && !a->looked : !a->looked || (a->busy && !a->fresh)) {
         *outcome = look_locked(a);
         if (*outcome == LK_ZK_DONE && a->looked && a->look_rc != ZOK)
             *status = lk_zk_error(a->look_rc, "listing a queue", a->parent, err);
-        else if (*outcome == LK_ZK_DONE && a->busy && !a->claim->will_wait)
+        else if (*outcome == LK_ZK_DONE && !waits && a->busy && a->fresh)
             *status = LOCKER_BUSY;
-        else if (*outcome == LK_ZK_DONE && a->used_up)
+        else if (*outcome == LK_ZK_DONE && waits && a->used_up)
             *status = not_emptied_locked(a, err); /* a place of ours would only be in their way */
         return *outcome == LK_ZK_DONE && *status == LOCKER_OK;
     }

@@ -1,8 +1,8 @@
 /*
- * recover_create.c: a create whose answer was lost. Whether it made a node is looked for by sync and list in
- * one flight, because the server that is asked may lag behind the one that did it. Our name in the list is
+ * recover_create.c: a create whose answer was lost. Whether it made a node is looked for by a fresh list,
+ * because the server that is asked may lag behind the one that did it. Our name in the list is
  * ours only if its owner is our present session; a node of an earlier one will vanish with that, and can't
- * hold a lock. (Without the sync nothing would be wrong: what a search misses costs another name, behind
+ * hold a lock. (Were it not fresh, nothing would be wrong: what a search misses costs another name, behind
  * which the next list shows the first one.)
  *
  * That it isn't in the list proves nothing: the server that the create was sent to may have it yet, and

@@ -138,8 +138,10 @@ lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char 
 void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared) LK_REQUIRES(*net);
 lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
-/* ... as the leader knows it; a server alone may lag behind what others have been answered. After a create of ours the
- * plain one does, because it knows of all that went before that. */
+/* ... with all that anybody was answered before, at whichever server: behind a check, which the leader has to order. (A
+ * sync is not enough. At the leader it is a read like any other, and that one may have told its followers of a
+ * change, who answer it, before it makes the change itself: CommitProcessor and Leader.tryToCommit, 3.8.) After a
+ * create of ours the plain one does, because that was ordered. */
 lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
 lk_zk_request *lk_zk_get_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)

@@ -18,7 +18,7 @@ struct lk_zk_request {
     void *context;
     lk_zk_call *call;           /* whose stack `context` is on; NULL: on no stack */
     int64_t sent;               /* before it was sent */
-    int refused;                /* the error that the sync before it got; ZOK: none */
+    int refused;                /* the error that the check before it got; ZOK: none */
     zoo_op_result_t results[2]; /* of a multi: the client library writes them with the answer, however late */
 };
 
@@ -205,22 +205,22 @@ lk_zk_request *lk_zk_sync_locked(lk_zk_net *net, const char *path, lk_zk_done_fn
     return request == NULL ? NULL : sent_locked(net, request, zoo_async(net->zh, path, on_string, request));
 }
 
-static void synced_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void checked_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
     lk_zk_request *list = context; /* under way: answers come in order */
     (void)z;
     (void)reply;
-    if (list != NULL && !lk_zk_unknown(rc))
+    if (list != NULL && !lk_zk_unknown(rc) && rc != ZNONODE)
         list->refused = rc;
 }
 
 lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net)
 {
-    lk_zk_request *sync = lk_zk_sync_locked(net, path, synced_locked, NULL);
-    lk_zk_request *list = sync != NULL ? lk_zk_list_locked(net, path, done, context) : NULL;
+    lk_zk_request *check = lk_zk_check_locked(net, path, checked_locked, NULL);
+    lk_zk_request *list = check != NULL ? lk_zk_list_locked(net, path, done, context) : NULL;
     if (list != NULL)
-        sync->context = list;
+        check->context = list;
     return list;
 }
 

@@ -107,7 +107,7 @@ static void foreign_names(void **state)
     lk_close_locker(l);
 }
 
-static void a_try_on_a_busy_lock_writes_nothing(void **state)
+static void a_try_on_a_busy_lock_makes_no_node(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop"), *holder = lk_open_at(env->zk, "/shop");
@@ -416,7 +416,7 @@ static const struct CMUnitTest tests[] = {
     server_test(keys_have_nodes_of_their_own),
     server_test(tokens_grow_over_sessions),
     server_test(foreign_names),
-    proxied_test(a_try_on_a_busy_lock_writes_nothing),
+    proxied_test(a_try_on_a_busy_lock_makes_no_node),
     server_test(a_queue_shows_its_order_and_keeps_it),
     server_test(break_ends_the_holders_lock),
     proxied_test(a_break_that_is_always_overtaken_says_so),
