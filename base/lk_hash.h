@@ -1,6 +1,5 @@
 /* lk_hash.h: a hash of a text, for tables. */
-#ifndef LK_HASH_H
-#define LK_HASH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ static inline uint32_t lk_hash_text(const char *text)
         hash = (hash ^ (unsigned char)*text) * 16777619u;
     return hash;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * leaves without knowing which list it is in. All zero is a link that is in no list. A list has to be made
  * empty first.
  */
-#ifndef LK_LIST_H
-#define LK_LIST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -102,5 +101,3 @@ static inline lk_list *lk_list_after(const lk_list *list, const lk_list *link)
 #define LK_LIST_EACH_SAFE(link, list)                                                                        \
     for (lk_list *link = (list)->next, *link##_next = link->next; link != (list);                            \
          link = link##_next, link##_next = link->next)
-
-#endif

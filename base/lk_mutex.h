@@ -16,8 +16,7 @@
  *   LK_UNCHECKED       of a function that can't be followed: one that begins and ends an object that nobody
  *                      else sees, say. Its comment says why.
  */
-#ifndef LK_MUTEX_H
-#define LK_MUTEX_H
+#pragma once
 
 #include <pthread.h>
 
@@ -68,5 +67,3 @@ static inline void lk_mutex_wait(lk_mutex *mutex, pthread_cond_t *cond) LK_REQUI
 {
     pthread_cond_wait(cond, &mutex->plain);
 }
-
-#endif

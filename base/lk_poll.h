@@ -1,6 +1,5 @@
 /* lk_poll.h: waiting for descriptors until a time. */
-#ifndef LK_POLL_H
-#define LK_POLL_H
+#pragma once
 
 #include <limits.h>
 #include <poll.h>
@@ -20,5 +19,3 @@ static inline int lk_poll_until(struct pollfd *fds, nfds_t count, int64_t now, i
     const struct timespec span = lk_time_spec(left);
     return ppoll(fds, count, &span, NULL);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* lk_sigpipe.h: keeping SIGPIPE from the application where a library writes with write(), which can't be
  * asked for MSG_NOSIGNAL: it is blocked in this thread, and taken away if it came meanwhile. */
-#ifndef LK_SIGPIPE_H
-#define LK_SIGPIPE_H
+#pragma once
 
 #include <errno.h>
 #include <pthread.h>
@@ -36,5 +35,3 @@ static inline void lk_sigpipe_restore(const lk_sigpipe *guard)
     pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
     errno = saved;
 }
-
-#endif

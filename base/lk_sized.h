@@ -3,8 +3,7 @@
  * Members are only ever appended, and zero in one means its default: so what a smaller one lacks is zero, and what a
  * larger one has behind ours must be.
  */
-#ifndef LK_SIZED_H
-#define LK_SIZED_H
+#pragma once
 
 #include <string.h>
 
@@ -60,5 +59,3 @@ static inline void lk_sized_give(void *to, size_t size, const void *own, size_t 
     memcpy(to, own, size < own_size ? size : own_size);
     memcpy(to, &size, sizeof size);
 }
-
-#endif

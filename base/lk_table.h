@@ -4,8 +4,7 @@
  * All zero is an empty table. It grows by doubling; where there is no memory it becomes slower, not wrong,
  * and only the first place needs some (lk_table_reserve).
  */
-#ifndef LK_TABLE_H
-#define LK_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -125,5 +124,3 @@ static inline lk_table_link *lk_table_after(const lk_table *table, const lk_tabl
         i++;
     return i < table->bucket_count ? table->buckets[i] : NULL;
 }
-
-#endif

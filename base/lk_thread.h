@@ -1,6 +1,5 @@
 /* lk_thread.h: threads of ours. */
-#ifndef LK_THREAD_H
-#define LK_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -17,5 +16,3 @@ static inline int lk_thread_start(pthread_t *thread, const pthread_attr_t *attri
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
-
-#endif

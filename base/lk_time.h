@@ -1,6 +1,5 @@
 /* lk_time.h: times and spans, int64_t nanoseconds. INT64_MAX is the time that never comes (LOCKER_NEVER). */
-#ifndef LK_TIME_H
-#define LK_TIME_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -42,5 +41,3 @@ static inline int64_t lk_time_of_spec(const struct timespec *t)
 {
     return (int64_t)t->tv_sec * LK_S + t->tv_nsec;
 }
-
-#endif

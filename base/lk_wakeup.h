@@ -1,6 +1,5 @@
 /* lk_wakeup.h: ending a poll from another thread, by a descriptor that becomes readable: an eventfd. */
-#ifndef LK_WAKEUP_H
-#define LK_WAKEUP_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/eventfd.h>
@@ -29,5 +28,3 @@ static inline void lk_wakeup_clear(int fd)
         /* EAGAIN: it was not rung. */
     }
 }
-
-#endif

@@ -19,7 +19,6 @@ static const int64_t retry_after_outage = LK_S;
 static bool unknown_locked(const lk_request *r) LK_REQUIRES(r->l->mutex)
 {
     const lk_key *key = r->claim->key;
-
     return key->holder == NULL &&
            (key->away || atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed));
 }
@@ -69,7 +68,6 @@ static void lead_unlocking(locker *l, int64_t until) LK_REQUIRES(l->mutex)
 locker_status lk_fifo_wait_unlocking(lk_request *r)
 {
     lk_claim *claim = r->claim;
-
     if (r->try)
         return unknown_locked(r) ? LOCKER_UNAVAILABLE : LOCKER_BUSY;
     r->start_is_past = true;
@@ -93,7 +91,6 @@ locker_status lk_fifo_wait_unlocking(lk_request *r)
 static locker_status attempt_unlocking(lk_request *r, int64_t *sent) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *claim = r->claim;
-
     *sent = r->start_is_past ? lk_now(r->l) : r->start; /* earlier is safe, and spares reading the clock */
     r->start_is_past = true;
     lk_busy_begin_unlocking(r->l, claim, LK_IN_ACQUIRE);
@@ -119,7 +116,6 @@ static locker_status attempt_unlocking(lk_request *r, int64_t *sent) LK_REQUIRES
 static locker_status accept_unlocking(lk_request *r, int64_t sent) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *claim = r->claim;
-
     if (claim->pub.valid_until == LOCKER_NEVER && !claim->pub.renewed)
         claim->pub.valid_until = lk_time_after(sent, claim->pub.ttl_ns);
     const int64_t now = claim->pub.valid_until == LOCKER_NEVER && claim->pub.granted_at != 0
@@ -152,7 +148,6 @@ static bool ask_again_locked(const lk_request *r) LK_REQUIRES(r->l->mutex)
 static locker_status wait_for_wake_unlocking(lk_request *r, int64_t retry_at) LK_REQUIRES(r->l->mutex)
 {
     const int64_t until = lk_time_earlier(retry_at, r->deadline);
-
     while ((r->claim->events & LK_WOKEN) == 0 && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK) {
         if (lk_leader_take_locked(r->l, &r->wait))
             lead_unlocking(r->l, until);
@@ -171,7 +166,6 @@ static locker_status judge_locked(lk_request *r, locker_status status, int64_t *
 {
     const int64_t now = lk_now(r->l);
     const bool silent = status == LOCKER_TIMEOUT && (r->try || r->claim->pub.attempt_until < r->deadline);
-
     *retry_at = r->claim->pub.retry_at;
     if (silent) {
         status = locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
@@ -200,7 +194,6 @@ locker_status lk_attempt_unlocking(lk_request *r)
 {
     bool seen = false;
     locker_status status = why_stop_locked(r);
-
     while (status == LOCKER_OK) {
         seen = true;
         int64_t sent;

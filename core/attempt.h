@@ -1,6 +1,5 @@
 /* attempt.h: the inside of a lock call: standing in the FIFO, attempting, waiting. */
-#ifndef LK_ATTEMPT_H
-#define LK_ATTEMPT_H
+#pragma once
 
 #include "state.h"
 
@@ -25,5 +24,3 @@ typedef struct lk_request {
 locker_status lk_fifo_wait_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex);
 /** Make attempts until there is a grant (OK), or a reason to stop; then the driver has withdrawn. */
 locker_status lk_attempt_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex);
-
-#endif

@@ -1,6 +1,5 @@
 /* busy.h: which operation of the driver is inside with a claim: one at a time. */
-#ifndef LK_BUSY_H
-#define LK_BUSY_H
+#pragma once
 
 #include "changed.h"
 
@@ -34,5 +33,3 @@ static inline void lk_busy_end_unlocking(locker *l, lk_claim *claim) LK_REQUIRES
 
 /** Have the driver withdraw. To the driver the claim is a new one then. */
 void lk_withdraw_unlocking(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
-
-#endif

@@ -24,7 +24,6 @@ struct locker_cancel {
 locker_cancel *locker_cancel_new(void)
 {
     locker_cancel *cancel = malloc(sizeof *cancel);
-
     if (cancel == NULL)
         return NULL;
     cancel->fd = lk_wakeup_new();
@@ -99,7 +98,6 @@ int lk_cancel_watch_locked(locker *l, locker_cancel *cancel)
 {
     cancel_use *use = find_locked(l, cancel);
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = cancel};
-
     if (use != NULL) {
         use->users++;
         return 0;
@@ -120,7 +118,6 @@ int lk_cancel_watch_locked(locker *l, locker_cancel *cancel)
 void lk_cancel_unwatch_locked(locker *l, locker_cancel *cancel)
 {
     cancel_use *const use = find_locked(l, cancel);
-
     if (use == NULL || --use->users > 0)
         return;
     (void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, cancel->fd, NULL);

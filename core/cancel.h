@@ -1,6 +1,5 @@
 /* cancel.h: ending waits from outside. */
-#ifndef LK_CANCEL_H
-#define LK_CANCEL_H
+#pragma once
 
 #include "state.h"
 
@@ -9,5 +8,3 @@ int lk_cancel_watch_locked(locker *l, locker_cancel *cancel) LK_REQUIRES(l->mute
 void lk_cancel_unwatch_locked(locker *l, locker_cancel *cancel) LK_REQUIRES(l->mutex);
 /** Tell calls that wait: all of them (cancel NULL: closing) or those with this cancel. Keeper or closer. */
 void lk_interrupt(locker *l, const locker_cancel *cancel) LK_EXCLUDES(l->mutex);
-
-#endif

@@ -1,7 +1,6 @@
 /* changed.h: waiting for a change of the locker: no call is in flight any more, or an operation of the driver, interrupt,
  * dispatch or a callback has ended. It is told only when somebody waits, which is seldom. */
-#ifndef LK_CHANGED_H
-#define LK_CHANGED_H
+#pragma once
 
 #include "state.h"
 
@@ -17,5 +16,3 @@ static inline void lk_changed_locked(locker *l) LK_REQUIRES(l->mutex)
     if (l->awaiting > 0)
         pthread_cond_broadcast(&l->changed);
 }
-
-#endif

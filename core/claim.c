@@ -22,7 +22,6 @@ LK_UNCHECKED lk_claim *lk_claim_new(const locker *l, const char *key, size_t key
 {
     const size_t start = sizeof(lk_claim) + l->driver->claim_size;
     lk_claim *claim = zero(malloc(start + key_len + 1), start);
-
     if (claim == NULL)
         return NULL;
     char *text = (char *)claim + start;
@@ -53,7 +52,6 @@ locker_state lk_claim_state(const locker *l, const lk_claim *claim)
 {
     const uint8_t phase = atomic_load_explicit(&claim->phase, memory_order_relaxed);
     const int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
-
     if (phase == LK_LOST)
         return LOCKER_STATE_LOST;
     if (phase == LK_GONE)

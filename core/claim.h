@@ -1,6 +1,5 @@
 /* claim.h: making and freeing claims, and what their state is. */
-#ifndef LK_CLAIM_H
-#define LK_CLAIM_H
+#pragma once
 
 #include "state.h"
 
@@ -12,5 +11,3 @@ void lk_claim_free(const locker *l, lk_claim *claim);
 locker_state lk_claim_state(const locker *l, const lk_claim *claim);
 /** Why it was lost, for people. Static text. */
 const char *lk_lost_why_locked(const locker *l, const lk_claim *claim) LK_REQUIRES(l->mutex);
-
-#endif

@@ -9,7 +9,6 @@
 static int64_t read_clock(clockid_t id)
 {
     struct timespec t;
-
     (void)clock_gettime(id, &t);
     return lk_time_of_spec(&t);
 }
@@ -39,7 +38,6 @@ static void system_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mu
 static void system_poll(void *context, int fd, int64_t until)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-
     (void)lk_poll_until(&p, 1, until == LOCKER_NEVER ? 0 : system_now(context), until);
 }
 
@@ -51,14 +49,12 @@ int lk_timer_new(const locker_clock *clock)
 void lk_timer_set(int fd, int64_t at)
 {
     const struct itimerspec spec = {.it_value = lk_time_spec(at == LOCKER_NEVER ? 0 : at > 0 ? at : 1)};
-
     (void)timerfd_settime(fd, TFD_TIMER_ABSTIME, &spec, NULL); /* can't fail: the time is in range */
 }
 
 const locker_clock *locker_system_clock(void)
 {
     static const locker_clock clock = {.now = system_now, .wait = system_wait, .poll = system_poll};
-
     return &clock;
 }
 

@@ -1,6 +1,5 @@
 /* clock.h: the locker's clock, and the system's timer for the keeper. */
-#ifndef LK_CLOCK_H
-#define LK_CLOCK_H
+#pragma once
 
 #include "state.h"
 
@@ -14,5 +13,3 @@ static inline int64_t lk_now(const locker *l)
 int lk_timer_new(const locker_clock *clock);
 /** Have it expire at `at`; LOCKER_NEVER: not at all. */
 void lk_timer_set(int fd, int64_t at);
-
-#endif

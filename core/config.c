@@ -22,7 +22,6 @@
 char *lk_copy(const char *text, size_t length)
 {
     char *copy = malloc(length + 1);
-
     if (copy == NULL)
         return NULL;
     memcpy(copy, text, length);
@@ -70,7 +69,6 @@ static locker_status no_memory(locker_error *err)
 const char *lk_config_word(const char *text)
 {
     const size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_+");
-
     return length > 0 && length <= 40 && text[length] == '\0' ? text : "(not shown)";
 }
 
@@ -80,7 +78,6 @@ static bool host_can_be_quoted(const char *text, size_t length)
     const char *end = text + length, *bracket = *text == '[' ? memchr(text, ']', length) : NULL,
                *colon = memchr(bracket != NULL ? bracket : text, ':',
                                (size_t)(end - (bracket != NULL ? bracket : text)));
-
     if (memchr(text, '@', length) != NULL)
         return false;
     while (colon != NULL && ++colon < end)
@@ -93,7 +90,6 @@ static bool host_can_be_quoted(const char *text, size_t length)
 static const char *behind_hosts(const char *uri)
 {
     const char *rest = uri + strcspn(uri, ":") + 1;
-
     return strncmp(rest, "//", 2) == 0 ? rest + 2 + strcspn(rest + 2, "/?#") : rest;
 }
 
@@ -103,7 +99,6 @@ static locker_status check_astray(const lk_config *c, const char *uri, locker_er
 {
     const char *rest = behind_hosts(uri), *at = strchr(rest, '@');
     const bool auth = (c->driver->caps & LOCKER_CAP_AUTH) != 0;
-
     if (at == NULL || (!auth && memchr(rest, ':', (size_t)(at - rest)) == NULL))
         return LOCKER_OK;
     if (!auth)
@@ -125,7 +120,6 @@ static locker_status check_astray(const lk_config *c, const char *uri, locker_er
 static char *decode(const char *first, const char *after, bool plus, bool *whole)
 {
     char *text = lk_copy(first, (size_t)(after - first));
-
     if (text == NULL)
         return NULL;
     const char *end = uriUnescapeInPlaceExA(text, plus ? URI_TRUE : URI_FALSE, URI_BR_DONT_TOUCH);
@@ -136,7 +130,6 @@ static char *decode(const char *first, const char *after, bool plus, bool *whole
 static locker_status read_port(const char *text, size_t length, int *port, locker_error *err)
 {
     long value = 0;
-
     for (size_t i = 0; i < length; i++)
         value = value > 65535 ? value : value * 10 + (text[i] - '0');
     if (value < 1 || value > 65535)
@@ -153,7 +146,6 @@ locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, 
     bool whole = true;
     locker_status status = LOCKER_OK;
     locker_host host = {NULL, 0};
-
     if (hosts != NULL)
         c->hosts = hosts;
     if (hosts == NULL || uri == NULL) {
@@ -227,7 +219,6 @@ static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *er
 {
     UriQueryListA *list = NULL;
     locker_status status = LOCKER_OK;
-
     if (u->query.first == NULL || u->query.first == u->query.afterLast)
         return LOCKER_OK;
     int count;
@@ -250,7 +241,6 @@ static locker_status read_user(lk_config *c, const UriUriA *u, locker_error *err
 {
     const char *first = u->userInfo.first, *after = u->userInfo.afterLast;
     bool whole = true;
-
     if (first == NULL)
         return LOCKER_OK;
     const char *colon = memchr(first, ':', (size_t)(after - first));
@@ -274,7 +264,6 @@ static locker_status read_path(lk_config *c, const char *uri, locker_error *err)
 {
     const char *first = strchr(uri, ':') + 1;
     bool whole = true;
-
     if (strncmp(first, "//", 2) == 0)
         first += 2 + strcspn(first + 2, "/?#");
     c->path = decode(first, first + strcspn(first, "?#"), false, &whole);
@@ -298,7 +287,6 @@ static locker_status read_pieces(lk_config *c, const char *uri, const UriUriA *u
 static void find_hosts(const char *uri, const char **first, const char **after)
 {
     const char *p = strstr(uri, "://");
-
     *first = *after = uri + strlen(uri);
     if (p == NULL || p > uri + strcspn(uri, "/?#"))
         return;
@@ -317,7 +305,6 @@ static locker_status split_hosts(lk_config *c, const char *uri, char **bare, loc
 {
     const char *first, *after;
     locker_status status = LOCKER_OK;
-
     find_hosts(uri, &first, &after);
     *bare = malloc(strlen(uri) + 2);
     if (*bare == NULL)
@@ -344,7 +331,6 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
                                  locker_error *err)
 {
     const size_t length = strspn(uri, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
-
     if (length == 0 || uri[length] != ':')
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "the URI has no scheme: write SCHEME:..., such as file:///run/lock/shop");
@@ -374,7 +360,6 @@ locker_status lk_config_uri(lk_config *c, const char *uri, const locker_driver *
     const char *where;
     UriUriA u;
     locker_status status = read_scheme(c, uri, driver, err);
-
     if (status == LOCKER_OK)
         status = check_astray(c, uri, err);
     if (status == LOCKER_OK)

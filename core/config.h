@@ -1,6 +1,5 @@
 /* config.h: a locker's configuration, and reading it from a URI. */
-#ifndef LK_CONFIG_H
-#define LK_CONFIG_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -26,5 +25,3 @@ const char *lk_config_word(const char *text);
 locker_status lk_config_add(lk_config *config, const char *name, const char *text, locker_error *err);
 locker_status lk_config_add_host(lk_config *config, const char *text, size_t length, locker_error *err);
 char *lk_copy(const char *text, size_t length);
-
-#endif

@@ -14,7 +14,6 @@
 static size_t table_length(const locker_param *params)
 {
     size_t n = 0;
-
     while (params[n].name != NULL)
         n++;
     return n;
@@ -24,7 +23,6 @@ static size_t table_length(const locker_param *params)
 static size_t find(const locker_param *params, const char *name)
 {
     size_t i = 0;
-
     while (params[i].name != NULL && strcmp(params[i].name, name) != 0)
         i++;
     return i;
@@ -33,7 +31,6 @@ static size_t find(const locker_param *params, const char *name)
 static locker_status fill_defaults(const locker_param *params, locker_value *values, locker_error *err)
 {
     locker_status status = LOCKER_OK;
-
     for (size_t i = 0; params[i].name != NULL && status == LOCKER_OK; i++)
         status = lk_param_parse(&params[i], params[i].initial, &values[i], err);
     return status;
@@ -42,7 +39,6 @@ static locker_status fill_defaults(const locker_param *params, locker_value *val
 static locker_status fill_given(lk_config *c, locker_value *common, locker_error *err)
 {
     const locker_param *own = c->driver->params;
-
     for (size_t i = 0; i < c->param_count; i++) {
         const size_t at = find(lk_common_params, c->names[i]), own_at = find(own, c->names[i]);
         const locker_param *param = lk_common_params[at].name != NULL ? &lk_common_params[at] : &own[own_at];
@@ -67,7 +63,6 @@ static locker_status read_password_file(lk_config *c, const char *path, locker_e
 {
     FILE *f = fopen(path, "re");
     locker_status status = LOCKER_OK;
-
     if (f == NULL) /* without a slash it may be the password itself */
         return locker_error_set(err, LOCKER_CONFIG, errno, "can't open password_file %.200s: %s",
                                 strchr(path, '/') != NULL ? path : "(a name without '/' is not shown)",
@@ -90,7 +85,6 @@ static locker_status find_password(lk_config *c, const locker_options *options, 
                                    locker_error *err)
 {
     const char *text = options != NULL && options->password != NULL ? options->password : NULL;
-
     if ((c->driver->caps & LOCKER_CAP_AUTH) == 0) {
         if (c->user != NULL || c->password != NULL || text != NULL || file != NULL)
             return locker_error_set(err, LOCKER_CONFIG, 0,
@@ -121,7 +115,6 @@ static locker_status find_owner(lk_config *c, const locker_options *options, con
 {
     char host[65], made[LOCKER_OWNER_MAX + 1];
     const char *text = options != NULL && options->owner != NULL ? options->owner : given;
-
     if (text == NULL) {
         if (gethostname(host, sizeof host) != 0)
             (void)strcpy(host, "localhost");
@@ -144,7 +137,6 @@ static locker_status find_name_space(lk_config *c, const locker_options *options
                                      locker_error *err)
 {
     const char *text = options != NULL && options->name_space != NULL ? options->name_space : given;
-
     if (text == NULL)
         text = "";
     if (*text != '\0' && lk_text_check_label(text, "the namespace", err) != LOCKER_OK)
@@ -158,7 +150,6 @@ static locker_status check_ttl(const lk_config *c, bool given, locker_error *err
 {
     const locker_driver *d = c->driver;
     const int64_t ms = c->ttl_ns / LK_MS;
-
     if (!d->semantics->leases || (ms >= d->ttl_min_ms && (d->ttl_max_ms == 0 || ms <= d->ttl_max_ms)))
         return LOCKER_OK;
     return locker_error_set(err, given ? LOCKER_INVALID : LOCKER_CONFIG, 0,
@@ -171,7 +162,6 @@ locker_status lk_config_finish(lk_config *c, const locker_options *options, lock
     locker_value common[LK_COMMON_COUNT] = {{0}};
     const size_t count = table_length(c->driver->params);
     locker_status status = LOCKER_OK;
-
     c->values = calloc(count + 1, sizeof *c->values);
     if (c->path == NULL)
         c->path = strdup("");

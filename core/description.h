@@ -3,8 +3,7 @@
  * stands beside a module, so that listing drivers loads no service's client library. The build writes that
  * text, from the table.
  */
-#ifndef LK_DESCRIPTION_H
-#define LK_DESCRIPTION_H
+#pragma once
 
 #include <stdio.h>
 
@@ -32,5 +31,3 @@ const char *lk_param_kind_name(locker_param_kind kind);
 
 /** Make parameters of a driver's, with one more that ends them. */
 void lk_describe_params(const locker_param *params, locker_parameter *out);
-
-#endif

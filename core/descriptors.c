@@ -15,7 +15,6 @@
 static int add(int epoll_fd, const int *fd, uint32_t how)
 {
     struct epoll_event event = {.events = EPOLLIN | how, .data.ptr = (void *)(uintptr_t)fd};
-
     return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, *fd, &event) == 0 ? 0 : errno;
 }
 
@@ -56,7 +55,6 @@ void lk_descriptors_close(locker *l)
 {
     int *const ours[] = {&l->epoll_fd, &l->keeper_wakeup_fd, &l->timer_fd, &l->leader_fd,
                          &l->leader_wakeup_fd};
-
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         if (*ours[i] >= 0)
             (void)close(*ours[i]);

@@ -1,6 +1,5 @@
 /* descriptors.h: what the keeper and the leader sleep on. */
-#ifndef LK_DESCRIPTORS_H
-#define LK_DESCRIPTORS_H
+#pragma once
 
 #include "state.h"
 
@@ -10,5 +9,3 @@ int lk_descriptors_open(locker *l);
 int lk_descriptors_add_driver(locker *l);
 /** Also in a fork's child. */
 void lk_descriptors_close(locker *l);
-
-#endif

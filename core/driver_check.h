@@ -1,6 +1,5 @@
 /* driver_check.h: whether core can work with a driver's table. */
-#ifndef LK_DRIVER_CHECK_H
-#define LK_DRIVER_CHECK_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -11,5 +10,3 @@ locker_status lk_driver_check(const locker_driver *driver, locker_error *err);
  * have. INVALID: its size is none. */
 locker_status lk_driver_take(locker_driver *own, locker_semantics *promises, const locker_driver *given,
                              locker_error *err);
-
-#endif

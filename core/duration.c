@@ -13,7 +13,6 @@ static double unit_ms(const char *unit)
         const char *name;
         double ms;
     } units[] = {{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
-
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strcmp(unit, units[i].name) == 0)
             return units[i].ms;
@@ -26,7 +25,6 @@ static const char *read_number(const char *text, double *value)
 {
     double scale = 0.1;
     const char *p = text;
-
     *value = 0;
     for (; *p >= '0' && *p <= '9'; p++)
         *value = *value * 10 + (*p - '0');

@@ -24,7 +24,6 @@ const char *locker_status_name(locker_status status)
         [LOCKER_FORKED] = "forked",
     };
     const size_t i = (size_t)status;
-
     return i < sizeof names / sizeof *names ? names[i] : "invalid status";
 }
 
@@ -32,7 +31,6 @@ const char *locker_state_name(locker_state state)
 {
     static const char *const names[] = {"held", "suspect", "lost", "unlocked"};
     const size_t i = (size_t)state;
-
     return i < sizeof names / sizeof *names ? names[i] : "invalid state";
 }
 

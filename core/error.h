@@ -1,6 +1,5 @@
 /* error.h: answers. */
-#ifndef LK_ERROR_H
-#define LK_ERROR_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -14,5 +13,3 @@ static inline locker_status lk_ok(locker_error *err)
     }
     return LOCKER_OK;
 }
-
-#endif

@@ -9,7 +9,6 @@ void lk_fork_watch(locker *l)
 {
     const size_t size = (size_t)sysconf(_SC_PAGESIZE);
     char *const page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
     l->pid = getpid();
     if (page == MAP_FAILED)
         return;

@@ -1,6 +1,5 @@
 /* fork.h: telling a fork's child, to which the locker does not belong. */
-#ifndef LK_FORK_H
-#define LK_FORK_H
+#pragma once
 
 #include <unistd.h>
 
@@ -13,5 +12,3 @@ static inline bool lk_forked(const locker *l)
 {
     return l->fork_page != NULL ? *l->fork_page == 0 : l->pid != getpid();
 }
-
-#endif

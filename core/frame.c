@@ -18,7 +18,6 @@ locker_status lk_admit(const locker *l, const char *what, locker_error *err)
 locker_status lk_enter(locker *l, const char *what, locker_error *err)
 {
     const locker_status status = lk_admit(l, what, err);
-
     if (status != LOCKER_OK)
         return status;
     lk_mutex_lock(&l->mutex);
@@ -39,7 +38,6 @@ void lk_leave(locker *l)
 locker_status lk_check_key(const locker *l, const char *key, size_t *length, locker_error *err)
 {
     const locker_status status = lk_text_check_key(key, length, err);
-
     return status == LOCKER_OK && l->driver->check_key != NULL
                ? l->driver->check_key(l->self, key, *length, err)
                : status;

@@ -1,6 +1,5 @@
 /* frame.h: the frame of a call: whether it may begin, and that closing waits for its end. */
-#ifndef LK_FRAME_H
-#define LK_FRAME_H
+#pragma once
 
 #include "changed.h"
 
@@ -27,5 +26,3 @@ static inline bool lk_in_callback(const locker *l)
 
 /** The key's length, and whether the service can take it. */
 locker_status lk_check_key(const locker *l, const char *key, size_t *length, locker_error *err);
-
-#endif

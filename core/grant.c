@@ -8,7 +8,6 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
 {
     lk_key *const key = claim->key;
     const bool handed_over = claim->phase == LK_QUEUED;
-
     claim->pub.valid_until = lk_time_later(claim->pub.valid_until, claim->extended);
     if (now >= claim->pub.valid_until || (claim->events & LK_LOST_ALL) != 0 ||
         (handed_over ? (claim->events & LK_LOST_IT) != 0 : l->closing)) {

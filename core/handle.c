@@ -27,7 +27,6 @@ static locker_status unlock_held_unlocking(locker *l, locker_handle *held, locke
     const int64_t now = lk_now(l);
     const bool lost = lk_lease_over_locked(l, claim, now);
     locker_status status = LOCKER_OK;
-
     if (!lost && lk_in_callback(l))
         return locker_error_set(
             err, LOCKER_INVALID, 0,
@@ -51,7 +50,6 @@ static locker_status unlock_closing_locked(locker *l, locker_handle *held, locke
     LK_REQUIRES(l->mutex)
 {
     const bool lost = lk_lease_over_locked(l, held->claim, lk_now(l));
-
     lk_unlocked_set_locked(held);
     held->claim->open_handles--;
     if (lost)
@@ -64,7 +62,6 @@ static locker_status unlock_closing_locked(locker *l, locker_handle *held, locke
 static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_error *err) LK_REQUIRES(l->mutex)
 {
     const char *key = held->claim->pub.key;
-
     if (held->closed)
         return locker_error_set(err, LOCKER_CLOSED, 0, "'%s' was released when its locker was closed", key);
     if (held->unlocked)
@@ -96,7 +93,6 @@ locker_status locker_unlock(locker_handle *held, locker_error *err)
 static void let_go_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
 {
     lk_claim *claim = held->claim;
-
     lk_unlocked_set_locked(held);
     claim->open_handles--;
     if (lk_lease_over_locked(l, claim, lk_now(l)) || claim->open_handles > 0)
@@ -107,7 +103,6 @@ static void let_go_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mute
 static void forget_locked(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
 {
     locker_handle **link = &held->claim->handles;
-
     while (*link != held)
         link = &(*link)->sibling;
     *link = held->sibling;
@@ -119,7 +114,6 @@ static void destroy_and_unlock(locker *l, locker_handle *held) LK_RELEASE(l->mut
 {
     const int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
     const bool separate = held != &held->claim->first_handle;
-
     forget_locked(l, held);
     if (separate)
         free(held);
@@ -142,7 +136,6 @@ static void destroy_alone(locker *l, locker_handle *held)
 {
     const int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
     lk_claim *claim = held->claim;
-
     if (held != &claim->first_handle)
         free(held);
     lk_claim_free(l, claim);
@@ -154,7 +147,6 @@ static void destroy_alone(locker *l, locker_handle *held)
 static void tell_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
 {
     const int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
-
     held->told = true;
     if (fd >= 0)
         lk_wakeup_ring(fd);
@@ -231,7 +223,6 @@ locker_state locker_handle_state(const locker_handle *held)
 int64_t locker_handle_remaining_ms(const locker_handle *held)
 {
     const locker_state state = locker_handle_state(held);
-
     if (state == LOCKER_STATE_LOST || state == LOCKER_STATE_UNLOCKED)
         return 0;
     const int64_t until = atomic_load_explicit(&held->claim->valid_until, memory_order_relaxed);

@@ -20,7 +20,6 @@ static uint32_t finish(uint64_t hash)
 uint32_t locker_key_hash(const char *key, size_t key_len)
 {
     uint64_t hash = key_len, word = 0;
-
     if (key_len < sizeof word) {
         for (size_t i = 0; i < key_len; i++)
             word = word << 8 | (unsigned char)key[i];

@@ -70,7 +70,6 @@ void lk_heap_set_locked(locker *l, lk_claim *claim, int64_t at)
 void lk_heap_remove_locked(locker *l, lk_claim *claim)
 {
     const size_t i = claim->heap_at;
-
     if (i == LK_NOT_IN_HEAP)
         return;
     claim->heap_at = LK_NOT_IN_HEAP;

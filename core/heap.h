@@ -1,6 +1,5 @@
 /* heap.h: the leases, ordered by the time when the keeper has to look at them. */
-#ifndef LK_HEAP_H
-#define LK_HEAP_H
+#pragma once
 
 #include "state.h"
 
@@ -14,5 +13,3 @@ static inline void lk_heap_unreserve_locked(locker *l) LK_REQUIRES(l->mutex)
 /** Put the claim's lease at its place, wherever it was. */
 void lk_heap_set_locked(locker *l, lk_claim *claim, int64_t at) LK_REQUIRES(l->mutex);
 void lk_heap_remove_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
-
-#endif

@@ -31,7 +31,6 @@ void locker_info_clear(locker_info *info)
 static void tell_own_end(locker *l, const char *key, size_t length, locker_info *info)
 {
     const locker_claim spelled = {.key = key, .key_len = length, .key_hash = locker_key_hash(key, length)};
-
     if (!info->held || info->remaining_ms >= 0 || info->token == 0)
         return;
     lk_mutex_lock(&l->mutex);
@@ -90,7 +89,6 @@ locker_status locker_break(locker *l, const char *key, const locker_break_option
 {
     locker_break_options own = LOCKER_BREAK_OPTIONS_INIT;
     locker_status status = LOCKER_OK;
-
     if (options != NULL)
         status = LK_SIZED_TAKE(locker_break_options, &own, options, owner, err);
     return status == LOCKER_OK ? inspect(l, key, &own, broken, "locker_break", err) : status;

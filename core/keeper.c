@@ -31,7 +31,6 @@ static size_t collect_unlocking(locker *l, int64_t now, lk_claim *batch[BATCH], 
     LK_REQUIRES(l->mutex)
 {
     size_t n = 0;
-
     while (n < BATCH && l->heap_len > 0) {
         lk_claim *claim = l->heap[0].claim;
         const int64_t slack = claim->pub.renewed && l->driver->renew != NULL
@@ -56,7 +55,6 @@ static void renew_unlocking(locker *l) LK_REQUIRES(l->mutex)
     lk_claim *batch[BATCH];
     locker_claim *grants[BATCH];
     size_t n;
-
     while ((n = collect_unlocking(l, lk_now(l), batch, grants)) > 0) {
         lk_mutex_unlock(&l->mutex);
         l->driver->renew(l->self, grants, n);
@@ -86,7 +84,6 @@ static void rest(locker *l, int64_t until)
 {
     struct epoll_event events[EVENTS];
     const int n = sleep_until(l, events, until);
-
     for (int i = 0; i < n; i++) {
         void *what = events[i].data.ptr;
 
@@ -110,7 +107,6 @@ static void *keeper(void *argument)
 {
     locker *l = argument;
     const bool dispatches = l->driver->dispatch != NULL;
-
     atomic_store_explicit(&l->calls_back, pthread_self(), memory_order_relaxed);
     lk_mutex_lock(&l->mutex);
     for (;;) {
@@ -140,7 +136,6 @@ static void *keeper(void *argument)
 int lk_keeper_start(locker *l)
 {
     const int rc = lk_thread_start(&l->keeper, NULL, keeper, l);
-
     l->keeper_runs = rc == 0;
     return rc;
 }

@@ -1,6 +1,5 @@
 /* keeper.h: the keeper, one thread for each locker. */
-#ifndef LK_KEEPER_H
-#define LK_KEEPER_H
+#pragma once
 
 #include "state.h"
 
@@ -8,5 +7,3 @@
 int lk_keeper_start(locker *l) LK_EXCLUDES(l->mutex);
 /** It tells what was lost before it ends. */
 void lk_keeper_stop(locker *l) LK_EXCLUDES(l->mutex);
-
-#endif

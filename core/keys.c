@@ -28,7 +28,6 @@ lk_key *lk_key_find_locked(const locker *l, const locker_claim *of)
 void lk_key_use_locked(locker *l, lk_claim *claim)
 {
     lk_key *key = lk_key_find_locked(l, &claim->pub);
-
     if (key == NULL) {
         key = &claim->own_key;
         lk_list_init(&key->fifo);
@@ -42,7 +41,6 @@ void lk_key_drop_locked(locker *l, lk_claim *claim)
 {
     lk_key *const key = claim->key;
     lk_claim *const home = home_of(&key->entry);
-
     if (--key->users > 0)
         return;
     lk_table_remove(&l->keys, &key->entry);
@@ -66,7 +64,6 @@ void lk_fifo_remove_locked(locker *l, lk_claim *claim)
 void lk_promote_locked(locker *l, lk_key *key)
 {
     lk_claim *const claim = lk_fifo_first_locked(l, key);
-
     if (claim == NULL || claim->busy_with != LK_IDLE || key->holder != NULL || key->contender != NULL)
         return;
     lk_fifo_remove_locked(l, claim);

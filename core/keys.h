@@ -1,6 +1,5 @@
 /* keys.h: the keys in use, and the FIFO of each. */
-#ifndef LK_KEYS_H
-#define LK_KEYS_H
+#pragma once
 
 #include "state.h"
 
@@ -22,5 +21,3 @@ static inline lk_claim *lk_fifo_first_locked(const locker *l, const lk_key *key)
     (void)l;
     return first == NULL ? NULL : LK_CONTAINER(first, lk_claim, link);
 }
-
-#endif

@@ -31,7 +31,6 @@ void lk_dispatch_unlocking(locker *l)
 static void keeper_watches_locked(locker *l, bool watches) LK_REQUIRES(l->mutex)
 {
     struct epoll_event event = {.events = watches ? EPOLLIN : 0u, .data.ptr = &l->driver_fd};
-
     (void)epoll_ctl(l->epoll_fd, EPOLL_CTL_MOD, l->driver_fd, &event); /* it is there: this can't fail */
 }
 

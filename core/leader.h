@@ -1,6 +1,5 @@
 /* leader.h: who drives the driver while somebody waits. */
-#ifndef LK_LEADER_H
-#define LK_LEADER_H
+#pragma once
 
 #include "state.h"
 
@@ -13,5 +12,3 @@ void lk_leader_leave_locked(locker *l, const lk_wait *wait) LK_REQUIRES(l->mutex
 /** The leader sleeps until the driver's descriptor is readable, until `until`, or until woken, and gives the driver its
  * turn. */
 void lk_leader_sleep_unlocking(locker *l, int64_t until) LK_REQUIRES(l->mutex);
-
-#endif

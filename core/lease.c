@@ -28,7 +28,6 @@ static void schedule_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES
 {
     const int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
     const int64_t span = until - now;
-
     claim->unconfirmed = claim->late = false;
     if (!claim->pub.renewed) {
         set_next_locked(l, claim, until);
@@ -56,7 +55,6 @@ void lk_lease_end_locked(locker *l, lk_claim *claim)
 void lk_lose_locked(locker *l, lk_claim *claim)
 {
     lk_key *key = claim->key;
-
     if (claim->phase != LK_GRANTED) {
         claim->events |= LK_LOST_IT;
         return;
@@ -77,7 +75,6 @@ void lk_lose_locked(locker *l, lk_claim *claim)
 bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now)
 {
     const int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
-
     if (lk_lease_over_locked(l, claim, now))
         return false;
     if (!claim->late && claim->pub.renewed &&
@@ -98,7 +95,6 @@ bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now)
 void lk_lease_confirm_locked(locker *l, lk_claim *claim, int64_t until)
 {
     const int64_t now = lk_now(l);
-
     if (claim->phase != LK_GRANTED || lk_lease_over_locked(l, claim, now))
         return;
     l->stats.renewals++;
@@ -112,7 +108,6 @@ void lk_lease_confirm_locked(locker *l, lk_claim *claim, int64_t until)
 void lk_lease_hasten_locked(locker *l)
 {
     const int64_t now = lk_now(l);
-
     LK_LIST_EACH(link, &l->held) {
         lk_claim *const claim = LK_CONTAINER(link, lk_claim, link);
 

@@ -1,6 +1,5 @@
 /* lease.h: when a lease is looked at, when it is in doubt and when it is over. */
-#ifndef LK_LEASE_H
-#define LK_LEASE_H
+#pragma once
 
 #include "state.h"
 
@@ -25,5 +24,3 @@ static inline bool lk_lease_over_locked(locker *l, lk_claim *claim, int64_t now)
         lk_lose_locked(l, claim);
     return claim->phase == LK_LOST;
 }
-
-#endif

@@ -14,7 +14,6 @@ LK_UNCHECKED locker *lk_locker_new(const lk_config *config, const locker_options
                                    const locker_clock *clock)
 {
     locker *const l = calloc(1, sizeof *l);
-
     if (l == NULL)
         return NULL;
     l->services = lk_services;
@@ -70,7 +69,6 @@ void lk_handle_gone(locker *l)
 LK_UNCHECKED void lk_user_gone(locker *l)
 {
     const int64_t made = (int64_t)l->handles;
-
     if (atomic_fetch_add_explicit(&l->owed, made, memory_order_acq_rel) + made == 0)
         lk_locker_free(l);
 }

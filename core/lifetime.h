@@ -1,6 +1,5 @@
 /* lifetime.h: how long a locker's memory lasts: until it is closed and its last handle is freed. */
-#ifndef LK_LIFETIME_H
-#define LK_LIFETIME_H
+#pragma once
 
 #include "config.h"
 #include "state.h"
@@ -13,5 +12,3 @@ void lk_locker_free(locker *l);
 void lk_handle_gone(locker *l) LK_EXCLUDES(l->mutex);
 /** The user's reference goes; calls can begin no more. */
 void lk_user_gone(locker *l) LK_EXCLUDES(l->mutex);
-
-#endif

@@ -32,7 +32,6 @@
 static locker_status check_ttl(const locker *l, int64_t ttl_ms, locker_error *err)
 {
     const locker_driver *d = l->driver;
-
     if (ttl_ms < 0 || ttl_ms > LOCKER_NEVER / 4 / LK_MS)
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "ttl_ms is %lld: give a lease time in ms, or 0 for the default",
@@ -49,7 +48,6 @@ static locker_status check_ttl(const locker *l, int64_t ttl_ms, locker_error *er
 static locker_status check_lock_options(const locker *l, const locker_lock_options *o, locker_error *err)
 {
     locker_status status = LOCKER_OK;
-
     if (o->wait_ms < -1)
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "wait_ms is %lld: give -1 (for ever), 0 (try) or a time in ms",
@@ -81,7 +79,6 @@ static void attach_locked(lk_request *r, lk_claim *claim, locker_handle *handle)
 static bool may_reenter_locked(const lk_request *r, const lk_key *key) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *holder = key->holder;
-
     return holder != NULL && !r->l->closing && r->claim->owner != NULL && holder->owner != NULL &&
            strcmp(holder->owner, r->claim->owner) == 0 && holder->phase == LK_GRANTED &&
            !lk_lease_over_locked(r->l, holder, lk_now(r->l));
@@ -92,7 +89,6 @@ static bool may_reenter_locked(const lk_request *r, const lk_key *key) LK_REQUIR
 static bool asks_more(const lk_request *r, const lk_claim *holder)
 {
     const bool leased = r->l->driver->semantics->leases || !holder->pub.renewed;
-
     return (!r->options->no_renew && !holder->pub.renewed) ||
            (leased && r->options->ttl_ms * LK_MS > holder->pub.ttl_ns);
 }
@@ -121,7 +117,6 @@ static locker_status take_unlocking(lk_request *r, lk_key *key) LK_REQUIRES(r->l
     lk_claim *claim = r->claim;
     locker_status status = LOCKER_OK;
     const bool service_queues = (r->l->driver->caps & LOCKER_CAP_QUEUE) != 0;
-
     if (key->holder != NULL)
         (void)lk_lease_over_locked(r->l, key->holder, r->start); /* spares reading the clock */
     lk_phase_set_locked(claim, LK_CONTENDING);
@@ -188,7 +183,6 @@ static void wait_end_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
 static locker_status run_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
 {
     locker_status status = LOCKER_NOMEM;
-
     lk_key_use_locked(r->l, r->claim);
     lk_key *key = r->claim->key;
     if (!lk_heap_reserve_locked(r->l))
@@ -229,7 +223,6 @@ gone:
 static locker_status tell(const lk_request *r, locker_status status, locker_error *err)
 {
     const char *key = r->key;
-
     switch (status) {
     case LOCKER_OK:
         return lk_ok(err);
@@ -259,7 +252,6 @@ static bool prepare(lk_request *r)
     locker *l = r->l;
     const locker_lock_options *o = r->options;
     char *label = NULL;
-
     r->claim = lk_claim_new(l, r->key, r->key_len);
     if (r->claim == NULL)
         return false;

@@ -31,7 +31,6 @@ void lk_log_add(locker *l, locker_log_level level, const char *text)
 {
     const size_t size = strlen(text) + 1;
     lk_log_line *line = malloc(sizeof *line + size);
-
     if (line != NULL) {
         line->level = level;
         memcpy(line->text, text, size);
@@ -57,7 +56,6 @@ bool lk_log_waits_locked(const locker *l)
 static void tell_lost(const locker *l, uint64_t lost)
 {
     char text[96];
-
     (void)snprintf(text, sizeof text,
                    "%llu lines of the log were lost: its callback is too slow, or memory is short",
                    (unsigned long long)lost);
@@ -70,7 +68,6 @@ void lk_log_tell_unlocking(locker *l)
 {
     const uint64_t lost = l->log_lost;
     lk_list lines;
-
     if (!lk_log_waits_locked(l))
         return;
     lk_list_init(&lines);

@@ -1,6 +1,5 @@
 /* log.h: lines on their way to the application's log callback. */
-#ifndef LK_LOG_H
-#define LK_LOG_H
+#pragma once
 
 #include "state.h"
 
@@ -12,5 +11,3 @@ void lk_log_add(locker *l, locker_log_level level, const char *text) LK_EXCLUDES
 void lk_log_tell_unlocking(locker *l) LK_REQUIRES(l->mutex);
 /** Whether there is something to tell. */
 bool lk_log_waits_locked(const locker *l) LK_REQUIRES(l->mutex);
-
-#endif

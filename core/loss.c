@@ -10,7 +10,6 @@
 static locker_handle *untold_locked(const locker *l, const lk_claim *claim) LK_REQUIRES(l->mutex)
 {
     locker_handle *handle = claim->handles;
-
     (void)l;
     while (handle != NULL && handle->told)
         handle = handle->sibling;
@@ -20,7 +19,6 @@ static locker_handle *untold_locked(const locker *l, const lk_claim *claim) LK_R
 static void tell_claim_unlocking(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex)
 {
     locker_handle *handle;
-
     while ((handle = untold_locked(l, claim)) != NULL) {
         claim->refs++;
         lk_handle_tell_unlocking(l, handle);

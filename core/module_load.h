@@ -1,6 +1,5 @@
 /* module_load.h: load one module. */
-#ifndef LK_MODULE_LOAD_H
-#define LK_MODULE_LOAD_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -14,5 +13,3 @@ bool lk_module_lacks(int os_error);
 
 /** Say what can't be done, why, and what to do: UNAVAILABLE or NOMEM for want of something, else UNSUPPORTED. */
 locker_status lk_module_refuse(locker_error *err, int os_error, const char *what);
-
-#endif

@@ -1,6 +1,5 @@
 /* modules.h: drivers as modules: shared objects in a directory of the library's own. */
-#ifndef LK_MODULES_H
-#define LK_MODULES_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -20,5 +19,3 @@ extern const lk_module_loader *const lk_modules;
 
 /** By dlopen(). */
 extern const lk_module_loader lk_modules_by_dlopen;
-
-#endif

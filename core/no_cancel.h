@@ -3,8 +3,7 @@
  * wait on its stack that others wake. So each public function that may block, or sleep in the kernel, begins with
  * LK_NO_CANCEL, which holds it back to its end.
  */
-#ifndef LK_NO_CANCEL_H
-#define LK_NO_CANCEL_H
+#pragma once
 
 #include <pthread.h>
 
@@ -22,5 +21,3 @@ static inline void lk_cancel_restore(const int *before)
 
 #define LK_NO_CANCEL                                                                                         \
     int lk_cancel_before __attribute__((cleanup(lk_cancel_restore), unused)) = lk_cancel_hold()
-
-#endif

@@ -20,7 +20,6 @@ static locker_status check_options(const locker_options **options, locker_option
                                    locker_error *err)
 {
     const locker_options *const o = own;
-
     if (out == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "opening needs a place for the locker");
     *out = NULL;
@@ -89,7 +88,6 @@ locker_status locker_open_profile(const char *file, const char *profile, const l
 static locker_status open_embedded(const locker_options *options, locker **out, locker_error *err)
 {
     char uri[64];
-
     (void)snprintf(uri, sizeof uri, "file:///tmp/locker-%lu", (unsigned long)geteuid());
     return locker_open(uri, options, out, err);
 }
@@ -97,7 +95,6 @@ static locker_status open_embedded(const locker_options *options, locker **out, 
 locker_status locker_open_default(const locker_options *options, locker **out, locker_error *err)
 {
     const char *uri = getenv("LOCKER_URI"), *file = getenv("LOCKER_CONFIG");
-
     if (uri != NULL && *uri != '\0')
         return locker_open(uri, options, out, err);
     if (file != NULL && *file != '\0')

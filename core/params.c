@@ -30,7 +30,6 @@ static locker_status check_range(const locker_param *param, const char *text, in
                                  locker_error *err)
 {
     const char *unit = param->kind == LOCKER_PARAM_DURATION ? " ms" : "";
-
     if (number < param->min)
         return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is too small: at least %lld%s",
                                 param->name, text, (long long)param->min, unit);
@@ -56,7 +55,6 @@ static locker_status parse_bool(const locker_param *param, const char *text, int
                                 locker_error *err)
 {
     static const char *const words[] = {"no", "yes", "off", "on", "false", "true", "0", "1"};
-
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcasecmp(text, words[i]) == 0) {
             *number = (int64_t)(i % 2);
@@ -72,7 +70,6 @@ static locker_status parse_duration(const locker_param *param, const char *text,
 {
     locker_error inner;
     locker_status status = locker_parse_duration(text, number, &inner);
-
     if (status != LOCKER_OK)
         return locker_error_set(err, status, 0, "parameter %s: %s", param->name, inner.text);
     status = check_range(param, text, *number, err);

@@ -1,6 +1,5 @@
 /* params.h: parameters, as tables. */
-#ifndef LK_PARAMS_H
-#define LK_PARAMS_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -17,5 +16,3 @@ enum {
 };
 locker_status lk_param_parse(const locker_param *param, const char *text, locker_value *value,
                              locker_error *err);
-
-#endif

@@ -37,7 +37,6 @@ static char *read_line(char *text, int size, void *user)
     profile *p = user;
     char *line = fgets(text, size, p->stream);
     const size_t length = line == NULL ? 0 : strlen(line);
-
     if (line == NULL)
         return NULL;
     p->line++;
@@ -55,7 +54,6 @@ static char **part_of(profile *p, const char *name)
         char **text;
     } parts[] = {{"uri", &p->uri},   {"driver", &p->driver},     {"host", &p->host}, {"port", &p->port},
                  {"user", &p->user}, {"password", &p->password}, {"path", &p->path}};
-
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(parts[i].name, name) == 0)
             return parts[i].text;
@@ -66,7 +64,6 @@ static int handle(void *user, const char *section, const char *name, const char 
 {
     profile *p = user;
     locker_error inner = {LOCKER_OK, 0, {0}};
-
     if (strcmp(section, p->name) != 0)
         return 1;
     p->found = true;
@@ -147,7 +144,6 @@ static locker_status build(profile *p, locker_error *err)
 static locker_status judge(profile *p, int rc, locker_error *err)
 {
     locker_error inner = {LOCKER_OK, 0, {0}};
-
     if (p->status != LOCKER_OK)
         return p->status;
     if (p->cut)
@@ -170,7 +166,6 @@ static locker_status judge(profile *p, int rc, locker_error *err)
 locker_status lk_config_profile(lk_config *config, const char *file, const char *name, locker_error *err)
 {
     profile p = {.config = config, .file = file, .name = name, .err = err, .status = LOCKER_OK};
-
     if (strstr(file, "://") != NULL) /* with a password, maybe */
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "the name of the configuration file is a URI: LOCKER_URI or locker_open() "

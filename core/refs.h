@@ -1,6 +1,5 @@
 /* refs.h: how long a claim lasts. */
-#ifndef LK_REFS_H
-#define LK_REFS_H
+#pragma once
 
 #include "state.h"
 
@@ -8,5 +7,3 @@
 void lk_claim_unref_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
 /** The driver has let go of a claim that was held: drop its reference, and see whether a single handle is left. */
 void lk_claim_over_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
-
-#endif

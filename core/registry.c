@@ -21,7 +21,6 @@ extern const locker_driver *const lk_builtin_drivers[];
 bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme)
 {
     const char *const *s = driver->schemes;
-
     while (*s != NULL && strcasecmp(*s, scheme) != 0)
         s++;
     return *s != NULL;

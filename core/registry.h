@@ -1,7 +1,6 @@
 /* registry.h: the drivers that there are: built into the library, or modules that are loaded when they are
  * asked for. */
-#ifndef LK_REGISTRY_H
-#define LK_REGISTRY_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -11,5 +10,3 @@ bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme);
  * OK, UNSUPPORTED (there is none, or its module can't be used), INVALID (its table) or NOMEM. */
 locker_status lk_driver_for(const char *word, const char *shown, const locker_driver **driver,
                             locker_error *err);
-
-#endif

@@ -22,7 +22,6 @@ static bool may_pass_locked(locker *l, const lk_claim *from, int64_t now) LK_REQ
 {
     const lk_key *const key = from->key;
     const lk_claim *const to = lk_fifo_first_locked(l, key);
-
     return l->driver->pass != NULL && to != NULL && to->busy_with == LK_IDLE &&
            (to->events & LK_CANCELED) == 0 && !l->closing && key->passed < PASSES_AT_MOST &&
            now - key->passing_since < passing_at_most && from->pub.ttl_ns == to->pub.ttl_ns &&
@@ -34,7 +33,6 @@ static bool pass_unlocking(locker *l, lk_claim *from, int64_t now) LK_REQUIRES(l
 {
     lk_key *key = from->key;
     lk_claim *to = lk_fifo_first_locked(l, key);
-
     if (!may_pass_locked(l, from, now))
         return false;
     lk_wait *wait = to->wait;
@@ -73,7 +71,6 @@ static bool take_out_unlocking(locker *l, lk_claim *claim, int64_t now) LK_REQUI
 static void next_locked(locker *l, const lk_claim *claim) LK_REQUIRES(l->mutex)
 {
     lk_key *key = claim->key;
-
     if (key->holder == claim)
         key->holder = NULL;
     lk_promote_locked(l, key);
@@ -92,7 +89,6 @@ static locker_status give_unlocking(locker *l, lk_claim *claim, int64_t now, loc
     LK_REQUIRES(l->mutex)
 {
     locker_status status = LOCKER_OK;
-
     lk_busy_begin_unlocking(l, claim, LK_IN_RELEASE);
     if (pass_unlocking(l, claim, now)) {
         if ((claim->events & any_loss) != 0)
@@ -112,7 +108,6 @@ static locker_status give_unlocking(locker *l, lk_claim *claim, int64_t now, loc
 locker_status lk_release_unlocking(locker *l, lk_claim *claim, int64_t now, locker_error *err)
 {
     locker_status status;
-
     if (take_out_unlocking(l, claim, now)) {
         status = give_unlocking(l, claim, now, err);
     } else {

@@ -1,6 +1,5 @@
 /* release.h: giving a grant back. */
-#ifndef LK_RELEASE_H
-#define LK_RELEASE_H
+#pragma once
 
 #include "state.h"
 
@@ -12,5 +11,3 @@ void lk_let_go_unlocking(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
 /** LOST, with the text for an unlock that came too late. */
 locker_status lk_told_lost_locked(const locker *l, const lk_claim *claim, locker_error *err)
     LK_REQUIRES(l->mutex);
-
-#endif

@@ -16,7 +16,6 @@ static void wake(const locker_services *svc, locker_claim *pub)
 {
     locker *l = locker_of(svc);
     lk_claim *claim = lk_claim_of(pub);
-
     lk_mutex_lock(&l->mutex);
     claim->events |= LK_WOKEN;
     lk_wake_call_locked(l, claim->wait);
@@ -28,7 +27,6 @@ static void lease_extended(const locker_services *svc, locker_claim *pub, int64_
 {
     locker *const l = locker_of(svc);
     lk_claim *const claim = lk_claim_of(pub);
-
     lk_mutex_lock(&l->mutex);
     if (claim->busy_with == LK_IN_ACQUIRE || claim->busy_with == LK_IN_PASS)
         claim->extended = lk_time_later(claim->extended, until);
@@ -40,7 +38,6 @@ static void lease_extended(const locker_services *svc, locker_claim *pub, int64_
 static void lease_lost(const locker_services *svc, locker_claim *pub, const char *why)
 {
     locker *l = locker_of(svc);
-
     lk_mutex_lock(&l->mutex);
     if (pub != NULL) {
         lk_claim_of(pub)->lost_why = why;
@@ -54,7 +51,6 @@ static void lease_lost(const locker_services *svc, locker_claim *pub, const char
 static void suspect(const locker_services *svc, bool out_of_reach)
 {
     locker *l = locker_of(svc);
-
     lk_mutex_lock(&l->mutex);
     atomic_store_explicit(&l->out_of_reach, out_of_reach, memory_order_relaxed);
     if (!out_of_reach)
@@ -65,7 +61,6 @@ static void suspect(const locker_services *svc, bool out_of_reach)
 static void attend(const locker_services *svc)
 {
     locker *l = locker_of(svc);
-
     lk_mutex_lock(&l->mutex);
     l->attend = true;
     lk_wake_keeper_locked(l);
@@ -81,7 +76,6 @@ static void log_line(const locker_services *svc, locker_log_level level, const c
 {
     char text[1024];
     va_list args;
-
     if (!log_wanted(svc, level))
         return;
     va_start(args, format);

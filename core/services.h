@@ -1,9 +1,6 @@
 /* services.h: what drivers call. */
-#ifndef LK_SERVICES_H
-#define LK_SERVICES_H
+#pragma once
 
 #include <locker/driver.h>
 
 extern const locker_services lk_services;
-
-#endif

@@ -47,7 +47,6 @@ static locker_status open_driver(locker *l, const lk_config *config, locker_erro
         .ttl_ns = config->ttl_ns,
     };
     const locker_status status = l->driver->open(&c, &l->services, &l->self, err);
-
     if (status != LOCKER_OK)
         return status;
     int rc = lk_descriptors_add_driver(l);
@@ -67,7 +66,6 @@ static void tell_opened(locker *l, const lk_config *config)
     const bool path = config->host_count == 0 && strchr(config->path, ':') == NULL;
     char text[256];
     int n = snprintf(text, sizeof text, "%s:%s", config->scheme, path ? config->path : "");
-
     for (size_t i = 0; i < config->host_count && n < (int)sizeof text; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, config->hosts[i].port != 0 ? "%s%s:%d" : "%s%s",
                       i == 0 ? "//" : ",", config->hosts[i].name, config->hosts[i].port);
@@ -78,7 +76,6 @@ static locker_status start(locker *l, const lk_config *config, locker_error *err
 {
     const locker_status status = lk_driver_take(&l->table, &l->semantics, l->given, err);
     const int rc = status == LOCKER_OK ? lk_descriptors_open(l) : 0;
-
     if (status != LOCKER_OK)
         return status;
     return rc == 0
@@ -92,7 +89,6 @@ locker_status lk_open(lk_config *config, const locker_options *options, const lo
 {
     locker *l = NULL;
     locker_status status = lk_config_finish(config, options, err);
-
     if (status != LOCKER_OK)
         goto out;
     l = lk_locker_new(config, options, clock);

@@ -7,8 +7,7 @@
  * never held across a driver's operation, a callback or a system call that can block. Functions whose names end in
  * _locked are called with it held and keep it; those that end in _unlocking let go of it inside.
  */
-#ifndef LK_STATE_H
-#define LK_STATE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -215,5 +214,3 @@ static inline void lk_unlocked_set_locked(locker_handle *handle)
 {
     atomic_store_explicit(&handle->unlocked, true, memory_order_relaxed);
 }
-
-#endif

@@ -11,7 +11,6 @@ void lk_histogram_add(locker_histogram *h, int64_t ns)
 {
     const uint64_t us = ns < 0 ? 0 : (uint64_t)ns / 1000;
     unsigned i = us == 0 ? 0 : 64 - (unsigned)__builtin_clzll(us);
-
     if (i >= LOCKER_HISTOGRAM_BUCKETS)
         i = LOCKER_HISTOGRAM_BUCKETS - 1;
     h->bucket[i]++;
@@ -24,7 +23,6 @@ void lk_histogram_add(locker_histogram *h, int64_t ns)
 uint64_t locker_histogram_quantile(const locker_histogram *h, double q)
 {
     uint64_t seen = 0;
-
     if (h == NULL || h->count == 0)
         return 0;
     for (unsigned i = 0; i < LOCKER_HISTOGRAM_BUCKETS; i++) {
@@ -41,7 +39,6 @@ uint64_t locker_histogram_quantile(const locker_histogram *h, double q)
 locker_status locker_stats(const locker *l, locker_statistics *stats)
 {
     locker *mutable = (locker *)(uintptr_t)l;
-
     if (l == NULL || stats == NULL || !lk_sized_is(stats->size, offsetof(locker_statistics, wait)))
         return LOCKER_INVALID;
     if (lk_forked(l))

@@ -1,9 +1,6 @@
 /* stats.h: counters and distributions. */
-#ifndef LK_STATS_H
-#define LK_STATS_H
+#pragma once
 
 #include <locker/locker.h>
 
 void lk_histogram_add(locker_histogram *h, int64_t ns);
-
-#endif

@@ -13,7 +13,6 @@ static size_t utf8_length(const unsigned char *s)
                      : (s[0] & 0xF0) == 0xE0       ? 3
                      : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
                                                    : 0;
-
     for (size_t i = 1; i < n; i++)
         if ((s[i] & 0xC0) != 0x80)
             return 0;
@@ -29,7 +28,6 @@ static bool plain_word(const unsigned char *s)
 {
     const uint64_t each = UINT64_C(0x0101010101010101);
     uint64_t word;
-
     memcpy(&word, s, sizeof word);
     const uint64_t below_space = word - each * 0x20;
     const uint64_t is_delete = (word ^ each * 0x7F) - each;
@@ -40,7 +38,6 @@ static bool plain_word(const unsigned char *s)
 static bool plain(const unsigned char *s, size_t n)
 {
     size_t i = 0;
-
     if (n < 8)
         return false; /* not worth the trouble */
     while (i < n - 8 && plain_word(s + i))
@@ -53,7 +50,6 @@ static locker_status check_text(const char *text, size_t most, const char *what,
 {
     const unsigned char *s = (const unsigned char *)text;
     const size_t n = text == NULL ? 0 : strnlen(text, most + 1);
-
     if (n == 0 || n > most)
         return locker_error_set(err, LOCKER_INVALID, 0, "%s is %s: give 1 to %zu bytes", what,
                                 text == NULL ? "missing"

@@ -1,6 +1,5 @@
 /* text.h: what keys and labels may be: UTF-8 without control characters. */
-#ifndef LK_TEXT_H
-#define LK_TEXT_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -8,5 +7,3 @@
 locker_status lk_text_check_key(const char *key, size_t *length, locker_error *err);
 /** The same of a label; `what` begins the error's text. */
 locker_status lk_text_check_label(const char *label, const char *what, locker_error *err);
-
-#endif

@@ -16,7 +16,6 @@ static void wake_leader_locked(locker *l) LK_REQUIRES(l->mutex)
 bool lk_wake_leader_done_locked(locker *l)
 {
     const bool woken = l->leader_woken;
-
     if (woken)
         lk_wakeup_clear(l->leader_wakeup_fd);
     l->leader_woken = false;

@@ -1,6 +1,5 @@
 /* wake.h: waking who sleeps: a call, or the keeper. */
-#ifndef LK_WAKE_H
-#define LK_WAKE_H
+#pragma once
 
 #include "state.h"
 
@@ -11,5 +10,3 @@ void lk_wake_keeper_locked(locker *l) LK_REQUIRES(l->mutex);
 void lk_wake_keeper_done_locked(locker *l) LK_REQUIRES(l->mutex);
 /** Whether the leader was woken by us. */
 bool lk_wake_leader_done_locked(locker *l) LK_REQUIRES(l->mutex);
-
-#endif

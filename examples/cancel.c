@@ -22,7 +22,6 @@ int main(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
     interrupted = locker_cancel_new();
     if (interrupted == NULL) {
         perror("locker_cancel_new");

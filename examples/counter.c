@@ -16,7 +16,6 @@ static int increment(const char *path)
 {
     unsigned long number = 0;
     FILE *file = fopen(path, "r+");
-
     if (file == NULL)
         return -1;
     if (fscanf(file, "%lu", &number) != 1)
@@ -30,7 +29,6 @@ static int increment_locked(locker *l, const char *key, const char *path)
 {
     locker_handle *held = NULL;
     locker_error err;
-
     if (locker_lock(l, key, NULL, &held, &err) != LOCKER_OK) {
         fprintf(stderr, "counter: %s\n", err.text);
         return -1;
@@ -49,7 +47,6 @@ int main(int argc, char **argv)
 {
     locker *l = NULL;
     int failed = 0;
-
     if (argc < 3 || argc > 4) {
         fprintf(stderr, "usage: counter FILE TIMES [KEY]\n");
         return 64;

@@ -22,7 +22,6 @@ static struct {
 static bool store_write(uint64_t token, const char *text)
 {
     const bool accepted = token >= store.fence;
-
     if (accepted) {
         store.fence = token;
         store.text = text;

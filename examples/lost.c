@@ -22,7 +22,6 @@ static void on_lost(locker_handle *lost, void *user)
 static locker_state work_until_lost(locker_handle *held)
 {
     struct pollfd fds[] = {{.fd = locker_handle_fd(held), .events = POLLIN}};
-
     if (fds[0].fd < 0)
         perror("locker_handle_fd");
     while (fds[0].fd >= 0 && poll(fds, 1, 100) == 0) /* a real loop has its sockets in `fds` too */
@@ -34,7 +33,6 @@ static locker_state work_until_lost(locker_handle *held)
 int main(void)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
     options.ttl_ms = 500;
     options.no_renew = true; /* leave it out, and the lock is renewed for as long as it is held */
     options.on_lost = on_lost;

@@ -31,7 +31,6 @@ int main(void)
 {
     locker *l;
     locker_error err;
-
     /* The service that LOCKER_URI or LOCKER_CONFIG names; without either, files in a directory of this
      * user. */
     if (locker_open_default(NULL, &l, &err) != LOCKER_OK) {

@@ -38,7 +38,6 @@ static int parse(int argc, char **argv, lk_common *common, locker_break_options 
                                           {"token", required_argument, NULL, LK_OPT_TOKEN},
                                           {"owner", required_argument, NULL, LK_OPT_OWNER},
                                           {NULL, 0, NULL, 0}};
-
     opterr = 0;
     int option, code;
     while ((option = getopt_long(argc, argv, LK_COMMON_LETTERS, table, NULL)) != -1)
@@ -57,7 +56,6 @@ static void print_text(const char *key, const locker_info *broken)
 {
     char clean[LOCKER_KEY_MAX + 1], owner[LOCKER_OWNER_MAX + 1];
     const int64_t age = broken->since_unix_ms >= 0 ? lk_cli_wall_ms() - broken->since_unix_ms : -1;
-
     printf("%s: broke the lock of %s", lk_cli_clean(key, clean, sizeof clean),
            broken->owner[0] ? lk_cli_clean(broken->owner, owner, sizeof owner) : "an unknown holder");
     char words[32];
@@ -75,7 +73,6 @@ static int break_lock(const lk_common *common, locker *l, const char *key, const
     locker_error err;
     const locker_status status = locker_break(l, key, only, &info, &err);
     int code;
-
     if (status == LOCKER_OK) {
         if (common->json) {
             code = lk_cli_print_json(lk_cli_info_json(key, &info));
@@ -105,7 +102,6 @@ int lk_cli_break(int argc, char **argv)
     const char *key = NULL;
     locker *l = NULL;
     int code = parse(argc, argv, &common, &only, &key);
-
     if (code != LK_GO_ON)
         return code;
     if ((code = lk_cli_open(&common, NULL, 0, &l)) != 0)

@@ -3,8 +3,7 @@
  * messages, the common options, opening the lock service that they name. All of them use the library's public
  * interface alone.
  */
-#ifndef LOCKER_TOOLS_CLI_H
-#define LOCKER_TOOLS_CLI_H
+#pragma once
 
 #include <getopt.h>
 #include <jansson.h>
@@ -113,5 +112,3 @@ int64_t lk_cli_wall_ms(void);
 
 /** Print the help on a subcommand, or on all (NULL). Returns the exit code. */
 int lk_cli_help(const char *subcommand);
-
-#endif

@@ -32,7 +32,6 @@ static const struct {
 static const char *sentence(const locker_semantics *s, size_t i)
 {
     const char *text;
-
     memcpy(&text, (const char *)s + sentences[i].offset, sizeof text);
     return text ? text : "";
 }
@@ -111,7 +110,6 @@ static void find_problem(const locker_driver_info *d, char *why, size_t size)
 static json_t *parameters_json(const locker_parameter *p)
 {
     json_t *array = json_array();
-
     for (; p && p->name; p++)
         json_array_append_new(array, json_pack("{s:s, s:s, s:s?, s:s}", "name", p->name, "kind", p->kind,
                                                "default", p->initial, "help", p->help));
@@ -123,7 +121,6 @@ static json_t *driver_json(const locker_driver_info *d)
     const locker_semantics *s = d->semantics;
     json_t *semantics = json_object(), *object = json_object();
     char problem[LOCKER_ERROR_TEXT_MAX];
-
     find_problem(d, problem, sizeof problem);
     json_object_set_new(semantics, "scope", json_string(scope_name(s->scope)));
     json_object_set_new(semantics, "fairness", json_string(fairness_name(s->fairness)));
@@ -149,7 +146,6 @@ static int print_json(void)
 {
     json_t *drivers = json_array(), *root = json_object();
     locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
-
     for (size_t i = 0; locker_driver_at(i, &info); i++)
         json_array_append_new(drivers, driver_json(&info));
     json_object_set_new(root, "version", json_string(locker_version()));
@@ -171,7 +167,6 @@ static void print_driver(const locker_driver_info *d)
 {
     const locker_semantics *s = d->semantics;
     char problem[LOCKER_ERROR_TEXT_MAX];
-
     find_problem(d, problem, sizeof problem);
     printf("%s\n", d->name);
     if (problem[0] != '\0')
@@ -204,7 +199,6 @@ static void print_driver(const locker_driver_info *d)
 static int print_text(void)
 {
     locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
-
     for (size_t i = 0; locker_driver_at(i, &info); i++)
         print_driver(&info);
     printf("parameters of every driver:\n");
@@ -219,7 +213,6 @@ int lk_cli_drivers(int argc, char **argv)
                                           {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
     lk_common common = {.subcommand = "drivers"};
-
     opterr = 0;
     int option, code;
     while ((option = getopt_long(argc, argv, ":hV", table, NULL)) != -1)

@@ -2,8 +2,7 @@
  * exit_codes.h: what the locker command answers. From 64 on they follow sysexits.h; the last three are a
  * shell's. Every subcommand takes its code from here or, in the case of run, from the command that it ran.
  */
-#ifndef LOCKER_TOOLS_EXIT_CODES_H
-#define LOCKER_TOOLS_EXIT_CODES_H
+#pragma once
 
 typedef enum lk_exit {
     LK_EXIT_OK = 0,
@@ -23,5 +22,3 @@ typedef enum lk_exit {
     LK_EXIT_NOT_FOUND = 127,   /**< the command was not found */
     LK_EXIT_SIGNAL = 128       /**< plus the number of the signal */
 } lk_exit;
-
-#endif

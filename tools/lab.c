@@ -18,7 +18,6 @@ enum { PATH_SIZE = 4096 };
 static bool own_directory(char out[PATH_SIZE])
 {
     const ssize_t length = readlink("/proc/self/exe", out, PATH_SIZE - 1);
-
     if (length < 0)
         return false;
     out[length] = '\0';
@@ -33,7 +32,6 @@ static bool own_directory(char out[PATH_SIZE])
 static void become(const char *directory, char **argv)
 {
     char own[PATH_SIZE] = "";
-
     if (directory[0] != '/' && !own_directory(own))
         return;
     char path[2 * PATH_SIZE];
@@ -45,7 +43,6 @@ int lk_cli_lab(int argc, char **argv)
 {
     static const char *const directories[] = {".", LOCKER_LIBEXEC};
     const char *name = argv[0];
-
     (void)argc;
     char program[64];
     snprintf(program, sizeof program, "locker-%s", name);

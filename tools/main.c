@@ -28,7 +28,6 @@ static int help(int argc, char **argv)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "help";
-
     if (argc <= 1 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         return lk_cli_help(NULL);
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {

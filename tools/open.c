@@ -14,7 +14,6 @@ enum { PATH_SIZE = 4096 };
 static const char *environment(const char *name)
 {
     const char *value = getenv(name);
-
     return value && value[0] ? value : NULL;
 }
 
@@ -30,7 +29,6 @@ static bool usual_place(char *path, const char *before, const char *after)
 static bool usual_config(char *path)
 {
     const char *xdg = environment("XDG_CONFIG_HOME");
-
     return usual_place(path, xdg, "/locker/locker.conf") ||
            (!xdg && usual_place(path, environment("HOME"), "/.config/locker/locker.conf")) ||
            usual_place(path, "/etc", "/locker.conf");
@@ -39,7 +37,6 @@ static bool usual_config(char *path)
 static void log_line(locker_log_level level, const char *text, void *user)
 {
     static const char *const names[] = {"", "error", "warning", "info", "debug"};
-
     (void)user;
     lk_cli_message("%s: %s", names[level], text);
 }
@@ -68,7 +65,6 @@ int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, lock
     locker_options options = LOCKER_OPTIONS_INIT;
     const char *uri = common->uri, *config = common->config;
     int code = check_flags(common);
-
     if (code)
         return code;
     fill_options(common, owner, &options);
@@ -108,7 +104,6 @@ int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, lock
 void lk_cli_backend(const lk_common *common, const locker *l, char *out, size_t size)
 {
     const char *uri = common->uri;
-
     if (!uri && !common->config && !common->profile)
         uri = environment("LOCKER_URI");
     const size_t length = uri ? strcspn(uri, ":") : 0;

@@ -14,7 +14,6 @@
 static void print_line(const char *before, const char *format, va_list args, const char *after)
 {
     char text[1024];
-
     if (vsnprintf(text, sizeof text, format, args) < 0)
         text[0] = '\0';
     for (char *c = text; *c; c++)
@@ -26,7 +25,6 @@ static void print_line(const char *before, const char *format, va_list args, con
 void lk_cli_message(const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     print_line("locker: ", format, args, "");
     va_end(args);
@@ -35,7 +33,6 @@ void lk_cli_message(const char *format, ...)
 int lk_cli_usage(const char *subcommand, const char *format, ...)
 {
     char after[64];
-
     snprintf(after, sizeof after, "; try 'locker %s%s'", subcommand ? subcommand : "help",
              subcommand ? " --help" : "");
     va_list args;
@@ -54,7 +51,6 @@ static int wrong_option(const lk_common *common, int option, char **argv)
 {
     const char *word = argv[optind - 1];
     char letter[3] = {'-', '\0', '\0'};
-
     /* getopt_long() leaves in optopt the letter, or the long option's value, or 0 for an unknown long one. */
     if (optopt > 0 && optopt < 0x100 && strncmp(word, "--", 2) != 0) {
         letter[1] = (char)optopt;
@@ -110,7 +106,6 @@ bool lk_cli_number(const char *subcommand, const char *option, const char *text,
                    long *out)
 {
     char *end = NULL;
-
     errno = 0;
     const long value = strtol(text, &end, 10);
     /* strtol() takes leading blanks and a plus sign, which here are mistakes. */
@@ -127,7 +122,6 @@ bool lk_cli_number(const char *subcommand, const char *option, const char *text,
 bool lk_cli_duration(const char *subcommand, const char *option, const char *text, int64_t *ms)
 {
     locker_error err;
-
     if (locker_parse_duration(text, ms, &err) == LOCKER_OK)
         return true;
     if (lk_cli_quotable(text) != text)
@@ -172,7 +166,6 @@ int lk_cli_fail(const char *what, locker_status status, const locker_error *err)
 {
     const char *text = err->text[0] ? err->text : locker_status_name(status);
     const int os_error = err->os_error;
-
     if (what)
         lk_cli_message("%s: %s", what, text);
     else

@@ -17,7 +17,6 @@ static int parse(int argc, char **argv, lk_common *common, long *count)
                                           {"json", no_argument, NULL, LK_OPT_JSON},
                                           {"count", required_argument, NULL, 'c'},
                                           {NULL, 0, NULL, 0}};
-
     opterr = 0;
     int option;
     while ((option = getopt_long(argc, argv, LK_COMMON_LETTERS "c:", table, NULL)) != -1) {
@@ -65,7 +64,6 @@ static int ping(const lk_common *common, locker *l, long count)
 {
     summary s = {0};
     char backend[64];
-
     lk_cli_backend(common, l, backend, sizeof backend);
     for (long i = 0; i < count; i++) {
         int64_t us = 0;
@@ -87,7 +85,6 @@ int lk_cli_ping(int argc, char **argv)
     long count = 1;
     locker *l = NULL;
     int code = parse(argc, argv, &common, &count);
-
     if (code != LK_GO_ON)
         return code;
     if ((code = lk_cli_open(&common, NULL, 0, &l)) != 0)

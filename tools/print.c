@@ -19,7 +19,6 @@ int lk_cli_finish_output(int code)
 const char *lk_cli_clean(const char *text, char *out, size_t size)
 {
     size_t i;
-
     for (i = 0; text[i] && i + 1 < size; i++) {
         out[i] = text[i];
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
@@ -32,7 +31,6 @@ const char *lk_cli_clean(const char *text, char *out, size_t size)
 json_t *lk_cli_json_text(const char *text)
 {
     json_t *value = json_string(text);
-
     if (value)
         return value;
     char ascii[1024];
@@ -49,7 +47,6 @@ json_t *lk_cli_json_text(const char *text)
 int lk_cli_print_json(json_t *value)
 {
     const int failed = !value || json_dumpf(value, stdout, JSON_INDENT(2));
-
     json_decref(value);
     if (failed) {
         lk_cli_message("can't write JSON: out of memory, or standard output is closed");
@@ -67,7 +64,6 @@ static json_t *known(bool is_known, int64_t value)
 json_t *lk_cli_info_json(const char *key, const locker_info *info)
 {
     json_t *object = json_object(), *queue = json_array();
-
     for (size_t i = 0; i < info->queue_len; i++) {
         const char *const owner = locker_info_waiter(info, i)->owner;
         json_array_append_new(queue, owner[0] ? lk_cli_json_text(owner) : json_null());
@@ -89,7 +85,6 @@ json_t *lk_cli_info_json(const char *key, const locker_info *info)
 const char *lk_cli_time_words(int64_t ms, char *out, size_t size)
 {
     const int64_t second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
-
     if (ms < second)
         snprintf(out, size, "%lldms", (long long)ms);
     else if (ms < minute)
@@ -109,7 +104,6 @@ const char *lk_cli_since_words(int64_t since_unix_ms, char *out, size_t size)
     const int64_t age = lk_cli_wall_ms() - since_unix_ms;
     struct tm local;
     char when[64];
-
     if (since_unix_ms < 0 || !localtime_r(&seconds, &local) ||
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &local) == 0)
         return NULL;
@@ -122,7 +116,6 @@ const char *lk_cli_since_words(int64_t since_unix_ms, char *out, size_t size)
 int64_t lk_cli_wall_ms(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }

@@ -31,7 +31,6 @@ typedef struct run {
 static int64_t monotonic_ms(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
@@ -40,7 +39,6 @@ static int64_t monotonic_ms(void)
 static void fill_standard_descriptors(void)
 {
     int fd;
-
     do
         fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     while (fd >= 0 && fd <= STDERR_FILENO);
@@ -68,7 +66,6 @@ static locker_status ask_for_lock(run *r, locker_cancel *cancel, locker_error *e
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     const lk_run_options *o = &r->options;
     const int64_t start = monotonic_ms();
-
     options.ttl_ms = o->ttl_ms;
     options.cancel = cancel;
     locker_status status = locker_try_lock(r->l, o->key, &options, &r->held, err);
@@ -95,7 +92,6 @@ static void say_conflict(const run *r, locker_status status, const locker_error 
 {
     const lk_run_options *o = &r->options;
     char holder[512];
-
     lk_run_holder_words(r->l, o->key, holder, sizeof holder);
     char words[32];
     if (status == LOCKER_TIMEOUT)
@@ -111,7 +107,6 @@ static void say_conflict(const run *r, locker_status status, const locker_error 
 static int refused(const run *r, locker_status status, const locker_error *err, int number)
 {
     const lk_run_options *o = &r->options;
-
     if (number) {
         char name[32];
         if (!o->common.quiet)
@@ -132,7 +127,6 @@ static int refused(const run *r, locker_status status, const locker_error *err, 
 static int fix_times(run *r)
 {
     const int64_t remaining = locker_handle_remaining_ms(r->held), ttl = locker_handle_ttl_ms(r->held);
-
     r->ttl_ms = ttl > 0 ? ttl : 0;
     r->kill_after_ms = r->options.kill_after_ms;
     if (r->ttl_ms == 0 || remaining < 0) {
@@ -172,7 +166,6 @@ static int acquire(run *r)
     locker_status status = LOCKER_OK;
     lk_run_waiter waiter;
     const int error = lk_run_waiter_start(&waiter, &r->signals);
-
     if (error) {
         lk_cli_message("can't start a thread: %s%s", strerror(error), advice(error));
         return LK_EXIT_SYSTEM;
@@ -209,7 +202,6 @@ typedef struct unlocking {
 static void *unlock(void *context)
 {
     unlocking *u = context;
-
     u->status = locker_unlock(u->held, &u->err);
     return NULL;
 }
@@ -219,7 +211,6 @@ static void *unlock(void *context)
 static bool unlock_within(unlocking *u, int64_t ms)
 {
     pthread_t thread;
-
     if (pthread_create(&thread, NULL, unlock, u) != 0) {
         unlock(u);
         return true;
@@ -240,7 +231,6 @@ static locker_status release(run *r, bool already_told, bool stopped)
     locker_error err = {.text = "the service did not answer"};
     locker_status status = LOCKER_UNKNOWN;
     const int64_t left = locker_handle_remaining_ms(r->held);
-
     u.held = r->held;
     if (!stopped || left < 0)
         unlock(&u);
@@ -300,7 +290,6 @@ static int run_command(run *r)
                           .events = &r->events,
                           .kill_after_ms = r->kill_after_ms,
                           .margin_ms = margin};
-
     const int error =
         environment ? lk_run_child_start(&child, &r->options, &r->signals, environment) : ENOMEM;
     lk_run_environment_free(environment);
@@ -333,7 +322,6 @@ static int run_command(run *r)
 int lk_cli_run(int argc, char **argv)
 {
     run r;
-
     memset(&r, 0, sizeof r);
     int code = lk_run_parse(argc, argv, &r.options);
     if (code != LK_GO_ON)

@@ -14,8 +14,7 @@
  * a wait that somebody looks at, one that says whom it waits for. While the command runs there is one loop on
  * the main thread, so nothing here needs a lock but these hand-overs.
  */
-#ifndef LOCKER_TOOLS_RUN_H
-#define LOCKER_TOOLS_RUN_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -209,5 +208,3 @@ typedef struct lk_run_watch {
 
 /** Watch over the command until it has ended. */
 void lk_run_watch_over(const lk_run_watch *watch, lk_run_outcome *outcome);
-
-#endif

@@ -56,7 +56,6 @@ int lk_run_child_start(lk_run_child *child, const lk_run_options *options, const
                        char **environment)
 {
     const pid_t parent = getpid();
-
     *child = (lk_run_child){.terminal = -1, .exec_pipe = -1};
     child->group = !options->foreground;
     int fds[2];
@@ -101,7 +100,6 @@ void lk_run_child_reap(lk_run_child *child)
 {
     int status;
     pid_t pid;
-
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
         if (pid != child->pid || child->ended)
             continue;
@@ -136,7 +134,6 @@ void lk_run_child_read_exec(lk_run_child *child)
 {
     int error = 0;
     const ssize_t got = read(child->exec_pipe, &error, sizeof error);
-
     if (got < 0 && errno == EINTR)
         return;
     if (got == (ssize_t)sizeof error)
@@ -150,7 +147,6 @@ void lk_run_child_read_exec(lk_run_child *child)
 static bool stop_ourselves(void)
 {
     sigset_t stop;
-
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
     kill(0, SIGTSTP);
@@ -165,7 +161,6 @@ bool lk_run_child_stop_along(lk_run_child *child)
 {
     const int by = child->stopped_by;
     const bool wants_terminal = by == SIGTTIN || by == SIGTTOU;
-
     if (child->terminal < 0 || (by != SIGTSTP && !wants_terminal))
         return false; /* somebody stopped it who will continue it too */
     if (wants_terminal && have_terminal(child->terminal))

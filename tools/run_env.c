@@ -26,7 +26,6 @@ static bool line_matches(const char *line, size_t length, const char *driver, co
 {
     const size_t driver_length = strlen(driver), key_length = strlen(key);
     char *end = NULL;
-
     if (length < driver_length + 1 || strncmp(line, driver, driver_length) != 0 || line[driver_length] != ' ')
         return false;
     errno = 0;
@@ -44,7 +43,6 @@ static int check_line(const char *key, locker *l, uint64_t token)
     const locker_status status = locker_show(l, key, &info, &err);
     /* Without a token there is nothing to tell the holders apart, and waiting for oneself is worse. */
     const bool same = status == LOCKER_OK && info.held && (token == 0 || info.token == token);
-
     locker_info_clear(&info);
     if (status == LOCKER_UNSUPPORTED)
         return LK_EXIT_OK;
@@ -62,7 +60,6 @@ int lk_run_check_nested(const char *key, locker *l)
 {
     const char *line = getenv("LOCKER_HELD_KEYS"), *driver = locker_get_semantics(l)->driver;
     int code = LK_EXIT_OK;
-
     while (line && *line && !code) {
         const size_t length = strcspn(line, "\n");
         uint64_t token;
@@ -89,7 +86,6 @@ static char *without_password(const char *variable, bool *failed)
 {
     const char *hosts = strstr(variable, "://"), *at = strrchr(variable, '@');
     char *copy = NULL;
-
     *failed = false;
     if (strcasestr(variable, "password=") != NULL) /* a parameter that there isn't */
         return NULL;
@@ -130,7 +126,6 @@ char **lk_run_environment(locker *l, const locker_handle *held, const char *back
     const unsigned long long token = locker_handle_token(held);
     size_t count = 0, n = 0;
     bool failed = false;
-
     while (environ[count])
         count++;
     char **copy;

@@ -15,7 +15,6 @@ static void write_line(int fd, json_t *object)
 {
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
     char line[4096];
-
     size_t length = object ? json_dumpb(object, line, sizeof line - 1, JSON_COMPACT) : 0;
     json_decref(object);
     if (length == 0 || length > sizeof line - 1)
@@ -29,7 +28,6 @@ static void write_line(int fd, json_t *object)
 static json_t *event(const lk_run_events *e, const char *name)
 {
     json_t *object = json_object();
-
     json_object_set_new(object, "event", json_string(name));
     json_object_set_new(object, "time_unix_ms", json_integer(lk_cli_wall_ms()));
     json_object_set_new(object, "key", lk_cli_json_text(e->key));
@@ -46,7 +44,6 @@ void lk_run_event_acquired(const lk_run_events *e, const locker_handle *held, co
                            int64_t ttl_ms)
 {
     const uint64_t token = locker_handle_token(held);
-
     if (e->fd < 0)
         return;
     json_t *object = event(e, "acquired");

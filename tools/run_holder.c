@@ -17,7 +17,6 @@ const char *lk_run_holder_words(locker *l, const char *key, char *out, size_t si
 {
     locker_info info = LOCKER_INFO_INIT;
     int n = 0;
-
     out[0] = '\0';
     locker_error err;
     if (locker_show(l, key, &info, &err) == LOCKER_OK && info.held) {
@@ -39,7 +38,6 @@ static void *tell(void *context)
 {
     lk_run_teller *t = context;
     struct pollfd stop = {.fd = t->stop_pipe[0], .events = POLLIN};
-
     if (poll(&stop, 1, PATIENCE_MS) != 0)
         return NULL;
     char words[512];

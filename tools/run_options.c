@@ -16,7 +16,6 @@ static const char me[] = "run";
 const char *lk_run_signal_name(int number, char *out, size_t size)
 {
     const char *name = sigabbrev_np(number);
-
     if (name)
         snprintf(out, size, "SIG%s", name);
     else
@@ -27,7 +26,6 @@ const char *lk_run_signal_name(int number, char *out, size_t size)
 static bool parse_on_lost(const char *text, int *number)
 {
     const char *name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text;
-
     if (strcasecmp(text, "ignore") == 0) {
         *number = 0;
         return true;
@@ -52,7 +50,6 @@ static bool parse_on_lost(const char *text, int *number)
 static bool parse_owner(const char *text, const char **owner)
 {
     size_t length = strlen(text);
-
     for (const char *c = text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             length = 0;
@@ -68,7 +65,6 @@ static bool parse_owner(const char *text, const char **owner)
 static bool parse_status_fd(const char *text, int *fd)
 {
     long number;
-
     if (!lk_cli_number(me, "--status-fd", text, 0, 1000000, &number))
         return false;
     const int flags = fcntl((int)number, F_GETFL);
@@ -101,7 +97,6 @@ static bool parse_positive(const char *option, const char *text, int64_t *ms)
 static bool parse_exit_code(const char *option, const char *text, int *code)
 {
     long number;
-
     if (!lk_cli_number(me, option, text, 0, 255, &number))
         return false;
     *code = (int)number;
@@ -115,7 +110,6 @@ typedef struct seen {
 static int take(int option, char **argv, lk_run_options *o, seen *s)
 {
     bool good = true;
-
     switch (option) {
     case 'n':
         s->nonblock = true;
@@ -163,7 +157,6 @@ static int take_arguments(int argc, char **argv, lk_run_options *o)
     static char fallback[] = "/bin/sh", dash_c[] = "-c";
     char *shell = getenv("SHELL");
     int next = optind;
-
     if (next == argc)
         return lk_cli_usage(me, "a KEY is missing");
     o->key = argv[next++];
@@ -227,7 +220,6 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                                           {"status-fd", required_argument, NULL, LK_OPT_STATUS_FD},
                                           {NULL, 0, NULL, 0}};
     seen s = {false, false};
-
     *o = (lk_run_options){.common = {.subcommand = me},
                           .wait_ms = -1,
                           .kill_after_ms = -1,

@@ -16,7 +16,6 @@
 static void add_unless_ignored(sigset_t *set, int number)
 {
     struct sigaction action;
-
     if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
         return;
     sigaddset(set, number);
@@ -27,7 +26,6 @@ void lk_run_signals_take(lk_run_signals *s, bool foreground)
     static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
     struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
-
     sigemptyset(&s->endings);
     sigemptyset(&s->watched);
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
@@ -51,7 +49,6 @@ void lk_run_signals_take(lk_run_signals *s, bool foreground)
 void lk_run_signals_stoppable(const lk_run_signals *s, bool stoppable)
 {
     sigset_t set;
-
     sigemptyset(&set);
     if (sigismember(&s->watched, SIGTSTP))
         sigaddset(&set, SIGTSTP);
@@ -62,7 +59,6 @@ void lk_run_signals_forget(const lk_run_signals *s)
 {
     const struct timespec now = {0, 0};
     sigset_t unneeded;
-
     /* Endings that come between the wait and the command's start are forwarded; they stay. */
     sigemptyset(&unneeded);
     for (int number = 1; number < NSIG; number++)
@@ -98,7 +94,6 @@ static void *wait_for_endings(void *context)
     lk_run_waiter *w = context;
     struct pollfd fds[2] = {{.fd = signalfd(-1, &w->signals->endings, SFD_CLOEXEC | SFD_NONBLOCK)},
                             {.fd = w->stop_pipe[0]}};
-
     for (int i = 0; i < 2; i++)
         fds[i].events = POLLIN;
     for (;;) {

@@ -36,7 +36,6 @@ typedef struct loop {
 static int64_t now_ms(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
@@ -54,7 +53,6 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
     const char *key = locker_handle_key(w->held);
     const int number = w->options->lost_signal;
     const bool late = p->deadline_ms != NEVER && now >= p->deadline_ms;
-
     p->losing = true;
     p->kill_at_ms = remaining > 0 ? now + at_least(remaining - w->margin_ms, 0)
                     : late        ? now
@@ -79,7 +77,6 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
 static void note_deadline(loop *p, int64_t deadline)
 {
     char words[32];
-
     if (p->watch->options->common.verbose > 1 && p->deadline_ms != NEVER && deadline > p->deadline_ms + 10)
         lk_cli_message("renewed '%s' meanwhile: ours for %s more", locker_handle_key(p->watch->held),
                        lk_cli_time_words(deadline - now_ms(), words, sizeof words));
@@ -92,7 +89,6 @@ static int64_t keep_deadline(loop *p)
     const lk_run_watch *w = p->watch;
     const int64_t now = now_ms(), remaining = locker_handle_remaining_ms(w->held);
     const int64_t term_at = at_least(w->kill_after_ms, w->margin_ms);
-
     if (remaining == 0)
         p->outcome->lost = true;
     else if (remaining > 0)
@@ -117,7 +113,6 @@ static int64_t keep_deadline(loop *p)
 static void set_timer(const loop *p, int64_t ms)
 {
     struct itimerspec when;
-
     memset(&when, 0, sizeof when);
     if (ms != NEVER) {
         ms = at_least(ms, 1); /* zero would disarm it */
@@ -138,7 +133,6 @@ static void take_signal(loop *p, const struct signalfd_siginfo *info)
 {
     lk_run_child *child = p->watch->child;
     const int number = (int)info->ssi_signo;
-
     switch (number) {
     case SIGCHLD:
         lk_run_child_reap(child);
@@ -158,7 +152,6 @@ static void take_signal(loop *p, const struct signalfd_siginfo *info)
 static void take_signals(loop *p)
 {
     struct signalfd_siginfo info;
-
     while (read(p->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
         take_signal(p, &info);
 }
@@ -167,7 +160,6 @@ static void take_signals(loop *p)
 static bool over(const loop *p)
 {
     const lk_run_child *child = p->watch->child;
-
     return child->ended &&
            (!p->losing || p->watch->options->lost_signal == 0 ||
             (!lk_run_child_group_left(child) && (p->killed || !lk_run_child_strangers_left(child))));
@@ -187,7 +179,6 @@ static int wait_for_something(loop *p, int64_t ms)
                                    [TIMER] = {.fd = p->timer_fd, .events = POLLIN},
                                    [LOST] = {.fd = p->lost_fd, .events = POLLIN},
                                    [EXEC] = {.fd = p->watch->child->exec_pipe, .events = POLLIN}};
-
     set_timer(p, ms);
     if (poll(fds, FD_COUNT, -1) < 0)
         return errno == EINTR ? 0 : errno;
@@ -209,7 +200,6 @@ static int wait_for_something(loop *p, int64_t ms)
 static void give_up(loop *p, int error)
 {
     lk_run_child *child = p->watch->child;
-
     p->outcome->system_error = error;
     lk_run_child_signal(child, SIGKILL);
     if (!child->ended && waitpid(child->pid, &child->wait_status, 0) == child->pid)
@@ -220,7 +210,6 @@ void lk_run_watch_over(const lk_run_watch *watch, lk_run_outcome *outcome)
 {
     loop p = {.watch = watch, .outcome = outcome, .deadline_ms = NEVER};
     int error = 0;
-
     *outcome = (lk_run_outcome){0};
     p.lost_fd = locker_handle_fd(watch->held);
     if (p.lost_fd < 0)

@@ -10,7 +10,6 @@
 static void print_since(int64_t since_unix_ms)
 {
     char words[96];
-
     printf("  since:     %s\n",
            lk_cli_since_words(since_unix_ms, words, sizeof(words)) ? words : "not known");
 }
@@ -18,7 +17,6 @@ static void print_since(int64_t since_unix_ms)
 static void print_queue(const locker_info *info)
 {
     char clean[LOCKER_OWNER_MAX + 1];
-
     if (info->waiters < 0)
         printf("  waiters:   not known to this service\n");
     else
@@ -32,7 +30,6 @@ static void print_queue(const locker_info *info)
 static void print_text(const char *key, const locker_info *info)
 {
     char clean[LOCKER_KEY_MAX + 1], words[32];
-
     printf("%s: %s\n", lk_cli_clean(key, clean, sizeof(clean)), info->held ? "held" : "free");
     if (info->held) {
         printf("  holder:    %s\n", info->owner[0] ? lk_cli_clean(info->owner, clean, sizeof(clean))
@@ -55,7 +52,6 @@ static int parse(int argc, char **argv, lk_common *common, const char **key)
     static const struct option table[] = {
         LK_COMMON_LONG_OPTIONS, {"json", no_argument, NULL, LK_OPT_JSON}, {NULL, 0, NULL, 0}};
     int option, code;
-
     opterr = 0;
     while ((option = getopt_long(argc, argv, LK_COMMON_LETTERS, table, NULL)) != -1)
         if ((code = lk_cli_common_option(common, option, argv)) != LK_GO_ON)
@@ -78,7 +74,6 @@ int lk_cli_show(int argc, char **argv)
     locker_status status;
     locker_error err;
     int code = parse(argc, argv, &common, &key);
-
     if (code != LK_GO_ON)
         return code;
     if ((code = lk_cli_open(&common, NULL, 0, &l)) != 0)

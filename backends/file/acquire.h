@@ -1,9 +1,6 @@
 /* acquire.h: one attempt. */
-#ifndef LK_FILE_ACQUIRE_H
-#define LK_FILE_ACQUIRE_H
+#pragma once
 
 #include <locker/driver.h>
 
 locker_status lk_file_acquire(void *self, locker_claim *claim, locker_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* claim.h: the driver's bytes of a claim. */
-#ifndef LK_FILE_CLAIM_H
-#define LK_FILE_CLAIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ typedef struct {
     lk_file_watch *watch; /* mutex: on the lock file; NULL: none */
     lk_list of_watch;     /* mutex: among its claims */
 } lk_file_claim;
-
-#endif

@@ -1,6 +1,5 @@
 /* directory.h: the lock directory: made or checked, refused when it can't be trusted; error texts. */
-#ifndef LK_FILE_DIRECTORY_H
-#define LK_FILE_DIRECTORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ void lk_file_parent_close(const lk_file *self, int fd);
 /* Turn an errno of work on a lock file into a status and a text. */
 locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_name *name, int code,
                            locker_error *err);
-
-#endif

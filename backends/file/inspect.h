@@ -1,6 +1,5 @@
 /* inspect.h: show and break. */
-#ifndef LK_FILE_INSPECT_H
-#define LK_FILE_INSPECT_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -8,5 +7,3 @@ locker_status lk_file_show(void *self, const char *key, size_t key_len, int64_t 
                            locker_error *err);
 locker_status lk_file_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
                             int64_t until, locker_info *broken, locker_error *err);
-
-#endif

@@ -26,8 +26,7 @@
  *
  * One mutex for each instance guards its slots and watches. Lock order: this mutex, then core's.
  */
-#ifndef LK_FILE_INSTANCE_H
-#define LK_FILE_INSTANCE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -68,5 +67,3 @@ typedef struct {
     bool unwatched;      /* mutex: some grant may have no watch: dispatch looks after all of them */
     lk_table watches;    /* mutex: by watch descriptor */
 } lk_file;
-
-#endif

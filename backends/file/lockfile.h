@@ -1,6 +1,5 @@
 /* lockfile.h: opening, checking and locking one file. */
-#ifndef LK_FILE_LOCKFILE_H
-#define LK_FILE_LOCKFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -33,5 +32,3 @@ locker_status lk_file_confirm(const lk_file *self, const lk_file_name *name, con
                               locker_error *err);
 /* Close the claim's descriptor and, behind that, empty its slot. */
 void lk_file_close(lk_file *self, lk_file_claim *c);
-
-#endif

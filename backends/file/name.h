@@ -1,6 +1,5 @@
 /* name.h: from a key to a file's name. */
-#ifndef LK_FILE_NAME_H
-#define LK_FILE_NAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ typedef struct lk_file_name {
 /* Encode a namespace as the prefix of names; NULL when it is too long. The caller frees it. */
 char *lk_file_prefix_new(const char *name_space, bool *too_long);
 void lk_file_name_set(lk_file_name *name, const char *prefix, const char *key, size_t key_len);
-
-#endif

@@ -1,6 +1,5 @@
 /* record.h: the text in a lock file: fencing token and last holder. */
-#ifndef LK_FILE_RECORD_H
-#define LK_FILE_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ int lk_file_record_write(int fd, const char template[LK_FILE_RECORD_SIZE], const
                          bool sync);
 /* Set token and since_ms for a grant that follows one with the token `last`. */
 void lk_file_record_next(lk_file_record *record, uint64_t last);
-
-#endif

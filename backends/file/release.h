@@ -1,6 +1,5 @@
 /* release.h: the ends of a claim. */
-#ifndef LK_FILE_RELEASE_H
-#define LK_FILE_RELEASE_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -12,5 +11,3 @@ locker_status lk_file_pass(void *self, locker_claim *from, locker_claim *to);
 void lk_file_withdraw(void *self, locker_claim *claim);
 /* The claim neither holds nor waits any more; its descriptor is still open. */
 void lk_file_detach_locked(lk_file *self, lk_file_claim *c);
-
-#endif

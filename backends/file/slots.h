@@ -1,6 +1,5 @@
 /* slots.h: the descriptors of all claims, readable without a lock in a fork's child. */
-#ifndef LK_FILE_SLOTS_H
-#define LK_FILE_SLOTS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ void lk_file_slots_each_locked(lk_file_slots *slots, void (*visit)(void *context
 /* In a fork's child: close every descriptor that is certainly a lock file of ours. */
 void lk_file_slots_abandon(lk_file_slots *slots);
 void lk_file_slots_destroy(lk_file_slots *slots);
-
-#endif

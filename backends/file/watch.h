@@ -1,6 +1,5 @@
 /* watch.h: inotify: waking waiters, telling holders of a forced unlock. */
-#ifndef LK_FILE_WATCH_H
-#define LK_FILE_WATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ locker_status lk_file_fail_moved(const lk_file *self, locker_error *err);
 void lk_file_touch_later(lk_file *self);
 void lk_file_watch_destroy(lk_file *self);
 void lk_file_watch_warn(lk_file *self);
-
-#endif

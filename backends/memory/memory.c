@@ -70,7 +70,6 @@ static locker_claim **bucket_of(const space *s, uint32_t hash)
 static locker_claim **find_locked(const space *s, const char *key, size_t length, uint32_t hash)
 {
     locker_claim **link = bucket_of(s, hash);
-
     while (*link != NULL && ((*link)->key_hash != hash || (*link)->key_len != length ||
                              memcmp((*link)->key, key, length) != 0))
         link = &of(*link)->next;
@@ -87,7 +86,6 @@ static void make_room_locked(space *s)
 {
     locker_claim **old = s->buckets;
     const size_t old_count = s->bucket_count;
-
     if (s->held < old_count)
         return;
     locker_claim **fresh;
@@ -128,7 +126,6 @@ static void hold_locked(space *s, locker_claim **link, locker_claim *claim)
 static void enqueue_locked(locker_claim *holder, locker_claim *claim)
 {
     place *h = of(holder), *p = of(claim);
-
     p->state = QUEUED;
     p->prev = h->last;
     if (h->last != NULL)
@@ -141,7 +138,6 @@ static void enqueue_locked(locker_claim *holder, locker_claim *claim)
 static void unqueue_locked(locker_claim *holder, locker_claim *claim)
 {
     place *h = of(holder), *p = of(claim);
-
     if (p->prev != NULL)
         of(p->prev)->next = p->next;
     else
@@ -159,7 +155,6 @@ static void hand_over_locked(space *s, locker_claim **link)
 {
     locker_claim *old = *link, *claim = of(old)->first;
     place *o = of(old);
-
     if (claim == NULL) {
         *link = o->next;
         o->next = NULL;
@@ -189,7 +184,6 @@ static space *space_new(char *name)
 {
     space *s = calloc(1, sizeof *s);
     locker_claim **buckets = calloc(FIRST_BUCKETS, sizeof *buckets);
-
     if (s == NULL || buckets == NULL) {
         free(s);
         free(buckets);
@@ -246,7 +240,6 @@ static void space_drop(space *s)
 static space *space_use(char *name)
 {
     space *s = NULL;
-
     (void)pthread_once(&forks_once, watch_forks); /* before anybody locks the mutex */
     if (!forks_watched) {
         free(name);
@@ -275,7 +268,6 @@ static locker_status memory_open(const locker_driver_config *config, const locke
                                  locker_error *err)
 {
     char *name = NULL;
-
     if (config->host_count > 0)
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "memory has no host: write memory:NAME, or memory: alone");
@@ -308,7 +300,6 @@ static locker_status memory_open(const locker_driver_config *config, const locke
 static void memory_close(void *self)
 {
     instance *m = self;
-
     space_drop(m->space);
     free(m);
 }
@@ -320,7 +311,6 @@ static locker_status memory_acquire(void *self, locker_claim *claim, locker_erro
     instance *m = self;
     space *s = m->space;
     place *p = of(claim);
-
     (void)err;
     (void)pthread_mutex_lock(&s->mutex);
     if (p->state == NEW) {
@@ -344,7 +334,6 @@ static locker_status let_go(instance *m, locker_claim *claim)
     space *s = m->space;
     place *p = of(claim);
     locker_status status = LOCKER_OK;
-
     (void)pthread_mutex_lock(&s->mutex);
     if (p->state == QUEUED)
         unqueue_locked(*find_same_locked(s, claim), claim);
@@ -364,7 +353,6 @@ static void memory_withdraw(void *self, locker_claim *claim)
 static locker_status memory_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
     const locker_status status = let_go(self, grant);
-
     (void)until;
     if (status == LOCKER_LOST)
         (void)locker_error_set(err, status, 0, "'%s' was broken before it was unlocked", grant->key);
@@ -377,7 +365,6 @@ static void describe_holder_locked(const locker_claim *holder, locker_info *info
 {
     const locker_clock *clock = of(holder)->svc->clock;
     struct timespec wall;
-
     (void)clock_gettime(CLOCK_REALTIME, &wall);
     info->held = true;
     (void)strncpy(info->owner, holder->owner, LOCKER_OWNER_MAX);
@@ -389,7 +376,6 @@ static void describe_holder_locked(const locker_claim *holder, locker_info *info
 static locker_status describe_queue_locked(const locker_claim *holder, locker_info *info, locker_error *err)
 {
     size_t n = 0;
-
     for (const locker_claim *c = of(holder)->first; c != NULL; c = of(c)->next)
         n++;
     info->waiters = (int64_t)n;
@@ -409,7 +395,6 @@ static locker_status memory_show(void *self, const char *key, size_t key_len, in
 {
     space *s = ((instance *)self)->space;
     locker_status status = LOCKER_OK;
-
     (void)until;
     info->waiters = 0;
     (void)pthread_mutex_lock(&s->mutex);
@@ -427,7 +412,6 @@ static locker_status memory_show(void *self, const char *key, size_t key_len, in
 static void lose_locked(locker_claim *holder)
 {
     place *p = of(holder);
-
     if (p->state == HANDED) {
         p->state = NEW;
         return;
@@ -442,7 +426,6 @@ static locker_status memory_break(void *self, const char *key, size_t key_len,
 {
     space *s = ((instance *)self)->space;
     locker_status status = LOCKER_INVALID;
-
     (void)until;
     (void)pthread_mutex_lock(&s->mutex);
     locker_claim **link = find_locked(s, key, key_len, locker_key_hash(key, key_len));

@@ -29,7 +29,6 @@ static void stop(void *service)
 {
     static const char *const files[] = {"", "-wal", "-shm"};
     char name[sizeof path + 8];
-
     for (int i = 0; i < 3; i++) {
         (void)snprintf(name, sizeof name, "%s%s", (const char *)service, files[i]);
         (void)unlink(name);
@@ -64,6 +63,5 @@ int main(int argc, char **argv)
                                                 .poll_ms = 20,
                                                 .freeze = freeze,
                                                 .thaw = thaw};
-
     return locker_conformance_run(&subject, argc, argv);
 }

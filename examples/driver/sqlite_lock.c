@@ -52,7 +52,6 @@ static int64_t now_of(const struct instance *in)
 static int64_t wall_us(void)
 {
     struct timespec wall;
-
     (void)clock_gettime(CLOCK_REALTIME, &wall);
     return (int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000;
 }
@@ -84,7 +83,6 @@ static locker_status sqlite_lock_open(const locker_driver_config *config, const 
 {
     locker_status status = check_config(config, err);
     struct instance *in;
-
     if (status != LOCKER_OK)
         return status;
     in = calloc(1, sizeof *in);
@@ -110,7 +108,6 @@ static locker_status sqlite_lock_open(const locker_driver_config *config, const 
 static void sqlite_lock_close(void *self)
 {
     struct instance *in = self;
-
     worker_stop(&in->worker);
     store_close(&in->store);
     free(in);
@@ -121,7 +118,6 @@ static void sqlite_lock_close(void *self)
 static locker_status busy_until(const struct instance *in, locker_claim *claim, int64_t until)
 {
     const int64_t poll_at = now_of(in) + in->poll_ns;
-
     claim->retry_at = until < poll_at ? until : poll_at;
     return LOCKER_BUSY;
 }
@@ -130,7 +126,6 @@ static locker_status busy_until(const struct instance *in, locker_claim *claim, 
 static uint64_t next_token(uint64_t last)
 {
     const uint64_t wall = (uint64_t)wall_us();
-
     return wall > last ? wall : last + 1;
 }
 
@@ -140,7 +135,6 @@ static locker_status take(struct instance *in, locker_claim *claim, const char *
     struct store_row row;
     locker_status status = store_read(&in->store, name, &row, err);
     const int64_t now = now_of(in);
-
     if (status != LOCKER_OK)
         return status;
     if (row.until > now)
@@ -161,7 +155,6 @@ static locker_status sqlite_lock_acquire(void *self, locker_claim *claim, locker
     struct place *place = place_of(claim);
     struct store_row row;
     locker_status status;
-
     if (place->job == NULL) {
         char name[STORE_NAME_MAX];
 
@@ -187,7 +180,6 @@ static locker_status sqlite_lock_acquire(void *self, locker_claim *claim, locker
 static void sqlite_lock_interrupt(void *self, locker_claim *claim)
 {
     struct instance *in = self;
-
     store_interrupt(&in->store, &place_of(claim)->interrupted);
 }
 
@@ -195,7 +187,6 @@ static void sqlite_lock_withdraw(void *self, locker_claim *claim)
 {
     struct instance *in = self;
     struct place *place = place_of(claim);
-
     if (place->job != NULL)
         worker_end(&in->worker, place->job, place->job->token != 0);
     place->job = NULL;
@@ -204,7 +195,6 @@ static void sqlite_lock_withdraw(void *self, locker_claim *claim)
 static locker_status release(struct instance *in, const struct job *job, int64_t until, locker_error *err)
 {
     locker_status status = store_begin(&in->store, until, NULL, err), moved;
-
     if (status != LOCKER_OK)
         return status;
     moved = store_move(&in->store, job->name, job->token, now_of(in), 0, err);
@@ -217,7 +207,6 @@ static locker_status sqlite_lock_release(void *self, locker_claim *grant, int64_
     struct instance *in = self;
     struct place *place = place_of(grant);
     locker_status status;
-
     worker_let_go(&in->worker, place->job); /* no renewal may come after the release */
     status = release(in, place->job, until, err);
     if (status == LOCKER_LOST)
@@ -234,7 +223,6 @@ static locker_status sqlite_lock_release(void *self, locker_claim *grant, int64_
 static void sqlite_lock_renew(void *self, locker_claim *const *grants, size_t count)
 {
     struct instance *in = self;
-
     for (size_t i = 0; i < count; i++)
         worker_renew(&in->worker, &place_of(grants[i])->job, 1);
 }
@@ -252,7 +240,6 @@ static locker_status unavailable(locker_status status, locker_error *err)
 static void describe(const struct instance *in, const struct store_row *row, locker_info *info)
 {
     const int64_t left = row->until - now_of(in);
-
     info->token = row->token;
     if (left <= 0)
         return;
@@ -270,7 +257,6 @@ static locker_status look(struct instance *in, const char *key, const locker_bre
     char name[STORE_NAME_MAX];
     struct store_row row;
     locker_status status = store_begin(&in->store, until, NULL, err);
-
     if (status != LOCKER_OK)
         return unavailable(status, err);
     name_key(in, key, name);
@@ -304,7 +290,6 @@ static locker_status sqlite_lock_ping(void *self, int64_t until, locker_error *e
 {
     struct instance *in = self;
     locker_status status = store_begin(&in->store, until, NULL, err);
-
     return status == LOCKER_OK ? store_end(&in->store, status, err) : unavailable(status, err);
 }
 

@@ -6,11 +6,8 @@
  *     how.uri = "sqlite:///var/lib/shop/locks.db?namespace=shop&ttl=10s";
  *     status = locker_open_driver(&sqlite_lock_driver, &how, &l, &err);
  */
-#ifndef SQLITE_LOCK_H
-#define SQLITE_LOCK_H
+#pragma once
 
 #include <locker/driver.h>
 
 extern const locker_driver sqlite_lock_driver;
-
-#endif

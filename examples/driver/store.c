@@ -27,7 +27,6 @@ static int64_t now_of(const struct store *s)
 static locker_status fail(const struct store *s, int rc, locker_error *err)
 {
     const char *text = s->db != NULL ? sqlite3_errmsg(s->db) : sqlite3_errstr(rc);
-
     switch (rc & 0xFF) {
     case SQLITE_NOMEM:
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
@@ -59,7 +58,6 @@ static int busy(void *context, int times)
     struct store *s = context;
     int64_t pause = times < 10 ? MS : 5 * MS;
     bool again;
-
     (void)pthread_mutex_lock(&s->mutex);
     again = wait_locked(s, now_of(s) + pause, s->until, s->interrupted);
     (void)pthread_mutex_unlock(&s->mutex);
@@ -76,7 +74,6 @@ static locker_status why_not(const bool *interrupted, locker_error *err)
 static locker_status take(struct store *s, int64_t until, const bool *interrupted, locker_error *err)
 {
     locker_status status = LOCKER_OK;
-
     (void)pthread_mutex_lock(&s->mutex);
     while (s->taken && wait_locked(s, until, until, interrupted)) {
     }
@@ -114,7 +111,6 @@ locker_status store_begin(struct store *s, int64_t until, const bool *interrupte
 {
     locker_status status = take(s, until, interrupted, err);
     int rc;
-
     if (status != LOCKER_OK)
         return status;
     rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
@@ -130,7 +126,6 @@ locker_status store_begin(struct store *s, int64_t until, const bool *interrupte
 locker_status store_end(struct store *s, locker_status status, locker_error *err)
 {
     int rc = status == LOCKER_OK ? sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL) : SQLITE_OK;
-
     if (rc != SQLITE_OK)
         status = fail(s, rc, err);
     if (status != LOCKER_OK && sqlite3_get_autocommit(s->db) == 0)
@@ -143,7 +138,6 @@ locker_status store_end(struct store *s, locker_status status, locker_error *err
 static locker_status finish(struct store *s, enum store_statement which, int rc, locker_error *err)
 {
     locker_status status = rc == SQLITE_ROW || rc == SQLITE_DONE ? LOCKER_OK : fail(s, rc, err);
-
     (void)sqlite3_reset(s->statements[which]);
     return status;
 }
@@ -158,7 +152,6 @@ locker_status store_read(struct store *s, const char *name, struct store_row *ro
 {
     sqlite3_stmt *statement = bind_name(s, STORE_READ, name);
     int rc = sqlite3_step(statement);
-
     *row = (struct store_row){0};
     if (rc == SQLITE_ROW) {
         const char *owner = (const char *)sqlite3_column_text(statement, 3);
@@ -175,7 +168,6 @@ locker_status store_peek(struct store *s, const char *name, int64_t until, const
                          struct store_row *row, locker_error *err)
 {
     locker_status status = take(s, until, interrupted, err);
-
     if (status != LOCKER_OK)
         return status;
     status = store_read(s, name, row, err);
@@ -186,7 +178,6 @@ locker_status store_peek(struct store *s, const char *name, int64_t until, const
 locker_status store_grant(struct store *s, const char *name, const struct store_row *row, locker_error *err)
 {
     sqlite3_stmt *statement = bind_name(s, STORE_GRANT, name);
-
     (void)sqlite3_bind_int64(statement, 2, (int64_t)row->token);
     (void)sqlite3_bind_int64(statement, 3, row->until);
     (void)sqlite3_bind_int64(statement, 4, row->since_unix_ms);
@@ -199,7 +190,6 @@ locker_status store_move(struct store *s, const char *name, uint64_t token, int6
 {
     sqlite3_stmt *statement = bind_name(s, STORE_MOVE, name);
     locker_status status;
-
     (void)sqlite3_bind_int64(statement, 2, (int64_t)token);
     (void)sqlite3_bind_int64(statement, 3, now);
     (void)sqlite3_bind_int64(statement, 4, until);
@@ -215,7 +205,6 @@ static int free_after_boot(struct store *s)
     char id[64] = "", *sql;
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     int rc;
-
     if (file == NULL || fgets(id, sizeof id, file) == NULL)
         id[0] = '\0';
     if (file != NULL)
@@ -236,7 +225,6 @@ static int free_after_boot(struct store *s)
 static int use_log(struct store *s)
 {
     int rc;
-
     do
         rc = sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
     while (rc == SQLITE_BUSY && busy(s, 0) != 0);
@@ -247,7 +235,6 @@ static locker_status make_table(struct store *s, locker_error *err)
 {
     locker_status status = store_begin(s, s->until, NULL, err);
     int rc;
-
     if (status != LOCKER_OK)
         return status;
     rc = sqlite3_exec(s->db, schema, NULL, NULL, NULL);
@@ -261,7 +248,6 @@ locker_status store_open(struct store *s, const char *path, const locker_clock *
 {
     locker_status status = LOCKER_OK;
     int rc;
-
     *s = (struct store){.clock = clock, .until = until};
     (void)pthread_mutex_init(&s->mutex, NULL);
     (void)locker_cond_init(&s->changed);

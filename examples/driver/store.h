@@ -8,8 +8,7 @@
  * `until` lies ahead. That is a time of CLOCK_BOOTTIME, which all processes of a host share; at the first
  * opening after a boot, what the earlier boot left is freed.
  */
-#ifndef STORE_H
-#define STORE_H
+#pragma once
 
 #include <sqlite3.h>
 
@@ -69,5 +68,3 @@ locker_status store_grant(struct store *s, const char *name, const struct store_
  * `now`. LOST: it is not held, or it is another grant's. err is filled for other failures only. */
 locker_status store_move(struct store *s, const char *name, uint64_t token, int64_t now, int64_t until,
                          locker_error *err);
-
-#endif

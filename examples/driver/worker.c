@@ -29,7 +29,6 @@ struct job *worker_job(const char *name, int64_t ttl_ns)
 {
     size_t length = strlen(name) + 1;
     struct job *job = calloc(1, sizeof *job + length);
-
     if (job == NULL)
         return NULL;
     (void)memcpy(job->name, name, length);
@@ -66,7 +65,6 @@ void worker_let_go(struct worker *w, struct job *job)
 void worker_end(struct worker *w, struct job *job, bool release)
 {
     bool unused;
-
     (void)pthread_mutex_lock(&w->mutex);
     job->claim = NULL;
     job->renew = false;
@@ -98,7 +96,6 @@ static void transact(struct worker *w, struct job *jobs, int64_t until)
     locker_status status = store_begin(&w->store, until, NULL, NULL);
     const bool begun = status == LOCKER_OK;
     int64_t now = now_of(w);
-
     for (struct job *job = jobs; job != NULL && status == LOCKER_OK; job = job->next) {
         choose(w, job);
         if (job->done == JOB_UNTOUCHED)
@@ -135,7 +132,6 @@ static bool settle(struct worker *w, struct job *jobs, int64_t sent)
 {
     bool more = false;
     struct job *next;
-
     (void)pthread_mutex_lock(&w->mutex);
     for (struct job *job = jobs; job != NULL; job = next) {
         next = job->next;
@@ -156,7 +152,6 @@ static bool settle(struct worker *w, struct job *jobs, int64_t sent)
 static struct job *await_work(struct worker *w)
 {
     struct job *jobs;
-
     (void)pthread_mutex_lock(&w->mutex);
     while (w->first == NULL && w->stop_at == LOCKER_NEVER)
         w->svc->clock->wait(w->svc->clock->context, &w->wanted, &w->mutex, LOCKER_NEVER);
@@ -170,7 +165,6 @@ static struct job *await_work(struct worker *w)
 static int64_t time_for_one(struct worker *w)
 {
     int64_t now = now_of(w), until = now + w->command_timeout_ns;
-
     (void)pthread_mutex_lock(&w->mutex);
     if (w->stop_at < until)
         until = w->stop_at;
@@ -181,7 +175,6 @@ static int64_t time_for_one(struct worker *w)
 static void pause_before_retry(struct worker *w)
 {
     const int64_t until = now_of(w) + pause_ns;
-
     (void)pthread_mutex_lock(&w->mutex);
     while (now_of(w) < until)
         w->svc->clock->wait(w->svc->clock->context, &w->wanted, &w->mutex, until);
@@ -192,7 +185,6 @@ static void *work(void *argument)
 {
     struct worker *w = argument;
     struct job *jobs;
-
     while ((jobs = await_work(w)) != NULL) {
         int64_t sent = now_of(w), until = time_for_one(w);
 
@@ -215,7 +207,6 @@ static int start_thread(struct worker *w)
 {
     sigset_t all, before;
     int rc;
-
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&w->thread, NULL, work, w);
@@ -229,7 +220,6 @@ locker_status worker_start(struct worker *w, const char *path, const locker_driv
     const int64_t until = svc->clock->now(svc->clock->context) + config->connect_timeout_ns;
     locker_status status = store_open(&w->store, path, svc->clock, until, err);
     int rc;
-
     if (status != LOCKER_OK)
         return status;
     w->svc = svc;

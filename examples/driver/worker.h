@@ -5,8 +5,7 @@
  * Each grant has a job, made before the attempt, so that letting go never needs memory. The claim belongs to
  * core, the job to the worker as soon as the claim is gone.
  */
-#ifndef WORKER_H
-#define WORKER_H
+#pragma once
 
 #include "store.h"
 
@@ -57,5 +56,3 @@ void worker_let_go(struct worker *w, struct job *job);
 
 /** The job is the worker's now: release the grant in the background, or just free it. */
 void worker_end(struct worker *w, struct job *job, bool release);
-
-#endif

@@ -14,7 +14,6 @@ int main(int argc, char **argv)
     struct books books = {0, 0};
     locker_error problem;
     locker *l;
-
     if (locker_open_default(NULL, &l, &problem) != LOCKER_OK) {
         (void)fprintf(stderr, "%s\n", problem.text);
         return 1;

@@ -2,8 +2,7 @@
  * orders.h: a small program that works off orders, one at a time each, however many hosts run it.
  * orders_test.c shows how its dealings with locks are tested.
  */
-#ifndef ORDERS_H
-#define ORDERS_H
+#pragma once
 
 #include <locker/locker.h>
 
@@ -30,5 +29,3 @@ typedef void (*order_work)(const char *order, void *user);
 /* Work on one order: wait up to 5 s for its lock, do the work, and write into the books. */
 enum order_result order_process(locker *l, const char *order, struct books *books, order_work work,
                                 void *user, locker_error *problem);
-
-#endif

@@ -38,7 +38,6 @@ static int end(void **state)
 {
     char left[1000];
     size_t lines = locker_mock_verify(mock, left, sizeof left);
-
     (void)state;
     if (lines > 0)
         print_error("%s\n", left);
@@ -66,7 +65,6 @@ static void paid(void **state)
 static void busy(void **state)
 {
     int64_t began = locker_mock_now_ms(mock);
-
     (void)state;
     assert_int_equal(locker_mock_take(mock, "orders/42", "a colleague", 0, NULL), LOCKER_OK);
     assert_int_equal(order_process(here, "42", &books, no_work, NULL, &problem), ORDER_LATER);
@@ -146,7 +144,6 @@ struct race {
 static void *process_there(void *user)
 {
     struct race *race = user;
-
     race->result = order_process(there, "42", &books, no_work, NULL, NULL);
     return NULL;
 }
@@ -154,7 +151,6 @@ static void *process_there(void *user)
 static void let_the_other_come(const char *order, void *user)
 {
     struct race *race = user;
-
     (void)order;
     (void)pthread_create(&race->thread, NULL, process_there, race);
     race->waits = locker_mock_await_waiters(mock, "orders/42", 1);
@@ -183,7 +179,6 @@ static void be_overtaken(const char *order, void *token)
 static void stale_write_refused(void **state)
 {
     uint64_t stale = 0;
-
     (void)state;
     assert_int_equal(order_process(here, "42", &books, be_overtaken, &stale, &problem), ORDER_STALE);
     assert_int_equal(books.entries, 1);
@@ -205,6 +200,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(two_hosts_race, begin, end),
         cmocka_unit_test_setup_teardown(stale_write_refused, begin, end),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,7 @@
  * The boss has one thread and never opens a locker: every measurement runs in fresh processes that it forks,
  * so that no round inherits threads, connections or memory of another.
  */
-#ifndef LK_BENCH_H
-#define LK_BENCH_H
+#pragma once
 
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -323,5 +322,3 @@ bool lk_row_zh(lk_bench *b);
 bool lk_row_zc(lk_bench *b);
 bool lk_row_ze(lk_bench *b);
 bool lk_row_znet(lk_bench *b);
-
-#endif

@@ -30,7 +30,6 @@ static void reset(lk_crew *crew)
 static void unblock_child_signal(void)
 {
     sigset_t none;
-
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -91,7 +90,6 @@ static void doze(int64_t ns)
 {
     struct timespec t = {.tv_sec = ns / LK_S, .tv_nsec = ns % LK_S};
     sigset_t child;
-
     (void)sigemptyset(&child);
     (void)sigaddset(&child, SIGCHLD);
     if (ns > 0)
@@ -121,7 +119,6 @@ static bool oversee(lk_bench *b, const lk_work *work, pid_t *pids)
     int running = work->members;
     int64_t begun = lk_bench_now(), gone = 0;
     bool stopped = work->duration == 0;
-
     while (running > 0) {
         int64_t now = lk_bench_now(), left = LK_S / 5;
 
@@ -155,7 +152,6 @@ bool lk_crew_run(lk_bench *b, const lk_work *work)
 {
     pid_t pids[MEMBERS_MAX] = {0}, boss = getpid();
     bool good = true;
-
     reset(b->crew);
     (void)fflush(NULL);
     for (int i = 0; i < work->members && good; i++) {
@@ -179,7 +175,6 @@ bool lk_crew_run(lk_bench *b, const lk_work *work)
 double lk_crew_quantile_us(lk_bench *b, double q)
 {
     size_t n = b->crew->sample_count;
-
     if (n > LK_SAMPLES_MAX)
         n = LK_SAMPLES_MAX;
     qsort(b->crew->sample, n, sizeof b->crew->sample[0], lk_bench_compare);
@@ -189,7 +184,6 @@ double lk_crew_quantile_us(lk_bench *b, double q)
 uint64_t lk_crew_total(const lk_bench *b, size_t n)
 {
     uint64_t total = 0;
-
     for (size_t i = 0; i < n; i++)
         total += b->crew->count[i];
     return total;
@@ -198,7 +192,6 @@ uint64_t lk_crew_total(const lk_bench *b, size_t n)
 double lk_crew_fairness(const lk_bench *b, size_t n)
 {
     double sum = 0, squares = 0;
-
     for (size_t i = 0; i < n; i++) {
         const double x = (double)b->crew->count[i];
 
@@ -245,7 +238,6 @@ bool lk_crew_stopped(const lk_bench *b)
 void lk_crew_sample(lk_bench *b, int64_t ns)
 {
     const size_t at = atomic_fetch_add_explicit(&b->crew->sample_count, 1, memory_order_relaxed);
-
     if (at < LK_SAMPLES_MAX)
         b->crew->sample[at] = ns;
 }

@@ -14,7 +14,6 @@ pid_t lk_delay_start(lk_bench *b, int to, int64_t ms, int *port)
 {
     lk_proxy *proxy = lk_proxy_open(NULL, to);
     const pid_t boss = getpid(), pid = proxy != NULL ? fork() : -1;
-
     if (pid == 0) {
         (void)signal(SIGINT, SIG_DFL);
         (void)signal(SIGTERM, SIG_DFL);

@@ -6,7 +6,6 @@ const int64_t lk_handoff_sleep = 3 * LK_MS;
 void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64_t times)
 {
     locker *l = lk_open_or_fail(b, uri);
-
     lk_crew_ready(b);
     for (int64_t i = 0; i < times; i++) {
         locker_handle *held;

@@ -17,7 +17,6 @@
 int64_t lk_bench_now(void)
 {
     struct timespec t;
-
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * LK_S + t.tv_nsec;
 }
@@ -25,7 +24,6 @@ int64_t lk_bench_now(void)
 void lk_bench_sleep(int64_t ns)
 {
     struct timespec t = {.tv_sec = ns / LK_S, .tv_nsec = ns % LK_S};
-
     (void)nanosleep(&t, NULL);
 }
 
@@ -34,7 +32,6 @@ void lk_bench_sleep(int64_t ns)
 static bool pin(pid_t tid, int cpu)
 {
     cpu_set_t set;
-
     CPU_ZERO(&set);
     if (cpu >= 0)
         CPU_SET((size_t)cpu, &set);
@@ -52,7 +49,6 @@ bool lk_bench_pin_process(pid_t pid, int cpu)
 {
     char path[64];
     bool good = true;
-
     (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *tasks = opendir(path);
     if (tasks == NULL)
@@ -73,7 +69,6 @@ bool lk_bench_pin_process(pid_t pid, int cpu)
 int64_t lk_bench_cpu(void)
 {
     struct rusage use;
-
     (void)getrusage(RUSAGE_SELF, &use);
     return ((int64_t)use.ru_utime.tv_sec + use.ru_stime.tv_sec) * LK_S +
            ((int64_t)use.ru_utime.tv_usec + use.ru_stime.tv_usec) * LK_US;
@@ -82,7 +77,6 @@ int64_t lk_bench_cpu(void)
 int64_t lk_bench_switches(void)
 {
     struct rusage use;
-
     (void)getrusage(RUSAGE_SELF, &use);
     return (int64_t)use.ru_nvcsw;
 }
@@ -91,7 +85,6 @@ int64_t lk_bench_resident(void)
 {
     char line[128] = "";
     FILE *statm = fopen("/proc/self/statm", "re");
-
     if (statm == NULL)
         return 0;
     const bool told = fgets(line, sizeof line, statm) != NULL;
@@ -103,7 +96,6 @@ int64_t lk_bench_resident(void)
 int64_t lk_bench_allocated(void)
 {
     struct mallinfo2 info = mallinfo2();
-
     return (int64_t)(info.uordblks + info.hblkhd);
 }
 
@@ -112,14 +104,12 @@ int64_t lk_bench_allocated(void)
 int lk_bench_compare(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
     return (x > y) - (x < y);
 }
 
 int64_t lk_bench_quantile(const int64_t *sorted, size_t n, double q)
 {
     const size_t at = (size_t)(q * (double)n);
-
     if (n == 0)
         return 0;
     return sorted[at < n ? at : n - 1];
@@ -132,7 +122,6 @@ int lk_bench_connect(int port)
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
         (void)close(fd);
         fd = -1;

@@ -57,7 +57,6 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 int64_t lk_scale(const lk_bench *b, int64_t full)
 {
     const int64_t part = b->quick ? full / QUICK_PART : full;
-
     return part > 0 ? part : 1;
 }
 
@@ -92,7 +91,6 @@ static _Noreturn void usage(const char *what, const char *text, const char *inst
 static void want(const char *names)
 {
     const char *at = names;
-
     for (;;) {
         size_t length = strcspn(at, ","), i = 0;
 
@@ -111,7 +109,6 @@ static int rounds_of(const char *text)
 {
     char *end;
     const long n = strtol(text, &end, 10);
-
     if (end == text || *end != '\0' || n < 1 || n > LK_ROUNDS_MAX)
         usage("--rounds", text, "give a number from 1 to 99");
     return (int)n;
@@ -127,7 +124,6 @@ static void options(lk_bench *b, int argc, char **argv)
     };
     const char *json = NULL;
     bool named = false;
-
     opterr = 0;
     int option;
     while ((option = getopt_long(argc, argv, ":", all, NULL)) != -1) {
@@ -179,7 +175,6 @@ static void on_signal(int number)
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
-
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
@@ -205,7 +200,6 @@ static void choose_processors(lk_bench *b)
 static bool start_servers(lk_bench *b)
 {
     bool redis = false, zookeeper = false;
-
     for (size_t i = 0; i < ROWS; i++) {
         redis = redis || (rows[i].wanted && rows[i].redis);
         zookeeper = zookeeper || (rows[i].wanted && rows[i].zookeeper);
@@ -248,7 +242,6 @@ static void run_all(lk_bench *b)
 int main(int argc, char **argv)
 {
     lk_bench b = {.rounds = DEFAULT_ROUNDS};
-
     options(&b, argc, argv);
 #ifdef LOCKER_BENCH_REDIS
     if (b.uri != NULL && !lk_redis_server_parse(&b.server, b.uri))

@@ -27,7 +27,6 @@ static void load(lk_bare *bare, const char *script, char out[41])
 {
     const char *argv[] = {"SCRIPT", "LOAD", script};
     redisReply *reply = redisCommandArgv(bare->c, 3, argv, NULL);
-
     if (reply == NULL || reply->type != REDIS_REPLY_STRING || reply->len != 40)
         lk_crew_fail(bare->b, "SCRIPT LOAD: %s", reply != NULL ? reply->str : bare->c->errstr);
     memcpy(out, reply->str, 41);
@@ -38,7 +37,6 @@ lk_bare *lk_bare_open(lk_bench *b)
 {
     lk_bare *bare = calloc(1, sizeof *bare);
     char why[256] = "out of memory";
-
     if (bare != NULL)
         bare->c = lk_redis_server_connect(&b->server, why, sizeof why);
     if (bare == NULL || bare->c == NULL)
@@ -74,7 +72,6 @@ static _Noreturn void fail(const lk_bare *bare, const char *what, const redisRep
 static void look(lk_bare *bare)
 {
     const int64_t until = lk_bench_now() + bare->spin;
-
     do {
         char buffer[4096];
         const ssize_t got = recv(bare->c->fd, buffer, sizeof buffer, MSG_DONTWAIT);
@@ -92,7 +89,6 @@ static redisReply *next_reply(lk_bare *bare, const char *what)
 {
     void *reply = NULL;
     int done = 0;
-
     if (bare->spin > 0) {
         while (done == 0)
             if (redisBufferWrite(bare->c, &done) != REDIS_OK)
@@ -107,21 +103,18 @@ static redisReply *next_reply(lk_bare *bare, const char *what)
 static void send_lock(lk_bare *bare, const char *key)
 {
     const char *argv[] = {"SET", key, TOKEN, "NX", "PX", TTL_MS};
-
     (void)redisAppendCommandArgv(bare->c, 6, argv, NULL);
 }
 
 static void send_unlock(lk_bare *bare, const char *key)
 {
     const char *argv[] = {"EVALSHA", bare->release, "1", key, TOKEN};
-
     (void)redisAppendCommandArgv(bare->c, 5, argv, NULL);
 }
 
 static void take_locked_reply(lk_bare *bare)
 {
     redisReply *reply = next_reply(bare, "SET");
-
     if (reply->type != REDIS_REPLY_STATUS)
         fail(bare, "SET NX", reply);
     freeReplyObject(reply);
@@ -130,7 +123,6 @@ static void take_locked_reply(lk_bare *bare)
 static void take_unlocked_reply(lk_bare *bare)
 {
     redisReply *reply = next_reply(bare, "EVALSHA");
-
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 1)
         fail(bare, "EVALSHA", reply);
     freeReplyObject(reply);
@@ -160,7 +152,6 @@ static void do_command(lk_bare *bare, int argc, const char **argv)
 void lk_bare_delete(lk_bare *bare, const char *key)
 {
     const char *argv[] = {"DEL", key};
-
     do_command(bare, 2, argv);
 }
 
@@ -168,7 +159,6 @@ void lk_bare_hold(lk_bare *bare, const char *key, int64_t ttl_ms)
 {
     char ttl[24];
     const char *argv[] = {"SET", key, TOKEN, "PX", ttl};
-
     (void)snprintf(ttl, sizeof ttl, "%lld", (long long)ttl_ms);
     do_command(bare, 5, argv);
 }
@@ -178,21 +168,18 @@ void lk_bare_hold(lk_bare *bare, const char *key, int64_t ttl_ms)
 void lk_bare_push(lk_bare *bare, const char *list)
 {
     const char *argv[] = {"LPUSH", list, "go"};
-
     do_command(bare, 3, argv);
 }
 
 void lk_bare_push_end(lk_bare *bare, const char *list)
 {
     const char *argv[] = {"LPUSH", list, "end"};
-
     do_command(bare, 3, argv);
 }
 
 bool lk_bare_pop(lk_bare *bare, const char *list)
 {
     const char *argv[] = {"BLPOP", list, "0"};
-
     (void)redisAppendCommandArgv(bare->c, 3, argv, NULL);
     redisReply *reply = next_reply(bare, "BLPOP");
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
@@ -208,7 +195,6 @@ void lk_bare_renew(lk_bare *bare, const char *prefix, int n, int64_t ttl_ms)
 {
     char key[64], ttl[24];
     const char *argv[] = {"EVALSHA", bare->renew, "1", key, TOKEN, ttl};
-
     (void)snprintf(ttl, sizeof ttl, "%lld", (long long)ttl_ms);
     for (int i = 0; i < n; i++) {
         (void)snprintf(key, sizeof key, "%s%d", prefix, i);
@@ -223,7 +209,6 @@ uint64_t lk_bare_lanes(lk_bare *bare, int lanes)
     char key[64];
     uint64_t cycles = 0;
     bool held = false;
-
     for (int i = 0; i < lanes; i++) {
         (void)snprintf(key, sizeof key, "bench:lane:%d", i);
         send_lock(bare, key);

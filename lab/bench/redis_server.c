@@ -16,7 +16,6 @@ static redisContext *admin; /* the boss's own connection */
 static char *cut(char *text, char c)
 {
     char *at = strchr(text, c);
-
     if (at != NULL)
         *at++ = '\0';
     return at;
@@ -31,7 +30,6 @@ bool lk_redis_server_parse(lk_redis_server *server, const char *uri)
 {
     static const char tcp[] = "redis://", local[] = "redis+unix://";
     char text[LK_SERVER_TEXT], *user = NULL, *password = NULL, *port = NULL, *database = NULL;
-
     if (strchr(uri, '?') != NULL || !copy(text, sizeof text, uri) ||
         !copy(server->uri, sizeof server->uri, uri))
         return false;
@@ -68,7 +66,6 @@ static bool ask(redisContext *c, char *why, size_t size, int argc, const char **
 {
     redisReply *reply = redisCommandArgv(c, argc, argv, NULL);
     const bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
-
     if (!good)
         (void)snprintf(why, size, "%s: %s", argv[0], reply != NULL ? reply->str : c->errstr);
     freeReplyObject(reply);
@@ -83,7 +80,6 @@ struct redisContext *lk_redis_server_connect(const lk_redis_server *server, char
     const char *auth[] = {"AUTH", server->user, server->password};
     const char *db[] = {"SELECT", server->database};
     const bool named = server->user[0] != '\0';
-
     if (c == NULL || c->err != 0) {
         (void)snprintf(why, size, "can't connect to Redis: %s", c != NULL ? c->errstr : "out of memory");
         goto bad;
@@ -104,7 +100,6 @@ bad:
 static redisReply *info(const char *section)
 {
     redisReply *reply = admin != NULL ? redisCommand(admin, "INFO %s", section) : NULL;
-
     if (reply != NULL && reply->type != REDIS_REPLY_STRING) {
         freeReplyObject(reply);
         reply = NULL;
@@ -116,7 +111,6 @@ static void read_version(lk_redis_server *server)
 {
     redisReply *reply = info("server");
     const char *at = reply != NULL ? strstr(reply->str, "redis_version:") : NULL;
-
     if (at != NULL && sscanf(at, "redis_version:%31[^\r\n]", server->version) != 1)
         server->version[0] = '\0';
     freeReplyObject(reply);
@@ -128,7 +122,6 @@ static bool launch(lk_redis_server *server)
 {
     static const char *const options[] = {"--appendonly", "no", "--maxclients", "20000", NULL};
     lk_server *own = &server->own;
-
     if (!lk_server_start(own, &lk_server_redis, &(lk_server_setup){.options = options}) ||
         !lk_server_await(own)) {
         lk_progress("%s", own->error);
@@ -144,7 +137,6 @@ static bool launch(lk_redis_server *server)
 bool lk_redis_server_need(lk_bench *b)
 {
     char why[256] = "";
-
     if (b->uri == NULL && !launch(&b->server))
         return false;
     (void)lk_redis_server_pin(b, b->server_cpu);
@@ -186,7 +178,6 @@ static bool is_called_by_scripts(const char *name, size_t length)
     static const char *const names[] = {"get",    "set",    "del",    "pexpire", "pttl",     "time", "zadd",
                                         "zrem",   "zcard",  "zrange", "zpopmin", "publish",  "type", "exists",
                                         "unlink", "zscore", "info",   "strlen",  "getrange", "incr", "mget"};
-
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i]) == length && strncmp(name, names[i], length) == 0)
             return true;
@@ -198,7 +189,6 @@ int64_t lk_redis_server_commands(lk_bench *b)
     static const char prefix[] = "cmdstat_", calls[] = ":calls=";
     redisReply *reply = info("commandstats");
     int64_t total = 0;
-
     (void)b;
     for (const char *at = reply != NULL ? reply->str : NULL; at != NULL;) {
         const char *name = strstr(at, prefix);

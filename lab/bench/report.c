@@ -32,14 +32,12 @@ void lk_series_add(lk_series *s, double value)
 static int compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
-
     return (x > y) - (x < y);
 }
 
 double lk_series_median(const lk_series *s)
 {
     lk_series sorted = *s;
-
     if (s->n == 0)
         return NAN;
     qsort(sorted.v, (size_t)sorted.n, sizeof sorted.v[0], compare);
@@ -49,7 +47,6 @@ double lk_series_median(const lk_series *s)
 static double median_ratio(const lk_series *bare, const lk_series *ours)
 {
     lk_series ratios = {.n = 0};
-
     for (int i = 0; i < bare->n && i < ours->n; i++)
         if (bare->v[i] > 0)
             lk_series_add(&ratios, ours->v[i] / bare->v[i]);
@@ -76,7 +73,6 @@ static bool is_at_most(lk_goal_kind kind)
 static outcome judge(const lk_figure *figure, const lk_series *bare, const lk_series *ours)
 {
     outcome o = {.bare = NAN, .ours = lk_series_median(ours), .ratio = NAN};
-
     if (bare != NULL) {
         o.bare = lk_series_median(bare);
         o.ratio = median_ratio(bare, ours);
@@ -113,7 +109,6 @@ static json_t *json_number(double value)
 static json_t *json_series(const lk_series *s)
 {
     json_t *all = json_array();
-
     for (int i = 0; s != NULL && i < s->n; i++)
         (void)json_array_append_new(all, json_real(s->v[i]));
     return all;
@@ -134,7 +129,6 @@ static void report_json(lk_bench *b, const lk_figure *figure, const lk_series *b
     static const char *const kinds[] = {"none", "ratio_at_most", "ratio_at_least", "at_most", "at_least"};
     const bool goal = figure->goal_kind != LK_GOAL_NONE;
     json_t *line = json_object();
-
     (void)json_object_set_new(line, "row", json_string(figure->row));
     (void)json_object_set_new(line, "what", json_string(figure->what));
     (void)json_object_set_new(line, "unit", json_string(figure->unit));
@@ -155,7 +149,6 @@ static void report_json(lk_bench *b, const lk_figure *figure, const lk_series *b
 void lk_report(lk_bench *b, const lk_figure *figure, const lk_series *bare, const lk_series *ours)
 {
     static bool headed;
-
     if (ours->n == 0)
         return;
     outcome o = judge(figure, bare, ours);
@@ -187,7 +180,6 @@ void lk_report_machine(lk_bench *b)
 {
     struct utsname system;
     json_t *line = json_object();
-
     (void)uname(&system);
     (void)json_object_set_new(line, "liblocker", json_string(locker_version()));
     (void)json_object_set_new(line, "kernel", json_string(system.release));

@@ -21,7 +21,6 @@ static void body(lk_bench *b, int member, const void *arg)
     const plan *p = arg;
     void *client = p->side->open(b, p->port);
     const size_t n = p->requests < REQUESTS ? (size_t)p->requests : REQUESTS;
-
     (void)member;
     p->side->cycle(b, client); /* first-time costs */
     lk_crew_ready(b);
@@ -75,7 +74,6 @@ static bool measure(lk_bench *b, const lk_far_side sides[2], const int ports[2],
 static double round_trips(const times *t, int ours)
 {
     const double more = t->cycle[ours][FAR] - t->cycle[ours][NEAR];
-
     return rint(more / (t->request[FAR] - t->request[NEAR]) * 10) / 10;
 }
 
@@ -92,7 +90,6 @@ bool lk_far_row(lk_bench *b, const char *row, int port, const lk_far_side sides[
     bool good = true;
     pid_t pids[2];
     int ports[2];
-
     pids[NEAR] = lk_delay_start(b, port, 0, &ports[NEAR]);
     pids[FAR] = lk_delay_start(b, port, one_way_ms, &ports[FAR]);
     for (int round = 0; round < b->rounds && good; round++) {

@@ -17,7 +17,6 @@ static void note(locker_handle *lost, void *user)
 static void break_one(lk_bench *b, locker *holder, locker *operator_, _Atomic int64_t *lost_at)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
     options.ttl_ms = ttl;
     options.on_lost = note;
     options.user = lost_at;
@@ -39,7 +38,6 @@ static void break_body(lk_bench *b, int member, const void *arg)
     locker *holder = lk_open_or_fail(b, b->server.uri), *operator_ = lk_open_or_fail(b, b->server.uri);
     _Atomic int64_t lost_at = 0;
     const int64_t count = lk_scale(b, BREAKS);
-
     (void)member;
     (void)arg;
     lk_crew_ready(b);
@@ -56,7 +54,6 @@ bool lk_row_break(lk_bench *b)
                            worst = {"break", "... the longest", "ms", NULL, LK_GOAL_AT_MOST, 100};
     lk_series p50 = {0}, p99 = {0}, max = {0};
     lk_work work = {.members = 1, .cpu = b->client_cpu, .body = break_body};
-
     (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         if (!lk_crew_run(b, &work))

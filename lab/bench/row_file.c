@@ -24,7 +24,6 @@ static int bare_lock(lk_bench *b, const place *p, int how)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
     const int fd = open(p->bare, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-
     if (fd < 0 || fcntl(fd, how, &range) != 0)
         lk_crew_fail(b, "%s: %s", p->bare, strerror(errno));
     return fd;
@@ -33,7 +32,6 @@ static int bare_lock(lk_bench *b, const place *p, int how)
 static void cycles_body(lk_bench *b, int ours, const place *p)
 {
     locker *l = ours != 0 ? lk_open_or_fail(b, p->uri) : NULL;
-
     lk_crew_ready(b);
     for (int64_t i = 0; i < p->times; i++) {
         const int64_t from = lk_bench_now();
@@ -64,7 +62,6 @@ static void our_cycles(lk_bench *b, int member, const void *arg)
 static void handoff_body(lk_bench *b, int member, bool ours, const place *p)
 {
     locker *l = ours ? lk_open_or_fail(b, p->uri) : NULL;
-
     lk_crew_ready(b);
     for (int64_t i = 0; i < p->times; i++) {
         locker_handle *held = NULL;
@@ -122,7 +119,6 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
 {
     const place *p = arg;
     locker *l = lk_open_or_fail(b, p->uri);
-
     if (member == LK_GIVER) {
         locker_handle *held = lk_lock_or_fail(b, l, key, NULL);
 
@@ -184,7 +180,6 @@ bool lk_row_file(lk_bench *b)
     lk_series cycle[2] = {0}, handoff[2] = {0}, switches = {0};
     char why[256];
     place p;
-
     if (!lk_scratch_make("file", p.directory, why, sizeof why)) {
         lk_progress("%s", why);
         return false;

@@ -8,7 +8,6 @@ static void bare_body(lk_bench *b, int member, const void *arg)
 {
     const int64_t times = *(const int64_t *)arg;
     lk_bare *bare = lk_bare_open(b);
-
     if (member == LK_GIVER)
         lk_bare_delete(bare, list);
     lk_crew_ready(b);
@@ -35,7 +34,6 @@ static void our_body(lk_bench *b, int member, const void *arg)
 static bool side(lk_bench *b, bool ours, const int64_t *times, lk_series *p50, lk_series *p99)
 {
     lk_work work = {.members = 2, .cpu = b->client_cpu, .body = ours ? our_body : bare_body, .arg = times};
-
     if (!lk_crew_run(b, &work))
         return false;
     lk_series_add(p50, lk_crew_quantile_us(b, 0.5));
@@ -54,7 +52,6 @@ bool lk_row_h(lk_bench *b)
                            most = {"h", "... p99", "us", "BLPOP", LK_GOAL_NONE, 0};
     lk_series p50[2] = {0}, p99[2] = {0};
     int64_t times = lk_scale(b, 300);
-
     (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++)
         for (int ours = 0; ours < 2; ours++)

@@ -22,7 +22,6 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
 {
     lk_bare *stranger = lk_bare_open(b);
     locker *l = lk_open_or_fail(b, b->server.uri);
-
     (void)member;
     (void)arg;
     lk_bare_hold(stranger, held_key, 600000);
@@ -54,7 +53,6 @@ bool lk_row_d(lk_bench *b)
                     .cpu = b->client_cpu,
                     .body = asleep_body,
                     .asked = lk_redis_server_commands};
-
     (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         if (!lk_crew_run(b, &work))
@@ -81,7 +79,6 @@ static void lease_bare_body(lk_bench *b, int member, const void *arg)
     const leases *p = arg;
     lk_bare *bare = lk_bare_open(b);
     const int64_t period = p->ttl_ms * LK_MS / 3;
-
     (void)member;
     char key[64];
     for (int i = 0; i < p->count; i++) {
@@ -111,7 +108,6 @@ static void lease_our_body(lk_bench *b, int member, const void *arg)
     locker *l = lk_open_or_fail(b, b->server.uri);
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker_statistics stats = {.size = sizeof stats};
-
     (void)member;
     if (held == NULL)
         lk_crew_fail(b, "out of memory");
@@ -151,7 +147,6 @@ static bool lease_side(lk_bench *b, const leases *p, int64_t duration, int ours,
                     .body = ours != 0 ? lease_our_body : lease_bare_body,
                     .arg = p,
                     .asked = lk_redis_server_commands};
-
     if (!lk_crew_run(b, &work))
         return false;
     const double seconds = b->crew->value[LK_VALUE_SECONDS];
@@ -173,7 +168,6 @@ static bool lease_row(lk_bench *b, const char *row, const char *name, const leas
                     heap = {row, "... heap for each lock", "B", NULL, LK_GOAL_AT_MOST, 512},
                     real = {row, "... resident memory for each lock", "B", NULL, LK_GOAL_NONE, 0};
     upkeep u = {0};
-
     (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < rounds; round++)
         for (int ours = 0; ours < 2; ours++)
@@ -189,13 +183,11 @@ static bool lease_row(lk_bench *b, const char *row, const char *name, const leas
 bool lk_row_e(lk_bench *b)
 {
     const leases p = {LEASES, ttl};
-
     return lease_row(b, "e", "1,000 leases, TTL 3 s, commands", &p, 9000, b->rounds, 0.1);
 }
 
 bool lk_row_e_long(lk_bench *b)
 {
     const leases p = {LEASES_LONG, ttl_long};
-
     return lease_row(b, "e100k", "100,000 leases, TTL 30 s, commands", &p, 40000, 1, 5);
 }

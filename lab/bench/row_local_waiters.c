@@ -29,7 +29,6 @@ static void many_body(lk_bench *b, int member, const void *arg)
     locker_info info = LOCKER_INFO_INIT;
     const int64_t resident = lk_bench_resident();
     double *value = b->crew->value;
-
     (void)member;
     (void)arg;
     lk_bare_hold(stranger, key, 600000);
@@ -76,7 +75,6 @@ bool lk_row_many(lk_bench *b)
     lk_series all[RESIDENT + 1] = {0};
     lk_work work = {
         .members = 1, .duration = lk_scale(b, 3000) * LK_MS, .cpu = b->client_cpu, .body = many_body};
-
     (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         if (!lk_crew_run(b, &work))

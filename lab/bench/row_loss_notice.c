@@ -17,7 +17,6 @@ typedef struct {
 static void note(locker_handle *lost, void *user)
 {
     lease *x = user;
-
     (void)lost;
     atomic_store(&x->lost_at, lk_bench_now());
 }
@@ -35,7 +34,6 @@ static void lag_body(lk_bench *b, int member, const void *arg)
     locker *l = lk_open_or_fail(b, b->server.uri);
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     lease leases[LOCKS] = {0};
-
     (void)member;
     options.ttl_ms = ttl;
     options.no_renew = !*stopped;
@@ -72,7 +70,6 @@ static bool run(lk_bench *b, bool stopped, const char *what)
               worst = {"lag", "... the longest", "ms", NULL, LK_GOAL_AT_MOST, 50};
     lk_series p50 = {0}, p99 = {0}, max = {0};
     lk_work work = {.members = 1, .cpu = b->client_cpu, .body = lag_body, .arg = &stopped};
-
     for (int round = 0; round < b->rounds; round++) {
         const bool good = lk_crew_run(b, &work);
 

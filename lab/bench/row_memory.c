@@ -29,7 +29,6 @@ static named *table[BUCKETS];
 static named **bucket_of(const char *name)
 {
     uint32_t hash = 2166136261u;
-
     for (; *name != '\0'; name++)
         hash = (hash ^ (unsigned char)*name) * 16777619u;
     return &table[hash % BUCKETS];
@@ -38,7 +37,6 @@ static named **bucket_of(const char *name)
 static named *find_or_make_locked(const char *name)
 {
     named **bucket = bucket_of(name), *n = *bucket;
-
     while (n != NULL && strcmp(n->name, name) != 0)
         n = n->chain;
     if (n != NULL)
@@ -57,7 +55,6 @@ static named_handle *table_lock(const char *name)
 {
     named_handle *handle = malloc(sizeof *handle);
     named *n = NULL;
-
     if (handle == NULL)
         return NULL;
     pthread_mutex_lock(&table_mutex);
@@ -79,7 +76,6 @@ static named_handle *table_lock(const char *name)
 static void table_unlock(named_handle *handle)
 {
     named *n = handle->lock;
-
     pthread_mutex_lock(&table_mutex);
     n->held = false;
     if (--n->users > 0) {
@@ -123,7 +119,6 @@ static void alone(lk_bench *b, bool ours, int64_t batches)
 {
     locker *l = ours ? lk_open_or_fail(b, "memory:") : NULL;
     lk_threads *idle = ours ? NULL : lk_threads_start(b, 1, idle_thread, NULL);
-
     lk_crew_ready(b);
     for (int64_t i = 0; i < batches; i++) {
         const int64_t from = lk_bench_now();
@@ -154,7 +149,6 @@ static void alone_ours(lk_bench *b, int member, const void *arg)
 static void crowd_thread(lk_bench *b, size_t index, void *arg)
 {
     uint64_t cycles = 0;
-
     while (!lk_crew_stopped(b)) {
         cycle(b, arg, "bench/memory");
         cycles++;
@@ -165,7 +159,6 @@ static void crowd_thread(lk_bench *b, size_t index, void *arg)
 static void crowd(lk_bench *b, bool ours)
 {
     locker *l = ours ? lk_open_or_fail(b, "memory:") : NULL;
-
     lk_crew_ready(b);
     lk_threads_join(lk_threads_start(b, THREADS, crowd_thread, l));
     (void)locker_close(l);
@@ -196,7 +189,6 @@ bool lk_row_memory(lk_bench *b)
         fair = {"memory", "... fairness over the threads", "Jain", "the same", LK_GOAL_NONE, 0};
     lk_series p50[2] = {0}, turns[2] = {0}, fairness[2] = {0};
     int64_t batches = lk_scale(b, 2000);
-
     for (int round = 0; round < b->rounds; round++) {
         for (int ours = 0; ours < 2; ours++) {
             lk_work one = {.members = 1,

@@ -15,7 +15,6 @@ static const char key[] = "bench:one";
 static void one_bare(lk_bench *b, const plan *p)
 {
     lk_bare *bare = lk_bare_open(b);
-
     if (p->side == LOOKING)
         lk_bare_spin(bare, look_for);
     lk_bare_delete(bare, key);
@@ -53,7 +52,6 @@ static void one_ours(lk_bench *b, const plan *p)
 static void body(lk_bench *b, int member, const void *arg)
 {
     const plan *p = arg;
-
     (void)member;
     if (p->side == ASLEEP || p->side == LOOKING)
         one_bare(b, p);
@@ -87,7 +85,6 @@ bool lk_row_a(lk_bench *b)
         used = {"a", "client CPU for each cycle", "us", "asleep", LK_GOAL_NONE, 0},
         used_looking = {"a", "client CPU for each cycle", "us", "looking", LK_GOAL_NONE, 0};
     lk_series p50[SIDES] = {0}, cpu[SIDES] = {0};
-
     (void)lk_redis_server_pin(b, b->server_cpu);
     if (!run(b, p50, cpu))
         return false;
@@ -111,7 +108,6 @@ bool lk_row_a1(lk_bench *b)
                            plain = {"a1", "... without fencing token", "us", "asleep", LK_GOAL_NONE, 0},
                            used = {"a1", "client CPU for each cycle", "us", "asleep", LK_GOAL_NONE, 0};
     lk_series p50[SIDES] = {0}, cpu[SIDES] = {0};
-
     if (!lk_redis_server_pin(b, b->client_cpu)) {
         lk_progress("a1 is left out: the server can't be put on the client's processor");
         return true;

@@ -31,7 +31,6 @@ static void bare_close(void *client)
 static void *our_open(lk_bench *b, int port)
 {
     char uri[LK_SERVER_TEXT];
-
     (void)snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0", port);
     return lk_open_or_fail(b, uri);
 }
@@ -50,7 +49,6 @@ bool lk_row_net(lk_bench *b)
 {
     static const lk_far_side sides[2] = {{"hiredis", bare_open, bare_cycle, bare_request, bare_close},
                                          {"liblocker", our_open, our_cycle, NULL, our_close}};
-
     if (b->server.own.pid <= 0) {
         lk_progress("net is left out: the proxy leads to a server of the benchmark's own");
         return true;

@@ -18,7 +18,6 @@ static void own_thread(lk_bench *b, size_t index, void *arg)
     own *o = arg;
     uint64_t cycles = 0;
     char key[32];
-
     (void)snprintf(key, sizeof key, "bench:own:%zu", index);
     while (!lk_crew_stopped(b)) {
         if (o->l != NULL) {
@@ -35,7 +34,6 @@ static void own_thread(lk_bench *b, size_t index, void *arg)
 static void own_bare_body(lk_bench *b, int member, const void *arg)
 {
     own o = {.l = NULL};
-
     (void)member;
     (void)arg;
     for (int i = 0; i < KEYS; i++)
@@ -47,7 +45,6 @@ static void own_bare_body(lk_bench *b, int member, const void *arg)
 static void own_lanes_body(lk_bench *b, int member, const void *arg)
 {
     lk_bare *bare = lk_bare_open(b);
-
     (void)member;
     (void)arg;
     lk_crew_ready(b);
@@ -58,7 +55,6 @@ static void own_lanes_body(lk_bench *b, int member, const void *arg)
 static void own_our_body(lk_bench *b, int member, const void *arg)
 {
     own o = {.l = lk_open_or_fail(b, b->server.uri)};
-
     (void)member;
     (void)arg;
     lk_crew_ready(b);
@@ -74,7 +70,6 @@ bool lk_row_b(lk_bench *b)
         fair = {"b", "... fairness over the threads", "Jain", NULL, LK_GOAL_NONE, 0};
     void (*const bodies[])(lk_bench *, int, const void *) = {own_bare_body, own_lanes_body, own_our_body};
     lk_series rate[3] = {0}, fairness = {0};
-
     (void)lk_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         for (int i = 0; i < 3; i++) {
@@ -109,7 +104,6 @@ static void herd_thread(lk_bench *b, size_t index, void *arg)
 {
     pen *p = arg;
     uint64_t turns = 0;
-
     while (!lk_crew_stopped(b)) {
         if (p->l != NULL) {
             lk_unlock_or_fail(b, lk_lock_or_fail(b, p->l, shared_key, NULL));
@@ -130,7 +124,6 @@ static void herd_body(lk_bench *b, int member, const herd *h, bool ours)
 {
     const int each = h->waiters / h->processes;
     pen p = {.l = NULL, .first = (size_t)(member * each)};
-
     if (ours)
         p.l = lk_open_or_fail(b, b->server.uri);
     for (int i = 0; !ours && i < each; i++)
@@ -166,7 +159,6 @@ static bool herd_side(lk_bench *b, const herd *h, int ours, outcome *o)
                     .body = ours != 0 ? herd_our_body : herd_bare_body,
                     .arg = h,
                     .asked = lk_redis_server_commands};
-
     if (!lk_crew_run(b, &work))
         return false;
     const double turns = (double)lk_crew_total(b, (size_t)h->waiters);
@@ -183,7 +175,6 @@ static bool herd_run(lk_bench *b, herd h, double rate_goal)
     lk_figure sent = {"c", "... commands sent for each hand-off", "", "BLPOP", LK_GOAL_AT_MOST, 3};
     lk_figure fair = {"c", "... fairness over the waiters", "Jain", "BLPOP", LK_GOAL_AT_LEAST, 0.95};
     outcome o = {0};
-
     (void)snprintf(what, sizeof what, "%d waiters, %d process%s, one key", h.waiters, h.processes,
                    h.processes > 1 ? "es" : "");
     for (int round = 0; round < b->rounds; round++)

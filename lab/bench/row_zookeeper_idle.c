@@ -16,7 +16,6 @@ static void bare_body(lk_bench *b, int member, const void *arg)
 {
     const int n = *(const int *)arg;
     lk_zoo *zoo = lk_zoo_open(b, b->zoo.own.port, session);
-
     (void)member;
     lk_zoo_hold(zoo, prefix, n);
     lk_crew_ready(b);
@@ -33,7 +32,6 @@ static void our_body(lk_bench *b, int member, const void *arg)
     locker_statistics stats = {.size = sizeof stats};
     char uri[LK_SERVER_TEXT];
     locker *l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session));
-
     (void)member;
     if (held == NULL)
         lk_crew_fail(b, "out of memory");
@@ -72,7 +70,6 @@ bool lk_row_ze(lk_bench *b)
                            real = {"ze", "... resident memory for each lock", "B", NULL, LK_GOAL_NONE, 0};
     lk_series sent[2] = {0}, cpu[2] = {0}, beats = {0}, allocated = {0}, resident = {0};
     int n = (int)lk_scale(b, LOCKS);
-
     (void)lk_zoo_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         for (int ours = 0; ours < 2; ours++) {

@@ -20,7 +20,6 @@ typedef struct {
 static lk_zoo *open_bare(lk_bench *b, int side)
 {
     lk_zoo *zoo = lk_zoo_open(b, b->zoo.own.port, session);
-
     if (side == WHOLE)
         lk_zoo_send_whole(zoo);
     if (side == TRUSTING)
@@ -43,7 +42,6 @@ static void one_body(lk_bench *b, int member, const void *arg)
     char uri[LK_SERVER_TEXT];
     lk_zoo *zoo = p->side == OURS ? NULL : open_bare(b, p->side);
     locker *l = p->side == OURS ? lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session)) : NULL;
-
     (void)member;
     if (zoo != NULL)
         lk_zoo_make(zoo, key);
@@ -75,7 +73,6 @@ static bool one_row(lk_bench *b, const char *row, const char *what, bool fresh)
                     whole = {row, "... beside requests in one piece", "us", "in one piece", LK_GOAL_NONE, 0},
                     used = {row, "client CPU for each cycle", "us", "st client", LK_GOAL_NONE, 0};
     lk_series p50[SIDES_ALONE] = {0}, cpu[SIDES_ALONE] = {0};
-
     for (int round = 0; round < b->rounds; round++) {
         for (int side = BARE; side < SIDES_ALONE; side++) {
             plan p = {.side = side, .fresh = fresh, .cycles = lk_scale(b, 5000)};
@@ -123,7 +120,6 @@ static void bare_handoff(lk_bench *b, int member, const plan *p)
 {
     const int64_t times = p->cycles;
     lk_zoo *zoo = open_bare(b, p->side);
-
     lk_zoo_make(zoo, key);
     lk_crew_ready(b);
     for (int64_t i = 0; i < times; i++) {
@@ -152,7 +148,6 @@ static void handoff_body(lk_bench *b, int member, const void *arg)
 {
     const plan *p = arg;
     char uri[LK_SERVER_TEXT];
-
     if (p->side == OURS)
         lk_handoff(b, member, lk_zoo_server_uri(uri, b->zoo.own.port, session), key, p->cycles);
     else
@@ -167,7 +162,6 @@ bool lk_row_zh(lk_bench *b)
         trust = {"zh", "... beside one that asks no more", "us", "trusting", LK_GOAL_NONE, 0},
         most = {"zh", "... p99", "us", "listing again", LK_GOAL_NONE, 0};
     lk_series p50[SIDES] = {0}, p99[SIDES] = {0};
-
     (void)lk_zoo_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         for (int side = BARE; side < SIDES; side++) {

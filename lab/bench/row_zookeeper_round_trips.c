@@ -8,7 +8,6 @@ static const char key[] = "far";
 static void *bare_open(lk_bench *b, int port)
 {
     lk_zoo *zoo = lk_zoo_open(b, port, session);
-
     lk_zoo_make(zoo, key);
     return zoo;
 }
@@ -33,7 +32,6 @@ static void bare_close(void *client)
 static void *our_open(lk_bench *b, int port)
 {
     char uri[LK_SERVER_TEXT];
-
     return lk_open_or_fail(b, lk_zoo_server_uri(uri, port, session));
 }
 
@@ -51,7 +49,6 @@ bool lk_row_znet(lk_bench *b)
 {
     static const lk_far_side sides[2] = {{"st client", bare_open, bare_cycle, bare_request, bare_close},
                                          {"liblocker", our_open, our_cycle, NULL, our_close}};
-
     (void)lk_zoo_server_pin(b, b->server_cpu);
     return lk_far_row(b, "znet", b->zoo.own.port, sides);
 }

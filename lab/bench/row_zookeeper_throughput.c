@@ -27,7 +27,6 @@ typedef struct {
 static void look_at_order(lk_bench *b, const locker_handle *held)
 {
     const int64_t token = (int64_t)locker_handle_token(held);
-
     if (token < b->crew->mark)
         b->crew->count[DISORDER]++;
     b->crew->mark = token;
@@ -39,7 +38,6 @@ static void herd_thread(lk_bench *b, size_t index, void *arg)
     uint64_t turns = 0;
     char own[64];
     const char *key = p->h->key != NULL ? p->h->key : lk_zoo_lane_key(own, own_key, (int)index);
-
     while (!lk_crew_stopped(b)) {
         locker_handle *held = lk_lock_or_fail(b, p->l, key, NULL);
 
@@ -56,7 +54,6 @@ static void bare_herd(lk_bench *b, const herd *h, int each, size_t first)
 {
     lk_zoo *zoo = lk_zoo_open(b, b->zoo.own.port, session);
     char own[64];
-
     for (int i = 0; h->key == NULL && i < each; i++)
         lk_zoo_make(zoo, lk_zoo_lane_key(own, own_key, i));
     if (h->key != NULL)
@@ -73,7 +70,6 @@ static void herd_body(lk_bench *b, int member, const void *arg)
     const herd *h = arg;
     const int each = h->waiters / h->processes;
     pen p = {.h = h, .first = (size_t)(member * each)};
-
     if (h->side != OURS) {
         bare_herd(b, h, each, p.first);
         return;
@@ -124,7 +120,6 @@ bool lk_row_zb(lk_bench *b)
                                    "Jain",       "64 in flight",
                                    LK_GOAL_NONE, 0};
     outcome o = {0};
-
     (void)lk_zoo_server_pin(b, b->server_cpu);
     if (!herd_run(b, (herd){.waiters = KEYS, .processes = 1}, OURS + 1, &o))
         return false;
@@ -143,7 +138,6 @@ static bool one_key(lk_bench *b, int waiters)
     lk_figure order = {"zc", "... grants out of the order of arrival", "", NULL, LK_GOAL_AT_MOST, 0};
     lk_figure trust = {"zc", "... beside one that asks no more", "/s", "trusting", LK_GOAL_NONE, 0};
     outcome o = {0};
-
     (void)snprintf(what, sizeof what, "%d waiters, %d processes, one key", waiters, PROCESSES);
     if (!herd_run(b, (herd){.waiters = waiters, .processes = PROCESSES, .key = shared_key}, SIDES, &o))
         return false;

@@ -25,7 +25,6 @@ struct lk_threads {
 static void *begin(void *arg)
 {
     thread *t = arg;
-
     t->set->body(t->set->b, t->index, t->set->arg);
     return NULL;
 }
@@ -34,7 +33,6 @@ lk_threads *lk_threads_start(lk_bench *b, size_t n, void (*body)(lk_bench *b, si
                              void *arg)
 {
     lk_threads *set = calloc(1, sizeof *set + n * sizeof set->each[0]);
-
     if (set == NULL)
         lk_crew_fail(b, "out of memory");
     *set = (lk_threads){.b = b, .body = body, .arg = arg, .count = n};
@@ -64,7 +62,6 @@ locker *lk_open_or_fail(lk_bench *b, const char *uri)
 {
     locker_error err;
     locker *l;
-
     if (locker_open(uri, NULL, &l, &err) != LOCKER_OK)
         lk_crew_fail(b, "locker_open: %s", err.text);
     return l;
@@ -74,7 +71,6 @@ locker_handle *lk_lock_or_fail(lk_bench *b, locker *l, const char *key, const lo
 {
     locker_handle *held;
     locker_error err;
-
     if (locker_lock(l, key, options, &held, &err) != LOCKER_OK)
         lk_crew_fail(b, "locker_lock: %s", err.text);
     return held;
@@ -83,7 +79,6 @@ locker_handle *lk_lock_or_fail(lk_bench *b, locker *l, const char *key, const lo
 void lk_unlock_or_fail(lk_bench *b, locker_handle *held)
 {
     locker_error err;
-
     if (locker_unlock(held, &err) != LOCKER_OK)
         lk_crew_fail(b, "locker_unlock: %s", err.text);
     locker_handle_free(held);
@@ -92,7 +87,6 @@ void lk_unlock_or_fail(lk_bench *b, locker_handle *held)
 void lk_until_waiting(lk_bench *b, locker *l, uint64_t count)
 {
     locker_statistics stats = {.size = sizeof stats};
-
     while (locker_stats(l, &stats) == LOCKER_OK && stats.waiting < count) {
         if (lk_crew_stopped(b))
             return;

@@ -62,7 +62,6 @@ static void drop_message(const char *message)
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
     lk_zoo *zoo = context;
-
     (void)zh;
     (void)path;
     if (type != ZOO_SESSION_EVENT)
@@ -83,7 +82,6 @@ static void turn(lk_zoo *zoo, int64_t at_most, bool (*enough)(const lk_zoo *zoo)
 {
     struct timeval span = {0, 0};
     int fd = -1, interest = 0, events = 0, rc = zookeeper_interest(zoo->zh, &fd, &interest, &span);
-
     if (rc != ZOK)
         fail(zoo, "zookeeper_interest", rc);
     struct pollfd wait =
@@ -148,7 +146,6 @@ static bool is_idle(const lk_zoo *zoo)
 lk_zoo *lk_zoo_open(lk_bench *b, int port, int64_t session_ms)
 {
     lk_zoo *zoo = calloc(1, sizeof *zoo);
-
     if (zoo == NULL)
         lk_crew_fail(b, "out of memory");
     zoo->b = b;
@@ -175,7 +172,6 @@ void lk_zoo_close(lk_zoo *zoo)
 static void on_made(int rc, const char *path, const void *context)
 {
     lk_zoo *zoo = (lk_zoo *)(uintptr_t)context;
-
     (void)path;
     zoo->awaited--;
     if (rc != ZOK && rc != ZNODEEXISTS)
@@ -185,7 +181,6 @@ static void on_made(int rc, const char *path, const void *context)
 static void on_exists(int rc, const struct Stat *stat, const void *context)
 {
     lk_zoo *zoo = (lk_zoo *)(uintptr_t)context;
-
     (void)stat;
     zoo->awaited--;
     if (rc != ZOK && rc != ZNONODE)
@@ -195,7 +190,6 @@ static void on_exists(int rc, const struct Stat *stat, const void *context)
 static void make(lk_zoo *zoo, const char *path, int mode)
 {
     const int rc = zoo_acreate(zoo->zh, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, mode, on_made, zoo);
-
     if (rc != ZOK)
         fail(zoo, "create", rc);
     zoo->awaited++;
@@ -204,7 +198,6 @@ static void make(lk_zoo *zoo, const char *path, int mode)
 void lk_zoo_make(lk_zoo *zoo, const char *key)
 {
     char path[PATH];
-
     (void)snprintf(path, sizeof path, ROOT "/%s", key);
     make(zoo, ROOT, ZOO_CONTAINER);
     make(zoo, path, ZOO_CONTAINER);
@@ -214,7 +207,6 @@ void lk_zoo_make(lk_zoo *zoo, const char *key)
 void lk_zoo_ping(lk_zoo *zoo)
 {
     const int rc = zoo_aexists(zoo->zh, ROOT, 0, on_exists, zoo);
-
     if (rc != ZOK)
         fail(zoo, "exists", rc);
     zoo->awaited++;
@@ -248,7 +240,6 @@ static void leave(lane *l);
 static const char *number_of(const char *name)
 {
     const size_t length = strlen(name);
-
     return length > NUMBER ? name + length - NUMBER : name;
 }
 
@@ -281,7 +272,6 @@ static void advance(lane *l)
 static void on_ahead_gone(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
     lane *l = context;
-
     (void)zh;
     (void)state;
     (void)path;
@@ -292,7 +282,6 @@ static void on_ahead_gone(zhandle_t *zh, int type, int state, const char *path, 
 static void on_got(int rc, const char *value, int length, const struct Stat *stat, const void *context)
 {
     lane *l = (lane *)(uintptr_t)context;
-
     (void)value;
     (void)length;
     (void)stat;
@@ -307,7 +296,6 @@ static void on_listed(int rc, const struct String_vector *names, const void *con
 {
     lane *l = (lane *)(uintptr_t)context;
     const char *mine = number_of(l->node), *ahead = NULL;
-
     if (rc != ZOK)
         fail(l->zoo, "get_children", rc);
     for (int i = 0; i < names->count; i++) {
@@ -332,7 +320,6 @@ static void on_listed(int rc, const struct String_vector *names, const void *con
 static void on_created(int rc, const char *path, const struct Stat *stat, const void *context)
 {
     lane *l = (lane *)(uintptr_t)context;
-
     (void)stat;
     if (rc != ZOK)
         fail(l->zoo, "create2", rc);
@@ -342,7 +329,6 @@ static void on_created(int rc, const char *path, const struct Stat *stat, const 
 static void begin(lane *l, bool fresh)
 {
     zhandle_t *zh = l->zoo->zh;
-
     l->step = ENTERING;
     if (fresh)
         make(l->zoo, l->parent, ZOO_CONTAINER);
@@ -360,7 +346,6 @@ static void on_deleted(int rc, const void *context)
 {
     lane *l = (lane *)(uintptr_t)context;
     lk_zoo *zoo = l->zoo;
-
     if (rc != ZOK)
         fail(zoo, "delete", rc);
     l->step = IDLE;
@@ -441,7 +426,6 @@ const char *lk_zoo_lane_key(char out[64], const char *key, int number)
 void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t first)
 {
     lane *all = calloc((size_t)lanes, sizeof *all);
-
     if (all == NULL)
         lk_crew_fail(zoo->b, "out of memory");
     zoo->busy = lanes;

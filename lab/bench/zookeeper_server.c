@@ -13,7 +13,6 @@ static int64_t questions; /* that we have asked: the server counts them as reque
 int64_t lk_zoo_server_requests(lk_bench *b)
 {
     static const char received[] = "Received: ";
-
     questions++;
     char answer[2048];
     const char *at =
@@ -27,7 +26,6 @@ int64_t lk_zoo_server_requests(lk_bench *b)
 static void warm_body(lk_bench *b, int member, const void *arg)
 {
     lk_zoo *zoo = lk_zoo_open(b, b->zoo.own.port, 10000);
-
     (void)member;
     (void)arg;
     char key[64];
@@ -44,7 +42,6 @@ static bool start(lk_server *server)
     static const char *const java[] = {"-Xms192m", "-Xmx192m", "-Dzookeeper.forceSync=no",
                                        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", NULL};
     const lk_server_setup setup = {.options = java, .tick_ms = 500};
-
     if (lk_server_start(server, &lk_server_zookeeper, &setup) && lk_server_await(server))
         return true;
     lk_progress("%s%s", server->error, server->missing ? ", or leave the rows z* out by --only" : "");
@@ -69,7 +66,6 @@ bool lk_zoo_server_need(lk_bench *b)
 {
     lk_work warm = {
         .members = 1, .duration = lk_scale(b, 8000) * LK_MS, .cpu = b->client_cpu, .body = warm_body};
-
     if (!launch(b) || lk_interrupted || !lk_crew_run(b, &warm))
         return false;
     return lk_server_freeze(&b->zoo.own);

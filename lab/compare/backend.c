@@ -13,7 +13,6 @@
 static void file_start(lk_backend *backend)
 {
     char directory[LK_SCRATCH_PATH], why[256];
-
     if (!lk_scratch_make("locks", directory, why, sizeof why))
         lk_die(LK_EXIT_SYSTEM, "%s", why);
     snprintf(backend->uri, sizeof backend->uri, "file://%s", directory);
@@ -63,14 +62,12 @@ static const struct {
 static const char *cant_be_harmed(const lk_backend *backend)
 {
     const locker_semantics *s = &backend->column->semantics;
-
     return s->scope == LOCKER_SCOPE_NETWORK ? NULL : "there is no server and no network";
 }
 
 const char *lk_backend_lacks(const lk_backend *backend, unsigned needs)
 {
     const unsigned missing = needs & ~backend->can;
-
     for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++) {
         if ((missing & lacks[i].bit) == 0)
             continue;
@@ -85,7 +82,6 @@ bool lk_backend_learn(lk_backend *backend, locker_error *err)
 {
     locker *l = NULL;
     locker_status status = locker_open(backend->uri, NULL, &l, err);
-
     if (status == LOCKER_OK)
         status = locker_ping(l, NULL, err);
     if (status != LOCKER_OK) {
@@ -109,7 +105,6 @@ const char *lk_backend_public_uri(const char *uri, char *out, size_t size)
     const size_t authority = strcspn(uri + scheme, "/?");
     const char *at = memrchr(uri + scheme, '@', authority);
     const char *colon = at ? memchr(uri + scheme, ':', (size_t)(at - uri) - scheme) : NULL;
-
     if (colon)
         snprintf(out, size, "%.*s:***%s", (int)(colon - uri), uri, at);
     else

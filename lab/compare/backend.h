@@ -4,8 +4,7 @@
  * never for a kind. spawn_redis.c and spawn_zookeeper.c are the kinds
  * that have servers.
  */
-#ifndef LOCKER_LAB_COMPARE_BACKEND_H
-#define LOCKER_LAB_COMPARE_BACKEND_H
+#pragma once
 
 #include <locker/locker.h>
 #include <stdbool.h>
@@ -82,5 +81,3 @@ const char *lk_backend_public_uri(const char *uri, char *out, size_t size);
 
 /** The kinds, ended by NULL. */
 extern const lk_kind *const lk_kinds[];
-
-#endif

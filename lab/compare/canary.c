@@ -18,7 +18,6 @@ static _Atomic int64_t worst; /* ns */
 static void note(int64_t late)
 {
     int64_t known = atomic_load_explicit(&worst, memory_order_relaxed);
-
     while (late > known && !atomic_compare_exchange_weak_explicit(&worst, &known, late, memory_order_relaxed,
                                                                   memory_order_relaxed))
         ;

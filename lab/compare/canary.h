@@ -2,8 +2,7 @@
  * canary.h: how slow the machine is: a thread that sleeps a few ms again and again, and notes how late it
  * woke. A lease that ends because nobody got a processor is the machine's fault, and no service's.
  */
-#ifndef LOCKER_LAB_COMPARE_CANARY_H
-#define LOCKER_LAB_COMPARE_CANARY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ void lk_canary_start(void);
 
 /** How late it woke at worst since the last call, in ns; what it is late right now counts. */
 int64_t lk_canary_worst(void);
-
-#endif

@@ -14,7 +14,6 @@
 int64_t lk_fault(lk_cell *cell, bool begins, const char *kind, const char *what)
 {
     lk_event event = LK_EVENT_INIT;
-
     event.op = LK_OP_FAULT;
     event.phase = begins ? LK_PHASE_BEGIN : LK_PHASE_END;
     event.t = lk_now_ns();
@@ -57,7 +56,6 @@ void lk_promise(lk_cell *cell, const char *format, ...)
 {
     lk_result *result = cell->result;
     va_list args;
-
     va_start(args, format);
     vsnprintf(result->promise, sizeof result->promise, format, args);
     va_end(args);
@@ -69,7 +67,6 @@ void lk_promise(lk_cell *cell, const char *format, ...)
 static void judge(lk_cell *cell, lk_verdict verdict, const char *format, va_list args)
 {
     lk_result *result = cell->result;
-
     if (lk_failed(cell) || result->verdict >= verdict)
         return;
     result->verdict = verdict;
@@ -79,7 +76,6 @@ static void judge(lk_cell *cell, lk_verdict verdict, const char *format, va_list
 void lk_broken(lk_cell *cell, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     judge(cell, LK_VERDICT_BROKEN, format, args);
     va_end(args);
@@ -88,7 +84,6 @@ void lk_broken(lk_cell *cell, const char *format, ...)
 void lk_exception(lk_cell *cell, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     judge(cell, LK_VERDICT_EXCEPTION, format, args);
     va_end(args);
@@ -98,7 +93,6 @@ void lk_exception(lk_cell *cell, const char *format, ...)
 static void limit(lk_cell *cell, lk_check check, const char *what)
 {
     lk_event event = LK_EVENT_INIT;
-
     cell->limits[check] = what;
     event.op = LK_OP_ALLOW;
     event.phase = LK_PHASE_INFO;
@@ -127,7 +121,6 @@ void lk_measure(lk_cell *cell, const char *name, const char *unit, double value)
 void lk_figure(lk_result *result, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     vsnprintf(result->figure, sizeof result->figure, format, args);
     va_end(args);
@@ -150,7 +143,6 @@ const char *lk_range_words(const lk_result *result, const char *name, char *out,
 {
     const lk_measured *samples = lk_measured_of(result, name);
     const double least = lk_measured_quantile(samples, 0), most = lk_measured_quantile(samples, 1);
-
     if (!samples)
         snprintf(out, size, "-");
     else if (fabs(most - least) < 0.5)

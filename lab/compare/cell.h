@@ -4,8 +4,7 @@
  * that is no finding (a worker does not answer, a server does not come back), the cell fails once, with a
  * reason, and every later call does nothing; so scenarios read as a story, and the cell is told as "not run".
  */
-#ifndef LOCKER_LAB_COMPARE_CELL_H
-#define LOCKER_LAB_COMPARE_CELL_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -175,5 +174,3 @@ const char *lk_ms_words(double ms, char *out, size_t size);
 /** When a run's workers have ended: what its history shows, by the checks that every lock service has to
  * pass. It is kept in the result as a trace. */
 void lk_judge(lk_cell *cell);
-
-#endif

@@ -41,7 +41,6 @@ typedef struct comparing {
 static void say_command(int argc, char **argv, char *out, size_t size)
 {
     size_t at = (size_t)snprintf(out, size, "locker compare");
-
     for (int i = 1; i < argc && at < size; i++) {
         char word[512];
         lk_backend_public_uri(argv[i], word, sizeof word);
@@ -53,7 +52,6 @@ static void say_machine(char *out, size_t size)
 {
     char line[256], model[96] = "";
     FILE *cpu = fopen("/proc/cpuinfo", "re");
-
     while (cpu && !model[0] && fgets(line, sizeof line, cpu))
         if (strncmp(line, "model name", 10) == 0 && strchr(line, ':'))
             snprintf(model, sizeof model, "%.*s", (int)strcspn(strchr(line, ':') + 2, "\n"),
@@ -69,7 +67,6 @@ static void say_machine(char *out, size_t size)
 static void say_load(char *out, size_t size)
 {
     double average;
-
     if (getloadavg(&average, 1) == 1)
         snprintf(out, size, "%.2f", average);
     else
@@ -79,7 +76,6 @@ static void say_load(char *out, size_t size)
 static void say_business(comparing *c)
 {
     char after[32];
-
     say_load(after, sizeof after);
     char late[32];
     snprintf(c->found.load, sizeof c->found.load,
@@ -91,7 +87,6 @@ static void say_date(char *out, size_t size)
 {
     const time_t now = time(NULL);
     struct tm utc;
-
     gmtime_r(&now, &utc);
     strftime(out, size, "%Y-%m-%d %H:%M UTC", &utc);
 }
@@ -101,7 +96,6 @@ static void say_date(char *out, size_t size)
 static void *room(size_t count, size_t size)
 {
     void *zeroed = calloc(count, size);
-
     if (!zeroed)
         lk_die(LK_EXIT_SYSTEM, "out of memory");
     return zeroed;
@@ -110,7 +104,6 @@ static void *room(size_t count, size_t size)
 static lk_backend *add_backend(comparing *c)
 {
     const size_t i = c->found.columns_len++;
-
     c->backends[i].column = &c->found.columns[i];
     return &c->backends[i];
 }
@@ -118,7 +111,6 @@ static lk_backend *add_backend(comparing *c)
 static void learn(lk_backend *backend)
 {
     locker_error err;
-
     if (!lk_backend_learn(backend, &err))
         lk_die(lk_cli_exit_for(err.status), "%s", err.text);
     lk_backend_public_uri(backend->uri, backend->column->uri, sizeof backend->column->uri);
@@ -128,7 +120,6 @@ static void learn(lk_backend *backend)
 static void name_given(comparing *c, lk_column *column)
 {
     int same = 0;
-
     for (size_t i = 0; i < c->found.columns_len; i++)
         if (&c->found.columns[i] != column && !c->found.columns[i].spawned &&
             strcmp(c->found.columns[i].semantics.driver, column->semantics.driver) == 0)
@@ -152,7 +143,6 @@ static void open_given(comparing *c)
 static void open_spawned(comparing *c)
 {
     const size_t first = c->found.columns_len;
-
     for (size_t i = 0; i < c->choices.kinds_len; i++) {
         const lk_kind *kind = c->choices.kinds[i];
         lk_backend *backend = add_backend(c);
@@ -188,7 +178,6 @@ static const char *scratch(void)
 {
     char why[256];
     const char *path = lk_scratch(why, sizeof why);
-
     if (!path)
         lk_die(LK_EXIT_SYSTEM, "%s", why);
     return path;
@@ -197,7 +186,6 @@ static const char *scratch(void)
 static void begin_cell(lk_cell *cell, const lk_scenario *scenario)
 {
     lk_event common = LK_EVENT_INIT;
-
     cell->scenario = scenario->name;
     cell->ttl_ms = TTL_MS;
     snprintf(cell->key, sizeof cell->key, "compare.%d.%s.%d", (int)getpid(), scenario->name, cell->run);
@@ -219,7 +207,6 @@ static void excuse(comparing *c, lk_cell *cell, lk_verdict before)
 {
     lk_result *result = cell->result;
     const int64_t late = lk_canary_worst();
-
     c->latest_ns = late > c->latest_ns ? late : c->latest_ns;
     if (result->verdict != LK_VERDICT_BROKEN || before == LK_VERDICT_BROKEN || cell->proven ||
         late < TOO_LATE_MS * INT64_C(1000000))
@@ -235,7 +222,6 @@ static void excuse(comparing *c, lk_cell *cell, lk_verdict before)
 static void end_cell(comparing *c, lk_cell *cell, lk_verdict before)
 {
     lk_result *result = cell->result;
-
     lk_dismiss_all(cell);
     lk_history_writer_close(cell->writer);
     if (lk_failed(cell) && result->verdict != LK_VERDICT_BROKEN) { /* what was broken before stays so */
@@ -256,7 +242,6 @@ static void end_cell(comparing *c, lk_cell *cell, lk_verdict before)
 static void run_cell(comparing *c, const lk_scenario *scenario, lk_backend *backend, lk_result *result)
 {
     const char *lacking = lk_backend_lacks(backend, scenario->needs);
-
     result->column = backend->column;
     if (lacking) {
         result->verdict = LK_VERDICT_NOT_RUN;
@@ -311,7 +296,6 @@ static int list_scenarios(const lk_choices *choices)
 static FILE *open_output(const char *path)
 {
     FILE *file = path ? fopen(path, "we") : NULL;
-
     if (path && !file)
         lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", path, strerror(errno));
     return file;
@@ -321,7 +305,6 @@ static FILE *open_output(const char *path)
 static void check_html(const char *path)
 {
     const bool is_there = path && access(path, F_OK) == 0;
-
     if (!path)
         return;
     char why[512];
@@ -338,7 +321,6 @@ static void check_html(const char *path)
 static int width_of_terminal(void)
 {
     struct winsize size;
-
     if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60)
         return size.ws_col > 160 ? 160 : size.ws_col;
     return 110;
@@ -367,7 +349,6 @@ static int tell(comparing *c)
 static void begin(comparing *c, int argc, char **argv)
 {
     const size_t columns = c->choices.uris_len + c->choices.kinds_len;
-
     say_load(c->load_before, sizeof c->load_before);
     lk_canary_start();
     c->json = open_output(c->choices.json);
@@ -387,7 +368,6 @@ static int compare(int argc, char **argv)
 {
     comparing *c = room(1, sizeof *c);
     int code = lk_choices_parse(argc, argv, &c->choices);
-
     if (code == LK_GO_ON && c->choices.list) {
         code = list_scenarios(&c->choices);
     } else if (code == LK_GO_ON) {

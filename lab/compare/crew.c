@@ -26,7 +26,6 @@ static void send_line(lk_worker *worker, const char *format, va_list args)
 {
     char line[LK_WORKER_LINE];
     int length = vsnprintf(line, sizeof line - 1, format, args);
-
     if (lk_failed(worker->cell) || worker->pid == 0)
         return;
     line[length++] = '\n';
@@ -37,7 +36,6 @@ static void send_line(lk_worker *worker, const char *format, va_list args)
 void lk_tell(lk_worker *worker, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     send_line(worker, format, args);
     va_end(args);
@@ -47,7 +45,6 @@ void lk_tell(lk_worker *worker, const char *format, ...)
 static bool split_line(lk_worker *worker, char line[LK_WORKER_LINE])
 {
     char *end = memchr(worker->line, '\n', worker->filled);
-
     if (!end)
         return false;
     const size_t length = (size_t)(end - worker->line);
@@ -61,7 +58,6 @@ static bool split_line(lk_worker *worker, char line[LK_WORKER_LINE])
 static bool hear_line(lk_worker *worker, char line[LK_WORKER_LINE])
 {
     const int64_t end = lk_now_ns() + (int64_t)PATIENCE_MS * 1000000;
-
     while (!lk_failed(worker->cell) && worker->pid != 0 && !split_line(worker, line)) {
         struct pollfd in = {.fd = worker->fd, .events = POLLIN};
         const int64_t left = (end - lk_now_ns()) / 1000000;
@@ -84,7 +80,6 @@ lk_answer lk_hear(lk_worker *worker)
 {
     char line[LK_WORKER_LINE];
     lk_answer answer = {.status = -1};
-
     if (!hear_line(worker, line))
         return answer;
     lk_words words = lk_words_of(line);
@@ -104,7 +99,6 @@ lk_answer lk_hear(lk_worker *worker)
 lk_answer lk_ask(lk_worker *worker, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     send_line(worker, format, args);
     va_end(args);
@@ -114,7 +108,6 @@ lk_answer lk_ask(lk_worker *worker, const char *format, ...)
 void lk_expect(lk_worker *worker, const char *word)
 {
     char line[LK_WORKER_LINE];
-
     if (hear_line(worker, line) && strcmp(line, word) != 0)
         lk_fail(worker->cell, "%s: %s", worker->name, strncmp(line, "error ", 6) == 0 ? line + 6 : line);
 }
@@ -125,7 +118,6 @@ static void start(lk_worker *worker, int netns)
 {
     static const char *const argv[] = {"/proc/self/exe", LK_WORKER_OPTION, NULL};
     int ends[2];
-
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         lk_die(LK_EXIT_SYSTEM, "can't talk to a worker: %s", strerror(errno));
     worker->pid = lk_process_start(
@@ -139,7 +131,6 @@ static void start(lk_worker *worker, int netns)
 lk_worker *lk_hire_at(lk_cell *cell, const char *name, const char *uri, int netns)
 {
     lk_worker *worker = calloc(1, sizeof *worker);
-
     if (!worker || cell->crew_len == LK_CREW_MAX)
         lk_die(LK_EXIT_INTERNAL, "no room for another worker");
     worker->cell = cell;
@@ -164,7 +155,6 @@ lk_worker *lk_hire(lk_cell *cell, const char *name)
 static void note_end(lk_worker *worker, int64_t last_seen)
 {
     lk_event event = LK_EVENT_INIT;
-
     event.op = LK_OP_END;
     event.phase = LK_PHASE_INFO;
     event.process = worker->pid;
@@ -176,7 +166,6 @@ static void note_end(lk_worker *worker, int64_t last_seen)
 int64_t lk_kill(lk_worker *worker)
 {
     const int64_t before = lk_now_ns();
-
     if (lk_failed(worker->cell) || worker->pid == 0)
         return before;
     lk_process_kill(worker->pid);
@@ -189,14 +178,12 @@ int64_t lk_kill(lk_worker *worker)
 static bool has_ended(void *context)
 {
     lk_worker *worker = context;
-
     return waitpid(worker->pid, NULL, WNOHANG) == worker->pid;
 }
 
 static void await_end(lk_worker *worker)
 {
     const int64_t before = lk_now_ns();
-
     if (worker->pid <= 0)
         return;
     if (!lk_until(has_ended, worker, lk_failed(worker->cell) ? 500 : 5000)) {
@@ -233,7 +220,6 @@ void lk_dismiss_all(lk_cell *cell)
 lk_answer lk_take(lk_worker *worker)
 {
     lk_answer answer = lk_ask(worker, "lock %s 20000 1", worker->cell->key);
-
     if (answer.status > LOCKER_OK)
         lk_fail(worker->cell, "%s could not get the lock: %s", worker->name, answer.text);
     return answer;
@@ -249,7 +235,6 @@ lk_answer lk_await_news(lk_worker *holder, const lk_answer *grant, int64_t since
 {
     const int64_t span = grant->until - grant->sent, end = lk_now_ns() + span * 2;
     lk_answer state;
-
     do {
         lk_rest(holder->cell, 50);
         state = lk_ask(holder, "state");
@@ -261,7 +246,6 @@ lk_answer lk_await_news(lk_worker *holder, const lk_answer *grant, int64_t since
 lk_worker *lk_observe(lk_cell *cell, const char *uri, int netns)
 {
     lk_worker *observer = lk_hire_at(cell, "observer", uri, netns);
-
     observer->observes = true;
     lk_tell(observer, "look %s 20", cell->key);
     return observer;

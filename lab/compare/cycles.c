@@ -17,7 +17,6 @@ static void file_of(const lk_worker *worker, char *out, size_t size)
 static void gather(lk_worker *worker, lk_cycles *all)
 {
     char path[400];
-
     file_of(worker, path, sizeof path);
     FILE *file = fopen(path, "re");
     lk_cycle turn;
@@ -41,14 +40,12 @@ static void gather(lk_worker *worker, lk_cycles *all)
 static int by_grant(const void *a, const void *b)
 {
     const lk_cycle *x = a, *y = b;
-
     return (x->got > y->got) - (x->got < y->got);
 }
 
 static void begin(lk_worker *worker, const lk_pace *pace, const lk_cycles *all)
 {
     char path[400];
-
     file_of(worker, path, sizeof path);
     char key[160];
     snprintf(key, sizeof key, "%s%s%s", worker->cell->key, pace->own_keys ? "." : "",
@@ -61,7 +58,6 @@ static void begin(lk_worker *worker, const lk_pace *pace, const lk_cycles *all)
 lk_cycles lk_cycle_all(lk_cell *cell, const lk_pace *pace)
 {
     lk_cycles all = {0};
-
     all.begin = lk_now_ns() + 20000000; /* all have read their line by then */
     all.end = all.begin + pace->for_ms * 1000000;
     for (size_t i = 0; i < cell->crew_len; i++)

@@ -10,7 +10,6 @@
 void lk_die(int code, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     char text[800];
     vsnprintf(text, sizeof text, format, args);

@@ -16,7 +16,6 @@ bool lk_json_add_history(FILE *json, const char *history)
     char block[65536];
     size_t got;
     bool good = file != NULL;
-
     while (good && (got = fread(block, 1, sizeof block, file)) > 0)
         good = fwrite(block, 1, got, json) == got;
     if (file)
@@ -29,7 +28,6 @@ static json_t *samples_json(const lk_result *result)
     static const double parts[] = {0, 0.5, 0.9, 0.99, 1};
     static const char *const names[] = {"min", "p50", "p90", "p99", "max"};
     json_t *all = json_object();
-
     for (size_t i = 0; i < result->samples_len; i++) {
         const lk_measured *samples = &result->samples[i];
         json_t *one = json_pack("{s:s, s:I}", "unit", samples->unit, "count", (json_int_t)samples->len);
@@ -50,7 +48,6 @@ static json_t *note_json(const char *kind)
 static json_t *result_json(const lk_row *row, const lk_column *column, const lk_result *result)
 {
     json_t *line = note_json("result");
-
     json_object_set_new(line, "scenario", json_string(row->name));
     json_object_set_new(line, "backend", json_string(column->name));
     json_object_set_new(line, "verdict", json_string(lk_verdict_name(result->verdict)));
@@ -64,7 +61,6 @@ static json_t *result_json(const lk_row *row, const lk_column *column, const lk_
 static json_t *comparison_json(const lk_comparison *comparison)
 {
     json_t *line = note_json("comparison"), *backends = json_array();
-
     for (size_t i = 0; i < comparison->columns_len; i++) {
         const lk_column *column = &comparison->columns[i];
 
@@ -86,7 +82,6 @@ static json_t *comparison_json(const lk_comparison *comparison)
 static bool add_line(FILE *json, json_t *line)
 {
     const bool good = line && json_dumpf(line, json, JSON_COMPACT) == 0 && fputc('\n', json) != EOF;
-
     json_decref(line);
     return good;
 }
@@ -94,7 +89,6 @@ static bool add_line(FILE *json, json_t *line)
 bool lk_json_add_summaries(FILE *json, const lk_comparison *comparison)
 {
     bool good = add_line(json, comparison_json(comparison));
-
     for (size_t row = 0; row < comparison->rows_len; row++)
         for (size_t i = 0; i < comparison->columns_len; i++)
             good = add_line(json, result_json(&comparison->rows[row], &comparison->columns[i],

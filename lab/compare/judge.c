@@ -12,7 +12,6 @@ static lk_history *read_history(const lk_cell *cell)
 {
     lk_history *history = lk_history_new();
     lk_history_error error = {0};
-
     if (!history)
         lk_die(LK_EXIT_SYSTEM, "out of memory");
     if (!lk_history_read(history, cell->history, &error) || !lk_history_join(history, &error))
@@ -26,7 +25,6 @@ static void keep(const lk_cell *cell, lk_history *history)
     lk_trace *traces = realloc(result->traces, (result->traces_len + 1) * sizeof *traces);
     size_t count;
     const lk_event *events = lk_history_events(history, &count);
-
     if (!traces)
         lk_die(LK_EXIT_SYSTEM, "out of memory");
     result->traces = traces;
@@ -54,7 +52,6 @@ static void weigh(lk_cell *cell, const lk_report *report, lk_check check)
     const lk_finding *finding = find(report, check);
     const char *limit = cell->limits[check];
     char overlap[64] = "";
-
     if (report->total.breaches[check] == 0 || !finding || (limit && !limit[0]))
         return;
     if (check == LK_CHECK_OVERLAP)
@@ -71,7 +68,6 @@ static void weigh(lk_cell *cell, const lk_report *report, lk_check check)
 void lk_judge(lk_cell *cell)
 {
     lk_check_options options = LK_CHECK_OPTIONS_INIT;
-
     lk_history *history = read_history(cell);
     lk_report *report = lk_history_check(history, &options);
     if (!report)

@@ -1,8 +1,7 @@
 /*
  * lease.h: how long a service may keep a lock for a holder that is gone, worked out from what a grant tells.
  */
-#ifndef LOCKER_LAB_COMPARE_LEASE_H
-#define LOCKER_LAB_COMPARE_LEASE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,10 +11,7 @@
 static inline int64_t lk_lease_ns(int64_t sent, int64_t until, int64_t ttl_ms)
 {
     const int64_t told = (until - sent) / 3 * 4, asked = ttl_ms * 1000000;
-
     if (until == 0)
         return 0;
     return told > asked / 3 * 4 + 50000000 ? told : asked;
 }
-
-#endif

@@ -34,7 +34,6 @@ static int take_scenario(lk_choices *choices, const char *name)
 {
     const lk_scenario *scenario = find_scenario(name);
     char names[512] = "";
-
     if (scenario) {
         for (size_t i = 0; i < choices->scenarios_len; i++)
             if (choices->scenarios[i] == scenario)
@@ -62,7 +61,6 @@ static int take_kind(lk_choices *choices, const lk_kind *kind)
 static int take_kinds(lk_choices *choices, const char *list)
 {
     char names[256] = "";
-
     for (size_t i = 0; !list && lk_kinds[i]; i++)
         take_kind(choices, lk_kinds[i]);
     while (list && *list) {
@@ -150,7 +148,6 @@ int lk_choices_parse(int argc, char **argv, lk_choices *choices)
                                           {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
     lk_common common = {.subcommand = compare};
-
     choices->runs = 1;
     opterr = 0;
     int option, code;

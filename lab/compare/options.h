@@ -1,8 +1,7 @@
 /*
  * options.h: what the command line of locker compare says.
  */
-#ifndef LOCKER_LAB_COMPARE_OPTIONS_H
-#define LOCKER_LAB_COMPARE_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ typedef struct lk_choices {
 
 /** Read the command line. LK_GO_ON, or the exit code to end with; it has complained then. */
 int lk_choices_parse(int argc, char **argv, lk_choices *choices);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * output.h: what locker compare says while it runs, and the JSON file. The table is in report.h.
  */
-#ifndef LOCKER_LAB_COMPARE_OUTPUT_H
-#define LOCKER_LAB_COMPARE_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,5 +28,3 @@ bool lk_json_add_history(FILE *json, const char *history);
 
 /** Append what was found, one line for each cell, and one for the run of locker compare. False with errno. */
 bool lk_json_add_summaries(FILE *json, const lk_comparison *comparison);
-
-#endif

@@ -33,7 +33,6 @@ static bool put(const char *path, const char *text, size_t size)
 {
     FILE *file = fopen(path, "we");
     const bool written = file && fwrite(text, 1, size, file) == size;
-
     return file && fclose(file) == 0 && written;
 }
 
@@ -41,7 +40,6 @@ static bool put(const char *path, const char *text, size_t size)
 static bool replace(const char *path, const char *text, size_t size)
 {
     struct stat now;
-
     if (stat(path, &now) == 0 && !S_ISREG(now.st_mode))
         return put(path, text, size);
     char real[PATH_MAX];
@@ -62,7 +60,6 @@ bool lk_comparison_write_html(const lk_comparison *comparison, const char *file,
     char *text = NULL;
     size_t size = 0;
     lk_page page = {.html = open_memstream(&text, &size), .why = why, .why_size = why_size};
-
     why[0] = '\0';
     if (!page.html) {
         lk_page_fail(&page, "out of memory");

@@ -3,8 +3,7 @@
  * page_samples.c and page_lanes.c say what the plots show, page_chart.c has gnuplot draw them, and
  * page_style.c is the look.
  */
-#ifndef LOCKER_LAB_COMPARE_PAGE_H
-#define LOCKER_LAB_COMPARE_PAGE_H
+#pragma once
 
 #include "report.h"
 
@@ -58,5 +57,3 @@ void lk_chart_text(FILE *script, const char *text);
 
 /** Have it drawn, and put it into the page as a picture that this text describes. Closes the script. */
 void lk_chart_end(lk_page *page, FILE *script, const char *described);
-
-#endif

@@ -14,7 +14,6 @@ static FILE *in_memory(lk_page *page)
 {
     const int fd = memfd_create("chart", MFD_CLOEXEC);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w+");
-
     if (!file) {
         lk_page_fail(page, "can't keep a plot in memory: %s", strerror(errno));
         if (fd >= 0)
@@ -26,7 +25,6 @@ static FILE *in_memory(lk_page *page)
 FILE *lk_chart_begin(lk_page *page, int height)
 {
     FILE *script = page->why[0] ? NULL : in_memory(page);
-
     if (script)
         fprintf(script,
                 "set terminal svg size %d,%d noenhanced font 'sans-serif,13' background '#ffffff'\n"
@@ -51,7 +49,6 @@ static void put_base64(FILE *from, FILE *out)
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     unsigned char three[3];
     size_t got;
-
     while ((got = fread(three, 1, 3, from)) > 0) {
         const unsigned bits = (unsigned)three[0] << 16 | (got > 1 ? (unsigned)three[1] << 8 : 0) |
                               (got > 2 ? (unsigned)three[2] : 0);
@@ -70,7 +67,6 @@ static bool draw(lk_page *page, FILE *script, FILE *drawn, FILE *said)
     const lk_start start = {.argv = argv, .in = fileno(script), .out = fileno(drawn), .err = fileno(said)};
     char line[256] = "";
     int status = 0;
-
     rewind(script); /* flushes, too */
     const pid_t pid = lk_process_start(&start);
     if (pid < 0) {

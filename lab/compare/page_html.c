@@ -37,7 +37,6 @@ static void put_escaped(FILE *html, const char *text)
 void lk_page_text(lk_page *page, const char *text)
 {
     json_t *clean = lk_cli_json_text(text); /* it may come from a command line, and be no UTF-8 */
-
     if (clean)
         put_escaped(page->html, json_string_value(clean));
     else
@@ -78,7 +77,6 @@ static void put_verdict(lk_page *page, lk_verdict verdict)
 static void put_linked_verdict(lk_page *page, const lk_row *row, size_t column)
 {
     const bool linked = lk_page_has_lanes(page, row, column);
-
     if (linked)
         fprintf(page->html, "<a class=\"lanes\" href=\"#lanes-%s-%zu\">", row->name, column);
     put_verdict(page, row->results[column].verdict);
@@ -89,7 +87,6 @@ static void put_linked_verdict(lk_page *page, const lk_row *row, size_t column)
 static void put_totals(lk_page *page, const lk_comparison *found)
 {
     size_t count[LK_VERDICT_NOT_RUN + 1] = {0};
-
     for (size_t row = 0; row < found->rows_len; row++)
         for (size_t i = 0; i < found->columns_len; i++)
             count[found->rows[row].results[i].verdict]++;
@@ -190,7 +187,6 @@ static void begin_cell(lk_page *page, const lk_column *column)
 static void put_result(lk_page *page, const lk_row *row, size_t column)
 {
     const lk_result *result = &row->results[column];
-
     put_linked_verdict(page, row, column);
     put_element(page, "p", "", result->figure);
     put_element(page, "p class=\"why\"", "", result->why);
@@ -234,7 +230,6 @@ static const char *answer(const locker_semantics *s, size_t question)
         scopes[s->scope], orders[s->fairness], yes(s->leases),      yes(s->quorum), s->holder_dies,
         s->holder_stalls, s->cut_off,          s->service_restarts, s->failover,    s->token,
         s->cost};
-
     return answers[question];
 }
 
@@ -251,7 +246,6 @@ static void put_semantics(lk_page *page, const lk_comparison *found)
                                             "Another server takes over",
                                             "The fencing token",
                                             "What it costs"};
-
     fputs("<h2 id=\"semantics\">What each says of itself</h2>\n<table class=\"results\">\n", page->html);
     put_head(page, found, "Question");
     for (size_t question = 0; question < sizeof questions / sizeof questions[0]; question++) {
@@ -278,7 +272,6 @@ static void put_lanes_key(lk_page *page)
         {LK_COLOUR_TWO, "two hold it at once"},
         {LK_COLOUR_SERVER, "held by this one, by the server's own word"},
         {LK_COLOUR_FAULT, "a fault that was made on purpose"}};
-
     fputs("<h2 id=\"scenarios\">Each scenario</h2>\n<p>How to read the lanes: each line is a process, time "
           "goes from "
           "left to right, in seconds.</p>\n<ul class=\"key\">\n",

@@ -44,7 +44,6 @@ static bool of_key(const lanes *l, const lk_event *event)
 static size_t lane_of(const lanes *l, int64_t process)
 {
     size_t i = 0;
-
     while (i < l->lanes_len && l->lane[i].process != process)
         i++;
     return i;
@@ -67,7 +66,6 @@ static void find_lanes(lanes *l)
 static void find_key(lanes *l)
 {
     size_t best = 0, most = 0;
-
     for (l->key = 0; l->key < lk_history_keys(l->history); l->key++) {
         find_lanes(l);
         if (l->lanes_len > most) {
@@ -83,7 +81,6 @@ static void find_key(lanes *l)
 static void find_times(lanes *l)
 {
     size_t grants = 0;
-
     l->from = lk_history_call(l->history, l->key, 0).asked->t;
     l->to = l->events[l->events_len - 1].t;
     for (size_t i = 0; i < l->events_len; i++)
@@ -102,7 +99,6 @@ static void find_times(lanes *l)
 static double seconds(const lanes *l, int64_t t)
 {
     const int64_t inside = t < l->from ? l->from : t > l->to ? l->to : t;
-
     return (double)(inside - l->from) / 1e9;
 }
 
@@ -143,7 +139,6 @@ static int64_t waited_to(const lanes *l, const lk_call *call)
 static int64_t believed_to(const lk_call *call)
 {
     int64_t to = INT64_MAX;
-
     if (call->lost)
         to = call->lost->t;
     if (call->unlock && call->unlock->t < to)
@@ -156,7 +151,6 @@ static int64_t believed_to(const lk_call *call)
 static void put_calls(const lanes *l)
 {
     static const char *const names[] = {"waits", "holds", "believes"};
-
     for (int what = 0; what < 3; what++) {
         fprintf(l->script, "$%s << EOD\n0 -9 0 0 -9 -9\n", names[what]);
         for (size_t i = 0; i < lk_history_calls(l->history, l->key); i++) {
@@ -206,7 +200,6 @@ static void put_name(const lanes *l, const lk_event *first, const lk_event *last
 {
     const double from = seconds(l, first->sent), to = seconds(l, last->t);
     const char *who = named(l, first);
-
     if (to - from < (double)strlen(who) / 70 * width_of(l))
         return;
     fprintf(l->script, "%.6f 1 \"", (from + to) / 2);
@@ -219,7 +212,6 @@ static void put_name(const lanes *l, const lk_event *first, const lk_event *last
 static void put_server(const lanes *l, bool as_names)
 {
     const lk_event *first = NULL, *last = NULL;
-
     fputs(as_names ? "$names << EOD\n0 -9 \"\"\n" : "$server << EOD\n0 -9 0 0 -9 -9\n", l->script);
     for (size_t i = 0; i <= l->events_len; i++) {
         const lk_event *look = i < l->events_len ? &l->events[i] : NULL;
@@ -253,7 +245,6 @@ static int64_t fault_end(const lanes *l, size_t begin)
 static bool is_fault(const lanes *l, size_t index)
 {
     const lk_event *event = &l->events[index];
-
     return event->op == LK_OP_FAULT && event->phase == LK_PHASE_BEGIN && event->t < l->to;
 }
 
@@ -261,7 +252,6 @@ static bool is_fault(const lanes *l, size_t index)
 static void name_faults(const lanes *l)
 {
     double free_from = 0;
-
     for (size_t i = 0; i < l->events_len; i++) {
         const double at = seconds(l, l->events[i].t);
 
@@ -277,7 +267,6 @@ static void name_faults(const lanes *l)
 static void put_faults(const lanes *l)
 {
     const double top = height_of(l, 0) + 0.6;
-
     fputs("$faults << EOD\n0 -9 0 0 -9 -9\n", l->script);
     for (size_t i = 0; i < l->events_len; i++) {
         if (is_fault(l, i))
@@ -297,7 +286,6 @@ static void put_marks(const lanes *l)
                  {"taken", LK_OP_WRITE, LK_PHASE_OK, -0.16},
                  {"refused", LK_OP_WRITE, LK_PHASE_FAIL, -0.16}};
     size_t put = 0;
-
     for (size_t mark = 0; mark < sizeof marks / sizeof marks[0]; mark++) {
         fprintf(l->script, "$%s << EOD\n0 -9\n", marks[mark].name);
         for (size_t i = 0; i < l->events_len && put < MARKS; i++)
@@ -316,7 +304,6 @@ static void put_marks(const lanes *l)
 static void set_axes(const lanes *l, const char *title)
 {
     const double width = width_of(l);
-
     fputs("set title ", l->script);
     lk_chart_text(l->script, title);
     fprintf(l->script,
@@ -337,7 +324,6 @@ static void plot(const lanes *l)
     static const char *const boxes[][2] = {{"faults", LK_COLOUR_FAULT},      {"waits", LK_COLOUR_WAITS},
                                            {"believes", LK_COLOUR_BELIEVES}, {"holds", LK_COLOUR_HOLDS},
                                            {"two", LK_COLOUR_TWO},           {"server", LK_COLOUR_SERVER}};
-
     for (size_t i = 0; i < sizeof boxes / sizeof boxes[0]; i++)
         fprintf(l->script, "%s$%s using 1:2:3:4:5:6 with boxxyerror fillcolor rgb '%s'",
                 i == 0 ? "plot " : ", ", boxes[i][0], boxes[i][1]);
@@ -375,7 +361,6 @@ static lk_report *check(lk_page *page, const lk_trace *trace)
 {
     const lk_check_options options = LK_CHECK_OPTIONS_INIT;
     lk_report *report = trace->history ? lk_history_check(trace->history, &options) : NULL;
-
     if (trace->history && !report)
         lk_page_fail(page, "out of memory");
     return report;
@@ -386,7 +371,6 @@ static const lk_trace *choose(lk_page *page, const lk_result *result)
 {
     const lk_trace *chosen = NULL;
     int64_t longest = -1;
-
     for (size_t i = 0; i < result->traces_len; i++) {
         lk_report *report = check(page, &result->traces[i]);
 
@@ -404,7 +388,6 @@ static const lk_trace *choose(lk_page *page, const lk_result *result)
 static const lk_trace *find_all(lanes *l, lk_page *page, const lk_row *row, size_t column)
 {
     const lk_trace *trace = row->no_lanes ? NULL : choose(page, &row->results[column]);
-
     *l = (lanes){.page = page};
     if (!trace || lk_history_keys(trace->history) == 0)
         return NULL;
@@ -418,7 +401,6 @@ static const lk_trace *find_all(lanes *l, lk_page *page, const lk_row *row, size
 bool lk_page_has_lanes(lk_page *page, const lk_row *row, size_t column)
 {
     lanes l;
-
     return find_all(&l, page, row, column) != NULL;
 }
 
@@ -426,7 +408,6 @@ void lk_page_lanes(lk_page *page, const lk_comparison *found, const lk_row *row)
 {
     int64_t longest = 0; /* what one shows in so many seconds, the others show in as many */
     lanes l;
-
     for (size_t i = 0; i < found->columns_len; i++)
         if (find_all(&l, page, row, i) && l.to - l.from > longest)
             longest = l.to - l.from;

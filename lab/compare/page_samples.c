@@ -43,7 +43,6 @@ static const lk_measured *find(const lk_result *result, const char *name)
 static size_t most_of(const lk_comparison *found, const lk_row *row, const char *name)
 {
     size_t most = 0;
-
     for (size_t i = 0; i < found->columns_len; i++) {
         const lk_measured *samples = find(&row->results[i], name);
 
@@ -82,7 +81,6 @@ static bool has(const shown *s, const char *name)
 static shown kinds_of(const lk_comparison *found, const lk_row *row)
 {
     shown all = {.found = found, .row = row};
-
     for (size_t i = 0; i < found->columns_len; i++)
         for (size_t k = 0; k < row->results[i].samples_len && all.kinds_len < KINDS; k++) {
             const lk_measured *samples = &row->results[i].samples[k];
@@ -102,7 +100,6 @@ static shown kinds_of(const lk_comparison *found, const lk_row *row)
 static void set_axes(const shown *s, FILE *script)
 {
     const char *unit = s->kinds[0]->unit;
-
     if (s->log)
         fprintf(script, "set logscale x\nset xrange [%g:%g]\nset format x '%%g'\n",
                 pow(10, floor(log10(s->least))), pow(10, ceil(log10(s->most * 1.01))));
@@ -117,7 +114,6 @@ static void set_axes(const shown *s, FILE *script)
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
-
     return (x > y) - (x < y);
 }
 
@@ -126,7 +122,6 @@ static bool put_curve(const shown *s, const lk_measured *samples, size_t column,
 {
     const size_t step = 1 + samples->len / CURVE_POINTS;
     double *sorted = malloc(samples->len * sizeof *sorted);
-
     if (!sorted)
         return false;
     memcpy(sorted, samples->values, samples->len * sizeof *sorted);
@@ -145,7 +140,6 @@ static void draw_distribution(lk_page *page, shown *s)
 {
     const char *name = s->kinds[0]->name, *next = "plot ";
     FILE *script = lk_chart_begin(page, 320);
-
     if (!script)
         return;
     span(s);
@@ -179,7 +173,6 @@ static void draw_distribution(lk_page *page, shown *s)
 static void put_points(const shown *s, size_t kind, FILE *script)
 {
     const double apart = s->kinds_len > 1 ? 0.24 - 0.48 * (double)kind / (double)(s->kinds_len - 1) : 0;
-
     fprintf(script, "$p%zu << EOD\n", kind);
     for (size_t i = 0; i < s->found->columns_len; i++) {
         const lk_measured *samples = find(&s->row->results[i], s->kinds[kind]->name);
@@ -195,7 +188,6 @@ static void put_points(const shown *s, size_t kind, FILE *script)
 static void name_kinds(const shown *s, char *out, size_t size)
 {
     size_t at = 0;
-
     for (size_t kind = 0; kind < s->kinds_len && at < size; kind++)
         at += (size_t)snprintf(out + at, size - at, "%s%s", kind > 0 ? ", " : "", s->kinds[kind]->name);
     if (at < size)
@@ -207,7 +199,6 @@ static void draw_points(lk_page *page, shown *s)
     const size_t lines = s->found->columns_len;
     FILE *script = lk_chart_begin(page, (int)lines * LINE_HEIGHT + FRAME_HEIGHT);
     char alt[200];
-
     if (!script)
         return;
     span(s);
@@ -239,7 +230,6 @@ static void draw_points(lk_page *page, shown *s)
 static void put_value(lk_page *page, const lk_measured *samples, double part, bool enough)
 {
     const double value = lk_measured_quantile(samples, part);
-
     if (enough)
         fprintf(page->html, value >= 100 ? "<td>%.0f" : value >= 0.01 ? "<td>%.3g" : "<td>%.2g", value);
     else
@@ -271,7 +261,6 @@ void lk_page_samples(lk_page *page, const lk_comparison *found, const lk_row *ro
 {
     static const char *const units[] = {"ms", "1/s"};
     const shown all = kinds_of(found, row);
-
     if (all.kinds_len == 0)
         return;
     fputs("<div class=\"charts\">\n", page->html);

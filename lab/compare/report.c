@@ -15,14 +15,12 @@ const char *lk_verdict_name(lk_verdict verdict)
                                         [LK_VERDICT_EXCEPTION] = "exception",
                                         [LK_VERDICT_BROKEN] = "BROKEN",
                                         [LK_VERDICT_NOT_RUN] = "not run"};
-
     return names[verdict];
 }
 
 static void *grown(void *array, size_t count, size_t size)
 {
     void *more = realloc(array, count * size);
-
     if (!more)
         lk_die(LK_EXIT_SYSTEM, "out of memory");
     return more;
@@ -53,7 +51,6 @@ void lk_measured_add(lk_measured *samples, double value)
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
-
     return (x > y) - (x < y);
 }
 

@@ -3,8 +3,7 @@
  * row for each scenario. compare.c has it filled, table.c prints it, json.c writes its summaries, page.c
  * makes the HTML page of it. Everything is text of ours or measured; no password is in it.
  */
-#ifndef LOCKER_LAB_COMPARE_REPORT_H
-#define LOCKER_LAB_COMPARE_REPORT_H
+#pragma once
 
 #include <locker/locker.h>
 #include <stdbool.h>
@@ -112,5 +111,3 @@ bool lk_comparison_can_write_html(char *why, size_t why_size);
 /** Write the page to `file`, whole or not at all: one self-contained HTML document. False with one line in
  * `why` when it can't be done. */
 bool lk_comparison_write_html(const lk_comparison *comparison, const char *file, char *why, size_t why_size);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * scenario.h: the scenarios of locker compare, one small file each, listed in scenarios.c.
  */
-#ifndef LOCKER_LAB_COMPARE_SCENARIO_H
-#define LOCKER_LAB_COMPARE_SCENARIO_H
+#pragma once
 
 #include "cell.h"
 
@@ -23,5 +22,3 @@ extern const lk_scenario lk_scenario_counter, lk_scenario_uncontended, lk_scenar
 
 /** All of them in the order in which they are run and shown, ended by NULL. */
 extern const lk_scenario *const lk_scenarios[];
-
-#endif

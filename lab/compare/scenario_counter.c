@@ -12,7 +12,6 @@ static void all_count(lk_cell *cell, lk_worker *const workers[WORKERS], const ch
 {
     char path[320];
     long got = 0, number;
-
     snprintf(path, sizeof path, "%s.%s", cell->history, verb);
     for (int i = 0; i < WORKERS; i++)
         lk_tell(workers[i], "job %s %s %s %d", verb, cell->key, path, WORK_MS);
@@ -45,7 +44,6 @@ static void run(lk_cell *cell)
 static void conclude(lk_result *result)
 {
     char tried[32], tried_number[32], waited[32], waited_number[32];
-
     lk_figure(result, "trying: %s of %d got in, the counter says %s; waiting: %s of %d, it says %s",
               lk_range_words(result, "tried in", tried, sizeof tried), WORKERS,
               lk_range_words(result, "counter of those who tried", tried_number, sizeof tried_number),

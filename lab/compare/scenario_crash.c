@@ -6,7 +6,6 @@
 static void promise(lk_cell *cell)
 {
     const locker_semantics *s = &cell->backend->column->semantics;
-
     lk_promise(cell, "%s", s->holder_dies);
 }
 
@@ -15,7 +14,6 @@ static int64_t latest_ms(const lk_cell *cell, const lk_answer *grant)
 {
     const int64_t lease = lk_lease_ms(cell, grant),
                   slack = cell->backend->kind ? cell->backend->kind->slack_ms : 4000;
-
     return (lease > 0 ? lease + slack : 0) + 500;
 }
 
@@ -23,7 +21,6 @@ static void once(lk_cell *cell, int turn)
 {
     char name[32];
     lk_answer held, got;
-
     snprintf(name, sizeof name, "holder-%d", turn);
     lk_worker *holder = lk_hire(cell, name);
     snprintf(name, sizeof name, "next-%d", turn);
@@ -59,7 +56,6 @@ static void conclude(lk_result *result)
 {
     const lk_measured *gap = lk_measured_of(result, "gap"), *lease = lk_measured_of(result, "lease");
     char most[24], half[24], ttl[24];
-
     lk_ms_words(lk_measured_quantile(lease, 1), ttl, sizeof ttl);
     lk_figure(result, "the next has it after %s (median of %zu; at most %s; lease %s)",
               lk_ms_words(lk_measured_quantile(gap, 0.5), half, sizeof half), gap ? gap->len : 0,

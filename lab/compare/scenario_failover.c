@@ -30,7 +30,6 @@ static bool lag(lk_cell *cell, bool on)
 static void contest(lk_cell *cell, lk_worker *holder, lk_worker *rival, const lk_answer *held)
 {
     const lk_answer tried = lk_ask(rival, "try %s 0 1", cell->key), state = lk_ask(holder, "state");
-
     lk_await_news(holder, held, lk_now_ns());
     lk_answer given = lk_ask(holder, "unlock");
     if (tried.status == LOCKER_OK)
@@ -66,7 +65,6 @@ static void missed(lk_cell *cell)
     const bool can_lag = (cell->backend->can & LK_CAN_LAG) != 0;
     lk_worker *holder;
     lk_answer held;
-
     lk_promise(cell, "%s", cell->backend->column->semantics.failover);
     if (can_lag) {
         lk_allow(cell, LK_CHECK_OVERLAP, missed_it);
@@ -85,7 +83,6 @@ static void missed(lk_cell *cell)
 static void conclude(lk_result *result)
 {
     char overlap[24];
-
     if (lk_every(result, "kept"))
         lk_figure(result, "the lock stayed with its holder");
     else
@@ -113,7 +110,6 @@ static void waited(lk_cell *cell)
 {
     lk_worker *holder;
     lk_answer tried, held;
-
     lk_promise(cell,
                "With wait_replicas=1 a lock counts as taken once the replica has it, else it is refused.");
     char uri[600];

@@ -11,7 +11,6 @@ enum { WORKERS = 6, HOLD_US = 4000, REST_US = 2000 };
 static bool overtakes(const lk_cycles *all, size_t at)
 {
     const lk_cycle *first = &all->turns[at];
-
     for (size_t i = at + 1; i < all->len; i++)
         if (all->turns[i].queued > 0 && all->turns[i].queued < first->asked)
             return true;
@@ -22,7 +21,6 @@ static bool overtakes(const lk_cycles *all, size_t at)
 static double evenness(const lk_cell *cell, const lk_cycles *all)
 {
     double sum = 0, squares = 0;
-
     for (size_t i = 0; i < cell->crew_len; i++) {
         double grants = 0;
 
@@ -52,7 +50,6 @@ static void run(lk_cell *cell)
     size_t passed = 0;
     lk_cycles all;
     char name[32];
-
     promise(cell);
     for (int i = 0; i < WORKERS; i++) {
         snprintf(name, sizeof name, "worker-%d", i + 1);
@@ -75,7 +72,6 @@ static void conclude(lk_result *result)
 {
     const lk_measured *wait = lk_measured_of(result, "wait");
     char passed[32], longest[24];
-
     lk_figure(result, "%s of %zu grants out of order, longest wait %s, evenness among %d processes %.2f",
               lk_range_words(result, "out of order", passed, sizeof passed), wait ? wait->len : 0,
               lk_ms_words(lk_measured_quantile(wait, 1), longest, sizeof longest), WORKERS,

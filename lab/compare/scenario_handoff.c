@@ -11,7 +11,6 @@ static void run(lk_cell *cell)
     const int turns = cell->quick ? 40 : 100;
     const lk_pace pace = {
         .for_ms = 20000, .count = turns, .hold_us = HOLD_US, .rest_us = REST_US, .told = 100};
-
     lk_hire(cell, "ping");
     lk_hire(cell, "pong");
     lk_cycles all = lk_cycle_all(cell, &pace);
@@ -29,7 +28,6 @@ static void conclude(lk_result *result)
 {
     const lk_measured *times = lk_measured_of(result, "hand-off");
     char half[24], most[24];
-
     lk_figure(result, "%s from unlock to the next holder (median of %zu; 99 %%: %s)",
               lk_ms_words(lk_measured_quantile(times, 0.5), half, sizeof half), times ? times->len : 0,
               lk_ms_words(lk_measured_quantile(times, 0.99), most, sizeof most));

@@ -21,7 +21,6 @@ enum { DIRECTIONS = sizeof directions / sizeof directions[0] };
 static void drop(lk_cell *cell, const lk_cut *cut, const direction *lost)
 {
     bool good = true;
-
     if (lk_failed(cell))
         return;
     if (lost->to_far)
@@ -43,7 +42,6 @@ static void cut_off(lk_cell *cell, const lk_cut *cut, const direction *lost)
 {
     lk_answer told, got;
     char name[48];
-
     snprintf(name, sizeof name, "holder-%s", lost->name);
     lk_worker *holder = lk_hire_at(cell, name, cut->holder_uri, cut->holder->netns);
     snprintf(name, sizeof name, "rival-%s", lost->name);
@@ -74,7 +72,6 @@ static void cut_off(lk_cell *cell, const lk_cut *cut, const direction *lost)
 static void run(lk_cell *cell)
 {
     lk_cut cut = {.kind = cell->backend->kind};
-
     lk_promise(cell, "%s", cell->backend->column->semantics.cut_off);
     cell->ttl_ms = LEASE_MS;
     lk_network network;
@@ -99,7 +96,6 @@ static void conclude(lk_result *result)
 {
     const double overlap = lk_measured_quantile(lk_measured_of(result, "overlap"), 1);
     char told[24], next[24], twice[24], words[64] = "never two at once";
-
     if (overlap > 0)
         snprintf(words, sizeof words, "TWO HELD IT for %s", lk_ms_words(overlap, twice, sizeof twice));
     lk_figure(result, "the holder knew after %s, the next had it after %s (at most; lease %d s); %s",

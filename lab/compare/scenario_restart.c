@@ -29,7 +29,6 @@ static double longest_away(const lk_cell *cell)
 static void with_data(lk_cell *cell)
 {
     lk_answer held, tried;
-
     lk_promise(cell, "%s", cell->backend->column->semantics.service_restarts);
     cell->ttl_ms = 3 * cell->backend->kind->back_ms;
     lk_worker *holder = lk_hire(cell, "holder");
@@ -57,7 +56,6 @@ static void with_data(lk_cell *cell)
 static void with_data_concluded(lk_result *result)
 {
     char away[24];
-
     lk_figure(result, "the lock was %s over %s without a server, and renewed after it",
               lk_every(result, "kept") ? "kept" : "LOST",
               lk_ms_words(lk_measured_quantile(lk_measured_of(result, "away"), 1), away, sizeof away));
@@ -82,7 +80,6 @@ static const char forgotten[] =
 static void without_data(lk_cell *cell)
 {
     lk_answer lost, got;
-
     lk_promise(cell, "%s Fencing token: %s", cell->backend->column->semantics.service_restarts,
                cell->backend->column->semantics.token);
     lk_allow(cell, LK_CHECK_OVERLAP, forgotten);
@@ -114,7 +111,6 @@ static void without_data_concluded(lk_result *result)
 {
     const double both = lk_measured_quantile(lk_measured_of(result, "overlap"), 1);
     char rival[24], notice[24], overlap[24], words[64] = "never two at once";
-
     if (both > 0)
         snprintf(words, sizeof words, "two held it for %s", lk_ms_words(both, overlap, sizeof overlap));
     lk_figure(result, "another had the lock %s after the server was back, the holder was told after %s; %s",

@@ -7,7 +7,6 @@
 static void renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival)
 {
     const lk_answer held = lk_take(worker);
-
     lk_rest(cell, lk_lease_ms(cell, &held) > 0 ? lk_lease_ms(cell, &held) * 5 / 2 : cell->ttl_ms * 5 / 2);
     lk_answer tried = lk_ask(rival, "try %s 0 1", cell->key);
     lk_answer given = lk_ask(worker, "unlock");
@@ -29,7 +28,6 @@ static void not_renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival, cons
 {
     const lk_answer held = lk_ask(worker, "lock %s 20000 0", cell->key);
     lk_answer lost, got, write;
-
     lk_stand_in_line(rival);
     lost = lk_ask(worker, "lost 20000");
     got = lk_hear(rival);
@@ -53,7 +51,6 @@ static void not_renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival, cons
 static void run(lk_cell *cell)
 {
     lk_worker *worker = lk_hire(cell, "worker"), *rival = lk_hire(cell, "rival");
-
     lk_promise(cell,
                "Renewed, a lock is held for as long as the work takes. Not renewed, its holder is told when "
                "its time is over, and before anybody else can have the lock.");
@@ -67,7 +64,6 @@ static void run(lk_cell *cell)
 static void conclude(lk_result *result)
 {
     char worked[24], notice[24], gap[24];
-
     lk_figure(
         result,
         "renewed: %s for %s of work; not renewed: told %s after its deadline, the next had it after %s, a "

@@ -29,7 +29,6 @@ static void goes_on(lk_cell *cell, lk_worker *holder, int64_t since, const char 
 {
     const lk_answer write = lk_ask(holder, "write %s", store), state = lk_ask(holder, "state");
     const lk_answer told = lk_ask(holder, "lost 2000"), given = lk_ask(holder, "unlock");
-
     if (lk_failed(cell))
         return;
     if (write.status == LOCKER_OK)
@@ -49,7 +48,6 @@ static void run(lk_cell *cell)
 {
     lk_worker *holder = lk_hire(cell, "holder"), *next = lk_hire(cell, "next");
     lk_answer held, got;
-
     lk_promise(cell, "%s", cell->backend->column->semantics.holder_stalls);
     char store[320];
     snprintf(store, sizeof store, "%s.store", cell->history);

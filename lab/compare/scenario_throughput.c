@@ -15,7 +15,6 @@ static double rate(lk_cell *cell, bool own_keys)
                           .own_keys = own_keys};
     lk_cycles all = lk_cycle_all(cell, &pace);
     const double seconds = (double)(all.end - all.begin) / 1e9;
-
     free(all.turns);
     return (double)all.len / seconds;
 }
@@ -23,7 +22,6 @@ static double rate(lk_cell *cell, bool own_keys)
 static void run(lk_cell *cell)
 {
     char name[32];
-
     for (int i = 0; i < WORKERS; i++) {
         snprintf(name, sizeof name, "worker-%d", i + 1);
         lk_hire(cell, name);

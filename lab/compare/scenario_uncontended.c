@@ -7,7 +7,6 @@ static void run(lk_cell *cell)
 {
     const lk_pace pace = {
         .for_ms = cell->quick ? 1000 : 3000, .count = cell->quick ? 200 : 2000, .told = 100};
-
     lk_hire(cell, "worker");
     lk_cycles all = lk_cycle_all(cell, &pace);
     for (size_t i = 0; i < all.len; i++) {
@@ -21,7 +20,6 @@ static void conclude(lk_result *result)
 {
     const lk_measured *lock = lk_measured_of(result, "lock"), *unlock = lk_measured_of(result, "unlock");
     char half[4][24];
-
     lk_figure(result, "lock %s, unlock %s (median; 99 %%: %s and %s)",
               lk_ms_words(lk_measured_quantile(lock, 0.5), half[0], sizeof half[0]),
               lk_ms_words(lk_measured_quantile(unlock, 0.5), half[1], sizeof half[1]),

@@ -10,7 +10,6 @@ static void run(lk_cell *cell)
     lk_worker *first = lk_hire(cell, "first"), *second = lk_hire(cell, "second"),
               *third = lk_hire(cell, "third");
     lk_answer broken, given, tried;
-
     lk_promise(cell, "Unlock compares before it releases: it says lost, and the other's lock stays.");
     lk_ignore(cell, LK_CHECK_OVERLAP); /* the first one is stopped, and can't be told in time */
     lk_ignore(cell, LK_CHECK_TRUTH);

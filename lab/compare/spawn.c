@@ -11,7 +11,6 @@
 lk_server *lk_spawn_room(size_t count)
 {
     lk_server *servers = calloc(count, sizeof *servers);
-
     if (!servers)
         lk_die(LK_EXIT_SYSTEM, "out of memory");
     return servers;
@@ -28,7 +27,6 @@ void lk_spawn_need(const lk_server *server, bool good)
 void lk_spawn_uri(const lk_kind *kind, const lk_server *server, char *uri, size_t size)
 {
     char hosts[96];
-
     if (server->id > 0)
         lk_ensemble_hosts(server->members, hosts, sizeof hosts);
     else
@@ -41,7 +39,6 @@ void lk_spawn_uri(const lk_kind *kind, const lk_server *server, char *uri, size_
 void lk_spawn_start(lk_backend *backend)
 {
     const lk_kind *kind = backend->kind;
-
     backend->servers = lk_spawn_room(kind->count);
     for (size_t i = 0; i < kind->count; i++)
         lk_spawn_need(&backend->servers[i],
@@ -51,7 +48,6 @@ void lk_spawn_start(lk_backend *backend)
 static bool all_serve(lk_server *servers, size_t count)
 {
     bool good = true;
-
     for (size_t i = 0; i < count; i++)
         good = lk_server_await(&servers[i]) && good;
     return good;
@@ -60,7 +56,6 @@ static bool all_serve(lk_server *servers, size_t count)
 bool lk_spawn_await(lk_backend *backend)
 {
     const bool good = all_serve(backend->servers, backend->kind->count);
-
     lk_spawn_uri(backend->kind, backend->servers, backend->uri, sizeof backend->uri);
     lk_server_version(backend->servers, backend->column->version, sizeof backend->column->version);
     return good;
@@ -100,7 +95,6 @@ void lk_spawn_stop(lk_backend *backend)
 bool lk_spawn_open_cut(lk_cut *cut, const lk_network *network)
 {
     lk_server_setup setup = cut->kind->cut_setup;
-
     setup.place = cut->far = &network->members[0];
     cut->near = cut->holder = &network->members[1];
     cut->rival = &network->hub;

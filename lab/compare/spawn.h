@@ -3,8 +3,7 @@
  * directories are in the scratch directory, and which die with our process. Those that start one end the
  * program with one line when it can't be started, and those that answer bool say whether all serve.
  */
-#ifndef LOCKER_LAB_COMPARE_SPAWN_H
-#define LOCKER_LAB_COMPARE_SPAWN_H
+#pragma once
 
 #include "backend.h"
 #include "servers/server.h"
@@ -39,5 +38,3 @@ void lk_spawn_need(const lk_server *server, bool good);
 
 /** Write the URI of a server that is alone, or of its ensemble. */
 void lk_spawn_uri(const lk_kind *kind, const lk_server *server, char *uri, size_t size);
-
-#endif

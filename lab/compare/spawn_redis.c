@@ -37,7 +37,6 @@ const lk_kind lk_kind_redis = {
 static bool pair_await(lk_backend *backend)
 {
     lk_server *pair = backend->servers;
-
     return lk_spawn_await(backend) && lk_server_follow(&pair[1], &pair[0]);
 }
 
@@ -45,7 +44,6 @@ static bool pair_await(lk_backend *backend)
 static bool pair_lag(lk_backend *backend, bool on)
 {
     lk_server *pair = backend->servers;
-
     if (!on)
         return lk_server_follow(&pair[1], &pair[0]);
     char command[96];
@@ -57,7 +55,6 @@ static bool pair_lag(lk_backend *backend, bool on)
 static bool pair_fail_over(lk_backend *backend)
 {
     lk_server *pair = backend->servers;
-
     lk_server_kill(&pair[0]);
     char command[64];
     snprintf(command, sizeof command, "CONFIG SET port %d", pair[0].port);
@@ -68,7 +65,6 @@ static bool pair_fail_over(lk_backend *backend)
 static bool pair_heal(lk_backend *backend)
 {
     lk_server *pair = backend->servers;
-
     lk_spawn_kill(backend);
     return lk_spawn_start_again(backend, false) && lk_server_follow(&pair[1], &pair[0]);
 }

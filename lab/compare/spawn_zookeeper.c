@@ -33,7 +33,6 @@ const lk_kind lk_kind_zookeeper = {
 static lk_server *start(const lk_server_setup *setup, const lk_place *places)
 {
     lk_server *members = lk_spawn_room(LK_ENSEMBLE);
-
     if (!lk_ensemble_start(members, setup, places))
         for (int i = 0; i < LK_ENSEMBLE; i++)
             lk_spawn_need(&members[i], members[i].error[0] == '\0');
@@ -48,7 +47,6 @@ static void ensemble_start(lk_backend *backend)
 static bool ensemble_fail_over(lk_backend *backend)
 {
     lk_server *leader = lk_ensemble_find(backend->servers, "leader", 0);
-
     if (!leader)
         return false;
     lk_server_kill(leader);
@@ -65,7 +63,6 @@ static bool ensemble_heal(lk_backend *backend)
 static bool ensemble_open_cut(lk_cut *cut, const lk_network *network)
 {
     lk_server *members = cut->servers = start(&cut->kind->cut_setup, network->members);
-
     lk_server *leader = lk_ensemble_await(members) == NULL ? lk_ensemble_find(members, "leader", 0) : NULL;
     if (!leader)
         return false;

@@ -3,8 +3,7 @@
  * checked and replaced under flock(). It is what a database row with `UPDATE ... WHERE fence <= :token` is in
  * life.
  */
-#ifndef LOCKER_LAB_COMPARE_STORE_H
-#define LOCKER_LAB_COMPARE_STORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ bool lk_store_write(const char *path, uint64_t token, bool *accepted);
 
 /** The number in a file; 0 when it can't be read, or is none. */
 long lk_store_number(const char *path);
-
-#endif

@@ -9,7 +9,6 @@ enum { VERDICT_WIDTH = 9, INDENT = 2 };
 static int name_width(const lk_comparison *comparison)
 {
     size_t width = 4;
-
     for (size_t i = 0; i < comparison->columns_len; i++)
         if (strlen(comparison->columns[i].name) > width)
             width = strlen(comparison->columns[i].name);
@@ -20,7 +19,6 @@ static int name_width(const lk_comparison *comparison)
 static void wrap(FILE *out, const char *text, int at, int width)
 {
     const size_t room = width - at > 20 ? (size_t)(width - at) : 20;
-
     while (*text) {
         size_t length = strlen(text);
 
@@ -41,7 +39,6 @@ static void wrap(FILE *out, const char *text, int at, int width)
 static void print_result(const lk_result *result, const char *name, int names, FILE *out, int width)
 {
     const int at = INDENT + names + 2 + VERDICT_WIDTH + 2;
-
     fprintf(out, "%*s%-*s  %-*s  ", INDENT, "", names, name, VERDICT_WIDTH, lk_verdict_name(result->verdict));
     if (result->figure[0])
         wrap(out, result->figure, at, width);
@@ -68,7 +65,6 @@ static void print_columns(const lk_comparison *comparison, int names, FILE *out,
 static void print_totals(const lk_comparison *comparison, FILE *out)
 {
     size_t count[LK_VERDICT_NOT_RUN + 1] = {0};
-
     for (size_t row = 0; row < comparison->rows_len; row++)
         for (size_t i = 0; i < comparison->columns_len; i++)
             count[comparison->rows[row].results[i].verdict]++;
@@ -80,7 +76,6 @@ static void print_totals(const lk_comparison *comparison, FILE *out)
 void lk_comparison_print(const lk_comparison *comparison, FILE *out, int width)
 {
     const int names = name_width(comparison);
-
     fprintf(out, "%s\n%s, locker %s, %s, each cell run %d time%s\n%s\n\n", comparison->command,
             comparison->date, comparison->locker_version, comparison->machine, comparison->runs,
             comparison->runs == 1 ? "" : "s", comparison->load);

@@ -9,7 +9,6 @@ const char *lk_word(lk_words *words, char *out, size_t size)
 {
     const char *from = lk_words_rest(words);
     const size_t length = strcspn(from, " ");
-
     words->good = words->good && length > 0 && length < size;
     out[0] = '\0';
     if (words->good) {
@@ -23,7 +22,6 @@ const char *lk_word(lk_words *words, char *out, size_t size)
 int64_t lk_word_number(lk_words *words)
 {
     char text[32], *end = text;
-
     errno = 0;
     const int64_t number = strtoll(lk_word(words, text, sizeof text), &end, 10);
     words->good = words->good && end != text && *end == '\0' && errno == 0;

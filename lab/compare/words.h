@@ -2,8 +2,7 @@
  * words.h: the words of a line, taken one after the other. When one is missing or wrong, `good` is false from
  * then on and what is taken is empty or 0; so a line is looked at once, after its last word.
  */
-#ifndef LOCKER_LAB_COMPARE_WORDS_H
-#define LOCKER_LAB_COMPARE_WORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ int64_t lk_word_number(lk_words *words);
 
 /** What is left of the line, without the blank before it. */
 const char *lk_words_rest(const lk_words *words);
-
-#endif

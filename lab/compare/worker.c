@@ -58,7 +58,6 @@ typedef struct lk_side {
 static void say(const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     vprintf(format, args);
     va_end(args);
@@ -75,7 +74,6 @@ static void answer(int status, const lk_turn *t)
 static bool has_input(int ms)
 {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-
     return poll(&in, 1, ms) > 0;
 }
 
@@ -86,14 +84,12 @@ static bool has_input(int ms)
 static int64_t deadline_of(const locker_handle *held)
 {
     const int64_t now = lk_now_ns(), left = locker_handle_remaining_ms(held);
-
     return left <= 0 ? 0 : now + left * 1000000;
 }
 
 static lk_event turn_event(lk_op op, lk_phase phase, const lk_turn *t, int64_t at)
 {
     lk_event event = LK_EVENT_INIT;
-
     event.op = op;
     event.phase = phase;
     event.t = at;
@@ -106,7 +102,6 @@ static lk_event turn_event(lk_op op, lk_phase phase, const lk_turn *t, int64_t a
 static void turn_note_grant(lk_side *w, const lk_turn *t, int64_t token)
 {
     lk_event event = turn_event(t->try ? LK_OP_TRY : LK_OP_LOCK, LK_PHASE_OK, t, t->received_ns);
-
     if (t->status == LOCKER_OK) {
         event.token = token;
         event.valid_until = t->until_ns;
@@ -122,7 +117,6 @@ static void turn_note_grant(lk_side *w, const lk_turn *t, int64_t token)
 static void turn_note(lk_side *w, const lk_turn *t, lk_op op, lk_phase phase, int64_t at)
 {
     lk_event event = turn_event(op, phase, t, at);
-
     event.valid_until = t->until_ns;
     lk_history_write(w->history, &event);
 }
@@ -133,7 +127,6 @@ static void turn_note_unlocked(lk_side *w, const lk_turn *t)
                            : t->status == LOCKER_LOST ? LK_PHASE_FAIL
                                                       : LK_PHASE_INFO;
     lk_event event = turn_event(LK_OP_UNLOCK, phase, t, t->received_ns);
-
     if (phase != LK_PHASE_OK)
         event.outcome = locker_status_name(t->status);
     lk_history_write(w->history, &event);
@@ -144,7 +137,6 @@ static void on_lost(locker_handle *held, void *user)
 {
     const lk_turn *t = user;
     lk_event event = turn_event(LK_OP_LOST, LK_PHASE_INFO, t, lk_now_ns());
-
     (void)held;
     lk_history_write(t->side->history, &event);
 }
@@ -159,7 +151,6 @@ static void turn_drop(lk_side *w)
 static void turn_give(lk_side *w)
 {
     lk_turn *t = &w->turn;
-
     t->until_ns = deadline_of(t->held);
     turn_note(w, t, LK_OP_UNLOCK, LK_PHASE_INVOKE, lk_now_ns());
     t->sent_ns = lk_now_ns();
@@ -188,7 +179,6 @@ static void turn_begin(lk_side *w)
 static void turn_take(lk_turn *t)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
     options.wait_ms = t->wait_ms;
     options.no_renew = !t->renew;
     options.on_lost = on_lost;
@@ -203,7 +193,6 @@ static void turn_take(lk_turn *t)
 static void turn_take_and_note(lk_turn *t)
 {
     lk_side *w = t->side;
-
     t->until_ns = 0;
     turn_note(w, t, t->try ? LK_OP_TRY : LK_OP_LOCK, LK_PHASE_INVOKE, lk_now_ns());
     turn_take(t);
@@ -214,7 +203,6 @@ static void turn_take_and_note(lk_turn *t)
 static void turn_tell_lease(lk_side *w)
 {
     lk_turn *t = &w->turn;
-
     if (!t->held || locker_handle_state(t->held) > LOCKER_STATE_SUSPECT)
         return;
     t->until_ns = deadline_of(t->held);
@@ -231,7 +219,6 @@ static void do_write(lk_side *w, const char *store)
     lk_turn *t = &w->turn;
     lk_event event;
     bool accepted = false;
-
     if (!t->held) {
         say("error there is no lock to write under");
         return;
@@ -253,7 +240,6 @@ static void do_write(lk_side *w, const char *store)
 static bool raise_number(const char *path, int64_t work_ms)
 {
     const long number = lk_store_number(path);
-
     lk_pause_ms(work_ms);
     FILE *file = fopen(path, "we");
     return file && fprintf(file, "%ld\n", number + 1) > 0 && fclose(file) == 0;
@@ -262,7 +248,6 @@ static bool raise_number(const char *path, int64_t work_ms)
 static void do_job(lk_side *w, lk_words *words)
 {
     lk_turn *t = &w->turn;
-
     turn_begin(w);
     char verb[16];
     lk_word(words, verb, sizeof verb);
@@ -293,7 +278,6 @@ static void do_job(lk_side *w, lk_words *words)
 static void pause_until(int64_t at)
 {
     const struct timespec when = {.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
-
     while (clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &when, NULL) == EINTR)
         ;
 }
@@ -314,7 +298,6 @@ static void look_for_waiting(watcher *look)
 {
     const int64_t turn = atomic_load(&look->turn);
     locker_statistics stats = LOCKER_STATISTICS_INIT;
-
     if (turn != 0 && atomic_load(&look->seen) != turn && locker_stats(look->side->l, &stats) == LOCKER_OK &&
         stats.waiting > 0 && atomic_load(&look->turn) == turn) {
         atomic_store(&look->at, lk_now_ns());
@@ -325,7 +308,6 @@ static void look_for_waiting(watcher *look)
 static void *watch(void *context)
 {
     watcher *look = context;
-
     while (!atomic_load(&look->ends)) {
         look_for_waiting(look);
         pause_until(lk_now_ns() + 1000000);
@@ -348,7 +330,6 @@ static void watcher_end(watcher *look)
 static void one_cycle(lk_side *w, watcher *look, lk_cycle *cycle, int64_t hold_us)
 {
     lk_turn *t = &w->turn;
-
     turn_begin(w);
     atomic_store(&look->turn, t->handle);
     turn_take(t);
@@ -375,7 +356,6 @@ static void one_cycle(lk_side *w, watcher *look, lk_cycle *cycle, int64_t hold_u
 static void note_cycle(lk_side *w, const lk_cycle *c)
 {
     lk_turn *t = &w->turn;
-
     t->handle = c->handle;
     t->sent_ns = c->asked;
     t->received_ns = c->got;
@@ -398,7 +378,6 @@ static bool save_cycles(const char *path, const lk_cycle *cycles, size_t count)
 {
     FILE *file = fopen(path, "we");
     const bool good = file && fwrite(cycles, sizeof *cycles, count, file) == count;
-
     return (file && fclose(file) == 0) && good;
 }
 
@@ -411,7 +390,6 @@ static void do_cycle(lk_side *w, lk_words *words)
     watcher look = {.side = w, .on = lk_word_number(words) != 0};
     int64_t done = 0, failed = 0;
     char path[256];
-
     lk_word(words, path, sizeof path);
     lk_cycle *cycles;
     if (!words->good || !(cycles = calloc((size_t)count, sizeof *cycles))) {
@@ -450,7 +428,6 @@ static void look_once(lk_side *w, const char *key)
 {
     locker_info info = LOCKER_INFO_INIT;
     lk_event event = LK_EVENT_INIT;
-
     event.op = LK_OP_SERVER;
     event.phase = LK_PHASE_INFO;
     event.key = key;
@@ -489,7 +466,6 @@ static bool is_waiting(void *context)
 {
     lk_side *w = context;
     locker_statistics stats = LOCKER_STATISTICS_INIT;
-
     return locker_stats(w->l, &stats) == LOCKER_OK && stats.waiting > 0;
 }
 
@@ -499,7 +475,6 @@ static void wait_in_thread(lk_side *w)
     pthread_t thread;
     const int error = pthread_create(&thread, NULL, take_in_thread, &w->turn);
     int64_t at = 0;
-
     if (error != 0) {
         say("error no thread: %s", strerror(error));
         return;
@@ -522,7 +497,6 @@ static void wait_in_thread(lk_side *w)
 static void do_unlock(lk_side *w)
 {
     lk_turn *t = &w->turn;
-
     if (!t->held) {
         say("error there is nothing to unlock");
         return;
@@ -535,7 +509,6 @@ static void do_unlock(lk_side *w)
 static void do_state(lk_side *w)
 {
     lk_turn *t = &w->turn;
-
     if (!t->held) {
         say("error there is no lock to look at");
         return;
@@ -550,7 +523,6 @@ static void do_lost(lk_side *w, int64_t ms)
 {
     lk_turn *t = &w->turn;
     struct pollfd lost = {.fd = t->held ? locker_handle_fd(t->held) : -1, .events = POLLIN};
-
     if (lost.fd < 0) {
         say("error there is no lock to look at");
         return;
@@ -568,7 +540,6 @@ static void do_lost(lk_side *w, int64_t ms)
 static void do_setup(lk_side *w, lk_words *words)
 {
     lk_event common = LK_EVENT_INIT;
-
     common.run = lk_word_number(words);
     w->ttl_ms = lk_word_number(words);
     char file[256];
@@ -586,7 +557,6 @@ static void do_setup(lk_side *w, lk_words *words)
 static void do_open(lk_side *w, const char *uri)
 {
     locker_options options = LOCKER_OPTIONS_INIT;
-
     options.owner = w->name;
     options.ttl_ms = w->ttl_ms;
     locker_error err;
@@ -599,7 +569,6 @@ static void do_open(lk_side *w, const char *uri)
 static void do_lock(lk_side *w, const char *verb, lk_words *words)
 {
     lk_turn *t = &w->turn;
-
     turn_begin(w);
     lk_word(words, t->key, sizeof t->key);
     t->wait_ms = lk_word_number(words);
@@ -618,7 +587,6 @@ static void do_lock(lk_side *w, const char *verb, lk_words *words)
 static void do_break(lk_side *w, const char *key)
 {
     lk_turn t = {.sent_ns = lk_now_ns()};
-
     t.status = locker_break(w->l, key, NULL, NULL, &t.err);
     t.received_ns = lk_now_ns();
     answer((int)t.status, &t);
@@ -628,7 +596,6 @@ static void do_break(lk_side *w, const char *key)
 static bool obey_about(lk_side *w, const char *verb, lk_words *words)
 {
     char text[256];
-
     if (strcmp(verb, "unlock") == 0) {
         do_unlock(w);
     } else if (strcmp(verb, "state") == 0) {
@@ -652,7 +619,6 @@ static void obey(lk_side *w, const char *line)
 {
     lk_words words = lk_words_of(line);
     char verb[16];
-
     lk_word(&words, verb, sizeof verb);
     if (strcmp(verb, "setup") == 0)
         do_setup(w, &words);
@@ -674,7 +640,6 @@ static void obey(lk_side *w, const char *line)
 static bool next_line(lk_side *w, char line[LK_WORKER_LINE])
 {
     size_t length = 0;
-
     for (;;) {
         while (!has_input(w->turn.held ? 20 : -1))
             turn_tell_lease(w);
@@ -692,7 +657,6 @@ static bool next_line(lk_side *w, char line[LK_WORKER_LINE])
 int lk_worker_main(void)
 {
     lk_side w = {0};
-
     signal(SIGPIPE, SIG_IGN);
     char line[LK_WORKER_LINE];
     while (next_line(&w, line))

@@ -22,8 +22,7 @@
  * ANSWER is "STATUS TOKEN SENT RECEIVED UNTIL [TEXT]": a number of locker_status (or locker_state), the
  * fencing token, ns of CLOCK_BOOTTIME before and after the call, the local deadline (0: none).
  */
-#ifndef LOCKER_LAB_COMPARE_WORKER_H
-#define LOCKER_LAB_COMPARE_WORKER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -46,5 +45,3 @@ typedef struct lk_cycle {
     int64_t process;
     int64_t handle; /**< the number of this turn's lock in the history */
 } lk_cycle;
-
-#endif

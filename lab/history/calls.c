@@ -17,7 +17,6 @@ lk_call lk_history_call(const lk_history *history, size_t key, size_t index)
 {
     const lk_attempt *attempt = history->keys[key].attempts[index];
     const bool granted = lk_granted(attempt);
-
     return (lk_call){.asked = attempt->asked,
                      .answered = attempt->answered,
                      .lost = attempt->lost,

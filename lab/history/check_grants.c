@@ -21,7 +21,6 @@ static int64_t overlap(lk_case *c, const lk_attempt *reign, const lk_attempt *a,
                                  "was granted while another held it for certain");
     const int64_t to = least(least(a->grant_to, reign->grant_to), c->last);
     const int64_t uncounted = to - (a->from > counted_to ? a->from : counted_to);
-
     if (found) {
         found->from = a->from;
         found->to = to;
@@ -39,7 +38,6 @@ void lk_check_overlap(lk_case *c)
 {
     const lk_attempt *reign = NULL;
     int64_t counted_to = 0; /* overlap up to here is in the sum */
-
     for (size_t i = 0; i < c->key->grant_count; i++) {
         const lk_attempt *a = c->key->grants[i];
         if (a->again)
@@ -63,7 +61,6 @@ void lk_check_tokens(lk_case *c)
 {
     const lk_attempt *greatest = NULL;
     size_t told = 0;
-
     for (size_t i = 0; i < c->key->grant_count; i++) {
         const lk_attempt *a = c->key->grants[i];
         if (a->again || a->answered->token == 0 || a->from == a->to)
@@ -93,7 +90,6 @@ static int64_t began(const lk_event *write)
 static int by_beginning(const void *left, const void *right)
 {
     const lk_event *a = *(const lk_event *const *)left, *b = *(const lk_event *const *)right;
-
     if (a->resource != b->resource)
         return (a->resource > b->resource) - (a->resource < b->resource);
     return (began(a) > began(b)) - (began(a) < began(b));
@@ -102,7 +98,6 @@ static int by_beginning(const void *left, const void *right)
 static int by_resource(const void *left, const void *right)
 {
     const lk_event *a = *(const lk_event *const *)left, *b = *(const lk_event *const *)right;
-
     if (a->resource != b->resource)
         return (a->resource > b->resource) - (a->resource < b->resource);
     return (a > b) - (a < b);
@@ -113,7 +108,6 @@ static void judge_writes(lk_case *c, const lk_event **starting, const lk_event *
 {
     const lk_event *greatest = NULL;
     size_t ended = 0;
-
     for (size_t i = 0; i < count; i++) {
         for (; ended < count && ending[ended]->t < began(starting[i]); ended++)
             if (!greatest || ending[ended]->token > greatest->token)
@@ -128,7 +122,6 @@ void lk_check_writes(lk_case *c)
 {
     size_t n = c->key->write_count, accepted = 0;
     const lk_event **starting = calloc(2 * n + 1, sizeof(const lk_event *)), **ending = starting + n;
-
     if (!starting) {
         c->report->out_of_memory = true;
         return;

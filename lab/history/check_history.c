@@ -23,7 +23,6 @@ struct options {
 static lk_check named(const struct options *options, const char *name)
 {
     char known[128] = "";
-
     for (int i = 0; i < LK_CHECKS; i++) {
         const char *one = lk_check_name((lk_check)i);
         if (strcmp(one, name) == 0)
@@ -48,7 +47,6 @@ static int64_t *limit_of(lk_check_options *options, lk_check check)
 static int promise(struct options *options, char *word)
 {
     char *limit = strchr(word, '=');
-
     if (limit)
         *limit++ = '\0';
     const lk_check check = named(options, word);
@@ -70,7 +68,6 @@ static int promise(struct options *options, char *word)
 static int allow(struct options *options, char *word)
 {
     const lk_check check = named(options, word);
-
     if (check == LK_CHECKS)
         return LK_EXIT_USAGE;
     options->check.promised &= ~(1U << check);
@@ -81,7 +78,6 @@ static int each_word(struct options *options, const char *text, int (*take)(stru
 {
     char *words = strdup(text), *rest = words;
     int code = LK_GO_ON;
-
     if (!words) {
         lk_cli_message("out of memory");
         return LK_EXIT_SYSTEM;
@@ -117,7 +113,6 @@ static int parse(int argc, char **argv, struct options *options)
                                           {"help", no_argument, NULL, 'h'},
                                           {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
-
     opterr = 0;
     int option, code;
     while ((option = getopt_long(argc, argv, ":qvhV", table, NULL)) != -1)
@@ -139,7 +134,6 @@ static void print_count(const char *before, size_t count, const char *noun)
 static void print_summary(const lk_history *history, const lk_report *report)
 {
     size_t files = 0, lines;
-
     lk_history_events(history, &lines);
     while (lk_history_file(history, files))
         files++;
@@ -168,7 +162,6 @@ static void print_lag(const char *what, const lk_samples *samples)
 static void print_figures(const lk_figures *f, lk_check check)
 {
     const size_t seen = f->seen[check], breaches = f->breaches[check];
-
     switch (check) {
     case LK_CHECK_OVERLAP:
         printf("two held for %.3f ms, %zu times, the longest %.3f ms", lk_ms(f->overlap_ns), f->overlap_pairs,
@@ -235,7 +228,6 @@ static void print_place(const lk_history *history, const lk_event *event)
 static void print_finding(const lk_history *history, const lk_report *report, const lk_finding *finding)
 {
     const lk_key_report *key = &report->keys[finding->key];
-
     printf("%s: ", lk_check_name(finding->check));
     print_place(history, finding->first);
     char clean[512];
@@ -263,7 +255,6 @@ static bool told(const lk_report *report, const lk_finding *finding, bool all)
 {
     const lk_figures *of_key = &report->keys[finding->key].figures;
     const lk_check check = finding->check;
-
     return of_key->breaches[check] > 0 &&
            (all || (of_key->allowed[check] == 0 && report->options.promised & 1U << check));
 }
@@ -271,7 +262,6 @@ static bool told(const lk_report *report, const lk_finding *finding, bool all)
 static void print_findings(const lk_history *history, const lk_report *report, bool all)
 {
     size_t shown[LK_CHECKS] = {0};
-
     for (size_t i = 0; i < report->finding_count; i++) {
         const lk_finding *finding = &report->findings[i];
         if (!told(report, finding, all))
@@ -314,7 +304,6 @@ static int judge(const struct options *options, lk_history *history)
 {
     int code = LK_EXIT_OK;
     size_t seen;
-
     lk_history_events(history, &seen);
     if (seen == 0 && !options->allow_empty) {
         lk_cli_message(
@@ -342,7 +331,6 @@ int main(int argc, char **argv)
     lk_history_error error = {0};
     bool good = true;
     int code = parse(argc, argv, &options);
-
     if (code != LK_GO_ON)
         return code;
     lk_history *history = lk_history_new();

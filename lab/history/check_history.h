@@ -2,8 +2,7 @@
  * check_history.h: what the two ways of printing a report share: check_history.c has the options and the
  * text, check_history_json.c the JSON.
  */
-#ifndef LOCKER_LAB_CHECK_HISTORY_H
-#define LOCKER_LAB_CHECK_HISTORY_H
+#pragma once
 
 #include <history.h>
 
@@ -17,5 +16,3 @@ static inline double lk_ms(int64_t ns)
 
 /** The report as JSON; NULL: out of memory. */
 json_t *lk_cli_history_json(const lk_history *history, const lk_report *report);
-
-#endif

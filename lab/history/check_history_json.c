@@ -21,7 +21,6 @@ static void set_ms(json_t *object, const char *name, int64_t ns)
 static json_t *samples(const lk_samples *values)
 {
     json_t *object = json_object();
-
     set_count(object, "count", values->count);
     set_ms(object, "p50_ms", lk_samples_quantile(values, 0.5));
     set_ms(object, "p99_ms", lk_samples_quantile(values, 0.99));
@@ -59,7 +58,6 @@ static void add_figures(json_t *object, const lk_figures *f, lk_check check)
 static json_t *checks(const lk_report *report)
 {
     json_t *object = json_object();
-
     for (int i = 0; i < LK_CHECKS; i++) {
         const lk_check check = (lk_check)i;
         json_t *one = json_object();
@@ -88,7 +86,6 @@ static json_t *place(const lk_history *history, const lk_event *event)
 static json_t *findings(const lk_history *history, const lk_report *report)
 {
     json_t *list = json_array();
-
     for (size_t i = 0; i < report->finding_count; i++) {
         const lk_finding *finding = &report->findings[i];
         const lk_key_report *key = &report->keys[finding->key];
@@ -113,7 +110,6 @@ static json_t *findings(const lk_history *history, const lk_report *report)
 static json_t *files(const lk_history *history)
 {
     json_t *list = json_array();
-
     for (size_t i = 0; lk_history_file(history, i); i++) {
         json_t *one = json_object();
         const uint32_t cut = lk_history_cut_line(history, i);
@@ -128,7 +124,6 @@ json_t *lk_cli_history_json(const lk_history *history, const lk_report *report)
 {
     json_t *object = json_object();
     size_t lines;
-
     lk_history_events(history, &lines);
     set(object, "broken", json_boolean(lk_report_broken(report)));
     set(object, "files", files(history));

@@ -17,14 +17,12 @@ struct place {
 static int by_stood(const void *left, const void *right)
 {
     const struct place *a = left, *b = right;
-
     return (a->stood > b->stood) - (a->stood < b->stood);
 }
 
 static int by_late_return(const void *left, const void *right)
 {
     const struct place *a = left, *b = right;
-
     return (a->attempt->answered < b->attempt->answered) - (a->attempt->answered > b->attempt->answered);
 }
 
@@ -34,7 +32,6 @@ static size_t collect(const lk_key *key, int64_t limit, struct place *places)
 {
     bool numbered = true;
     size_t count = 0;
-
     for (size_t i = 0; i < key->grant_count; i++)
         numbered = numbered &&
                    (key->grants[i]->again || (key->grants[i]->queued && key->grants[i]->queued->order >= 0));
@@ -59,7 +56,6 @@ static size_t collect(const lk_key *key, int64_t limit, struct place *places)
 static size_t before(const struct place *places, size_t count, int64_t moment)
 {
     size_t low = 0, high = count;
-
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (places[middle].stood < moment)
@@ -80,7 +76,6 @@ static void add(size_t *tree, size_t count, size_t at)
 static size_t sum(const size_t *tree, size_t count)
 {
     size_t total = 0;
-
     for (; count; count -= count & (~count + 1))
         total += tree[count];
     return total;
@@ -101,7 +96,6 @@ static void judge_order(lk_case *c, const struct place *queue, const struct plac
                         size_t *tree)
 {
     size_t end;
-
     for (size_t i = 0; i < count; i = end) {
         for (end = i; end < count && grants[end].attempt->from == grants[i].attempt->from; end++)
             count_overtaken(c, &grants[end], sum(tree, before(queue, count, grants[end].came)));
@@ -117,7 +111,6 @@ static void order(lk_case *c)
     const size_t room = c->key->grant_count + 1;
     struct place *queue = calloc(2 * room, sizeof *queue), *grants = queue + room;
     size_t *tree = calloc(room, sizeof *tree);
-
     if (queue && tree) {
         const size_t count = collect(c->key, c->report->options.fifo_limit_ns, queue);
         for (size_t i = 0; i < count; i++)
@@ -137,7 +130,6 @@ static void order(lk_case *c)
 static double evenness(const lk_key *key)
 {
     double sum_of = 0, squares = 0, processes = 0;
-
     for (size_t i = 0; i < key->attempt_count; i++)
         key->attempts[i]->process->grants = 0;
     for (size_t i = 0; i < key->grant_count; i++)

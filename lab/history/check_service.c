@@ -9,7 +9,6 @@
 static void judge_release(lk_case *c, const lk_index *index, const lk_attempt *a, const lk_attempt *next)
 {
     const lk_event *against = lk_contradiction(index, c->key, a, a->from, a->unlock->t);
-
     if (next && next->from < a->unlock->t)
         lk_found(c, LK_CHECK_RELEASE, a->unlocked, next->answered,
                  "said released, though the lock had been granted to another before");
@@ -36,7 +35,6 @@ static void judge_looks(lk_case *c, const lk_index *index)
 void lk_check_truth(lk_case *c, const lk_index *index)
 {
     const lk_attempt *next = NULL;
-
     for (size_t i = c->key->grant_count; i-- > 0;) {
         const lk_attempt *a = c->key->grants[i];
         const lk_event *against = lk_contradiction(index, c->key, a, a->from, a->to);
@@ -59,7 +57,6 @@ void lk_check_truth(lk_case *c, const lk_index *index)
 static int64_t gone(const lk_attempt *a)
 {
     int64_t at = a->to;
-
     if (a->process->ended && a->process->ended->t > at)
         at = a->process->ended->t;
     if (a->unlock && !a->process->ended)
@@ -83,7 +80,6 @@ static bool explains(const lk_index *index, const lk_attempt *a, const lk_event 
 static void judge_holder(lk_case *c, const lk_index *index, const lk_event *look)
 {
     const lk_attempt *named = lk_named(index, look);
-
     for (size_t i = 0; i < c->key->attempt_count; i++)
         if (explains(index, c->key->attempts[i], look, named))
             return;
@@ -95,7 +91,6 @@ static void judge_holder(lk_case *c, const lk_index *index, const lk_event *look
 static void judge_waiters(lk_case *c, const lk_event *look)
 {
     int64_t waiting = 0;
-
     for (size_t i = 0; i < c->key->attempt_count; i++) {
         const lk_attempt *a = c->key->attempts[i];
         waiting += a->asked->t < look->t && (!a->answered || a->answered->t > look->sent);
@@ -123,7 +118,6 @@ static int64_t listened_to(const lk_case *c, const lk_attempt *a)
 {
     const lk_event *end = a->process->ended;
     int64_t to = c->last;
-
     if (a->unlock && a->unlock->t < to)
         to = a->unlock->t;
     if (end && (end->sent ? end->sent : end->t) < to)
@@ -135,7 +129,6 @@ static void judge_notice(lk_case *c, const lk_index *index, const lk_attempt *a)
 {
     const int64_t limit = c->report->options.notice_limit_ns;
     const lk_event *stated = NULL;
-
     if (a->lost)
         stated = lk_contradiction(index, c->key, a, a->from, a->lost->t);
     if (stated)

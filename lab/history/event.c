@@ -93,7 +93,6 @@ const char *lk_phase_name(lk_phase phase)
 int64_t lk_event_now(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
@@ -106,7 +105,6 @@ static json_t *value_of(const lk_event *event, const struct field *field, bool *
     const void *member = (const char *)event + field->offset;
     const bool required = (field->required & BIT(event->op)) != 0;
     json_t *value = NULL;
-
     if (field->kind == TEXT) {
         const char *text = *(const char *const *)member;
         if (!text && !required)
@@ -130,7 +128,6 @@ json_t *lk_event_encode(const lk_event *event)
 {
     json_t *object = json_object();
     bool failed = !object;
-
     for (size_t i = 0; i < FIELDS && !failed; i++) {
         json_t *value = value_of(event, &fields[i], &failed);
         if (value && json_object_set_new_nocheck(object, fields[i].name, value) != 0)
@@ -152,7 +149,6 @@ static bool word_of(const json_t *object, const char *name, const char *const *w
                     unsigned *out, char *why, size_t size)
 {
     const json_t *value = json_object_get(object, name);
-
     if (!value)
         return snprintf(why, size, "the field '%s' is missing", name), false;
     if (!json_is_string(value))
@@ -166,7 +162,6 @@ static bool word_of(const json_t *object, const char *name, const char *const *w
 static bool set(lk_event *event, const struct field *field, const json_t *value)
 {
     void *member = (char *)event + field->offset;
-
     if (field->kind == TEXT && json_is_string(value)) {
         *(const char **)member = json_string_value(value);
         return true;

@@ -2,8 +2,7 @@
  * event.h: one line of a history (docs/history.md) as a struct, and its way to JSON and back. writer.h
  * appends such lines to a file, history.h reads and judges them.
  */
-#ifndef LOCKER_LAB_HISTORY_EVENT_H
-#define LOCKER_LAB_HISTORY_EVENT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -78,5 +77,3 @@ bool lk_event_decode(const json_t *object, lk_event *event, char *why, size_t si
 
 /** Now, in ns of CLOCK_BOOTTIME: the clock of every `t`. */
 int64_t lk_event_now(void);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Nothing here is thread-safe; a history belongs to one thread. n lines take O(n log n).
  */
-#ifndef LOCKER_LAB_HISTORY_HISTORY_H
-#define LOCKER_LAB_HISTORY_HISTORY_H
+#pragma once
 
 #include "event.h"
 
@@ -174,5 +173,3 @@ const char *lk_check_result(const lk_report *report, const lk_figures *figures, 
 
 /** Whether any promise is broken. */
 bool lk_report_broken(const lk_report *report);
-
-#endif

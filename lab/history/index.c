@@ -17,7 +17,6 @@ static int by_return(const lk_attempt *a, const lk_attempt *b)
 static int by_token(const void *left, const void *right)
 {
     const lk_attempt *a = *(const lk_attempt *const *)left, *b = *(const lk_attempt *const *)right;
-
     if (a->answered->token != b->answered->token)
         return a->answered->token < b->answered->token ? -1 : 1;
     return by_return(a, b);
@@ -26,7 +25,6 @@ static int by_token(const void *left, const void *right)
 static int by_id(const void *left, const void *right)
 {
     const lk_attempt *a = *(const lk_attempt *const *)left, *b = *(const lk_attempt *const *)right;
-
     if (a->answered->id != b->answered->id)
         return a->answered->id < b->answered->id ? -1 : 1;
     return by_return(a, b);
@@ -35,7 +33,6 @@ static int by_id(const void *left, const void *right)
 static int by_process(const void *left, const void *right)
 {
     const lk_attempt *a = *(const lk_attempt *const *)left, *b = *(const lk_attempt *const *)right;
-
     if (a->process != b->process)
         return a->process < b->process ? -1 : 1;
     return (a->asked > b->asked) - (a->asked < b->asked);
@@ -45,7 +42,6 @@ static int by_process(const void *left, const void *right)
 static int64_t busy_to(const lk_attempt *a)
 {
     const int64_t end = a->process->ended ? a->process->ended->t : LK_NEVER;
-
     if (!a->answered || a->answered->phase == LK_PHASE_INFO)
         return end;
     if (a->answered->phase == LK_PHASE_FAIL)
@@ -64,7 +60,6 @@ static void sort(const lk_attempt **list, size_t count, int (*order)(const void 
 bool lk_index_make(lk_index *index, const lk_key *key)
 {
     const size_t n = key->attempt_count;
-
     *index = (lk_index){.by_token = calloc(n + 1, sizeof *index->by_token),
                         .by_id = calloc(n + 1, sizeof *index->by_id),
                         .by_process = calloc(n + 1, sizeof *index->by_process),
@@ -106,7 +101,6 @@ void lk_index_clear(lk_index *index)
 static const lk_attempt *with_token(const lk_index *index, int64_t token, int64_t by)
 {
     size_t low = 0, high = index->token_count;
-
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         const lk_attempt *a = index->by_token[middle];
@@ -121,7 +115,6 @@ static const lk_attempt *with_token(const lk_index *index, int64_t token, int64_
 static const lk_attempt *with_id(const lk_index *index, const char *id, int64_t by)
 {
     size_t low = 0, high = index->id_count;
-
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         const lk_attempt *a = index->by_id[middle];
@@ -136,7 +129,6 @@ static const lk_attempt *with_id(const lk_index *index, const char *id, int64_t 
 const lk_attempt *lk_named(const lk_index *index, const lk_event *look)
 {
     const lk_attempt *named = NULL;
-
     if (look->held && look->token)
         named = with_token(index, look->token, look->t);
     if (!named && look->held && look->id)
@@ -147,7 +139,6 @@ const lk_attempt *lk_named(const lk_index *index, const lk_event *look)
 lk_voice lk_hears(const lk_index *index, const lk_event *look, const lk_attempt *attempt)
 {
     const lk_event *grant = attempt->answered;
-
     if (!look->held)
         return LK_AGAINST;
     if (look->token && grant->token) {
@@ -166,7 +157,6 @@ lk_voice lk_hears(const lk_index *index, const lk_event *look, const lk_attempt 
 bool lk_busy(const lk_index *index, const lk_key *key, const lk_process *process, const lk_event *look)
 {
     size_t low = 0, high = key->attempt_count;
-
     while (low < high) { /* the last of the process that had asked before the answer came */
         const size_t middle = low + (high - low) / 2;
         const lk_attempt *a = index->by_process[middle];
@@ -182,7 +172,6 @@ bool lk_busy(const lk_index *index, const lk_key *key, const lk_process *process
 static size_t first_look(const lk_key *key, int64_t from)
 {
     size_t low = 0, high = key->look_count;
-
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (key->looks[middle]->sent < from)

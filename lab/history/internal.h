@@ -2,8 +2,7 @@
  * internal.h: what the parts of the history library share: read.c reads lines, join.c joins what belongs
  * together, intervals.c says who held when, and the checks look at one key each, called by report.c.
  */
-#ifndef LOCKER_LAB_HISTORY_INTERNAL_H
-#define LOCKER_LAB_HISTORY_INTERNAL_H
+#pragma once
 
 #include "history.h"
 
@@ -178,5 +177,3 @@ void lk_check_waiters(lk_case *c);
 void lk_check_truth(lk_case *c, const lk_index *index); /* truth and release */
 void lk_check_orphans(lk_case *c, const lk_index *index);
 void lk_check_notice(lk_case *c, const lk_index *index);
-
-#endif

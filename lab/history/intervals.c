@@ -8,7 +8,6 @@
 static int by_sent(const void *left, const void *right)
 {
     const lk_event *a = *(const lk_event *const *)left, *b = *(const lk_event *const *)right;
-
     if (a->sent != b->sent)
         return a->sent < b->sent ? -1 : 1;
     return (a > b) - (a < b); /* as the lines stand */
@@ -17,7 +16,6 @@ static int by_sent(const void *left, const void *right)
 static int by_return(const void *left, const void *right)
 {
     const lk_attempt *a = *(const lk_attempt *const *)left, *b = *(const lk_attempt *const *)right;
-
     return (a->answered > b->answered) - (a->answered < b->answered); /* events are in order of time */
 }
 
@@ -30,7 +28,6 @@ static void hold(lk_attempt *attempt)
 {
     const lk_event *end = attempt->process->ended;
     int64_t to = attempt->deadline;
-
     if (attempt->unlock)
         to = earlier(to, attempt->unlock->t);
     if (attempt->lost)
@@ -46,7 +43,6 @@ static void hold(lk_attempt *attempt)
 static void find_again(const lk_key *key)
 {
     lk_attempt *grant = NULL, *last = NULL; /* the grant's first handle, and the one that holds longest */
-
     for (size_t i = 0; i < key->grant_count; i++) {
         lk_attempt *a = key->grants[i];
         if (grant && a->answered->token && a->answered->token == grant->answered->token &&

@@ -19,7 +19,6 @@ struct joining {
 static int by_time(const void *left, const void *right)
 {
     const lk_event *a = left, *b = right;
-
     if (a->t != b->t)
         return a->t < b->t ? -1 : 1;
     if (a->file != b->file)
@@ -31,7 +30,6 @@ static bool wrong(const struct joining *j, const lk_event *event, const char *te
 {
     const char *name = j->history->files[event->file].name;
     char where[300] = "";
-
     if (other)
         snprintf(where, sizeof where, " (%.250s:%u)", j->history->files[other->file].name, other->line);
     return lk_history_fail(j->error, LK_HISTORY_BAD_DATA,
@@ -46,7 +44,6 @@ static bool scope_of(struct joining *j, const lk_event *event, int64_t *scope)
     const lk_table_key name = {{event->run, (intptr_t)event->backend, (intptr_t)event->scenario, 0}};
     bool added;
     size_t *index = lk_table_at(&j->scopes, &name, &added);
-
     if (!index)
         return false;
     if (added) {
@@ -68,7 +65,6 @@ static int64_t process_of(struct joining *j, const lk_event *event, int64_t scop
     const lk_table_key name = {{scope, event->process, 0, 0}};
     bool added;
     size_t *index = lk_table_at(&j->processes, &name, &added);
-
     if (!index)
         return -1;
     if (added) {
@@ -86,7 +82,6 @@ static lk_key *key_of(struct joining *j, const lk_event *event, int64_t scope)
     const lk_table_key name = {{scope, (intptr_t)event->key, 0, 0}};
     bool added;
     size_t *index = lk_table_at(&j->keys, &name, &added);
-
     if (!index)
         return NULL;
     if (added) {
@@ -105,7 +100,6 @@ static bool begin(struct joining *j, lk_key *key, const lk_event *event, int64_t
 {
     lk_history *h = j->history;
     lk_attempt *attempt = &h->attempts[h->attempt_count];
-
     if (!lk_grow(&key->attempts, sizeof *key->attempts, key->attempt_count, &key->attempt_room))
         return lk_history_no_memory(j->error);
     *attempt = (lk_attempt){.handle = event->handle, .asked = event, .deadline = LK_NEVER};
@@ -163,7 +157,6 @@ static bool handle_line(struct joining *j, lk_key *key, const lk_event *event, i
     bool begins = (event->op == LK_OP_LOCK || event->op == LK_OP_TRY) && event->phase == LK_PHASE_INVOKE,
          added;
     size_t *index = lk_table_at(&j->attempts, &name, &added);
-
     if (!index)
         return lk_history_no_memory(j->error);
     if (added && !begins)
@@ -189,7 +182,6 @@ static bool keyed_line(struct joining *j, const lk_event *event, int64_t scope, 
 {
     lk_key *key = key_of(j, event, scope);
     bool good = key != NULL;
-
     if (good && event->op == LK_OP_SERVER)
         good = append(&key->looks, &key->look_count, &key->look_room, event);
     else if (good && event->op == LK_OP_WRITE)
@@ -239,7 +231,6 @@ static bool line(struct joining *j, const lk_event *event)
 static bool make_room(lk_history *h)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < h->event_count; i++)
         count += (h->events[i].op == LK_OP_LOCK || h->events[i].op == LK_OP_TRY) &&
                  h->events[i].phase == LK_PHASE_INVOKE;
@@ -257,7 +248,6 @@ bool lk_history_join(lk_history *history, lk_history_error *error)
 {
     struct joining j = {.history = history, .error = error};
     bool good = make_room(history) || lk_history_no_memory(error);
-
     if (history->event_count)
         qsort(history->events, history->event_count, sizeof(lk_event), by_time);
     for (size_t i = 0; good && i < history->event_count; i++)

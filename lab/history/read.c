@@ -84,7 +84,6 @@ static bool keep_strings(lk_history *history, lk_event *event)
     const char **const texts[] = {&event->worker, &event->backend, &event->scenario, &event->key,
                                   &event->id,     &event->owner,   &event->outcome,  &event->resource,
                                   &event->kind,   &event->what};
-
     if (!event->backend)
         event->backend = "";
     if (!event->scenario)
@@ -104,7 +103,6 @@ static bool take(lk_history *history, lk_event *event, const char *text, size_t 
     lk_file *file = &history->files[event->file];
     json_error_t wrong;
     json_t *object = json_loadb(text, length, JSON_REJECT_DUPLICATES, &wrong);
-
     if (!object && json_error_code(&wrong) == json_error_out_of_memory)
         return lk_history_no_memory(error);
     if (!object && cut) {
@@ -136,7 +134,6 @@ static bool read_lines(lk_history *history, FILE *stream, lk_history_error *erro
     char *text = NULL;
     size_t room = 0;
     bool good = true;
-
     errno = 0;
     ssize_t length;
     for (uint32_t line = 1; good && (length = getline(&text, &room, stream)) > 0; line++) {
@@ -160,7 +157,6 @@ bool lk_history_read(lk_history *history, const char *path, lk_history_error *er
 {
     const bool standard = strcmp(path, "-") == 0;
     const char *name = lk_strings_add(&history->strings, standard ? "standard input" : path);
-
     if (!name || !lk_grow(&history->files, sizeof(lk_file), history->file_count, &history->file_room))
         return lk_history_no_memory(error);
     FILE *stream = standard ? stdin : fopen(path, "re");

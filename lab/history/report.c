@@ -24,7 +24,6 @@ lk_finding *lk_found(lk_case *c, lk_check check, const lk_event *first, const lk
                      const char *text)
 {
     lk_report *report = c->report;
-
     c->figures->breaches[check]++;
     c->figures->allowed[check] += c->allowed >> check & 1;
     if (!lk_grow(&report->findings, sizeof(lk_finding), report->finding_count, &report->finding_room)) {
@@ -47,7 +46,6 @@ void lk_sample(lk_case *c, lk_samples *samples, int64_t value)
 static int by_value(const void *left, const void *right)
 {
     const int64_t *a = left, *b = right;
-
     return (*a > *b) - (*a < *b);
 }
 
@@ -61,7 +59,6 @@ int64_t lk_samples_quantile(const lk_samples *samples, double q)
 {
     const double rank = ceil(q * (double)samples->count);
     const size_t at = rank < 1 ? 0 : (size_t)rank - 1;
-
     if (samples->count == 0)
         return 0;
     return samples->values[at < samples->count ? at : samples->count - 1];
@@ -113,7 +110,6 @@ static void add_samples(lk_case *c, lk_samples *total, const lk_samples *part)
 static void add_figures(lk_case *c, lk_figures *total)
 {
     const lk_figures *part = c->figures;
-
     for (int i = 0; i < LK_CHECKS; i++) {
         total->seen[i] += part->seen[i];
         total->breaches[i] += part->breaches[i];
@@ -138,7 +134,6 @@ static void add_figures(lk_case *c, lk_figures *total)
 static int by_key_and_check(const void *left, const void *right)
 {
     const lk_finding *a = left, *b = right;
-
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
     if (a->check != b->check)
@@ -173,7 +168,6 @@ static void judge_all(lk_history *history, lk_report *report)
 lk_report *lk_history_check(lk_history *history, const lk_check_options *options)
 {
     lk_report *report = calloc(1, sizeof *report);
-
     if (!report)
         return NULL;
     report->options = *options;

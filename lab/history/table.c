@@ -10,7 +10,6 @@ bool lk_grow(void *array, size_t element, size_t count, size_t *room)
 {
     void **where = array;
     const size_t wanted = *room ? *room * 2 : 8;
-
     if (count < *room)
         return true;
     void *bigger = reallocarray(*where, wanted, element);
@@ -25,7 +24,6 @@ bool lk_grow(void *array, size_t element, size_t count, size_t *room)
 static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
 {
     const unsigned char *byte = bytes;
-
     for (size_t i = 0; i < length; i++)
         hash = (hash ^ byte[i]) * UINT64_C(1099511628211);
     return hash;
@@ -38,7 +36,6 @@ static const uint64_t basis = UINT64_C(14695981039346656037);
 static char **string_slot(char **slots, size_t size, const char *text)
 {
     size_t at = mix(basis, text, strlen(text)) & (size - 1);
-
     while (slots[at] && strcmp(slots[at], text) != 0)
         at = (at + 1) & (size - 1);
     return &slots[at];
@@ -48,7 +45,6 @@ static bool widen_strings(lk_strings *strings)
 {
     const size_t size = strings->size ? strings->size * 2 : 64;
     char **slots = calloc(size, sizeof *slots);
-
     if (!slots)
         return false;
     for (size_t i = 0; i < strings->size; i++)
@@ -89,7 +85,6 @@ static struct lk_table_slot *table_slot(struct lk_table_slot *slots, size_t size
 {
     const uint64_t hash = mix(basis, key, sizeof *key);
     size_t at = (hash ^ hash >> 32) & (size - 1);
-
     while (slots[at].used && memcmp(&slots[at].key, key, sizeof *key) != 0)
         at = (at + 1) & (size - 1);
     return &slots[at];
@@ -99,7 +94,6 @@ static bool widen_table(lk_table *table)
 {
     const size_t size = table->size ? table->size * 2 : 64;
     struct lk_table_slot *slots = calloc(size, sizeof *slots);
-
     if (!slots)
         return false;
     for (size_t i = 0; i < table->size; i++)

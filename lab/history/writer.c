@@ -18,7 +18,6 @@ struct lk_history_writer {
 lk_history_writer *lk_history_writer_open(const char *path, const lk_event *common)
 {
     lk_history_writer *writer = calloc(1, sizeof *writer);
-
     if (!writer)
         return NULL;
     if (common)
@@ -53,7 +52,6 @@ static void complete(const lk_event *common, lk_event *event)
 static bool append(int fd, const char *text, size_t length)
 {
     ssize_t written;
-
     do {
         written = write(fd, text, length);
     } while (written < 0 && errno == EINTR);
@@ -65,7 +63,6 @@ static bool append(int fd, const char *text, size_t length)
 bool lk_history_write(lk_history_writer *writer, const lk_event *event)
 {
     lk_event line = *event;
-
     if (line.t == 0)
         line.t = lk_event_now();
     complete(&writer->common, &line);

@@ -3,8 +3,7 @@
  * may share a file. One that may be killed needs a file of its own, because a kill can cut a write() short.
  * Nothing is buffered.
  */
-#ifndef LOCKER_LAB_HISTORY_WRITER_H
-#define LOCKER_LAB_HISTORY_WRITER_H
+#pragma once
 
 #include "event.h"
 
@@ -23,5 +22,3 @@ bool lk_history_write(lk_history_writer *writer, const lk_event *event);
 
 /** Close it. NULL is allowed. */
 void lk_history_writer_close(lk_history_writer *writer);
-
-#endif

@@ -9,7 +9,6 @@ static void lock_and_unlock(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "plain", NULL);
-
     assert_string_equal(locker_handle_key(held), "plain");
     lk_give(held);
     lk_give(lk_take(l, "plain", NULL));
@@ -21,7 +20,6 @@ static void try_answers_busy_and_then_ok(void **state)
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "try", NULL), *second = NULL;
     locker_lock_options once = lk_wait_options(0);
-
     lk_expect_busy(rival, "try");
     lk_expect_busy(l, "try");
     locker_error err;
@@ -44,7 +42,6 @@ static void a_timed_wait_is_as_long_as_it_says(void **state)
     locker_lock_options options = lk_wait_options(WAIT);
     int64_t shortest = INT64_MAX;
     locker_error err;
-
     for (int i = 0; i < TRIES && shortest > WAIT + LATE; i++) {
         int64_t began = lk_test_now_ms();
 
@@ -72,7 +69,6 @@ static void bad_keys_are_refused(void **state)
     locker_info info = LOCKER_INFO_INIT;
     locker_handle *held = NULL;
     locker_error err;
-
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_status(LOCKER_INVALID, locker_lock(l, bad[i], NULL, &held, &err), err);
         assert_null(held);
@@ -125,7 +121,6 @@ static void odd_keys_are_good_and_distinct(void **state)
                                 longest_too};
     enum { COUNT = sizeof good / sizeof good[0] };
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
-
     memset(longest, '/', LOCKER_KEY_MAX);
     memset(longest_too, '/', LOCKER_KEY_MAX - 1);
     longest[LOCKER_KEY_MAX] = longest_too[LOCKER_KEY_MAX] = '\0';
@@ -151,7 +146,6 @@ static void namespaces_are_apart(void **state)
     locker_options options = LOCKER_OPTIONS_INIT;
     locker *l = lk_open_locker(fixture, ""), *other = NULL;
     locker_handle *held = lk_take(l, "same", NULL);
-
     options.name_space = "elsewhere";
     locker_error err;
     assert_ok(lk_open_uri(fixture->driver, fixture->uri, "", &options, &other, &err), err);
@@ -166,7 +160,6 @@ static void refuse(locker *l, locker_status wanted, const locker_lock_options *o
 {
     locker_handle *held = NULL;
     locker_error err;
-
     assert_status(wanted, locker_lock(l, "options", options, &held, &err), err);
     assert_null(held);
 }
@@ -178,7 +171,6 @@ static void bad_options_are_refused(void **state)
     const char *const labels[] = {"", "a\nb", long_label};
     locker *l = lk_open_locker(fixture, "");
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
     memset(long_label, 'o', sizeof long_label - 1);
     long_label[sizeof long_label - 1] = '\0';
     options.size = 3;
@@ -208,7 +200,6 @@ static void an_unknown_parameter_is_refused(void **state)
     struct lk_fixture *fixture = *state;
     locker *l = NULL;
     locker_error err;
-
     assert_status(LOCKER_CONFIG,
                   lk_open_uri(fixture->driver, fixture->uri, "no_such_thing=1", NULL, &l, &err), err);
     assert_null(l);
@@ -223,7 +214,6 @@ static void show_tells_who_holds(void **state)
     locker_options options = LOCKER_OPTIONS_INIT;
     locker *l = NULL, *other = lk_open_locker(fixture, "");
     locker_info info = LOCKER_INFO_INIT;
-
     options.owner = "the owner of it";
     locker_error err;
     assert_ok(lk_open_uri(fixture->driver, fixture->uri, "", &options, &l, &err), err);
@@ -253,7 +243,6 @@ static void show_tells_who_holds(void **state)
 static void break_frees_and_tells_the_holder(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs(fixture->promises.can_break);
     locker *l = lk_open_locker(fixture, "ttl=600ms"), *boss = lk_open_locker(fixture, "");
     locker_info info = LOCKER_INFO_INIT;
@@ -281,7 +270,6 @@ static void expect_not_broken(locker *boss, const char *key, const locker_break_
 {
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-
     assert_status(LOCKER_BUSY, locker_break(boss, key, only, &info, &err), err);
     assert_true(info.held);
     assert_string_equal(info.owner, locker_handle_owner(held));
@@ -295,7 +283,6 @@ static void expect_not_broken(locker *boss, const char *key, const locker_break_
 static void break_takes_the_one_that_was_named(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs(fixture->promises.can_break);
     locker *l = lk_open_locker(fixture, "ttl=600ms"), *boss = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "named", NULL);
@@ -326,7 +313,6 @@ static void break_takes_the_one_that_was_named(void **state)
 static void break_wakes_a_waiter(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs(fixture->promises.can_break);
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "broken2", NULL);
@@ -348,7 +334,6 @@ static void ping_takes_a_while(void **state)
     locker *l = lk_open_locker(*state, "");
     int64_t us = -1;
     locker_error err;
-
     assert_ok(locker_ping(l, &us, &err), err);
     assert_true(us >= 0);
     assert_int_equal(locker_ping(l, NULL, NULL), LOCKER_OK);
@@ -359,7 +344,6 @@ static void a_scope_unlocks(void **state)
 {
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_error err;
-
     {
         LOCKER_AUTO locker_handle *held = NULL;
 
@@ -374,7 +358,6 @@ static void a_scope_unlocks(void **state)
 static void *exit_while_holding(void *argument)
 {
     locker_handle *held = NULL;
-
     if (locker_lock(argument, "cleanup", NULL, &held, NULL) != LOCKER_OK)
         return argument;
     pthread_cleanup_push(locker_cleanup, held);
@@ -386,7 +369,6 @@ static void a_thread_that_exits_unlocks(void **state)
 {
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     pthread_t thread;
-
     assert_int_equal(pthread_create(&thread, NULL, exit_while_holding, l), 0);
     lk_join(thread, "exit while holding");
     assert_int_equal(lk_stats(l).released, 1);
@@ -401,7 +383,6 @@ static void statistics_count(void **state)
     locker_handle *second = NULL;
     locker_lock_options brief = lk_wait_options(20);
     locker_statistics stats = {.size = 5};
-
     assert_int_equal(locker_stats(l, &stats), LOCKER_INVALID);
     locker_handle *held = lk_take(l, "counted", NULL);
     stats = lk_stats(l);

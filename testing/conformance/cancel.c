@@ -9,7 +9,6 @@
 static locker_lock_options cancelable(locker_cancel *cancel)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
     options.cancel = cancel;
     return options;
 }
@@ -20,7 +19,6 @@ static void fired_before(void **state)
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = NULL;
-
     assert_non_null(cancel);
     assert_false(locker_cancel_fired(cancel));
     locker_cancel_fire(cancel);
@@ -45,7 +43,6 @@ static void fired_during_the_wait(void **state)
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = lk_take(l, "during", NULL);
     struct lk_locking waiters[4];
-
     for (int i = 0; i < 4; i++)
         lk_locking_start(&waiters[i], i % 2 == 0 ? l : rival, "during", &options);
     lk_require_waiting(l, 2);
@@ -71,7 +68,6 @@ static void fired_after_the_grant(void **state)
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = lk_take(l, "after", &options);
-
     locker_cancel_fire(cancel);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_expect_busy(rival, "after");
@@ -85,7 +81,6 @@ static void fired_after_the_grant(void **state)
 static void fired_around_the_grant(void **state)
 {
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
-
     for (int i = 0; i < 100; i++) {
         locker_cancel *cancel = locker_cancel_new();
         locker_lock_options options = cancelable(cancel);
@@ -118,7 +113,6 @@ static _Atomic(locker_cancel *) interrupted;
 static void on_signal(int number)
 {
     const int before = errno;
-
     (void)number;
     errno = 4711;
     locker_cancel_fire(atomic_load(&interrupted));
@@ -134,7 +128,6 @@ static void fired_by_a_signal_handler(void **state)
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = lk_take(l, "signal", NULL);
-
     atomic_store(&interrupted, cancel);
     struct sigaction before;
     sigaction(SIGUSR1, &action, &before);
@@ -160,7 +153,6 @@ static void a_signal_alone_ends_no_wait(void **state)
     struct sigaction action = {.sa_handler = on_other_signal}, before;
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "eintr", NULL);
-
     sigaction(SIGUSR1, &action, &before);
     struct lk_locking waiter;
     lk_locking_start(&waiter, rival, "eintr", NULL);

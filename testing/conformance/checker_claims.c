@@ -53,7 +53,6 @@ bool lk_checker_claims_init(void)
 static size_t slot_of(const void *address)
 {
     size_t offset = (size_t)((const char *)address - region);
-
     return (const char *)address < region || offset >= SLOTS * slot_size ? SLOTS : offset / slot_size;
 }
 
@@ -65,7 +64,6 @@ static locker_claim *claim_in(size_t slot)
 struct lk_record *lk_checker_record_locked(const locker_claim *inner)
 {
     size_t slot = slot_of(inner);
-
     return slot == SLOTS || claim_in(slot) != inner ? NULL : &records[slot];
 }
 
@@ -76,7 +74,6 @@ static locker_claim *fill(size_t slot, const locker_claim *outer)
 {
     char *key = region + slot * slot_size, *owner = key + LOCKER_KEY_MAX + 1;
     locker_claim *inner = claim_in(slot);
-
     *inner = *outer;
     inner->key = memcpy(key, outer->key, outer->key_len + 1);
     inner->owner = memcpy(owner, outer->owner, strlen(outer->owner) + 1);
@@ -88,7 +85,6 @@ static locker_claim *make_locked(struct lk_checked *w, locker_claim *outer)
 {
     size_t slot;
     struct lk_record *record;
-
     if (queue_len == 0)
         return NULL;
     slot = queue[queue_head];
@@ -109,7 +105,6 @@ locker_claim *lk_checker_inner(struct lk_checked *w, locker_claim *outer)
 {
     struct outer *ours = outer->data;
     locker_claim *inner;
-
     pthread_mutex_lock(&lk_checker_mutex);
     if (ours->inner == NULL)
         ours->inner = make_locked(w, outer);
@@ -122,7 +117,6 @@ bool lk_checker_is_seen(const locker_claim *outer)
 {
     const struct outer *ours = outer->data;
     bool seen;
-
     pthread_mutex_lock(&lk_checker_mutex);
     seen = ours->inner != NULL;
     pthread_mutex_unlock(&lk_checker_mutex);
@@ -132,7 +126,6 @@ bool lk_checker_is_seen(const locker_claim *outer)
 size_t lk_checker_count(const struct lk_checked *w)
 {
     size_t count = 0;
-
     pthread_mutex_lock(&lk_checker_mutex);
     for (size_t i = 0; i < SLOTS; i++)
         count += records[i].instance == w;
@@ -145,7 +138,6 @@ void lk_checker_let_go(locker_claim *outer, const char *operation)
     struct outer *ours = outer->data;
     struct lk_record *record;
     size_t slot;
-
     pthread_mutex_lock(&lk_checker_mutex);
     slot = slot_of(ours->inner);
     ours->inner = NULL;
@@ -169,7 +161,6 @@ static bool set;
 static void touched(int number, siginfo_t *info, void *context)
 {
     size_t slot = slot_of(info->si_addr);
-
     (void)context;
     if (slot < SLOTS) {
         const struct lk_record *record = &records[slot];
@@ -190,7 +181,6 @@ static void touched(int number, siginfo_t *info, void *context)
 void lk_checker_trap(void)
 {
     struct sigaction action = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO};
-
     set = sigaction(SIGSEGV, &action, &before) == 0;
 }
 

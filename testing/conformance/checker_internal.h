@@ -9,8 +9,7 @@
  * lk_checker_mutex guards the records, the tokens and the reports. Lock order: the driver's locks,
  * lk_checker_mutex, then nothing: core and the driver are called without it.
  */
-#ifndef LK_CHECKER_INTERNAL_H
-#define LK_CHECKER_INTERNAL_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -87,5 +86,3 @@ extern const locker_services lk_checker_services;
 void lk_checker_fill(locker_driver *table, const locker_driver *driver);
 /** Whether its lease may be no longer than what was asked for. What a session keeps may be longer. */
 bool lk_checker_is_bounded(const locker_claim *claim);
-
-#endif

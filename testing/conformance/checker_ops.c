@@ -54,7 +54,6 @@ static void checked_close(void *self)
 {
     struct lk_checked *w = self;
     const size_t left = lk_checker_count(w);
-
     if (left > 0)
         lk_checker_report("core", "%zu claims were neither released, withdrawn nor passed before close",
                           left);
@@ -76,7 +75,6 @@ static int64_t checked_dispatch(void *self)
 {
     struct lk_checked *w = self;
     const int64_t began = at_once(w);
-
     atomic_fetch_add(&dispatches, 1);
     const int64_t at = lk_checker_tested->dispatch(w->self);
     lk_checker_deadline(w, "blocks", "dispatch", began);
@@ -149,7 +147,6 @@ static uint64_t token_before(const locker_claim *inner)
 static void check_grant(struct lk_checked *w, const locker_claim *inner)
 {
     const bool leases = lk_checker_tested->semantics->leases;
-
     if (leases && inner->valid_until == LOCKER_NEVER)
         lk_checker_report("valid-until", "acquire of '%.60s' gave no lease, and semantics.leases is true",
                           inner->key);
@@ -180,7 +177,6 @@ static locker_status checked_acquire(void *self, locker_claim *outer, locker_err
 {
     struct lk_checked *w = self;
     locker_claim *inner = lk_checker_inner(w, outer);
-
     if (inner == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for copies of claims");
     refresh(inner, outer);
@@ -213,7 +209,6 @@ static void checked_interrupt(void *self, locker_claim *outer)
     struct lk_checked *w = self;
     const int64_t began = at_once(w);
     locker_claim *inner = lk_checker_inner(w, outer);
-
     if (inner == NULL)
         return;
     lk_checker_tested->interrupt(w->self, inner);
@@ -224,7 +219,6 @@ static void checked_withdraw(void *self, locker_claim *outer)
 {
     struct lk_checked *w = self;
     const int64_t began = at_once(w);
-
     if (!lk_checker_is_seen(outer))
         return; /* acquire found no place for a copy */
     lk_checker_tested->withdraw(w->self, lk_checker_inner(w, outer));
@@ -236,7 +230,6 @@ static locker_status checked_release(void *self, locker_claim *outer, int64_t un
 {
     struct lk_checked *w = self;
     locker_claim *inner = known(w, outer, "release");
-
     inner->valid_until = outer->valid_until; /* core has moved it with each extension */
     const locker_status status = lk_checker_tested->release(w->self, inner, until, err);
     lk_checker_let_go(outer, "release");
@@ -260,7 +253,6 @@ static locker_status checked_pass(void *self, locker_claim *outer_from, locker_c
     struct lk_checked *w = self;
     locker_claim *from = known(w, outer_from, "pass"), *to = lk_checker_inner(w, outer_to);
     const int64_t began = at_once(w);
-
     if (to == NULL)
         return LOCKER_BUSY;
     from->valid_until = outer_from->valid_until;
@@ -287,7 +279,6 @@ static void checked_renew(void *self, locker_claim *const *grants, size_t count)
     struct lk_checked *w = self;
     locker_claim *inner[BATCH];
     const int64_t began = at_once(w);
-
     while (count > 0) {
         const size_t n = count < BATCH ? count : BATCH;
 
@@ -309,7 +300,6 @@ static locker_status checked_check_key(void *self, const char *key, size_t key_l
 {
     const locker_status status =
         lk_checker_tested->check_key(((struct lk_checked *)self)->self, key, key_len, err);
-
     lk_checker_answer("check_key", status, BIT(OK) | BIT(INVALID), err);
     return status;
 }
@@ -327,7 +317,6 @@ static locker_status checked_show(void *self, const char *key, size_t key_len, i
 {
     struct lk_checked *w = self;
     const locker_status status = lk_checker_tested->show(w->self, key, key_len, until, info, err);
-
     lk_checker_deadline(w, "late", "show", until);
     lk_checker_answer("show", status, looking, err);
     if (status == LOCKER_OK)
@@ -342,7 +331,6 @@ static locker_status checked_break(void *self, const char *key, size_t key_len,
     struct lk_checked *w = self;
     const locker_status status =
         lk_checker_tested->break_lock(w->self, key, key_len, only, until, broken, err);
-
     lk_checker_deadline(w, "late", "break_lock", until);
     lk_checker_answer("break_lock", status, looking | BIT(BUSY), err);
     if ((status == LOCKER_OK || status == LOCKER_BUSY) && !broken->held)
@@ -354,7 +342,6 @@ static locker_status checked_ping(void *self, int64_t until, locker_error *err)
 {
     struct lk_checked *w = self;
     const locker_status status = lk_checker_tested->ping(w->self, until, err);
-
     lk_checker_deadline(w, "late", "ping", until);
     lk_checker_answer("ping", status, looking & ~BIT(INVALID), err);
     return status;

@@ -16,7 +16,6 @@ static struct lk_checked *checked(const locker_services *svc)
 static bool may_call(const struct lk_checked *w, const char *service)
 {
     const bool closed = atomic_load(&w->closed);
-
     if (closed)
         lk_checker_report("after-close", "%s was called after close, or after open had failed", service);
     return !closed;
@@ -60,7 +59,6 @@ static void wake(const locker_services *svc, locker_claim *claim)
     struct lk_checked *w = checked(svc);
     struct lk_record record;
     locker_claim *outer = outer_of(w, claim, "wake", &record);
-
     if (outer == NULL)
         return;
     if (!may_wake(w, &record))
@@ -74,7 +72,6 @@ static void lease_extended(const locker_services *svc, locker_claim *claim, int6
     struct lk_checked *w = checked(svc);
     struct lk_record record;
     locker_claim *outer = outer_of(w, claim, "lease_extended", &record);
-
     if (outer == NULL)
         return;
     if (!record.granted && !record.attempting)
@@ -91,7 +88,6 @@ static void lease_lost(const locker_services *svc, locker_claim *claim, const ch
     struct lk_checked *w = checked(svc);
     struct lk_record record = {.granted = true};
     locker_claim *outer = NULL;
-
     if (claim != NULL)
         outer = outer_of(w, claim, "lease_lost", &record);
     else if (!may_call(w, "lease_lost"))
@@ -107,7 +103,6 @@ static void lease_lost(const locker_services *svc, locker_claim *claim, const ch
 static void suspect(const locker_services *svc, bool out_of_reach)
 {
     struct lk_checked *w = checked(svc);
-
     if (may_call(w, "suspect"))
         w->core->suspect(w->core, out_of_reach);
 }
@@ -115,7 +110,6 @@ static void suspect(const locker_services *svc, bool out_of_reach)
 static void attend(const locker_services *svc)
 {
     struct lk_checked *w = checked(svc);
-
     if (may_call(w, "attend"))
         w->core->attend(w->core);
 }
@@ -123,7 +117,6 @@ static void attend(const locker_services *svc)
 static bool log_wanted(const locker_services *svc, locker_log_level level)
 {
     struct lk_checked *w = checked(svc);
-
     return may_call(w, "log_wanted") && w->core->log_wanted(w->core, level);
 }
 
@@ -140,7 +133,6 @@ void lk_checker_told(locker_log_level level, const char *text, void *user)
 static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
 {
     struct lk_checked *w = checked(svc);
-
     if (!may_call(w, "log"))
         return;
     va_list args;

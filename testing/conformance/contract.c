@@ -21,7 +21,6 @@ static void the_table_is_whole(void **state)
 {
     const locker_driver *driver = ((struct lk_fixture *)*state)->driver;
     bool exemplary = false;
-
     assert_int_equal(driver->abi, LOCKER_DRIVER_ABI);
     assert_non_null(driver->name);
     assert_string_not_equal(driver->name, "");
@@ -47,7 +46,6 @@ static void capabilities_and_promises_agree(void **state)
 {
     const locker_driver *driver = ((struct lk_fixture *)*state)->driver;
     const locker_semantics *promises = driver->semantics;
-
     if (promises->can_break != (driver->break_lock != NULL))
         test_fails("semantics.can_break and break_lock disagree");
     if (!promises->leases && driver->renew != NULL)
@@ -68,7 +66,6 @@ static void promises_are_told(void **state)
     const locker_semantics *p = driver->semantics;
     const char *const told[] = {p->holder_dies, p->holder_stalls, p->cut_off, p->service_restarts,
                                 p->failover,    p->token,         p->cost};
-
     assert_string_equal(p->driver, driver->name);
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
         if (told[i] == NULL || told[i][0] == '\0' || strchr(told[i], '\n') != NULL)
@@ -85,7 +82,6 @@ static void work(struct lk_fixture *fixture)
     locker_lock_options brief = lk_wait_options(150), lease = lk_lease_options(300), renewed = lease;
     locker_handle *held = lk_take(l, "work", NULL), *none = NULL;
     locker_info info = LOCKER_INFO_INIT;
-
     renewed.no_renew = false;
     locker_handle *short_one = lk_take(l, "renewed", &renewed);
     lk_expect_busy(rival, "work");
@@ -111,7 +107,6 @@ static int entries(const char *path)
 {
     DIR *directory = opendir(path);
     int count = 0;
-
     assert_non_null(directory);
     while (readdir(directory) != NULL)
         count++;
@@ -131,7 +126,6 @@ static struct possessions count_possessions(void)
 static bool has_no_more_than(void *context)
 {
     const struct possessions *before = context, now = count_possessions();
-
     return now.descriptors <= before->descriptors && now.threads <= before->threads;
 }
 
@@ -167,7 +161,6 @@ static void close_leaves_no_memory(void **state)
 {
     enum { TIMES = 50, ROUNDS_AT_MOST = 12, EACH = 16 }; /* the smallest block takes more */
     size_t least = SIZE_MAX;
-
     open_and_close(*state, TIMES);
     for (int i = 0; i < ROUNDS_AT_MOST && least > (size_t)TIMES * EACH; i++) {
         const size_t before = mallinfo2().uordblks;
@@ -189,7 +182,6 @@ static void no_service_is_called_after_close(void **state)
     locker *l = lk_open_locker(fixture, "ttl=300ms");
     locker_handle *held = lk_take(l, "mine", NULL);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, l, "theirs", NULL);
     lk_require_waiting(l, 1);
     lk_close_locker(l);
@@ -208,7 +200,6 @@ static void an_idle_locker_rests(void **state)
     enum { REST = 1000, OFTEN = 200 };
     locker *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "idle", NULL);
-
     assert_false(lk_readable(locker_handle_fd(held), 200));
     const unsigned long before = lk_checker_dispatches();
     assert_false(lk_readable(locker_handle_fd(held), REST));
@@ -226,7 +217,6 @@ static void the_error_struct_may_be_null(void **state)
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "null", NULL), *none = NULL;
     locker_info info = LOCKER_INFO_INIT;
-
     assert_int_equal(locker_try_lock(rival, "null", NULL, &none, NULL), LOCKER_BUSY);
     assert_int_equal(locker_show(rival, "null", &info, NULL), LOCKER_OK);
     locker_info_clear(&info);
@@ -261,7 +251,6 @@ static void take_turn(struct stormer *self, const locker_lock_options *options)
     struct storm *storm = self->storm;
     locker_handle *held = NULL;
     const locker_status status = locker_lock(self->l, "storm", options, &held, NULL);
-
     if (status == LOCKER_OK) {
         if (atomic_fetch_add(&storm->inside, 1) != 0)
             atomic_fetch_add(&storm->overlaps, 1);
@@ -280,7 +269,6 @@ static void *storm_on(void *argument)
     struct stormer *self = argument;
     locker_cancel *cancel = locker_cancel_new();
     unsigned seed = self->number;
-
     for (int i = 0; i < ROUNDS && cancel != NULL; i++) {
         locker_lock_options options = lk_wait_options(rand_r(&seed) % 4);
 
@@ -302,7 +290,6 @@ static void claims_end_in_every_way(void **state)
     locker *lockers[2] = {lk_open_locker(*state, ""), lk_open_locker(*state, "")};
     struct storm storm = {0};
     struct stormer stormers[STORMERS];
-
     for (unsigned i = 0; i < STORMERS; i++) {
         stormers[i] = (struct stormer){&storm, lockers[i % 2], i, 0};
         assert_int_equal(pthread_create(&stormers[i].thread, NULL, storm_on, &stormers[i]), 0);

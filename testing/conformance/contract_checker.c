@@ -25,7 +25,6 @@ static void *tokens; /* a tree of struct token by name */
 void lk_checker_report(const char *check, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     char text[512];
     vsnprintf(text, sizeof text, format, args);
@@ -65,7 +64,6 @@ int64_t lk_checker_now(const struct lk_checked *w)
 void lk_checker_deadline(const struct lk_checked *w, const char *check, const char *operation, int64_t until)
 {
     const int64_t late_ms = until == LOCKER_NEVER ? 0 : (lk_checker_now(w) - until) / 1000000;
-
     if (late_ms > LK_CHECKER_LATE_MS)
         lk_checker_report(check, "%s came back %lld ms after it had to", operation, (long long)late_ms);
 }
@@ -105,7 +103,6 @@ static int by_name(const void *a, const void *b)
 static struct token *token_of_locked(char *name)
 {
     struct token wanted = {name, 0};
-
     struct token **place = tfind(&wanted, &tokens, by_name);
     if (place != NULL) {
         free(name);
@@ -130,7 +127,6 @@ static struct token *token_of_locked(char *name)
 uint64_t lk_checker_last_token_locked(const struct lk_checked *w, const char *key)
 {
     char *name;
-
     if (asprintf(&name, "%s\n%s", w->name_space, key) < 0)
         return 0;
     const struct token *entry = token_of_locked(name);
@@ -140,7 +136,6 @@ uint64_t lk_checker_last_token_locked(const struct lk_checked *w, const char *ke
 void lk_checker_token(const struct lk_checked *w, const char *key, uint64_t token, uint64_t last)
 {
     char *name;
-
     if (token == 0 || asprintf(&name, "%s\n%s", w->name_space, key) < 0)
         return;
     pthread_mutex_lock(&lk_checker_mutex);
@@ -172,7 +167,6 @@ void lk_checker_forget(void)
 const locker_driver *lk_checker_driver(const locker_driver *driver)
 {
     static locker_driver table;
-
     lk_checker_tested = driver;
     if (!lk_checker_claims_init())
         return NULL;

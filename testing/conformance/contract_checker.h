@@ -26,8 +26,7 @@
  *                passed when it was not, or a callback of the application inside log: a defect of core, not
  *                of the driver
  */
-#ifndef LK_CONTRACT_CHECKER_H
-#define LK_CONTRACT_CHECKER_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -52,5 +51,3 @@ void lk_checker_told(locker_log_level level, const char *text, void *user);
 
 /** How often core has called dispatch so far. */
 unsigned long lk_checker_dispatches(void);
-
-#endif

@@ -14,7 +14,6 @@ static locker *open_operator(const struct lk_fixture *fixture)
 {
     locker *l = NULL;
     locker_error err;
-
     assert_ok(lk_open_uri(fixture->driver, fixture->uri, "", NULL, &l, &err), err);
     return l;
 }
@@ -23,7 +22,6 @@ static void operator_breaks(const struct lk_fixture *fixture, const char *key)
 {
     locker *l = open_operator(fixture);
     locker_error err;
-
     assert_ok(locker_break(l, key, NULL, NULL, &err), err);
     lk_close_locker(l);
     if (rival == NULL)

@@ -23,7 +23,6 @@ locker_status lk_open_uri(const locker_driver *driver, const char *uri, const ch
 {
     locker_driver_options how = LOCKER_DRIVER_OPTIONS_INIT;
     char whole[URI_MAX];
-
     join_uri(whole, uri, more);
     how.uri = whole;
     how.options = options;
@@ -35,7 +34,6 @@ locker *lk_open_locker(struct lk_fixture *fixture, const char *more)
     locker_options options = LOCKER_OPTIONS_INIT;
     locker *l = NULL;
     locker_error err;
-
     options.log = lk_checker_told;
     options.log_level = LOCKER_LOG_DEBUG;
     assert_ok(lk_open_uri(fixture->driver, fixture->uri, more, &options, &l, &err), err);
@@ -47,7 +45,6 @@ locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *op
 {
     locker_handle *held = NULL;
     locker_error err;
-
     assert_ok(locker_lock(l, key, options, &held, &err), err);
     assert_non_null(held);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
@@ -57,7 +54,6 @@ locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *op
 locker_lock_options lk_lease_options(int64_t ttl_ms)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
     options.ttl_ms = ttl_ms;
     options.no_renew = true;
     return options;
@@ -66,14 +62,12 @@ locker_lock_options lk_lease_options(int64_t ttl_ms)
 uint64_t lk_polls(const struct lk_fixture *fixture, int64_t began)
 {
     const int64_t poll_ms = fixture->subject->poll_ms;
-
     return poll_ms > 0 ? (uint64_t)((lk_test_now_ms() - began) / poll_ms + 1) : 0;
 }
 
 struct lk_child *lk_start_puppet(const struct lk_fixture *fixture, const char *more)
 {
     char whole[URI_MAX];
-
     join_uri(whole, fixture->uri, more);
     return lk_puppet_start(whole);
 }

@@ -13,7 +13,6 @@ static int check_in_child(locker *l, locker_handle *held)
     locker_handle *other = NULL;
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-
     if (locker_unlock(held, &err) != LOCKER_FORKED)
         return 1;
     if (err.status != LOCKER_FORKED || err.text[0] == '\0')
@@ -30,7 +29,6 @@ static int check_in_child(locker *l, locker_handle *held)
 static int end_of(pid_t child)
 {
     int status = 0;
-
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -40,7 +38,6 @@ static void a_child_releases_nothing(void **state)
 {
     locker *l = lk_open_locker(*state, "ttl=2s"), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "forked", NULL);
-
     for (int i = 0; i < 30; i++) {
         const pid_t child = fork();
 
@@ -63,7 +60,6 @@ static void the_parent_unlocks_while_the_child_lives(void **state)
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "lives", NULL);
     int gate[2];
-
     assert_int_equal(pipe(gate), 0);
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -93,7 +89,6 @@ struct busy {
 static void *keep_busy(void *argument)
 {
     struct busy *busy = argument;
-
     while (!atomic_load(&busy->ended)) {
         locker_handle *held = NULL;
 
@@ -110,7 +105,6 @@ static void forking_amid_activity(void **state)
     locker_handle *held = lk_take(l, "amid", NULL);
     struct busy busy = {.l = l};
     pthread_t threads[3];
-
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, keep_busy, &busy), 0);
     for (int i = 0; i < 30; i++) {

@@ -9,7 +9,6 @@ static void a_second_unlock_is_invalid(void **state)
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "twice", NULL);
     locker_error err;
-
     assert_ok(locker_unlock(held, &err), err);
     locker_handle *second = lk_take(rival, "twice", NULL);
     assert_status(LOCKER_INVALID, locker_unlock(held, &err), err);
@@ -35,7 +34,6 @@ struct crowd {
 static void *unlock_with_the_crowd(void *argument)
 {
     struct crowd *crowd = argument;
-
     pthread_barrier_wait(&crowd->start);
     atomic_fetch_add(&crowd->answers[locker_unlock(crowd->held, NULL)], 1);
     return NULL;
@@ -44,7 +42,6 @@ static void *unlock_with_the_crowd(void *argument)
 static void of_100_unlocks_one_is_ok(void **state)
 {
     locker *l = lk_open_locker(*state, "");
-
     for (int round = 0; round < 5; round++) {
         struct crowd crowd = {.held = lk_take(l, "crowd", NULL)};
 
@@ -74,7 +71,6 @@ static void another_thread_may_unlock(void **state)
     locker_handle *held = lk_take(l, "elsewhere", NULL);
     pthread_t thread;
     void *answer = NULL;
-
     assert_int_equal(pthread_create(&thread, NULL, give_elsewhere, held), 0);
     pthread_join(thread, &answer);
     assert_ptr_equal(answer, held);
@@ -85,7 +81,6 @@ static void another_thread_may_unlock(void **state)
 static locker_lock_options owned_by(const char *owner, int64_t wait_ms)
 {
     locker_lock_options options = lk_wait_options(wait_ms);
-
     options.owner = owner;
     return options;
 }
@@ -95,7 +90,6 @@ static void the_same_owner_enters_again(void **state)
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_lock_options ann = owned_by("ann", -1), bob = owned_by("bob", 0), ann_there = owned_by("ann", 0);
     locker_handle *first = lk_take(l, "re", &ann), *second = lk_take(l, "re", &ann), *third = NULL;
-
     assert_string_equal(locker_handle_owner(first), "ann");
     assert_ptr_not_equal(first, second);
     assert_int_equal(locker_handle_token(first), locker_handle_token(second));
@@ -124,7 +118,6 @@ static void re_entry_passes_the_line(void **state)
     locker_lock_options ann = owned_by("ann", -1), bob = owned_by("bob", -1);
     locker_handle *first = lk_take(l, "re-line", &ann);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, l, "re-line", &bob);
     lk_require_waiting(l, 1);
     locker_handle *second = lk_take(l, "re-line", &ann);
@@ -141,7 +134,6 @@ static void the_loss_of_a_re_entered_lock_meets_all_handles(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     locker_lock_options options = owned_by("ann", -1);
-
     options.ttl_ms = 300;
     options.no_renew = true;
     locker_handle *first = lk_take(l, "re-lost", &options);
@@ -162,7 +154,6 @@ static void freeing_unlocks(void **state)
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "freed", NULL);
     locker_lock_options ann = owned_by("ann", -1);
-
     locker_handle_free(held);
     lk_give(lk_take(rival, "freed", NULL));
     held = lk_take(l, "freed", &ann);
@@ -180,7 +171,6 @@ static void unlocked_handles_stay_whole(void **state)
     locker *l = lk_open_locker(*state, "");
     locker_handle *first = lk_take(l, "whole", NULL);
     struct lk_locking second;
-
     lk_locking_start(&second, l, "whole", NULL);
     lk_require_waiting(l, 1);
     locker_error err;
@@ -206,7 +196,6 @@ static void handles_outlive_their_locker(void **state)
     locker_handle *held = lk_take(l, "outlive", &ann), *again = lk_take(l, "outlive", &ann);
     locker_handle *done = lk_take(l, "outlive-done", NULL);
     locker_error err;
-
     assert_ok(locker_unlock(done, &err), err);
     lk_close_locker(l);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_UNLOCKED);

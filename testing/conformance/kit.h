@@ -4,8 +4,7 @@
  * fixture.c has what they open and take; faults.c calls the hooks; the checker (contract_checker.h) stands
  * between core and the driver. A test of something that a service doesn't promise is skipped.
  */
-#ifndef LK_KIT_H
-#define LK_KIT_H
+#pragma once
 
 #include <locker/conformance.h>
 
@@ -106,5 +105,3 @@ extern size_t lk_skipped;
         if (!(condition))                                                                                    \
             not_promised();                                                                                  \
     } while (0)
-
-#endif

@@ -21,7 +21,6 @@ static void *beat(void *argument)
 {
     struct lk_probe *probe = argument;
     int64_t last = lk_test_now_ms();
-
     while (!atomic_load(&probe->ends)) {
         locker_handle *held = NULL;
         const bool answered = locker_try_lock(probe->l, "probe", NULL, &held, NULL) == LOCKER_OK &&
@@ -41,7 +40,6 @@ static void *beat(void *argument)
 struct lk_probe *lk_probe_start(struct lk_fixture *fixture)
 {
     struct lk_probe *probe = calloc(1, sizeof *probe);
-
     assert_non_null(probe);
     probe->l = lk_open_locker(fixture, "");
     assert_int_equal(pthread_create(&probe->thread, NULL, beat, probe), 0);

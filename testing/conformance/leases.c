@@ -19,7 +19,6 @@ struct notice {
 static void on_lost(locker_handle *lost, void *user)
 {
     struct notice *notice = user;
-
     atomic_store(&notice->at_ms, lk_test_now_ms());
     atomic_store(&notice->state, (int)locker_handle_state(lost));
     atomic_store(&notice->unlock, (int)locker_unlock(lost, NULL));
@@ -31,7 +30,6 @@ static void on_lost(locker_handle *lost, void *user)
 static locker_handle *take_for_a_while(locker *l, const char *key, struct notice *notice)
 {
     locker_lock_options options = lk_lease_options(TTL);
-
     lk_gate_init(&notice->gate);
     options.on_lost = on_lost;
     options.user = notice;
@@ -44,7 +42,6 @@ static void are_kept(struct lk_fixture *fixture, int ttl_ms,
                      bool (*kept)(struct lk_fixture *fixture, int ttl_ms, const char *parameter))
 {
     enum { TTL_MAX_MS = 10000 };
-
     for (;; ttl_ms *= 2) {
         struct lk_probe *probe = lk_probe_start(fixture);
 
@@ -64,7 +61,6 @@ static void are_kept(struct lk_fixture *fixture, int ttl_ms,
 static bool give_kept(locker_handle *held)
 {
     const bool kept = locker_unlock(held, NULL) == LOCKER_OK;
-
     locker_handle_free(held);
     return kept;
 }
@@ -75,7 +71,6 @@ static bool is_kept_from(locker *rival, const char *key, int ttl_ms)
     locker_lock_options options = lk_wait_options(5L * ttl_ms);
     locker_handle *second = NULL;
     const locker_status status = locker_lock(rival, key, &options, &second, NULL);
-
     if (status == LOCKER_OK)
         lk_give(second);
     else
@@ -88,7 +83,6 @@ static bool one_is_kept(struct lk_fixture *fixture, int ttl_ms, const char *para
     locker *l = lk_open_locker(fixture, parameter), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "renewed", NULL);
     bool kept = is_kept_from(rival, "renewed", ttl_ms);
-
     if (locker_handle_state(held) != LOCKER_STATE_HELD || lk_readable(locker_handle_fd(held), 0))
         kept = false;
     if (kept && fixture->promises.leases) {
@@ -115,7 +109,6 @@ static bool many_are_kept(struct lk_fixture *fixture, int ttl_ms, const char *pa
     locker *l = lk_open_locker(fixture, parameter), *rival = lk_open_locker(fixture, "");
     locker_handle *held[MANY];
     locker_lock_options lease = LOCKER_LOCK_OPTIONS_INIT;
-
     for (int i = 0; i < MANY; i++) {
         char key[32];
 
@@ -146,7 +139,6 @@ static void without_renewal_it_is_lost_at_the_ttl(void **state)
     const int64_t taken = lk_test_now_ms();
     locker_handle *held = take_for_a_while(l, "ends", &notice);
     const int fd = locker_handle_fd(held);
-
     assert_true(fd >= 0);
     assert_int_equal(locker_handle_fd(held), fd);
     assert_false(lk_readable(fd, 0));
@@ -178,7 +170,6 @@ static void show_tells_when_it_ends(void **state)
     locker_info info = LOCKER_INFO_INIT;
     locker_handle *held = lk_take(l, "shown-end", &options);
     locker_error err;
-
     assert_ok(locker_show(l, "shown-end", &info, &err), err);
     assert_in_range(info.remaining_ms, 1, 30000);
     locker_info_clear(&info);
@@ -193,7 +184,6 @@ static void the_state_follows_the_clock(void **state)
     locker_lock_options options = lk_lease_options(TTL);
     const int64_t taken = lk_test_now_ms();
     locker_handle *held = lk_take(l, "clock", &options);
-
     lk_require_state(held, LOCKER_STATE_LOST);
     assert_true(lk_test_now_ms() - taken <= TTL + LK_TEST_SLACK_MS);
     locker_error err;
@@ -210,7 +200,6 @@ static void an_ended_lease_goes_to_a_waiter(locker *l, locker *other, const char
     const int64_t taken = lk_test_now_ms(); /* before, so that a slow machine makes no lease look short */
     locker_handle *held = lk_take(l, key, &options);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, other, key, NULL);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     /* it knew that it was lost before anybody else could have it */
@@ -226,7 +215,6 @@ static void an_ended_lease_goes_to_a_waiter(locker *l, locker *other, const char
 static void expiry_hands_over(void **state)
 {
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
-
     for (int i = 0; i < 2; i++) {
         an_ended_lease_goes_to_a_waiter(l, rival, "expires");
         an_ended_lease_goes_to_a_waiter(l, l, "expires-within");
@@ -243,7 +231,6 @@ static void unlocked_in_time_nothing_is_lost(void **state)
     locker_lock_options options = lk_lease_options(10L * TTL);
     const int fd = locker_handle_fd(held);
     locker_error err;
-
     assert_ok(locker_unlock(held, &err), err);
     locker_handle *second = lk_take(l, "in-time", &options);
     assert_false(lk_readable(fd, 2L * TTL)); /* the ended lease's time passes */
@@ -267,7 +254,6 @@ static void a_handle_may_be_freed_in_its_callback(void **state)
     locker *l = lk_open_locker(*state, "");
     locker_lock_options options = lk_lease_options(TTL);
     struct lk_gate gate;
-
     lk_gate_init(&gate);
     options.on_lost = freed_in_on_lost;
     options.user = &gate;
@@ -288,7 +274,6 @@ static void call_what_is_illegal(locker_handle *lost, void *user)
     struct illegal *illegal = user;
     locker_handle *held = NULL;
     locker_info info = LOCKER_INFO_INIT;
-
     (void)lost;
     atomic_store(&illegal->lock, (int)locker_try_lock(illegal->l, "other", NULL, &held, NULL));
     atomic_store(&illegal->show, (int)locker_show(illegal->l, "other", &info, NULL));
@@ -300,7 +285,6 @@ static void illegal_calls_in_on_lost_are_refused(void **state)
 {
     struct illegal illegal = {.l = lk_open_locker(*state, "")};
     locker_lock_options options = lk_lease_options(TTL);
-
     lk_gate_init(&illegal.gate);
     options.on_lost = call_what_is_illegal;
     options.user = &illegal;

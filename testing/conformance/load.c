@@ -14,7 +14,6 @@ static void thousand_keys_at_once(void **state)
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle **held = calloc(KEYS, sizeof *held);
     locker_error err;
-
     assert_non_null(held);
     for (int i = 0; i < KEYS; i++) {
         char key[32];
@@ -45,7 +44,6 @@ static void *take_a_turn(void *argument)
 {
     struct turn *turn = argument;
     locker_handle *held = NULL;
-
     if (locker_lock(turn->l, "crowded", NULL, &held, NULL) != LOCKER_OK)
         return NULL;
     if (atomic_fetch_add(turn->inside, 1) != 0)
@@ -65,7 +63,6 @@ static void two_hundred_wait_and_one_asks(void **state)
     struct turn *turns = calloc(WAITERS, sizeof *turns);
     const int64_t began = lk_test_now_ms();
     atomic_int inside = 0, overlaps = 0, served = 0;
-
     assert_non_null(turns);
     for (int i = 0; i < WAITERS; i++) {
         turns[i] = (struct turn){l, &inside, &overlaps, &served, 0};
@@ -95,7 +92,6 @@ static void two_hundred_wait_and_one_asks(void **state)
 static void many_keys_come_and_go(void **state)
 {
     locker *l = lk_open_locker(*state, "");
-
     for (int i = 0; i < 2000; i++) {
         char key[32];
 
@@ -111,7 +107,6 @@ static int descriptors(void)
 {
     DIR *directory = opendir("/proc/self/fd");
     int count = 0;
-
     assert_non_null(directory);
     while (readdir(directory) != NULL)
         count++;
@@ -126,7 +121,6 @@ static void a_held_lock_costs_at_most_a_descriptor(void **state)
     enum { COUNT = 50, SHARED = 2 };
     struct lk_fixture *fixture = *state;
     locker *l = lk_open_locker(fixture, "");
-
     lk_give(lk_take(l, "descriptors", NULL));
     const int before = descriptors();
     locker_handle *held[COUNT];

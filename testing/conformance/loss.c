@@ -17,7 +17,6 @@ static void count_loss(locker_handle *lost, void *user)
 static locker_handle *take_counted(locker *l, const char *key, atomic_int *losses)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
     options.on_lost = count_loss;
     options.user = losses;
     return lk_take(l, key, &options);
@@ -40,7 +39,6 @@ static void a_deleted_lock_is_lost(void **state)
 {
     struct lk_fixture *fixture = *state;
     atomic_int losses = 0;
-
     needs(lk_can_lose(fixture));
     locker *l = lk_open_locker(fixture, "ttl=600ms");
     locker_handle *held = take_counted(l, "deleted", &losses);
@@ -58,7 +56,6 @@ static void a_replaced_lock_is_lost_and_left_alone(void **state)
 {
     struct lk_fixture *fixture = *state;
     atomic_int losses = 0;
-
     needs(lk_can_lose(fixture));
     locker *l = lk_open_locker(fixture, "ttl=600ms");
     locker_handle *held = take_counted(l, "replaced", &losses);
@@ -78,7 +75,6 @@ static void a_replaced_lock_is_lost_and_left_alone(void **state)
 static void unlock_says_lost_at_once(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs(lk_can_lose(fixture));
     locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "gone", NULL);
@@ -101,7 +97,6 @@ static void out_of_reach_it_is_suspect_and_then_lost(void **state)
 {
     struct lk_fixture *fixture = *state;
     atomic_int losses = 0;
-
     needs(lk_can_freeze(fixture) && fixture->promises.leases);
     locker *l = lk_open_locker(fixture, "ttl=600ms");
     locker_handle *held = take_counted(l, "away", &losses);
@@ -125,7 +120,6 @@ static void out_of_reach_it_is_suspect_and_then_lost(void **state)
 static void unlock_out_of_reach_is_unknown(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs(lk_can_freeze(fixture));
     locker *l = lk_open_locker(fixture, "ttl=20s&command_timeout=300ms"),
            *rival = lk_open_locker(fixture, "");
@@ -151,7 +145,6 @@ static void unlock_out_of_reach_is_unknown(void **state)
 static void a_try_out_of_reach_is_unavailable(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs(lk_can_freeze(fixture));
     locker *l = lk_open_locker(fixture, "command_timeout=300ms"), *rival = lk_open_locker(fixture, "");
     locker_handle *held = NULL;
@@ -176,7 +169,6 @@ static void a_try_out_of_reach_is_unavailable(void **state)
 static void a_timed_wait_keeps_its_time_out_of_reach(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs(lk_can_freeze(fixture));
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "late", NULL);
@@ -214,7 +206,6 @@ static void a_timed_wait_keeps_its_time_out_of_reach(void **state)
 static void a_stalled_holder_knows_and_harms_nobody(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs_processes(fixture);
     needs(fixture->promises.leases);
     locker *l = lk_open_locker(fixture, "");
@@ -240,7 +231,6 @@ static void a_stalled_holder_knows_and_harms_nobody(void **state)
 static void a_stopped_holder_keeps_its_lock(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs_processes(fixture);
     needs(!fixture->promises.leases);
     locker *l = lk_open_locker(fixture, "");
@@ -263,7 +253,6 @@ static void a_stopped_holder_keeps_its_lock(void **state)
 static int thaw_after(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     /* a test that failed may have left it frozen */
     if (lk_can_freeze(fixture))
         lk_thaw(fixture);

@@ -36,7 +36,6 @@ static void *fight(void *argument)
 {
     struct fighter *self = argument;
     struct arena *arena = self->arena;
-
     pthread_barrier_wait(&arena->start);
     for (int i = 0; i < TURNS; i++) {
         locker_handle *held = NULL;
@@ -81,7 +80,6 @@ static void threads_of_one_locker_exclude_each_other(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     struct arena arena = {.key = "arena"};
-
     fight_in(&arena, &l, 1);
     assert_int_equal(lk_stats(l).acquired, THREADS * TURNS);
     assert_int_equal(lk_stats(l).lost, 0);
@@ -92,7 +90,6 @@ static void threads_of_many_lockers_exclude_each_other(void **state)
 {
     locker *lockers[3];
     struct arena arena = {.key = "arenas"};
-
     for (int i = 0; i < 3; i++)
         lockers[i] = lk_open_locker(*state, "");
     fight_in(&arena, lockers, 3);
@@ -105,7 +102,6 @@ static void processes_exclude_each_other(void **state)
     struct lk_fixture *fixture = *state;
     struct lk_child *puppets[PROCESSES];
     char text[32] = "";
-
     needs_processes(fixture);
     char directory[64];
     lk_private_directory(directory);
@@ -132,7 +128,6 @@ static void processes_exclude_each_other(void **state)
 static void unlock_hands_over_to_another_process(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs_processes(fixture);
     locker *l = lk_open_locker(fixture, "");
     struct lk_child *puppet = lk_start_puppet(fixture, "");
@@ -172,7 +167,6 @@ static void kill_9_frees_the_lock(void **state)
     struct lk_fixture *fixture = *state;
     enum { TTL = 500 };
     int64_t shortest = INT64_MAX;
-
     needs_processes(fixture);
     locker *l = lk_open_locker(fixture, "");
     for (int i = 0; i < 3; i++) {
@@ -198,7 +192,6 @@ static void kill_9_frees_the_lock(void **state)
 static void a_killed_waiter_leaves_nothing_behind(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs_processes(fixture);
     locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "killed-waiter", NULL);
@@ -222,7 +215,6 @@ static void a_killed_waiter_leaves_nothing_behind(void **state)
 static void a_stopped_waiter_does_not_block_others_for_ever(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs_processes(fixture);
     locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "stopped", NULL);
@@ -246,7 +238,6 @@ static void tokens_grow_over_processes(void **state)
 {
     struct lk_fixture *fixture = *state;
     uint64_t last = 0;
-
     needs_processes(fixture);
     needs(fixture->promises.tokens_persist);
     for (int i = 0; i < 4; i++) {
@@ -267,7 +258,6 @@ static void tokens_grow_over_a_restart_of_the_service(void **state)
 {
     struct lk_fixture *fixture = *state;
     uint64_t last = 0;
-
     needs(fixture->promises.tokens_persist && fixture->subject->restart != NULL);
     for (int i = 0; i < 3; i++) {
         locker *l = lk_open_locker(fixture, "");
@@ -288,7 +278,6 @@ static void tokens_grow_without_pause(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     uint64_t last = 0;
-
     for (int i = 0; i < 300; i++) {
         locker_handle *held = lk_take(l, "fast-tokens", NULL);
 
@@ -305,7 +294,6 @@ static void tokens_grow_without_pause(void **state)
 static void another_process_has_locks_of_its_own(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs(fixture->promises.scope < LOCKER_SCOPE_HOST);
     locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "private", NULL);

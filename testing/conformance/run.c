@@ -28,7 +28,6 @@ static int set_up(void **state)
 {
     const locker_semantics *promises;
     locker *l;
-
     (void)state;
     fixture.uri[0] = '\0';
     fixture.service = fixture.subject->start(fixture.uri, sizeof fixture.uri);
@@ -64,7 +63,6 @@ static void run_watched(void **state)
 {
     const struct CMUnitTest *test = *state;
     void *shared = &fixture;
-
     started++;
     lk_checker_begin();
     test->test_func(&shared);
@@ -77,7 +75,6 @@ static int after_test(void **state)
 {
     const struct CMUnitTest *test = *state;
     void *shared = &fixture;
-
     lk_checker_end();
     return test->teardown_func != NULL ? test->teardown_func(&shared) : 0;
 }
@@ -87,7 +84,6 @@ static int run_group(const struct lk_group *group, size_t *skipped)
 {
     struct CMUnitTest tests[TESTS_AT_MOST];
     int failed;
-
     for (size_t i = 0; i < group->count; i++)
         tests[i] = (struct CMUnitTest){.name = group->tests[i].name,
                                        .test_func = run_watched,
@@ -164,7 +160,6 @@ static int run_groups(const char *wanted, const char *filter)
 {
     size_t matching = 0, skipped = 0;
     int failed = 0;
-
     if (filter != NULL)
         cmocka_set_test_filter(filter);
     for (size_t i = 0; i < GROUPS; i++) {
@@ -192,7 +187,6 @@ static locker *open_for_a_role(const char *uri)
 {
     locker *l = NULL;
     locker_error err;
-
     lk_checker_begin();
     if (lk_open_uri(fixture.driver, uri, "", NULL, &l, &err) != LOCKER_OK)
         lk_side_say("can't open: %s", err.text);
@@ -203,7 +197,6 @@ static int play_puppet(int argc, char **argv)
 {
     locker *l = argc == 1 ? open_for_a_role(argv[0]) : NULL;
     const int code = l != NULL ? lk_puppet_serve(l) : EXIT_FAILURE;
-
     return lk_checker_breaches() > 0 ? EXIT_FAILURE : code;
 }
 
@@ -212,7 +205,6 @@ static int play_storm(int argc, char **argv)
     locker *l = argc == 3 ? open_for_a_role(argv[0]) : NULL;
     const int code =
         l != NULL ? lk_storm_serve(l, argv[1], (unsigned)strtoul(argv[2], NULL, 10)) : EXIT_FAILURE;
-
     return lk_checker_breaches() > 0 ? EXIT_FAILURE : code;
 }
 
@@ -241,7 +233,6 @@ int locker_conformance_run(const locker_conformance_subject *subject, int argc, 
     const char *program = argc > 0 ? argv[0] : "conformance";
     static locker_conformance_subject own;
     int code = take_subject(&own, subject);
-
     if (code == 0)
         code = check_subject(&own);
     if (code != 0)

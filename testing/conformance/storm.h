@@ -8,8 +8,7 @@
  * lost; so a lease that ran out on a busy machine, or a process that was killed, accuses nobody.
  * storm_crew.c has the threads, storms.c the storms.
  */
-#ifndef LK_STORM_H
-#define LK_STORM_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -123,5 +122,3 @@ int lk_storm_serve(locker *l, const char *path, unsigned number);
 /** How long storms rage and from which seed; of the command line. rounds 0: for a short time. */
 extern unsigned long lk_storm_rounds;
 extern uint64_t lk_storm_seed;
-
-#endif

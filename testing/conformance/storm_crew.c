@@ -34,7 +34,6 @@ struct lk_crew {
 const char *lk_storm_key(unsigned key)
 {
     static const char *const names[LK_STORM_KEYS] = {"storm/0", "storm/1", "storm/2", "storm/3"};
-
     return names[key % LK_STORM_KEYS];
 }
 
@@ -50,7 +49,6 @@ unsigned lk_storm_random(uint64_t *row, unsigned limit)
 static void rest_us(unsigned us)
 {
     const struct timespec time = {us / 1000000, us % 1000000 * 1000L};
-
     nanosleep(&time, NULL);
 }
 
@@ -60,7 +58,6 @@ static enum lk_wish choose(struct hand *hand)
 {
     const unsigned wishes = hand->crew->plan.wishes;
     enum lk_wish wish;
-
     do {
         wish = (enum lk_wish)(1U << lk_storm_random(&hand->row, WISHES));
         if ((wish == LK_WISH_LAPSE && lk_storm_random(&hand->row, LAPSES_ONE_IN) != 0) ||
@@ -73,7 +70,6 @@ static enum lk_wish choose(struct hand *hand)
 static locker_lock_options options_of(struct hand *hand, enum lk_wish wish)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
     options.wait_ms = wish == LK_WISH_TRY     ? 0
                       : wish == LK_WISH_BRIEF ? 1 + lk_storm_random(&hand->row, 3)
                                               : LK_TEST_PATIENCE_MS;
@@ -104,7 +100,6 @@ static void stay(struct hand *hand, unsigned key, enum lk_wish wish, int64_t ask
     struct lk_stay *mine = lk_detector_enter(crew->detector, key, crew->number, asked, held);
     const int64_t us = wish == LK_WISH_LAPSE ? 2 * LAPSE_TTL_MS * 1000 : lk_storm_random(&hand->row, 1500);
     const int64_t until = lk_storm_now() + us * 1000;
-
     if (mine == NULL)
         return;
     do
@@ -121,7 +116,6 @@ static void lock(struct hand *hand, unsigned key, enum lk_wish wish)
     locker_handle *held = NULL;
     locker_error err = {LOCKER_OK, 0, ""};
     const locker_status status = locker_lock(crew->l, lk_storm_key(key), &options, &held, &err);
-
     atomic_fetch_sub(&crew->calling, 1);
     if (!makes_sense(crew, wish, status))
         lk_detector_complain(crew->detector,
@@ -139,7 +133,6 @@ static void break_one(struct hand *hand)
     const unsigned key = 1 + lk_storm_random(&hand->row, crew->plan.keys - 1);
     locker_error err = {LOCKER_OK, 0, ""};
     const locker_status status = lk_detector_break(crew->detector, key, crew->l, &err);
-
     atomic_fetch_sub(&crew->calling, 1);
     if (!makes_sense(crew, LK_WISH_BREAK, status))
         lk_detector_complain(crew->detector, "%s: break answered %s: %s", lk_storm_key(key),
@@ -160,7 +153,6 @@ static void *work(void *argument)
 {
     struct hand *hand = argument;
     struct lk_crew *crew = hand->crew;
-
     pthread_barrier_wait(&crew->start);
     for (unsigned i = 0; i < crew->plan.turns && may_call(crew); i++) {
         const enum lk_wish wish = choose(hand);
@@ -180,7 +172,6 @@ static void *work(void *argument)
 static void *cancel(void *argument)
 {
     struct lk_crew *crew = argument;
-
     while (atomic_load(&crew->busy) > 0) {
         locker_cancel_fire(crew->hands[lk_storm_random(&crew->row, crew->plan.threads)].cancel);
         rest_us(lk_storm_random(&crew->row, 1500));
@@ -200,7 +191,6 @@ struct lk_crew *lk_crew_start(struct lk_detector *detector, const struct lk_plan
                               unsigned number, uint64_t seed)
 {
     struct lk_crew *crew = calloc(1, sizeof *crew);
-
     must(crew == NULL, "a crew");
     crew->detector = detector;
     crew->plan = *plan;
@@ -228,7 +218,6 @@ static bool all_are_inside(struct lk_crew *crew)
 {
     const unsigned before = atomic_load(&crew->calling);
     const uint64_t waiting = lk_stats(crew->l).waiting;
-
     return before == waiting && atomic_load(&crew->calling) == before;
 }
 

@@ -15,7 +15,6 @@
 int64_t lk_storm_now(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_BOOTTIME, &now);
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
@@ -24,7 +23,6 @@ struct lk_detector *lk_detector_open(const char *path)
 {
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     void *detector = MAP_FAILED;
-
     if (fd >= 0 && ftruncate(fd, sizeof(struct lk_detector)) == 0)
         detector = mmap(NULL, sizeof(struct lk_detector), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (detector == MAP_FAILED) {
@@ -70,7 +68,6 @@ struct lk_stay *lk_detector_enter(struct lk_detector *detector, unsigned key, un
     const int64_t from = lk_storm_now();
     const unsigned i = atomic_fetch_add(&detector->stays, 1);
     struct lk_stay *stay = &detector->stay[at_most(i, LK_STAYS - 1)];
-
     if (i >= LK_STAYS)
         return NULL;
     stay->key = key;
@@ -87,7 +84,6 @@ bool lk_stay_look(struct lk_stay *stay, const locker_handle *held)
 {
     const int64_t now = lk_storm_now();
     const bool certain = locker_handle_state(held) <= LOCKER_STATE_SUSPECT;
-
     if (certain)
         stay->seen = now;
     return certain;
@@ -96,7 +92,6 @@ bool lk_stay_look(struct lk_stay *stay, const locker_handle *held)
 void lk_stay_give(struct lk_stay *stay, locker_handle *held)
 {
     const int64_t now = lk_storm_now(), left = locker_handle_remaining_ms(held);
-
     stay->until = left < 0 ? -1 : now + left * 1000000;
     (void)lk_stay_look(stay, held);
     stay->gives = lk_storm_now();
@@ -108,7 +103,6 @@ locker_status lk_detector_break(struct lk_detector *detector, unsigned key, lock
 {
     const unsigned i = atomic_fetch_add(&detector->blows, 1);
     struct lk_blow *blow = &detector->blow[at_most(i, LK_BLOWS - 1)];
-
     if (i >= LK_BLOWS)
         return LOCKER_OK;
     blow->key = key;
@@ -132,7 +126,6 @@ struct trial {
 static int by_key_and_time(const void *left, const void *right)
 {
     const struct lk_stay *a = *(struct lk_stay *const *)left, *b = *(struct lk_stay *const *)right;
-
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
     return (a->from > b->from) - (a->from < b->from);
@@ -141,7 +134,6 @@ static int by_key_and_time(const void *left, const void *right)
 static int by_key_and_token(const void *left, const void *right)
 {
     const struct lk_stay *a = *(struct lk_stay *const *)left, *b = *(struct lk_stay *const *)right;
-
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
     return (a->token > b->token) - (a->token < b->token);
@@ -183,7 +175,6 @@ static bool was_certain(const struct lk_stay *stay)
 static bool one_at_a_time(const struct trial *trial)
 {
     const struct lk_stay *last = NULL, *longest = NULL;
-
     for (unsigned i = 0; i < trial->count; i++) {
         const struct lk_stay *stay = trial->stay[i];
 
@@ -252,7 +243,6 @@ static bool answers_are_true(const struct trial *trial)
 static void call(struct trial *trial, struct lk_detector *detector)
 {
     const unsigned count = at_most(detector->stays, LK_STAYS);
-
     for (unsigned i = 0; i < count; i++)
         if (detector->stay[i].from != 0)
             trial->stay[trial->count++] = &detector->stay[i];
@@ -264,7 +254,6 @@ static void call(struct trial *trial, struct lk_detector *detector)
 const char *lk_detector_judge(struct lk_detector *detector, char *text, size_t size)
 {
     struct trial trial = {.detector = detector, .size = size};
-
     trial.text = text;
     if (detector->has_complaint)
         return detector->complaint;

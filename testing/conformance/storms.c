@@ -55,7 +55,6 @@ static bool goes_on(struct storm *storm)
 static void require_each_key(struct storm *storm)
 {
     const locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
-
     for (unsigned key = 0; key < LK_STORM_KEYS; key++) {
         const int64_t asked = lk_storm_now();
         locker_handle *held = NULL;
@@ -95,7 +94,6 @@ static bool is_deserted(void *context)
     locker_info info = LOCKER_INFO_INIT;
     const locker_status status = locker_show(asked->l, asked->key, &info, NULL);
     const bool deserted = status == LOCKER_OK && !info.held && info.waiters <= 0;
-
     locker_info_clear(&info);
     return deserted;
 }
@@ -134,7 +132,6 @@ static void try_once(struct trier *trier, unsigned key)
     struct lk_detector *detector = trier->tries->detector;
     struct lk_stay *stay = NULL;
     locker_handle *held = NULL;
-
     pthread_barrier_wait(&trier->tries->together);
     const int64_t asked = lk_storm_now();
     locker_error err;
@@ -153,7 +150,6 @@ static void try_once(struct trier *trier, unsigned key)
 static void *keep_trying(void *argument)
 {
     struct trier *trier = argument;
-
     for (unsigned i = 0; i < TRIES; i++)
         try_once(trier, i % LK_STORM_KEYS);
     return NULL;
@@ -162,7 +158,6 @@ static void *keep_trying(void *argument)
 static void one_round_of_tries(struct storm *storm, locker *const *lockers, unsigned together, unsigned alone)
 {
     struct tries *tries = calloc(1, sizeof *tries);
-
     assert_non_null(tries);
     tries->detector = storm->detector;
     pthread_barrier_init(&tries->together, NULL, together + alone);
@@ -183,7 +178,6 @@ static void one_round_of_tries(struct storm *storm, locker *const *lockers, unsi
 static void storm_of_tries(void **state, const char *name, unsigned together, unsigned alone)
 {
     struct storm storm;
-
     begin(&storm, *state, name);
     locker *lockers[TRIERS_AT_MOST + 1];
     for (unsigned i = 0; i <= alone; i++)
@@ -229,7 +223,6 @@ static void storm_of_crews(struct lk_fixture *fixture, const char *name, unsigne
     const struct lk_plan plan = plan_for(fixture, wanted);
     struct lk_crew *crews[12];
     struct storm storm;
-
     begin(&storm, fixture, name);
     locker *lockers[12];
     for (unsigned i = 0; i < count; i++)
@@ -259,7 +252,6 @@ static void everything_at_once(void **state)
 static void breaks(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs(fixture->promises.can_break);
     storm_of_crews(fixture, "breaks", 10,
                    (struct lk_plan){.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_BREAK,
@@ -273,7 +265,6 @@ static void breaks(void **state)
 static void rest(struct storm *storm, unsigned at_most_us)
 {
     const struct timespec time = {0, lk_storm_random(&storm->row, at_most_us) * 1000L};
-
     nanosleep(&time, NULL);
 }
 
@@ -297,7 +288,6 @@ static void closes(void **state)
                                         .closes = true};
     struct lk_crew *crews[LOCKERS];
     struct storm storm;
-
     begin(&storm, *state, "closes");
     locker *lockers[LOCKERS];
     for (unsigned i = 0; i < LOCKERS; i++)
@@ -328,7 +318,6 @@ static const struct lk_plan of_a_process = {.wishes =
 int lk_storm_serve(locker *l, const char *path, unsigned number)
 {
     struct lk_detector *detector = lk_detector_open(path);
-
     lk_side_say("open");
     char line[LK_LINE_MAX];
     while (lk_side_hear(line)) {
@@ -343,7 +332,6 @@ static struct lk_child *start_process(struct storm *storm)
 {
     char number[16], uri[512];
     const char *arguments[] = {uri, storm->path, number, NULL};
-
     snprintf(uri, sizeof uri, "%s%cttl=500ms", storm->fixture->uri,
              strchr(storm->fixture->uri, '?') != NULL ? '&' : '?');
     snprintf(number, sizeof number, "%u", storm->lockers++);
@@ -362,7 +350,6 @@ static void kill_one(struct storm *storm, struct lk_child **child)
 static void one_round_of_processes(struct storm *storm, struct lk_child **children)
 {
     const bool kills = lk_storm_random(&storm->row, KILLS_ONE_ROUND_IN) == 0;
-
     for (unsigned i = 0; i < PROCESSES; i++)
         if (children[i] == NULL)
             children[i] = start_process(storm);
@@ -378,7 +365,6 @@ static void one_round_of_processes(struct storm *storm, struct lk_child **childr
 static void processes(void **state)
 {
     struct lk_child *children[PROCESSES] = {NULL};
-
     needs_processes((struct lk_fixture *)*state);
     struct storm storm;
     begin(&storm, *state, "processes");

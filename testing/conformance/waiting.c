@@ -24,7 +24,6 @@ static void *stand_in_line(void *argument)
 {
     struct in_line *self = argument;
     locker_handle *held = NULL;
-
     self->status = locker_lock(self->l, self->key, NULL, &held, NULL);
     if (self->status == LOCKER_OK) {
         self->served[atomic_fetch_add(self->count, 1)] = self->number;
@@ -41,7 +40,6 @@ static void waiters_of_one_locker_are_served_in_order(void **state)
     struct in_line line[WAITERS];
     int served[WAITERS] = {0};
     atomic_int count = 0;
-
     for (int i = 0; i < WAITERS; i++) {
         line[i] = (struct in_line){.l = l, .key = "line", .served = served, .count = &count, .number = i};
         assert_int_equal(pthread_create(&line[i].thread, NULL, stand_in_line, &line[i]), 0);
@@ -62,7 +60,6 @@ static void a_try_does_not_overtake(void **state)
     locker *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "overtake", NULL);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, l, "overtake", NULL);
     lk_require_waiting(l, 1);
     lk_expect_busy(l, "overtake");
@@ -78,7 +75,6 @@ static void hand_over(locker *from, locker *to, const char *key)
     locker_handle *held = lk_take(from, key, NULL);
     struct lk_locking waiter;
     const uint64_t token = locker_handle_token(held);
-
     lk_locking_start(&waiter, to, key, NULL);
     lk_require_waiting(to, 1);
     const int64_t released = lk_test_now_ms();
@@ -93,7 +89,6 @@ static void hand_over(locker *from, locker *to, const char *key)
 static void unlock_hands_over_within_a_locker(void **state)
 {
     locker *l = lk_open_locker(*state, "");
-
     for (int i = 0; i < 5; i++)
         hand_over(l, l, "within");
     lk_close_locker(l);
@@ -102,7 +97,6 @@ static void unlock_hands_over_within_a_locker(void **state)
 static void unlock_hands_over_between_lockers(void **state)
 {
     locker *a = lk_open_locker(*state, ""), *b = lk_open_locker(*state, "");
-
     for (int i = 0; i < 5; i++) {
         hand_over(a, b, "between");
         hand_over(b, a, "between");
@@ -115,7 +109,6 @@ static void unlock_hands_over_between_lockers(void **state)
 static bool has_waited(void *context)
 {
     const locker_statistics stats = lk_stats(context);
-
     return stats.waiting + stats.timed_out > 0;
 }
 
@@ -126,7 +119,6 @@ static void a_waiter_that_gives_up_is_passed_over(void **state)
     locker_handle *held = lk_take(l, "passed", NULL);
     locker_lock_options brief = lk_wait_options(200);
     struct lk_locking first;
-
     lk_locking_start(&first, other, "passed", &brief);
     lk_require(has_waited, other, "the first waits");
     struct lk_locking second;
@@ -144,7 +136,6 @@ static void closing_ends_the_waits(void **state)
     locker *holder = lk_open_locker(*state, ""), *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(holder, "closed", NULL);
     struct lk_locking waiters[WAITERS];
-
     for (int i = 0; i < WAITERS; i++)
         lk_locking_start(&waiters[i], l, "closed", NULL);
     lk_require_waiting(l, WAITERS);
@@ -164,7 +155,6 @@ static void closing_releases_what_is_held(void **state)
     locker_handle *a = lk_take(l, "left-a", NULL), *b = lk_take(l, "left-b", NULL);
     struct lk_locking waiter;
     const int fd = locker_handle_fd(a);
-
     lk_locking_start(&waiter, rival, "left-a", NULL);
     lk_require_waiting(rival, 1);
     lk_close_locker(l);
@@ -215,7 +205,6 @@ static bool are_enrolled(void *context)
     locker_info info = LOCKER_INFO_INIT;
     const locker_status status = locker_show(crowd->l, "long-line", &info, NULL);
     const bool enrolled = status == LOCKER_OK && info.waiters == crowd->waiters;
-
     locker_info_clear(&info);
     return enrolled;
 }
@@ -224,7 +213,6 @@ static bool are_enrolled(void *context)
 static void waiters_of_many_lockers_are_served_in_order(void **state)
 {
     struct lk_fixture *fixture = *state;
-
     needs(fixture->promises.fairness == LOCKER_FAIR_GLOBAL);
     locker *l = lk_open_locker(fixture, ""), *others[WAITERS];
     locker_handle *held = lk_take(l, "long-line", NULL);
@@ -260,7 +248,6 @@ static void a_waiter_rests_while_the_lock_is_held(void **state)
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "rest", NULL);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, rival, "rest", NULL);
     lk_require_waiting(rival, 1);
     assert_false(lk_readable(locker_handle_fd(held), 500)); /* it looks once more when it has enrolled */

@@ -7,7 +7,6 @@
 static lk_faulty *faulty(const locker *l)
 {
     void *self = NULL;
-
     return l != NULL && lk_fault_is_table(locker_driver_of(l, &self)) ? self : NULL;
 }
 
@@ -20,7 +19,6 @@ static locker_status not_ours(locker_error *err)
 locker_status locker_fault_on(locker *l, const locker_fault *fault, locker_error *err)
 {
     lk_faulty *f = faulty(l);
-
     if (f == NULL)
         return not_ours(err);
     pthread_mutex_lock(&f->mutex);
@@ -32,7 +30,6 @@ locker_status locker_fault_on(locker *l, const locker_fault *fault, locker_error
 locker_status locker_fault_script(locker *l, const char *text, locker_error *err)
 {
     lk_faulty *f = faulty(l);
-
     if (f == NULL)
         return not_ours(err);
     pthread_mutex_lock(&f->mutex);
@@ -44,7 +41,6 @@ locker_status locker_fault_script(locker *l, const char *text, locker_error *err
 locker_status locker_fault_forget(locker *l)
 {
     lk_faulty *f = faulty(l);
-
     if (f == NULL)
         return LOCKER_INVALID;
     pthread_mutex_lock(&f->mutex);
@@ -56,7 +52,6 @@ locker_status locker_fault_forget(locker *l)
 locker_status locker_fault_reconnect(locker *l)
 {
     lk_faulty *f = faulty(l);
-
     if (f == NULL)
         return LOCKER_INVALID;
     pthread_mutex_lock(&f->mutex);
@@ -71,7 +66,6 @@ locker_status locker_fault_reconnect(locker *l)
 int64_t locker_fault_acted(locker *l)
 {
     lk_faulty *f = faulty(l);
-
     if (f == NULL)
         return -1;
     pthread_mutex_lock(&f->mutex);
@@ -84,7 +78,6 @@ size_t locker_fault_verify(locker *l, char *text, size_t size)
 {
     lk_faulty *f = faulty(l);
     size_t count = 0, used = 0;
-
     if (size > 0)
         text[0] = '\0';
     if (f == NULL)

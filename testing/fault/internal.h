@@ -13,8 +13,7 @@
  * lk_faulty.mutex guards all that changes. Lock order: the other driver's locks, lk_faulty.mutex, core's. The
  * other driver is never called with the mutex held.
  */
-#ifndef LK_FAULT_INTERNAL_H
-#define LK_FAULT_INTERNAL_H
+#pragma once
 
 #include <locker/driver.h>
 #include <locker/fault.h>
@@ -107,5 +106,3 @@ void lk_fault_thief_end(lk_faulty *f);
 /* ---- table.c */
 /** Whether it is an instance's table. */
 bool lk_fault_is_table(const locker_driver *driver);
-
-#endif

@@ -11,7 +11,6 @@ enum { RETRY_MS = 50 };
 lk_flight lk_fault_take_off_locked(lk_faulty *f, locker_op op, const char *key)
 {
     lk_flight flight = {.asked = lk_fault_now(f), .arrives = true, .refusal = LOCKER_UNAVAILABLE};
-
     if (f->cut) {
         flight.arrives = false;
         return flight;
@@ -56,7 +55,6 @@ static lk_flight take_off(lk_faulty *f, locker_op op, const char *key)
 static void travel(lk_faulty *f, lk_flight *flight, const lk_place *p, int64_t until)
 {
     int64_t at = flight->silent ? LOCKER_NEVER : flight->asked + flight->fault.delay_ms * LK_MS;
-
     if (!flight->silent && flight->fault.delay_ms == 0)
         return;
     flight->late = at >= until;
@@ -71,7 +69,6 @@ static void travel(lk_faulty *f, lk_flight *flight, const lk_place *p, int64_t u
 static locker_status explain(const lk_flight *flight, locker_op op, locker_status status, locker_error *err)
 {
     const char *name = lk_fault_op_name(op);
-
     if (flight->late)
         return locker_error_set(err, status, 0, "no answer came in time: a fault of the script (%s)", name);
     if (flight->hit && flight->fault.what == LOCKER_FAULT_ANSWER)
@@ -87,7 +84,6 @@ static locker_status explain(const lk_flight *flight, locker_op op, locker_statu
 static locker_status attempt(lk_faulty *f, locker_claim *claim, locker_error *err)
 {
     lk_place *p = lk_place_of(f, claim);
-
     pthread_mutex_lock(&f->mutex);
     const bool hidden = p->hidden;
     const bool interrupted = p->interrupted;
@@ -115,7 +111,6 @@ static locker_status settle(lk_faulty *f, lk_flight *flight, locker_claim *claim
 {
     lk_place *p = lk_place_of(f, claim);
     const bool granted = flight->arrives && status == LOCKER_OK;
-
     pthread_mutex_lock(&f->mutex);
     const bool interrupted = p->interrupted;
     p->interrupted = false;
@@ -142,7 +137,6 @@ static locker_status fault_acquire(void *self, locker_claim *claim, locker_error
     lk_faulty *f = self;
     lk_flight flight = take_off(f, LOCKER_OP_ACQUIRE, claim->key);
     locker_status status = flight.arrives ? attempt(f, claim, err) : flight.refusal;
-
     travel(f, &flight, lk_place_of(f, claim), claim->attempt_until);
     status = settle(f, &flight, claim, status, err);
     if (status == LOCKER_OK && flight.fault.what == LOCKER_FAULT_LOSE_LOCK)
@@ -154,7 +148,6 @@ static void fault_interrupt(void *self, locker_claim *claim)
 {
     lk_faulty *f = self;
     lk_place *p = lk_place_of(f, claim);
-
     pthread_mutex_lock(&f->mutex);
     p->interrupted = true;
     const bool inside = p->inside;
@@ -169,7 +162,6 @@ static void fault_interrupt(void *self, locker_claim *claim)
 static void fault_withdraw(void *self, locker_claim *claim)
 {
     lk_faulty *f = self;
-
     lk_fault_hush(f, claim);
     if (lk_place_of(f, claim)->seen)
         f->inner->withdraw(f->self, claim);
@@ -180,7 +172,6 @@ static locker_status fault_release(void *self, locker_claim *grant, int64_t unti
     lk_faulty *f = self;
     lk_flight flight = take_off(f, LOCKER_OP_RELEASE, grant->key);
     locker_status status = LOCKER_UNKNOWN;
-
     lk_fault_hush(f, grant);
     if (flight.arrives)
         status = f->inner->release(f->self, grant, until, err);
@@ -199,7 +190,6 @@ static locker_status fault_pass(void *self, locker_claim *from, locker_claim *to
     lk_faulty *f = self;
     lk_flight flight = take_off(f, LOCKER_OP_PASS, from->key);
     locker_status status = LOCKER_BUSY;
-
     if (flight.arrives && !flight.silent)
         status = f->inner->pass(f->self, from, to);
     if (status == LOCKER_OK) {
@@ -229,7 +219,6 @@ static locker_status look(lk_faulty *f, locker_op op, const char *key, size_t ke
 {
     lk_flight flight = take_off(f, op, key);
     locker_status status = flight.refusal;
-
     if (flight.arrives)
         status = ask(f, op, key, key_len, only, until, info, err);
     travel(f, &flight, NULL, until);

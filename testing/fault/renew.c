@@ -15,7 +15,6 @@ static lk_faulty *faulty(const locker_services *svc)
 static void drop_locked(lk_faulty *f, lk_place *p)
 {
     lk_place **at = &f->delayed;
-
     for (; *at != NULL; at = &(*at)->next) {
         if (*at == p) {
             *at = p->next;
@@ -27,7 +26,6 @@ static void drop_locked(lk_faulty *f, lk_place *p)
 static void delay_locked(lk_faulty *f, locker_claim *grant, int64_t tell_at, int64_t until)
 {
     lk_place *p = lk_place_of(f, grant);
-
     drop_locked(f, p); /* the later answer says more */
     p->claim = grant;
     p->tell_at = tell_at;
@@ -40,7 +38,6 @@ static void delay_locked(lk_faulty *f, locker_claim *grant, int64_t tell_at, int
 void lk_fault_hush(lk_faulty *f, locker_claim *claim)
 {
     lk_place *p = lk_place_of(f, claim);
-
     pthread_mutex_lock(&f->mutex);
     p->ending = true;
     drop_locked(f, p);
@@ -52,7 +49,6 @@ static int64_t tell_locked(lk_faulty *f)
 {
     int64_t now = f->delayed != NULL ? lk_fault_now(f) : 0, next_at = LOCKER_NEVER;
     lk_place **at = &f->delayed;
-
     while (*at != NULL) {
         lk_place *p = *at;
 
@@ -73,7 +69,6 @@ int64_t lk_fault_dispatch(void *self)
 {
     lk_faulty *f = self;
     const int64_t theirs = f->inner->dispatch != NULL ? f->inner->dispatch(f->self) : LOCKER_NEVER;
-
     pthread_mutex_lock(&f->mutex);
     const int64_t ours = tell_locked(f);
     pthread_mutex_unlock(&f->mutex);
@@ -87,7 +82,6 @@ static bool show_renewal_locked(lk_faulty *f, locker_claim *grant)
 {
     lk_flight flight = lk_fault_take_off_locked(f, LOCKER_OP_RENEW, grant->key);
     lk_place *p = lk_place_of(f, grant);
-
     p->renewal = flight.fault;
     if (!flight.arrives && flight.refusal == LOCKER_LOST && !flight.silent)
         f->core->lease_lost(f->core, grant, "the fault script says that it is lost");
@@ -99,7 +93,6 @@ void lk_fault_renew(void *self, locker_claim *const *grants, size_t count)
     lk_faulty *f = self;
     locker_claim **sent = calloc(count, sizeof *sent);
     size_t n = 0;
-
     if (sent == NULL)
         return; /* not renewed: core asks again */
     pthread_mutex_lock(&f->mutex);
@@ -117,7 +110,6 @@ void lk_fault_renew(void *self, locker_claim *const *grants, size_t count)
 static void wake(const locker_services *svc, locker_claim *claim)
 {
     const lk_faulty *f = faulty(svc);
-
     f->core->wake(f->core, claim);
 }
 
@@ -126,7 +118,6 @@ static void lease_extended(const locker_services *svc, locker_claim *grant, int6
     lk_faulty *f = faulty(svc);
     lk_place *p = lk_place_of(f, grant);
     bool told = true;
-
     pthread_mutex_lock(&f->mutex);
     if (!p->ending && !p->hidden && f->inner->renew == NULL) /* a session: nobody asked for it */
         told = show_renewal_locked(f, grant);
@@ -145,14 +136,12 @@ static void lease_extended(const locker_services *svc, locker_claim *grant, int6
 static void lease_lost(const locker_services *svc, locker_claim *grant, const char *why)
 {
     const lk_faulty *f = faulty(svc);
-
     f->core->lease_lost(f->core, grant, why);
 }
 
 static void suspect(const locker_services *svc, bool out_of_reach)
 {
     lk_faulty *f = faulty(svc);
-
     pthread_mutex_lock(&f->mutex);
     f->out_of_reach = out_of_reach;
     if (!f->cut)
@@ -163,14 +152,12 @@ static void suspect(const locker_services *svc, bool out_of_reach)
 static void attend(const locker_services *svc)
 {
     const lk_faulty *f = faulty(svc);
-
     f->core->attend(f->core);
 }
 
 static bool log_wanted(const locker_services *svc, locker_log_level level)
 {
     const lk_faulty *f = faulty(svc);
-
     return f->core->log_wanted(f->core, level);
 }
 
@@ -178,7 +165,6 @@ static void log_line(const locker_services *svc, locker_log_level level, const c
 {
     const lk_faulty *f = faulty(svc);
     va_list args;
-
     va_start(args, format);
     char text[1024];
     (void)vsnprintf(text, sizeof text, format, args);

@@ -41,7 +41,6 @@ static locker_status read_text(lk_faulty *f, const char *what, const char *text,
 {
     locker_error inner;
     locker_status status = lk_script_parse(f->script, text, &inner);
-
     if (status == LOCKER_OK)
         return LOCKER_OK;
     return locker_error_set(err, status == LOCKER_INVALID ? LOCKER_CONFIG : status, 0, "%s: %s", what,
@@ -54,7 +53,6 @@ static locker_status read_file(lk_faulty *f, const char *path, locker_error *err
     FILE *file = fopen(path, "re");
     locker_status status;
     size_t length;
-
     if (text == NULL || file == NULL) {
         status = text == NULL ? locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for fault_file")
                               : locker_error_set(err, LOCKER_CONFIG, errno,
@@ -93,7 +91,6 @@ static lk_faulty *make(const locker_driver *inner, const locker_driver_config *c
                        const locker_services *svc)
 {
     lk_faulty *f = calloc(1, sizeof *f);
-
     if (f == NULL)
         return NULL;
     f->script = lk_script_new();
@@ -125,7 +122,6 @@ static over *find_locked(const char *scheme)
 static const locker_driver *driver_behind(const char *scheme)
 {
     const over *o;
-
     (void)pthread_mutex_lock(&tables_mutex);
     o = find_locked(scheme);
     (void)pthread_mutex_unlock(&tables_mutex);
@@ -140,7 +136,6 @@ static locker_status fault_open(const locker_driver_config *config, const locker
     const locker_value *ours = config->values;
     lk_faulty *f = inner != NULL ? make(inner, config, svc) : NULL;
     locker_status status = LOCKER_OK;
-
     if (f == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while opening a locker");
     for (const locker_param *p = inner->params; p->name != NULL; p++)
@@ -162,7 +157,6 @@ static locker_status fault_open(const locker_driver_config *config, const locker
 static void fault_close(void *self)
 {
     lk_faulty *f = self;
-
     lk_fault_thief_end(f);
     f->inner->close(f->self);
     destroy(f);
@@ -171,7 +165,6 @@ static void fault_close(void *self)
 static void fault_abandon(void *self)
 {
     const lk_faulty *f = self;
-
     if (f->inner->abandon != NULL)
         f->inner->abandon(f->self);
 }
@@ -181,14 +174,12 @@ static void fault_abandon(void *self)
 static locker_status fault_check_key(void *self, const char *key, size_t key_len, locker_error *err)
 {
     const lk_faulty *f = self;
-
     return f->inner->check_key(f->self, key, key_len, err);
 }
 
 static int fault_descriptor(void *self)
 {
     const lk_faulty *f = self;
-
     return f->inner->descriptor(f->self);
 }
 
@@ -196,7 +187,6 @@ static int fault_descriptor(void *self)
 static bool fill_texts(over *o, const locker_driver *inner)
 {
     size_t n = 0;
-
     for (; inner->schemes[n] != NULL; n++) {
         if (n == SCHEMES_AT_MOST || strlen(inner->schemes[n]) > 40)
             return false;
@@ -219,7 +209,6 @@ static bool fill_texts(over *o, const locker_driver *inner)
 static over *make_over(const locker_driver *inner)
 {
     over *o = calloc(1, sizeof *o);
-
     if (o == NULL || !fill_texts(o, inner)) {
         free(o);
         return NULL;
@@ -252,7 +241,6 @@ bool lk_fault_is_table(const locker_driver *driver)
 const locker_driver *locker_fault_over(const locker_driver *inner)
 {
     over *o;
-
     if (inner == NULL || inner->abi != LOCKER_DRIVER_ABI || inner->size < sizeof *inner ||
         inner->name == NULL || inner->schemes == NULL || inner->params == NULL || inner->semantics == NULL ||
         inner->decorate != NULL || lk_fault_is_table(inner))

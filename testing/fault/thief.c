@@ -21,7 +21,6 @@ void lk_fault_steal(lk_faulty *f, const char *key, uint64_t token, int64_t until
     locker_info info = LOCKER_INFO_INIT;
     locker_error err = {LOCKER_UNSUPPORTED, 0, "it has no such operation"};
     locker_status status = LOCKER_UNSUPPORTED;
-
     if (f->inner->break_lock != NULL)
         status = f->inner->break_lock(f->self, key, strlen(key), &only, until, &info, &err);
     locker_info_clear(&info);
@@ -33,7 +32,6 @@ void lk_fault_steal(lk_faulty *f, const char *key, uint64_t token, int64_t until
 static void *steal_all(void *arg)
 {
     lk_faulty *f = arg;
-
     pthread_mutex_lock(&f->mutex);
     for (;;) {
         lk_theft *theft = f->thefts;
@@ -70,7 +68,6 @@ static bool start_thief_locked(lk_faulty *f)
 void lk_fault_steal_later_locked(lk_faulty *f, const locker_claim *grant)
 {
     lk_theft *theft = start_thief_locked(f) ? malloc(sizeof *theft) : NULL;
-
     if (theft == NULL)
         return; /* no memory, no theft */
     theft->token = grant->token;

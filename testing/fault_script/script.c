@@ -8,7 +8,6 @@
 lk_script *lk_script_new(void)
 {
     lk_script *script = calloc(1, sizeof *script);
-
     if (script != NULL)
         script->end = &script->first;
     return script;

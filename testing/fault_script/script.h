@@ -5,8 +5,7 @@
  *
  * Whoever owns a script guards it; all functions but lk_script_new() and lk_fault_op_name() need that.
  */
-#ifndef LK_FAULT_SCRIPT_H
-#define LK_FAULT_SCRIPT_H
+#pragma once
 
 #include <locker/fault.h>
 
@@ -40,5 +39,3 @@ bool lk_script_unused(const lk_script *script, size_t index, char *text, size_t 
 
 /** The name of an operation, as locker_mock_op_name() in mock.h. */
 const char *lk_fault_op_name(locker_op op);
-
-#endif

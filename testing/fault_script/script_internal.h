@@ -1,6 +1,5 @@
 /* script_internal.h: what script.c and script_text.c share. */
-#ifndef LK_FAULT_SCRIPT_INTERNAL_H
-#define LK_FAULT_SCRIPT_INTERNAL_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -19,5 +18,3 @@ typedef struct lk_script_line {
 struct lk_script {
     lk_script_line *first, **end;
 };
-
-#endif

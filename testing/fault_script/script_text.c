@@ -49,7 +49,6 @@ static locker_status read_op(reader *r, const char *word, locker_error *err)
 {
     const size_t length = strcspn(word, ":");
     int op = LOCKER_OP_ANY;
-
     while (op <= LOCKER_OP_PASS &&
            (strlen(op_names[op]) != length || memcmp(op_names[op], word, length) != 0))
         op++;
@@ -68,7 +67,6 @@ static locker_status read_op(reader *r, const char *word, locker_error *err)
 static locker_status read_number(const char *word, int64_t least, int64_t *number, locker_error *err)
 {
     const char *digits = strchr(word, '=') + 1;
-
     errno = 0;
     char *end;
     *number = strtoll(digits, &end, 10);
@@ -112,7 +110,6 @@ static bool begins(const char *word, const char *with)
 static locker_status read_word(reader *r, const char *word, locker_error *err)
 {
     locker_status status;
-
     if (begins(word, "skip=")) {
         status = once(&r->skip, word, err);
         return status != LOCKER_OK ? status : read_number(word, 0, &r->fault.skip, err);
@@ -158,7 +155,6 @@ static locker_status read_fault(lk_script *into, const char **text, locker_error
     reader r = {.fault = {.op = LOCKER_OP_ANY}};
     locker_status status = LOCKER_OK;
     bool first = true;
-
     while (status == LOCKER_OK && next_word(text, word)) {
         status = first ? read_op(&r, word, err) : read_word(&r, word, err);
         first = false;
@@ -175,7 +171,6 @@ static locker_status read_fault(lk_script *into, const char **text, locker_error
 locker_status lk_script_parse(lk_script *script, const char *text, locker_error *err)
 {
     locker_status status = LOCKER_OK;
-
     if (text == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "a fault script is missing");
     lk_script *read = lk_script_new();
@@ -204,7 +199,6 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size
 {
     const size_t used = strlen(text);
     va_list args;
-
     va_start(args, format);
     (void)vsnprintf(text + used, size - used, format, args);
     va_end(args);
@@ -235,7 +229,6 @@ static void write_fault(const locker_fault *f, char *text, size_t size)
 bool lk_script_unused(const lk_script *script, size_t index, char *text, size_t size)
 {
     const lk_script_line *line = script->first;
-
     while (line != NULL && (!unused(line) || index-- > 0))
         line = line->next;
     if (line == NULL)

@@ -17,7 +17,6 @@ typedef struct due {
 static due first_due_locked(const locker_mock *m, const mock_sleeper *self)
 {
     due first = {.at = LOCKER_NEVER};
-
     for (mock_host *h = m->hosts; h != NULL; h = h->next)
         if (h->keeper == MOCK_KEEPER_RESTS && h->rest_until < first.at)
             first = (due){.at = h->rest_until, .keeper = h};
@@ -30,7 +29,6 @@ static due first_due_locked(const locker_mock *m, const mock_sleeper *self)
 static void give_turn_locked(mock_clock *c, const due *to)
 {
     const uint64_t one = 1;
-
     if (to->call != NULL) {
         lk_mock_wake_locked(c, to->call);
         return;
@@ -64,7 +62,6 @@ __attribute__((noreturn)) static void give_up(const locker_mock *m, const mock_s
 static bool begin_moving_locked(locker_mock *m, const mock_sleeper *self)
 {
     struct timespec until = lk_mock_patience(m);
-
     while (m->clock.moving && (self == NULL || !self->woken)) {
         if (lk_mock_is_over(&until)) {
             (void)snprintf(m->clock.trouble, sizeof m->clock.trouble,
@@ -82,7 +79,6 @@ static bool step_locked(locker_mock *m, int64_t until, const mock_sleeper *self)
 {
     mock_clock *c = &m->clock;
     due first;
-
     pthread_mutex_unlock(&c->mutex);
     const int64_t service = lk_mock_next_due(m);
     pthread_mutex_lock(&c->mutex);
@@ -109,7 +105,6 @@ locker_status lk_mock_move_locked(locker_mock *m, int64_t by, int64_t until, moc
     mock_clock *c = &m->clock;
     struct timespec patience = lk_mock_patience(m);
     locker_status status = LOCKER_OK;
-
     if (!begin_moving_locked(m, self)) {
         if (self != NULL)
             give_up(m, self);
@@ -175,7 +170,6 @@ locker_status locker_mock_await_waiters(locker_mock *mock, const char *key, size
 size_t locker_mock_waiters(const locker_mock *mock, const char *key)
 {
     pthread_mutex_t *mutex = (pthread_mutex_t *)(uintptr_t)&mock->clock.mutex;
-
     pthread_mutex_lock(mutex);
     const size_t n = lk_mock_sleepers_locked(mock, key);
     pthread_mutex_unlock(mutex);

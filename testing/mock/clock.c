@@ -27,7 +27,6 @@ struct timespec lk_mock_patience(const locker_mock *mock)
 {
     const int64_t ms = mock->options.patience_ms;
     struct timespec t;
-
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     t.tv_sec += (time_t)(ms / 1000);
     t.tv_nsec += (long)(ms % 1000 * LK_MS);
@@ -41,7 +40,6 @@ struct timespec lk_mock_patience(const locker_mock *mock)
 bool lk_mock_is_over(const struct timespec *t)
 {
     struct timespec now;
-
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
 }
@@ -51,7 +49,6 @@ bool lk_mock_is_over(const struct timespec *t)
 static bool readable(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-
     return poll(&p, 1, 0) > 0;
 }
 
@@ -76,7 +73,6 @@ static void name_the_restless_locked(locker_mock *m)
 {
     char *text = m->clock.trouble;
     const size_t size = sizeof m->clock.trouble;
-
     (void)snprintf(text, size,
                    "threads did not come to rest within %lld ms:", (long long)m->options.patience_ms);
     if (m->clock.active > 0)
@@ -92,7 +88,6 @@ static void name_the_restless_locked(locker_mock *m)
 bool lk_mock_await_rest_locked(locker_mock *m)
 {
     struct timespec until = lk_mock_patience(m);
-
     while (!all_rest_locked(m)) {
         if (lk_mock_is_over(&until)) {
             name_the_restless_locked(m);
@@ -160,7 +155,6 @@ static void leave_locked(mock_clock *c, mock_sleeper *s)
 static void sleep_locked(locker_mock *m, mock_sleeper *s, pthread_mutex_t *mutex)
 {
     mock_clock *c = &m->clock;
-
     s->moves = !m->options.still_clock && pthread_equal(pthread_self(), c->owner);
     inactive_locked(c);
     enter_locked(c, s);
@@ -181,7 +175,6 @@ bool lk_mock_sleep(mock_host *host, locker_claim *claim, int64_t until)
     locker_mock *m = host->mock;
     mock_clock *c = &m->clock;
     bool interrupted = false;
-
     pthread_mutex_lock(&c->mutex);
     while (lk_mock_now(m) < until && !interrupted) {
         mock_sleeper s = {.claim = claim, .until = until};
@@ -199,7 +192,6 @@ bool lk_mock_sleep(mock_host *host, locker_claim *claim, int64_t until)
 void lk_mock_interrupt(mock_host *host, locker_claim *claim)
 {
     mock_clock *c = &host->mock->clock;
-
     pthread_mutex_lock(&c->mutex);
     lk_mock_place(claim)->interrupted = true;
     for (mock_sleeper *s = c->first; s != NULL; s = s->next)
@@ -211,7 +203,6 @@ void lk_mock_interrupt(mock_host *host, locker_claim *claim)
 size_t lk_mock_sleepers_locked(const locker_mock *m, const char *key)
 {
     size_t n = 0;
-
     for (const mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
         n += !s->woken && s->claim != NULL && (key == NULL || strcmp(key, s->claim->key) == 0);
     return n;
@@ -234,7 +225,6 @@ static void clock_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mut
     mock_host *h = context;
     mock_clock *c = &h->mock->clock;
     mock_sleeper s = {.cond = cond, .claim = h->waits_for, .until = until};
-
     h->waits_for = NULL;
     pthread_mutex_lock(&c->mutex);
     const bool slept = lk_mock_now(h->mock) < until;
@@ -248,7 +238,6 @@ static void clock_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mut
 static void clock_signal(void *context, pthread_cond_t *cond)
 {
     mock_clock *c = &((mock_host *)context)->mock->clock;
-
     pthread_mutex_lock(&c->mutex);
     for (mock_sleeper *s = c->first; s != NULL; s = s->next)
         if (s->cond == cond)
@@ -259,7 +248,6 @@ static void clock_signal(void *context, pthread_cond_t *cond)
 static void clock_done(void *context)
 {
     mock_clock *c = &((mock_host *)context)->mock->clock;
-
     if (active_for != c)
         return;
     pthread_mutex_lock(&c->mutex);
@@ -273,7 +261,6 @@ static void clock_poll(void *context, int fd, int64_t until)
     mock_host *h = context;
     mock_clock *c = &h->mock->clock;
     struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = h->kick_fd, .events = POLLIN}};
-
     pthread_mutex_lock(&c->mutex);
     h->keeper_thread = pthread_self();
     h->keeper_known = true;
@@ -309,7 +296,6 @@ locker_clock lk_mock_clock_table(mock_host *host)
 void lk_mock_keeper(mock_host *host, bool runs)
 {
     mock_clock *c = &host->mock->clock;
-
     pthread_mutex_lock(&c->mutex);
     host->keeper = runs ? MOCK_KEEPER_RUNS : MOCK_KEEPER_GONE;
     host->keeper_known = false;
@@ -321,7 +307,6 @@ void lk_mock_await_keeper(mock_host *host)
 {
     mock_clock *c = &host->mock->clock;
     struct timespec until = lk_mock_patience(host->mock);
-
     pthread_mutex_lock(&c->mutex);
     while (!host->keeper_known && !lk_mock_is_over(&until))
         pthread_cond_timedwait(&c->changed, &c->mutex, &until);
@@ -331,7 +316,6 @@ void lk_mock_await_keeper(mock_host *host)
 bool lk_mock_in_callback(locker_mock *m)
 {
     bool inside = false;
-
     pthread_mutex_lock(&m->clock.mutex);
     for (const mock_host *h = m->hosts; h != NULL; h = h->next)
         inside = inside || (h->keeper_known && pthread_equal(h->keeper_thread, pthread_self()));
@@ -344,7 +328,6 @@ bool lk_mock_in_callback(locker_mock *m)
 int lk_mock_clock_init(mock_clock *clock)
 {
     int rc = pthread_mutex_init(&clock->mutex, NULL);
-
     if (rc != 0)
         return rc;
     rc = locker_cond_init(&clock->changed);

@@ -33,7 +33,6 @@ void locker_mock_forget(locker_mock *mock)
 static void tell_loss_locked(const locker_mock *m, locker_claim *claim)
 {
     const mock_host *h = lk_mock_place(claim)->host;
-
     (void)m;
     if (!h->cut)
         h->svc->lease_lost(h->svc, claim, "the service has taken it away");
@@ -42,7 +41,6 @@ static void tell_loss_locked(const locker_mock *m, locker_claim *claim)
 locker_status locker_mock_lose(locker_mock *mock, const char *key)
 {
     locker_status status = LOCKER_INVALID;
-
     pthread_mutex_lock(&mock->mutex);
     mock_slot *slot = lk_mock_find_locked(mock, key);
     if (slot != NULL && slot->held) {
@@ -93,7 +91,6 @@ locker_status locker_mock_take(locker_mock *mock, const char *key, const char *o
                                uint64_t *token)
 {
     locker_status status = LOCKER_OK;
-
     if (key == NULL || key[0] == '\0' || strlen(key) > LOCKER_KEY_MAX || owner == NULL || ttl_ms < 0)
         return LOCKER_INVALID;
     pthread_mutex_lock(&mock->mutex);

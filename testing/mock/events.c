@@ -79,7 +79,6 @@ static int64_t least(int64_t a, int64_t b)
 static int64_t slot_due(const mock_slot *slot)
 {
     const bool repeated = slot->retry_at != LOCKER_NEVER && slot->host != NULL && !slot->host->cut;
-
     return !slot->held ? LOCKER_NEVER : least(slot->until, repeated ? slot->retry_at : LOCKER_NEVER);
 }
 
@@ -91,7 +90,6 @@ static int64_t host_due(const mock_host *h)
 static int64_t next_due_locked(const locker_mock *m)
 {
     int64_t at = m->replies != NULL ? m->replies->at : LOCKER_NEVER;
-
     for (const mock_host *h = m->hosts; h != NULL; h = h->next)
         at = least(at, host_due(h));
     for (const mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
@@ -111,7 +109,6 @@ static void tell_extension_locked(locker_mock *m)
 {
     mock_reply *reply = m->replies;
     const locker_services *svc = lk_mock_place(reply->grant)->host->svc;
-
     m->replies = reply->next;
     svc->lease_extended(svc, reply->grant, reply->until);
     free(reply);

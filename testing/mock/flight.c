@@ -8,7 +8,6 @@ mock_flight lk_mock_take_off_locked(mock_host *h, locker_op op, const char *key,
 {
     locker_mock *m = h->mock;
     mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(m), .until = until, .arrives = true};
-
     f.call = (locker_mock_call){.op = op, .at_ms = f.asked / LK_MS, .together = 1};
     if (key != NULL) {
         mock_slot *slot = lk_mock_slot_locked(m, key, strlen(key));
@@ -38,7 +37,6 @@ locker_status lk_mock_travel(mock_flight *f, locker_status status, locker_status
                              bool *interrupted)
 {
     const int64_t at = f->silent ? f->until : f->asked + f->fault.delay_ms * LK_MS;
-
     f->late = f->silent || (f->fault.delay_ms > 0 && at >= f->until);
     if (f->silent || f->fault.delay_ms > 0)
         *interrupted = lk_mock_sleep(f->host, f->claim, f->late ? f->until : at);
@@ -48,7 +46,6 @@ locker_status lk_mock_travel(mock_flight *f, locker_status status, locker_status
 locker_status lk_mock_land_locked(mock_flight *f, locker_status status)
 {
     locker_mock *m = f->host->mock;
-
     f->call.status = status;
     f->call.took_ms = lk_mock_now(m) / LK_MS - f->call.at_ms;
     lk_mock_record_locked(m, &f->call);
@@ -58,7 +55,6 @@ locker_status lk_mock_land_locked(mock_flight *f, locker_status status)
 locker_status lk_mock_explain(const mock_flight *f, locker_status status, locker_error *err)
 {
     const char *name = lk_fault_op_name(f->call.op);
-
     if (status == LOCKER_OK || status == LOCKER_BUSY)
         return status;
     if (f->late)

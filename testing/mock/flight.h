@@ -1,7 +1,6 @@
 /* flight.h: an operation on its way to the service and back: whether the script lets it go wrong, how long it
  * takes, and its record. */
-#ifndef LK_MOCK_FLIGHT_H
-#define LK_MOCK_FLIGHT_H
+#pragma once
 
 #include "internal.h"
 
@@ -33,5 +32,3 @@ locker_status lk_mock_land_locked(mock_flight *f, locker_status status);
 
 /** Fill the error, but for OK and BUSY. Returns status. */
 locker_status lk_mock_explain(const mock_flight *f, locker_status status, locker_error *err);
-
-#endif

@@ -7,7 +7,6 @@
 static locker_status describe_locked(const locker_mock *m, const mock_slot *slot, locker_info *info)
 {
     size_t n = 0;
-
     info->waiters = 0;
     if (slot == NULL)
         return LOCKER_OK;
@@ -38,7 +37,6 @@ static locker_status break_locked(locker_mock *m, mock_slot *slot, const locker_
                                   locker_info *info, locker_error *err)
 {
     locker_claim *holder = slot != NULL ? slot->holder : NULL;
-
     if (slot == NULL || !slot->held)
         return LOCKER_INVALID;
     locker_status status = describe_locked(m, slot, info);
@@ -63,7 +61,6 @@ static locker_status look(mock_host *h, locker_op op, const char *key, const loc
 {
     locker_mock *m = h->mock;
     mock_flight f;
-
     pthread_mutex_lock(&m->mutex);
     f = lk_mock_take_off_locked(h, op, key, NULL, until);
     locker_status status;

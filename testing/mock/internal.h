@@ -15,8 +15,7 @@
  * sleeps and the moving of the clock. Order: locker_mock.mutex, then core's, then clock.mutex, then nothing.
  * Core calls the clock with its mutex held, hence the second one.
  */
-#ifndef LK_MOCK_INTERNAL_H
-#define LK_MOCK_INTERNAL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -243,5 +242,3 @@ void lk_mock_beat_locked(locker_mock *mock, mock_host *host);
 
 /* ---- records.c */
 void lk_mock_record_locked(locker_mock *mock, const locker_mock_call *call);
-
-#endif

@@ -14,7 +14,6 @@ enum { PATIENCE_MS = 10000 };
 static void describe(locker_mock *m)
 {
     const locker_mock_options *o = &m->options;
-
     m->semantics = (locker_semantics){
         .size = sizeof m->semantics,
         .driver = "mock",
@@ -55,7 +54,6 @@ locker_status locker_mock_new(const locker_mock_options *options, locker_mock **
 {
     locker_mock_options own = LOCKER_MOCK_OPTIONS_INIT;
     locker_status status = LOCKER_OK;
-
     if (options != NULL)
         status = LK_SIZED_TAKE(locker_mock_options, &own, options, patience_ms, err);
     if (status == LOCKER_OK)
@@ -125,7 +123,6 @@ void locker_mock_free(locker_mock *mock)
 static mock_host *add_host(locker_mock *m)
 {
     mock_host *h = calloc(1, sizeof *h), **link = &m->hosts;
-
     if (h == NULL)
         return NULL;
     h->mock = m;
@@ -153,7 +150,6 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
     locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options o = LOCKER_OPTIONS_INIT;
     locker_status status = LOCKER_OK;
-
     if (mock == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_open needs a mock");
     if (options != NULL)

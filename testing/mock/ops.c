@@ -12,7 +12,6 @@ static locker_status refuse_attempt_locked(mock_flight *f)
     locker_claim *claim = f->claim;
     mock_place *p = lk_mock_place(claim);
     mock_slot *slot = lk_mock_slot_locked(f->host->mock, claim->key, claim->key_len);
-
     if (slot == NULL)
         return LOCKER_NOMEM;
     if (p->host == NULL)
@@ -30,7 +29,6 @@ static locker_status settle_locked(mock_flight *f, locker_status status, bool in
 {
     locker_claim *claim = f->claim;
     mock_place *p = lk_mock_place(claim);
-
     if (f->arrives && !f->late && (status == LOCKER_OK) != (p->state == MOCK_GRANTED))
         status = lk_mock_attempt_locked(f->host->mock, f->host, claim);
     if (status != LOCKER_OK && interrupted)
@@ -50,7 +48,6 @@ static locker_status mock_acquire(void *self, locker_claim *claim, locker_error 
     locker_mock *m = h->mock;
     bool interrupted = false;
     mock_flight f;
-
     pthread_mutex_lock(&m->mutex);
     f = lk_mock_take_off_locked(h, LOCKER_OP_ACQUIRE, claim->key, claim, claim->attempt_until);
     locker_status status = f.arrives ? lk_mock_attempt_locked(m, h, claim) : refuse_attempt_locked(&f);
@@ -73,7 +70,6 @@ static void mock_withdraw(void *self, locker_claim *claim)
 {
     mock_host *h = self;
     mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(h->mock)};
-
     pthread_mutex_lock(&h->mock->mutex);
     f.call = (locker_mock_call){.op = LOCKER_OP_WITHDRAW, .at_ms = f.asked / LK_MS, .together = 1};
     if (lk_mock_place(claim)->slot != NULL)
@@ -90,7 +86,6 @@ static locker_status mock_release(void *self, locker_claim *grant, int64_t until
     mock_host *h = self;
     locker_mock *m = h->mock;
     mock_flight f;
-
     pthread_mutex_lock(&m->mutex);
     f = lk_mock_take_off_locked(h, LOCKER_OP_RELEASE, grant->key, grant, until);
     f.call.token = grant->token;
@@ -117,7 +112,6 @@ static locker_status mock_pass(void *self, locker_claim *from, locker_claim *to)
     mock_place *p = lk_mock_place(from);
     locker_status status = LOCKER_BUSY;
     mock_flight f;
-
     pthread_mutex_lock(&m->mutex);
     f = lk_mock_take_off_locked(h, LOCKER_OP_PASS, from->key, from, LOCKER_NEVER);
     if (f.arrives && !f.silent && p->state == MOCK_GRANTED) {
@@ -149,7 +143,6 @@ static bool renew_one_locked(mock_host *h, locker_claim *grant, size_t together)
     mock_flight f = lk_mock_take_off_locked(h, LOCKER_OP_RENEW, grant->key, grant, LOCKER_NEVER);
     locker_status status = f.refusal;
     int64_t until = 0;
-
     f.call.token = grant->token;
     f.call.together = together;
     if (f.arrives)
@@ -173,7 +166,6 @@ static bool renew_one_locked(mock_host *h, locker_claim *grant, size_t together)
 static void mock_renew(void *self, locker_claim *const *grants, size_t count)
 {
     mock_host *h = self;
-
     pthread_mutex_lock(&h->mock->mutex);
     for (size_t i = 0; i < count; i++)
         (void)renew_one_locked(h, grants[i], count);
@@ -189,7 +181,6 @@ void lk_mock_beat_locked(locker_mock *m, mock_host *h)
 {
     size_t together = 0;
     bool heard = false;
-
     for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place(c)->host_next)
         together += is_kept(c);
     for (locker_claim *c = h->claims, *next; c != NULL; c = next) {
@@ -209,7 +200,6 @@ static locker_status mock_open(const locker_driver_config *config, const locker_
 {
     mock_host *h = svc->clock->context;
     locker_mock *m = h->mock;
-
     pthread_mutex_lock(&m->mutex);
     const bool down = m->down;
     if (!down) {
@@ -231,7 +221,6 @@ static void mock_close(void *self)
     mock_host *h = self;
     locker_mock *m = h->mock;
     const bool leases = m->options.leases == LOCKER_MOCK_LEASES_RENEWED;
-
     lk_mock_keeper(h, false);
     pthread_mutex_lock(&m->mutex);
     for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place(c)->host_next)

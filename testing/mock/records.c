@@ -40,7 +40,6 @@ bool locker_mock_call_at(const locker_mock *mock, size_t index, locker_mock_call
 static size_t count_locked(const locker_mock *m, locker_op op, const char *key)
 {
     size_t n = 0;
-
     for (size_t i = 0; i < m->call_count; i++) {
         const locker_mock_call *call = &m->calls[i];
 
@@ -61,7 +60,6 @@ size_t locker_mock_count(const locker_mock *mock, locker_op op, const char *key)
 locker_status locker_mock_await_calls(locker_mock *mock, locker_op op, const char *key, size_t count)
 {
     int rc = 0;
-
     if (mock == NULL || lk_mock_in_callback(mock))
         return LOCKER_INVALID;
     struct timespec until = lk_mock_patience(mock);
@@ -103,7 +101,6 @@ typedef struct report {
 __attribute__((format(printf, 2, 3))) static void say(report *r, const char *format, ...)
 {
     size_t room = r->size - r->used;
-
     if (r->lines++ > 0 && room > 1) {
         r->text[r->used++] = '\n';
         room--;
@@ -127,7 +124,6 @@ static void say_held_locked(const locker_mock *m, report *r)
 static void say_waiting(const locker_mock *m, report *r)
 {
     pthread_mutex_t *mutex = (pthread_mutex_t *)(uintptr_t)&m->clock.mutex;
-
     pthread_mutex_lock(mutex);
     for (const mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
         if (s->claim != NULL)
@@ -140,7 +136,6 @@ static void say_waiting(const locker_mock *m, report *r)
 size_t locker_mock_verify(const locker_mock *mock, char *text, size_t size)
 {
     report r = {.text = text, .size = size};
-
     if (size > 0)
         text[0] = '\0';
     pthread_mutex_lock(mutex_of(mock));

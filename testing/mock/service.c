@@ -23,7 +23,6 @@ static int compare_texts(const void *a, const void *b)
 const char *lk_mock_intern_locked(locker_mock *m, const char *text)
 {
     char *const *found = tfind(text, &m->name_tree, compare_texts);
-
     if (found != NULL)
         return *found;
     char *copy = strdup(text);
@@ -43,7 +42,6 @@ static int compare_slots(const void *a, const void *b)
 static mock_slot *make_slot(const char *key, size_t length)
 {
     mock_slot *slot = calloc(1, sizeof *slot + length + 1);
-
     if (slot == NULL)
         return NULL;
     memcpy(slot->key, key, length);
@@ -55,7 +53,6 @@ static mock_slot *make_slot(const char *key, size_t length)
 mock_slot *lk_mock_slot_locked(locker_mock *m, const char *key, size_t length)
 {
     mock_slot *fresh = make_slot(key, length);
-
     if (fresh == NULL)
         return NULL;
     mock_slot **found = tsearch(fresh, &m->slot_tree, compare_slots);
@@ -71,7 +68,6 @@ mock_slot *lk_mock_slot_locked(locker_mock *m, const char *key, size_t length)
 mock_slot *lk_mock_find_locked(locker_mock *m, const char *key)
 {
     mock_slot *slot = m->slots;
-
     while (slot != NULL && strcmp(slot->key, key) != 0)
         slot = slot->next;
     return slot;
@@ -83,7 +79,6 @@ mock_slot *lk_mock_find_locked(locker_mock *m, const char *key)
 static uint64_t random_locked(locker_mock *m)
 {
     uint64_t z = m->random += UINT64_C(0x9e3779b97f4a7c15);
-
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
@@ -100,7 +95,6 @@ uint64_t lk_mock_token_locked(locker_mock *m)
 void lk_mock_enqueue_locked(mock_slot *slot, locker_claim *claim)
 {
     mock_place *p = lk_mock_place(claim);
-
     p->state = MOCK_QUEUED;
     p->next = NULL;
     p->prev = slot->last;
@@ -114,7 +108,6 @@ void lk_mock_enqueue_locked(mock_slot *slot, locker_claim *claim)
 static void unqueue_locked(mock_slot *slot, locker_claim *claim)
 {
     mock_place *p = lk_mock_place(claim);
-
     if (p->prev != NULL)
         lk_mock_place(p->prev)->next = p->next;
     else
@@ -138,7 +131,6 @@ static locker_claim *next_locked(locker_mock *m, const mock_slot *slot)
 {
     locker_claim *chosen = NULL;
     uint64_t n = 0;
-
     for (locker_claim *c = slot->first; c != NULL; c = lk_mock_place(c)->next) {
         if (!can_be_next(m, c))
             continue;
@@ -155,7 +147,6 @@ static locker_claim *next_locked(locker_mock *m, const mock_slot *slot)
 static int64_t lease_of(const locker_mock *m, const locker_claim *claim)
 {
     const int64_t session = lk_mock_place(claim)->host->session_ns;
-
     if (m->options.leases == LOCKER_MOCK_LEASES_NONE)
         return LOCKER_NEVER;
     if (m->options.leases == LOCKER_MOCK_LEASES_RENEWED || (!claim->renewed && claim->ttl_ns < session))
@@ -182,7 +173,6 @@ static void start_lease_locked(const locker_mock *m, mock_slot *slot, const lock
 void lk_mock_grant_locked(locker_mock *m, mock_slot *slot, locker_claim *claim)
 {
     mock_place *p = lk_mock_place(claim);
-
     p->state = MOCK_GRANTED;
     slot->held = true;
     slot->stranger = false;
@@ -198,7 +188,6 @@ void lk_mock_grant_locked(locker_mock *m, mock_slot *slot, locker_claim *claim)
 void lk_mock_free_locked(locker_mock *m, mock_slot *slot)
 {
     locker_claim *claim = next_locked(m, slot);
-
     slot->held = slot->stranger = false;
     slot->holder = NULL;
     slot->host = NULL;
@@ -222,7 +211,6 @@ void lk_mock_leave_queue_locked(locker_mock *m, mock_slot *slot, locker_claim *c
 static bool is_its_turn(const locker_mock *m, const mock_slot *slot, const locker_claim *claim)
 {
     const locker_claim *first = slot->first;
-
     while (first != NULL && !can_be_next(m, first))
         first = lk_mock_place(first)->next;
     return first == NULL || first == claim || !m->options.queue;
@@ -232,7 +220,6 @@ locker_status lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_cla
 {
     mock_place *p = lk_mock_place(claim);
     mock_slot *slot = lk_mock_slot_locked(m, claim->key, claim->key_len);
-
     if (slot == NULL)
         return LOCKER_NOMEM;
     if (p->host == NULL)
@@ -257,7 +244,6 @@ locker_status lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_cla
 locker_status lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t *until)
 {
     mock_place *p = lk_mock_place(grant);
-
     if (p->state != MOCK_GRANTED)
         return LOCKER_LOST;
     hear_locked(m, p->host);
@@ -271,7 +257,6 @@ locker_status lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t
 void lk_mock_adopt_locked(mock_host *host, mock_slot *slot, locker_claim *claim)
 {
     mock_place *p = lk_mock_place(claim);
-
     p->host = host;
     p->slot = slot;
     p->host_prev = NULL;
@@ -285,7 +270,6 @@ static void forget_locked(locker_mock *m, locker_claim *claim)
 {
     mock_place *p = lk_mock_place(claim);
     mock_reply **link = &m->replies;
-
     if (p->host_prev != NULL)
         lk_mock_place(p->host_prev)->host_next = p->host_next;
     else
@@ -308,7 +292,6 @@ static void forget_locked(locker_mock *m, locker_claim *claim)
 void lk_mock_take_away_locked(locker_mock *m, locker_claim *claim)
 {
     mock_place *p = lk_mock_place(claim);
-
     if (p->state != MOCK_GRANTED)
         return;
     p->state = MOCK_LOST;
@@ -320,7 +303,6 @@ locker_status lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arriv
     mock_place *p = lk_mock_place(claim);
     mock_slot *slot = p->slot;
     const locker_status status = p->state == MOCK_GRANTED ? LOCKER_OK : LOCKER_LOST;
-
     if (p->host == NULL)
         return LOCKER_LOST; /* it never got as far as the service */
     if (p->state == MOCK_QUEUED)
@@ -338,7 +320,6 @@ locker_status lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arriv
 void lk_mock_reply_later_locked(locker_mock *m, locker_claim *grant, int64_t at, int64_t until)
 {
     mock_reply *reply = malloc(sizeof *reply), **link = &m->replies;
-
     if (reply == NULL)
         return;
     while (*link != NULL && (*link)->at <= at)

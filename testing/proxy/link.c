@@ -52,7 +52,6 @@ static verdict judge_reply(lk_link *link, lk_rules *r, lk_message *reply)
 static verdict judge(lk_link *link, lk_rules *r, int way, lk_message *message)
 {
     verdict v = WAIT;
-
     pthread_mutex_lock(&r->mutex);
     if (!r->cut_all && !r->hold_old && !r->let_old)
         v = way == LK_UP ? judge_request(link, r, message) : judge_reply(link, r, message);
@@ -63,7 +62,6 @@ static verdict judge(lk_link *link, lk_rules *r, int way, lk_message *message)
 static bool flood(int client, const char *head, const char *more)
 {
     bool open = lk_way_send(client, head, strlen(head));
-
     while (open && more[0] != '\0')
         open = lk_way_send(client, more, strlen(more));
     return open;
@@ -72,7 +70,6 @@ static bool flood(int client, const char *head, const char *more)
 static bool trickle(int client, const lk_message *reply)
 {
     bool open = true;
-
     for (size_t i = 0; i < reply->length && open; i++)
         open = lk_way_send(client, reply->bytes + i, 1);
     return open;
@@ -83,7 +80,6 @@ static bool harm(lk_link *link, const lk_protocol *protocol, const lk_message *r
 {
     const int client = link->ways[LK_DOWN].to;
     const lk_fault fault = link->fault;
-
     link->fault = (lk_fault){0};
     char forged[256];
     switch (fault.harm) {
@@ -111,14 +107,12 @@ static bool harm(lk_link *link, const lk_protocol *protocol, const lk_message *r
 static bool deliver(lk_link *link, int way, const lk_message *message)
 {
     const bool nobody = way == LK_DOWN && link->ways[LK_UP].ended;
-
     return nobody || lk_way_send(link->ways[way].to, message->bytes, message->length);
 }
 
 static bool pass_way(lk_link *link, lk_rules *r, int way, int64_t now)
 {
     lk_way *w = &link->ways[way];
-
     while (w->first != NULL && w->first->due <= now) {
         lk_message message = {w->first->bytes, w->first->length, 0};
         bool open = true;

@@ -1,7 +1,6 @@
 /* link.h: a client's connection and ours to the server: what comes on one of them leaves by the other as the
  * rules say. The proxy's thread alone uses it. */
-#ifndef LK_LINK_H
-#define LK_LINK_H
+#pragma once
 
 #include "proxy/rules.h"
 #include "proxy/way.h"
@@ -17,5 +16,3 @@ typedef struct lk_link {
 
 /** Passes on what may leave now; false when the connection is to be closed. */
 bool lk_link_pass(lk_link *link, lk_rules *rules, int64_t now);
-
-#endif

@@ -1,6 +1,5 @@
 /* protocol.h: what a proxy has to be told of the messages that it passes on. */
-#ifndef LK_PROTOCOL_H
-#define LK_PROTOCOL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ typedef struct lk_protocol {
 
 /** Writes what is to come instead of a reply; answers its length. */
 typedef size_t lk_forge(const lk_message *reply, char *out, size_t size);
-
-#endif

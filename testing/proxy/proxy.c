@@ -63,7 +63,6 @@ static int connect_to(int port)
 {
     const struct sockaddr_in address = local(port);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
     if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) < 0) {
         close(fd);
         return -1;
@@ -74,7 +73,6 @@ static int connect_to(int port)
 static void open_link(lk_proxy *p, lk_link *link, int client, int server)
 {
     const int on = 1;
-
     setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     pthread_mutex_lock(&p->rules.mutex);
@@ -87,7 +85,6 @@ static void accept_client(lk_proxy *p)
 {
     const int client = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
     size_t at = 0;
-
     if (client < 0)
         return;
     pthread_mutex_lock(&p->rules.mutex);
@@ -108,7 +105,6 @@ static void accept_client(lk_proxy *p)
 static bool obey(lk_proxy *p)
 {
     lk_rules *r = &p->rules;
-
     pthread_mutex_lock(&r->mutex);
     const bool cut = r->cut_all, hold = r->hold_old, let = r->let_old, end = r->end;
     r->cut_all = r->hold_old = r->let_old = false;
@@ -126,7 +122,6 @@ static bool obey(lk_proxy *p)
 static int64_t pass_all(lk_proxy *p)
 {
     int64_t next = INT64_MAX;
-
     for (size_t i = 0; i < LINKS_MAX; i++) {
         lk_link *link = &p->links[i];
         const int64_t now = lk_way_now();
@@ -146,7 +141,6 @@ static int64_t pass_all(lk_proxy *p)
 static void take_all(lk_proxy *p, const struct pollfd fds[COUNT])
 {
     lk_rules *r = &p->rules;
-
     pthread_mutex_lock(&r->mutex);
     int64_t due[2];
     for (int way = LK_UP; way <= LK_DOWN; way++)
@@ -163,7 +157,6 @@ static void wait_for(lk_proxy *p, struct pollfd fds[COUNT], int64_t next)
 {
     const int64_t left = next > lk_way_now() ? next - lk_way_now() : 0;
     const struct timespec span = {.tv_sec = left / ns_per_s, .tv_nsec = left % ns_per_s};
-
     fds[POKE] = (struct pollfd){.fd = p->poke, .events = POLLIN};
     fds[LISTENER] = (struct pollfd){.fd = p->listener, .events = POLLIN};
     for (size_t i = 0; i < LINKS_MAX; i++)
@@ -184,7 +177,6 @@ static void wait_for(lk_proxy *p, struct pollfd fds[COUNT], int64_t next)
 void lk_proxy_serve(lk_proxy *p)
 {
     struct pollfd fds[COUNT];
-
     for (wait_for(p, fds, INT64_MAX); obey(p); wait_for(p, fds, pass_all(p))) {
         take_all(p, fds);
         if (fds[LISTENER].revents != 0)
@@ -206,7 +198,6 @@ static bool listen_on_free_port(lk_proxy *p)
 {
     struct sockaddr_in address = local(0);
     socklen_t size = sizeof address;
-
     p->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (p->listener < 0 || bind(p->listener, (struct sockaddr *)&address, sizeof address) < 0 ||
         listen(p->listener, LINKS_MAX) < 0 ||
@@ -219,7 +210,6 @@ static bool listen_on_free_port(lk_proxy *p)
 lk_proxy *lk_proxy_open(const lk_protocol *protocol, int port)
 {
     lk_proxy *p = calloc(1, sizeof *p);
-
     if (p == NULL)
         return NULL;
     for (size_t i = 0; i < LINKS_MAX; i++)
@@ -380,7 +370,6 @@ unsigned lk_proxy_harmed(lk_proxy *p)
 size_t lk_proxy_withheld(lk_proxy *p, char *bytes, size_t size)
 {
     size_t length = 0;
-
     pthread_mutex_lock(&p->rules.mutex);
     if (p->rules.withheld != NULL) {
         const lk_message *request = &p->rules.withheld->message;

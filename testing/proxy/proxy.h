@@ -7,8 +7,7 @@
  * One thread serves all connections. Everything here may be called from any other one. What is set holds for
  * each message that comes after the call has returned.
  */
-#ifndef LK_PROXY_H
-#define LK_PROXY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,5 +92,3 @@ size_t lk_proxy_withheld(lk_proxy *proxy, char *bytes, size_t size);
 
 /** How many requests of that kind were passed to the server since the start. */
 unsigned lk_proxy_requests(lk_proxy *proxy, const char *kind);
-
-#endif

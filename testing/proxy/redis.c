@@ -8,7 +8,6 @@
 static size_t length(const char *data, size_t len)
 {
     const char *end = memmem(data, len, "\r\n", 2);
-
     if (end == NULL)
         return 0;
     const size_t head = (size_t)(end - data) + 2;

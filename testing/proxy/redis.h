@@ -1,10 +1,7 @@
 /* redis.h: Redis' protocol (RESP2), for a proxy. A kind of requests is a text that they contain; "": all.
  * Replies come in the order of the requests; what a subscription tells is unasked. */
-#ifndef LK_PROXY_REDIS_H
-#define LK_PROXY_REDIS_H
+#pragma once
 
 #include "proxy/protocol.h"
 
 extern const lk_protocol lk_proxy_redis;
-
-#endif

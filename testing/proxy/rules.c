@@ -7,7 +7,6 @@
 static void note(lk_rules *r, const lk_message *request)
 {
     lk_seen *seen = malloc(sizeof *seen + request->length);
-
     if (seen == NULL)
         abort();
     memcpy(seen + 1, request->bytes, request->length);
@@ -30,7 +29,6 @@ lk_fault lk_rules_meet(lk_rules *r, const lk_message *request)
 unsigned lk_rules_count(const lk_rules *r, const char *kind)
 {
     unsigned count = 0;
-
     for (const lk_seen *seen = r->seen; seen != NULL; seen = seen->next)
         count += r->protocol->is(&seen->message, kind) ? 1 : 0;
     return count;

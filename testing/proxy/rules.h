@@ -1,7 +1,6 @@
 /* rules.h: what a proxy's user has set, and what came of it: between its thread and its user, under the
  * mutex. */
-#ifndef LK_RULES_H
-#define LK_RULES_H
+#pragma once
 
 #include <pthread.h>
 
@@ -46,5 +45,3 @@ unsigned lk_rules_count(const lk_rules *r, const char *kind);
 
 /** Forgets the requests. */
 void lk_rules_clear(lk_rules *r);
-
-#endif

@@ -12,7 +12,6 @@ enum { ROOM = 16384 };
 int64_t lk_way_now(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
@@ -27,7 +26,6 @@ static void *must(void *memory)
 static void append(lk_way *w, int64_t due, const char *bytes, size_t length)
 {
     lk_piece *piece = must(malloc(sizeof *piece + length));
-
     *piece = (lk_piece){.due = due, .length = length};
     if (length > 0)
         memcpy(piece->bytes, bytes, length);
@@ -61,7 +59,6 @@ void lk_way_take(lk_way *w, size_t (*length)(const char *bytes, size_t count), i
 void lk_way_drop(lk_way *w)
 {
     lk_piece *piece = w->first;
-
     w->first = piece->next;
     free(piece);
 }

@@ -1,6 +1,5 @@
 /* way.h: one direction of a connection: what came from one socket, and is to leave by the other one. */
-#ifndef LK_WAY_H
-#define LK_WAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ void lk_way_clear(lk_way *w);
 
 /** Sends all of it; false when it can't be. */
 bool lk_way_send(int fd, const char *bytes, size_t length);
-
-#endif

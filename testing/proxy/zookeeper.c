@@ -11,7 +11,6 @@ enum { NUMBER = 4, KIND = 8, PATH = 12, ERROR = 16, LIST_PLAIN = 8, EXPIRED = -1
 static int32_t number_at(const lk_message *record, size_t at)
 {
     uint32_t wire = 0;
-
     if (at + sizeof wire <= record->length)
         memcpy(&wire, record->bytes + at, sizeof wire);
     return (int32_t)ntohl(wire);
@@ -21,14 +20,12 @@ static size_t length(const char *bytes, size_t count)
 {
     const lk_message record = {bytes, count, 0};
     const size_t all = (size_t)(uint32_t)number_at(&record, 0) + 4;
-
     return count >= 4 && all <= count ? all : 0;
 }
 
 static bool is(const lk_message *request, const char *kind)
 {
     const int32_t own = request->nth == 1 ? 0 : number_at(request, KIND);
-
     return strtol(kind, NULL, 10) == (own == LIST_PLAIN ? strtol(LK_ZKP_LIST, NULL, 10) : own);
 }
 
@@ -41,7 +38,6 @@ static int64_t number(const lk_message *record)
 size_t lk_proxy_zookeeper_expired(const lk_message *reply, char *out, size_t size)
 {
     const uint32_t length_now = htonl(ERROR), error = htonl((uint32_t)EXPIRED);
-
     if (reply->length < ERROR + sizeof error || size < ERROR + sizeof error)
         return 0;
     memcpy(out, reply->bytes, ERROR);
@@ -55,7 +51,6 @@ void lk_proxy_zookeeper_withheld(lk_proxy *proxy, char *path, size_t size)
     char bytes[1024];
     const lk_message request = {bytes, lk_proxy_withheld(proxy, bytes, sizeof bytes), 0};
     size_t count = (size_t)(uint32_t)number_at(&request, PATH);
-
     if (PATH + 4 + count > request.length || count >= size)
         count = 0;
     memcpy(path, bytes + PATH + 4, count);

@@ -1,6 +1,5 @@
 /* zookeeper.h: ZooKeeper's protocol, for a proxy. Events, which watches ask for, are unasked. */
-#ifndef LK_PROXY_ZOOKEEPER_H
-#define LK_PROXY_ZOOKEEPER_H
+#pragma once
 
 #include "proxy/proxy.h"
 
@@ -24,5 +23,3 @@ size_t lk_proxy_zookeeper_expired(const lk_message *reply, char *out, size_t siz
 
 /** The path in the request that was withheld last. */
 void lk_proxy_zookeeper_withheld(lk_proxy *proxy, char *path, size_t size);
-
-#endif

@@ -38,7 +38,6 @@ static int namespace_of_thread(void)
 static int new_namespace(void)
 {
     int ours = namespace_of_thread(), made = -1;
-
     if (ours >= 0 && unshare(CLONE_NEWNET) == 0) {
         made = namespace_of_thread();
         if (setns(ours, CLONE_NEWNET) < 0)
@@ -52,7 +51,6 @@ static int new_namespace(void)
 int lk_network_socket(const lk_place *place)
 {
     int ours = -1, fd = -1;
-
     if (place->netns <= 0)
         return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ours = namespace_of_thread();
@@ -77,7 +75,6 @@ static bool command(const lk_place *place, const char *format, ...)
     char *rest = NULL;
     size_t count = 0;
     va_list args;
-
     va_start(args, format);
     char line[256];
     vsnprintf(line, sizeof line, format, args);
@@ -105,7 +102,6 @@ bool lk_network_mend(const lk_place *to)
 static bool join(const lk_network *network, int i)
 {
     const lk_place *member = &network->members[i], *hub = &network->hub;
-
     /* ip inherits no descriptor of ours, so the namespace goes by our process's name for it */
     return command(hub, "ip link add m%d type veth peer name eth0 netns /proc/%d/fd/%d", i, (int)getpid(),
                    member->netns) &&
@@ -136,7 +132,6 @@ static bool make_namespaces(lk_network *network)
 bool lk_network_open(lk_network *network, char *why, size_t size)
 {
     bool good = make_namespaces(network);
-
     if (!good) {
         snprintf(why, size, "needs network namespaces, and the kernel refuses one: %s", strerror(errno));
         lk_network_close(network);

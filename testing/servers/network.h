@@ -4,8 +4,7 @@
  * kernel removes them, with links and rules, when the last process in them has ended. Needs root, which may
  * be that of a user namespace.
  */
-#ifndef LK_SERVERS_NETWORK_H
-#define LK_SERVERS_NETWORK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ bool lk_network_mend(const lk_place *to);
 
 /** A TCP socket in a place; -1 with errno when it can't be had. */
 int lk_network_socket(const lk_place *place);
-
-#endif

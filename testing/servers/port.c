@@ -16,7 +16,6 @@ static bool is_free(int port)
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-
     if (fd < 0)
         return false;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -28,7 +27,6 @@ static bool is_free(int port)
 int lk_free_port(void)
 {
     static unsigned next;
-
     if (next == 0)
         next = (unsigned)getpid() * 31U + (unsigned)(lk_now_ns() / 1000000);
     for (int tries = 0; tries < 1000; tries++) {

@@ -44,7 +44,6 @@ static _Noreturn void become(const lk_start *start, int null, int report, pid_t 
 static pid_t await_exec(pid_t pid, int report)
 {
     int error = 0;
-
     if (read(report, &error, sizeof error) != (ssize_t)sizeof error)
         return pid;
     waitpid(pid, NULL, 0);
@@ -57,7 +56,6 @@ pid_t lk_process_start(const lk_start *start)
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     const pid_t parent = getpid();
     pid_t pid = -1;
-
     if (null < 0)
         return -1;
     int report[2];
@@ -78,7 +76,6 @@ int lk_process_run(int netns, const char *const *argv)
 {
     const pid_t pid = lk_process_start(&(lk_start){.argv = argv, .netns = netns});
     int status = 0;
-
     if (pid < 0)
         return -1;
     waitpid(pid, &status, 0);
@@ -96,7 +93,6 @@ void lk_process_kill(pid_t pid)
 bool lk_process_freeze(pid_t pid)
 {
     siginfo_t info;
-
     return pid > 0 && kill(pid, SIGSTOP) == 0 &&
            waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOWAIT) == 0 && info.si_code == CLD_STOPPED;
 }
@@ -105,7 +101,6 @@ bool lk_program_exists(const char *name)
 {
     const char *path = getenv("PATH");
     char copy[4096], *rest = NULL;
-
     snprintf(copy, sizeof copy, "%s", path != NULL ? path : "/usr/bin:/bin");
     for (char *dir = strtok_r(copy, ":", &rest); dir != NULL; dir = strtok_r(NULL, ":", &rest)) {
         char file[4352];

@@ -2,8 +2,7 @@
  * process.h: processes that die with the thread that started them (PR_SET_PDEATHSIG), however that ends: an
  * error's exit(), Ctrl-C and kill -9 are all cleaned up after in the same way, and nothing needs a handler.
  */
-#ifndef LK_SERVERS_PROCESS_H
-#define LK_SERVERS_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -31,5 +30,3 @@ bool lk_process_freeze(pid_t pid);
 
 /** Whether a program is in PATH. */
 bool lk_program_exists(const char *name);
-
-#endif

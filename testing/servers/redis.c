@@ -38,7 +38,6 @@ static bool read_answer(int fd, char *text, size_t size)
 {
     size_t got = 0, wanted = 0;
     ssize_t more;
-
     while (got + 1 < size && (more = recv(fd, text + got, size - 1 - got, 0)) > 0) {
         got += (size_t)more;
         text[got] = '\0';
@@ -59,7 +58,6 @@ static bool read_answer(int fd, char *text, size_t size)
 static void strip(char *text)
 {
     char *from = text[0] == '$' && text[1] != '-' ? strstr(text, "\r\n") + 2 : text + 1;
-
     memmove(text, from, strlen(from) + 1);
     text[strlen(text) >= 2 ? strlen(text) - 2 : 0] = '\0';
 }
@@ -69,7 +67,6 @@ static int connect_to(const lk_server *server)
     const struct timeval patience = {.tv_sec = 2};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
     snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", server->directory);
     if (fd < 0)
         return -1;
@@ -86,7 +83,6 @@ static bool ask(const lk_server *server, const char *question, char *answer, siz
     char line[512], text[16384] = "";
     const int length = snprintf(line, sizeof line, "%s\r\n", question), fd = connect_to(server);
     bool good = false;
-
     if (fd < 0)
         return false;
     if (send(fd, line, (size_t)length, MSG_NOSIGNAL) == length && read_answer(fd, text, sizeof text)) {
@@ -102,7 +98,6 @@ static bool ask(const lk_server *server, const char *question, char *answer, siz
 static bool serves(const lk_server *server)
 {
     char answer[256] = "";
-
     return ask(server, "PING", answer, sizeof answer) || strncmp(answer, "NOAUTH", 6) == 0;
 }
 
@@ -111,7 +106,6 @@ static void version(const lk_server *server, char *text, size_t size)
     static const char label[] = "redis_version:";
     char answer[8192];
     const char *at;
-
     if (lk_server_ask(server, "INFO server", answer, sizeof answer) && (at = strstr(answer, label)) != NULL) {
         at += sizeof label - 1;
         snprintf(text, size, "Redis %.*s", (int)strcspn(at, "\r\n"), at);
@@ -135,7 +129,6 @@ const lk_server_kind lk_server_redis = {
 static bool is_linked(void *context)
 {
     char answer[8192];
-
     return lk_server_ask(context, "INFO replication", answer, sizeof answer) &&
            strstr(answer, "master_link_status:up") != NULL;
 }
@@ -143,7 +136,6 @@ static bool is_linked(void *context)
 bool lk_server_follow(lk_server *replica, const lk_server *master)
 {
     char question[96] = "REPLICAOF NO ONE";
-
     if (master != NULL)
         snprintf(question, sizeof question, "REPLICAOF %s %d", master->place.address, master->port);
     char answer[256];

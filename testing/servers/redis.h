@@ -1,7 +1,6 @@
 /* redis.h: a redis-server that keeps nothing on a disk unless its options say so, with a Unix socket
  * DIRECTORY/socket, by which it is asked. */
-#ifndef LK_SERVERS_REDIS_H
-#define LK_SERVERS_REDIS_H
+#pragma once
 
 #include "servers/server.h"
 
@@ -9,5 +8,3 @@ extern const lk_server_kind lk_server_redis;
 
 /** Makes it follow a master, or (NULL) nobody; the first waits until it has the master's data. */
 bool lk_server_follow(lk_server *replica, const lk_server *master);
-
-#endif

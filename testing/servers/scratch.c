@@ -68,7 +68,6 @@ static void clear_away(void)
 static _Noreturn void guard(int alive, int told)
 {
     news made = {.error = 0};
-
     setsid();
     for (int number = 1; number < 32; number++)
         signal(number, SIG_IGN); /* a terminal's Ctrl-C is not for us; -9 is told below */
@@ -95,7 +94,6 @@ static news start_guardian(void)
 {
     news made = {.error = ECHILD};
     int alive[2], told[2];
-
     if (pipe2(alive, O_CLOEXEC) < 0 || pipe2(told, O_CLOEXEC) < 0 || (scratch.guardian = fork()) < 0) {
         made.error = errno; /* the program's end is near; descriptors are of no interest */
         return made;
@@ -117,7 +115,6 @@ static news start_guardian(void)
 const char *lk_scratch(char *why, size_t size)
 {
     const char *place = getenv("TMPDIR");
-
     if (scratch.path[0] != '\0')
         return scratch.path;
     /* sockets' paths are short, and lines to workers are words */
@@ -150,7 +147,6 @@ void lk_scratch_close(void)
 bool lk_scratch_make(const char *word, char path[LK_SCRATCH_PATH], char *why, size_t size)
 {
     const char *base = lk_scratch(why, size);
-
     if (base == NULL)
         return false;
     snprintf(path, LK_SCRATCH_PATH, "%s/%.9s-%d", base, word, ++scratch.made % 10000);

@@ -3,8 +3,7 @@
  * when our process is, however that ends: a guardian process outlives us for a moment and removes it. With
  * LK_TEST_KEEP in the environment it stays. One thread calls all of this.
  */
-#ifndef LK_SERVERS_SCRATCH_H
-#define LK_SERVERS_SCRATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ void lk_scratch_remove(const char *path);
 
 /** Removes all of it now, and waits until it is gone. For when all servers have ended. */
 void lk_scratch_close(void);
-
-#endif

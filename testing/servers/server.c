@@ -39,7 +39,6 @@ void lk_command_print(lk_command *command, const char *format, ...)
     char *word = command->text + command->used;
     const size_t room = sizeof command->text - command->used;
     va_list args;
-
     va_start(args, format);
     const int length = vsnprintf(word, room, format, args);
     va_end(args);
@@ -52,7 +51,6 @@ void lk_command_print(lk_command *command, const char *format, ...)
 bool lk_server_fails(lk_server *server, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     vsnprintf(server->error, sizeof server->error, format, args);
     va_end(args);
@@ -63,7 +61,6 @@ bool lk_server_write(lk_server *server, const char *name, const char *format, ..
 {
     char path[PATH_ROOM];
     bool good = false;
-
     snprintf(path, sizeof path, "%s/%.15s", server->directory, name);
     FILE *file = fopen(path, "we");
     if (file != NULL) {
@@ -81,7 +78,6 @@ int lk_server_connect(const lk_server *server, int patience_ms)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->port)};
     const struct timeval patience = {.tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000L};
     const int fd = lk_network_socket(&server->place);
-
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -100,7 +96,6 @@ static bool choose_ports(lk_server *server)
 {
     const int there = server->kind->port;
     const bool here = server->place.netns <= 0;
-
     server->port = here ? lk_free_port() : there;
     server->quorum_port = here ? lk_free_port() : there + 1;
     server->election_port = here ? lk_free_port() : there + 2;
@@ -111,7 +106,6 @@ static bool choose_ports(lk_server *server)
 static bool run(lk_server *server)
 {
     lk_command command = {.count = 0};
-
     server->kind->command(server, &command);
     char log[PATH_ROOM];
     snprintf(log, sizeof log, "%s/log", server->directory);
@@ -167,7 +161,6 @@ bool lk_server_launch(lk_server *server, bool keep_data)
 static bool serves_or_ended(void *context)
 {
     lk_server *server = context;
-
     if (server->pid > 0 && waitpid(server->pid, NULL, WNOHANG) == server->pid)
         server->pid = 0;
     return server->pid == 0 || server->kind->serves(server);
@@ -238,7 +231,6 @@ void lk_server_log(const lk_server *server, char *text, size_t size)
 {
     char path[PATH_ROOM];
     size_t got = 0;
-
     snprintf(path, sizeof path, "%s/log", server->directory);
     FILE *log = fopen(path, "re");
     if (log != NULL) {

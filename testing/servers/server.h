@@ -4,8 +4,7 @@
  * table of what is not the same for all. What fails says why in `error`; nothing here ends the program. A
  * server dies with the thread that started it.
  */
-#ifndef LK_SERVERS_SERVER_H
-#define LK_SERVERS_SERVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -121,5 +120,3 @@ bool lk_server_fails(lk_server *server, const char *format, ...) __attribute__((
 
 /** A connection to its port, on which each wait ends after so many ms; -1: none. */
 int lk_server_connect(const lk_server *server, int patience_ms);
-
-#endif

@@ -9,7 +9,6 @@ enum { NS_A_MS = 1000000, LONGEST_PAUSE_MS = 10 };
 int64_t lk_now_ns(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000 * NS_A_MS + now.tv_nsec;
 }
@@ -17,7 +16,6 @@ int64_t lk_now_ns(void)
 void lk_pause_ms(int64_t ms)
 {
     struct timespec rest = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * NS_A_MS};
-
     while (ms > 0 && nanosleep(&rest, &rest) < 0 && errno == EINTR)
         ;
 }
@@ -26,7 +24,6 @@ void lk_pause_ms(int64_t ms)
 bool lk_until(bool (*is_so)(void *context), void *context, int64_t ms)
 {
     const int64_t begin = lk_now_ns(), end = begin + ms * NS_A_MS;
-
     while (!is_so(context)) {
         const int64_t now = lk_now_ns(), pause_ms = 1 + (now - begin) / NS_A_MS / 50;
 

@@ -1,8 +1,7 @@
 /*
  * wait.h: the clock of leases and histories, and waiting for what nothing can signal.
  */
-#ifndef LK_SERVERS_WAIT_H
-#define LK_SERVERS_WAIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ void lk_pause_ms(int64_t ms);
 
 /** Calls `is_so` every few ms until it says true (answers true) or `ms` have passed (false). */
 bool lk_until(bool (*is_so)(void *context), void *context, int64_t ms);
-
-#endif

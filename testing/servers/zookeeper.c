@@ -29,7 +29,6 @@ bool lk_zookeeper_set_password(lk_server *server, const char *password)
 static void list_members(const lk_server *server, char *text, size_t size)
 {
     size_t at = 0;
-
     text[0] = '\0';
     for (int i = 0; server->id > 0 && i < LK_ENSEMBLE && at < size; i++) {
         const lk_server *member = &server->members[i];
@@ -43,7 +42,6 @@ static bool prepare(lk_server *server)
 {
     const lk_server_setup *setup = &server->setup;
     const int tick_ms = setup->tick_ms > 0 ? setup->tick_ms : LK_ZOOKEEPER_TICK_MS;
-
     if (access(JAR, R_OK) < 0) {
         server->missing = true;
         return lk_server_fails(server, "there is no " JAR ": install the package zookeeper");
@@ -86,7 +84,6 @@ static bool ask(const lk_server *server, const char *question, char *answer, siz
     const ssize_t length = (ssize_t)strlen(question);
     const int fd = lk_server_connect(server, 1000);
     size_t got = 0;
-
     if (fd < 0)
         return false;
     ssize_t more;
@@ -101,7 +98,6 @@ static bool ask(const lk_server *server, const char *question, char *answer, siz
 bool lk_zookeeper_is(const lk_server *server, const char *mode)
 {
     char line[32];
-
     snprintf(line, sizeof line, "Mode: %s", mode);
     char answer[2048];
     return lk_server_ask(server, "srvr", answer, sizeof answer) && strstr(answer, line) != NULL;
@@ -117,7 +113,6 @@ static void version(const lk_server *server, char *text, size_t size)
     static const char label[] = "Zookeeper version: ";
     char answer[2048];
     const char *at;
-
     if (lk_server_ask(server, "srvr", answer, sizeof answer) && (at = strstr(answer, label)) != NULL) {
         at += sizeof label - 1;
         snprintf(text, size, "ZooKeeper %.*s", (int)strcspn(at, "-,\n"), at);
@@ -143,7 +138,6 @@ const lk_server_kind lk_server_zookeeper = {
 bool lk_ensemble_start(lk_server *members, const lk_server_setup *setup, const lk_place *places)
 {
     bool good = true;
-
     for (int i = 0; i < LK_ENSEMBLE; i++) {
         lk_server_setup of_member = *setup;
 
@@ -160,7 +154,6 @@ bool lk_ensemble_start(lk_server *members, const lk_server_setup *setup, const l
 const lk_server *lk_ensemble_await(lk_server *members)
 {
     const lk_server *missing = NULL;
-
     for (int i = 0; i < LK_ENSEMBLE; i++)
         if (!lk_server_await(&members[i]) && missing == NULL)
             missing = &members[i];
@@ -178,7 +171,6 @@ static bool find_member(void *context)
 {
     search *wanted = context;
     int left = wanted->nth;
-
     for (int i = 0; i < LK_ENSEMBLE && wanted->found == NULL; i++)
         if (lk_zookeeper_is(&wanted->members[i], wanted->mode) && left-- == 0)
             wanted->found = &wanted->members[i];
@@ -188,14 +180,12 @@ static bool find_member(void *context)
 lk_server *lk_ensemble_find(lk_server *members, const char *mode, int nth)
 {
     search wanted = {members, NULL, mode, nth};
-
     return lk_until(find_member, &wanted, ROLE_PATIENCE_MS) ? wanted.found : NULL;
 }
 
 const char *lk_ensemble_hosts(const lk_server *members, char *text, size_t size)
 {
     size_t at = 0;
-
     for (int i = 0; i < LK_ENSEMBLE && at < size; i++)
         at += (size_t)snprintf(text + at, size - at, "%s%s:%d", i > 0 ? "," : "", members[i].place.address,
                                members[i].port);

@@ -1,6 +1,5 @@
 /* zookeeper.h: ZooKeeper servers, alone or as an ensemble of three. */
-#ifndef LK_SERVERS_ZOOKEEPER_H
-#define LK_SERVERS_ZOOKEEPER_H
+#pragma once
 
 #include "servers/server.h"
 
@@ -36,5 +35,3 @@ const char *lk_ensemble_hosts(const lk_server *members, char *text, size_t size)
 
 /** Kills all of them and removes their directories. */
 void lk_ensemble_remove(lk_server *members);
-
-#endif

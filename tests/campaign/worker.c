@@ -60,7 +60,6 @@ static unsigned any(struct hand *hand, unsigned limit)
 static void rest_ms(unsigned ms)
 {
     const struct timespec time = {ms / 1000, ms % 1000 * 1000000L};
-
     nanosleep(&time, NULL);
 }
 
@@ -74,7 +73,6 @@ static locker *open_locker(const char *owner)
     locker_options options = LOCKER_OPTIONS_INIT;
     locker_error err;
     locker *l = NULL;
-
     options.owner = owner;
     while (locker_open(uri, &options, &l, &err) != LOCKER_OK) {
         if (atomic_load(&quiet) || err.status != LOCKER_UNAVAILABLE) {
@@ -98,7 +96,6 @@ struct turn {
 static lk_event event_of(const struct turn *turn, lk_op op, lk_phase phase)
 {
     lk_event event = LK_EVENT_INIT;
-
     event.op = op;
     event.phase = phase;
     event.key = turn->key;
@@ -118,14 +115,12 @@ static void tell(lk_event event)
 static int64_t deadline(const locker_handle *held)
 {
     const int64_t now = lk_event_now(), left = locker_handle_remaining_ms(held);
-
     return left <= 0 ? 0 : now + left * 1000000;
 }
 
 static void tell_grant(struct turn *turn, lk_op op, locker_status status)
 {
     lk_event event = event_of(turn, op, status == LOCKER_OK ? LK_PHASE_OK : LK_PHASE_FAIL);
-
     event.t = lk_event_now();
     if (status == LOCKER_OK) {
         event.token = (int64_t)locker_handle_token(turn->held);
@@ -143,7 +138,6 @@ static void tell_grant(struct turn *turn, lk_op op, locker_status status)
 static void tell_lease(struct turn *turn)
 {
     lk_event event = event_of(turn, LK_OP_LEASE, LK_PHASE_INFO);
-
     event.valid_until = deadline(turn->held);
     if (event.valid_until - turn->told < 2000000)
         return; /* it has not moved, but for the rounding */
@@ -162,7 +156,6 @@ static void give(struct turn *turn, locker *close)
 {
     lk_event event = event_of(turn, LK_OP_UNLOCK, LK_PHASE_INVOKE);
     locker_status status;
-
     event.valid_until = deadline(turn->held);
     tell(event);
     if (close != NULL)
@@ -183,7 +176,6 @@ static locker_status lock(locker *l, struct turn *turn, const locker_lock_option
     const int64_t began = lk_event_now(), end = began + options->wait_ms * 1000000;
     locker_error err;
     const locker_status status = locker_lock(l, turn->key, options, &turn->held, &err);
-
     if (status == LOCKER_UNAVAILABLE && lk_event_now() < end) {
         fprintf(stderr, "a wait of %" PRId64 " ms ended after %" PRId64 " ms: %s\n", options->wait_ms,
                 (lk_event_now() - began) / 1000000, err.text);
@@ -199,7 +191,6 @@ static void hold(struct hand *hand, struct turn *turn)
 {
     const int64_t ms = any(hand, 40) == 0 ? any(hand, 2500) : any(hand, 12);
     const int64_t until = lk_event_now() + ms * 1000000;
-
     while (!atomic_load(&quiet) && lk_event_now() < until &&
            locker_handle_state(turn->held) <= LOCKER_STATE_SUSPECT) {
         tell_lease(turn);
@@ -211,7 +202,6 @@ static locker_lock_options wish(struct hand *hand)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     const unsigned kind = any(hand, 10);
-
     options.wait_ms = kind < 3 ? 0 : kind < 5 ? any(hand, 100) : any(hand, 3000);
     options.no_renew = any(hand, 10) == 0;
     options.cancel = hand->cancel;
@@ -231,7 +221,6 @@ static bool take_and_give(struct hand *hand, unsigned key)
     const lk_op op = options.wait_ms == 0 ? LK_OP_TRY : LK_OP_LOCK;
     const bool closes = hand->own && any(hand, 10) == 0;
     locker_status status;
-
     name_key(turn.key, key);
     options.user = &turn;
     tell(event_of(&turn, op, LK_PHASE_INVOKE));
@@ -251,7 +240,6 @@ static bool take_and_give(struct hand *hand, unsigned key)
 static void tell_break(locker_status status)
 {
     lk_event event = LK_EVENT_INIT;
-
     event.op = LK_OP_NOTE;
     event.phase = LK_PHASE_INFO;
     event.key = "broken";
@@ -263,7 +251,6 @@ static void tell_break(locker_status status)
 static void *work(void *argument)
 {
     struct hand *hand = argument;
-
     while (!atomic_load(&quiet)) {
         if (hand->breaks && any(hand, 8) == 0)
             tell_break(locker_break(hand->l, "broken", NULL, NULL, NULL));
@@ -280,7 +267,6 @@ static void *work(void *argument)
 static void finish(unsigned threads, locker *shared)
 {
     lk_event event = LK_EVENT_INIT;
-
     for (unsigned i = 0; i < threads; i++) {
         pthread_join(hands[i].thread, NULL);
         if (hands[i].own)
@@ -299,7 +285,6 @@ static void obey(unsigned threads)
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     struct hand self = {.row = 1};
     char line[16];
-
     while (poll(&in, 1, (int)(30 + any(&self, 200))) == 0) {
         struct hand *hand = &hands[any(&self, threads)];
 
@@ -326,7 +311,6 @@ static int play_worker(char **words)
     const unsigned threads = (unsigned)atoi(words[1]);
     const bool breaks = atoi(words[3]) != 0;
     locker *shared;
-
     keys = (unsigned)atoi(words[2]);
     shared = open_locker(NULL);
     if (shared == NULL || threads == 0 || threads > THREADS_AT_MOST)
@@ -355,7 +339,6 @@ static int play_worker(char **words)
 static void tell_what_is_left(locker *l, const struct turn *turn, int64_t until, locker_info *info)
 {
     lk_event event = event_of(turn, LK_OP_SERVER, LK_PHASE_INFO);
-
     for (;;) {
         event.sent = lk_event_now();
         if (locker_show(l, turn->key, info, NULL) == LOCKER_OK && !info->held && info->waiters <= 0)
@@ -377,7 +360,6 @@ static locker_status take(locker *l, struct turn *turn, int64_t until)
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     const int64_t left = (until - lk_event_now()) / 1000000;
     locker_status status;
-
     options.wait_ms = left > 0 ? left : 1;
     turn->handle = atomic_fetch_add(&handles, 1) + 1;
     tell(event_of(turn, LK_OP_LOCK, LK_PHASE_INVOKE));
@@ -395,7 +377,6 @@ static void look(locker *l, unsigned key, int64_t bound_ms)
     const int64_t began = lk_event_now(), until = began + bound_ms * 1000000;
     locker_status status, then;
     int64_t got;
-
     name_key(turn.key, key);
     then = status = take(l, &turn, until);
     got = lk_event_now();
@@ -415,7 +396,6 @@ static int play_looker(char **words)
 {
     const unsigned breaks = (unsigned)atoi(words[1]);
     locker *l = open_locker(NULL);
-
     keys = (unsigned)atoi(words[0]);
     if (l == NULL)
         return EXIT_FAILURE;
@@ -432,7 +412,6 @@ int main(int argc, char **argv)
     lk_event common = LK_EVENT_INIT;
     const bool works = argc == 9 && strcmp(argv[1], "work") == 0;
     int code;
-
     if (!works && !(argc == 8 && strcmp(argv[1], "look") == 0)) {
         fprintf(stderr, "usage: campaign_worker work|look ...: round.py knows how\n");
         return 64;

@@ -27,6 +27,5 @@ int main(int argc, char **argv)
                                                 .start = start,
                                                 .stop = stop,
                                                 .poll_ms = 1000};
-
     return locker_conformance_run(&subject, argc, argv);
 }

@@ -20,6 +20,5 @@ int main(int argc, char **argv)
 {
     const locker_conformance_subject subject = {
         .size = sizeof subject, .driver = lk_driver_of("memory"), .start = start, .stop = stop};
-
     return locker_conformance_run(&subject, argc, argv);
 }

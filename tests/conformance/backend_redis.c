@@ -10,7 +10,6 @@
 static void *start(char *uri, size_t size)
 {
     lk_server *server = lk_test_redis(NULL);
-
     snprintf(uri, size, LK_SCHEME("redis") "://127.0.0.1:%d/0?namespace=suite", server->port);
     return server;
 }
@@ -63,6 +62,5 @@ int main(int argc, char **argv)
                                                 .freeze = freeze,
                                                 .thaw = thaw,
                                                 .restart = restart};
-
     return locker_conformance_run(&subject, argc, argv);
 }

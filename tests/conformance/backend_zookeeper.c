@@ -20,7 +20,6 @@ static void *start(char *uri, size_t size)
 {
     lk_server *zk = lk_test_zookeeper(LK_LOGIN_NONE);
     char parameters[400];
-
     tls = lk_test_stunnel(zk->port);
     lk_stunnel_parameters(tls, "ca", "client", parameters, sizeof parameters);
     snprintf(uri, size, "zookeeper://127.0.0.1:%d/?namespace=suite&%s", tls->port, parameters);
@@ -30,7 +29,6 @@ static void *start(char *uri, size_t size)
 static void *start(char *uri, size_t size)
 {
     lk_server *zk = lk_test_zookeeper(LK_LOGIN_SASL);
-
     snprintf(uri, size, "zookeeper://%s:%s@127.0.0.1:%d/?namespace=suite&sasl=digest-md5", LK_SASL_USER,
              LK_SASL_PASSWORD, zk->port);
     return zk;
@@ -40,7 +38,6 @@ static void *start(char *uri, size_t size)
 {
     lk_server *members = lk_test_ensemble(0, 0, NULL);
     char hosts[100];
-
     lk_ensemble_hosts(members, hosts, sizeof hosts);
     snprintf(uri, size, "zookeeper://%s/?namespace=suite", hosts);
     return members;
@@ -49,7 +46,6 @@ static void *start(char *uri, size_t size)
 static void *start(char *uri, size_t size)
 {
     lk_server *zk = lk_test_zookeeper(LK_LOGIN_NONE);
-
     snprintf(uri, size, "zookeeper://127.0.0.1:%d/?namespace=suite", zk->port);
     return zk;
 }
@@ -74,7 +70,6 @@ static bool lose(void *service, const char *key)
 {
     struct lk_zkc *client = lk_zkc_open(service);
     char parent[64], node[LK_ZKC_NAME_MAX];
-
     snprintf(parent, sizeof parent, "/suite/%s", key);
     lk_zkc_nth(client, parent, 0, node);
     assert_int_equal(lk_zkc_delete(client, node), LK_ZKC_OK);
@@ -87,7 +82,6 @@ static bool replace(void *service, const char *key)
 {
     struct lk_zkc *client = lk_zkc_open(service);
     char prefix[96];
-
     snprintf(prefix, sizeof prefix, "/suite/%s/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", key);
     assert_int_equal(lk_zkc_create(client, prefix, "somebody else", LK_ZKC_EPHEMERAL_SEQUENTIAL, NULL),
                      LK_ZKC_OK);

@@ -1,6 +1,5 @@
 /* subject.h: the driver under test: one of the tree, as it is or with an empty script of faults before it. */
-#ifndef LK_CONFORMANCE_SUBJECT_H
-#define LK_CONFORMANCE_SUBJECT_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,5 +22,3 @@ static inline const locker_driver *lk_driver_of(const char *scheme)
     fprintf(stderr, "%s\n", err.text);
     exit(EXIT_FAILURE);
 }
-
-#endif

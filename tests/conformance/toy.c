@@ -45,7 +45,6 @@ static struct lock *locks;
 static bool is_set(const char *variable, const char *name)
 {
     const char *wanted = getenv(variable);
-
     return wanted != NULL && strcmp(wanted, name) == 0;
 }
 
@@ -63,14 +62,12 @@ static bool habit(const char *name)
 static bool now_and_then(void)
 {
     static atomic_uint calls;
-
     return atomic_fetch_add(&calls, 1) % 100 == 99;
 }
 
 static void pause_ms(int64_t ms)
 {
     const struct timespec time = {ms / 1000, ms % 1000 * MS};
-
     nanosleep(&time, NULL);
 }
 
@@ -83,7 +80,6 @@ static struct lock *lock_locked(const struct toy *toy, const char *key)
 {
     char name[sizeof toy->name_space + LOCKER_KEY_MAX + 2];
     struct lock *lock = locks;
-
     snprintf(name, sizeof name, "%s\n%s", toy->name_space, key);
     while (lock != NULL && strcmp(lock->name, name) != 0)
         lock = lock->next;
@@ -105,7 +101,6 @@ static locker_status toy_open(const locker_driver_config *config, const locker_s
                               locker_error *err)
 {
     struct toy *toy = calloc(1, sizeof *toy);
-
     if (toy == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     toy->svc = svc;
@@ -126,7 +121,6 @@ static void toy_close(void *self)
 {
     struct toy *toy = self;
     pthread_t thread;
-
     closed = toy->svc;
     if (fault("leaks-a-descriptor") && eventfd(0, 0) < 0)
         abort();
@@ -146,7 +140,6 @@ static struct place *place_of(const locker_claim *claim)
 static void grant_locked(const struct toy *toy, struct lock *lock, locker_claim *claim)
 {
     struct timespec wall;
-
     clock_gettime(CLOCK_REALTIME, &wall);
     if ((!fault("repeats-tokens") || lock->token == 0) && !(fault("repeats-a-token") && now_and_then()))
         lock->token++;
@@ -164,7 +157,6 @@ static locker_status toy_acquire(void *self, locker_claim *claim, locker_error *
     struct toy *toy = self;
     locker_status status = LOCKER_OK;
     struct lock *lock;
-
     (void)err;
     if (fault("is-late"))
         pause_ms((claim->attempt_until - claim->asked_at) / MS + 1200);
@@ -197,7 +189,6 @@ static locker_status let_go(struct toy *toy, const locker_claim *claim)
 {
     locker_status status = LOCKER_LOST;
     struct lock *lock;
-
     pthread_mutex_lock(&mutex);
     lock = lock_locked(toy, claim->key);
     if (lock->until > now_of(toy) && (lock->token == place_of(claim)->token || fault("releases-others"))) {
@@ -212,7 +203,6 @@ static void toy_withdraw(void *self, locker_claim *claim)
 {
     static locker_claim *earlier;
     struct toy *toy = self;
-
     if (fault("blocks"))
         pause_ms(1500);
     if (fault("wakes-what-is-gone") && earlier != NULL)
@@ -228,7 +218,6 @@ static locker_status toy_release(void *self, locker_claim *grant, int64_t until,
 {
     struct toy *toy = self;
     locker_status status = let_go(toy, grant);
-
     (void)until;
     if (fault("wakes-a-grant") || (habit("wakes-late") && place_of(grant)->waited))
         toy->svc->wake(toy->svc, grant);
@@ -244,7 +233,6 @@ static locker_status toy_release(void *self, locker_claim *grant, int64_t until,
 static void toy_renew(void *self, locker_claim *const *grants, size_t count)
 {
     struct toy *toy = self;
-
     if (fault("never-renews"))
         return;
     pthread_mutex_lock(&mutex);
@@ -298,7 +286,6 @@ static locker_status toy_break(void *self, const char *key, size_t key_len, cons
 {
     locker_status status = LOCKER_INVALID;
     struct lock *lock;
-
     (void)key_len;
     (void)until;
     pthread_mutex_lock(&mutex);
@@ -379,7 +366,6 @@ int main(int argc, char **argv)
 {
     const locker_conformance_subject subject = {
         .size = sizeof subject, .driver = &toy_driver, .start = start, .stop = stop, .poll_ms = POLL_MS};
-
     semantics.leases = !fault("promises-no-leases");
     return locker_conformance_run(&subject, argc, argv);
 }

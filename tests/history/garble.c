@@ -82,7 +82,6 @@ static void judge(lk_history *history)
 {
     const lk_check_options options = LK_CHECK_OPTIONS_INIT;
     lk_report *report = lk_history_check(history, &options);
-
     assert_non_null(report);
     for (size_t i = 0; i < report->finding_count; i++) {
         assert_non_null(report->findings[i].first);
@@ -98,7 +97,6 @@ static void digest(const char *text, size_t length)
 {
     lk_history_error error = {0};
     lk_history *history = lk_history_new();
-
     put(text, length);
     assert_non_null(history);
     if (lk_history_read(history, path, &error) && lk_history_join(history, &error)) {
@@ -134,7 +132,6 @@ static void every_byte_changed(void **state)
 {
     static const char others[] = {'\0', '\n', '"', '9', '-', ' ', '{', '\xff'};
     char text[SAMPLE];
-
     (void)state;
     refused = 0;
     for (size_t i = 0; i < SAMPLE; i++) {
@@ -150,7 +147,6 @@ static void every_byte_changed(void **state)
 static size_t split(const char *lines[], size_t lengths[])
 {
     size_t count = 0;
-
     for (const char *at = sample; *at; count++) {
         lines[count] = at;
         lengths[count] = (size_t)(strchr(at, '\n') + 1 - at);
@@ -166,7 +162,6 @@ static void lines_dropped_doubled_and_exchanged(void **state)
     const char *lines[LINES_MAX];
     size_t lengths[LINES_MAX], count = split(lines, lengths);
     char text[2 * SAMPLE];
-
     (void)state;
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k <= count; k++) { /* count: no line */
@@ -189,7 +184,6 @@ static void numbers_at_their_limits(void **state)
     static const char *const limits[] = {
         "9223372036854775807", "-9223372036854775808", "0", "-1", "9223372036854775808", "1e400"};
     char text[2 * SAMPLE];
-
     (void)state;
     for (const char *at = sample; (at = strchr(at, ':')) != NULL; at++) {
         size_t before = (size_t)(at + 1 - sample), digits = strspn(at + 1, "0123456789");
@@ -208,6 +202,5 @@ int main(void)
         cmocka_unit_test(every_byte_changed),      cmocka_unit_test(lines_dropped_doubled_and_exchanged),
         cmocka_unit_test(numbers_at_their_limits),
     };
-
     return cmocka_run_group_tests_name("history garble", tests, make_file, close_file);
 }

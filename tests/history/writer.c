@@ -53,7 +53,6 @@ static lk_history *read_back(void)
 {
     lk_history_error error = {0};
     lk_history *history = lk_history_new();
-
     assert_non_null(history);
     if (!lk_history_read(history, path, &error) || !lk_history_join(history, &error))
         fail_msg("%s", error.text);
@@ -145,7 +144,6 @@ static void what_is_left_out_is_filled_in(void **state)
     int64_t before = lk_event_now();
     lk_history_writer *writer = lk_history_writer_open(path, NULL);
     size_t count;
-
     (void)state;
     assert_non_null(writer);
     assert_true(lk_history_write(writer, &ends));
@@ -162,7 +160,6 @@ static void what_cannot_be_written_is_told(void **state)
 {
     const lk_event wrong = {.op = LK_OP_TRY, .key = "\xff", .order = -1, .waiters = -1};
     lk_history_writer *writer;
-
     (void)state;
     assert_null(lk_history_writer_open("/nowhere/h.jsonl", NULL));
     assert_int_equal(errno, ENOENT);
@@ -184,7 +181,6 @@ static void write_lines(int64_t process, bool for_ever)
 {
     lk_history_writer *writer;
     lk_event event = LK_EVENT_INIT;
-
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     writer = lk_history_writer_open(path, &(lk_event){.process = process, .key = "k"});
     for (event.handle = 1; writer && (for_ever || event.handle <= LINES); event.handle++) {
@@ -201,7 +197,6 @@ static void write_lines(int64_t process, bool for_ever)
 static pid_t start(int64_t process, bool for_ever)
 {
     pid_t pid = fork();
-
     assert_true(pid >= 0);
     if (pid == 0)
         write_lines(process, for_ever);
@@ -213,7 +208,6 @@ static void many_processes_write_whole_lines(void **state)
     pid_t pids[WRITERS];
     int status;
     size_t count;
-
     (void)state;
     for (int i = 0; i < WRITERS; i++)
         pids[i] = start(i + 1, false);
@@ -232,7 +226,6 @@ static off_t size_of(const char *name)
 {
     int fd = open(name, O_RDONLY | O_CLOEXEC);
     off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
-
     if (fd >= 0)
         close(fd);
     return size;
@@ -243,7 +236,6 @@ static size_t lines_of_a_killed_writer(off_t bytes)
 {
     pid_t pid = start(1, true);
     size_t count;
-
     while (size_of(path) < bytes) {
         assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* it goes on */
         (void)sched_yield();
@@ -275,6 +267,5 @@ int main(void)
         cmocka_unit_test_teardown(many_processes_write_whole_lines, remove_file),
         cmocka_unit_test_teardown(a_killed_process_spoils_its_last_line_alone, remove_file),
     };
-
     return cmocka_run_group_tests_name("history writer", tests, make_directory, remove_directory);
 }

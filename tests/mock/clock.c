@@ -16,7 +16,6 @@ static void test_what_is_due_happens_in_order(void **state)
     locker_mock *mock = lk_mock_begin(NULL, &l);
     locker_mock_call call;
     int64_t began = locker_mock_now_ms(mock), last = began;
-
     (void)state;
     assert_int_equal(locker_mock_take(mock, "a", "stranger", 400, NULL), LOCKER_OK);
     assert_int_equal(locker_mock_take(mock, "b", "stranger", 700, NULL), LOCKER_OK);
@@ -57,7 +56,6 @@ struct seen {
 static void look_at_service(locker_handle *lost, void *user)
 {
     struct seen *seen = user;
-
     (void)lost;
     seen->held = locker_mock_held(seen->mock, "k", NULL, NULL);
 }
@@ -71,7 +69,6 @@ static void test_the_holder_knows_first(void **state)
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     struct seen seen = {mock, false};
-
     (void)state;
     o.no_renew = true;
     o.on_lost = look_at_service;
@@ -93,7 +90,6 @@ static void test_the_tests_own_thread_moves_it(void **state)
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     int64_t began = locker_mock_now_ms(mock);
-
     (void)state;
     assert_int_equal(locker_mock_take(mock, "k", "stranger", 60000, NULL), LOCKER_OK);
     o.wait_ms = 5000;
@@ -123,7 +119,6 @@ static void test_a_still_clock(void **state)
     locker_mock *mock = lk_mock_begin(&options, &l);
     int64_t began = locker_mock_now_ms(mock);
     pthread_t thread;
-
     (void)state;
     assert_int_equal(locker_mock_take(mock, "k", "stranger", 0, NULL), LOCKER_OK);
     assert_int_equal(pthread_create(&thread, NULL, leave_later, mock), 0);
@@ -140,7 +135,6 @@ static void test_delays_on_another_thread_wait_for_the_clock(void **state)
     struct lk_locking call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire delay=200ms");
     lk_locking_start(&call, l, "k", NULL);
@@ -163,7 +157,6 @@ struct inside {
 static void ask_inside(locker_handle *lost, void *user)
 {
     struct inside *inside = user;
-
     (void)lost;
     inside->advance = locker_mock_advance(inside->mock, 1);
     inside->waiters = locker_mock_await_waiters(inside->mock, NULL, 0);
@@ -182,7 +175,6 @@ static void test_callbacks(void **state)
     locker_error err;
     locker *l;
     char text[500];
-
     (void)state;
     options.patience_ms = 50;
     lk_gate_init(&inside.begun);
@@ -214,7 +206,6 @@ static void test_waiting_in_vain_ends(void **state)
     locker_mock_options options = LOCKER_MOCK_OPTIONS_INIT;
     locker_mock *mock;
     locker_error err;
-
     (void)state;
     options.patience_ms = 20;
     assert_ok(locker_mock_new(&options, &mock, &err), err);
@@ -232,7 +223,6 @@ static void wait_for_ever(int stderr_fd)
     locker_handle *held;
     locker_mock *mock;
     locker *l;
-
     (void)dup2(stderr_fd, STDERR_FILENO);
     options.patience_ms = 100;
     if (locker_mock_new(&options, &mock, NULL) == LOCKER_OK &&
@@ -249,7 +239,6 @@ static void test_a_call_that_nothing_can_end(void **state)
     int fds[2], status;
     ssize_t n;
     pid_t child;
-
     (void)state;
     assert_int_equal(pipe(fds), 0);
     child = fork();
@@ -280,6 +269,5 @@ int main(void)
         cmocka_unit_test(test_waiting_in_vain_ends),
         cmocka_unit_test(test_a_call_that_nothing_can_end),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

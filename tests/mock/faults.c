@@ -9,7 +9,6 @@ static locker_handle *lock(locker *l)
 {
     locker_handle *held;
     locker_error err;
-
     assert_ok(locker_lock(l, "k", NULL, &held, &err), err);
     return held;
 }
@@ -23,7 +22,6 @@ static void test_acquire_answers(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         const locker_fault fault = {.op = LOCKER_OP_ACQUIRE, .key = "k", .status = answers[i]};
@@ -43,7 +41,6 @@ static void test_acquire_without_an_answer(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     o.wait_ms = 300;
     lk_mock_faults(mock, "acquire lose-reply; acquire lose-request; acquire timeout; acquire delay=1h");
@@ -61,7 +58,6 @@ static void test_a_granted_lock_is_taken_away(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire lose-lock");
     held = lock(l);
@@ -96,7 +92,6 @@ static void test_release_answers(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         locker_handle *held = lock(l);
@@ -120,7 +115,6 @@ static void test_looking_goes_wrong(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     held = lock(l);
     lk_mock_faults(mock,
@@ -146,7 +140,6 @@ static void test_the_connection_breaks(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     held = lock(l);
     lk_mock_faults(mock, "renew disconnect");
@@ -167,7 +160,6 @@ static void test_order_and_counting(void **state)
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     char got[9] = "";
-
     (void)state;
     lk_mock_faults(mock, "acquire denied; acquire,times=2,skip=1,busy;acquire:k times=1 unavailable;"
                          "acquire:other always protocol; acquire skip=0 unavailable; acquire skip=2 denied;"
@@ -211,7 +203,6 @@ static void test_wrong_texts(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_status(LOCKER_INVALID, locker_mock_script(mock, wrong[i][0], &err), err);
@@ -240,7 +231,6 @@ static void test_wrong_faults(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_status(LOCKER_INVALID, locker_mock_on(mock, &wrong[i], &err), err);
@@ -257,7 +247,6 @@ static void test_text_is_written_as_it_is_read(void **state)
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     char text[300];
-
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         lk_mock_faults(mock, faults[i]);
@@ -283,6 +272,5 @@ int main(void)
         cmocka_unit_test(test_wrong_faults),
         cmocka_unit_test(test_text_is_written_as_it_is_read),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,6 @@ static const int64_t calm_after_ms = 90000;
 void model_wrong(model *m, const char *format, ...)
 {
     va_list args;
-
     if (m->wrong[0] != '\0')
         return;
     va_start(args, format);
@@ -114,7 +113,6 @@ static void check_refusal(model *m, int host, int key, const locker_lock_options
                           int64_t began, int64_t now)
 {
     bool disturbed = m->faults || m->cut[host] || !model_is_calm(m, now);
-
     if (status == LOCKER_BUSY && o->wait_ms != 0)
         model_wrong(m, "a call that waits answered busy");
     if (status == LOCKER_BUSY && !disturbed && !model_is_held(m, key, now))
@@ -137,7 +135,6 @@ model_handle *model_lock_answered(model *m, int host, int key, const locker_lock
                                   locker_status status, locker_handle *held, int64_t began, int64_t now)
 {
     model_handle *h = o->user;
-
     if ((status == LOCKER_OK) != (held != NULL))
         model_wrong(m, "a lock call answered %s with%s a handle", locker_status_name(status),
                     held != NULL ? "" : "out");
@@ -180,7 +177,6 @@ void model_unlock_answered(model *m, model_handle *h, locker_status status, int6
 {
     bool sure = !m->faults && !m->cut[h->host] && !h->robbed && model_is_calm(m, now);
     locker_state after = locker_handle_state(h->held);
-
     if (h->closed && status == LOCKER_LOST && after == LOCKER_STATE_LOST) { /* lost before it was closed */
         h->closed = false;
         h->unlocked = true;
@@ -229,7 +225,6 @@ void model_host_closed(model *m, int host)
 static bool is_readable(locker_handle *held)
 {
     struct pollfd p = {.fd = locker_handle_fd(held), .events = POLLIN};
-
     return poll(&p, 1, 0) == 1;
 }
 
@@ -238,7 +233,6 @@ static void check_lease(model *m, const model_handle *h, locker_state state, int
 {
     int64_t left = locker_handle_remaining_ms(h->held);
     bool over = !h->renewed && now - h->granted_ms >= h->ttl_ms;
-
     if (state == LOCKER_STATE_LOST ? left != 0 : left == 0)
         model_wrong(m, "key %d: %s with %lld ms left", h->key, locker_state_name(state), (long long)left);
     if (over && state != LOCKER_STATE_LOST)
@@ -253,7 +247,6 @@ static void look_at(model *m, model_handle *h, int64_t now)
 {
     locker_state state = locker_handle_state(h->held);
     int told = atomic_load(&h->told);
-
     if (h->seen == LOCKER_STATE_LOST && state != LOCKER_STATE_LOST)
         model_wrong(m, "key %d: it was lost, and is %s again", h->key, locker_state_name(state));
     if (h->unlocked && state != LOCKER_STATE_LOST && state != LOCKER_STATE_UNLOCKED)

@@ -7,8 +7,7 @@
  * answers of unlock. What must happen (a free lock is given, a renewed lease stays) is judged while the
  * script is calm, that is when nothing has gone wrong for as long as the longest lease.
  */
-#ifndef LK_TEST_MODEL_H
-#define LK_TEST_MODEL_H
+#pragma once
 
 #include <locker/locker.h>
 #include <stdatomic.h>
@@ -78,5 +77,3 @@ model_handle *model_place(model *m);
 
 /** Note what is wrong, if it is the first. */
 void model_wrong(model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

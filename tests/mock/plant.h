@@ -2,12 +2,9 @@
  * plant.h: faults planted in the mock's own service, to see that the random scripts find them. The linker
  * puts plant.c's functions before the mock's (--wrap); without plant() they change nothing.
  */
-#ifndef LK_TEST_PLANT_H
-#define LK_TEST_PLANT_H
+#pragma once
 
 #include <stdbool.h>
 
 /** Break the service so from now on; false: there is no such fault. Their names are in plant.c. */
 bool plant(const char *name);
-
-#endif

@@ -11,7 +11,6 @@ static const char *const keys[MODEL_KEYS] = {"a", "b", "c"};
 uint64_t play_draw(script *s, uint64_t below)
 {
     uint64_t z = s->random += UINT64_C(0x9e3779b97f4a7c15);
-
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return (z ^ (z >> 31)) % below;
@@ -27,7 +26,6 @@ int64_t play_now(const script *s)
 static void told(locker_handle *lost, void *user)
 {
     model_handle *h = user;
-
     (void)lost;
     (void)atomic_fetch_add(&h->told, 1);
 }
@@ -37,7 +35,6 @@ static bool choose(script *s, locker_lock_options *o)
 {
     static const char *const owners[] = {NULL, NULL, NULL, "x", "y"};
     static const int64_t ttls[] = {TTL_MS, TTL_MS, 500, 9000};
-
     *o = (locker_lock_options)LOCKER_LOCK_OPTIONS_INIT;
     o->owner = owners[play_draw(s, 5)];
     o->ttl_ms = s->options.leases == LOCKER_MOCK_LEASES_SESSION ? TTL_MS : ttls[play_draw(s, 4)];
@@ -53,7 +50,6 @@ static bool choose(script *s, locker_lock_options *o)
 static void *lock_it(void *argument)
 {
     call *c = argument;
-
     c->status = locker_lock(c->l, keys[c->key], &c->options, &c->held, NULL);
     atomic_store(&c->done, true);
     return NULL;
@@ -62,7 +58,6 @@ static void *lock_it(void *argument)
 static size_t calls_under_way(script *s)
 {
     size_t n = 0;
-
     for (int i = 0; i < CALLS; i++)
         n += s->calls[i].used && !atomic_load(&s->calls[i].done);
     return n;
@@ -100,7 +95,6 @@ static void collect(script *s, call *c)
 static call *next_answered(script *s, uint64_t below)
 {
     call *first = NULL;
-
     for (int i = 0; i < CALLS; i++) {
         call *c = &s->calls[i];
 
@@ -117,7 +111,6 @@ static void gather(script *s, uint64_t below)
 {
     const struct timespec pause = {.tv_nsec = 20000};
     size_t rounds = 0;
-
     if (locker_mock_advance(s->mock, 0) != LOCKER_OK)
         model_wrong(&s->model, "the threads did not come to rest");
     while (locker_mock_waiters(s->mock, NULL) != calls_under_way(s)) {
@@ -170,7 +163,6 @@ static void step_try(script *s)
     locker_handle *held = NULL;
     locker_status status;
     int64_t began = play_now(s);
-
     if (!s->model.open[host] || !choose(s, &o))
         return;
     o.wait_ms = play_draw(s, 3) == 0 ? (int64_t)play_draw(s, 5000) : 0;
@@ -189,7 +181,6 @@ static void step_wait(script *s)
 {
     int host = any_host(s);
     call *c = NULL;
-
     for (int i = 0; i < CALLS; i++)
         if (!s->calls[i].used)
             c = &s->calls[i];
@@ -210,7 +201,6 @@ static void step_wait(script *s)
 static void release(script *s, model_handle *h)
 {
     locker_status status = locker_unlock(h->held, NULL);
-
     note(s, "host %d unlocks %s, which was %s: %s", h->host, keys[h->key], locker_state_name(h->seen),
          locker_status_name(status));
     model_unlock_answered(&s->model, h, status, play_now(s));
@@ -219,7 +209,6 @@ static void release(script *s, model_handle *h)
 static void step_unlock(script *s)
 {
     model_handle *h = &s->model.handles[play_draw(s, MODEL_HANDLES)];
-
     for (int i = 0; i < MODEL_HANDLES && h->held == NULL; i++)
         h = &s->model.handles[i];
     if (h->held == NULL)
@@ -236,7 +225,6 @@ static void step_advance(script *s)
 {
     static const int64_t times[] = {1, 100, 1000, 3000, 10000, 31000};
     int64_t ms = times[play_draw(s, 6)] + (int64_t)play_draw(s, 50);
-
     note(s, "%lld ms go by", (long long)ms);
     if (locker_mock_advance(s->mock, ms) != LOCKER_OK)
         model_wrong(&s->model, "the clock can't be moved");
@@ -269,7 +257,6 @@ static void step_fault(script *s)
                                          "acquire lose-lock",
                                          "renew lose-lock"};
     const char *text = faults[play_draw(s, sizeof faults / sizeof *faults)];
-
     note(s, "fault: %s", text);
     if (locker_mock_script(s->mock, text, NULL) != LOCKER_OK)
         model_wrong(&s->model, "the fault '%s' was refused", text);
@@ -282,7 +269,6 @@ static void step_fault(script *s)
 static void step_cut(script *s)
 {
     int host = any_host(s);
-
     if (!s->model.open[host])
         return;
     note(s, "host %d is %s", host, s->model.cut[host] ? "connected" : "cut off");
@@ -297,7 +283,6 @@ static void step_cut(script *s)
 static void step_lose(script *s)
 {
     int key = (int)play_draw(s, MODEL_KEYS), host = any_host(s);
-
     model_disturb(&s->model, play_now(s));
     if (play_draw(s, 2) == 0) {
         note(s, "%s is lost", keys[key]);
@@ -317,7 +302,6 @@ static void step_break(script *s)
     bool held = model_is_held(&s->model, key, play_now(s));
     bool sure = model_is_calm(&s->model, play_now(s));
     locker_status status;
-
     if (!s->model.open[host])
         return;
     model_rob(&s->model, key, -1);
@@ -338,7 +322,6 @@ static void step_stranger(script *s)
     int key = (int)play_draw(s, MODEL_KEYS);
     int64_t ttl = play_draw(s, 2) == 0 ? 0 : 1 + (int64_t)play_draw(s, 20000);
     uint64_t token = 0;
-
     if (s->model.stranger_until[key] > play_now(s)) {
         note(s, "the stranger leaves %s", keys[key]);
         if (locker_mock_leave(s->mock, keys[key]) == LOCKER_OK)
@@ -358,7 +341,6 @@ static void step_show(script *s)
     bool held = model_is_held(&s->model, key, play_now(s)), sure = model_is_calm(&s->model, play_now(s));
     locker_info info = LOCKER_INFO_INIT;
     locker_status status;
-
     if (!s->model.open[host])
         return;
     status = locker_show(s->lockers[host], keys[key], &info, NULL);
@@ -374,7 +356,6 @@ void play_open_host(script *s, int host)
 {
     char label[8];
     locker_options o = LOCKER_OPTIONS_INIT;
-
     (void)snprintf(label, sizeof label, "h%d", host);
     o.ttl_ms = TTL_MS;
     s->model.open[host] = locker_mock_open(s->mock, label, &o, &s->lockers[host], NULL) == LOCKER_OK;
@@ -385,7 +366,6 @@ void play_open_host(script *s, int host)
 static void step_close(script *s)
 {
     int host = any_host(s);
-
     if (play_draw(s, 3) != 0)
         return;
     note(s, "host %d closes, and opens again", host);
@@ -437,7 +417,6 @@ void play_step(script *s)
     const size_t kinds = sizeof peaceful / sizeof *peaceful;
     bool war = s->seed % 3 != 0; /* each third script has peace */
     size_t n = play_draw(s, kinds + (war ? sizeof hostile / sizeof *hostile : 0));
-
     if (n < kinds)
         peaceful[n](s);
     else

@@ -1,6 +1,5 @@
 /* play.h: a random script and its steps; random.c runs it, play.c has the steps. */
-#ifndef LK_TEST_PLAY_H
-#define LK_TEST_PLAY_H
+#pragma once
 
 #include <pthread.h>
 #include <stdio.h>
@@ -62,5 +61,3 @@ void play_settle(script *s);
 
 /* One step, chosen by the script's numbers, and the model's judgement. */
 void play_step(script *s);
-
-#endif

@@ -43,7 +43,6 @@ static void begin(script *s)
 static void print_calls(const script *s)
 {
     locker_mock_call c;
-
     for (size_t i = 0; locker_mock_call_at(s->mock, i, &c); i++)
         (void)printf("%9lld  %s %s of %s, token %llu: %s after %lld ms%s\n", (long long)c.at_ms,
                      locker_mock_op_name(c.op), c.key != NULL ? c.key : "", c.owner,
@@ -55,7 +54,6 @@ static void print_calls(const script *s)
 static void end(script *s)
 {
     char left[512];
-
     if (s->verbose)
         print_calls(s);
     locker_mock_forget(s->mock);
@@ -77,7 +75,6 @@ static bool run(uint64_t seed, bool verbose, const char *program, const char *pl
 {
     script *s = calloc(1, sizeof *s);
     bool well;
-
     if (s == NULL)
         abort();
     s->seed = seed;
@@ -115,7 +112,6 @@ int main(int argc, char **argv)
     uint64_t first = 1, scripts = 1000;
     const char *planted = NULL;
     bool verbose = false;
-
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
 

@@ -11,7 +11,6 @@ static locker_handle *lock(locker *l, const char *key)
 {
     locker_handle *held;
     locker_error err;
-
     assert_ok(locker_lock(l, key, NULL, &held, &err), err);
     return held;
 }
@@ -25,7 +24,6 @@ static void test_two_hosts_exclude_each_other(void **state)
     locker *b = lk_mock_host(mock, "b");
     char owner[LOCKER_OWNER_MAX + 1];
     uint64_t token;
-
     (void)state;
     held = lock(a, "k");
     assert_status(LOCKER_BUSY, locker_try_lock(b, "k", NULL, &second, &err), err);
@@ -48,7 +46,6 @@ static void test_two_mocks_know_nothing_of_each_other(void **state)
     locker *a, *b;
     locker_mock *one = lk_mock_begin(NULL, &a), *two = lk_mock_begin(NULL, &b);
     locker_handle *held = lock(a, "k"), *other = lock(b, "k");
-
     (void)state;
     lk_mock_advance_by(one, 5000);
     assert_int_equal(locker_mock_now_ms(one), locker_mock_now_ms(two) + 5000);
@@ -67,7 +64,6 @@ static void serve_four(const locker_mock_options *options, char order[5])
     locker_mock *mock = lk_mock_begin(options, &l);
     locker_mock_call call;
     size_t n = 0;
-
     assert_int_equal(locker_mock_take(mock, "k", "stranger", 0, NULL), LOCKER_OK);
     for (size_t i = 0; i < 4; i++) {
         char name[8];
@@ -100,7 +96,6 @@ static void serve_four(const locker_mock_options *options, char order[5])
 static void test_waiters_are_served_in_order(void **state)
 {
     char order[5];
-
     (void)state;
     serve_four(NULL, order);
     assert_string_equal(order, "0123");
@@ -110,7 +105,6 @@ static void test_a_seed_is_another_order_and_the_same_again(void **state)
 {
     char first[5], again[5];
     bool different = false;
-
     (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
         const locker_mock_options options = {.size = sizeof options, .seed = seed};
@@ -132,7 +126,6 @@ static void test_a_lease_ends_and_the_next_gets_it(void **state)
     locker *a;
     locker_mock *mock = lk_mock_begin(NULL, &a);
     locker *b = lk_mock_host(mock, "b");
-
     (void)state;
     o.ttl_ms = 3000;
     assert_ok(locker_lock(a, "k", &o, &held, &err), err);
@@ -160,7 +153,6 @@ static void test_an_unlock_while_cut_off(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     held = lock(l, "k");
     locker_mock_disconnect(mock, NULL);
@@ -178,7 +170,6 @@ static void test_open_while_all_are_cut_off(void **state)
     locker_error err;
     locker *a, *b = NULL;
     locker_mock *mock = lk_mock_begin(NULL, &a);
-
     (void)state;
     locker_mock_disconnect(mock, NULL);
     assert_status(LOCKER_UNAVAILABLE, locker_mock_open(mock, "b", NULL, &b, &err), err);
@@ -193,7 +184,6 @@ static void test_strangers(void **state)
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     uint64_t first, second;
-
     (void)state;
     assert_int_equal(locker_mock_take(mock, "k", "one", 100, &first), LOCKER_OK);
     assert_int_equal(locker_mock_take(mock, "k", "two", 0, NULL), LOCKER_BUSY);
@@ -219,7 +209,6 @@ static void test_show_and_break(void **state)
     locker *a;
     locker_mock *mock = lk_mock_begin(NULL, &a);
     locker *b = lk_mock_host(mock, "b");
-
     (void)state;
     held = lock(a, "k");
     lk_locking_start(&call, b, "k", NULL);
@@ -250,7 +239,6 @@ static void test_records(void **state)
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     int64_t began = locker_mock_now_ms(mock);
-
     (void)state;
     lk_mock_faults(mock, "acquire delay=70ms");
     locker_handle_free(lock(l, "k"));
@@ -281,7 +269,6 @@ static void test_verify_names_what_is_left(void **state)
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     char text[1000], little[12];
-
     (void)state;
     held = lock(l, "mine");
     lk_locking_start(&call, l, "mine", NULL);
@@ -307,7 +294,6 @@ static void test_bad_options(void **state)
     locker_mock_options o = LOCKER_MOCK_OPTIONS_INIT;
     locker_mock *mock = NULL;
     locker_error err;
-
     (void)state;
     assert_status(LOCKER_INVALID, locker_mock_new(NULL, NULL, &err), err);
     o.size--;
@@ -338,6 +324,5 @@ int main(void)
         cmocka_unit_test(test_verify_names_what_is_left),
         cmocka_unit_test(test_bad_options),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,7 @@
  * groups.h: a test program with groups of tests, each of which is a test of ctest's own: `PROGRAM GROUP
  * [TEST]`.
  */
-#ifndef LK_TEST_GROUPS_H
-#define LK_TEST_GROUPS_H
+#pragma once
 
 #include "child.h"
 #include "expect.h"
@@ -19,5 +18,3 @@ struct lk_group {
 /** The body of main(). Both lists end with NULL: the groups, and the roles that the program plays as a
  * child. */
 int lk_run_group(int argc, char **argv, const struct lk_group *const *groups, const struct lk_role *roles);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * mocking.h: a mock with one locker on it, and its calls checked: for tests of core and of the mock.
  */
-#ifndef LK_TEST_MOCKING_H
-#define LK_TEST_MOCKING_H
+#pragma once
 
 #include <locker/mock.h>
 
@@ -31,5 +30,3 @@ size_t lk_mock_calls(locker_mock *mock, locker_op op);
 
 /** How many of them were answered so. */
 size_t lk_mock_answers(locker_mock *mock, locker_op op, locker_status status);
-
-#endif

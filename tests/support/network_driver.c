@@ -12,7 +12,6 @@ locker_status lk_try_uri(locker **l, locker_error *err, const char *format, ...)
 {
     char uri[512];
     va_list args;
-
     va_start(args, format);
     vsnprintf(uri, sizeof uri, format, args);
     va_end(args);
@@ -30,7 +29,6 @@ void lk_check_a_try_under_way(locker *l, lk_server *server)
     const locker_lock_options try_it = lk_wait_options(0);
     struct lk_locking trying, waiting;
     const int64_t began = lk_test_now_ms();
-
     lk_test_freeze(server);
     lk_locking_start(&trying, l, "deserted", &try_it);
     lk_locking_start(&waiting, l, "waited-for", NULL);

@@ -1,6 +1,5 @@
 /* network_driver.h: what tests of a driver do with its service, whichever that is. */
-#ifndef LK_NETWORK_DRIVER_H
-#define LK_NETWORK_DRIVER_H
+#pragma once
 
 #include <locker/locker.h>
 
@@ -13,5 +12,3 @@ locker_status lk_try_uri(locker **l, locker_error *err, const char *format, ...)
 /** Kills the only server of `l` while a try and a lock that waits are under way: the try is told at once, the
  * lock goes on when the server is back. */
 void lk_check_a_try_under_way(locker *l, lk_server *server);
-
-#endif

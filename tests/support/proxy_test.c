@@ -33,7 +33,6 @@ static redisContext *connect_by(const lk_proxy *proxy)
 {
     const struct timeval patience = {.tv_usec = 400000};
     redisContext *context = redisConnectWithTimeout("127.0.0.1", lk_proxy_port(proxy), patience);
-
     assert_non_null(context);
     assert_int_equal(context->err, 0);
     redisSetTimeout(context, patience);
@@ -49,7 +48,6 @@ static redisContext *connect_to(const struct pair *p)
 static void say(redisContext *context, const char *command)
 {
     int done = 0;
-
     assert_int_equal(redisAppendCommand(context, command), REDIS_OK);
     while (!done)
         assert_int_equal(redisBufferWrite(context, &done), REDIS_OK);
@@ -65,7 +63,6 @@ static long long ask(redisContext *context, const char *command)
 {
     redisReply *reply = redisCommand(context, command);
     long long number = reply != NULL ? reply->integer : -1;
-
     freeReplyObject(reply);
     return number;
 }
@@ -87,7 +84,6 @@ static void lengths_of_messages(void **state)
                  {"*2\r\n:1\r\n$1\r\nx", 0},
                  {"*1\r\n*1\r\n:5\r\n", 12},
                  {"", 0}};
-
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(lk_proxy_redis.length(cases[i].data, strlen(cases[i].data)), cases[i].length);
@@ -99,7 +95,6 @@ static void records_of_zookeeper(void **state)
     static const char list[] = "\0\0\0\x0c\0\0\0\x07\0\0\0\x08path", event[] = "\0\0\0\4\xff\xff\xff\xff";
     const lk_message first = {list, 16, 1}, second = {list, 16, 2}, told = {event, 8, 2};
     const lk_protocol *zk = &lk_proxy_zookeeper;
-
     (void)state;
     assert_int_equal(zk->length(list, 16), 16);
     assert_int_equal(zk->length(list, 15), 0);
@@ -115,7 +110,6 @@ static void it_passes_and_counts(void **state)
 {
     struct pair *p = *state;
     redisContext *context = connect_to(p);
-
     assert_int_equal(ask(context, "INCR passed"), 1);
     assert_int_equal(ask(context, "INCR passed"), 2);
     assert_int_equal(lk_proxy_requests(p->proxy, "passed"), 2);
@@ -133,7 +127,6 @@ static void a_harm_meets_one_reply(void **state)
     static const lk_harm harms[] = {LK_PROXY_CUT, LK_PROXY_GARBAGE, LK_PROXY_SWALLOW};
     struct pair *p = *state;
     unsigned before = lk_proxy_harmed(p->proxy);
-
     for (size_t i = 0; i < sizeof harms / sizeof harms[0]; i++) {
         redisContext *context = connect_to(p);
 
@@ -155,7 +148,6 @@ static void what_is_held_back_flows_later(void **state)
 {
     struct pair *p = *state;
     redisContext *context = connect_to(p);
-
     assert_int_equal(ask(context, "INCR held"), 1);
     lk_proxy_hold(p->proxy, 1, 0);
     assert_int_equal(ask(context, "INCR held"), -1);
@@ -183,7 +175,6 @@ static void what_a_dead_client_said_arrives(void **state)
 {
     struct pair *p = *state;
     redisContext *context = connect_to(p);
-
     assert_int_equal(ask(context, "DEL said"), 0);
     lk_proxy_hold_old(p->proxy, true);
     say(context, "SET said 1");
@@ -207,7 +198,6 @@ static void it_delays_what_it_does_not_know(void **state)
     lk_proxy *proxy = lk_proxy_begin(NULL, p->server->port);
     redisContext *context = connect_by(proxy);
     int64_t began;
-
     lk_proxy_delay(proxy, 30, 40);
     began = lk_test_now_ms();
     assert_int_equal(ask(context, "DEL unknown"), 0);
@@ -222,7 +212,6 @@ static void a_flood_ends_with_the_proxy(void **state)
     struct pair *p = *state;
     lk_proxy *proxy = lk_proxy_begin(&lk_proxy_redis, p->server->port);
     redisContext *context = connect_by(proxy);
-
     lk_proxy_flood(proxy, "PING", "", "+PONG\r\n");
     say(context, "PING");
     lk_proxy_await_harm(proxy, 1);
@@ -233,7 +222,6 @@ static void a_flood_ends_with_the_proxy(void **state)
 static void a_server_restarts(void **state)
 {
     struct pair *p = *state;
-
     lk_server_do(p->server, "SET there 1");
     lk_server_kill(p->server);
     lk_test_launch(p->server, false);
@@ -253,6 +241,5 @@ int main(void)
         cmocka_unit_test(a_flood_ends_with_the_proxy),
         cmocka_unit_test(a_server_restarts),
     };
-
     return cmocka_run_group_tests_name("proxy", tests, set_up, tear_down);
 }

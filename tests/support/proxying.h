@@ -1,8 +1,7 @@
 /*
  * proxying.h: proxies in tests: what a proxy reports as an error, or never meets, fails the test.
  */
-#ifndef LK_TEST_PROXYING_H
-#define LK_TEST_PROXYING_H
+#pragma once
 
 #include "proxy/proxy.h"
 #include "proxy/redis.h"
@@ -22,5 +21,3 @@ typedef struct lk_passed {
 } lk_passed;
 lk_passed lk_proxy_passed(lk_proxy *proxy, const char *kind);
 void lk_proxy_await_passed(lk_passed since, unsigned more);
-
-#endif

@@ -20,7 +20,6 @@ static void a_directory_goes_with_its_program(void **state)
     char path[LK_SCRATCH_PATH] = "", why[256];
     int told[2];
     pid_t child;
-
     (void)state;
     assert_int_equal(pipe(told), 0);
     child = fork();
@@ -42,7 +41,6 @@ static void nobody_is_frozen_instead_of_the_dead(void **state)
 {
     const pid_t child = fork();
     int status = 0;
-
     (void)state;
     if (child == 0) {
         setpgid(0, 0);
@@ -58,7 +56,6 @@ static void a_server_that_does_not_start_says_why(void **state)
     static const char *const options[] = {"-XX:+NoSuchOption", NULL};
     lk_server server;
     char log[4096];
-
     (void)state;
     assert_true(lk_server_start(&server, &lk_server_zookeeper, &(lk_server_setup){.options = options}));
     assert_false(lk_server_await(&server));
@@ -73,7 +70,6 @@ static void a_server_keeps_or_loses_its_data(void **state)
     lk_server *zk = lk_test_zookeeper(LK_LOGIN_NONE);
     struct lk_zkc *client = lk_zkc_open(zk);
     char data[32];
-
     (void)state;
     assert_int_equal(lk_zkc_create(client, "/kept", "text", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     lk_server_kill(zk);
@@ -97,7 +93,6 @@ static void a_session_is_ended_by_its_id(void **state)
     struct lk_zkc *victim = lk_zkc_open(zk), *other = lk_zkc_open(zk);
     struct lk_zkc_stat stat;
     char path[LK_ZKC_NAME_MAX];
-
     (void)state;
     assert_int_equal(lk_zkc_create(victim, "/parent", "", LK_ZKC_CONTAINER, NULL), LK_ZKC_OK);
     assert_int_equal(lk_zkc_create(victim, "/parent/a-", "", LK_ZKC_EPHEMERAL_SEQUENTIAL, path), LK_ZKC_OK);
@@ -116,7 +111,6 @@ static void an_ensemble_survives_its_leader(void **state)
 {
     lk_server *members = lk_test_ensemble(0, 0, NULL), *leader = lk_test_leader(members);
     struct lk_zkc *client = lk_zkc_open(lk_test_follower(members, 1));
-
     (void)state;
     assert_int_equal(lk_zkc_create(client, "/kept", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     lk_zkc_close(client);
@@ -139,6 +133,5 @@ int main(void)
         cmocka_unit_test(a_session_is_ended_by_its_id),
         cmocka_unit_test(an_ensemble_survives_its_leader),
     };
-
     return cmocka_run_group_tests_name("servers", tests, NULL, NULL);
 }

@@ -26,7 +26,6 @@ static bool prepare(lk_server *server)
 {
     const char *directory = server->directory;
     const char *const argv[] = {"sh", "-c", make_certificates, "sh", directory, NULL};
-
     if (lk_process_run(0, argv) != 0)
         return lk_server_fails(server, "can't make certificates in %s; install openssl", directory);
     return lk_server_write(
@@ -47,7 +46,6 @@ static void command(const lk_server *server, lk_command *line)
 static bool takes_connections(const lk_server *server)
 {
     const int fd = lk_server_connect(server, LK_TEST_PATIENCE_MS);
-
     if (fd >= 0)
         close(fd);
     return fd >= 0;
@@ -64,7 +62,6 @@ static const lk_server_kind kind = {.name = "stunnel",
 lk_server *lk_test_stunnel(int target_port)
 {
     terminator *made = calloc(1, sizeof *made);
-
     if (made == NULL)
         test_fails("out of memory (%s)", "stunnel");
     made->target = target_port;
@@ -77,7 +74,6 @@ void lk_stunnel_parameters(const lk_server *stunnel, const char *ca, const char 
                            size_t size)
 {
     const char *directory = stunnel->directory;
-
     snprintf(text, size, "tls=on&tls_ca=%s/%s.crt&tls_cert=%s/%s.crt&tls_key=%s/%s.key", directory, ca,
              directory, client, directory, client);
 }

@@ -4,8 +4,7 @@
  * are, as NAME.crt and NAME.key: `ca`, and certified by it `server` and `client`; and `other-ca`, which
  * certified `other`.
  */
-#ifndef LK_TEST_STUNNEL_H
-#define LK_TEST_STUNNEL_H
+#pragma once
 
 #include "test_servers.h"
 
@@ -15,5 +14,3 @@ lk_server *lk_test_stunnel(int target_port);
 /** Writes the parameters of a URI: "tls=on&tls_ca=...", with the client certificate of that name. */
 void lk_stunnel_parameters(const lk_server *stunnel, const char *ca, const char *client, char *text,
                            size_t size);
-
-#endif

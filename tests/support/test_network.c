@@ -15,7 +15,6 @@ static void write_file(const char *path, const char *format, ...)
 {
     FILE *file = fopen(path, "we");
     va_list args;
-
     va_start(args, format);
     if (file == NULL || vfprintf(file, format, args) < 0 || fclose(file) != 0)
         test_fails("can't write %s: %s", path, strerror(errno));
@@ -26,7 +25,6 @@ void lk_test_tell_skipped(const char *tests, const char *why)
 {
     const char *refuse = getenv("LOCKER_TEST_SKIPS"), *name = getenv("LOCKER_TEST_SKIPPED");
     FILE *file;
-
     if (refuse != NULL && strcmp(refuse, "refuse") == 0)
         test_fails("%s; skips are refused (LOCKER_TEST_SKIPS)", why);
     print_message("SKIPPED: %s: %s\n", tests, why);
@@ -49,7 +47,6 @@ static _Noreturn void cannot_cut(const char *why)
 static void become_root(void)
 {
     unsigned user = geteuid(), group = getegid();
-
     if (user == 0)
         return;
     if (unshare(CLONE_NEWNET | CLONE_NEWUSER) < 0)
@@ -64,7 +61,6 @@ const lk_network *lk_test_network(void)
 {
     static lk_network network;
     char why[160];
-
     become_root();
     if (lk_network_missing() != NULL)
         cannot_cut(lk_network_missing());

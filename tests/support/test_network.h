@@ -2,8 +2,7 @@
  * test_network.h: a network of a test's own (servers/network.h), in which the members of an ensemble can be
  * cut off from each other. The test's own process is at its hub; all of it ends with the process.
  */
-#ifndef LK_TEST_NETWORK_H
-#define LK_TEST_NETWORK_H
+#pragma once
 
 #include "servers/network.h"
 
@@ -17,5 +16,3 @@ void lk_test_mend(const lk_place *to);
 
 /** Tells that some tests are skipped, by a line for script/test to count; fails where skips are refused. */
 void lk_test_tell_skipped(const char *tests, const char *why);
-
-#endif

@@ -30,7 +30,6 @@ lk_server *lk_test_redis(const char *const *options)
     static const char *const admin[] = {"--user", "admin", "on", ">admin", "~*", "&*", "+@all"};
     test_redis *redis = calloc(1, sizeof *redis);
     size_t count = sizeof admin / sizeof admin[0];
-
     if (redis == NULL)
         test_fails("out of memory (%s)", "server");
     memcpy(redis->options, admin, sizeof admin);
@@ -63,7 +62,6 @@ static redisContext *log_in(const lk_server *server)
     char socket[LK_SCRATCH_PATH + 8];
     redisContext *context;
     redisReply *reply = NULL;
-
     snprintf(socket, sizeof socket, "%s/socket", server->directory);
     context = redisConnectUnixWithTimeout(socket, patience);
     if (context != NULL && context->err == 0 && redisSetTimeout(context, patience) == REDIS_OK) {
@@ -82,7 +80,6 @@ static redisReply *command(lk_server *server, const char *format, va_list args)
 {
     test_redis *redis = of(server);
     redisReply *reply = NULL;
-
     if (redis->admin_to != server->pid) /* it was killed and started again */
         disconnect(server);
     if (redis->admin == NULL)
@@ -100,7 +97,6 @@ static redisReply *command(lk_server *server, const char *format, va_list args)
 void lk_server_do(lk_server *server, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     freeReplyObject(command(server, format, args));
     va_end(args);
@@ -111,7 +107,6 @@ int64_t lk_server_integer(lk_server *server, const char *format, ...)
     redisReply *reply;
     va_list args;
     int64_t value;
-
     va_start(args, format);
     reply = command(server, format, args);
     va_end(args);
@@ -127,7 +122,6 @@ bool lk_server_text(lk_server *server, char *text, size_t size, const char *form
     redisReply *reply;
     va_list args;
     bool there;
-
     va_start(args, format);
     reply = command(server, format, args);
     va_end(args);

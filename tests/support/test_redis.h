@@ -2,8 +2,7 @@
  * test_redis.h: a redis-server of a test's own (test_servers.h), commanded as a user `admin` that keeps its
  * rights whatever is done to the default user.
  */
-#ifndef LK_TEST_REDIS_H
-#define LK_TEST_REDIS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ int64_t lk_server_integer(lk_server *server, const char *format, ...);
 
 /** Sends a command and copies its string reply; false for a nil. */
 bool lk_server_text(lk_server *server, char *text, size_t size, const char *format, ...);
-
-#endif

@@ -16,7 +16,6 @@ static const char *const java[] = {"-Xmx64m", "-XX:TieredStopAtLevel=1", "-Dzook
 void lk_test_need(lk_server *server, bool good)
 {
     char log[8192];
-
     if (good)
         return;
     lk_server_log(server, log, sizeof log);
@@ -27,7 +26,6 @@ void lk_test_need(lk_server *server, bool good)
 static lk_server *room_for(size_t count)
 {
     lk_server *servers = calloc(count, sizeof *servers);
-
     if (servers == NULL)
         test_fails("out of memory (%s)", "servers");
     return servers;
@@ -39,7 +37,6 @@ lk_server *lk_test_zookeeper(lk_server_login login)
 {
     const lk_server_setup setup = {.options = java, .login = login};
     lk_server *server = room_for(1);
-
     lk_test_need(server, lk_server_start(server, &lk_server_zookeeper, &setup) && lk_server_await(server));
     return server;
 }
@@ -79,7 +76,6 @@ lk_server *lk_test_ensemble(int tick_ms, int sync_limit, const lk_place *places)
 {
     const lk_server_setup setup = {.options = java, .tick_ms = tick_ms, .sync_limit = sync_limit};
     lk_server *members = room_for(LK_ENSEMBLE);
-
     if (!lk_ensemble_start(members, &setup, places))
         for (int i = 0; i < LK_ENSEMBLE; i++)
             lk_test_need(&members[i], members[i].error[0] == '\0');
@@ -107,7 +103,6 @@ void lk_test_ensemble_free(lk_server *members)
 static lk_server *find(lk_server *members, const char *mode, int nth)
 {
     lk_server *found = lk_ensemble_find(members, mode, nth);
-
     if (found == NULL)
         test_fails("no member of the ensemble is a %s", mode);
     return found;
@@ -129,7 +124,6 @@ static uint64_t zxid_of(const lk_server *server)
     char answer[2048];
     const char *line = NULL;
     uint64_t zxid = 0;
-
     if (lk_server_ask(server, "srvr", answer, sizeof answer))
         line = strstr(answer, "Zxid: 0x");
     if (line == NULL || sscanf(line, "Zxid: 0x%" SCNx64, &zxid) != 1)
@@ -145,7 +139,6 @@ typedef struct step {
 static bool are_in_step(void *context)
 {
     const step *wanted = context;
-
     for (int i = 0; i < LK_ENSEMBLE; i++)
         if (zxid_of(&wanted->members[i]) < wanted->zxid)
             return false;
@@ -155,6 +148,5 @@ static bool are_in_step(void *context)
 void lk_test_require_in_step(lk_server *members)
 {
     step wanted = {members, zxid_of(lk_test_leader(members))};
-
     lk_require(are_in_step, &wanted, "all members should apply what the leader has applied");
 }

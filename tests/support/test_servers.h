@@ -3,8 +3,7 @@
  * for disks. What the library of servers reports as an error fails the test here, with the server's log. Call
  * this from the test's main thread: a server dies with the thread that started it.
  */
-#ifndef LK_TEST_SERVERS_H
-#define LK_TEST_SERVERS_H
+#pragma once
 
 #include "servers/port.h"
 #include "servers/zookeeper.h"
@@ -45,5 +44,3 @@ lk_server *lk_test_follower(lk_server *members, int nth);
 /** Waits until each member has applied what the leader has applied by now; something must have been written
  * since the leader was elected. */
 void lk_test_require_in_step(lk_server *members);
-
-#endif

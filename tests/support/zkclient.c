@@ -40,7 +40,6 @@ struct lk_zkc {
 static void put_int(struct lk_zkc *client, int32_t value)
 {
     uint32_t wire = htonl((uint32_t)value);
-
     memcpy(client->frame + client->len, &wire, sizeof wire);
     client->len += sizeof wire;
 }
@@ -71,7 +70,6 @@ static void put_byte(struct lk_zkc *client, unsigned char byte)
 static int32_t get_int(struct lk_zkc *client)
 {
     uint32_t wire;
-
     if (client->at + sizeof wire > client->len)
         test_fails("%s", "ZooKeeper's answer is too short");
     memcpy(&wire, client->frame + client->at, sizeof wire);
@@ -82,7 +80,6 @@ static int32_t get_int(struct lk_zkc *client)
 static int64_t get_long(struct lk_zkc *client)
 {
     uint64_t high = (uint32_t)get_int(client);
-
     return (int64_t)(high << 32 | (uint32_t)get_int(client));
 }
 
@@ -90,7 +87,6 @@ static void get_text(struct lk_zkc *client, char *text, size_t size)
 {
     int32_t wire = get_int(client);
     size_t len = wire > 0 ? (size_t)wire : 0;
-
     if (client->at + len > client->len)
         test_fails("%s", "ZooKeeper's answer is too short");
     if (text != NULL)
@@ -129,14 +125,12 @@ static bool transfer(struct lk_zkc *client, bool sending, void *bytes, size_t le
 static bool send_frame(struct lk_zkc *client)
 {
     uint32_t wire = htonl((uint32_t)client->len);
-
     return transfer(client, true, &wire, sizeof wire) && transfer(client, true, client->frame, client->len);
 }
 
 static bool receive_frame(struct lk_zkc *client)
 {
     uint32_t wire = 0;
-
     client->len = client->at = 0;
     if (!transfer(client, false, &wire, sizeof wire) || ntohl(wire) > FRAME_MAX)
         return false;
@@ -166,7 +160,6 @@ static void session_password(int64_t session, unsigned char password[PASSWORD])
 {
     const uint64_t multiplier = UINT64_C(0x5DEECE66D), mask = (UINT64_C(1) << 48) - 1;
     uint64_t seed = (((uint64_t)session ^ UINT64_C(0xB3415C00)) ^ multiplier) & mask;
-
     for (int i = 0; i < PASSWORD; i += 4) {
         uint32_t number;
 
@@ -183,7 +176,6 @@ static struct lk_zkc *dial(const lk_server *zk, int patience_ms)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)zk->port)};
     const struct timeval patience = {.tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000};
     struct lk_zkc *client = calloc(1, sizeof *client);
-
     if (client == NULL || (client->frame = malloc(FRAME_MAX)) == NULL)
         test_fails("out of memory (%s)", "client");
     client->session_ms = SESSION_MS;
@@ -201,7 +193,6 @@ static struct lk_zkc *dial(const lk_server *zk, int patience_ms)
 static struct lk_zkc *connect_to(const lk_server *zk)
 {
     struct lk_zkc *client = dial(zk, LK_TEST_PATIENCE_MS);
-
     if (client->fd < 0)
         test_fails("the test's own client can't connect to port %d: %s", zk->port, strerror(errno));
     return client;
@@ -210,7 +201,6 @@ static struct lk_zkc *connect_to(const lk_server *zk)
 static bool greet(struct lk_zkc *client, int64_t session)
 {
     unsigned char password[PASSWORD] = {0};
-
     if (session != 0)
         session_password(session, password);
     client->len = 0;
@@ -235,7 +225,6 @@ static bool is_welcome(struct lk_zkc *client)
 struct lk_zkc *lk_zkc_open_for(const lk_server *zk, int session_ms)
 {
     struct lk_zkc *client = connect_to(zk);
-
     client->session_ms = session_ms;
     if (!greet(client, 0) || !is_welcome(client))
         test_fails("%s", "ZooKeeper gives the test's own client no session");
@@ -272,7 +261,6 @@ static bool end_session(const lk_server *zk, int64_t session)
 {
     struct lk_zkc *client = connect_to(zk);
     bool gone = false;
-
     if (greet(client, session)) {
         begin(client, OP_CLOSE);
         gone = send_frame(client) && receive_frame(client) && client->len >= 8 &&
@@ -285,7 +273,6 @@ static bool end_session(const lk_server *zk, int64_t session)
 void lk_zkc_end_session(const lk_server *zk, int64_t session)
 {
     int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
-
     while (!end_session(zk, session))
         if (lk_test_now_ms() > until)
             test_fails("%s", "the session should end");
@@ -294,7 +281,6 @@ void lk_zkc_end_session(const lk_server *zk, int64_t session)
 void lk_zkc_move_session(const lk_server *zk, int64_t session)
 {
     struct lk_zkc *client = connect_to(zk);
-
     if (!greet(client, session) || !is_welcome(client))
         test_fails("%s", "ZooKeeper does not give the test's own client the session of somebody else");
     lk_zkc_drop(client);
@@ -325,7 +311,6 @@ static bool majority_writes(void *context)
 {
     const lk_server *members = context;
     bool agreed = false;
-
     for (int i = 0; i < LK_ENSEMBLE && !agreed; i++) {
         struct lk_zkc *client = dial(&members[i], PROBE_MS);
 
@@ -347,7 +332,6 @@ int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int
                   char made[LK_ZKC_NAME_MAX])
 {
     int error;
-
     begin_create(client, path, data, kind);
     error = finish(client);
     if (error == LK_ZKC_OK)
@@ -375,7 +359,6 @@ int lk_zkc_set(struct lk_zkc *client, const char *path, const char *data)
 int lk_zkc_get(struct lk_zkc *client, const char *path, char *data, size_t size, struct lk_zkc_stat *stat)
 {
     int error;
-
     begin(client, OP_GET);
     put_text(client, path);
     put_byte(client, 0); /* no watch */
@@ -405,7 +388,6 @@ static int by_number(const void *left, const void *right)
     const char *a = left, *b = right;
     long x = strlen(a) > 10 ? atol(a + strlen(a) - 10) : -1;
     long y = strlen(b) > 10 ? atol(b + strlen(b) - 10) : -1;
-
     return x < y ? -1 : x > y ? 1 : strcmp(a, b);
 }
 
@@ -413,7 +395,6 @@ int lk_zkc_list(struct lk_zkc *client, const char *path, struct lk_zkc_children 
 {
     int error;
     int32_t count;
-
     begin(client, OP_LIST);
     put_text(client, path);
     put_byte(client, 0); /* no watch */
@@ -435,7 +416,6 @@ size_t lk_zkc_count(struct lk_zkc *client, const char *path)
 {
     struct lk_zkc_children *children = malloc(sizeof *children);
     size_t count;
-
     if (children == NULL)
         test_fails("out of memory (%s)", "children");
     lk_zkc_list(client, path, children);
@@ -453,7 +433,6 @@ struct count {
 static bool has_count(void *context)
 {
     struct count *count = context;
-
     return lk_zkc_count(count->client, count->path) == count->wanted;
 }
 
@@ -461,7 +440,6 @@ void lk_zkc_require_count(struct lk_zkc *client, const char *path, size_t count)
 {
     struct count wanted = {client, path, count};
     char what[LK_ZKC_NAME_MAX + 64];
-
     snprintf(what, sizeof what, "%s should have %zu children", path, count);
     lk_require(has_count, &wanted, what);
 }
@@ -469,7 +447,6 @@ void lk_zkc_require_count(struct lk_zkc *client, const char *path, size_t count)
 void lk_zkc_nth(struct lk_zkc *client, const char *path, size_t nth, char child[LK_ZKC_NAME_MAX])
 {
     struct lk_zkc_children *children = malloc(sizeof *children);
-
     if (children == NULL)
         test_fails("out of memory (%s)", "children");
     if (lk_zkc_list(client, path, children) != LK_ZKC_OK || children->count <= nth)

@@ -3,8 +3,7 @@
  * wire protocol by itself, one request at a time, and shares nothing with the client library under the
  * driver. It sends no pings: its session is long instead.
  */
-#ifndef LK_TEST_ZKCLIENT_H
-#define LK_TEST_ZKCLIENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ void lk_zkc_require_count(struct lk_zkc *client, const char *path, size_t count)
 
 /** The path of the nth child in order, from 0; fails the test when there is none. */
 void lk_zkc_nth(struct lk_zkc *client, const char *path, size_t nth, char child[LK_ZKC_NAME_MAX]);
-
-#endif

@@ -27,7 +27,6 @@ static void write_four(uint8_t *at, uint32_t value)
 static const uint8_t *over(const uint8_t *at)
 {
     const int32_t len = (int32_t)read_four(at);
-
     return at + 4 + (len > 0 ? len : 0);
 }
 
@@ -39,7 +38,6 @@ static uint8_t *number_in(uint8_t *entry, const char *parent)
     const uint32_t type = read_four(entry + HEADER);
     const uint8_t *at = entry + HEADER + 4;
     const size_t len = strlen(parent);
-
     if ((type != CREATE && type != CREATE2 && type != CREATE_CONTAINER) || read_four(at) <= len ||
         memcmp(at + 4, parent, len) != 0 || at[4 + len] != '/')
         return NULL;
@@ -55,7 +53,6 @@ static uint8_t *number_in(uint8_t *entry, const char *parent)
 static uint32_t adler32(const uint8_t *bytes, size_t count)
 {
     uint32_t a = 1, b = 0;
-
     for (size_t i = 0; i < count; i++) {
         a = (a + bytes[i]) % 65521;
         b = (b + a) % 65521;
@@ -69,7 +66,6 @@ static bool patch_log(uint8_t *log, size_t size, const char *parent, int32_t num
 {
     enum { HEADER = 16, BEFORE = 12, LEAST = 40 };
     uint8_t *last = NULL, *last_entry = NULL;
-
     for (size_t at = HEADER; at + BEFORE + LEAST < size && read_four(log + at + 8) > 0;
          at += BEFORE + read_four(log + at + 8) + 1) {
         uint8_t *found = number_in(log + at + BEFORE, parent);
@@ -91,7 +87,6 @@ static bool patch_file(const char *path, const char *parent, int32_t number)
     int fd = open(path, O_RDWR | O_CLOEXEC);
     struct stat stat;
     bool patched = false;
-
     if (fd < 0 || fstat(fd, &stat) < 0)
         test_fails("can't open %s: %s", path, strerror(errno));
     if (stat.st_size > 0) {
@@ -111,7 +106,6 @@ void lk_zklog_count_from(const lk_server *server, const char *parent, int32_t nu
     char pattern[LK_SCRATCH_PATH + 32];
     bool patched = false;
     glob_t logs;
-
     snprintf(pattern, sizeof pattern, "%s/version-2/log.*", server->directory);
     if (glob(pattern, 0, NULL, &logs) != 0)
         test_fails("there is no %s", pattern);

@@ -1,8 +1,7 @@
 /*
  * zklog.h: what a ZooKeeper server remembers: its log of transactions, changed while it doesn't run.
  */
-#ifndef LK_TEST_ZKLOG_H
-#define LK_TEST_ZKLOG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@
 /** Has a server that was killed count on from `number` where it gives the children of a node theirs. At least
  * one child was created there since the server was started; what it says of the last one is overwritten. */
 void lk_zklog_count_from(const lk_server *server, const char *parent, int32_t number);
-
-#endif

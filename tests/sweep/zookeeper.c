@@ -66,7 +66,6 @@ static struct trial nth_trial(const struct set *set, int number)
 {
     struct trial t = {.set = set, .number = number, .mode = (enum mode)(number % MODES)};
     const double x = spread(number / MODES, 0.6180339887), y = spread(number / MODES, 0.7548776662);
-
     t.ttl_ms = set->tick_ms == 200 ? 4000 - number / MODES % 5 * 500 : 30000;
     switch (t.mode) {
     case IDLE:
@@ -99,7 +98,6 @@ static int play_holder(int argc, char **argv)
     locker_error err;
     int64_t deadline = 0, now;
     char line[64];
-
     if (argc < 2)
         return 64;
     for (int tries = 0; tries < 60 && l == NULL; tries++)
@@ -134,7 +132,6 @@ static int play_holder(int argc, char **argv)
 static const char *hear(struct lk_child *child, int64_t within_ms, char line[LK_LINE_MAX])
 {
     struct pollfd wait = {.fd = child->output, .events = POLLIN};
-
     if (child->filled == 0 && poll(&wait, 1, (int)within_ms) <= 0)
         return NULL;
     return lk_child_hear(child, line);
@@ -155,7 +152,6 @@ struct outcome {
 static struct outcome broken_off(const char *text)
 {
     struct outcome o = {0};
-
     snprintf(o.text, sizeof o.text, "%.*s", (int)sizeof o.text - 1, text);
     return o;
 }
@@ -189,7 +185,6 @@ static bool approach(const struct trial *t, struct lk_child *holder, lk_server *
 {
     char line[LK_LINE_MAX];
     const bool late = t->mode == IDLE || t->mode == STOPPED;
-
     if (t->mode == STOPPED) {
         sleep_ms(t->ttl_ms / 2);
         lk_child_stop(holder);
@@ -232,7 +227,6 @@ static struct outcome run_trial(const struct trial *t, lk_server *members)
     locker_error err;
     locker *rival;
     long long lost, deadline;
-
     snprintf(uri, sizeof uri, "zookeeper://%s:%d/sweep%d?ttl=%dms", follower->place.address, follower->port,
              t->number, t->ttl_ms);
     holder = lk_child_start("holder", arguments);
@@ -281,7 +275,6 @@ static void note(const struct trial *t, const struct outcome *o)
     const char *result = !o->ran ? "void" : o->granted > o->deadline ? "kept" : "overlap";
     int fd = open(ledger, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     int len;
-
     for (char *c = (char *)(uintptr_t)o->text; *c != '\0'; c++)
         if (*c == '"' || *c == '\\' || (unsigned char)*c < 0x20)
             *c = '\'';
@@ -317,7 +310,6 @@ static void read_ledger(struct summary *s, const struct set *set, int count)
     FILE *file = fopen(ledger, "re");
     long long left;
     int number;
-
     memset(s, 0, sizeof *s);
     s->least = INT64_MAX;
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
@@ -350,7 +342,6 @@ static struct summary so_far;
 static int play_worker(int argc, char **argv)
 {
     lk_server *members = NULL;
-
     if (argc < 7)
         return 64;
     const struct set *set = &sets[atoi(argv[0])];
@@ -382,7 +373,6 @@ static bool sweep(int which, int count, int ensembles)
     char index[16], first[16], step[16], most[16];
     bool ended = true;
     int undone = 0;
-
     snprintf(index, sizeof index, "%d", which);
     snprintf(step, sizeof step, "%d", ensembles);
     snprintf(most, sizeof most, "%d", count);
@@ -412,7 +402,6 @@ int main(int argc, char **argv)
     int counts[2] = {0, 0}, ensembles = 2, scratch = -1;
     char path[] = "/tmp/sweep-zookeeper.XXXXXX";
     bool kept = true;
-
     lk_child_main(argc, argv, roles);
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--short") == 0)

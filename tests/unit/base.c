@@ -35,7 +35,6 @@ static element *of(lk_list *link)
 static int digits(const lk_list *list)
 {
     int all = 0;
-
     LK_LIST_EACH(link, list)
         all = all * 10 + of(link)->number;
     return all;
@@ -45,7 +44,6 @@ static void test_list_keeps_its_order(void **state)
 {
     element e[4] = {{.number = 1}, {.number = 2}, {.number = 3}, {.number = 4}};
     lk_list list, other;
-
     (void)state;
     lk_list_init(&list);
     lk_list_init(&other);
@@ -87,7 +85,6 @@ static void test_table_finds_what_it_was_given(void **state)
     static element e[COUNT + 1];
     lk_table table = {0};
     size_t seen = 0;
-
     (void)state;
     assert_null(find(&table, 7, 7));
     assert_null(lk_table_after(&table, NULL));
@@ -121,7 +118,6 @@ static void test_table_without_memory_is_empty(void **state)
 {
     lk_table table = {0};
     element e = {.number = 1};
-
     (void)state;
     no_memory = true;
     assert_false(lk_table_reserve(&table));
@@ -148,7 +144,6 @@ static void test_wakeups_are_merged(void **state)
 {
     const int fd = lk_wakeup_new();
     uint64_t count;
-
     (void)state;
     assert_true(fd >= 0);
     lk_wakeup_ring(fd);
@@ -168,6 +163,5 @@ int main(void)
         cmocka_unit_test(test_times_end_at_never),
         cmocka_unit_test(test_wakeups_are_merged),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

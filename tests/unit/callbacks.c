@@ -28,7 +28,6 @@ static void on_lost(locker_handle *lost, void *user)
 {
     struct seen *seen = user;
     locker_handle *h = NULL;
-
     (void)atomic_fetch_add(&seen->calls, 1);
     seen->lost = lost;
     seen->state = locker_handle_state(lost);
@@ -53,7 +52,6 @@ static locker_mock *begin(struct seen *seen, locker_handle **h)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_error err;
     locker_mock *mock = lk_mock_begin(NULL, &seen->l);
-
     lk_gate_init(&seen->done);
     lk_gate_init(&seen->hold);
     o.on_lost = on_lost;
@@ -76,7 +74,6 @@ static void test_told_once(void **state)
     struct seen seen = {.calls = 0};
     locker_handle *h;
     locker_mock *mock = begin(&seen, &h);
-
     (void)state;
     lk_mock_advance_by(mock, 30000);
     lk_gate_await(&seen.done, 1, "on_lost");
@@ -97,7 +94,6 @@ static void test_freed_inside(void **state)
     struct seen seen = {.frees = true};
     locker_handle *h;
     locker_mock *mock = begin(&seen, &h);
-
     (void)state;
     lk_mock_advance_by(mock, 30000);
     lk_gate_await(&seen.done, 1, "on_lost");
@@ -112,7 +108,6 @@ static void test_another_handle_inside(void **state)
     locker_handle *h;
     locker_error err;
     locker_mock *mock = begin(&seen, &h);
-
     (void)state;
     o.ttl_ms = 60000;
     assert_ok(locker_lock(seen.l, "other", &o, &seen.other, &err), err);
@@ -134,7 +129,6 @@ struct freeing {
 static void *free_it(void *arg)
 {
     struct freeing *f = arg;
-
     atomic_store(&f->tid, (int)syscall(SYS_gettid));
     locker_handle_free(f->h);
     atomic_store(&f->returned, true);
@@ -145,7 +139,6 @@ static void *free_it(void *arg)
 static void await_asleep(const struct freeing *f)
 {
     char path[64], text[128] = "";
-
     while (atomic_load(&f->tid) == 0)
         sched_yield();
     (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&f->tid));
@@ -170,7 +163,6 @@ static void test_free_waits_for_the_callback(void **state)
     struct freeing freeing = {.h = NULL};
     pthread_t thread, mover;
     locker_mock *mock = begin(&seen, &freeing.h);
-
     (void)state;
     assert_int_equal(pthread_create(&mover, NULL, advance_it, mock), 0);
     lk_gate_await(&seen.done, 1, "on_lost");
@@ -190,7 +182,6 @@ static void test_not_told_once_unlocked(void **state)
     locker_handle *h;
     locker_error err;
     locker_mock *mock = begin(&seen, &h);
-
     (void)state;
     assert_ok(locker_unlock(h, &err), err);
     lk_mock_advance_by(mock, 60000);
@@ -206,7 +197,6 @@ static void test_every_handle_of_a_reentered_lock_is_told(void **state)
     locker_handle *one, *two;
     locker_error err;
     locker_mock *mock = lk_mock_begin(NULL, &seen.l);
-
     (void)state;
     lk_gate_init(&seen.done);
     lk_gate_init(&seen.hold);
@@ -232,7 +222,6 @@ struct logged {
 static void log_line(locker_log_level level, const char *text, void *user)
 {
     struct logged *logged = user;
-
     logged->level = level;
     (void)strncpy(logged->text, text, sizeof logged->text - 1);
 }
@@ -245,7 +234,6 @@ static void test_loss_is_logged(void **state)
     locker_error err;
     locker *l, *logs;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     o.log = log_line;
     o.log_user = &logged;
@@ -271,6 +259,5 @@ int main(void)
         cmocka_unit_test(test_every_handle_of_a_reentered_lock_is_told),
         cmocka_unit_test(test_loss_is_logged),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,6 @@ static locker_status lock(locker *l, locker_handle **h)
 {
     locker_error err;
     locker_status status = locker_lock(l, "k", NULL, h, &err);
-
     assert_int_equal(status, err.status);
     return status;
 }
@@ -27,7 +26,6 @@ enum { LOSE_IT = 1, LOSE_ALL = 2 };
 static locker_status loses(struct probe *p, locker_claim *claim, locker_status status)
 {
     unsigned mode = status == LOCKER_OK ? atomic_exchange(&p->mode, 0) : 0;
-
     if (mode != 0)
         p->svc->lease_lost(p->svc, mode == LOSE_ALL ? NULL : claim, "the test says so");
     return status;
@@ -38,7 +36,6 @@ static void a_loss_during_acquire_is_told(void **state)
     struct probe p;
     locker_handle *h;
     locker *l;
-
     (void)state;
     probe_init(&p);
     p.acquire = loses;
@@ -80,7 +77,6 @@ static void a_grant_of_a_session_that_ended_is_asked_for_again(void **state)
 static locker_status checks_bytes(struct probe *p, locker_claim *claim, locker_status status)
 {
     const struct probe_claim *c = claim->data;
-
     if (c->attempts != 1)
         (void)atomic_fetch_add(&p->leftovers, 1);
     claim->valid_until = atomic_load(&p->acquires) < 3 ? atomic_load(&p->now) : claim->valid_until;
@@ -93,7 +89,6 @@ static void a_late_grant_is_withdrawn_once(void **state)
     struct probe p;
     locker_handle *h;
     locker *l;
-
     (void)state;
     probe_init(&p);
     p.acquire = checks_bytes;
@@ -118,7 +113,6 @@ static void a_late_try_is_withdrawn_once(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-
     (void)state;
     probe_init(&p);
     p.acquire = is_late;
@@ -174,7 +168,6 @@ static void a_loss_of_what_is_passed_is_a_loss_of_both(void **state)
     struct lk_locking call;
     locker_handle *h;
     locker *l;
-
     (void)state;
     probe_init(&p);
     p.pass = loses_the_giver;
@@ -227,7 +220,6 @@ static void an_owner_leaves_before_the_first_call_has_woken_up(void **state)
     locker_handle *h, *again;
     locker_error err;
     locker *l;
-
     (void)state;
     probe_init(&p);
     p.clock.signal = wakes_later;
@@ -326,7 +318,6 @@ static void every_lease_has_its_place(void **state)
     struct lk_locking call;
     locker_handle *h, *y;
     locker_error err;
-
     (void)state;
     probe_init(&p);
     p.clock.signal = wakes_later;
@@ -374,7 +365,6 @@ static void a_lease_that_ends_during_pass_is_not_a_grant(void **state)
     struct lk_locking call;
     locker_handle *h;
     locker *l;
-
     (void)state;
     probe_init(&p);
     p.pass = expires;
@@ -401,7 +391,6 @@ static void an_extension_during_acquire_counts(void **state)
     struct probe p;
     locker_handle *h;
     locker *l;
-
     (void)state;
     probe_init(&p);
     p.acquire = extends;
@@ -418,7 +407,6 @@ static void a_late_renewal_revives_nothing(void **state)
     struct probe p;
     locker_handle *h;
     locker *l;
-
     (void)state;
     probe_init(&p);
     l = probe_open(&p);
@@ -443,7 +431,6 @@ static bool is_releasing(void *handle)
 static locker *renewing(struct probe *p, locker_handle **h)
 {
     locker *l;
-
     probe_init(p);
     p->renew = probe_stands;
     l = probe_open(p);
@@ -460,7 +447,6 @@ static void unlock_waits_for_renew(void **state)
     struct lk_unlocking u;
     locker_handle *h;
     locker *l = renewing(&p, &h);
-
     (void)state;
     lk_unlocking_start(&u, h);
     lk_require(is_releasing, h, "the unlock has begun");
@@ -521,7 +507,6 @@ struct told {
 static void frees(locker_handle *lost, void *user)
 {
     struct told *told = user;
-
     told->calls++;
     told->close = locker_close(told->l);
     told->unlock = locker_unlock(lost, NULL);
@@ -537,7 +522,6 @@ static void a_callback_while_closing_may_free_its_handle(void **state)
     locker_handle *one, *two;
     locker_error err;
     struct probe p;
-
     (void)state;
     probe_init(&p);
     p.acquire = grants;
@@ -575,7 +559,6 @@ static void nothing_is_granted_while_closing(void **state)
     struct lk_locking call;
     pthread_t thread;
     locker *l;
-
     (void)state;
     probe_init(&p);
     p.acquire = probe_stands;
@@ -604,7 +587,6 @@ static void what_was_told_closed_is_not_held(void **state)
     struct probe p;
     pthread_t thread;
     locker *l;
-
     (void)state;
     probe_init(&p);
     p.acquire = grants;
@@ -658,6 +640,5 @@ int main(void)
         cmocka_unit_test(a_callback_while_closing_may_free_its_handle),
         cmocka_unit_test(what_was_told_closed_is_not_held),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,6 @@ static locker_status note_config(const locker_driver_config *c, const locker_ser
 {
     int n = snprintf(seen, sizeof seen, "%s|%s|%s|%s|%s|%lld|", c->scheme, or_dash(c->user),
                      or_dash(c->password), c->path, c->name_space, (long long)(c->ttl_ns / 1000000));
-
     (void)svc, (void)err;
     for (size_t i = 0; i < c->host_count; i++)
         n += snprintf(seen + n, sizeof seen - (size_t)n, "%s:%d,", c->hosts[i].name, c->hosts[i].port);
@@ -104,7 +103,6 @@ static locker_status open_uri(const char *uri, locker_error *err)
     locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
     locker *l = NULL;
     locker_status status;
-
     o.uri = uri;
     status = locker_open_driver(&driver, &o, &l, err);
     (void)locker_close(l);
@@ -128,7 +126,6 @@ static void test_good_uris(void **state)
          "noted|-|-||shop|1500||20000000|9|0|/x&y"},
     };
     locker_error err;
-
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_ok(open_uri(good[i][0], &err), err);
@@ -193,7 +190,6 @@ static void test_no_password_in_errors(void **state)
                                        "nothing://u:s3cret@h",  "noted://u:s3cret@a b"};
     locker_error err;
     locker *l;
-
     (void)state;
     for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
         assert_int_not_equal(open_uri(uris[i], &err), LOCKER_OK);
@@ -212,7 +208,6 @@ static locker_status open_text(const char *text, const char *profile, locker_err
     locker *l = NULL;
     locker_status status;
     FILE *f;
-
     lk_private_directory(directory);
     (void)snprintf(file, sizeof file, "%s/locker.conf", directory);
     f = fopen(file, "w");
@@ -231,7 +226,6 @@ static void test_profiles(void **state)
         "; a comment\n[default]\nuri = memory:a?ttl=1s\nowner = me\n\n"
         "[parts]\ndriver = memory\npath = b\nttl = 2s\n[broken]\nuri = memory:\nhost = h\n";
     locker_error err;
-
     (void)state;
     assert_ok(open_text(text, NULL, &err), err);
     assert_ok(open_text(text, "parts", &err), err);
@@ -258,7 +252,6 @@ static void test_bad_profiles(void **state)
     };
     char longest[600];
     locker_error err;
-
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         locker_status status = open_text(bad[i][0], NULL, &err);
@@ -284,7 +277,6 @@ static void test_environment(void **state)
 {
     locker_error err;
     locker *l;
-
     (void)state;
     assert_int_equal(setenv("LOCKER_URI", "memory:env", 1), 0);
     assert_ok(locker_open_default(NULL, &l, &err), err);
@@ -305,7 +297,6 @@ static void test_options(void **state)
     locker_error err;
     locker *l;
     locker_driver table = driver;
-
     (void)state;
     assert_status(LOCKER_INVALID, locker_open(NULL, NULL, &l, &err), err);
     assert_status(LOCKER_INVALID, locker_open("memory:", NULL, NULL, &err), err);
@@ -338,6 +329,5 @@ int main(void)
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_options),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,6 @@ static void *wait_in_order(void *context)
     struct waiter *w = context;
     locker_handle *h = NULL;
     locker_status status = locker_lock(w->order->l, "k", NULL, &h, NULL);
-
     (void)pthread_mutex_lock(&w->order->mutex);
     w->order->seen[w->order->next++] = w->number;
     if (status != LOCKER_OK)
@@ -47,7 +46,6 @@ static locker_mock *check_fifo(const locker_mock_options *options, locker **l)
     locker_handle *h;
     locker_error err;
     locker_mock *mock = lk_mock_begin(options, l);
-
     order.l = *l;
     assert_ok(locker_lock(*l, "k", NULL, &h, &err), err);
     for (int i = 0; i < WAITERS; i++) {
@@ -70,7 +68,6 @@ static void test_fifo_by_releasing(void **state)
 {
     locker *l;
     locker_mock *mock = check_fifo(NULL, &l);
-
     (void)state;
     assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), WAITERS + 1);
     assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RELEASE), WAITERS + 1);
@@ -81,7 +78,6 @@ static void test_fifo_by_handing_over(void **state)
 {
     locker *l;
     locker_mock *mock = check_fifo(&passes, &l);
-
     (void)state;
     assert_int_equal(lk_mock_calls(mock, LOCKER_OP_PASS), WAITERS);
     assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), 1);
@@ -97,7 +93,6 @@ static void test_refused_hand_over_releases(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(&passes, &l);
-
     (void)state;
     lk_mock_faults(mock, "pass busy");
     assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
@@ -118,7 +113,6 @@ static void test_handing_over_is_bounded_in_time(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(&passes, &l);
-
     (void)state;
     assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
     lk_locking_start(&calls[0], l, "k", NULL);
@@ -145,7 +139,6 @@ static void test_no_hand_over_to_another_ttl(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(&passes, &l);
-
     (void)state;
     o.ttl_ms = 60000;
     assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
@@ -165,7 +158,6 @@ static void test_one_that_leaves_lets_the_next_try(void **state)
     struct lk_locking first, second;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire busy");
     o.wait_ms = 50;
@@ -187,7 +179,6 @@ static void test_queueing_service_gets_all(void **state)
     struct lk_locking calls[3];
     locker *l;
     locker_mock *mock = lk_mock_begin(&queues, &l);
-
     (void)state;
     assert_int_equal(locker_mock_take(mock, "k", "a stranger", 0, NULL), LOCKER_OK);
     for (size_t i = 0; i < 3; i++) {
@@ -208,7 +199,6 @@ static void *take_and_free(void *context)
 {
     locker_handle *h = NULL;
     locker_status status = locker_lock(context, "k", NULL, &h, NULL);
-
     locker_handle_free(h);
     return (void *)(intptr_t)status;
 }
@@ -221,7 +211,6 @@ static void test_a_crowd_sends_one_attempt_at_a_time(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
     assert_int_equal(pthread_attr_init(&attr), 0);
@@ -255,6 +244,5 @@ int main(void)
         cmocka_unit_test(test_queueing_service_gets_all),
         cmocka_unit_test(test_a_crowd_sends_one_attempt_at_a_time),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

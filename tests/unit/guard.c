@@ -12,7 +12,6 @@ static bool allows(const char *text, size_t len)
     lk_redis_guard whole = {0}, slow = {0};
     const bool all = lk_redis_guard_allows(&whole, text, len);
     size_t i = 0;
-
     while (i < len && lk_redis_guard_allows(&slow, text + i, 1))
         i++;
     assert_int_equal(all, i == len);
@@ -25,7 +24,6 @@ static bool allows_many(const char *head, const char *more, size_t count)
     const size_t from = strlen(head), each = strlen(more), len = from + count * each;
     char *text = malloc(len);
     bool allowed;
-
     assert_non_null(text);
     for (size_t i = 0; i < len; i++)
         text[i] = i < from ? head[i] : more[(i - from) % each];
@@ -37,7 +35,6 @@ static bool allows_many(const char *head, const char *more, size_t count)
 static bool announces(char kind, int number)
 {
     char head[32];
-
     snprintf(head, sizeof head, "%c%d\r\n", kind, number);
     return allows(head, strlen(head));
 }
@@ -84,7 +81,6 @@ static void an_array_is_small(void **state)
 static void a_reply_is_short(void **state)
 {
     char line[1024] = "+";
-
     (void)state;
     memset(line + 1, 'x', sizeof line - 4);
     memcpy(line + sizeof line - 3, "\r\n", 3);
@@ -102,6 +98,5 @@ int main(void)
         cmocka_unit_test(a_number_is_one),   cmocka_unit_test(an_array_is_small),
         cmocka_unit_test(a_reply_is_short),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

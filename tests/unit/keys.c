@@ -13,7 +13,6 @@ static const char letters[] = "{}.:b";
 static size_t name_of(size_t n, char name[LENGTH_MAX + 1])
 {
     size_t len = 0;
-
     for (n++; n > 0; n = (n - 1) / LETTERS)
         name[len++] = letters[(n - 1) % LETTERS];
     name[len] = '\0';
@@ -29,7 +28,6 @@ static void no_two_locks_share_a_key(void **state)
 {
     static char *all[4 * NAMES];
     size_t count = 0;
-
     (void)state;
     for (size_t i = 0; i < NAMES; i++) {
         lk_redis_keys keys;
@@ -54,7 +52,6 @@ static void no_two_locks_share_a_key(void **state)
 static void expect_queue(const char *lock, const char *queue)
 {
     lk_redis_keys keys;
-
     assert_true(lk_redis_keys_init_raw(&keys, lock, strlen(lock)));
     assert_string_equal(keys.queue, queue);
     lk_redis_keys_clear(&keys);

@@ -43,7 +43,6 @@ static void bell_close(void *self)
 static void set_claim_locked(struct bell *bell, const locker_claim *from, locker_claim *to)
 {
     size_t i = 0;
-
     while (i < WAITERS && bell->claims[i] != from)
         i++;
     if (i < WAITERS)
@@ -59,7 +58,6 @@ static locker_status bell_acquire(void *self, locker_claim *claim, locker_error 
 {
     struct bell *bell = self;
     locker_status status = LOCKER_BUSY;
-
     (void)err;
     (void)pthread_mutex_lock(&bell->mutex);
     set_claim_locked(bell, claim, NULL);
@@ -75,7 +73,6 @@ static locker_status bell_acquire(void *self, locker_claim *claim, locker_error 
 static void bell_withdraw(void *self, locker_claim *claim)
 {
     struct bell *bell = self;
-
     (void)pthread_mutex_lock(&bell->mutex);
     set_claim_locked(bell, claim, NULL);
     (void)pthread_mutex_unlock(&bell->mutex);
@@ -110,7 +107,6 @@ static int64_t bell_dispatch(void *self)
 {
     struct bell *bell = self;
     uint64_t rung;
-
     if (read(bell->fd, &rung, sizeof rung) < 0)
         return LOCKER_NEVER;
     (void)pthread_mutex_lock(&bell->mutex);
@@ -152,7 +148,6 @@ static locker *begin(struct bell *bell)
     locker_driver_options options = LOCKER_DRIVER_OPTIONS_INIT;
     locker *l = NULL;
     locker_error err;
-
     *bell = (struct bell){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     assert_true(bell->fd >= 0);
     lk_gate_init(&bell->heard);
@@ -184,7 +179,6 @@ static pthread_t ring(struct bell *bell, const char *key)
 {
     const uint64_t one = 1;
     pthread_t by;
-
     set_free(bell, key);
     assert_int_equal(write(bell->fd, &one, sizeof one), sizeof one);
     lk_gate_await(&bell->heard, 1, "a dispatch");
@@ -217,7 +211,6 @@ static void a_waiter_reads_for_itself(void **state)
     locker *l = begin(&bell);
     struct lk_locking waiter;
     pthread_t thread, keeper = ring(&bell, NULL);
-
     (void)state;
     for (int i = 0; i < 100; i++) {
         start(&waiter, &bell, l, "a", NULL, 1);
@@ -234,7 +227,6 @@ static void it_wakes_those_beside_it(void **state)
     struct bell bell;
     locker *l = begin(&bell);
     struct lk_locking first, second;
-
     (void)state;
     for (int i = 0; i < 100; i++) {
         start(&first, &bell, l, "a", NULL, 1);
@@ -253,7 +245,6 @@ static void the_keeper_reads_for_those_it_leaves(void **state)
     locker *l = begin(&bell);
     struct lk_locking first, second;
     pthread_t keeper = ring(&bell, NULL);
-
     (void)state;
     for (int i = 0; i < 100; i++) {
         start(&first, &bell, l, "a", NULL, 1);
@@ -273,7 +264,6 @@ static void it_hears_of_cancels_deadlines_and_closing(void **state)
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options canceled = LOCKER_LOCK_OPTIONS_INIT, brief = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking waiter, beside;
-
     (void)state;
     assert_non_null(cancel);
     canceled.cancel = cancel;
@@ -303,6 +293,5 @@ int main(void)
         cmocka_unit_test(the_keeper_reads_for_those_it_leaves),
         cmocka_unit_test(it_hears_of_cancels_deadlines_and_closing),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

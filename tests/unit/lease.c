@@ -14,7 +14,6 @@ static locker_mock *hold(locker **l, locker_handle **h, bool renew, const char *
     locker_mock *mock = lk_mock_begin(NULL, l);
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_error err;
-
     lk_mock_faults(mock, faults);
     o.ttl_ms = 9000;
     o.no_renew = !renew;
@@ -27,7 +26,6 @@ static void test_renewed_at_a_third(void **state)
     locker_handle *h;
     locker *l;
     locker_mock *mock = hold(&l, &h, true, "");
-
     (void)state;
     for (unsigned i = 1; i <= 5; i++) {
         lk_mock_advance_by(mock, 2700); /* a little slack gathers renewals into batches: 1/16 of a third */
@@ -47,7 +45,6 @@ static void test_retried_faster_until_the_deadline(void **state)
     locker_handle *h;
     locker *l;
     locker_mock *mock = hold(&l, &h, true, "renew always unavailable");
-
     (void)state;
     lk_mock_advance_by(mock, 3000);
     assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), 1);
@@ -84,7 +81,6 @@ static void test_a_late_confirmation_revives_nothing(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(&session, &l);
-
     (void)state;
     o.on_lost = reconnect;
     o.user = mock;
@@ -107,7 +103,6 @@ static void test_a_deadline_never_moves_back(void **state)
     locker_handle *h;
     locker *l;
     locker_mock *mock = hold(&l, &h, true, "renew delay=2500ms");
-
     (void)state;
     lk_mock_advance_by(mock, 5000);
     assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), 2);
@@ -124,7 +119,6 @@ static void test_without_renewal(void **state)
     locker_handle *h;
     locker *l;
     locker_mock *mock = hold(&l, &h, false, "");
-
     (void)state;
     lk_mock_advance_by(mock, 8999);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
@@ -144,7 +138,6 @@ static void test_without_leases(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(&no_leases, &l);
-
     (void)state;
     assert_ok(locker_lock(l, "kept", NULL, &kept, &err), err);
     o.no_renew = true;
@@ -167,7 +160,6 @@ static void test_a_session_keeps_all(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(&session, &l);
-
     (void)state;
     assert_ok(locker_lock(l, "one", NULL, &one, &err), err);
     lk_mock_advance_by(mock, 5000);
@@ -196,7 +188,6 @@ static void test_out_of_reach(void **state)
     locker_handle *h;
     locker *l;
     locker_mock *mock = hold(&l, &h, true, "renew unavailable");
-
     (void)state;
     lk_mock_advance_by(mock, 3000);
     locker_mock_disconnect(mock, l);
@@ -217,7 +208,6 @@ static void test_service_says_lost(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = hold(&l, &one, true, "");
-
     (void)state;
     assert_ok(locker_lock(l, "other", NULL, &two, &err), err);
     assert_false(lk_readable(locker_handle_fd(one), 0));
@@ -249,7 +239,6 @@ static void test_renewals_go_in_batches(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     for (unsigned i = 0; i < LEASES; i++) {
         char key[16];
@@ -277,7 +266,6 @@ static void test_no_reentry_into_a_lost_lock(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "renew always unavailable");
     o.owner = "me";
@@ -308,6 +296,5 @@ int main(void)
         cmocka_unit_test(test_renewals_go_in_batches),
         cmocka_unit_test(test_no_reentry_into_a_lost_lock),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,6 @@ static void stream(void)
 static void hear(locker_log_level level, const char *text, void *user)
 {
     int number;
-
     (void)level, (void)user;
     (void)pthread_mutex_lock(&heard.p->mutex);
     (void)pthread_mutex_unlock(&heard.p->mutex);
@@ -80,7 +79,6 @@ static locker_status logs_many(struct probe *p, locker_claim *claim, locker_stat
 static int hears_in_child(const struct probe *p)
 {
     const bool wanted = p->svc->log_wanted(p->svc, LOCKER_LOG_ERROR);
-
     p->svc->log(p->svc, LOCKER_LOG_ERROR, "line %d", 2);
     (void)locker_close(heard.l);
     return wanted || heard.count > 0;
@@ -89,7 +87,6 @@ static int hears_in_child(const struct probe *p)
 static locker_status forks(struct probe *p, locker_claim *claim, locker_status status)
 {
     int end = -1;
-
     (void)logs_one(p, claim, status);
     (void)lk_gate_pass(&heard.entered);
     log_locked(p->svc, 1, 1);
@@ -126,7 +123,6 @@ static void run(probe_hook *acquire, bool holds)
     locker_options o = LOCKER_OPTIONS_INIT;
     locker_handle *held;
     locker_error err;
-
     begin(&p, &o);
     heard.holds = holds;
     p.acquire = acquire;
@@ -173,7 +169,6 @@ static void a_stream_of_lines_puts_no_renewal_off(void **state)
     locker_options o = LOCKER_OPTIONS_INIT;
     locker_handle *held;
     locker_error err;
-
     (void)state;
     begin(&p, &o);
     p.real_time = false;
@@ -202,7 +197,6 @@ static locker_status logs_while_opening(const locker_driver_config *config, cons
 static void logs_while_closing(void *self)
 {
     const struct probe *p = self;
-
     log_locked(p->svc, 1, 1);
 }
 
@@ -212,7 +206,6 @@ static void lines_of_opening_and_closing_are_told(void **state)
     locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options o = LOCKER_OPTIONS_INIT;
     locker_error err;
-
     (void)state;
     begin(&p, &o);
     d.options = &o;
@@ -238,6 +231,5 @@ int main(void)
         cmocka_unit_test(a_stream_of_lines_puts_no_renewal_off),
         cmocka_unit_test(lines_of_opening_and_closing_are_told),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

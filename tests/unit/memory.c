@@ -51,7 +51,6 @@ static void *open_named(const char *name)
     const locker_driver_config config = {.path = name, .name_space = ""};
     void *self = NULL;
     locker_error err;
-
     assert_true(lk_memory_driver.claim_size <= CLAIM_SIZE_AT_MOST);
     assert_int_equal(lk_memory_driver.open(&config, &services, &self, &err), LOCKER_OK);
     return self;
@@ -65,7 +64,6 @@ static void *open_space(void)
 static locker_status ask(void *self, struct asker *asker)
 {
     locker_error err;
-
     return lk_memory_driver.acquire(self, of(asker), &err);
 }
 
@@ -84,7 +82,6 @@ static locker_status come(void *self, struct asker *asker, const char *key)
 static void give(void *self, struct asker *asker)
 {
     locker_error err;
-
     assert_int_equal(lk_memory_driver.release(self, of(asker), LOCKER_NEVER, &err), LOCKER_OK);
 }
 
@@ -93,7 +90,6 @@ static void break_key(void *self, const char *key)
     const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
     locker_info broken = LOCKER_INFO_INIT;
     locker_error err;
-
     assert_int_equal(
         lk_memory_driver.break_lock(self, key, strlen(key), &anybody, LOCKER_NEVER, &broken, &err),
         LOCKER_OK);
@@ -106,7 +102,6 @@ static void broken_before_it_asks_has_nobody_behind(void **state)
 {
     struct asker first, handed, second, third, later;
     void *self = open_space();
-
     (void)state;
     assert_int_equal(come(self, &first, "k"), LOCKER_OK);
     assert_int_equal(come(self, &handed, "k"), LOCKER_BUSY);
@@ -130,7 +125,6 @@ static void find_neighbour(char name[16], const char *key)
 {
     const uint32_t bucket = locker_key_hash(key, strlen(key)) % BUCKETS_AT_FIRST;
     unsigned i = 0;
-
     do
         snprintf(name, 16, "n%u", i++);
     while (locker_key_hash(name, strlen(name)) % BUCKETS_AT_FIRST != bucket);
@@ -142,7 +136,6 @@ static void broken_before_it_asks_has_no_neighbour(void **state)
     struct asker first, handed, neighbour, later;
     void *self = open_space();
     char other[16];
-
     (void)state;
     find_neighbour(other, "k");
     assert_int_equal(come(self, &first, "k"), LOCKER_OK);
@@ -167,7 +160,6 @@ static void show_reads_nothing_that_core_writes(void **state)
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
     int64_t first;
-
     (void)state;
     assert_int_equal(come(self, &holder, "k"), LOCKER_OK);
     assert_int_equal(lk_memory_driver.show(self, "k", 1, LOCKER_NEVER, &info, &err), LOCKER_OK);
@@ -184,7 +176,6 @@ static int in_the_child(void)
 {
     struct asker mine, other;
     void *self = open_named("shop"), *another = open_named("shop");
-
     if (come(self, &mine, "k") != LOCKER_OK || come(another, &other, "k") != LOCKER_BUSY)
         return 1;
     give(self, &mine);
@@ -201,7 +192,6 @@ static void a_forks_child_has_locks_of_its_own(void **state)
     void *self = open_named("shop");
     int status = -1;
     pid_t child;
-
     (void)state;
     assert_int_equal(come(self, &holder, "k"), LOCKER_OK);
     child = fork();
@@ -222,6 +212,5 @@ int main(void)
         cmocka_unit_test(show_reads_nothing_that_core_writes),
         cmocka_unit_test(a_forks_child_has_locks_of_its_own),
     };
-
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

@@ -15,7 +15,6 @@ static void test_arguments(void **state)
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     char longest[LOCKER_KEY_MAX + 2];
-
     (void)state;
     memset(longest, 'k', sizeof longest);
     longest[LOCKER_KEY_MAX + 1] = '\0';
@@ -51,7 +50,6 @@ static void test_grant_and_release(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     assert_ok(locker_lock(l, "k\xC3\xA9y", NULL, &h, &err), err);
     assert_int_equal(locker_handle_token(h), 1);
@@ -74,7 +72,6 @@ static void test_scope(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     {
         LOCKER_AUTO locker_handle *h = NULL;
@@ -94,7 +91,6 @@ static void test_try_busy(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire busy");
     assert_status(LOCKER_BUSY, locker_try_lock(l, "k", NULL, &h, &err), err);
@@ -118,7 +114,6 @@ static void test_wake_brings_another_attempt(void **state)
     struct lk_locking call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire times=2 busy");
     lk_locking_start(&call, l, "k", NULL);
@@ -138,7 +133,6 @@ static void test_retry_at(void **state)
     struct lk_locking call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire retry=500ms busy");
     lk_locking_start(&call, l, "k", NULL);
@@ -159,7 +153,6 @@ static void test_timeout(void **state)
     struct lk_locking call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire always busy");
     o.wait_ms = 100;
@@ -185,7 +178,6 @@ static void test_cancel(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     assert_non_null(cancel);
     lk_mock_faults(mock, "acquire always busy");
@@ -219,7 +211,6 @@ static void test_cancel_inside_an_attempt(void **state)
     locker_cancel *cancel = locker_cancel_new();
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire lose-request");
     o.cancel = cancel;
@@ -239,7 +230,6 @@ static void test_a_fresh_cancel_in_an_old_ones_place(void **state)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire always busy");
     for (int i = 0; i < 200; i++) {
@@ -266,7 +256,6 @@ static void test_unavailable(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire unavailable"); /* final at the first attempt */
     assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "k", NULL, &h, &err), err);
@@ -296,7 +285,6 @@ static void test_final_is_final_for_who_waits(void **state)
     struct lk_locking call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire busy; acquire unavailable");
     lk_locking_start(&call, l, "k", NULL);
@@ -316,7 +304,6 @@ static void test_a_try_is_told_what_is_known(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire busy; acquire retry=100ms unavailable");
     lk_locking_start(&call, l, "k", NULL);
@@ -341,7 +328,6 @@ static void test_a_lease_too_short_is_no_outage(void **state)
     struct lk_locking hasty, call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire always delay=50ms");
     o.ttl_ms = 20;
@@ -374,7 +360,6 @@ static void *lock_and_end(void *context)
 {
     struct canceled_call *call = context;
     locker_error err;
-
     call->status = locker_lock(call->l, "k", NULL, &call->held, &err);
 #if defined(__SANITIZE_ADDRESS__) /* it does not see frames that a cancellation leaves */
     __asan_handle_no_return();
@@ -394,7 +379,6 @@ static void test_a_canceled_thread_ends_behind_the_call(void **state)
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     void *end = NULL;
-
     (void)state;
     lk_mock_faults(mock, "acquire busy");
     call = (struct canceled_call){.l = l};
@@ -414,7 +398,6 @@ static void test_a_canceled_thread_ends_behind_the_call(void **state)
 static void *free_and_end(void *context)
 {
     struct canceled_call *call = context;
-
     (void)pthread_cancel(pthread_self());
     locker_handle_free(call->held);
     call->status = LOCKER_OK;
@@ -431,7 +414,6 @@ static void free_canceled(locker_handle *held)
     struct canceled_call call = {.held = held, .status = LOCKER_UNKNOWN};
     pthread_t thread;
     void *end = NULL;
-
     assert_int_equal(pthread_create(&thread, NULL, free_and_end, &call), 0);
     assert_int_equal(pthread_join(thread, &end), 0);
     assert_ptr_equal(end, PTHREAD_CANCELED);
@@ -445,7 +427,6 @@ static void test_a_canceled_thread_frees_all_of_a_handle(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     assert_ok(locker_lock(l, "k", NULL, &with_fd, &err), err);
     assert_ok(locker_lock(l, "last", NULL, &last, &err), err);
@@ -467,7 +448,6 @@ static void test_reentry_asks_for_no_more(void **state)
     char owner[LOCKER_OWNER_MAX + 1];
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     o.owner = "me";
     o.label = "the one that show prints";
@@ -501,7 +481,6 @@ static void test_silent_service(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire lose-request");
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &h, &err), err);
@@ -524,7 +503,6 @@ static void test_out_of_reach_is_no_timeout(void **state)
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     locker *other = lk_mock_host(mock, "other");
-
     (void)state;
     o.wait_ms = 20000;
     assert_ok(locker_lock(other, "k", NULL, &h, &err), err);
@@ -559,7 +537,6 @@ static void test_silence_to_the_end(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     lk_mock_faults(mock, "acquire always lose-request");
     for (int longer = 0; longer < 2; longer++) {
@@ -595,7 +572,6 @@ static void test_stale_grant_is_not_held(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     o.ttl_ms = 50;
     lk_mock_faults(mock, "acquire delay=50ms");
@@ -616,7 +592,6 @@ static void test_release_answers(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     for (int i = 0; i < 3; i++) {
         lk_mock_faults(mock, faults[i]);
@@ -639,7 +614,6 @@ static void test_reentry(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     mine.owner = "me";
     other.owner = "you";
@@ -667,7 +641,6 @@ static void test_close(void **state)
     locker_error err;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
-
     (void)state;
     assert_ok(locker_lock(l, "held", NULL, &h, &err), err);
     lk_mock_faults(mock, "acquire:k always busy");
@@ -712,6 +685,5 @@ int main(void)
         cmocka_unit_test(test_reentry),
         cmocka_unit_test(test_close),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,6 @@ static struct probe *opening;
 static void enter(struct probe *p, const locker_claim *claim)
 {
     struct probe_claim *c = claim->data;
-
     if (atomic_fetch_add(&c->inside, 1) != 0)
         (void)atomic_fetch_add(&p->overlaps, 1);
 }
@@ -22,7 +21,6 @@ static void enter(struct probe *p, const locker_claim *claim)
 static void leave(const locker_claim *claim)
 {
     struct probe_claim *c = claim->data;
-
     (void)atomic_fetch_sub(&c->inside, 1);
 }
 
@@ -68,7 +66,6 @@ static locker_status probe_acquire(void *self, locker_claim *claim, locker_error
     struct probe_claim *c = claim->data;
     locker_status status = LOCKER_BUSY;
     int number = atomic_fetch_add(&p->acquires, 1);
-
     (void)err;
     enter(p, claim);
     c->attempts++;
@@ -89,7 +86,6 @@ static locker_status probe_acquire(void *self, locker_claim *claim, locker_error
 static void probe_interrupt(void *self, locker_claim *claim)
 {
     struct probe *p = self;
-
     (void)atomic_fetch_add(&p->interrupts, 1);
     (void)hooked(p, p->interrupt, claim, LOCKER_OK);
 }
@@ -97,7 +93,6 @@ static void probe_interrupt(void *self, locker_claim *claim)
 static void probe_withdraw(void *self, locker_claim *claim)
 {
     struct probe *p = self;
-
     (void)atomic_fetch_add(&p->withdraws, 1);
     enter(p, claim);
     (void)hooked(p, p->withdraw, claim, LOCKER_OK);
@@ -110,7 +105,6 @@ static locker_status probe_release(void *self, locker_claim *claim, int64_t unti
 {
     struct probe *p = self;
     locker_status status;
-
     (void)until, (void)err;
     (void)atomic_fetch_add(&p->releases, 1);
     enter(p, claim);
@@ -124,7 +118,6 @@ static locker_status probe_pass(void *self, locker_claim *from, locker_claim *to
 {
     struct probe *p = self;
     locker_status status;
-
     (void)atomic_fetch_add(&p->passes, 1);
     enter(p, from);
     enter(p, to);
@@ -144,7 +137,6 @@ static locker_status probe_pass(void *self, locker_claim *from, locker_claim *to
 static void probe_renew(void *self, locker_claim *const *grants, size_t count)
 {
     struct probe *p = self;
-
     for (size_t i = 0; i < count; i++) {
         (void)atomic_fetch_add(&p->renews, 1);
         enter(p, grants[i]);
@@ -161,7 +153,6 @@ static int probe_descriptor(void *self)
 static int64_t probe_dispatch(void *self)
 {
     struct probe *p = self;
-
     return p->dispatch != NULL ? p->dispatch(p) : LOCKER_NEVER;
 }
 
@@ -188,7 +179,6 @@ static int64_t now(void *context)
 static void wait_for(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
 {
     struct probe *p = context;
-
     (void)until;
     (void)pthread_cond_wait(cond, mutex);
     if (p->waited != NULL)
@@ -198,7 +188,6 @@ static void wait_for(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex
 static void poll_for(void *context, int fd, int64_t until)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-
     (void)poll(&p, 1, until <= now(context) ? 0 : -1);
 }
 
@@ -215,7 +204,6 @@ void probe_init(struct probe *p)
     static const locker_param params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
     static const locker_semantics semantics = {
         .size = sizeof(locker_semantics), .driver = "probe", .leases = true};
-
     *p = (struct probe){
         .driver = {.abi = LOCKER_DRIVER_ABI,
                    .size = sizeof(locker_driver),
@@ -248,7 +236,6 @@ locker *probe_open_with(struct probe *p, locker_driver_options *o)
 {
     locker_error err;
     locker *l = NULL;
-
     opening = p;
     if (p->fd >= 0)
         p->driver.descriptor = probe_descriptor;
@@ -261,7 +248,6 @@ locker *probe_open(struct probe *p)
 {
     locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options options = LOCKER_OPTIONS_INIT;
-
     options.ttl_ms = PROBE_TTL_MS;
     o.options = &options;
     return probe_open_with(p, &o);

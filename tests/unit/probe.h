@@ -3,8 +3,7 @@
  * is one, which can hold it up at a gate, call services, and choose the answer. It counts, and notes when two
  * operations are inside with one claim at once. Its clock is moved by hand, and wakes nobody.
  */
-#ifndef LK_TEST_PROBE_H
-#define LK_TEST_PROBE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -58,5 +57,3 @@ void probe_end(struct probe *p, locker *l);
 locker_status probe_stands(struct probe *p, locker_claim *claim, locker_status status);
 
 void probe_advance(struct probe *p, int64_t ms);
-
-#endif

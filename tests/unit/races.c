@@ -19,7 +19,6 @@ static locker_handle *lock(locker *l, const char *key, const char *owner)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *h;
     locker_error err;
-
     o.owner = owner;
     assert_ok(locker_lock(l, key, &o, &h, &err), err);
     return h;
@@ -107,7 +106,6 @@ static void a_wake_during_an_attempt_counts(void **state)
     struct probe p;
     struct lk_locking call;
     locker *l;
-
     (void)state;
     begin(&p);
     p.acquire = wakes_at_first;
@@ -130,7 +128,6 @@ static void a_silent_service_is_asked_again_at_once(void **state)
 {
     struct probe p;
     locker *l;
-
     (void)state;
     begin(&p);
     p.acquire = is_silent_at_first;
@@ -157,7 +154,6 @@ static void a_try_does_not_outlast_session_after_session(void **state)
     locker_handle *none;
     locker_error err;
     locker *l;
-
     (void)state;
     begin(&p);
     p.acquire = loses_its_session;
@@ -182,7 +178,6 @@ static void a_wait_ends_before_a_retry_that_is_far(void **state)
     struct lk_locking call;
     struct probe p;
     locker *l;
-
     (void)state;
     begin(&p);
     p.real_time = true;
@@ -212,7 +207,6 @@ static void the_last_word_decides_between_timeout_and_unavailable(void **state)
                  {LOCKER_UNAVAILABLE, LOCKER_BUSY, false, LOCKER_TIMEOUT},
                  {LOCKER_BUSY, LOCKER_BUSY, true, LOCKER_UNAVAILABLE}};
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-
     (void)state;
     o.wait_ms = PROBE_TTL_MS;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -277,7 +271,6 @@ static void a_call_outlives_its_interrupt(void **state)
     struct probe p;
     struct lk_locking call;
     locker *l;
-
     (void)state;
     begin(&p);
     lk_gate_init(&interrupted);
@@ -316,7 +309,6 @@ static void a_cancel_that_was_seen_stays_seen(void **state)
     struct lk_locking call;
     locker_handle *h;
     locker *l;
-
     (void)state;
     begin(&p);
     p.waited = resets;
@@ -360,7 +352,6 @@ static void an_old_cancel_says_nothing_of_a_new_call(void **state)
     struct probe p;
     struct lk_locking first, second;
     locker *l;
-
     (void)state;
     begin(&p);
     lk_gate_init(&interrupted);
@@ -419,7 +410,6 @@ static void nothing_is_handed_to_who_was_canceled(void **state)
     struct lk_locking call;
     locker_handle *h;
     locker *l;
-
     (void)state;
     begin(&p);
     lk_gate_init(&woken);
@@ -461,7 +451,6 @@ static void a_cancel_during_pass_waits_for_its_end(void **state)
     struct lk_unlocking release;
     locker_handle *h;
     locker *l;
-
     (void)state;
     begin(&p);
     lk_gate_init(&woken);
@@ -506,7 +495,6 @@ static void a_cancel_during_a_refused_pass_ends_the_call(void **state)
     struct lk_unlocking release;
     locker_handle *h;
     locker *l;
-
     (void)state;
     begin(&p);
     lk_gate_init(&woken);
@@ -550,7 +538,6 @@ static void an_extension_during_pass_counts(void **state)
     struct lk_locking call;
     locker_handle *h;
     locker *l;
-
     (void)state;
     begin(&p);
     p.pass = extends;
@@ -573,7 +560,6 @@ static void handing_over_is_bounded_in_number(void **state)
     struct probe p;
     locker_handle *h;
     locker *l;
-
     (void)state;
     begin(&p);
     l = probe_open(&p);
@@ -609,7 +595,6 @@ static void nobody_enters_a_lease_that_is_over(void **state)
     struct probe p;
     locker_handle *first, *second;
     locker *l;
-
     (void)state;
     begin(&p);
     p.acquire = grants;
@@ -636,7 +621,6 @@ static void nobody_enters_what_is_being_released(void **state)
     struct lk_unlocking release;
     locker_handle *h;
     locker *l;
-
     (void)state;
     begin(&p);
     p.release = probe_stands;
@@ -663,7 +647,6 @@ static void entering_again_makes_no_more_of_a_lease(void **state)
     locker_handle *h, *none;
     locker_error err;
     locker *l;
-
     (void)state;
     begin(&p);
     l = probe_open(&p);
@@ -699,7 +682,6 @@ static void who_unlocked_before_the_keeper_came_is_not_called(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-
     (void)state;
     begin(&p);
     p.dispatch = stands_in_turn;
@@ -725,7 +707,6 @@ static void an_unlock_sees_for_itself_that_the_lease_is_over(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-
     (void)state;
     begin(&p);
     p.dispatch = stands_in_turn;
@@ -746,7 +727,6 @@ static void the_descriptor_of_what_was_unlocked_is_quiet(void **state)
     locker_handle *h;
     locker_error err;
     locker *l;
-
     (void)state;
     begin(&p);
     l = probe_open(&p);
@@ -769,7 +749,6 @@ static void what_is_confirmed_is_not_renewed_early(void **state)
     struct probe p;
     locker_handle *h;
     locker *l;
-
     (void)state;
     begin(&p);
     p.renew = confirms;
@@ -796,7 +775,6 @@ static void each_lease_ends_at_its_own_time(void **state)
     unsigned random = 1;
     struct probe p;
     locker *l;
-
     (void)state;
     begin(&p);
     p.acquire = grants;
@@ -842,7 +820,6 @@ static bool have_met(void *unused)
 static int64_t one_at_a_time(struct probe *p)
 {
     uint64_t rung;
-
     if (atomic_fetch_add(&inside, 1) != 0)
         (void)atomic_fetch_add(&met, 1);
     if (atomic_fetch_add(&p->mode, 1) == 0) {
@@ -875,7 +852,6 @@ static void seat(struct probe *p)
 static void ring(const struct probe *p)
 {
     const uint64_t one = 1;
-
     assert_int_equal(write(p->fd, &one, sizeof one), sizeof one);
 }
 
@@ -884,7 +860,6 @@ static void two_are_never_in_dispatch(void **state)
     struct probe p;
     struct lk_locking call;
     locker *l;
-
     (void)state;
     seat(&p);
     p.dispatch = one_at_a_time;
@@ -915,7 +890,6 @@ static int64_t asks_the_keeper(struct probe *p)
 {
     const bool is_keeper = !pthread_equal(atomic_load(&caller), pthread_self());
     uint64_t rung;
-
     if (read(p->fd, &rung, sizeof rung) > 0) {
         if (is_keeper)
             ring(p);
@@ -935,7 +909,6 @@ static void an_early_turn_is_the_keepers(void **state)
     struct probe p;
     struct lk_locking call;
     locker *l;
-
     (void)state;
     seat(&p);
     atomic_store(&asked, false);
@@ -977,6 +950,5 @@ int main(void)
         cmocka_unit_test(two_are_never_in_dispatch),
         cmocka_unit_test(an_early_turn_is_the_keepers),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

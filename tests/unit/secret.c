@@ -95,7 +95,6 @@ static void write_uri(unsigned *seed, char *out, size_t size)
     bool no_path =
         strstr(scheme, "file") == NULL && strstr(scheme, "memory") == NULL && strstr(scheme, "unix") == NULL;
     char secret[64];
-
     write_secret(seed, &special, secret, sizeof secret);
     /* Without "USER:" or "@" nothing tells a password from a name or a path, so that is one slip of its
      * own. */
@@ -132,7 +131,6 @@ static void write_profile(unsigned *seed, char *out, size_t size)
     unsigned way = pick(seed, sizeof ways / sizeof *ways);
     char text[256];
     const char *special;
-
     if (way < 3)
         write_uri(seed, text, sizeof text);
     else
@@ -151,7 +149,6 @@ static void write_profile(unsigned *seed, char *out, size_t size)
 static locker_options short_options(void)
 {
     locker_options o = LOCKER_OPTIONS_INIT;
-
     o.log = note_line;
     o.log_level = LOCKER_LOG_DEBUG;
     said[0] = '\0';
@@ -169,7 +166,6 @@ static void check_opened(locker_status status, locker *l, const locker_error *er
 static void test_uris(void **state)
 {
     char uri[512];
-
     (void)state;
     for (unsigned round = 0; round < ROUNDS; round++) {
         unsigned seed = round;
@@ -187,7 +183,6 @@ static void test_uris(void **state)
 static void test_environment(void **state)
 {
     char uri[512];
-
     (void)state;
     for (unsigned round = 0; round < ROUNDS / 8; round++) {
         unsigned seed = round + ROUNDS;
@@ -205,7 +200,6 @@ static void test_environment(void **state)
 static void test_profiles(void **state)
 {
     char directory[64], file[96], text[1024];
-
     (void)state;
     lk_private_directory(directory);
     (void)snprintf(file, sizeof file, "%s/locker.conf", directory);
@@ -232,6 +226,5 @@ int main(void)
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_profiles),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,6 @@ static void options_of_an_older_program(void **state)
     locker_handle *held;
     locker_error err;
     locker *l;
-
     (void)state;
     o.owner = "me";
     o.size = BEFORE(locker_options, log_user);
@@ -89,7 +88,6 @@ static void sizes_that_are_none(void **state)
     locker_handle *held;
     locker_error err;
     locker *l;
-
     (void)state;
     assert_ok(locker_open("memory:", NULL, &l, &err), err);
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -169,7 +167,6 @@ static locker_status open_table(const locker_driver *driver, locker_error *err)
     locker_handle *held;
     locker *l = NULL;
     const locker_status status = locker_open_driver(driver, NULL, &l, err);
-
     if (status != LOCKER_OK)
         return status;
     assert_ptr_equal(locker_driver_of(l, NULL), driver);
@@ -225,6 +222,5 @@ int main(void)
         cmocka_unit_test(waiters_are_found_by_their_stride),
         cmocka_unit_test(drivers_of_other_releases),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,6 @@ static void test_durations(void **state)
                                       "0x10", "1e3", "inf", ".",   "1..5", "4000d"};
     locker_error err;
     int64_t ms;
-
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_ok(locker_parse_duration(good[i].text, &ms, &err), err);
@@ -42,7 +41,6 @@ static void test_durations(void **state)
 static void test_histogram(void **state)
 {
     locker_histogram h = {0};
-
     (void)state;
     assert_int_equal(locker_histogram_quantile(&h, 0.5), 0);
     h.count = 100;
@@ -60,7 +58,6 @@ static void test_hashes_of_numbered_keys_spread(void **state)
     enum { KEYS = 1024 };
     static const char *const forms[] = {"%u", "%u/orders", "orders/%u", "orders/%08u",
                                         "a/%u/key of many bytes"};
-
     (void)state;
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
         unsigned in[KEYS] = {0};
@@ -92,7 +89,6 @@ static void test_drivers(void **state)
     locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
     bool memory = false;
     size_t n = 0;
-
     (void)state;
     for (; locker_driver_at(n, &info); n++) {
         assert_non_null(info.semantics);
@@ -111,7 +107,6 @@ static void test_statistics_need_their_size(void **state)
     locker_statistics stats = LOCKER_STATISTICS_INIT;
     locker_error err;
     locker *l;
-
     (void)state;
     assert_ok(locker_open("memory:", NULL, &l, &err), err);
     assert_int_equal(locker_stats(l, &stats), LOCKER_OK);
@@ -136,6 +131,5 @@ int main(void)
         cmocka_unit_test(test_drivers),
         cmocka_unit_test(test_statistics_need_their_size),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

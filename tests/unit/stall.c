@@ -56,7 +56,6 @@ static void *watch_processor(void *argument)
 {
     struct canary *c = argument;
     cpu_set_t only;
-
     CPU_ZERO(&only);
     CPU_SET((size_t)c->processor, &only);
     (void)sched_setaffinity(0, sizeof only, &only); /* or it watches any of them */
@@ -75,7 +74,6 @@ static void *watch_processor(void *argument)
 static void watch_processors(void)
 {
     cpu_set_t ours;
-
     if (sched_getaffinity(0, sizeof ours, &ours) != 0)
         _exit(2);
     for (int i = 0; i < CPU_SETSIZE && canary_count < CANARIES_MAX; i++) {
@@ -95,7 +93,6 @@ static int64_t how_late(void)
 {
     unsigned before[CANARIES_MAX];
     int64_t latest = 0;
-
     for (int i = 0; i < canary_count; i++)
         before[i] = atomic_load(&canaries[i].looks);
     for (int i = 0; i < canary_count; i++) {
@@ -117,7 +114,6 @@ static void write_all(int fd, const void *data, size_t size)
 static void note(void)
 {
     int64_t none = 0;
-
     (void)atomic_compare_exchange_strong(&happened_ms, &none, lk_test_now_ms());
 }
 
@@ -135,7 +131,6 @@ static int64_t loses_a_lock(int ready)
     locker *l;
     int64_t readable;
     struct pollfd p;
-
     o.on_lost = on_lost;
     o.ttl_ms = TTL_MS;
     o.no_renew = true;
@@ -164,7 +159,6 @@ static int64_t renews_a_lock(int ready)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *h;
     locker *l;
-
     probe_init(&p);
     p.real_time = true;
     p.renew = is_renewed;
@@ -185,7 +179,6 @@ static int64_t waits_for_a_lock(int ready)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *h, *none;
     locker *l;
-
     probe_init(&p);
     p.real_time = true;
     p.driver.caps |= LOCKER_CAP_QUEUE;
@@ -210,7 +203,6 @@ static pid_t start(child_fn *does, _Atomic int64_t *goes_on_ms, int *from)
 {
     int fds[2];
     pid_t pid;
-
     assert_int_equal(pipe(fds), 0);
     pid = fork();
     assert_true(pid >= 0);
@@ -266,7 +258,6 @@ static void what_became_due_while_stopped_happens_at_once(void **state)
     int64_t began[CASES];
     _Atomic int64_t *went_on;
     char ready;
-
     (void)state;
     went_on = mmap(NULL, sizeof *went_on * CASES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(went_on != MAP_FAILED);
@@ -306,6 +297,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_became_due_while_stopped_happens_at_once),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,6 @@ enum { T = 8000, P = 3000, MARGIN = 80, BEGUN = 1000 };
 static lk_zk_validity connected(int64_t tick)
 {
     lk_zk_validity v = {0};
-
     lk_zk_validity_connected(&v, BEGUN, T, tick);
     return v;
 }
@@ -24,7 +23,6 @@ static void touch(lk_zk_validity *v, int64_t at)
 static void nothing_is_known_before_a_request_was_ordered(void **state)
 {
     lk_zk_validity v = {0};
-
     (void)state;
     assert_int_equal(lk_zk_validity_deadline(&v), 0);
     v = connected(0);
@@ -36,7 +34,6 @@ static void nothing_is_known_before_a_request_was_ordered(void **state)
 static void a_connection_counts_once_something_on_it_was_ordered(void **state)
 {
     lk_zk_validity v = connected(0);
-
     (void)state;
     assert_int_equal(lk_zk_validity_promise(&v, BEGUN + 5), BEGUN + T - MARGIN);
     lk_zk_validity_ordered(&v, BEGUN + 5);
@@ -49,7 +46,6 @@ static void a_connection_counts_once_something_on_it_was_ordered(void **state)
 static void a_touch_counts_p_after_its_answer(void **state)
 {
     lk_zk_validity v = connected(0);
-
     (void)state;
     lk_zk_validity_answered(&v, 2000, 2500);
     lk_zk_validity_answered(&v, 4000, 4010);
@@ -64,7 +60,6 @@ static void a_touch_counts_p_after_its_answer(void **state)
 static void the_latest_that_counts_is_taken(void **state)
 {
     lk_zk_validity v = connected(0);
-
     (void)state;
     for (int64_t at = 2000; at <= 20000; at += 1000)
         touch(&v, at);
@@ -77,7 +72,6 @@ static void a_busy_session_is_as_good_as_an_idle_one(void **state)
 {
     lk_zk_validity v = connected(0);
     int64_t at = BEGUN;
-
     (void)state;
     for (; at < 10 * T; at++)
         lk_zk_validity_answered(&v, at, at);
@@ -90,7 +84,6 @@ static void a_busy_session_is_as_good_as_an_idle_one(void **state)
 static void a_touch_is_young_enough(void **state)
 {
     lk_zk_validity v = connected(0);
-
     (void)state;
     for (int64_t at = BEGUN; at < 10 * T; at += T / 8) {
         touch(&v, at);
@@ -105,7 +98,6 @@ static void a_touch_is_young_enough(void **state)
 static void a_known_tick_makes_p_shorter(void **state)
 {
     lk_zk_validity v = connected(200);
-
     (void)state;
     touch(&v, 2000);
     lk_zk_validity_ordered(&v, 2010 + T / 8 + 99);
@@ -118,7 +110,6 @@ static void a_known_tick_makes_p_shorter(void **state)
 static void another_connection_knows_nothing_of_the_touches_before(void **state)
 {
     lk_zk_validity v = connected(0);
-
     (void)state;
     lk_zk_validity_ordered(&v, BEGUN + 5);
     touch(&v, 2000);
@@ -134,7 +125,6 @@ static void another_connection_knows_nothing_of_the_touches_before(void **state)
 static void it_never_goes_back(void **state)
 {
     lk_zk_validity v = connected(0);
-
     (void)state;
     touch(&v, 4000);
     lk_zk_validity_ordered(&v, 4010 + P);
@@ -148,7 +138,6 @@ static void a_stop_makes_the_touch_old(void **state)
 {
     lk_zk_validity v = connected(0);
     int64_t at = BEGUN;
-
     (void)state;
     for (; at < 3 * T; at += T / 8)
         touch(&v, at);

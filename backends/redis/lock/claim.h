@@ -1,6 +1,5 @@
 /* claim.h: the driver's bytes of a claim, and the local deadline of its lease. */
-#ifndef LK_REDIS_CLAIM_H
-#define LK_REDIS_CLAIM_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -58,5 +57,3 @@ static inline int64_t lk_redis_valid_until(int64_t sent, int64_t ttl_ns)
 {
     return sent + ttl_ns - ttl_ns / 100 - 2 * LK_MS;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * it, from before they ask until they end, and grants from when they are noted; so a message that hands a lock to a
  * value which is not in it is for a claim that has ended.
  */
-#ifndef LK_REDIS_CLAIM_TABLE_H
-#define LK_REDIS_CLAIM_TABLE_H
+#pragma once
 
 #include "claim.h"
 #include "net/mutex.h"
@@ -15,5 +14,3 @@ void lk_redis_claims_remove_locked(lk_table *claims, locker_claim *claim) LK_RED
 locker_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t number) LK_REDIS_LOCKED;
 /* Wake all that wait: each tries again. */
 void lk_redis_claims_wake_locked(const lk_table *claims, const locker_services *svc) LK_REDIS_LOCKED;
-
-#endif

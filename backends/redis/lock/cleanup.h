@@ -1,6 +1,5 @@
 /* cleanup.h: what goes on without a caller. */
-#ifndef LK_REDIS_CLEANUP_H
-#define LK_REDIS_CLEANUP_H
+#pragma once
 
 #include "instance.h"
 #include "keys.h"
@@ -14,5 +13,3 @@ int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED;
 bool lk_redis_cleanups_left_locked(const lk_redis *r) LK_REDIS_LOCKED;
 /* Of an instance that nothing else uses any more. */
 void lk_redis_cleanups_free(lk_redis *r) LK_UNCHECKED;
-
-#endif

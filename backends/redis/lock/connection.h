@@ -1,6 +1,5 @@
 /* connection.h: what an instance does when its connections come up and go down. */
-#ifndef LK_REDIS_CONNECTION_H
-#define LK_REDIS_CONNECTION_H
+#pragma once
 
 #include "instance.h"
 
@@ -8,5 +7,3 @@
 void lk_redis_on_up(void *self, const lk_redis_up *up) LK_REDIS_LOCKED;
 void lk_redis_on_down(void *self) LK_REDIS_LOCKED;
 void lk_redis_on_subscribed(void *self) LK_REDIS_LOCKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* fence_cache.h: which counters of fencing numbers are known to be at the server. */
-#ifndef LK_REDIS_FENCE_CACHE_H
-#define LK_REDIS_FENCE_CACHE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,5 +18,3 @@ uint64_t lk_redis_fence_hash(const locker_claim *claim);
 bool lk_redis_fence_known(const lk_redis_fence_cache *cache, uint64_t hash);
 /* It is there. */
 void lk_redis_fence_seen(lk_redis_fence_cache *cache, uint64_t hash);
-
-#endif

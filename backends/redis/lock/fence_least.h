@@ -3,8 +3,7 @@
  * that is not may lack numbers that were given out before: the server may have been restarted or made master since. It
  * is lifted to that time, once for each counter and connection.
  */
-#ifndef LK_REDIS_FENCE_LEAST_H
-#define LK_REDIS_FENCE_LEAST_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -46,5 +45,3 @@ static inline const char *lk_redis_fence_least_text(const lk_redis_fence_least *
         copy->word[i] = atomic_load_explicit(&least->word[i], memory_order_relaxed);
     return (const char *)copy->word;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* grant_info.h: telling others who holds what. */
-#ifndef LK_REDIS_GRANT_INFO_H
-#define LK_REDIS_GRANT_INFO_H
+#pragma once
 
 #include "instance.h"
 
@@ -13,5 +12,3 @@ void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOC
 int64_t lk_redis_notes_run_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED;
 /* Submit all that is there. The caller pumps. */
 void lk_redis_notes_flush_locked(lk_redis *r) LK_REDIS_LOCKED;
-
-#endif

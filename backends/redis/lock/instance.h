@@ -1,6 +1,5 @@
 /* instance.h: what an instance of the driver consists of. */
-#ifndef LK_REDIS_INSTANCE_H
-#define LK_REDIS_INSTANCE_H
+#pragma once
 
 #include "claim.h"
 #include "fence_cache.h"
@@ -63,5 +62,3 @@ static inline void lk_redis_lately_lower(atomic_uint *lately)
     if (value > 0)
         atomic_store_explicit(lately, value - 1, memory_order_relaxed);
 }
-
-#endif

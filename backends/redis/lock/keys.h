@@ -1,6 +1,5 @@
 /* keys.h: the names of a lock's keys. */
-#ifndef LK_REDIS_KEYS_H
-#define LK_REDIS_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ static inline bool lk_redis_key_looks_reserved(const char *key, size_t key_len)
 {
     return key[key_len - 1] == 'o' || key[key_len - 1] == 'e'; /* the suffixes end so */
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* member.h: the name of a claim in a lock's queue: "instance value ttl_ms numbers owner". */
-#ifndef LK_REDIS_MEMBER_H
-#define LK_REDIS_MEMBER_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,5 +16,3 @@ static inline void lk_redis_member_text(const char *instance, const locker_claim
                    claim->ttl_ns / LK_MS, (unsigned)lk_redis_claim_of(claim)->numbers, LOCKER_OWNER_MAX,
                    claim->owner);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* operations.h: what the driver's table offers, as driver.h describes it; redis.c has the rest. */
-#ifndef LK_REDIS_OPERATIONS_H
-#define LK_REDIS_OPERATIONS_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -15,5 +14,3 @@ locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t
 locker_status lk_redis_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
                              int64_t until, locker_info *broken, locker_error *err);
 locker_status lk_redis_ping(void *self, int64_t until, locker_error *err);
-
-#endif

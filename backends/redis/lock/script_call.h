@@ -1,6 +1,5 @@
 /* script_call.h: calling a script. */
-#ifndef LK_REDIS_SCRIPT_CALL_H
-#define LK_REDIS_SCRIPT_CALL_H
+#pragma once
 
 #include "instance.h"
 #include "keys.h"
@@ -13,5 +12,3 @@ void lk_redis_script_begin(const lk_redis *r, lk_redis_command *a, lk_redis_scri
 lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_script which,
                                      const lk_redis_keys *keys, const lk_redis_command *fill,
                                      locker_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* scripts.h: the Lua that runs inside Redis. */
-#ifndef LK_REDIS_SCRIPTS_H
-#define LK_REDIS_SCRIPTS_H
+#pragma once
 
 #define LK_REDIS_FENCE_SECONDS "604800" /* how long a counter of fencing numbers lasts: a week */
 
@@ -14,5 +13,3 @@ typedef enum {
 } lk_redis_script;
 
 extern const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT];
-
-#endif

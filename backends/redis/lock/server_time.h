@@ -2,8 +2,7 @@
  * server_time.h: the server's time. Asking for it would cost each grant a round trip, so it is known from the handshake
  * and asked for again now and then.
  */
-#ifndef LK_REDIS_SERVER_TIME_H
-#define LK_REDIS_SERVER_TIME_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ void lk_redis_server_time_ask_locked(lk_redis_server_time *t, lk_redis_net *net,
 uint64_t lk_redis_server_us(const lk_redis_server_time *t, int64_t at);
 /* Where a counter of fencing numbers may start; 0: the server's time is not known well enough. */
 uint64_t lk_redis_fence_floor(const lk_redis_server_time *t, int64_t now);
-
-#endif

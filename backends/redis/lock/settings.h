@@ -1,6 +1,5 @@
 /* settings.h: the driver's parameters, and a checked copy of what a URI or profile says. */
-#ifndef LK_REDIS_SETTINGS_H
-#define LK_REDIS_SETTINGS_H
+#pragma once
 
 #include "net/target.h"
 
@@ -20,5 +19,3 @@ extern const locker_param lk_redis_params[];
 locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_config *config,
                                      locker_error *err);
 void lk_redis_settings_clear(lk_redis_settings *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* value.h: the values that say whose a lock is: 128 random bits of the instance plus a number, as hex digits. */
-#ifndef LK_REDIS_VALUE_H
-#define LK_REDIS_VALUE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -23,5 +22,3 @@ static inline uint64_t lk_redis_value_next(lk_redis_values *values)
 void lk_redis_value_text(const lk_redis_values *values, uint64_t number, char text[LK_REDIS_VALUE_LEN + 1]);
 /* Back from the text; false when it isn't one of this instance's values. */
 bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint64_t *number);
-
-#endif

@@ -1,6 +1,5 @@
 /* answer.h: how the answer to a command reaches whoever sent it. */
-#ifndef LK_REDIS_ANSWER_H
-#define LK_REDIS_ANSWER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -28,5 +27,3 @@ typedef enum {
     LK_REDIS_CALL_STALE,       /* not sent: the connection that it is for is gone */
     LK_REDIS_CALL_NOMEM
 } lk_redis_outcome;
-
-#endif

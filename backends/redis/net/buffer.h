@@ -1,6 +1,5 @@
 /* buffer.h: bytes on their way out. */
-#ifndef LK_REDIS_BUFFER_H
-#define LK_REDIS_BUFFER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -42,5 +41,3 @@ static inline void lk_redis_buffer_empty(lk_redis_buffer *b)
         *b = (lk_redis_buffer){0};
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* call.h: commands: of callers that wait for their answers, and of nobody. */
-#ifndef LK_REDIS_CALL_H
-#define LK_REDIS_CALL_H
+#pragma once
 
 #include "answer.h"
 #include "command.h"
@@ -40,5 +39,3 @@ bool lk_redis_submit_command_locked(lk_redis_net *net, const lk_redis_command *a
                                     void *context) LK_REDIS_LOCKED;
 /* Send what was appended, and see to it that somebody reads the answers. */
 void lk_redis_pump_unlocking(lk_redis_net *net) LK_REDIS_LOCKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* command.h: building commands, argument by argument: no text is ever parsed by the server as a format. */
-#ifndef LK_REDIS_COMMAND_H
-#define LK_REDIS_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ char *lk_redis_put_line(char *out, char kind, size_t n);
 char *lk_redis_put_end(char *out);
 char *lk_redis_put_text(char *out, const char *text);
 char *lk_redis_put_number(char *out, size_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* dial.h: reaching a host. */
-#ifndef LK_REDIS_DIAL_H
-#define LK_REDIS_DIAL_H
+#pragma once
 
 #include "socket.h"
 #include "target.h"
@@ -12,5 +11,3 @@ lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const char *host, int p
 
 /* "host:port", of LK_REDIS_PEER_MAX bytes at most. */
 void lk_redis_peer_name(const char *host, int port, char *out);
-
-#endif

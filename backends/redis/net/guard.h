@@ -2,8 +2,7 @@
  * guard.h: bounds on what a server may send us. Our replies are small and flat; a parser believes whatever
  * length it is told, so each byte is looked at before the parser gets it.
  */
-#ifndef LK_REDIS_GUARD_H
-#define LK_REDIS_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ typedef struct {
 
 /* Whether these bytes may go on to the parser. False: the stream is to be given up. */
 bool lk_redis_guard_allows(lk_redis_guard *guard, const char *data, size_t len);
-
-#endif

@@ -1,6 +1,5 @@
 /* handshake.h: from a socket to a server that will serve us. */
-#ifndef LK_REDIS_HANDSHAKE_H
-#define LK_REDIS_HANDSHAKE_H
+#pragma once
 
 #include "socket.h"
 #include "target.h"
@@ -21,5 +20,3 @@ typedef struct {
 lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
                                          const lk_redis_scripts *scripts, int64_t until,
                                          lk_redis_failure *why);
-
-#endif

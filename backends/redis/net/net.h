@@ -3,8 +3,7 @@
  * command connection, which its callers' own threads drive; a subscription, once it is wanted; and a thread only while
  * one of them is missing. Commands: call.h.
  */
-#ifndef LK_REDIS_NET_H
-#define LK_REDIS_NET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ void lk_redis_net_resubscribe_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 bool lk_redis_net_is_subscribed(const lk_redis_net *net);
 /* Whether the server denies the channel: told once, and then tried again. OK, or what err says. */
 locker_status lk_redis_net_take_refusal_locked(lk_redis_net *net, locker_error *err) LK_REDIS_LOCKED;
-
-#endif

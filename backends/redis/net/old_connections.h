@@ -2,8 +2,7 @@
  * old_connections.h: connections to the same run of a server that were given up here, but may not have ended there. What
  * was sent on them may be on its way still, and would be carried out for nobody.
  */
-#ifndef LK_REDIS_OLD_CONNECTIONS_H
-#define LK_REDIS_OLD_CONNECTIONS_H
+#pragma once
 
 #include "pipeline.h"
 
@@ -19,5 +18,3 @@ typedef struct {
 void lk_redis_old_connections_add_locked(lk_redis_old_connections *old, int64_t id) LK_REDIS_LOCKED;
 /* End them, ahead of all commands on this new connection. A user without the right to that is denied it. */
 void lk_redis_old_connections_end_locked(lk_redis_old_connections *old, lk_redis_pipeline *p) LK_REDIS_LOCKED;
-
-#endif

@@ -2,8 +2,7 @@
  * op.h: commands whose answers are awaited, and how those that wait are woken. Ops are recycled, never freed before the
  * pool is: waking a recycled one is a spurious wake-up, which waiters stand.
  */
-#ifndef LK_REDIS_OP_H
-#define LK_REDIS_OP_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ typedef struct {
 
 void lk_redis_wakes_add(lk_redis_wakes *wakes, const lk_redis_op *op);
 void lk_redis_wakes_all(const lk_redis_wakes *wakes);
-
-#endif

@@ -1,6 +1,5 @@
 /* owner.h: what the floor tells whoever it works for. */
-#ifndef LK_REDIS_OWNER_H
-#define LK_REDIS_OWNER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ typedef struct {
     /* lk_redis_net_stop() did not wait for the thread, which leaves now. Without the mutex. */
     void (*on_left)(void *owner);
 } lk_redis_owner;
-
-#endif

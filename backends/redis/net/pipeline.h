@@ -2,8 +2,7 @@
  * pipeline.h: the command connection: commands appended, sent and received by whoever has a use for it, and answers
  * matched with them in order.
  */
-#ifndef LK_REDIS_PIPELINE_H
-#define LK_REDIS_PIPELINE_H
+#pragma once
 
 #include "buffer.h"
 #include "command.h"
@@ -89,5 +88,3 @@ int64_t lk_redis_pipeline_due_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED
 void lk_redis_pipeline_look_unlocking(lk_redis_pipeline *p, int64_t now) LK_REDIS_LOCKED;
 /* Let the keeper read what nobody waits for. */
 void lk_redis_pipeline_arm_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED;
-
-#endif

@@ -2,8 +2,7 @@
  * reconnect.h: a thread that lives while a connection is missing, and when it tries again. It may block: in resolving a
  * name, in connecting, in waiting for the next try. What is missing, and how it is made, its owner knows.
  */
-#ifndef LK_REDIS_RECONNECT_H
-#define LK_REDIS_RECONNECT_H
+#pragma once
 
 #include "shared.h"
 #include "target.h"
@@ -49,5 +48,3 @@ bool lk_redis_reconnect_failed_since_locked(const lk_redis_reconnect *rc, int64_
 int64_t lk_redis_reconnect_hurry_locked(lk_redis_reconnect *rc) LK_REDIS_LOCKED;
 /* End the thread, at the latest when `until` has come; true when it has ended. */
 bool lk_redis_reconnect_stop(lk_redis_reconnect *rc, int64_t until);
-
-#endif

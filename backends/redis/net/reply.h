@@ -1,6 +1,5 @@
 /* reply.h: what a server's answer means. */
-#ifndef LK_REDIS_REPLY_H
-#define LK_REDIS_REPLY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ locker_status lk_redis_reply_nonsense(const char *doing, locker_error *err);
 
 /* TIME's answer in us; false when it is none. */
 bool lk_redis_reply_time(const redisReply *reply, int64_t *us);
-
-#endif

@@ -5,8 +5,7 @@
  * The one mutex guards all that changes; the only locks inside it are core's (the services) and a socket's TLS mutex.
  * It is never held across a system call that can wait.
  */
-#ifndef LK_REDIS_SHARED_H
-#define LK_REDIS_SHARED_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -60,5 +59,3 @@ void lk_redis_pause(lk_redis_shared *shared, const bool *interrupted, int64_t un
 
 /* Below `below`; for jitter, not for secrets. */
 uint64_t lk_redis_random_locked(lk_redis_shared *shared, uint64_t below) LK_REDIS_LOCKED;
-
-#endif

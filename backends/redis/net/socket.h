@@ -3,8 +3,7 @@
  * handshake.c logs in over them, pipeline.c and subscription.c use them. A socket takes no lock: its user sees to it
  * that at most one thread receives and at most one thread sends.
  */
-#ifndef LK_REDIS_SOCKET_H
-#define LK_REDIS_SOCKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,5 +75,3 @@ int lk_redis_socket_feed(lk_redis_socket *socket, const char *data, size_t len);
  * on failure the replies that came are in place, the others NULL. 0, or an errno; EPROTO: not Redis. */
 int lk_redis_socket_exchange(lk_redis_socket *socket, const char *data, size_t len, redisReply **replies,
                              size_t count, int64_t until);
-
-#endif

@@ -1,6 +1,5 @@
 /* state.h: what makes up the floor; for call.c and net.c. */
-#ifndef LK_REDIS_STATE_H
-#define LK_REDIS_STATE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -29,5 +28,3 @@ struct lk_redis_net {
     atomic_uint connection; /* written with the mutex; release/acquire hands over what on_up did */
     atomic_uint era;        /* written with the mutex; relaxed (net.h says why) */
 };
-
-#endif

@@ -2,8 +2,7 @@
  * subscription.h: the second connection, on which messages come. It subscribes to one channel, and is made when
  * somebody wants it.
  */
-#ifndef LK_REDIS_SUBSCRIPTION_H
-#define LK_REDIS_SUBSCRIPTION_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -38,5 +37,3 @@ bool lk_redis_subscription_install_locked(lk_redis_subscription *sub,
 void lk_redis_subscription_lose_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED;
 /* Read the messages that are there. By the keeper only. */
 void lk_redis_subscription_read_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* target.h: where to connect to, and why a connection could not be had. */
-#ifndef LK_REDIS_TARGET_H
-#define LK_REDIS_TARGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ typedef struct {
     bool transient; /* the server is there and starting: again in a moment */
     bool deserted;  /* nothing listens at any host that was tried */
 } lk_redis_failure;
-
-#endif

@@ -1,6 +1,5 @@
 /* tls.h: TLS by hiredis, where this build has it. */
-#ifndef LK_REDIS_TLS_H
-#define LK_REDIS_TLS_H
+#pragma once
 
 #include "socket.h"
 #include "target.h"
@@ -12,5 +11,3 @@ void lk_redis_tls_clear(lk_redis_target *target);
 /* The handshake of TLS. It blocks, bounded by the socket's time-outs; afterwards the socket doesn't block. */
 bool lk_redis_tls_start(const lk_redis_target *target, lk_redis_socket *socket, int64_t until,
                         lk_redis_failure *why);
-
-#endif

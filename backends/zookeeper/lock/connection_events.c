@@ -20,7 +20,7 @@ static void resume_node_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
         lk_zk_node_list_locked(z, node);
 }
 
-void lk_zk_resume_locked(lk_zk *z) LK_REQUIRES(*z->net)
+void lk_zk_resume_locked(lk_zk *z)
 {
     z->resume_at = LOCKER_NEVER;
     lk_zk_watches_resume_locked(z->net);

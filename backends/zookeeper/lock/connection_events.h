@@ -1,6 +1,5 @@
 /* connection_events.h: what the connection tells. */
-#ifndef LK_ZK_CONNECTION_EVENTS_H
-#define LK_ZK_CONNECTION_EVENTS_H
+#pragma once
 
 #include "instance.h"
 
@@ -8,5 +7,3 @@ extern const lk_zk_owner lk_zk_connection_events;
 
 /* Take up again what stands still: after a reconnection, or after a server that was too busy. */
 void lk_zk_resume_locked(lk_zk *z) LK_REQUIRES(*z->net);
-
-#endif

@@ -94,7 +94,7 @@ static void make_parents_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z
     lk_zk_container_locked(z->net, node->parent, false);
 }
 
-void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
 {
     char path[LK_ZK_PATH_MAX], stem[LK_ZK_STEM_LEN + 1];
     lk_zk_node_step_locked(node, LK_ZK_CREATING);

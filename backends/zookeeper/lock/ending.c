@@ -34,7 +34,7 @@ static void gone_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     hint_successor_locked(z, node);
 }
 
-void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node, const char *why) LK_REQUIRES(*z->net)
+void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node, const char *why)
 {
     if (node->claim != NULL && node->granted)
         z->svc->lease_lost(z->svc, node->claim, why);
@@ -50,7 +50,7 @@ static void list_vanish_locked(lk_zk *z, lk_list *list, const char *why) LK_REQU
         lk_zk_node_vanish_locked(z, lk_zk_node_of(link), why);
 }
 
-void lk_zk_all_vanish_locked(lk_zk *z) LK_REQUIRES(*z->net)
+void lk_zk_all_vanish_locked(lk_zk *z)
 {
     static const char why[] = "its session with ZooKeeper has ended";
     z->may_stray = true;
@@ -83,7 +83,7 @@ static void delete_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
     lk_zk_node_unref_locked(z, node);
 }
 
-void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
 {
     char path[LK_ZK_PATH_MAX];
     if (node->deleting || !node->there)
@@ -100,7 +100,7 @@ void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 
 /* A node that the server won't let us delete would block its queue for as long as we live, so after the clean-up time
  * the session is given up. */
-int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
+int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now)
 {
     int64_t next_at = LOCKER_NEVER;
     LK_LIST_EACH_SAFE(link, &z->left) {
@@ -123,7 +123,7 @@ int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
     return next_at;
 }
 
-void lk_zk_node_stray_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_REQUIRES(*z->net)
+void lk_zk_node_stray_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
 {
     lk_zk_node_found_locked(z, node, sequence);
     lk_zk_node_step_locked(node, LK_ZK_SHOWN);
@@ -158,7 +158,7 @@ static void doubt_queue_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     lk_zk_keeper_by_locked(z->net, 0);
 }
 
-void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node)
 {
     node->there = false;
     lk_zk_node_step_locked(node, LK_ZK_NO_ANSWER);
@@ -171,7 +171,7 @@ void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 
 /* ------------------------------------------------------------------ nobody wants it ---- */
 
-void lk_zk_node_leave_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_node_leave_locked(lk_zk *z, lk_zk_node *node)
 {
     lk_zk_node_disown_locked(z, node);
     if (node->step == LK_ZK_FAILED && !node->there)

@@ -1,6 +1,5 @@
 /* ending.h: how a place ends, or is in doubt. */
-#ifndef LK_ZK_ENDING_H
-#define LK_ZK_ENDING_H
+#pragma once
 
 #include "place.h"
 
@@ -20,5 +19,3 @@ int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 void lk_zk_all_vanish_locked(lk_zk *z) LK_REQUIRES(*z->net);
 
 extern const char lk_zk_somebody_deleted[];
-
-#endif

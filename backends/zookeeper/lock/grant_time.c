@@ -16,7 +16,7 @@
 static const int64_t write_after_ns = 250 * LK_MS;
 static const int64_t again_ns = 100 * LK_MS;
 
-void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node)
 {
     if (!node->waited || z->wall_ahead_ms == 0)
         return;
@@ -66,7 +66,7 @@ static void read_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *repl
         lk_zk_node_unref_locked(z, node);
 }
 
-void lk_zk_grant_time_write_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_grant_time_write_locked(lk_zk *z, lk_zk_node *node)
 {
     node->write_at = LOCKER_NEVER;
     if (lk_zk_get_locked(z->net, node->parent, read_locked, node) != NULL)

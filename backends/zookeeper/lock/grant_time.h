@@ -1,6 +1,5 @@
 /* grant_time.h: since when a lock that was waited for is held. */
-#ifndef LK_ZK_GRANT_TIME_H
-#define LK_ZK_GRANT_TIME_H
+#pragma once
 
 #include "place.h"
 
@@ -8,5 +7,3 @@
 void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* The node has had the lock for long enough. */
 void lk_zk_grant_time_write_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
-
-#endif

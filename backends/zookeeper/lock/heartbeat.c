@@ -38,7 +38,7 @@ static void unanswered_locked(lk_zk *z) LK_REQUIRES(*z->net)
         z->pulse_unanswered = lk_zk_now(z);
 }
 
-void lk_zk_heartbeat_now_locked(lk_zk *z) LK_REQUIRES(*z->net)
+void lk_zk_heartbeat_now_locked(lk_zk *z)
 {
     z->pulse_at = z->quarter_at = 0;
     lk_zk_keeper_by_locked(z->net, 0);
@@ -142,7 +142,7 @@ static void pulse_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
     lk_zk_watches_check_locked(z->net);
 }
 
-int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
+int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now)
 {
     if (lk_zk_is_up_locked(z->net) && now >= leave_at_locked(z)) {
         z->pulse_unanswered = now; /* where there is no other one, that is looked at again later */
@@ -158,20 +158,20 @@ int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
     return lk_time_earlier(z->pulse_at, leave_at_locked(z));
 }
 
-void lk_zk_heartbeat_cut_locked(lk_zk *z) LK_REQUIRES(*z->net)
+void lk_zk_heartbeat_cut_locked(lk_zk *z)
 {
     z->pulse_unanswered = 0;
 }
 
 /* A server doesn't tell a connection whose session was closed by another one, and answers nothing to it, not
  * even pings. So a heartbeat is due at once, and without an answer a new connection has to tell. */
-void lk_zk_doubt_session_locked(lk_zk *z) LK_REQUIRES(*z->net)
+void lk_zk_doubt_session_locked(lk_zk *z)
 {
     z->doubted = true;
     lk_zk_heartbeat_now_locked(z);
 }
 
-bool lk_zk_enough_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
+bool lk_zk_enough_locked(lk_zk *z, int64_t now)
 {
     const int64_t left = lk_zk_deadline_locked(z->net) - now;
     if (left < lk_zk_timeout_locked(z->net) / 8 * LEAST)
@@ -183,7 +183,7 @@ bool lk_zk_enough_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 
 /* A request for one node alone, so that the answer is about it. Where that would not be enough, because the
  * last touch that is known is old, a new connection touches at once. */
-void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node)
 {
     const int64_t now = lk_zk_now(z);
     if (lk_zk_promise_locked(z->net, now) - now < lk_zk_timeout_locked(z->net) / 8 * LEAST) {

@@ -1,6 +1,5 @@
 /* heartbeat.h: proving to the servers, and to us, that all is still there. */
-#ifndef LK_ZK_HEARTBEAT_H
-#define LK_ZK_HEARTBEAT_H
+#pragma once
 
 #include "place.h"
 
@@ -17,5 +16,3 @@ void lk_zk_doubt_session_locked(lk_zk *z) LK_REQUIRES(*z->net);
 bool lk_zk_enough_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 /* Have the deadline moved, for a caller that can have this node's lock once there is enough. */
 void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * What changes is guarded by the connection's mutex (lk_zk_enter).
  */
-#ifndef LK_ZK_INSTANCE_H
-#define LK_ZK_INSTANCE_H
+#pragma once
 
 #include "lk_list.h"
 #include "lk_table.h"
@@ -70,5 +69,3 @@ static inline lk_zk_claim *lk_zk_claim_of(const locker_claim *claim)
 {
     return claim->data;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* node.h: a place in a key's queue, as data: its step, what changes that, and its node. */
-#ifndef LK_ZK_NODE_H
-#define LK_ZK_NODE_H
+#pragma once
 
 #include "instance.h"
 
@@ -79,5 +78,3 @@ static inline lk_zk_node *lk_zk_node_of(const lk_list *link)
 {
     return LK_CONTAINER(link, lk_zk_node, link);
 }
-
-#endif

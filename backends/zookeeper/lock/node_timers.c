@@ -22,7 +22,7 @@ static void want_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*
     }
 }
 
-void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net)
+void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
 {
     if (node->watched)
         return;
@@ -30,13 +30,13 @@ void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUI
     want_by_locked(z, node, node->watch_at);
 }
 
-void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net)
+void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
 {
     node->write_at = at;
     want_by_locked(z, node, at);
 }
 
-int64_t lk_zk_node_timers_run_locked(lk_zk *z, int64_t now, const lk_zk_timer_work *work) LK_REQUIRES(*z->net)
+int64_t lk_zk_node_timers_run_locked(lk_zk *z, int64_t now, const lk_zk_timer_work *work)
 {
     if (!lk_zk_is_up_locked(z->net))
         return LOCKER_NEVER;

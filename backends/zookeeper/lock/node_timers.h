@@ -1,6 +1,5 @@
 /* node_timers.h: what a node wants once it has been there for a while. */
-#ifndef LK_ZK_NODE_TIMERS_H
-#define LK_ZK_NODE_TIMERS_H
+#pragma once
 
 #include "node.h"
 
@@ -17,5 +16,3 @@ typedef struct {
 } lk_zk_timer_work;
 int64_t lk_zk_node_timers_run_locked(lk_zk *z, int64_t now, const lk_zk_timer_work *work)
     LK_REQUIRES(*z->net);
-
-#endif

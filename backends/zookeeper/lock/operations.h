@@ -1,6 +1,5 @@
 /* operations.h: the driver's operations, for its table. */
-#ifndef LK_ZK_OPERATIONS_H
-#define LK_ZK_OPERATIONS_H
+#pragma once
 
 #include "instance.h"
 
@@ -15,5 +14,3 @@ locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t un
 locker_status lk_zk_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
                           int64_t until, locker_info *broken, locker_error *err);
 locker_status lk_zk_ping(void *self, int64_t until, locker_error *err);
-
-#endif

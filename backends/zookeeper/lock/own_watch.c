@@ -13,7 +13,7 @@ static void want_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     lk_zk_node_watch_by_locked(z, node, lk_zk_now(z));
 }
 
-void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted) LK_REQUIRES(*z->net)
+void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
 {
     lk_zk_node *node = lk_zk_node_find_locked(z, path);
     if (node == NULL || !node->there || node->deleting)
@@ -37,7 +37,7 @@ static void watched_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *r
     lk_zk_node_unref_locked(z, node);
 }
 
-bool lk_zk_watch_own_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+bool lk_zk_watch_own_locked(lk_zk *z, lk_zk_node *node)
 {
     char path[LK_ZK_PATH_MAX];
     lk_zk_node_path(z, node, path);

@@ -1,6 +1,5 @@
 /* own_watch.h: being told that a node of ours was deleted. */
-#ifndef LK_ZK_OWN_WATCH_H
-#define LK_ZK_OWN_WATCH_H
+#pragma once
 
 #include "place.h"
 
@@ -8,5 +7,3 @@
 bool lk_zk_watch_own_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* What the connection tells of a node of that path. */
 void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted) LK_REQUIRES(*z->net);
-
-#endif

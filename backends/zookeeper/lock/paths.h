@@ -1,6 +1,5 @@
 /* paths.h: names of nodes. */
-#ifndef LK_ZK_PATHS_H
-#define LK_ZK_PATHS_H
+#pragma once
 
 #include "instance.h"
 
@@ -28,5 +27,3 @@ void lk_zk_own_path(const lk_zk *z, const char *parent, uint64_t id, int32_t seq
 /* Whether a name, or a path, is one of this locker's, of whichever session: as far as its id; as a whole. */
 bool lk_zk_own_id(const lk_zk *z, const char *name, uint64_t *id);
 bool lk_zk_is_own(const lk_zk *z, const char *name, uint64_t *id, int32_t *sequence);
-
-#endif

@@ -60,7 +60,7 @@ static void await_event_locked(lk_zk *z, lk_zk_node *node, bool awaited) LK_REQU
     lk_zk_event_awaited_locked(z->net, awaited);
 }
 
-void lk_zk_node_tell_locked(lk_zk *z, lk_zk_node *node, lk_zk_event event) LK_REQUIRES(*z->net)
+void lk_zk_node_tell_locked(lk_zk *z, lk_zk_node *node, lk_zk_event event)
 {
     lk_zk_node_step_locked(node, event);
     await_event_locked(z, node, node->claim != NULL && node->step == LK_ZK_BEHIND);
@@ -70,14 +70,14 @@ void lk_zk_node_tell_locked(lk_zk *z, lk_zk_node *node, lk_zk_event event) LK_RE
         z->svc->wake(z->svc, node->claim);
 }
 
-void lk_zk_node_fail_locked(lk_zk *z, lk_zk_node *node, int rc, const char *doing) LK_REQUIRES(*z->net)
+void lk_zk_node_fail_locked(lk_zk *z, lk_zk_node *node, int rc, const char *doing)
 {
     node->error = calloc(1, sizeof *node->error);
     (void)lk_zk_error(rc, doing, node->parent, node->error);
     lk_zk_node_tell_locked(z, node, node->there || node->claim != NULL ? LK_ZK_REFUSED : LK_ZK_ENDED);
 }
 
-void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_REQUIRES(*z->net)
+void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
 {
     node->sequence = sequence;
     node->there = true;
@@ -87,7 +87,7 @@ void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_RE
         lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + own_watch_after_ns);
 }
 
-void lk_zk_stalled_locked(lk_zk *z) LK_REQUIRES(*z->net)
+void lk_zk_stalled_locked(lk_zk *z)
 {
     if (!lk_zk_is_up_locked(z->net) || z->resume_at != LOCKER_NEVER)
         return;
@@ -103,7 +103,7 @@ static void add_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     lk_table_add(&z->places, &node->by_id, (uint32_t)node->id);
 }
 
-lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id) LK_REQUIRES(*z->net)
+lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id)
 {
     LK_TABLE_EACH_OF(link, &z->places, (uint32_t)id) {
         lk_zk_node *const node = LK_CONTAINER(link, lk_zk_node, by_id);
@@ -113,7 +113,7 @@ lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id) LK_REQUIRES(*z-
     return NULL;
 }
 
-lk_zk_node *lk_zk_node_find_locked(const lk_zk *z, const char *name) LK_REQUIRES(*z->net)
+lk_zk_node *lk_zk_node_find_locked(const lk_zk *z, const char *name)
 {
     uint64_t id;
     int32_t sequence;
@@ -142,7 +142,7 @@ static lk_zk_node *make_locked(lk_zk *z, const char *parent, uint64_t id, lk_lis
     return node;
 }
 
-lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent) LK_REQUIRES(*z->net)
+lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent)
 {
     lk_zk_node *node = make_locked(z, parent, ++z->last_id, &z->nodes);
     if (node != NULL)
@@ -150,12 +150,12 @@ lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *par
     return node;
 }
 
-lk_zk_node *lk_zk_node_adopt_locked(lk_zk *z, const char *parent, uint64_t id) LK_REQUIRES(*z->net)
+lk_zk_node *lk_zk_node_adopt_locked(lk_zk *z, const char *parent, uint64_t id)
 {
     return make_locked(z, parent, id, &z->left);
 }
 
-void lk_zk_node_rename_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_node_rename_locked(lk_zk *z, lk_zk_node *node)
 {
     lk_table_remove(&z->places, &node->by_id);
     node->id = ++z->last_id;
@@ -168,14 +168,14 @@ static void look_at_left_locked(const lk_zk *z) LK_REQUIRES(*z->net)
         lk_zk_call_done_locked(z->closer);
 }
 
-void lk_zk_node_move_locked(lk_zk *z, lk_zk_node *node, lk_list *list) LK_REQUIRES(*z->net)
+void lk_zk_node_move_locked(lk_zk *z, lk_zk_node *node, lk_list *list)
 {
     lk_list_remove(&node->link);
     lk_list_prepend(list, &node->link);
     look_at_left_locked(z);
 }
 
-void lk_zk_node_free_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_node_free_locked(lk_zk *z, lk_zk_node *node)
 {
     lk_zk_node_timers_stop_locked(node);
     lk_zk_unwatch_locked(z->net, &node->watcher);
@@ -186,7 +186,7 @@ void lk_zk_node_free_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     look_at_left_locked(z);
 }
 
-bool lk_zk_node_reap_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+bool lk_zk_node_reap_locked(lk_zk *z, lk_zk_node *node)
 {
     if (node->claim != NULL || node->call != NULL || node->requests > 0 ||
         (node->step != LK_ZK_GONE && node->step != LK_ZK_NOTHING))
@@ -195,13 +195,13 @@ bool lk_zk_node_reap_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     return true;
 }
 
-void lk_zk_node_unref_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_node_unref_locked(lk_zk *z, lk_zk_node *node)
 {
     node->requests--;
     (void)lk_zk_node_reap_locked(z, node);
 }
 
-void lk_zk_node_disown_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_node_disown_locked(lk_zk *z, lk_zk_node *node)
 {
     await_event_locked(z, node, false);
     lk_zk_node_timers_stop_locked(node);

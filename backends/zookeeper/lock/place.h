@@ -1,6 +1,5 @@
 /* place.h: the life of a place in a key's queue: what is known of it, and who is told. */
-#ifndef LK_ZK_PLACE_H
-#define LK_ZK_PLACE_H
+#pragma once
 
 #include "node.h"
 
@@ -40,5 +39,3 @@ void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_RE
 
 /* An answer said nothing although the connection is up: resume in a moment. */
 void lk_zk_stalled_locked(lk_zk *z) LK_REQUIRES(*z->net);
-
-#endif

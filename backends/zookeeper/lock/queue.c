@@ -15,7 +15,6 @@
 /* A name is given once, so what has one of ours and no claim is of no use to anybody: a create that was
  * executed late, or one of an earlier session that the servers have not ended yet. */
 void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_vector *names)
-    LK_REQUIRES(*z->net)
 {
     if (!z->may_stray)
         return;
@@ -109,7 +108,6 @@ static void listed_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply 
 }
 
 void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply *reply)
-    LK_REQUIRES(*z->net)
 {
     node->requests++; /* keeps it while the answer is looked at, together with the list's own reference */
     if (node->step == LK_ZK_ENTERED)
@@ -127,7 +125,7 @@ static void list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply 
     lk_zk_list_answered_locked(z, node, rc, reply);
 }
 
-bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done) LK_REQUIRES(*z->net)
+bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done)
 {
     if (lk_zk_list_locked(z->net, node->parent, done, node) == NULL)
         return false;
@@ -142,7 +140,7 @@ static void list_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
         lk_zk_stalled_locked(z);
 }
 
-void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node)
 {
     lk_zk_node_step_locked(node, LK_ZK_SHOWN);
     list_again_locked(z, node);
@@ -156,7 +154,7 @@ static lk_zk_node *successor(lk_zk_watcher *watcher)
 }
 
 /* A hint too many does no harm. */
-void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher) LK_REQUIRES(*z->net)
+void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher)
 {
     lk_zk_node *const node = successor(watcher);
     if (node->claim == NULL || node->step != LK_ZK_BEHIND)
@@ -165,7 +163,7 @@ void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher) LK_REQUIRES
     list_again_locked(z, node);
 }
 
-void lk_zk_predecessor_refused_locked(lk_zk *z, lk_zk_watcher *watcher, int rc) LK_REQUIRES(*z->net)
+void lk_zk_predecessor_refused_locked(lk_zk *z, lk_zk_watcher *watcher, int rc)
 {
     lk_zk_node_fail_locked(z, successor(watcher), rc, "watching the node ahead");
 }

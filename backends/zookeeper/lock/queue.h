@@ -1,6 +1,5 @@
 /* queue.h: who is ahead of a place. */
-#ifndef LK_ZK_QUEUE_H
-#define LK_ZK_QUEUE_H
+#pragma once
 
 #include "place.h"
 
@@ -17,5 +16,3 @@ void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_
 /* What the connection tells of a predecessor: it may have gone; it can't be watched. */
 void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher) LK_REQUIRES(*z->net);
 void lk_zk_predecessor_refused_locked(lk_zk *z, lk_zk_watcher *watcher, int rc) LK_REQUIRES(*z->net);
-
-#endif

@@ -1,6 +1,5 @@
 /* record.h: what we keep in the data of a key's node. */
-#ifndef LK_ZK_RECORD_H
-#define LK_ZK_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ enum { LK_ZK_RECORD_MAX = 112 };
 /* False: somebody keeps something else there. */
 bool lk_zk_record_read(const char *data, int len, lk_zk_record *record);
 size_t lk_zk_record_write(const lk_zk_record *record, char text[LK_ZK_RECORD_MAX]);
-
-#endif

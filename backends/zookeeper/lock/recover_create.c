@@ -87,7 +87,7 @@ static void search_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
     lk_zk_node_unref_locked(z, node);
 }
 
-void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node)
 {
     if (node->listing)
         return;
@@ -113,7 +113,7 @@ static bool is_searched_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIR
     return false;
 }
 
-int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
+int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now)
 {
     int64_t next_at = LOCKER_NEVER;
     LK_LIST_EACH(link, &z->doubtful) {
@@ -130,7 +130,7 @@ int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
     return next_at;
 }
 
-void lk_zk_search_all_locked(lk_zk *z) LK_REQUIRES(*z->net)
+void lk_zk_search_all_locked(lk_zk *z)
 {
     LK_LIST_EACH(link, &z->doubtful)
         lk_zk_node_of(link)->look_at = 0;

@@ -1,6 +1,5 @@
 /* recover_create.h: a place whose create got no answer. */
-#ifndef LK_ZK_RECOVER_CREATE_H
-#define LK_ZK_RECOVER_CREATE_H
+#pragma once
 
 #include "place.h"
 
@@ -10,5 +9,3 @@ void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 /* ... now, whenever it is due. */
 void lk_zk_search_all_locked(lk_zk *z) LK_REQUIRES(*z->net);
-
-#endif

@@ -87,7 +87,7 @@ static void *connect_blocking(void *context)
 
 /* ------------------------------------------------------------------ beginning and ending ---- */
 
-bool lk_zk_blocking_due_locked(const lk_zk_net *net, int events) LK_REQUIRES(*net)
+bool lk_zk_blocking_due_locked(const lk_zk_net *net, int events)
 {
     const lk_zk_settings *set = &net->set;
     if (net->zh == NULL || net->fd < 0 || net->up)
@@ -116,7 +116,7 @@ static void could_not_locked(lk_zk_net *net, bool fits) LK_REQUIRES(*net)
     lk_zk_processed_locked(net, give_up_locked(net, blocking->socket));
 }
 
-void lk_zk_blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_blocking_begin_locked(lk_zk_net *net)
 {
     lk_zk_blocking *blocking = &net->blocking;
     const int64_t now = lk_zk_net_now(net), patience = lk_zk_patience_locked(net, now);
@@ -141,7 +141,7 @@ void lk_zk_blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
         could_not_locked(net, fits);
 }
 
-int64_t lk_zk_blocking_check_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
+int64_t lk_zk_blocking_check_locked(lk_zk_net *net, int64_t now)
 {
     lk_zk_blocking *blocking = &net->blocking;
     if (!blocking->active)
@@ -154,7 +154,7 @@ int64_t lk_zk_blocking_check_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*ne
     return blocking->until;
 }
 
-void lk_zk_blocking_stop_unlocking(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_blocking_stop_unlocking(lk_zk_net *net)
 {
     if (!net->blocking.joinable)
         return;

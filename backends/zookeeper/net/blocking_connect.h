@@ -1,6 +1,5 @@
 /* blocking_connect.h: the parts of connecting in which the client library may block. */
-#ifndef LK_ZK_BLOCKING_CONNECT_H
-#define LK_ZK_BLOCKING_CONNECT_H
+#pragma once
 
 #include "net.h"
 
@@ -12,5 +11,3 @@ void lk_zk_blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net);
 int64_t lk_zk_blocking_check_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net);
 /* End one that is under way, and its thread. Releases the mutex meanwhile; nobody else may be using the instance. */
 void lk_zk_blocking_stop_unlocking(lk_zk_net *net) LK_REQUIRES(*net);
-
-#endif

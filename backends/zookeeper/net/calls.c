@@ -20,7 +20,7 @@ void lk_zk_call_answered_locked(lk_zk_call *call)
         lk_zk_call_done_locked(call);
 }
 
-void lk_zk_calls_go_on_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_calls_go_on_locked(lk_zk_net *net)
 {
     LK_LIST_EACH(link, &net->calls)
         if (call_of(link)->wants_up)
@@ -29,7 +29,7 @@ void lk_zk_calls_go_on_locked(lk_zk_net *net) LK_REQUIRES(*net)
 
 /* The client library tries one server after the other, in a list of odd length two places on each time
  * (resolve.c): as many in a row as are listed were all of them. */
-void lk_zk_calls_attempt_failed_locked(lk_zk_net *net, bool refused, unsigned servers) LK_REQUIRES(*net)
+void lk_zk_calls_attempt_failed_locked(lk_zk_net *net, bool refused, unsigned servers)
 {
     LK_LIST_EACH(link, &net->calls) {
         lk_zk_call *const call = call_of(link);
@@ -42,7 +42,7 @@ void lk_zk_calls_attempt_failed_locked(lk_zk_net *net, bool refused, unsigned se
     }
 }
 
-bool lk_zk_calls_hurried_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+bool lk_zk_calls_hurried_locked(const lk_zk_net *net)
 {
     LK_LIST_EACH(link, &net->calls)
         if (call_of(link)->wants_up && call_of(link)->hurried)
@@ -50,7 +50,7 @@ bool lk_zk_calls_hurried_locked(const lk_zk_net *net) LK_REQUIRES(*net)
     return false;
 }
 
-bool lk_zk_calls_drive_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+bool lk_zk_calls_drive_locked(const lk_zk_net *net)
 {
     LK_LIST_EACH(link, &net->calls) {
         lk_zk_call *const call = call_of(link);

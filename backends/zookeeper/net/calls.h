@@ -1,6 +1,5 @@
 /* calls.h: what the callers that wait are told of the connection, and what they ask of it. */
-#ifndef LK_ZK_CALLS_H
-#define LK_ZK_CALLS_H
+#pragma once
 
 #include "net.h"
 
@@ -12,5 +11,3 @@ void lk_zk_calls_attempt_failed_locked(lk_zk_net *net, bool refused, unsigned se
 bool lk_zk_calls_hurried_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 /* Have one that sleeps drive. False: none does. */
 bool lk_zk_calls_drive_locked(const lk_zk_net *net) LK_REQUIRES(*net);
-
-#endif

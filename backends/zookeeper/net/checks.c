@@ -39,7 +39,7 @@ void lk_zk_checks_add(lk_zk_checks *c)
 }
 
 lk_zk_request *lk_zk_checks_send_locked(lk_zk_net *net, const lk_zk_checks *c, zoo_op_result_t *results,
-                                        lk_zk_done_fn done, void *context) LK_REQUIRES(*net)
+                                        lk_zk_done_fn done, void *context)
 {
     return lk_zk_multi_locked(net, c->ops, results, c->count, done, context);
 }

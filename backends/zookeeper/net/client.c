@@ -46,7 +46,7 @@ static zhandle_t *new_tls(const lk_zk_net *net, watcher_fn watcher, int timeout_
     return zh;
 }
 
-zhandle_t *lk_zk_client_new_locked(lk_zk_net *net, watcher_fn watcher) LK_REQUIRES(*net)
+zhandle_t *lk_zk_client_new_locked(lk_zk_net *net, watcher_fn watcher)
 {
     const lk_zk_settings *set = &net->set;
     const int timeout_ms = (int)(set->session_ns / LK_MS), flags = ZOO_NO_LOG_CLIENTENV;
@@ -58,7 +58,7 @@ zhandle_t *lk_zk_client_new_locked(lk_zk_net *net, watcher_fn watcher) LK_REQUIR
     return zookeeper_init2(net->addresses, watcher, timeout_ms, NULL, net, flags, drop_message);
 }
 
-int lk_zk_client_process_locked(lk_zk_net *net, int events) LK_REQUIRES(*net)
+int lk_zk_client_process_locked(lk_zk_net *net, int events)
 {
     lk_sigpipe guard;
     lk_zk_sigpipe_block(net, &guard);
@@ -67,7 +67,7 @@ int lk_zk_client_process_locked(lk_zk_net *net, int events) LK_REQUIRES(*net)
     return rc;
 }
 
-void lk_zk_client_close_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_client_close_locked(lk_zk_net *net)
 {
     lk_sigpipe guard;
     lk_zk_sigpipe_block(net, &guard);

@@ -13,22 +13,22 @@
 
 static const int64_t patience_least_ns = 200 * LK_MS;
 
-bool lk_zk_is_up_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+bool lk_zk_is_up_locked(const lk_zk_net *net)
 {
     return net->up;
 }
 
-int64_t lk_zk_session_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+int64_t lk_zk_session_locked(const lk_zk_net *net)
 {
     return net->session_id;
 }
 
-int64_t lk_zk_timeout_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+int64_t lk_zk_timeout_locked(const lk_zk_net *net)
 {
     return net->timeout_ns;
 }
 
-void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited) LK_REQUIRES(*net)
+void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited)
 {
     net->awaited = awaited ? net->awaited + 1 : net->awaited - 1;
 }
@@ -57,7 +57,7 @@ static void went_up_locked(lk_zk_net *net) LK_REQUIRES(*net)
     lk_zk_calls_go_on_locked(net);
 }
 
-void lk_zk_went_down_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_went_down_locked(lk_zk_net *net)
 {
     if (!net->up)
         return;
@@ -70,7 +70,7 @@ void lk_zk_went_down_locked(lk_zk_net *net) LK_REQUIRES(*net)
     net->owner->on_down(net->z);
 }
 
-void lk_zk_session_event_locked(lk_zk_net *net, int state) LK_REQUIRES(*net)
+void lk_zk_session_event_locked(lk_zk_net *net, int state)
 {
     if (state == ZOO_CONNECTED_STATE) {
         lk_zk_went_down_locked(net); /* it doesn't tell when sending failed */
@@ -99,12 +99,12 @@ static bool has_choice(const lk_zk_net *net)
     return strchr(net->addresses, ',') != NULL;
 }
 
-void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused) LK_REQUIRES(*net)
+void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused)
 {
     lk_zk_calls_attempt_failed_locked(net, refused, server_count(net));
 }
 
-void lk_zk_reconnect_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net)
+void lk_zk_reconnect_locked(lk_zk_net *net, const char *why)
 {
     if (net->fd < 0)
         return;
@@ -113,7 +113,7 @@ void lk_zk_reconnect_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net)
     net->svc->log(net->svc, LOCKER_LOG_INFO, "zookeeper: %s; connecting to %s again", why, net->set.names);
 }
 
-void lk_zk_leave_server_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net)
+void lk_zk_leave_server_locked(lk_zk_net *net, const char *why)
 {
     if (has_choice(net))
         lk_zk_reconnect_locked(net, why);
@@ -126,7 +126,7 @@ void lk_zk_leave_server_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net
  * it: it may have been restarted, and have forgotten the one that it took. Where
  * nothing is held, each attempt has the library's time: to begin again would only delay a server that is
  * busy. */
-int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
+int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now)
 {
     const int64_t left = net->session_id != 0 ? lk_zk_deadline_locked(net) - now : 0;
     int64_t patience;
@@ -141,24 +141,24 @@ int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*ne
 
 /* ------------------------------------------------------------------ until when it is there ---- */
 
-void lk_zk_confirm_locked(lk_zk_net *net, int64_t sent) LK_REQUIRES(*net)
+void lk_zk_confirm_locked(lk_zk_net *net, int64_t sent)
 {
     lk_zk_validity_ordered(&net->validity, sent);
 }
 
-int64_t lk_zk_deadline_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+int64_t lk_zk_deadline_locked(const lk_zk_net *net)
 {
     return lk_zk_validity_deadline(&net->validity);
 }
 
-int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent) LK_REQUIRES(*net)
+int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent)
 {
     return lk_zk_validity_promise(&net->validity, sent);
 }
 
 /* ------------------------------------------------------------------ why there is none ---- */
 
-locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err) LK_REQUIRES(*net)
+locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err)
 {
     if (net->bad_files)
         return locker_error_set(err, LOCKER_CONFIG, 0,

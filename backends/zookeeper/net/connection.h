@@ -1,6 +1,5 @@
 /* connection.h: whether there is a connection, and with which server. */
-#ifndef LK_ZK_CONNECTION_H
-#define LK_ZK_CONNECTION_H
+#pragma once
 
 #include "net.h"
 
@@ -13,5 +12,3 @@ void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused) LK_REQUIRES(*net)
 /* How long a server has for its part of connecting, before another attempt is made. LOCKER_NEVER: as long as the client
  * library gives it. */
 int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*net);
-
-#endif

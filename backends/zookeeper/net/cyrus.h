@@ -1,8 +1,7 @@
 /*
  * cyrus.h: what the client library and Cyrus' SASL library take, declared for builds without their headers.
  */
-#ifndef LK_ZK_CYRUS_H
-#define LK_ZK_CYRUS_H
+#pragma once
 
 enum {
     LK_ZK_SASL_LIST_END = 0,
@@ -34,5 +33,3 @@ typedef struct {
     const char *mechanisms;
     const lk_zk_sasl_callback *callbacks;
 } lk_zk_sasl_params;
-
-#endif

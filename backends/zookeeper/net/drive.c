@@ -98,7 +98,7 @@ static void turn_locked(lk_zk_net *net, const lk_zk_call *call, int64_t until, i
     net->reading = false;
 }
 
-int64_t lk_zk_drive_locked(lk_zk_net *net) LK_REQUIRES(*net)
+int64_t lk_zk_drive_locked(lk_zk_net *net)
 {
     const int64_t now = lk_zk_net_now(net);
     net->keeper_at = LOCKER_NEVER; /* it is here */
@@ -115,14 +115,14 @@ int64_t lk_zk_drive_locked(lk_zk_net *net) LK_REQUIRES(*net)
 
 /* ------------------------------------------------------------------ callers ---- */
 
-void lk_zk_call_begin_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net)
+void lk_zk_call_begin_locked(lk_zk_net *net, lk_zk_call *call)
 {
     *call = (lk_zk_call){.done = false};
     (void)locker_cond_init(&call->cond);
     lk_list_prepend(&net->calls, &call->link);
 }
 
-void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net)
+void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call)
 {
     if (call->pending > 0)
         lk_zk_requests_forget_locked(net, call);
@@ -131,7 +131,7 @@ void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net)
     pthread_cond_destroy(&call->cond);
 }
 
-void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net)
+void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call)
 {
     call->interrupted = true;
     if (call->asleep)
@@ -140,7 +140,7 @@ void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net)
         lk_zk_kick_locked(net);
 }
 
-lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net)
+lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until)
 {
     while (!call->done) {
         if (call->interrupted)
@@ -163,7 +163,7 @@ lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until
     return LK_ZK_DONE;
 }
 
-lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net)
+lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t until)
 {
     lk_zk_outcome outcome = LK_ZK_DONE;
     call->done = net->up;

@@ -41,7 +41,7 @@ static bool is_nobody_there(int error)
     return error == ECONNREFUSED || error == ENETUNREACH || error == EHOSTUNREACH || error == EADDRNOTAVAIL;
 }
 
-void lk_zk_ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
+void lk_zk_ask_interest_locked(lk_zk_net *net, int64_t now)
 {
     struct timeval span = {0, 0};
     int fd = -1, interest = 0;
@@ -83,7 +83,7 @@ void lk_zk_ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
     }
 }
 
-void lk_zk_processed_locked(lk_zk_net *net, int rc) LK_REQUIRES(*net)
+void lk_zk_processed_locked(lk_zk_net *net, int rc)
 {
     if (rc == ZINVALIDSTATE || is_unrecoverable(net->zh) != ZOK)
         net->over = true;
@@ -98,7 +98,7 @@ void lk_zk_processed_locked(lk_zk_net *net, int rc) LK_REQUIRES(*net)
 
 /* ------------------------------------------------------------------ who sees to that ---- */
 
-void lk_zk_arm_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_arm_locked(lk_zk_net *net)
 {
     if (net->reading || net->over)
         return;
@@ -107,12 +107,12 @@ void lk_zk_arm_locked(lk_zk_net *net) LK_REQUIRES(*net)
         lk_zk_arm_socket_locked(net);
 }
 
-bool lk_zk_is_idle_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+bool lk_zk_is_idle_locked(const lk_zk_net *net)
 {
     return net->awaited == 0 && lk_list_empty(&net->requests) && net->up && !net->over;
 }
 
-void lk_zk_hand_on_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_hand_on_locked(lk_zk_net *net)
 {
     if (net->reading || lk_zk_calls_drive_locked(net))
         return;

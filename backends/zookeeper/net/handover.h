@@ -1,6 +1,5 @@
 /* handover.h: what the client library waits for, and who sees to that. */
-#ifndef LK_ZK_HANDOVER_H
-#define LK_ZK_HANDOVER_H
+#pragma once
 
 #include "net.h"
 
@@ -16,5 +15,3 @@ bool lk_zk_is_idle_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_arm_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Somebody has to go on driving, unless a thread does: a caller that sleeps, or the keeper. */
 void lk_zk_hand_on_locked(lk_zk_net *net) LK_REQUIRES(*net);
-
-#endif

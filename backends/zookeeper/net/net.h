@@ -14,8 +14,7 @@
  * library is called with it held, and does nothing there that can wait: its socket is non-blocking, host names are
  * resolved elsewhere. poll is called without it.
  */
-#ifndef LK_ZK_NET_H
-#define LK_ZK_NET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -249,5 +248,3 @@ lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t un
 void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net);
 /* The keeper's turn of driving: no waiting. Returns when it wants another at the latest. */
 int64_t lk_zk_drive_locked(lk_zk_net *net) LK_REQUIRES(*net);
-
-#endif

@@ -87,7 +87,7 @@ locker_status lk_zk_net_connect(lk_zk_net *net, locker_error *err)
     return status;
 }
 
-void lk_zk_net_close_unlocking(lk_zk_net *net, bool politely) LK_REQUIRES(*net)
+void lk_zk_net_close_unlocking(lk_zk_net *net, bool politely)
 {
     lk_zk_blocking_stop_unlocking(net);
     if (net->zh == NULL)

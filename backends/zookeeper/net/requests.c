@@ -76,7 +76,7 @@ static void finish_locked(lk_zk_request *request, int rc, lk_zk_reply *reply)
     lk_list_prepend(&net->spare, &request->link);
 }
 
-void lk_zk_requests_fail_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_requests_fail_locked(lk_zk_net *net)
 {
     for (lk_list *link; (link = lk_list_first(&net->requests)) != NULL;)
         finish_locked(request_of(link), ZCLOSING, &(lk_zk_reply){.text_len = -1});
@@ -88,7 +88,7 @@ void lk_zk_request_forget_locked(lk_zk_request *request)
     request->done = NULL;
 }
 
-void lk_zk_requests_forget_locked(lk_zk_net *net, const lk_zk_call *call) LK_REQUIRES(*net)
+void lk_zk_requests_forget_locked(lk_zk_net *net, const lk_zk_call *call)
 {
     LK_LIST_EACH(link, &net->requests)
         if (request_of(link)->call == call)
@@ -149,7 +149,7 @@ static void on_void(int rc, const void *data)
 /* ------------------------------------------------------------------ requests ---- */
 
 lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
-                                   lk_zk_done_fn done, void *context) LK_REQUIRES(*net)
+                                   lk_zk_done_fn done, void *context)
 {
     const struct ACL_vector *acl = lk_zk_logs_in(&net->set) ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
     lk_zk_request *request = begin_locked(net, done, context);
@@ -170,7 +170,7 @@ static void container_done_locked(lk_zk *z, void *context, int rc, const lk_zk_r
         net->refused_parents = true;
 }
 
-void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared) LK_REQUIRES(*net)
+void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared)
 {
     /* Whoever uses this user's locks is this user. Nodes above, which other users need too, they may read
      * and create in. ZooKeeper asks the parent whether a child may be deleted, so the key's node is what
@@ -190,7 +190,6 @@ void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared) LK_RE
 }
 
 lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
-    LK_REQUIRES(*net)
 {
     lk_zk_request *request = begin_locked(net, done, context);
     return request == NULL
@@ -199,7 +198,6 @@ lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn
 }
 
 lk_zk_request *lk_zk_sync_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
-    LK_REQUIRES(*net)
 {
     lk_zk_request *request = begin_locked(net, done, context);
     return request == NULL ? NULL : sent_locked(net, request, zoo_async(net->zh, path, on_string, request));
@@ -215,7 +213,6 @@ static void checked_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *r
 }
 
 lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
-    LK_REQUIRES(*net)
 {
     lk_zk_request *check = lk_zk_check_locked(net, path, checked_locked, NULL);
     lk_zk_request *list = check != NULL ? lk_zk_list_locked(net, path, done, context) : NULL;
@@ -226,7 +223,6 @@ lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_d
 
 lk_zk_request *lk_zk_get_watched_locked(lk_zk_net *net, const char *path, watcher_fn watch,
                                         void *watch_context, lk_zk_done_fn done, void *context)
-    LK_REQUIRES(*net)
 {
     lk_zk_request *request = begin_locked(net, done, context);
     if (request == NULL)
@@ -235,7 +231,6 @@ lk_zk_request *lk_zk_get_watched_locked(lk_zk_net *net, const char *path, watche
 }
 
 lk_zk_request *lk_zk_get_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
-    LK_REQUIRES(*net)
 {
     return lk_zk_get_watched_locked(net, path, NULL, NULL, done, context);
 }
@@ -251,13 +246,12 @@ static void on_event(zhandle_t *zh, int type, int state, const char *path, void 
 }
 
 lk_zk_request *lk_zk_get_told_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
-    LK_REQUIRES(*net)
 {
     return lk_zk_get_watched_locked(net, path, on_event, net, done, context);
 }
 
 lk_zk_request *lk_zk_set_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
-                                int32_t version, lk_zk_done_fn done, void *context) LK_REQUIRES(*net)
+                                int32_t version, lk_zk_done_fn done, void *context)
 {
     lk_zk_request *request = begin_locked(net, done, context);
     if (request == NULL)
@@ -266,7 +260,6 @@ lk_zk_request *lk_zk_set_locked(lk_zk_net *net, const char *path, const char *da
 }
 
 lk_zk_request *lk_zk_delete_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
-    LK_REQUIRES(*net)
 {
     lk_zk_request *request = begin_locked(net, done, context);
     return request == NULL ? NULL
@@ -275,7 +268,7 @@ lk_zk_request *lk_zk_delete_locked(lk_zk_net *net, const char *path, lk_zk_done_
 
 lk_zk_request *lk_zk_delete_marked_locked(lk_zk_net *net, const char *path, const char *parent,
                                           const char *mark, size_t len, int32_t version, lk_zk_done_fn done,
-                                          void *context) LK_REQUIRES(*net)
+                                          void *context)
 {
     lk_zk_request *request = begin_locked(net, done, context);
     zoo_op_t both[2];
@@ -287,7 +280,6 @@ lk_zk_request *lk_zk_delete_marked_locked(lk_zk_net *net, const char *path, cons
 }
 
 lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
-    LK_REQUIRES(*net)
 {
     lk_zk_request *request = begin_locked(net, done, context);
     zoo_op_t check;
@@ -297,14 +289,14 @@ lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_f
                                          zoo_amulti(net->zh, 1, &check, request->results, on_void, request));
 }
 
-lk_zk_request *lk_zk_touch_locked(lk_zk_net *net, lk_zk_done_fn done, void *context) LK_REQUIRES(*net)
+lk_zk_request *lk_zk_touch_locked(lk_zk_net *net, lk_zk_done_fn done, void *context)
 {
     lk_zk_request *request = begin_locked(net, done, context);
     return request == NULL ? NULL : sent_locked(net, request, zoo_aexists(net->zh, "/", 0, on_stat, request));
 }
 
 lk_zk_request *lk_zk_multi_locked(lk_zk_net *net, const zoo_op_t *ops, zoo_op_result_t *results, size_t count,
-                                  lk_zk_done_fn done, void *context) LK_REQUIRES(*net)
+                                  lk_zk_done_fn done, void *context)
 {
     lk_zk_request *request = begin_locked(net, done, context);
     return request == NULL

@@ -1,6 +1,5 @@
 /* requests.h: the table of requests that await their answer. */
-#ifndef LK_ZK_REQUESTS_H
-#define LK_ZK_REQUESTS_H
+#pragma once
 
 #include "net.h"
 
@@ -18,5 +17,3 @@ void lk_zk_requests_forget_locked(lk_zk_net *net, const lk_zk_call *call) LK_REQ
 /* Fail all that still awaits an answer: the handle was closed. */
 void lk_zk_requests_fail_locked(lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_requests_free(lk_zk_net *net);
-
-#endif

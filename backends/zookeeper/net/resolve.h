@@ -1,6 +1,5 @@
 /* resolve.h: names of hosts. */
-#ifndef LK_ZK_RESOLVE_H
-#define LK_ZK_RESOLVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ lk_zk_lookup *lk_zk_lookup_start(const locker_host *hosts, size_t count, const l
 /* Take the result: malloc'ed; NULL: there is none yet, or it has failed. Drops the lookup when it is done. */
 char *lk_zk_lookup_take(lk_zk_lookup **lookup);
 void lk_zk_lookup_drop(lk_zk_lookup **lookup);
-
-#endif

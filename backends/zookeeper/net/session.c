@@ -33,7 +33,7 @@ LK_UNCHECKED static void on_session(zhandle_t *zh, int type, int state, const ch
 
 /* The client library may close its socket, without telling. The next one that it opens may have the same
  * number, and must not be taken for it: its session is confirmed from when it was begun. */
-void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses) LK_REQUIRES(*net)
+void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses)
 {
     (void)zoo_set_servers(net->zh, addresses);
     if (zoo_state(net->zh) != ZOO_NOTCONNECTED_STATE)
@@ -42,7 +42,7 @@ void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses) LK_REQUIRES
     lk_zk_no_socket_locked(net);
 }
 
-void lk_zk_session_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_session_begin_locked(lk_zk_net *net)
 {
     const int64_t now = lk_zk_net_now(net);
     char *fresh = lk_zk_lookup_take(&net->lookup);
@@ -68,7 +68,7 @@ void lk_zk_session_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
                            NULL);
 }
 
-void lk_zk_session_drop_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_session_drop_locked(lk_zk_net *net)
 {
     zhandle_t *zh = net->zh;
     if (zh == NULL)
@@ -88,7 +88,7 @@ void lk_zk_session_drop_locked(lk_zk_net *net) LK_REQUIRES(*net)
     net->begin_at = 0;
 }
 
-void lk_zk_give_up_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_give_up_locked(lk_zk_net *net)
 {
     net->over = true;
 }
@@ -118,7 +118,7 @@ static void look_up_again_locked(lk_zk_net *net) LK_REQUIRES(*net)
     net->lookup = lk_zk_lookup_start(net->set.hosts, net->set.host_count, net->svc);
 }
 
-void lk_zk_session_settle_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_session_settle_locked(lk_zk_net *net)
 {
     if (net->over) {
         const bool denied = net->denied;

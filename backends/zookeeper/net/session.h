@@ -1,6 +1,5 @@
 /* session.h: the session, and the client library's handle for it. */
-#ifndef LK_ZK_SESSION_H
-#define LK_ZK_SESSION_H
+#pragma once
 
 #include "net.h"
 
@@ -12,5 +11,3 @@ void lk_zk_session_begin_locked(lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_session_drop_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* What the driving thread does after each turn: end a session that is over, go on after a reconnection. */
 void lk_zk_session_settle_locked(lk_zk_net *net) LK_REQUIRES(*net);
-
-#endif

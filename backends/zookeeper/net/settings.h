@@ -1,6 +1,5 @@
 /* settings.h: what open was told of the servers, and of the session with them; constant afterwards. */
-#ifndef LK_ZK_SETTINGS_H
-#define LK_ZK_SETTINGS_H
+#pragma once
 
 #include <locker/driver.h>
 
@@ -27,5 +26,3 @@ static inline bool lk_zk_logs_in(const lk_zk_settings *s)
 {
     return s->credentials != NULL || s->sasl != NULL;
 }
-
-#endif

@@ -11,14 +11,14 @@
 #include "socket.h"
 #include "state.h"
 
-void lk_zk_no_socket_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_no_socket_locked(lk_zk_net *net)
 {
     net->fd = net->armed_fd = net->corked_fd = -1;
     net->login_begun = false;
     net->turn_at = 0;
 }
 
-void lk_zk_cork_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_cork_locked(lk_zk_net *net)
 {
     if (net->corked_fd == net->fd)
         return;
@@ -26,7 +26,7 @@ void lk_zk_cork_locked(lk_zk_net *net) LK_REQUIRES(*net)
     (void)setsockopt(net->fd, IPPROTO_TCP, TCP_CORK, &(int){1}, sizeof(int));
 }
 
-void lk_zk_push_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_push_locked(lk_zk_net *net)
 {
     if (net->corked_fd < 0)
         return;
@@ -36,7 +36,7 @@ void lk_zk_push_locked(lk_zk_net *net) LK_REQUIRES(*net)
 
 /* ------------------------------------------------------------------ the keeper's watch ---- */
 
-void lk_zk_arm_socket_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_arm_socket_locked(lk_zk_net *net)
 {
     const uint32_t events = EPOLLIN | ((net->interest & ZOOKEEPER_WRITE) != 0 ? EPOLLOUT : 0u);
     struct epoll_event event = {.events = events | EPOLLONESHOT, .data = {.fd = net->fd}};
@@ -45,7 +45,7 @@ void lk_zk_arm_socket_locked(lk_zk_net *net) LK_REQUIRES(*net)
     net->armed_fd = net->fd;
 }
 
-void lk_zk_disarm_socket_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_disarm_socket_locked(lk_zk_net *net)
 {
     struct epoll_event nothing = {.events = EPOLLONESHOT, .data = {.fd = net->fd}};
     if (net->armed_fd >= 0 && net->armed_fd == net->fd)
@@ -53,7 +53,7 @@ void lk_zk_disarm_socket_locked(lk_zk_net *net) LK_REQUIRES(*net)
     net->armed_fd = -1;
 }
 
-int lk_zk_directions_locked(const lk_zk_net *net, uint32_t ready) LK_REQUIRES(*net)
+int lk_zk_directions_locked(const lk_zk_net *net, uint32_t ready)
 {
     int events = 0;
     if ((ready & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
@@ -63,7 +63,7 @@ int lk_zk_directions_locked(const lk_zk_net *net, uint32_t ready) LK_REQUIRES(*n
     return events;
 }
 
-int lk_zk_told_of_socket_locked(lk_zk_net *net) LK_REQUIRES(*net)
+int lk_zk_told_of_socket_locked(lk_zk_net *net)
 {
     struct epoll_event event;
     if (epoll_wait(net->epoll_fd, &event, 1, 0) <= 0)

@@ -1,6 +1,5 @@
 /* socket.h: the client library's socket, and the keeper's epoll that holds it. */
-#ifndef LK_ZK_SOCKET_H
-#define LK_ZK_SOCKET_H
+#pragma once
 
 #include "net.h"
 
@@ -18,5 +17,3 @@ void lk_zk_disarm_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
 int lk_zk_told_of_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* What poll or epoll tells, likewise. */
 int lk_zk_directions_locked(const lk_zk_net *net, uint32_t ready) LK_REQUIRES(*net);
-
-#endif

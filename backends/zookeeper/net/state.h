@@ -17,8 +17,7 @@
  * each handle compares it only with its own oldest request's; the buffers always end with a NUL and their text goes
  * nowhere.
  */
-#ifndef LK_ZK_STATE_H
-#define LK_ZK_STATE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -113,5 +112,3 @@ static inline int64_t lk_zk_net_now(const lk_zk_net *net)
 {
     return net->clock->now(net->clock->context);
 }
-
-#endif

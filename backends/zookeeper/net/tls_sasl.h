@@ -6,8 +6,7 @@
  * server has had its time; OpenSSL writes with write(), so SIGPIPE has to be kept from the application; and
  * what it has decrypted is not shown by poll, so it is read to the end.
  */
-#ifndef LK_ZK_TLS_SASL_H
-#define LK_ZK_TLS_SASL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ lk_zk_sasl *lk_zk_sasl_new(const locker_driver_config *config, const char *mecha
                            const char *host, locker_error *err);
 void lk_zk_sasl_free(lk_zk_sasl *sasl);
 lk_zk_sasl_params *lk_zk_sasl_params_of(lk_zk_sasl *sasl);
-
-#endif

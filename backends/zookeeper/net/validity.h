@@ -7,8 +7,7 @@
  * answered, which passes that on when the leader pings it. A request that was *ordered* proves that the
  * leader has what the server had to pass on well before.
  */
-#ifndef LK_ZK_VALIDITY_H
-#define LK_ZK_VALIDITY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -40,5 +39,3 @@ void lk_zk_validity_ordered(lk_zk_validity *v, int64_t sent);
 int64_t lk_zk_validity_deadline(const lk_zk_validity *v);
 /* What D will be once a request that is sent then has been ordered. */
 int64_t lk_zk_validity_promise(const lk_zk_validity *v, int64_t sent);
-
-#endif

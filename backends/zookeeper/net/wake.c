@@ -4,13 +4,13 @@
 #include "socket.h"
 #include "state.h"
 
-void lk_zk_kick_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_kick_locked(lk_zk_net *net)
 {
     if (net->polling)
         lk_wakeup_ring(net->kick_fd);
 }
 
-void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at) LK_REQUIRES(*net)
+void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at)
 {
     if (net->keeper_at <= at)
         return;
@@ -18,7 +18,7 @@ void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at) LK_REQUIRES(*net)
     net->svc->attend(net->svc);
 }
 
-int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next) LK_REQUIRES(*net)
+int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next)
 {
     net->keeper_at = lk_time_earlier(net->keeper_at, next);
     return net->keeper_at;

@@ -1,10 +1,7 @@
 /* wake.h: who is to look again. */
-#ifndef LK_ZK_WAKE_H
-#define LK_ZK_WAKE_H
+#pragma once
 
 #include "net.h"
 
 /* Have whoever drives look again: the connection has changed. */
 void lk_zk_kick_locked(lk_zk_net *net) LK_REQUIRES(*net);
-
-#endif

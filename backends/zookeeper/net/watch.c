@@ -94,12 +94,12 @@ static bool is_asked(const lk_zk_watch *w)
     return w->armed || w->get != NULL;
 }
 
-bool lk_zk_watches_any_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+bool lk_zk_watches_any_locked(const lk_zk_net *net)
 {
     return net->watches.count > 0;
 }
 
-void lk_zk_watches_free_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_watches_free_locked(lk_zk_net *net)
 {
     for (lk_table_link *link = lk_table_after(&net->watches, NULL), *next; link != NULL; link = next) {
         next = lk_table_after(&net->watches, link);
@@ -180,7 +180,7 @@ static void on_watch(zhandle_t *zh, int type, int state, const char *path, void 
         free_locked(w);
 }
 
-void lk_zk_watches_resume_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_watches_resume_locked(lk_zk_net *net)
 {
     const lk_table_link *link = NULL;
     while ((link = lk_table_after(&net->watches, link)) != NULL)
@@ -255,7 +255,7 @@ out:
     return from;
 }
 
-void lk_zk_watches_check_locked(lk_zk_net *net) LK_REQUIRES(*net)
+void lk_zk_watches_check_locked(lk_zk_net *net)
 {
     for (const lk_zk_watch *w = next_locked(net, NULL); w != NULL;)
         w = inquire_locked(net, w);
@@ -264,7 +264,6 @@ void lk_zk_watches_check_locked(lk_zk_net *net) LK_REQUIRES(*net)
 /* ------------------------------------------------------------------ being interested ---- */
 
 bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, bool asked)
-    LK_REQUIRES(*net)
 {
     lk_zk_unwatch_locked(net, watcher);
     lk_zk_watch *w = use_locked(net, path);
@@ -277,7 +276,7 @@ bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path
     return true;
 }
 
-void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher) LK_REQUIRES(*net)
+void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher)
 {
     lk_zk_watch *w = watcher->watch;
     (void)net;
@@ -289,7 +288,7 @@ void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher) LK_REQUIRES(*n
         free_locked(w);
 }
 
-void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
+void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path)
 {
     lk_zk_watch *w = find_locked(net, path, lk_hash_text(path));
     if (w == NULL)

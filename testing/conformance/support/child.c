@@ -19,7 +19,6 @@ struct lk_child *lk_child_run(const char *const *argv, const char *package)
 {
     struct lk_child *child = calloc(1, sizeof *child);
     int to[2], from[2];
-
     if (child == NULL || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
         test_fails("can't prepare a child: %s", strerror(errno));
     child->pid = lk_process_start(&(lk_start){.argv = argv, .in = to[0], .out = from[1], .err = 2});
@@ -36,7 +35,6 @@ struct lk_child *lk_child_start(const char *role, const char *const *arguments)
 {
     const char *argv[16] = {"/proc/self/exe", "--child", role};
     size_t count = 3;
-
     while (arguments != NULL && *arguments != NULL && count < 15)
         argv[count++] = *arguments++;
     return lk_child_run(argv, "the test program again");
@@ -59,7 +57,6 @@ void lk_child_main(int argc, char **argv, const struct lk_role *roles)
 void lk_child_say(struct lk_child *child, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     char line[LK_LINE_MAX];
     const int length = vsnprintf(line, sizeof line - 1, format, args);
@@ -75,7 +72,6 @@ const char *lk_child_hear(struct lk_child *child, char line[LK_LINE_MAX])
 {
     const int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
     char *end;
-
     while ((end = memchr(child->line, '\n', child->filled)) == NULL) {
         const int64_t left = until - lk_test_now_ms();
 
@@ -97,7 +93,6 @@ const char *lk_child_hear(struct lk_child *child, char line[LK_LINE_MAX])
 void lk_child_expect(struct lk_child *child, const char *wanted)
 {
     char line[LK_LINE_MAX];
-
     lk_child_hear(child, line);
     if (strncmp(line, wanted, strlen(wanted)) != 0)
         test_fails("the child said '%s', not '%s'", line, wanted);
@@ -118,7 +113,6 @@ void lk_child_stop(struct lk_child *child)
 int lk_child_end(struct lk_child *child)
 {
     int status = 0;
-
     close(child->input);
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
     }
@@ -140,7 +134,6 @@ void lk_child_kill(struct lk_child *child)
 void lk_side_say(const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     vprintf(format, args);
     va_end(args);

@@ -3,8 +3,7 @@
  * either another program or the test's own program, run again with "--child ROLE": a plain fork would carry
  * copies of the parent's threads' locks along.
  */
-#ifndef LK_TEST_CHILD_H
-#define LK_TEST_CHILD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ void lk_side_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /** In a child: reads a line from the parent; false at the end. */
 bool lk_side_hear(char line[LK_LINE_MAX]);
-
-#endif

@@ -14,7 +14,6 @@
 void lk_expect_fail(const char *file, int line, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     char text[1024];
     vsnprintf(text, sizeof text, format, args);
@@ -86,7 +85,6 @@ locker_statistics lk_stats(locker *l)
 {
     locker_statistics stats = {.size = sizeof stats};
     const locker_status status = locker_stats(l, &stats);
-
     if (status != LOCKER_OK)
         test_fails("locker_stats answered %s", locker_status_name(status));
     return stats;
@@ -100,7 +98,6 @@ struct waiting {
 static bool are_waiting(void *context)
 {
     struct waiting *wanted = context;
-
     return lk_stats(wanted->l).waiting == wanted->count;
 }
 
@@ -108,7 +105,6 @@ void lk_require_waiting(locker *l, uint64_t count)
 {
     struct waiting wanted = {l, count};
     char what[80];
-
     snprintf(what, sizeof what, "%llu calls should be waiting", (unsigned long long)count);
     lk_require(are_waiting, &wanted, what);
 }
@@ -121,7 +117,6 @@ struct has_state {
 static bool has_state(void *context)
 {
     struct has_state *wanted = context;
-
     return locker_handle_state(wanted->held) == wanted->state;
 }
 
@@ -129,7 +124,6 @@ void lk_require_state(locker_handle *held, locker_state state)
 {
     struct has_state wanted = {held, state};
     char what[80];
-
     snprintf(what, sizeof what, "the handle's state should become %s", locker_state_name(state));
     lk_require(has_state, &wanted, what);
 }
@@ -138,7 +132,6 @@ bool lk_readable(int fd, int64_t timeout_ms)
 {
     struct pollfd one = {.fd = fd, .events = POLLIN};
     int ready;
-
     do
         ready = poll(&one, 1, (int)timeout_ms);
     while (ready < 0 && errno == EINTR);
@@ -148,7 +141,6 @@ bool lk_readable(int fd, int64_t timeout_ms)
 void lk_private_directory(char path[64])
 {
     const char *base = getenv("TMPDIR");
-
     /* a Unix socket's path must fit into 108 bytes, so a long TMPDIR is of no use */
     if (base == NULL || base[0] != '/' || strlen(base) > 40)
         base = "/tmp";

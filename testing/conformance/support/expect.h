@@ -2,8 +2,7 @@
  * expect.h: what every test of the library includes: cmocka, the library, and checks that print the library's
  * own error text when they fail. The checks belong on the test's own thread; workers record what they saw.
  */
-#ifndef LK_TEST_EXPECT_H
-#define LK_TEST_EXPECT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,5 +65,3 @@ void lk_private_directory(char path[64]);
 
 /** Removes a directory and all in it, unless LK_TEST_KEEP is in the environment. */
 void lk_remove_directory(const char *path);
-
-#endif

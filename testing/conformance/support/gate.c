@@ -9,7 +9,6 @@
 void lk_gate_init(struct lk_gate *gate)
 {
     pthread_condattr_t attributes;
-
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&gate->cond, &attributes);
@@ -35,7 +34,6 @@ void lk_gate_open(struct lk_gate *gate, unsigned count)
 static bool take(struct lk_gate *gate, unsigned count)
 {
     struct timespec until;
-
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += LK_TEST_PATIENCE_MS / 1000;
     pthread_mutex_lock(&gate->mutex);

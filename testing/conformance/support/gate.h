@@ -2,8 +2,7 @@
  * gate.h: gates between the threads of a test. A gate counts passes: one side opens it, the other takes a
  * pass and waits for it if there is none, for a bounded time.
  */
-#ifndef LK_TEST_GATE_H
-#define LK_TEST_GATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -25,5 +24,3 @@ bool lk_gate_pass(struct lk_gate *gate);
 
 /** Takes `count` passes; fails the test with `what` when they didn't come. For the test's thread. */
 void lk_gate_await(struct lk_gate *gate, unsigned count, const char *what);
-
-#endif

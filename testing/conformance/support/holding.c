@@ -4,7 +4,6 @@
 locker_lock_options lk_wait_options(int64_t wait_ms)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-
     options.wait_ms = wait_ms;
     return options;
 }
@@ -12,7 +11,6 @@ locker_lock_options lk_wait_options(int64_t wait_ms)
 void lk_give(locker_handle *held)
 {
     locker_error err;
-
     assert_ok(locker_unlock(held, &err), err);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_UNLOCKED);
     locker_handle_free(held);
@@ -21,7 +19,6 @@ void lk_give(locker_handle *held)
 void lk_give_lost(locker_handle *held)
 {
     locker_error err;
-
     assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
     locker_handle_free(held);
 }
@@ -30,7 +27,6 @@ void lk_expect_busy(locker *l, const char *key)
 {
     locker_handle *held = NULL;
     locker_error err;
-
     assert_status(LOCKER_BUSY, locker_try_lock(l, key, NULL, &held, &err), err);
     assert_null(held);
 }

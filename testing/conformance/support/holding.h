@@ -1,8 +1,7 @@
 /*
  * holding.h: what tests do with a lock over and over, each with its check.
  */
-#ifndef LK_TEST_HOLDING_H
-#define LK_TEST_HOLDING_H
+#pragma once
 
 #include "expect.h"
 
@@ -20,5 +19,3 @@ void lk_expect_busy(locker *l, const char *key);
 
 /** Closes it and checks the answer. */
 void lk_close_locker(locker *l);
-
-#endif

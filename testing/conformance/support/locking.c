@@ -16,7 +16,6 @@ static void *lock_it(void *argument)
 {
     struct lk_locking_call *call = argument;
     struct lk_locking *result = &call->result;
-
     result->began_ms = lk_test_now_ms();
     result->status = locker_lock(call->l, call->key, &call->options, &result->held, &result->err);
     result->ended_ms = lk_test_now_ms();
@@ -26,7 +25,6 @@ static void *lock_it(void *argument)
 static void start(pthread_t *thread, void *(*run)(void *argument), void *argument)
 {
     const int failed = pthread_create(thread, NULL, run, argument);
-
     if (failed != 0)
         test_fails("can't start a thread: %s", strerror(failed));
 }
@@ -36,7 +34,6 @@ void lk_locking_start(struct lk_locking *locking, locker *l, const char *key,
 {
     const locker_lock_options patient = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking_call *call = calloc(1, sizeof *call);
-
     if (call == NULL || (call->key = strdup(key)) == NULL)
         test_fails("out of memory (%s)", "a call");
     call->l = l;
@@ -48,7 +45,6 @@ void lk_locking_start(struct lk_locking *locking, locker *l, const char *key,
 void lk_join(pthread_t thread, const char *what)
 {
     struct timespec until;
-
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += LK_TEST_PATIENCE_MS / 1000;
     if (pthread_timedjoin_np(thread, NULL, &until) != 0)
@@ -58,7 +54,6 @@ void lk_join(pthread_t thread, const char *what)
 locker_status lk_locking_join(struct lk_locking *locking)
 {
     struct lk_locking_call *call = locking->call;
-
     lk_join(locking->thread, call->key);
     *locking = call->result; /* whose own call is NULL */
     free(call->key);
@@ -81,7 +76,6 @@ struct lk_unlocking_call {
 static void *unlock_it(void *argument)
 {
     struct lk_unlocking_call *call = argument;
-
     call->status = locker_unlock(call->held, &call->err);
     return NULL;
 }
@@ -89,7 +83,6 @@ static void *unlock_it(void *argument)
 void lk_unlocking_start(struct lk_unlocking *unlocking, locker_handle *held)
 {
     struct lk_unlocking_call *call = calloc(1, sizeof *call);
-
     if (call == NULL)
         test_fails("out of memory (%s)", "a call");
     call->held = held;

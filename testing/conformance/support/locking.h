@@ -1,8 +1,7 @@
 /*
  * locking.h: one locker_lock() or locker_unlock() call on a thread of its own, and what came of it.
  */
-#ifndef LK_TEST_LOCKING_H
-#define LK_TEST_LOCKING_H
+#pragma once
 
 #include <pthread.h>
 
@@ -44,5 +43,3 @@ locker_status lk_unlocking_join(struct lk_unlocking *unlocking);
 
 /** Joins a thread; fails the test when it doesn't end within LK_TEST_PATIENCE_MS. */
 void lk_join(pthread_t thread, const char *what);
-
-#endif

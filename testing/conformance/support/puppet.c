@@ -28,7 +28,6 @@ static bool read_lock(const char *line, const char *verb, char key[LOCKER_KEY_MA
 {
     int renew = 1;
     char word[16];
-
     if (sscanf(line, "%15s %255s %" SCNd64 " %" SCNd64 " %d", word, key, &options->wait_ms, &options->ttl_ms,
                &renew) != 5)
         return false;
@@ -62,7 +61,6 @@ struct waiting {
 static void *do_wait_in_thread(void *argument)
 {
     struct waiting *waiting = argument;
-
     waiting->status = locker_lock(waiting->l, waiting->key, waiting->options, &waiting->held, &waiting->err);
     return NULL;
 }
@@ -70,14 +68,12 @@ static void *do_wait_in_thread(void *argument)
 static bool waits(void *context)
 {
     locker_statistics stats = {.size = sizeof stats};
-
     return locker_stats(context, &stats) == LOCKER_OK && stats.waiting > 0;
 }
 
 static void do_wait(struct puppet *puppet, const char *key, const locker_lock_options *options)
 {
     struct waiting waiting = {.l = puppet->l, .key = key, .options = options};
-
     drop(puppet);
     pthread_t thread;
     if (pthread_create(&thread, NULL, do_wait_in_thread, &waiting) != 0) {
@@ -123,7 +119,6 @@ static void do_count(struct puppet *puppet, const char *line)
     locker_error err = {0};
     uint64_t token = 0;
     int times = 0;
-
     if (sscanf(line, "count %255s %255s %d", key, path, &times) != 3)
         status = LOCKER_INVALID;
     for (int i = 0; i < times && status == LOCKER_OK; i++)
@@ -135,7 +130,6 @@ static void obey(struct puppet *puppet, const char *line)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     char key[LOCKER_KEY_MAX + 1];
-
     if (read_lock(line, "lock", key, &options)) {
         do_lock(puppet, key, &options);
     } else if (read_lock(line, "wait", key, &options)) {
@@ -158,7 +152,6 @@ static void obey(struct puppet *puppet, const char *line)
 int lk_puppet_serve(locker *l)
 {
     struct puppet puppet = {l, NULL};
-
     lk_side_say("open");
     char line[LK_LINE_MAX];
     while (lk_side_hear(line))
@@ -171,7 +164,6 @@ int lk_puppet_serve(locker *l)
 int lk_puppet_play(int argc, char **argv)
 {
     locker *l = NULL;
-
     if (argc != 1)
         return 64;
     locker_error err;
@@ -188,7 +180,6 @@ struct lk_child *lk_puppet_start(const char *uri)
 {
     const char *arguments[] = {uri, NULL};
     struct lk_child *puppet = lk_child_start("puppet", arguments);
-
     lk_child_expect(puppet, "open");
     return puppet;
 }
@@ -205,7 +196,6 @@ locker_status lk_puppet_granted(struct lk_child *puppet, uint64_t *token)
 {
     char line[LK_LINE_MAX];
     uint64_t number = 0;
-
     lk_child_hear(puppet, line);
     char name[32];
     if (sscanf(line, "%31s %" SCNu64, name, &number) != 2)

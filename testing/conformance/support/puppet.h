@@ -10,8 +10,7 @@
  *   count KEY FILE TIMES                 STATUS GREATEST-TOKEN, after raising the number in FILE under the
  * lock forget                               "ok": frees the handle
  */
-#ifndef LK_TEST_PUPPET_H
-#define LK_TEST_PUPPET_H
+#pragma once
 
 #include "child.h"
 #include "expect.h"
@@ -45,5 +44,3 @@ locker_status lk_puppet_unlock(struct lk_child *puppet);
 
 /** Fails the test unless its handle has that state. */
 void lk_puppet_expect_state(struct lk_child *puppet, locker_state state);
-
-#endif

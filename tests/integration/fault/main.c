@@ -30,7 +30,6 @@ static int begin(void **state)
 {
     char with[300];
     locker_error err;
-
     (void)state;
     (void)snprintf(with, sizeof with, "fault+%s", uri);
     assert_ok(locker_open(with, NULL, &faulty, &err), err);
@@ -49,7 +48,6 @@ static int end(void **state)
 static void script(const char *text)
 {
     locker_error err;
-
     assert_ok(locker_fault_script(faulty, text, &err), err);
 }
 
@@ -58,7 +56,6 @@ static locker_handle *lock(locker *l)
     const locker_lock_options o = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_handle *held;
     locker_error err;
-
     assert_ok(locker_lock(l, "k", &o, &held, &err), err);
     return held;
 }
@@ -75,7 +72,6 @@ static void test_without_a_script_it_is_the_service(void **state)
 {
     locker_handle *held = lock(faulty), *other;
     locker_error err;
-
     (void)state;
     assert_status(LOCKER_BUSY, locker_try_lock(plain, "k", NULL, &other, &err), err);
     lk_give(held);
@@ -87,7 +83,6 @@ static void test_a_failed_attempt_is_repeated_by_the_caller(void **state)
 {
     locker_handle *held;
     locker_error err;
-
     (void)state;
     script("acquire:k times=2 unavailable; acquire:other denied");
     assert_status(LOCKER_UNAVAILABLE, locker_lock(faulty, "k", NULL, &held, &err), err);
@@ -108,7 +103,6 @@ static void test_a_lost_grant_is_given_back(void **state)
 {
     locker_handle *held;
     locker_error err;
-
     (void)state;
     script("acquire lose-reply; acquire lose-request");
     for (int i = 0; i < 2; i++) {
@@ -123,7 +117,6 @@ static void test_a_delay_beyond_the_deadline_times_out(void **state)
     locker_handle *held;
     locker_error err;
     int64_t began = lk_test_now_ms();
-
     (void)state;
     o.wait_ms = 200;
     script("acquire delay=30s; acquire delay=100ms");
@@ -147,7 +140,6 @@ static void test_a_delay_can_be_cancelled(void **state)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking call;
     locker_handle *blocker;
-
     (void)state;
     o.cancel = locker_cancel_new();
     assert_non_null(o.cancel);
@@ -169,7 +161,6 @@ static void test_unlock_is_unknown_and_the_lock_is_free(void **state)
 {
     static const char *const scripts[] = {"release lose-reply", "release lose-request", "release unknown"};
     locker_error err;
-
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         locker_handle *held = lock(faulty);
@@ -184,7 +175,6 @@ static void test_unlock_is_unknown_and_the_lock_is_free(void **state)
 static void test_unlock_says_lost(void **state)
 {
     locker_handle *held = lock(faulty);
-
     (void)state;
     script("release lost");
     lk_give_lost(held);
@@ -196,7 +186,6 @@ static void test_unlock_says_lost(void **state)
 static void lose(const char *text)
 {
     locker_handle *held;
-
     script(text);
     held = lock(faulty);
     lk_require_state(held, LOCKER_STATE_LOST);
@@ -238,7 +227,6 @@ static bool is_lost(void *context)
 static void test_one_lost_renewal_does_no_harm(void **state)
 {
     locker_handle *held = lock(faulty);
-
     (void)state;
     script("renew lose-reply; renew delay=10ms");
     if (leases)
@@ -251,7 +239,6 @@ static void test_disconnected_and_back(void **state)
 {
     locker_handle *held = lock(faulty), *other;
     locker_error err;
-
     (void)state;
     script("ping disconnect");
     assert_status(LOCKER_UNAVAILABLE, locker_ping(faulty, NULL, &err), err);
@@ -270,7 +257,6 @@ static void test_looking_fails(void **state)
     locker_info info = LOCKER_INFO_INIT;
     locker_handle *held = lock(faulty);
     locker_error err;
-
     (void)state;
     script("show denied; show lose-reply; break unsupported; ping unavailable; ping lose-request");
     assert_status(LOCKER_DENIED, locker_show(faulty, "k", &info, &err), err);
@@ -288,7 +274,6 @@ static void test_a_refused_pass_is_a_release(void **state)
 {
     struct lk_locking call;
     locker_handle *held = lock(faulty);
-
     (void)state;
     script("pass always busy");
     lk_locking_start(&call, faulty, "k", NULL);
@@ -303,7 +288,6 @@ static void test_what_was_not_used_is_told(void **state)
     const locker_fault fault = {.op = LOCKER_OP_ACQUIRE, .key = "never", .times = 2, .status = LOCKER_DENIED};
     locker_error err;
     char text[200];
-
     (void)state;
     assert_ok(locker_fault_on(faulty, &fault, &err), err);
     assert_int_equal(locker_fault_verify(faulty, text, sizeof text), 1);
@@ -322,7 +306,6 @@ static void refused(const char *scheme, const char *parameter, locker_status sta
     char wrong[400];
     locker_error err;
     locker *l;
-
     (void)snprintf(wrong, sizeof wrong, "%s%s%s", scheme, uri, parameter);
     assert_status(status, locker_open(wrong, NULL, &l, &err), err);
     if (strstr(err.text, word) == NULL)
@@ -349,7 +332,6 @@ static void test_a_script_from_a_file_and_a_profile(void **state)
     locker_error err;
     locker *l;
     FILE *file;
-
     (void)state;
     (void)snprintf(path, sizeof path, "%s/faults", base);
     file = fopen(path, "we");
@@ -408,7 +390,6 @@ static int run_on(const char *service)
 {
     static const char parameters[] = "ttl=1s&command_timeout=1s";
     int failed = EXIT_FAILURE;
-
     leases = strcmp(service, "file") != 0;
     if (!leases) {
         (void)snprintf(uri, sizeof uri, "file://%s/locks?%s", base, parameters);
@@ -438,7 +419,6 @@ static int run_on(const char *service)
 int main(int argc, char **argv)
 {
     int failed;
-
     lk_private_directory(base);
     failed = run_on(argc > 1 ? argv[1] : "file");
     lk_remove_directory(base);

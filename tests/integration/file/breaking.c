@@ -23,7 +23,6 @@ static void broken_and_taken_over(struct lk_place *place, const char *key)
     locker_handle *held, *next;
     locker_info info = LOCKER_INFO_INIT;
     struct lk_locking waiter = {0};
-
     assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
     uint64_t token = locker_handle_token(held);
     lk_locking_start(&waiter, other, key, NULL);
@@ -129,7 +128,6 @@ static void files_of_held_locks_stay_young(void **state)
     locker_error err;
     locker_handle *held;
     struct stat s;
-
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
     assert_int_equal(utimensat(AT_FDCWD, lk_place_file(place, "k.lock"), old, 0), 0);
     assert_int_equal(utimensat(AT_FDCWD, place->locks, old, 0), 0);

@@ -81,7 +81,6 @@ static void tries_do_not_wake_a_waiter(void **state)
 static bool rests(void *l)
 {
     enum { REPETITIONS = 4 }; /* after 1, 5, 25 and 125 ms */
-
     return lk_stats(l).attempts > REPETITIONS && lk_stats(l).waiting == 1;
 }
 

@@ -1,8 +1,7 @@
 /*
  * file_test.h: what the groups of the file driver's tests share.
  */
-#ifndef LK_FILE_TEST_H
-#define LK_FILE_TEST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -45,5 +44,3 @@ extern const struct lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_races;
 int lk_forker_play(int argc, char **argv);
 /* One that holds a lock and can't walk the path to its file any more. */
 int lk_wanderer_play(int argc, char **argv);
-
-#endif

@@ -65,6 +65,5 @@ int main(int argc, char **argv)
         LK_PUPPET_ROLE, {"forker", lk_forker_play}, {"wanderer", lk_wanderer_play}, {NULL, NULL}};
     static const struct lk_group *const groups[] = {&lk_text,  &lk_trust, &lk_breaking,
                                                     &lk_crash, &lk_races, NULL};
-
     return lk_run_group(argc, argv, groups, roles);
 }

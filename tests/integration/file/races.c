@@ -36,7 +36,6 @@ static void (*before_unlock)(void);
 int __wrap_lk_file_range_lock(int fd, short type, off_t byte)
 {
     void (*once)(void) = before_lock;
-
     if (once != NULL && type == F_WRLCK) {
         before_lock = NULL;
         once();
@@ -55,7 +54,6 @@ static void (*before_rename)(void);
 int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
     void (*once)(void) = before_rename;
-
     before_rename = NULL;
     if (once != NULL)
         once();
@@ -91,7 +89,6 @@ static bool is_broken(void *context)
 {
     const struct passing *passing = context;
     bool broken;
-
     (void)pthread_mutex_lock(&passing->self->mutex);
     broken = passing->from->broken;
     (void)pthread_mutex_unlock(&passing->self->mutex);
@@ -106,7 +103,6 @@ static int passes_tried;
 locker_status __wrap_lk_file_pass(void *self, locker_claim *from, locker_claim *to)
 {
     struct passing passing = {self, from->data};
-
     passes_tried++;
     if (before_pass != NULL) {
         before_pass();
@@ -128,7 +124,6 @@ static void remove_it(void)
 static void move_it(void)
 {
     char away[200];
-
     (void)snprintf(away, sizeof away, "%s/away", here->locks);
     (void)rename(lk_place_file(here, "k.lock"), away);
 }
@@ -136,7 +131,6 @@ static void move_it(void)
 static void break_it(void)
 {
     locker_error err;
-
     assert_ok(locker_break(here->l, "k", NULL, NULL, &err), err);
 }
 
@@ -145,7 +139,6 @@ static void nobody_else_gets_it(struct lk_place *place)
     locker *other = lk_place_open(place);
     locker_handle *none;
     locker_error err;
-
     assert_status(LOCKER_BUSY, locker_try_lock(other, "k", NULL, &none, &err), err);
     locker_close(other);
 }
@@ -155,7 +148,6 @@ static void a_file_that_goes_between_open_and_lock_is_not_used(void **state)
     struct lk_place *place = here = *state;
     locker_handle *held;
     locker_error err;
-
     (void)lk_place_token(place, "k");
     before_lock = remove_it;
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
@@ -175,7 +167,6 @@ struct next_in_line {
 static void line_up(struct next_in_line *line, locker *l, const char *key)
 {
     locker_error err;
-
     *line = (struct next_in_line){.l = l};
     lk_clock_stop();
     passes_tried = 0;
@@ -188,7 +179,6 @@ static void line_up(struct next_in_line *line, locker *l, const char *key)
 static locker_status unlock_and_hear(locker_handle *held, bool deaf, locker_error *err)
 {
     const locker_status status = locker_unlock(held, err);
-
     if (deaf)
         hear_again();
     return status;
@@ -199,7 +189,6 @@ static void lost_to_all(struct next_in_line *line, bool deaf, locker_status wait
 {
     locker_error err;
     const locker_status unlocked = unlock_and_hear(line->held, deaf, &err);
-
     lk_clock_go(0);
     assert_status(LOCKER_LOST, unlocked, err);
     assert_status(waiter, lk_locking_join(&line->waiter), line->waiter.err);
@@ -215,7 +204,6 @@ static void a_broken_lock_is_not_handed_on(void **state)
     locker *other = lk_place_open(place);
     struct next_in_line line;
     locker_error err;
-
     line_up(&line, place->l, "k");
     hear_nothing();
     assert_ok(locker_break(other, "k", NULL, NULL, &err), err);
@@ -230,7 +218,6 @@ static void a_moved_lock_is_not_handed_on(void **state)
 {
     struct lk_place *place = here = *state;
     struct next_in_line line;
-
     line_up(&line, place->l, "k");
     before_pass = move_it;
     lost_to_all(&line, false, LOCKER_OK);
@@ -241,7 +228,6 @@ static void a_moved_lock_is_not_handed_on(void **state)
 static void move_it_back(void)
 {
     char away[200];
-
     (void)snprintf(away, sizeof away, "%s/away", here->locks);
     assert_int_equal(rename(away, lk_place_file(here, "k.lock")), 0);
 }
@@ -256,7 +242,6 @@ static void move_all(void)
 {
     static int moves;
     char away[100];
-
     (void)snprintf(away, sizeof away, "%s/away%d", here->base, moves++);
     assert_int_equal(rename(here->locks, away), 0);
 }
@@ -264,7 +249,6 @@ static void move_all(void)
 static void move_all_for_a_while(void)
 {
     char away[100];
-
     (void)snprintf(away, sizeof away, "%s/away", here->base);
     assert_int_equal(rename(here->locks, away), 0);
     assert_int_equal(rename(away, here->locks), 0);
@@ -283,7 +267,6 @@ static const struct {
 static void an_unlock_hears_of_a_move(void **state)
 {
     struct lk_place *place = here = *state;
-
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
         locker *l = lk_place_open(place);
         locker_handle *held;
@@ -301,7 +284,6 @@ static void an_unlock_hears_of_a_move(void **state)
 static void nothing_is_handed_on_after_a_move(void **state)
 {
     struct lk_place *place = here = *state;
-
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
         locker *l = lk_place_open(place);
         struct next_in_line line;
@@ -321,7 +303,6 @@ static void a_directory_that_was_away_is_all_lost(void **state)
     struct lk_place *place = here = *state;
     locker_handle *held;
     locker_error err;
-
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
     hear_nothing();
     move_all_for_a_while();
@@ -337,7 +318,6 @@ static void a_file_that_was_away_is_a_lost_lock(void **state)
     locker *other = lk_place_open(place);
     locker_handle *held, *next;
     locker_error err;
-
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
     hear_nothing();
     move_it();
@@ -355,7 +335,6 @@ static void a_file_that_went_before_the_grant_is_no_loss(void **state)
     struct lk_place *place = here = *state;
     locker_handle *held;
     locker_error err;
-
     (void)lk_place_token(place, "k"); /* from now on the directory is watched */
     hear_nothing();
     remove_it();
@@ -371,7 +350,6 @@ static void a_waiter_follows_the_name(void **state)
 {
     static void (*const takings[])(void) = {move_it, break_it};
     struct lk_place *place = here = *state;
-
     for (size_t i = 0; i < sizeof takings / sizeof *takings; i++) {
         struct lk_child *holder = lk_puppet_start(place->uri);
         locker *other = lk_place_open(place);
@@ -396,7 +374,6 @@ static void a_waiter_takes_no_file_that_was_moved(void **state)
     struct lk_place *place = here = *state;
     struct lk_child *holder = lk_puppet_start(place->uri);
     struct lk_locking waiter;
-
     assert_int_equal(lk_puppet_lock(holder, "k", -1, 0, true, NULL), LOCKER_OK);
     lk_locking_start(&waiter, place->l, "k", NULL);
     lk_require_waiting(place->l, 1);
@@ -416,7 +393,6 @@ static void a_waiter_takes_no_file_that_was_moved(void **state)
 static struct lk_place place_below(const struct lk_place *place)
 {
     struct lk_place below = {.l = NULL};
-
     (void)snprintf(below.base, sizeof below.base, "%.50s/up", place->base);
     (void)snprintf(below.locks, sizeof below.locks, "%s/locks", below.base);
     (void)snprintf(below.uri, sizeof below.uri, "file://%s", below.locks);
@@ -428,7 +404,6 @@ static struct lk_place place_below(const struct lk_place *place)
 static bool move_parent(const struct lk_place *below)
 {
     char away[100];
-
     (void)snprintf(away, sizeof away, "%s-away", below->base);
     assert_int_equal(rename(below->base, away), 0);
     return mkdir(below->base, 0700) == 0;
@@ -448,7 +423,6 @@ static bool link_elsewhere(const struct lk_place *below)
 static bool move_part(const struct lk_place *below)
 {
     char part[LOCKER_KEY_MAX + 1] = "", from[400], to[400];
-
     (void)memset(part, 'x', 240);
     (void)snprintf(from, sizeof from, "%s/%s.d", below->locks, part);
     (void)snprintf(to, sizeof to, "%s/elsewhere", below->locks);
@@ -458,7 +432,6 @@ static bool move_part(const struct lk_place *below)
 static void put_back(const struct lk_place *below)
 {
     char away[100];
-
     (void)umount2(below->locks, MNT_DETACH);
     (void)snprintf(away, sizeof away, "%s-away", below->base);
     (void)unlink(below->base);
@@ -532,7 +505,6 @@ static void nothing_is_handed_on_after_a_change_of_the_path(void **state)
 static void nothing_is_granted_where_nobody_would_look(void **state)
 {
     static bool (*const ways[])(const struct lk_place *) = {move_parent, mount_over, link_elsewhere};
-
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         struct lk_place below = place_below(*state);
         locker_info info = LOCKER_INFO_INIT;
@@ -561,7 +533,6 @@ static void a_waiter_gets_nothing_in_a_moved_directory(void **state)
     struct lk_locking waiter;
     locker_handle *held, *none;
     locker_error err;
-
     options.wait_ms = 1500;
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
     lk_locking_start(&waiter, other, "k", &options);
@@ -582,7 +553,6 @@ static void a_link_that_comes_back_loses_nothing(void **state)
     char away[100];
     locker_handle *held, *none;
     locker_error err;
-
     (void)snprintf(away, sizeof away, "%s-away", below.base);
     assert_int_equal(rename(below.base, away), 0);
     assert_int_equal(symlink(away, below.base), 0);
@@ -607,7 +577,6 @@ int lk_wanderer_play(int argc, char **argv)
     locker_error err;
     locker_handle *held;
     char file[200];
-
     if (argc < 3 || locker_open(argv[2], NULL, &l, &err) != LOCKER_OK ||
         locker_lock(l, "k", NULL, &held, &err) != LOCKER_OK)
         return 1;
@@ -633,7 +602,6 @@ static void who_can_see_the_path_no_more_keeps_its_lock(void **state)
 {
     static const char *const ways[] = {"root", "rights"};
     struct lk_place *place = *state;
-
     if (geteuid() != 0)
         skip();
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -653,7 +621,6 @@ static bool has_failed_once_more(void *context)
 {
     const struct attempted *a = context;
     locker_statistics now = lk_stats(a->l);
-
     return now.attempts > a->before && now.waiting == 1;
 }
 
@@ -667,7 +634,6 @@ static void a_wait_outlives_a_want_of_descriptors(void **state)
     struct attempted failed;
     locker_handle *held;
     locker_error err;
-
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
     lk_locking_start(&waiter, other, "k", NULL);
     lk_require_waiting(other, 1);
@@ -692,7 +658,6 @@ static int lock_files_open(void)
 {
     int count = 0;
     DIR *all = opendir("/proc/self/fd");
-
     for (const struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
         char name[300], target[300] = "";
 
@@ -710,7 +675,6 @@ static int left_open;
 static void fork_and_close(void)
 {
     pid_t child = fork();
-
     if (child == 0) {
         locker_close(here->l);
         _exit(lock_files_open());
@@ -724,7 +688,6 @@ static void a_child_closes_what_is_being_locked(void **state)
     struct lk_place *place = here = *state;
     locker_handle *held;
     locker_error err;
-
     left_open = -1;
     before_lock = fork_and_close;
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
@@ -746,7 +709,6 @@ static void change_hands(void)
     locker *other = lk_place_open(here);
     locker_handle *none;
     locker_error err;
-
     assert_ok(locker_unlock(named, &err), err);
     assert_status(LOCKER_BUSY, locker_try_lock(other, "k", NULL, &none, &err), err);
     locker_close(other);
@@ -758,7 +720,6 @@ static void nobody_comes_between_a_break_and_the_one_it_names(void **state)
     locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
     locker *other = lk_place_open(place);
     locker_error err;
-
     assert_ok(locker_lock(place->l, "k", NULL, &named, &err), err);
     only.token = locker_handle_token(named);
     before_rename = change_hands;
@@ -779,7 +740,6 @@ static void a_stopped_break_costs_waiters_little(void **state)
 {
     struct lk_place *place = *state;
     struct lk_locking waiter;
-
     (void)lk_place_token(place, "k");
     int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CLOEXEC);
     assert_int_equal(__real_lk_file_range_lock(fd, F_WRLCK, 2), 0);
@@ -799,7 +759,6 @@ static void a_waiter_never_rests_for_good(void **state)
 {
     struct lk_place *place = *state;
     struct lk_locking waiter;
-
     (void)lk_place_token(place, "k");
     int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CLOEXEC);
     assert_int_equal(__real_lk_file_range_lock(fd, F_WRLCK, 0), 0);

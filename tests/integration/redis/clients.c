@@ -14,7 +14,6 @@ static void start_py(struct env *env)
 {
     char port[16];
     const char *argv[] = {LK_PYTHON, LK_PY_LOCK, port, NULL};
-
     snprintf(port, sizeof port, "%d", env->server->port);
     env->child = lk_child_run(argv, "python3");
     lk_child_expect(env->child, "open");
@@ -32,7 +31,6 @@ static void redis_py_holds_and_we_wait(void **state)
     locker *l = lk_open_at(env->server, "");
     struct lk_locking waiter;
     int64_t released;
-
     start_py(env);
     py(env, "lock shared none none", "ok");
     lk_expect_busy(l, "shared");
@@ -53,7 +51,6 @@ static void redis_py_lets_its_lease_end(void **state)
     locker *l = lk_open_at(env->server, "");
     locker_handle *held;
     int64_t began;
-
     start_py(env);
     py(env, "lock ends 0.4 none", "ok");
     began = lk_test_now_ms(); /* of our wait: the lease began before it */
@@ -69,7 +66,6 @@ static void we_hold_and_redis_py_waits(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "ours", NULL);
-
     start_py(env);
     py(env, "lock ours none 0", "busy");
     lk_child_say(env->child, "%s", "lock ours 10 20");
@@ -86,7 +82,6 @@ static void a_redis_py_lock_that_took_our_place_stays(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "place", NULL);
-
     start_py(env);
     lk_server_do(env->server, "DEL place");
     py(env, "lock place 30 0", "ok");
@@ -107,7 +102,6 @@ struct asker {
 static void *ask_and_ask(void *argument)
 {
     struct asker *asker = argument;
-
     while (!atomic_load(asker->over)) {
         locker_handle *held;
 
@@ -127,7 +121,6 @@ static void who_polls_has_a_turn_beside_ours(void **state)
     struct env *env = *state;
     struct asker asker[4];
     atomic_bool over = false;
-
     start_py(env);
     for (int i = 0; i < 4; i++) {
         asker[i] = (struct asker){.l = lk_open_at(env->server, ""), .over = &over};
@@ -151,7 +144,6 @@ static void a_key_in_braces_is_another(void **state)
     locker_handle *plain = lk_take(l, "b", NULL), *braced = lk_take(l, "{b}", NULL);
     locker *other = lk_open_at(env->server, "");
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, other, "{b}", NULL);
     lk_require_waiting(other, 1);
     lk_require_subscriber(env->server);
@@ -175,7 +167,6 @@ static void a_holder_without_a_ttl(void **state)
     struct lk_locking waiter;
     locker_error err;
     int64_t deleted;
-
     lk_server_do(env->server, "SET by-hand me");
     lk_expect_busy(l, "by-hand");
     assert_ok(locker_show(l, "by-hand", &info, &err), err);
@@ -200,7 +191,6 @@ static void a_holder_whose_ttl_ends(void **state)
     locker *l = lk_open_at(env->server, "");
     int64_t began = lk_test_now_ms();
     locker_handle *held;
-
     lk_server_do(env->server, "SET ends me PX 300");
     held = lk_take(l, "ends", NULL);
     assert_true(lk_test_now_ms() - began >= 299);
@@ -215,7 +205,6 @@ static void the_poll_is_a_parameter(void **state)
     locker *l = lk_open_at(env->server, "poll=50ms");
     struct lk_locking waiter;
     int64_t deleted;
-
     lk_server_do(env->server, "SET polled me");
     lk_locking_start(&waiter, l, "polled", NULL);
     lk_require_waiting(l, 1);
@@ -234,7 +223,6 @@ static void a_foreign_lock_is_broken(void **state)
     locker *l = lk_open_at(env->server, "");
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-
     lk_server_do(env->server, "SET stuck me");
     assert_ok(locker_break(l, "stuck", NULL, &info, &err), err);
     assert_true(info.held);
@@ -248,7 +236,6 @@ static void a_foreign_lock_is_broken(void **state)
 static void expect_plain_string(lk_server *server, const char *key)
 {
     char value[128], kind[32];
-
     assert_true(lk_server_text(server, kind, sizeof kind, "TYPE %s", key));
     assert_string_equal(kind, "string");
     assert_true(lk_server_text(server, value, sizeof value, "GET %s", key));
@@ -265,7 +252,6 @@ static void the_lock_is_a_plain_string(void **state)
     locker *plain = lk_open_at(env->server, "fencing=off");
     locker_handle *held = lk_take(l, "name", NULL), *in_shop = lk_take(shop, "name", NULL);
     locker_handle *unfenced = lk_take(plain, "unfenced", NULL);
-
     expect_plain_string(env->server, "name");
     expect_plain_string(env->server, "shop:name");
     expect_plain_string(env->server, "unfenced");
@@ -287,7 +273,6 @@ static void nothing_stays_for_ever(void **state)
     struct lk_locking waiter;
     char script[] = "local n = 0 for _, k in ipairs(redis.call('KEYS', '*')) do "
                     "if redis.call('TTL', k) == -1 then n = n + 1 end end return n";
-
     lk_locking_start(&waiter, rival, "trace", NULL);
     lk_require_waiting(rival, 1);
     lk_require_subscriber(env->server);
@@ -310,7 +295,6 @@ static void show_names_those_who_wait(void **state)
     locker_info info = LOCKER_INFO_INIT;
     struct lk_locking waiter, second, own;
     locker_error err;
-
     options.cancel = locker_cancel_new();
     lk_locking_start(&waiter, rival, "queue", NULL);
     lk_require_waiting(rival, 1);
@@ -343,7 +327,6 @@ static void show_names_a_holder_at_once(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "");
     char uri[64];
-
     snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0", env->server->port);
     env->child = lk_puppet_start(uri);
     for (int i = 0; i < 3; i++) {

@@ -107,7 +107,6 @@ static locker_status open_alone(const locker_driver_config *config, const locker
                                 locker_error *err)
 {
     const locker_status status = lk_redis_driver.open(config, &services, self, err);
-
     (void)svc;
     alone.self = *self;
     return status;
@@ -119,7 +118,6 @@ static void begin(int port, const char *query)
     char uri[128];
     const locker_driver_options options = {.size = sizeof options, .uri = uri};
     locker_error err;
-
     driver = lk_redis_driver;
     driver.open = open_alone;
     driver.descriptor = NULL;
@@ -138,7 +136,6 @@ static void end(void)
 static locker_status ask_for(struct asker *asker, int64_t patience)
 {
     locker_error err;
-
     of(asker)->asked_at = now(NULL);
     of(asker)->attempt_until = now(NULL) + patience;
     return lk_redis_driver.acquire(alone.self, of(asker), &err);
@@ -171,7 +168,6 @@ static locker_status come(struct asker *asker, const char *key)
 static void give(struct asker *asker)
 {
     locker_error err = {.status = LOCKER_OK};
-
     assert_ok(lk_redis_driver.release(alone.self, of(asker), now(NULL) + patience_ns, &err), err);
 }
 
@@ -184,7 +180,6 @@ static locker_status pass(struct asker *from, struct asker *to, const char *key)
 static void renew(struct asker *asker)
 {
     locker_claim *claim = of(asker);
-
     lk_redis_driver.renew(alone.self, &claim, 1);
 }
 
@@ -192,14 +187,12 @@ static void renew(struct asker *asker)
 static void ping(void)
 {
     locker_error err = {.status = LOCKER_OK};
-
     assert_ok(lk_redis_driver.ping(alone.self, now(NULL) + patience_ns, &err), err);
 }
 
 static bool is_told(void *context)
 {
     atomic_int *count = context;
-
     (void)lk_redis_driver.dispatch(alone.self);
     return *count > 0;
 }
@@ -233,7 +226,6 @@ static void read_member(lk_server *server, const char *key, char member[256], ch
 static void ask_for_passing(void)
 {
     struct asker from, to;
-
     assert_int_equal(come(&from, "first"), LOCKER_OK);
     assert_int_equal(pass(&from, &to, "first"), LOCKER_BUSY);
     give(&from);
@@ -242,7 +234,6 @@ static void ask_for_passing(void)
 static int64_t wall_us(void)
 {
     struct timespec time;
-
     assert_int_equal(clock_gettime(CLOCK_REALTIME, &time), 0);
     return time.tv_sec * INT64_C(1000000) + time.tv_nsec / 1000;
 }
@@ -253,7 +244,6 @@ static void a_lease_that_is_nearly_over_is_not_passed_on(void **state)
 {
     struct env *env = *state;
     struct asker first, second, third;
-
     begin(env->server->port, "");
     ask_for_passing();
     assert_int_equal(come(&first, "stalled"), LOCKER_OK);
@@ -272,7 +262,6 @@ static void no_more_hand_overs_than_numbers(void **state)
     struct asker askers[2];
     unsigned at = 0, passed = 0;
     uint64_t token;
-
     begin(env->server->port, "");
     ask_for_passing();
     assert_int_equal(come(&askers[0], "numbers"), LOCKER_OK);
@@ -294,7 +283,6 @@ static void a_renewal_under_way_tells_of_who_has_it(void **state)
 {
     struct env *env = *state;
     struct asker first, second;
-
     begin(env->server->port, "");
     ask_for_passing();
     assert_int_equal(come(&first, "renewed"), LOCKER_OK);
@@ -312,7 +300,6 @@ static void who_was_passed_a_lock_hears_of_its_break(void **state)
     struct env *env = *state;
     struct asker first, second;
     char member[256], instance[33], value[33];
-
     begin(env->server->port, "");
     ask_for_passing();
     lk_server_do(env->server, "SET heard somebody");
@@ -339,7 +326,6 @@ static void renewals_tell_nothing_of_what_is_gone(void **state)
 {
     struct env *env = *state;
     struct asker withdrawn, released;
-
     begin(env->server->port, "");
     assert_int_equal(come(&withdrawn, "withdrawn"), LOCKER_OK);
     renew(&withdrawn);
@@ -358,7 +344,6 @@ static void a_renewal_extends_no_lock_of_another(void **state)
 {
     struct env *env = *state;
     struct asker asker;
-
     begin(env->server->port, "");
     assert_int_equal(come(&asker, "other"), LOCKER_OK);
     lk_server_do(env->server, "SET other somebody PX 20000");
@@ -376,7 +361,6 @@ static void a_release_takes_no_lock_of_another(void **state)
     struct env *env = *state;
     struct asker asker;
     locker_error err;
-
     begin(env->server->port, "");
     assert_int_equal(come(&asker, "other"), LOCKER_OK);
     lk_server_do(env->server, "SET other somebody");
@@ -391,7 +375,6 @@ static void a_release_takes_no_lock_of_another(void **state)
 static void *release_in_time(void *argument)
 {
     static locker_status status;
-
     status = lk_redis_driver.release(alone.self, of(argument), now(NULL) + 1000 * second_ns, NULL);
     return &status;
 }
@@ -403,7 +386,6 @@ static void a_proof_that_comes_after_the_lease_is_none(void **state)
     struct env *env = *state;
     pthread_t thread;
     void *status;
-
     begin(lk_proxy_port(env->proxy), "");
     assert_int_equal(come(&asker, "proof"), LOCKER_OK);
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "proof", 1, 0);
@@ -423,7 +405,6 @@ static void a_try_that_is_made_again_finds_its_own_lock(void **state)
     struct env *env = *state;
     struct asker asker;
     locker_error err;
-
     begin(lk_proxy_port(env->proxy), "");
     assert_int_equal(come(&asker, "try"), LOCKER_OK);
     give(&asker);
@@ -446,7 +427,6 @@ static void what_has_no_number_is_not_left_at_the_server(void **state)
 {
     struct env *env = *state;
     struct asker asker;
-
     begin(env->server->port, "");
     lk_server_do(env->server, "SET {numberless}:locker:fence a");
     assert_int_equal(come(&asker, "numberless"), LOCKER_PROTOCOL);
@@ -473,7 +453,6 @@ static void a_message_of_an_earlier_server_grants_nothing(void **state)
     struct asker asker;
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "earlier", NULL);
-
     begin(env->server->port, "");
     enrol(&asker, env->server, "earlier");
     lk_give(held);
@@ -499,7 +478,6 @@ static void a_message_from_before_the_attempt_moved_grants_nothing(void **state)
     char member[256], instance[33], value[33];
     pthread_t thread;
     void *busy;
-
     lk_server_do(env->server, "SET moved somebody");
     begin(lk_proxy_port(env->proxy), "");
     enrol(&asker, env->server, "moved");
@@ -528,7 +506,6 @@ static void a_message_is_no_word_of_the_replicas(void **state)
     struct asker asker;
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "replicas", NULL);
-
     begin(env->server->port, "&wait_replicas=1&wait_timeout=50ms");
     enrol(&asker, env->server, "replicas");
     lk_give(held);
@@ -546,7 +523,6 @@ static void what_too_few_replicas_have_is_given_back(void **state)
     struct env *env = *state;
     struct asker asker;
     locker *rival = lk_open_at(env->server, "");
-
     begin(env->server->port, "&wait_replicas=1&wait_timeout=50ms");
     assert_int_equal(come(&asker, "few"), LOCKER_UNAVAILABLE);
     for (int i = 0; i < 3; i++) {
@@ -567,7 +543,6 @@ static void a_server_that_is_no_master_is_not_the_last_word(void **state)
 {
     struct env *env = *state;
     struct asker asker;
-
     lk_server_do(env->server, "ACL SETUSER default -role");
     begin(env->server->port, "");
     lk_server_do(env->server, "SET moving somebody");
@@ -596,7 +571,6 @@ static void a_lock_for_one_that_is_gone_is_given_back(void **state)
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "gone", NULL);
     char member[256], instance[33], value[33];
-
     begin(env->server->port, "");
     enrol(&asker, env->server, "gone");
     read_member(env->server, "gone", member, instance, value);
@@ -622,7 +596,6 @@ static void a_message_of_another_lock_grants_nothing(void **state)
     struct env *env = *state;
     struct asker asker;
     char member[256], instance[33], value[33];
-
     begin(env->server->port, "");
     lk_server_do(env->server, "SET named somebody");
     enrol(&asker, env->server, "named");
@@ -645,7 +618,6 @@ static void an_outage_is_never_the_last_word(void **state)
 {
     struct env *env = *state;
     struct asker asker;
-
     begin(env->server->port, "");
     lk_server_kill(env->server);
     make(&asker, "outage");
@@ -667,7 +639,6 @@ static void a_late_note_is_not_written(void **state)
 {
     struct env *env = *state;
     struct asker kept, taken, over;
-
     begin(env->server->port, "");
     assert_int_equal(come(&kept, "kept"), LOCKER_OK);
     assert_int_equal(come(&taken, "taken"), LOCKER_OK);
@@ -698,7 +669,6 @@ static void a_time_that_is_read_late_sets_none_back(void **state)
     struct env *env = *state;
     struct asker first, fresh;
     int64_t scripts;
-
     begin(env->server->port, "");
     assert_int_equal(come(&first, "released"), LOCKER_OK);
     give(&first); /* plain commands are used from here on */
@@ -723,7 +693,6 @@ static void a_try_leaves_no_counter_for_ever(void **state)
 {
     struct env *env = *state;
     struct asker first, try;
-
     begin(env->server->port, "");
     assert_int_equal(come(&first, "released"), LOCKER_OK);
     give(&first); /* plain commands are used from here on */
@@ -745,7 +714,6 @@ static void a_busy_try_leaves_an_old_counter_alone(void **state)
 {
     struct env *env = *state;
     struct asker first, try;
-
     begin(env->server->port, "");
     assert_int_equal(come(&first, "released"), LOCKER_OK);
     give(&first); /* plain commands are used from here on */
@@ -764,7 +732,6 @@ static void a_counter_below_0_is_lifted(void **state)
 {
     struct env *env = *state;
     struct asker first, try;
-
     begin(env->server->port, "");
     assert_int_equal(come(&first, "released"), LOCKER_OK);
     give(&first); /* plain commands are used from here on */
@@ -783,7 +750,6 @@ static void a_time_that_is_told_later_is_taken(void **state)
 {
     struct env *env = *state;
     struct asker first, second;
-
     lk_server_do(env->server, "ACL SETUSER default -time");
     begin(env->server->port, "&fencing=off");
     assert_int_equal(come(&first, "timeless"), LOCKER_OK);
@@ -808,7 +774,6 @@ static void a_time_that_is_told_later_is_taken(void **state)
 static double score_of_the_first(lk_server *server, const char *key)
 {
     char text[64];
-
     assert_true(lk_server_text(server, text, sizeof text, "EVAL %s 1 {%s}:locker:queue",
                                "return redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]", key));
     return strtod(text, NULL);
@@ -820,7 +785,6 @@ static void the_queue_is_in_order_of_time(void **state)
     struct env *env = *state;
     struct asker first, early;
     double score;
-
     begin(env->server->port, "");
     lk_server_do(env->server, "SET early somebody");
     enrol(&first, env->server, "early");
@@ -845,7 +809,6 @@ static void a_free_moment_takes_no_place(void **state)
     char member[256], instance[33], value[33];
     locker_status status;
     double score;
-
     begin(env->server->port, "");
     enrol(&first, env->server, "moment");
     lk_give(held);

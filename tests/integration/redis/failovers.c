@@ -13,7 +13,6 @@
 static uint64_t take_tokens(locker *l, const char *key)
 {
     uint64_t token = 0;
-
     for (int i = 0; i < 3; i++) {
         locker_handle *held = lk_take(l, key, NULL);
 
@@ -33,7 +32,6 @@ static bool has_counter(void *context)
 {
     struct counter *counter = context;
     char text[32];
-
     return lk_server_text(counter->server, text, sizeof text, "GET {counted}:locker:fence") &&
            strcmp(text, counter->text) == 0;
 }
@@ -42,7 +40,6 @@ static bool has_counter(void *context)
 static void leave_a_replica_behind(struct env *env)
 {
     struct counter counter;
-
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     counter.server = env->second;
@@ -59,7 +56,6 @@ static void tokens_grow_over_a_failover_that_lost_counts(void **state)
     locker *l = lk_open_at(env->server, ""), *rival;
     uint64_t last;
     char text[32];
-
     take_tokens(l, "counted");
     leave_a_replica_behind(env);
     last = take_tokens(l, "counted");
@@ -87,7 +83,6 @@ static void tokens_grow_for_those_who_move(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "");
     uint64_t last;
-
     take_tokens(l, "counted");
     leave_a_replica_behind(env);
     last = take_tokens(l, "counted");
@@ -109,7 +104,6 @@ static void a_hand_over_by_a_new_master_takes_a_greater_token(void **state)
     locker_handle *held;
     uint64_t before;
     char value[64];
-
     take_tokens(l, "counted");
     leave_a_replica_behind(env);
     before = take_tokens(l, "counted");
@@ -138,7 +132,6 @@ static void tokens_grow_over_a_crash_that_lost_counts(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "");
     uint64_t last;
-
     take_tokens(l, "counted");
     lk_server_do(env->server, "SAVE");
     last = take_tokens(l, "counted");
@@ -164,7 +157,6 @@ static void release_over(struct env *env, void (*lose)(struct env *env))
     locker *l = lk_open_through(env, "command_timeout=20s");
     locker_handle *held = lk_take(l, "unknown", NULL);
     struct lk_unlocking unlocking;
-
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
     lk_proxy_refuse(env->proxy, true);
     lk_unlocking_start(&unlocking, held);
@@ -198,7 +190,6 @@ static int start_nameless(void **state)
 {
     static const char *const options[] = {"--rename-command", "INFO", "", NULL};
     struct env *env = calloc(1, sizeof *env);
-
     if (env == NULL)
         return -1;
     *state = env;
@@ -229,7 +220,6 @@ static void a_waiter_listens_to_the_new_master(void **state)
     locker_handle *held, *other = NULL;
     locker_error err;
     int64_t released;
-
     env->second = lk_test_redis(NULL);
     assert_ok(lk_try_uri(&rival, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?ttl=90s&poll=60s",
                          env->server->port, env->second->port),
@@ -256,7 +246,6 @@ static int64_t connections_received(lk_server *server)
 {
     char text[8192];
     const char *at;
-
     assert_true(lk_server_text(server, text, sizeof text, "INFO stats"));
     at = strstr(text, "total_connections_received:");
     assert_non_null(at);
@@ -271,7 +260,6 @@ struct visited {
 static bool is_visited(void *context)
 {
     const struct visited *visited = context;
-
     return connections_received(visited->server) > visited->before;
 }
 
@@ -290,7 +278,6 @@ static void a_subscription_is_with_the_server_that_grants(void **state)
     struct lk_locking waiter;
     locker_error err;
     locker *l;
-
     env->second = lk_test_redis(NULL);
     assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?poll=1s", lk_proxy_port(env->proxy),
                          env->second->port),
@@ -320,7 +307,6 @@ static struct stall {
 static void stall_here(int signal)
 {
     char byte = (char)signal;
-
     if (write(stall.entered[1], &byte, 1) == 1 && read(stall.leave[0], &byte, 1) < 0)
         return;
 }
@@ -337,7 +323,6 @@ static void *lock_late(void *argument)
 {
     struct late *x = argument;
     locker_lock_options options = lk_wait_options(0);
-
     x->tid = gettid();
     x->status = locker_lock(x->l, "late", &options, &x->held, &x->err);
     return NULL;
@@ -346,14 +331,12 @@ static void *lock_late(void *argument)
 static bool exists(void *context)
 {
     struct env *env = ((void **)context)[0];
-
     return lk_server_integer(env->server, "EXISTS %s", ((const char **)context)[1]) == 1;
 }
 
 static void require_key(struct env *env, const char *key)
 {
     const void *context[] = {env, key};
-
     lk_require(exists, context, "the key should be there");
 }
 
@@ -365,7 +348,6 @@ static bool sleeps_for_its_answer(void *context)
     long number = 0;
     unsigned long word, how = 0;
     FILE *file;
-
     snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)x->tid);
     file = fopen(path, "r");
     if (file == NULL)
@@ -393,7 +375,6 @@ static void replicas_of_another_master_confirm_nothing(void **state)
     pthread_t thread;
     locker_error err;
     char byte = 0;
-
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_require(is_confirming, env->server, "the replica should confirm writes");

@@ -15,7 +15,6 @@
 static void expect_allowance(locker_handle *held, int64_t ttl_ms, const char *way)
 {
     const int64_t remaining = locker_handle_remaining_ms(held);
-
     if (remaining > ttl_ms - ttl_ms / 100 - 2)
         test_fails("%s: %lld ms of %lld are left", way, (long long)remaining, (long long)ttl_ms);
 }
@@ -25,7 +24,6 @@ static void a_lease_leaves_room_for_the_clocks(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
-
     for (int i = 0; i < 20; i++) { /* the first by the script; 2 ms are seen when it takes less than 1 ms */
         locker_handle *held = lk_take(l, "allowance", NULL);
 
@@ -54,7 +52,6 @@ static void a_grant_by_a_late_message_counts_from_before(void **state)
     locker *l = lk_open_through(env, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
     locker_handle *held = lk_take(rival, "direct", NULL);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, l, "direct", NULL);
     lk_require_queue(env->server, "direct", 1);
     lk_proxy_delay(env->proxy, 0, 600);
@@ -77,7 +74,6 @@ static void a_grant_that_is_found_late_starts_anew(void **state)
     locker_handle *held = lk_take(rival, "stopped", NULL);
     char uri[64];
     uint64_t token;
-
     snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0", env->server->port);
     env->child = lk_puppet_start(uri);
     lk_puppet_wait(env->child, "stopped", 60000, 3000, false);
@@ -100,7 +96,6 @@ static void an_answer_that_comes_late_is_confirmed(void **state)
     locker *l = lk_open_through(env, "ttl=3s");
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     struct lk_locking taker;
-
     lk_give(lk_take(l, "slow", NULL));
     lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&taker, l, "slow", &options);
@@ -123,7 +118,6 @@ static void answers_that_are_all_late_are_taken_in_the_end(void **state)
     locker *l = lk_open_through(env, "ttl=2s&command_timeout=20s");
     locker_lock_options options = lk_wait_options(12000);
     struct lk_locking taker;
-
     lk_give(lk_take(l, "late", NULL));
     lk_proxy_delay(env->proxy, 0, 1200);
     lk_locking_start(&taker, l, "late", &options);
@@ -142,7 +136,6 @@ static void an_old_message_grants_nothing(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
-
     for (int counted = 0; counted < 2; counted++) {
         char member[256] = "", instance[33], value[33], fence[64], message[128];
         locker_lock_options options = lk_wait_options(700);
@@ -173,7 +166,6 @@ static void an_old_message_grants_nothing(void **state)
 static void read_waiter(lk_server *server, const char *key, char instance[33], char value[33])
 {
     char member[256];
-
     assert_true(lk_server_text(server, member, sizeof member, "EVAL %s 1 {%s}:locker:queue",
                                "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]", key));
     assert_int_equal(sscanf(member, "%32s %32s", instance, value), 2);
@@ -187,7 +179,6 @@ struct attempts {
 static bool has_tried_again(void *context)
 {
     const struct attempts *attempts = context;
-
     return lk_stats(attempts->l).attempts > attempts->before;
 }
 
@@ -204,7 +195,6 @@ static void a_late_message_takes_nothing_from_a_release(void **state)
     struct attempts attempts = {.l = l};
     char instance[33], value[33], other_value[33];
     uint64_t token;
-
     lk_locking_start(&waiter, l, "late", NULL);
     lk_require_queue(env->server, "late", 1);
     read_waiter(env->server, "late", instance, value);
@@ -241,7 +231,6 @@ static void a_late_message_takes_nothing_from_a_release(void **state)
 static uint64_t counter_of(lk_server *server, const char *key)
 {
     char text[32];
-
     assert_true(lk_server_text(server, text, sizeof text, "GET {%s}:locker:fence", key));
     return strtoull(text, NULL, 10);
 }
@@ -251,7 +240,6 @@ static void ask_for_a_hand_over(locker *l, const char *key)
 {
     locker_handle *held = lk_take(l, key, NULL);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, l, key, NULL);
     lk_require_waiting(l, 1);
     lk_give(held);
@@ -269,7 +257,6 @@ static void a_counter_ahead_of_the_time_is_not_hurried(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "");
     uint64_t before;
-
     lk_server_do(env->server, "EVAL %s 1 {hurried}:locker:fence", ahead);
     lk_give(lk_take(l, "hurried", NULL));
     ask_for_a_hand_over(l, "hurried");
@@ -293,7 +280,6 @@ static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
     locker_lock_options options = lk_wait_options(3000);
     char member[256] = "", instance[33], value[33];
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, l, "unseen", &options);
     lk_require_queue(env->server, "unseen", 1);
     assert_true(lk_server_text(env->server, member, sizeof member, "EVAL %s 1 {unseen}:locker:queue",
@@ -318,7 +304,6 @@ static void ask_for_passing(locker *l, const char *key)
 {
     locker_handle *held = lk_take(l, key, NULL);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, l, key, NULL);
     lk_require_waiting(l, 1);
     lk_give(held);
@@ -341,7 +326,6 @@ static void a_lock_whose_holder_is_known_is_not_passed_on(void **state)
     char before[64], after[64];
     struct lk_locking waiter;
     locker_handle *held;
-
     ask_for_passing(l, "noted");
     held = lk_take(l, "noted", NULL);
     lk_locking_start(&waiter, l, "noted", NULL);
@@ -373,7 +357,6 @@ static void a_dead_waiter_is_passed_over(void **state)
     locker_handle *held = lk_take(l, "ghosts", NULL);
     struct lk_locking waiter;
     int64_t released;
-
     add_ghosts(env->server, "ghosts", 3);
     lk_locking_start(&waiter, rival, "ghosts", NULL);
     lk_require_queue(env->server, "ghosts", 4);
@@ -392,7 +375,6 @@ static void many_dead_waiters_are_left_to_later_calls(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s");
     locker_handle *held = lk_take(l, "ghosts", NULL);
-
     add_ghosts(env->server, "ghosts", 250);
     for (int left = 150; left >= 50; left -= 100) {
         lk_give(held);
@@ -412,7 +394,6 @@ static void a_waiter_that_is_served_or_gives_up_leaves_the_queue(void **state)
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking waiter;
-
     options.cancel = cancel;
     lk_server_do(env->server, "SET queued somebody");
     lk_locking_start(&waiter, l, "queued", &options);
@@ -444,7 +425,6 @@ static void one_that_gives_up_in_a_free_moment_leaves_it_to_the_next(void **stat
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking told, waiter;
     int64_t given_up;
-
     options.cancel = cancel;
     lk_server_do(env->server, "SET moment somebody");
     lk_locking_start(&told, l, "moment", &options);
@@ -473,7 +453,6 @@ static void a_release_goes_on_when_the_server_is_back(void **state)
     locker_handle *held = lk_take(l, "away", NULL);
     locker_lock_options options = lk_wait_options(10000);
     locker_error err;
-
     lk_proxy_refuse(env->proxy, true);
     lk_proxy_cut_all(env->proxy);
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
@@ -489,7 +468,6 @@ static int connect_raw(lk_server *server)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
         test_fails("can't connect: %s", strerror(errno));
@@ -506,7 +484,6 @@ static bool is_busy(void *context)
 {
     char answer[64] = "";
     int fd = connect_raw(context);
-
     send_raw(fd, "GET busy\r\n");
     bool busy = recv(fd, answer, sizeof answer - 1, 0) > 0 && strncmp(answer, "-BUSY", 5) == 0;
     close(fd);
@@ -517,7 +494,6 @@ static bool is_busy(void *context)
 static int keep_busy(lk_server *server)
 {
     int fd = connect_raw(server);
-
     send_raw(fd, "EVAL \"while true do end\" 0\r\n");
     lk_require(is_busy, server, "the server should be busy");
     return fd;
@@ -532,7 +508,6 @@ static void a_release_goes_on_when_the_server_is_not_busy_any_more(void **state)
     locker_lock_options options = lk_wait_options(10000);
     locker_error err;
     int script;
-
     lk_server_do(env->server, "CONFIG SET lua-time-limit 1");
     script = keep_busy(env->server);
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);

@@ -37,7 +37,6 @@ static long memory_peak(void)
     FILE *file = fopen("/proc/self/status", "re");
     char line[256];
     long kib = -1;
-
     while (file != NULL && fgets(line, sizeof line, file) != NULL)
         if (sscanf(line, "VmHWM: %ld", &kib) == 1)
             break;
@@ -49,7 +48,6 @@ static long memory_peak(void)
 static void reset_memory_peak(void)
 {
     int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
-
     if (fd >= 0 && write(fd, "5", 1) != 1)
         print_message("the peak of memory can't be reset: what is checked is that since the start\n");
     if (fd >= 0)
@@ -59,7 +57,6 @@ static void reset_memory_peak(void)
 static void expect_bounded(const struct flood *flood, int64_t began)
 {
     int64_t took = lk_test_now_ms() - began;
-
     if (took > TIMEOUT_MS + LK_TEST_SLACK_MS)
         test_fails("%s: it took %lld ms", flood->name, (long long)took);
     if (memory_peak() > MEMORY_MAX_KIB)
@@ -76,7 +73,6 @@ static void expect_recovered(locker *l)
 static void floods_while_connecting(void **state)
 {
     struct env *env = *state;
-
     for (size_t i = 0; i < sizeof floods / sizeof floods[0]; i++) {
         locker_error err;
         locker *l;
@@ -94,7 +90,6 @@ static void floods_while_connecting(void **state)
 static void floods_instead_of_an_answer(void **state)
 {
     struct env *env = *state;
-
     for (size_t i = 0; i < sizeof floods / sizeof floods[0]; i++) {
         locker *l = lk_open_through(env, "command_timeout=1s");
         locker_error err;
@@ -114,7 +109,6 @@ static void floods_instead_of_an_answer(void **state)
 static void floods_on_the_subscription(void **state)
 {
     struct env *env = *state;
-
     for (size_t i = 0; i < sizeof floods / sizeof floods[0]; i++) {
         locker *l = lk_open_through(env, "command_timeout=1s&connect_timeout=1s");
         locker_handle *held;
@@ -136,7 +130,6 @@ static void a_pong_is_checked(void **state)
 {
     static const char *const answers[] = {"+OK\r\n", "$4\r\nPONG\r\n", ":1\r\n", "*0\r\n", "$-1\r\n"};
     struct env *env = *state;
-
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
         locker *l = lk_open_through(env, "");
         locker_error err;

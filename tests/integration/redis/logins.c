@@ -23,7 +23,6 @@ static void passwords(void **state)
     char uri[128];
     locker_error err;
     locker *l;
-
     lk_server_do(env->server, "CONFIG SET requirepass open-sesame");
     assert_status(LOCKER_DENIED, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", port), err);
     assert_null(l);
@@ -60,7 +59,6 @@ static void tries_spare_a_server_that_refuses(void **state)
     locker_handle *held = NULL;
     locker_error err;
     int64_t before;
-
     lk_server_do(env->server, "CONFIG SET requirepass open-sesame");
     lk_server_do(env->server, "CLIENT KILL TYPE normal");
     before = connections(env->server);
@@ -84,7 +82,6 @@ static void a_password_file(void **state)
     locker_error err;
     locker *l;
     FILE *file;
-
     lk_server_do(env->server, "CONFIG SET requirepass from-a-file");
     snprintf(path, sizeof path, "%s/password", env->server->directory);
     file = fopen(path, "we");
@@ -103,7 +100,6 @@ static void an_acl_user(void **state)
     struct env *env = *state;
     locker_error err;
     locker *l;
-
     lk_server_do(env->server, "ACL SETUSER app on >s%%3cret ~* &* +@all");
     lk_server_do(env->server, "ACL SETUSER default off");
     assert_status(LOCKER_DENIED, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
@@ -118,7 +114,6 @@ static char *documented_rights(void)
     FILE *page = fopen(LK_URI_PAGE, "re");
     char *line = NULL;
     size_t size = 0;
-
     assert_non_null(page);
     while (getline(&line, &size, page) >= 0 && strncmp(line, "ACL SETUSER ", 12) != 0)
         ;
@@ -140,7 +135,6 @@ static void use_all_rights(struct env *env, locker *l, locker *rival)
     struct lk_locking waiter;
     locker_handle *held;
     locker_error err;
-
     brief.ttl_ms = 300;
     held = lk_take(l, "few", &brief);
     lk_locking_start(&waiter, rival, "few", NULL);
@@ -175,7 +169,6 @@ static void the_fewest_rights_are_enough(void **state)
     char *rights = documented_rights(), used[16384], *rest = NULL;
     locker *l, *rival;
     locker_error err;
-
     lk_server_do(env->server, rights);
     lk_server_do(env->server, "CONFIG RESETSTAT");
     lk_server_do(env->server, "ACL LOG RESET");
@@ -208,7 +201,6 @@ static bool is_denied_somewhere(struct env *env, const char *rule, locker_error 
     locker_handle *held = NULL;
     locker_status status;
     locker *l;
-
     status = lk_try_uri(&l, err, "redis://app:pw@127.0.0.1:%d", env->server->port);
     if (status != LOCKER_OK)
         return status == LOCKER_DENIED;
@@ -229,7 +221,6 @@ static void a_missing_right_is_denied(void **state)
         "-eval -evalsha -script", "-set", "-get", "-subscribe", "resetkeys ~other:*",
         "resetchannels &other:*"};
     struct env *env = *state;
-
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         char command[160];
         locker_error err;
@@ -251,7 +242,6 @@ static void without_the_time_nothing_is_numbered(void **state)
     locker_handle *held = NULL;
     locker_error err;
     locker *l;
-
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all -time");
     assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
     assert_status(LOCKER_DENIED, locker_try_lock(l, "timeless", NULL, &held, &err), err);
@@ -269,7 +259,6 @@ static void a_counter_that_may_not_be_started_is_denied(void **state)
     locker_handle *held = NULL;
     locker_error err;
     locker *l;
-
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all");
     assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
     lk_give(lk_take(l, "started", NULL));
@@ -287,7 +276,6 @@ static void a_right_that_is_taken_away_is_denied(void **state)
     locker_handle *held = NULL;
     locker_error err;
     locker *l;
-
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all");
     assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
     lk_give(lk_take(l, "rights", NULL));
@@ -311,7 +299,6 @@ static void a_cluster_is_refused(void **state)
     struct env *env = *state;
     locker_error err;
     locker *l;
-
     assert_status(LOCKER_UNSUPPORTED, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
     assert_non_null(strstr(err.text, "Cluster"));
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all -info -hello -cluster -role");
@@ -323,7 +310,6 @@ static int start_cluster(void **state)
 {
     static const char *const options[] = {"--cluster-enabled", "yes", NULL};
     struct env *env = calloc(1, sizeof *env);
-
     if (env == NULL)
         return -1;
     *state = env;
@@ -338,7 +324,6 @@ static void databases(void **state)
     locker_handle *held;
     locker_error err;
     locker *l;
-
     assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d/3", port), err);
     held = lk_take(l, "in-three", NULL);
     assert_int_equal(lk_server_integer(env->server, "EXISTS in-three"), 0);
@@ -356,7 +341,6 @@ static void a_unix_socket(void **state)
     locker_error err;
     locker *l;
     locker_handle *held;
-
     assert_ok(lk_try_uri(&l, &err, "redis+unix://%s/socket?db=2", env->server->directory), err);
     held = lk_take(l, "by-socket", NULL);
     lk_server_do(env->server, "SELECT 2");
@@ -373,7 +357,6 @@ static void nobody_there(void **state)
     int64_t began = lk_test_now_ms();
     locker_error err;
     locker *l;
-
     (void)state;
     assert_status(LOCKER_UNAVAILABLE, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", lk_free_port()), err);
     assert_status(LOCKER_UNAVAILABLE, lk_try_uri(&l, &err, "redis://no-such-host.invalid"), err);
@@ -392,7 +375,6 @@ static void *greet(void *argument)
 {
     struct stranger *stranger = argument;
     int client;
-
     while ((client = accept4(stranger->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
         if (send(client, stranger->greeting, strlen(stranger->greeting), MSG_NOSIGNAL) > 0)
             shutdown(client, SHUT_WR);
@@ -411,7 +393,6 @@ static void open_at_a_stranger(const char *login, const char *greeting, locker_s
     socklen_t size = sizeof address;
     int64_t began = lk_test_now_ms();
     locker *l;
-
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_int_equal(bind(stranger.listener, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(stranger.listener, 4), 0);
@@ -433,7 +414,6 @@ static void open_at_a_stranger(const char *login, const char *greeting, locker_s
 static void a_server_that_says_nothing(void **state)
 {
     locker_error err;
-
     (void)state;
     open_at_a_stranger("", NULL, LOCKER_UNAVAILABLE, &err);
 }
@@ -441,7 +421,6 @@ static void a_server_that_says_nothing(void **state)
 static void a_server_that_is_no_redis(void **state)
 {
     locker_error err;
-
     (void)state;
     open_at_a_stranger("", "HTTP/1.1 400 Bad Request\r\n\r\n", LOCKER_PROTOCOL, &err);
 }
@@ -450,7 +429,6 @@ static void a_server_that_is_no_redis(void **state)
 static void a_server_that_repeats_the_password(void **state)
 {
     static const char *const codes[] = {"ERR", "LOADING", "NOPERM", "WRONGPASS"};
-
     (void)state;
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         char answer[128];
@@ -468,7 +446,6 @@ static void a_server_that_repeats_the_password(void **state)
 static void make_certificate(const char *directory, const char *name)
 {
     char command[512];
-
     snprintf(command, sizeof command,
              "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout %s/%s.key "
              "-out %s/%s.crt >%s/openssl.log 2>&1",
@@ -482,7 +459,6 @@ static int speak_tls(lk_server *server)
 {
     const char *directory = server->directory;
     int port = lk_free_port();
-
     make_certificate(directory, "server");
     make_certificate(directory, "other");
     lk_server_do(server,
@@ -496,7 +472,6 @@ static bool built_with_tls(void)
 {
     locker_error err;
     locker *l;
-
     return lk_try_uri(&l, &err, "rediss://127.0.0.1") != LOCKER_UNSUPPORTED;
 }
 
@@ -511,7 +486,6 @@ static void tls_is_used_or_refused_in_plain_words(void **state)
     locker_error err;
     locker *l, *rival;
     int port = speak_tls(server);
-
     if (!built_with_tls()) {
         assert_status(
             LOCKER_UNSUPPORTED,

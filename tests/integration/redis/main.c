@@ -14,7 +14,6 @@ static const struct lk_group *const groups[] = {&lk_restarts, &lk_logins,    &lk
 static int start(void **state, const char *const *options)
 {
     struct env *env = calloc(1, sizeof *env);
-
     if (env == NULL)
         return -1;
     *state = env;
@@ -30,14 +29,12 @@ int lk_env_plain(void **state)
 int lk_env_durable(void **state)
 {
     static const char *const options[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
-
     return start(state, options);
 }
 
 int lk_env_proxied(void **state)
 {
     struct env *env;
-
     if (start(state, NULL) != 0)
         return -1;
     env = *state;
@@ -48,7 +45,6 @@ int lk_env_proxied(void **state)
 int lk_env_end(void **state)
 {
     struct env *env = *state;
-
     if (env == NULL)
         return 0;
     lk_child_kill(env->child);
@@ -65,7 +61,6 @@ static locker *open_port(int port, const char *query)
 {
     locker_error err;
     locker *l;
-
     assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d/0%s%s", port, query[0] ? "?" : "", query), err);
     return l;
 }
@@ -85,7 +80,6 @@ locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *op
     locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_handle *held = NULL;
     locker_error err;
-
     assert_ok(locker_lock(l, key, options != NULL ? options : &bounded, &held, &err), err);
     /* SUSPECT when the connection went with the reply */
     assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT);
@@ -96,7 +90,6 @@ void lk_expect_value(lk_server *server, const char *key, const char *value)
 {
     char text[256];
     bool there = lk_server_text(server, text, sizeof text, "GET %s", key);
-
     if (value == NULL && there)
         test_fails("the server has %s as %s, and should not have it", key, text);
     if (value != NULL && (!there || strcmp(text, value) != 0))
@@ -130,20 +123,17 @@ struct queue {
 static bool is_queued(void *context)
 {
     const struct queue *queue = context;
-
     return lk_server_integer(queue->server, "ZCARD {%s}:locker:queue", queue->key) == queue->count;
 }
 
 void lk_require_queue(lk_server *server, const char *key, int64_t count)
 {
     struct queue queue = {server, key, count};
-
     lk_require(is_queued, &queue, "the queue should have so many entries");
 }
 
 int main(int argc, char **argv)
 {
     static const struct lk_role roles[] = {LK_PUPPET_ROLE, {NULL, NULL}};
-
     return lk_run_group(argc, argv, groups, roles);
 }

@@ -20,7 +20,6 @@ static void require_noted(struct env *env, const char *key)
                                  "local value = redis.call('GET', KEYS[1])\n"
                                  "return info and string.sub(info, 1, 32) == value and 1 or 0";
     const int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
-
     while (lk_server_integer(env->server, "EVAL %s 2 %s {%s}:locker:info", script, key, key) == 0)
         assert_true(lk_test_now_ms() < until);
     lk_require(is_listened_to, env->server, "a holder should subscribe");
@@ -30,7 +29,6 @@ static void break_it(locker *operator_, const char *key, const locker_handle *wh
 {
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-
     assert_ok(locker_break(operator_, key, NULL, &info, &err), err);
     assert_true(info.token == locker_handle_token(whose));
     assert_string_equal(info.owner, locker_handle_owner(whose));
@@ -49,7 +47,6 @@ static void a_holder_that_never_waited_is_told_at_once(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *operator_ = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "broken", NULL), *other = lk_take(l, "other", NULL);
-
     require_noted(env, "broken");
     break_it(operator_, "broken", held);
     expect_told_at_once(held);
@@ -67,7 +64,6 @@ static void a_holder_that_waited_is_told_at_once(void **state)
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
     locker_handle *held = lk_take(l, "waited", NULL);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, rival, "waited", NULL);
     lk_require_waiting(rival, 1);
     lk_require_subscriber(env->server);
@@ -89,7 +85,6 @@ struct breaking {
 static void *break_named(void *argument)
 {
     struct breaking *b = argument;
-
     b->status = locker_break(b->l, "next", &b->only, NULL, &b->err);
     return NULL;
 }
@@ -104,7 +99,6 @@ static void a_break_that_comes_late_takes_nothing(void **state)
     locker_handle *held = lk_take(l, "next", NULL), *others;
     pthread_t thread;
     unsigned asked;
-
     require_noted(env, "next");
     b.l = lk_open_through(env, "command_timeout=20s");
     b.only = (locker_break_options)LOCKER_BREAK_OPTIONS_INIT;
@@ -134,7 +128,6 @@ static void a_holder_that_may_not_subscribe_is_told_by_its_renewal(void **state)
     locker *operator_ = lk_open_at(env->server, ""), *l;
     locker_handle *held;
     locker_error err;
-
     lk_server_do(env->server, "ACL SETUSER mute on >pw ~* resetchannels +@all");
     assert_ok(lk_try_uri(&l, &err, "redis://mute:pw@127.0.0.1:%d?ttl=600ms", env->server->port), err);
     held = lk_take(l, "mute", NULL);
@@ -154,7 +147,6 @@ static void a_lock_given_back_at_once_asks_for_no_subscription(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "");
     int64_t longest = 0;
-
     for (int i = 0; i < 100; i++) {
         int64_t began = lk_test_now_ms();
 
@@ -173,7 +165,6 @@ static void expect_unknown_holder(locker *l, const char *key)
 {
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-
     assert_ok(locker_show(l, key, &info, &err), err);
     assert_true(info.held);
     assert_int_equal(info.token, 0);
@@ -197,7 +188,6 @@ static void a_hostile_info_says_nothing(void **state)
     };
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "");
-
     lk_server_do(env->server, "SET victim %s", value);
     for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
         lk_server_do(env->server, "SET {victim}:locker:info %s", value); /* a value alone */
@@ -217,7 +207,6 @@ static void a_long_value_is_looked_at(void **state)
     locker *l = lk_open_at(env->server, "");
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-
     lk_server_do(env->server, "EVAL %s 1 long",
                  "return #redis.call('SET', KEYS[1], string.rep('x', 3000000))");
     assert_ok(locker_show(l, "long", &info, &err), err);
@@ -236,7 +225,6 @@ static void without_the_right_to_its_mark_nothing_is_broken(void **state)
     locker *l = lk_open_at(env->server, "ttl=30s"), *operator_;
     locker_handle *held = lk_take(l, "unmarked", NULL);
     locker_error err;
-
     lk_server_do(env->server, "ACL SETUSER blind on >pw ~unmarked ~{unmarked}:locker:queue "
                               "~{unmarked}:locker:fence ~{unmarked}:locker:info &* +@all");
     assert_ok(lk_try_uri(&operator_, &err, "redis://blind:pw@127.0.0.1:%d", env->server->port), err);

@@ -3,8 +3,7 @@
  * env, *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
  * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c, failovers.c, grants.c, driver.c.
  */
-#ifndef LK_REDIS_TESTS_H
-#define LK_REDIS_TESTS_H
+#pragma once
 
 #include "expect.h"
 #include "gate.h"
@@ -60,5 +59,3 @@ void lk_follow(lk_server *replica, lk_server *master);
 
 /** Waits until the queue of the key has so many entries. */
 void lk_require_queue(lk_server *server, const char *key, int64_t count);
-
-#endif

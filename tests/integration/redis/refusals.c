@@ -14,7 +14,6 @@ static void out_of_memory_holders_keep_their_locks(void **state)
     locker *l = lk_open_at(env->server, "ttl=600ms");
     locker_handle *held = lk_take(l, "oom", NULL), *second = NULL;
     locker_error err;
-
     lk_server_do(env->server, "CONFIG SET maxmemory-policy noeviction");
     lk_server_do(env->server, "CONFIG SET maxmemory 1");
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "refused", NULL, &second, &err), err);
@@ -40,7 +39,6 @@ static void out_of_memory_a_wait_goes_on(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "");
     struct lk_locking waiter;
-
     lk_server_do(env->server, "CONFIG SET maxmemory-policy noeviction");
     lk_server_do(env->server, "CONFIG SET maxmemory 1");
     lk_locking_start(&waiter, l, "refused", NULL);
@@ -56,7 +54,6 @@ static void out_of_memory_a_release_with_waiters_releases(void **state)
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "oom-wait", NULL);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, rival, "oom-wait", NULL);
     lk_require_waiting(rival, 1);
     lk_require_subscriber(env->server);
@@ -79,7 +76,6 @@ static void another_type_is_busy_when_locking(void **state)
     locker_info info = LOCKER_INFO_INIT;
     struct lk_locking waiter;
     locker_error err;
-
     /* as Redisson does */
     lk_server_do(env->server, "HSET redisson 8a9f:1 1");
     lk_expect_busy(l, "redisson");
@@ -102,7 +98,6 @@ static void another_type_is_busy_without_fencing_too(void **state)
     locker_lock_options options = lk_wait_options(150);
     locker_handle *held = NULL;
     locker_error err;
-
     lk_server_do(env->server, "HSET plain f 1");
     lk_expect_busy(l, "plain");
     assert_status(LOCKER_TIMEOUT, locker_lock(l, "plain", &options, &held, &err), err);
@@ -119,7 +114,6 @@ static void another_type_is_lost_when_releasing(void **state)
     locker *l = lk_open_at(env->server, ""), *brief = lk_open_at(env->server, "ttl=600ms");
     locker_handle *held = lk_take(l, "hashed", NULL), *renewed = lk_take(brief, "hashed2", NULL);
     locker_error err;
-
     lk_server_do(env->server, "DEL hashed hashed2");
     lk_server_do(env->server, "HSET hashed f 1");
     lk_server_do(env->server, "HSET hashed2 f 1");
@@ -141,7 +135,6 @@ static void garbage_beside_the_lock_is_survived(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_handle *held;
-
     lk_give(lk_take(l, "beside", NULL));
     lk_server_do(env->server, "SET {beside}:locker:info nonsense");
     lk_server_do(env->server, "SET {beside}:locker:fence 7");
@@ -161,7 +154,6 @@ static void a_counter_of_another_type_is_told(void **state)
     locker *l = lk_open_at(env->server, "");
     locker_handle *held = NULL;
     locker_error err;
-
     for (int i = 0; i < 2; i++) { /* by the script, then by plain commands */
         lk_server_do(env->server, "DEL {numbered}:locker:fence");
         lk_server_do(env->server,
@@ -191,7 +183,6 @@ static void tokens_grow_over_a_flush(void **state)
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
     const int64_t error_ms = lk_test_now_ms() - began;
     uint64_t last = 0;
-
     for (int i = 0; i < 40; i++) {
         locker_handle *held = lk_take(i % 4 < 2 ? l : rival, "flushed", NULL);
 
@@ -218,7 +209,6 @@ static void at_a_replica_the_master_is_found(void **state)
     struct env *env = *state;
     locker_handle *held;
     locker *l;
-
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     l = lk_open_at(env->second, "");
@@ -240,7 +230,6 @@ static void a_master_that_becomes_a_replica_is_left(void **state)
     locker *l = lk_open_at(env->server, "ttl=5s");
     locker_handle *held;
     uint64_t token;
-
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     held = lk_take(l, "moved", NULL);
@@ -263,7 +252,6 @@ static void a_replica_without_its_master_is_unavailable(void **state)
     struct env *env = *state;
     locker_error err;
     locker *l;
-
     lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", lk_free_port());
     assert_status(LOCKER_UNAVAILABLE,
                   lk_try_uri(&l, &err, "redis://127.0.0.1:%d?connect_timeout=1s", env->server->port), err);
@@ -277,7 +265,6 @@ static void a_failover_can_let_two_hold(void **state)
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival;
     locker_handle *held, *second = NULL;
     locker_error err;
-
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port()); /* the link is cut */
@@ -308,7 +295,6 @@ static void an_unconfirmed_grant_is_given_back(void **state)
     locker *plain = lk_open_at(env->server, "");
     locker_handle *held = NULL;
     locker_error err;
-
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "unconfirmed", NULL, &held, &err), err);
     lk_give(lk_take(plain, "unconfirmed", NULL));
     env->second = lk_test_redis(NULL);
@@ -330,7 +316,6 @@ static void a_wait_for_replicas_lasts(void **state)
     locker_handle *held = NULL;
     locker_error err;
     const int64_t began = lk_test_now_ms();
-
     assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "lasts", &options, &held, &err), err);
     assert_true(lk_test_now_ms() - began >= 700);
     lk_close_locker(l);
@@ -342,7 +327,6 @@ static void a_master_whose_name_is_a_path_is_not_found(void **state)
     struct env *env = *state;
     locker_error err;
     locker *l;
-
     lk_server_do(env->server, "REPLICAOF /tmp/nobody.sock 6379");
     assert_status(LOCKER_UNAVAILABLE, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
     assert_null(l);
@@ -356,7 +340,6 @@ struct renewals {
 static bool are_more(void *context)
 {
     const struct renewals *renewals = context;
-
     return lk_stats(renewals->l).renewals > renewals->before;
 }
 
@@ -368,7 +351,6 @@ static void renewals_ask_no_replica(void **state)
     struct renewals renewals = {.l = l};
     locker_handle *held, *none = NULL;
     locker_error err;
-
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_require(is_confirming, env->server, "the replica should confirm writes");
@@ -387,7 +369,6 @@ static void renewals_ask_no_replica(void **state)
 static bool saving_failed(void *context)
 {
     char text[8192];
-
     lk_server_text(context, text, sizeof text, "INFO persistence");
     return strstr(text, "rdb_last_bgsave_status:err") != NULL;
 }
@@ -399,7 +380,6 @@ static void refused_writes_make_unlock_unknown(void **state)
     locker_handle *held = lk_take(l, "misconf", NULL), *second = NULL;
     char path[96];
     locker_error err;
-
     /* the dump can't be put in the place of a directory */
     snprintf(path, sizeof path, "%s/dump.rdb", env->server->directory);
     assert_int_equal(mkdir(path, 0700), 0);
@@ -423,7 +403,6 @@ static void missing_replicas_make_unlock_unknown(void **state)
     locker *l = lk_open_at(env->server, "command_timeout=1s");
     locker_handle *held = lk_take(l, "noreplicas", NULL), *second = NULL;
     locker_error err;
-
     lk_server_do(env->server, "CONFIG SET min-replicas-to-write 1");
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "other", NULL, &second, &err), err);
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);

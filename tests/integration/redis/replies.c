@@ -11,7 +11,6 @@ static void expect_free_soon(struct env *env, const char *key)
 {
     locker *rival = lk_open_at(env->server, "");
     locker_lock_options options = lk_wait_options(6000);
-
     lk_give(lk_take(rival, key, &options));
     lk_close_locker(rival);
 }
@@ -21,7 +20,6 @@ static void take_with_harm(struct env *env, const char *query, const char *comma
     locker *l = lk_open_through(env, query);
     locker_handle *held;
     char value[64];
-
     lk_give(lk_take(l, "warm-up", NULL));
     lk_proxy_harm(env->proxy, harm, command, 1, 0);
     held = lk_take(l, "lost-reply", NULL);
@@ -55,7 +53,6 @@ static void an_acquisition_of_unknown_outcome_leaves_no_orphan(void **state)
     locker *l = lk_open_through(env, "command_timeout=400ms&cleanup_timeout=5s");
     locker_handle *held = NULL;
     locker_error err;
-
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
     lk_proxy_refuse(env->proxy, true);
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "orphan", NULL, &held, &err), err);
@@ -71,7 +68,6 @@ static void a_grant_that_comes_too_late_is_given_back(void **state)
     locker *l = lk_open_through(env, "command_timeout=300ms");
     locker_handle *held = NULL;
     locker_error err;
-
     lk_proxy_hold(env->proxy, false, true);
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "late", NULL, &held, &err), err);
     lk_proxy_hold(env->proxy, false, false);
@@ -87,7 +83,6 @@ static void a_given_up_connection_takes_nothing_afterwards(void **state)
     locker *l = lk_open_through(env, "command_timeout=300ms");
     locker_handle *held = NULL;
     locker_error err;
-
     lk_give(lk_take(l, "abandoned", NULL));
     lk_proxy_hold_old(env->proxy, true);
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "abandoned", NULL, &held, &err), err);
@@ -103,7 +98,6 @@ static void a_given_up_connection_is_ended_until_that_is_known(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s");
-
     lk_give(lk_take(l, "warm-up", NULL));
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "KILL", 1, 0);
     lk_proxy_cut_all(env->proxy);
@@ -118,7 +112,6 @@ static void a_connection_to_an_earlier_life_is_not_ended(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s");
-
     lk_give(lk_take(l, "warm-up", NULL));
     lk_server_kill(env->server);
     lk_test_launch(env->server, true);
@@ -140,7 +133,6 @@ static void a_cancelled_request_in_flight_leaves_no_orphan(void **state)
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking waiter;
     int64_t fired;
-
     options.cancel = cancel;
     lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&waiter, l, "cancelled", &options);
@@ -160,7 +152,6 @@ static void a_lost_reply_of_a_release_is_ok_by_proof(void **state)
     struct env *env = *state;
     locker *l = lk_open_through(env, "");
     locker_handle *held = lk_take(l, "released", NULL);
-
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
     lk_give(held); /* nobody else can have removed it before its deadline */
     assert_int_equal(lk_proxy_harmed(env->proxy), 1);
@@ -175,7 +166,6 @@ static void a_lost_reply_of_a_hand_over_is_ok_by_proof(void **state)
     locker *l = lk_open_through(env, ""), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "handed", NULL);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, rival, "handed", NULL);
     lk_require_waiting(rival, 1);
     lk_require_subscriber(env->server);
@@ -197,7 +187,6 @@ static void a_lost_reply_of_a_broken_locks_release_is_lost(void **state)
     locker_handle *held, *others;
     char value[64];
     locker_error err;
-
     /* one that is not told by a message that its lock was broken */
     lk_server_do(env->server, "ACL SETUSER mute on >pw ~* resetchannels +@all");
     assert_ok(lk_try_uri(&l, &err, "redis://mute:pw@127.0.0.1:%d?ttl=30s", lk_proxy_port(env->proxy)), err);
@@ -224,7 +213,6 @@ static void the_mark_of_an_earlier_grant_is_forgotten(void **state)
     locker *l = lk_open_through(env, ""), *rival = lk_open_at(env->server, "");
     struct lk_locking taker;
     locker_error err;
-
     lk_give(lk_take(l, "warm-up", NULL));
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "INCR", 1, 0);
     lk_proxy_refuse(env->proxy, true);
@@ -248,7 +236,6 @@ static void a_swallowed_reply_of_a_release_is_bounded(void **state)
     locker_handle *held = lk_take(l, "swallowed", NULL);
     int64_t began;
     locker_status status;
-
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "EVALSHA", 1, 0);
     began = lk_test_now_ms();
     status = locker_unlock(held, NULL);
@@ -266,7 +253,6 @@ static void a_lost_reply_of_a_renewal_is_tried_again(void **state)
     struct env *env = *state;
     locker *l = lk_open_through(env, "ttl=1500ms");
     locker_handle *held = lk_take(l, "renewal", NULL);
-
     for (unsigned i = 1; i <= 2; i++) {
         lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
         lk_proxy_await_harm(env->proxy, i);
@@ -282,7 +268,6 @@ static void a_reply_cut_at_any_byte_is_found_out(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "");
-
     for (unsigned bytes = 0; bytes < 36; bytes++) {
         locker_handle *held;
         char key[32];
@@ -302,7 +287,6 @@ static void garbage_is_not_believed(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_through(env, "ttl=20s");
-
     for (unsigned i = 0; i < 6; i++) {
         locker_handle *held = NULL;
         locker_lock_options options = lk_wait_options(3000);
@@ -331,7 +315,6 @@ static void a_slow_server_makes_remaining_no_longer_than_the_truth(void **state)
     struct env *env = *state;
     locker *l = lk_open_through(env, "ttl=2s");
     locker_handle *held;
-
     lk_proxy_delay(env->proxy, 0, 150);
     for (int i = 0; i < 3; i++) {
         held = lk_take(l, "slow", NULL);
@@ -354,7 +337,6 @@ static void a_slow_renewal_makes_remaining_no_longer_than_the_truth(void **state
     locker *l = lk_open_through(env, "ttl=3s&command_timeout=20s");
     locker_handle *held = lk_take(l, "slow", NULL);
     int64_t before = 3000, pttl;
-
     lk_proxy_hold(env->proxy, false, true);
     while ((pttl = lk_server_integer(env->server, "PTTL slow")) <= before) {
         before = pttl;
@@ -382,7 +364,6 @@ static void hold_back(struct env *env, int requests, int replies)
     locker *l = lk_open_through(env, "ttl=900ms");
     locker_handle *held = lk_take(l, "held-back", NULL);
     int64_t began = lk_test_now_ms();
-
     lk_proxy_hold(env->proxy, requests, replies);
     assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
     assert_true(lk_test_now_ms() - began < 900 + LK_TEST_SLACK_MS);
@@ -410,7 +391,6 @@ static void a_holder_that_stops_answering_is_suspect_first(void **state)
     struct env *env = *state;
     locker *l = lk_open_through(env, "ttl=4s");
     locker_handle *held = lk_take(l, "suspect", NULL);
-
     lk_proxy_refuse(env->proxy, true);
     lk_proxy_cut_all(env->proxy);
     lk_require_state(held, LOCKER_STATE_SUSPECT);
@@ -427,7 +407,6 @@ static long long calls_of(lk_server *server, const char *command)
 {
     char text[16384], name[64];
     const char *line, *calls;
-
     lk_server_text(server, text, sizeof text, "INFO commandstats");
     snprintf(name, sizeof name, "cmdstat_%s:", command);
     line = strstr(text, name);
@@ -447,7 +426,6 @@ static void a_cycle_is_three_commands(void **state)
     long long before[5];
     unsigned sent;
     char key[32];
-
     lk_give(lk_take(l, "counted 0", NULL));
     for (int round = 0; round < 2; round++) {
         const long long *expected = round == 0 ? again : fresh;
@@ -475,7 +453,6 @@ static void a_waiting_process_is_quiet(void **state)
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking waiters[10];
     unsigned sent;
-
     options.cancel = cancel;
     for (int i = 0; i < 10; i++)
         lk_locking_start(&waiters[i], l, "quiet", &options);
@@ -501,7 +478,6 @@ static void many_leases_are_renewed_in_few_requests(void **state)
     locker_handle *held[MANY];
     unsigned before;
     int64_t took = lk_test_now_ms();
-
     for (int i = 0; i < MANY; i++) {
         char key[32];
 

@@ -14,7 +14,6 @@ static void a_restart_with_data_keeps_the_lock(void **state)
     locker *l = lk_open_at(env->server, "ttl=5s"), *rival;
     locker_handle *held = lk_take(l, "kept", NULL);
     char value[64];
-
     assert_true(lk_server_text(env->server, value, sizeof value, "GET kept"));
     lk_server_kill(env->server);
     lk_test_launch(env->server, true);
@@ -38,7 +37,6 @@ static void a_restart_with_data_is_renewed_over(void **state)
     locker_lock_options options = lk_wait_options(4500);
     locker *rival;
     locker_error err;
-
     lk_server_kill(env->server);
     lk_test_launch(env->server, true);
     rival = lk_open_at(env->server, "");
@@ -57,7 +55,6 @@ static void a_restart_without_data_is_a_loss(void **state)
     locker_handle *held = lk_take(l, "gone", NULL), *next;
     int64_t killed = lk_test_now_ms();
     locker_error err;
-
     lk_server_kill(env->server);
     lk_test_launch(env->server, false);
     assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
@@ -77,7 +74,6 @@ static void a_waiter_outlives_a_restart(void **state)
     locker *l = lk_open_at(env->server, "ttl=1s"), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "waited", NULL);
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, rival, "waited", NULL);
     lk_require_waiting(rival, 1);
     lk_require_subscriber(env->server);
@@ -97,7 +93,6 @@ static void flushall_is_a_loss(void **state)
     locker_handle *held = lk_take(l, "flushed", NULL);
     struct lk_locking waiter;
     int64_t flushed;
-
     lk_locking_start(&waiter, rival, "flushed", NULL);
     lk_require_waiting(rival, 1);
     flushed = lk_test_now_ms();
@@ -120,7 +115,6 @@ static void script_flush_is_not_noticed(void **state)
     locker_handle *held = lk_take(l, "scripts", NULL), *second = NULL;
     locker_lock_options options = lk_wait_options(1300);
     locker_error err;
-
     lk_server_do(env->server, "SCRIPT FLUSH");
     assert_status(LOCKER_TIMEOUT, locker_lock(rival, "scripts", &options, &second, &err), err);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD); /* renewed */
@@ -147,7 +141,6 @@ static void killed_connections_are_made_again(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=2s"), *rival = lk_open_at(env->server, "");
-
     for (int i = 0; i < 5; i++) {
         locker_handle *held = lk_take(l, "killed", NULL);
         struct lk_locking waiter;
@@ -189,7 +182,6 @@ static void a_connection_that_is_made_again_is_told(void **state)
     locker_handle *held = lk_take(l, "told", NULL);
     struct lk_locking waiter;
     locker_error err;
-
     options.log = listen_for_again;
     options.log_user = &told;
     options.log_level = LOCKER_LOG_INFO;
@@ -211,7 +203,6 @@ static void a_killed_subscriber_is_woken_all_the_same(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
-
     for (int i = 0; i < 4; i++) {
         locker_handle *held = lk_take(l, "subscriber", NULL);
         struct lk_locking waiter;
@@ -238,7 +229,6 @@ static void a_pause_makes_remaining_no_longer_than_the_truth(void **state)
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *held;
     int64_t began, remaining, left;
-
     options.ttl_ms = 3000;
     options.no_renew = true;
     lk_server_do(env->server, "CLIENT PAUSE 400 ALL");
@@ -258,7 +248,6 @@ static void a_held_lock_lives_through_a_pause(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=1500ms");
     locker_handle *held = lk_take(l, "pause", NULL);
-
     lk_server_do(env->server, "CLIENT PAUSE 700 ALL");
     assert_false(lk_readable(locker_handle_fd(held), 2000)); /* it is never lost */
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
@@ -272,7 +261,6 @@ static void a_frozen_server_gives_unavailable_and_then_serves(void **state)
     locker *l = lk_open_at(env->server, "command_timeout=300ms");
     locker_handle *held = NULL;
     locker_error err;
-
     lk_server_kill(env->server);
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "absent", NULL, &held, &err), err);
     assert_status(LOCKER_UNAVAILABLE, locker_ping(l, NULL, &err), err);
@@ -293,7 +281,6 @@ static void try_without_a_server(locker *l)
     locker_handle *held = NULL;
     locker_error err;
     int64_t began = lk_test_now_ms();
-
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "deserted", NULL, &held, &err), err);
     assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
     assert_non_null(strstr(err.text, "refused"));
@@ -306,7 +293,6 @@ static void a_try_does_not_wait_for_a_server_that_is_gone(void **state)
     locker *l = lk_open_at(env->server, "command_timeout=60s");
     locker_handle *held = NULL;
     locker_error err;
-
     lk_give(lk_take(l, "deserted", NULL));
     lk_server_kill(env->server);
     for (int i = 0; i < 100; i++)
@@ -326,7 +312,6 @@ static void a_try_does_not_wait_for_a_way(void **state)
     locker_handle *held = NULL;
     locker_error err;
     int64_t began;
-
     assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d,255.255.255.255:6379?command_timeout=60s",
                          env->server->port),
               err);
@@ -343,7 +328,6 @@ static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_at(env->server, "command_timeout=60s");
-
     lk_check_a_try_under_way(l, env->server);
     lk_close_locker(l);
 }
@@ -354,7 +338,6 @@ static void closing_without_a_server_is_bounded(void **state)
     locker *l = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "closing", NULL);
     int64_t began;
-
     lk_test_freeze(env->server);
     began = lk_test_now_ms();
     lk_close_locker(l);
@@ -370,7 +353,6 @@ static void until_the_next_renewal_two_may_hold(void **state)
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "forgotten", NULL), *second = NULL;
     locker_error err;
-
     lk_server_do(env->server, "FLUSHALL");
     assert_status(LOCKER_OK, locker_try_lock(rival, "forgotten", NULL, &second, &err), err);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);

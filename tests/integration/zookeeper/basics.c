@@ -20,7 +20,6 @@ static void a_lock_is_a_node_as_curator_names_it(void **state)
     const char *parent = "/apps/shop/orders/a%2Fb%20c";
     struct lk_zkc_stat stat;
     int number;
-
     lk_zkc_nth(env->client, parent, 0, path);
     assert_memory_equal(path, parent, strlen(parent));
     assert_int_equal(sscanf(path + strlen(parent), "/_c_%36[0-9a-f-]-lock-%10d", uuid, &number), 2);
@@ -47,7 +46,6 @@ static void keys_have_nodes_of_their_own(void **state)
     locker *l = lk_open_at(env->zk, "");
     locker_handle *held[COUNT], *longest;
     char key[LOCKER_KEY_MAX + 1];
-
     for (size_t i = 0; i < COUNT; i++)
         held[i] = lk_take(l, keys[i]); /* two of one node would wait for each other */
     memset(key, '/', LOCKER_KEY_MAX);
@@ -64,7 +62,6 @@ static void tokens_grow_over_sessions(void **state)
 {
     struct env *env = *state;
     uint64_t last = 0;
-
     for (int round = 0; round < 3; round++) {
         locker *l = lk_open_at(env->zk, "/shop");
         locker_handle *held = lk_take(l, "token");
@@ -87,7 +84,6 @@ static void foreign_names(void **state)
     char made[LK_ZKC_NAME_MAX];
     struct lk_locking waiter;
     locker_error err;
-
     lk_give(lk_take(l, "foreign"));
     assert_int_equal(lk_zkc_create(env->client, "/shop/foreign/config", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     assert_int_equal(lk_zkc_create(env->client, "/shop/foreign/lease-0000000000", "", LK_ZKC_PLAIN, NULL),
@@ -113,7 +109,6 @@ static void a_try_on_a_busy_lock_makes_no_node(void **state)
     locker *l = lk_open_through(env, "/shop"), *holder = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(holder, "busy");
     unsigned before = 0;
-
     lk_expect_busy(l, "busy"); /* whatever a first one makes */
     before = lk_proxy_requests(env->proxy, LK_ZKP_CREATE) + lk_proxy_requests(env->proxy, LK_ZKP_CREATE2);
     for (int i = 0; i < 20; i++)
@@ -138,7 +133,6 @@ static void a_queue_shows_its_order_and_keeps_it(void **state)
     struct lk_locking waiters[COUNT];
     locker_handle *held = lk_take(looker, "queue");
     locker_error err;
-
     for (size_t i = 0; i < COUNT; i++) {
         locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
 
@@ -181,7 +175,6 @@ static void break_ends_the_holders_lock(void **state)
     locker_handle *held = lk_take(l, "broken");
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-
     assert_ok(locker_break(operator_, "broken", NULL, &info, &err), err);
     assert_string_equal(info.owner, "stuck");
     locker_info_clear(&info);
@@ -212,7 +205,6 @@ static void *break_it(void *context)
 static locker_status break_while_it_changes(struct env *env, locker *l)
 {
     struct breaking b = {.l = l};
-
     assert_int_equal(pthread_create(&b.thread, NULL, break_it, &b), 0);
     while (!b.done)
         assert_int_equal(lk_zkc_set(env->client, "/shop/busy", ""), LK_ZKC_OK);
@@ -227,7 +219,6 @@ static void a_break_that_is_always_overtaken_says_so(void **state)
     locker *l = lk_open_at(env->zk, "/shop"), *operator_ = lk_open_through(env, "/shop");
     locker_handle *held = lk_take(l, "busy");
     locker_status status;
-
     lk_proxy_delay(env->proxy, 0, 50);
     while ((status = break_while_it_changes(env, operator_)) == LOCKER_OK) {
         lk_give_lost(held);
@@ -246,7 +237,6 @@ static void dead_hosts_in_the_list(void **state)
     struct env *env = *state;
     locker_error err;
     locker *l;
-
     for (int i = 0; i < 5; i++) { /* the client library begins with any of them */
         l = lk_open_uri("zookeeper://127.0.0.1:1,127.0.0.1:%d,127.0.0.2:1/shop?connect_timeout=10s",
                         env->zk->port);
@@ -267,7 +257,6 @@ static void take_all_descriptors_but(rlim_t left, int taken[], size_t most)
     struct rlimit limit;
     size_t n = 0;
     int fd;
-
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = most;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -284,7 +273,6 @@ static void expect_want_of_descriptors(const struct env *env, const char *host)
     enum { MOST = 64, ENOUGH = 16 };
     locker_status status = LOCKER_UNAVAILABLE;
     struct rlimit before;
-
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     for (rlim_t left = 0; status != LOCKER_OK && left < ENOUGH; left++) {
         int taken[MOST + 1];
@@ -318,7 +306,6 @@ static void chroots_and_namespaces_are_apart(void **state)
     locker *l[] = {lk_open_at(env->zk, ""), lk_open_at(env->zk, "/one"), lk_open_at(env->zk, "/one/two"),
                    lk_open_at(env->zk, "/one?namespace=three")};
     locker_handle *held[4];
-
     for (size_t i = 0; i < 4; i++)
         held[i] = lk_take(l[i], "same");
     assert_int_equal(lk_zkc_count(env->client, "/same"), 1);
@@ -343,7 +330,6 @@ static void a_login_keeps_others_out(void **state)
     locker_info info = LOCKER_INFO_INIT;
     char path[LK_ZKC_NAME_MAX];
     locker_error err;
-
     lk_expect_busy(also, "guarded");
     assert_status(LOCKER_DENIED, locker_try_lock(theirs, "guarded", NULL, &none, &err), err);
     assert_null(strstr(err.text, "0815"));
@@ -372,7 +358,6 @@ static void what_the_build_lacks_is_refused(void **state)
     struct env *env = *state;
     locker_error err;
     locker *l;
-
     if (!lk_client_has("zookeeper_init_ssl")) { /* Debian's has neither */
         assert_status(LOCKER_UNSUPPORTED,
                       lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?tls=on", env->zk->port), err);
@@ -402,7 +387,6 @@ static void the_session_is_as_negotiated(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?ttl=10s&session_timeout=300ms"); /* the server grants 400 ms */
     locker_handle *held = lk_take(l, "short");
-
     assert_in_range(locker_handle_remaining_ms(held), 0, 396);
     lk_test_freeze(env->zk);
     lk_require_state(held, LOCKER_STATE_LOST);

@@ -20,7 +20,6 @@ static void one_request_of_each_kind(void **state)
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop");
     unsigned created, listed, deleted, parents;
-
     lk_give(lk_take(l, "counted"));
     created = creates(env);
     listed = lists(env);
@@ -43,7 +42,6 @@ struct flight {
 static bool both_are_out(void *context)
 {
     const struct flight *flight = context;
-
     return creates(flight->env) == flight->created + 1 && lists(flight->env) == flight->listed + 1;
 }
 
@@ -54,7 +52,6 @@ static void create_and_list_in_one_flight(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
     struct lk_locking locking;
     struct flight flight = {env, 0, 0};
-
     lk_give(lk_take(l, "flight"));
     flight.created = creates(env);
     flight.listed = lists(env);
@@ -76,7 +73,6 @@ static void a_waiting_process_is_quiet(void **state)
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking waiters[WAITERS];
     unsigned created, listed, got;
-
     options.cancel = cancel;
     for (size_t i = 0; i < WAITERS; i++) {
         lk_locking_start(&waiters[i], l, "quiet", &options);
@@ -108,7 +104,6 @@ static void a_release_wakes_one(void **state)
     struct lk_locking first, second;
     unsigned created, listed;
     uint64_t attempts;
-
     lk_locking_start(&first, l, "wakes", NULL);
     lk_zkc_require_count(env->client, "/shop/wakes", 2);
     lk_locking_start(&second, l, "wakes", NULL);
@@ -157,7 +152,6 @@ static struct lk_locking *line_up(struct line *line, locker *l)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     size_t i = line->count - 1;
-
     assert_true(i < AHEAD_MAX);
     line->cancels[i] = options.cancel = locker_cancel_new();
     lk_locking_start(&line->waiters[i], l, line->key, &options);
@@ -197,7 +191,6 @@ static void behind_our_own_place_nothing_is_watched(void **state)
     struct seen before;
     struct line line;
     unsigned got;
-
     line_begin(&line, env, "own", l);
     assert_false(lk_readable(locker_handle_fd(line.held), 500)); /* it is watched itself */
     before = seen_now(env);
@@ -214,7 +207,6 @@ static void behind_our_own_place_nothing_is_watched(void **state)
 static bool delete_and_list_are_out(void *context)
 {
     const struct seen *seen = context;
-
     return lists(seen->env) > seen->listed &&
            lk_proxy_requests(seen->env->proxy, LK_ZKP_DELETE) > seen->deleted;
 }
@@ -227,7 +219,6 @@ static void behind_our_own_place_in_one_flight(void **state)
     struct lk_unlocking unlocking;
     struct seen before;
     struct line line;
-
     line_begin(&line, env, "own", l);
     line_up(&line, l);
     lk_require_waiting(l, 1);
@@ -251,7 +242,6 @@ static void the_last_ahead_gives_up(struct env *env, locker *l, locker *const *a
     struct lk_locking *ours;
     locker_handle *held;
     struct line line;
-
     line_begin(&line, env, "up", ahead[0]);
     for (size_t i = 1; i < count; i++)
         line_up(&line, ahead[i]);
@@ -276,7 +266,6 @@ static void one_that_gives_up_hands_nothing_over(void **state)
     enum { MOST = 4 };
     struct env *env = *state;
     locker *sides[] = {lk_open_at(env->zk, "/shop"), lk_open_at(env->zk, "/shop")}, *ahead[MOST];
-
     for (size_t count = 2; count <= MOST; count++) {
         for (size_t mix = 0; mix < (size_t)1 << count; mix++) {
             for (size_t i = 0; i < count; i++)
@@ -295,7 +284,6 @@ static void one_heartbeat_for_many_locks(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=2s");
     locker_handle *held[MANY];
     unsigned before;
-
     for (int i = 0; i < MANY; i++) {
         char key[32];
 

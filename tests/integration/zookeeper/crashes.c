@@ -14,7 +14,6 @@ static void a_killed_holder_is_followed_within_its_session(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop");
-
     for (int round = 0; round < 5; round++) {
         struct lk_child *holder = puppet_with_ttl(env, 600);
         struct lk_locking waiter;
@@ -43,7 +42,6 @@ static void a_waiter_killed_in_the_middle_of_the_queue(void **state)
     locker_handle *held = lk_take(holder, "queue");
     struct lk_locking waiter;
     uint64_t token;
-
     lk_puppet_wait(before, "queue", -1, 0, true);
     lk_zkc_require_count(env->client, "/shop/queue", 2);
     lk_puppet_wait(middle, "queue", -1, 0, true);
@@ -71,7 +69,6 @@ static void a_stopped_holder_never_revives(void **state)
     struct lk_child *holder = puppet_with_ttl(env, 600);
     locker *l = lk_open_at(env->zk, "/shop");
     locker_handle *held;
-
     assert_int_equal(lk_puppet_lock(holder, "stopped", 0, 0, true, NULL), LOCKER_OK);
     lk_child_stop(holder);
     held = lk_take(l, "stopped");

@@ -24,7 +24,6 @@ static int set_up_group(void **state)
 static int tear_down(void **state)
 {
     const struct env *env = *state;
-
     for (int i = 0; i < LK_ENSEMBLE; i++)
         lk_test_mend(&env->members[i].place);
     return lk_env_end(state);
@@ -37,7 +36,6 @@ static int tear_down(void **state)
 static struct lk_zkc *trusting_client(const lk_server *server)
 {
     struct lk_zkc *client = lk_zkc_open_for(server, SESSION_MS);
-
     lk_zkc_create(client, "/shop", "", LK_ZKC_CONTAINER, NULL);
     lk_zkc_create(client, "/shop/pinged", "", LK_ZKC_CONTAINER, NULL);
     assert_int_equal(lk_zkc_create(client, "/shop/pinged/_c_00000000-0000-0000-0000-000000000000-lock-", "",
@@ -59,7 +57,6 @@ static bool rival_has_both(void *context)
 {
     struct scene *scene = context;
     int64_t remaining = locker_handle_remaining_ms(scene->held);
-
     if (remaining > 0)
         scene->deadline = lk_test_now_ms() + remaining;
     scene->answered = scene->answered && lk_zkc_ping(scene->pinged);
@@ -70,7 +67,6 @@ static bool rival_has_both(void *context)
 static void show_two_holders(struct scene *scene, int64_t granted)
 {
     int64_t until = granted + 2000;
-
     assert_true(scene->answered);
     while (lk_test_now_ms() < until) {
         assert_true(lk_zkc_ping(scene->pinged));
@@ -90,7 +86,6 @@ static void exclusion_over_a_cut(struct env *env, bool both_ways)
         .rival = lk_open_at(leader, "/shop?ttl=4s"), .held = lk_take(l, "cut"), .answered = true};
     struct lk_locking waiter, second;
     int64_t cut;
-
     scene.pinged = trusting_client(follower);
     lk_locking_start(&waiter, scene.rival, "cut", NULL);
     lk_locking_start(&second, scene.rival, "pinged", NULL);
@@ -140,7 +135,6 @@ static void a_client_is_cut_off_from_its_server(void **state)
     lk_server *mine = NULL;
     locker_handle *held;
     locker *l;
-
     lk_ensemble_hosts(env->members, hosts, sizeof hosts);
     l = lk_open_uri("zookeeper://%s/shop?ttl=8s", hosts);
     held = lk_take(l, "moves");

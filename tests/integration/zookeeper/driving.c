@@ -66,7 +66,6 @@ LK_UNCHECKED static void servers_that_have_moved(void **state)
                      .armed_fd = -1,
                      .corked_fd = -1,
                      .keeper_at = LOCKER_NEVER};
-
     (void)state;
     net.zh = (zhandle_t *)&net;
     library_state = ZOO_CONNECTED_STATE;
@@ -80,7 +79,6 @@ static void refuse_and_connect(void *context, pthread_cond_t *cond, pthread_mute
 {
     lk_zk_net *net = context;
     lk_zk_call *call = LK_CONTAINER(lk_list_first(&net->calls), lk_zk_call, link);
-
     (void)cond;
     (void)mutex;
     (void)until;
@@ -99,7 +97,6 @@ LK_UNCHECKED static void a_connection_after_the_last_refusal(void **state)
     static lk_zk_net net;
     static lk_zk_call call = {.prompt = true};
     const locker_clock clock = {.now = no_time, .wait = refuse_and_connect, .context = &net};
-
     (void)state;
     net = (lk_zk_net){.clock = &clock, .reading = true, .fd = 1000, .corked_fd = -1};
     lk_list_init(&net.calls);
@@ -114,7 +111,6 @@ LK_UNCHECKED static void one_that_is_listed_twice_has_no_more_time(void **state)
     const lk_zk_net net = {.addresses = addresses,
                            .set = {.host_count = 2, .connect_timeout_ns = 6 * LK_S},
                            .timeout_ns = 80 * LK_S};
-
     (void)state;
     assert_int_equal(lk_zk_patience_locked(&net, 0), 2 * LK_S);
 }
@@ -126,6 +122,5 @@ int main(void)
         cmocka_unit_test(a_connection_after_the_last_refusal),
         cmocka_unit_test(one_that_is_listed_twice_has_no_more_time),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,6 @@
 static locker *open_ensemble(struct env *env, const char *rest)
 {
     char hosts[96];
-
     lk_ensemble_hosts(env->members, hosts, sizeof hosts);
     return lk_open_uri("zookeeper://%s%s", hosts, rest);
 }
@@ -36,7 +35,6 @@ static struct holder {
 static void note_loss(locker_handle *lost, void *user)
 {
     struct holder *holder = user;
-
     (void)lost;
     atomic_store(&holder->lost_at, (long long)lk_test_now_ms());
 }
@@ -47,7 +45,6 @@ static void start_holder(struct env *env, size_t number)
     struct holder *holder = &holders[number];
     char rest[64], key[24];
     locker_error err;
-
     snprintf(rest, sizeof rest, "/shop?ttl=%dms&command_timeout=20s", SESSION_MS);
     snprintf(key, sizeof key, "held-%zu", number);
     options.on_lost = note_loss;
@@ -60,7 +57,6 @@ static void start_holder(struct env *env, size_t number)
 static bool is_renewed_or_lost(void *context)
 {
     struct holder *holder = context;
-
     return lk_stats(holder->l).renewals > holder->renewals || atomic_load(&holder->lost_at) != 0;
 }
 
@@ -91,7 +87,6 @@ static void the_leader_is_killed(void **state)
     lk_server *leader = lk_test_leader(env->members);
     struct lk_locking waiter;
     int64_t majority_at;
-
     for (size_t i = 0; i < HOLDERS; i++)
         start_holder(env, i);
     lk_locking_start(&waiter, holders[1].l, "held-0", NULL);
@@ -124,7 +119,6 @@ static void a_session_is_moved_behind_our_back(void **state)
     struct lk_zkc *client = lk_zkc_open(leader);
     locker *l = lk_open_at(lk_test_follower(env->members, 0), "/shop?ttl=4s");
     locker_handle *held = lk_take(l, "moved");
-
     lk_zkc_move_session(leader, lk_session_of(client, "/shop/moved", 0));
     for (int i = 0; i < 4; i++) /* until after the deadline that it had */
         lk_require_renewal(l);
@@ -145,7 +139,6 @@ static void the_quorum_is_lost(void **state)
     locker_error err;
     locker_handle *none = NULL;
     locker_lock_options options = lk_wait_options(300);
-
     lk_require_renewal(l);
     lk_server_kill(&env->members[0]);
     lk_server_kill(&env->members[1]);
@@ -171,7 +164,6 @@ static void an_answer_knows_of_what_was_answered_before(void **state)
     enum { ROUNDS = 60 };
     struct env *env = *state;
     locker *lockers[LK_ENSEMBLE];
-
     for (int i = 0; i < LK_ENSEMBLE; i++)
         lockers[i] = lk_open_at(&env->members[i], "/shop?ttl=20s");
     for (int round = 0; round < ROUNDS; round++) {
@@ -210,7 +202,6 @@ static void a_follower_lags(void **state)
     struct lk_locking waiter;
     struct lk_zkc *client = lk_zkc_open(other);
     uint64_t token = locker_handle_token(held);
-
     lk_locking_start(&waiter, at_follower, "lags", NULL);
     lk_zkc_require_count(client, "/shop/lags", 2);
     lk_test_freeze(follower);
@@ -233,7 +224,6 @@ static void a_create_is_found_through_another_server(void **state)
     struct env *env = *state;
     lk_server *leader = lk_test_leader(env->members), *follower = lk_test_follower(env->members, 0);
     struct lk_zkc *client = lk_zkc_open(leader);
-
     env->proxy = lk_proxy_begin(&lk_proxy_zookeeper, leader->port);
     for (int round = 0; round < 5; round++) {
         locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=20s&command_timeout=20s",
@@ -266,7 +256,6 @@ static void a_rolling_restart_under_load(void **state)
     char hosts[96], directory[64], path[96];
     long number = 0;
     FILE *file;
-
     lk_ensemble_hosts(env->members, hosts, sizeof hosts);
     lk_private_directory(directory);
     snprintf(path, sizeof path, "%s/number", directory);

@@ -25,7 +25,6 @@ static char classes[64];
 static int compile(void **state)
 {
     const char *argv[] = {"javac", "-cp", JARS, "-d", classes, LK_CURATOR_SOURCE, NULL};
-
     (void)state;
     if (access(JAVA "curator-recipes.jar", R_OK) < 0) {
         print_error("Curator is missing: install libcurator-recipes-java\n");
@@ -54,7 +53,6 @@ static struct lk_child *start_kazoo(struct env *env, const char *by)
     char hosts[32];
     const char *argv[] = {LK_PYTHON, "-B", LK_KAZOO_SOURCE, hosts, by, NULL};
     struct lk_child *child;
-
     snprintf(hosts, sizeof hosts, "127.0.0.1:%d", env->zk->port);
     child = lk_env_keep(env, lk_child_run(argv, "python3 and python3-kazoo"));
     lk_child_expect(child, "open");
@@ -68,7 +66,6 @@ static struct lk_child *start_curator(struct env *env)
                           "-cp",  class_path, "CuratorLock",      hosts,
                           NULL};
     struct lk_child *child;
-
     snprintf(class_path, sizeof class_path, "%s:" JARS, classes);
     snprintf(hosts, sizeof hosts, "127.0.0.1:%d", env->zk->port);
     child = lk_env_keep(env, lk_child_run(argv, "default-jre-headless"));
@@ -83,7 +80,6 @@ static void exclude_each_other(struct env *env, struct lk_child *other)
     locker *l = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(l, "shared");
     struct lk_locking waiter;
-
     lk_child_say(other, "lock %s 1", path);
     lk_child_expect(other, "busy");
     lk_zkc_require_count(env->client, path, 1);
@@ -117,7 +113,6 @@ static void curator_does_not_wait_for_kazoo_by_a_parameter(void **state)
     struct env *env = *state;
     struct lk_child *kazoo = start_kazoo(env, parameter), *curator = start_curator(env);
     locker *l = lk_open_at(env->zk, "/shop");
-
     lk_child_say(kazoo, "wait %s", path);
     lk_child_expect(kazoo, "ok");
     lk_child_say(curator, "wait %s", path);
@@ -146,7 +141,6 @@ static void one_queue_in_order_of_arrival(void **state)
                                  start_curator(env)};
     locker_handle *held = lk_take(holder, "shared");
     struct lk_locking ours[2];
-
     for (size_t i = 0; i < 6; i++) {
         if (i % 3 == 0)
             lk_locking_start(&ours[i / 3], l, "shared", NULL);
@@ -187,7 +181,6 @@ struct worker {
 static void *work(void *argument)
 {
     struct worker *worker = argument;
-
     for (int i = 0; i < OUR_GRANTS && worker->status == LOCKER_OK; i++) {
         locker_handle *held = NULL;
         FILE *file;
@@ -210,7 +203,6 @@ static void check_order(const char *name, size_t wanted)
     uint64_t last = 0, number;
     size_t count = 0;
     char kind[16];
-
     assert_non_null(file);
     for (; fscanf(file, "%" SCNu64 " %15s", &number, kind) == 2; count++) {
         if (number <= last)
@@ -225,7 +217,6 @@ static void grants_in_order(struct env *env, struct lk_child **others, size_t co
 {
     struct worker workers[THREADS] = {{0}};
     char directory[64], file[96];
-
     lk_private_directory(directory);
     snprintf(file, sizeof file, "%s/grants", directory);
     for (size_t i = 0; i < THREADS; i++) {
@@ -250,7 +241,6 @@ static void thousands_of_grants_in_order(void **state)
 {
     struct env *env = *state;
     struct lk_child *others[] = {start_kazoo(env, subclass), start_curator(env), start_curator(env)};
-
     grants_in_order(env, others, sizeof others / sizeof others[0]);
 }
 
@@ -259,7 +249,6 @@ static void grants_with_kazoo_by_a_parameter_in_order(void **state)
 {
     struct env *env = *state;
     struct lk_child *other = start_kazoo(env, parameter);
-
     grants_in_order(env, &other, 1);
 }
 

@@ -23,7 +23,6 @@ static locker_handle *take_with_gate(locker *l, const char *key, struct lk_gate 
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_handle *held = NULL;
     locker_error err;
-
     options.on_lost = open_gate;
     options.user = gate;
     assert_ok(locker_lock(l, key, &options, &held, &err), err);
@@ -38,7 +37,6 @@ static void a_deleted_node_is_a_lost_lock(void **state)
     struct lk_gate gate;
     locker_handle *held;
     int64_t deleted;
-
     lk_gate_init(&gate);
     held = take_with_gate(l, "gone", &gate);
     lk_zkc_nth(env->client, "/shop/gone", 0, path);
@@ -60,7 +58,6 @@ static void a_lost_lock_leaves_the_next_holder_alone(void **state)
     locker_handle *held = lk_take(l, "next");
     char path[LK_ZKC_NAME_MAX];
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, rival, "next", NULL);
     lk_zkc_require_count(env->client, "/shop/next", 2);
     lk_zkc_nth(env->client, "/shop/next", 0, path);
@@ -83,7 +80,6 @@ static void an_expired_session(void **state)
     locker_handle *first, *second, *other = lk_take(rival, "waited");
     struct lk_locking waiter;
     struct lk_gate gate;
-
     lk_gate_init(&gate);
     first = take_with_gate(l, "first", &gate);
     second = take_with_gate(l, "second", &gate);
@@ -113,7 +109,6 @@ static void a_session_whose_end_only_the_leader_tells(void **state)
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=8s");
     locker_handle *held = lk_take(l, "told");
-
     lk_proxy_forge(env->proxy, LK_ZKP_MULTI, lk_proxy_zookeeper_expired);
     lk_proxy_await_harm(env->proxy, 1);
     lk_require_state(held, LOCKER_STATE_LOST);
@@ -134,7 +129,6 @@ static void a_session_in_doubt_grants_nothing(void **state)
     const int64_t session = lk_session_of(env->client, "/shop/watched", 0);
     struct lk_locking entering;
     char path[LK_ZKC_NAME_MAX];
-
     lk_proxy_await_passed(reads, 1); /* it watches its own node */
     lk_zkc_nth(env->client, "/shop/watched", 0, path);
     assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
@@ -167,7 +161,6 @@ static void the_end_of_a_node_puts_its_session_in_doubt(void **state)
     struct lk_gate gate;
     locker_handle *held;
     int64_t ended;
-
     lk_gate_init(&gate);
     held = take_with_gate(l, "doubt", &gate);
     lk_proxy_await_passed(reads, 1); /* it watches its own node */
@@ -192,7 +185,6 @@ static void heartbeats_for_many_locks_fit(void **state)
     lk_server *small;
     char key[208];
     locker *l;
-
     (void)state;
     setenv("JDK_JAVA_OPTIONS", "-Djute.maxbuffer=131072", 1);
     small = lk_test_zookeeper(LK_LOGIN_NONE);
@@ -220,7 +212,6 @@ static void a_server_stopped_beyond_the_session(void **state)
     int64_t frozen, remaining;
     struct lk_gate gate;
     locker_handle *held;
-
     lk_gate_init(&gate);
     held = take_with_gate(l, "stopped", &gate);
     assert_in_range(locker_handle_remaining_ms(held), 1, 1980);
@@ -244,7 +235,6 @@ static void a_short_stop_loses_nothing(void **state)
     struct env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?ttl=80s"); /* a busy machine takes long to start a server */
     locker_handle *held = lk_take(l, "kept");
-
     lk_server_kill(env->zk);
     lk_require_state(held, LOCKER_STATE_SUSPECT);
     lk_test_launch(env->zk, true);
@@ -264,7 +254,6 @@ static bool takes(void *context)
 {
     struct attempt *attempt = context;
     locker_error err;
-
     return locker_try_lock(attempt->l, attempt->key, NULL, &attempt->held, &err) == LOCKER_OK;
 }
 
@@ -276,7 +265,6 @@ static void a_server_that_comes_back_empty(void **state)
     locker *l = lk_open_at(env->zk, "/shop?ttl=3s");
     locker_handle *held = lk_take(l, "wiped");
     struct attempt attempt = {l, "wiped", NULL};
-
     lk_server_kill(env->zk);
     lk_test_launch(env->zk, false);
     lk_require_state(held, LOCKER_STATE_LOST);
@@ -295,7 +283,6 @@ static void a_lease_that_is_meant_to_end(void **state)
     int64_t began = lk_test_now_ms(), taken;
     locker_handle *held, *still;
     locker_error err;
-
     options.ttl_ms = 600;
     options.no_renew = true;
     assert_ok(locker_lock(l, "ends", &options, &held, &err), err);
@@ -317,7 +304,6 @@ static void try_without_a_server(locker *l)
     locker_handle *held = NULL;
     locker_error err;
     int64_t began = lk_test_now_ms();
-
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "deserted", NULL, &held, &err), err);
     assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
     assert_non_null(strstr(err.text, "none is running"));
@@ -330,7 +316,6 @@ static void a_try_does_not_wait_for_servers_that_are_gone(void **state)
     locker *l = lk_open_at(env->zk, "/shop?command_timeout=60s&ttl=20s"), *late;
     int64_t began;
     locker_error err;
-
     lk_give(lk_take(l, "deserted"));
     lk_server_kill(env->zk);
     for (int i = 0; i < 100; i++)
@@ -351,7 +336,6 @@ static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
 {
     struct env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?command_timeout=60s&ttl=20s");
-
     lk_check_a_try_under_way(l, env->zk);
     lk_close_locker(l);
 }
@@ -362,7 +346,6 @@ static int listen_dumbly(int port)
     const struct sockaddr_in at = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const int dumb = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
     assert_int_equal(bind(dumb, (const struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(listen(dumb, 8), 0);
     return dumb;
@@ -382,7 +365,6 @@ static void one_server_of_two_that_refuses_proves_nothing(void **state)
                             env->zk->port, port);
     locker_lock_options try_it = lk_wait_options(0);
     struct lk_locking trying;
-
     lk_give(lk_take(l, "deserted"));
     lk_test_freeze(env->zk);
     lk_locking_start(&trying, l, "deserted", &try_it);
@@ -407,7 +389,6 @@ static bool have_ipv6(void)
     const struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const bool have = fd >= 0 && bind(fd, (const struct sockaddr *)&loopback, sizeof loopback) == 0;
-
     if (fd >= 0)
         (void)close(fd);
     return have;
@@ -418,7 +399,6 @@ static void a_server_at_an_ipv6_address(void **state)
 {
     struct env *env = *state;
     locker *l;
-
     if (!have_ipv6()) {
         lk_test_tell_skipped("servers at IPv6 addresses", "can't bind to ::1: this host has no IPv6");
         skip();
@@ -443,7 +423,6 @@ static void an_address_that_is_out_of_reach(void **state)
     locker *l = NULL;
     locker_error err;
     int64_t began = lk_test_now_ms();
-
     (void)state;
     assert_status(LOCKER_UNAVAILABLE,
                   lk_try_uri(&l, &err, "zookeeper://224.0.0.1:2181/shop?connect_timeout=60s"), err);
@@ -456,7 +435,6 @@ static void an_address_of_a_family_that_is_off(void **state)
     const int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     locker *l = NULL;
     locker_error err;
-
     (void)state;
     if (home < 0 || unshare(CLONE_NEWNET) != 0) {
         if (home >= 0)

@@ -22,7 +22,6 @@ int lk_env_empty(void **state)
 int lk_env_server(void **state)
 {
     struct env *env;
-
     if (lk_env_empty(state) != 0)
         return -1;
     env = *state;
@@ -34,7 +33,6 @@ int lk_env_server(void **state)
 int lk_env_proxied(void **state)
 {
     struct env *env;
-
     if (lk_env_server(state) != 0)
         return -1;
     env = *state;
@@ -83,7 +81,6 @@ int lk_env_ensemble(void **state)
 int lk_env_end(void **state)
 {
     struct env *env = *state;
-
     if (env == NULL)
         return 0;
     for (size_t i = 0; i < LK_ENV_CHILDREN; i++)
@@ -120,7 +117,6 @@ struct lk_child *lk_env_puppet(struct env *env, const char *format, ...)
 {
     char uri[512];
     va_list args;
-
     va_start(args, format);
     vsnprintf(uri, sizeof uri, format, args);
     va_end(args);
@@ -139,7 +135,6 @@ static void log_line(locker_log_level level, const char *text, void *user)
 static locker_options logging(void)
 {
     locker_options options = LOCKER_OPTIONS_INIT;
-
     if (getenv("LK_TEST_LOG") != NULL) {
         options.log = log_line;
         options.log_level = LOCKER_LOG_DEBUG;
@@ -154,7 +149,6 @@ locker *lk_open_uri(const char *format, ...)
     locker_error err;
     va_list args;
     locker *l;
-
     va_start(args, format);
     vsnprintf(uri, sizeof uri, format, args);
     va_end(args);
@@ -177,7 +171,6 @@ locker_handle *lk_take(locker *l, const char *key)
     locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_handle *held = NULL;
     locker_error err;
-
     assert_ok(locker_lock(l, key, &bounded, &held, &err), err);
     assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT);
     return held;
@@ -187,7 +180,6 @@ int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth)
 {
     struct lk_zkc_stat stat = {0};
     char path[LK_ZKC_NAME_MAX];
-
     lk_zkc_nth(client, parent, nth, path);
     assert_int_equal(lk_zkc_get(client, path, NULL, 0, &stat), LK_ZKC_OK);
     assert_true(stat.session != 0);
@@ -204,7 +196,6 @@ static bool is_written(void *context)
 {
     const struct written *written = context;
     char data[128] = "";
-
     assert_int_equal(lk_zkc_get(written->client, written->parent, data, sizeof data, NULL), LK_ZKC_OK);
     return strncmp(data, written->words, strlen(written->words)) == 0;
 }
@@ -212,7 +203,6 @@ static bool is_written(void *context)
 void lk_require_since(struct lk_zkc *client, const char *parent, uint64_t token)
 {
     struct written written = {client, parent, ""};
-
     snprintf(written.words, sizeof written.words, "locker: grant %" PRIu64 " since ", token);
     lk_require(is_written, &written, "the time of the grant should be written");
 }
@@ -227,7 +217,6 @@ static bool is_lost_or_late(void *context)
 {
     struct loss *loss = context;
     const bool late = lk_test_now_ms() > loss->at_ms; /* first: what is read later must be LOST */
-
     loss->state = locker_handle_state(loss->held);
     return late || loss->state == LOCKER_STATE_LOST;
 }
@@ -235,7 +224,6 @@ static bool is_lost_or_late(void *context)
 void lk_require_lost_by(locker_handle *held, int64_t at_ms)
 {
     struct loss loss = {held, at_ms, LOCKER_STATE_HELD};
-
     lk_require(is_lost_or_late, &loss, "the lock should be lost at its deadline");
     assert_int_equal(loss.state, LOCKER_STATE_LOST);
 }
@@ -248,20 +236,17 @@ struct renewal {
 static bool has_renewed(void *context)
 {
     struct renewal *renewal = context;
-
     return lk_stats(renewal->l).renewals > renewal->seen;
 }
 
 void lk_require_renewal(locker *l)
 {
     struct renewal renewal = {l, lk_stats(l).renewals};
-
     lk_require(has_renewed, &renewal, "a heartbeat should be confirmed");
 }
 
 int main(int argc, char **argv)
 {
     static const struct lk_role roles[] = {LK_PUPPET_ROLE, {NULL, NULL}};
-
     return lk_run_group(argc, argv, groups, roles);
 }

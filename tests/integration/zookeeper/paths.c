@@ -16,7 +16,6 @@ static void the_order_of_numbers(void **state)
                     {INT32_MIN, INT32_MIN + 1},
                     {-2000000000, 2000000000},
                     {-5, 5}};
-
     (void)state;
     for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
         assert_true(lk_zk_before(in_order[i].a, "b", in_order[i].b, "a"));
@@ -57,7 +56,6 @@ static void names_of_contenders(void **state)
         {"_c_0123-lease-0000000007", false, 0},
         {"lock", false, 0},
     };
-
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         int32_t sequence = 0;
@@ -73,7 +71,6 @@ static void a_number_is_of_digits(void **state)
 {
     static const char good[] = "_c_0123-lock-0000000007";
     const size_t end = sizeof good - 1, begin = end - 10;
-
     (void)state;
     for (size_t at = begin; at < end; at++) {
         for (int c = 1; c < 256; c++) {
@@ -127,6 +124,5 @@ int main(void)
         cmocka_unit_test(names_of_contenders),  cmocka_unit_test(a_number_is_of_digits),
         cmocka_unit_test(names_of_our_own),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,6 @@ static void a_late_create_is_looked_for(void **state)
 {
     struct late late;
     int64_t came;
-
     late_begin(&late, *state, "/shop?ttl=4s&command_timeout=20s");
     late_goes_on(&late);
     late_comes(&late);
@@ -59,7 +58,6 @@ static void a_late_create_is_looked_for(void **state)
 static void two_late_creates_are_looked_for(void **state)
 {
     struct late first, second;
-
     late_begin(&first, *state, "/shop?ttl=4s&command_timeout=20s");
     late_goes_on(&first);
     second = first;
@@ -80,7 +78,6 @@ static void a_late_create_is_swept_by_a_list(void **state)
     locker_handle *held = NULL;
     locker_error err;
     int64_t came;
-
     late_begin(&late, *state, "/shop?ttl=40s&command_timeout=20s");
     late_goes_on(&late);
     came = lk_test_now_ms();
@@ -99,7 +96,6 @@ static void a_late_create_is_looked_for_after_a_reconnection(void **state)
 {
     struct late late;
     int64_t came;
-
     late_begin(&late, *state, "/shop?ttl=40s&command_timeout=20s");
     late_goes_on(&late);
     late_comes(&late);
@@ -118,7 +114,6 @@ static void a_late_create_of_one_that_gave_up(void **state)
     lk_passed lists;
     locker_handle *held = NULL;
     locker_error err;
-
     late_begin(&late, *state, "/shop?ttl=4s&command_timeout=300ms");
     lk_proxy_refuse(late.env->proxy, true);
     assert_true(locker_lock(late.l, "late", &options, &held, &err) != LOCKER_OK);
@@ -138,7 +133,6 @@ static void a_name_that_another_session_has(void **state)
     struct late late;
     struct lk_locking entering;
     int64_t theirs;
-
     late_begin(&late, *state, "/shop?ttl=40s&command_timeout=20s");
     lk_proxy_refuse(late.env->proxy, true);
     lk_locking_start(&entering, late.l, "late", NULL);
@@ -162,7 +156,6 @@ static void one_that_gave_up_while_its_node_was_found(void **state)
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     struct lk_locking waiter;
     int64_t fired;
-
     lk_give(lk_take(l, "found"));
     options.cancel = locker_cancel_new();
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_CREATE2, 1, 0);
@@ -187,7 +180,6 @@ static void closing_waits_for_no_doubt(void **state)
 {
     struct late late;
     int64_t began;
-
     late_begin(&late, *state, "/shop?ttl=40s&command_timeout=20s&cleanup_timeout=20s");
     late_goes_on(&late);
     began = lk_test_now_ms();
@@ -203,7 +195,6 @@ static void a_place_that_its_list_does_not_show(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     char path[LK_ZKC_NAME_MAX];
     struct lk_locking entering;
-
     lk_give(lk_take(l, "shown"));
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_LIST, 1, 0);
     lk_locking_start(&entering, l, "shown", NULL);
@@ -227,7 +218,6 @@ static void two_cuts_in_a_row(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
     locker_lock_options options = lk_wait_options(4000);
     struct lk_locking a, b;
-
     lk_give(lk_take(l, "cuts"));
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_CREATE2, 1, 0);
     lk_proxy_refuse(env->proxy, true);
@@ -311,7 +301,6 @@ static bool want_no_log(const locker_services *svc, locker_log_level level)
 static void *keep(void *argument)
 {
     struct alone *alone = argument;
-
     while (!atomic_load(&alone->over)) {
         (void)alone->driver->dispatch(alone->self);
         usleep(5000);
@@ -336,7 +325,6 @@ static void alone_begin(struct alone *alone, struct env *env)
                                          .cleanup_ns = patience,
                                          .ttl_ns = INT64_C(40000000000)};
     locker_error err;
-
     memset(alone, 0, sizeof *alone);
     alone->l = lk_open_at(env->zk, "/shop");
     alone->driver = locker_driver_of(alone->l, &alone->self);
@@ -365,7 +353,6 @@ static locker_status attempt(const struct alone *alone, struct slow_claim *claim
 {
     locker_claim *c = of(claim);
     locker_error err;
-
     c->asked_at = alone->services.clock->now(alone->services.clock->context);
     c->attempt_until = c->asked_at + ms * 1000000;
     return alone->driver->acquire(alone->self, c, &err);
@@ -397,7 +384,6 @@ static void a_predecessor_that_its_own_claim_has_not_seen(void **state)
     char path[LK_ZKC_NAME_MAX];
     locker_status status;
     locker_error err;
-
     alone_begin(&alone, env);
     lk_give(lk_take(alone.l, "unseen")); /* the key's parents are there */
     lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_ZKP_CREATE2, 1, 0);
@@ -431,7 +417,6 @@ static void a_predecessor_that_goes_before_it_is_watched(void **state)
     struct lk_locking waiter;
     lk_passed lists = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
     int64_t given;
-
     lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&waiter, l, "quick", NULL);
     lk_proxy_await_passed(lists, 1);
@@ -455,7 +440,6 @@ static void a_heartbeat_finds_a_deleted_node(void **state)
     lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET);
     locker_handle *held = lk_take(l, "broken"), *kept = lk_take(l, "kept");
     locker_error err;
-
     lk_proxy_await_passed(reads,
                           2); /* each watches its own node: a read that came later would find it gone */
     lk_proxy_drop_unasked(env->proxy, true);
@@ -489,7 +473,6 @@ static locker_status release_ends(struct env *env, struct lk_unlocking *unlockin
 static void break_lock(locker *l, const char *key)
 {
     locker_error err;
-
     assert_ok(locker_break(l, key, NULL, NULL, &err), err);
 }
 
@@ -503,7 +486,6 @@ static void a_release_that_was_broken_is_lost(void **state)
     locker_handle *held = lk_take(l, "mark");
     struct lk_unlocking unlocking;
     struct lk_locking rival;
-
     lk_locking_start(&rival, other, "mark", NULL);
     lk_require_waiting(other, 1);
     release_into_silence(env, &unlocking, held, LK_PROXY_WITHHOLD, 1);
@@ -526,7 +508,6 @@ static void a_release_before_a_break_is_unknown(void **state)
            *other = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(l, "mark"), *rivals;
     struct lk_unlocking unlocking;
-
     release_into_silence(env, &unlocking, held, LK_PROXY_CUT, 1);
     rivals = lk_take(other, "mark");
     break_lock(other, "mark");
@@ -545,7 +526,6 @@ static void a_release_after_an_earlier_break_is_ok(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     locker_handle *first = lk_take(l, "mark");
     struct lk_locking waiter;
-
     lk_locking_start(&waiter, l, "mark", NULL);
     lk_zkc_require_count(env->client, "/shop/mark", 2);
     break_lock(l, "mark");
@@ -565,7 +545,6 @@ static void a_release_without_room_for_a_mark_is_unknown(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     locker_handle *held = lk_take(l, "mark");
     locker_error err;
-
     assert_int_equal(lk_zkc_set(env->client, "/shop/mark", "locker: mine"), LK_ZKC_OK);
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_DELETE, 1, 0);
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
@@ -582,7 +561,6 @@ static void a_release_whose_key_was_made_anew_is_unknown(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     locker_handle *held = lk_take(l, "anew");
     struct lk_unlocking unlocking;
-
     release_into_silence(env, &unlocking, held, LK_PROXY_CUT, 1);
     assert_int_equal(lk_zkc_delete(env->client, "/shop/anew"), LK_ZKC_OK);
     assert_int_equal(lk_zkc_create(env->client, "/shop/anew", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
@@ -599,7 +577,6 @@ static void a_release_that_outlives_its_session(void **state)
     locker_handle *held = lk_take(l, "ends");
     const int64_t session = lk_session_of(env->client, "/shop/ends", 0);
     struct lk_unlocking unlocking;
-
     release_into_silence(env, &unlocking, held, LK_PROXY_WITHHOLD, 1);
     lk_zkc_end_session(env->zk, session);
     lk_zkc_require_count(env->client, "/shop/ends", 0);
@@ -620,7 +597,6 @@ static void a_release_whose_proof_comes_after_the_lease(void **state)
     locker_handle *held = NULL;
     locker_error err;
     int64_t taken;
-
     options.ttl_ms = 2500;
     options.no_renew = true;
     assert_ok(locker_lock(l, "ends", &options, &held, &err), err);
@@ -642,7 +618,6 @@ static void a_release_whose_mark_is_read_in_another_session(void **state)
     locker_handle *held = lk_take(l, "mark"), *other = lk_take(l, "other");
     const int64_t session = lk_session_of(env->client, "/shop/mark", 0);
     struct lk_unlocking unlocking;
-
     release_into_silence(env, &unlocking, held, LK_PROXY_CUT, 1);
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_GET, 1, 0);
     lk_proxy_refuse(env->proxy, false);
@@ -668,7 +643,6 @@ static void a_node_that_was_gone_is_there_after_all(void **state)
     locker *l = lk_open_at(env->zk, "/shop?ttl=40s&command_timeout=20s");
     locker_handle *held = lk_take(l, "again");
     char path[LK_ZKC_NAME_MAX];
-
     lk_zkc_nth(env->client, "/shop/again", 0, path);
     assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
     lk_require_state(held, LOCKER_STATE_LOST);
@@ -707,7 +681,6 @@ static void use_up(struct env *env)
 static void require_number(struct env *env, const char *parent, const char *number)
 {
     char path[LK_ZKC_NAME_MAX];
-
     lk_zkc_nth(env->client, parent, 0, path);
     assert_string_equal(path + strlen(path) - strlen(number), number);
 }
@@ -723,7 +696,6 @@ static void wait_for_new_numbers(struct env *env, locker *l, locker *other)
 {
     locker_handle *held;
     struct lk_locking waiting;
-
     assert_int_equal(lk_zkc_delete(env->client, "/shop/last/child"), LK_ZKC_OK);
     held = lk_take(l, "last");
     require_number(env, "/shop/last", "-2147483646");
@@ -744,7 +716,6 @@ static void wait_in_vain(struct env *env, locker *l)
     struct lk_locking waiting;
     const uint64_t before = lk_stats(l).attempts;
     locker_error err;
-
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "none", NULL, &held, &err), err);
     assert_non_null(strstr(err.text, "used up its numbers"));
     assert_status(LOCKER_TIMEOUT, locker_lock(l, "none", &options, &held, &err), err);
@@ -761,7 +732,6 @@ static void wait_in_vain(struct env *env, locker *l)
 static int64_t transactions(struct env *env)
 {
     struct lk_zkc_stat made;
-
     assert_int_equal(lk_zkc_create(env->client, "/probe", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     assert_int_equal(lk_zkc_get(env->client, "/probe", NULL, 0, &made), LK_ZKC_OK);
     assert_int_equal(lk_zkc_delete(env->client, "/probe"), LK_ZKC_OK);
@@ -776,7 +746,6 @@ struct attempted {
 static bool has_attempted(void *context)
 {
     const struct attempted *a = context;
-
     return lk_stats(a->l).attempts >= a->times;
 }
 
@@ -788,7 +757,6 @@ static void wait_aside(struct env *env, locker *l)
     struct attempted attempted = {l, lk_stats(l).attempts + 2};
     char place[LK_ZKC_NAME_MAX];
     struct lk_locking waiting;
-
     assert_int_equal(
         lk_zkc_create(env->client, "/shop/aside/other__lock__", "", LK_ZKC_EPHEMERAL_SEQUENTIAL, place),
         LK_ZKC_OK);
@@ -808,7 +776,6 @@ static void numbers_that_are_used_up(void **state)
 {
     struct env *env = *state;
     locker *l, *other;
-
     use_up(env);
     l = lk_open_at(env->zk, "/shop?ttl=40s&command_timeout=20s");
     other = lk_open_at(env->zk, "/shop?ttl=40s&command_timeout=20s");
@@ -826,7 +793,6 @@ static void numbers_that_another_user_has_to_make_anew(void **state)
     locker *l = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
     locker_handle *held = NULL;
     locker_error err;
-
     lk_give(lk_take(l, "another"));
     lk_close_locker(l);
     assert_int_equal(lk_zkc_create(env->client, "/shop/theirs", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);

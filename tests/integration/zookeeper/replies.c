@@ -15,7 +15,6 @@ static void give_in_time(locker_handle *held)
     const int64_t began = lk_test_now_ms(), remaining = locker_handle_remaining_ms(held);
     locker_error err;
     const locker_status status = locker_unlock(held, &err);
-
     if (status != LOCKER_UNKNOWN || lk_test_now_ms() - began < remaining)
         assert_ok(status, err);
     locker_handle_free(held);
@@ -62,7 +61,6 @@ static void the_reply_to_create_is_garbage(void **state)
 static void the_reply_to_create_is_cut_at_each_part(void **state)
 {
     static const size_t bytes[] = {1, 4, 7, 12, 20, 24, 40, 90, 120};
-
     for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
         survive(*state, LK_PROXY_CUT, LK_ZKP_CREATE2, 1, bytes[i], (unsigned)i + 1);
 }
@@ -97,7 +95,6 @@ static void a_waiters_create_is_cut_off(void **state)
     lk_passed creates = lk_proxy_passed(env->proxy, LK_ZKP_CREATE2),
               checks = lk_proxy_passed(env->proxy, LK_ZKP_MULTI);
     struct lk_locking waiter;
-
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_CREATE2, 1, 0);
     lk_locking_start(&waiter, l, "waited", NULL);
     lk_proxy_await_harm(env->proxy, 1);
@@ -123,7 +120,6 @@ static void a_canceled_create_leaves_no_orphan(void **state)
     locker_cancel *cancel = locker_cancel_new();
     struct lk_locking waiter;
     int64_t fired;
-
     lk_give(lk_take(l, "orphan"));
     options.cancel = cancel;
     lk_proxy_hold(env->proxy, false, true);
@@ -148,7 +144,6 @@ static void an_unlock_without_an_answer(void **state)
     locker_handle *held = lk_take(l, "silent");
     int64_t began = lk_test_now_ms();
     locker_error err;
-
     lk_proxy_hold(env->proxy, true, true);
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
     assert_true(lk_test_now_ms() - began < 300 + LK_TEST_SLACK_MS);
@@ -162,7 +157,6 @@ static void an_unlock_without_an_answer(void **state)
 static bool has_asked_again(void *context)
 {
     locker *l = context;
-
     return lk_stats(l).attempts >= 3;
 }
 
@@ -173,7 +167,6 @@ static void a_wait_outlasts_a_silent_server(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=200ms");
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     struct lk_locking waiter;
-
     lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&waiter, l, "slow", &options);
     lk_require(has_asked_again, l, "the call should go on");
@@ -192,7 +185,6 @@ static locker_claim *claim_of(const locker_driver *driver, const char *key, int6
         locker_claim claim; /* the first member: what is freed is all */
         _Alignas(16) char data[];
     } *made = calloc(1, sizeof *made + driver->claim_size);
-
     assert_non_null(made);
     made->claim = (locker_claim){.key = key,
                                  .key_len = strlen(key),
@@ -217,7 +209,6 @@ static void an_attempt_without_a_connection_is_not_the_last(void **state)
     locker_handle *held = lk_take(l, "held");
     locker_claim *claim;
     locker_error err;
-
     lk_proxy_refuse(env->proxy, true);
     lk_proxy_cut_all(env->proxy);
     lk_require_state(held, LOCKER_STATE_SUSPECT);
@@ -241,7 +232,6 @@ static void an_interrupt_before_the_attempt(void **state)
     locker_claim *claim = claim_of(driver, "early", 10000);
     int64_t began = lk_test_now_ms();
     locker_error err;
-
     lk_proxy_hold(env->proxy, true, true);
     driver->interrupt(self, claim);
     assert_int_equal(driver->acquire(self, claim, &err), LOCKER_CANCELED);
@@ -260,7 +250,6 @@ static void heartbeats_without_answers(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=2s");
     locker_handle *held = lk_take(l, "beat");
     int64_t held_back = lk_test_now_ms();
-
     lk_proxy_hold(env->proxy, false, true);
     lk_require_lost_by(held, held_back + 2000);
     lk_proxy_hold(env->proxy, false, false);
@@ -280,7 +269,6 @@ static void show_until_passed(locker *l, const char *key, struct passing passing
     const int64_t began = lk_test_now_ms();
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-
     while (lk_proxy_requests(passing.since.proxy, passing.since.kind) < passing.since.count + passing.more) {
         assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS);
         assert_ok(locker_show(l, key, &info, &err), err);
@@ -297,7 +285,6 @@ static void a_deadline_counts_from_what_was_sent(void **state)
     struct env *env = *state;
     locker *l;
     locker_handle *held;
-
     l = lk_open_through(env, "/shop?ttl=8s&tick=1400ms");
     held = lk_take(l, "slow");
     lk_proxy_delay(env->proxy, 0, DELAY);
@@ -318,7 +305,6 @@ static void a_deadline_counts_from_a_connections_beginning(void **state)
     locker_handle *held = lk_take(l, "begun");
     lk_passed connects = lk_proxy_passed(env->proxy, LK_ZKP_CONNECT);
     int64_t asked, now;
-
     lk_proxy_hold(env->proxy, false, true);
     lk_proxy_cut_all(env->proxy);
     lk_proxy_await_passed(connects, 1);
@@ -344,7 +330,6 @@ static void a_read_proves_nothing(void **state)
     lk_passed beats, touches;
     struct lk_locking waiter;
     int64_t beat_at;
-
     lk_locking_start(&waiter, l, "read", NULL);
     lk_require_waiting(l, 1);
     beats = lk_proxy_passed(env->proxy, LK_ZKP_MULTI);
@@ -371,7 +356,6 @@ static void a_deadline_that_a_heartbeat_cannot_move(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=4s&tick=6s");
     lk_passed connects = lk_proxy_passed(env->proxy, LK_ZKP_CONNECT);
     locker_handle *held;
-
     lk_proxy_await_passed(lk_proxy_passed(env->proxy, LK_ZKP_EXISTS), 8); /* each eighth */
     held = lk_take(l, "old");
     assert_true(lk_proxy_requests(env->proxy, LK_ZKP_CONNECT) > connects.count);
@@ -384,7 +368,6 @@ static void the_reply_to_a_heartbeat_is_cut_off(void **state)
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=12s");
     locker_handle *held = lk_take(l, "beat");
-
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_MULTI, 1, 0);
     lk_proxy_await_harm(env->proxy, 1);
     lk_require_state(held, LOCKER_STATE_HELD);
@@ -401,7 +384,6 @@ static void a_heartbeat_without_an_answer_moves_us_on(void **state)
     locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=8s", port, port);
     locker_handle *held = lk_take(l, "silent");
     int64_t silent_since;
-
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_MULTI, 1, 0);
     lk_proxy_await_harm(env->proxy, 1);
     silent_since = lk_test_now_ms();
@@ -420,7 +402,6 @@ static void a_connection_that_is_never_served(void **state)
     locker *l = lk_open_through(env, "/shop?ttl=12s");
     locker_handle *held = lk_take(l, "kept");
     int64_t silent_since;
-
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_CONNECT, 1, 0);
     lk_proxy_cut_all(env->proxy);
     lk_proxy_await_harm(env->proxy, 1);
@@ -439,7 +420,6 @@ static void connections_that_are_never_served(void **state)
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=12s");
     locker_handle *held = lk_take(l, "kept");
-
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_CONNECT, 1, 0);
     lk_proxy_cut_all(env->proxy);
     for (unsigned i = 1; i <= 4; i++) { /* with a quarter for each the fifth would be too late */
@@ -459,7 +439,6 @@ static void an_unlock_without_a_connection(void **state)
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=8s&command_timeout=20s");
     locker_handle *held = lk_take(l, "cut-off");
-
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_CONNECT, 1, 0);
     lk_proxy_cut_all(env->proxy);
     lk_proxy_await_harm(env->proxy, 1); /* the next attempt to connect is 2 s away */
@@ -472,7 +451,6 @@ static void a_server_that_opens_a_session_slowly(void **state)
 {
     struct env *env = *state;
     locker *l;
-
     lk_proxy_delay(env->proxy, 0, 1500);
     l = lk_open_through(env, "/shop?ttl=4s&connect_timeout=20s");
     assert_int_equal(lk_proxy_requests(env->proxy, LK_ZKP_CONNECT), 1);
@@ -487,7 +465,6 @@ static void a_slow_server_is_no_lost_lock(void **state)
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=8s&command_timeout=20s");
     locker_handle *held;
-
     lk_proxy_delay(env->proxy, 0, 300);
     held = lk_take(l, "slow");
     assert_true(locker_handle_remaining_ms(held) <=
@@ -506,7 +483,6 @@ static void a_connection_that_breaks_again_and_again(void **state)
     struct env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=10s&command_timeout=20s");
     uint64_t token = 0;
-
     lk_give(lk_take(l, "again"));
     for (int round = 0; round < 12; round++) {
         locker_handle *held;
@@ -532,7 +508,6 @@ static void a_deletion_that_is_never_told(void **state)
     locker_handle *held = lk_take(holder, "untold");
     struct lk_locking waiters[2];
     uint64_t token = locker_handle_token(held);
-
     for (int i = 0; i < 2; i++) {
         lockers[i] = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=%dms", port, port, TTL);
         lk_locking_start(&waiters[i], lockers[i], "untold", NULL);

@@ -55,7 +55,6 @@ static int sasl_env(void **state)
 static int sasl_end(void **state)
 {
     struct env *env = *state;
-
     lk_server_thaw(env->zk);
     env->zk = NULL;
     return lk_env_end(state);
@@ -81,7 +80,6 @@ static void locks_are_the_users_alone(void **state)
     struct lk_locking waiter;
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-
     lk_expect_busy(rival, "mine");
     lk_locking_start(&waiter, rival, "mine", NULL);
     lk_require_waiting(rival, 1);
@@ -101,7 +99,6 @@ static void refused(const struct env *env, locker_status wanted, const char *log
     const int64_t began = lk_test_now_ms();
     locker_error err;
     locker *l;
-
     assert_status(
         wanted, lk_try_uri(&l, &err, "zookeeper://%s127.0.0.1:%d/shop?%s", login, env->zk->port, parameters),
         err);
@@ -116,7 +113,6 @@ static void who_does_not_log_in_is_refused(void **state)
     locker *plain = lk_open_at(env->zk, "/shop");
     locker_handle *none = NULL;
     locker_error err;
-
     refused(env, LOCKER_DENIED, LK_SASL_USER ":wrong@", "sasl=digest-md5", "check user and password");
     refused(env, LOCKER_DENIED, "nobody:wrong@", "sasl=DIGEST-MD5", "check user and password");
     refused(env, LOCKER_CONFIG, "", "sasl=digest-md5", "user is missing");
@@ -133,7 +129,6 @@ static void who_does_not_log_in_is_refused(void **state)
 static void a_server_without_sasl_refuses(void **state)
 {
     struct env *env = *state;
-
     refused(env, LOCKER_DENIED, OURS "@", "sasl=digest-md5", "that the servers take this mechanism");
 }
 
@@ -143,7 +138,6 @@ static void a_lost_connection_loses_no_lock(void **state)
     struct env *env = *state;
     locker *l = open_sasl(env, OURS, "&ttl=20s");
     locker_handle *held = lk_take(l, "kept");
-
     lk_server_kill(env->zk);
     lk_require_state(held, LOCKER_STATE_SUSPECT);
     lk_test_launch(env->zk, true);
@@ -158,7 +152,6 @@ static void an_expired_session(void **state)
     struct env *env = *state;
     locker *l = open_sasl(env, OURS, "&ttl=1s");
     locker_handle *held = lk_take(l, "gone");
-
     lk_test_freeze(env->zk);
     lk_require_state(held, LOCKER_STATE_LOST);
     lk_server_thaw(env->zk);
@@ -187,7 +180,6 @@ static void a_password_that_is_changed_and_back(void **state)
     locker_handle *held = lk_take(l, "changed"), *none = NULL;
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_error err;
-
     restart_with(env, "another");
     lk_require_state(held, LOCKER_STATE_LOST);
     assert_status(LOCKER_DENIED, locker_lock(l, "other", &options, &none, &err), err);
@@ -204,7 +196,6 @@ static void *open_and_close(void *context)
 {
     const struct env *env = context;
     uintptr_t done = 0;
-
     for (int i = 0; i < CYCLES; i++) {
         locker_handle *held = NULL;
         locker_error err = {0};
@@ -234,7 +225,6 @@ static void many_log_in_at_once(void **state)
     struct env *env = *state;
     pthread_t threads[THREADS];
     void *done;
-
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, env), 0);
     for (int i = 0; i < THREADS; i++) {

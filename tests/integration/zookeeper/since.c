@@ -9,7 +9,6 @@ enum { SHORT_MS = 250 }; /* a lock that is given back sooner isn't written about
 static int64_t wall_ms(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
@@ -19,7 +18,6 @@ static int64_t shown_since(locker *l, const char *key)
     locker_info info = LOCKER_INFO_INIT;
     int64_t since;
     locker_error err;
-
     assert_ok(locker_show(l, key, &info, &err), err);
     since = info.since_unix_ms;
     locker_info_clear(&info);
@@ -35,7 +33,6 @@ struct wanted {
 static bool is_shown_later(void *context)
 {
     const struct wanted *wanted = context;
-
     return shown_since(wanted->l, wanted->key) > wanted->after;
 }
 
@@ -56,7 +53,6 @@ static bool all_are_watched(void *context)
 static void turn_begin(struct turn *turn, struct env *env, locker *l, locker *third)
 {
     locker_handle *first = lk_take(l, "turn");
-
     turn->l = l;
     lk_locking_start(&turn->second, l, "turn", NULL);
     lk_zkc_require_count(env->client, "/shop/turn", 2);
@@ -86,7 +82,6 @@ static void a_lock_that_was_waited_for_is_held_since_its_grant(void **state)
     locker_info broken = LOCKER_INFO_INIT;
     struct turn turn = {.wait_ms = 2L * LK_TEST_SLACK_MS};
     locker_error err;
-
     turn_begin(&turn, env, l, l);
     wanted.after = turn.queued;
     lk_require(is_shown_later, &wanted, "the time of the grant should be shown");
@@ -111,7 +106,6 @@ struct sets {
 static bool one_more_set(void *context)
 {
     const struct sets *sets = context;
-
     return lk_proxy_requests(sets->env->proxy, LK_ZKP_SET) == sets->before + 1;
 }
 
@@ -124,7 +118,6 @@ static void the_time_of_a_grant_wakes_nobody(void **state)
     unsigned got, listed;
     uint64_t attempts;
     struct turn turn = {0};
-
     turn_begin(&turn, env, l, other);
     attempts = lk_stats(other).attempts;
     listed = lk_proxy_requests(env->proxy, LK_ZKP_LIST);
@@ -150,7 +143,6 @@ static void the_time_of_an_older_grant_comes_late(void **state)
     locker_handle *first = lk_take(other, "turn");
     struct lk_locking older, later;
     locker_error err;
-
     lk_locking_start(&older, l, "turn", NULL);
     lk_zkc_require_count(env->client, "/shop/turn", 2);
     lk_locking_start(&later, other, "turn", NULL);
@@ -182,7 +174,6 @@ static void short_and_free_locks_write_nothing(void **state)
     locker_handle *held = lk_take(l, "short");
     int64_t released;
     bool was_short;
-
     lk_locking_start(&waiter, l, "short", NULL);
     lk_zkc_require_count(env->client, "/shop/short", 2);
     released = lk_test_now_ms();
@@ -204,7 +195,6 @@ static void what_somebody_else_wrote_is_left_alone(void **state)
     locker *l = lk_open_at(env->zk, "/shop");
     char data[64] = "";
     struct turn turn = {0};
-
     lk_give(lk_take(l, "turn"));
     assert_int_equal(lk_zkc_set(env->client, "/shop/turn", theirs), LK_ZKC_OK);
     turn_begin(&turn, env, l, l);

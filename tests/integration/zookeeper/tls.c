@@ -38,7 +38,6 @@ static int end_group(void **state)
 static int tls_env(void **state)
 {
     struct env *env;
-
     if (lk_env_empty(state) != 0)
         return -1;
     env = *state;
@@ -54,7 +53,6 @@ static int tls_env(void **state)
 static int tls_end(void **state)
 {
     struct env *env = *state;
-
     lk_server_thaw(env->zk);
     lk_server_thaw(terminator);
     env->zk = NULL;
@@ -67,7 +65,6 @@ static int tls_end(void **state)
 static const char *ours(const struct env *env)
 {
     static char text[400];
-
     lk_stunnel_parameters(env->tls, "ca", "client", text, sizeof text);
     return text;
 }
@@ -83,7 +80,6 @@ static void locks_are_taken_and_handed_on(void **state)
     locker *l = open_tls(env, ""), *rival = open_tls(env, ""), *plain = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(l, "tls");
     struct lk_locking waiter;
-
     lk_expect_busy(rival, "tls");
     lk_expect_busy(plain, "tls");
     lk_locking_start(&waiter, rival, "tls", NULL);
@@ -105,7 +101,6 @@ static void a_user_logs_in_by_digest(void **state)
     locker *other = lk_open_uri("zookeeper://you:sesame@127.0.0.1:%d/shop?%s", env->tls->port, ours(env));
     locker_handle *held = lk_take(l, "mine"), *none = NULL;
     locker_error err;
-
     assert_status(LOCKER_DENIED, locker_try_lock(other, "mine", NULL, &none, &err), err);
     lk_give(held);
     lk_close_locker(other);
@@ -121,7 +116,6 @@ static void refused(const struct env *env, locker_status wanted, int port, const
     enum { SECONDS_MAX = 32 };
     locker_error err;
     locker *l;
-
     (void)env;
     for (int seconds = 2;; seconds *= 2) {
         assert_status(wanted,
@@ -139,7 +133,6 @@ static void write_file(const struct env *env, const char *name, const char *text
 {
     char path[128];
     FILE *file;
-
     snprintf(path, sizeof path, "%s/%s", env->tls->directory, name);
     file = fopen(path, "we");
     assert_non_null(file);
@@ -153,7 +146,6 @@ static void wrong_files_are_named(void **state)
     const int port = env->tls->port;
     const char *directory = env->tls->directory;
     char text[480];
-
     refused(env, LOCKER_CONFIG, port, "tls=on", "needs tls_ca");
     snprintf(text, sizeof text, "tls=on&tls_ca=%s/ca.crt", directory);
     refused(env, LOCKER_CONFIG, port, text, "needs tls_cert");
@@ -182,7 +174,6 @@ static void who_is_not_trusted_is_refused(void **state)
 {
     struct env *env = *state;
     char text[480];
-
     lk_stunnel_parameters(env->tls, "other-ca", "client", text, sizeof text);
     refused(env, LOCKER_UNAVAILABLE, env->tls->port, text, "certificate verify failed");
     lk_stunnel_parameters(env->tls, "ca", "other", text, sizeof text);
@@ -199,7 +190,6 @@ static void the_systems_authorities_are_trusted_too(void **state)
     struct env *env = *state;
     const char *before = getenv("SSL_CERT_FILE");
     char text[480], path[128], kept[256];
-
     snprintf(kept, sizeof kept, "%s", before != NULL ? before : "");
     snprintf(path, sizeof path, "%s/ca.crt", env->tls->directory);
     snprintf(text, sizeof text, "tls=on&tls_ca=%s/other-ca.crt&tls_cert=%s/client.crt&tls_key=%s/client.key",
@@ -221,7 +211,6 @@ static int silence(int port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
@@ -234,7 +223,6 @@ static void a_lost_connection_loses_no_lock(void **state)
     struct env *env = *state;
     locker *l = open_tls(env, "&ttl=20s");
     locker_handle *held = lk_take(l, "kept");
-
     for (int i = 0; i < 3; i++) {
         lk_server_kill(env->tls);
         lk_require_state(held, LOCKER_STATE_SUSPECT);
@@ -264,7 +252,6 @@ static void a_silent_server_holds_nobody_up(void **state)
     locker_error err;
     int64_t cut, began;
     int fd;
-
     lk_gate_init(&gate);
     options.on_lost = open_gate;
     options.user = &gate;
@@ -302,7 +289,6 @@ static void a_silent_server_is_left_for_the_next(void **state)
 {
     struct env *env = *state;
     const int port = lk_free_port(), fd = silence(port);
-
     for (int i = 0; i < 4; i++) { /* they are asked in any order */
         locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=4s&connect_timeout=10s&%s",
                                 port, env->tls->port, ours(env));
@@ -320,7 +306,6 @@ static void many_descriptors_are_told(void **state)
     struct env *env = *state;
     struct rlimit limit;
     int first = dup(0), last = first;
-
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     if (limit.rlim_cur < 2 * MANY) {
         limit.rlim_cur = 2 * MANY;
@@ -348,7 +333,6 @@ static void a_broken_connection_raises_no_sigpipe(void **state)
     struct env *env = *state;
     struct sigaction before, action = {.sa_handler = on_pipe};
     locker *l = open_tls(env, "&cleanup_timeout=200ms");
-
     sigaction(SIGPIPE, &action, &before);
     lk_give(lk_take(l, "piped"));
     lk_test_freeze(env->zk);
@@ -376,7 +360,6 @@ static void *work(void *context)
     struct worker *worker = context;
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     char key[32];
-
     snprintf(key, sizeof key, worker->number % 2 == 0 ? "own-%d" : "shared-%d",
              worker->number % 2 == 0 ? worker->number : worker->number / 2 % 4);
     for (int i = 0; i < CYCLES; i++) {
@@ -399,7 +382,6 @@ static void many_threads_share_a_connection(void **state)
     struct env *env = *state;
     locker *l = open_tls(env, "&ttl=60s");
     int64_t slowest = 0;
-
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){.l = l, .number = i};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
@@ -423,7 +405,6 @@ static unsigned unread(int port, bool at_port)
     static const char *const tables[] = {"/proc/net/tcp", "/proc/net/tcp6"};
     unsigned local, remote, bytes, sum = 0;
     char line[512];
-
     for (size_t i = 0; i < 2; i++) {
         FILE *table = fopen(tables[i], "re");
 
@@ -446,7 +427,6 @@ struct arrival {
 static bool has_arrived(void *context)
 {
     const struct arrival *arrival = context;
-
     return unread(arrival->port, arrival->at_port) > arrival->more_than;
 }
 
@@ -460,7 +440,6 @@ struct pinger {
 static void *ping(void *context)
 {
     struct pinger *pinger = context;
-
     pinger->status = locker_ping(pinger->l, NULL, NULL);
     pinger->ended_ms = lk_test_now_ms();
     return NULL;
@@ -477,7 +456,6 @@ static void what_is_decrypted_is_read(void **state)
     locker *l = open_tls(env, "&ttl=60s&command_timeout=20s");
     struct arrival arrival = {env->zk->port, true, 0};
     int64_t began;
-
     lk_test_freeze(env->zk);
     for (int i = 0; i < COUNT; i++) {
         arrival.more_than = unread(env->zk->port, true);

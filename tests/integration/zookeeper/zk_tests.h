@@ -4,8 +4,7 @@
  * replies.c, places.c, crashes.c, cost.c, since.c, tls.c, sasl.c on one server; ensemble.c and cut.c on
  * three; interop.c with other clients.
  */
-#ifndef LK_ZK_TESTS_H
-#define LK_ZK_TESTS_H
+#pragma once
 
 #include "expect.h"
 #include "gate.h"
@@ -90,5 +89,3 @@ void lk_require_since(struct lk_zkc *client, const char *parent, uint64_t token)
 
 /** The session that owns the nth node of a queue. */
 int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth);
-
-#endif

@@ -29,7 +29,6 @@ int main(int argc, char **argv)
     locker_handle *held = NULL;
     locker_error err = {LOCKER_OK, 0, ""};
     locker *l = NULL;
-
     CHECK(argc == 2 && locker_open(argv[1], &how, &l, &err) == LOCKER_OK)
     o.wait_ms = 0;
     CHECK(locker_lock(l, "k", &o, &held, &err) == LOCKER_OK)

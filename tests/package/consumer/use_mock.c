@@ -8,7 +8,6 @@ int main(void)
     locker *l;
     char left[100];
     int failed = 1;
-
     if (locker_mock_new(NULL, &mock, NULL) != LOCKER_OK)
         return 1;
     if (locker_mock_open(mock, "consumer", NULL, &l, NULL) == LOCKER_OK &&
