@@ -354,17 +354,18 @@ static bool is_untrusted(const struct attempt *a, const lk_redis_call *call)
     return last < 0 || (uint64_t)last < lk_redis_fence_least_of(call->server_us) + a->data->numbers;
 }
 
-/* A try that finds the lock busy may start a counter that has expired, and nobody might ever give it an
- * end. */
+/* A try that finds the lock busy may start a counter that has expired, and nobody might ever give it an end. So the
+ * answer is waited for: the command must not get lost with its connection. */
 static void end_counter(struct attempt *a)
 {
     lk_redis_command argv = {0};
+    lk_redis_call call = {.until = a->claim->attempt_until, .caller = &a->data->caller, .prompt = true};
     lk_redis_command_text(&argv, "PEXPIRE");
     lk_redis_command_add(&argv, a->keys.fence, a->keys.fence_len);
     lk_redis_command_text(&argv, LK_REDIS_FENCE_SECONDS "000");
-    lk_redis_lock(&a->r->shared);
-    (void)lk_redis_submit_command_locked(a->r->net, &argv, NULL, NULL);
-    lk_redis_unlock(&a->r->shared);
+    while (lk_redis_ask(a->r->net, &call, &argv, NULL) == LK_REDIS_CALL_CUT)
+        ;
+    lk_redis_call_clear(&call);
 }
 
 /* What the plain commands' answers mean. OK with *again: another attempt at once, by the script. */

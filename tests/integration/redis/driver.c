@@ -31,6 +31,7 @@ static struct alone {
     locker *l;
     void *self;
     atomic_int_least64_t ahead; /* of the system's clock */
+    atomic_int lost, found;     /* how often the server was out of reach, and there again */
 } alone;
 
 static locker_claim *of(struct asker *asker)
@@ -75,7 +76,11 @@ static void lost(const locker_services *svc, locker_claim *claim, const char *wh
 
 static void suspect(const locker_services *svc, bool out_of_reach)
 {
-    (void)svc, (void)out_of_reach;
+    (void)svc;
+    if (out_of_reach)
+        alone.lost++;
+    else
+        alone.found++;
 }
 
 static void attend(const locker_services *svc)
@@ -124,6 +129,7 @@ static void begin(int port, const char *query)
     driver.dispatch = NULL;
     assert_true(driver.claim_size <= CLAIM_SIZE_AT_MOST);
     alone.ahead = 0;
+    alone.lost = alone.found = 0;
     snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0?command_timeout=20s%s", port, query);
     assert_ok(locker_open_driver(&driver, &options, &alone.l, &err), err);
 }
@@ -353,6 +359,27 @@ static void a_renewal_extends_no_lock_of_another(void **state)
     assert_int_equal(asker.lost, 1);
     assert_in_range(lk_server_integer(env->server, "PTTL other"), 1, 20000);
     lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+/* Core asks at once for what was not confirmed, when it is told that the server is there again. */
+static void a_renewal_that_was_lost_with_its_connection_is_made_again(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    begin(lk_proxy_port(env->proxy), "");
+    assert_int_equal(come(&asker, "lost"), LOCKER_OK);
+    alone.ahead = 30 * second_ns;
+    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, "EVALSHA", 1, 0);
+    renew(&asker);
+    require_told(&alone.lost, "it should lose the connection");
+    require_told(&alone.found, "it should connect again");
+    assert_int_equal(asker.extended, 0);
+    renew(&asker);
+    ping();
+    assert_int_equal(asker.extended, 1);
+    assert_int_equal(asker.lost, 0);
+    give(&asker);
     end();
 }
 
@@ -688,20 +715,22 @@ static void a_time_that_is_read_late_sets_none_back(void **state)
     end();
 }
 
-/* Its number is wasted, and nobody may ever take another. */
+/* Its number is wasted, and nobody may ever take another; also not where the command that sees to it is lost. */
 static void a_try_leaves_no_counter_for_ever(void **state)
 {
     struct env *env = *state;
     struct asker first, try;
-    begin(env->server->port, "");
+    begin(lk_proxy_port(env->proxy), "");
     assert_int_equal(come(&first, "released"), LOCKER_OK);
     give(&first); /* plain commands are used from here on */
     assert_int_equal(come(&first, "expired"), LOCKER_OK);
     lk_server_do(env->server, "DEL {expired}:locker:fence");
     make(&try, "expired");
     of(&try)->will_wait = false;
+    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, "PEXPIRE", 1, 0);
     assert_int_equal(ask(&try), LOCKER_BUSY);
     ping();
+    lk_proxy_await_harm(env->proxy, 1);
     assert_int_equal(lk_server_integer(env->server, "EXISTS {expired}:locker:fence"), 1);
     assert_true(lk_server_integer(env->server, "TTL {expired}:locker:fence") > 0);
     lk_redis_driver.withdraw(alone.self, of(&try));
@@ -779,6 +808,12 @@ static double score_of_the_first(lk_server *server, const char *key)
     return strtod(text, NULL);
 }
 
+static bool is_early_in_a_second(void *context)
+{
+    (void)context;
+    return wall_us() % 1000000 <= 50000;
+}
+
 /* Early in a second, too, when the microseconds have few digits. */
 static void the_queue_is_in_order_of_time(void **state)
 {
@@ -790,13 +825,19 @@ static void the_queue_is_in_order_of_time(void **state)
     enrol(&first, env->server, "early");
     lk_redis_driver.withdraw(alone.self, of(&first));
     ping();
-    while (wall_us() % 1000000 > 50000)
-        usleep(5000);
+    lk_require(is_early_in_a_second, NULL, "a second should begin");
     assert_int_equal(come(&early, "early"), LOCKER_BUSY);
     score = score_of_the_first(env->server, "early");
     assert_true(score > (double)(wall_us() - minute_us) && score < (double)(wall_us() + minute_us));
     lk_redis_driver.withdraw(alone.self, of(&early));
     end();
+}
+
+static bool is_granted(void *asker)
+{
+    const locker_status status = ask(asker);
+    assert_true(status == LOCKER_OK || status == LOCKER_BUSY);
+    return status == LOCKER_OK;
 }
 
 /* A lock that was handed on for long is left free for a moment; who is the first stays so, and is told. */
@@ -807,7 +848,6 @@ static void a_free_moment_takes_no_place(void **state)
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "moment", NULL);
     char member[256], instance[33], value[33];
-    locker_status status;
     double score;
     begin(env->server->port, "");
     enrol(&first, env->server, "moment");
@@ -822,9 +862,7 @@ static void a_free_moment_takes_no_place(void **state)
     assert_true(score_of_the_first(env->server, "moment") == score);
     read_member(env->server, "moment", member, instance, value);
     require_told(&second.wakes, "it should be told to ask");
-    while ((status = ask(&second)) == LOCKER_BUSY)
-        usleep(1000);
-    assert_int_equal(status, LOCKER_OK);
+    lk_require(is_granted, &second, "it should have the lock when the moment is over");
     give(&second);
     lk_close_locker(rival);
     end();
@@ -837,6 +875,7 @@ static const struct CMUnitTest tests[] = {
     server_test(who_was_passed_a_lock_hears_of_its_break),
     server_test(renewals_tell_nothing_of_what_is_gone),
     server_test(a_renewal_extends_no_lock_of_another),
+    proxied_test(a_renewal_that_was_lost_with_its_connection_is_made_again),
     server_test(a_release_takes_no_lock_of_another),
     proxied_test(a_proof_that_comes_after_the_lease_is_none),
     proxied_test(a_try_that_is_made_again_finds_its_own_lock),
@@ -853,7 +892,7 @@ static const struct CMUnitTest tests[] = {
     server_test(an_outage_is_never_the_last_word),
     server_test(a_late_note_is_not_written),
     server_test(a_time_that_is_read_late_sets_none_back),
-    server_test(a_try_leaves_no_counter_for_ever),
+    proxied_test(a_try_leaves_no_counter_for_ever),
     server_test(a_busy_try_leaves_an_old_counter_alone),
     server_test(a_counter_below_0_is_lifted),
     server_test(a_time_that_is_told_later_is_taken),
