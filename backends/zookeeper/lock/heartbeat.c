@@ -16,13 +16,6 @@
  * heartbeat follows it. */
 enum { LEAST = 1, LITTLE = 3 };
 
-/* A heartbeat under way. */
-typedef struct {
-    size_t count;
-    lk_zk_node *nodes[LK_ZK_CHECKS_MAX];       /* each is referred to */
-    zoo_op_result_t results[LK_ZK_CHECKS_MAX]; /* written by the client library */
-} heartbeat;
-
 /* ------------------------------------------------------------------ one request ---- */
 
 static void extend_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
@@ -47,18 +40,17 @@ void lk_zk_heartbeat_now_locked(lk_zk *z)
 static void heartbeat_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
     LK_REQUIRES(*z->net)
 {
-    heartbeat *b = context;
-    (void)reply;
+    lk_zk_checks *c = context; /* each node is referred to */
     if (rc == ZOK)
         lk_zk_confirm_locked(z->net, reply->sent);
     z->pulse_unanswered = 0;
     if (!lk_zk_unknown(rc))
         z->doubted = false;
-    for (size_t i = 0; i < b->count; i++) {
-        lk_zk_node *node = b->nodes[i];
+    for (size_t i = 0; i < c->count; i++) {
+        lk_zk_node *node = c->items[i];
         if (rc == ZOK)
             extend_locked(z, node);
-        else if (rc == ZNONODE && b->results[i].err == ZNONODE && node->there && !node->deleting)
+        else if (rc == ZNONODE && c->results[i].err == ZNONODE && node->there && !node->deleting)
             lk_zk_node_vanish_locked(z, node, lk_zk_somebody_deleted);
         if (node->call != NULL)
             lk_zk_call_done_locked(node->call); /* it may have wanted proof, and looks again */
@@ -66,37 +58,30 @@ static void heartbeat_done_locked(lk_zk *z, void *context, int rc, const lk_zk_r
     }
     if (rc == ZNONODE) /* the others were not checked */
         lk_zk_heartbeat_now_locked(z);
-    free(b);
+    free(c);
 }
 
 /* One request for as many nodes as it holds, from *next on, up to `end`. False: nothing was sent. */
 static bool send_locked(lk_zk *z, lk_list **next, const lk_list *end) LK_REQUIRES(*z->net)
 {
-    heartbeat *b = calloc(1, sizeof *b);
-    lk_zk_checks c;
-    bool sent = false;
-    if (!lk_zk_checks_begin(&c) || b == NULL)
-        goto out;
-    for (; *next != end && lk_zk_checks_fit(&c); *next = (*next)->next) {
+    lk_zk_checks *c = lk_zk_checks_new();
+    if (c == NULL)
+        return false;
+    for (char *path; *next != end && (path = lk_zk_checks_path(c)) != NULL; *next = (*next)->next) {
         lk_zk_node *node = lk_zk_node_of(*next);
         if (!node->there || node->deleting)
             continue;
-        lk_zk_node_path(z, node, lk_zk_checks_path(&c));
-        b->nodes[c.count] = node;
-        lk_zk_checks_add(&c);
+        lk_zk_node_path(z, node, path);
+        lk_zk_checks_add(c, node);
     }
-    b->count = c.count;
-    sent = c.count > 0 && lk_zk_checks_send_locked(z->net, &c, b->results, heartbeat_done_locked, b) != NULL;
-    if (sent) {
-        for (size_t i = 0; i < b->count; i++)
-            b->nodes[i]->requests++;
-        unanswered_locked(z);
-        b = NULL;
+    if (!lk_zk_checks_send_locked(z->net, c, heartbeat_done_locked)) {
+        free(c);
+        return false;
     }
-out:
-    free(b);
-    lk_zk_checks_end(&c);
-    return sent;
+    for (size_t i = 0; i < c->count; i++)
+        ((lk_zk_node *)c->items[i])->requests++;
+    unanswered_locked(z);
+    return true;
 }
 
 /* ------------------------------------------------------------------ when ---- */

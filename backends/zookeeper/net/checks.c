@@ -7,39 +7,30 @@
 
 #include "requests.h"
 
-/* Far less than the 1 MB of the servers' jute.maxbuffer; and what a check takes beside its path. */
-enum { BYTES_MAX = 96 * 1024, CHECK_BYTES = 17 };
+enum { CHECK_BYTES = 17 }; /* what a check takes beside its path */
 
-bool lk_zk_checks_begin(lk_zk_checks *c)
+lk_zk_checks *lk_zk_checks_new(void)
 {
-    *c = (lk_zk_checks){calloc(LK_ZK_CHECKS_MAX, sizeof *c->ops), malloc(BYTES_MAX), 0, 0};
-    return c->ops != NULL && c->paths != NULL;
+    return calloc(1, sizeof(lk_zk_checks));
 }
 
-void lk_zk_checks_end(lk_zk_checks *c)
+char *lk_zk_checks_path(lk_zk_checks *c)
 {
-    free(c->ops);
-    free(c->paths);
+    const bool fits =
+        c->count < LK_ZK_CHECKS_MAX && c->used + c->count * CHECK_BYTES + LK_ZK_PATH_MAX <= sizeof(c->paths);
+    return fits ? c->paths + c->used : NULL;
 }
 
-bool lk_zk_checks_fit(const lk_zk_checks *c)
+void lk_zk_checks_add(lk_zk_checks *c, void *item)
 {
-    return c->count < LK_ZK_CHECKS_MAX && c->used + c->count * CHECK_BYTES + LK_ZK_PATH_MAX <= BYTES_MAX;
+    const char *path = c->paths + c->used;
+    zoo_check_op_init(&c->ops[c->count], path, -1);
+    c->items[c->count++] = item;
+    c->used += strlen(path) + 1;
 }
 
-char *lk_zk_checks_path(const lk_zk_checks *c)
+bool lk_zk_checks_send_locked(lk_zk_net *net, lk_zk_checks *c, lk_zk_done_fn done)
 {
-    return c->paths + c->used;
-}
-
-void lk_zk_checks_add(lk_zk_checks *c)
-{
-    zoo_check_op_init(&c->ops[c->count++], lk_zk_checks_path(c), -1);
-    c->used += strlen(lk_zk_checks_path(c)) + 1;
-}
-
-lk_zk_request *lk_zk_checks_send_locked(lk_zk_net *net, const lk_zk_checks *c, zoo_op_result_t *results,
-                                        lk_zk_done_fn done, void *context)
-{
-    return lk_zk_multi_locked(net, c->ops, results, c->count, done, context);
+    c->net = net;
+    return c->count > 0 && lk_zk_multi_locked(net, c->ops, c->results, c->count, done, c) != NULL;
 }

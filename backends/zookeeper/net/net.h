@@ -172,28 +172,26 @@ locker_status lk_zk_error(int rc, const char *doing, const char *path, locker_er
 
 /* ---------------------------------------------------------------- checks.c ---- */
 
-/* Of one request. A server closes a connection that sends more than its jute.maxbuffer: 1 MB, if nobody has set it to
- * less. */
-enum { LK_ZK_CHECKS_MAX = 1024 };
+enum { LK_ZK_CHECKS_MAX = 1024 }; /* of one request */
 
-/* A request that asks the leader whether nodes are there, which is being made. */
+/* A request that asks the leader whether nodes are there. From lk_zk_checks_new() to free(): by `done`, once it was sent. */
 typedef struct {
-    zoo_op_t *ops;
-    char *paths; /* one behind the other, each with its NUL */
-    size_t count, used;
+    lk_zk_net *net; /* on which it was sent */
+    size_t count;
+    void *items[LK_ZK_CHECKS_MAX]; /* what each is about: its maker's */
+    zoo_op_t ops[LK_ZK_CHECKS_MAX];
+    zoo_op_result_t results[LK_ZK_CHECKS_MAX]; /* written by the client library */
+    size_t used;
+    char paths[96 * 1024]; /* a server closes a connection that sends more than its jute.maxbuffer: 1 MB */
 } lk_zk_checks;
 
-/* False: no memory. To be ended in either case. */
-bool lk_zk_checks_begin(lk_zk_checks *c);
-void lk_zk_checks_end(lk_zk_checks *c);
-/* Whether one more path fits. */
-bool lk_zk_checks_fit(const lk_zk_checks *c);
-/* Where the path goes that lk_zk_checks_add() takes next. */
-char *lk_zk_checks_path(const lk_zk_checks *c);
-void lk_zk_checks_add(lk_zk_checks *c);
-/* `results`, of which there are as many as checks, have to last until `done` is called. */
-lk_zk_request *lk_zk_checks_send_locked(lk_zk_net *net, const lk_zk_checks *c, zoo_op_result_t *results,
-                                        lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
+/* NULL: no memory. */
+lk_zk_checks *lk_zk_checks_new(void);
+/* Where the path goes that lk_zk_checks_add() takes next; NULL: no more fit. */
+char *lk_zk_checks_path(lk_zk_checks *c);
+void lk_zk_checks_add(lk_zk_checks *c, void *item);
+/* Its context is `c`. False: not sent. */
+bool lk_zk_checks_send_locked(lk_zk_net *net, lk_zk_checks *c, lk_zk_done_fn done) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- watch.c ---- */
 

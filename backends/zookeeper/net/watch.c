@@ -20,14 +20,6 @@ struct lk_zk_watch {
     char path[];
 };
 
-/* Whether nodes that are watched are there, which has been asked. */
-typedef struct {
-    lk_zk_net *net;
-    size_t count;
-    char *paths;                               /* one behind the other */
-    zoo_op_result_t results[LK_ZK_CHECKS_MAX]; /* written by the client library */
-} inquiry;
-
 /* ------------------------------------------------------------------ the table ---- */
 
 static lk_zk_watch *watch_of(const lk_table_link *link)
@@ -206,17 +198,15 @@ static void missed_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
 }
 
 /* Called as any answer is, with the mutex held. */
-LK_UNCHECKED static void inquiry_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+LK_UNCHECKED static void checked_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
-    inquiry *q = context;
-    const char *path = q->paths;
+    lk_zk_checks *c = context;
     (void)z;
     (void)reply;
-    for (size_t i = 0; rc == ZNONODE && i < q->count; i++, path += strlen(path) + 1)
-        if (q->results[i].err == ZNONODE)
-            missed_locked(q->net, path);
-    free(q->paths);
-    free(q);
+    for (size_t i = 0; rc == ZNONODE && i < c->count; i++)
+        if (c->results[i].err == ZNONODE)
+            missed_locked(c->net, c->items[i]);
+    free(c);
 }
 
 /* The next one behind `w` (NULL: the first) that is armed and that tells somebody; NULL: none. */
@@ -229,36 +219,17 @@ static const lk_zk_watch *next_locked(const lk_zk_net *net, const lk_zk_watch *w
     return NULL;
 }
 
-/* One request for as many as it holds, from the watch `from` on; returns the one to go on with, or NULL. */
-static const lk_zk_watch *inquire_locked(lk_zk_net *net, const lk_zk_watch *from) LK_REQUIRES(*net)
-{
-    inquiry *q = calloc(1, sizeof *q);
-    lk_zk_checks c;
-    if (!lk_zk_checks_begin(&c) || q == NULL) {
-        from = NULL;
-        goto out;
-    }
-    for (; from != NULL && lk_zk_checks_fit(&c); from = next_locked(net, from)) {
-        (void)strcpy(lk_zk_checks_path(&c), from->path);
-        lk_zk_checks_add(&c);
-    }
-    q->net = net;
-    q->count = c.count;
-    q->paths = c.paths;
-    if (lk_zk_checks_send_locked(net, &c, q->results, inquiry_done_locked, q) != NULL) {
-        c.paths = NULL;
-        q = NULL;
-    }
-out:
-    free(q);
-    lk_zk_checks_end(&c);
-    return from;
-}
-
 void lk_zk_watches_check_locked(lk_zk_net *net)
 {
-    for (const lk_zk_watch *w = next_locked(net, NULL); w != NULL;)
-        w = inquire_locked(net, w);
+    lk_zk_checks *c;
+    for (const lk_zk_watch *w = next_locked(net, NULL); w != NULL && (c = lk_zk_checks_new()) != NULL;) {
+        for (char *path; w != NULL && (path = lk_zk_checks_path(c)) != NULL; w = next_locked(net, w)) {
+            (void)strcpy(path, w->path);
+            lk_zk_checks_add(c, path);
+        }
+        if (!lk_zk_checks_send_locked(net, c, checked_locked))
+            free(c);
+    }
 }
 
 /* ------------------------------------------------------------------ being interested ---- */
