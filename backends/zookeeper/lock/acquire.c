@@ -6,7 +6,6 @@
 #include "ending.h"
 #include "grant_time.h"
 #include "heartbeat.h"
-#include "node_timers.h"
 #include "operations.h"
 #include "paths.h"
 #include "queue.h"

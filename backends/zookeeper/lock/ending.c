@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "ending.h"
-#include "node_timers.h"
 
 static const int64_t delete_again_ns = 100 * LK_MS;
 

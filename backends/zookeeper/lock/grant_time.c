@@ -9,7 +9,6 @@
  * shown.
  */
 #include "grant_time.h"
-#include "node_timers.h"
 #include "record.h"
 
 /* A lock that is given back sooner isn't worth a write, which the servers have to agree on. */

@@ -143,11 +143,6 @@ int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now)
     return lk_time_earlier(z->pulse_at, leave_at_locked(z));
 }
 
-void lk_zk_heartbeat_cut_locked(lk_zk *z)
-{
-    z->pulse_unanswered = 0;
-}
-
 /* A server doesn't tell a connection whose session was closed by another one, and answers nothing to it, not
  * even pings. So a heartbeat is due at once, and without an answer a new connection has to tell. */
 void lk_zk_doubt_session_locked(lk_zk *z)

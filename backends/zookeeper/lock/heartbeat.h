@@ -7,8 +7,6 @@
 int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 /* One is due at once. */
 void lk_zk_heartbeat_now_locked(lk_zk *z) LK_REQUIRES(*z->net);
-/* The connection is lost, and the answers with it. */
-void lk_zk_heartbeat_cut_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* A node of ours was deleted by somebody else: perhaps with the whole session. Nothing is granted until a heartbeat has
  * been answered, or the session has ended; that the connection is lost answers nothing. */
 void lk_zk_doubt_session_locked(lk_zk *z) LK_REQUIRES(*z->net);

@@ -49,7 +49,7 @@ struct lk_zk {
     int64_t wall_ahead_ms;     /* the servers' wall clock less our clock; 0: not known */
     uint32_t seen[LK_ZK_SEEN]; /* hashes of parents that are there, or were */
 
-    /* node_timers.c */
+    /* what places want after a while */
     lk_list timed;    /* there, but not yet watched themselves, or their grant not yet written */
     int64_t timed_at; /* none of those wants it before then */
 

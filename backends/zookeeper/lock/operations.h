@@ -1,7 +1,9 @@
-/* operations.h: the driver's operations, for its table. */
+/* operations.h: what zookeeper.c hands out: the driver's operations, for core, and its ear, for the floor below. */
 #pragma once
 
 #include "instance.h"
+
+extern const lk_zk_owner lk_zk_connection_events;
 
 locker_status lk_zk_check_key(void *self, const char *key, size_t key_len, locker_error *err);
 int64_t lk_zk_dispatch(void *self);

@@ -5,7 +5,6 @@
 #include "own_watch.h"
 #include "ending.h"
 #include "heartbeat.h"
-#include "node_timers.h"
 
 static void want_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "lk_hash.h"
-#include "node_timers.h"
 #include "paths.h"
 #include "place.h"
 
@@ -48,6 +47,38 @@ void lk_zk_node_step_locked(lk_zk_node *node, lk_zk_event event)
     if (possible)
         node->step = transitions[event].to;
     node->waited = node->waited || node->step == LK_ZK_BEHIND;
+}
+
+/* ------------------------------------------------------------------ what it wants after a while ---- */
+
+void lk_zk_node_timers_stop_locked(lk_zk_node *node)
+{
+    if (lk_list_linked(&node->timer))
+        lk_list_remove(&node->timer);
+}
+
+static void want_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net)
+{
+    if (!lk_list_linked(&node->timer))
+        lk_list_prepend(&z->timed, &node->timer);
+    if (at >= z->timed_at)
+        return;
+    z->timed_at = at;
+    lk_zk_keeper_by_locked(z->net, at);
+}
+
+void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
+{
+    if (node->watched)
+        return;
+    node->watch_at = lk_time_earlier(node->watch_at, at);
+    want_by_locked(z, node, node->watch_at);
+}
+
+void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
+{
+    node->write_at = at;
+    want_by_locked(z, node, at);
 }
 
 /* ------------------------------------------------------------------ telling ---- */

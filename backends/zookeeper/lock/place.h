@@ -26,6 +26,16 @@ lk_zk_node *lk_zk_node_find_locked(const lk_zk *z, const char *name) LK_REQUIRES
 lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id) LK_REQUIRES(*z->net);
 void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PATH_MAX]);
 
+/* ---------------------------------------------------------------- what it wants after a while: keeper.c ---- */
+
+/* A watch on itself at that time, or sooner if that was said before. A place that is given back sooner costs the servers
+ * nothing of it. */
+void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net);
+/* The time of its grant to be written then. */
+void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net);
+/* Nothing of that any more. */
+void lk_zk_node_timers_stop_locked(lk_zk_node *node);
+
 /* ---------------------------------------------------------------- its step ---- */
 
 /* Something has become known of it. */

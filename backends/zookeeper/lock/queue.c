@@ -146,24 +146,14 @@ void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node)
     list_again_locked(z, node);
 }
 
-/* ------------------------------------------------------------------ the predecessor ---- */
-
-static lk_zk_node *successor(lk_zk_watcher *watcher)
-{
-    return LK_CONTAINER(watcher, lk_zk_node, watcher);
-}
-
 /* A hint too many does no harm. */
-void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher)
+void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher, int rc)
 {
-    lk_zk_node *const node = successor(watcher);
-    if (node->claim == NULL || node->step != LK_ZK_BEHIND)
-        return;
-    lk_zk_node_step_locked(node, LK_ZK_HINT);
-    list_again_locked(z, node);
-}
-
-void lk_zk_predecessor_refused_locked(lk_zk *z, lk_zk_watcher *watcher, int rc)
-{
-    lk_zk_node_fail_locked(z, successor(watcher), rc, "watching the node ahead");
+    lk_zk_node *const node = LK_CONTAINER(watcher, lk_zk_node, watcher);
+    if (rc != ZNONODE) {
+        lk_zk_node_fail_locked(z, node, rc, "watching the node ahead");
+    } else if (node->claim != NULL && node->step == LK_ZK_BEHIND) {
+        lk_zk_node_step_locked(node, LK_ZK_HINT);
+        list_again_locked(z, node);
+    }
 }

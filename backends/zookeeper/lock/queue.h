@@ -13,6 +13,5 @@ void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_
 /* Delete what a list of a queue shows of ours that belongs to no claim. */
 void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_vector *names)
     LK_REQUIRES(*z->net);
-/* What the connection tells of a predecessor: it may have gone; it can't be watched. */
-void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher) LK_REQUIRES(*z->net);
-void lk_zk_predecessor_refused_locked(lk_zk *z, lk_zk_watcher *watcher, int rc) LK_REQUIRES(*z->net);
+/* What the connection tells of a predecessor: it may have gone (ZNONODE), or it can't be watched. */
+void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher, int rc) LK_REQUIRES(*z->net);

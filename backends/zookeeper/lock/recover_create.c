@@ -11,12 +11,10 @@
  * then more and more seldom, each time a quarter of the time for which it has been in doubt. The name itself
  * isn't kept: a list of the queue shows which ones are this locker's and belong to no claim.
  */
-#include <string.h>
-
+#include "recover_create.h"
 #include "ending.h"
 #include "paths.h"
 #include "queue.h"
-#include "recover_create.h"
 
 static void owner_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
@@ -79,10 +77,8 @@ static void search_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
         lk_zk_stalled_locked(z);
     } else if (rc == ZOK && shows_locked(z, node, reply->names, &sequence)) {
         found_locked(z, node, sequence);
-    } else if (rc == ZOK || rc == ZNONODE) {
-        lk_zk_node_tell_locked(z, node, LK_ZK_NOT_SHOWN);
     } else {
-        lk_zk_node_tell_locked(z, node, LK_ZK_NOT_SHOWN); /* the next name's create tells what is wrong */
+        lk_zk_node_tell_locked(z, node, LK_ZK_NOT_SHOWN); /* if that is refused, the next create tells why */
     }
     lk_zk_node_unref_locked(z, node);
 }
@@ -101,18 +97,6 @@ void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node)
 
 /* ------------------------------------------------------------------ names that nobody waits for ---- */
 
-/* One list shows all that stand in the same queue. */
-static bool is_searched_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
-{
-    LK_LIST_EACH(link, &z->doubtful) {
-        const lk_zk_node *const other = lk_zk_node_of(link);
-        if (other->listing && other->parent_hash == node->parent_hash &&
-            strcmp(other->parent, node->parent) == 0)
-            return true;
-    }
-    return false;
-}
-
 int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now)
 {
     int64_t next_at = LOCKER_NEVER;
@@ -122,8 +106,7 @@ int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now)
             break;
         if (now >= node->look_at) {
             node->look_at = now + lk_time_later(now - node->doubt_since, lk_zk_timeout_locked(z->net)) / 4;
-            if (!is_searched_locked(z, node))
-                lk_zk_node_search_locked(z, node);
+            lk_zk_node_search_locked(z, node);
         }
         next_at = lk_time_earlier(next_at, node->look_at);
     }

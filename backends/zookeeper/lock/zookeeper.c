@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "connection_events.h"
 #include "ending.h"
 #include "operations.h"
 #include "paths.h"

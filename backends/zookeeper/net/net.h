@@ -48,14 +48,13 @@ typedef struct {
     void (*on_up)(lk_zk *z);    /* there is a connection again, or the first one */
     void (*on_down)(lk_zk *z);  /* it is lost */
     void (*on_ended)(lk_zk *z); /* the session is over: what it had at the servers is gone, or will be */
-    void (*on_stalled)(
-        lk_zk *z); /* a watch got no answer although there is a connection: have it asked for again */
+    /* A watch got no answer although there is a connection: have it asked for again. */
+    void (*on_stalled)(lk_zk *z);
     /* A node that was read by lk_zk_get_told_locked() was deleted, or has changed. */
     void (*on_event)(lk_zk *z, const char *path, bool deleted);
-    /* A watched node has gone, or may have. The watcher is of no watch any more. */
-    void (*on_gone)(lk_zk *z, lk_zk_watcher *watcher);
-    /* It can't be watched: `rc` says why. Likewise. */
-    void (*on_refused)(lk_zk *z, lk_zk_watcher *watcher, int rc);
+    /* A watched node has gone, or may have: ZNONODE; else it can't be watched, and `rc` says why. The watcher is of no
+     * watch any more. */
+    void (*on_gone)(lk_zk *z, lk_zk_watcher *watcher, int rc);
 } lk_zk_owner;
 
 /* ---------------------------------------------------------------- its life: open.c, settings.c ---- */

@@ -51,19 +51,6 @@ static lk_zk_watch *use_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*ne
     return w;
 }
 
-static void remove_locked(lk_zk_watch *w)
-{
-    lk_table_remove(&w->net->watches, &w->link);
-    if (w->get != NULL)
-        lk_zk_request_forget_locked(w->get);
-}
-
-static void free_locked(lk_zk_watch *w)
-{
-    remove_locked(w);
-    free(w);
-}
-
 /* One of those that it tells, which are fewer then; NULL: there is none. */
 static lk_zk_watcher *take_locked(lk_zk_watch *w)
 {
@@ -86,6 +73,24 @@ static bool is_asked(const lk_zk_watch *w)
     return w->armed || w->get != NULL;
 }
 
+static void tell_locked(lk_zk_watch *w, int rc)
+{
+    lk_zk_net *const net = w->net;
+    lk_zk_watcher *watcher;
+    while ((watcher = take_locked(w)) != NULL)
+        net->owner->on_gone(net->z, watcher, rc);
+}
+
+/* Nothing more comes of it: its node is gone, or can't be watched. */
+static void end_locked(lk_zk_watch *w, int rc)
+{
+    lk_table_remove(&w->net->watches, &w->link);
+    if (w->get != NULL)
+        lk_zk_request_forget_locked(w->get);
+    tell_locked(w, rc);
+    free(w);
+}
+
 bool lk_zk_watches_any_locked(const lk_zk_net *net)
 {
     return net->watches.count > 0;
@@ -97,37 +102,11 @@ void lk_zk_watches_free_locked(lk_zk_net *net)
         next = lk_table_after(&net->watches, link);
         while (take_locked(watch_of(link)) != NULL) {
         }
-        free_locked(watch_of(link));
+        end_locked(watch_of(link), ZCLOSING);
     }
 }
 
 /* ------------------------------------------------------------------ asking and hearing ---- */
-
-static void tell_locked(lk_zk_watch *w)
-{
-    lk_zk_net *const net = w->net;
-    lk_zk_watcher *watcher;
-    while ((watcher = take_locked(w)) != NULL)
-        net->owner->on_gone(net->z, watcher);
-}
-
-/* The node is gone: tell those who watch it. */
-static void fire_locked(lk_zk_watch *w)
-{
-    remove_locked(w);
-    tell_locked(w);
-    free(w);
-}
-
-/* It can't be read, so it can't be watched. */
-static void refuse_locked(lk_zk_watch *w, int rc)
-{
-    lk_zk_net *const net = w->net;
-    lk_zk_watcher *watcher;
-    while ((watcher = take_locked(w)) != NULL)
-        net->owner->on_refused(net->z, watcher, rc);
-    free_locked(w);
-}
 
 static void get_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
 {
@@ -136,14 +115,10 @@ static void get_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *
     w->get = NULL;
     if (rc == ZOK)
         w->armed = true;
-    else if (rc == ZNONODE)
-        fire_locked(w);
-    else if (!lk_zk_unknown(rc))
-        refuse_locked(w, rc);
-    else if (tells_somebody(w))
+    else if (lk_zk_unknown(rc) && tells_somebody(w))
         w->net->owner->on_stalled(z);
     else
-        fire_locked(w); /* which tells nobody */
+        end_locked(w, rc);
 }
 
 static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context) LK_UNCHECKED;
@@ -165,11 +140,11 @@ static void on_watch(zhandle_t *zh, int type, int state, const char *path, void 
         return; /* every watch gets these, and stays */
     w->armed = false;
     if (type == ZOO_DELETED_EVENT)
-        fire_locked(w);
+        end_locked(w, ZNONODE);
     else if (tells_somebody(w))
         ask_locked(w->net, w);
     else if (w->get == NULL)
-        free_locked(w);
+        end_locked(w, ZNONODE);
 }
 
 void lk_zk_watches_resume_locked(lk_zk_net *net)
@@ -190,7 +165,7 @@ static void missed_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
     if (w == NULL || !w->armed || !tells_somebody(w))
         return;
     lk_zk_leave_server_locked(net, "a server has missed a deletion");
-    tell_locked(w); /* they list at the next one */
+    tell_locked(w, ZNONODE); /* they list at the next one */
     net->svc->log(net->svc, LOCKER_LOG_WARN,
                   "zookeeper: a server of %.100s has not told that %.200s was deleted; compare what each "
                   "lists there, and restore one that differs",
@@ -256,7 +231,7 @@ void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher)
     lk_list_remove(&watcher->link);
     watcher->watch = NULL;
     if (!tells_somebody(w) && !is_asked(w))
-        free_locked(w);
+        end_locked(w, ZNONODE);
 }
 
 void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path)
@@ -265,7 +240,7 @@ void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path)
     if (w == NULL)
         return;
     const bool asked = is_asked(w);
-    tell_locked(w);
+    tell_locked(w, ZNONODE);
     if (!asked)
-        free_locked(w);
+        end_locked(w, ZNONODE);
 }
