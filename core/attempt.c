@@ -2,6 +2,8 @@
  * attempt.c: the inside of a lock call: standing in the FIFO, attempting, waiting. A contender makes an attempt on its
  * caller's own thread, and after BUSY sleeps until the driver wakes it or its time to try again has come.
  */
+#include <locker/instrument.h>
+
 #include "attempt.h"
 #include "busy.h"
 #include "clock.h"
@@ -45,14 +47,15 @@ static locker_status why_stop_locked(const lk_request *r) LK_REQUIRES(r->l->mute
 /* Most calls never sleep, so the condition variable is made here. */
 static void sleep_unlocking(lk_request *r, int64_t until) LK_REQUIRES(r->l->mutex)
 {
+    const locker_clock *const clock = &r->l->clock;
     if (!r->wait.sleeps) {
         (void)locker_cond_init(&r->wait.cond); /* glibc's can't fail */
         r->wait.sleeps = true;
     }
     r->l->stats.waiting++;
-    if (r->l->clock->waits != NULL)
-        r->l->clock->waits(r->l->clock->context, &r->claim->pub);
-    r->l->clock->wait(r->l->clock->context, &r->wait.cond, &r->l->mutex.plain, until);
+    if (clock->hooks != NULL && clock->hooks->waits != NULL)
+        clock->hooks->waits(clock->context, &r->claim->pub);
+    clock->wait(clock->context, &r->wait.cond, &r->l->mutex.plain, until);
     r->l->stats.waiting--;
 }
 

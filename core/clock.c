@@ -41,9 +41,14 @@ static void system_poll(void *context, int fd, int64_t until)
     (void)lk_poll_until(&p, 1, until == LOCKER_NEVER ? 0 : system_now(context), until);
 }
 
-int lk_timer_new(const locker_clock *clock)
+bool lk_clock_is_system(const locker_clock *clock)
 {
-    return clock == locker_system_clock() ? timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK) : -1;
+    return clock->now == system_now && clock->wait == system_wait && clock->poll == system_poll;
+}
+
+int lk_timer_new(void)
+{
+    return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 }
 
 void lk_timer_set(int fd, int64_t at)
@@ -54,7 +59,7 @@ void lk_timer_set(int fd, int64_t at)
 
 const locker_clock *locker_system_clock(void)
 {
-    static const locker_clock clock = {.now = system_now, .wait = system_wait, .poll = system_poll};
+    static const locker_clock clock = {sizeof clock, system_now, system_wait, system_poll, NULL, NULL};
     return &clock;
 }
 

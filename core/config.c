@@ -145,7 +145,7 @@ locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, 
     char *uri = malloc(length + sizeof "x://");
     bool whole = true;
     locker_status status = LOCKER_OK;
-    locker_host host = {NULL, 0};
+    locker_host host = {.port = 0};
     if (hosts != NULL)
         c->hosts = hosts;
     if (hosts == NULL || uri == NULL) {

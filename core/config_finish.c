@@ -11,7 +11,7 @@
 #include "params.h"
 #include "text.h"
 
-static size_t table_length(const locker_param *params)
+static size_t table_length(const locker_parameter *params)
 {
     size_t n = 0;
     while (params[n].name != NULL)
@@ -20,7 +20,7 @@ static size_t table_length(const locker_param *params)
 }
 
 /* The place of a name in a table, or its length. */
-static size_t find(const locker_param *params, const char *name)
+static size_t find(const locker_parameter *params, const char *name)
 {
     size_t i = 0;
     while (params[i].name != NULL && strcmp(params[i].name, name) != 0)
@@ -28,7 +28,7 @@ static size_t find(const locker_param *params, const char *name)
     return i;
 }
 
-static locker_status fill_defaults(const locker_param *params, locker_value *values, locker_error *err)
+static locker_status fill_defaults(const locker_parameter *params, locker_value *values, locker_error *err)
 {
     locker_status status = LOCKER_OK;
     for (size_t i = 0; params[i].name != NULL && status == LOCKER_OK; i++)
@@ -38,10 +38,11 @@ static locker_status fill_defaults(const locker_param *params, locker_value *val
 
 static locker_status fill_given(lk_config *c, locker_value *common, locker_error *err)
 {
-    const locker_param *own = c->driver->params;
+    const locker_parameter *own = c->driver->params;
     for (size_t i = 0; i < c->param_count; i++) {
         const size_t at = find(lk_common_params, c->names[i]), own_at = find(own, c->names[i]);
-        const locker_param *param = lk_common_params[at].name != NULL ? &lk_common_params[at] : &own[own_at];
+        const locker_parameter *param =
+            lk_common_params[at].name != NULL ? &lk_common_params[at] : &own[own_at];
         locker_value *value = lk_common_params[at].name != NULL ? &common[at] : &c->values[own_at];
 
         if (param->name == NULL)

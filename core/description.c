@@ -1,4 +1,5 @@
 /* description.c: what is told of a driver, of its table or as text; see description.h. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,27 @@
 /* The first line of a text. Another number: it belongs to another release. */
 #define FIRST_LINE "locker-driver 1"
 
-typedef enum lk_form { WORDS, FLAG, SCOPE, FAIRNESS } lk_form;
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* Of what begins at 1. */
+static const char *const scopes[] = {
+    [LOCKER_SCOPE_PROCESS] = "process", [LOCKER_SCOPE_HOST] = "host", [LOCKER_SCOPE_NETWORK] = "network"};
+static const char *const fairnesses[] = {[LOCKER_FAIR_LOCAL] = "local", [LOCKER_FAIR_GLOBAL] = "global"};
+static const char *const kinds[] = {[LOCKER_PARAM_DURATION] = "duration",
+                                    [LOCKER_PARAM_NUMBER] = "number",
+                                    [LOCKER_PARAM_BOOL] = "bool",
+                                    [LOCKER_PARAM_TEXT] = "text",
+                                    [LOCKER_PARAM_PATH] = "path"};
+
+typedef enum lk_form { WORDS, FLAG, LIMIT, SCOPE, FAIRNESS, KIND } lk_form;
+
+/* The words of those that are one of some. */
+static const struct {
+    const char *const *words;
+    size_t count;
+} words_of[] = {[SCOPE] = {scopes, COUNT(scopes)},
+                [FAIRNESS] = {fairnesses, COUNT(fairnesses)},
+                [KIND] = {kinds, COUNT(kinds)}};
 
 /* A line of the text: this key, one space, the value. */
 static const struct field {
@@ -36,45 +57,19 @@ static const struct field {
 };
 
 /* Behind a line "parameter NAME" stand its other lines. */
-static const struct parameter_field {
-    const char *key;
-    size_t offset;
-} parameter_fields[] = {
-    {"kind", offsetof(locker_parameter, kind)},
-    {"default", offsetof(locker_parameter, initial)},
-    {"help", offsetof(locker_parameter, help)},
+static const struct field parameter_fields[] = {
+    {"kind", KIND, offsetof(locker_parameter, kind)},
+    {"default", WORDS, offsetof(locker_parameter, initial)},
+    {"min", LIMIT, offsetof(locker_parameter, min)},
+    {"max", LIMIT, offsetof(locker_parameter, max)},
+    {"help", WORDS, offsetof(locker_parameter, help)},
 };
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static const char *const scopes[] = {
-    [LOCKER_SCOPE_PROCESS] = "process", [LOCKER_SCOPE_HOST] = "host", [LOCKER_SCOPE_NETWORK] = "network"};
-static const char *const fairnesses[] = {[LOCKER_FAIR_LOCAL] = "local", [LOCKER_FAIR_GLOBAL] = "global"};
 
 /* ------------------------------------------------------------------ of a table ---- */
 
-const char *lk_param_kind_name(locker_param_kind kind)
+const char *locker_param_kind_name(locker_param_kind kind)
 {
-    switch (kind) {
-    case LOCKER_PARAM_DURATION:
-        return "duration";
-    case LOCKER_PARAM_NUMBER:
-        return "number";
-    case LOCKER_PARAM_BOOL:
-        return "bool";
-    case LOCKER_PARAM_PATH:
-        return "path";
-    default:
-        return "text";
-    }
-}
-
-void lk_describe_params(const locker_param *params, locker_parameter *out)
-{
-    for (; params->name != NULL; params++)
-        *out++ = (locker_parameter){params->name, lk_param_kind_name(params->kind),
-                                    params->initial != NULL ? params->initial : "", params->help};
-    *out = (locker_parameter){NULL, NULL, NULL, NULL};
+    return kinds[kind > 0 && (size_t)kind < COUNT(kinds) ? kind : LOCKER_PARAM_TEXT];
 }
 
 static char *join(const char *const *words)
@@ -97,24 +92,14 @@ static char *join(const char *const *words)
 
 bool lk_description_of(lk_description *d, const locker_driver *driver)
 {
-    size_t parameters = 1;
-    for (const locker_param *p = driver->params; p->name != NULL; p++)
-        parameters++;
-    *d = (lk_description){.semantics = *driver->semantics,
-                          .parameters = calloc(parameters, sizeof *d->parameters),
-                          .text = join(driver->schemes)};
-    if (d->parameters == NULL || d->text == NULL) {
-        lk_description_clear(d);
-        return false;
-    }
-    lk_describe_params(driver->params, d->parameters);
+    *d = (lk_description){.semantics = *driver->semantics, .text = join(driver->schemes)};
     d->info = (locker_driver_info){.name = driver->name,
                                    .schemes = d->text,
                                    .example = driver->example != NULL ? driver->example : "",
                                    .features = driver->features != NULL ? driver->features : "",
                                    .semantics = &d->semantics,
-                                   .parameters = d->parameters};
-    return true;
+                                   .parameters = driver->params};
+    return d->text != NULL;
 }
 
 void lk_description_clear(lk_description *d)
@@ -132,75 +117,74 @@ static bool write_line(FILE *out, const char *key, const char *words)
            (strchr(words, '\n') == NULL && fprintf(out, "%s %s\n", key, words) > 0);
 }
 
-static bool write_field(FILE *out, const struct field *field, const lk_description *d)
+/* Of what stands at `of`. */
+static bool write_fields(FILE *out, const struct field *some, size_t count, const void *of)
 {
-    const void *const value = (const char *)d + field->offset;
-    switch (field->form) {
-    case FLAG:
-        return write_line(out, field->key, *(const bool *)value ? "yes" : "no");
-    case SCOPE:
-        return write_line(out, field->key, scopes[*(const locker_scope *)value]);
-    case FAIRNESS:
-        return write_line(out, field->key, fairnesses[*(const locker_fairness *)value]);
-    default:
-        return write_line(out, field->key, *(const char *const *)value);
-    }
-}
-
-bool lk_description_write(FILE *out, const lk_description *d)
-{
-    bool written = fprintf(out, "%s\n", FIRST_LINE) > 0;
-    for (size_t i = 0; i < COUNT(fields); i++)
-        written = written && write_field(out, &fields[i], d);
-    for (const locker_parameter *p = d->info.parameters; p->name != NULL; p++) {
-        written = written && write_line(out, "parameter", p->name);
-        for (size_t i = 0; i < COUNT(parameter_fields); i++) {
-            const void *const value = (const char *)p + parameter_fields[i].offset;
-            written = written && write_line(out, parameter_fields[i].key, *(const char *const *)value);
+    bool written = true;
+    for (size_t i = 0; i < count && written; i++) {
+        const void *const value = (const char *)of + some[i].offset;
+        switch (some[i].form) {
+        case WORDS:
+            written = write_line(out, some[i].key, *(const char *const *)value);
+            break;
+        case FLAG:
+            written = write_line(out, some[i].key, *(const bool *)value ? "yes" : "no");
+            break;
+        case LIMIT:
+            written = *(const int64_t *)value == 0 ||
+                      fprintf(out, "%s %" PRId64 "\n", some[i].key, *(const int64_t *)value) > 0;
+            break;
+        default:
+            written = write_line(out, some[i].key, words_of[some[i].form].words[*(const int *)value]);
         }
     }
     return written;
 }
 
+bool lk_description_write(FILE *out, const lk_description *d)
+{
+    bool written = fprintf(out, "%s\n", FIRST_LINE) > 0 && write_fields(out, fields, COUNT(fields), d);
+    for (const locker_parameter *p = d->info.parameters; p->name != NULL && written; p++)
+        written = write_line(out, "parameter", p->name) &&
+                  write_fields(out, parameter_fields, COUNT(parameter_fields), p);
+    return written;
+}
+
 /* ------------------------------------------------------------------ from a text ---- */
 
-/* The place of the word among names that begin at 1; 0: it is none of them. */
-static int place_of(const char *word, const char *const *names, size_t count)
+/* The place of the word among some that begin at 1; 0: it is none of them. */
+static int place_of(const char *word, lk_form form)
 {
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(word, names[i]) == 0)
+    for (size_t i = 1; i < words_of[form].count; i++)
+        if (strcmp(word, words_of[form].words[i]) == 0)
             return (int)i;
     return 0;
 }
 
-static bool read_field(lk_description *d, const struct field *field, const char *value)
+/* Into what stands at `of`. False: no field has this key, or it can't have this value. */
+static bool read_field(const struct field *some, size_t count, void *of, const char *key, const char *value)
 {
-    void *const at = (char *)d + field->offset;
-    switch (field->form) {
+    size_t i = 0;
+    char *end;
+    while (i < count && strcmp(some[i].key, key) != 0)
+        i++;
+    if (i == count)
+        return false;
+    void *const at = (char *)of + some[i].offset;
+    switch (some[i].form) {
+    case WORDS:
+        *(const char **)at = value;
+        return true;
     case FLAG:
         *(bool *)at = strcmp(value, "yes") == 0;
         return *(bool *)at || strcmp(value, "no") == 0;
-    case SCOPE:
-        *(locker_scope *)at = (locker_scope)place_of(value, scopes, COUNT(scopes));
-        return d->semantics.scope != 0;
-    case FAIRNESS:
-        *(locker_fairness *)at = (locker_fairness)place_of(value, fairnesses, COUNT(fairnesses));
-        return d->semantics.fairness != 0;
+    case LIMIT:
+        *(int64_t *)at = strtoll(value, &end, 10);
+        return end != value && *end == '\0';
     default:
-        *(const char **)at = value;
-        return true;
+        *(int *)at = place_of(value, some[i].form);
+        return *(int *)at != 0;
     }
-}
-
-static bool read_parameter_field(locker_parameter *parameter, const char *key, const char *value)
-{
-    for (size_t i = 0; i < COUNT(parameter_fields); i++) {
-        if (strcmp(key, parameter_fields[i].key) == 0) {
-            *(const char **)(void *)((char *)parameter + parameter_fields[i].offset) = value;
-            return true;
-        }
-    }
-    return false;
 }
 
 /* One line that isn't the first. *next is the parameter that comes next. */
@@ -211,15 +195,12 @@ static bool read_line(lk_description *d, locker_parameter **next, char *line)
         return false;
     *value++ = '\0';
     if (strcmp(line, "parameter") == 0) {
-        *(*next)++ = (locker_parameter){value, "", "", ""};
+        *(*next)++ = (locker_parameter){.name = value, .kind = LOCKER_PARAM_TEXT, .help = ""};
         return true;
     }
     if (*next != d->parameters)
-        return read_parameter_field(*next - 1, line, value);
-    for (size_t i = 0; i < COUNT(fields); i++)
-        if (strcmp(line, fields[i].key) == 0)
-            return read_field(d, &fields[i], value);
-    return false;
+        return read_field(parameter_fields, COUNT(parameter_fields), *next - 1, line, value);
+    return read_field(fields, COUNT(fields), d, line, value);
 }
 
 /* Everything that is a text is empty until a line names it. */
@@ -236,7 +217,7 @@ static locker_status begin(lk_description *d)
     d->info.parameters = d->parameters;
     for (size_t i = 0; i < COUNT(fields); i++)
         if (fields[i].form == WORDS)
-            (void)read_field(d, &fields[i], "");
+            (void)read_field(fields, COUNT(fields), d, fields[i].key, "");
     return LOCKER_OK;
 }
 

@@ -12,8 +12,8 @@
 typedef struct lk_description {
     locker_driver_info info; /**< points to what follows */
     locker_semantics semantics;
-    locker_parameter *parameters;
-    char *text; /**< where info's own words stand */
+    locker_parameter *parameters; /**< of a text */
+    char *text;                   /**< where info's own words stand */
 } lk_description;
 
 /** Make one of a driver's table, which lives as long. False: out of memory. */
@@ -26,8 +26,3 @@ locker_status lk_description_read(lk_description *d, char *text, locker_error *e
 bool lk_description_write(FILE *out, const lk_description *d);
 
 void lk_description_clear(lk_description *d);
-
-const char *lk_param_kind_name(locker_param_kind kind);
-
-/** Make parameters of a driver's, with one more that ends them. */
-void lk_describe_params(const locker_param *params, locker_parameter *out);

@@ -22,9 +22,10 @@ int lk_descriptors_open(locker *l)
 {
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     l->keeper_wakeup_fd = l->epoll_fd < 0 ? -1 : lk_wakeup_new();
-    l->timer_fd = l->keeper_wakeup_fd < 0 ? -1 : lk_timer_new(l->clock);
+    const bool timed = l->keeper_wakeup_fd >= 0 && lk_clock_is_system(&l->clock);
+    l->timer_fd = timed ? lk_timer_new() : -1;
     l->timer_at = LOCKER_NEVER;
-    if (l->keeper_wakeup_fd < 0 || (l->timer_fd < 0 && l->clock == locker_system_clock()))
+    if (l->keeper_wakeup_fd < 0 || (timed && l->timer_fd < 0))
         return errno;
     const int rc = add(l->epoll_fd, &l->keeper_wakeup_fd, 0);
     return rc != 0 || l->timer_fd < 0

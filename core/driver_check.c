@@ -28,7 +28,7 @@ locker_status lk_driver_take(locker_driver *own, locker_semantics *promises, con
                              locker_error *err)
 {
     locker_status status = lk_sized_take(own, sizeof *own, given, given->size,
-                                         offsetof(locker_driver, decorate), "locker_driver", err);
+                                         offsetof(locker_driver, decorator), "locker_driver", err);
     if (status == LOCKER_OK)
         status = LK_SIZED_TAKE(locker_semantics, promises, given->semantics, cost, err);
     own->semantics = promises;

@@ -1,6 +1,8 @@
 /* frame.h: the frame of a call: whether it may begin, and that closing waits for its end. */
 #pragma once
 
+#include <locker/instrument.h>
+
 #include "changed.h"
 
 /** Begin a call: refuses in a fork's child, on the thread that runs callbacks and when closing. OK: lk_leave() must
@@ -9,8 +11,8 @@ locker_status lk_enter(locker *l, const char *what, locker_error *err) LK_EXCLUD
 void lk_leave(locker *l) LK_EXCLUDES(l->mutex);
 static inline void lk_leave_locked(locker *l) LK_REQUIRES(l->mutex)
 {
-    if (l->clock->done != NULL)
-        l->clock->done(l->clock->context);
+    if (l->clock.hooks != NULL && l->clock.hooks->done != NULL)
+        l->clock.hooks->done(l->clock.context);
     if (--l->calls == 0)
         lk_changed_locked(l);
 }

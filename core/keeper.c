@@ -70,7 +70,7 @@ static void renew_unlocking(locker *l) LK_REQUIRES(l->mutex)
 static int sleep_until(locker *l, struct epoll_event events[EVENTS], int64_t until)
 {
     if (l->timer_fd < 0) {
-        l->clock->poll(l->clock->context, l->epoll_fd, until);
+        l->clock.poll(l->clock.context, l->epoll_fd, until);
         return epoll_wait(l->epoll_fd, events, EVENTS, 0);
     }
     if (until != l->timer_at) {

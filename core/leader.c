@@ -55,7 +55,7 @@ void lk_leader_sleep_unlocking(locker *l, int64_t until)
 {
     l->leader_sleeps = true;
     lk_mutex_unlock(&l->mutex);
-    l->clock->poll(l->clock->context, l->leader_fd, until);
+    l->clock.poll(l->clock.context, l->leader_fd, until);
     lk_mutex_lock(&l->mutex);
     l->leader_sleeps = false;
     if (lk_wake_leader_done_locked(l))

@@ -17,8 +17,8 @@ LK_UNCHECKED locker *lk_locker_new(const lk_config *config, const locker_options
     if (l == NULL)
         return NULL;
     l->services = lk_services;
-    l->clock = clock != NULL ? clock : locker_system_clock();
-    l->services.clock = l->clock;
+    l->clock = clock != NULL ? *clock : *locker_system_clock();
+    l->services.clock = &l->clock;
     l->given = config->driver;
     l->driver = &l->table;
     l->ttl_ns = config->ttl_ns;

@@ -108,6 +108,7 @@ locker_status locker_open_driver(const locker_driver *driver, const locker_drive
     LK_NO_CANCEL;
     locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options own;
+    locker_clock clock = *locker_system_clock();
     lk_config config = {0};
     char bare[64];
     const char *uri;
@@ -115,6 +116,8 @@ locker_status locker_open_driver(const locker_driver *driver, const locker_drive
 
     if (options != NULL)
         status = LK_SIZED_TAKE(locker_driver_options, &o, options, clock, err);
+    if (status == LOCKER_OK && o.clock != NULL)
+        status = LK_SIZED_TAKE(locker_clock, &clock, o.clock, hooks, err);
     if (status == LOCKER_OK)
         status = check_options(&o.options, &own, out, err);
     if (status == LOCKER_OK)
@@ -127,5 +130,5 @@ locker_status locker_open_driver(const locker_driver *driver, const locker_drive
         uri = bare;
     }
     status = lk_config_uri(&config, uri, driver, err);
-    return open_parsed(status, &config, o.options, o.clock, out, err);
+    return open_parsed(status, &config, o.options, &clock, out, err);
 }

@@ -8,7 +8,7 @@
 #include "params.h"
 
 /* In the order of the LK_COMMON_ names. */
-const locker_param lk_common_params[] = {
+const locker_parameter lk_common_params[] = {
     [LK_COMMON_TTL] = {"ttl", LOCKER_PARAM_DURATION, "30s", 1, 0, "lease time of locks that name none"},
     [LK_COMMON_NAMESPACE] =
         {"namespace", LOCKER_PARAM_TEXT, NULL, 0, 0,
@@ -26,7 +26,7 @@ const locker_param lk_common_params[] = {
     [LK_COMMON_COUNT] = {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
-static locker_status check_range(const locker_param *param, const char *text, int64_t number,
+static locker_status check_range(const locker_parameter *param, const char *text, int64_t number,
                                  locker_error *err)
 {
     const char *unit = param->kind == LOCKER_PARAM_DURATION ? " ms" : "";
@@ -39,7 +39,7 @@ static locker_status check_range(const locker_param *param, const char *text, in
     return LOCKER_OK;
 }
 
-static locker_status parse_number(const locker_param *param, const char *text, int64_t *number,
+static locker_status parse_number(const locker_parameter *param, const char *text, int64_t *number,
                                   locker_error *err)
 {
     errno = 0;
@@ -51,7 +51,7 @@ static locker_status parse_number(const locker_param *param, const char *text, i
     return check_range(param, text, *number, err);
 }
 
-static locker_status parse_bool(const locker_param *param, const char *text, int64_t *number,
+static locker_status parse_bool(const locker_parameter *param, const char *text, int64_t *number,
                                 locker_error *err)
 {
     static const char *const words[] = {"no", "yes", "off", "on", "false", "true", "0", "1"};
@@ -65,7 +65,7 @@ static locker_status parse_bool(const locker_param *param, const char *text, int
                             text);
 }
 
-static locker_status parse_duration(const locker_param *param, const char *text, int64_t *number,
+static locker_status parse_duration(const locker_parameter *param, const char *text, int64_t *number,
                                     locker_error *err)
 {
     locker_error inner;
@@ -77,7 +77,7 @@ static locker_status parse_duration(const locker_param *param, const char *text,
     return status;
 }
 
-locker_status lk_param_parse(const locker_param *param, const char *text, locker_value *value,
+locker_status lk_param_parse(const locker_parameter *param, const char *text, locker_value *value,
                              locker_error *err)
 {
     value->text = text;

@@ -3,7 +3,7 @@
 
 #include <locker/driver.h>
 
-extern const locker_param lk_common_params[];
+extern const locker_parameter lk_common_params[];
 enum {
     LK_COMMON_TTL,
     LK_COMMON_NAMESPACE,
@@ -14,5 +14,5 @@ enum {
     LK_COMMON_PASSWORD_FILE,
     LK_COMMON_COUNT
 };
-locker_status lk_param_parse(const locker_param *param, const char *text, locker_value *value,
+locker_status lk_param_parse(const locker_parameter *param, const char *text, locker_value *value,
                              locker_error *err);

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include <lk_sized.h>
+#include <locker/instrument.h>
 
 #include "description.h"
 #include "error.h"
@@ -34,7 +35,7 @@ static bool is_named(const locker_driver *driver, const char *name)
 static const locker_driver *built_in(const char *word, bool (*matches)(const locker_driver *, const char *))
 {
     const locker_driver *const *d = lk_builtin_drivers;
-    while (*d != NULL && ((*d)->decorate != NULL || !matches(*d, word)))
+    while (*d != NULL && ((*d)->decorator != NULL || !matches(*d, word)))
         d++;
     return *d;
 }
@@ -53,11 +54,11 @@ static locker_status find_decorated(const locker_driver *outer, const char *word
 {
     const size_t length = strlen(outer->schemes[0]);
     const locker_driver *inner = NULL;
-    if (outer->decorate == NULL || strncasecmp(word, outer->schemes[0], length) != 0 || word[length] != '+')
+    if (outer->decorator == NULL || strncasecmp(word, outer->schemes[0], length) != 0 || word[length] != '+')
         return LOCKER_OK;
     const locker_status status = find_plain(word + length + 1, &inner, err);
     if (status == LOCKER_OK && inner != NULL)
-        *driver = outer->decorate(inner);
+        *driver = outer->decorator->decorate(inner);
     return status;
 }
 
@@ -84,7 +85,7 @@ static void list_schemes(char *text, size_t size)
     bool room = true;
     text[0] = '\0';
     for (size_t i = 0; room && locker_driver_at(i, &info); i++) {
-        const bool decorator = info.module == NULL && lk_builtin_drivers[i]->decorate != NULL;
+        const bool decorator = info.module == NULL && lk_builtin_drivers[i]->decorator != NULL;
         for (const char *s = info.schemes; room && s[0] != '\0'; s += strspn(s, " ")) {
             const size_t length = strcspn(s, " ");
             room = append(text, size, s, length, decorator ? "+SCHEME" : "");
@@ -185,18 +186,9 @@ const locker_driver *locker_driver_of(const locker *l, void **self)
     return l->given;
 }
 
-static locker_parameter common[LK_COMMON_COUNT + 1];
-
-static void describe_common(void)
-{
-    lk_describe_params(lk_common_params, common);
-}
-
 const locker_parameter *locker_common_parameters(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, describe_common);
-    return common;
+    return lk_common_params;
 }
 
 const char *locker_version(void)

@@ -5,7 +5,7 @@
  */
 #include <stddef.h>
 
-#include <locker/driver.h>
+#include <locker/instrument.h>
 
 #if UINTPTR_MAX == UINT64_MAX
 
@@ -27,7 +27,8 @@ SIZE(locker_driver_info, problem, 72);
 SIZE(locker_statistics, hold, 816);
 SIZE(locker_services, log, 72);
 SIZE(locker_driver_config, ttl_ns, 112);
-SIZE(locker_driver, decorate, 216);
+SIZE(locker_driver, decorator, 216);
+SIZE(locker_clock, hooks, 48);
 SIZE(locker_driver_options, clock, 32);
 
 /* What core makes, and others only read through a pointer or with a stride. */
@@ -36,7 +37,11 @@ SIZE(locker_waiter, owner, 128);
 
 /* What never grows: it has no size. */
 SIZE(locker_error, text, 520);
-SIZE(locker_parameter, help, 32);
+SIZE(locker_parameter, help, 48);
+SIZE(locker_value, text, 24);
+SIZE(locker_host, name, 16);
 SIZE(locker_histogram, bucket, 344);
+SIZE(struct locker_clock_hooks, done, 24);
+SIZE(struct locker_decorator, decorate, 8);
 
 #endif

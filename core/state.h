@@ -146,7 +146,7 @@ struct locker {
     locker_driver table;
     locker_semantics semantics; /**< our copy of the driver's */
     void *self;                 /**< the driver's instance */
-    const locker_clock *clock;
+    locker_clock clock;
     char *owner; /**< the default label */
     int64_t ttl_ns;
     int64_t command_timeout_ns;

@@ -2,8 +2,10 @@
  * wake.c: waking who sleeps. A call sleeps on its condition variable, or, if it leads, by the driver's descriptor
  * (leader.c); the keeper sleeps in its epoll.
  */
-#include "wake.h"
+#include <locker/instrument.h>
+
 #include "lk_wakeup.h"
+#include "wake.h"
 
 static void wake_leader_locked(locker *l) LK_REQUIRES(l->mutex)
 {
@@ -30,8 +32,8 @@ void lk_wake_call_locked(locker *l, lk_wait *wait)
         wake_leader_locked(l);
     else if (!wait->sleeps)
         return;
-    else if (l->clock->signal != NULL)
-        l->clock->signal(l->clock->context, &wait->cond);
+    else if (l->clock.hooks != NULL && l->clock.hooks->signal != NULL)
+        l->clock.hooks->signal(l->clock.context, &wait->cond);
     else
         pthread_cond_signal(&wait->cond);
 }

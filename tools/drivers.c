@@ -111,8 +111,9 @@ static json_t *parameters_json(const locker_parameter *p)
 {
     json_t *array = json_array();
     for (; p && p->name; p++)
-        json_array_append_new(array, json_pack("{s:s, s:s, s:s?, s:s}", "name", p->name, "kind", p->kind,
-                                               "default", p->initial, "help", p->help));
+        json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:s}", "name", p->name, "kind",
+                                               locker_param_kind_name(p->kind), "default",
+                                               p->initial ? p->initial : "", "help", p->help));
     return array;
 }
 
@@ -159,8 +160,9 @@ static int print_json(void)
 static void print_parameters(const locker_parameter *p)
 {
     for (; p && p->name; p++)
-        printf("    %-18s %-9s %s%s%s%s\n", p->name, p->kind, p->help, p->initial && *p->initial ? " (" : "",
-               p->initial && *p->initial ? p->initial : "", p->initial && *p->initial ? ")" : "");
+        printf("    %-18s %-9s %s%s%s%s\n", p->name, locker_param_kind_name(p->kind), p->help,
+               p->initial && *p->initial ? " (" : "", p->initial && *p->initial ? p->initial : "",
+               p->initial && *p->initial ? ")" : "");
 }
 
 static void print_driver(const locker_driver_info *d)

@@ -19,7 +19,7 @@
 
 enum { SHARED, SYNC }; /* in the order of the table */
 
-static const locker_param params[] = {
+static const locker_parameter params[] = {
     [SHARED] = {.name = "shared",
                 .kind = LOCKER_PARAM_BOOL,
                 .initial = "no",

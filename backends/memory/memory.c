@@ -453,7 +453,7 @@ static locker_status memory_ping(void *self, int64_t until, locker_error *err)
 /* ------------------------------------------------------------------ the table ---- */
 
 static const char *const schemes[] = {"memory", NULL};
-static const locker_param params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
+static const locker_parameter params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
 
 static const locker_semantics semantics = {
     .size = sizeof(locker_semantics),

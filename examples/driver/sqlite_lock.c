@@ -33,7 +33,7 @@ struct place {
 
 enum { PARAM_POLL };
 
-static const locker_param params[] = {
+static const locker_parameter params[] = {
     [PARAM_POLL] = {"poll", LOCKER_PARAM_DURATION, "20ms", 1, 60000,
                     "how often a waiter looks for a free lock"},
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},

@@ -72,6 +72,7 @@ typedef struct locker_claim locker_claim;
 /** Time inside is int64_t ns of one clock, deadlines are absolute. The system's clock is CLOCK_BOOTTIME,
  * because a lease goes on running while the machine is suspended. A mock's clock is moved by hand. */
 typedef struct locker_clock {
+    size_t size; /**< sizeof(locker_clock) */
     /** The time now, in ns. Any thread, no blocking. */
     int64_t (*now)(void *context);
     /** As pthread_cond_timedwait: waits for `cond` until the time `until` (LOCKER_NEVER: no end) or a
@@ -80,15 +81,8 @@ typedef struct locker_clock {
     /** Waits until `fd` is readable, or the time `until`, or a spurious wake-up. */
     void (*poll)(void *context, int fd, int64_t until);
     void *context;
-    /** Core will have a call wait for this claim: `wait` follows at once, with the same mutex held. NULL:
-     * nobody wants to know; as with the two below, which are for clocks that are moved by hand. */
-    void (*waits)(void *context, const locker_claim *claim);
-    /** Core wakes a call that is in `wait`, with the mutex held that was given there. NULL:
-     * pthread_cond_signal(). */
-    void (*signal)(void *context, pthread_cond_t *cond);
-    /** A call of the application's thread (locker_lock, locker_unlock, ...) is over: what it does from here
-     * on is the application's affair. Called with core's mutex held. */
-    void (*done)(void *context);
+    const struct locker_clock_hooks
+        *hooks; /**< for a clock that is moved by hand (instrument.h); else NULL */
 } locker_clock;
 
 /** The system's clock. Static. */
@@ -179,36 +173,17 @@ struct locker_services {
 
 /* ------------------------------------------------------------------ configuration ---- */
 
-/** How a parameter's text is read. */
-typedef enum locker_param_kind {
-    LOCKER_PARAM_DURATION = 1, /**< ns in the value's `number` */
-    LOCKER_PARAM_NUMBER = 2,
-    LOCKER_PARAM_BOOL = 3, /**< 0 or 1 in `number` */
-    LOCKER_PARAM_TEXT = 4,
-    LOCKER_PARAM_PATH = 5 /**< text, not empty */
-} locker_param_kind;
-
-/** One parameter that a driver takes, as a const table ended by one whose name is NULL. Core parses and
- * checks the text, and refuses a parameter that no table names. */
-typedef struct locker_param {
-    const char *name;
-    locker_param_kind kind;
-    const char *initial; /**< the default, as text that parses; NULL: none (text NULL, number 0) */
-    int64_t min, max;    /**< of a number, or of a duration in ms; both 0: no limits but not negative */
-    const char *help;    /**< one line */
-} locker_param;
-
 /** A parameter's value, in the order of the driver's table. */
 typedef struct locker_value {
-    int64_t number;
-    const char *text;
-    bool given; /**< the configuration names it; false: the default */
+    bool given;       /**< the configuration names it; false: the default */
+    int64_t number;   /**< of a number; of a duration, in ns; of a bool, 0 or 1 */
+    const char *text; /**< NULL: none, number is 0 */
 } locker_value;
 
 /** One host of the URI. */
 typedef struct locker_host {
-    const char *name; /**< a name or a literal address without brackets */
     int port;         /**< 0: none given */
+    const char *name; /**< a name or a literal address without brackets */
 } locker_host;
 
 /** What the URI or profile says, parsed. Valid during open only: copy what is kept. */
@@ -253,7 +228,9 @@ struct locker_driver {
     uint32_t caps;                  /**< LOCKER_CAP_* */
     size_t claim_size;              /**< bytes of its own in each claim */
     int64_t ttl_min_ms, ttl_max_ms; /**< lease times that it takes; 0: no limit */
-    const locker_param *params;
+    /** What it takes beside what every driver takes. Core parses and checks the text, and refuses a parameter that no table
+     * names. */
+    const locker_parameter *params;
     /** What users are told, and core too: with `leases`, grants have a valid_until, and want renewal or the
      * confirmation of their session. */
     const locker_semantics *semantics;
@@ -335,12 +312,8 @@ struct locker_driver {
     /** One round trip. */
     locker_status (*ping)(void *self, int64_t until, locker_error *err);
 
-    /** NULL, but in a decorator: one that stands before another driver. Core shows it the driver whose scheme
-     * stands behind the plus in `NAME+SCHEME:`, NAME being the decorator's first scheme. It answers a table
-     * for both, which lives as long as the process, is the same when it is asked again, and takes the other
-     * one's parameters and schemes, each behind `NAME+`; NULL: it can't. A decorator's own operations are
-     * never called. A scheme that a driver has as a whole comes first. */
-    const locker_driver *(*decorate)(const locker_driver *inner);
+    const struct locker_decorator
+        *decorator; /**< of one that stands before another (instrument.h); else NULL */
 };
 
 /** A driver that is a module exports `const locker_driver *const locker_module`, a pointer to its table, and
@@ -373,7 +346,8 @@ typedef struct locker_driver_options {
     size_t size;                   /**< sizeof(locker_driver_options) */
     const char *uri;               /**< for hosts, path and parameters; NULL: `scheme:` with nothing in it */
     const locker_options *options; /**< NULL: the defaults */
-    const locker_clock *clock;     /**< NULL: the system's. Must outlive the locker. */
+    const locker_clock
+        *clock; /**< NULL: the system's. Copied; its context and hooks must outlive the locker. */
 } locker_driver_options;
 
 #define LOCKER_DRIVER_OPTIONS_INIT                                                                           \

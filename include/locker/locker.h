@@ -428,13 +428,26 @@ typedef struct locker_semantics {
 /** What this locker's service promises. NULL only for a NULL locker. */
 LOCKER_API const locker_semantics *locker_get_semantics(const locker *l);
 
-/** One parameter of a driver's URI query or profile. Static data. */
+/** How a parameter's text is read. */
+typedef enum locker_param_kind {
+    LOCKER_PARAM_DURATION = 1,
+    LOCKER_PARAM_NUMBER = 2,
+    LOCKER_PARAM_BOOL = 3,
+    LOCKER_PARAM_TEXT = 4,
+    LOCKER_PARAM_PATH = 5 /**< text, not empty */
+} locker_param_kind;
+
+/** One parameter of a driver's URI query or profile; tables end by one whose name is NULL. Static data. */
 typedef struct locker_parameter {
     const char *name;
-    const char *kind;    /**< "duration", "number", "bool", "text" or "path" */
-    const char *initial; /**< the default, as text */
+    locker_param_kind kind;
+    const char *initial; /**< the default, as text that parses; NULL: none */
+    int64_t min, max;    /**< of a number, or of a duration in ms; both 0: no limits but not negative */
     const char *help;    /**< one line */
 } locker_parameter;
+
+/** "duration", "number", "bool", "text" or "path". Static. */
+LOCKER_API const char *locker_param_kind_name(locker_param_kind kind);
 
 /** One driver that there is: built in, or a module beside the library. Static data. */
 typedef struct locker_driver_info {
@@ -444,7 +457,7 @@ typedef struct locker_driver_info {
     const char *example;  /**< a URI */
     const char *features; /**< what the build's client library can and can't do, one line; may be empty */
     const locker_semantics *semantics;
-    const locker_parameter *parameters; /**< ended by one whose name is NULL */
+    const locker_parameter *parameters;
     const char *module;  /**< the file that it is loaded from when it is first used; NULL: it is built in */
     const char *problem; /**< why the text that describes the module can't be read; then no more is known of
                             it than its file's name. NULL: it was read */
@@ -458,7 +471,7 @@ typedef struct locker_driver_info {
 /** The index-th driver that there is, from 0; false past the last, or where info->size is none. No module is loaded for it. */
 LOCKER_API bool locker_driver_at(size_t index, locker_driver_info *info);
 
-/** The parameters that every driver takes, ended by one whose name is NULL. */
+/** The parameters that every driver takes. */
 LOCKER_API const locker_parameter *locker_common_parameters(void);
 
 enum { LOCKER_HISTOGRAM_BUCKETS = 40 };

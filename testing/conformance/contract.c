@@ -36,7 +36,7 @@ static void the_table_is_whole(void **state)
     }
     if (!exemplary)
         test_fails("the table's example '%s' is no URI of its schemes", driver->example);
-    for (const locker_param *param = driver->params; param->name != NULL; param++)
+    for (const locker_parameter *param = driver->params; param->name != NULL; param++)
         if (param->help == NULL || param->help[0] == '\0')
             test_fails("the table's parameter '%s' has no help", param->name);
 }

@@ -15,8 +15,8 @@
  */
 #pragma once
 
-#include <locker/driver.h>
 #include <locker/fault.h>
+#include <locker/instrument.h>
 
 #include "script.h"
 

@@ -14,7 +14,7 @@ typedef struct over {
     struct over *next;
     const locker_driver *inner;
     locker_driver table;
-    locker_param params[PARAMETERS_AT_MOST + 1];
+    locker_parameter params[PARAMETERS_AT_MOST + 1];
     const char *schemes[SCHEMES_AT_MOST + 1];
     char scheme_texts[SCHEMES_AT_MOST][48];
     locker_semantics semantics;
@@ -27,7 +27,7 @@ static over *tables; /* guarded by it; what is in it never changes */
 
 /* Ours, behind those of the other driver. */
 enum { PARAM_FAULT, PARAM_FILE, PARAM_COUNT };
-static const locker_param params[] = {
+static const locker_parameter params[] = {
     [PARAM_FAULT] = {"fault", LOCKER_PARAM_TEXT, NULL, 0, 0,
                      "a script of what goes wrong, such as acquire:orders/42,times=2,unavailable"},
     [PARAM_FILE] = {"fault_file", LOCKER_PARAM_PATH, NULL, 0, 0,
@@ -138,7 +138,7 @@ static locker_status fault_open(const locker_driver_config *config, const locker
     locker_status status = LOCKER_OK;
     if (f == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while opening a locker");
-    for (const locker_param *p = inner->params; p->name != NULL; p++)
+    for (const locker_parameter *p = inner->params; p->name != NULL; p++)
         ours++;
     theirs.scheme += strlen(LK_FAULT_PREFIX);
     if (ours[PARAM_FAULT].text != NULL)
@@ -215,7 +215,7 @@ static over *make_over(const locker_driver *inner)
     }
     o->inner = inner;
     o->table = *inner;
-    o->table.decorate = NULL;
+    o->table.decorator = NULL;
     o->semantics = *inner->semantics;
     o->semantics.driver = o->name;
     o->table.semantics = &o->semantics;
@@ -243,7 +243,7 @@ const locker_driver *locker_fault_over(const locker_driver *inner)
     over *o;
     if (inner == NULL || inner->abi != LOCKER_DRIVER_ABI || inner->size < sizeof *inner ||
         inner->name == NULL || inner->schemes == NULL || inner->params == NULL || inner->semantics == NULL ||
-        inner->decorate != NULL || lk_fault_is_table(inner))
+        inner->decorator != NULL || lk_fault_is_table(inner))
         return NULL;
     (void)pthread_mutex_lock(&tables_mutex);
     for (o = tables; o != NULL && o->inner != inner; o = o->next) {
@@ -296,5 +296,5 @@ const locker_driver lk_fault_driver = {
     .features = "for tests: stands before another driver, whose promises it has, and makes it go wrong",
     .params = params,
     .semantics = &semantics,
-    .decorate = locker_fault_over,
+    .decorator = &(const struct locker_decorator){locker_fault_over},
 };

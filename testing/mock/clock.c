@@ -284,13 +284,8 @@ static void clock_poll(void *context, int fd, int64_t until)
 
 locker_clock lk_mock_clock_table(mock_host *host)
 {
-    return (locker_clock){.now = clock_now,
-                          .wait = clock_wait,
-                          .poll = clock_poll,
-                          .context = host,
-                          .waits = clock_waits,
-                          .signal = clock_signal,
-                          .done = clock_done};
+    static const struct locker_clock_hooks hooks = {clock_waits, clock_signal, clock_done};
+    return (locker_clock){sizeof(locker_clock), clock_now, clock_wait, clock_poll, host, &hooks};
 }
 
 void lk_mock_keeper(mock_host *host, bool runs)

@@ -20,7 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <locker/driver.h>
+#include <locker/instrument.h>
 #include <locker/mock.h>
 
 #include "script.h"

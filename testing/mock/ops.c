@@ -242,7 +242,7 @@ static void mock_close(void *self)
 }
 
 static const char *const schemes[] = {"mock", NULL};
-static const locker_param params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
+static const locker_parameter params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
 
 /* Without capability bits and semantics: each mock has a copy with its own. */
 const locker_driver lk_mock_driver = {

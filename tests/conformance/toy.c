@@ -320,7 +320,7 @@ static void stop(void *service)
 }
 
 static const char *const schemes[] = {"toy", NULL};
-static const locker_param no_params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
+static const locker_parameter no_params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
 
 static locker_semantics semantics = {
     .size = sizeof(locker_semantics),

@@ -54,7 +54,7 @@ case $1 in
 install)
     rm -rf "$PREFIX"
     "$CMAKE" --install "$BUILD" --prefix "$PREFIX" >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
-    for file in include/locker/locker.h include/locker/driver.h include/locker/version.h \
+    for file in include/locker/locker.h include/locker/driver.h include/locker/instrument.h include/locker/version.h \
         include/locker/mock.h include/locker/fault.h "$LIBDIR/liblocker-mock.so" "$LIBDIR/pkgconfig/locker-mock.pc" \
         include/locker/conformance.h "$LIBDIR/liblocker-conformance.so" "$LIBDIR/pkgconfig/locker-conformance.pc" \
         "$LIBDIR/liblocker.so" "$LIBDIR/liblocker.a" "$LIBDIR/pkgconfig/locker.pc" \

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <locker/instrument.h>
+
 #include "holding.h"
 #include "locking.h"
 #include "probe.h"
@@ -203,6 +205,8 @@ static void wakes_later(void *context, pthread_cond_t *cond)
     atomic_store(&sleeper, cond);
 }
 
+static const struct locker_clock_hooks wakes = {.signal = wakes_later};
+
 static void wake_now(void)
 {
     (void)pthread_mutex_lock(atomic_load(&of_core)); /* who wakes up destroys the condition */
@@ -222,7 +226,7 @@ static void an_owner_leaves_before_the_first_call_has_woken_up(void **state)
     locker *l;
     (void)state;
     probe_init(&p);
-    p.clock.signal = wakes_later;
+    p.clock.hooks = &wakes;
     wait_of_the_probe = p.clock.wait;
     p.clock.wait = notes_the_mutex;
     l = probe_open(&p);
@@ -261,7 +265,7 @@ static void what_is_lost_before_its_call_wakes_up_is_asked_for_again(void **stat
         locker *l;
 
         probe_init(&p);
-        p.clock.signal = wakes_later;
+        p.clock.hooks = &wakes;
         wait_of_the_probe = p.clock.wait;
         p.clock.wait = notes_the_mutex;
         l = probe_open(&p);
@@ -320,7 +324,7 @@ static void every_lease_has_its_place(void **state)
     locker_error err;
     (void)state;
     probe_init(&p);
-    p.clock.signal = wakes_later;
+    p.clock.hooks = &wakes;
     wait_of_the_probe = p.clock.wait;
     p.clock.wait = notes_the_mutex;
     p.acquire = grants_all;

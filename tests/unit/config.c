@@ -68,7 +68,7 @@ static locker_status no_ping(void *self, int64_t until, locker_error *err)
 }
 
 static const char *const schemes[] = {"noted", NULL};
-static const locker_param params[] = {
+static const locker_parameter params[] = {
     {"poll", LOCKER_PARAM_DURATION, "1s", 10, 60000, "a duration"},
     {"number", LOCKER_PARAM_NUMBER, "7", 1, 9, "a number"},
     {"flag", LOCKER_PARAM_BOOL, "yes", 0, 0, "a flag"},

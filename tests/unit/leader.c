@@ -120,7 +120,7 @@ static int64_t bell_dispatch(void *self)
 }
 
 static const char *const schemes[] = {"bell", NULL};
-static const locker_param params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
+static const locker_parameter params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
 static const locker_semantics semantics = {.size = sizeof(locker_semantics), .driver = "bell"};
 static const locker_driver driver = {
     .abi = LOCKER_DRIVER_ABI,

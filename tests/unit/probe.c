@@ -201,7 +201,7 @@ void probe_advance(struct probe *p, int64_t ms)
 void probe_init(struct probe *p)
 {
     static const char *const schemes[] = {"probe", NULL};
-    static const locker_param params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
+    static const locker_parameter params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
     static const locker_semantics semantics = {
         .size = sizeof(locker_semantics), .driver = "probe", .leases = true};
     *p = (struct probe){
@@ -226,7 +226,7 @@ void probe_init(struct probe *p)
         .now = 1000 * ms_ns,
         .fd = -1,
     };
-    p->clock = (locker_clock){.now = now, .wait = wait_for, .poll = poll_for, .context = p};
+    p->clock = (locker_clock){sizeof(locker_clock), now, wait_for, poll_for, p, NULL};
     (void)pthread_mutex_init(&p->mutex, NULL);
     lk_gate_init(&p->entered);
     lk_gate_init(&p->leave);

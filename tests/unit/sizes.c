@@ -22,6 +22,7 @@
 static void options_of_an_older_program(void **state)
 {
     locker_options o = LOCKER_OPTIONS_INIT;
+    locker_clock clock;
     locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
     locker_lock_options how = LOCKER_LOCK_OPTIONS_INIT;
     locker_break_options whom = LOCKER_BREAK_OPTIONS_INIT;
@@ -48,6 +49,18 @@ static void options_of_an_older_program(void **state)
     assert_ok(locker_driver_find("memory", &memory, &err), err);
     assert_ok(locker_open_driver(memory, &d, &l, &err), err);
     assert_int_equal(locker_close(l), LOCKER_OK);
+    clock = *locker_system_clock();
+    d = (locker_driver_options)LOCKER_DRIVER_OPTIONS_INIT;
+    d.clock = &clock;
+    clock.size = BEFORE(locker_clock, hooks);
+    clock.hooks = (const struct locker_clock_hooks *)(uintptr_t)1; /* not the program's */
+    assert_ok(locker_open_driver(memory, &d, &l, &err), err);
+    assert_ok(locker_lock(l, "k", NULL, &held, &err), err);
+    locker_handle_free(held);
+    assert_int_equal(locker_close(l), LOCKER_OK);
+    clock.size = 0;
+    assert_status(LOCKER_INVALID, locker_open_driver(memory, &d, &l, &err), err);
+    assert_non_null(strstr(err.text, "locker_clock"));
 }
 
 static void options_of_a_later_program(void **state)
@@ -188,8 +201,8 @@ static void drivers_of_other_releases(void **state)
     assert_ok(locker_driver_find("memory", &memory, &err), err);
     memset(&later, 0, sizeof later);
     older = later.known = *memory;
-    older.size = BEFORE(locker_driver, decorate);
-    older.decorate = (const locker_driver *(*)(const locker_driver *))(uintptr_t)1; /* not the driver's */
+    older.size = BEFORE(locker_driver, decorator);
+    older.decorator = (const struct locker_decorator *)(uintptr_t)1; /* not the driver's */
     assert_ok(open_table(&older, &err), err);
     later.known.size = sizeof later;
     later.known.semantics = &promises.known;

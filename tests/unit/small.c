@@ -99,7 +99,7 @@ static void test_drivers(void **state)
     assert_true(memory);
     assert_false(locker_driver_at(n, &info));
     assert_string_equal(locker_common_parameters()[0].name, "ttl");
-    assert_string_equal(locker_common_parameters()[0].kind, "duration");
+    assert_string_equal(locker_param_kind_name(locker_common_parameters()[0].kind), "duration");
 }
 
 static void test_statistics_need_their_size(void **state)

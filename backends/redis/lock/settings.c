@@ -19,7 +19,7 @@ enum {
     PARAM_TLS_NAME
 };
 
-const locker_param lk_redis_params[] = {
+const locker_parameter lk_redis_params[] = {
     {"poll", LOCKER_PARAM_DURATION, "1s", 10, 60000,
      "how often a waiter looks again for holders that don't tell when they release"},
     {"fencing", LOCKER_PARAM_BOOL, "on", 0, 0,
@@ -47,7 +47,7 @@ static bool copy(char **out, const char *text)
 
 static bool copy_hosts(lk_redis_target *t, const locker_driver_config *config)
 {
-    static const locker_host local = {"127.0.0.1", 0};
+    static const locker_host local = {.name = "127.0.0.1"};
     const locker_host *from = config->host_count > 0 ? config->hosts : &local;
     const size_t count = config->host_count > 0 ? config->host_count : 1;
     t->hosts = calloc(count, sizeof *t->hosts);

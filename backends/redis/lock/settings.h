@@ -14,7 +14,7 @@ typedef struct {
     int64_t cleanup_ns;
 } lk_redis_settings;
 
-extern const locker_param lk_redis_params[];
+extern const locker_parameter lk_redis_params[];
 
 locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_config *config,
                                      locker_error *err);

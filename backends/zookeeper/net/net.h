@@ -59,7 +59,7 @@ typedef struct {
 
 /* ---------------------------------------------------------------- its life: open.c, settings.c ---- */
 
-extern const locker_param lk_zk_params[];
+extern const locker_parameter lk_zk_params[];
 
 /* NULL: err says why not. */
 lk_zk_net *lk_zk_net_new(lk_zk *z, const lk_zk_owner *owner, const locker_services *svc, locker_error *err);

@@ -27,7 +27,7 @@ enum {
     PARAM_SASL_HOST
 };
 
-const locker_param lk_zk_params[] = {
+const locker_parameter lk_zk_params[] = {
     {"session_timeout", LOCKER_PARAM_DURATION, NULL, 100, INT64_C(24) * 3600 * 1000,
      "the session time-out to ask for; the server may give another one. Default: the ttl"},
     {"tick", LOCKER_PARAM_DURATION, NULL, 1, INT64_C(3600) * 1000,
@@ -55,7 +55,7 @@ static locker_status no_memory(locker_error *err)
 
 static bool copy_hosts(lk_zk_settings *s, const locker_driver_config *config)
 {
-    static const locker_host local = {"127.0.0.1", 0};
+    static const locker_host local = {.name = "127.0.0.1"};
     const locker_host *from = config->host_count > 0 ? config->hosts : &local;
     const size_t count = config->host_count > 0 ? config->host_count : 1;
     size_t size = 1;

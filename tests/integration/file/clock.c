@@ -32,7 +32,7 @@ static void clock_poll(void *context, int fd, int64_t until)
 
 const locker_clock *lk_clock(void)
 {
-    static const locker_clock clock = {.now = clock_now, .wait = clock_wait, .poll = clock_poll};
+    static const locker_clock clock = {sizeof clock, clock_now, clock_wait, clock_poll, NULL, NULL};
     return &clock;
 }
 

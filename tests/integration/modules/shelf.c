@@ -75,7 +75,7 @@ static locker_status shelf_ping(void *self, int64_t until, locker_error *err)
 }
 
 static const char *const schemes[] = {SHELF_SCHEME, NULL};
-static const locker_param params[] = {
+static const locker_parameter params[] = {
     {"height", LOCKER_PARAM_NUMBER, "3", 1, 9, "boards"},
     {"where", LOCKER_PARAM_PATH, NULL, 0, 0, "the wall"},
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},

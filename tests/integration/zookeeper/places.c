@@ -311,8 +311,8 @@ static void *keep(void *argument)
 static void alone_begin(struct alone *alone, struct env *env)
 {
     const int64_t patience = INT64_C(1000000) * LK_TEST_PATIENCE_MS;
-    const locker_host host = {"127.0.0.1", lk_proxy_port(env->proxy)};
-    const locker_value values[32] = {{0, NULL, false}};
+    const locker_host host = {lk_proxy_port(env->proxy), "127.0.0.1"};
+    const locker_value values[32] = {{.given = false}};
     const locker_driver_config config = {.scheme = "zookeeper",
                                          .hosts = &host,
                                          .host_count = 1,

@@ -12,7 +12,8 @@ static void print(const locker_driver_info *d)
     printf("%s: %s|%s|%s|%s|%s|%s|%s\n", d->name, s->holder_dies, s->holder_stalls, s->cut_off,
            s->service_restarts, s->failover, s->token, s->cost);
     for (const locker_parameter *p = d->parameters; p->name != NULL; p++)
-        printf("%s: parameter %s %s '%s' %s\n", d->name, p->name, p->kind, p->initial, p->help);
+        printf("%s: parameter %s %s '%s' %lld %lld %s\n", d->name, p->name, locker_param_kind_name(p->kind),
+               p->initial != NULL ? p->initial : "", (long long)p->min, (long long)p->max, p->help);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 // use.cc: as use.c, from C++.
-#include <locker/driver.h>
+#include <locker/instrument.h>
 #include <locker/locker.h>
 
 #include <cstdio>
