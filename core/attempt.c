@@ -5,11 +5,9 @@
 #include <locker/instrument.h>
 
 #include "attempt.h"
-#include "busy.h"
-#include "clock.h"
+#include "claim.h"
 #include "error.h"
 #include "grant.h"
-#include "keys.h"
 #include "leader.h"
 
 static const int64_t retry_after_outage = LK_S;
@@ -21,8 +19,7 @@ static const int64_t retry_after_outage = LK_S;
 static bool unknown_locked(const lk_request *r) LK_REQUIRES(r->l->mutex)
 {
     const lk_key *key = r->claim->key;
-    return key->holder == NULL &&
-           (key->away || atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed));
+    return key->holder == NULL && (key->away || LK_READ(r->l->out_of_reach));
 }
 
 /* A wait has ended. */
@@ -52,38 +49,29 @@ static void sleep_unlocking(lk_request *r, int64_t until) LK_REQUIRES(r->l->mute
         (void)locker_cond_init(&r->wait.cond); /* glibc's can't fail */
         r->wait.sleeps = true;
     }
-    r->l->stats.waiting++;
     if (clock->hooks != NULL && clock->hooks->waits != NULL)
         clock->hooks->waits(clock->context, &r->claim->pub);
     clock->wait(clock->context, &r->wait.cond, &r->l->mutex.plain, until);
-    r->l->stats.waiting--;
 }
 
-/* The same, as the leader. */
-static void lead_unlocking(locker *l, int64_t until) LK_REQUIRES(l->mutex)
-{
-    l->stats.waiting++;
-    lk_leader_sleep_unlocking(l, until);
-    l->stats.waiting--;
-}
-
-/* Stand in the FIFO. OK: promoted (it contends now), or granted by a hand-over. */
 locker_status lk_fifo_wait_unlocking(lk_request *r)
 {
     lk_claim *claim = r->claim;
     if (r->try)
         return unknown_locked(r) ? LOCKER_UNAVAILABLE : LOCKER_BUSY;
     r->start_is_past = true;
-    lk_fifo_append_locked(r->l, claim);
+    LK_WRITE(claim->phase, LK_QUEUED);
+    lk_list_append(&claim->key->fifo, &claim->link);
     while (claim->phase == LK_QUEUED) {
         const bool receives = claim->busy_with != LK_IDLE; /* a grant is being handed over to it */
         const locker_status stop = receives ? LOCKER_OK : why_stop_locked(r);
-
         if (stop != LOCKER_OK) {
-            lk_fifo_remove_locked(r->l, claim);
+            lk_list_remove(&claim->link);
             return stop;
         }
+        r->l->stats.waiting++;
         sleep_unlocking(r, receives ? LOCKER_NEVER : r->deadline);
+        r->l->stats.waiting--;
     }
     return LOCKER_OK;
 }
@@ -91,15 +79,16 @@ locker_status lk_fifo_wait_unlocking(lk_request *r)
 /* ------------------------------------------------------------------ contending ---- */
 
 /* One attempt, with the mutex released meanwhile. */
-static locker_status attempt_unlocking(lk_request *r, int64_t *sent) LK_REQUIRES(r->l->mutex)
+static locker_status attempt_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *claim = r->claim;
-    *sent = r->start_is_past ? lk_now(r->l) : r->start; /* earlier is safe, and spares reading the clock */
+    const int64_t sent =
+        r->start_is_past ? lk_now(r->l) : r->start; /* earlier is safe, and spares reading the clock */
     r->start_is_past = true;
     lk_busy_begin_unlocking(r->l, claim, LK_IN_ACQUIRE);
     claim->pub.retry_at = LOCKER_NEVER;
-    claim->pub.asked_at = *sent;
-    claim->pub.attempt_until = lk_time_after(*sent, r->l->command_timeout_ns);
+    claim->pub.asked_at = sent;
+    claim->pub.attempt_until = lk_time_after(sent, r->l->command_timeout_ns);
     if (!r->try)
         claim->pub.attempt_until = lk_time_earlier(claim->pub.attempt_until, r->deadline);
     r->l->stats.attempts++;
@@ -116,9 +105,10 @@ static locker_status attempt_unlocking(lk_request *r, int64_t *sent) LK_REQUIRES
 /* The driver granted: is the grant still good? One whose lease ran out on its way is given back, and not told
  * as held. Without a lease the driver's own time of the grant will do: reading a clock is a seventh of a lock
  * in memory. */
-static locker_status accept_unlocking(lk_request *r, int64_t sent) LK_REQUIRES(r->l->mutex)
+static locker_status accept_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *claim = r->claim;
+    const int64_t sent = claim->pub.asked_at;
     if (claim->pub.valid_until == LOCKER_NEVER && !claim->pub.renewed)
         claim->pub.valid_until = lk_time_after(sent, claim->pub.ttl_ns);
     const int64_t now = claim->pub.valid_until == LOCKER_NEVER && claim->pub.granted_at != 0
@@ -148,28 +138,29 @@ static bool ask_again_locked(const lk_request *r) LK_REQUIRES(r->l->mutex)
 }
 
 /* Sleep until another attempt may succeed. OK: try again. */
-static locker_status wait_for_wake_unlocking(lk_request *r, int64_t retry_at) LK_REQUIRES(r->l->mutex)
+static locker_status wait_for_wake_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
 {
-    const int64_t until = lk_time_earlier(retry_at, r->deadline);
+    const int64_t until = lk_time_earlier(r->claim->pub.retry_at, r->deadline);
     while ((r->claim->events & LK_WOKEN) == 0 && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK) {
+        r->l->stats.waiting++;
         if (lk_leader_take_locked(r->l, &r->wait))
-            lead_unlocking(r->l, until);
+            lk_leader_sleep_unlocking(r->l, until);
         else
             sleep_unlocking(r, until);
+        r->l->stats.waiting--;
     }
     lk_leader_leave_locked(r->l, &r->wait);
     return why_stop_locked(r);
 }
 
-/* What a failed attempt means for the call. OK: wait until *retry_at, or for a wake, and try again. A call
+/* What a failed attempt means for the call. OK: wait until retry_at, or for a wake, and try again. A call
  * that waits does so over an outage, too, until its own end; one that the call's own end cut short tells
  * nothing. */
-static locker_status judge_locked(lk_request *r, locker_status status, int64_t *retry_at)
-    LK_REQUIRES(r->l->mutex)
+static locker_status judge_locked(lk_request *r, locker_status status) LK_REQUIRES(r->l->mutex)
 {
+    int64_t *const retry_at = &r->claim->pub.retry_at;
     const int64_t now = lk_now(r->l);
     const bool silent = status == LOCKER_TIMEOUT && (r->try || r->claim->pub.attempt_until < r->deadline);
-    *retry_at = r->claim->pub.retry_at;
     if (silent) {
         status = locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
                                   "the service did not answer within %lld ms (command_timeout)",
@@ -185,24 +176,22 @@ static locker_status judge_locked(lk_request *r, locker_status status, int64_t *
     if (r->try || (status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE))
         return status;
     if (status == LOCKER_UNAVAILABLE && *retry_at == LOCKER_NEVER) {
-        if (!atomic_load_explicit(&r->l->out_of_reach, memory_order_relaxed))
+        if (!LK_READ(r->l->out_of_reach))
             return status; /* the driver says that it is final */
         *retry_at = lk_time_after(now, retry_after_outage);
     }
     return LOCKER_OK;
 }
 
-/* Make attempts until there is a grant or a reason to stop. */
 locker_status lk_attempt_unlocking(lk_request *r)
 {
     bool seen = false;
     locker_status status = why_stop_locked(r);
     while (status == LOCKER_OK) {
         seen = true;
-        int64_t sent;
-        status = attempt_unlocking(r, &sent);
+        status = attempt_unlocking(r);
         if (status == LOCKER_OK) {
-            status = accept_unlocking(r, sent);
+            status = accept_unlocking(r);
             if (status == LOCKER_OK)
                 return LOCKER_OK;
             seen = false; /* it was withdrawn; the next attempt is the driver's first sight of it */
@@ -211,10 +200,9 @@ locker_status lk_attempt_unlocking(lk_request *r)
                 continue;
             }
         }
-        int64_t retry_at;
-        status = judge_locked(r, status, &retry_at);
+        status = judge_locked(r, status);
         if (status == LOCKER_OK)
-            status = wait_for_wake_unlocking(r, retry_at);
+            status = wait_for_wake_unlocking(r);
     }
     if (seen)
         lk_withdraw_unlocking(r->l, r->claim);

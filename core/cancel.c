@@ -10,15 +10,13 @@
 #include <unistd.h>
 
 #include "cancel.h"
-#include "changed.h"
+#include "frame.h"
 #include "lk_wakeup.h"
-#include "no_cancel.h"
-#include "wake.h"
 
 struct locker_cancel {
     int fd; /**< eventfd, readable once fired */
-    atomic_bool
-        fired; /**< release on firing, acquire on reading: a call that sees it has also seen what came before */
+    /** Release on firing, acquire on reading: a call that sees it has also seen what came before. */
+    atomic_bool fired;
 };
 
 locker_cancel *locker_cancel_new(void)
@@ -39,7 +37,6 @@ void locker_cancel_fire(locker_cancel *cancel)
 {
     LK_NO_CANCEL; /* which a signal handler may do, too */
     const int saved = errno;
-
     if (cancel == NULL)
         return;
     atomic_store_explicit(&cancel->fired, true, memory_order_release);
@@ -55,7 +52,6 @@ bool locker_cancel_fired(const locker_cancel *cancel)
 void locker_cancel_reset(locker_cancel *cancel)
 {
     LK_NO_CANCEL;
-
     if (cancel == NULL)
         return;
     atomic_store_explicit(&cancel->fired, false, memory_order_release);
@@ -65,7 +61,6 @@ void locker_cancel_reset(locker_cancel *cancel)
 void locker_cancel_free(locker_cancel *cancel)
 {
     LK_NO_CANCEL;
-
     if (cancel == NULL)
         return;
     (void)close(cancel->fd);
@@ -85,7 +80,6 @@ static cancel_use *find_locked(const locker *l, const locker_cancel *cancel) LK_
 {
     LK_LIST_EACH(link, &l->cancels) {
         cancel_use *const use = LK_CONTAINER(link, cancel_use, link);
-
         if (use->cancel == cancel)
             return use;
     }
@@ -129,14 +123,12 @@ void lk_cancel_unwatch_locked(locker *l, locker_cancel *cancel)
 
 /* A call that is inside driver.acquire is interrupted with the mutex released; `interrupting` keeps its claim
  * alive. The list may change meanwhile, so the walk starts again after each. */
-void lk_interrupt(locker *l, const locker_cancel *cancel)
+void lk_interrupt_unlocking(locker *l, const locker_cancel *cancel)
 {
-    lk_mutex_lock(&l->mutex);
 again:
     LK_LIST_EACH(link, &l->waits) {
         lk_wait *const w = LK_CONTAINER(link, lk_wait, link);
         lk_claim *const claim = w->claim;
-
         /* An event may be about a cancel that is gone, whose place in memory another one has taken: the flag
          * of the one in use decides. */
         if ((claim->events & LK_CANCELED) != 0 ||
@@ -154,5 +146,4 @@ again:
         lk_changed_locked(l);
         goto again;
     }
-    lk_mutex_unlock(&l->mutex);
 }

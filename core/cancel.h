@@ -7,4 +7,4 @@
 int lk_cancel_watch_locked(locker *l, locker_cancel *cancel) LK_REQUIRES(l->mutex);
 void lk_cancel_unwatch_locked(locker *l, locker_cancel *cancel) LK_REQUIRES(l->mutex);
 /** Tell calls that wait: all of them (cancel NULL: closing) or those with this cancel. Keeper or closer. */
-void lk_interrupt(locker *l, const locker_cancel *cancel) LK_EXCLUDES(l->mutex);
+void lk_interrupt_unlocking(locker *l, const locker_cancel *cancel) LK_REQUIRES(l->mutex);

@@ -1,9 +1,9 @@
-/* claim.c: making and freeing claims, and what their state is. */
+/* claim.c: claims, and the keys that they are to. How long both last is modelled in models/handover.pml. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "claim.h"
-#include "clock.h"
+#include "wake.h"
 
 /* A function of its own, or compilers turn malloc and memset into calloc, which glibc before 2.41 serves
  * without its per-thread cache: 25 ns more for each block. */
@@ -50,22 +50,18 @@ void lk_claim_free(const locker *l, lk_claim *claim)
  * reads a later time, sees that the deadline has passed, and leaves it. */
 locker_state lk_claim_state(const locker *l, const lk_claim *claim)
 {
-    const uint8_t phase = atomic_load_explicit(&claim->phase, memory_order_relaxed);
-    const int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
+    const uint8_t phase = LK_READ(claim->phase);
     if (phase == LK_LOST)
         return LOCKER_STATE_LOST;
     if (phase == LK_GONE)
         return LOCKER_STATE_UNLOCKED;
-    if (until != LOCKER_NEVER) {
-        const int64_t now = lk_now(l);
-
-        if (now >= atomic_load_explicit(&claim->valid_until, memory_order_relaxed))
-            return LOCKER_STATE_LOST;
-        if (claim->pub.renewed && (now >= atomic_load_explicit(&claim->suspect_at, memory_order_relaxed) ||
-                                   atomic_load_explicit(&l->out_of_reach, memory_order_relaxed)))
-            return LOCKER_STATE_SUSPECT;
-    }
-    return LOCKER_STATE_HELD;
+    if (LK_READ(claim->valid_until) == LOCKER_NEVER)
+        return LOCKER_STATE_HELD;
+    const int64_t now = lk_now(l);
+    if (now >= LK_READ(claim->valid_until))
+        return LOCKER_STATE_LOST;
+    const bool suspect = now >= LK_READ(claim->suspect_at) || LK_READ(l->out_of_reach);
+    return claim->pub.renewed && suspect ? LOCKER_STATE_SUSPECT : LOCKER_STATE_HELD;
 }
 
 const char *lk_lost_why_locked(const locker *l, const lk_claim *claim)
@@ -75,4 +71,92 @@ const char *lk_lost_why_locked(const locker *l, const lk_claim *claim)
         return claim->lost_why;
     return claim->pub.renewed ? "its lease could not be renewed in time"
                               : "its lease ended, and was not to be renewed";
+}
+
+/* ------------------------------------------------------------------ keys ---- */
+
+/* The claim that the key lives in. */
+static lk_claim *home_of(lk_table_link *entry)
+{
+    return LK_CONTAINER(entry, lk_claim, own_key.entry);
+}
+
+static bool same_key(const locker_claim *a, const locker_claim *b)
+{
+    return a->key_hash == b->key_hash && a->key_len == b->key_len && memcmp(a->key, b->key, a->key_len) == 0;
+}
+
+lk_key *lk_key_find_locked(const locker *l, const locker_claim *of)
+{
+    LK_TABLE_EACH_OF(entry, &l->keys, of->key_hash) {
+        if (same_key(&home_of(entry)->pub, of))
+            return &home_of(entry)->own_key;
+    }
+    return NULL;
+}
+
+void lk_key_use_locked(locker *l, lk_claim *claim)
+{
+    lk_key *key = lk_key_find_locked(l, &claim->pub);
+    if (key == NULL) {
+        key = &claim->own_key;
+        lk_list_init(&key->fifo);
+        lk_table_add(&l->keys, &key->entry, claim->pub.key_hash);
+    }
+    key->users++;
+    claim->key = key;
+}
+
+/* One claim less. Frees the one that the key lived in, when it waited for that. */
+static void drop_key_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex)
+{
+    lk_key *const key = claim->key;
+    lk_claim *const home = home_of(&key->entry);
+    if (--key->users > 0)
+        return;
+    lk_table_remove(&l->keys, &key->entry);
+    if (home != claim && home->refs == 0)
+        lk_claim_free(l, home);
+}
+
+void lk_promote_locked(locker *l, lk_key *key)
+{
+    lk_claim *const claim = lk_fifo_first_locked(l, key);
+    if (claim == NULL || claim->busy_with != LK_IDLE || key->holder != NULL || key->contender != NULL)
+        return;
+    lk_list_remove(&claim->link);
+    LK_WRITE(claim->phase, LK_CONTENDING);
+    key->contender = claim;
+    lk_wake_call_locked(l, claim->wait);
+}
+
+void lk_key_free_locked(locker *l, const lk_claim *claim)
+{
+    lk_key *const key = claim->key;
+    if (key->holder == claim)
+        key->holder = NULL;
+    lk_promote_locked(l, key);
+}
+
+/* ------------------------------------------------------------------ how long it lasts ---- */
+
+void lk_claim_unref_locked(locker *l, lk_claim *claim)
+{
+    if (--claim->refs > 0)
+        return;
+    if (claim->key != NULL)
+        drop_key_locked(l, claim);
+    if (claim->own_key.users == 0)
+        lk_claim_free(l, claim);
+}
+
+void lk_claim_over_locked(locker *l, lk_claim *claim)
+{
+    if (claim->refs == 2) {
+        drop_key_locked(l, claim);
+        claim->key = NULL;
+        if (claim->own_key.users == 0)
+            atomic_store_explicit(&claim->alone, true, memory_order_release);
+    }
+    lk_claim_unref_locked(l, claim);
 }

@@ -1,16 +1,11 @@
 /* close.c: closing a locker while others wait or hold, and what a fork's child does instead. */
 #include "cancel.h"
-#include "changed.h"
-#include "clock.h"
-#include "descriptors.h"
-#include "fork.h"
 #include "frame.h"
+#include "handle.h"
 #include "keeper.h"
 #include "lease.h"
 #include "lifetime.h"
 #include "log.h"
-#include "loss.h"
-#include "no_cancel.h"
 #include "release.h"
 
 /* Have everything that is held released. The driver does it in the background, all of it in flight at once,
@@ -19,13 +14,12 @@ static void release_all_unlocking(locker *l) LK_REQUIRES(l->mutex)
 {
     while (!lk_list_empty(&l->held)) {
         lk_claim *const claim = LK_CONTAINER(lk_list_first(&l->held), lk_claim, link);
-
         if (lk_lease_over_locked(l, claim, lk_now(l)))
             continue;
         for (locker_handle *handle = claim->handles; handle != NULL; handle = handle->sibling)
             if (!handle->unlocked) {
                 handle->closed = true;
-                lk_unlocked_set_locked(handle);
+                LK_WRITE(handle->unlocked, true);
             }
         claim->open_handles = 0;
         lk_let_go_unlocking(l, claim);
@@ -46,7 +40,6 @@ static void close_in_child(locker *l)
 locker_status locker_close(locker *l)
 {
     LK_NO_CANCEL;
-
     if (l == NULL)
         return LOCKER_OK;
     if (lk_forked(l)) {
@@ -57,14 +50,12 @@ locker_status locker_close(locker *l)
         return LOCKER_INVALID;
     lk_mutex_lock(&l->mutex);
     l->closing = true;
-    lk_mutex_unlock(&l->mutex);
-    lk_interrupt(l, NULL);
-    lk_mutex_lock(&l->mutex);
+    lk_interrupt_unlocking(l, NULL);
     while (l->calls > 0)
         lk_await_unlocking(l);
     lk_mutex_unlock(&l->mutex);
     lk_keeper_stop(l); /* it tells what was lost before it ends */
-    atomic_store_explicit(&l->calls_back, pthread_self(), memory_order_relaxed);
+    LK_WRITE(l->calls_back, pthread_self());
     lk_mutex_lock(&l->mutex);
     release_all_unlocking(l);
     lk_losses_tell_unlocking(l);

@@ -1,4 +1,4 @@
-/* config.h: a locker's configuration, and reading it from a URI. */
+/* config.h: a locker's configuration: from a URI (config.c) or a profile (profile.c), completed (config_finish.c). */
 #pragma once
 
 #include <locker/driver.h>
@@ -18,8 +18,12 @@ void lk_config_clear(lk_config *config);
 /** Parse a URI into config. driver NULL: the scheme's. */
 locker_status lk_config_uri(lk_config *config, const char *uri, const locker_driver *driver,
                             locker_error *err);
-/** The text if it is a word of a-z, '_' and '+', else "(not shown)": it may be a password at a wrong
- * place. */
+/** Read a profile of an INI file into config. */
+locker_status lk_config_profile(lk_config *config, const char *file, const char *name, locker_error *err);
+/** Check the parameters against the tables, and fill in what was not said. */
+locker_status lk_config_finish(lk_config *config, const locker_options *options, locker_error *err);
+
+/** The text if it is a word of a-z, '_' and '+', else "(not shown)": it may be a password at a wrong place. */
 const char *lk_config_word(const char *text);
 /** Add one parameter as text; a second one of that name is refused. */
 locker_status lk_config_add(lk_config *config, const char *name, const char *text, locker_error *err);

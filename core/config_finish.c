@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config_finish.h"
+#include "config.h"
 #include "lk_time.h"
 #include "params.h"
 #include "text.h"
@@ -146,18 +146,6 @@ static locker_status find_name_space(lk_config *c, const locker_options *options
     return c->name_space != NULL ? LOCKER_OK : LOCKER_NOMEM;
 }
 
-/* `given`: by the caller, not by the configuration. */
-static locker_status check_ttl(const lk_config *c, bool given, locker_error *err)
-{
-    const locker_driver *d = c->driver;
-    const int64_t ms = c->ttl_ns / LK_MS;
-    if (!d->semantics->leases || (ms >= d->ttl_min_ms && (d->ttl_max_ms == 0 || ms <= d->ttl_max_ms)))
-        return LOCKER_OK;
-    return locker_error_set(err, given ? LOCKER_INVALID : LOCKER_CONFIG, 0,
-                            "ttl is out of %s's range: %lld ms to %lld ms", d->name, (long long)d->ttl_min_ms,
-                            (long long)d->ttl_max_ms);
-}
-
 locker_status lk_config_finish(lk_config *c, const locker_options *options, locker_error *err)
 {
     locker_value common[LK_COMMON_COUNT] = {{0}};
@@ -174,9 +162,10 @@ locker_status lk_config_finish(lk_config *c, const locker_options *options, lock
         status = fill_defaults(c->driver->params, c->values, err);
     if (status == LOCKER_OK)
         status = fill_given(c, common, err);
+    const bool ttl_given =
+        options != NULL && options->ttl_ms > 0; /* by the caller, not by the configuration */
     if (status == LOCKER_OK) {
-        c->ttl_ns =
-            options != NULL && options->ttl_ms > 0 ? options->ttl_ms * LK_MS : common[LK_COMMON_TTL].number;
+        c->ttl_ns = ttl_given ? options->ttl_ms * LK_MS : common[LK_COMMON_TTL].number;
         c->connect_timeout_ns = common[LK_COMMON_CONNECT].number;
         c->command_timeout_ns = common[LK_COMMON_COMMAND].number;
         c->cleanup_ns = common[LK_COMMON_CLEANUP].number;
@@ -192,7 +181,8 @@ locker_status lk_config_finish(lk_config *c, const locker_options *options, lock
     if (status == LOCKER_INVALID)
         status = LOCKER_CONFIG;
     if (status == LOCKER_OK)
-        status = check_ttl(c, options != NULL && options->ttl_ms > 0, err);
+        status =
+            lk_ttl_in_range(c->driver, c->ttl_ns / LK_MS, ttl_given ? LOCKER_INVALID : LOCKER_CONFIG, err);
     if (status == LOCKER_NOMEM)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while reading the configuration");
     return status;

@@ -1,6 +1,5 @@
 /* frame.c: the frame around each call of an application. */
 #include "frame.h"
-#include "fork.h"
 #include "text.h"
 
 locker_status lk_admit(const locker *l, const char *what, locker_error *err)

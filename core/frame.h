@@ -1,12 +1,46 @@
-/* frame.h: the frame of a call: whether it may begin, and that closing waits for its end. */
+/* frame.h: the frame of a call: no thread is canceled inside it, none begins in a fork's child, and closing waits for its
+ * end. */
 #pragma once
+
+#include <unistd.h>
 
 #include <locker/instrument.h>
 
-#include "changed.h"
+#include "wake.h"
 
-/** Begin a call: refuses in a fork's child, on the thread that runs callbacks and when closing. OK: lk_leave() must
- * follow. */
+/* A thread that is canceled (pthread_cancel) inside a call would end with the mutex locked, or with a wait on its stack that
+ * others wake. So each public function that may block, or sleep in the kernel, begins with LK_NO_CANCEL, which holds it
+ * back to its end. */
+#define LK_NO_CANCEL                                                                                         \
+    int lk_cancel_before __attribute__((cleanup(lk_cancel_restore), unused)) = lk_cancel_hold()
+
+static inline int lk_cancel_hold(void)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+static inline void lk_cancel_restore(const int *before)
+{
+    pthread_setcancelstate(*before, NULL);
+}
+
+/** In a fork's child, to which the locker does not belong. */
+static inline bool lk_forked(const locker *l)
+{
+    return l->fork_page != NULL ? *l->fork_page == 0 : l->pid != getpid();
+}
+
+/** On the thread that runs callbacks, where nothing may wait for the service. */
+static inline bool lk_in_callback(const locker *l)
+{
+    return pthread_equal(LK_READ(l->calls_back), pthread_self());
+}
+
+/** Whether a call may begin at all: refuses in a fork's child and on the thread that runs callbacks. */
+locker_status lk_admit(const locker *l, const char *what, locker_error *err);
+/** Begin a call: refuses also when closing. OK: lk_leave() must follow. */
 locker_status lk_enter(locker *l, const char *what, locker_error *err) LK_EXCLUDES(l->mutex);
 void lk_leave(locker *l) LK_EXCLUDES(l->mutex);
 static inline void lk_leave_locked(locker *l) LK_REQUIRES(l->mutex)
@@ -15,15 +49,6 @@ static inline void lk_leave_locked(locker *l) LK_REQUIRES(l->mutex)
         l->clock.hooks->done(l->clock.context);
     if (--l->calls == 0)
         lk_changed_locked(l);
-}
-
-/** Whether a call may begin at all: refuses in a fork's child and on the thread that runs callbacks. */
-locker_status lk_admit(const locker *l, const char *what, locker_error *err);
-
-/** On the thread that runs callbacks, where nothing may wait for the service. */
-static inline bool lk_in_callback(const locker *l)
-{
-    return pthread_equal(atomic_load_explicit(&l->calls_back, memory_order_relaxed), pthread_self());
 }
 
 /** The key's length, and whether the service can take it. */

@@ -1,8 +1,19 @@
-/* grant.c: what the driver granted becomes a lock that is held: the only way to one. */
+/* grant.c: what the driver granted becomes a lock that is held, or is withdrawn. */
+#include <string.h>
+
 #include "grant.h"
-#include "busy.h"
-#include "keys.h"
 #include "lease.h"
+
+void lk_withdraw_unlocking(locker *l, lk_claim *claim)
+{
+    lk_busy_begin_unlocking(l, claim, LK_IN_RELEASE);
+    lk_mutex_unlock(&l->mutex);
+    l->driver->withdraw(l->self, &claim->pub);
+    lk_mutex_lock(&l->mutex);
+    lk_busy_end_unlocking(l, claim);
+    memset(claim->pub.data, 0, l->driver->claim_size);
+    claim->pub.granted_at = 0;
+}
 
 bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
 {
@@ -15,8 +26,8 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
         return false;
     }
     if (handed_over)
-        lk_fifo_remove_locked(l, claim);
-    lk_phase_set_locked(claim, LK_GRANTED);
+        lk_list_remove(&claim->link);
+    LK_WRITE(claim->phase, LK_GRANTED);
     claim->pub.granted_at = now;
     claim->wait = NULL;
     claim->open_handles =

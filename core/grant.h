@@ -1,8 +1,40 @@
-/* grant.h: what the driver granted becomes a lock that is held: the only way to one. */
+/* grant.h: which operation of the driver is inside with a claim, one at a time; and from its OK to a held lock. */
 #pragma once
 
-#include "state.h"
+#include "wake.h"
 
-/** The driver has granted: enter it into the held list and the keeper, unless what came meanwhile says that the grant
- * proves nothing. False: it does, the driver has withdrawn, and the claim is as before. */
+/** Wait until none is inside. */
+static inline void lk_busy_wait_unlocking(locker *l, const lk_claim *claim) LK_REQUIRES(l->mutex)
+{
+    while (claim->busy_with != LK_IDLE)
+        lk_await_unlocking(l);
+}
+
+/** One begins, once none is inside. What is noted from here on is about what acquire and pass come to. The others'
+ * claims are told directly. */
+static inline void lk_busy_begin_unlocking(locker *l, lk_claim *claim, lk_busy with) LK_REQUIRES(l->mutex)
+{
+    lk_busy_wait_unlocking(l, claim);
+    claim->busy_with = (uint8_t)with;
+    if (with == LK_IN_ACQUIRE || with == LK_IN_PASS) {
+        claim->events &= LK_CANCELED;
+        claim->extended = 0;
+    }
+}
+
+/** It has returned, and interrupt, if it came, too. */
+static inline void lk_busy_end_unlocking(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex)
+{
+    while (claim->interrupting)
+        lk_await_unlocking(l);
+    claim->busy_with = LK_IDLE;
+    lk_changed_locked(l);
+}
+
+/** Have the driver withdraw. To the driver the claim is a new one then. */
+void lk_withdraw_unlocking(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
+
+/** The driver has granted, and this is the only way to a lock that is held: enter it into the held list and the keeper,
+ * unless what came meanwhile says that the grant proves nothing. False: it does, the driver has withdrawn, and the claim is
+ * as before. */
 bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex);

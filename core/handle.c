@@ -1,78 +1,54 @@
-/* handle.c: the handle, a closure that unlocks. */
+/* handle.c: the handle, a closure that unlocks, and what is told of its loss. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "changed.h"
 #include "claim.h"
-#include "clock.h"
 #include "error.h"
-#include "fork.h"
 #include "frame.h"
+#include "grant.h"
 #include "handle.h"
 #include "lease.h"
 #include "lifetime.h"
 #include "lk_wakeup.h"
-#include "no_cancel.h"
-#include "refs.h"
 #include "release.h"
 
 /* ------------------------------------------------------------------ unlocking ---- */
 
-/* The handle is not unlocked, and the locker not being closed. */
-static locker_status unlock_held_unlocking(locker *l, locker_handle *held, locker_error *err)
-    LK_REQUIRES(l->mutex)
-{
-    lk_claim *claim = held->claim;
-    const int64_t now = lk_now(l);
-    const bool lost = lk_lease_over_locked(l, claim, now);
-    locker_status status = LOCKER_OK;
-    if (!lost && lk_in_callback(l))
-        return locker_error_set(
-            err, LOCKER_INVALID, 0,
-            "'%s' can't be unlocked inside a callback of its locker: hand it to another thread",
-            claim->pub.key);
-    lk_unlocked_set_locked(held);
-    claim->open_handles--;
-    if (lost)
-        return lk_told_lost_locked(l, claim, err);
-    if (claim->open_handles > 0)
-        return LOCKER_OK;
-    l->calls++;
-    status = lk_release_unlocking(l, claim, now, err);
-    lk_leave_locked(l);
-    return status;
-}
-
-/* The locker is being closed, which is about to release what is held. The handle is closed from here on:
- * nobody is told CLOSED of a lock and goes on to see it HELD. */
-static locker_status unlock_closing_locked(locker *l, locker_handle *held, locker_error *err)
-    LK_REQUIRES(l->mutex)
-{
-    const bool lost = lk_lease_over_locked(l, held->claim, lk_now(l));
-    lk_unlocked_set_locked(held);
-    held->claim->open_handles--;
-    if (lost)
-        return lk_told_lost_locked(l, held->claim, err);
-    held->closed = true;
-    return locker_error_set(err, LOCKER_CLOSED, 0, "the locker is being closed, which releases '%s'",
-                            held->claim->pub.key);
-}
-
 static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_error *err) LK_REQUIRES(l->mutex)
 {
-    const char *key = held->claim->pub.key;
+    lk_claim *claim = held->claim;
+    const char *key = claim->pub.key;
     if (held->closed)
         return locker_error_set(err, LOCKER_CLOSED, 0, "'%s' was released when its locker was closed", key);
     if (held->unlocked)
         return locker_error_set(err, LOCKER_INVALID, 0, "'%s' was already unlocked by this handle", key);
-    return l->closing ? unlock_closing_locked(l, held, err) : unlock_held_unlocking(l, held, err);
+    const int64_t now = lk_now(l);
+    const bool lost = lk_lease_over_locked(l, claim, now);
+    if (!lost && !l->closing && lk_in_callback(l))
+        return locker_error_set(
+            err, LOCKER_INVALID, 0,
+            "'%s' can't be unlocked inside a callback of its locker: hand it to another thread", key);
+    LK_WRITE(held->unlocked, true);
+    claim->open_handles--;
+    if (lost)
+        return lk_told_lost_locked(l, claim, err);
+    if (l->closing) {
+        held->closed = true; /* from here on: nobody is told CLOSED of a lock and goes on to see it HELD */
+        return locker_error_set(err, LOCKER_CLOSED, 0, "the locker is being closed, which releases '%s'",
+                                key);
+    }
+    if (claim->open_handles > 0)
+        return LOCKER_OK;
+    l->calls++;
+    const locker_status status = lk_release_unlocking(l, claim, now, err);
+    lk_leave_locked(l);
+    return status;
 }
 
 locker_status locker_unlock(locker_handle *held, locker_error *err)
 {
     LK_NO_CANCEL;
-
     if (held == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_unlock needs a handle");
     locker *l = held->l;
@@ -93,7 +69,7 @@ locker_status locker_unlock(locker_handle *held, locker_error *err)
 static void let_go_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
 {
     lk_claim *claim = held->claim;
-    lk_unlocked_set_locked(held);
+    LK_WRITE(held->unlocked, true);
     claim->open_handles--;
     if (lk_lease_over_locked(l, claim, lk_now(l)) || claim->open_handles > 0)
         return;
@@ -109,77 +85,50 @@ static void forget_locked(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
     lk_claim_unref_locked(l, held->claim);
 }
 
+/* It is free already. */
+static void count_out(locker *l, int lost_fd) LK_EXCLUDES(l->mutex)
+{
+    lk_handle_gone(l);
+    if (lost_fd >= 0) {
+        LK_NO_CANCEL;
+        (void)close(lost_fd);
+    }
+}
+
 /* Free a handle that is told and unlocked; the caller holds the mutex, which is released. */
 static void destroy_and_unlock(locker *l, locker_handle *held) LK_RELEASE(l->mutex)
 {
-    const int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
+    const int fd = LK_READ(held->lost_fd);
     const bool separate = held != &held->claim->first_handle;
     forget_locked(l, held);
     if (separate)
         free(held);
     lk_mutex_unlock(&l->mutex);
-    lk_handle_gone(l);
-    if (fd >= 0)
-        (void)close(fd);
-}
-
-static void close_lost_fd(int fd)
-{
-    LK_NO_CANCEL;
-
-    (void)close(fd);
+    count_out(l, fd);
 }
 
 /* The claim goes with its last handle, which no thread but this one can reach. Nothing here can block, so only what
  * ends in the kernel holds a cancellation back. */
 static void destroy_alone(locker *l, locker_handle *held)
 {
-    const int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
+    const int fd = LK_READ(held->lost_fd);
     lk_claim *claim = held->claim;
     if (held != &claim->first_handle)
         free(held);
     lk_claim_free(l, claim);
-    lk_handle_gone(l);
-    if (fd >= 0)
-        close_lost_fd(fd);
-}
-
-static void tell_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
-{
-    const int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
-    held->told = true;
-    if (fd >= 0)
-        lk_wakeup_ring(fd);
-    if (held->on_lost == NULL || held->unlocked)
-        return;
-    held->in_callback = true;
-    lk_mutex_unlock(&l->mutex);
-    held->on_lost(held, held->user);
-    lk_mutex_lock(&l->mutex);
-    held->in_callback = false;
-    lk_changed_locked(l);
-}
-
-void lk_handle_tell_unlocking(locker *l, locker_handle *held)
-{
-    tell_unlocking(l, held);
-    if (!held->freed)
-        return;
-    destroy_and_unlock(l, held); /* the keeper runs, so the locker has another reference: its user's */
-    lk_mutex_lock(&l->mutex);
+    count_out(l, fd);
 }
 
 /* The handle may be held, and others know of its claim. */
 static void free_known(locker *l, locker_handle *held)
 {
     LK_NO_CANCEL;
-
     lk_mutex_lock(&l->mutex);
     if (!held->unlocked && !l->closing) {
         if (lk_in_callback(l))
             let_go_unlocking(l, held);
         else
-            (void)unlock_held_unlocking(l, held, NULL);
+            (void)unlock_unlocking(l, held, NULL);
     }
     if (held->in_callback && lk_in_callback(l)) {
         held->freed = true; /* inside its own callback: the keeper frees it afterwards */
@@ -206,6 +155,55 @@ void locker_cleanup(void *held)
     locker_handle_free(held);
 }
 
+/* ------------------------------------------------------------------ telling what was lost ---- */
+
+/* Free it, too, if it was freed in its own callback. */
+static void tell_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
+{
+    const int fd = LK_READ(held->lost_fd);
+    held->told = true;
+    if (fd >= 0)
+        lk_wakeup_ring(fd);
+    if (held->on_lost == NULL || held->unlocked)
+        return;
+    held->in_callback = true;
+    lk_mutex_unlock(&l->mutex);
+    held->on_lost(held, held->user);
+    lk_mutex_lock(&l->mutex);
+    held->in_callback = false;
+    lk_changed_locked(l);
+    if (!held->freed)
+        return;
+    destroy_and_unlock(l, held); /* the keeper runs, so the locker has another reference: its user's */
+    lk_mutex_lock(&l->mutex);
+}
+
+/* A callback may free handles, so the list is read anew behind each. */
+static void tell_claim_unlocking(locker *l, const lk_claim *claim) LK_REQUIRES(l->mutex)
+{
+    for (locker_handle *handle = claim->handles; handle != NULL;) {
+        const bool told = handle->told;
+        if (!told)
+            tell_unlocking(l, handle);
+        handle = told ? handle->sibling : claim->handles;
+    }
+}
+
+/* The driver's side of the claim is counted until the end. */
+void lk_losses_tell_unlocking(locker *l)
+{
+    for (lk_list *link; (link = lk_list_take(&l->lost)) != NULL;) {
+        lk_claim *const claim = LK_CONTAINER(link, lk_claim, link);
+        tell_claim_unlocking(l, claim);
+        lk_withdraw_unlocking(l, claim);
+        const char *const why = lk_lost_why_locked(l, claim);
+        lk_mutex_unlock(&l->mutex);
+        l->services.log(&l->services, LOCKER_LOG_ERROR, "lost the lock '%s': %s", claim->pub.key, why);
+        lk_mutex_lock(&l->mutex);
+        lk_claim_unref_locked(l, claim);
+    }
+}
+
 /* ------------------------------------------------------------------ asking ---- */
 
 locker_state locker_handle_state(const locker_handle *held)
@@ -215,7 +213,7 @@ locker_state locker_handle_state(const locker_handle *held)
     if (lk_forked(held->l))
         return LOCKER_STATE_LOST;
     const locker_state state = lk_claim_state(held->l, held->claim);
-    if (state != LOCKER_STATE_LOST && atomic_load_explicit(&held->unlocked, memory_order_relaxed))
+    if (state != LOCKER_STATE_LOST && LK_READ(held->unlocked))
         return LOCKER_STATE_UNLOCKED;
     return state;
 }
@@ -225,11 +223,8 @@ int64_t locker_handle_remaining_ms(const locker_handle *held)
     const locker_state state = locker_handle_state(held);
     if (state == LOCKER_STATE_LOST || state == LOCKER_STATE_UNLOCKED)
         return 0;
-    const int64_t until = atomic_load_explicit(&held->claim->valid_until, memory_order_relaxed);
-    if (until == LOCKER_NEVER)
-        return -1;
-    const int64_t left = until - lk_now(held->l);
-    return left > 0 ? left / LK_MS : 0;
+    const int64_t until = LK_READ(held->claim->valid_until);
+    return until == LOCKER_NEVER ? -1 : lk_time_left(lk_now(held->l), until) / LK_MS;
 }
 
 int64_t locker_handle_ttl_ms(const locker_handle *held)
@@ -255,17 +250,16 @@ const char *locker_handle_owner(const locker_handle *held)
 int locker_handle_fd(locker_handle *held)
 {
     LK_NO_CANCEL;
-
     if (held == NULL || lk_forked(held->l)) {
         errno = EINVAL;
         return -1;
     }
     locker *l = held->l;
     lk_mutex_lock(&l->mutex);
-    int fd = atomic_load_explicit(&held->lost_fd, memory_order_relaxed);
+    int fd = LK_READ(held->lost_fd);
     if (fd < 0) {
         fd = lk_wakeup_new();
-        atomic_store_explicit(&held->lost_fd, fd, memory_order_relaxed);
+        LK_WRITE(held->lost_fd, fd);
         if (fd >= 0 && held->claim->phase == LK_LOST)
             lk_wakeup_ring(fd);
     }

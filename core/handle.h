@@ -1,7 +1,7 @@
-/* handle.h: the handle, for the thread that tells it of a loss. */
+/* handle.h: handles, for the thread that tells them of a loss. */
 #pragma once
 
 #include "state.h"
 
-/** Tell it, and free it if it was freed in its own callback. */
-void lk_handle_tell_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex);
+/** Withdraw what was lost and tell its handles. Keeper, or closer after it. */
+void lk_losses_tell_unlocking(locker *l) LK_REQUIRES(l->mutex);

@@ -5,11 +5,9 @@
 
 #include <lk_sized.h>
 
-#include "clock.h"
+#include "claim.h"
 #include "error.h"
 #include "frame.h"
-#include "keys.h"
-#include "no_cancel.h"
 
 static bool is_sized(const locker_info *info)
 {
@@ -37,7 +35,7 @@ static void tell_own_end(locker *l, const char *key, size_t length, locker_info 
     const lk_key *found = lk_key_find_locked(l, &spelled);
     if (found != NULL && found->holder != NULL && !found->holder->pub.renewed &&
         found->holder->pub.token == info->token) {
-        const int64_t until = atomic_load_explicit(&found->holder->valid_until, memory_order_relaxed);
+        const int64_t until = LK_READ(found->holder->valid_until);
 
         info->remaining_ms = until == LOCKER_NEVER ? -1 : (until - lk_time_earlier(until, lk_now(l))) / LK_MS;
     }
@@ -107,7 +105,6 @@ locker_status locker_break_check(const locker_break_options *only, const locker_
 locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err)
 {
     LK_NO_CANCEL;
-
     if (l == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_ping needs a locker");
     locker_status status = lk_enter(l, "locker_ping", err);

@@ -6,17 +6,16 @@
  * everything that it calls is bound by contract not to.
  */
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 
-#include "busy.h"
 #include "cancel.h"
-#include "clock.h"
+#include "grant.h"
+#include "handle.h"
 #include "keeper.h"
 #include "leader.h"
 #include "lease.h"
 #include "lk_thread.h"
 #include "log.h"
-#include "loss.h"
-#include "wake.h"
 
 enum { BATCH = 1024, EVENTS = 16 };
 
@@ -36,9 +35,8 @@ static size_t collect_unlocking(locker *l, int64_t now, lk_claim *batch[BATCH], 
         const int64_t slack = claim->pub.renewed && l->driver->renew != NULL
                                   ? lk_time_earlier(claim->pub.ttl_ns / 3 / slack_part, LK_S)
                                   : 0;
-        const int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
+        const int64_t until = LK_READ(claim->valid_until);
         const int64_t at = l->heap[0].at;
-
         if (at > now && (at >= until || claim->unconfirmed || at - slack > now))
             break;
         if (lk_lease_due_locked(l, claim, now)) {
@@ -66,7 +64,8 @@ static void renew_unlocking(locker *l) LK_REQUIRES(l->mutex)
 
 /* ------------------------------------------------------------------ the thread ---- */
 
-/* Sleep until something is to be read, or until `until`. */
+/* Sleep until something is to be read, or until `until`. The timer counts a stop of the process and a suspend of the machine,
+ * which a wait for the time that is left would not. */
 static int sleep_until(locker *l, struct epoll_event events[EVENTS], int64_t until)
 {
     if (l->timer_fd < 0) {
@@ -74,32 +73,31 @@ static int sleep_until(locker *l, struct epoll_event events[EVENTS], int64_t unt
         return epoll_wait(l->epoll_fd, events, EVENTS, 0);
     }
     if (until != l->timer_at) {
-        lk_timer_set(l->timer_fd, until);
+        const int64_t at = until == LOCKER_NEVER ? 0 : lk_time_later(until, 1); /* 0: it doesn't expire */
+        const struct itimerspec spec = {.it_value = lk_time_spec(at)};
+        (void)timerfd_settime(l->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL); /* can't fail: at is in range */
         l->timer_at = until;
     }
     return epoll_wait(l->epoll_fd, events, EVENTS, -1);
 }
 
-static void rest(locker *l, int64_t until)
+static void rest_unlocking(locker *l) LK_REQUIRES(l->mutex)
 {
     struct epoll_event events[EVENTS];
+    const int64_t until = l->keeper_wakes_at;
+    lk_mutex_unlock(&l->mutex);
     const int n = sleep_until(l, events, until);
+    lk_mutex_lock(&l->mutex);
     for (int i = 0; i < n; i++) {
         void *what = events[i].data.ptr;
-
-        if (what == &l->keeper_wakeup_fd) {
-            lk_mutex_lock(&l->mutex);
+        if (what == &l->keeper_wakeup_fd)
             lk_wake_keeper_done_locked(l);
-            lk_mutex_unlock(&l->mutex);
-        } else if (what == &l->timer_fd) {
-            l->timer_at = -1;
-        } else if (what == &l->driver_fd) {
-            lk_mutex_lock(&l->mutex);
+        else if (what == &l->driver_fd)
             l->attend = true;
-            lk_mutex_unlock(&l->mutex);
-        } else {
-            lk_interrupt(l, what);
-        }
+        else if (what == &l->timer_fd)
+            l->timer_at = -1;
+        else
+            lk_interrupt_unlocking(l, what);
     }
 }
 
@@ -107,7 +105,7 @@ static void *keeper(void *argument)
 {
     locker *l = argument;
     const bool dispatches = l->driver->dispatch != NULL;
-    atomic_store_explicit(&l->calls_back, pthread_self(), memory_order_relaxed);
+    LK_WRITE(l->calls_back, pthread_self());
     lk_mutex_lock(&l->mutex);
     for (;;) {
         l->keeper_wakes_at = 0; /* awake: no kick is needed for a lease that is due early */
@@ -124,10 +122,7 @@ static void *keeper(void *argument)
         /* A call that is inside dispatch kicks the keeper if there is more to do afterwards. */
         l->keeper_wakes_at = lk_time_earlier(dispatches && !l->dispatching ? l->dispatch_at : LOCKER_NEVER,
                                              l->heap_len > 0 ? l->heap[0].at : LOCKER_NEVER);
-        const int64_t until = l->keeper_wakes_at;
-        lk_mutex_unlock(&l->mutex);
-        rest(l, until);
-        lk_mutex_lock(&l->mutex);
+        rest_unlocking(l);
     }
     lk_mutex_unlock(&l->mutex);
     return NULL;
@@ -135,19 +130,14 @@ static void *keeper(void *argument)
 
 int lk_keeper_start(locker *l)
 {
-    const int rc = lk_thread_start(&l->keeper, NULL, keeper, l);
-    l->keeper_runs = rc == 0;
-    return rc;
+    return lk_thread_start(&l->keeper, NULL, keeper, l);
 }
 
 void lk_keeper_stop(locker *l)
 {
-    if (!l->keeper_runs)
-        return;
     lk_mutex_lock(&l->mutex);
     l->stop = true;
     lk_wake_keeper_locked(l);
     lk_mutex_unlock(&l->mutex);
     pthread_join(l->keeper, NULL);
-    l->keeper_runs = false;
 }

@@ -12,7 +12,6 @@
  */
 #include <sys/epoll.h>
 
-#include "changed.h"
 #include "leader.h"
 #include "wake.h"
 

@@ -1,5 +1,5 @@
 /*
- * lease.c: leases.
+ * lease.c: leases, and which one is due next.
  *
  * A lease is valid until the local deadline D, counted from before the request that took or renewed it was
  * sent, so the holder knows that it lost the lock before anyone else can have it. Renewal is asked for when a
@@ -7,18 +7,92 @@
  * left; the handle is SUSPECT from two thirds on, and LOST at D. (The rule of validity is Redlock's:
  * https://redis.io/docs/latest/develop/use/patterns/distributed-locks/)
  */
+#include <stdlib.h>
+
+#include "claim.h"
 #include "lease.h"
-#include "clock.h"
-#include "heap.h"
-#include "keys.h"
 #include "stats.h"
 #include "wake.h"
+
+/* ------------------------------------------------------------------ which is due next ---- */
+
+/* A heap in which each has up to eight below it, because each step that a lease moves writes to a claim, which is seldom in
+ * a cache. */
+enum { BELOW = 8 };
+
+bool lk_heap_reserve_locked(locker *l)
+{
+    if (l->heap_len + l->heap_reserved >= l->heap_cap) {
+        const size_t cap = l->heap_cap == 0 ? 64 : l->heap_cap * 2;
+        lk_due *heap = cap < LK_NOT_IN_HEAP ? realloc(l->heap, cap * sizeof *heap) : NULL;
+        if (heap == NULL)
+            return false;
+        l->heap = heap;
+        l->heap_cap = cap;
+    }
+    l->heap_reserved++;
+    return true;
+}
+
+static void put_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
+{
+    l->heap[i] = due;
+    due.claim->heap_at = (uint32_t)i;
+}
+
+static size_t sift_up_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
+{
+    while (i > 0 && l->heap[(i - 1) / BELOW].at > due.at) {
+        put_locked(l, i, l->heap[(i - 1) / BELOW]);
+        i = (i - 1) / BELOW;
+    }
+    return i;
+}
+
+static size_t sift_down_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
+{
+    for (;;) {
+        size_t first = BELOW * i + 1, least = first;
+        for (size_t n = first + 1; n < first + BELOW && n < l->heap_len; n++)
+            if (l->heap[n].at < l->heap[least].at)
+                least = n;
+        if (least >= l->heap_len || l->heap[least].at >= due.at)
+            return i;
+        put_locked(l, i, l->heap[least]);
+        i = least;
+    }
+}
+
+/* Place `i` is free for it, or near its own. */
+static void place_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
+{
+    put_locked(l, sift_down_locked(l, sift_up_locked(l, i, due), due), due);
+}
+
+/* Put the claim's lease at its place, wherever it was. */
+static void set_due_locked(locker *l, lk_claim *claim, int64_t at) LK_REQUIRES(l->mutex)
+{
+    place_locked(l, claim->heap_at == LK_NOT_IN_HEAP ? l->heap_len++ : claim->heap_at, (lk_due){at, claim});
+}
+
+void lk_heap_remove_locked(locker *l, lk_claim *claim)
+{
+    const size_t i = claim->heap_at;
+    if (i == LK_NOT_IN_HEAP)
+        return;
+    claim->heap_at = LK_NOT_IN_HEAP;
+    lk_due last = l->heap[--l->heap_len];
+    if (last.claim != claim)
+        place_locked(l, i, last);
+}
+
+/* ------------------------------------------------------------------ the rules ---- */
 
 static const int64_t retry_at_least = 20 * LK_MS;
 
 static void set_next_locked(locker *l, lk_claim *claim, int64_t at) LK_REQUIRES(l->mutex)
 {
-    lk_heap_set_locked(l, claim, at);
+    set_due_locked(l, claim, at);
     if (at < l->keeper_wakes_at)
         lk_wake_keeper_locked(l);
 }
@@ -26,14 +100,14 @@ static void set_next_locked(locker *l, lk_claim *claim, int64_t at) LK_REQUIRES(
 /* A fresh confirmation: valid_until is set. */
 static void schedule_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex)
 {
-    const int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
+    const int64_t until = LK_READ(claim->valid_until);
     const int64_t span = until - now;
     claim->unconfirmed = claim->late = false;
     if (!claim->pub.renewed) {
         set_next_locked(l, claim, until);
         return;
     }
-    atomic_store_explicit(&claim->suspect_at, until - span / 3, memory_order_relaxed);
+    LK_WRITE(claim->suspect_at, until - span / 3);
     set_next_locked(l, claim, l->driver->renew == NULL ? until - span / 3 : now + span / 3);
 }
 
@@ -41,53 +115,48 @@ void lk_lease_start_locked(locker *l, lk_claim *claim, int64_t now)
 {
     lk_list_prepend(&l->held, &claim->link);
     l->stats.held++;
-    atomic_store_explicit(&claim->valid_until, claim->pub.valid_until, memory_order_relaxed);
+    LK_WRITE(claim->valid_until, claim->pub.valid_until);
     if (claim->pub.valid_until != LOCKER_NEVER)
         schedule_locked(l, claim, now);
 }
 
-void lk_lease_end_locked(locker *l, lk_claim *claim)
+void lk_lease_end_locked(locker *l, lk_claim *claim, int64_t now)
 {
     lk_list_remove(&claim->link);
     l->stats.held--;
+    lk_histogram_add(&l->stats.hold, now - claim->pub.granted_at);
 }
 
 void lk_lose_locked(locker *l, lk_claim *claim)
 {
-    lk_key *key = claim->key;
     if (claim->phase != LK_GRANTED) {
         claim->events |= LK_LOST_IT;
         return;
     }
-    lk_phase_set_locked(claim, LK_LOST);
+    LK_WRITE(claim->phase, LK_LOST);
     lk_heap_remove_locked(l, claim);
-    lk_lease_end_locked(l, claim);
+    lk_lease_end_locked(l, claim, lk_now(l));
     l->stats.lost++;
-    lk_histogram_add(&l->stats.hold, lk_now(l) - claim->pub.granted_at);
     lk_list_append(&l->lost, &claim->link);
-    if (key->holder == claim)
-        key->holder = NULL;
-    lk_promote_locked(l, key);
+    lk_key_free_locked(l, claim);
     lk_wake_keeper_locked(l);
 }
 
-/* The keeper came to a lease: it is over, or wants renewal. True: renew it. */
 bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now)
 {
-    const int64_t until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
+    const int64_t until = LK_READ(claim->valid_until);
     if (lk_lease_over_locked(l, claim, now))
         return false;
-    if (!claim->late && claim->pub.renewed &&
-        now >= atomic_load_explicit(&claim->suspect_at, memory_order_relaxed)) {
+    if (!claim->late && claim->pub.renewed && now >= LK_READ(claim->suspect_at)) {
         claim->late = true;
         l->stats.renewals_late++;
     }
     if (!claim->pub.renewed || l->driver->renew == NULL) {
-        lk_heap_set_locked(l, claim, until);
+        set_due_locked(l, claim, until);
         return false;
     }
     const int64_t wait = (until - now) / 3;
-    lk_heap_set_locked(l, claim, lk_time_earlier(until, now + lk_time_later(wait, retry_at_least)));
+    set_due_locked(l, claim, lk_time_earlier(until, now + lk_time_later(wait, retry_at_least)));
     claim->unconfirmed = true;
     return true;
 }
@@ -98,9 +167,9 @@ void lk_lease_confirm_locked(locker *l, lk_claim *claim, int64_t until)
     if (claim->phase != LK_GRANTED || lk_lease_over_locked(l, claim, now))
         return;
     l->stats.renewals++;
-    if (until > atomic_load_explicit(&claim->valid_until, memory_order_relaxed)) {
+    if (until > LK_READ(claim->valid_until)) {
         claim->pub.valid_until = until;
-        atomic_store_explicit(&claim->valid_until, until, memory_order_relaxed);
+        LK_WRITE(claim->valid_until, until);
     }
     schedule_locked(l, claim, now);
 }
@@ -110,7 +179,6 @@ void lk_lease_hasten_locked(locker *l)
     const int64_t now = lk_now(l);
     LK_LIST_EACH(link, &l->held) {
         lk_claim *const claim = LK_CONTAINER(link, lk_claim, link);
-
         if (claim->unconfirmed && claim->heap_at != LK_NOT_IN_HEAP)
             set_next_locked(l, claim, now);
     }
@@ -121,7 +189,6 @@ void lk_lose_all_locked(locker *l, const char *why)
 {
     LK_LIST_EACH_SAFE(link, &l->held) {
         lk_claim *const claim = LK_CONTAINER(link, lk_claim, link);
-
         claim->lost_why = why;
         lk_lose_locked(l, claim);
     }

@@ -1,12 +1,17 @@
-/* lease.h: when a lease is looked at, when it is in doubt and when it is over. */
+/* lease.h: when a lease is looked at, by a heap of them; when it is in doubt and when it is over. */
 #pragma once
 
 #include "state.h"
 
+/** Promise a place in the heap to a call in flight, so that its grant doesn't fail for want of memory. False: there is
+ * none. A call whose lock was handed over counts twice until it wakes up. */
+bool lk_heap_reserve_locked(locker *l) LK_REQUIRES(l->mutex);
+void lk_heap_remove_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
+
 /** The claim is granted, until pub.valid_until: among what is held, and with the keeper. */
 void lk_lease_start_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex);
 /** It is held no more. */
-void lk_lease_end_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
+void lk_lease_end_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex);
 /** The keeper came to a lease whose time it is; true: renew it. */
 bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex);
 /** It is confirmed until then, at least. */
@@ -20,7 +25,7 @@ void lk_lose_all_locked(locker *l, const char *why) LK_REQUIRES(l->mutex);
 /** Whether the claim is lost, by its deadline too. */
 static inline bool lk_lease_over_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex)
 {
-    if (claim->phase == LK_GRANTED && now >= atomic_load_explicit(&claim->valid_until, memory_order_relaxed))
+    if (claim->phase == LK_GRANTED && now >= LK_READ(claim->valid_until))
         lk_lose_locked(l, claim);
     return claim->phase == LK_LOST;
 }

@@ -1,4 +1,4 @@
-/* lifetime.h: how long a locker's memory lasts: until it is closed and its last handle is freed. */
+/* lifetime.h: a locker's memory, which lasts until it is closed and its last handle is freed, and its descriptors. */
 #pragma once
 
 #include "config.h"
@@ -12,3 +12,10 @@ void lk_locker_free(locker *l);
 void lk_handle_gone(locker *l) LK_EXCLUDES(l->mutex);
 /** The user's reference goes; calls can begin no more. */
 void lk_user_gone(locker *l) LK_EXCLUDES(l->mutex);
+
+/** The keeper's epoll with its wake-up and timer. 0, or an errno. */
+int lk_descriptors_open(locker *l);
+/** The driver's descriptor, and what a leader sleeps on if it can have one. 0, or an errno. */
+int lk_descriptors_add_driver(locker *l);
+/** Also in a fork's child. */
+void lk_descriptors_close(locker *l);

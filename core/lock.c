@@ -2,7 +2,7 @@
  * lock.c: the path of a lock call.
  *
  * A call makes a claim. Where the service has no queue of its own, only one claim of a key contends there;
- * the others stand in the key's FIFO (keys.c) until they are promoted, or until the holder's grant is handed
+ * the others stand in the key's FIFO until they are promoted, or until the holder's grant is handed
  * over to them (release.c). A contender makes an attempt on its caller's own thread, and after BUSY sleeps
  * until the driver wakes it or its time to try again has come. Whatever ends the call but a grant, the driver
  * is told to withdraw.
@@ -14,36 +14,15 @@
 
 #include "attempt.h"
 #include "cancel.h"
-#include "changed.h"
 #include "claim.h"
-#include "clock.h"
 #include "error.h"
 #include "frame.h"
-#include "heap.h"
-#include "keys.h"
 #include "lease.h"
-#include "no_cancel.h"
-#include "refs.h"
+#include "params.h"
 #include "stats.h"
 #include "text.h"
 
 /* ------------------------------------------------------------------ options ---- */
-
-static locker_status check_ttl(const locker *l, int64_t ttl_ms, locker_error *err)
-{
-    const locker_driver *d = l->driver;
-    if (ttl_ms < 0 || ttl_ms > LOCKER_NEVER / 4 / LK_MS)
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "ttl_ms is %lld: give a lease time in ms, or 0 for the default",
-                                (long long)ttl_ms);
-    if (ttl_ms == 0 || !d->semantics->leases)
-        return LOCKER_OK;
-    if ((d->ttl_min_ms > 0 && ttl_ms < d->ttl_min_ms) || (d->ttl_max_ms > 0 && ttl_ms > d->ttl_max_ms))
-        return locker_error_set(
-            err, LOCKER_CONFIG, 0, "a ttl of %lld ms is out of %s's range: %lld ms to %lld ms",
-            (long long)ttl_ms, d->name, (long long)d->ttl_min_ms, (long long)d->ttl_max_ms);
-    return LOCKER_OK;
-}
 
 static locker_status check_lock_options(const locker *l, const locker_lock_options *o, locker_error *err)
 {
@@ -56,7 +35,10 @@ static locker_status check_lock_options(const locker *l, const locker_lock_optio
         status = lk_text_check_label(o->owner, "the owner", err);
     if (status == LOCKER_OK && o->label != NULL)
         status = lk_text_check_label(o->label, "the label", err);
-    return status == LOCKER_OK ? check_ttl(l, o->ttl_ms, err) : status;
+    if (status == LOCKER_OK)
+        status = lk_ttl_check(o->ttl_ms, err);
+    return status == LOCKER_OK && o->ttl_ms > 0 ? lk_ttl_in_range(l->driver, o->ttl_ms, LOCKER_CONFIG, err)
+                                                : status;
 }
 
 /* ------------------------------------------------------------------ the call ---- */
@@ -101,8 +83,7 @@ static locker_status reenter_locked(lk_request *r, lk_claim *holder) LK_REQUIRES
             "its owner entered it for %lld ms%s, and a call that enters again can't make that "
             "more: ask for it at the first",
             (long long)(holder->pub.ttl_ns / LK_MS), holder->pub.renewed ? ", renewed" : " without renewal");
-    locker_handle *handle;
-    handle = lk_zalloc(sizeof *handle);
+    locker_handle *handle = lk_zalloc(sizeof *handle);
     if (handle == NULL)
         return LOCKER_NOMEM;
     holder->refs++;
@@ -119,7 +100,7 @@ static locker_status take_unlocking(lk_request *r, lk_key *key) LK_REQUIRES(r->l
     const bool service_queues = (r->l->driver->caps & LOCKER_CAP_QUEUE) != 0;
     if (key->holder != NULL)
         (void)lk_lease_over_locked(r->l, key->holder, r->start); /* spares reading the clock */
-    lk_phase_set_locked(claim, LK_CONTENDING);
+    LK_WRITE(claim->phase, LK_CONTENDING);
     if (key->holder != NULL && r->try) {
         status = LOCKER_BUSY; /* held in this process: nobody needs to be asked */
     } else if (!service_queues) {
@@ -133,7 +114,7 @@ static locker_status take_unlocking(lk_request *r, lk_key *key) LK_REQUIRES(r->l
     else if (status == LOCKER_OK && lk_lease_over_locked(r->l, claim, lk_now(r->l)))
         r->lost_early = true; /* the keeper ends the claim */
     if (status != LOCKER_OK) {
-        lk_phase_set_locked(claim, LK_GONE);
+        LK_WRITE(claim->phase, LK_GONE);
         if (key->contender == claim) {
             key->contender = NULL;
             lk_promote_locked(r->l, key);
@@ -164,30 +145,15 @@ static void count_locked(const lk_request *r, locker_status status) LK_REQUIRES(
     }
 }
 
-static void wait_begin_locked(lk_request *r) LK_REQUIRES(r->l->mutex)
-{
-    r->wait.claim = r->claim;
-    r->wait.cancel = r->options->cancel;
-    r->claim->wait = &r->wait;
-    lk_list_prepend(&r->l->waits, &r->wait.link);
-}
-
-static void wait_end_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
-{
-    while (r->claim->interrupting)
-        lk_await_unlocking(r->l);
-    lk_list_remove(&r->wait.link);
-    r->claim->wait = NULL;
-}
-
 static locker_status run_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
 {
+    locker_cancel *const cancel = r->options->cancel;
     locker_status status = LOCKER_NOMEM;
     lk_key_use_locked(r->l, r->claim);
     lk_key *key = r->claim->key;
     if (!lk_heap_reserve_locked(r->l))
         goto gone;
-    if (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)) {
+    if (cancel != NULL && locker_cancel_fired(cancel)) {
         status = LOCKER_CANCELED;
         r->l->stats.canceled++;
         goto unreserve;
@@ -196,24 +162,29 @@ static locker_status run_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
         status = reenter_locked(r, key->holder);
         goto unreserve;
     }
-    wait_begin_locked(r);
-    if (r->options->cancel == NULL || lk_cancel_watch_locked(r->l, r->options->cancel) == 0) {
-        status = take_unlocking(r, key);
-        if (r->options->cancel != NULL)
-            lk_cancel_unwatch_locked(r->l, r->options->cancel);
-        wait_end_unlocking(r);
-        lk_heap_unreserve_locked(r->l);
-        if (!r->lost_early)
-            count_locked(r, status);
-        if (status == LOCKER_OK && !r->lost_early)
-            attach_locked(r, r->claim, &r->claim->first_handle);
-        else
-            lk_claim_unref_locked(r->l, r->claim);
-        return status;
-    }
-    wait_end_unlocking(r);
+    if (cancel != NULL && lk_cancel_watch_locked(r->l, cancel) != 0)
+        goto unreserve;
+    r->wait.claim = r->claim;
+    r->wait.cancel = cancel;
+    r->claim->wait = &r->wait;
+    lk_list_prepend(&r->l->waits, &r->wait.link);
+    status = take_unlocking(r, key);
+    if (cancel != NULL)
+        lk_cancel_unwatch_locked(r->l, cancel);
+    while (r->claim->interrupting)
+        lk_await_unlocking(r->l);
+    lk_list_remove(&r->wait.link);
+    r->claim->wait = NULL;
+    r->l->heap_reserved--;
+    if (!r->lost_early)
+        count_locked(r, status);
+    if (status == LOCKER_OK && !r->lost_early)
+        attach_locked(r, r->claim, &r->claim->first_handle);
+    else
+        lk_claim_unref_locked(r->l, r->claim);
+    return status;
 unreserve:
-    lk_heap_unreserve_locked(r->l);
+    r->l->heap_reserved--;
 gone:
     lk_claim_unref_locked(r->l, r->claim);
     lk_claim_unref_locked(r->l, r->claim);
@@ -285,17 +256,14 @@ static bool prepare_again_unlocking(lk_request *r, locker_status *status) LK_REQ
 static locker_status lock_call(lk_request *r, locker_handle **out, locker_error *err)
 {
     r->start = lk_now(r->l);
-    r->deadline = r->try || r->options->wait_ms < 0 ? LOCKER_NEVER
-                  : r->options->wait_ms > LOCKER_NEVER / 4 / LK_MS
-                      ? LOCKER_NEVER
-                      : lk_time_after(r->start, r->options->wait_ms * LK_MS);
+    const bool endless = r->try || r->options->wait_ms < 0 || r->options->wait_ms > LOCKER_NEVER / 4 / LK_MS;
+    r->deadline = endless ? LOCKER_NEVER : lk_time_after(r->start, r->options->wait_ms * LK_MS);
     if (!prepare(r))
         return tell(r, LOCKER_NOMEM, err);
     lk_mutex_lock(&r->l->mutex);
     locker_status status;
     if (r->l->closing) {
-        lk_claim_unref_locked(r->l, r->claim);
-        lk_claim_unref_locked(r->l, r->claim);
+        lk_claim_free(r->l, r->claim);
         status = LOCKER_CLOSED;
     } else {
         r->l->calls++;
@@ -318,7 +286,6 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     static const locker_lock_options defaults = LOCKER_LOCK_OPTIONS_INIT;
     LK_NO_CANCEL;
     lk_request r;
-
     r.l = l;
     r.options = options != NULL ? options : &defaults;
     r.key = key;

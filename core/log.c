@@ -6,13 +6,13 @@
  * were kept. At most LINES_AT_MOST are kept while as many are being told, which is 2 MB with the longest lines; what comes
  * while a callback is slower is counted, and the number told.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fork.h"
+#include "frame.h"
 #include "log.h"
-#include "wake.h"
 
 enum { LINES_AT_MOST = 1024 };
 
@@ -22,18 +22,26 @@ typedef struct lk_log_line {
     char text[];
 } lk_log_line;
 
-bool lk_log_wanted(const locker *l, locker_log_level level)
+bool lk_log_wanted(const locker_services *svc, locker_log_level level)
 {
+    const locker *l = lk_locker_of(svc);
     return l->log != NULL && level <= l->log_level && !lk_forked(l);
 }
 
-void lk_log_add(locker *l, locker_log_level level, const char *text)
+void lk_log(const locker_services *svc, locker_log_level level, const char *format, ...)
 {
-    const size_t size = strlen(text) + 1;
-    lk_log_line *line = malloc(sizeof *line + size);
+    locker *l = lk_locker_of(svc);
+    if (!lk_log_wanted(svc, level))
+        return;
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    lk_log_line *line = malloc(sizeof *line + strlen(text) + 1);
     if (line != NULL) {
         line->level = level;
-        memcpy(line->text, text, size);
+        (void)strcpy(line->text, text);
     }
     lk_mutex_lock(&l->mutex);
     if (line != NULL && l->log_count < LINES_AT_MOST) {
@@ -77,7 +85,6 @@ void lk_log_tell_unlocking(locker *l)
     lk_mutex_unlock(&l->mutex);
     LK_LIST_EACH_SAFE(link, &lines) {
         lk_log_line *const line = LK_CONTAINER(link, lk_log_line, link);
-
         l->log(line->level, line->text, l->log_user);
         free(line);
     }

@@ -3,10 +3,11 @@
 
 #include "state.h"
 
-/** Whether a line of this level goes anywhere. */
-bool lk_log_wanted(const locker *l, locker_log_level level);
-/** Keep a line until it is told. It takes the mutex for a moment, so a driver's locks may be held. */
-void lk_log_add(locker *l, locker_log_level level, const char *text) LK_EXCLUDES(l->mutex);
+/* For drivers, from any thread, also with their own locks held: locker_services tells what they do. */
+bool lk_log_wanted(const locker_services *svc, locker_log_level level);
+void lk_log(const locker_services *svc, locker_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /** Tell what is kept now, and how many lines were lost. By the opener, the keeper and the closer, one after the other. */
 void lk_log_tell_unlocking(locker *l) LK_REQUIRES(l->mutex);
 /** Whether there is something to tell. */

@@ -1,5 +1,5 @@
-/* open.c: the ways to say which service keeps the locks: a URI, a profile, the environment, a driver of one's
- * own. */
+/* open.c: opening a locker, by the ways to say which service keeps the locks: a URI, a profile, the environment, a driver
+ * of one's own. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,18 +8,120 @@
 
 #include <lk_sized.h>
 
-#include "driver_check.h"
-#include "lk_time.h"
-#include "no_cancel.h"
-#include "profile.h"
+#include "config.h"
+#include "error.h"
+#include "frame.h"
+#include "keeper.h"
+#include "lifetime.h"
+#include "log.h"
+#include "params.h"
 #include "registry.h"
-#include "start.h"
+
+/* ------------------------------------------------------------------ starting ---- */
+
+/* What to do about a limit of the system. */
+static const char *limit_advice(int os_error)
+{
+    switch (os_error) {
+    case EMFILE:
+    case ENFILE:
+        return "raise the limit on open files (ulimit -n)";
+    case EAGAIN: /* of pthread_create() */
+        return "raise the limit on processes and threads (ulimit -u, or TasksMax= of a service)";
+    case ENOSPC:
+        return "raise fs.epoll.max_user_watches";
+    default:
+        return "free memory";
+    }
+}
+
+static locker_status open_driver(locker *l, const lk_config *config, locker_error *err)
+{
+    const locker_driver_config c = {
+        .size = sizeof c,
+        .scheme = config->scheme,
+        .user = config->user,
+        .password = config->password,
+        .hosts = config->hosts,
+        .host_count = config->host_count,
+        .path = config->path,
+        .name_space = config->name_space,
+        .owner = config->owner,
+        .values = config->values,
+        .connect_timeout_ns = config->connect_timeout_ns,
+        .command_timeout_ns = config->command_timeout_ns,
+        .cleanup_ns = config->cleanup_ns,
+        .ttl_ns = config->ttl_ns,
+    };
+    const locker_status status = l->driver->open(&c, &l->services, &l->self, err);
+    if (status != LOCKER_OK)
+        return status;
+    int rc = lk_descriptors_add_driver(l);
+    if (rc == 0)
+        rc = lk_keeper_start(l);
+    if (rc == 0)
+        return LOCKER_OK;
+    l->driver->close(l->self);
+    return locker_error_set(err, LOCKER_UNAVAILABLE, rc,
+                            "can't start the keeper thread or its descriptors: %s; %s", strerror(rc),
+                            limit_advice(rc));
+}
+
+/* Which service it is; what is quoted of the configuration was checked not to be a password. */
+static void tell_opened(locker *l, const lk_config *config)
+{
+    const bool path = config->host_count == 0 && strchr(config->path, ':') == NULL;
+    char text[256];
+    int n = snprintf(text, sizeof text, "%s:%s", config->scheme, path ? config->path : "");
+    for (size_t i = 0; i < config->host_count && n < (int)sizeof text; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, config->hosts[i].port != 0 ? "%s%s:%d" : "%s%s",
+                      i == 0 ? "//" : ",", config->hosts[i].name, config->hosts[i].port);
+    l->services.log(&l->services, LOCKER_LOG_INFO, "the locks are kept by %s", text);
+}
+
+static locker_status start(locker *l, const lk_config *config, locker_error *err)
+{
+    const locker_status status = lk_driver_take(&l->table, &l->semantics, l->given, err);
+    if (status != LOCKER_OK)
+        return status;
+    const int rc = lk_descriptors_open(l);
+    if (rc == 0)
+        return open_driver(l, config, err);
+    return locker_error_set(err, LOCKER_UNAVAILABLE, rc, "can't make the keeper's descriptors: %s; %s",
+                            strerror(rc), limit_advice(rc));
+}
+
+/* Open by what was parsed; the configuration's end. */
+static locker_status open_parsed(locker_status status, lk_config *config, const locker_options *options,
+                                 const locker_clock *clock, locker **out, locker_error *err)
+{
+    if (status == LOCKER_OK)
+        status = lk_config_finish(config, options, err);
+    locker *const l = status == LOCKER_OK ? lk_locker_new(config, options, clock) : NULL;
+    if (l != NULL)
+        status = start(l, config, err);
+    else if (status == LOCKER_OK)
+        status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while opening a locker");
+    if (status == LOCKER_OK) {
+        *out = l;
+        tell_opened(l, config);
+        (void)lk_ok(err);
+    } else if (l != NULL) {
+        lk_mutex_lock(&l->mutex);
+        lk_log_tell_unlocking(l);
+        lk_mutex_unlock(&l->mutex);
+        lk_locker_free(l);
+    }
+    lk_config_clear(config);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the ways ---- */
 
 /* *options becomes ours, in `own`. */
 static locker_status check_options(const locker_options **options, locker_options *own, locker **out,
                                    locker_error *err)
 {
-    const locker_options *const o = own;
     if (out == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "opening needs a place for the locker");
     *out = NULL;
@@ -29,21 +131,7 @@ static locker_status check_options(const locker_options **options, locker_option
     if (status != LOCKER_OK)
         return status;
     *options = own;
-    if (o->ttl_ms < 0 || o->ttl_ms > LOCKER_NEVER / 4 / LK_MS)
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "ttl_ms is %lld: give a lease time in ms, or 0 for the default",
-                                (long long)o->ttl_ms);
-    return LOCKER_OK;
-}
-
-static locker_status open_parsed(locker_status parsed, lk_config *config, const locker_options *options,
-                                 const locker_clock *clock, locker **out, locker_error *err)
-{
-    if (parsed != LOCKER_OK) {
-        lk_config_clear(config);
-        return parsed;
-    }
-    return lk_open(config, options, clock, out, err);
+    return lk_ttl_check(own->ttl_ms, err);
 }
 
 locker_status locker_open(const char *uri, const locker_options *options, locker **out, locker_error *err)
@@ -52,7 +140,6 @@ locker_status locker_open(const char *uri, const locker_options *options, locker
     lk_config config = {0};
     locker_options own;
     locker_status status = check_options(&options, &own, out, err);
-
     if (status != LOCKER_OK)
         return status;
     if (uri == NULL)
@@ -69,7 +156,6 @@ locker_status locker_open_profile(const char *file, const char *profile, const l
     lk_config config = {0};
     locker_options own;
     locker_status status = check_options(&options, &own, out, err);
-
     if (status != LOCKER_OK)
         return status;
     if (file == NULL || *file == '\0')
@@ -85,13 +171,6 @@ locker_status locker_open_profile(const char *file, const char *profile, const l
 /* The embedded default: one directory of this user, whatever the environment: a program that cron or a
  * service starts must meet the one that was started from a login, so neither XDG_RUNTIME_DIR nor TMPDIR is
  * asked. The file driver refuses it when it is another user's or a symbolic link. */
-static locker_status open_embedded(const locker_options *options, locker **out, locker_error *err)
-{
-    char uri[64];
-    (void)snprintf(uri, sizeof uri, "file:///tmp/locker-%lu", (unsigned long)geteuid());
-    return locker_open(uri, options, out, err);
-}
-
 locker_status locker_open_default(const locker_options *options, locker **out, locker_error *err)
 {
     const char *uri = getenv("LOCKER_URI"), *file = getenv("LOCKER_CONFIG");
@@ -99,7 +178,9 @@ locker_status locker_open_default(const locker_options *options, locker **out, l
         return locker_open(uri, options, out, err);
     if (file != NULL && *file != '\0')
         return locker_open_profile(file, NULL, options, out, err);
-    return open_embedded(options, out, err);
+    char own[64];
+    (void)snprintf(own, sizeof own, "file:///tmp/locker-%lu", (unsigned long)geteuid());
+    return locker_open(own, options, out, err);
 }
 
 locker_status locker_open_driver(const locker_driver *driver, const locker_driver_options *options,
@@ -111,9 +192,7 @@ locker_status locker_open_driver(const locker_driver *driver, const locker_drive
     locker_clock clock = *locker_system_clock();
     lk_config config = {0};
     char bare[64];
-    const char *uri;
     locker_status status = LOCKER_OK;
-
     if (options != NULL)
         status = LK_SIZED_TAKE(locker_driver_options, &o, options, clock, err);
     if (status == LOCKER_OK && o.clock != NULL)
@@ -124,11 +203,7 @@ locker_status locker_open_driver(const locker_driver *driver, const locker_drive
         status = lk_driver_check(driver, err);
     if (status != LOCKER_OK)
         return status;
-    uri = o.uri;
-    if (uri == NULL) {
-        (void)snprintf(bare, sizeof bare, "%.60s:", driver->schemes[0]);
-        uri = bare;
-    }
-    status = lk_config_uri(&config, uri, driver, err);
+    (void)snprintf(bare, sizeof bare, "%.60s:", driver->schemes[0]);
+    status = lk_config_uri(&config, o.uri != NULL ? o.uri : bare, driver, err);
     return open_parsed(status, &config, o.options, &clock, out, err);
 }

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile.h"
+#include "config.h"
 #include "registry.h"
 
 /* What the handler collects. Parts of the address are put together when the section is complete. */

@@ -1,5 +1,5 @@
-/* registry.h: the drivers that there are: built into the library, or modules that are loaded when they are
- * asked for. */
+/* registry.h: the drivers that there are: built into the library, or modules that are loaded when they are asked for; and
+ * whether core can work with a driver's table. */
 #pragma once
 
 #include <locker/driver.h>
@@ -10,3 +10,28 @@ bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme);
  * OK, UNSUPPORTED (there is none, or its module can't be used), INVALID (its table) or NOMEM. */
 locker_status lk_driver_for(const char *word, const char *shown, const locker_driver **driver,
                             locker_error *err);
+
+/** Whether core can work with a driver's table: OK or INVALID. */
+locker_status lk_driver_check(const locker_driver *driver, locker_error *err);
+
+/** Copy a table that was checked, and what it promises, which may be of another release. CONFIG: it needs what we don't
+ * have. INVALID: its size is none. */
+locker_status lk_driver_take(locker_driver *own, locker_semantics *promises, const locker_driver *given,
+                             locker_error *err);
+
+/** Where drivers that are modules come from; a build without modules has none, and no dlopen(). */
+typedef struct lk_module_loader {
+    /** The index-th module that has a description; NULL past the last. Loads nothing. */
+    const locker_driver_info *(*at)(size_t index);
+    /** Load the module that describes this scheme, else this name, and answer its driver, or NULL when there
+     * is none. OK, UNSUPPORTED, INVALID or NOMEM. */
+    locker_status (*find)(const char *word, const locker_driver **driver, locker_error *err);
+    /** The directory, or what is wrong with it, for an error's text. */
+    const char *(*where)(void);
+} lk_module_loader;
+
+/** Written by the build; NULL: without modules. */
+extern const lk_module_loader *const lk_modules;
+
+/** By dlopen(): modules.c. */
+extern const lk_module_loader lk_modules_by_dlopen;

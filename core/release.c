@@ -4,15 +4,9 @@
  * so that contenders of other processes get their turn.
  */
 #include "release.h"
-#include "busy.h"
-#include "clock.h"
+#include "claim.h"
 #include "grant.h"
-#include "heap.h"
-#include "keys.h"
 #include "lease.h"
-#include "refs.h"
-#include "stats.h"
-#include "wake.h"
 
 enum { PASSES_AT_MOST = 64 };
 static const int64_t passing_at_most = 10 * LK_MS;
@@ -37,7 +31,7 @@ static bool pass_unlocking(locker *l, lk_claim *from, int64_t now) LK_REQUIRES(l
         return false;
     lk_wait *wait = to->wait;
     lk_busy_begin_unlocking(l, to, LK_IN_PASS);
-    from->pub.valid_until = atomic_load_explicit(&from->valid_until, memory_order_relaxed);
+    from->pub.valid_until = LK_READ(from->valid_until);
     lk_mutex_unlock(&l->mutex);
     const locker_status status = l->driver->pass(l->self, &from->pub, &to->pub);
     lk_mutex_lock(&l->mutex);
@@ -48,8 +42,7 @@ static bool pass_unlocking(locker *l, lk_claim *from, int64_t now) LK_REQUIRES(l
             key->passed++;
             l->stats.handed_over++;
         } else {
-            key->holder = NULL; /* what was handed over is lost again: it contends like everybody else */
-            lk_promote_locked(l, key);
+            lk_key_free_locked(l, from); /* lost again: `to` contends like everybody else */
         }
     }
     lk_wake_call_locked(l, wait); /* it may have wanted to give up meanwhile */
@@ -59,29 +52,17 @@ static bool pass_unlocking(locker *l, lk_claim *from, int64_t now) LK_REQUIRES(l
 /* Out of the keeper's hands; a renewal that is inside the driver ends first. False: it was lost meanwhile. */
 static bool take_out_unlocking(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex)
 {
-    lk_phase_set_locked(claim, LK_RELEASING);
+    LK_WRITE(claim->phase, LK_RELEASING);
     lk_heap_remove_locked(l, claim);
     lk_busy_wait_unlocking(l, claim);
-    lk_lease_end_locked(l, claim);
-    lk_histogram_add(&l->stats.hold, now - claim->pub.granted_at);
+    lk_lease_end_locked(l, claim, now);
     return (claim->events & any_loss) == 0;
-}
-
-/* The driver has let go of what was held. */
-static void next_locked(locker *l, const lk_claim *claim) LK_REQUIRES(l->mutex)
-{
-    lk_key *key = claim->key;
-    if (key->holder == claim)
-        key->holder = NULL;
-    lk_promote_locked(l, key);
 }
 
 locker_status lk_told_lost_locked(const locker *l, const lk_claim *claim, locker_error *err)
 {
-    (void)l;
     return locker_error_set(err, LOCKER_LOST, 0, "'%s' was lost before it was unlocked: %s", claim->pub.key,
-                            claim->lost_why != NULL ? claim->lost_why
-                                                    : "its lease could not be renewed in time");
+                            lk_lost_why_locked(l, claim));
 }
 
 /* Hand it over, or have it released. */
@@ -94,17 +75,16 @@ static locker_status give_unlocking(locker *l, lk_claim *claim, int64_t now, loc
         if ((claim->events & any_loss) != 0)
             status = lk_told_lost_locked(l, claim, err);
     } else {
-        claim->pub.valid_until = atomic_load_explicit(&claim->valid_until, memory_order_relaxed);
+        claim->pub.valid_until = LK_READ(claim->valid_until);
         lk_mutex_unlock(&l->mutex);
         status = l->driver->release(l->self, &claim->pub, lk_time_after(now, l->command_timeout_ns), err);
         lk_mutex_lock(&l->mutex);
-        next_locked(l, claim);
+        lk_key_free_locked(l, claim);
     }
     lk_busy_end_unlocking(l, claim);
     return status;
 }
 
-/* The last handle of a grant is being unlocked. */
 locker_status lk_release_unlocking(locker *l, lk_claim *claim, int64_t now, locker_error *err)
 {
     locker_status status;
@@ -113,9 +93,9 @@ locker_status lk_release_unlocking(locker *l, lk_claim *claim, int64_t now, lock
     } else {
         status = lk_told_lost_locked(l, claim, err);
         lk_withdraw_unlocking(l, claim);
-        next_locked(l, claim);
+        lk_key_free_locked(l, claim);
     }
-    lk_phase_set_locked(claim, status == LOCKER_LOST ? LK_LOST : LK_GONE);
+    LK_WRITE(claim->phase, status == LOCKER_LOST ? LK_LOST : LK_GONE);
     if (status == LOCKER_OK)
         l->stats.released++;
     else if (status == LOCKER_LOST)
@@ -130,7 +110,7 @@ void lk_let_go_unlocking(locker *l, lk_claim *claim)
 {
     (void)take_out_unlocking(l, claim, lk_now(l));
     lk_withdraw_unlocking(l, claim);
-    next_locked(l, claim);
-    lk_phase_set_locked(claim, LK_GONE);
+    lk_key_free_locked(l, claim);
+    LK_WRITE(claim->phase, LK_GONE);
     lk_claim_unref_locked(l, claim);
 }

@@ -1,20 +1,12 @@
 /* services.c: what drivers call, from any thread, also with their own locks held. */
-#include <stdarg.h>
-#include <stdio.h>
-
+#include "services.h"
 #include "lease.h"
 #include "log.h"
-#include "services.h"
 #include "wake.h"
-
-static locker *locker_of(const locker_services *svc)
-{
-    return (locker *)(uintptr_t)svc;
-}
 
 static void wake(const locker_services *svc, locker_claim *pub)
 {
-    locker *l = locker_of(svc);
+    locker *l = lk_locker_of(svc);
     lk_claim *claim = lk_claim_of(pub);
     lk_mutex_lock(&l->mutex);
     claim->events |= LK_WOKEN;
@@ -25,7 +17,7 @@ static void wake(const locker_services *svc, locker_claim *pub)
 /* What comes while the driver grants is a part of the grant. */
 static void lease_extended(const locker_services *svc, locker_claim *pub, int64_t until)
 {
-    locker *const l = locker_of(svc);
+    locker *const l = lk_locker_of(svc);
     lk_claim *const claim = lk_claim_of(pub);
     lk_mutex_lock(&l->mutex);
     if (claim->busy_with == LK_IN_ACQUIRE || claim->busy_with == LK_IN_PASS)
@@ -37,7 +29,7 @@ static void lease_extended(const locker_services *svc, locker_claim *pub, int64_
 
 static void lease_lost(const locker_services *svc, locker_claim *pub, const char *why)
 {
-    locker *l = locker_of(svc);
+    locker *l = lk_locker_of(svc);
     lk_mutex_lock(&l->mutex);
     if (pub != NULL) {
         lk_claim_of(pub)->lost_why = why;
@@ -50,9 +42,9 @@ static void lease_lost(const locker_services *svc, locker_claim *pub, const char
 
 static void suspect(const locker_services *svc, bool out_of_reach)
 {
-    locker *l = locker_of(svc);
+    locker *l = lk_locker_of(svc);
     lk_mutex_lock(&l->mutex);
-    atomic_store_explicit(&l->out_of_reach, out_of_reach, memory_order_relaxed);
+    LK_WRITE(l->out_of_reach, out_of_reach);
     if (!out_of_reach)
         lk_lease_hasten_locked(l);
     lk_mutex_unlock(&l->mutex);
@@ -60,28 +52,11 @@ static void suspect(const locker_services *svc, bool out_of_reach)
 
 static void attend(const locker_services *svc)
 {
-    locker *l = locker_of(svc);
+    locker *l = lk_locker_of(svc);
     lk_mutex_lock(&l->mutex);
     l->attend = true;
     lk_wake_keeper_locked(l);
     lk_mutex_unlock(&l->mutex);
-}
-
-static bool log_wanted(const locker_services *svc, locker_log_level level)
-{
-    return lk_log_wanted(locker_of(svc), level);
-}
-
-static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    if (!log_wanted(svc, level))
-        return;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    lk_log_add(locker_of(svc), level, text);
 }
 
 const locker_services lk_services = {
@@ -91,6 +66,6 @@ const locker_services lk_services = {
     .lease_lost = lease_lost,
     .suspect = suspect,
     .attend = attend,
-    .log_wanted = log_wanted,
-    .log = log_line,
+    .log_wanted = lk_log_wanted,
+    .log = lk_log,
 };

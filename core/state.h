@@ -51,6 +51,12 @@ enum {
     LK_LOST_ALL = 1u << 3  /**< the driver said that all are: whether this one is among them is not known */
 };
 
+/* What the mutex guards, and, of some, what is read without it: single flags and numbers, so in relaxed order. Plain
+ * accesses would be of the strictest, each as dear as taking a mutex. */
+#define LK_GUARDED             LK_GUARDED_BY(locker.mutex)
+#define LK_READ(member)        atomic_load_explicit(&(member), memory_order_relaxed)
+#define LK_WRITE(member, what) atomic_store_explicit(&(member), what, memory_order_relaxed)
+
 /** The closure that unlocks. The first handle of a grant lives in its claim; those that enter again are allocated. */
 struct locker_handle {
     locker *l;              /**< counted */
@@ -58,12 +64,12 @@ struct locker_handle {
     locker_handle *sibling; /**< next handle of the claim */
     locker_lost_fn on_lost;
     void *user;
-    _Atomic int lost_fd;                          /**< eventfd, or -1; written under the mutex */
-    _Atomic bool unlocked;                        /**< by the user or by close; written under the mutex */
-    bool closed LK_GUARDED_BY(locker.mutex);      /**< it was locker_close() that unlocked */
-    bool in_callback LK_GUARDED_BY(locker.mutex); /**< the keeper runs on_lost */
-    bool told LK_GUARDED_BY(locker.mutex);        /**< on_lost has run, or will not */
-    bool freed LK_GUARDED_BY(locker.mutex);       /**< freed inside its own callback */
+    _Atomic int lost_fd;         /**< eventfd, or -1; written under the mutex */
+    _Atomic bool unlocked;       /**< by the user or by close; written under the mutex */
+    bool closed LK_GUARDED;      /**< it was locker_close() that unlocked */
+    bool in_callback LK_GUARDED; /**< the keeper runs on_lost */
+    bool told LK_GUARDED;        /**< on_lost has run, or will not */
+    bool freed LK_GUARDED;       /**< freed inside its own callback */
 };
 
 /** A key in use in this process. It lives in the claim that came first; all others of that key point to it. Guarded by
@@ -81,35 +87,28 @@ struct lk_key {
 
 /** Core's part of a claim; the driver's bytes follow `pub`, then the key's text. */
 struct lk_claim {
-    lk_key *key LK_GUARDED_BY(locker.mutex); /**< NULL: none yet */
-    lk_key own_key
-        LK_GUARDED_BY(locker.mutex); /**< when it was the key's first claim; it lasts as long as the key has
-                                                   users */
-    lk_list link LK_GUARDED_BY(locker.mutex); /**< in key's FIFO, in locker.held or in locker.lost */
+    lk_key *key LK_GUARDED;     /**< NULL: none yet */
+    lk_key own_key LK_GUARDED;  /**< of the key's first claim, which lasts as long as the key has users */
+    lk_list link LK_GUARDED;    /**< in key's FIFO, in locker.held or in locker.lost */
     locker_handle first_handle; /**< the call's own; unused when it entered another claim again */
-    locker_handle *handles LK_GUARDED_BY(locker.mutex); /**< handles that refer to it */
-    lk_wait *wait LK_GUARDED_BY(locker.mutex);          /**< the call that waits for it; NULL once granted */
-    const char *lost_why LK_GUARDED_BY(locker.mutex);   /**< static text; NULL: the deadline passed */
-    _Atomic int64_t
-        valid_until; /**< D. Written under the mutex, read without: one number, relaxed order is enough,
-                                    see lk_claim_state() */
-    _Atomic int64_t suspect_at;                   /**< SUSPECT from then on; likewise */
-    uint32_t heap_at LK_GUARDED_BY(locker.mutex); /**< place in locker.heap, LK_NOT_IN_HEAP */
-    uint32_t refs LK_GUARDED_BY(
-        locker.mutex); /**< handles, plus one until the driver has let go and the call is over */
-    uint32_t open_handles LK_GUARDED_BY(locker.mutex); /**< handles not yet unlocked: the re-entry count */
+    locker_handle *handles LK_GUARDED; /**< handles that refer to it */
+    lk_wait *wait LK_GUARDED;          /**< the call that waits for it; NULL once granted */
+    const char *lost_why LK_GUARDED;   /**< static text; NULL: the deadline passed */
+    _Atomic int64_t valid_until;       /**< D. Written under the mutex, read without: see lk_claim_state() */
+    _Atomic int64_t suspect_at;        /**< SUSPECT from then on; likewise */
+    uint32_t heap_at LK_GUARDED;       /**< place in locker.heap, LK_NOT_IN_HEAP */
+    uint32_t refs LK_GUARDED; /**< handles, and one until the driver has let go and the call is over */
+    uint32_t open_handles LK_GUARDED; /**< handles not yet unlocked: the re-entry count */
     _Atomic uint8_t phase; /**< lk_phase. Written under the mutex; handles read it without, one flag */
-    _Atomic bool
-        alone;   /**< one handle is all that refers to it: freed without the mutex. Released by who unlocked,
-                              acquired by who frees */
-    char *owner; /**< who may enter again; NULL: nobody. pub.owner is what show prints */
-    uint8_t busy_with LK_GUARDED_BY(locker.mutex); /**< lk_busy */
-    uint8_t events LK_GUARDED_BY(locker.mutex);    /**< LK_WOKEN, ... */
-    bool interrupting LK_GUARDED_BY(locker.mutex); /**< somebody is inside driver.interrupt for it */
-    bool unconfirmed LK_GUARDED_BY(locker.mutex);  /**< a renewal was asked for and has not been answered */
-    bool late LK_GUARDED_BY(locker.mutex); /**< counted in renewals_late since the last confirmation */
-    int64_t extended
-        LK_GUARDED_BY(locker.mutex); /**< an event: until when lease_extended said; 0: it didn't */
+    /** One handle is all that refers to it: freed without the mutex. Released by who unlocked, acquired by who frees. */
+    _Atomic bool alone;
+    char *owner;                  /**< who may enter again; NULL: nobody. pub.owner is what show prints */
+    uint8_t busy_with LK_GUARDED; /**< lk_busy */
+    uint8_t events LK_GUARDED;    /**< LK_WOKEN, ... */
+    bool interrupting LK_GUARDED; /**< somebody is inside driver.interrupt for it */
+    bool unconfirmed LK_GUARDED;  /**< a renewal was asked for and has not been answered */
+    bool late LK_GUARDED;         /**< counted in renewals_late since the last confirmation */
+    int64_t extended LK_GUARDED;  /**< an event: until when lease_extended said; 0: it didn't */
     locker_claim pub;
     _Alignas(16) char data[]; /**< the driver's */
 };
@@ -129,11 +128,11 @@ typedef struct lk_due {
 
 /** A lock call in flight. Lives on its thread's stack. */
 struct lk_wait {
-    pthread_cond_t cond;                      /**< made when the call first sleeps */
-    bool sleeps;                              /**< cond is made. Changes under locker.mutex */
-    lk_list link LK_GUARDED_BY(locker.mutex); /**< in locker.waits */
-    lk_claim *claim;                          /**< what it waits for */
-    locker_cancel *cancel;                    /**< NULL: none */
+    pthread_cond_t cond;     /**< made when the call first sleeps */
+    bool sleeps;             /**< cond is made. Changes under locker.mutex */
+    lk_list link LK_GUARDED; /**< in locker.waits */
+    lk_claim *claim;         /**< what it waits for */
+    locker_cancel *cancel;   /**< NULL: none */
 };
 
 /* Members stand by what they are for, and there is one locker where there are many claims: 40 bytes are no matter. */
@@ -155,62 +154,57 @@ struct locker {
     locker_log_level log_level;
     pid_t pid;                 /**< who opened it */
     _Atomic(char *) fork_page; /**< one page that a fork's child sees wiped: 1 in our process */
-    size_t fork_page_size;
-    int epoll_fd;         /**< what the keeper sleeps on */
-    int keeper_wakeup_fd; /**< wakes it */
-    int timer_fd;         /**< timerfd: wakes it at timer_at. -1: the clock's poll does */
-    int64_t timer_at;     /**< what timer_fd is set to; -1: it has expired. The keeper's own */
-    int driver_fd;        /**< the driver's descriptor, or -1 */
+    int epoll_fd;              /**< what the keeper sleeps on */
+    int keeper_wakeup_fd;      /**< wakes it */
+    int timer_fd;              /**< timerfd: wakes it at timer_at. -1: the clock's poll does */
+    int64_t timer_at;          /**< what timer_fd is set to; -1: it has expired. The keeper's own */
+    int driver_fd;             /**< the driver's descriptor, or -1 */
     int leader_fd; /**< what the leader sleeps on: driver_fd, leader_wakeup_fd. -1: there is never one */
     int leader_wakeup_fd; /**< wakes it */
     pthread_t keeper;
-    bool keeper_runs; /**< the opener's, then the closer's */
-    _Atomic(pthread_t)
-        calls_back; /**< the thread that runs callbacks: the keeper, and when that has ended, the one
-                                      that closes. Relaxed: a thread asks only whether it is itself */
-    _Atomic bool out_of_reach; /**< the driver said so. Read without the mutex by state: one flag, relaxed */
-    _Atomic int64_t
-        owed; /**< less one for each handle freed; closing adds those that were made, and whoever then comes
-                             to 0 frees the locker. acq_rel: what the others did is done */
+    /** The thread that runs callbacks: the keeper, and when that has ended, the one that closes. Relaxed: a thread asks
+     * only whether it is itself. */
+    _Atomic(pthread_t) calls_back;
+    _Atomic bool out_of_reach; /**< the driver said so. Read without the mutex by state */
+    /** Less one for each handle freed; closing adds those that were made, and whoever then comes to 0 frees the locker.
+     * acq_rel: what the others did is done. */
+    _Atomic int64_t owed;
 
     lk_mutex mutex;
-    pthread_cond_t changed;                 /**< changed.h */
-    uint32_t awaiting LK_GUARDED_BY(mutex); /**< threads that wait for that */
-    bool closing LK_GUARDED_BY(mutex);
-    bool stop LK_GUARDED_BY(mutex);           /**< the keeper should end */
-    bool attend LK_GUARDED_BY(mutex);         /**< dispatch is wanted */
-    bool keeper_woken LK_GUARDED_BY(mutex);   /**< keeper_wakeup_fd was written and not yet read */
-    bool dispatching LK_GUARDED_BY(mutex);    /**< a thread is inside driver.dispatch */
-    lk_wait *leader LK_GUARDED_BY(mutex);     /**< the call that watches driver_fd; NULL: the keeper does */
-    bool leader_sleeps LK_GUARDED_BY(mutex);  /**< it is in its poll */
-    bool leader_woken LK_GUARDED_BY(mutex);   /**< leader_wakeup_fd was written and not yet read */
-    int64_t dispatch_at LK_GUARDED_BY(mutex); /**< when dispatch wants to be called at the latest */
-    int64_t keeper_wakes_at
-        LK_GUARDED_BY(mutex);               /**< when the keeper means to wake up by itself; 0: it is awake */
-    uint32_t calls LK_GUARDED_BY(mutex);    /**< calls in flight */
-    uint64_t handles LK_GUARDED_BY(mutex);  /**< ever made */
-    lk_table keys LK_GUARDED_BY(mutex);     /**< those in use */
-    lk_list held LK_GUARDED_BY(mutex);      /**< granted and releasing claims */
-    lk_list lost LK_GUARDED_BY(mutex);      /**< lost claims, for the keeper */
-    lk_list log_lines LK_GUARDED_BY(mutex); /**< log.h: to be told */
-    uint32_t log_count LK_GUARDED_BY(mutex); /**< how many are there */
-    uint64_t log_lost LK_GUARDED_BY(mutex);  /**< how many were lost since any was told */
-    lk_list waits LK_GUARDED_BY(mutex);      /**< the calls that wait */
-    lk_list cancels LK_GUARDED_BY(mutex);    /**< those that they use, registered with the keeper */
-    lk_due *heap LK_GUARDED_BY(mutex);       /**< leases, by when they are due */
-    size_t heap_len LK_GUARDED_BY(mutex), heap_cap LK_GUARDED_BY(mutex);
-    size_t heap_reserved LK_GUARDED_BY(mutex); /**< places promised to calls in flight */
-    locker_statistics stats LK_GUARDED_BY(mutex);
+    pthread_cond_t changed;       /**< lk_await_unlocking() */
+    uint32_t awaiting LK_GUARDED; /**< threads that wait for that */
+    bool closing LK_GUARDED;
+    bool stop LK_GUARDED;               /**< the keeper should end */
+    bool attend LK_GUARDED;             /**< dispatch is wanted */
+    bool keeper_woken LK_GUARDED;       /**< keeper_wakeup_fd was written and not yet read */
+    bool dispatching LK_GUARDED;        /**< a thread is inside driver.dispatch */
+    lk_wait *leader LK_GUARDED;         /**< the call that watches driver_fd; NULL: the keeper does */
+    bool leader_sleeps LK_GUARDED;      /**< it is in its poll */
+    bool leader_woken LK_GUARDED;       /**< leader_wakeup_fd was written and not yet read */
+    int64_t dispatch_at LK_GUARDED;     /**< when dispatch wants to be called at the latest */
+    int64_t keeper_wakes_at LK_GUARDED; /**< when the keeper means to wake up by itself; 0: it is awake */
+    uint32_t calls LK_GUARDED;          /**< calls in flight */
+    uint64_t handles LK_GUARDED;        /**< ever made */
+    lk_table keys LK_GUARDED;           /**< those in use */
+    lk_list held LK_GUARDED;            /**< granted and releasing claims */
+    lk_list lost LK_GUARDED;            /**< lost claims, for the keeper */
+    lk_list log_lines LK_GUARDED;       /**< log.h: to be told */
+    uint32_t log_count LK_GUARDED;      /**< how many are there */
+    uint64_t log_lost LK_GUARDED;       /**< how many were lost since any was told */
+    lk_list waits LK_GUARDED;           /**< the calls that wait */
+    lk_list cancels LK_GUARDED;         /**< those that they use, registered with the keeper */
+    lk_due *heap LK_GUARDED;            /**< leases, by when they are due */
+    size_t heap_len LK_GUARDED, heap_cap LK_GUARDED;
+    size_t heap_reserved LK_GUARDED; /**< places promised to calls in flight */
+    locker_statistics stats LK_GUARDED;
 };
 
-/* Written under the mutex, and read without by who asks for a state: single flags, so relaxed. Plain assignments would
- * be of the strictest order, each as dear as taking a mutex. */
-static inline void lk_phase_set_locked(lk_claim *claim, lk_phase phase)
+static inline locker *lk_locker_of(const locker_services *services)
 {
-    atomic_store_explicit(&claim->phase, (uint8_t)phase, memory_order_relaxed);
+    return (locker *)(uintptr_t)services;
 }
 
-static inline void lk_unlocked_set_locked(locker_handle *handle)
+static inline int64_t lk_now(const locker *l)
 {
-    atomic_store_explicit(&handle->unlocked, true, memory_order_relaxed);
+    return l->clock.now(l->clock.context);
 }

@@ -3,7 +3,7 @@
 
 #include <lk_sized.h>
 
-#include "fork.h"
+#include "frame.h"
 #include "state.h"
 #include "stats.h"
 

@@ -1,7 +1,23 @@
-/* wake.h: waking who sleeps: a call, or the keeper. */
+/* wake.h: waking who sleeps: a call, the keeper, or who waits for a change of the locker. */
 #pragma once
 
 #include "state.h"
+
+/** Sleep until the locker changes: no call is in flight any more, or an operation of the driver, interrupt, dispatch or a
+ * callback has ended. */
+static inline void lk_await_unlocking(locker *l) LK_REQUIRES(l->mutex)
+{
+    l->awaiting++;
+    lk_mutex_wait(&l->mutex, &l->changed);
+    l->awaiting--;
+}
+
+/** It is told only when somebody waits, which is seldom. */
+static inline void lk_changed_locked(locker *l) LK_REQUIRES(l->mutex)
+{
+    if (l->awaiting > 0)
+        pthread_cond_broadcast(&l->changed);
+}
 
 /** Wake the call up, if it sleeps, whether it leads or not; NULL is allowed. */
 void lk_wake_call_locked(locker *l, lk_wait *wait) LK_REQUIRES(l->mutex);
