@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -259,8 +258,7 @@ static int command_code(const run *r, const lk_run_child *child)
                        strerror(child->exec_error));
         return child->exec_error == ENOENT ? LK_EXIT_NOT_FOUND : LK_EXIT_CANNOT_EXEC;
     }
-    return WIFSIGNALED(child->wait_status) ? LK_EXIT_SIGNAL + WTERMSIG(child->wait_status)
-                                           : WEXITSTATUS(child->wait_status);
+    return child->signal != 0 ? LK_EXIT_SIGNAL + child->signal : child->code;
 }
 
 /* The lock counts as lost when it was, or when the command was stopped because it could not be kept: it ended
@@ -269,13 +267,7 @@ static bool was_lost(const lk_run_outcome *outcome, const lk_run_child *child, l
 {
     if (outcome->lost || released == LOCKER_LOST)
         return true;
-    return outcome->stopped && (WIFSIGNALED(child->wait_status) || released != LOCKER_OK);
-}
-
-/* Whether anybody of the command's group is left. */
-static bool some_left(const lk_run_child *child)
-{
-    return lk_run_child_group_left(child) || lk_run_child_strangers_left(child);
+    return outcome->stopped && (child->signal != 0 || released != LOCKER_OK);
 }
 
 static int run_command(run *r)
@@ -301,19 +293,18 @@ static int run_command(run *r)
     lk_run_watch_over(&watch, &outcome);
     lk_run_child_finish(&child);
     if (!child.exec_error)
-        lk_run_event_exited(&r->events, child.wait_status);
+        lk_run_event_exited(&r->events, child.code, child.signal);
     int code = command_code(r, &child);
     if (outcome.system_error) {
         lk_cli_message("can't watch over the command, which was killed: %s%s", strerror(outcome.system_error),
                        advice(outcome.system_error));
         code = LK_EXIT_SYSTEM;
     }
-    /* A release may take long, and the number of a group that has gone may be another's by then. */
-    const bool left = some_left(&child);
     const bool lost = was_lost(&outcome, &child, release(r, outcome.lost, outcome.stopped));
     /* What the command left running was protected by the lock as well. */
-    if (lost && r->options.lost_signal && left && some_left(&child))
+    if (lost && r->options.lost_signal)
         lk_run_child_signal(&child, SIGKILL);
+    lk_run_child_let_go();
     if (lost && !outcome.system_error)
         code = r->options.lost_exit;
     return code;

@@ -142,37 +142,41 @@ void lk_run_event_waiting(const lk_run_events *events);
 void lk_run_event_acquired(const lk_run_events *events, const locker_handle *held, const char *backend,
                            int64_t ttl_ms);
 void lk_run_event_lost(const lk_run_events *events, int64_t remaining_ms);
-void lk_run_event_exited(const lk_run_events *events, int wait_status);
+/** `signal` 0: it ended by itself, with `code`. */
+void lk_run_event_exited(const lk_run_events *events, int code, int signal);
 void lk_run_event_released(const lk_run_events *events, const char *status);
 
 /* ------------------------------------------------------------------ the child ---- */
 
 typedef struct lk_run_child {
     pid_t pid;
-    bool group;      /**< it leads a process group of its own */
-    int terminal;    /**< the controlling terminal; -1: none, or --foreground */
-    int exec_pipe;   /**< readable when exec worked (end of file) or failed (an errno); -1: settled */
-    int exec_error;  /**< errno of a failed exec, or 0 */
-    bool ended;      /**< reaped */
-    int wait_status; /**< valid when ended */
-    int stopped_by;  /**< the signal that stopped it, until it is continued; 0: it runs */
+    bool group;     /**< it leads a process group of its own */
+    int terminal;   /**< the controlling terminal; -1: none, or --foreground */
+    int exec_pipe;  /**< readable when exec worked (end of file) or failed (an errno); -1: settled */
+    int exec_error; /**< errno of a failed exec, or 0 */
+    bool ended;     /**< a zombie, until lk_run_child_let_go() */
+    int code;       /**< valid when ended: its exit code; 0 when a signal ended it */
+    int signal;     /**< valid when ended: the signal that ended it, or 0 */
+    int stopped_by; /**< the signal that stopped it, until it is continued; 0: it runs */
 } lk_run_child;
 
 /** Start the command. Returns 0 or an errno. */
 int lk_run_child_start(lk_run_child *child, const lk_run_options *options, const lk_run_signals *signals,
                        char **environment);
 
-/** Send a signal to the command's process group, or with --foreground to the command. */
+/** Send a signal to the command's process group, or with --foreground to the command: to nobody, once it and
+ * they have ended. */
 void lk_run_child_signal(const lk_run_child *child, int number);
 
 /** Take in what has become of it, and of orphans that came to us. */
 void lk_run_child_reap(lk_run_child *child);
 
-/** Whether members of its process group are left which we would hear of. */
-bool lk_run_child_group_left(const lk_run_child *child);
+/** Wait for its end. */
+void lk_run_child_await(lk_run_child *child);
 
-/** Whether any are left at all, orphans or not: there may be some of whose end nobody tells us. */
-bool lk_run_child_strangers_left(const lk_run_child *child);
+/** Whether its process group has members that run, beside it; `ours`: such as are children of ours, by orphanage. A
+ * look that may miss one who forks meanwhile: who must be sure that none is left sends KILL. */
+bool lk_run_child_others_left(const lk_run_child *child, bool ours);
 
 /** Read the answer of exec from exec_pipe. */
 void lk_run_child_read_exec(lk_run_child *child);
@@ -186,6 +190,9 @@ void lk_run_child_continue(lk_run_child *child);
 
 /** Take the terminal back, and close what is ours. */
 void lk_run_child_finish(lk_run_child *child);
+
+/** Reap it, behind the last signal: its number is anybody's from then on. */
+void lk_run_child_let_go(void);
 
 /* ------------------------------------------------------------------ the loop ---- */
 

@@ -3,9 +3,15 @@
  *
  * It leads a process group of its own, so that a signal reaches what it started too, and so that all of them
  * can be ended when the lock is lost. We are the reaper of its orphans ("child subreaper"), which lets us
- * hear when they have gone. One whose parent left the group, and lives, is no child of ours: it is looked
- * for.
+ * hear when one has gone; one whose parent left the group, and lives, is no child of ours.
+ *
+ * The command itself, when it has ended, is left unreaped until the last signal was sent: as long as it is
+ * there the kernel gives its number to no other process or group (a number is free when no process has it as
+ * its own, its group's or its session's), so no signal of ours can reach a stranger. A group with a zombie in
+ * it is never empty to kill(), so who else is in it is read from /proc.
  */
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -90,44 +96,74 @@ int lk_run_child_start(lk_run_child *child, const lk_run_options *options, const
 
 void lk_run_child_signal(const lk_run_child *child, int number)
 {
-    if (child->group)
-        kill(-child->pid, number);
-    else if (!child->ended)
-        kill(child->pid, number);
+    kill(child->group ? -child->pid : child->pid, number);
+}
+
+/* Whether there is something to tell of those, in *info. */
+static bool hear(idtype_t whom, pid_t pid, int of, siginfo_t *info)
+{
+    info->si_pid = 0;
+    return waitid(whom, (id_t)pid, info, of) == 0 && info->si_pid != 0;
+}
+
+static void end(lk_run_child *child, const siginfo_t *info)
+{
+    child->ended = true;
+    child->stopped_by = 0;
+    child->code = info->si_code == CLD_EXITED ? info->si_status : 0;
+    child->signal = info->si_code == CLD_EXITED ? 0 : info->si_status;
 }
 
 void lk_run_child_reap(lk_run_child *child)
 {
-    int status;
-    pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
-        if (pid != child->pid || child->ended)
-            continue;
-        if (WIFSTOPPED(status)) {
-            child->stopped_by = WSTOPSIG(status);
-        } else if (WIFCONTINUED(status)) {
-            child->stopped_by = 0;
-        } else {
-            child->ended = true;
-            child->wait_status = status;
-            child->stopped_by = 0;
-        }
+    siginfo_t info;
+    while (hear(P_PID, child->pid, WSTOPPED | WCONTINUED | WNOHANG, &info))
+        child->stopped_by = info.si_code == CLD_STOPPED ? info.si_status : 0;
+    while (!child->ended && hear(P_ALL, 0, WEXITED | WNOHANG | WNOWAIT, &info)) {
+        if (info.si_pid == child->pid)
+            end(child, &info);
+        else
+            waitid(P_PID, (id_t)info.si_pid, &info, WEXITED);
     }
 }
 
-bool lk_run_child_group_left(const lk_run_child *child)
+void lk_run_child_await(lk_run_child *child)
+{
+    siginfo_t info;
+    while (!child->ended)
+        if (hear(P_PID, child->pid, WEXITED | WNOWAIT, &info))
+            end(child, &info);
+}
+
+/* Whether /proc/PID is a live process of the group; `ours`: and a child of ours. */
+static bool is_member(int proc, const char *pid, pid_t group, bool ours)
+{
+    char path[32], text[512], state = 'Z';
+    int parent, of = -1;
+    snprintf(path, sizeof path, "%.10s/stat", pid);
+    const int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    const ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    const char *name_end = strrchr(text, ')'); /* a name may have anything in it */
+    return name_end && sscanf(name_end, ") %c %d %d", &state, &parent, &of) == 3 && of == group &&
+           state != 'Z' && state != 'X' && (!ours || parent == getpid());
+}
+
+bool lk_run_child_others_left(const lk_run_child *child, bool ours)
 {
     if (!child->group)
         return false;
-    pid_t pid;
-    while ((pid = waitpid(-child->pid, NULL, WNOHANG)) > 0)
-        continue;
-    return pid == 0;
-}
-
-bool lk_run_child_strangers_left(const lk_run_child *child)
-{
-    return child->group && kill(-child->pid, 0) == 0;
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return !ours;
+    bool found = false;
+    for (const struct dirent *entry; !found && (entry = readdir(proc)) != NULL;)
+        found = isdigit((unsigned char)entry->d_name[0]) &&
+                is_member(dirfd(proc), entry->d_name, child->pid, ours);
+    closedir(proc);
+    return found;
 }
 
 void lk_run_child_read_exec(lk_run_child *child)
@@ -184,4 +220,10 @@ void lk_run_child_finish(lk_run_child *child)
     if (child->exec_pipe >= 0)
         close(child->exec_pipe);
     child->terminal = child->exec_pipe = -1;
+}
+
+void lk_run_child_let_go(void)
+{
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        continue;
 }

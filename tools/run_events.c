@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "run.h"
@@ -63,15 +62,13 @@ void lk_run_event_lost(const lk_run_events *e, int64_t remaining_ms)
     write_line(e->fd, object);
 }
 
-void lk_run_event_exited(const lk_run_events *e, int wait_status)
+void lk_run_event_exited(const lk_run_events *e, int code, int signal)
 {
     if (e->fd < 0)
         return;
     json_t *object = event(e, "exited");
-    json_object_set_new(object, "code",
-                        WIFEXITED(wait_status) ? json_integer(WEXITSTATUS(wait_status)) : json_null());
-    json_object_set_new(object, "signal",
-                        WIFSIGNALED(wait_status) ? json_integer(WTERMSIG(wait_status)) : json_null());
+    json_object_set_new(object, "code", signal == 0 ? json_integer(code) : json_null());
+    json_object_set_new(object, "signal", signal != 0 ? json_integer(signal) : json_null());
     write_line(e->fd, object);
 }
 

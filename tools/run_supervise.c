@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -161,8 +160,7 @@ static bool over(const loop *p)
 {
     const lk_run_child *child = p->watch->child;
     return child->ended &&
-           (!p->losing || p->watch->options->lost_signal == 0 ||
-            (!lk_run_child_group_left(child) && (p->killed || !lk_run_child_strangers_left(child))));
+           (!p->losing || p->watch->options->lost_signal == 0 || !lk_run_child_others_left(child, p->killed));
 }
 
 /* Nobody tells us when a member that is no child of ours has gone. */
@@ -202,8 +200,7 @@ static void give_up(loop *p, int error)
     lk_run_child *child = p->watch->child;
     p->outcome->system_error = error;
     lk_run_child_signal(child, SIGKILL);
-    if (!child->ended && waitpid(child->pid, &child->wait_status, 0) == child->pid)
-        child->ended = true;
+    lk_run_child_await(child);
 }
 
 void lk_run_watch_over(const lk_run_watch *watch, lk_run_outcome *outcome)
@@ -222,6 +219,8 @@ void lk_run_watch_over(const lk_run_watch *watch, lk_run_outcome *outcome)
         error = wait_for_something(&p, look_again(&p, keep_deadline(&p)));
     if (error)
         give_up(&p, error);
+    else if (p.losing && watch->options->lost_signal != 0)
+        lk_run_child_signal(watch->child, SIGKILL); /* for whom a look has missed */
     if (watch->child->exec_pipe >= 0)
         lk_run_child_read_exec(watch->child);
     if (p.signal_fd >= 0)
