@@ -84,6 +84,7 @@ static locker_status attempt_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
     lk_claim *claim = r->claim;
     const int64_t sent =
         r->start_is_past ? lk_now(r->l) : r->start; /* earlier is safe, and spares reading the clock */
+    claim->pub.has_waited = r->start_is_past;
     r->start_is_past = true;
     lk_busy_begin_unlocking(r->l, claim, LK_IN_ACQUIRE);
     claim->pub.retry_at = LOCKER_NEVER;

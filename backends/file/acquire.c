@@ -274,12 +274,11 @@ static locker_status attempt(lk_file *self, const lk_file_name *name, lk_file_cl
 /* No descriptor left, no room, a path that can't be walked: such things pass, and who has begun to wait goes
  * on over them; who only asks for the first time is told at once. A directory that was moved or removed does
  * not come back. */
-static locker_status passes_or_moved(lk_file *self, const lk_file_claim *c, locker_claim *claim,
-                                     locker_error *err)
+static locker_status passes_or_moved(lk_file *self, locker_claim *claim, locker_error *err)
 {
     if (lk_file_moved(self))
         return lk_file_fail_moved(self, err);
-    if (c->waited)
+    if (claim->has_waited)
         claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_MAX;
     return LOCKER_UNAVAILABLE;
 }
@@ -302,8 +301,7 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
         if ((status == LK_FILE_AGAIN || (status == LOCKER_BUSY && !claim->will_wait)) && lk_file_moved(self))
             return lk_file_fail_moved(self, err);
         if (status == LOCKER_UNAVAILABLE)
-            return passes_or_moved(self, c, claim, err);
-        c->waited = c->waited || status == LOCKER_BUSY;
+            return passes_or_moved(self, claim, err);
         if (status != LK_FILE_AGAIN)
             return status;
     }

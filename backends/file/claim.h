@@ -32,7 +32,6 @@ typedef struct {
     uint32_t hash;       /* of the file's name, to find grants that an event may be about */
     bool notified;       /* mutex: an event came since the last attempt */
     bool broken;         /* mutex: lease_lost was called */
-    bool waited;         /* it was found busy: only the thread that works on the claim */
     uint64_t seen;       /* the record's token at the last attempt that an event caused */
     int64_t poll_ns;     /* how long after the next failure to try again; 0: not before an event */
     int64_t poll_factor; /* by which poll_ns grows */

@@ -31,11 +31,14 @@
 struct lk_file_watch {
     lk_table_link link;
     int wd;         /* inotify's number of it */
+    bool above;     /* it is on a directory above the lock directory, and not on a file */
     lk_list claims; /* mutex: whose file it is on */
 };
 
 #define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR)
+
+enum { ABOVE_MAX = 64 }; /* directories above ours, as deep as paths come */
 
 static const int64_t look_interval_ns = LK_S;
 static const int64_t unwatched_interval_ns = 50 * LK_MS; /* without inotify */
@@ -135,12 +138,35 @@ static void visit_grant_locked(void *context, lk_file_claim *c)
         break_grant_locked(self, c);
 }
 
+/* Have a move of a directory above ours noticed: no look sees it once that was put back, and others may have had a
+ * lock directory of their own at the path meanwhile. One that we may not read can't be watched. */
+static void watch_above_locked(lk_file *self)
+{
+    char path[40 + 3 * ABOVE_MAX];
+    int len = snprintf(path, sizeof path, "/proc/self/fd/%d", self->dir_fd);
+    for (int i = 0, last = -1; i < ABOVE_MAX; i++) {
+        len += snprintf(path + len, sizeof path - (size_t)len, "/..");
+        const int wd = inotify_add_watch(self->inotify_fd, path, IN_MOVE_SELF);
+        if (wd < 0)
+            continue;
+        if (wd == last)
+            return; /* the root, which is above itself */
+        lk_file_watch *watch = have_locked(self, wd);
+        if (watch != NULL)
+            watch->above = true;
+        last = wd;
+    }
+}
+
 bool lk_file_watch_directory_locked(lk_file *self)
 {
     if (!start_locked(self))
         return false;
     self->dir_wd = add_descriptor(self->inotify_fd, self->dir_fd, DIRECTORY_EVENTS);
-    return self->dir_wd >= 0;
+    if (self->dir_wd < 0)
+        return false;
+    watch_above_locked(self);
+    return true;
 }
 
 bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c)
@@ -184,11 +210,24 @@ static void visit_any_locked(void *context, lk_file_claim *c)
     notify_locked(context, c);
 }
 
+/* Others make a directory of their own at its path: locks here exclude nobody any more. */
+static void gone_locked(lk_file *self)
+{
+    if (atomic_exchange_explicit(&self->moved, true, memory_order_relaxed))
+        return;
+    self->svc->lease_lost(self->svc, NULL, "the lock directory was moved away");
+    lk_file_slots_each_locked(&self->slots, visit_any_locked, self); /* waiters are told by acquire */
+}
+
 static void on_file_locked(lk_file *self, const struct inotify_event *event)
 {
     lk_file_watch *watch = find_locked(self, event->wd);
     if (watch == NULL)
         return; /* removed meanwhile */
+    if (watch->above) {
+        gone_locked(self);
+        return;
+    }
     LK_LIST_EACH(link, &watch->claims) {
         lk_file_claim *c = claim_of(link);
         if (event->mask & IN_MOVE_SELF)
@@ -226,15 +265,6 @@ static void visit_named_locked(void *context, lk_file_claim *c)
     lk_file_name_set(&name, named->self->prefix, c->claim->key, c->claim->key_len);
     if (strncmp(name.text, named->name, len) == 0 && name.text[len] == (named->is_directory ? '/' : '\0'))
         break_grant_locked(named->self, c);
-}
-
-/* Others make a directory of their own at its path: locks here exclude nobody any more. */
-static void gone_locked(lk_file *self)
-{
-    if (atomic_exchange_explicit(&self->moved, true, memory_order_relaxed))
-        return;
-    self->svc->lease_lost(self->svc, NULL, "the lock directory was moved away");
-    lk_file_slots_each_locked(&self->slots, visit_any_locked, self); /* waiters are told by acquire */
 }
 
 bool lk_file_moved(lk_file *self)

@@ -105,6 +105,7 @@ struct locker_claim {
     bool will_wait;    /**< after BUSY it waits: enrol it. False: a try */
     bool renewed;      /**< core will renew it */
     /* set by core before each acquire */
+    bool has_waited;       /**< it did already: in core's FIFO, or after an attempt */
     int64_t asked_at;      /**< when this attempt began: not after anything that it sends */
     int64_t attempt_until; /**< the attempt must have returned by then */
 

@@ -254,6 +254,15 @@ static void move_all_for_a_while(void)
     assert_int_equal(rename(away, here->locks), 0);
 }
 
+/* Meanwhile others can have had a lock directory of their own at the path. */
+static void move_above_for_a_while(void)
+{
+    char away[100];
+    (void)snprintf(away, sizeof away, "%s-away", here->base);
+    assert_int_equal(rename(here->base, away), 0);
+    assert_int_equal(rename(away, here->base), 0);
+}
+
 /* How a lock goes, and what one who waited for it is told then. */
 static const struct {
     void (*move)(void);
@@ -261,7 +270,8 @@ static const struct {
 } moves[] = {{move_it, LOCKER_OK},
              {move_it_for_a_while, LOCKER_OK},
              {move_all, LOCKER_UNAVAILABLE},
-             {move_all_for_a_while, LOCKER_UNAVAILABLE}};
+             {move_all_for_a_while, LOCKER_UNAVAILABLE},
+             {move_above_for_a_while, LOCKER_UNAVAILABLE}};
 
 /* Nobody has read the event by the time of the unlock: it reads it itself. */
 static void an_unlock_hears_of_a_move(void **state)
@@ -652,6 +662,37 @@ static void a_wait_outlives_a_want_of_descriptors(void **state)
     locker_close(other);
 }
 
+/* One who waits in the holder's own process has asked the driver for nothing before its turn comes. */
+static void a_wait_behind_its_own_process_outlives_a_want_of_descriptors(void **state)
+{
+    struct lk_place *place = here = *state;
+    struct rlimit enough, none;
+    struct lk_locking waiter;
+    struct attempted failed;
+    locker_handle *held, *early;
+    locker_error err;
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    lk_locking_start(&waiter, place->l, "k", NULL);
+    lk_require_waiting(place->l, 1);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &enough), 0);
+    none = enough;
+    none.rlim_cur = 0;
+    failed = (struct attempted){place->l, lk_stats(place->l).attempts};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    remove_it(); /* so that it can't be handed on */
+    const locker_status unlocked = locker_unlock(held, &err);
+    const bool failed_once = lk_until(has_failed_once_more, &failed, 5000);
+    locker_error first;
+    const locker_status asked = locker_lock(place->l, "another", NULL, &early, &first);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &enough), 0);
+    assert_status(LOCKER_LOST, unlocked, err);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(failed_once);
+    assert_status(LOCKER_UNAVAILABLE, asked, first); /* who only begins to wait is told at once */
+    locker_handle_free(held);
+    locker_handle_free(waiter.held);
+}
+
 /* ------------------------------------------------------------------ forks ---- */
 
 static int lock_files_open(void)
@@ -788,6 +829,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_link_that_comes_back_loses_nothing),
     place_test(who_can_see_the_path_no_more_keeps_its_lock),
     place_test(a_wait_outlives_a_want_of_descriptors),
+    place_test(a_wait_behind_its_own_process_outlives_a_want_of_descriptors),
     place_test(a_child_closes_what_is_being_locked),
     place_test(nobody_comes_between_a_break_and_the_one_it_names),
     place_test(a_stopped_break_costs_waiters_little),
