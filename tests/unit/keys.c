@@ -34,7 +34,7 @@ static void no_two_locks_share_a_key(void **state)
         char name[LENGTH_MAX + 1];
         const size_t len = name_of(i, name);
 
-        assert_true(lk_redis_keys_init_raw(&keys, name, len));
+        assert_true(lk_redis_keys_init(&keys, "", name, len));
         assert_int_equal(keys.queue_len, strlen(keys.queue));
         all[count++] = strdup(keys.lock);
         all[count++] = strdup(keys.queue);
@@ -52,7 +52,7 @@ static void no_two_locks_share_a_key(void **state)
 static void expect_queue(const char *lock, const char *queue)
 {
     lk_redis_keys keys;
-    assert_true(lk_redis_keys_init_raw(&keys, lock, strlen(lock)));
+    assert_true(lk_redis_keys_init(&keys, "", lock, strlen(lock)));
     assert_string_equal(keys.queue, queue);
     lk_redis_keys_clear(&keys);
 }

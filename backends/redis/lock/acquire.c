@@ -24,10 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "claim_table.h"
 #include "grant_info.h"
-#include "keys.h"
-#include "member.h"
 #include "net/reply.h"
 #include "operations.h"
 #include "script_call.h"
@@ -51,10 +48,8 @@ struct attempt {
     lk_redis_keys keys;
     char value[LK_REDIS_VALUE_LEN + 1];
     char member[LK_REDIS_MEMBER_MAX]; /* "": don't queue */
-    char ttl[24], numbers[8];
-    size_t ttl_len;
-    char floor[24];   /* where the counter starts; "": it is known to be there */
-    uint64_t counter; /* hash of the key, to remember its counter by */
+    char ttl[LK_REDIS_NUMBER_MAX], numbers[LK_REDIS_NUMBER_MAX];
+    char floor[LK_REDIS_NUMBER_MAX]; /* where the counter starts; "": it is known to be there */
     unsigned hops;
     unsigned on;  /* the connection that the answer came on */
     unsigned era; /* ... and its era */
@@ -85,7 +80,7 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
     lk_redis_claim *data = a->data;
     data->fence = data->numbers > 0 ? last - data->numbers + 1 : 0;
     if (data->numbers > 0)
-        lk_redis_fence_seen(&a->r->fences, a->counter);
+        lk_redis_fence_seen(&a->r->fences, claim->key_hash);
     if (data->numbers > 1)
         watch_counter(a->r, last);
     data->since = since;
@@ -125,11 +120,11 @@ static bool take_given(struct attempt *a)
 static locker_status wait_replicas(struct attempt *a, locker_error *err)
 {
     lk_redis *r = a->r;
-    char count[24], bound[24];
+    char count[LK_REDIS_NUMBER_MAX], bound[LK_REDIS_NUMBER_MAX];
     lk_redis_command argv = {0};
     lk_redis_call call = {.until = a->claim->attempt_until, .caller = &a->data->caller, .only = a->on};
-    (void)snprintf(count, sizeof count, "%" PRId64, r->set.wait_replicas);
-    (void)snprintf(bound, sizeof bound, "%" PRId64, r->set.wait_timeout_ns / LK_MS);
+    (void)lk_redis_number_text(count, (uint64_t)r->set.wait_replicas);
+    (void)lk_redis_number_text(bound, (uint64_t)(r->set.wait_timeout_ns / LK_MS));
     lk_redis_command_text(&argv, "WAIT");
     lk_redis_command_text(&argv, count);
     lk_redis_command_text(&argv, bound);
@@ -143,8 +138,7 @@ static locker_status wait_replicas(struct attempt *a, locker_error *err)
                                 "Redis did not say whether replicas have the lock; it is given back");
     locker_status status = LOCKER_OK;
     if (call.reply->type != REDIS_REPLY_INTEGER)
-        status =
-            lk_redis_fault_error(lk_redis_reply_fault(call.reply), call.reply, "waiting for replicas", err);
+        status = lk_redis_reply_error(call.reply, "waiting for replicas", err);
     else if (call.reply->integer < r->set.wait_replicas)
         status = locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                                   "%lld of %" PRId64 " replicas have the lock after %" PRId64
@@ -213,7 +207,7 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int
     if (!claim->will_wait)
         return LOCKER_BUSY;
     lk_redis_lock(&r->shared);
-    lk_redis_claims_add_locked(&r->claims, claim);
+    lk_redis_claims_add_locked(&r->claims, a->data);
     const locker_status refused = lk_redis_net_take_refusal_locked(r->net, err);
     lk_redis_net_subscribe_locked(r->net, true); /* whoever comes after one that was refused tries again */
     const int64_t wait = left_free ? pttl_ms * LK_MS : again_locked(a, pttl_ms);
@@ -235,13 +229,9 @@ static locker_status refused(struct attempt *a, const redisReply *reply, locker_
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
     a->data->unsure = true; /* a script may have got half-way */
     if (fault == LK_REDIS_FAULT_MOVED && a->hops++ < LK_REDIS_HOPS_MAX) {
-        lk_redis_lock(&a->r->shared);
-        lk_redis_net_moved_locked(a->r->net, reply);
-        lk_redis_unlock(&a->r->shared);
+        lk_redis_net_moved(a->r->net, reply);
         return LOCKER_OK;
     }
-    if (fault == LK_REDIS_FAULT_NONE)
-        return lk_redis_reply_nonsense("taking a lock", err);
     if (fault == LK_REDIS_FAULT_OTHER && is_no_counter(reply))
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
                                 "the lock's fencing counter at Redis, '%.120s', is no counter; delete that "
@@ -249,7 +239,7 @@ static locker_status refused(struct attempt *a, const redisReply *reply, locker_
                                 a->keys.fence, reply->str);
     if (fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_REFUSED || fault == LK_REDIS_FAULT_MOVED)
         a->claim->retry_at = lk_redis_now(&a->r->shared) + again_ns;
-    return lk_redis_fault_error(fault, reply, "taking a lock", err);
+    return lk_redis_reply_error(reply, "taking a lock", err);
 }
 
 /* There was no answer. OK: try again at once; it waits for the connection. */
@@ -308,7 +298,7 @@ static lk_redis_outcome call_plain(struct attempt *a, lk_redis_call *call, locke
     lk_redis_command_add(&argv[0], a->value, LK_REDIS_VALUE_LEN);
     lk_redis_command_add(&argv[0], "NX", 2);
     lk_redis_command_add(&argv[0], "PX", 2);
-    lk_redis_command_add(&argv[0], a->ttl, a->ttl_len);
+    lk_redis_command_text(&argv[0], a->ttl);
     if (a->data->numbers == 0)
         return lk_redis_ask(a->r->net, call, argv, err);
     if (a->floor[0] != '\0')
@@ -319,31 +309,30 @@ static lk_redis_outcome call_plain(struct attempt *a, lk_redis_call *call, locke
 
 static lk_redis_outcome call_script(struct attempt *a, lk_redis_call *call, locker_error *err)
 {
-    lk_redis_command fill = {0};
-    char queue_ttl[24];
+    lk_redis_command argv;
+    char queue_ttl[LK_REDIS_NUMBER_MAX];
     const bool known = a->data->enrolled || a->data->unsure;
     const int64_t queue_ns = 3 * a->r->set.poll_ns > queue_least_ns ? 3 * a->r->set.poll_ns : queue_least_ns;
     (void)lk_redis_number_text(queue_ttl, (uint64_t)(queue_ns / LK_MS));
-    a->member[0] = '\0';
     if (a->claim->will_wait && lk_redis_net_is_subscribed(a->r->net)) {
         lk_redis_lock(&a->r->shared); /* before a message can come */
-        lk_redis_claims_add_locked(&a->r->claims, a->claim);
+        lk_redis_claims_add_locked(&a->r->claims, a->data);
         lk_redis_unlock(&a->r->shared);
-        if (a->data->tabled) {
-            lk_redis_member_text(a->r->name, a->claim, a->value, a->member);
-            a->data->enrolled = true;
-        }
-    } else if (a->data->enrolled) { /* it may stand in the queue still: stays, and is taken out by a grant */
-        lk_redis_member_text(a->r->name, a->claim, a->value, a->member);
+        a->data->enrolled = a->data->enrolled || a->data->tabled;
     }
-    lk_redis_command_add(&fill, a->value, LK_REDIS_VALUE_LEN);
-    lk_redis_command_add(&fill, a->ttl, a->ttl_len);
-    lk_redis_command_text(&fill, a->member);
-    lk_redis_command_text(&fill, queue_ttl);
-    lk_redis_command_text(&fill, a->numbers);
-    lk_redis_command_add(&fill, atomic_load_explicit(&a->r->trusted, memory_order_relaxed) ? "0" : "1", 1);
-    lk_redis_command_add(&fill, known ? "1" : "0", 1);
-    return lk_redis_ask_script(a->r, call, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, &fill, err);
+    a->member[0] = '\0';
+    if (a->data
+            ->enrolled) /* from before, too: it may stand in the queue still, and is taken out by a grant */
+        lk_redis_member_text(a->r->name, a->claim, a->value, a->member);
+    lk_redis_script_begin(a->r, &argv, LK_REDIS_SCRIPT_ACQUIRE, &a->keys);
+    lk_redis_command_add(&argv, a->value, LK_REDIS_VALUE_LEN);
+    lk_redis_command_text(&argv, a->ttl);
+    lk_redis_command_text(&argv, a->member);
+    lk_redis_command_text(&argv, queue_ttl);
+    lk_redis_command_text(&argv, a->numbers);
+    lk_redis_command_add(&argv, atomic_load_explicit(&a->r->trusted, memory_order_relaxed) ? "0" : "1", 1);
+    lk_redis_command_add(&argv, known ? "1" : "0", 1);
+    return lk_redis_ask_script(a->r, call, LK_REDIS_SCRIPT_ACQUIRE, &argv, err);
 }
 
 /* Whether the first of the numbers that the counter gave is of a time before the connection; a foreign client
@@ -351,7 +340,7 @@ static lk_redis_outcome call_script(struct attempt *a, lk_redis_call *call, lock
 static bool is_untrusted(const struct attempt *a, const lk_redis_call *call)
 {
     const long long last = call->reply->integer;
-    return last < 0 || (uint64_t)last < lk_redis_fence_least_of(call->server_us) + a->data->numbers;
+    return last < 0 || (uint64_t)last < lk_redis_fence_least(call->server_us) + a->data->numbers;
 }
 
 /* A try that finds the lock busy may start a counter that has expired, and nobody might ever give it an end. So the
@@ -459,7 +448,7 @@ static bool plain_first(struct attempt *a)
         (data->busy_sent != 0 || atomic_load_explicit(&a->r->busy_lately, memory_order_relaxed) > 0))
         return false;
     a->floor[0] = '\0';
-    if (data->numbers == 0 || lk_redis_fence_known(&a->r->fences, a->counter))
+    if (data->numbers == 0 || lk_redis_fence_known(&a->r->fences, a->claim->key_hash))
         return true;
     const uint64_t floor = lk_redis_fence_floor(&a->r->time, lk_redis_now(&a->r->shared));
     (void)snprintf(a->floor, sizeof a->floor, "%" PRIu64, floor);
@@ -495,7 +484,6 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     a.data = lk_redis_claim_of(claim);
     a.data->core = claim;
     a.hops = 0;
-    a.counter = r->set.fencing ? lk_redis_fence_hash(claim) : 0;
     if (a.data->number == 0)
         start_claim(r, a.data);
     if (take_given(&a)) {
@@ -505,7 +493,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     if (!lk_redis_keys_init(&a.keys, r->set.name_space, claim->key, claim->key_len))
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     lk_redis_value_text(&r->values, a.data->number, a.value);
-    a.ttl_len = lk_redis_number_text(a.ttl, (uint64_t)(claim->ttl_ns / LK_MS));
+    (void)lk_redis_number_text(a.ttl, (uint64_t)(claim->ttl_ns / LK_MS));
     (void)lk_redis_number_text(a.numbers, a.data->numbers);
     bool plain = plain_first(&a);
     while (again) {

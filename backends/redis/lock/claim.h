@@ -1,4 +1,4 @@
-/* claim.h: the driver's bytes of a claim, and the local deadline of its lease. */
+/* claim.h: the driver's bytes of a claim: its lease's local deadline, its name in the queue, and finding it by its value. */
 #pragma once
 
 #include <stdatomic.h>
@@ -10,7 +10,11 @@
 #include <lk_time.h>
 #include <locker/driver.h>
 
-#include "net/answer.h"
+#include "net/command.h"
+#include "net/shared.h"
+#include "value.h"
+
+enum { LK_REDIS_MEMBER_MAX = LK_REDIS_VALUE_LEN * 2 + LOCKER_OWNER_MAX + 32 };
 
 /* Used by the claim's own thread; what another thread touches is marked, and guarded by the mutex. */
 typedef struct {
@@ -57,3 +61,17 @@ static inline int64_t lk_redis_valid_until(int64_t sent, int64_t ttl_ns)
 {
     return sent + ttl_ns - ttl_ns / 100 - 2 * LK_MS;
 }
+
+/* The name of a claim in a lock's queue: "instance value ttl_ms numbers owner". */
+void lk_redis_member_text(const char *instance, const locker_claim *claim, const char *value,
+                          char out[LK_REDIS_MEMBER_MAX]);
+
+/* The table of claims, for messages. Those that asked the server to queue them are in it, from before they ask until they
+ * end, and grants from when they are noted; so a message that hands a lock to a value which is not in it is for a claim
+ * that has ended. Where there is no memory a claim does not get there: it is not queued, and polls. */
+void lk_redis_claims_add_locked(lk_table *claims, lk_redis_claim *data) LK_REDIS_LOCKED;
+void lk_redis_claims_remove_locked(lk_table *claims, lk_redis_claim *data) LK_REDIS_LOCKED;
+/* By the number of its value; NULL: it is not there. */
+lk_redis_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t number) LK_REDIS_LOCKED;
+/* Wake all that wait: each tries again. */
+void lk_redis_claims_wake_locked(const lk_table *claims, const locker_services *svc) LK_REDIS_LOCKED;

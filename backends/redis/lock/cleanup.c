@@ -6,7 +6,6 @@
 #include "cleanup.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "net/reply.h"
 #include "script_call.h"
@@ -19,10 +18,10 @@ typedef struct {
     lk_list link;
     lk_redis_keys keys;
     char value[LK_REDIS_VALUE_LEN + 1];
-    char *member;     /* to take out of the queue; NULL: none */
-    int64_t deadline; /* given up then */
-    int64_t retry_at; /* 0: at once */
-    bool sent, whole; /* awaiting its answer; send the script's text */
+    char member[LK_REDIS_MEMBER_MAX]; /* to take out of the queue; "": none */
+    int64_t deadline;                 /* given up then */
+    int64_t retry_at;                 /* 0: at once */
+    bool sent, whole;                 /* awaiting its answer; send the script's text */
 } lk_redis_cleanup;
 
 static lk_redis_cleanup *cleanup_of(lk_list *link)
@@ -34,7 +33,6 @@ static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
     lk_list_remove(&c->link);
     lk_redis_keys_clear(&c->keys);
-    free(c->member);
     free(c);
 }
 
@@ -70,17 +68,20 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
     lk_redis_command a;
-    lk_redis_least_text least;
-    lk_redis_script_begin(c->r, &a, LK_REDIS_SCRIPT_RELEASE, c->whole, &c->keys);
+    char least[LK_REDIS_NUMBER_MAX];
+    lk_redis_script_begin(c->r, &a, LK_REDIS_SCRIPT_RELEASE, &c->keys);
+    if (c->whole)
+        lk_redis_script_spell_out(&a, LK_REDIS_SCRIPT_RELEASE);
     lk_redis_command_add(&a, c->value, LK_REDIS_VALUE_LEN);
-    lk_redis_command_text(&a, c->member != NULL ? c->member : "");
+    lk_redis_command_text(&a, c->member);
     lk_redis_command_add(&a, "0", 1);
-    lk_redis_command_text(&a, lk_redis_fence_least_text(&c->r->least, &least));
+    lk_redis_command_text(&a, lk_redis_fence_least_text(&c->r->fences, least));
     c->sent = lk_redis_submit_command_locked(c->r->net, &a, done_locked, c);
     return c->sent;
 }
 
-void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, const char *value, const char *member)
+void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t value,
+                                   const locker_claim *queued)
 {
     lk_redis_cleanup *c = calloc(1, sizeof *c);
     if (c == NULL) {
@@ -90,9 +91,9 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, const char 
     c->r = r;
     c->keys = *keys;
     keys->memory = NULL;
-    memcpy(c->value, value, LK_REDIS_VALUE_LEN + 1);
-    /* Without it the queue's entry is skipped when its turn comes. */
-    c->member = member != NULL ? strdup(member) : NULL;
+    lk_redis_value_text(&r->values, value, c->value);
+    if (queued != NULL)
+        lk_redis_member_text(r->name, queued, c->value, c->member);
     c->deadline = lk_time_after(lk_redis_now(&r->shared), r->set.cleanup_ns);
     lk_list_prepend(&r->cleanups, &c->link);
     if (!submit_locked(c))

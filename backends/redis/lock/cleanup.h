@@ -4,10 +4,10 @@
 #include "instance.h"
 #include "keys.h"
 
-/* A lock, or a place in the queue (`member`, NULL: none), that nobody here wants any more is to be given back. Takes the
- * keys over, also when memory runs out. The caller pumps. */
-void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, const char *value,
-                                   const char *member) LK_REDIS_LOCKED;
+/* The lock that has that value, and the place in the queue of `queued` (NULL: none), are wanted by nobody here any more.
+ * Takes the keys over, also when memory runs out. The caller pumps. */
+void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t value,
+                                   const locker_claim *queued) LK_REDIS_LOCKED;
 /* Send what is due; answers when there is more to do. */
 int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED;
 bool lk_redis_cleanups_left_locked(const lk_redis *r) LK_REDIS_LOCKED;

@@ -16,7 +16,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "claim_table.h"
 #include "keys.h"
 
 static const int64_t note_after_ns = 5 * LK_MS; /* a grant as old as this is noted */
@@ -105,7 +104,7 @@ static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
     if (submitted) {
         lk_list_remove(&data->note);
         data->noted = true;
-        lk_redis_claims_add_locked(&r->claims, claim);
+        lk_redis_claims_add_locked(&r->claims, data);
         lk_redis_net_subscribe_locked(r->net, false);
     }
     return submitted;

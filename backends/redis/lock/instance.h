@@ -2,13 +2,11 @@
 #pragma once
 
 #include "claim.h"
-#include "fence_cache.h"
-#include "fence_least.h"
-#include "net/call.h"
+#include "fence.h"
+#include "net/net.h"
 #include "scripts.h"
 #include "server_time.h"
 #include "settings.h"
-#include "value.h"
 
 enum {
     LK_REDIS_HOPS_MAX = 5,      /* how often another master is looked for before giving up */
@@ -40,9 +38,8 @@ typedef struct {
         pass_lately; /* up to LK_REDIS_CONTENDED: hand-overs in here were asked for; relaxed: a hint */
     atomic_int_least64_t spare_until; /* till then a grant takes one number: a counter was ahead; relaxed */
     lk_redis_server_time time;
-    lk_redis_fence_least least;
-    lk_redis_fence_cache fences;
-    lk_table claims LK_GUARDED_BY(mutex);  /* claim_table.c */
+    lk_redis_fences fences;
+    lk_table claims LK_GUARDED_BY(mutex);  /* claim.c */
     lk_list cleanups LK_GUARDED_BY(mutex); /* cleanup.c */
     lk_redis_notes notes;
 } lk_redis;

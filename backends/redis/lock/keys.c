@@ -101,11 +101,6 @@ bool lk_redis_keys_init(lk_redis_keys *keys, const char *name_space, const char 
     return true;
 }
 
-bool lk_redis_keys_init_raw(lk_redis_keys *keys, const char *lock, size_t lock_len)
-{
-    return lk_redis_keys_init(keys, "", lock, lock_len);
-}
-
 void lk_redis_keys_clear(lk_redis_keys *keys)
 {
     free(keys->memory);

@@ -13,8 +13,6 @@ typedef struct {
 
 /* False when memory ran out. Free with lk_redis_keys_clear(). */
 bool lk_redis_keys_init(lk_redis_keys *keys, const char *name_space, const char *key, size_t key_len);
-/* The same, from the name of the lock key itself. */
-bool lk_redis_keys_init_raw(lk_redis_keys *keys, const char *lock, size_t lock_len);
 void lk_redis_keys_clear(lk_redis_keys *keys);
 
 /* Whether the key's lock could be another's companion; and whether that is worth asking, which it is of few. */

@@ -6,7 +6,6 @@
  * LK_REDIS_PASS_RESERVE - 1 hand-overs the lock is released. So is one whose holder the server knows: whoever
  * breaks that holder's lock must not break the next one's.
  */
-#include "claim_table.h"
 #include "grant_info.h"
 #include "operations.h"
 
@@ -41,8 +40,8 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     if (taker->renewal != NULL)
         *taker->renewal = to;
     if (giver->tabled) {
-        lk_redis_claims_remove_locked(&r->claims, from);
-        lk_redis_claims_add_locked(&r->claims, to);
+        lk_redis_claims_remove_locked(&r->claims, giver);
+        lk_redis_claims_add_locked(&r->claims, taker);
     }
     to->token = r->set.fencing ? taker->fence + taker->passes : 0;
     to->valid_until = taker->valid_until;

@@ -8,10 +8,9 @@
 #include <sys/random.h>
 
 #include "cleanup.h"
-#include "connection.h"
+#include "events.h"
 #include "grant_info.h"
 #include "keys.h"
-#include "messages.h"
 #include "operations.h"
 
 static const int64_t turn_ns = 50 * LK_MS;

@@ -86,14 +86,9 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     size_t room = COMMAND_BYTES + strlen(script) + n->count * (LEASE_BYTES + strlen(r->set.name_space));
     for (size_t i = 0; i < n->count; i++)
         room += n->claim[i]->key_len;
-    char *bytes = malloc(room);
-    if (bytes == NULL)
-        return false;
+    char *out = lk_redis_room_locked(r->net, room);
     n->sent = lk_redis_now(&r->shared);
-    const size_t len = (size_t)(put_command(r, n, script, bytes) - bytes);
-    const bool submitted = lk_redis_submit_locked(r->net, bytes, len, done_locked, n);
-    free(bytes);
-    return submitted;
+    return out != NULL && lk_redis_submit_locked(r->net, put_command(r, n, script, out), done_locked, n);
 }
 
 /* Leave out the claims that are gone; the slots close up. */
@@ -150,7 +145,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
             lk_redis_net_moved_locked(r->net, reply);
         } else {
             locker_error error = {0};
-            (void)lk_redis_fault_error(fault, reply, "renewing leases", &error);
+            (void)lk_redis_reply_error(reply, "renewing leases", &error);
             r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN, "redis: %s", error.text);
         }
     }

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "net/call.h"
+#include "net/net.h"
 
 typedef struct {
     const lk_redis_shared *shared;

@@ -1,7 +1,7 @@
 /* settings.h: the driver's parameters, and a checked copy of what a URI or profile says. */
 #pragma once
 
-#include "net/target.h"
+#include "net/socket.h"
 
 /* What open was told; constant afterwards. */
 typedef struct {

@@ -1,6 +1,9 @@
 /* value.c: see value.h. */
 #include "value.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* Eight hex digits at once: each renewal of each lease writes a value. The digits are spread over the bytes
  * of a word, the first one lowest, and each gets '0' added, and from ten on what lies between '9' and 'a'. */
 static void put_hex(uint32_t n, char text[8])
@@ -49,4 +52,14 @@ bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint
         return false;
     *number = low - values->low;
     return high == values->high + (low < *number ? 1 : 0) && *number != 0;
+}
+
+bool lk_redis_read_number(const char **text, int64_t *number)
+{
+    const size_t digits = strspn(*text, "0123456789");
+    if (digits == 0 || digits > LK_REDIS_DIGITS_MAX || (*text)[digits] != ' ')
+        return false;
+    *number = strtoll(*text, NULL, 10);
+    *text += digits + 1;
+    return true;
 }

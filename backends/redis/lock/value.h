@@ -1,4 +1,5 @@
-/* value.h: the values that say whose a lock is: 128 random bits of the instance plus a number, as hex digits. */
+/* value.h: the values that say whose a lock is: 128 random bits of the instance plus a number, as hex digits; and
+ * numbers, read back from texts of ours. */
 #pragma once
 
 #include <stdatomic.h>
@@ -22,3 +23,8 @@ static inline uint64_t lk_redis_value_next(lk_redis_values *values)
 void lk_redis_value_text(const lk_redis_values *values, uint64_t number, char text[LK_REDIS_VALUE_LEN + 1]);
 /* Back from the text; false when it isn't one of this instance's values. */
 bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint64_t *number);
+
+enum { LK_REDIS_DIGITS_MAX = 17 /* of a number that Lua's doubles hold, as all of ours are */ };
+
+/* A number and a space. Moves *text behind them. */
+bool lk_redis_read_number(const char **text, int64_t *number);

@@ -45,7 +45,7 @@ static lk_redis_outcome append_unlocking(lk_redis_net *net, lk_redis_call *call,
     call->on = atomic_load_explicit(&net->connection, memory_order_relaxed); /* the mutex is held */
     if (call->only != 0 && call->only != call->on)
         return LK_REDIS_CALL_STALE;
-    call->era = lk_redis_net_era(net);
+    call->era = atomic_load_explicit(&net->era, memory_order_relaxed);
     call->server_us = net->server_us;
     *op = lk_redis_pipeline_append_locked(&net->pipeline, bytes, len, count - 1, call->until, call->caller);
     if (*op == NULL) {
@@ -129,16 +129,21 @@ void lk_redis_interrupt_locked(lk_redis_net *net, lk_redis_caller *caller)
     pthread_cond_broadcast(&net->shared->changed);
 }
 
-bool lk_redis_submit_locked(lk_redis_net *net, const char *bytes, size_t len, lk_redis_done done,
-                            void *context)
+char *lk_redis_room_locked(lk_redis_net *net, size_t len)
 {
-    return lk_redis_pipeline_submit_locked(&net->pipeline, bytes, len, done, context);
+    return lk_redis_pipeline_room_locked(&net->pipeline, len);
+}
+
+bool lk_redis_submit_locked(lk_redis_net *net, const char *end, lk_redis_done done, void *context)
+{
+    return lk_redis_pipeline_submit_locked(&net->pipeline, end, done, context);
 }
 
 bool lk_redis_submit_command_locked(lk_redis_net *net, const lk_redis_command *a, lk_redis_done done,
                                     void *context)
 {
-    return lk_redis_pipeline_submit_command_locked(&net->pipeline, a, done, context);
+    char *room = lk_redis_room_locked(net, lk_redis_command_room(a));
+    return room != NULL && lk_redis_submit_locked(net, lk_redis_command_put(a, room), done, context);
 }
 
 void lk_redis_pump_unlocking(lk_redis_net *net)

@@ -1,9 +1,8 @@
 /* call.h: commands: of callers that wait for their answers, and of nobody. */
 #pragma once
 
-#include "answer.h"
-#include "command.h"
-#include "net.h"
+#include "owner.h"
+#include "shared.h"
 
 typedef struct {
     int64_t until;
@@ -12,12 +11,12 @@ typedef struct {
     bool prompt;             /* AWAY at once where nothing listens */
     /* results */
     redisReply *reply; /* ANSWERED: free with freeReplyObject() */
-    redisReply
-        *early[LK_REDIS_EARLY_MAX]; /* of the commands before the last: free with lk_redis_call_clear() */
-    int64_t sent;                   /* a time before it was sent; 0: it was not */
-    unsigned on;                    /* the connection that it was sent on ... */
-    unsigned era;                   /* ... its era ... */
-    int64_t server_us;              /* ... and the server's time when that was made; 0: not known */
+    /* of the commands before the last: free with lk_redis_call_clear() */
+    redisReply *early[LK_REDIS_EARLY_MAX];
+    int64_t sent;      /* a time before it was sent; 0: it was not */
+    unsigned on;       /* the connection that it was sent on ... */
+    unsigned era;      /* ... its era ... */
+    int64_t server_us; /* ... and the server's time when that was made; 0: not known */
 } lk_redis_call;
 
 /* Send one command and wait for its answer. Without the mutex. */
@@ -31,10 +30,14 @@ void lk_redis_call_clear(lk_redis_call *call);
 /* Have who waits return INTERRUPTED, now or once it comes to wait. */
 void lk_redis_interrupt_locked(lk_redis_net *net, lk_redis_caller *caller) LK_REDIS_LOCKED;
 
-/* Append a command without waiting; `done` may be NULL. False when there is no connection, or no memory: nothing was
- * done. */
-bool lk_redis_submit_locked(lk_redis_net *net, const char *bytes, size_t len, lk_redis_done done,
+/* Room for a command of that length at most, to be put there and submitted. NULL when there is no connection, or no
+ * memory. */
+char *lk_redis_room_locked(lk_redis_net *net, size_t len) LK_REDIS_LOCKED;
+/* Send the command that was put there and ends at `end`, without waiting; `done` may be NULL. False when there is no
+ * memory: nothing was done. */
+bool lk_redis_submit_locked(lk_redis_net *net, const char *end, lk_redis_done done,
                             void *context) LK_REDIS_LOCKED;
+/* Both in one. */
 bool lk_redis_submit_command_locked(lk_redis_net *net, const lk_redis_command *a, lk_redis_done done,
                                     void *context) LK_REDIS_LOCKED;
 /* Send what was appended, and see to it that somebody reads the answers. */

@@ -1,24 +1,12 @@
 /* command.c: see command.h. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "command.h"
 
-enum { NUMBER_MAX = 20 }; /* digits of the largest */
+#include <stdlib.h>
 
-void lk_redis_command_add(lk_redis_command *a, const char *text, size_t len)
-{
-    if (a->argc >= LK_REDIS_COMMAND_MAX)
-        return; /* no command of this driver is as long */
-    a->argv[a->argc] = text;
-    a->len[a->argc] = len;
-    a->argc++;
-}
-
-void lk_redis_command_text(lk_redis_command *a, const char *text)
-{
-    lk_redis_command_add(a, text, strlen(text));
-}
+enum {
+    BUFFER_FIRST = 4096,
+    BUFFER_KEEP = 1 << 20 /* one that grew beyond it is given back when it is empty */
+};
 
 static size_t digits_of(uint64_t n)
 {
@@ -33,7 +21,7 @@ static size_t digits_of(uint64_t n)
 /* Most are lengths, of two digits at most. */
 static char *put_digits(char *out, uint64_t n)
 {
-    char digits[NUMBER_MAX];
+    char digits[LK_REDIS_NUMBER_MAX];
     size_t at = sizeof digits;
     for (; n >= 100; n /= 10)
         digits[--at] = (char)('0' + n % 10);
@@ -85,9 +73,9 @@ char *lk_redis_put_number(char *out, size_t n)
 
 size_t lk_redis_command_room(const lk_redis_command *a)
 {
-    size_t room = 3 + NUMBER_MAX;
+    size_t room = 3 + LK_REDIS_NUMBER_MAX;
     for (int i = 0; i < a->argc; i++)
-        room += 3 + NUMBER_MAX + a->len[i] + 2;
+        room += 3 + LK_REDIS_NUMBER_MAX + a->len[i] + 2;
     return room;
 }
 
@@ -99,11 +87,26 @@ char *lk_redis_command_put(const lk_redis_command *a, char *out)
     return out;
 }
 
-bool lk_redis_command_format(const lk_redis_command *a, char **bytes, size_t *len)
+char *lk_redis_buffer_room(lk_redis_buffer *b, size_t len)
 {
-    *bytes = malloc(lk_redis_command_room(a));
-    if (*bytes == NULL)
-        return false;
-    *len = (size_t)(lk_redis_command_put(a, *bytes) - *bytes);
-    return true;
+    if (b->cap - b->len < len) {
+        size_t cap = b->cap > 0 ? b->cap : BUFFER_FIRST;
+        while (cap - b->len < len)
+            cap *= 2;
+        char *grown = realloc(b->data, cap);
+        if (grown == NULL)
+            return NULL;
+        b->data = grown;
+        b->cap = cap;
+    }
+    return b->data + b->len;
+}
+
+void lk_redis_buffer_empty(lk_redis_buffer *b)
+{
+    b->len = 0;
+    if (b->cap > BUFFER_KEEP) {
+        free(b->data);
+        *b = (lk_redis_buffer){0};
+    }
 }

@@ -1,11 +1,20 @@
-/* command.h: building commands, argument by argument: no text is ever parsed by the server as a format. */
+/* command.h: commands, argument by argument (no text is ever parsed by the server as a format), and how their answers
+ * reach whoever sent them. */
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-enum { LK_REDIS_COMMAND_MAX = 16 /* arguments */ };
+#include <hiredis/hiredis.h>
+
+enum {
+    LK_REDIS_COMMAND_MAX = 16, /* arguments */
+    LK_REDIS_NUMBER_MAX = 21,  /* bytes of a number as text: 20 digits and a NUL */
+    LK_REDIS_EARLY_MAX = 2     /* replies of a flight that may come before its last */
+};
 
 /* One command under construction; it points to its caller's strings. */
 typedef struct {
@@ -14,13 +23,58 @@ typedef struct {
     size_t len[LK_REDIS_COMMAND_MAX];
 } lk_redis_command;
 
-void lk_redis_command_add(lk_redis_command *a, const char *text, size_t len);
-void lk_redis_command_text(lk_redis_command *a, const char *text);
+/* Bytes on their way out. */
+typedef struct {
+    char *data;
+    size_t len, cap;
+} lk_redis_buffer;
+
+/* For a command that nobody waits for: called with the mutex. reply NULL: the connection was lost. */
+typedef void (*lk_redis_done)(void *context, redisReply *reply);
+
+/* A thread that waits for its answer, and can be interrupted meanwhile. All zero at first; guarded by the mutex. */
+typedef struct {
+    struct lk_redis_op *op; /* what it waits for; NULL: for nothing */
+    bool interrupted;
+} lk_redis_caller;
+
+typedef enum {
+    LK_REDIS_CALL_ANSWERED,
+    LK_REDIS_CALL_CUT,         /* sent, or perhaps sent; the connection was lost */
+    LK_REDIS_CALL_LATE,        /* sent, no answer by `until` */
+    LK_REDIS_CALL_AWAY,        /* not sent: no connection by `until`, or `prompt`; err says why */
+    LK_REDIS_CALL_REFUSED,     /* not sent: connecting fails for good; err says why */
+    LK_REDIS_CALL_INTERRUPTED, /* sent or not; see `sent` */
+    LK_REDIS_CALL_STALE,       /* not sent: the connection that it is for is gone */
+    LK_REDIS_CALL_NOMEM
+} lk_redis_outcome;
+
+static inline void lk_redis_command_add(lk_redis_command *a, const char *text, size_t len)
+{
+    assert(a->argc < LK_REDIS_COMMAND_MAX);
+    a->argv[a->argc] = text;
+    a->len[a->argc++] = len;
+}
+
+static inline void lk_redis_command_text(lk_redis_command *a, const char *text)
+{
+    lk_redis_command_add(a, text, strlen(text));
+}
+
+/* Another text in place of the argument `at`. */
+static inline void lk_redis_command_set(lk_redis_command *a, int at, const char *text)
+{
+    a->argv[at] = text;
+    a->len[at] = strlen(text);
+}
+
 /* Room for the command in the protocol's form, and writing it there; answers its end. */
 size_t lk_redis_command_room(const lk_redis_command *a);
 char *lk_redis_command_put(const lk_redis_command *a, char *out);
-/* A finished command in the protocol's form: free with free(). False when memory ran out. */
-bool lk_redis_command_format(const lk_redis_command *a, char **bytes, size_t *len);
+
+/* Room for so many bytes behind those that are there; NULL when memory ran out. */
+char *lk_redis_buffer_room(lk_redis_buffer *b, size_t len);
+void lk_redis_buffer_empty(lk_redis_buffer *b);
 
 /* A number as text, ended by a NUL; answers its length. */
 size_t lk_redis_number_text(char *out, uint64_t n);

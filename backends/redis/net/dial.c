@@ -7,14 +7,13 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <lk_poll.h>
 
 #include "dial.h"
 #include "tls.h"
@@ -32,20 +31,9 @@ static int connect_until(int fd, const struct sockaddr *address, socklen_t len, 
         return 0;
     if (errno != EINPROGRESS && errno != EINTR)
         return errno;
-    struct pollfd waits = {.fd = fd, .events = POLLOUT, .revents = 0};
-    for (;;) {
-        const int64_t now = lk_redis_system_now();
-        if (now >= until)
-            return ETIMEDOUT;
-        const int n = lk_poll_until(&waits, 1, now, until);
-        if (n > 0)
-            break;
-        if (n < 0 && errno != EINTR)
-            return errno;
-    }
-    int failure = 0;
+    int failure = lk_redis_wait_for(fd, POLLOUT, until);
     socklen_t size = sizeof failure;
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
+    if (failure == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
         return errno;
     return failure;
 }
@@ -63,6 +51,18 @@ static void tune(int fd)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
+/* A socket that is connected; -1 with *failure, an errno. */
+static int open_address(int family, int protocol, const struct sockaddr *address, socklen_t len,
+                        int64_t until, int *failure)
+{
+    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+    *failure = fd < 0 ? errno : connect_until(fd, address, len, until);
+    if (fd < 0 || *failure == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
 static int open_unix(const char *path, int64_t until, int *failure)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -71,17 +71,7 @@ static int open_unix(const char *path, int64_t until, int *failure)
         return -1;
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        *failure = errno;
-        return -1;
-    }
-    *failure = connect_until(fd, (const struct sockaddr *)&address, sizeof address, until);
-    if (*failure != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
+    return open_address(AF_UNIX, 0, (const struct sockaddr *)&address, sizeof address, until, failure);
 }
 
 static bool no_descriptor(int error)
@@ -121,14 +111,10 @@ static int open_tcp(const char *host, int port, int64_t until, int *failure, con
     int fd = -1;
     *failure = ECONNREFUSED; /* what an address said behind which somebody may be is kept */
     for (const struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next) {
-        fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
-        const int code = fd < 0 ? errno : connect_until(fd, a->ai_addr, a->ai_addrlen, until);
+        int code;
+        fd = open_address(a->ai_family, a->ai_protocol, a->ai_addr, a->ai_addrlen, until, &code);
         if (code != 0 && is_deserted(*failure))
             *failure = code;
-        if (code != 0 && fd >= 0) {
-            close(fd);
-            fd = -1;
-        }
     }
     freeaddrinfo(found);
     return fd;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "socket.h"
-#include "target.h"
 
 /* A socket connected to one host (NULL: the target's Unix socket), plain or TLS. Blocks until `until`; resolving a name
  * may take longer. */

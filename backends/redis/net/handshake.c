@@ -9,12 +9,16 @@
 
 #include "handshake.h"
 
-#include "buffer.h"
 #include "command.h"
 #include "dial.h"
 #include "reply.h"
 
-enum { STEP_MAX = LK_REDIS_SCRIPTS_MAX + 7, HOPS_MAX = 5 /* over replicas to their master */ };
+/* FLIGHT_ROOM: for all that is sent, so that it does not move and leave the password where it was. */
+enum {
+    STEP_MAX = LK_REDIS_SCRIPTS_MAX + 7,
+    HOPS_MAX = 5 /* over replicas to their master */,
+    FLIGHT_ROOM = 1 << 15
+};
 
 enum step { STEP_AUTH, STEP_HELLO, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_INFO, STEP_TIME };
 
@@ -27,59 +31,42 @@ struct flight {
     bool failed; /* out of memory */
 };
 
-static void add(struct flight *f, enum step step, const lk_redis_command *a)
+/* Up to three words; NULL ends them. */
+static void add(struct flight *f, enum step step, const char *const words[3])
 {
-    char *bytes;
-    size_t len;
-    if (!lk_redis_command_format(a, &bytes, &len)) {
+    lk_redis_command a = {0};
+    for (size_t i = 0; i < 3 && words[i] != NULL; i++)
+        lk_redis_command_text(&a, words[i]);
+    char *room = lk_redis_buffer_room(&f->bytes, lk_redis_command_room(&a));
+    if (room == NULL) {
         f->failed = true;
         return;
     }
-    if (!lk_redis_buffer_add(&f->bytes, bytes, len))
-        f->failed = true;
-    explicit_bzero(bytes, len); /* it may hold the password */
-    free(bytes);
+    f->bytes.len += (size_t)(lk_redis_command_put(&a, room) - room);
     f->step[f->count++] = step;
 }
 
-static void add_words(struct flight *f, enum step step, const char *first, const char *second)
-{
-    lk_redis_command a = {0};
-    lk_redis_command_text(&a, first);
-    if (second != NULL)
-        lk_redis_command_text(&a, second);
-    add(f, step, &a);
-}
+#define WORDS(...) ((const char *const[3]){__VA_ARGS__})
 
 /* ROLE comes before what is asked about a master: it is one by then. */
 static void fill(struct flight *f, const lk_redis_target *t, const lk_redis_scripts *scripts)
 {
-    char database[24];
-    if (t->password != NULL) {
-        lk_redis_command a = {0};
-        lk_redis_command_text(&a, "AUTH");
-        if (t->user != NULL)
-            lk_redis_command_text(&a, t->user);
-        lk_redis_command_text(&a, t->password);
-        add(f, STEP_AUTH, &a);
-    }
-    add_words(f, STEP_HELLO, "HELLO", "2"); /* no user is denied it; Redis 5 does not know it */
-    if (t->database != 0) {
-        (void)snprintf(database, sizeof database, "%lld", (long long)t->database);
-        add_words(f, STEP_SELECT, "SELECT", database);
-    }
-    for (size_t i = 0; scripts != NULL && i < scripts->count; i++) {
-        lk_redis_command a = {0};
-        lk_redis_command_text(&a, "SCRIPT");
-        lk_redis_command_text(&a, "LOAD");
-        lk_redis_command_text(&a, scripts->text[i]);
-        add(f, STEP_LOAD, &a);
-    }
-    add_words(f, STEP_ROLE, "ROLE", NULL);
-    add_words(f, STEP_INFO, "INFO", "server");
-    add_words(f, STEP_INFO, "INFO", "replication");
+    char database[LK_REDIS_NUMBER_MAX];
+    if (t->password != NULL && t->user != NULL)
+        add(f, STEP_AUTH, WORDS("AUTH", t->user, t->password));
+    else if (t->password != NULL)
+        add(f, STEP_AUTH, WORDS("AUTH", t->password));
+    add(f, STEP_HELLO, WORDS("HELLO", "2")); /* no user is denied it; Redis 5 does not know it */
+    (void)lk_redis_number_text(database, (uint64_t)t->database);
+    if (t->database != 0)
+        add(f, STEP_SELECT, WORDS("SELECT", database));
+    for (size_t i = 0; scripts != NULL && i < scripts->count; i++)
+        add(f, STEP_LOAD, WORDS("SCRIPT", "LOAD", scripts->text[i]));
+    add(f, STEP_ROLE, WORDS("ROLE"));
+    add(f, STEP_INFO, WORDS("INFO", "server"));
+    add(f, STEP_INFO, WORDS("INFO", "replication"));
     if (scripts != NULL)
-        add_words(f, STEP_TIME, "TIME", NULL);
+        add(f, STEP_TIME, WORDS("TIME"));
 }
 
 /* What doesn't know AUTH may repeat it in its error, with the password. */
@@ -89,12 +76,6 @@ static void hide(redisReply *reply, const char *password)
         return;
     for (char *at = reply->str; (at = strstr(at, password)) != NULL; at += strlen(password))
         memset(at, '*', strlen(password));
-}
-
-static locker_status fail(lk_redis_failure *why, bool permanent, locker_status status)
-{
-    why->permanent = permanent;
-    return status;
 }
 
 /* A command of the flight was answered by an error: does it matter, and what does it mean? */
@@ -107,37 +88,29 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
         return LOCKER_OK;
     why->transient = fault == LK_REDIS_FAULT_TRANSIENT;
     if (why->transient)
-        return fail(why, false, lk_redis_fault_error(fault, reply, "connecting", err));
+        return lk_redis_reply_error(reply, "connecting", err);
     if (strncmp(reply->str, "NOAUTH", 6) == 0)
-        return fail(why, true,
-                    locker_error_set(err, LOCKER_DENIED, 0,
-                                     "Redis at %s wants a password; give password_file or LOCKER_PASSWORD",
-                                     peer));
+        return locker_error_set(err, LOCKER_DENIED, 0,
+                                "Redis at %s wants a password; give password_file or LOCKER_PASSWORD", peer);
     if (step == STEP_AUTH && strstr(reply->str, "no password is set") != NULL)
-        return fail(
-            why, true,
-            locker_error_set(err, LOCKER_DENIED, 0,
-                             "Redis at %s has no password set; leave the password out of the configuration",
-                             peer));
+        return locker_error_set(
+            err, LOCKER_DENIED, 0,
+            "Redis at %s has no password set; leave the password out of the configuration", peer);
     if (step == STEP_AUTH && strstr(reply->str, "without any password configured") != NULL)
-        return fail(
-            why, true,
-            locker_error_set(err, LOCKER_DENIED, 0,
-                             "Redis at %s has no password set for its default user; leave the password out "
-                             "of the configuration, or name a user",
-                             peer));
+        return locker_error_set(err, LOCKER_DENIED, 0,
+                                "Redis at %s has no password set for its default user; leave the password "
+                                "out of the configuration, or name a user",
+                                peer);
     if (step == STEP_AUTH)
-        return fail(why, true,
-                    locker_error_set(err, LOCKER_DENIED, 0,
-                                     "Redis at %s refuses user '%s' with this password; correct one of them",
-                                     peer, t->user != NULL ? t->user : "default"));
+        return locker_error_set(err, LOCKER_DENIED, 0,
+                                "Redis at %s refuses user '%s' with this password; correct one of them", peer,
+                                t->user != NULL ? t->user : "default");
     if (step == STEP_SELECT && fault == LK_REDIS_FAULT_DENIED)
-        return fail(why, true, lk_redis_fault_error(fault, reply, "choosing the database", err));
+        return lk_redis_reply_error(reply, "choosing the database", err);
     if (step == STEP_SELECT)
-        return fail(why, true,
-                    locker_error_set(err, LOCKER_CONFIG, 0,
-                                     "Redis at %s has no database %lld (%s); correct the path or db", peer,
-                                     (long long)t->database, reply->str));
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "Redis at %s has no database %lld (%s); correct the path or db", peer,
+                                (long long)t->database, reply->str);
     return LOCKER_OK; /* scripts are sent whole then; a server that hides its role is taken for a master */
 }
 
@@ -199,69 +172,78 @@ static void read_identity(enum step step, const redisReply *reply, lk_redis_sock
     read_id(reply, "master_replid:", socket->server.replication);
 }
 
+static locker_status read_answer(const lk_redis_target *t, enum step step, const redisReply *reply,
+                                 lk_redis_socket *socket, char *master, lk_redis_failure *why)
+{
+    const locker_status status = judge(t, step, reply, socket->peer, why);
+    if (status != LOCKER_OK)
+        return status;
+    if (is_in_cluster(step, reply))
+        return locker_error_set(&why->error, LOCKER_UNSUPPORTED, 0,
+                                "Redis at %s is a node of a Redis Cluster, which this driver can't "
+                                "use yet; name a server that runs without cluster-enabled",
+                                socket->peer);
+    read_identity(step, reply, socket);
+    if (step == STEP_ROLE)
+        read_role(reply, master);
+    if (step == STEP_TIME && lk_redis_reply_time(reply, &socket->server_us))
+        socket->server_at = lk_redis_system_now();
+    return LOCKER_OK;
+}
+
+static void read_hash(const redisReply *reply, char hash[LK_REDIS_HASH_LEN + 1])
+{
+    if (reply->type == REDIS_REPLY_STRING && reply->str != NULL && reply->len == LK_REDIS_HASH_LEN)
+        memcpy(hash, reply->str, LK_REDIS_HASH_LEN + 1);
+}
+
 static locker_status read_answers(const lk_redis_target *t, const struct flight *f, lk_redis_socket *socket,
                                   const lk_redis_scripts *scripts, char *master, lk_redis_failure *why)
 {
     size_t script = 0;
     for (size_t i = 0; i < f->count; i++) {
-        const redisReply *reply = f->reply[i];
-        const locker_status status = judge(t, f->step[i], reply, socket->peer, why);
-        if (status != LOCKER_OK)
+        const locker_status status = read_answer(t, f->step[i], f->reply[i], socket, master, why);
+        if (status != LOCKER_OK) {
+            why->permanent = !why->transient;
             return status;
-        if (is_in_cluster(f->step[i], reply))
-            return fail(why, true,
-                        locker_error_set(&why->error, LOCKER_UNSUPPORTED, 0,
-                                         "Redis at %s is a node of a Redis Cluster, which this driver can't "
-                                         "use yet; name a server that runs without cluster-enabled",
-                                         socket->peer));
-        read_identity(f->step[i], reply, socket);
-        if (f->step[i] == STEP_LOAD) {
-            if (scripts->hash != NULL && reply->type == REDIS_REPLY_STRING && reply->str != NULL &&
-                reply->len == LK_REDIS_HASH_LEN)
-                memcpy(scripts->hash[script], reply->str, LK_REDIS_HASH_LEN + 1);
-            script++;
         }
-        if (f->step[i] == STEP_ROLE)
-            read_role(reply, master);
-        if (f->step[i] == STEP_TIME && lk_redis_reply_time(reply, &socket->server_us))
-            socket->server_at = lk_redis_system_now();
+        if (f->step[i] == STEP_LOAD && scripts->hash != NULL)
+            read_hash(f->reply[i], scripts->hash[script++]);
     }
     return LOCKER_OK;
 }
 
-static locker_status handshake(const lk_redis_target *t, lk_redis_socket *socket,
-                               const lk_redis_scripts *scripts, int64_t until, char *master,
-                               lk_redis_failure *why)
+static bool handshake(const lk_redis_target *t, lk_redis_socket *socket, const lk_redis_scripts *scripts,
+                      int64_t until, char *master, lk_redis_failure *why)
 {
     struct flight f = {0};
     locker_status status;
     master[0] = '\0';
     why->permanent = why->transient = false;
+    (void)lk_redis_buffer_room(&f.bytes, FLIGHT_ROOM);
     fill(&f, t, scripts);
-    if (f.failed) {
-        status = locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
-        goto out;
-    }
-    const int failure = lk_redis_socket_exchange(socket, f.bytes.data, f.bytes.len, f.reply, f.count, until);
+    const int failure =
+        f.failed ? ENOMEM
+                 : lk_redis_socket_exchange(socket, f.bytes.data, f.bytes.len, f.reply, f.count, until);
     hide(f.reply[0], t->password);
-    if (failure == EPROTO) {
-        status =
-            fail(why, true,
-                 locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
+    if (failure == 0) {
+        status = read_answers(t, &f, socket, scripts, master, why);
+    } else if (failure == EPROTO) {
+        why->permanent = true;
+        status = locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
                                   "what listens at %s does not speak the Redis protocol; check host and port",
-                                  socket->peer));
-    } else if (failure != 0 && f.reply[0] != NULL && f.reply[0]->type == REDIS_REPLY_ERROR) {
+                                  socket->peer);
+    } else if (f.failed) {
+        status = locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
+    } else if (f.reply[0] != NULL && f.reply[0]->type == REDIS_REPLY_ERROR) {
         status =
             locker_error_set(&why->error, LOCKER_UNAVAILABLE, 0, "Redis at %s refuses the connection: %s",
                              socket->peer, f.reply[0]->str); /* too many clients, protected mode */
-    } else if (failure != 0) {
+    } else {
         status = locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
                                   "Redis at %s did not finish the greeting: %s; is it a Redis server?",
                                   socket->peer, strerror(failure));
-    } else {
-        status = read_answers(t, &f, socket, scripts, master, why);
     }
-out:
     for (size_t i = 0; i < f.count; i++) {
         if (f.reply[i] != NULL)
             freeReplyObject(f.reply[i]);
@@ -269,7 +251,7 @@ out:
     if (f.bytes.data != NULL)
         explicit_bzero(f.bytes.data, f.bytes.len);
     free(f.bytes.data);
-    return status;
+    return status == LOCKER_OK;
 }
 
 /* "host:port" or "[v6]:port" in two. */
@@ -303,7 +285,7 @@ static lk_redis_socket *follow(const lk_redis_target *t, const char *start, cons
         lk_redis_socket *socket = lk_redis_dial(t, local ? NULL : host, port, until, why);
         if (socket == NULL)
             return NULL;
-        if (handshake(t, socket, scripts, until, master, why) != LOCKER_OK) {
+        if (!handshake(t, socket, scripts, until, master, why)) {
             lk_redis_socket_free(socket, true);
             return NULL;
         }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "socket.h"
-#include "target.h"
 
 enum { LK_REDIS_SCRIPTS_MAX = 8, LK_REDIS_HASH_LEN = 40 };
 
@@ -10,9 +9,8 @@ enum { LK_REDIS_SCRIPTS_MAX = 8, LK_REDIS_HASH_LEN = 40 };
 typedef struct {
     const char *const *text;
     size_t count;
-    char (*hash)[LK_REDIS_HASH_LEN +
-                 1]; /* by which each is called; untouched where the server does not tell. NULL: not
-                                            wanted */
+    /* By which each is called; untouched where the server does not tell. NULL: not wanted. */
+    char (*hash)[LK_REDIS_HASH_LEN + 1];
 } lk_redis_scripts;
 
 /* Log in to a master: as far as `until`, following replicas to their master. `scripts`: NULL for a subscription, which

@@ -13,6 +13,52 @@
 static const int64_t loading_again_ns = 50 * LK_MS;
 static const int64_t thread_again_ns = LK_S; /* a thread that could not be started */
 
+/* ------------------------------------------------------------------ old connections ---- */
+
+/* Those that have ended go, and the others close up. Not while an answer may tell of one of them: its context is where
+ * that stands. */
+static void drop_ended_locked(lk_redis_net *net) LK_REDIS_LOCKED
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < net->old_count; i++) {
+        if (net->old[i] != 0)
+            net->old[kept++] = net->old[i];
+    }
+    net->old_count = kept;
+}
+
+/* A connection, 0: of an unknown name, is given up. */
+static void keep_old_locked(lk_redis_net *net, int64_t id) LK_REDIS_LOCKED
+{
+    drop_ended_locked(net);
+    if (id == 0)
+        return;
+    if (net->old_count == LK_REDIS_OLD_CONNECTIONS)
+        memmove(&net->old[0], &net->old[1], --net->old_count * sizeof net->old[0]);
+    net->old[net->old_count++] = id;
+}
+
+static void ended_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
+{
+    int64_t *id = context;
+    if (reply != NULL)
+        *id = 0;
+}
+
+/* What was sent on them may be on its way still, and would be carried out for nobody. So they end ahead of all commands
+ * on this new connection. A user without the right to that is denied it. */
+static void end_old_locked(lk_redis_net *net) LK_REDIS_LOCKED
+{
+    char id[LK_REDIS_NUMBER_MAX];
+    drop_ended_locked(net);
+    for (size_t i = 0; i < net->old_count; i++) {
+        lk_redis_command a = {3, {"CLIENT", "KILL", "ID"}, {6, 4, 2}};
+        (void)lk_redis_number_text(id, (uint64_t)net->old[i]);
+        lk_redis_command_text(&a, id);
+        (void)lk_redis_submit_command_locked(net, &a, ended_locked, &net->old[i]);
+    }
+}
+
 /* ------------------------------------------------------------------ coming up, going down ---- */
 
 /* Whether both are known and the same. */
@@ -27,7 +73,7 @@ static bool meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
     const bool same_run = same_id(socket->server.run, net->server.run);
     const bool other = !same_run || !same_id(socket->server.replication, net->server.replication);
     if (!same_run)
-        net->old.count = 0;
+        net->old_count = 0;
     if (other)
         atomic_fetch_add_explicit(&net->era, 1, memory_order_relaxed);
     net->server = socket->server;
@@ -42,7 +88,7 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     lk_redis_pipeline_install_locked(&net->pipeline, socket);
     net->redirect[0] = '\0';
     up.other = meet_server_locked(net, socket);
-    lk_redis_old_connections_end_locked(&net->old, &net->pipeline);
+    end_old_locked(net);
     net->events->on_up(net->owner, &up);
 }
 
@@ -63,7 +109,7 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
 {
     lk_redis_net *net = self;
     const lk_redis_socket *socket = net->pipeline.socket;
-    lk_redis_old_connections_add_locked(&net->old, socket->client_id);
+    keep_old_locked(net, socket->client_id);
     net->shared->svc->log(net->shared->svc, LOCKER_LOG_INFO, "redis: lost the connection to %s: %s",
                           socket->peer, why);
     locker_error_set(&net->reconnect.last.error, LOCKER_UNAVAILABLE, 0,
@@ -81,6 +127,13 @@ void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply)
     if (strncmp(reply->str, "READONLY", 8) != 0 && colon != NULL && host != NULL && colon > host + 1)
         (void)snprintf(net->redirect, sizeof net->redirect, "%s", host + 1);
     lk_redis_pipeline_fail_locked(&net->pipeline, "it is not the master");
+}
+
+void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply)
+{
+    lk_redis_lock(net->shared);
+    lk_redis_net_moved_locked(net, reply);
+    lk_redis_unlock(net->shared);
 }
 
 /* ------------------------------------------------------------------ connecting ---- */
@@ -194,7 +247,7 @@ locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *sc
         }
         if (!why.transient || lk_redis_system_now() >= until)
             break;
-        lk_redis_pause(net->shared, NULL, lk_redis_now(net->shared) + loading_again_ns);
+        lk_redis_pause(net->shared, lk_redis_now(net->shared) + loading_again_ns);
     }
     if (err != NULL)
         *err = why.error;

@@ -1,23 +1,14 @@
 /*
  * net.h: the floor that knows sockets, bytes, commands and answers, and nothing of what they are about. An owner has a
  * command connection, which its callers' own threads drive; a subscription, once it is wanted; and a thread only while
- * one of them is missing. Commands: call.h.
+ * one of them is missing.
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <hiredis/hiredis.h>
-#include <locker/driver.h>
-
+#include "call.h"
 #include "handshake.h"
-#include "owner.h"
-#include "shared.h"
-#include "target.h"
 
-typedef struct lk_redis_net lk_redis_net;
+/* ------------------------------------------------------------------ its life ---- */
 
 /* NULL: errno says why. All that is pointed to lasts longer; the target is filled in before it is connected to. */
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
@@ -40,9 +31,12 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now) LK_RELEASE(lk_redi
 /* A turn of a thread that waits for answers which are nobody's: asleep until `until` at most. */
 void lk_redis_net_drive_unlocking(lk_redis_net *net, int64_t until) LK_REDIS_LOCKED;
 
+/* ------------------------------------------------------------------ the connections ---- */
+
 bool lk_redis_net_is_up_locked(const lk_redis_net *net) LK_REDIS_LOCKED;
 /* A reply said that another server is the master: go and look for it. */
 void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply) LK_REDIS_LOCKED;
+void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply);
 /* Counts the connections, from 1. Whoever sees one (acquire) sees what on_up did, or a later one's. */
 unsigned lk_redis_net_connection(const lk_redis_net *net);
 /* Counts the servers that we were connected to (lk_redis_up.other). Relaxed: whoever has sent a command since the

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "answer.h"
-#include "mutex.h"
+#include "command.h"
+#include "shared.h"
 
 enum { LK_REDIS_OP_WAITING, LK_REDIS_OP_ANSWERED, LK_REDIS_OP_CUT };
 

@@ -1,18 +1,17 @@
 /* owner.h: what the floor tells whoever it works for. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "command.h"
 
-#include <hiredis/hiredis.h>
+typedef struct lk_redis_net lk_redis_net; /* the floor (net.h) */
 
 /* A command connection that has come up. */
 typedef struct {
     int64_t server_us; /* the server's time, in us; 0: it does not tell */
     int64_t server_at; /* ... and when it was that, on the instance's clock */
-    bool
-        other; /* another server than the one before, or it isn't known: a restart, or a replica that was made
-                          master, is another, and so is one that does not tell who it is */
+    /* Another server than the one before, or it isn't known: a restart, or a replica that was made master, is another,
+     * and so is one that does not tell who it is. */
+    bool other;
     bool again; /* there was on_down before */
 } lk_redis_up;
 

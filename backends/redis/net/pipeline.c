@@ -149,69 +149,53 @@ void lk_redis_pipeline_fail_locked(lk_redis_pipeline *p, const char *why)
 
 /* ------------------------------------------------------------------ appending ---- */
 
-static void append_locked(lk_redis_pipeline *p, lk_redis_op *op) LK_REDIS_LOCKED
+/* An op for the command that was put behind `out`, which becomes longer by it. NULL when memory ran out. */
+static lk_redis_op *append_locked(lk_redis_pipeline *p, size_t len) LK_REDIS_LOCKED
 {
-    op->next = NULL;
-    *p->last = op;
-    p->last = &op->next;
-    if (!op->waited)
-        return;
-    p->waited++;
-    if (op->until < p->due) {
-        p->due = op->until;
-        kick_reader_locked(p);
-    }
-}
-
-bool lk_redis_pipeline_submit_locked(lk_redis_pipeline *p, const char *bytes, size_t len, lk_redis_done done,
-                                     void *context)
-{
-    if (p->state != LK_REDIS_UP)
-        return false;
     lk_redis_op *op = lk_redis_op_get_locked(&p->ops);
     if (op == NULL)
-        return false;
-    if (!lk_redis_buffer_add(&p->out, bytes, len)) {
-        lk_redis_op_free_locked(&p->ops, op);
-        return false;
-    }
-    op->done = done;
-    op->context = context;
+        return NULL;
+    p->out.len += len;
     op->sent = lk_redis_now(p->shared);
-    append_locked(p, op);
-    return true;
+    *p->last = op;
+    p->last = &op->next;
+    return op;
 }
 
-bool lk_redis_pipeline_submit_command_locked(lk_redis_pipeline *p, const lk_redis_command *a,
-                                             lk_redis_done done, void *context)
+char *lk_redis_pipeline_room_locked(lk_redis_pipeline *p, size_t len)
 {
-    char *bytes;
-    size_t len;
-    if (p->state != LK_REDIS_UP || !lk_redis_command_format(a, &bytes, &len))
+    return p->state == LK_REDIS_UP ? lk_redis_buffer_room(&p->out, len) : NULL;
+}
+
+bool lk_redis_pipeline_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done done, void *context)
+{
+    lk_redis_op *op = append_locked(p, (size_t)(end - p->out.data) - p->out.len);
+    if (op == NULL)
         return false;
-    const bool submitted = lk_redis_pipeline_submit_locked(p, bytes, len, done, context);
-    free(bytes);
-    return submitted;
+    op->done = done;
+    op->context = context;
+    return true;
 }
 
 lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const char *bytes, size_t len,
                                              size_t early, int64_t until, lk_redis_caller *caller)
 {
-    lk_redis_op *op = lk_redis_op_get_locked(&p->ops);
+    char *room = lk_redis_buffer_room(&p->out, len);
+    lk_redis_op *op = room != NULL ? append_locked(p, len) : NULL;
     if (op == NULL)
         return NULL;
-    if (!lk_redis_buffer_add(&p->out, bytes, len)) {
-        lk_redis_op_free_locked(&p->ops, op);
-        return NULL;
-    }
+    memcpy(room, bytes, len);
     op->waited = true;
     op->early_wanted = (unsigned)early;
-    op->sent = lk_redis_now(p->shared);
     op->until = until;
     op->caller = caller;
     if (caller != NULL)
         caller->op = op;
-    append_locked(p, op);
+    p->waited++;
+    if (until < p->due) {
+        p->due = until;
+        kick_reader_locked(p);
+    }
     return op;
 }
 

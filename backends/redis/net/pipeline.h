@@ -4,7 +4,6 @@
  */
 #pragma once
 
-#include "buffer.h"
 #include "command.h"
 #include "op.h"
 #include "reconnect.h"
@@ -55,11 +54,10 @@ void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *soc
 /* Give the connection up: everything that awaits an answer learns that none will come. */
 void lk_redis_pipeline_fail_locked(lk_redis_pipeline *p, const char *why) LK_REDIS_LOCKED;
 
-/* Append a command without waiting. False when there is no connection, or no memory: nothing was done. */
-bool lk_redis_pipeline_submit_locked(lk_redis_pipeline *p, const char *bytes, size_t len, lk_redis_done done,
+/* As lk_redis_room_locked() and lk_redis_submit_locked() (net.h). */
+char *lk_redis_pipeline_room_locked(lk_redis_pipeline *p, size_t len) LK_REDIS_LOCKED;
+bool lk_redis_pipeline_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done done,
                                      void *context) LK_REDIS_LOCKED;
-bool lk_redis_pipeline_submit_command_locked(lk_redis_pipeline *p, const lk_redis_command *a,
-                                             lk_redis_done done, void *context) LK_REDIS_LOCKED;
 /* Append a caller's commands, whose last answer has so many before it. Answers when: NULL when memory ran out. There is a
  * connection. */
 lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const char *bytes, size_t len,

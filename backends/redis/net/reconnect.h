@@ -5,7 +5,7 @@
 #pragma once
 
 #include "shared.h"
-#include "target.h"
+#include "socket.h"
 
 /* Called with the mutex. */
 typedef struct {

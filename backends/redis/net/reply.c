@@ -48,11 +48,14 @@ lk_redis_fault lk_redis_reply_fault(const redisReply *reply)
     return LK_REDIS_FAULT_OTHER;
 }
 
-locker_status lk_redis_fault_error(lk_redis_fault fault, const redisReply *reply, const char *doing,
-                                   locker_error *err)
+locker_status lk_redis_reply_error(const redisReply *reply, const char *doing, locker_error *err)
 {
     const char *text = reply->str;
-    switch (fault) {
+    switch (lk_redis_reply_fault(reply)) {
+    case LK_REDIS_FAULT_NONE:
+        return locker_error_set(
+            err, LOCKER_PROTOCOL, 0,
+            "Redis answered with something that makes no sense, while %s; is it a Redis server?", doing);
     case LK_REDIS_FAULT_TRANSIENT:
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                                 "Redis can't serve now, while %s (%s); try again later", doing, text);
@@ -64,10 +67,8 @@ locker_status lk_redis_fault_error(lk_redis_fault fault, const redisReply *reply
     case LK_REDIS_FAULT_DENIED:
         return locker_error_set(
             err, LOCKER_DENIED, 0,
-            "Redis denies %s (%s); check user and password, and that the user may run GET, SET, INCR, "
-            "INCRBY, "
-            "DEL, PTTL, PEXPIRE, TIME, ZADD, ZREM, ZPOPMIN, PUBLISH, EVAL, EVALSHA and SCRIPT on "
-            "the lock's keys",
+            "Redis denies %s (%s); check user and password, and that the user may run GET, SET, INCR, INCRBY, "
+            "DEL, PTTL, PEXPIRE, TIME, ZADD, ZREM, ZPOPMIN, PUBLISH, EVAL, EVALSHA and SCRIPT on the lock's keys",
             doing, text);
     case LK_REDIS_FAULT_REFUSED:
         return locker_error_set(
@@ -76,15 +77,8 @@ locker_status lk_redis_fault_error(lk_redis_fault fault, const redisReply *reply
             text);
     default:
         return locker_error_set(err, LOCKER_PROTOCOL, 0, "Redis answered with an error, while %s: %s", doing,
-                                reply->type == REDIS_REPLY_ERROR ? text : "a reply of an unexpected kind");
+                                text);
     }
-}
-
-locker_status lk_redis_reply_nonsense(const char *doing, locker_error *err)
-{
-    return locker_error_set(
-        err, LOCKER_PROTOCOL, 0,
-        "Redis answered with something that makes no sense, while %s; is it a Redis server?", doing);
 }
 
 bool lk_redis_reply_time(const redisReply *reply, int64_t *us)

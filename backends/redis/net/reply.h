@@ -14,15 +14,12 @@ typedef enum {
     LK_REDIS_FAULT_MOVED,     /* READONLY, MOVED, ASK: another server is the master */
     LK_REDIS_FAULT_DENIED,    /* NOAUTH, WRONGPASS, NOPERM */
     LK_REDIS_FAULT_REFUSED,   /* OOM, MISCONF, NOREPLICAS: it can't write now */
-    LK_REDIS_FAULT_OTHER      /* anything else, and replies of an unexpected kind */
+    LK_REDIS_FAULT_OTHER      /* anything else */
 } lk_redis_fault;
 
 lk_redis_fault lk_redis_reply_fault(const redisReply *reply);
-/* Fill err with what the server's error means for the user; `doing` completes "while ...". */
-locker_status lk_redis_fault_error(lk_redis_fault fault, const redisReply *reply, const char *doing,
-                                   locker_error *err);
-/* A reply that should be an integer or a string but is not. */
-locker_status lk_redis_reply_nonsense(const char *doing, locker_error *err);
+/* Fill err with what a reply that is none of those expected means for the user; `doing` completes "while ...". */
+locker_status lk_redis_reply_error(const redisReply *reply, const char *doing, locker_error *err);
 
 /* TIME's answer in us; false when it is none. */
 bool lk_redis_reply_time(const redisReply *reply, int64_t *us);

@@ -30,10 +30,10 @@ void lk_redis_shared_destroy(lk_redis_shared *shared)
     lk_mutex_destroy(&shared->mutex);
 }
 
-void lk_redis_pause(lk_redis_shared *shared, const bool *interrupted, int64_t until)
+void lk_redis_pause(lk_redis_shared *shared, int64_t until)
 {
     lk_redis_lock(shared);
-    while (lk_redis_now(shared) < until && !shared->closing && (interrupted == NULL || !*interrupted))
+    while (lk_redis_now(shared) < until && !shared->closing)
         lk_redis_wait_unlocking(shared, until);
     lk_redis_unlock(shared);
 }

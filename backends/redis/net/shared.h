@@ -15,7 +15,11 @@
 #include <lk_time.h>
 #include <locker/driver.h>
 
-#include "mutex.h"
+extern lk_mutex
+    lk_redis_mutex; /* an instance's mutex to the compiler, however a part reaches it: no such object is */
+
+/* The caller holds it. A function whose name ends in _unlocking lets go of it meanwhile. */
+#define LK_REDIS_LOCKED LK_REQUIRES(lk_redis_mutex)
 
 typedef struct {
     const locker_services *svc; /* gone after close, which the thread that connects again may outlive */
@@ -53,9 +57,8 @@ static inline void lk_redis_wait_unlocking(lk_redis_shared *shared, int64_t unti
     shared->clock->wait(shared->clock->context, &shared->changed, &shared->mutex.plain, until);
 }
 
-/* Wait until `until`; less when the instance closes, or when `interrupted`, which may be NULL, becomes true. Called
- * without the mutex, which guards that too. */
-void lk_redis_pause(lk_redis_shared *shared, const bool *interrupted, int64_t until);
+/* Wait until `until`; less when the instance closes. Called without the mutex. */
+void lk_redis_pause(lk_redis_shared *shared, int64_t until);
 
 /* Below `below`; for jitter, not for secrets. */
 uint64_t lk_redis_random_locked(lk_redis_shared *shared, uint64_t below) LK_REDIS_LOCKED;

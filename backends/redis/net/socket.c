@@ -142,10 +142,9 @@ int lk_redis_socket_next_reply(lk_redis_socket *socket, redisReply **reply)
     return parsed != NULL ? 1 : 0;
 }
 
-/* Wait for `events`; 0, or an errno. */
-static int wait_for(const lk_redis_socket *socket, short events, int64_t until)
+int lk_redis_wait_for(int fd, short events, int64_t until)
 {
-    struct pollfd waits = {.fd = socket->fd, .events = events, .revents = 0};
+    struct pollfd waits = {.fd = fd, .events = events, .revents = 0};
     for (;;) {
         const int64_t now = lk_redis_system_now();
         if (now >= until)
@@ -169,7 +168,7 @@ static int send_all(lk_redis_socket *socket, const char *data, size_t len, int64
             len -= (size_t)n;
         }
         if (n < 0 || socket->unsent) {
-            const int failure = wait_for(socket, POLLOUT, until);
+            const int failure = lk_redis_wait_for(socket->fd, POLLOUT, until);
             if (failure != 0)
                 return failure;
         }
@@ -196,7 +195,7 @@ int lk_redis_socket_exchange(lk_redis_socket *socket, const char *data, size_t l
         if (n == 0)
             failure = ECONNRESET;
         else if (n < 0)
-            failure = errno == EAGAIN ? wait_for(socket, POLLIN, until) : errno;
+            failure = errno == EAGAIN ? lk_redis_wait_for(socket->fd, POLLIN, until) : errno;
         else
             failure =
                 lk_redis_system_now() < until ? lk_redis_socket_feed(socket, bytes, (size_t)n) : ETIMEDOUT;

@@ -32,6 +32,28 @@ typedef struct {
     char replication[LK_REDIS_SERVER_ID_LEN + 1]; /* another after each promotion */
 } lk_redis_server;
 
+/* Where to connect to. Constant from open to close. */
+typedef struct {
+    locker_host *hosts; /* at least one, unless unix_path */
+    size_t host_count;
+    char *unix_path; /* NULL: TCP */
+    char *user;      /* NULL: none */
+    char *password;  /* NULL: none; wiped when freed */
+    int64_t database;
+    bool tls;
+    char *tls_ca, *tls_cert, *tls_key, *tls_name; /* NULL: none */
+    void *tls_context;                            /* redisSSLContext *, NULL without TLS */
+    int64_t connect_timeout_ns, command_timeout_ns;
+} lk_redis_target;
+
+/* Why a connection could not be had. */
+typedef struct {
+    locker_error error;
+    bool permanent; /* a person has to change something */
+    bool transient; /* the server is there and starting: again in a moment */
+    bool deserted;  /* nothing listens at any host that was tried */
+} lk_redis_failure;
+
 typedef struct {
     int fd;               /* close-on-exec */
     redisReader *reader;  /* belongs to the receiving thread */
@@ -62,6 +84,9 @@ ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap)
  * alone. */
 #define LK_REDIS_NAP_NS (5 * LK_MS)
 ssize_t lk_redis_socket_nap(lk_redis_socket *socket, char *data, size_t cap);
+
+/* Wait for what poll calls `events`. 0, or an errno. */
+int lk_redis_wait_for(int fd, short events, int64_t until);
 
 /* The next complete reply among what was fed: 1 and *reply, 0 when there is none yet, -1 when the stream is
  * not the Redis protocol (or memory ran out). */

@@ -1,8 +1,8 @@
 /* subscription.c: see subscription.h. A message that gets lost is made up for by its owner. */
 #include "subscription.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -22,20 +22,16 @@ static bool is_push(const redisReply *reply, const char *kind, int third)
 bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socket, int64_t until,
                         lk_redis_failure *why)
 {
-    char *bytes;
-    size_t len;
+    char bytes[256]; /* a channel's name is short */
     redisReply *reply = NULL;
     lk_redis_command a = {0};
     bool subscribed = false;
     lk_redis_command_text(&a, "SUBSCRIBE");
     lk_redis_command_text(&a, sub->channel);
-    why->permanent = false;
-    if (!lk_redis_command_format(&a, &bytes, &len)) {
-        locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
-        return false;
-    }
+    assert(lk_redis_command_room(&a) <= sizeof bytes);
+    const size_t len = (size_t)(lk_redis_command_put(&a, bytes) - bytes);
     const int failure = lk_redis_socket_exchange(socket, bytes, len, &reply, 1, until);
-    free(bytes);
+    why->permanent = false;
     if (failure != 0) {
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure, "can't subscribe at %s: %s", socket->peer,
                          strerror(failure));
@@ -44,7 +40,7 @@ bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socke
         locker_error_set(&why->error, LOCKER_DENIED, 0, "can't subscribe at %s: %s; give the user &locker:*",
                          socket->peer, reply->str);
     } else if (!is_push(reply, "subscribe", REDIS_REPLY_INTEGER)) {
-        (void)lk_redis_reply_nonsense("subscribing", &why->error);
+        (void)lk_redis_reply_error(reply, "subscribing", &why->error);
     } else {
         subscribed = true;
     }

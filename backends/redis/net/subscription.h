@@ -9,7 +9,6 @@
 #include "reconnect.h"
 #include "shared.h"
 #include "socket.h"
-#include "target.h"
 
 /* Guarded by the mutex. */
 typedef struct {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "socket.h"
-#include "target.h"
 
 /* Make tls_context of what the target says of TLS. */
 locker_status lk_redis_tls_init(lk_redis_target *target, locker_error *err);

@@ -1,34 +1,43 @@
-/* claim_table.c: see claim_table.h. */
-#include "claim_table.h"
+/* claim.c: see claim.h. */
+#include "claim.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void lk_redis_member_text(const char *instance, const locker_claim *claim, const char *value,
+                          char out[LK_REDIS_MEMBER_MAX])
+{
+    (void)snprintf(out, LK_REDIS_MEMBER_MAX, "%s %s %" PRId64 " %u %.*s", instance, value,
+                   claim->ttl_ns / LK_MS, (unsigned)lk_redis_claim_of(claim)->numbers, LOCKER_OWNER_MAX,
+                   claim->owner);
+}
 
 static lk_redis_claim *data_of(const lk_table_link *link)
 {
     return LK_CONTAINER(link, lk_redis_claim, table);
 }
 
-void lk_redis_claims_add_locked(lk_table *claims, locker_claim *claim)
+void lk_redis_claims_add_locked(lk_table *claims, lk_redis_claim *data)
 {
-    lk_redis_claim *data = lk_redis_claim_of(claim);
     if (data->tabled || !lk_table_reserve(claims))
         return;
     lk_table_add(claims, &data->table, (uint32_t)data->number);
     data->tabled = true;
 }
 
-void lk_redis_claims_remove_locked(lk_table *claims, locker_claim *claim)
+void lk_redis_claims_remove_locked(lk_table *claims, lk_redis_claim *data)
 {
-    lk_redis_claim *data = lk_redis_claim_of(claim);
     if (!data->tabled)
         return;
     lk_table_remove(claims, &data->table);
     data->tabled = false;
 }
 
-locker_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t number)
+lk_redis_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t number)
 {
     LK_TABLE_EACH_OF(link, claims, (uint32_t)number) {
         if (data_of(link)->number == number)
-            return data_of(link)->core;
+            return data_of(link);
     }
     return NULL;
 }

@@ -1,0 +1,107 @@
+/*
+ * events.c: what is done when the connections come up and go down, and what comes on this instance's own channel: a
+ * release in any process tells there that it handed a lock to one of our waiters ("value number direct_us lock"), and a
+ * break that it took a lock away from us ("value broken lock"). A message that gets lost costs no more than a poll, or is
+ * made up for by the next renewal.
+ */
+#include "events.h"
+
+#include <string.h>
+
+#include "cleanup.h"
+
+static const char broken[] = " broken ";
+static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning of how long they go on */
+
+/* The order matters. What is known of the server comes first: commands that are made from here on use it. Messages come
+ * from the master alone, so a subscription with the one before is of no use. What nobody wants any more is given back
+ * before anybody asks for something new; and who waits for the connection comes last. */
+void lk_redis_on_up(void *self, const lk_redis_up *up)
+{
+    lk_redis *r = self;
+    if (up->server_us != 0)
+        lk_redis_server_time_set_locked(&r->time, up->server_us, up->server_at);
+    atomic_store_explicit(&r->fences.least, lk_redis_fence_least(up->server_us), memory_order_relaxed);
+    if (up->other)
+        lk_redis_net_resubscribe_locked(r->net);
+    if (up->again)
+        r->shared.svc->suspect(r->shared.svc, false);
+    (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
+    lk_redis_net_admit_unlocking(r->net);
+}
+
+void lk_redis_on_down(void *self)
+{
+    const lk_redis *r = self;
+    r->shared.svc->suspect(r->shared.svc, true);
+}
+
+void lk_redis_on_subscribed(void *self)
+{
+    lk_redis *r = self;
+    /* Another attempt finds what was missed, and enrols too. */
+    lk_redis_claims_wake_locked(&r->claims, r->shared.svc);
+}
+
+/* Whether the claim is of that lock. */
+static bool is_lock_of(const lk_redis *r, const locker_claim *claim, const char *lock, size_t lock_len)
+{
+    const size_t space = strlen(r->set.name_space);
+    const size_t prefix = space > 0 ? space + 1 : 0;
+    return lock_len == prefix + claim->key_len && memcmp(lock, r->set.name_space, space) == 0 &&
+           (prefix == 0 || lock[space] == ':') && memcmp(lock + prefix, claim->key, claim->key_len) == 0;
+}
+
+/* Somebody broke the lock: no value is ever given twice, so it is about this claim and no other. One that
+ * waits may have been given the lock and not know yet. */
+static void take_broken_locked(const lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
+{
+    if (atomic_load_explicit(&data->held, memory_order_relaxed)) {
+        r->shared.svc->lease_lost(r->shared.svc, data->core, "its lock was broken by an operator");
+        return;
+    }
+    atomic_store_explicit(&data->given, 0, memory_order_relaxed);
+    r->shared.svc->wake(r->shared.svc, data->core);
+}
+
+/* Number 0: none, because fencing is off, or because the lock is left free for a moment; a client that polls may have it
+ * then and tells nobody when it gives it back, so the waiter looks again soon. */
+static void take_given_locked(const lk_redis *r, lk_redis_claim *data, uint64_t fence,
+                              int64_t direct_us) LK_REDIS_LOCKED
+{
+    if (atomic_load_explicit(&data->held, memory_order_relaxed))
+        return;
+    data->direct_us = direct_us + hop_us;
+    data->polls = fence == 0 ? 1 : 0;
+    atomic_store_explicit(&data->given, fence, memory_order_relaxed);
+    r->shared.svc->wake(r->shared.svc, data->core);
+}
+
+/* The claim that the lock was handed to may have ended; and whoever writes into queues may hand a value another lock than
+ * the one that it waits for. Then nobody here wants that, and it is given back. */
+void lk_redis_on_message(void *self, const redisReply *text)
+{
+    lk_redis *r = self;
+    const char *const over = text->str + text->len;
+    const char *lock = text->str + LK_REDIS_VALUE_LEN;
+    uint64_t value;
+    int64_t fence, direct_us;
+    if (text->len < LK_REDIS_VALUE_LEN + 4 || *lock != ' ' ||
+        !lk_redis_value_number(&r->values, text->str, &value))
+        return;
+    const bool is_broken = strncmp(lock, broken, sizeof broken - 1) == 0;
+    lock += is_broken ? sizeof broken - 1 : 1;
+    if (!is_broken && (!lk_redis_read_number(&lock, &fence) || !lk_redis_read_number(&lock, &direct_us)))
+        return;
+    const size_t lock_len = (size_t)(over - lock);
+    lk_redis_claim *data = lk_redis_claims_find_locked(&r->claims, value);
+    lk_redis_keys keys;
+    if (data != NULL && is_lock_of(r, data->core, lock, lock_len)) {
+        if (is_broken)
+            take_broken_locked(r, data);
+        else
+            take_given_locked(r, data, (uint64_t)fence, direct_us);
+    } else if (!is_broken && lk_redis_keys_init(&keys, "", lock, lock_len)) {
+        lk_redis_cleanup_start_locked(r, &keys, value, NULL);
+    }
+}

@@ -1,0 +1,64 @@
+/*
+ * fence.h: what the numbers of grants are made from, beside the server's time (server_time.h).
+ *
+ * A counter of numbers has to be above the server's time when the connection was made. One that is not may lack numbers
+ * that were given out before: the server may have been restarted or made master since. It is lifted to that time, once
+ * for each counter and connection.
+ *
+ * A counter that isn't there has to be started before it is counted up, which is a command of its own. So it is
+ * remembered of the keys that were used lately that theirs is there. That is a hint and no more: a counter that was lost
+ * meanwhile answers with a number that is too low, and is lifted (acquire.c).
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/command.h"
+
+#define LK_REDIS_FENCE_MOST (UINT64_C(1) << 53) /* numbers stay below it: Lua's doubles hold them exactly */
+
+enum { LK_REDIS_FENCE_CACHE = 1024 /* keys whose counter is remembered to be there */ };
+
+typedef struct {
+    /* What a counter has to be above, for every script. Written before the connection's count is; relaxed: one that is
+     * read while it changes is for a connection that is gone, and not sent. */
+    atomic_uint_fast64_t least;
+    atomic_uint_least32_t known[LK_REDIS_FENCE_CACHE]; /* by their keys' hashes; relaxed: hints */
+} lk_redis_fences;
+
+/* `server_us`: that time; 0: it is not known, and all are lifted. */
+static inline uint64_t lk_redis_fence_least(int64_t server_us)
+{
+    return server_us > 0 ? (uint64_t)server_us : LK_REDIS_FENCE_MOST;
+}
+
+/* It as text, for a script: it stands in `text`. */
+static inline const char *lk_redis_fence_least_text(const lk_redis_fences *fences,
+                                                    char text[LK_REDIS_NUMBER_MAX])
+{
+    (void)lk_redis_number_text(text, atomic_load_explicit(&fences->least, memory_order_relaxed));
+    return text;
+}
+
+/* What stands in the table for a key, and never is 0. */
+static inline uint32_t lk_redis_fence_mark(uint32_t hash)
+{
+    return hash | 1;
+}
+
+/* Whether the counter of the key with this hash is likely to be at the server. */
+static inline bool lk_redis_fence_known(const lk_redis_fences *fences, uint32_t hash)
+{
+    return atomic_load_explicit(&fences->known[hash % LK_REDIS_FENCE_CACHE], memory_order_relaxed) ==
+           lk_redis_fence_mark(hash);
+}
+
+/* It is there. */
+static inline void lk_redis_fence_seen(lk_redis_fences *fences, uint32_t hash)
+{
+    if (!lk_redis_fence_known(fences, hash)) /* a write would take the line from other processors' caches */
+        atomic_store_explicit(&fences->known[hash % LK_REDIS_FENCE_CACHE], lk_redis_fence_mark(hash),
+                              memory_order_relaxed);
+}
