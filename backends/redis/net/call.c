@@ -20,7 +20,7 @@ static lk_redis_outcome wait_up_unlocking(lk_redis_net *net, const lk_redis_call
         if (call->caller != NULL && call->caller->interrupted)
             return LK_REDIS_CALL_INTERRUPTED;
         const bool known = lk_redis_reconnect_failed_since_locked(rc, since);
-        const bool over = lk_redis_now(net->shared) >= call->until || (known && rc->deserted);
+        const bool over = lk_redis_now(net->shared) >= call->until || (known && rc->last.deserted);
         const bool refused = rc->last.permanent && rc->failures > 0 && (known || !call->prompt);
         if (over || refused) {
             if (err != NULL)

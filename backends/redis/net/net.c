@@ -147,8 +147,8 @@ static bool is_missing_locked(const void *self) LK_REDIS_LOCKED
 {
     const lk_redis_net *net = self;
     const lk_redis_subscription *sub = &net->subscription;
-    return command_missing_locked(net) ||
-           (net->pipeline.state == LK_REDIS_UP && sub->wanted && sub->socket == NULL && !sub->refused);
+    return command_missing_locked(net) || (net->pipeline.state == LK_REDIS_UP && sub->wanted &&
+                                           sub->socket == NULL && sub->refused.status == LOCKER_OK);
 }
 
 static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
@@ -173,7 +173,7 @@ static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
         lk_redis_reconnect_failed_locked(&net->reconnect, began, &why);
         return;
     }
-    lk_redis_reconnect_made_locked(&net->reconnect);
+    net->reconnect.failed_at = 0;
     install_unlocking(net, socket);
 }
 
@@ -213,8 +213,7 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     if (socket != NULL) {
         lk_redis_socket_free(socket, false);
     } else if (why.permanent) {
-        sub->refused = true;
-        sub->why = why.error;
+        sub->refused = why.error;
         net->events->on_subscribed(net->owner);
     }
     lk_redis_reconnect_back_off_locked(&net->reconnect);
@@ -273,7 +272,7 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
     net->target = target;
     net->events = events;
     net->owner = owner;
-    lk_redis_reconnect_init(&net->reconnect, shared, &connector, net);
+    net->reconnect = (lk_redis_reconnect){.shared = shared, .connector = &connector, .owner = net};
     if (!lk_redis_pipeline_init(&net->pipeline, shared, &net->reconnect)) {
         free(net);
         return NULL;
@@ -392,9 +391,9 @@ bool lk_redis_net_is_subscribed(const lk_redis_net *net)
 locker_status lk_redis_net_take_refusal_locked(lk_redis_net *net, locker_error *err)
 {
     lk_redis_subscription *sub = &net->subscription;
-    if (!sub->refused)
+    if (sub->refused.status == LOCKER_OK)
         return LOCKER_OK;
-    sub->refused = false;
-    *err = sub->why;
-    return sub->why.status;
+    *err = sub->refused;
+    sub->refused.status = LOCKER_OK;
+    return err->status;
 }

@@ -6,12 +6,6 @@
 static const int64_t backoff_least = 50 * LK_MS;
 static const int64_t backoff_most = 2 * LK_S;
 
-void lk_redis_reconnect_init(lk_redis_reconnect *rc, lk_redis_shared *shared,
-                             const lk_redis_connector *connector, void *owner)
-{
-    *rc = (lk_redis_reconnect){.shared = shared, .connector = connector, .owner = owner};
-}
-
 /* Exponential back-off with full jitter, so that a thousand clients don't come back at once. */
 void lk_redis_reconnect_back_off_locked(lk_redis_reconnect *rc)
 {
@@ -26,16 +20,9 @@ void lk_redis_reconnect_back_off_locked(lk_redis_reconnect *rc)
 void lk_redis_reconnect_failed_locked(lk_redis_reconnect *rc, int64_t began, const lk_redis_failure *why)
 {
     rc->failed_at = began;
-    rc->deserted = why->deserted;
     rc->last = *why;
     lk_redis_reconnect_back_off_locked(rc);
     pthread_cond_broadcast(&rc->shared->changed);
-}
-
-void lk_redis_reconnect_made_locked(lk_redis_reconnect *rc)
-{
-    rc->failed_at = 0;
-    rc->deserted = false;
 }
 
 bool lk_redis_reconnect_failed_since_locked(const lk_redis_reconnect *rc, int64_t since)

@@ -11,8 +11,7 @@
 typedef struct {
     bool (*missing)(const void *owner);
     void (*connect)(void *owner); /* make what is missing, once; lets go of the mutex meanwhile */
-    void (*left)(
-        void *owner); /* close did not wait for the thread, which ends now. Called without the mutex */
+    void (*left)(void *owner);    /* stop did not wait for the thread, which ends now; without the mutex */
 } lk_redis_connector;
 
 /* Guarded by the mutex. */
@@ -23,24 +22,19 @@ typedef struct {
     pthread_t thread LK_GUARDED_BY(mutex);
     bool running, joinable, abandoned LK_GUARDED_BY(mutex);
     int64_t retry_at LK_GUARDED_BY(mutex); /* when it tries again */
-    int64_t failed_at LK_GUARDED_BY(
-        mutex); /* when the last attempt at the command connection began, if it failed; else 0 */
-    bool deserted LK_GUARDED_BY(mutex);         /* ... and found nothing that listens */
+    /* When the last attempt at the command connection began, if it failed; else 0. */
+    int64_t failed_at LK_GUARDED_BY(mutex);
     unsigned failures LK_GUARDED_BY(mutex);     /* in a row */
     lk_redis_failure last LK_GUARDED_BY(mutex); /* why there is no connection */
 } lk_redis_reconnect;
-
-void lk_redis_reconnect_init(lk_redis_reconnect *rc, lk_redis_shared *shared,
-                             const lk_redis_connector *connector, void *owner);
 
 /* Have what is missing connected. */
 void lk_redis_reconnect_want_locked(lk_redis_reconnect *rc) LK_REDIS_LOCKED;
 /* Don't come back at once. */
 void lk_redis_reconnect_back_off_locked(lk_redis_reconnect *rc) LK_REDIS_LOCKED;
-/* An attempt at the command connection that began at `began` failed, or did not. */
+/* An attempt at the command connection that began at `began` failed. */
 void lk_redis_reconnect_failed_locked(lk_redis_reconnect *rc, int64_t began,
                                       const lk_redis_failure *why) LK_REDIS_LOCKED;
-void lk_redis_reconnect_made_locked(lk_redis_reconnect *rc) LK_REDIS_LOCKED;
 /* Whether connecting was last tried in vain, by an attempt that began at `since` or later. */
 bool lk_redis_reconnect_failed_since_locked(const lk_redis_reconnect *rc, int64_t since) LK_REDIS_LOCKED;
 /* Somebody wants to know now: have it tried again, unless that was done a moment ago. Answers since when an attempt

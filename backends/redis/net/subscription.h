@@ -20,10 +20,9 @@ typedef struct {
     bool tls;
     lk_redis_socket *socket LK_GUARDED_BY(mutex); /* NULL: none. Received from by the keeper alone */
     bool wanted LK_GUARDED_BY(mutex);
-    bool look LK_GUARDED_BY(mutex);        /* read it without being told: something may be in the parser */
-    bool refused LK_GUARDED_BY(mutex);     /* the server denies the channel */
-    locker_error why LK_GUARDED_BY(mutex); /* ... with this */
-    atomic_bool ready;                     /* acknowledged; written with the mutex, read without: a hint */
+    bool look LK_GUARDED_BY(mutex); /* read it without being told: something may be in the parser */
+    locker_error refused LK_GUARDED_BY(mutex); /* why the server denies the channel; OK: it does not */
+    atomic_bool ready; /* acknowledged; written with the mutex, read without: a hint */
 } lk_redis_subscription;
 
 /* Subscribe on a new socket, blocking. False: why says it. */
