@@ -102,8 +102,7 @@ void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
     lk_zk_stem(z, node->id, stem);
     (void)lk_zk_join(path, node->parent, stem);
     make_parents_locked(z, node);
-    if (lk_zk_create_locked(z->net, path, node->claim->owner, strlen(node->claim->owner), create_done_locked,
-                            node) == NULL) {
+    if (lk_zk_create_locked(z->net, path, node->claim->owner, create_done_locked, node) == NULL) {
         lk_zk_node_tell_locked(z, node, LK_ZK_NOT_SENT); /* nothing was sent */
         return;
     }

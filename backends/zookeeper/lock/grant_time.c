@@ -57,9 +57,9 @@ static void read_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *repl
                record.granted < (uint64_t)node->czxid) {
         record.granted = (uint64_t)node->czxid;
         record.unix_ms = node->granted_at / LK_MS + z->wall_ahead_ms;
-        const size_t len = lk_zk_record_write(&record, text);
-        sent = lk_zk_set_locked(z->net, node->parent, text, len, reply->stat->version, written_locked,
-                                node) != NULL;
+        lk_zk_record_write(&record, text);
+        sent =
+            lk_zk_set_locked(z->net, node->parent, text, reply->stat->version, written_locked, node) != NULL;
     }
     if (!sent) /* else that refers to it */
         lk_zk_node_unref_locked(z, node);

@@ -241,9 +241,9 @@ static lk_zk_request *send_break_locked(inspection *i, const char *path, const e
     if (i->record_version < 0 || first->czxid == 0)
         return lk_zk_delete_locked(i->z->net, path, broken_done_locked, i);
     i->record.broken = first->czxid;
-    const size_t len = lk_zk_record_write(&i->record, mark);
-    return lk_zk_delete_marked_locked(i->z->net, path, i->parent, mark, len, i->record_version,
-                                      broken_done_locked, i);
+    lk_zk_record_write(&i->record, mark);
+    return lk_zk_delete_marked_locked(i->z->net, path, i->parent, mark, i->record_version, broken_done_locked,
+                                      i);
 }
 
 /* Somebody else was faster: the lock was released meanwhile, or the key's node was written to. */

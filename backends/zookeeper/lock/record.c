@@ -22,7 +22,7 @@ static const char *number(const char *text, const char *words, uint64_t *out)
 /* What would not be written so again is somebody else's. */
 bool lk_zk_record_read(const char *data, int len, lk_zk_record *record)
 {
-    char text[LK_ZK_RECORD_MAX], again[LK_ZK_RECORD_MAX];
+    char text[LK_ZK_RECORD_MAX] = "", again[LK_ZK_RECORD_MAX];
     uint64_t since = 0;
     *record = (lk_zk_record){0};
     if (len <= 0)
@@ -30,18 +30,17 @@ bool lk_zk_record_read(const char *data, int len, lk_zk_record *record)
     if (len >= LK_ZK_RECORD_MAX)
         return false;
     memcpy(text, data, (size_t)len);
-    text[len] = '\0';
     const char *rest = number(text, "locker: grant ", &record->granted);
     rest = number(rest, " since ", &since);
     if (number(rest, " broken ", &record->broken) == NULL)
         return false;
     record->unix_ms = (int64_t)since;
-    return lk_zk_record_write(record, again) == (size_t)len && strcmp(text, again) == 0;
+    lk_zk_record_write(record, again);
+    return strlen(again) == (size_t)len && strcmp(text, again) == 0;
 }
 
-size_t lk_zk_record_write(const lk_zk_record *record, char text[LK_ZK_RECORD_MAX])
+void lk_zk_record_write(const lk_zk_record *record, char text[LK_ZK_RECORD_MAX])
 {
-    return (size_t)snprintf(text, LK_ZK_RECORD_MAX,
-                            "locker: grant %" PRIu64 " since %" PRId64 " broken %" PRIu64, record->granted,
-                            record->unix_ms, record->broken);
+    (void)snprintf(text, LK_ZK_RECORD_MAX, "locker: grant %" PRIu64 " since %" PRId64 " broken %" PRIu64,
+                   record->granted, record->unix_ms, record->broken);
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* All zeros: nothing. */
@@ -16,4 +15,4 @@ enum { LK_ZK_RECORD_MAX = 112 };
 
 /* False: somebody keeps something else there. */
 bool lk_zk_record_read(const char *data, int len, lk_zk_record *record);
-size_t lk_zk_record_write(const lk_zk_record *record, char text[LK_ZK_RECORD_MAX]);
+void lk_zk_record_write(const lk_zk_record *record, char text[LK_ZK_RECORD_MAX]);

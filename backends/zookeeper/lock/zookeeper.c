@@ -11,7 +11,7 @@
 #include "operations.h"
 #include "paths.h"
 
-/* ------------------------------------------------------------------ making and freeing ---- */
+/* ------------------------------------------------------------------ open and close ---- */
 
 static void destroy(lk_zk *z)
 {
@@ -20,16 +20,17 @@ static void destroy(lk_zk *z)
     free(z);
 }
 
-static lk_zk *make(const locker_services *svc, locker_error *err)
+static locker_status zookeeper_open(const locker_driver_config *config, const locker_services *svc,
+                                    void **self, locker_error *err)
 {
-    lk_zk *z = calloc(1, sizeof *z);
     uint64_t random[2];
+    lk_zk *z = calloc(1, sizeof *z);
     if (z == NULL || getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
         free(z);
-        (void)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-        return NULL;
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     }
     z->svc = svc;
+    z->cleanup_ns = config->cleanup_ns;
     z->pulse_at = z->resume_at = z->timed_at = LOCKER_NEVER;
     lk_list_init(&z->nodes);
     lk_list_init(&z->left);
@@ -37,33 +38,14 @@ static lk_zk *make(const locker_services *svc, locker_error *err)
     lk_list_init(&z->timed);
     lk_zk_stem_begin(z, random[0]);
     z->last_id = random[1];
-    z->net = lk_zk_net_new(z, &lk_zk_connection_events, svc, err);
-    if (z->net != NULL)
-        return z;
-    destroy(z);
-    return NULL;
-}
-
-/* ------------------------------------------------------------------ open and close ---- */
-
-static locker_status zookeeper_open(const locker_driver_config *config, const locker_services *svc,
-                                    void **self, locker_error *err)
-{
-    lk_zk *z = make(svc, err);
-    if (z == NULL)
-        return err != NULL ? err->status : LOCKER_NOMEM;
-    z->cleanup_ns = config->cleanup_ns;
     locker_status status = lk_zk_root_init(z, config, err);
     if (status == LOCKER_OK)
-        status = lk_zk_net_configure(z->net, config, err);
+        status = lk_zk_net_open(&z->net, z, &lk_zk_connection_events, config, svc, err);
     if (status == LOCKER_OK)
-        status = lk_zk_net_connect(z->net, err);
-    if (status != LOCKER_OK) {
+        *self = z;
+    else
         destroy(z);
-        return status;
-    }
-    *self = z;
-    return LOCKER_OK;
+    return status;
 }
 
 /* A question whose answer only says that the server answers. */

@@ -61,11 +61,10 @@ typedef struct {
 
 extern const locker_parameter lk_zk_params[];
 
-/* NULL: err says why not. */
-lk_zk_net *lk_zk_net_new(lk_zk *z, const lk_zk_owner *owner, const locker_services *svc, locker_error *err);
-/* Read the parameters; then, for the first time, connect. */
-locker_status lk_zk_net_configure(lk_zk_net *net, const locker_driver_config *config, locker_error *err);
-locker_status lk_zk_net_connect(lk_zk_net *net, locker_error *err);
+/* Read the parameters, and connect for the first time. *net is to be freed in either case. */
+locker_status lk_zk_net_open(lk_zk_net **net, lk_zk *z, const lk_zk_owner *owner,
+                             const locker_driver_config *config, const locker_services *svc,
+                             locker_error *err);
 /* End the session. politely: with a good-bye, so that the server ends all that is its own at once; that waits for an
  * answer. Releases the mutex meanwhile; nobody else may be using the instance. */
 void lk_zk_net_close_unlocking(lk_zk_net *net, bool politely) LK_REQUIRES(*net);
@@ -130,8 +129,8 @@ typedef void (*lk_zk_done_fn)(lk_zk *z, void *context, int rc, const lk_zk_reply
 
 /* Each sends one request. NULL: not sent, because there is no connection or no memory; `done` isn't called. What is
  * returned is there until then. */
-lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
-                                   lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
+lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char *data, lk_zk_done_fn done,
+                                   void *context) LK_REQUIRES(*net);
 /* A parent: others need it too (shared), or not. Nobody is told. */
 void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared) LK_REQUIRES(*net);
 lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
@@ -148,13 +147,13 @@ lk_zk_request *lk_zk_get_locked(lk_zk_net *net, const char *path, lk_zk_done_fn 
 lk_zk_request *lk_zk_get_told_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
 /* Replace a node's data, if its version is that one. */
-lk_zk_request *lk_zk_set_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
-                                int32_t version, lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
+lk_zk_request *lk_zk_set_locked(lk_zk_net *net, const char *path, const char *data, int32_t version,
+                                lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
 lk_zk_request *lk_zk_delete_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
 /* The same, and replace the data of the parent in one transaction, if its version is that one. */
 lk_zk_request *lk_zk_delete_marked_locked(lk_zk_net *net, const char *path, const char *parent,
-                                          const char *mark, size_t len, int32_t version, lk_zk_done_fn done,
+                                          const char *mark, int32_t version, lk_zk_done_fn done,
                                           void *context) LK_REQUIRES(*net);
 lk_zk_request *lk_zk_sync_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);

@@ -13,59 +13,7 @@
 #include "tls_sasl.h"
 #include "watch.h"
 
-lk_zk_net *lk_zk_net_new(lk_zk *z, const lk_zk_owner *owner, const locker_services *svc, locker_error *err)
-{
-    lk_zk_net *net = calloc(1, sizeof *net);
-    if (net == NULL) {
-        (void)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-        return NULL;
-    }
-    lk_mutex_init(&net->mutex);
-    net->z = z;
-    net->owner = owner;
-    net->svc = svc;
-    net->clock = svc->clock;
-    net->fd = net->armed_fd = net->corked_fd = -1;
-    lk_list_init(&net->calls);
-    lk_list_init(&net->requests);
-    lk_list_init(&net->spare);
-    net->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    net->kick_fd = lk_wakeup_new();
-    if (net->epoll_fd >= 0 && net->kick_fd >= 0)
-        return net;
-    (void)locker_error_set(
-        err, LOCKER_UNAVAILABLE, errno,
-        "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
-        strerror(errno));
-    lk_zk_net_free(net);
-    return NULL;
-}
-
-void lk_zk_net_free(lk_zk_net *net)
-{
-    if (net == NULL)
-        return;
-    lk_zk_lookup_drop(&net->lookup);
-    lk_zk_requests_free(net);
-    lk_table_destroy(&net->watches);
-    free(net->addresses);
-    if (net->epoll_fd >= 0)
-        close(net->epoll_fd);
-    if (net->kick_fd >= 0)
-        close(net->kick_fd);
-    lk_mutex_destroy(&net->mutex);
-    lk_zk_settings_clear(&net->set);
-    free(net);
-}
-
-/* ------------------------------------------------------------------ connecting and closing ---- */
-
-locker_status lk_zk_net_configure(lk_zk_net *net, const locker_driver_config *config, locker_error *err)
-{
-    return lk_zk_settings_init(&net->set, config, err);
-}
-
-locker_status lk_zk_net_connect(lk_zk_net *net, locker_error *err)
+static locker_status connect_first(lk_zk_net *net, locker_error *err)
 {
     lk_zk_call call;
     locker_status status = LOCKER_OK;
@@ -85,6 +33,33 @@ locker_status lk_zk_net_connect(lk_zk_net *net, locker_error *err)
         lk_zk_net_close_unlocking(net, false);
     lk_zk_leave(net);
     return status;
+}
+
+locker_status lk_zk_net_open(lk_zk_net **out, lk_zk *z, const lk_zk_owner *owner,
+                             const locker_driver_config *config, const locker_services *svc,
+                             locker_error *err)
+{
+    lk_zk_net *net = *out = calloc(1, sizeof *net);
+    if (net == NULL)
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    lk_mutex_init(&net->mutex);
+    net->z = z;
+    net->owner = owner;
+    net->svc = svc;
+    net->clock = svc->clock;
+    net->fd = net->armed_fd = net->corked_fd = -1;
+    lk_list_init(&net->calls);
+    lk_list_init(&net->requests);
+    lk_list_init(&net->spare);
+    net->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    net->kick_fd = lk_wakeup_new();
+    if (net->epoll_fd < 0 || net->kick_fd < 0)
+        return locker_error_set(
+            err, LOCKER_UNAVAILABLE, errno,
+            "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
+            strerror(errno));
+    const locker_status status = lk_zk_settings_init(&net->set, config, err);
+    return status == LOCKER_OK ? connect_first(net, err) : status;
 }
 
 void lk_zk_net_close_unlocking(lk_zk_net *net, bool politely)
@@ -113,7 +88,22 @@ void lk_zk_net_abandon(const lk_zk_net *net)
     close(net->kick_fd);
 }
 
-/* ------------------------------------------------------------------ what it is ---- */
+void lk_zk_net_free(lk_zk_net *net)
+{
+    if (net == NULL)
+        return;
+    lk_zk_lookup_drop(&net->lookup);
+    lk_zk_requests_free(net);
+    lk_table_destroy(&net->watches);
+    free(net->addresses);
+    if (net->epoll_fd >= 0)
+        close(net->epoll_fd);
+    if (net->kick_fd >= 0)
+        close(net->kick_fd);
+    lk_mutex_destroy(&net->mutex);
+    lk_zk_settings_clear(&net->set);
+    free(net);
+}
 
 int lk_zk_net_descriptor(const lk_zk_net *net)
 {

@@ -59,7 +59,7 @@ static lk_zk_request *sent_locked(lk_zk_net *net, lk_zk_request *request, int rc
     return NULL;
 }
 
-static void finish_locked(lk_zk_request *request, int rc, lk_zk_reply *reply)
+static void finish_locked(lk_zk_request *request, int rc, lk_zk_reply reply)
 {
     lk_zk_net *net = request->net;
     lk_list_remove(&request->link); /* done may send more, or drop a session's worth of others */
@@ -67,19 +67,19 @@ static void finish_locked(lk_zk_request *request, int rc, lk_zk_reply *reply)
         rc = request->refused; /* the server said why, and closed the connection */
     else if (!lk_zk_unknown(rc))
         lk_zk_validity_answered(&net->validity, request->sent, lk_zk_net_now(net));
-    if (rc == ZSESSIONEXPIRED)
-        net->over =
-            true; /* the leader's word. The server goes on serving reads and pings, and says no more */
-    reply->sent = request->sent;
+    if (rc ==
+        ZSESSIONEXPIRED) /* the leader's word. The server goes on serving reads and pings, and says no more */
+        net->over = true;
+    reply.sent = request->sent;
     if (request->done != NULL)
-        request->done(net->z, request->context, rc, reply);
+        request->done(net->z, request->context, rc, &reply);
     lk_list_prepend(&net->spare, &request->link);
 }
 
 void lk_zk_requests_fail_locked(lk_zk_net *net)
 {
     for (lk_list *link; (link = lk_list_first(&net->requests)) != NULL;)
-        finish_locked(request_of(link), ZCLOSING, &(lk_zk_reply){.text_len = -1});
+        finish_locked(request_of(link), ZCLOSING, (lk_zk_reply){.text_len = -1});
 }
 
 void lk_zk_request_forget_locked(lk_zk_request *request)
@@ -113,51 +113,53 @@ void lk_zk_requests_free(lk_zk_net *net)
 
 /* ------------------------------------------------------------------ completions ---- */
 
-static void on_string_stat(int rc, const char *value, const struct Stat *stat, const void *data)
+static void answered_locked(const void *data, int rc, lk_zk_reply reply)
 {
-    lk_zk_reply reply = {.text = value, .text_len = -1, .stat = stat};
-    finish_locked((lk_zk_request *)(uintptr_t)data, rc, &reply);
-}
-
-static void on_string(int rc, const char *value, const void *data)
-{
-    on_string_stat(rc, value, NULL, data);
-}
-
-static void on_strings(int rc, const struct String_vector *names, const void *data)
-{
-    lk_zk_reply reply = {.text_len = -1, .names = names};
-    finish_locked((lk_zk_request *)(uintptr_t)data, rc, &reply);
+    finish_locked((lk_zk_request *)(uintptr_t)data, rc, reply);
 }
 
 static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
 {
-    lk_zk_reply reply = {.text = value, .text_len = len, .stat = stat};
-    finish_locked((lk_zk_request *)(uintptr_t)data, rc, &reply);
+    answered_locked(data, rc, (lk_zk_reply){.text = value, .text_len = len, .stat = stat});
+}
+
+static void on_string_stat(int rc, const char *value, const struct Stat *stat, const void *data)
+{
+    on_data(rc, value, -1, stat, data);
+}
+
+static void on_string(int rc, const char *value, const void *data)
+{
+    on_data(rc, value, -1, NULL, data);
 }
 
 static void on_stat(int rc, const struct Stat *stat, const void *data)
 {
-    on_string_stat(rc, NULL, stat, data);
+    on_data(rc, NULL, -1, stat, data);
 }
 
 static void on_void(int rc, const void *data)
 {
-    on_string_stat(rc, NULL, NULL, data);
+    on_data(rc, NULL, -1, NULL, data);
+}
+
+static void on_strings(int rc, const struct String_vector *names, const void *data)
+{
+    answered_locked(data, rc, (lk_zk_reply){.text_len = -1, .names = names});
 }
 
 /* ------------------------------------------------------------------ requests ---- */
 
-lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
-                                   lk_zk_done_fn done, void *context)
+/* Hand `request`, where begin_locked() could make it, to the client library by this call. */
+#define SEND(call) (request != NULL ? sent_locked(net, request, call) : NULL)
+
+lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char *data, lk_zk_done_fn done,
+                                   void *context)
 {
     const struct ACL_vector *acl = lk_zk_logs_in(&net->set) ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
     lk_zk_request *request = begin_locked(net, done, context);
-    if (request == NULL)
-        return NULL;
-    return sent_locked(
-        net, request,
-        zoo_acreate2(net->zh, path, data, (int)len, acl, ZOO_EPHEMERAL_SEQUENTIAL, on_string_stat, request));
+    return SEND(zoo_acreate2(net->zh, path, data, (int)strlen(data), acl, ZOO_EPHEMERAL_SEQUENTIAL,
+                             on_string_stat, request));
 }
 
 /* A server that knows no containers (before 3.5) gets plain nodes, which stay. */
@@ -172,35 +174,23 @@ static void container_done_locked(lk_zk *z, void *context, int rc, const lk_zk_r
 
 void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared)
 {
-    /* Whoever uses this user's locks is this user. Nodes above, which other users need too, they may read
-     * and create in. ZooKeeper asks the parent whether a child may be deleted, so the key's node is what
-     * protects its contenders. */
+    /* Whoever uses this user's locks is this user. Nodes above, which other users need too, they may read and create
+     * in. ZooKeeper asks the parent whether a child may be deleted, so the key's node is what protects its contenders. */
     struct ACL both[2] = {{.perms = ZOO_PERM_ALL, .id = ZOO_AUTH_IDS},
                           {.perms = ZOO_PERM_READ | ZOO_PERM_CREATE, .id = ZOO_ANYONE_ID_UNSAFE}};
     const struct ACL_vector mixed = {.count = 2, .data = both};
     const struct ACL_vector *acl = !lk_zk_logs_in(&net->set) ? &ZOO_OPEN_ACL_UNSAFE
                                    : shared                  ? &mixed
                                                              : &ZOO_CREATOR_ALL_ACL;
+    const int mode = net->refused_parents ? ZOO_PERSISTENT : ZOO_CONTAINER;
     lk_zk_request *request = begin_locked(net, container_done_locked, net);
-    if (request != NULL)
-        (void)sent_locked(net, request,
-                          zoo_acreate(net->zh, path, NULL, -1, acl,
-                                      net->refused_parents ? ZOO_PERSISTENT : ZOO_CONTAINER, on_string,
-                                      request));
+    (void)SEND(zoo_acreate(net->zh, path, NULL, -1, acl, mode, on_string, request));
 }
 
 lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
 {
     lk_zk_request *request = begin_locked(net, done, context);
-    return request == NULL
-               ? NULL
-               : sent_locked(net, request, zoo_aget_children(net->zh, path, 0, on_strings, request));
-}
-
-lk_zk_request *lk_zk_sync_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
-{
-    lk_zk_request *request = begin_locked(net, done, context);
-    return request == NULL ? NULL : sent_locked(net, request, zoo_async(net->zh, path, on_string, request));
+    return SEND(zoo_aget_children(net->zh, path, 0, on_strings, request));
 }
 
 static void checked_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
@@ -225,9 +215,7 @@ lk_zk_request *lk_zk_get_watched_locked(lk_zk_net *net, const char *path, watche
                                         void *watch_context, lk_zk_done_fn done, void *context)
 {
     lk_zk_request *request = begin_locked(net, done, context);
-    if (request == NULL)
-        return NULL;
-    return sent_locked(net, request, zoo_awget(net->zh, path, watch, watch_context, on_data, request));
+    return SEND(zoo_awget(net->zh, path, watch, watch_context, on_data, request));
 }
 
 lk_zk_request *lk_zk_get_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
@@ -250,58 +238,54 @@ lk_zk_request *lk_zk_get_told_locked(lk_zk_net *net, const char *path, lk_zk_don
     return lk_zk_get_watched_locked(net, path, on_event, net, done, context);
 }
 
-lk_zk_request *lk_zk_set_locked(lk_zk_net *net, const char *path, const char *data, size_t len,
-                                int32_t version, lk_zk_done_fn done, void *context)
+lk_zk_request *lk_zk_set_locked(lk_zk_net *net, const char *path, const char *data, int32_t version,
+                                lk_zk_done_fn done, void *context)
 {
     lk_zk_request *request = begin_locked(net, done, context);
-    if (request == NULL)
-        return NULL;
-    return sent_locked(net, request, zoo_aset(net->zh, path, data, (int)len, version, on_stat, request));
+    return SEND(zoo_aset(net->zh, path, data, (int)strlen(data), version, on_stat, request));
 }
 
 lk_zk_request *lk_zk_delete_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
 {
     lk_zk_request *request = begin_locked(net, done, context);
-    return request == NULL ? NULL
-                           : sent_locked(net, request, zoo_adelete(net->zh, path, -1, on_void, request));
+    return SEND(zoo_adelete(net->zh, path, -1, on_void, request));
 }
 
-lk_zk_request *lk_zk_delete_marked_locked(lk_zk_net *net, const char *path, const char *parent,
-                                          const char *mark, size_t len, int32_t version, lk_zk_done_fn done,
-                                          void *context)
+lk_zk_request *lk_zk_sync_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
 {
     lk_zk_request *request = begin_locked(net, done, context);
-    zoo_op_t both[2];
-    zoo_delete_op_init(&both[0], path, -1);
-    zoo_set_op_init(&both[1], parent, mark, (int)len, version, NULL);
-    return request == NULL
-               ? NULL
-               : sent_locked(net, request, zoo_amulti(net->zh, 2, both, request->results, on_void, request));
-}
-
-lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
-{
-    lk_zk_request *request = begin_locked(net, done, context);
-    zoo_op_t check;
-    zoo_check_op_init(&check, path, -1);
-    return request == NULL ? NULL
-                           : sent_locked(net, request,
-                                         zoo_amulti(net->zh, 1, &check, request->results, on_void, request));
+    return SEND(zoo_async(net->zh, path, on_string, request));
 }
 
 lk_zk_request *lk_zk_touch_locked(lk_zk_net *net, lk_zk_done_fn done, void *context)
 {
     lk_zk_request *request = begin_locked(net, done, context);
-    return request == NULL ? NULL : sent_locked(net, request, zoo_aexists(net->zh, "/", 0, on_stat, request));
+    return SEND(zoo_aexists(net->zh, "/", 0, on_stat, request));
 }
 
 lk_zk_request *lk_zk_multi_locked(lk_zk_net *net, const zoo_op_t *ops, zoo_op_result_t *results, size_t count,
                                   lk_zk_done_fn done, void *context)
 {
     lk_zk_request *request = begin_locked(net, done, context);
-    return request == NULL
-               ? NULL
-               : sent_locked(net, request, zoo_amulti(net->zh, (int)count, ops, results, on_void, request));
+    return SEND(
+        zoo_amulti(net->zh, (int)count, ops, results != NULL ? results : request->results, on_void, request));
+}
+
+lk_zk_request *lk_zk_delete_marked_locked(lk_zk_net *net, const char *path, const char *parent,
+                                          const char *mark, int32_t version, lk_zk_done_fn done,
+                                          void *context)
+{
+    zoo_op_t both[2];
+    zoo_delete_op_init(&both[0], path, -1);
+    zoo_set_op_init(&both[1], parent, mark, (int)strlen(mark), version, NULL);
+    return lk_zk_multi_locked(net, both, NULL, 2, done, context);
+}
+
+lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
+{
+    zoo_op_t check;
+    zoo_check_op_init(&check, path, -1);
+    return lk_zk_multi_locked(net, &check, NULL, 1, done, context);
 }
 
 /* ------------------------------------------------------------------ what an answer means ---- */

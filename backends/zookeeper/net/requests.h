@@ -7,7 +7,7 @@
 lk_zk_request *lk_zk_get_watched_locked(lk_zk_net *net, const char *path, watcher_fn watch,
                                         void *watch_context, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
-/* `results` must last until `done` is called. */
+/* `results` must last until `done` is called; NULL: nobody wants them, and there are two at most. */
 lk_zk_request *lk_zk_multi_locked(lk_zk_net *net, const zoo_op_t *ops, zoo_op_result_t *results, size_t count,
                                   lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
 /* Nobody wants its answer any more. */
