@@ -86,22 +86,14 @@ void lk_zk_session_event_locked(lk_zk_net *net, int state)
 
 /* ------------------------------------------------------------------ servers ---- */
 
-static unsigned server_count(const lk_zk_net *net)
-{
-    unsigned count = 1;
-    for (const char *c = net->addresses; *c != '\0'; c++)
-        count += *c == ',';
-    return count;
-}
-
 static bool has_choice(const lk_zk_net *net)
 {
-    return strchr(net->addresses, ',') != NULL;
+    return lk_zk_address_count(net->addresses) > 1;
 }
 
 void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused)
 {
-    lk_zk_calls_attempt_failed_locked(net, refused, server_count(net));
+    lk_zk_calls_attempt_failed_locked(net, refused, lk_zk_address_count(net->addresses));
 }
 
 void lk_zk_reconnect_locked(lk_zk_net *net, const char *why)
@@ -131,7 +123,8 @@ int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now)
     const int64_t left = net->session_id != 0 ? lk_zk_deadline_locked(net) - now : 0;
     int64_t patience;
     if (has_choice(net))
-        patience = lk_time_earlier(net->timeout_ns / 8, net->set.connect_timeout_ns / server_count(net));
+        patience = lk_time_earlier(net->timeout_ns / 8,
+                                   net->set.connect_timeout_ns / lk_zk_address_count(net->addresses));
     else if (left > 0)
         patience = lk_time_earlier(net->timeout_ns / 4, left / 3);
     else /* with TLS the library has no end */

@@ -16,11 +16,10 @@
 static locker_status connect_first(lk_zk_net *net, locker_error *err)
 {
     lk_zk_call call;
-    locker_status status = LOCKER_OK;
-    net->literal = lk_zk_all_literal(net->set.hosts, net->set.host_count);
-    net->addresses = lk_zk_resolve(net->set.hosts, net->set.host_count, err);
-    if (net->addresses == NULL)
-        return err != NULL ? err->status : LOCKER_UNAVAILABLE;
+    locker_status status = lk_zk_resolve(net->set.hosts, &net->addresses, err);
+    if (status != LOCKER_OK)
+        return status;
+    net->literal = lk_zk_hosts_literal(net->set.hosts);
     lk_zk_enter(net);
     net->looked_up_at = lk_zk_net_now(net);
     lk_zk_call_begin_locked(net, &call);
@@ -92,7 +91,6 @@ void lk_zk_net_free(lk_zk_net *net)
 {
     if (net == NULL)
         return;
-    lk_zk_lookup_drop(&net->lookup);
     lk_zk_requests_free(net);
     lk_table_destroy(&net->watches);
     free(net->addresses);

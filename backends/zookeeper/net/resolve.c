@@ -15,18 +15,70 @@
 #include "lk_thread.h"
 #include "resolve.h"
 
-enum { ADDRESS_MAX = 80 };
+enum { DEFAULT_PORT = 2181 };
 
-/* A resolution in a thread. It has two users, the thread and the instance; the last frees it. */
-struct lk_zk_lookup {
-    lk_mutex mutex;             /* guards what follows; inside the driver's */
-    const locker_services *svc; /* NULL: the instance has gone */
+/* It has two users while a thread resolves: that, and the instance; the last frees it. */
+struct lk_zk_hosts {
+    size_t count;
+    lk_mutex mutex; /* guards what follows, of a resolution in a thread; inside the driver's */
     unsigned users;
+    const locker_services *svc; /* NULL: the instance has gone */
     bool ready;
     char *addresses;
-    locker_host *hosts; /* a copy */
-    size_t count;
+    locker_host list[]; /* and behind it all texts */
 };
+
+/* ------------------------------------------------------------------ the hosts ---- */
+
+lk_zk_hosts *lk_zk_hosts_new(const locker_driver_config *config, const char **names)
+{
+    static const locker_host local = {"127.0.0.1", 0};
+    const locker_host *from = config->host_count > 0 ? config->hosts : &local;
+    const size_t count = config->host_count > 0 ? config->host_count : 1;
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        size += 2 * strlen(from[i].name) + sizeof(",:-2147483648");
+    lk_zk_hosts *h = calloc(1, sizeof *h + count * sizeof *h->list + size);
+    if (h == NULL)
+        return NULL;
+    lk_mutex_init(&h->mutex);
+    h->users = 1;
+    h->count = count;
+    char *text = (char *)(h->list + count), *const end = text + size;
+    for (size_t i = 0; i < count; i++) {
+        h->list[i] = (locker_host){text, from[i].port != 0 ? from[i].port : DEFAULT_PORT};
+        text = stpcpy(text, from[i].name) + 1;
+    }
+    *names = text;
+    for (size_t i = 0; i < count; i++)
+        text += snprintf(text, (size_t)(end - text), "%s%s:%d", i > 0 ? "," : "", h->list[i].name,
+                         h->list[i].port);
+    return h;
+}
+
+static void unuse(lk_zk_hosts *h)
+{
+    lk_mutex_lock(&h->mutex);
+    const bool last = --h->users == 0;
+    lk_mutex_unlock(&h->mutex);
+    if (!last)
+        return;
+    free(h->addresses);
+    lk_mutex_destroy(&h->mutex);
+    free(h);
+}
+
+void lk_zk_hosts_drop(lk_zk_hosts *h)
+{
+    if (h == NULL)
+        return;
+    lk_mutex_lock(&h->mutex);
+    h->svc = NULL;
+    lk_mutex_unlock(&h->mutex);
+    unuse(h);
+}
+
+/* ------------------------------------------------------------------ their addresses ---- */
 
 static struct addrinfo *look_up(const locker_host *host, int flags, int *rc)
 {
@@ -40,11 +92,11 @@ static struct addrinfo *look_up(const locker_host *host, int flags, int *rc)
     return *rc == 0 ? found : NULL;
 }
 
-bool lk_zk_all_literal(const locker_host *hosts, size_t count)
+bool lk_zk_hosts_literal(const lk_zk_hosts *h)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < h->count; i++) {
         int rc;
-        struct addrinfo *found = look_up(&hosts[i], AI_NUMERICHOST, &rc);
+        struct addrinfo *found = look_up(&h->list[i], AI_NUMERICHOST, &rc);
         if (found == NULL)
             return false;
         freeaddrinfo(found);
@@ -52,55 +104,54 @@ bool lk_zk_all_literal(const locker_host *hosts, size_t count)
     return true;
 }
 
-/* Append a text to the comma list; false when memory ran out. */
-static bool append(char **list, const char *address)
+unsigned lk_zk_address_count(const char *addresses)
 {
-    const size_t len = *list != NULL ? strlen(*list) : 0;
-    const size_t more = strlen(address);
-    char *grown = realloc(*list, len + more + 2);
-    if (grown == NULL)
+    unsigned count = 1;
+    for (const char *c = addresses; *c != '\0'; c++)
+        count += *c == ',';
+    return count;
+}
+
+/* Append the first `len` of a text to the comma list; false when memory ran out. */
+static bool append(char **list, const char *address, size_t len)
+{
+    const char *before = *list != NULL ? *list : "", *comma = *list != NULL ? "," : "";
+    char *longer;
+    if (asprintf(&longer, "%s%s%.*s", before, comma, (int)len, address) < 0)
         return false;
-    *list = grown;
-    if (len > 0)
-        grown[len] = ',';
-    memcpy(grown + len + (len > 0), address, more + 1);
+    free(*list);
+    *list = longer;
     return true;
 }
 
 static bool append_all(char **list, const struct addrinfo *found)
 {
     for (const struct addrinfo *a = found; a != NULL; a = a->ai_next) {
-        char name[64], port[16], address[ADDRESS_MAX + 8];
+        char name[64], port[16], address[sizeof(name) + sizeof(port)];
         if (getnameinfo(a->ai_addr, a->ai_addrlen, name, sizeof(name), port, sizeof(port),
                         NI_NUMERICHOST | NI_NUMERICSERV) != 0)
             continue;
         /* The client library takes what follows the last colon for the port, and knows no brackets. */
         (void)snprintf(address, sizeof(address), "%s:%s", name, port);
-        if (!append(list, address))
+        if (!append(list, address, strlen(address)))
             return false;
     }
     return true;
 }
 
-/* After a failure the client library goes two places on in its list, so in one of even length it would try
- * the same half for ever (with two servers: the dead one). One of them, by chance, is listed twice. */
+/* After a failure the client library goes two places on in its list, so in one of even length it would try the same half
+ * for ever (with two servers: the dead one). One of them, by chance, is listed twice. */
 static bool make_odd(char **list)
 {
-    char address[ADDRESS_MAX + 8];
-    size_t count = 1;
+    const unsigned count = lk_zk_address_count(*list);
     uint8_t random = 0;
-    for (const char *c = *list; *c != '\0'; c++)
-        count += *c == ',';
     if (count % 2 != 0)
         return true;
     (void)getrandom(&random, sizeof(random), 0);
     const char *at = *list;
-    for (size_t i = random % count; i > 0; i--)
+    for (unsigned i = random % count; i > 0; i--)
         at = strchr(at, ',') + 1;
-    const size_t len = strcspn(at, ",");
-    memcpy(address, at, len);
-    address[len] = '\0';
-    return append(list, address);
+    return append(list, at, strcspn(at, ","));
 }
 
 /* getaddrinfo() calls it a name that isn't known when it gets no descriptor. */
@@ -117,125 +168,71 @@ static void tell_unresolved(const locker_host *host, int rc, int error, locker_e
                                rc == EAI_SYSTEM ? strerror(error) : gai_strerror(rc));
 }
 
-char *lk_zk_resolve(const locker_host *hosts, size_t count, locker_error *err)
+locker_status lk_zk_resolve(const lk_zk_hosts *h, char **addresses, locker_error *err)
 {
     char *list = NULL;
-    for (size_t i = 0; i < count; i++) {
+    bool appended = true;
+    for (size_t i = 0; i < h->count && appended; i++) {
         int rc;
-        struct addrinfo *found = look_up(&hosts[i], 0, &rc);
+        struct addrinfo *found = look_up(&h->list[i], 0, &rc);
         if (found == NULL) {
-            tell_unresolved(&hosts[i], rc, errno, err);
+            tell_unresolved(&h->list[i], rc, errno, err);
             continue; /* another one may do */
         }
-        const bool appended = append_all(&list, found);
+        appended = append_all(&list, found);
         freeaddrinfo(found);
-        if (!appended) {
-            (void)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-            free(list);
-            return NULL;
-        }
     }
-    if (list == NULL || make_odd(&list))
-        return list;
-    (void)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    *addresses = list;
+    if (appended && list == NULL)
+        return LOCKER_UNAVAILABLE;
+    if (appended && make_odd(addresses))
+        return LOCKER_OK;
     free(list);
-    return NULL;
+    *addresses = NULL;
+    return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
 }
 
 /* ------------------------------------------------------------------ in a thread ---- */
 
-static void unuse(lk_zk_lookup *l)
-{
-    lk_mutex_lock(&l->mutex);
-    const bool last = --l->users == 0;
-    lk_mutex_unlock(&l->mutex);
-    if (!last)
-        return;
-    for (size_t i = 0; i < l->count; i++)
-        free((char *)(uintptr_t)l->hosts[i].name);
-    free(l->hosts);
-    free(l->addresses);
-    lk_mutex_destroy(&l->mutex);
-    free(l);
-}
-
 static void *run(void *argument)
 {
-    lk_zk_lookup *l = argument;
-    char *addresses = lk_zk_resolve(l->hosts, l->count, NULL);
-    lk_mutex_lock(&l->mutex);
-    l->addresses = addresses;
-    l->ready = true;
-    if (l->svc != NULL)
-        l->svc->attend(l->svc);
-    lk_mutex_unlock(&l->mutex);
-    unuse(l);
+    lk_zk_hosts *h = argument;
+    char *addresses;
+    (void)lk_zk_resolve(h, &addresses, NULL);
+    lk_mutex_lock(&h->mutex);
+    h->addresses = addresses;
+    h->ready = true;
+    if (h->svc != NULL)
+        h->svc->attend(h->svc);
+    lk_mutex_unlock(&h->mutex);
+    unuse(h);
     return NULL;
 }
 
-static lk_zk_lookup *lookup_new(const locker_host *hosts, size_t count, const locker_services *svc)
-{
-    lk_zk_lookup *l = calloc(1, sizeof *l);
-    if (l == NULL)
-        return NULL;
-    lk_mutex_init(&l->mutex);
-    l->users = 1;
-    l->svc = svc;
-    l->hosts = calloc(count, sizeof *l->hosts);
-    for (size_t i = 0; l->hosts != NULL && i < count; i++) {
-        l->hosts[i].name = strdup(hosts[i].name);
-        l->hosts[i].port = hosts[i].port;
-        if (l->hosts[i].name == NULL)
-            break;
-        l->count = i + 1;
-    }
-    if (l->count == count)
-        return l;
-    unuse(l);
-    return NULL;
-}
-
-lk_zk_lookup *lk_zk_lookup_start(const locker_host *hosts, size_t count, const locker_services *svc)
+bool lk_zk_lookup_start(lk_zk_hosts *h, const locker_services *svc)
 {
     pthread_attr_t attributes;
     pthread_t thread;
-    lk_zk_lookup *l = lookup_new(hosts, count, svc);
-    if (l == NULL)
-        return NULL;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    l->users = 2;
-    if (lk_thread_start(&thread, &attributes, run, l) != 0) {
-        l->users = 1;
-        lk_zk_lookup_drop(&l);
-    }
+    lk_mutex_lock(&h->mutex);
+    h->svc = svc;
+    h->users++;
+    lk_mutex_unlock(&h->mutex);
+    const bool started = lk_thread_start(&thread, &attributes, run, h) == 0;
+    if (!started)
+        unuse(h);
     pthread_attr_destroy(&attributes);
-    return l;
+    return started;
 }
 
-char *lk_zk_lookup_take(lk_zk_lookup **lookup)
+bool lk_zk_lookup_take(lk_zk_hosts *h, char **addresses)
 {
-    lk_zk_lookup *l = *lookup;
-    if (l == NULL)
-        return NULL;
-    lk_mutex_lock(&l->mutex);
-    const bool ready = l->ready;
-    char *addresses = l->addresses;
-    l->addresses = NULL;
-    lk_mutex_unlock(&l->mutex);
-    if (ready)
-        lk_zk_lookup_drop(lookup);
-    return addresses;
-}
-
-void lk_zk_lookup_drop(lk_zk_lookup **lookup)
-{
-    lk_zk_lookup *l = *lookup;
-    if (l == NULL)
-        return;
-    *lookup = NULL;
-    lk_mutex_lock(&l->mutex);
-    l->svc = NULL;
-    lk_mutex_unlock(&l->mutex);
-    unuse(l);
+    lk_mutex_lock(&h->mutex);
+    const bool ready = h->ready;
+    *addresses = h->addresses;
+    h->addresses = NULL;
+    h->ready = false;
+    lk_mutex_unlock(&h->mutex);
+    return ready;
 }

@@ -1,22 +1,25 @@
-/* resolve.h: names of hosts. */
+/* resolve.h: the hosts, and their addresses. */
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include <locker/driver.h>
 
-/* A resolution in a thread. */
-typedef struct lk_zk_lookup lk_zk_lookup;
+typedef struct lk_zk_hosts lk_zk_hosts;
 
-/* The hosts as numeric addresses, a comma list as the client library reads it; malloc'ed. Blocks while names are
- * resolved. NULL: none could be, err says why. */
-char *lk_zk_resolve(const locker_host *hosts, size_t count, locker_error *err);
-bool lk_zk_all_literal(const locker_host *hosts, size_t count);
+/* A copy of the hosts that are configured, with their ports; and, for as long, a text of them for people. NULL: no memory. */
+lk_zk_hosts *lk_zk_hosts_new(const locker_driver_config *config, const char **names);
+/* NULL is allowed. */
+void lk_zk_hosts_drop(lk_zk_hosts *h);
+/* Whether none has to be resolved. */
+bool lk_zk_hosts_literal(const lk_zk_hosts *h);
 
-/* The same in a thread of its own, which outlives the instance if it has to; core is asked to attend when it is done.
- * NULL: it could not be begun. */
-lk_zk_lookup *lk_zk_lookup_start(const locker_host *hosts, size_t count, const locker_services *svc);
-/* Take the result: malloc'ed; NULL: there is none yet, or it has failed. Drops the lookup when it is done. */
-char *lk_zk_lookup_take(lk_zk_lookup **lookup);
-void lk_zk_lookup_drop(lk_zk_lookup **lookup);
+/* Their numeric addresses, a comma list as the client library reads it; malloc'ed. Blocks while names are resolved. */
+locker_status lk_zk_resolve(const lk_zk_hosts *h, char **addresses, locker_error *err);
+/* The same in a thread of its own, which outlives the instance if it has to; core is asked to attend when it is done. One at
+ * a time. False: it could not be begun. */
+bool lk_zk_lookup_start(lk_zk_hosts *h, const locker_services *svc);
+/* Take the result: malloc'ed; NULL: it has failed. False: there is none yet. */
+bool lk_zk_lookup_take(lk_zk_hosts *h, char **addresses);
+/* How many addresses are listed. */
+unsigned lk_zk_address_count(const char *addresses);

@@ -42,16 +42,24 @@ void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses)
     lk_zk_no_socket_locked(net);
 }
 
+static void take_addresses_locked(lk_zk_net *net) LK_REQUIRES(*net)
+{
+    char *fresh;
+    if (!net->looking_up || !lk_zk_lookup_take(net->set.hosts, &fresh))
+        return;
+    net->looking_up = false;
+    if (fresh == NULL)
+        return;
+    if (net->zh != NULL && strcmp(fresh, net->addresses) != 0)
+        lk_zk_servers_set_locked(net, fresh);
+    free(net->addresses);
+    net->addresses = fresh;
+}
+
 void lk_zk_session_begin_locked(lk_zk_net *net)
 {
     const int64_t now = lk_zk_net_now(net);
-    char *fresh = lk_zk_lookup_take(&net->lookup);
-    if (fresh != NULL) {
-        if (net->zh != NULL && strcmp(fresh, net->addresses) != 0)
-            lk_zk_servers_set_locked(net, fresh);
-        free(net->addresses);
-        net->addresses = fresh;
-    }
+    take_addresses_locked(net);
     if (net->zh != NULL || now < net->begin_at)
         return;
     net->begin_at = now + begin_again_ns;
@@ -109,13 +117,13 @@ static bool away_too_long_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 /* The servers may have moved. */
 static void look_up_again_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
-    if (net->literal || net->up || net->zh == NULL || net->lookup != NULL || net->away_since == 0)
+    if (net->literal || net->up || net->zh == NULL || net->looking_up || net->away_since == 0)
         return;
     const int64_t now = lk_zk_net_now(net);
     if (now - net->away_since <= net->timeout_ns / 2 || now - net->looked_up_at <= net->timeout_ns)
         return;
     net->looked_up_at = now;
-    net->lookup = lk_zk_lookup_start(net->set.hosts, net->set.host_count, net->svc);
+    net->looking_up = lk_zk_lookup_start(net->set.hosts, net->svc);
 }
 
 void lk_zk_session_settle_locked(lk_zk_net *net)

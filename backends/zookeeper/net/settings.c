@@ -9,8 +9,6 @@
 #include "net.h"
 #include "settings.h"
 
-enum { DEFAULT_PORT = 2181 };
-
 /* What may be asked for: the client library gives a server two thirds of it to answer a connection. */
 static const int64_t session_least_ns = 100 * LK_MS, session_most_ns = INT64_C(24) * 3600 * LK_S;
 
@@ -51,33 +49,6 @@ const locker_parameter lk_zk_params[] = {
 static locker_status no_memory(locker_error *err)
 {
     return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-}
-
-static bool copy_hosts(lk_zk_settings *s, const locker_driver_config *config)
-{
-    static const locker_host local = {.name = "127.0.0.1"};
-    const locker_host *from = config->host_count > 0 ? config->hosts : &local;
-    const size_t count = config->host_count > 0 ? config->host_count : 1;
-    size_t size = 1;
-    s->hosts = calloc(count, sizeof *s->hosts);
-    if (s->hosts == NULL)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        s->hosts[i].name = strdup(from[i].name);
-        s->hosts[i].port = from[i].port != 0 ? from[i].port : DEFAULT_PORT;
-        if (s->hosts[i].name == NULL)
-            return false;
-        s->host_count = i + 1;
-        size += strlen(from[i].name) + 16;
-    }
-    s->names = malloc(size);
-    if (s->names == NULL)
-        return false;
-    char *out = s->names;
-    for (size_t i = 0; i < count; i++)
-        out += snprintf(out, size - (size_t)(out - s->names), "%s%s:%d", i > 0 ? "," : "", s->hosts[i].name,
-                        s->hosts[i].port);
-    return true;
 }
 
 static locker_status copy_login(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
@@ -160,7 +131,8 @@ locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config 
     locker_status status = read_tls(s, config, err);
     if (status == LOCKER_OK)
         status = read_sasl(s, config, err);
-    if (status == LOCKER_OK && !copy_hosts(s, config))
+    s->hosts = lk_zk_hosts_new(config, &s->names);
+    if (status == LOCKER_OK && s->hosts == NULL)
         status = no_memory(err);
     if (status == LOCKER_OK && s->sasl == NULL)
         status = copy_login(s, config, err);
@@ -171,10 +143,7 @@ locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config 
 
 void lk_zk_settings_clear(lk_zk_settings *s)
 {
-    for (size_t i = 0; i < s->host_count; i++)
-        free((char *)(uintptr_t)s->hosts[i].name);
-    free(s->hosts);
-    free(s->names);
+    lk_zk_hosts_drop(s->hosts);
     if (s->credentials != NULL)
         explicit_bzero(s->credentials, strlen(s->credentials));
     free(s->credentials);

@@ -3,12 +3,12 @@
 
 #include <locker/driver.h>
 
+#include "resolve.h"
 #include "tls_sasl.h"
 
 typedef struct {
-    locker_host *hosts; /* at least one; ports filled in */
-    size_t host_count;
-    char *names;       /* the hosts as a text for people: host:port,host:port */
+    lk_zk_hosts *hosts;
+    const char *names; /* theirs, for people: host:port,host:port */
     char *credentials; /* of digest: user:password, wiped when freed; NULL: none */
     lk_zk_library library;
     char *tls;          /* TLS: its files, as the library takes them; NULL: none */

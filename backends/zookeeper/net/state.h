@@ -25,7 +25,6 @@
 #include "lk_sigpipe.h"
 #include "lk_table.h"
 #include "net.h"
-#include "resolve.h"
 #include "settings.h"
 #include "validity.h"
 
@@ -70,7 +69,7 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     lk_zk_validity validity;
     int64_t away_since; /* when the connection was lost; 0 while it is up */
     int64_t begin_at;   /* a handle that could not be made is tried again then */
-    lk_zk_lookup *lookup;
+    bool looking_up;    /* the hosts' addresses, in a thread */
     int64_t looked_up_at;
     lk_zk_blocking blocking;
     bool login_begun;      /* by SASL, on the present connection */

@@ -108,9 +108,8 @@ LK_UNCHECKED static void a_connection_after_the_last_refusal(void **state)
 LK_UNCHECKED static void one_that_is_listed_twice_has_no_more_time(void **state)
 {
     char addresses[] = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:1";
-    const lk_zk_net net = {.addresses = addresses,
-                           .set = {.host_count = 2, .connect_timeout_ns = 6 * LK_S},
-                           .timeout_ns = 80 * LK_S};
+    const lk_zk_net net = {
+        .addresses = addresses, .set = {.connect_timeout_ns = 6 * LK_S}, .timeout_ns = 80 * LK_S};
     (void)state;
     assert_int_equal(lk_zk_patience_locked(&net, 0), 2 * LK_S);
 }
