@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "blocking_connect.h"
-#include "calls.h"
 #include "connection.h"
 #include "handover.h"
 #include "lk_thread.h"

@@ -1,15 +1,13 @@
 /*
- * connection.c: whether there is a connection, with which server, and why there is none. The client library tells of a
- * change by its state; what it doesn't tell is found out where it shows.
+ * connection.c: whether there is a connection, with which server, and why there is none; and who waits for one, which is
+ * told. The client library tells of a change by its state; what it doesn't tell is found out where it shows.
  */
 #include <string.h>
 #include <sys/socket.h>
 
-#include "calls.h"
 #include "connection.h"
 #include "socket.h"
 #include "state.h"
-#include "wake.h"
 
 static const int64_t patience_least_ns = 200 * LK_MS;
 
@@ -31,6 +29,69 @@ int64_t lk_zk_timeout_locked(const lk_zk_net *net)
 void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited)
 {
     net->awaited = awaited ? net->awaited + 1 : net->awaited - 1;
+}
+
+/* ------------------------------------------------------------------ callers that wait ---- */
+
+static lk_zk_call *call_of(lk_list *link)
+{
+    return LK_CONTAINER(link, lk_zk_call, link);
+}
+
+void lk_zk_call_done_locked(lk_zk_call *call)
+{
+    call->done = true;
+    if (call->asleep)
+        pthread_cond_signal(&call->cond);
+}
+
+void lk_zk_call_answered_locked(lk_zk_call *call)
+{
+    if (--call->pending == 0)
+        lk_zk_call_done_locked(call);
+}
+
+void lk_zk_calls_go_on_locked(lk_zk_net *net)
+{
+    LK_LIST_EACH(link, &net->calls)
+        if (call_of(link)->wants_up)
+            lk_zk_call_done_locked(call_of(link));
+}
+
+/* The client library tries one server after the other, in a list of odd length two places on each time (resolve.c): as
+ * many in a row as are listed were all of them. */
+void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused)
+{
+    const unsigned servers = lk_zk_address_count(net->addresses);
+    LK_LIST_EACH(link, &net->calls) {
+        lk_zk_call *const call = call_of(link);
+        call->refusals = refused ? call->refusals + 1 : 0;
+        call->hurried = call->hurried && refused;
+        if (!call->wants_up || !call->prompt || call->refusals < servers)
+            continue;
+        call->deserted = true;
+        lk_zk_call_done_locked(call);
+    }
+}
+
+bool lk_zk_calls_hurried_locked(const lk_zk_net *net)
+{
+    LK_LIST_EACH(link, &net->calls)
+        if (call_of(link)->wants_up && call_of(link)->hurried)
+            return true;
+    return false;
+}
+
+bool lk_zk_calls_drive_locked(const lk_zk_net *net)
+{
+    LK_LIST_EACH(link, &net->calls) {
+        lk_zk_call *const call = call_of(link);
+        if (call->asleep && !call->done) {
+            pthread_cond_signal(&call->cond);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------------ up and down ---- */
@@ -89,11 +150,6 @@ void lk_zk_session_event_locked(lk_zk_net *net, int state)
 static bool has_choice(const lk_zk_net *net)
 {
     return lk_zk_address_count(net->addresses) > 1;
-}
-
-void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused)
-{
-    lk_zk_calls_attempt_failed_locked(net, refused, lk_zk_address_count(net->addresses));
 }
 
 void lk_zk_reconnect_locked(lk_zk_net *net, const char *why)

@@ -16,7 +16,6 @@
 #include "socket.h"
 #include "state.h"
 #include "tls_sasl.h"
-#include "wake.h"
 
 /* ------------------------------------------------------------------ one turn ---- */
 

@@ -12,13 +12,11 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "calls.h"
 #include "connection.h"
 #include "handover.h"
 #include "socket.h"
 #include "state.h"
 #include "tls_sasl.h"
-#include "wake.h"
 
 static const int64_t turn_at_least_ns = LK_MS;
 

@@ -78,7 +78,7 @@ int lk_zk_net_descriptor(const lk_zk_net *net);
 /* The hosts, as a text for people. */
 const char *lk_zk_net_names(const lk_zk_net *net);
 
-/* ---------------------------------------------------------------- the mutex, and the keeper: wake.c ---- */
+/* ---------------------------------------------------------------- the mutex, and the keeper: socket.c ---- */
 
 void lk_zk_enter(lk_zk_net *net) LK_ACQUIRE(*net);
 /* Unlock, after sending what is held back. */
@@ -210,7 +210,7 @@ void lk_zk_watches_resume_locked(lk_zk_net *net) LK_REQUIRES(*net);
  * server is gone to, and the watchers are told. */
 void lk_zk_watches_check_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
-/* ---------------------------------------------------------------- callers: calls.c, drive.c ---- */
+/* ---------------------------------------------------------------- callers: connection.c, drive.c ---- */
 
 /* A caller that waits for something; lives on its stack. Guarded by the mutex. */
 struct lk_zk_call {

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "calls.h"
 #include "connection.h"
 #include "requests.h"
 #include "session.h"

@@ -1,6 +1,6 @@
 /*
- * socket.c: the client library's socket, and the keeper's watch on it: an epoll of its own, in which the socket is a
- * one-shot.
+ * socket.c: the client library's socket, and who is to look at it: the thread that drives, or the keeper, by an epoll of
+ * its own, in which the socket is a one-shot. And the mutex, before whose release goes what the socket holds back.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "lk_wakeup.h"
 #include "socket.h"
 #include "state.h"
 
@@ -34,7 +35,38 @@ void lk_zk_push_locked(lk_zk_net *net)
     net->corked_fd = -1;
 }
 
-/* ------------------------------------------------------------------ the keeper's watch ---- */
+void lk_zk_enter(lk_zk_net *net)
+{
+    lk_zk_net_lock(net);
+}
+
+void lk_zk_leave(lk_zk_net *net)
+{
+    lk_zk_push_locked(net);
+    lk_zk_net_unlock(net);
+}
+
+/* ------------------------------------------------------------------ who is to look ---- */
+
+void lk_zk_kick_locked(lk_zk_net *net)
+{
+    if (net->polling)
+        lk_wakeup_ring(net->kick_fd);
+}
+
+void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at)
+{
+    if (net->keeper_at <= at)
+        return;
+    net->keeper_at = at;
+    net->svc->attend(net->svc);
+}
+
+int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next)
+{
+    net->keeper_at = lk_time_earlier(net->keeper_at, next);
+    return net->keeper_at;
+}
 
 void lk_zk_arm_socket_locked(lk_zk_net *net)
 {

@@ -10,6 +10,8 @@ void lk_zk_cork_locked(lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_push_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* The library has closed its socket. */
 void lk_zk_no_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* Have whoever drives look again: the connection has changed. */
+void lk_zk_kick_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Have the keeper's epoll tell of the socket once; and not any more. */
 void lk_zk_arm_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_disarm_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);

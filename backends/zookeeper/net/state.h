@@ -1,16 +1,6 @@
 /*
- * state.h: what the files of this floor share. Each of them has its functions in a header of its own, or in net.h if
- * they are the upper floor's too. They can be put in an order in which each calls only those before it:
- *
- *   validity.c   until when the leader has the session     resolve.c   names of hosts
- *   library.c, tls.c, sasl.c   what the library can        settings.c  the parameters, copied and checked
- *   client.c     handles: plain, TLS, SASL                 socket.c    the socket, and the keeper's epoll on it
- *   wake.c       the mutex, the keeper, log lines          calls.c     callers that wait
- *   connection.c   whether it is up, and why not           requests.c, checks.c   what awaits its answer
- *   watch.c      being told of deletions                   session.c   beginning, ending, what follows each turn
- *   handover.c   what the library waits for, and who sees to that
- *   blocking_connect.c   what may block in connecting with TLS and SASL
- *   drive.c      one turn, and waiting                     open.c      open and close
+ * state.h: what the files of this floor share. Each of them has its functions in a header of its own, or in net.h if they
+ * are the upper floor's too; ARCHITECTURE.md has them in their order.
  *
  * The library has a few variables of the process (the request number, buffers of its log texts), which several lockers
  * of one process use without a common lock. A request number that is given twice or out of order does no harm, because
