@@ -20,6 +20,9 @@ typedef struct {
     lk_zk *z;
     locker_claim *claim;
     lk_zk_claim *data;
+    locker_error *err;
+    locker_status status;  /* the answer, as far as it is known */
+    lk_zk_outcome outcome; /* of the latest wait */
     lk_zk_call call;
     char parent[LK_ZK_PARENT_MAX];
     bool looked;  /* at the queue */
@@ -29,6 +32,20 @@ typedef struct {
     int look_rc;  /* the list's answer, when it was an error */
     int empty_rc; /* what the server said to deleting the key's node */
 } attempt;
+
+/* Each step of it answers whether another one follows. */
+
+static bool await_locked(attempt *a) LK_REQUIRES(*a->z->net)
+{
+    a->outcome = lk_zk_await_locked(a->z->net, &a->call, a->claim->attempt_until);
+    return a->outcome == LK_ZK_DONE;
+}
+
+static bool await_up_locked(attempt *a) LK_REQUIRES(*a->z->net)
+{
+    a->outcome = lk_zk_await_up_locked(a->z->net, &a->call, a->claim->attempt_until);
+    return a->outcome == LK_ZK_DONE;
+}
 
 /* ------------------------------------------------------------------ a try looks first ---- */
 
@@ -52,16 +69,39 @@ static void look_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply 
     lk_zk_call_answered_locked(&a->call);
 }
 
+/* The queue is not empty yet. */
+static void not_emptied_locked(attempt *a) LK_REQUIRES(*a->z->net)
+{
+    /* Not all at once, because the places of some would keep the others from deleting. Next time it looks
+     * before it takes a place. */
+    a->data->aside = true;
+    a->claim->retry_at = lk_zk_now(a->z) + empty_again_ns + (int64_t)(a->z->last_id % 256) * LK_MS;
+    a->status =
+        locker_error_set(a->err, a->claim->will_wait ? LOCKER_BUSY : LOCKER_UNAVAILABLE, 0,
+                         "the node %.200s has used up its numbers, and is made anew once it has no children; "
+                         "those that nobody needs have to be deleted",
+                         a->parent);
+}
+
 /* A try on a busy lock makes no node. What the server knows by itself is enough to take a place, because that is
  * ordered by the leader anyway; BUSY has to know of all that anybody has been answered before. */
-static lk_zk_outcome look_locked(attempt *a) LK_REQUIRES(*a->z->net)
+static bool look_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
-    a->fresh = a->looked;
-    lk_zk_request *list = a->fresh ? lk_zk_list_fresh_locked(a->z->net, a->parent, look_done_locked, a)
-                                   : lk_zk_list_locked(a->z->net, a->parent, look_done_locked, a);
+    const bool fresh = a->looked, waits = a->claim->will_wait;
+    lk_zk_request *list = fresh ? lk_zk_list_fresh_locked(a->z->net, a->parent, look_done_locked, a)
+                                : lk_zk_list_locked(a->z->net, a->parent, look_done_locked, a);
     if (!lk_zk_call_expect_locked(&a->call, list))
-        return LK_ZK_DONE; /* the connection broke: wait for it again */
-    return lk_zk_await_locked(a->z->net, &a->call, a->claim->attempt_until);
+        return true; /* the connection broke: wait for it again */
+    a->fresh = fresh;
+    if (!await_locked(a))
+        return false;
+    if (a->looked && a->look_rc != ZOK)
+        a->status = lk_zk_error(a->look_rc, "listing a queue", a->parent, a->err);
+    else if (!waits && a->busy && fresh)
+        a->status = LOCKER_BUSY;
+    else if (waits && a->used_up)
+        not_emptied_locked(a); /* a place of ours would only be in their way */
+    return a->status == LOCKER_OK;
 }
 
 /* ------------------------------------------------------------------ what has become of the node ---- */
@@ -98,77 +138,43 @@ static void drop_node_locked(attempt *a) LK_REQUIRES(*a->z->net)
         lk_zk_node_leave_locked(a->z, node);
 }
 
-/* Wait for the node's next step; or for proof that it is still there. */
-static lk_zk_outcome await_node_locked(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*a->z->net)
+/* Wait for the node's next step, or for proof that it is still there; for a connection first, without which there is
+ * none. */
+static bool go_on_locked(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*a->z->net)
 {
+    if (!lk_zk_is_up_locked(a->z->net))
+        return await_up_locked(a);
     a->call.done = false;
     node->call = &a->call;
     if (prove)
         lk_zk_prove_locked(a->z, node);
-    const lk_zk_outcome outcome = lk_zk_await_locked(a->z->net, &a->call, a->claim->attempt_until);
+    const bool goes_on = await_locked(a);
     node->call = NULL;
-    return outcome;
+    return goes_on;
 }
 
-/* The same, but for a connection first, without which there is no step. */
-static lk_zk_outcome go_on_locked(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*a->z->net)
+/* Send what the claim needs to have a node. */
+static bool enter_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
-    if (!lk_zk_is_up_locked(a->z->net))
-        return lk_zk_await_up_locked(a->z->net, &a->call, a->claim->attempt_until);
-    return await_node_locked(a, node, prove);
-}
-
-/* The queue is not empty yet. */
-static locker_status not_emptied_locked(attempt *a, locker_error *err) LK_REQUIRES(*a->z->net)
-{
-    /* Not all at once, because the places of some would keep the others from deleting. Next time it looks
-     * before it takes a place. */
-    a->data->aside = true;
-    a->claim->retry_at = lk_zk_now(a->z) + empty_again_ns + (int64_t)(a->z->last_id % 256) * LK_MS;
-    return locker_error_set(
-        err, a->claim->will_wait ? LOCKER_BUSY : LOCKER_UNAVAILABLE, 0,
-        "the node %.200s has used up its numbers, and is made anew once it has no children; "
-        "those that nobody needs have to be deleted",
-        a->parent);
-}
-
-/* Send what the claim needs to have a node. True: go round again. */
-static bool enter_locked(attempt *a, lk_zk_outcome *outcome, locker_status *status, locker_error *err)
-    LK_REQUIRES(*a->z->net)
-{
-    const bool waits = a->claim->will_wait;
-    if (waits ? a->data->aside && !a->looked : !a->looked || (a->busy && !a->fresh)) {
-        *outcome = look_locked(a);
-        if (*outcome == LK_ZK_DONE && a->looked && a->look_rc != ZOK)
-            *status = lk_zk_error(a->look_rc, "listing a queue", a->parent, err);
-        else if (*outcome == LK_ZK_DONE && !waits && a->busy && a->fresh)
-            *status = LOCKER_BUSY;
-        else if (*outcome == LK_ZK_DONE && waits && a->used_up)
-            *status = not_emptied_locked(a, err); /* a place of ours would only be in their way */
-        return *outcome == LK_ZK_DONE && *status == LOCKER_OK;
-    }
+    if (a->claim->will_wait ? a->data->aside && !a->looked : !a->looked || (a->busy && !a->fresh))
+        return look_locked(a);
     a->data->aside = false;
     a->data->node = lk_zk_node_new_locked(a->z, a->claim, a->parent);
-    if (a->data->node == NULL) {
-        *status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-        return false;
-    }
-    lk_zk_node_start_locked(a->z, a->data->node);
-    return true;
+    if (a->data->node != NULL)
+        lk_zk_node_start_locked(a->z, a->data->node);
+    else
+        a->status = locker_error_set(a->err, LOCKER_NOMEM, 0, "out of memory");
+    return a->status == LOCKER_OK;
 }
 
-static locker_status failed_locked(attempt *a, lk_zk_node *node, locker_error *err) LK_REQUIRES(*a->z->net)
+static void failed_locked(attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net)
 {
-    locker_status status = LOCKER_NOMEM;
-    if (node->error != NULL) {
-        status = node->error->status;
-        if (err != NULL)
-            *err = *node->error;
-    } else {
-        (void)locker_error_set(err, status, 0, "out of memory");
-    }
+    a->status = node->error != NULL ? node->error->status : LOCKER_NOMEM;
+    if (node->error == NULL)
+        (void)locker_error_set(a->err, a->status, 0, "out of memory");
+    else if (a->err != NULL)
+        *a->err = *node->error;
     drop_node_locked(a);
-    return status;
 }
 
 /* ------------------------------------------------------------------ numbers that are used up ---- */
@@ -182,22 +188,21 @@ static void emptied_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *r
     lk_zk_call_answered_locked(&a->call);
 }
 
-/* A key's node that is made anew counts from 0 again; so the place is given up, and the node goes as soon as
- * nobody has a place in it. True: go round again. */
-static bool empty_locked(attempt *a, lk_zk_outcome *outcome, locker_status *status, locker_error *err)
-    LK_REQUIRES(*a->z->net)
+/* A key's node that is made anew counts from 0 again; so the place is given up, and the node goes as soon as nobody has a
+ * place in it. */
+static bool empty_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
     drop_node_locked(a); /* its delete goes first */
     if (!lk_zk_call_expect_locked(&a->call, lk_zk_delete_locked(a->z->net, a->parent, emptied_locked, a)))
         return true; /* the connection broke: wait for it again */
-    *outcome = lk_zk_await_locked(a->z->net, &a->call, a->claim->attempt_until);
-    if (*outcome != LK_ZK_DONE)
+    if (!await_locked(a))
         return false;
     if (a->empty_rc == ZOK || a->empty_rc == ZNONODE || !lk_zk_is_up_locked(a->z->net))
         return true;
-    *status = a->empty_rc == ZNOTEMPTY || lk_zk_unknown(a->empty_rc)
-                  ? not_emptied_locked(a, err)
-                  : lk_zk_error(a->empty_rc, "making a queue anew", a->parent, err);
+    if (a->empty_rc == ZNOTEMPTY || lk_zk_unknown(a->empty_rc))
+        not_emptied_locked(a);
+    else
+        a->status = lk_zk_error(a->empty_rc, "making a queue anew", a->parent, a->err);
     return false;
 }
 
@@ -209,48 +214,48 @@ static bool is_over(const lk_zk_node *node)
     return node->step == LK_ZK_NOTHING || node->step == LK_ZK_UNSEEN || node->step == LK_ZK_GONE;
 }
 
-/* One step of the attempt. True: another one follows. */
-static bool step_locked(attempt *a, lk_zk_outcome *outcome, locker_status *status, locker_error *err)
-    LK_REQUIRES(*a->z->net)
+static bool step_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
     lk_zk_node *node = a->data->node;
     if (node == NULL || is_over(node)) {
         drop_node_locked(a);
-        if (!lk_zk_is_up_locked(a->z->net)) {
-            *outcome = lk_zk_await_up_locked(a->z->net, &a->call, a->claim->attempt_until);
-            return *outcome == LK_ZK_DONE;
-        }
-        return enter_locked(a, outcome, status, err);
+        return lk_zk_is_up_locked(a->z->net) ? enter_locked(a) : await_up_locked(a);
     }
     switch (node->step) {
     case LK_ZK_FIRST:
-        *status = grant_locked(a->z, a, node);
-        if (*status == LOCKER_OK)
-            return false;
-        *status = LOCKER_OK;
-        *outcome = go_on_locked(a, node, true);
-        return *outcome == LK_ZK_DONE;
+        return grant_locked(a->z, a, node) != LOCKER_OK && go_on_locked(a, node, true);
     case LK_ZK_BEHIND:
-        *status = LOCKER_BUSY;
+        a->status = LOCKER_BUSY;
         if (!a->claim->will_wait)
             drop_node_locked(a);
         return false;
     case LK_ZK_USED_UP:
-        return empty_locked(a, outcome, status, err);
+        return empty_locked(a);
     case LK_ZK_FAILED:
-        *status = failed_locked(a, node, err);
+        failed_locked(a, node);
         return false;
     default:
-        *outcome = go_on_locked(a, node, false);
-        return *outcome == LK_ZK_DONE;
+        return go_on_locked(a, node, false);
     }
+}
+
+/* What ended the attempt, where it is not known already. */
+static locker_status judge_locked(const attempt *a) LK_REQUIRES(*a->z->net)
+{
+    if (a->outcome == LK_ZK_INTERRUPTED)
+        return LOCKER_CANCELED;
+    if (a->outcome != LK_ZK_LATE)
+        return a->status;
+    if (!lk_zk_is_up_locked(a->z->net))
+        return lk_zk_away_locked(a->z->net, a->err);
+    /* core knows whether that was the caller's end or ours */
+    return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "ZooKeeper at %s did not answer in time",
+                            lk_zk_net_names(a->z->net));
 }
 
 locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
 {
-    attempt a = {.z = self, .claim = claim, .data = lk_zk_claim_of(claim)};
-    lk_zk_outcome outcome = LK_ZK_DONE;
-    locker_status status = LOCKER_OK;
+    attempt a = {.z = self, .claim = claim, .data = claim->data, .err = err};
     if (!lk_zk_parent_path(a.z, claim->key, claim->key_len, a.parent))
         return lk_zk_check_key(self, claim->key, claim->key_len, err);
     lk_zk_enter(a.z->net);
@@ -258,22 +263,13 @@ locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
     a.data->call = &a.call;
     a.call.interrupted = a.data->interrupted;
     a.call.prompt = !claim->will_wait;
-    while (step_locked(&a, &outcome, &status, err)) {
+    while (a.outcome == LK_ZK_DONE && step_locked(&a)) {
         if (a.call.interrupted)
-            outcome = LK_ZK_INTERRUPTED;
+            a.outcome = LK_ZK_INTERRUPTED;
         else if (lk_zk_now(a.z) >= claim->attempt_until)
-            outcome = LK_ZK_LATE;
-        if (outcome != LK_ZK_DONE)
-            break;
+            a.outcome = LK_ZK_LATE;
     }
-    if (outcome == LK_ZK_INTERRUPTED)
-        status = LOCKER_CANCELED;
-    else if (outcome == LK_ZK_LATE && lk_zk_is_up_locked(a.z->net))
-        /* core knows whether that was the caller's end or ours */
-        status = locker_error_set(err, LOCKER_TIMEOUT, 0, "ZooKeeper at %s did not answer in time",
-                                  lk_zk_net_names(a.z->net));
-    else if (outcome == LK_ZK_LATE)
-        status = lk_zk_away_locked(a.z->net, err);
+    const locker_status status = judge_locked(&a);
     if (status == LOCKER_UNAVAILABLE)
         claim->retry_at = lk_zk_now(a.z); /* it may be up again before core has heard of it */
     a.data->call = NULL;
@@ -285,7 +281,7 @@ locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
 void lk_zk_interrupt(void *self, locker_claim *claim)
 {
     lk_zk *z = self;
-    lk_zk_claim *data = lk_zk_claim_of(claim);
+    lk_zk_claim *data = claim->data;
     lk_zk_enter(z->net);
     data->interrupted = true; /* it may come before the attempt has begun */
     if (data->call != NULL)
