@@ -70,6 +70,9 @@ static void finish_locked(lk_zk_request *request, int rc, lk_zk_reply reply)
     if (rc ==
         ZSESSIONEXPIRED) /* the leader's word. The server goes on serving reads and pings, and says no more */
         net->over = true;
+    if (rc ==
+        ZSESSIONCLOSEDREQUIRESASLAUTH) /* the server closes the connection, and answers nothing more on it */
+        lk_zk_reconnect_locked(net, "a server wants a login by SASL");
     reply.sent = request->sent;
     if (request->done != NULL)
         request->done(net->z, request->context, rc, &reply);
