@@ -64,8 +64,3 @@ static inline int64_t lk_zk_now(const lk_zk *z)
 {
     return z->svc->clock->now(z->svc->clock->context);
 }
-
-static inline lk_zk_claim *lk_zk_claim_of(const locker_claim *claim)
-{
-    return claim->data;
-}

@@ -10,7 +10,7 @@
 void lk_zk_withdraw(void *self, locker_claim *claim)
 {
     lk_zk *z = self;
-    lk_zk_claim *data = lk_zk_claim_of(claim);
+    lk_zk_claim *data = claim->data;
     lk_zk_enter(z->net);
     if (data->node != NULL)
         lk_zk_node_leave_locked(z, data->node);
@@ -20,11 +20,13 @@ void lk_zk_withdraw(void *self, locker_claim *claim)
 
 /* ------------------------------------------------------------------ what a release can say ---- */
 
-/* A release whose delete got no answer, and whose node is gone. */
+/* A release under way. */
 typedef struct {
-    const lk_zk_node *node;
-    lk_zk_call *call;
-    bool answered, excluded, broken; /* a break has removed it: that is excluded; that is known */
+    lk_zk *z;
+    lk_zk_node *node;
+    int64_t valid_until, until;
+    lk_zk_call call;
+    bool answered, excluded, broken; /* a break has removed the node: that is excluded; that is known */
 } question;
 
 /* Breaks mark the key's node in the same transaction. Locks are granted in the order of their tokens, so a
@@ -40,38 +42,42 @@ static void mark_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply 
         q->broken = record.broken == token;
         q->excluded = record.broken < token && reply->stat->czxid < q->node->czxid; /* it wasn't made anew */
     }
-    lk_zk_call_answered_locked(q->call);
+    lk_zk_call_answered_locked(&q->call);
 }
 
-static void ask_locked(lk_zk *z, question *q, int64_t until) LK_REQUIRES(*z->net)
+static bool is_in_session_locked(const question *q) LK_REQUIRES(*q->z->net)
 {
-    lk_zk_outcome outcome = LK_ZK_DONE;
-    while (!q->answered && outcome == LK_ZK_DONE && lk_zk_session_locked(z->net) == q->node->session) {
-        outcome = lk_zk_await_up_locked(z->net, q->call, until);
-        if (outcome != LK_ZK_DONE)
+    return lk_zk_session_locked(q->z->net) == q->node->session;
+}
+
+static void ask_locked(question *q) LK_REQUIRES(*q->z->net)
+{
+    while (!q->answered && is_in_session_locked(q)) {
+        if (lk_zk_await_up_locked(q->z->net, &q->call, q->until) != LK_ZK_DONE)
             return;
-        if (lk_zk_call_expect_locked(q->call, lk_zk_get_locked(z->net, q->node->parent, mark_done_locked, q)))
-            outcome = lk_zk_await_locked(z->net, q->call, until);
-        else if (lk_zk_is_up_locked(z->net))
+        lk_zk_request *get = lk_zk_get_locked(q->z->net, q->node->parent, mark_done_locked, q);
+        if (lk_zk_call_expect_locked(&q->call, get)) {
+            if (lk_zk_await_locked(q->z->net, &q->call, q->until) != LK_ZK_DONE)
+                return;
+        } else if (lk_zk_is_up_locked(q->z->net)) {
             return; /* no memory */
+        }
     }
 }
 
 /* What the node's end says. */
-static locker_status judge_locked(lk_zk *z, const lk_zk_node *node, lk_zk_call *call, int64_t valid_until,
-                                  int64_t until, locker_error *err) LK_REQUIRES(*z->net)
+static locker_status judge_locked(question *q, locker_error *err) LK_REQUIRES(*q->z->net)
 {
-    question q = {.node = node, .call = call};
-    if (node->deleted)
+    if (q->node->deleted)
         return LOCKER_OK;
-    if (!node->maybe_deleted)
+    if (!q->node->maybe_deleted)
         return locker_error_set(err, LOCKER_LOST, 0,
                                 "the lock was not ours any more: its session had ended, or somebody deleted "
                                 "its node");
-    ask_locked(z, &q, until);
-    if (q.broken)
+    ask_locked(q);
+    if (q->broken)
         return locker_error_set(err, LOCKER_LOST, 0, "the lock was not ours any more: somebody broke it");
-    if (q.excluded && lk_zk_session_locked(z->net) == node->session && lk_zk_now(z) < valid_until)
+    if (q->excluded && is_in_session_locked(q) && lk_zk_now(q->z) < q->valid_until)
         return LOCKER_OK;
     return locker_error_set(
         err, LOCKER_UNKNOWN, 0,
@@ -79,48 +85,42 @@ static locker_status judge_locked(lk_zk *z, const lk_zk_node *node, lk_zk_call *
         "whether we gave it back, or it ended or was broken before, is not known");
 }
 
-static locker_status await_locked(lk_zk *z, lk_zk_node *node, int64_t valid_until, int64_t until,
-                                  locker_error *err) LK_REQUIRES(*z->net)
+static locker_status await_locked(question *q, locker_error *err) LK_REQUIRES(*q->z->net)
 {
-    lk_zk_call call;
-    locker_status status;
-    lk_zk_call_begin_locked(z->net, &call);
-    node->call = &call;
-    lk_zk_node_delete_locked(z, node);
     lk_zk_outcome outcome = LK_ZK_DONE;
-    while (node->step != LK_ZK_GONE && outcome == LK_ZK_DONE) {
-        call.done = false;
-        outcome = lk_zk_await_locked(z->net, &call, until);
+    while (q->node->step != LK_ZK_GONE && outcome == LK_ZK_DONE) {
+        q->call.done = false;
+        outcome = lk_zk_await_locked(q->z->net, &q->call, q->until);
     }
-    if (node->step == LK_ZK_GONE) {
-        status = judge_locked(z, node, &call, valid_until, until, err);
-    } else {
-        (void)lk_zk_away_locked(z->net, err);
-        if (err != NULL)
-            err->status = LOCKER_UNKNOWN; /* the text says why it can't be asked */
-        status = LOCKER_UNKNOWN;
-    }
-    node->call = NULL;
-    lk_zk_node_leave_locked(z, node);
-    lk_zk_call_end_locked(z->net, &call);
-    return status;
+    if (q->node->step == LK_ZK_GONE)
+        return judge_locked(q, err);
+    (void)lk_zk_away_locked(q->z->net, err);
+    if (err != NULL)
+        err->status = LOCKER_UNKNOWN; /* the text says why it can't be asked */
+    return LOCKER_UNKNOWN;
 }
 
 locker_status lk_zk_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
-    lk_zk *z = self;
-    lk_zk_claim *data = lk_zk_claim_of(grant);
-    lk_zk_node *node;
-    locker_status status;
-    lk_zk_enter(z->net);
-    node = data->node;
+    lk_zk_claim *data = grant->data;
+    question q = {.z = self, .until = until};
+    locker_status status = LOCKER_LOST;
+    lk_zk_enter(q.z->net);
+    q.node = data->node;
     data->node = NULL;
-    if (node == NULL) {
-        status = locker_error_set(err, LOCKER_LOST, 0, "the lock was not ours any more");
+    if (q.node == NULL) {
+        (void)locker_error_set(err, status, 0, "the lock was not ours any more");
     } else {
-        node->granted = false;
-        status = await_locked(z, node, grant->valid_until, until, err);
+        q.valid_until = grant->valid_until;
+        lk_zk_call_begin_locked(q.z->net, &q.call);
+        q.node->granted = false;
+        q.node->call = &q.call;
+        lk_zk_node_delete_locked(q.z, q.node);
+        status = await_locked(&q, err);
+        q.node->call = NULL;
+        lk_zk_node_leave_locked(q.z, q.node);
+        lk_zk_call_end_locked(q.z->net, &q.call);
     }
-    lk_zk_leave(z->net);
+    lk_zk_leave(q.z->net);
     return status;
 }
