@@ -1,76 +1,52 @@
 /*
- * paths.c: names of nodes.
- *
- * A contender of a key is <chroot>/<namespace>/<key>/_c_<uuid>-lock-<10 digits>, which is Curator's and
- * go-zookeeper's naming; those clients and ours queue on one path. Key and namespace are encoded: letters,
- * digits, '_', '-' and '.' stand for themselves, but for a leading '.', every other byte becomes %XX. So
+ * paths.c: names of nodes. A contender of a key is <chroot>/<namespace>/<key>/_c_<uuid>-lock-<10 digits>, which is
+ * Curator's and go-zookeeper's naming; those clients and ours queue on one path. Key and namespace are encoded, so that
  * different keys have different nodes, and no name that ZooKeeper refuses arises.
  */
 #include <endian.h>
 #include <string.h>
 
+#include "lk_escape.h"
 #include "operations.h"
 #include "paths.h"
 
-static bool stands_for_itself(unsigned char c)
+/* The end of a component of a path that begins there; NULL: no node may have that name. */
+static const char *component_end(const char *at, const char *end)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-}
-
-/* Encode one component of a path injectively at `out`, which has 3 * len + 1 bytes; returns its end. */
-static char *encode(char *out, const char *text, size_t len)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    for (size_t i = 0; i < len; i++) {
-        const unsigned char c = (unsigned char)text[i];
-        if (stands_for_itself(c) && !(c == '.' && i == 0)) {
-            *out++ = (char)c;
-        } else {
-            *out++ = '%';
-            *out++ = digits[c >> 4];
-            *out++ = digits[c & 15];
-        }
+    const char *const begin = at;
+    while (at < end && *at != '/') {
+        const unsigned char c = (unsigned char)*at++;
+        if (c < 0x20 || c == 0x7F)
+            return NULL;
     }
-    *out = '\0';
-    return out;
+    const size_t len = (size_t)(at - begin);
+    return len == 0 || strncmp(begin, "..", len) == 0 ? NULL : at; /* "." or "..", or nothing */
 }
 
-static locker_status too_long(locker_error *err)
-{
-    return locker_error_set(err, LOCKER_CONFIG, 0,
-                            "chroot and namespace together are too long, encoded; shorten them");
-}
-
-/* The chroot stays as it is, but for a slash at its end: an administrator made it. The namespace is
- * encoded. */
+/* The chroot stays as it is, but for slashes at its end: an administrator made it. The namespace is encoded. */
 locker_status lk_zk_root_init(lk_zk *z, const locker_driver_config *config, locker_error *err)
 {
-    const char *path = config->path;
-    size_t len = strlen(path);
+    const char *path = config->path, *end = path + strlen(path);
     const size_t space = strlen(config->name_space);
-    while (len > 0 && path[len - 1] == '/')
-        len--;
+    while (end > path && end[-1] == '/')
+        end--;
+    const size_t len = (size_t)(end - path);
     if (len + 3 * space + 2 > LK_ZK_ROOT_MAX)
-        return too_long(err);
-    for (size_t i = 0; i < len; i++) {
-        const unsigned char c = (unsigned char)path[i];
-        const size_t left = len - i;
-        const bool empty = c == '/' && left > 1 && path[i + 1] == '/';
-        const bool dots =
-            c == '/' && left > 1 && path[i + 1] == '.' &&
-            (left == 2 || path[i + 2] == '/' || (path[i + 2] == '.' && (left == 3 || path[i + 3] == '/')));
-        if (c < 0x20 || c == 0x7F || empty || dots || (i == 0 && c != '/'))
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "chroot and namespace together are too long, encoded; shorten them");
+    for (const char *at = path; at != end;) {
+        at = *at == '/' ? component_end(at + 1, end) : NULL;
+        if (at == NULL)
             return locker_error_set(
                 err, LOCKER_CONFIG, 0,
                 "the URI's path is no path of a ZooKeeper node; write zookeeper://host/a/b");
     }
-    memcpy(z->root, path, len);
-    z->root[len] = '\0';
+    char *out = mempcpy(z->root, path, len);
     if (space > 0) {
-        z->root[len] = '/';
-        (void)encode(z->root + len + 1, config->name_space, space);
+        *out++ = '/';
+        out = lk_escape(out, config->name_space, space);
     }
+    *out = '\0';
     return LOCKER_OK;
 }
 
@@ -78,15 +54,14 @@ bool lk_zk_parent_path(const lk_zk *z, const char *key, size_t key_len, char pat
 {
     static const char reserved[] = "zookeeper"; /* the server's own node, at the very root */
     const size_t root = strlen(z->root);
-    char *out = path + root;
     if (root + 3 * key_len + 2 > LK_ZK_PARENT_MAX)
         return false;
-    memcpy(path, z->root, root);
+    char *out = mempcpy(path, z->root, root);
     *out++ = '/';
     if (root == 0 && key_len == sizeof(reserved) - 1 && memcmp(key, reserved, key_len) == 0)
         (void)strcpy(out, "%7Aookeeper");
     else
-        (void)encode(out, key, key_len);
+        *lk_escape(out, key, key_len) = '\0';
     return true;
 }
 
@@ -110,14 +85,6 @@ bool lk_zk_join(char path[LK_ZK_PATH_MAX], const char *parent, const char *name)
 }
 
 /* ------------------------------------------------------------------ contenders ---- */
-
-static int64_t read_digits(const char *at, const char *end)
-{
-    int64_t value = 0;
-    for (; at < end; at++)
-        value = 10 * value + (*at - '0');
-    return value;
-}
 
 /* Eight digits in one word, of which the first stands in the lowest byte: pairs are added up, then fours. */
 static bool read_eight(const char *at, uint64_t *value)
@@ -151,9 +118,9 @@ static bool read_ten(const char *end, int32_t *sequence)
 static const char *read_sequence(const char *name, const char *end, int32_t *sequence)
 {
     const char *at = end;
-    while (at > name && end - at < 10 && at[-1] >= '0' && at[-1] <= '9')
-        at--;
-    int64_t value = read_digits(at, end);
+    int64_t value = 0, worth = 1;
+    for (; at > name && end - at < 10 && at[-1] >= '0' && at[-1] <= '9'; worth *= 10)
+        value += worth * (*--at - '0');
     const bool negative = at > name && at[-1] == '-' && end - at >= 9; /* "-lock--000000001": wrapped */
     const size_t digits = (size_t)(end - at);
     if (negative && at > name + 1 && (at[-2] == '-' || at[-2] == '_')) {

@@ -32,7 +32,7 @@ struct lk_zk_hosts {
 
 lk_zk_hosts *lk_zk_hosts_new(const locker_driver_config *config, const char **names)
 {
-    static const locker_host local = {"127.0.0.1", 0};
+    static const locker_host local = {.name = "127.0.0.1"};
     const locker_host *from = config->host_count > 0 ? config->hosts : &local;
     const size_t count = config->host_count > 0 ? config->host_count : 1;
     size_t size = 0;
@@ -46,7 +46,7 @@ lk_zk_hosts *lk_zk_hosts_new(const locker_driver_config *config, const char **na
     h->count = count;
     char *text = (char *)(h->list + count), *const end = text + size;
     for (size_t i = 0; i < count; i++) {
-        h->list[i] = (locker_host){text, from[i].port != 0 ? from[i].port : DEFAULT_PORT};
+        h->list[i] = (locker_host){.name = text, .port = from[i].port != 0 ? from[i].port : DEFAULT_PORT};
         text = stpcpy(text, from[i].name) + 1;
     }
     *names = text;
