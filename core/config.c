@@ -1,5 +1,5 @@
 /*
- * config.c: a locker's configuration, from a URI or, with config_file.c, from a profile.
+ * config.c: a locker's configuration, from a URI or, with profile.c, from a profile.
  *
  * liburiparser parses the URI. It takes one host, so a comma list is split first: the URI is parsed with the
  * first host alone, and each of the others as a URI of its own.
@@ -19,17 +19,7 @@
 #include "config.h"
 #include "registry.h"
 
-char *lk_copy(const char *text, size_t length)
-{
-    char *copy = malloc(length + 1);
-    if (copy == NULL)
-        return NULL;
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    return copy;
-}
-
-static void wipe(char *secret)
+void lk_wipe(char *secret)
 {
     if (secret != NULL)
         explicit_bzero(secret, strlen(secret));
@@ -40,24 +30,23 @@ void lk_config_clear(lk_config *c)
 {
     for (size_t i = 0; i < c->host_count; i++)
         free((char *)(uintptr_t)c->hosts[i].name);
-    for (size_t i = 0; i < c->param_count; i++) {
-        free(c->names[i]);
-        free(c->texts[i]);
+    for (size_t i = 0; i < c->given_count; i++) {
+        free(c->given[i].name);
+        free(c->given[i].text);
     }
     free(c->hosts);
-    free(c->names);
-    free(c->texts);
+    free(c->given);
     free(c->values);
     free(c->scheme);
     free(c->user);
-    wipe(c->password);
+    lk_wipe(c->password);
     free(c->path);
     free(c->name_space);
     free(c->owner);
     memset(c, 0, sizeof *c);
 }
 
-static locker_status no_memory(locker_error *err)
+locker_status lk_config_no_memory(locker_error *err)
 {
     return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while reading the configuration");
 }
@@ -115,16 +104,17 @@ static locker_status check_astray(const lk_config *c, const char *uri, locker_er
 
 /* ------------------------------------------------------------------ pieces ---- */
 
-/* A decoded copy of a piece of a URI; NULL when memory ran out. %00 would cut a C string: *whole is false
- * then. */
-static char *decode(const char *first, const char *after, bool plus, bool *whole)
+/* A decoded copy of `what`, a piece of a URI. %00 would cut a C string. */
+static locker_status decode(char **text, const char *first, const char *after, const char *what,
+                            locker_error *err)
 {
-    char *text = lk_copy(first, (size_t)(after - first));
-    if (text == NULL)
-        return NULL;
-    const char *end = uriUnescapeInPlaceExA(text, plus ? URI_TRUE : URI_FALSE, URI_BR_DONT_TOUCH);
-    *whole = *whole && strlen(text) == (size_t)(end - text);
-    return text;
+    *text = strndup(first, (size_t)(after - first));
+    if (*text == NULL)
+        return lk_config_no_memory(err);
+    const char *end = uriUnescapeInPlaceExA(*text, URI_FALSE, URI_BR_DONT_TOUCH);
+    return strlen(*text) == (size_t)(end - *text)
+               ? LOCKER_OK
+               : locker_error_set(err, LOCKER_CONFIG, 0, "%s has a %%00", what);
 }
 
 static locker_status read_port(const char *text, size_t length, int *port, locker_error *err)
@@ -139,78 +129,66 @@ static locker_status read_port(const char *text, size_t length, int *port, locke
     return LOCKER_OK;
 }
 
+static locker_status take_host(lk_config *c, const UriUriA *u, locker_error *err)
+{
+    const char *port = u->portText.first;
+    char *name = NULL;
+    locker_host host = {.port = 0};
+    if (u->pathHead != NULL || u->query.first != NULL || u->userInfo.first != NULL ||
+        u->hostText.first == u->hostText.afterLast)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "a host in the list is empty or has a user or path of its own");
+    locker_status status = LOCKER_OK;
+    if (port != NULL)
+        status = read_port(port, (size_t)(u->portText.afterLast - port), &host.port, err);
+    if (status == LOCKER_OK)
+        status = decode(&name, u->hostText.first, u->hostText.afterLast, "the host", err);
+    host.name = name;
+    c->hosts[c->host_count++] = host;
+    return status;
+}
+
 locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, locker_error *err)
 {
     locker_host *hosts = realloc(c->hosts, (c->host_count + 1) * sizeof *hosts);
-    char *uri = malloc(length + sizeof "x://");
-    bool whole = true;
-    locker_status status = LOCKER_OK;
-    locker_host host = {.port = 0};
+    char *uri;
     if (hosts != NULL)
         c->hosts = hosts;
-    if (hosts == NULL || uri == NULL) {
-        free(uri);
-        return no_memory(err);
-    }
-    (void)sprintf(uri, "x://%.*s", (int)length, text);
+    if (hosts == NULL || asprintf(&uri, "x://%.*s", (int)length, text) < 0)
+        return lk_config_no_memory(err);
     const char *where;
     UriUriA u;
-    if (uriParseSingleUriA(&u, uri, &where) != URI_SUCCESS) {
-        free(uri);
-        if (!host_can_be_quoted(text, length))
-            return locker_error_set(
-                err, LOCKER_CONFIG, 0,
-                "host %zu of the list is none: give NAME, NAME:PORT or [ADDRESS]:PORT; " ASTRAY,
-                c->host_count + 1);
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "'%.*s' is not a host: give NAME, NAME:PORT or [ADDRESS]:PORT",
-                                (int)(length < 80 ? length : 80), text);
-    }
-    if (u.pathHead != NULL || u.query.first != NULL || u.userInfo.first != NULL ||
-        u.hostText.first == u.hostText.afterLast)
+    locker_status status;
+    if (uriParseSingleUriA(&u, uri, &where) == URI_SUCCESS) {
+        status = take_host(c, &u, err);
+        uriFreeUriMembersA(&u);
+    } else if (host_can_be_quoted(text, length)) {
         status = locker_error_set(err, LOCKER_CONFIG, 0,
-                                  "a host in the list is empty or has a user or path of its own");
-    if (status == LOCKER_OK && u.portText.first != NULL)
+                                  "'%.*s' is not a host: give NAME, NAME:PORT or [ADDRESS]:PORT",
+                                  (int)(length < 80 ? length : 80), text);
+    } else {
         status =
-            read_port(u.portText.first, (size_t)(u.portText.afterLast - u.portText.first), &host.port, err);
-    if (status == LOCKER_OK) {
-        host.name = decode(u.hostText.first, u.hostText.afterLast, false, &whole);
-        if (host.name == NULL)
-            status = no_memory(err);
-        else
-            c->hosts[c->host_count++] = host;
+            locker_error_set(err, LOCKER_CONFIG, 0,
+                             "host %zu of the list is none: give NAME, NAME:PORT or [ADDRESS]:PORT; " ASTRAY,
+                             c->host_count + 1);
     }
-    uriFreeUriMembersA(&u);
     free(uri);
-    return status == LOCKER_OK && !whole ? locker_error_set(err, LOCKER_CONFIG, 0, "the host has a %%00")
-                                         : status;
+    return status;
 }
 
 locker_status lk_config_add(lk_config *c, const char *name, const char *text, locker_error *err)
 {
-    for (size_t i = 0; i < c->param_count; i++)
-        if (strcmp(c->names[i], name) == 0)
+    for (size_t i = 0; i < c->given_count; i++)
+        if (strcmp(c->given[i].name, name) == 0)
             return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s is given twice",
                                     lk_config_word(name));
-    char **names;
-    names = realloc(c->names, (c->param_count + 1) * sizeof *names);
-    if (names != NULL)
-        c->names = names;
-    char **texts;
-    texts = realloc(c->texts, (c->param_count + 1) * sizeof *texts);
-    if (texts != NULL)
-        c->texts = texts;
-    if (names == NULL || texts == NULL)
-        return no_memory(err);
-    names[c->param_count] = strdup(name);
-    texts[c->param_count] = strdup(text);
-    if (names[c->param_count] == NULL || texts[c->param_count] == NULL) {
-        free(names[c->param_count]);
-        free(texts[c->param_count]);
-        return no_memory(err);
-    }
-    c->param_count++;
-    return LOCKER_OK;
+    lk_given *given = realloc(c->given, (c->given_count + 1) * sizeof *given);
+    if (given == NULL)
+        return lk_config_no_memory(err);
+    c->given = given;
+    given += c->given_count++;
+    *given = (lk_given){strdup(name), strdup(text)};
+    return given->name != NULL && given->text != NULL ? LOCKER_OK : lk_config_no_memory(err);
 }
 
 /* ------------------------------------------------------------------ the URI ---- */
@@ -223,7 +201,7 @@ static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *er
         return LOCKER_OK;
     int count;
     if (uriDissectQueryMallocA(&list, &count, u->query.first, u->query.afterLast) != URI_SUCCESS)
-        return no_memory(err);
+        return lk_config_no_memory(err);
     for (const UriQueryListA *item = list; item != NULL && status == LOCKER_OK; item = item->next) {
         if (item->key[0] == '\0' && item->value == NULL)
             continue;
@@ -239,48 +217,50 @@ static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *er
 
 static locker_status read_user(lk_config *c, const UriUriA *u, locker_error *err)
 {
+    static const char what[] = "the user or password in the URI";
     const char *first = u->userInfo.first, *after = u->userInfo.afterLast;
-    bool whole = true;
+    locker_status status = LOCKER_OK;
     if (first == NULL)
         return LOCKER_OK;
-    const char *colon = memchr(first, ':', (size_t)(after - first));
-    if (colon != NULL) {
-        c->password = decode(colon + 1, after, false, &whole);
-        if (c->password == NULL)
-            return no_memory(err);
-    }
-    if (first != (colon != NULL ? colon : after)) {
-        c->user = decode(first, colon != NULL ? colon : after, false, &whole);
-        if (c->user == NULL)
-            return no_memory(err);
-    }
-    return whole ? LOCKER_OK
-                 : locker_error_set(err, LOCKER_CONFIG, 0, "the user or password in the URI has a %%00");
+    const char *colon = memchr(first, ':', (size_t)(after - first)), *end = colon != NULL ? colon : after;
+    if (colon != NULL)
+        status = decode(&c->password, colon + 1, after, what, err);
+    return status == LOCKER_OK && first != end ? decode(&c->user, first, end, what, err) : status;
 }
 
 /* The path with its slashes. Where it stands in the URI is found here: liburiparser points the text of an
  * empty last segment elsewhere. */
 static locker_status read_path(lk_config *c, const char *uri, locker_error *err)
 {
-    const char *first = strchr(uri, ':') + 1;
-    bool whole = true;
-    if (strncmp(first, "//", 2) == 0)
-        first += 2 + strcspn(first + 2, "/?#");
-    c->path = decode(first, first + strcspn(first, "?#"), false, &whole);
-    if (c->path == NULL)
-        return no_memory(err);
-    return whole ? LOCKER_OK : locker_error_set(err, LOCKER_CONFIG, 0, "the path in the URI has a %%00");
+    const char *first = behind_hosts(uri);
+    return decode(&c->path, first, first + strcspn(first, "?#"), "the path in the URI", err);
 }
 
-static locker_status read_pieces(lk_config *c, const char *uri, const UriUriA *u, locker_error *err)
+/* All but the hosts. */
+static locker_status read_bare(lk_config *c, const char *uri, locker_error *err)
 {
-    if (u->fragment.first != NULL)
+    const char *where;
+    UriUriA u;
+    const int rc = uriParseSingleUriA(&u, uri, &where);
+    if (rc == URI_ERROR_MALLOC)
+        return lk_config_no_memory(err);
+    if (rc != URI_SUCCESS)
         return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "the URI has a '#': write it as %%23 where it belongs to a value");
-    locker_status status = read_user(c, u, err);
+                                "the %s: URI has a character that must be written as %%XX, or a %% "
+                                "without two digits; " ASTRAY,
+                                c->scheme);
+    locker_status status = LOCKER_OK;
+    if (u.fragment.first != NULL)
+        status = locker_error_set(err, LOCKER_CONFIG, 0,
+                                  "the URI has a '#': write it as %%23 where it belongs to a value");
+    if (status == LOCKER_OK)
+        status = read_user(c, &u, err);
     if (status == LOCKER_OK)
         status = read_path(c, uri, err);
-    return status == LOCKER_OK ? read_query(c, u, err) : status;
+    if (status == LOCKER_OK)
+        status = read_query(c, &u, err);
+    uriFreeUriMembersA(&u);
+    return status;
 }
 
 /* Where the list of hosts stands in the URI: *first == *after when there is none. */
@@ -308,7 +288,7 @@ static locker_status split_hosts(lk_config *c, const char *uri, char **bare, loc
     find_hosts(uri, &first, &after);
     *bare = malloc(strlen(uri) + 2);
     if (*bare == NULL)
-        return no_memory(err);
+        return lk_config_no_memory(err);
     if (first == after) {
         (void)strcpy(*bare, uri);
         return LOCKER_OK;
@@ -334,9 +314,9 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
     if (length == 0 || uri[length] != ':')
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "the URI has no scheme: write SCHEME:..., such as file:///run/lock/shop");
-    c->scheme = lk_copy(uri, length);
+    c->scheme = strndup(uri, length);
     if (c->scheme == NULL)
-        return no_memory(err);
+        return lk_config_no_memory(err);
     for (char *p = c->scheme; *p != '\0'; p++)
         *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
     c->driver = driver;
@@ -357,30 +337,13 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
 locker_status lk_config_uri(lk_config *c, const char *uri, const locker_driver *driver, locker_error *err)
 {
     char *bare = NULL;
-    const char *where;
-    UriUriA u;
     locker_status status = read_scheme(c, uri, driver, err);
     if (status == LOCKER_OK)
         status = check_astray(c, uri, err);
     if (status == LOCKER_OK)
         status = split_hosts(c, uri, &bare, err);
-    if (status == LOCKER_OK) {
-        const int rc = uriParseSingleUriA(&u, bare, &where);
-
-        if (rc == URI_ERROR_MALLOC)
-            status = no_memory(err);
-        else if (rc != URI_SUCCESS)
-            status = locker_error_set(err, LOCKER_CONFIG, 0,
-                                      "the %s: URI has a character that must be written as %%XX, or a %% "
-                                      "without two digits; " ASTRAY,
-                                      c->scheme);
-        if (status == LOCKER_OK) {
-            status = read_pieces(c, bare, &u, err);
-            uriFreeUriMembersA(&u);
-        }
-    }
-    if (bare != NULL)
-        explicit_bzero(bare, strlen(bare));
-    free(bare);
+    if (status == LOCKER_OK)
+        status = read_bare(c, bare, err);
+    lk_wipe(bare);
     return status;
 }

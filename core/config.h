@@ -3,13 +3,18 @@
 
 #include <locker/driver.h>
 
+/** A parameter as it was given. */
+typedef struct lk_given {
+    char *name, *text;
+} lk_given;
+
 typedef struct lk_config {
     const locker_driver *driver;
     char *scheme, *user, *password, *path, *name_space, *owner;
     locker_host *hosts;
     size_t host_count;
-    char **names, **texts; /**< parameters as given */
-    size_t param_count;
+    lk_given *given;
+    size_t given_count;
     locker_value *values; /**< one for each of driver->params */
     int64_t ttl_ns, connect_timeout_ns, command_timeout_ns, cleanup_ns;
 } lk_config;
@@ -28,4 +33,6 @@ const char *lk_config_word(const char *text);
 /** Add one parameter as text; a second one of that name is refused. */
 locker_status lk_config_add(lk_config *config, const char *name, const char *text, locker_error *err);
 locker_status lk_config_add_host(lk_config *config, const char *text, size_t length, locker_error *err);
-char *lk_copy(const char *text, size_t length);
+/** Free a text that nobody may find in memory afterwards; NULL is allowed. */
+void lk_wipe(char *secret);
+locker_status lk_config_no_memory(locker_error *err);

@@ -203,32 +203,40 @@ static bool read_line(lk_description *d, locker_parameter **next, char *line)
     return read_field(fields, COUNT(fields), d, line, value);
 }
 
-/* Everything that is a text is empty until a line names it. */
-static locker_status begin(lk_description *d)
+void lk_description_unknown(lk_description *d, char *name)
 {
-    size_t lines = 1;
-    for (const char *p = d->text; (p = strchr(p, '\n')) != NULL; p++)
-        lines++;
-    d->parameters = calloc(lines, sizeof *d->parameters);
-    if (d->parameters == NULL)
-        return LOCKER_NOMEM;
-    d->info.semantics = &d->semantics;
-    d->semantics.size = sizeof d->semantics;
-    d->info.parameters = d->parameters;
+    static const locker_parameter none;
+    *d = (lk_description){.text = name};
     for (size_t i = 0; i < COUNT(fields); i++)
         if (fields[i].form == WORDS)
             (void)read_field(fields, COUNT(fields), d, fields[i].key, "");
-    return LOCKER_OK;
+    d->info.name = d->semantics.driver = name;
+    d->info.semantics = &d->semantics;
+    d->semantics.size = sizeof d->semantics;
+    d->info.parameters = &none;
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t lines = 1;
+    while ((text = strchr(text, '\n')) != NULL) {
+        lines++;
+        text++;
+    }
+    return lines;
 }
 
 locker_status lk_description_read(lk_description *d, char *text, locker_error *err)
 {
     char *rest = text;
     unsigned number = 1;
-    *d = (lk_description){.text = text};
-    if (begin(d) != LOCKER_OK)
+    lk_description_unknown(d, text);
+    d->info.name = "";
+    locker_parameter *next = d->parameters =
+        calloc(count_lines(text), sizeof *next); /* each line may be one */
+    if (d->parameters == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-    locker_parameter *next = d->parameters;
+    d->info.parameters = d->parameters;
     const char *const first = strsep(&rest, "\n");
     if (strcmp(first, FIRST_LINE) != 0)
         return locker_error_set(err, LOCKER_CONFIG, 0, "its first line is not '" FIRST_LINE "'");

@@ -22,6 +22,9 @@ bool lk_description_of(lk_description *d, const locker_driver *driver);
 /** Take one from a text: OK, CONFIG or NOMEM. The text becomes the description's, also on failure. */
 locker_status lk_description_read(lk_description *d, char *text, locker_error *err);
 
+/** Make one of which nothing is known but a name, which becomes its own, or NULL. */
+void lk_description_unknown(lk_description *d, char *name);
+
 /** Write what lk_description_read() reads. False: it can't be written as such a text. */
 bool lk_description_write(FILE *out, const lk_description *d);
 

@@ -215,84 +215,45 @@ typedef struct modules {
 
 static _Atomic(modules *) published;
 
-static void clear(module *m)
-{
-    lk_description_clear(&m->description);
-    free(m->path);
-    free(m->problem);
-}
-
 static void discard(modules *list)
 {
-    for (size_t i = 0; i < list->count; i++)
-        clear(&list->of[i]);
+    for (size_t i = 0; i < list->count; i++) {
+        lk_description_clear(&list->of[i].description);
+        free(list->of[i].path);
+        free(list->of[i].problem);
+    }
     free(list->of);
     free(list);
-}
-
-/* As fopen(), which would wait for who writes into a pipe. */
-static FILE *open_file(const char *path)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    FILE *const file = fd < 0 ? NULL : fdopen(fd, "r");
-    if (fd >= 0 && file == NULL)
-        (void)close(fd);
-    return file;
 }
 
 /* The file's whole text, to be freed; NULL and errno. */
 static char *text_of(const char *path)
 {
-    FILE *const file = open_file(path);
-    char *const text = malloc(DESCRIPTION_MAX + 1);
-    size_t length = 0;
-    if (file != NULL && text != NULL)
-        length = fread(text, 1, DESCRIPTION_MAX + 1, file);
-    const int failure = file == NULL || text == NULL || ferror(file) != 0 ? errno : 0;
-    const bool whole = length <= DESCRIPTION_MAX && (length == 0 || memchr(text, '\0', length) == NULL);
-    if (file != NULL)
-        (void)fclose(file);
-    if (text != NULL && failure == 0 && whole) {
+    const int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe that nobody writes into */
+    char *const text = fd < 0 ? NULL : malloc(DESCRIPTION_MAX + 1);
+    const ssize_t length = text == NULL ? -1 : read(fd, text, DESCRIPTION_MAX + 1);
+    const int failure = length < 0 ? errno : EFBIG;
+    if (fd >= 0)
+        (void)close(fd);
+    if (length >= 0 && length <= DESCRIPTION_MAX && memchr(text, '\0', (size_t)length) == NULL) {
         text[length] = '\0';
         return text;
     }
     free(text);
-    errno = failure != 0 ? failure : EFBIG;
+    errno = failure;
     return NULL;
 }
 
 /* What can't be read is told by `problem`, under the file's name. */
 static bool spoilt(module *m, const char *file, size_t name_length, const char *why)
 {
-    static const locker_parameter none;
-    static const locker_semantics unknown = {sizeof unknown,
-                                             "",
-                                             (locker_scope)0,
-                                             (locker_fairness)0,
-                                             false,
-                                             false,
-                                             false,
-                                             false,
-                                             false,
-                                             "",
-                                             "",
-                                             "",
-                                             "",
-                                             "",
-                                             "",
-                                             ""};
-    lk_description_clear(&m->description);
+    char *const name = strndup(strrchr(file, '/') + 1, name_length);
     if (asprintf(&m->problem, "%s: %s", file, why) < 0)
         m->problem = NULL;
-    char *text = strndup(strrchr(file, '/') + 1, name_length);
-    m->description.text = text;
-    m->description.info = (locker_driver_info){.name = text,
-                                               .schemes = "",
-                                               .example = "",
-                                               .features = "",
-                                               .semantics = &unknown,
-                                               .parameters = &none};
-    return m->problem != NULL && text != NULL;
+    lk_description_clear(&m->description);
+    lk_description_unknown(&m->description, name);
+    return m->problem != NULL && name != NULL;
 }
 
 /* False and errno: what the system lacks. */
@@ -334,27 +295,24 @@ static modules *look(void)
     const int count = scandir(directory, &entries, is_description, alphasort);
     int failure = count < 0 ? errno : 0;
     modules *const list = calloc(1, sizeof *list);
-    module *const of = calloc(count > 0 ? (size_t)count : 1, sizeof *of);
-    bool made = list != NULL && of != NULL && !lacks_resources(failure);
+    if (list != NULL)
+        list->of = calloc(count > 0 ? (size_t)count : 1, sizeof *list->of);
+    bool made = list != NULL && list->of != NULL && !lacks_resources(failure);
     if (made)
         (void)snprintf(list->where, sizeof list->where, "%s%s%s", directory, failure != 0 ? ": " : "",
                        failure != 0 ? strerror(failure) : "");
     for (int i = 0; i < count; i++) {
-        if (made && !describe(&of[list->count++], directory, entries[i]->d_name)) {
+        if (made && !describe(&list->of[list->count++], directory, entries[i]->d_name)) {
             made = false;
             failure = errno;
         }
         free(entries[i]);
     }
     free(entries);
-    if (made) {
-        list->of = of;
+    if (made)
         return list;
-    }
-    for (int i = 0; of != NULL && i < count; i++)
-        clear(&of[i]);
-    free(of);
-    free(list);
+    if (list != NULL)
+        discard(list);
     errno = failure != 0 ? failure : ENOMEM;
     return NULL;
 }

@@ -18,7 +18,11 @@
 #include "config.h"
 #include "registry.h"
 
-/* What the handler collects. Parts of the address are put together when the section is complete. */
+/* Parts of the address, which are put together when the section is complete. */
+enum { URI, DRIVER, HOST, PORT, USER, PASSWORD, PATH, PARTS };
+static const char *const part_names[PARTS] = {"uri", "driver", "host", "port", "user", "password", "path"};
+
+/* What the handler collects. */
 typedef struct profile {
     lk_config *config;
     const char *file, *name;
@@ -26,7 +30,7 @@ typedef struct profile {
     int line;   /**< the line being read, from 1 */
     bool cut;   /**< that line was longer than inih's buffer */
     bool found; /**< the section is there */
-    char *uri, *driver, *host, *port, *user, *password, *path;
+    char *part[PARTS];
     locker_error *err;
     locker_status status;
 } profile;
@@ -47,98 +51,99 @@ static char *read_line(char *text, int size, void *user)
     return line;
 }
 
-static char **part_of(profile *p, const char *name)
-{
-    struct {
-        const char *name;
-        char **text;
-    } parts[] = {{"uri", &p->uri},   {"driver", &p->driver},     {"host", &p->host}, {"port", &p->port},
-                 {"user", &p->user}, {"password", &p->password}, {"path", &p->path}};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcmp(parts[i].name, name) == 0)
-            return parts[i].text;
-    return NULL;
-}
-
 static int handle(void *user, const char *section, const char *name, const char *value)
 {
     profile *p = user;
     locker_error inner = {LOCKER_OK, 0, {0}};
-    if (strcmp(section, p->name) != 0)
+    if (strcmp(section, p->name) != 0 || p->status != LOCKER_OK) /* the first thing that is wrong is told */
         return 1;
     p->found = true;
-    char **part = part_of(p, name);
-    if (part == NULL)
+    size_t i = 0;
+    while (i < PARTS && strcmp(part_names[i], name) != 0)
+        i++;
+    if (i == PARTS)
         p->status = lk_config_add(p->config, name, value, &inner);
-    else if (*part != NULL)
+    else if (p->part[i] != NULL)
         p->status = locker_error_set(&inner, LOCKER_CONFIG, 0, "%s is given twice", name);
-    else if ((*part = strdup(value)) == NULL)
+    else if ((p->part[i] = strdup(value)) == NULL)
         p->status = locker_error_set(&inner, LOCKER_NOMEM, 0, "out of memory");
     if (p->status != LOCKER_OK)
         (void)locker_error_set(p->err, p->status, 0, "%s:%d: %s", p->file, p->line, inner.text);
     return p->status == LOCKER_OK;
 }
 
-static locker_status from_parts(profile *p, locker_error *err)
+static char *take(profile *p, int part)
 {
-    lk_config *c = p->config;
-    const char *text = p->host;
-    locker_status status = lk_driver_for(p->driver, lk_config_word(p->driver), &c->driver, err);
-    if (status != LOCKER_OK)
-        return status;
-    c->scheme = strdup(lk_driver_has_scheme(c->driver, p->driver) ? p->driver : c->driver->schemes[0]);
-    c->user = p->user;
-    c->password = p->password;
-    c->path = p->path;
-    p->user = p->password = p->path = NULL;
-    if (c->scheme == NULL)
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-    while (text != NULL && status == LOCKER_OK) {
-        text += strspn(text, " \t");
-        size_t length = strcspn(text, ",");
-        while (length > 0 && strchr(" \t", text[length - 1]) != NULL)
-            length--;
-        status = lk_config_add_host(c, text, length, err);
-        text = strchr(text, ',');
-        text = text != NULL ? text + 1 : NULL;
-    }
-    if (status == LOCKER_OK && p->port != NULL) {
-        char *end;
-        const long port = strtol(p->port, &end, 10);
+    char *const text = p->part[part];
+    p->part[part] = NULL;
+    return text;
+}
 
-        if (end == p->port || *end != '\0' || port < 1 || port > 65535)
-            return locker_error_set(err, LOCKER_CONFIG, 0, "port is no number from 1 to 65535");
-        if (c->host_count == 0)
-            return locker_error_set(err, LOCKER_CONFIG, 0, "port is given without host");
-        for (size_t i = 0; i < c->host_count; i++)
-            if (c->hosts[i].port == 0)
-                c->hosts[i].port = (int)port;
+static locker_status add_hosts(lk_config *c, const char *list, locker_error *err)
+{
+    locker_status status = LOCKER_OK;
+    while (list != NULL && status == LOCKER_OK) {
+        list += strspn(list, " \t");
+        size_t length = strcspn(list, ",");
+        while (length > 0 && strchr(" \t", list[length - 1]) != NULL)
+            length--;
+        status = lk_config_add_host(c, list, length, err);
+        list = strchr(list, ',');
+        list = list != NULL ? list + 1 : NULL;
     }
     return status;
 }
 
+static locker_status set_port(const lk_config *c, const char *text, locker_error *err)
+{
+    char *end;
+    const long port = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || port < 1 || port > 65535)
+        return locker_error_set(err, LOCKER_CONFIG, 0, "port is no number from 1 to 65535");
+    if (c->host_count == 0)
+        return locker_error_set(err, LOCKER_CONFIG, 0, "port is given without host");
+    for (size_t i = 0; i < c->host_count; i++)
+        if (c->hosts[i].port == 0)
+            c->hosts[i].port = (int)port;
+    return LOCKER_OK;
+}
+
+static locker_status from_parts(profile *p, locker_error *err)
+{
+    lk_config *c = p->config;
+    const char *driver = p->part[DRIVER];
+    locker_status status = lk_driver_for(driver, lk_config_word(driver), &c->driver, err);
+    if (status != LOCKER_OK)
+        return status;
+    c->scheme = strdup(lk_driver_has_scheme(c->driver, driver) ? driver : c->driver->schemes[0]);
+    c->user = take(p, USER);
+    c->password = take(p, PASSWORD);
+    c->path = take(p, PATH);
+    if (c->scheme == NULL)
+        return lk_config_no_memory(err);
+    status = add_hosts(c, p->part[HOST], err);
+    return status == LOCKER_OK && p->part[PORT] != NULL ? set_port(c, p->part[PORT], err) : status;
+}
+
 static locker_status build(profile *p, locker_error *err)
 {
-    if (p->uri != NULL &&
-        (p->driver != NULL || p->host != NULL || p->port != NULL || p->user != NULL || p->path != NULL))
+    lk_config *c = p->config;
+    char *const *part = p->part;
+    if (part[URI] == NULL && part[DRIVER] == NULL)
+        return locker_error_set(err, LOCKER_CONFIG, 0, "it has neither uri nor driver");
+    if (part[URI] == NULL)
+        return from_parts(p, err);
+    if (part[DRIVER] != NULL || part[HOST] != NULL || part[PORT] != NULL || part[USER] != NULL ||
+        part[PATH] != NULL)
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "uri stands beside driver, host, port, user or path: keep one way");
-    if (p->uri == NULL && p->driver == NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "it has neither uri nor driver");
-    if (p->uri == NULL)
-        return from_parts(p, err);
-    {
-        const locker_status status = lk_config_uri(p->config, p->uri, NULL, err);
-
-        if (status == LOCKER_OK && p->password != NULL) {
-            if (p->config->password != NULL)
-                return locker_error_set(err, LOCKER_CONFIG, 0,
-                                        "password is given twice, in uri and by itself");
-            p->config->password = p->password;
-            p->password = NULL;
-        }
+    const locker_status status = lk_config_uri(c, part[URI], NULL, err);
+    if (status != LOCKER_OK || part[PASSWORD] == NULL)
         return status;
-    }
+    if (c->password != NULL)
+        return locker_error_set(err, LOCKER_CONFIG, 0, "password is given twice, in uri and by itself");
+    c->password = take(p, PASSWORD);
+    return LOCKER_OK;
 }
 
 static locker_status judge(profile *p, int rc, locker_error *err)
@@ -176,16 +181,7 @@ locker_status lk_config_profile(lk_config *config, const char *file, const char 
     const int rc = ini_parse_stream(read_line, &p, handle, &p);
     (void)fclose(p.stream);
     const locker_status status = judge(&p, rc, err);
-    if (p.password != NULL)
-        explicit_bzero(p.password, strlen(p.password));
-    if (p.uri != NULL)
-        explicit_bzero(p.uri, strlen(p.uri));
-    free(p.uri);
-    free(p.driver);
-    free(p.host);
-    free(p.port);
-    free(p.user);
-    free(p.password);
-    free(p.path);
+    for (size_t i = 0; i < PARTS; i++)
+        lk_wipe(p.part[i]);
     return status;
 }

@@ -152,30 +152,19 @@ locker_status lk_driver_take(locker_driver *own, locker_semantics *promises, con
 
 static lk_description *_Atomic described; /* of the drivers built in; made once, for good */
 
-static lk_description *describe_all(size_t count)
-{
-    lk_description *const all = calloc(count + 1, sizeof *all);
-    for (size_t i = 0; all != NULL && i < count; i++) {
-        if (!lk_description_of(&all[i], lk_builtin_drivers[i])) {
-            while (i-- > 0)
-                lk_description_clear(&all[i]);
-            free(all);
-            return NULL;
-        }
-    }
-    return all;
-}
-
 /* NULL: out of memory. No lock is taken, so that a fork's child finds none held. */
 static const lk_description *describe_built_in(size_t count)
 {
     lk_description *seen = atomic_load(&described);
     if (seen != NULL)
         return seen;
-    lk_description *const made = describe_all(count);
-    if (made == NULL || atomic_compare_exchange_strong(&described, &seen, made))
+    lk_description *const made = calloc(count + 1, sizeof *made);
+    bool whole = made != NULL;
+    for (size_t i = 0; whole && i < count; i++)
+        whole = lk_description_of(&made[i], lk_builtin_drivers[i]);
+    if (whole && atomic_compare_exchange_strong(&described, &seen, made))
         return made;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; made != NULL && i < count; i++)
         lk_description_clear(&made[i]);
     free(made);
     return seen;

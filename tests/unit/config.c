@@ -245,6 +245,7 @@ static void test_bad_profiles(void **state)
         {"[default]\ndriver = none\n", "'none'"},
         {"[default]\nuri = memory:\nuri = memory:\n", ":3:"},
         {"[default]\nuri = memory:\nttl = 1s\nttl = 1s\n", ":4:"},
+        {"[default]\nuri = memory:\nttl = 1s\nttl = 1s\nowner = me\n", ":4: parameter ttl is given twice"},
         {"[default]\nuri = memory:\nnonsense\n", ":3:"},
         {"[default]\nuri = memory:\nttl = soon\n", "'soon'"},
         {"[default]\nuri = memory:\nport = 1\n", "port"},
