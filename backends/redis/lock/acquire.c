@@ -105,7 +105,7 @@ static bool take_given(struct attempt *a)
     if (!data->tabled)
         return false;
     const uint64_t given = atomic_exchange_explicit(&data->given, 0, memory_order_relaxed);
-    a->era = lk_redis_net_era(a->r->net);
+    a->era = lk_redis_era(a->r->commands);
     if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
         data->busy_era != a->era || a->r->set.wait_replicas > 0)
         return false;
@@ -121,15 +121,12 @@ static locker_status wait_replicas(struct attempt *a, locker_error *err)
 {
     lk_redis *r = a->r;
     char count[LK_REDIS_NUMBER_MAX], bound[LK_REDIS_NUMBER_MAX];
-    lk_redis_command argv = {0};
     lk_redis_call call = {.until = a->claim->attempt_until, .caller = &a->data->caller, .only = a->on};
     (void)lk_redis_number_text(count, (uint64_t)r->set.wait_replicas);
     (void)lk_redis_number_text(bound, (uint64_t)(r->set.wait_timeout_ns / LK_MS));
-    lk_redis_command_text(&argv, "WAIT");
-    lk_redis_command_text(&argv, count);
-    lk_redis_command_text(&argv, bound);
+    const lk_redis_command argv = LK_REDIS_COMMAND("WAIT", count, bound);
     a->data->unsure = true;
-    const lk_redis_outcome outcome = lk_redis_ask(r->net, &call, &argv, err);
+    const lk_redis_outcome outcome = lk_redis_ask(r->commands, &call, &argv, err);
     if (outcome == LK_REDIS_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
     a->claim->retry_at = lk_redis_now(&r->shared) + again_ns; /* what is UNAVAILABLE here passes */
@@ -300,11 +297,11 @@ static lk_redis_outcome call_plain(struct attempt *a, lk_redis_call *call, locke
     lk_redis_command_add(&argv[0], "PX", 2);
     lk_redis_command_text(&argv[0], a->ttl);
     if (a->data->numbers == 0)
-        return lk_redis_ask(a->r->net, call, argv, err);
+        return lk_redis_ask(a->r->commands, call, argv, err);
     if (a->floor[0] != '\0')
         start_counter(a, &argv[count++]);
     count_up(a, &argv[count++]);
-    return lk_redis_ask_flight(a->r->net, call, argv, count, err);
+    return lk_redis_ask_flight(a->r->commands, call, argv, count, err);
 }
 
 static lk_redis_outcome call_script(struct attempt *a, lk_redis_call *call, locker_error *err)
@@ -347,12 +344,9 @@ static bool is_untrusted(const struct attempt *a, const lk_redis_call *call)
  * answer is waited for: the command must not get lost with its connection. */
 static void end_counter(struct attempt *a)
 {
-    lk_redis_command argv = {0};
+    const lk_redis_command argv = LK_REDIS_COMMAND("PEXPIRE", a->keys.fence, LK_REDIS_FENCE_SECONDS "000");
     lk_redis_call call = {.until = a->claim->attempt_until, .caller = &a->data->caller, .prompt = true};
-    lk_redis_command_text(&argv, "PEXPIRE");
-    lk_redis_command_add(&argv, a->keys.fence, a->keys.fence_len);
-    lk_redis_command_text(&argv, LK_REDIS_FENCE_SECONDS "000");
-    while (lk_redis_ask(a->r->net, &call, &argv, NULL) == LK_REDIS_CALL_CUT)
+    while (lk_redis_ask(a->r->commands, &call, &argv, NULL) == LK_REDIS_CALL_CUT)
         ;
     lk_redis_call_clear(&call);
 }
@@ -515,6 +509,6 @@ void lk_redis_interrupt(void *self, locker_claim *claim)
     lk_redis *r = self;
     lk_redis_claim *data = lk_redis_claim_of(claim);
     lk_redis_lock(&r->shared);
-    lk_redis_interrupt_locked(r->net, &data->caller);
+    lk_redis_interrupt_locked(r->commands, &data->caller);
     lk_redis_unlock(&r->shared);
 }

@@ -76,7 +76,7 @@ static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
     lk_redis_command_text(&a, c->member);
     lk_redis_command_add(&a, "0", 1);
     lk_redis_command_text(&a, lk_redis_fence_least_text(&c->r->fences, least));
-    c->sent = lk_redis_submit_command_locked(c->r->net, &a, done_locked, c);
+    c->sent = lk_redis_submit_command_locked(c->r->commands, &a, done_locked, c);
     return c->sent;
 }
 
@@ -111,17 +111,12 @@ int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now)
             remove_locked(c);
             continue;
         }
-        if (lk_redis_net_is_up_locked(r->net) && now >= c->retry_at && submit_locked(c))
+        if (lk_redis_is_up_locked(r->commands) && now >= c->retry_at && submit_locked(c))
             continue;
         next_time = lk_time_earlier(next_time, c->retry_at > now ? lk_time_earlier(c->retry_at, c->deadline)
                                                                  : c->deadline);
     }
     return next_time;
-}
-
-bool lk_redis_cleanups_left_locked(const lk_redis *r)
-{
-    return !lk_list_empty(&r->cleanups);
 }
 
 void lk_redis_cleanups_free(lk_redis *r)

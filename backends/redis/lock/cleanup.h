@@ -10,6 +10,5 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t va
                                    const locker_claim *queued) LK_REDIS_LOCKED;
 /* Send what is due; answers when there is more to do. */
 int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED;
-bool lk_redis_cleanups_left_locked(const lk_redis *r) LK_REDIS_LOCKED;
 /* Of an instance that nothing else uses any more. */
 void lk_redis_cleanups_free(lk_redis *r) LK_UNCHECKED;

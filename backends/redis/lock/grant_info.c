@@ -31,12 +31,6 @@ static lk_redis_claim *data_of(lk_list *link)
     return LK_CONTAINER(link, lk_redis_claim, note);
 }
 
-static void insert_locked(lk_redis_notes *n, lk_redis_claim *data) LK_REDIS_LOCKED
-{
-    lk_list_prepend(&n->grants, &data->note);
-    n->active = true;
-}
-
 /* Sequentially consistent, as all uses of `pushed` and `ticking`: who pushes and then sees `ticking` set is
  * seen by the keeper, which looks once more after it cleared it. */
 static void drain_locked(lk_redis_notes *n) LK_REDIS_LOCKED
@@ -46,14 +40,9 @@ static void drain_locked(lk_redis_notes *n) LK_REDIS_LOCKED
     lk_list *next;
     for (lk_list *link = atomic_exchange(&n->pushed, NULL); link != NULL; link = next) {
         next = link->next;
-        insert_locked(n, data_of(link));
+        lk_list_prepend(&n->grants, link);
+        n->active = true;
     }
-}
-
-static void tick(lk_redis *r)
-{
-    if (!atomic_load(&r->notes.ticking) && !atomic_exchange(&r->notes.ticking, true))
-        r->shared.svc->attend(r->shared.svc);
 }
 
 void lk_redis_note_grant(lk_redis *r, lk_redis_claim *data)
@@ -62,13 +51,8 @@ void lk_redis_note_grant(lk_redis *r, lk_redis_claim *data)
     do {
         data->note.next = top;
     } while (!atomic_compare_exchange_weak(&r->notes.pushed, &top, &data->note));
-    tick(r);
-}
-
-void lk_redis_note_grant_locked(lk_redis *r, lk_redis_claim *data)
-{
-    insert_locked(&r->notes, data);
-    tick(r);
+    if (!atomic_load(&r->notes.ticking) && !atomic_exchange(&r->notes.ticking, true))
+        r->shared.svc->attend(r->shared.svc);
 }
 
 void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data)
@@ -85,21 +69,14 @@ static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
     locker_claim *claim = data->core;
     char value[LK_REDIS_VALUE_LEN + 1], info[2 * LK_REDIS_VALUE_LEN + LOCKER_OWNER_MAX + 64];
     lk_redis_keys keys;
-    lk_redis_command a = {0};
     if (!lk_redis_keys_init(&keys, r->set.name_space, claim->key, claim->key_len))
         return false;
     lk_redis_value_text(&r->values, data->number, value);
     (void)snprintf(info, sizeof info, "%s %" PRIu64 " %" PRIu64 " %s %.*s", value,
                    lk_redis_server_us(&r->time, data->since) / 1000,
                    data->fence > 0 ? data->fence + data->passes : 0, r->name, LOCKER_OWNER_MAX, claim->owner);
-    lk_redis_command_text(&a, "EVAL");
-    lk_redis_command_text(&a, note_lua);
-    lk_redis_command_text(&a, "2");
-    lk_redis_command_add(&a, keys.lock, keys.lock_len);
-    lk_redis_command_add(&a, keys.info, keys.info_len);
-    lk_redis_command_text(&a, value);
-    lk_redis_command_text(&a, info);
-    const bool submitted = lk_redis_submit_command_locked(r->net, &a, NULL, NULL);
+    const lk_redis_command a = LK_REDIS_COMMAND("EVAL", note_lua, "2", keys.lock, keys.info, value, info);
+    const bool submitted = lk_redis_submit_command_locked(r->commands, &a, NULL, NULL);
     lk_redis_keys_clear(&keys);
     if (submitted) {
         lk_list_remove(&data->note);
@@ -144,7 +121,7 @@ int64_t lk_redis_notes_run_locked(lk_redis *r, int64_t now)
         n->look_at = now + note_after_ns;
     if (now < n->look_at)
         return n->look_at;
-    lk_redis_server_time_ask_locked(&r->time, r->net, now);
+    lk_redis_server_time_ask_locked(&r->time, r->commands, now);
     if (!submit_all_locked(r, now - note_after_ns, &oldest))
         n->look_at = now + again_ns;
     else if (!lk_list_empty(&n->grants) ||

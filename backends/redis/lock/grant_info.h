@@ -3,9 +3,8 @@
 
 #include "instance.h"
 
-/* A claim was granted, by the thread that made it. Called without the mutex; data->since is set. */
+/* A claim was granted; data->since is set. With the mutex or without. */
 void lk_redis_note_grant(lk_redis *r, lk_redis_claim *data);
-void lk_redis_note_grant_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED;
 /* It is gone: no note is sent for it any more. */
 void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED;
 /* Submit what is due; answers when it wants to be called again. The caller pumps. */

@@ -250,16 +250,15 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, const 
 locker_status lk_redis_ping(void *self, int64_t until, locker_error *err)
 {
     lk_redis *r = self;
-    lk_redis_command a = {0};
+    const lk_redis_command a = LK_REDIS_COMMAND("PING");
     lk_redis_call call = {.until = until};
     locker_error spare;
     locker_status status = LOCKER_OK;
     if (err == NULL)
         err = &spare;
-    lk_redis_command_text(&a, "PING");
     lk_redis_outcome outcome;
     do {
-        outcome = lk_redis_ask(r->net, &call, &a, err);
+        outcome = lk_redis_ask(r->commands, &call, &a, err);
     } while (outcome == LK_REDIS_CALL_CUT);
     if (outcome != LK_REDIS_CALL_ANSWERED)
         return unanswered(outcome, err);

@@ -28,6 +28,7 @@ typedef struct {
     lk_redis_shared shared; /* its mutex guards what doesn't say otherwise */
     lk_redis_settings set;
     lk_redis_net *net;
+    lk_redis_pipeline *commands; /* its command connection */
     lk_redis_values values;
     char name[LK_REDIS_VALUE_LEN + 1]; /* constant, as the next two */
     char channel[LK_REDIS_CHANNEL_MAX];

@@ -17,7 +17,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     lk_redis_lately_raise(&r->pass_lately, LK_REDIS_CONTENDED);
     const int64_t now = lk_redis_now(&r->shared);
     lk_redis_lock(&r->shared);
-    if (!lk_redis_net_is_up_locked(r->net) || giver->noted || from->ttl_ns != to->ttl_ns || !from->renewed ||
+    if (!lk_redis_is_up_locked(r->commands) || giver->noted || from->ttl_ns != to->ttl_ns || !from->renewed ||
         !to->renewed || giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_REDIS_PASS_RESERVE) ||
         now >= giver->valid_until - from->ttl_ns / 3)
         goto out;
@@ -34,7 +34,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     atomic_store_explicit(&taker->held, true, memory_order_relaxed);
     atomic_store_explicit(&giver->held, false, memory_order_relaxed);
     lk_redis_note_forget_locked(r, giver);
-    lk_redis_note_grant_locked(r, taker);
+    lk_redis_note_grant(r, taker);
     taker->renewal = giver->renewal;
     giver->renewal = NULL;
     if (taker->renewal != NULL)

@@ -50,34 +50,28 @@ static bool make_parts(lk_redis *r, const locker_services *svc)
     lk_list_init(&r->cleanups);
     lk_list_init(&r->notes.grants);
     r->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, r);
-    if (r->net == NULL)
+    if (r->net == NULL) {
         lk_redis_shared_destroy(&r->shared);
-    return r->net != NULL;
-}
-
-static lk_redis *make(const locker_services *svc, locker_error *err)
-{
-    lk_redis *r = calloc(1, sizeof *r);
-    if (r == NULL) {
-        locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-        return NULL;
+        return false;
     }
-    if (!make_parts(r, svc)) {
-        locker_error_set(err, LOCKER_UNAVAILABLE, errno,
-                         "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
-                         strerror(errno));
-        free(r);
-        return NULL;
-    }
-    return r;
+    r->commands = lk_redis_net_commands(r->net);
+    return true;
 }
 
 static locker_status redis_open(const locker_driver_config *config, const locker_services *svc, void **self,
                                 locker_error *err)
 {
-    lk_redis *r = make(svc, err);
+    lk_redis *r = calloc(1, sizeof *r);
     if (r == NULL)
-        return err != NULL ? err->status : LOCKER_NOMEM;
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    if (!make_parts(r, svc)) {
+        const int why = errno;
+        free(r);
+        return locker_error_set(
+            err, LOCKER_UNAVAILABLE, why,
+            "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
+            strerror(why));
+    }
     const lk_redis_scripts scripts = {lk_redis_script_text, LK_REDIS_SCRIPT_COUNT, r->sha};
     locker_status status = lk_redis_settings_init(&r->set, config, err);
     if (status == LOCKER_OK)
@@ -90,23 +84,18 @@ static locker_status redis_open(const locker_driver_config *config, const locker
     return LOCKER_OK;
 }
 
-/* Drive the connection until the clean-ups are done. */
-static void finish_cleanups(lk_redis *r, int64_t until)
-{
-    lk_redis_lock(&r->shared);
-    while (lk_redis_cleanups_left_locked(r) && lk_redis_now(&r->shared) < until) {
-        const int64_t turn = lk_time_earlier(until, lk_redis_now(&r->shared) + turn_ns);
-        (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
-        lk_redis_net_drive_unlocking(r->net, turn);
-    }
-    lk_redis_unlock(&r->shared);
-}
-
+/* It drives the connection until the clean-ups are done. */
 static void redis_close(void *self)
 {
     lk_redis *r = self;
-    const int64_t until = lk_time_after(lk_redis_now(&r->shared), r->set.cleanup_ns);
-    finish_cleanups(r, until);
+    int64_t now = lk_redis_now(&r->shared);
+    const int64_t until = lk_time_after(now, r->set.cleanup_ns);
+    lk_redis_lock(&r->shared);
+    for (; !lk_list_empty(&r->cleanups) && now < until; now = lk_redis_now(&r->shared)) {
+        (void)lk_redis_cleanups_run_locked(r, now);
+        lk_redis_net_drive_unlocking(r->net, lk_time_earlier(until, now + turn_ns));
+    }
+    lk_redis_unlock(&r->shared);
     if (lk_redis_net_stop(r->net, until))
         free_instance(r);
 }

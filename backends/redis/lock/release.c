@@ -125,7 +125,7 @@ static void let_go(struct release *x, lk_redis_claim *data, bool go_on)
     lk_redis_claims_remove_locked(&r->claims, data);
     if (go_on && x->keys.memory != NULL) {
         lk_redis_cleanup_start_locked(r, &x->keys, data->number, NULL);
-        lk_redis_pump_unlocking(r->net);
+        lk_redis_pump_unlocking(r->commands);
     }
     lk_redis_unlock(&r->shared);
 }
@@ -168,7 +168,7 @@ void lk_redis_withdraw(void *self, locker_claim *claim)
     lk_redis_claims_remove_locked(&r->claims, data);
     if (named) {
         lk_redis_cleanup_start_locked(r, &keys, data->number, data->enrolled ? claim : NULL);
-        lk_redis_pump_unlocking(r->net);
+        lk_redis_pump_unlocking(r->commands);
     }
     lk_redis_unlock(&r->shared);
 }

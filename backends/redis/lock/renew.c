@@ -86,9 +86,9 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     size_t room = COMMAND_BYTES + strlen(script) + n->count * (LEASE_BYTES + strlen(r->set.name_space));
     for (size_t i = 0; i < n->count; i++)
         room += n->claim[i]->key_len;
-    char *out = lk_redis_room_locked(r->net, room);
+    char *out = lk_redis_room_locked(r->commands, room);
     n->sent = lk_redis_now(&r->shared);
-    return out != NULL && lk_redis_submit_locked(r->net, put_command(r, n, script, out), done_locked, n);
+    return out != NULL && lk_redis_submit_locked(r->commands, put_command(r, n, script, out), done_locked, n);
 }
 
 /* Leave out the claims that are gone; the slots close up. */
@@ -123,7 +123,7 @@ static void take_answers_locked(struct renewal *n, const char *answers) LK_REDIS
         const int64_t until = lk_redis_valid_until(n->sent, claim->ttl_ns);
         if (until > data->valid_until)
             data->valid_until = until;
-        data->era = lk_redis_net_era(r->net);
+        data->era = lk_redis_era(r->commands);
         r->shared.svc->lease_extended(r->shared.svc, claim, until);
     }
 }
@@ -156,7 +156,7 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
 {
     lk_redis *r = self;
     lk_redis_lock(&r->shared);
-    for (size_t from = 0; from < count && lk_redis_net_is_up_locked(r->net); from += BATCH_MAX) {
+    for (size_t from = 0; from < count && lk_redis_is_up_locked(r->commands); from += BATCH_MAX) {
         struct renewal *n = malloc(sizeof *n);
         if (n == NULL)
             break;
@@ -173,6 +173,6 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
         if (!submit_locked(n))
             free_locked(n);
     }
-    lk_redis_pump_unlocking(r->net);
+    lk_redis_pump_unlocking(r->commands);
     lk_redis_unlock(&r->shared);
 }

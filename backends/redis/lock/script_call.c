@@ -33,9 +33,9 @@ lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_
     char least[LK_REDIS_NUMBER_MAX];
     lk_redis_command_text(a, "");
     for (bool whole = false;;) {
-        call->only = lk_redis_net_connection(r->net); /* before its least number */
+        call->only = lk_redis_connection(r->commands); /* before its least number */
         lk_redis_command_set(a, last, lk_redis_fence_least_text(&r->fences, least));
-        const lk_redis_outcome outcome = lk_redis_ask(r->net, call, a, err);
+        const lk_redis_outcome outcome = lk_redis_ask(r->commands, call, a, err);
         if (outcome == LK_REDIS_CALL_STALE)
             continue;
         if (outcome != LK_REDIS_CALL_ANSWERED ||

@@ -52,12 +52,11 @@ static void take_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
     lk_redis_server_time_set_locked(t, us, at);
 }
 
-void lk_redis_server_time_ask_locked(lk_redis_server_time *t, lk_redis_net *net, int64_t now)
+void lk_redis_server_time_ask_locked(lk_redis_server_time *t, lk_redis_pipeline *commands, int64_t now)
 {
-    lk_redis_command a = {0};
     if (now - t->sent < time_again_ns)
         return;
-    lk_redis_command_text(&a, "TIME");
-    if (lk_redis_submit_command_locked(net, &a, take_locked, t))
+    const lk_redis_command a = LK_REDIS_COMMAND("TIME");
+    if (lk_redis_submit_command_locked(commands, &a, take_locked, t))
         t->sent = now;
 }

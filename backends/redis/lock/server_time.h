@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "net/net.h"
+#include "net/call.h"
 
 typedef struct {
     const lk_redis_shared *shared;
@@ -20,7 +20,8 @@ void lk_redis_server_time_init(lk_redis_server_time *t, const lk_redis_shared *s
 /* It was `us` at the local time `at`. */
 void lk_redis_server_time_set_locked(lk_redis_server_time *t, int64_t us, int64_t at) LK_REDIS_LOCKED;
 /* Ask for it, if it was not lately. */
-void lk_redis_server_time_ask_locked(lk_redis_server_time *t, lk_redis_net *net, int64_t now) LK_REDIS_LOCKED;
+void lk_redis_server_time_ask_locked(lk_redis_server_time *t, lk_redis_pipeline *commands,
+                                     int64_t now) LK_REDIS_LOCKED;
 /* What the server's clock shows at the local time `at`, in us: a little less rather than more. 0: unknown. */
 uint64_t lk_redis_server_us(const lk_redis_server_time *t, int64_t at);
 /* Where a counter of fencing numbers may start; 0: the server's time is not known well enough. */

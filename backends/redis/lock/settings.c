@@ -88,16 +88,15 @@ static locker_status read_database(lk_redis_target *t, const locker_driver_confi
 
 static locker_status read_tls(lk_redis_target *t, const locker_driver_config *config, locker_error *err)
 {
-    static const char *const names[] = {"tls_ca", "tls_cert", "tls_key", "tls_name"};
     t->tls = strcmp(config->scheme, "rediss") == 0;
-    for (int i = 0; i < 4 && !t->tls; i++) {
-        if (config->values[PARAM_TLS_CA + i].given)
+    if (t->tls)
+        return lk_redis_tls_init(t, err);
+    for (int i = PARAM_TLS_CA; i <= PARAM_TLS_NAME; i++) {
+        if (config->values[i].given)
             return locker_error_set(err, LOCKER_CONFIG, 0, "the parameter '%s' needs the scheme rediss",
-                                    names[i]);
+                                    lk_redis_params[i].name);
     }
-    if (!t->tls)
-        return LOCKER_OK;
-    return lk_redis_tls_init(t, err);
+    return LOCKER_OK;
 }
 
 static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
@@ -117,7 +116,6 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
 {
     const locker_value *v = config->values;
     lk_redis_target *t = &s->target;
-    memset(s, 0, sizeof *s);
     s->fencing = v[PARAM_FENCING].number != 0;
     s->poll_ns = v[PARAM_POLL].number;
     s->wait_replicas = v[PARAM_WAIT_REPLICAS].number;
@@ -125,24 +123,18 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
     t->connect_timeout_ns = config->connect_timeout_ns;
     t->command_timeout_ns = config->command_timeout_ns;
     s->cleanup_ns = config->cleanup_ns;
-    locker_status status = LOCKER_OK;
     if (!copy_texts(s, config))
-        status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-    if (status == LOCKER_OK && t->unix_path != NULL && (t->unix_path[0] != '/' || t->unix_path[1] == '\0'))
-        status = locker_error_set(err, LOCKER_CONFIG, 0,
-                                  "the URI names no socket; write redis+unix:///run/redis/redis.sock");
-    if (status == LOCKER_OK && t->user != NULL && t->password == NULL)
-        status = locker_error_set(
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    if (t->unix_path != NULL && (t->unix_path[0] != '/' || t->unix_path[1] == '\0'))
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "the URI names no socket; write redis+unix:///run/redis/redis.sock");
+    if (t->user != NULL && t->password == NULL)
+        return locker_error_set(
             err, LOCKER_CONFIG, 0,
             "the URI names a user and no password; write redis://:PASSWORD@host where the server "
             "has no users, or give password_file or LOCKER_PASSWORD");
-    if (status == LOCKER_OK)
-        status = read_database(t, config, err);
-    if (status == LOCKER_OK)
-        status = read_tls(t, config, err);
-    if (status != LOCKER_OK)
-        lk_redis_settings_clear(s);
-    return status;
+    const locker_status status = read_database(t, config, err);
+    return status == LOCKER_OK ? read_tls(t, config, err) : status;
 }
 
 void lk_redis_settings_clear(lk_redis_settings *s)
@@ -158,5 +150,4 @@ void lk_redis_settings_clear(lk_redis_settings *s)
                            t->tls_ca,    t->tls_cert, t->tls_key,  t->tls_name};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
-    memset(s, 0, sizeof *s);
 }

@@ -16,6 +16,7 @@ typedef struct {
 
 extern const locker_parameter lk_redis_params[];
 
+/* On settings that are all zero. Clear them also when it fails. */
 locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_config *config,
                                      locker_error *err);
 void lk_redis_settings_clear(lk_redis_settings *s);

@@ -3,16 +3,13 @@
 
 #include <stdlib.h>
 
-#include "state.h"
-
 enum { FLIGHT_LOCAL = 2048 };
 
 /* Wait for a connection. ANSWERED: there is one. */
-static lk_redis_outcome wait_up_unlocking(lk_redis_net *net, const lk_redis_call *call,
+static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_redis_call *call,
                                           locker_error *err) LK_REDIS_LOCKED
 {
-    const lk_redis_pipeline *p = &net->pipeline;
-    lk_redis_reconnect *rc = &net->reconnect;
+    lk_redis_reconnect *rc = p->reconnect;
     int64_t since = LOCKER_NEVER;
     if (call->prompt && p->state != LK_REDIS_UP)
         since = lk_redis_reconnect_hurry_locked(rc);
@@ -20,14 +17,14 @@ static lk_redis_outcome wait_up_unlocking(lk_redis_net *net, const lk_redis_call
         if (call->caller != NULL && call->caller->interrupted)
             return LK_REDIS_CALL_INTERRUPTED;
         const bool known = lk_redis_reconnect_failed_since_locked(rc, since);
-        const bool over = lk_redis_now(net->shared) >= call->until || (known && rc->last.deserted);
+        const bool over = lk_redis_now(p->shared) >= call->until || (known && rc->last.deserted);
         const bool refused = rc->last.permanent && rc->failures > 0 && (known || !call->prompt);
         if (over || refused) {
             if (err != NULL)
                 *err = rc->last.error;
             return refused ? LK_REDIS_CALL_REFUSED : LK_REDIS_CALL_AWAY;
         }
-        lk_redis_wait_unlocking(net->shared, call->until);
+        lk_redis_wait_unlocking(p->shared, call->until);
         if (call->prompt && p->state != LK_REDIS_UP) /* an attempt that began before may have failed */
             (void)lk_redis_reconnect_hurry_locked(rc);
     }
@@ -35,19 +32,19 @@ static lk_redis_outcome wait_up_unlocking(lk_redis_net *net, const lk_redis_call
 }
 
 /* Append it, on a connection that it is for. ANSWERED: its op is there. */
-static lk_redis_outcome append_unlocking(lk_redis_net *net, lk_redis_call *call, const char *bytes,
+static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *call, const char *bytes,
                                          size_t len, size_t count, lk_redis_op **op,
                                          locker_error *err) LK_REDIS_LOCKED
 {
-    const lk_redis_outcome up = wait_up_unlocking(net, call, err);
+    const lk_redis_outcome up = wait_up_unlocking(p, call, err);
     if (up != LK_REDIS_CALL_ANSWERED)
         return up;
-    call->on = atomic_load_explicit(&net->connection, memory_order_relaxed); /* the mutex is held */
+    call->on = atomic_load_explicit(&p->connection, memory_order_relaxed); /* the mutex is held */
     if (call->only != 0 && call->only != call->on)
         return LK_REDIS_CALL_STALE;
-    call->era = atomic_load_explicit(&net->era, memory_order_relaxed);
-    call->server_us = net->server_us;
-    *op = lk_redis_pipeline_append_locked(&net->pipeline, bytes, len, count - 1, call->until, call->caller);
+    call->era = atomic_load_explicit(&p->era, memory_order_relaxed);
+    call->server_us = p->server_us;
+    *op = lk_redis_pipeline_append_locked(p, bytes, len, count - 1, call->until, call->caller);
     if (*op == NULL) {
         locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
         return LK_REDIS_CALL_NOMEM;
@@ -56,28 +53,28 @@ static lk_redis_outcome append_unlocking(lk_redis_net *net, lk_redis_call *call,
     return LK_REDIS_CALL_ANSWERED;
 }
 
-static lk_redis_outcome send_and_await(lk_redis_net *net, lk_redis_call *call, const char *bytes, size_t len,
-                                       size_t count, locker_error *err)
+static lk_redis_outcome send_and_await(lk_redis_pipeline *p, lk_redis_call *call, const char *bytes,
+                                       size_t len, size_t count, locker_error *err)
 {
     lk_redis_op *op;
-    lk_redis_lock(net->shared);
-    lk_redis_outcome outcome = append_unlocking(net, call, bytes, len, count, &op, err);
+    lk_redis_lock(p->shared);
+    lk_redis_outcome outcome = append_unlocking(p, call, bytes, len, count, &op, err);
     if (outcome != LK_REDIS_CALL_ANSWERED) {
-        lk_redis_unlock(net->shared);
+        lk_redis_unlock(p->shared);
         return outcome;
     }
-    outcome = lk_redis_pipeline_await_unlock(&net->pipeline, op, call->caller, call->until);
+    outcome = lk_redis_pipeline_await_unlock(p, op, call->caller, call->until);
     if (outcome != LK_REDIS_CALL_ANSWERED && outcome != LK_REDIS_CALL_CUT)
         return outcome;
     call->reply = op->reply;
     for (unsigned i = 0; i < op->early_count; i++)
         call->early[i] = op->early[i];
     op->early_count = 0; /* they are the caller's */
-    lk_redis_op_return(&net->pipeline.ops, op);
+    lk_redis_op_return(&p->ops, op);
     return outcome;
 }
 
-lk_redis_outcome lk_redis_ask_flight(lk_redis_net *net, lk_redis_call *call, const lk_redis_command *a,
+lk_redis_outcome lk_redis_ask_flight(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
                                      size_t count, locker_error *err)
 {
     char local[FLIGHT_LOCAL], *bytes = local;
@@ -98,16 +95,16 @@ lk_redis_outcome lk_redis_ask_flight(lk_redis_net *net, lk_redis_call *call, con
     char *end = bytes;
     for (size_t i = 0; i < count; i++)
         end = lk_redis_command_put(&a[i], end);
-    const lk_redis_outcome outcome = send_and_await(net, call, bytes, (size_t)(end - bytes), count, err);
+    const lk_redis_outcome outcome = send_and_await(p, call, bytes, (size_t)(end - bytes), count, err);
     if (bytes != local)
         free(bytes);
     return outcome;
 }
 
-lk_redis_outcome lk_redis_ask(lk_redis_net *net, lk_redis_call *call, const lk_redis_command *a,
+lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
                               locker_error *err)
 {
-    return lk_redis_ask_flight(net, call, a, 1, err);
+    return lk_redis_ask_flight(p, call, a, 1, err);
 }
 
 void lk_redis_call_clear(lk_redis_call *call)
@@ -122,31 +119,9 @@ void lk_redis_call_clear(lk_redis_call *call)
     call->reply = NULL;
 }
 
-void lk_redis_interrupt_locked(lk_redis_net *net, lk_redis_caller *caller)
-{
-    caller->interrupted = true;
-    lk_redis_pipeline_interrupt_locked(&net->pipeline, caller);
-    pthread_cond_broadcast(&net->shared->changed);
-}
-
-char *lk_redis_room_locked(lk_redis_net *net, size_t len)
-{
-    return lk_redis_pipeline_room_locked(&net->pipeline, len);
-}
-
-bool lk_redis_submit_locked(lk_redis_net *net, const char *end, lk_redis_done done, void *context)
-{
-    return lk_redis_pipeline_submit_locked(&net->pipeline, end, done, context);
-}
-
-bool lk_redis_submit_command_locked(lk_redis_net *net, const lk_redis_command *a, lk_redis_done done,
+bool lk_redis_submit_command_locked(lk_redis_pipeline *p, const lk_redis_command *a, lk_redis_done done,
                                     void *context)
 {
-    char *room = lk_redis_room_locked(net, lk_redis_command_room(a));
-    return room != NULL && lk_redis_submit_locked(net, lk_redis_command_put(a, room), done, context);
-}
-
-void lk_redis_pump_unlocking(lk_redis_net *net)
-{
-    lk_redis_pipeline_pump_unlocking(&net->pipeline);
+    char *room = lk_redis_room_locked(p, lk_redis_command_room(a));
+    return room != NULL && lk_redis_submit_locked(p, lk_redis_command_put(a, room), done, context);
 }

@@ -1,8 +1,7 @@
 /* call.h: commands: of callers that wait for their answers, and of nobody. */
 #pragma once
 
-#include "owner.h"
-#include "shared.h"
+#include "pipeline.h"
 
 typedef struct {
     int64_t until;
@@ -20,25 +19,14 @@ typedef struct {
 } lk_redis_call;
 
 /* Send one command and wait for its answer. Without the mutex. */
-lk_redis_outcome lk_redis_ask(lk_redis_net *net, lk_redis_call *call, const lk_redis_command *a,
+lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
                               locker_error *err);
 /* The same for up to LK_REDIS_EARLY_MAX + 1 commands in one flight: they reach the server one right behind the other. */
-lk_redis_outcome lk_redis_ask_flight(lk_redis_net *net, lk_redis_call *call, const lk_redis_command *a,
+lk_redis_outcome lk_redis_ask_flight(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
                                      size_t count, locker_error *err);
 /* Free the replies of a flight. */
 void lk_redis_call_clear(lk_redis_call *call);
-/* Have who waits return INTERRUPTED, now or once it comes to wait. */
-void lk_redis_interrupt_locked(lk_redis_net *net, lk_redis_caller *caller) LK_REDIS_LOCKED;
 
-/* Room for a command of that length at most, to be put there and submitted. NULL when there is no connection, or no
- * memory. */
-char *lk_redis_room_locked(lk_redis_net *net, size_t len) LK_REDIS_LOCKED;
-/* Send the command that was put there and ends at `end`, without waiting; `done` may be NULL. False when there is no
- * memory: nothing was done. */
-bool lk_redis_submit_locked(lk_redis_net *net, const char *end, lk_redis_done done,
-                            void *context) LK_REDIS_LOCKED;
-/* Both in one. */
-bool lk_redis_submit_command_locked(lk_redis_net *net, const lk_redis_command *a, lk_redis_done done,
+/* Append a command without waiting, as lk_redis_submit_locked() (pipeline.h). */
+bool lk_redis_submit_command_locked(lk_redis_pipeline *p, const lk_redis_command *a, lk_redis_done done,
                                     void *context) LK_REDIS_LOCKED;
-/* Send what was appended, and see to it that somebody reads the answers. */
-void lk_redis_pump_unlocking(lk_redis_net *net) LK_REDIS_LOCKED;

@@ -68,6 +68,16 @@ static inline void lk_redis_command_set(lk_redis_command *a, int at, const char 
     a->len[at] = strlen(text);
 }
 
+/* A command of words; NULL ends them. */
+static inline lk_redis_command lk_redis_command_of(const char *const *words)
+{
+    lk_redis_command a = {0};
+    while (*words != NULL)
+        lk_redis_command_text(&a, *words++);
+    return a;
+}
+#define LK_REDIS_COMMAND(...) lk_redis_command_of((const char *const[]){__VA_ARGS__, NULL})
+
 /* Room for the command in the protocol's form, and writing it there; answers its end. */
 size_t lk_redis_command_room(const lk_redis_command *a);
 char *lk_redis_command_put(const lk_redis_command *a, char *out);

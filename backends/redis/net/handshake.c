@@ -31,12 +31,8 @@ struct flight {
     bool failed; /* out of memory */
 };
 
-/* Up to three words; NULL ends them. */
-static void add(struct flight *f, enum step step, const char *const words[3])
+static void add(struct flight *f, enum step step, const lk_redis_command a)
 {
-    lk_redis_command a = {0};
-    for (size_t i = 0; i < 3 && words[i] != NULL; i++)
-        lk_redis_command_text(&a, words[i]);
     char *room = lk_redis_buffer_room(&f->bytes, lk_redis_command_room(&a));
     if (room == NULL) {
         f->failed = true;
@@ -46,27 +42,25 @@ static void add(struct flight *f, enum step step, const char *const words[3])
     f->step[f->count++] = step;
 }
 
-#define WORDS(...) ((const char *const[3]){__VA_ARGS__})
-
 /* ROLE comes before what is asked about a master: it is one by then. */
 static void fill(struct flight *f, const lk_redis_target *t, const lk_redis_scripts *scripts)
 {
     char database[LK_REDIS_NUMBER_MAX];
     if (t->password != NULL && t->user != NULL)
-        add(f, STEP_AUTH, WORDS("AUTH", t->user, t->password));
+        add(f, STEP_AUTH, LK_REDIS_COMMAND("AUTH", t->user, t->password));
     else if (t->password != NULL)
-        add(f, STEP_AUTH, WORDS("AUTH", t->password));
-    add(f, STEP_HELLO, WORDS("HELLO", "2")); /* no user is denied it; Redis 5 does not know it */
+        add(f, STEP_AUTH, LK_REDIS_COMMAND("AUTH", t->password));
+    add(f, STEP_HELLO, LK_REDIS_COMMAND("HELLO", "2")); /* no user is denied it; Redis 5 does not know it */
     (void)lk_redis_number_text(database, (uint64_t)t->database);
     if (t->database != 0)
-        add(f, STEP_SELECT, WORDS("SELECT", database));
+        add(f, STEP_SELECT, LK_REDIS_COMMAND("SELECT", database));
     for (size_t i = 0; scripts != NULL && i < scripts->count; i++)
-        add(f, STEP_LOAD, WORDS("SCRIPT", "LOAD", scripts->text[i]));
-    add(f, STEP_ROLE, WORDS("ROLE"));
-    add(f, STEP_INFO, WORDS("INFO", "server"));
-    add(f, STEP_INFO, WORDS("INFO", "replication"));
+        add(f, STEP_LOAD, LK_REDIS_COMMAND("SCRIPT", "LOAD", scripts->text[i]));
+    add(f, STEP_ROLE, LK_REDIS_COMMAND("ROLE"));
+    add(f, STEP_INFO, LK_REDIS_COMMAND("INFO", "server"));
+    add(f, STEP_INFO, LK_REDIS_COMMAND("INFO", "replication"));
     if (scripts != NULL)
-        add(f, STEP_TIME, WORDS("TIME"));
+        add(f, STEP_TIME, LK_REDIS_COMMAND("TIME"));
 }
 
 /* What doesn't know AUTH may repeat it in its error, with the password. */

@@ -8,10 +8,30 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "state.h"
+#include "subscription.h"
 
 static const int64_t loading_again_ns = 50 * LK_MS;
 static const int64_t thread_again_ns = LK_S; /* a thread that could not be started */
+
+enum { OLD_CONNECTIONS = 8 };
+
+/* Guarded by the mutex, unless they say otherwise. */
+struct lk_redis_net {
+    lk_redis_shared *shared;
+    const lk_redis_target *target; /* constant, as the next three */
+    const lk_redis_owner *events;
+    void *owner;
+    lk_redis_scripts scripts; /* without hash: for connecting again */
+    lk_redis_reconnect reconnect;
+    lk_redis_pipeline pipeline;
+    lk_redis_subscription subscription;
+    /* The server's names of connections to this run of it that were given up, and may not have ended there; 0: it has. */
+    int64_t old[OLD_CONNECTIONS] LK_GUARDED_BY(mutex);
+    size_t old_count LK_GUARDED_BY(mutex);
+    lk_redis_server server LK_GUARDED_BY(mutex); /* that we are, or were last connected to */
+    bool was_lost LK_GUARDED_BY(mutex);
+    char redirect[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* where the master is said to be; "": not known */
+};
 
 /* ------------------------------------------------------------------ old connections ---- */
 
@@ -33,7 +53,7 @@ static void keep_old_locked(lk_redis_net *net, int64_t id) LK_REDIS_LOCKED
     drop_ended_locked(net);
     if (id == 0)
         return;
-    if (net->old_count == LK_REDIS_OLD_CONNECTIONS)
+    if (net->old_count == OLD_CONNECTIONS)
         memmove(&net->old[0], &net->old[1], --net->old_count * sizeof net->old[0]);
     net->old[net->old_count++] = id;
 }
@@ -52,10 +72,9 @@ static void end_old_locked(lk_redis_net *net) LK_REDIS_LOCKED
     char id[LK_REDIS_NUMBER_MAX];
     drop_ended_locked(net);
     for (size_t i = 0; i < net->old_count; i++) {
-        lk_redis_command a = {3, {"CLIENT", "KILL", "ID"}, {6, 4, 2}};
         (void)lk_redis_number_text(id, (uint64_t)net->old[i]);
-        lk_redis_command_text(&a, id);
-        (void)lk_redis_submit_command_locked(net, &a, ended_locked, &net->old[i]);
+        const lk_redis_command a = LK_REDIS_COMMAND("CLIENT", "KILL", "ID", id);
+        (void)lk_redis_submit_command_locked(&net->pipeline, &a, ended_locked, &net->old[i]);
     }
 }
 
@@ -75,9 +94,9 @@ static bool meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
     if (!same_run)
         net->old_count = 0;
     if (other)
-        atomic_fetch_add_explicit(&net->era, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&net->pipeline.era, 1, memory_order_relaxed);
     net->server = socket->server;
-    net->server_us = socket->server_us;
+    net->pipeline.server_us = socket->server_us;
     return other;
 }
 
@@ -99,9 +118,9 @@ void lk_redis_net_admit_unlocking(lk_redis_net *net)
         net->shared->svc->log(net->shared->svc, LOCKER_LOG_INFO, "redis: connected to %s again",
                               net->pipeline.socket->peer);
     net->was_lost = false;
-    atomic_fetch_add_explicit(&net->connection, 1, memory_order_release);
+    atomic_fetch_add_explicit(&net->pipeline.connection, 1, memory_order_release);
     pthread_cond_broadcast(&net->shared->changed);
-    lk_redis_pipeline_pump_unlocking(&net->pipeline);
+    lk_redis_pump_unlocking(&net->pipeline);
 }
 
 /* The pipeline's. */
@@ -191,7 +210,7 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     lk_redis_subscription *sub = &net->subscription;
     lk_redis_failure why = {0};
     char peer[LK_REDIS_PEER_MAX];
-    const unsigned era = lk_redis_net_era(net);
+    const unsigned era = lk_redis_era(&net->pipeline);
     memcpy(peer, net->pipeline.socket->peer, sizeof peer);
     lk_redis_unlock(shared);
     const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
@@ -201,7 +220,7 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
         socket = NULL;
     }
     lk_redis_lock(shared);
-    if (shared->closing || sub->socket != NULL || era != lk_redis_net_era(net)) {
+    if (shared->closing || sub->socket != NULL || era != lk_redis_era(&net->pipeline)) {
         lk_redis_socket_free(socket, true);
         return;
     }
@@ -287,6 +306,11 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
     return net;
 }
 
+lk_redis_pipeline *lk_redis_net_commands(lk_redis_net *net)
+{
+    return &net->pipeline;
+}
+
 void lk_redis_net_free(lk_redis_net *net)
 {
     if (net == NULL)
@@ -340,7 +364,7 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     lk_redis_reconnect_want_locked(&net->reconnect);
     if (command_missing_locked(net) && !net->reconnect.running)
         next = now + thread_again_ns;
-    lk_redis_pipeline_pump_unlocking(&net->pipeline);
+    lk_redis_pump_unlocking(&net->pipeline);
     lk_redis_pipeline_arm_locked(&net->pipeline);
     next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->pipeline));
     shared->dispatching = false;
@@ -355,21 +379,6 @@ void lk_redis_net_drive_unlocking(lk_redis_net *net, int64_t until)
 }
 
 /* ------------------------------------------------------------------ what its owner may ask ---- */
-
-bool lk_redis_net_is_up_locked(const lk_redis_net *net)
-{
-    return net->pipeline.state == LK_REDIS_UP;
-}
-
-unsigned lk_redis_net_connection(const lk_redis_net *net)
-{
-    return atomic_load_explicit(&net->connection, memory_order_acquire);
-}
-
-unsigned lk_redis_net_era(const lk_redis_net *net)
-{
-    return atomic_load_explicit(&net->era, memory_order_relaxed);
-}
 
 void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now)
 {

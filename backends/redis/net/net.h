@@ -8,11 +8,37 @@
 #include "call.h"
 #include "handshake.h"
 
+typedef struct lk_redis_net lk_redis_net;
+
+/* A command connection that has come up. */
+typedef struct {
+    int64_t server_us; /* the server's time, in us; 0: it does not tell */
+    int64_t server_at; /* ... and when it was that, on the instance's clock */
+    /* Another server than the one before, or it isn't known: a restart, or a replica that was made master, is another,
+     * and so is one that does not tell who it is. */
+    bool other;
+    bool again; /* there was on_down before */
+} lk_redis_up;
+
+/* What its owner is told, with the mutex. */
+typedef struct {
+    /* Commands that are submitted meanwhile come before all others. Ends by lk_redis_net_admit_unlocking(). */
+    void (*on_up)(void *owner, const lk_redis_up *up);
+    void (*on_down)(void *owner);
+    /* There is a subscription, or it is refused for good: messages were missed. */
+    void (*on_subscribed)(void *owner);
+    void (*on_message)(void *owner, const redisReply *text);
+    /* lk_redis_net_stop() did not wait for the thread, which leaves now. Without the mutex. */
+    void (*on_left)(void *owner);
+} lk_redis_owner;
+
 /* ------------------------------------------------------------------ its life ---- */
 
 /* NULL: errno says why. All that is pointed to lasts longer; the target is filled in before it is connected to. */
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
                                const lk_redis_owner *events, void *owner);
+/* Its command connection (call.h), which is always there. */
+lk_redis_pipeline *lk_redis_net_commands(lk_redis_net *net);
 /* Nothing else uses it any more. */
 void lk_redis_net_free(lk_redis_net *net) LK_UNCHECKED;
 /* The first connection, blocking. A server that is loading its data is waited for. `scripts` gets their hashes. */
@@ -33,16 +59,9 @@ void lk_redis_net_drive_unlocking(lk_redis_net *net, int64_t until) LK_REDIS_LOC
 
 /* ------------------------------------------------------------------ the connections ---- */
 
-bool lk_redis_net_is_up_locked(const lk_redis_net *net) LK_REDIS_LOCKED;
 /* A reply said that another server is the master: go and look for it. */
 void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply) LK_REDIS_LOCKED;
 void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply);
-/* Counts the connections, from 1. Whoever sees one (acquire) sees what on_up did, or a later one's. */
-unsigned lk_redis_net_connection(const lk_redis_net *net);
-/* Counts the servers that we were connected to (lk_redis_up.other). Relaxed: whoever has sent a command since the
- * connection was made has had the mutex since. */
-unsigned lk_redis_net_era(const lk_redis_net *net);
-
 /* From the keeper's next turn on there is to be a subscription; `now`: at once. */
 void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now) LK_REDIS_LOCKED;
 /* Another server is asked from now on. */

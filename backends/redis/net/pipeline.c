@@ -162,12 +162,12 @@ static lk_redis_op *append_locked(lk_redis_pipeline *p, size_t len) LK_REDIS_LOC
     return op;
 }
 
-char *lk_redis_pipeline_room_locked(lk_redis_pipeline *p, size_t len)
+char *lk_redis_room_locked(lk_redis_pipeline *p, size_t len)
 {
     return p->state == LK_REDIS_UP ? lk_redis_buffer_room(&p->out, len) : NULL;
 }
 
-bool lk_redis_pipeline_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done done, void *context)
+bool lk_redis_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done done, void *context)
 {
     lk_redis_op *op = append_locked(p, (size_t)(end - p->out.data) - p->out.len);
     if (op == NULL)
@@ -255,7 +255,8 @@ static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redis
 
 /* ------------------------------------------------------------------ sending ---- */
 
-void lk_redis_pipeline_flush_unlocking(lk_redis_pipeline *p)
+/* Send what was appended, unless another thread is sending (it takes this along) or there is no room. */
+static void flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     while (p->state == LK_REDIS_UP && !p->writing && !p->blocked &&
            (p->out.len > 0 || p->gone < p->going.len || p->socket->unsent)) {
@@ -428,10 +429,10 @@ static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, i
 
 /* ------------------------------------------------------------------ whose turn it is ---- */
 
-void lk_redis_pipeline_pump_unlocking(lk_redis_pipeline *p)
+void lk_redis_pump_unlocking(lk_redis_pipeline *p)
 {
     if (!p->gathering)
-        lk_redis_pipeline_flush_unlocking(p);
+        flush_unlocking(p);
     if (p->state != LK_REDIS_UP || p->reading)
         return;
     if (p->waited > 0) {
@@ -452,7 +453,7 @@ static void abandon_unlocking(lk_redis_pipeline *p, lk_redis_op *op) LK_REDIS_LO
     p->waited--;
     if (lk_redis_now(p->shared) - p->first->sent >= p->silence_ns)
         lk_redis_pipeline_fail_locked(p, "the server does not answer");
-    lk_redis_pipeline_pump_unlocking(p);
+    lk_redis_pump_unlocking(p);
 }
 
 static bool is_interrupted_locked(const lk_redis_caller *caller) LK_REDIS_LOCKED
@@ -480,7 +481,7 @@ lk_redis_outcome lk_redis_pipeline_await_unlock(lk_redis_pipeline *p, lk_redis_o
             return interrupted ? LK_REDIS_CALL_INTERRUPTED : LK_REDIS_CALL_LATE;
         }
         if (!p->gathering || p->out.len >= GATHER_MAX)
-            lk_redis_pipeline_flush_unlocking(p);
+            flush_unlocking(p);
         if (is_over(op, &state))
             break;
         if (is_interrupted_locked(caller))
@@ -498,24 +499,26 @@ lk_redis_outcome lk_redis_pipeline_await_unlock(lk_redis_pipeline *p, lk_redis_o
         lk_redis_lock(p->shared);
     }
     if (p->first != NULL || p->out.len > 0)
-        lk_redis_pipeline_pump_unlocking(p);
+        lk_redis_pump_unlocking(p);
     lk_redis_unlock(p->shared);
 over:
     return state == LK_REDIS_OP_ANSWERED ? LK_REDIS_CALL_ANSWERED : LK_REDIS_CALL_CUT;
 }
 
-void lk_redis_pipeline_interrupt_locked(lk_redis_pipeline *p, const lk_redis_caller *caller)
+void lk_redis_interrupt_locked(lk_redis_pipeline *p, lk_redis_caller *caller)
 {
-    if (caller->op == NULL)
-        return;
-    lk_redis_op_wake(caller->op);
-    kick_reader_locked(p);
+    caller->interrupted = true;
+    if (caller->op != NULL) {
+        lk_redis_op_wake(caller->op);
+        kick_reader_locked(p);
+    }
+    pthread_cond_broadcast(&p->shared->changed);
 }
 
 bool lk_redis_pipeline_drive_unlocking(lk_redis_pipeline *p, int64_t until)
 {
     const lk_redis_op nobody = {0};
-    lk_redis_pipeline_flush_unlocking(p);
+    flush_unlocking(p);
     if (p->state != LK_REDIS_UP || p->first == NULL)
         return false;
     read_turn_unlocking(p, &nobody, until);

@@ -43,6 +43,12 @@ typedef struct {
     int64_t due LK_GUARDED_BY(mutex);    /* not later than any of those wants to be woken at the latest */
     unsigned spin_failures;              /* in a row; of the reader */
     unsigned spin_skip;                  /* sleep at once so many times; of the reader */
+    /* What the connection is, as net.c sets it with the mutex. */
+    atomic_uint
+        connection;  /* counts them, from 1; release/acquire hands over what on_up did, or a later one's */
+    atomic_uint era; /* counts the servers that we were connected to (lk_redis_up.other). Relaxed: whoever
+                               has sent a command since the connection was made has had the mutex since */
+    int64_t server_us LK_GUARDED_BY(mutex); /* the server's time when it was made; 0: not known */
 } lk_redis_pipeline;
 
 /* False: errno says why; nothing is left to be destroyed. */
@@ -54,10 +60,28 @@ void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *soc
 /* Give the connection up: everything that awaits an answer learns that none will come. */
 void lk_redis_pipeline_fail_locked(lk_redis_pipeline *p, const char *why) LK_REDIS_LOCKED;
 
-/* As lk_redis_room_locked() and lk_redis_submit_locked() (net.h). */
-char *lk_redis_pipeline_room_locked(lk_redis_pipeline *p, size_t len) LK_REDIS_LOCKED;
-bool lk_redis_pipeline_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done done,
-                                     void *context) LK_REDIS_LOCKED;
+static inline unsigned lk_redis_connection(const lk_redis_pipeline *p)
+{
+    return atomic_load_explicit(&p->connection, memory_order_acquire);
+}
+
+static inline unsigned lk_redis_era(const lk_redis_pipeline *p)
+{
+    return atomic_load_explicit(&p->era, memory_order_relaxed);
+}
+
+static inline bool lk_redis_is_up_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED
+{
+    return p->state == LK_REDIS_UP;
+}
+
+/* Room for a command of that length at most, to be put there and submitted. NULL when there is no connection, or no
+ * memory. */
+char *lk_redis_room_locked(lk_redis_pipeline *p, size_t len) LK_REDIS_LOCKED;
+/* Send the command that was put there and ends at `end`, without waiting; `done` may be NULL. False when there is no
+ * memory: nothing was done. */
+bool lk_redis_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done done,
+                            void *context) LK_REDIS_LOCKED;
 /* Append a caller's commands, whose last answer has so many before it. Answers when: NULL when memory ran out. There is a
  * connection. */
 lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const char *bytes, size_t len,
@@ -68,13 +92,11 @@ lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const char *b
 lk_redis_outcome lk_redis_pipeline_await_unlock(lk_redis_pipeline *p, lk_redis_op *op,
                                                 lk_redis_caller *caller, int64_t until)
     LK_RELEASE(lk_redis_mutex);
-/* Have who waits look whether it was interrupted. */
-void lk_redis_pipeline_interrupt_locked(lk_redis_pipeline *p, const lk_redis_caller *caller) LK_REDIS_LOCKED;
+/* Have who waits return INTERRUPTED, now or once it comes to wait. */
+void lk_redis_interrupt_locked(lk_redis_pipeline *p, lk_redis_caller *caller) LK_REDIS_LOCKED;
 
-/* Send what was appended, unless another thread is sending (it takes this along) or there is no room. */
-void lk_redis_pipeline_flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED;
 /* Send what was appended, and see to it that somebody reads the answers. */
-void lk_redis_pipeline_pump_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED;
+void lk_redis_pump_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED;
 /* One turn without an op of one's own, asleep until `until` at most: send, and read if anything is in flight. False:
  * nothing is. */
 bool lk_redis_pipeline_drive_unlocking(lk_redis_pipeline *p, int64_t until) LK_REDIS_LOCKED;

@@ -24,10 +24,8 @@ bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socke
 {
     char bytes[256]; /* a channel's name is short */
     redisReply *reply = NULL;
-    lk_redis_command a = {0};
     bool subscribed = false;
-    lk_redis_command_text(&a, "SUBSCRIBE");
-    lk_redis_command_text(&a, sub->channel);
+    const lk_redis_command a = LK_REDIS_COMMAND("SUBSCRIBE", sub->channel);
     assert(lk_redis_command_room(&a) <= sizeof bytes);
     const size_t len = (size_t)(lk_redis_command_put(&a, bytes) - bytes);
     const int failure = lk_redis_socket_exchange(socket, bytes, len, &reply, 1, until);
