@@ -32,22 +32,17 @@ static inline bool lk_list_linked(const lk_list *link)
     return link->next != NULL;
 }
 
-static inline void lk_list_insert_before(lk_list *at, lk_list *link)
-{
-    link->prev = at->prev;
-    link->next = at;
-    at->prev->next = link;
-    at->prev = link;
-}
-
 static inline void lk_list_append(lk_list *list, lk_list *link)
 {
-    lk_list_insert_before(list, link);
+    link->prev = list->prev;
+    link->next = list;
+    list->prev->next = link;
+    list->prev = link;
 }
 
 static inline void lk_list_prepend(lk_list *list, lk_list *link)
 {
-    lk_list_insert_before(list->next, link);
+    lk_list_append(list->next, link); /* a ring: before the first that there is */
 }
 
 /** Out of the list that it is in. */

@@ -12,12 +12,18 @@
 /** What no struct of a later release is larger than: beyond it the size is garbage. */
 enum { LK_SIZE_MOST = 4096 };
 
-/** Copy a caller's struct `type` of `size` bytes into `own`, of own_size bytes. `least` is where the first member stands
- * that need not be there. CONFIG: a member is set that this release doesn't have. INVALID: the size is no release's. */
+/** Whether a release's struct has this size. `least` is where the first member stands that need not be there. */
+static inline bool lk_sized_is(size_t size, size_t least)
+{
+    return size >= least && size <= LK_SIZE_MOST && size % sizeof(void *) == 0;
+}
+
+/** Copy a caller's struct `type` of `size` bytes into `own`, of own_size bytes. CONFIG: a member is set that this release
+ * doesn't have. INVALID: the size is no release's. */
 static inline locker_status lk_sized_take(void *own, size_t own_size, const void *given, size_t size,
                                           size_t least, const char *type, locker_error *err)
 {
-    if (size < least || size > LK_SIZE_MOST || size % sizeof(void *) != 0) {
+    if (!lk_sized_is(size, least)) {
         (void)locker_error_set(
             err, LOCKER_INVALID, 0,
             "the size of %s is %zu, which no release's is (this one's is %zu): set it to sizeof(%s), as "
@@ -44,12 +50,6 @@ static inline locker_status lk_sized_take(void *own, size_t own_size, const void
 #define LK_SIZED_TAKE(type, own, given, optional, err)                                                       \
     lk_sized_take(own, sizeof(type), given, *(const size_t *)(const void *)(given),                          \
                   offsetof(type, optional), #type, err)
-
-/** Whether an answer of this size can be given at all. */
-static inline bool lk_sized_is(size_t size, size_t least)
-{
-    return size >= least && size <= LK_SIZE_MOST && size % sizeof(void *) == 0;
-}
 
 /** Write an answer to a caller whose struct has `size` bytes: as much as it has room for, and zeros behind ours. Both begin
  * with their size, which stays the caller's. */

@@ -8,7 +8,6 @@
 #include "claim.h"
 #include "error.h"
 #include "grant.h"
-#include "leader.h"
 
 static const int64_t retry_after_outage = LK_S;
 

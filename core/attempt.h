@@ -15,7 +15,7 @@ typedef struct lk_request {
     bool start_is_past; /**< the call has waited or attempted since `start` */
     bool lost_early;    /**< its grant was lost before it had its handle */
     lk_claim *claim;
-    locker_handle *handle; /**< set once it is held */
+    locker_handle **out; /**< set once it is held */
     lk_wait wait;
     locker_error last; /**< why the latest attempt failed */
 } lk_request;

@@ -69,54 +69,32 @@ void locker_cancel_free(locker_cancel *cancel)
 
 /* ------------------------------------------------------------------ those in use ---- */
 
-/* A cancel that calls in flight use, registered with the keeper. */
-typedef struct cancel_use {
-    lk_list link; /* in locker.cancels */
-    locker_cancel *cancel;
-    uint32_t users;
-} cancel_use;
-
-static cancel_use *find_locked(const locker *l, const locker_cancel *cancel) LK_REQUIRES(l->mutex)
+static bool is_watched_locked(const locker *l, const locker_cancel *cancel) LK_REQUIRES(l->mutex)
 {
-    LK_LIST_EACH(link, &l->cancels) {
-        cancel_use *const use = LK_CONTAINER(link, cancel_use, link);
-        if (use->cancel == cancel)
-            return use;
+    LK_LIST_EACH(link, &l->cancelable) {
+        if (LK_CONTAINER(link, lk_wait, cancel_link)->cancel == cancel)
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 /* Edge-triggered: a fired descriptor stays readable, and the keeper should hear of it once. One that is readable when
  * it is added is reported too. */
-int lk_cancel_watch_locked(locker *l, locker_cancel *cancel)
+bool lk_cancel_watch_locked(locker *l, lk_wait *wait)
 {
-    cancel_use *use = find_locked(l, cancel);
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = cancel};
-    if (use != NULL) {
-        use->users++;
-        return 0;
-    }
-    use = malloc(sizeof *use);
-    if (use == NULL)
-        return ENOMEM;
-    if (epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, cancel->fd, &event) != 0) {
-        free(use);
-        return errno;
-    }
-    use->cancel = cancel;
-    use->users = 1;
-    lk_list_prepend(&l->cancels, &use->link);
-    return 0;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = wait->cancel};
+    if (!is_watched_locked(l, wait->cancel) &&
+        epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, wait->cancel->fd, &event) != 0)
+        return false;
+    lk_list_prepend(&l->cancelable, &wait->cancel_link);
+    return true;
 }
 
-void lk_cancel_unwatch_locked(locker *l, locker_cancel *cancel)
+void lk_cancel_unwatch_locked(locker *l, lk_wait *wait)
 {
-    cancel_use *const use = find_locked(l, cancel);
-    if (use == NULL || --use->users > 0)
-        return;
-    (void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, cancel->fd, NULL);
-    lk_list_remove(&use->link);
-    free(use);
+    lk_list_remove(&wait->cancel_link);
+    if (!is_watched_locked(l, wait->cancel))
+        (void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, wait->cancel->fd, NULL);
 }
 
 /* ------------------------------------------------------------------ ending waits ---- */

@@ -36,8 +36,7 @@ static void tell_own_end(locker *l, const char *key, size_t length, locker_info 
     if (found != NULL && found->holder != NULL && !found->holder->pub.renewed &&
         found->holder->pub.token == info->token) {
         const int64_t until = LK_READ(found->holder->valid_until);
-
-        info->remaining_ms = until == LOCKER_NEVER ? -1 : (until - lk_time_earlier(until, lk_now(l))) / LK_MS;
+        info->remaining_ms = until == LOCKER_NEVER ? -1 : lk_time_left(lk_now(l), until) / LK_MS;
     }
     lk_mutex_unlock(&l->mutex);
 }
@@ -48,7 +47,6 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
 {
     LK_NO_CANCEL;
     locker_info found = LOCKER_INFO_INIT;
-
     if (l == NULL || (info != NULL && !is_sized(info)))
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "%s needs a locker, and an info that starts from LOCKER_INFO_INIT", what);
@@ -59,7 +57,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
     const int64_t until = lk_time_after(lk_now(l), l->command_timeout_ns);
     size_t length;
     status = lk_check_key(l, key, &length, err);
-    if (only != NULL ? d->break_lock == NULL : d->show == NULL)
+    if (only != NULL && d->break_lock == NULL)
         status = locker_error_set(err, LOCKER_UNSUPPORTED, 0, "the %s driver can't do %s", d->name, what);
     else if (status == LOCKER_OK && only != NULL)
         status = d->break_lock(l->self, key, length, only, until, &found, err);

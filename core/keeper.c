@@ -12,7 +12,6 @@
 #include "grant.h"
 #include "handle.h"
 #include "keeper.h"
-#include "leader.h"
 #include "lease.h"
 #include "lk_thread.h"
 #include "log.h"
@@ -26,8 +25,7 @@ static const int64_t slack_part = 4;
 /* ------------------------------------------------------------------ renewal ---- */
 
 /* Take what is due out of the heap's top, at most BATCH. */
-static size_t collect_unlocking(locker *l, int64_t now, lk_claim *batch[BATCH], locker_claim *grants[BATCH])
-    LK_REQUIRES(l->mutex)
+static size_t collect_unlocking(locker *l, int64_t now, locker_claim *batch[BATCH]) LK_REQUIRES(l->mutex)
 {
     size_t n = 0;
     while (n < BATCH && l->heap_len > 0) {
@@ -41,8 +39,7 @@ static size_t collect_unlocking(locker *l, int64_t now, lk_claim *batch[BATCH], 
             break;
         if (lk_lease_due_locked(l, claim, now)) {
             lk_busy_begin_unlocking(l, claim, LK_IN_RENEW);
-            batch[n] = claim;
-            grants[n++] = &claim->pub;
+            batch[n++] = &claim->pub;
         }
     }
     return n;
@@ -50,15 +47,14 @@ static size_t collect_unlocking(locker *l, int64_t now, lk_claim *batch[BATCH], 
 
 static void renew_unlocking(locker *l) LK_REQUIRES(l->mutex)
 {
-    lk_claim *batch[BATCH];
-    locker_claim *grants[BATCH];
+    locker_claim *batch[BATCH];
     size_t n;
-    while ((n = collect_unlocking(l, lk_now(l), batch, grants)) > 0) {
+    while ((n = collect_unlocking(l, lk_now(l), batch)) > 0) {
         lk_mutex_unlock(&l->mutex);
-        l->driver->renew(l->self, grants, n);
+        l->driver->renew(l->self, batch, n);
         lk_mutex_lock(&l->mutex);
         for (size_t i = 0; i < n; i++)
-            lk_busy_end_unlocking(l, batch[i]);
+            lk_busy_end_unlocking(l, lk_claim_of(batch[i]));
     }
 }
 

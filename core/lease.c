@@ -1,11 +1,6 @@
 /*
- * lease.c: leases, and which one is due next.
- *
- * A lease is valid until the local deadline D, counted from before the request that took or renewed it was
- * sent, so the holder knows that it lost the lock before anyone else can have it. Renewal is asked for when a
- * third of the span is over; until it is confirmed it is asked for again, each time after a third of what is
- * left; the handle is SUSPECT from two thirds on, and LOST at D. (The rule of validity is Redlock's:
- * https://redis.io/docs/latest/develop/use/patterns/distributed-locks/)
+ * lease.c: leases, and which one is due next. When one is renewed, in doubt and lost is told in ARCHITECTURE.md. (The rule
+ * of validity is Redlock's: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/)
  */
 #include <stdlib.h>
 

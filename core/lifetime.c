@@ -107,7 +107,7 @@ LK_UNCHECKED locker *lk_locker_new(const lk_config *config, const locker_options
     lk_list_init(&l->lost);
     lk_list_init(&l->log_lines);
     lk_list_init(&l->waits);
-    lk_list_init(&l->cancels);
+    lk_list_init(&l->cancelable);
     lk_mutex_init(&l->mutex);
     pthread_cond_init(&l->changed, NULL);
     watch_forks(l);

@@ -3,9 +3,7 @@
  *
  * A call makes a claim. Where the service has no queue of its own, only one claim of a key contends there;
  * the others stand in the key's FIFO until they are promoted, or until the holder's grant is handed
- * over to them (release.c). A contender makes an attempt on its caller's own thread, and after BUSY sleeps
- * until the driver wakes it or its time to try again has come. Whatever ends the call but a grant, the driver
- * is told to withdraw.
+ * over to them (release.c). Whatever ends the call but a grant, the driver is told to withdraw.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +52,7 @@ static void attach_locked(lk_request *r, lk_claim *claim, locker_handle *handle)
     handle->sibling = claim->handles;
     claim->handles = handle;
     r->l->handles++;
-    r->handle = handle;
+    *r->out = handle;
 }
 
 /* Whether the same owner holds the key through this locker, so that the call enters again. */
@@ -162,15 +160,15 @@ static locker_status run_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
         status = reenter_locked(r, key->holder);
         goto unreserve;
     }
-    if (cancel != NULL && lk_cancel_watch_locked(r->l, cancel) != 0)
-        goto unreserve;
     r->wait.claim = r->claim;
     r->wait.cancel = cancel;
+    if (cancel != NULL && !lk_cancel_watch_locked(r->l, &r->wait))
+        goto unreserve;
     r->claim->wait = &r->wait;
     lk_list_prepend(&r->l->waits, &r->wait.link);
     status = take_unlocking(r, key);
     if (cancel != NULL)
-        lk_cancel_unwatch_locked(r->l, cancel);
+        lk_cancel_unwatch_locked(r->l, &r->wait);
     while (r->claim->interrupting)
         lk_await_unlocking(r->l);
     lk_list_remove(&r->wait.link);
@@ -253,7 +251,7 @@ static bool prepare_again_unlocking(lk_request *r, locker_status *status) LK_REQ
     return prepared;
 }
 
-static locker_status lock_call(lk_request *r, locker_handle **out, locker_error *err)
+static locker_status lock_call(lk_request *r, locker_error *err)
 {
     r->start = lk_now(r->l);
     const bool endless = r->try || r->options->wait_ms < 0 || r->options->wait_ms > LOCKER_NEVER / 4 / LK_MS;
@@ -275,8 +273,6 @@ static locker_status lock_call(lk_request *r, locker_handle **out, locker_error 
     lk_mutex_unlock(&r->l->mutex);
     if (r->wait.sleeps)
         pthread_cond_destroy(&r->wait.cond);
-    if (status == LOCKER_OK)
-        *out = r->handle;
     return tell(r, status, err);
 }
 
@@ -293,7 +289,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.wait.sleeps = false;
     r.start_is_past = false;
     r.lost_early = false;
-    r.handle = NULL;
+    r.out = out;
     if (out == NULL || l == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "locker_lock needs a locker and a place for the handle");
@@ -310,7 +306,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
         status = lk_check_key(l, key, &r.key_len, err);
     r.try = try || r.options->wait_ms == 0;
     if (status == LOCKER_OK)
-        status = lock_call(&r, out, err);
+        status = lock_call(&r, err);
     return status;
 }
 

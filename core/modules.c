@@ -2,9 +2,7 @@
  * modules.c: drivers as modules, in a directory of the library's own: NAME.so, and beside it NAME.driver,
  * which describes it (description.h). The descriptions are read when a driver is asked for that isn't built
  * in; a module is loaded when a locker of one of its schemes is opened, and stays.
- *
- * Nothing here takes a lock, so a fork's child finds none held: a list of descriptions doesn't change once it
- * is published, and dlopen() gives two threads that load a module at once the same one.
+ * Nothing here takes a lock, so that a fork's child finds none held.
  */
 #include <dirent.h>
 #include <dlfcn.h>

@@ -101,54 +101,50 @@ locker_status lk_ttl_in_range(const locker_driver *d, int64_t ttl_ms, locker_sta
 
 /* ------------------------------------------------------------------ a text ---- */
 
-static locker_status check_range(const locker_parameter *param, const char *text, int64_t number,
-                                 locker_error *err)
+static locker_status check_range(const locker_parameter *param, const locker_value *value, locker_error *err)
 {
     const char *unit = param->kind == LOCKER_PARAM_DURATION ? " ms" : "";
-    if (number < param->min)
+    if (value->number < param->min)
         return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is too small: at least %lld%s",
-                                param->name, text, (long long)param->min, unit);
-    if (param->max > 0 && number > param->max)
+                                param->name, value->text, (long long)param->min, unit);
+    if (param->max > 0 && value->number > param->max)
         return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is too large: at most %lld%s",
-                                param->name, text, (long long)param->max, unit);
+                                param->name, value->text, (long long)param->max, unit);
     return LOCKER_OK;
 }
 
-static locker_status parse_number(const locker_parameter *param, const char *text, int64_t *number,
-                                  locker_error *err)
+static locker_status parse_number(const locker_parameter *param, locker_value *value, locker_error *err)
 {
     errno = 0;
     char *end;
-    *number = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0)
+    value->number = strtoll(value->text, &end, 10);
+    if (end == value->text || *end != '\0' || errno != 0)
         return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is not a whole number",
-                                param->name, text);
-    return check_range(param, text, *number, err);
+                                param->name, value->text);
+    return check_range(param, value, err);
 }
 
-static locker_status parse_bool(const locker_parameter *param, const char *text, int64_t *number,
-                                locker_error *err)
+static locker_status parse_bool(const locker_parameter *param, locker_value *value, locker_error *err)
 {
     static const char *const words[] = {"no", "yes", "off", "on", "false", "true", "0", "1"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcasecmp(text, words[i]) == 0) {
-            *number = (int64_t)(i % 2);
+        if (strcasecmp(value->text, words[i]) == 0) {
+            value->number = (int64_t)(i % 2);
             return LOCKER_OK;
         }
     }
     return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is neither yes nor no", param->name,
-                            text);
+                            value->text);
 }
 
-static locker_status parse_duration(const locker_parameter *param, const char *text, int64_t *number,
-                                    locker_error *err)
+static locker_status parse_duration(const locker_parameter *param, locker_value *value, locker_error *err)
 {
     locker_error inner;
-    locker_status status = locker_parse_duration(text, number, &inner);
+    locker_status status = locker_parse_duration(value->text, &value->number, &inner);
     if (status != LOCKER_OK)
         return locker_error_set(err, status, 0, "parameter %s: %s", param->name, inner.text);
-    status = check_range(param, text, *number, err);
-    *number *= LK_MS;
+    status = check_range(param, value, err);
+    value->number *= LK_MS;
     return status;
 }
 
@@ -160,16 +156,15 @@ locker_status lk_param_parse(const locker_parameter *param, const char *text, lo
         return LOCKER_OK;
     switch (param->kind) {
     case LOCKER_PARAM_DURATION:
-        return parse_duration(param, text, &value->number, err);
+        return parse_duration(param, value, err);
     case LOCKER_PARAM_NUMBER:
-        return parse_number(param, text, &value->number, err);
+        return parse_number(param, value, err);
     case LOCKER_PARAM_BOOL:
-        return parse_bool(param, text, &value->number, err);
-    case LOCKER_PARAM_PATH:
-        if (*text == '\0')
-            return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s is empty: give a path", param->name);
-        return LOCKER_OK;
+        return parse_bool(param, value, err);
     default:
-        return LOCKER_OK;
+        return param->kind != LOCKER_PARAM_PATH || *text != '\0'
+                   ? LOCKER_OK
+                   : locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s is empty: give a path",
+                                      param->name);
     }
 }

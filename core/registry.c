@@ -60,36 +60,27 @@ static locker_status find_decorated(const locker_driver *outer, const char *word
     return status;
 }
 
-/* False: there is no room for it, and dots say so, in place of whole words. */
-static bool append(char *text, size_t size, const char *word, size_t length, const char *suffix)
-{
-    const size_t used = strlen(text);
-    const int n =
-        snprintf(text + used, size - used, "%s%.*s%s", used > 0 ? ", " : "", (int)length, word, suffix);
-    if (n >= 0 && (size_t)n < size - used)
-        return true;
-    text[used] = '\0';
-    while (strlen(text) + sizeof ", ..." > size) {
-        char *const last = strrchr(text, ',');
-        *(last != NULL ? last : text) = '\0';
-    }
-    (void)strcat(text, ", ...");
-    return false;
-}
-
+/* What there is no room for is told by dots, in place of whole words. */
 static void list_schemes(char *text, size_t size)
 {
+    static const char dots[] = ", ...";
     locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
-    bool room = true;
+    size_t length = 0;
     text[0] = '\0';
-    for (size_t i = 0; room && locker_driver_at(i, &info); i++) {
+    for (size_t i = 0; length < size && locker_driver_at(i, &info); i++) {
         const bool decorator = info.module == NULL && lk_builtin_drivers[i]->decorator != NULL;
-        for (const char *s = info.schemes; room && s[0] != '\0'; s += strspn(s, " ")) {
-            const size_t length = strcspn(s, " ");
-            room = append(text, size, s, length, decorator ? "+SCHEME" : "");
-            s += length;
+        for (const char *s = info.schemes; length < size && s[0] != '\0'; s += strspn(s, " ")) {
+            const size_t word = strcspn(s, " ");
+            length += (size_t)snprintf(text + length, size - length, "%s%.*s%s", length > 0 ? ", " : "",
+                                       (int)word, s, decorator ? "+SCHEME" : "");
+            s += word;
         }
     }
+    if (length < size)
+        return;
+    text[size - sizeof dots] = '\0';
+    char *const last = strrchr(text, ',');
+    (void)strcpy(last != NULL ? last : text, dots);
 }
 
 static locker_status none_found(const char *shown, locker_error *err)

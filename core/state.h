@@ -128,11 +128,12 @@ typedef struct lk_due {
 
 /** A lock call in flight. Lives on its thread's stack. */
 struct lk_wait {
-    pthread_cond_t cond;     /**< made when the call first sleeps */
-    bool sleeps;             /**< cond is made. Changes under locker.mutex */
-    lk_list link LK_GUARDED; /**< in locker.waits */
-    lk_claim *claim;         /**< what it waits for */
-    locker_cancel *cancel;   /**< NULL: none */
+    pthread_cond_t cond;            /**< made when the call first sleeps */
+    bool sleeps;                    /**< cond is made. Changes under locker.mutex */
+    lk_list link LK_GUARDED;        /**< in locker.waits */
+    lk_claim *claim;                /**< what it waits for */
+    locker_cancel *cancel;          /**< NULL: none */
+    lk_list cancel_link LK_GUARDED; /**< in locker.cancelable, if it has one */
 };
 
 /* Members stand by what they are for, and there is one locker where there are many claims: 40 bytes are no matter. */
@@ -192,7 +193,7 @@ struct locker {
     uint32_t log_count LK_GUARDED;      /**< how many are there */
     uint64_t log_lost LK_GUARDED;       /**< how many were lost since any was told */
     lk_list waits LK_GUARDED;           /**< the calls that wait */
-    lk_list cancels LK_GUARDED;         /**< those that they use, registered with the keeper */
+    lk_list cancelable LK_GUARDED;      /**< those with a cancel; the keeper watches what these have */
     lk_due *heap LK_GUARDED;            /**< leases, by when they are due */
     size_t heap_len LK_GUARDED, heap_cap LK_GUARDED;
     size_t heap_reserved LK_GUARDED; /**< places promised to calls in flight */

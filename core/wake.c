@@ -1,7 +1,11 @@
 /*
- * wake.c: waking who sleeps. A call sleeps on its condition variable, or, if it leads, by the driver's descriptor
- * (leader.c); the keeper sleeps in its epoll.
+ * wake.c: sleeping and waking. A call sleeps on its condition variable, or, if it leads, by the driver's descriptor; the
+ * keeper sleeps in its epoll. The first call that sleeps leads, so that a message of the service wakes one thread, not two:
+ * the keeper leaves the descriptor alone meanwhile. When the leader has what it waited for, the keeper watches again; nobody
+ * has to be woken for that.
  */
+#include <sys/epoll.h>
+
 #include <locker/instrument.h>
 
 #include "lk_wakeup.h"
@@ -13,15 +17,6 @@ static void wake_leader_locked(locker *l) LK_REQUIRES(l->mutex)
         return;
     l->leader_woken = true;
     lk_wakeup_ring(l->leader_wakeup_fd);
-}
-
-bool lk_wake_leader_done_locked(locker *l)
-{
-    const bool woken = l->leader_woken;
-    if (woken)
-        lk_wakeup_clear(l->leader_wakeup_fd);
-    l->leader_woken = false;
-    return woken;
 }
 
 void lk_wake_call_locked(locker *l, lk_wait *wait)
@@ -50,4 +45,67 @@ void lk_wake_keeper_done_locked(locker *l)
 {
     l->keeper_woken = false;
     lk_wakeup_clear(l->keeper_wakeup_fd);
+}
+
+/* ------------------------------------------------------------------ the leader ---- */
+
+void lk_dispatch_unlocking(locker *l)
+{
+    l->dispatching = true;
+    l->attend = false;
+    lk_mutex_unlock(&l->mutex);
+    const int64_t at = l->driver->dispatch(l->self);
+    lk_mutex_lock(&l->mutex);
+    l->dispatch_at = at;
+    l->dispatching = false;
+    lk_changed_locked(l); /* the leader may be waiting for its turn */
+}
+
+static void keeper_watches_locked(locker *l, bool watches) LK_REQUIRES(l->mutex)
+{
+    struct epoll_event event = {.events = watches ? EPOLLIN : 0u, .data.ptr = &l->driver_fd};
+    (void)epoll_ctl(l->epoll_fd, EPOLL_CTL_MOD, l->driver_fd, &event); /* it is there: this can't fail */
+}
+
+bool lk_leader_take_locked(locker *l, lk_wait *wait)
+{
+    if (l->leader == NULL && l->leader_fd >= 0) {
+        l->leader = wait;
+        keeper_watches_locked(l, false);
+    }
+    return l->leader == wait;
+}
+
+void lk_leader_leave_locked(locker *l, const lk_wait *wait)
+{
+    if (l->leader != wait)
+        return;
+    l->leader = NULL;
+    keeper_watches_locked(l, true);
+}
+
+/* Whether the leader was woken by us. */
+static bool was_woken_locked(locker *l) LK_REQUIRES(l->mutex)
+{
+    const bool woken = l->leader_woken;
+    if (woken)
+        lk_wakeup_clear(l->leader_wakeup_fd);
+    l->leader_woken = false;
+    return woken;
+}
+
+void lk_leader_sleep_unlocking(locker *l, int64_t until)
+{
+    l->leader_sleeps = true;
+    lk_mutex_unlock(&l->mutex);
+    l->clock.poll(l->clock.context, l->leader_fd, until);
+    lk_mutex_lock(&l->mutex);
+    l->leader_sleeps = false;
+    if (was_woken_locked(l))
+        return; /* the caller knows why; the descriptor will still be readable afterwards */
+    while (l->dispatching)
+        lk_await_unlocking(l);
+    lk_dispatch_unlocking(l);
+    if (l->attend || l->dispatch_at < l->keeper_wakes_at)
+        lk_wake_keeper_locked(l); /* that is the keeper's to see to */
 }

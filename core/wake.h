@@ -1,4 +1,5 @@
-/* wake.h: waking who sleeps: a call, the keeper, or who waits for a change of the locker. */
+/* wake.h: waking who sleeps: a call, the keeper, or who waits for a change of the locker; and who gives the driver its turns
+ * meanwhile. */
 #pragma once
 
 #include "state.h"
@@ -22,7 +23,15 @@ static inline void lk_changed_locked(locker *l) LK_REQUIRES(l->mutex)
 /** Wake the call up, if it sleeps, whether it leads or not; NULL is allowed. */
 void lk_wake_call_locked(locker *l, lk_wait *wait) LK_REQUIRES(l->mutex);
 void lk_wake_keeper_locked(locker *l) LK_REQUIRES(l->mutex);
-/** The keeper, or the leader, is awake, and what woke it is read. */
+/** The keeper is awake, and what woke it is read. */
 void lk_wake_keeper_done_locked(locker *l) LK_REQUIRES(l->mutex);
-/** Whether the leader was woken by us. */
-bool lk_wake_leader_done_locked(locker *l) LK_REQUIRES(l->mutex);
+
+/** One call of driver.dispatch. Nobody else may be inside. */
+void lk_dispatch_unlocking(locker *l) LK_REQUIRES(l->mutex);
+/** Become the leader if there is none. Whether the call is. */
+bool lk_leader_take_locked(locker *l, lk_wait *wait) LK_REQUIRES(l->mutex);
+/** Let the keeper watch again, if the call leads. */
+void lk_leader_leave_locked(locker *l, const lk_wait *wait) LK_REQUIRES(l->mutex);
+/** The leader sleeps until the driver's descriptor is readable, until `until`, or until woken, and gives the driver its
+ * turn. */
+void lk_leader_sleep_unlocking(locker *l, int64_t until) LK_REQUIRES(l->mutex);
