@@ -9,7 +9,7 @@
  * waits, because nothing bounds that moment on a busy host. A waiter never closes its descriptor between
  * attempts: that would be an event for all others.
  */
-#include "acquire.h"
+#include "operations.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,6 @@
 #include "lockfile.h"
 #include "name.h"
 #include "record.h"
-#include "release.h"
 #include "watch.h"
 
 enum {
@@ -36,17 +35,14 @@ enum {
  * a child forked from here on knows it. */
 static locker_status open_claim(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    locker_status status = lk_file_open(self, name, O_RDWR | O_CREAT, &c->fd, err);
-    if (status != LOCKER_OK)
-        return status;
+    c->fd = lk_file_open(self, name, O_RDWR | O_CREAT);
+    if (c->fd < 0)
+        return lk_file_fail(self, "open", name, errno, err);
     struct statx s;
-    status = lk_file_check(self, name, c->fd, &s, err);
+    locker_status status = lk_file_check(self, name, c->fd, &s, err);
     if (status == LOCKER_OK) {
         c->id = lk_file_id_of(&s);
-        pthread_mutex_lock(&self->mutex);
-        c->slot = lk_file_slot_take_locked(&self->slots, c);
-        pthread_mutex_unlock(&self->mutex);
-        if (c->slot == NULL)
+        if (!lk_file_list(self, c))
             status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for the lock's descriptor");
     }
     /* The group needs the right to write, which the umask may have taken. */
@@ -65,8 +61,8 @@ static bool looks_busy(lk_file *self, const lk_file_name *name)
     _Atomic uint32_t *memo = &self->busy[name->hash % LK_FILE_BUSY_NAMES];
     if (atomic_load_explicit(memo, memory_order_relaxed) != name->hash)
         return false;
-    int fd;
-    if (lk_file_open(self, name, O_RDONLY, &fd, NULL) != LOCKER_OK)
+    const int fd = lk_file_open(self, name, O_RDONLY);
+    if (fd < 0)
         return false;
     const bool locked = lk_file_range_locked(fd, 0);
     close(fd);
@@ -82,12 +78,12 @@ static int64_t grown(int64_t distance, int64_t factor)
 }
 
 /* Write the grant into the record. The lock is ours. */
-static locker_status write_grant(lk_file *self, const lk_file_name *name, locker_claim *claim, int fd,
-                                 locker_error *err)
+static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
+    locker_claim *claim = c->claim;
     lk_file_record record;
     lk_file_reading reading;
-    int code = lk_file_record_read(fd, &record, &reading);
+    int code = lk_file_record_read(c->fd, &record, &reading);
     if (code != 0)
         return lk_file_fail(self, "read", name, code, err);
     if (reading == LK_FILE_RECORD_FOREIGN)
@@ -104,16 +100,15 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, locker
     const size_t len = strnlen(claim->owner, LOCKER_OWNER_MAX);
     memcpy(record.owner, claim->owner, len);
     record.owner[len] = '\0';
-    code = lk_file_record_write(fd, self->template, &record, self->sync);
+    code = lk_file_record_write(c->fd, self->template, &record, self->sync);
     if (code != 0)
         return lk_file_fail(self, "write", name, code, err);
     /* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took
      * its byte before it read: either we see that, or it reads our token. No watch is left to tell of its
      * end. */
-    if (lk_file_range_locked(fd, 2)) {
-        lk_file_claim *c = claim->data;
+    if (lk_file_range_locked(c->fd, 2)) {
         c->breaker_ns = grown(c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns, 2);
-        claim->retry_at = self->svc->clock->now(self->svc->clock->context) + c->breaker_ns;
+        claim->retry_at = lk_file_now(self) + c->breaker_ns;
         return LOCKER_BUSY;
     }
     claim->token = record.token;
@@ -135,7 +130,7 @@ static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_f
     if (name->last == 0)
         lk_file_watch_drop_locked(self, c);
     else /* the watch on the directory doesn't see what happens below it */
-        watched = (c->watch != NULL || lk_file_watch_add_locked(self, c)) && watched;
+        watched = (c->wd != 0 || lk_file_watch_add_locked(self, c)) && watched;
     const locker_status status = lk_file_confirm(self, name, &c->id, err);
     bool attend = false;
     if (status == LOCKER_OK) {
@@ -161,9 +156,14 @@ static void reset(lk_file *self, lk_file_claim *c)
     lk_file_close(self, c);
 }
 
-static locker_status finish(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+/* Lock the file, and make that a grant. BUSY with the descriptor still open: another has it. */
+static locker_status take(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    locker_status status = write_grant(self, name, c->claim, c->fd, err);
+    const int code = lk_file_range_lock(c->fd, F_WRLCK, 0);
+    if (code == EAGAIN)
+        return LOCKER_BUSY;
+    locker_status status =
+        code == 0 ? write_grant(self, name, c, err) : lk_file_fail(self, "lock", name, code, err);
     if (status == LOCKER_OK)
         status = confirm_grant(self, name, c, err);
     if (status != LOCKER_OK)
@@ -171,7 +171,7 @@ static locker_status finish(lk_file *self, const lk_file_name *name, lk_file_cla
     return status;
 }
 
-/* Watch the file, mark that somebody waits. After it the lock has to be tried once more. */
+/* Watch the file, mark that somebody waits. */
 static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     pthread_mutex_lock(&self->mutex);
@@ -191,7 +191,7 @@ static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_clai
  * is the usual case and hardly needs a repetition, or that the holder is just dying. */
 static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified)
 {
-    const int64_t now = self->svc->clock->now(self->svc->clock->context);
+    const int64_t now = lk_file_now(self);
     if (first || notified) {
         lk_file_record record;
         lk_file_reading reading;
@@ -201,34 +201,13 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
         c->poll_factor = first ? 5 : changed ? 8 : 2;
     }
     pthread_mutex_lock(&self->mutex);
-    const bool watched = c->watch != NULL;
+    const bool watched = c->wd != 0;
     pthread_mutex_unlock(&self->mutex);
-    if (!watched)
-        c->claim->retry_at = now + POLL_WITHOUT_EVENTS;
-    else
-        c->claim->retry_at = now + c->poll_ns;
+    c->claim->retry_at = now + (watched ? c->poll_ns : POLL_WITHOUT_EVENTS);
     c->poll_ns = grown(c->poll_ns, c->poll_factor);
 }
 
-/* The lock is held by another, and the claim is enrolled already. */
-static locker_status still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
-{
-    pthread_mutex_lock(&self->mutex);
-    bool notified = c->notified;
-    c->notified = false;
-    if (c->watch == NULL && lk_file_watch_add_locked(self, c))
-        notified = true; /* inotify is to be had again: as after an enrolment */
-    pthread_mutex_unlock(&self->mutex);
-    const locker_status status = lk_file_confirm(self, name, &c->id, err);
-    if (status != LOCKER_OK) {
-        reset(self, c);
-        return status;
-    }
-    set_retry(self, c, false, notified);
-    return LOCKER_BUSY;
-}
-
-/* Locked by another, met for the first time. */
+/* Locked by another, and met for the first time: after the enrolment the lock is tried once more. */
 static locker_status first_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     if (!c->claim->will_wait) {
@@ -236,19 +215,27 @@ static locker_status first_busy(lk_file *self, const lk_file_name *name, lk_file
         atomic_store_explicit(&self->busy[name->hash % LK_FILE_BUSY_NAMES], name->hash, memory_order_relaxed);
         return LOCKER_BUSY;
     }
-    const locker_status status = enrol(self, name, c, err);
-    if (status != LOCKER_OK) {
-        reset(self, c);
+    locker_status status = enrol(self, name, c, err);
+    if (status == LOCKER_OK)
+        status = take(self, name, c, err);
+    if (status == LOCKER_BUSY && c->fd >= 0)
+        set_retry(self, c, true, false);
+    return status;
+}
+
+/* The same, when the claim is enrolled already. */
+static locker_status still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    pthread_mutex_lock(&self->mutex);
+    bool notified = c->notified;
+    c->notified = false;
+    if (c->wd == 0 && lk_file_watch_add_locked(self, c))
+        notified = true; /* inotify is to be had again: as after an enrolment */
+    pthread_mutex_unlock(&self->mutex);
+    const locker_status status = lk_file_confirm(self, name, &c->id, err);
+    if (status != LOCKER_OK)
         return status;
-    }
-    const int code = lk_file_range_lock(c->fd, F_WRLCK, 0);
-    if (code == 0)
-        return finish(self, name, c, err);
-    if (code != EAGAIN) {
-        reset(self, c);
-        return lk_file_fail(self, "lock", name, code, err);
-    }
-    set_retry(self, c, true, false);
+    set_retry(self, c, false, notified);
     return LOCKER_BUSY;
 }
 
@@ -261,14 +248,13 @@ static locker_status attempt(lk_file *self, const lk_file_name *name, lk_file_cl
         if (status != LOCKER_OK)
             return status;
     }
-    const int code = lk_file_range_lock(c->fd, F_WRLCK, 0);
-    if (code == 0)
-        return finish(self, name, c, err);
-    if (code != EAGAIN) {
+    locker_status status = take(self, name, c, err);
+    if (status == LOCKER_BUSY && c->fd >= 0)
+        status =
+            c->state == LK_FILE_WAITING ? still_busy(self, name, c, err) : first_busy(self, name, c, err);
+    if (status != LOCKER_OK && status != LOCKER_BUSY && c->fd >= 0)
         reset(self, c);
-        return lk_file_fail(self, "lock", name, code, err);
-    }
-    return c->state == LK_FILE_WAITING ? still_busy(self, name, c, err) : first_busy(self, name, c, err);
+    return status;
 }
 
 /* No descriptor left, no room, a path that can't be walked: such things pass, and who has begun to wait goes
@@ -279,7 +265,7 @@ static locker_status passes_or_moved(lk_file *self, locker_claim *claim, locker_
     if (lk_file_moved(self))
         return lk_file_fail_moved(self, err);
     if (claim->has_waited)
-        claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_MAX;
+        claim->retry_at = lk_file_now(self) + POLL_MAX;
     return LOCKER_UNAVAILABLE;
 }
 
@@ -305,7 +291,7 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
         if (status != LK_FILE_AGAIN)
             return status;
     }
-    claim->retry_at = self->svc->clock->now(self->svc->clock->context) + POLL_WITHOUT_EVENTS;
+    claim->retry_at = lk_file_now(self) + POLL_WITHOUT_EVENTS;
     return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                             "the lock file %.150s/%.150s is being replaced again and again; find out by whom",
                             self->path, name.text);

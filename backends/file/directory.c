@@ -80,36 +80,42 @@ static locker_status check_trust(int fd, const char *path, bool shared, locker_e
     return LOCKER_OK;
 }
 
+/* What an errno means, and what to do about it. The last of a list, 0, stands for all others. */
+typedef struct {
+    int code;
+    locker_status status;
+    const char *advice;
+} cause;
+
+static const cause *find_cause(const cause *list, int code)
+{
+    while (list->code != 0 && list->code != code)
+        list++;
+    return list;
+}
+
 static locker_status fail_open(const char *path, int code, locker_error *err)
 {
+    static const cause causes[] = {
+        {ENOTDIR, LOCKER_CONFIG, "it is no directory, or something above it is none"},
+        {ENOENT, LOCKER_CONFIG, "the directory above it does not exist; create that first"},
+        {EACCES, LOCKER_DENIED, "name one of your own"},
+        {EPERM, LOCKER_DENIED, "name one of your own"},
+        {EROFS, LOCKER_CONFIG, "name one that can be written"},
+        {ENAMETOOLONG, LOCKER_CONFIG, "name another"},
+        {EINVAL, LOCKER_CONFIG, "name another"},
+        {EMFILE, LOCKER_UNAVAILABLE, "raise the limit on open files (ulimit -n)"},
+        {ENFILE, LOCKER_UNAVAILABLE, "raise the limit on open files (ulimit -n)"},
+        {0, LOCKER_UNAVAILABLE, "see what is wrong there, and try again"},
+    };
+    const cause *c = find_cause(causes, code);
     struct stat s;
     if ((code == ELOOP || code == ENOTDIR) && lstat(path, &s) == 0 && S_ISLNK(s.st_mode))
         return locker_error_set(err, LOCKER_CONFIG, code,
                                 "the lock directory %.200s is a symbolic link; name the directory itself",
                                 path);
-    if (code == ENOTDIR)
-        return locker_error_set(err, LOCKER_CONFIG, code,
-                                "the lock directory %.200s is no directory, or something above it is none",
-                                path);
-    if (code == ENOENT)
-        return locker_error_set(err, LOCKER_CONFIG, code,
-                                "the lock directory %.200s can't be made: the directory above it does not "
-                                "exist; create that first",
-                                path);
-    if (code == EACCES || code == EPERM)
-        return locker_error_set(err, LOCKER_DENIED, code,
-                                "no right to make or open the lock directory %.200s; name one of your own",
-                                path);
-    if (code == EROFS || code == ENAMETOOLONG || code == EINVAL)
-        return locker_error_set(err, LOCKER_CONFIG, code, "the lock directory %.200s can't be used: %s", path,
-                                strerror(code));
-    if (code == EMFILE || code == ENFILE)
-        return locker_error_set(err, LOCKER_UNAVAILABLE, code,
-                                "the lock directory %.200s can't be opened: %s; raise the limit on open "
-                                "files (ulimit -n)",
-                                path, strerror(code));
-    return locker_error_set(err, LOCKER_UNAVAILABLE, code, "the lock directory %.200s can't be opened: %s",
-                            path, strerror(code));
+    return locker_error_set(err, c->status, code, "can't make or open the lock directory %.200s: %s; %s",
+                            path, strerror(code), c->advice);
 }
 
 locker_status lk_file_directory_open(const char *path, bool shared, int *out, locker_error *err)
@@ -220,51 +226,33 @@ void lk_file_parent_close(const lk_file *self, int fd)
 locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_name *name, int code,
                            locker_error *err)
 {
-    locker_status status = LOCKER_UNAVAILABLE;
-    const char *advice = "see what is wrong there, and try again";
-    switch (code) {
-    case EACCES:
-    case EPERM:
-        status = LOCKER_DENIED;
-        advice = "run as the directory's owner, or share it with shared=yes";
-        break;
-    case ELOOP:
-    case ENOTDIR:
-        status = LOCKER_DENIED;
-        advice = "something that is no lock file, such as a symbolic link, is at its place: remove it";
-        break;
-    case EISDIR:
-    case ENXIO:
-    case ESPIPE:
-        status = LOCKER_DENIED;
-        advice = "something that is no regular file is at its place: remove it";
-        break;
-    case EROFS:
-        status = LOCKER_CONFIG;
-        advice = "use a directory that can be written";
-        break;
-    case ENOSPC:
-    case EDQUOT:
-        advice = "make room on that filesystem";
-        break;
-    case EMFILE:
-    case ENFILE:
-        advice = "each lock needs a descriptor: raise the limit on open files (ulimit -n)";
-        break;
-    case ENOENT:
-        advice = "a directory on the way to it is missing: put it back, or open the locker again";
-        break;
-    case ENOLCK:
-        advice = "the kernel has no room for more file locks";
-        break;
-    case ENOMEM:
-        status = LOCKER_NOMEM;
-        advice = "out of memory";
-        break;
-    default:
-        break;
-    }
+    static const char not_ours[] = "run as the directory's owner, or share it with shared=yes";
+    static const char no_lock_file[] =
+        "something that is no lock file, such as a symbolic link, is at its place: remove it";
+    static const char not_regular[] = "something that is no regular file is at its place: remove it";
+    static const char no_room[] = "make room on that filesystem";
+    static const char too_many[] = "each lock needs a descriptor: raise the limit on open files (ulimit -n)";
+    static const cause causes[] = {
+        {EACCES, LOCKER_DENIED, not_ours},
+        {EPERM, LOCKER_DENIED, not_ours},
+        {ELOOP, LOCKER_DENIED, no_lock_file},
+        {ENOTDIR, LOCKER_DENIED, no_lock_file},
+        {EISDIR, LOCKER_DENIED, not_regular},
+        {ENXIO, LOCKER_DENIED, not_regular},
+        {ESPIPE, LOCKER_DENIED, not_regular},
+        {EROFS, LOCKER_CONFIG, "use a directory that can be written"},
+        {ENOSPC, LOCKER_UNAVAILABLE, no_room},
+        {EDQUOT, LOCKER_UNAVAILABLE, no_room},
+        {EMFILE, LOCKER_UNAVAILABLE, too_many},
+        {ENFILE, LOCKER_UNAVAILABLE, too_many},
+        {ENOENT, LOCKER_UNAVAILABLE,
+         "a directory on the way to it is missing: put it back, or open the locker again"},
+        {ENOLCK, LOCKER_UNAVAILABLE, "the kernel has no room for more file locks"},
+        {ENOMEM, LOCKER_NOMEM, "out of memory"},
+        {0, LOCKER_UNAVAILABLE, "see what is wrong there, and try again"},
+    };
+    const cause *c = find_cause(causes, code);
     /* The path last, where it may be cut: a key can fill the text by itself. */
-    return locker_error_set(err, status, code, "can't %s the lock file: %s; %s (%.120s/%.120s)", what,
-                            strerror(code), advice, self->path, name->text);
+    return locker_error_set(err, c->status, code, "can't %s the lock file: %s; %s (%.120s/%.120s)", what,
+                            strerror(code), c->advice, self->path, name->text);
 }

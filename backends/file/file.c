@@ -10,11 +10,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "acquire.h"
 #include "directory.h"
-#include "inspect.h"
 #include "name.h"
-#include "release.h"
+#include "operations.h"
 #include "watch.h"
 
 enum { SHARED, SYNC }; /* in the order of the table */
@@ -69,7 +67,9 @@ static void destroy(lk_file *self)
 {
     if (self == NULL)
         return;
-    lk_file_watch_destroy(self);
+    lk_table_destroy(&self->watches);
+    if (self->inotify_fd >= 0)
+        close(self->inotify_fd);
     lk_file_slots_destroy(&self->slots);
     if (self->epoll_fd >= 0)
         close(self->epoll_fd);
@@ -94,7 +94,8 @@ static locker_status file_open(const locker_driver_config *config, const locker_
     self->uid = geteuid();
     lk_file_touch_later(self);
     self->look_at = LOCKER_NEVER;
-    self->dir_fd = self->epoll_fd = self->inotify_fd = self->dir_wd = -1;
+    self->dir_fd = self->epoll_fd = self->inotify_fd = self->dir_wd = self->above_wd = -1;
+    lk_list_init(&self->claims);
     self->shared = config->values[SHARED].number != 0;
     self->sync = config->values[SYNC].number != 0;
     lk_file_record_template(self->template);

@@ -1,7 +1,7 @@
 /*
  * inspect.c: show, and break, which puts a fresh file in the place of a locked one.
  */
-#include "inspect.h"
+#include "operations.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,19 +32,6 @@ static int read_steady(int fd, lk_file_record *record)
     return code;
 }
 
-static locker_status open_existing(const lk_file *self, const lk_file_name *name, int parent, int flags,
-                                   int *fd, locker_error *err)
-{
-    *fd = openat(parent, name->text + name->last, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
-    if (*fd < 0)
-        return errno == ENOENT ? LK_FILE_AGAIN : lk_file_fail(self, "open", name, errno, err);
-    struct stat s;
-    if (fstat(*fd, &s) == 0 && S_ISREG(s.st_mode))
-        return LOCKER_OK;
-    close(*fd);
-    return lk_file_fail(self, "use", name, ENXIO, err);
-}
-
 static void fill(locker_info *info, bool held, const lk_file_record *record)
 {
     info->held = held;
@@ -67,17 +54,10 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
         return lk_file_fail_moved(self, err);
     lk_file_name name;
     lk_file_name_set(&name, self->prefix, key, key_len);
-    const int parent = lk_file_parent(self, &name, false);
-    if (parent < 0 && errno != ENOENT)
-        return lk_file_fail(self, "find", &name, errno, err);
     fill(info, false, &record);
-    if (parent < 0)
-        return LOCKER_OK; /* never locked */
-    int fd;
-    const locker_status status = open_existing(self, &name, parent, O_RDONLY, &fd, err);
-    lk_file_parent_close(self, parent);
-    if (status != LOCKER_OK)
-        return status == LK_FILE_AGAIN ? LOCKER_OK : status;
+    const int fd = lk_file_open(self, &name, O_RDONLY);
+    if (fd < 0) /* ENOENT: never locked */
+        return errno == ENOENT ? LOCKER_OK : lk_file_fail(self, "open", &name, errno, err);
     const bool held = lk_file_range_locked(fd, 0);
     const int code = read_steady(fd, &record);
     close(fd);
@@ -96,25 +76,19 @@ static locker_status not_held(const lk_file *self, const lk_file_name *name, loc
 /* A new file under a name that no key has, locked: nobody gets it before its record is written. */
 static int make_fresh(const lk_file *self, int parent, char *temporary, size_t size)
 {
-    for (int i = 0; i < TRIES; i++) {
-        struct timespec now = {0, 0};
-        clock_gettime(CLOCK_REALTIME, &now);
-        snprintf(temporary, size, ".break-%ld-%ld%09ld", (long)getpid(), (long)now.tv_sec, now.tv_nsec);
-        const int fd = openat(parent, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                              self->shared ? 0660 : 0600);
-        if (fd < 0 && errno == EEXIST)
-            continue;
-        if (fd < 0)
-            return -1;
-        const int code = self->shared && fchmod(fd, 0660) != 0 ? errno : lk_file_range_lock(fd, F_WRLCK, 0);
-        if (code == 0)
-            return fd;
-        unlinkat(parent, temporary, 0);
-        close(fd);
-        errno = code;
+    struct timespec now = {0, 0};
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(temporary, size, ".break-%ld-%ld%09ld", (long)getpid(), (long)now.tv_sec, now.tv_nsec);
+    const int fd = openat(parent, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                          self->shared ? 0660 : 0600);
+    if (fd < 0)
         return -1;
-    }
-    errno = EEXIST;
+    const int code = self->shared && fchmod(fd, 0660) != 0 ? errno : lk_file_range_lock(fd, F_WRLCK, 0);
+    if (code == 0)
+        return fd;
+    unlinkat(parent, temporary, 0);
+    close(fd);
+    errno = code;
     return -1;
 }
 
@@ -127,9 +101,8 @@ static locker_status replace(lk_file *self, const lk_file_name *name, int parent
     if (fresh < 0)
         return lk_file_fail(self, "make a fresh file for", name, errno, err);
     locker_status status = LOCKER_OK;
-    lk_file_record next = {.since_ms = 0};
+    lk_file_record next = {.token = record->token};
     /* A record before the name: the disk is not full, and a crash right after the rename loses no token. */
-    next.token = record->token;
     int code = lk_file_record_write(fresh, self->template, &next, self->sync);
     lk_file_record now = {0};
     if (code == 0 &&
@@ -178,11 +151,10 @@ static locker_status break_once(lk_file *self, const lk_file_name *name, int par
                                 const locker_break_options *only, locker_info *broken, locker_error *err)
 {
     lk_file_record record = {.since_ms = -1};
-    int held;
-    locker_status status = open_existing(self, name, parent, O_RDWR, &held, err);
-    if (status != LOCKER_OK)
-        return status == LK_FILE_AGAIN ? not_held(self, name, err) : status;
-
+    const int held = lk_file_open(self, name, O_RDWR);
+    if (held < 0)
+        return errno == ENOENT ? not_held(self, name, err) : lk_file_fail(self, "open", name, errno, err);
+    locker_status status;
     const int code = lk_file_range_lock(held, F_WRLCK, 2);
     if (code == EAGAIN)
         status = locker_error_set(err, LOCKER_UNAVAILABLE, code,

@@ -59,11 +59,19 @@ typedef struct {
 
     pthread_mutex_t mutex;
     lk_file_slots slots; /* mutex */
+    lk_list claims;      /* mutex: those with a slot */
     int inotify_fd;      /* mutex; -1: not made yet, or not to be had */
     int dir_wd;          /* mutex: the watch on the directory; -1: none */
+    int above_wd;        /* mutex: those behind it up to this one are on directories above; as dir_wd: none */
+    int removed_wd;      /* mutex: the watch that was removed last */
     size_t held;         /* mutex: grants */
     int64_t touch_at;    /* mutex: when the files of grants get a new time */
     int64_t look_at;     /* mutex: when dispatch looks after what no event tells; LOCKER_NEVER: no grants */
     bool unwatched;      /* mutex: some grant may have no watch: dispatch looks after all of them */
-    lk_table watches;    /* mutex: by watch descriptor */
+    lk_table watches;    /* mutex: the claims that have a watch, by its number */
 } lk_file;
+
+static inline int64_t lk_file_now(const lk_file *self)
+{
+    return self->svc->clock->now(self->svc->clock->context);
+}

@@ -70,7 +70,6 @@ locker_status lk_file_confirm(const lk_file *self, const lk_file_name *name, con
     return code == ESTALE ? LK_FILE_AGAIN : lk_file_fail(self, "find", name, code, err);
 }
 
-/* Whether the open file may be used as a lock file. */
 locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct statx *s,
                             locker_error *err)
 {
@@ -92,33 +91,43 @@ locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int f
     return LOCKER_OK;
 }
 
-locker_status lk_file_open(const lk_file *self, const lk_file_name *name, int flags, int *fd,
-                           locker_error *err)
+int lk_file_open(const lk_file *self, const lk_file_name *name, int flags)
 {
     const int parent = lk_file_parent(self, name, (flags & O_CREAT) != 0);
     if (parent < 0)
-        return lk_file_fail(self, "make the directory of", name, errno, err);
-    int code = 0;
+        return -1;
     const char *last = name->text + name->last;
     const mode_t mode = self->shared ? 0660 : 0600;
     flags |= O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
     /* Reading the record is no use of the file worth a time stamp; only its owner may leave that out. */
-    *fd = openat(parent, last, flags | O_NOATIME, mode);
-    if (*fd < 0 && errno == EPERM)
-        *fd = openat(parent, last, flags, mode);
-    if (*fd < 0)
-        code = errno;
+    int fd = openat(parent, last, flags | O_NOATIME, mode);
+    if (fd < 0 && errno == EPERM)
+        fd = openat(parent, last, flags, mode);
+    const int code = errno;
     lk_file_parent_close(self, parent);
-    return code == 0 ? LOCKER_OK : lk_file_fail(self, "open", name, code, err);
+    errno = code;
+    return fd;
+}
+
+bool lk_file_list(lk_file *self, lk_file_claim *c)
+{
+    pthread_mutex_lock(&self->mutex);
+    c->slot = lk_file_slot_take_locked(&self->slots, c->fd, c->id.inode);
+    if (c->slot != NULL)
+        lk_list_append(&self->claims, &c->link);
+    pthread_mutex_unlock(&self->mutex);
+    return c->slot != NULL;
 }
 
 void lk_file_close(lk_file *self, lk_file_claim *c)
 {
     close(c->fd);
+    c->fd = -1;
+    if (c->slot == NULL)
+        return;
     pthread_mutex_lock(&self->mutex);
-    if (c->slot != NULL)
-        lk_file_slot_give_locked(&self->slots, c->slot);
+    lk_list_remove(&c->link);
+    lk_file_slot_give_locked(&self->slots, c->slot);
     c->slot = NULL;
     pthread_mutex_unlock(&self->mutex);
-    c->fd = -1;
 }

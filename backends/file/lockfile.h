@@ -7,7 +7,6 @@
 
 #include <locker/driver.h>
 
-#include "claim.h"
 #include "instance.h"
 #include "name.h"
 
@@ -15,8 +14,8 @@
 #define LK_FILE_AGAIN ((locker_status)-1)
 
 lk_file_id lk_file_id_of(const struct statx *s);
-locker_status lk_file_open(const lk_file *self, const lk_file_name *name, int flags, int *fd,
-                           locker_error *err);
+/* A descriptor; -1: errno says why. With O_CREAT, the directories on the way to it are made as well. */
+int lk_file_open(const lk_file *self, const lk_file_name *name, int flags);
 /* Whether the open file may be used as a lock file; *s gets what was seen of it. */
 locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct statx *s,
                             locker_error *err);
@@ -30,5 +29,7 @@ int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file
 /* The same as a status: LK_FILE_AGAIN for ESTALE. */
 locker_status lk_file_confirm(const lk_file *self, const lk_file_name *name, const lk_file_id *id,
                               locker_error *err);
-/* Close the claim's descriptor and, behind that, empty its slot. */
+/* List the claim's descriptor. False: no memory. */
+bool lk_file_list(lk_file *self, lk_file_claim *c);
+/* Close the claim's descriptor and, behind that, take it from the list. */
 void lk_file_close(lk_file *self, lk_file_claim *c);

@@ -4,7 +4,7 @@
  * The lock is dropped by an explicit unlock before the descriptor is closed: a forked child may have a copy
  * of it, and then closing alone would not end the lock.
  */
-#include "release.h"
+#include "operations.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,16 +16,6 @@
 #include "name.h"
 #include "record.h"
 #include "watch.h"
-
-void lk_file_detach_locked(lk_file *self, lk_file_claim *c)
-{
-    lk_file_watch_drop_locked(self, c);
-    if (c->state == LK_FILE_HELD)
-        self->held--;
-    c->state = LK_FILE_NONE;
-    c->notified = false;
-    c->broken = false;
-}
 
 /* Drop the lock and close. Closing is what wakes waiters, but not while a forked child has a copy of the
  * descriptor: so when somebody waits, the file is touched as well, which every waiter's watch sees. */
@@ -98,11 +88,11 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
         pthread_mutex_unlock(&self->mutex);
         return LOCKER_BUSY;
     }
-    const bool watch = f->watch != NULL;
     *t = (lk_file_claim){
         .claim = to, .state = LK_FILE_HELD, .fd = f->fd, .id = f->id, .hash = f->hash, .slot = f->slot};
-    t->slot->claim = t;
-    if (watch) {
+    lk_list_remove(&f->link);
+    lk_list_append(&self->claims, &t->link);
+    if (f->wd != 0) {
         lk_file_watch_drop_locked(self, f);
         lk_file_watch_add_locked(self, t);
     }

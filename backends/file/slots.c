@@ -1,7 +1,6 @@
 /*
- * slots.c: lists every open lock file of an instance, for two readers: watch.c, which looks through all
- * claims with the mutex held, and a fork's child, which must close its copies although another thread of the
- * parent may have held the mutex when it forked.
+ * slots.c: lists the descriptor of every open lock file of an instance for a fork's child, which must close its copies
+ * although another thread of the parent may have held the mutex when it forked.
  *
  * The child's memory is no exact snapshot: the parent's other threads ran on while it was copied. So slots
  * never move, each is one atomic number, and the child closes only what still is the file that the slot
@@ -32,14 +31,13 @@ static bool add_chunk_locked(lk_file_slots *slots)
     return false;
 }
 
-lk_file_slot *lk_file_slot_take_locked(lk_file_slots *slots, lk_file_claim *c)
+lk_file_slot *lk_file_slot_take_locked(lk_file_slots *slots, int fd, uint64_t inode)
 {
     if (slots->free == NULL && !add_chunk_locked(slots))
         return NULL;
     lk_file_slot *slot = slots->free;
     slots->free = slot->next;
-    slot->claim = c;
-    const uint64_t value = (uint64_t)(uint32_t)c->id.inode << 32 | (uint32_t)(c->fd + 1);
+    const uint64_t value = (uint64_t)(uint32_t)inode << 32 | (uint32_t)(fd + 1);
     atomic_store_explicit(&slot->open, value, memory_order_relaxed);
     return slot;
 }
@@ -47,22 +45,8 @@ lk_file_slot *lk_file_slot_take_locked(lk_file_slots *slots, lk_file_claim *c)
 void lk_file_slot_give_locked(lk_file_slots *slots, lk_file_slot *slot)
 {
     atomic_store_explicit(&slot->open, 0, memory_order_relaxed);
-    slot->claim = NULL;
     slot->next = slots->free;
     slots->free = slot;
-}
-
-void lk_file_slots_each_locked(lk_file_slots *slots, void (*visit)(void *context, lk_file_claim *c),
-                               void *context)
-{
-    for (size_t i = 0; i < LK_FILE_CHUNKS; i++) {
-        lk_file_slot *chunk = atomic_load_explicit(&slots->chunk[i], memory_order_relaxed);
-        if (chunk == NULL)
-            break;
-        for (size_t k = 0; k < (size_t)LK_FILE_CHUNK_SLOTS << i; k++)
-            if (chunk[k].claim != NULL)
-                visit(context, chunk[k].claim);
-    }
 }
 
 void lk_file_slots_abandon(lk_file_slots *slots)

@@ -1,19 +1,54 @@
-/* slots.h: the descriptors of all claims, readable without a lock in a fork's child. */
+/* slots.h: the driver's bytes of a claim, and the descriptors of all, readable without a lock in a fork's child. */
 #pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "claim.h"
+#include <locker/driver.h>
+
+#include "lk_list.h"
+#include "lk_table.h"
+
+typedef enum {
+    LK_FILE_NONE = 0, /* no descriptor */
+    LK_FILE_WAITING,  /* enrolled after BUSY */
+    LK_FILE_HELD
+} lk_file_state;
+
+/* Which file it is, to see whether it is still the one at the name. */
+typedef struct {
+    uint64_t inode;
+    uint32_t device[2]; /* major, minor */
+} lk_file_id;
+
+typedef struct lk_file_slot lk_file_slot;
+
+/* The driver's bytes of a claim; zero at first. */
+typedef struct {
+    locker_claim *claim; /* core's */
+    lk_file_state state; /* changed with the mutex held; read without by the thread that works on the claim */
+    int fd;              /* the lock file; -1 or valid as state says */
+    lk_file_id id;       /* of the lock file */
+    uint32_t hash;       /* of the file's name, to find grants that an event may be about */
+    bool notified;       /* mutex: an event came since the last attempt */
+    bool broken;         /* mutex: lease_lost was called */
+    uint64_t seen;       /* the record's token at the last attempt that an event caused */
+    int64_t poll_ns;     /* how long after the next failure to try again; 0: not before an event */
+    int64_t poll_factor; /* by which poll_ns grows */
+    int64_t breaker_ns;  /* the same, after it met one who breaks the lock; 0: it met none */
+    lk_file_slot *slot;  /* mutex: has the descriptor from its opening until it is closed */
+    lk_list link;        /* mutex: among the instance's claims meanwhile */
+    int wd;              /* mutex: inotify's number of the watch on the lock file; 0: none */
+    lk_table_link by_wd; /* mutex: among those that have one */
+} lk_file_claim;
 
 /* One open lock file. Slots never move and are not freed before close. */
 struct lk_file_slot {
     /* 0: none; else the inode's low 32 bits, then descriptor + 1. Atomic because a fork's child reads it
      * without the mutex; relaxed, it says nothing of other memory. */
     _Atomic uint64_t open;
-    lk_file_claim *claim; /* mutex: whose */
-    lk_file_slot *next;   /* mutex: the next free one */
+    lk_file_slot *next; /* mutex: the next free one */
 };
 
 enum { LK_FILE_CHUNKS = 24, LK_FILE_CHUNK_SLOTS = 64 };
@@ -25,12 +60,9 @@ typedef struct lk_file_slots {
     lk_file_slot *free; /* mutex */
 } lk_file_slots;
 
-/* A slot for the claim's descriptor; NULL when memory ran out. */
-lk_file_slot *lk_file_slot_take_locked(lk_file_slots *slots, lk_file_claim *c);
+/* A slot for the descriptor of a file; NULL when memory ran out. */
+lk_file_slot *lk_file_slot_take_locked(lk_file_slots *slots, int fd, uint64_t inode);
 void lk_file_slot_give_locked(lk_file_slots *slots, lk_file_slot *slot);
-/* Call `visit` for the claim of each slot in use. */
-void lk_file_slots_each_locked(lk_file_slots *slots, void (*visit)(void *context, lk_file_claim *c),
-                               void *context);
 /* In a fork's child: close every descriptor that is certainly a lock file of ours. */
 void lk_file_slots_abandon(lk_file_slots *slots);
 void lk_file_slots_destroy(lk_file_slots *slots);

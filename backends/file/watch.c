@@ -28,13 +28,6 @@
 #include "name.h"
 #include "slots.h"
 
-struct lk_file_watch {
-    lk_table_link link;
-    int wd;         /* inotify's number of it */
-    bool above;     /* it is on a directory above the lock directory, and not on a file */
-    lk_list claims; /* mutex: whose file it is on */
-};
-
 #define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR)
 
@@ -83,40 +76,10 @@ static int add_descriptor(int inotify_fd, int fd, uint32_t events)
     return inotify_add_watch(inotify_fd, path, events);
 }
 
-static lk_file_watch *find_locked(lk_file *self, int wd)
-{
-    LK_TABLE_EACH_OF(link, &self->watches, (uint32_t)wd) {
-        lk_file_watch *watch = LK_CONTAINER(link, lk_file_watch, link);
-        if (watch->wd == wd)
-            return watch;
-    }
-    return NULL;
-}
-
-/* The watch with that number; NULL: no memory. */
-static lk_file_watch *have_locked(lk_file *self, int wd)
-{
-    lk_file_watch *watch = find_locked(self, wd);
-    if (watch != NULL || !lk_table_reserve(&self->watches))
-        return watch;
-    watch = calloc(1, sizeof *watch);
-    if (watch == NULL)
-        return NULL;
-    watch->wd = wd;
-    lk_list_init(&watch->claims);
-    lk_table_add(&self->watches, &watch->link, (uint32_t)wd);
-    return watch;
-}
-
-static void forget_locked(lk_file *self, lk_file_watch *watch)
-{
-    lk_table_remove(&self->watches, &watch->link);
-    free(watch);
-}
-
+/* An element of self->claims. */
 static lk_file_claim *claim_of(lk_list *link)
 {
-    return LK_CONTAINER(link, lk_file_claim, of_watch);
+    return LK_CONTAINER(link, lk_file_claim, link);
 }
 
 static void break_grant_locked(lk_file *self, lk_file_claim *c)
@@ -127,9 +90,8 @@ static void break_grant_locked(lk_file *self, lk_file_claim *c)
     self->svc->lease_lost(self->svc, c->claim, broken_text);
 }
 
-static void visit_grant_locked(void *context, lk_file_claim *c)
+static void look_at_locked(lk_file *self, lk_file_claim *c)
 {
-    lk_file *self = context;
     if (c->state != LK_FILE_HELD || c->broken)
         return;
     lk_file_name name;
@@ -144,17 +106,13 @@ static void watch_above_locked(lk_file *self)
 {
     char path[40 + 3 * ABOVE_MAX];
     int len = snprintf(path, sizeof path, "/proc/self/fd/%d", self->dir_fd);
-    for (int i = 0, last = -1; i < ABOVE_MAX; i++) {
+    for (int i = 0; i < ABOVE_MAX; i++) {
         len += snprintf(path + len, sizeof path - (size_t)len, "/..");
         const int wd = inotify_add_watch(self->inotify_fd, path, IN_MOVE_SELF);
-        if (wd < 0)
-            continue;
-        if (wd == last)
+        if (wd >= 0 && wd == self->above_wd)
             return; /* the root, which is above itself */
-        lk_file_watch *watch = have_locked(self, wd);
-        if (watch != NULL)
-            watch->above = true;
-        last = wd;
+        if (wd >= 0)
+            self->above_wd = wd;
     }
 }
 
@@ -163,10 +121,10 @@ bool lk_file_watch_directory_locked(lk_file *self)
     if (!start_locked(self))
         return false;
     self->dir_wd = add_descriptor(self->inotify_fd, self->dir_fd, DIRECTORY_EVENTS);
-    if (self->dir_wd < 0)
-        return false;
-    watch_above_locked(self);
-    return true;
+    self->above_wd = self->dir_wd;
+    if (self->dir_wd >= 0)
+        watch_above_locked(self);
+    return self->dir_wd >= 0;
 }
 
 bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c)
@@ -177,22 +135,21 @@ bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c)
     const int wd = add_descriptor(self->inotify_fd, c->fd, FILE_EVENTS);
     if (wd < 0)
         return false;
-    c->watch = have_locked(self, wd);
-    if (c->watch == NULL) {
+    if (!lk_table_reserve(&self->watches)) {
         inotify_rm_watch(self->inotify_fd, wd);
         return false;
     }
-    lk_list_prepend(&c->watch->claims, &c->of_watch);
+    c->wd = wd;
+    lk_table_add(&self->watches, &c->by_wd, (uint32_t)wd);
     return true;
 }
 
 void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c)
 {
-    (void)self;
-    if (c->watch == NULL)
+    if (c->wd == 0)
         return;
-    lk_list_remove(&c->of_watch);
-    c->watch = NULL;
+    lk_table_remove(&self->watches, &c->by_wd);
+    c->wd = 0;
 }
 
 static void notify_locked(lk_file *self, lk_file_claim *c)
@@ -201,13 +158,14 @@ static void notify_locked(lk_file *self, lk_file_claim *c)
         c->notified = true;
         self->svc->wake(self->svc, c->claim);
     } else {
-        visit_grant_locked(self, c);
+        look_at_locked(self, c);
     }
 }
 
-static void visit_any_locked(void *context, lk_file_claim *c)
+static void notify_all_locked(lk_file *self)
 {
-    notify_locked(context, c);
+    LK_LIST_EACH(link, &self->claims)
+        notify_locked(self, claim_of(link));
 }
 
 /* Others make a directory of their own at its path: locks here exclude nobody any more. */
@@ -216,55 +174,48 @@ static void gone_locked(lk_file *self)
     if (atomic_exchange_explicit(&self->moved, true, memory_order_relaxed))
         return;
     self->svc->lease_lost(self->svc, NULL, "the lock directory was moved away");
-    lk_file_slots_each_locked(&self->slots, visit_any_locked, self); /* waiters are told by acquire */
+    notify_all_locked(self); /* waiters are told by acquire */
 }
 
 static void on_file_locked(lk_file *self, const struct inotify_event *event)
 {
-    lk_file_watch *watch = find_locked(self, event->wd);
-    if (watch == NULL)
-        return; /* removed meanwhile */
-    if (watch->above) {
-        gone_locked(self);
-        return;
-    }
-    LK_LIST_EACH(link, &watch->claims) {
-        lk_file_claim *c = claim_of(link);
+    const bool gone =
+        (event->mask & IN_IGNORED) != 0; /* the kernel dropped the watch: these poll, or watch again */
+    bool used = gone;
+    for (lk_table_link *link = lk_table_first(&self->watches, (uint32_t)event->wd), *next; link != NULL;
+         link = next) {
+        lk_file_claim *c = LK_CONTAINER(link, lk_file_claim, by_wd);
+        next = link->next;
+        if (c->wd != event->wd)
+            continue;
+        used = true;
         if (event->mask & IN_MOVE_SELF)
             break_grant_locked(self, c);
         notify_locked(self, c);
+        if (gone)
+            lk_file_watch_drop_locked(self, c);
     }
-    const bool gone = (event->mask & IN_IGNORED) != 0;
-    if (!lk_list_empty(&watch->claims) && !gone)
+    if (used || event->wd == self->removed_wd)
         return;
-    if (!gone)
-        inotify_rm_watch(self->inotify_fd, watch->wd);
-    LK_LIST_EACH_SAFE(link, &watch->claims) /* the kernel dropped the watch: these poll, or watch again */
-    {
-        lk_file_watch_drop_locked(self, claim_of(link));
-    }
-    forget_locked(self, watch);
+    inotify_rm_watch(self->inotify_fd, event->wd);
+    self->removed_wd = event->wd;
 }
 
-/* What a directory's event is about: the grant of that file, or those below that directory. */
-struct named {
-    lk_file *self;
-    const char *name;
-    uint32_t hash; /* of a file's name */
-    bool is_directory;
-};
-
-/* Such an event is enough: the file may be back by now, and another may have had the lock meanwhile. */
-static void visit_named_locked(void *context, lk_file_claim *c)
+/* A name in the directory came or went: the grant of that file, or those below that directory, are lost. The event is
+ * enough: the file may be back by now, and another may have had the lock meanwhile. */
+static void on_name_locked(lk_file *self, const char *text, bool is_directory)
 {
-    const struct named *named = context;
-    if (c->state != LK_FILE_HELD || (!named->is_directory && c->hash != named->hash))
-        return;
-    lk_file_name name;
-    const size_t len = strlen(named->name);
-    lk_file_name_set(&name, named->self->prefix, c->claim->key, c->claim->key_len);
-    if (strncmp(name.text, named->name, len) == 0 && name.text[len] == (named->is_directory ? '/' : '\0'))
-        break_grant_locked(named->self, c);
+    const uint32_t hash = lk_hash_text(text);
+    const size_t len = strlen(text);
+    LK_LIST_EACH(link, &self->claims) {
+        lk_file_claim *c = claim_of(link);
+        if (c->state != LK_FILE_HELD || (!is_directory && c->hash != hash))
+            continue;
+        lk_file_name name;
+        lk_file_name_set(&name, self->prefix, c->claim->key, c->claim->key_len);
+        if (strncmp(name.text, text, len) == 0 && name.text[len] == (is_directory ? '/' : '\0'))
+            break_grant_locked(self, c);
+    }
 }
 
 bool lk_file_moved(lk_file *self)
@@ -286,23 +237,24 @@ locker_status lk_file_fail_moved(const lk_file *self, locker_error *err)
                             self->path);
 }
 
-/* Grants below a directory in the lock directory: a move of that is no event of their files. */
-static void visit_deep_locked(void *context, lk_file_claim *c)
-{
-    lk_file *self = context;
-    if (self->unwatched || c->watch != NULL)
-        visit_grant_locked(self, c);
-}
-
 static void on_directory_locked(lk_file *self, const struct inotify_event *event)
 {
     if (event->mask & (IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)) {
-        self->dir_wd = -1;
+        self->dir_wd = self->above_wd = -1;
         gone_locked(self);
     } else if (event->len > 0) {
-        struct named named = {self, event->name, lk_hash_text(event->name), (event->mask & IN_ISDIR) != 0};
-        lk_file_slots_each_locked(&self->slots, visit_named_locked, &named);
+        on_name_locked(self, event->name, (event->mask & IN_ISDIR) != 0);
     }
+}
+
+void lk_file_detach_locked(lk_file *self, lk_file_claim *c)
+{
+    lk_file_watch_drop_locked(self, c);
+    if (c->state == LK_FILE_HELD)
+        self->held--;
+    c->state = LK_FILE_NONE;
+    c->notified = false;
+    c->broken = false;
 }
 
 void lk_file_hear_locked(lk_file *self)
@@ -319,9 +271,11 @@ void lk_file_hear_locked(lk_file *self)
             const struct inotify_event *event = (const void *)(buffer.bytes + at);
             at += (ssize_t)(sizeof *event + event->len);
             if (event->mask & IN_Q_OVERFLOW)
-                lk_file_slots_each_locked(&self->slots, visit_any_locked, self);
+                notify_all_locked(self);
             else if (event->wd == self->dir_wd)
                 on_directory_locked(self, event);
+            else if (event->wd > self->dir_wd && event->wd <= self->above_wd)
+                gone_locked(self);
             else
                 on_file_locked(self, event);
         }
@@ -332,33 +286,28 @@ bool lk_file_broken_locked(lk_file *self, lk_file_claim *c)
 {
     lk_file_hear_locked(self);
     if (self->unwatched)
-        visit_grant_locked(self, c);
+        look_at_locked(self, c);
     return c->broken || atomic_load_explicit(&self->moved, memory_order_relaxed);
-}
-
-static void touch_grant_locked(void *context, lk_file_claim *c)
-{
-    (void)context;
-    if (c->state == LK_FILE_HELD)
-        (void)futimens(c->fd, NULL);
 }
 
 /* What cleans /tmp and its like (systemd-tmpfiles, tmpreaper) removes what nobody used for days, and a lock
  * may be held for longer. A file without a grant may go: its next grant makes it anew. */
 static void touch_locked(lk_file *self)
 {
-    if (self->svc->clock->now(self->svc->clock->context) < self->touch_at)
+    if (lk_file_now(self) < self->touch_at)
         return;
     if (self->held > 0) {
         (void)futimens(self->dir_fd, NULL);
-        lk_file_slots_each_locked(&self->slots, touch_grant_locked, self);
+        LK_LIST_EACH(link, &self->claims)
+            if (claim_of(link)->state == LK_FILE_HELD)
+                (void)futimens(claim_of(link)->fd, NULL);
     }
     lk_file_touch_later(self);
 }
 
 void lk_file_touch_later(lk_file *self)
 {
-    self->touch_at = self->svc->clock->now(self->svc->clock->context) + touch_interval_ns;
+    self->touch_at = lk_file_now(self) + touch_interval_ns;
 }
 
 bool lk_file_look_later_locked(lk_file *self, bool watched)
@@ -367,15 +316,14 @@ bool lk_file_look_later_locked(lk_file *self, bool watched)
     if (self->look_at != LOCKER_NEVER && !sooner)
         return false;
     self->unwatched = self->unwatched || sooner;
-    self->look_at = self->svc->clock->now(self->svc->clock->context) +
-                    (self->unwatched ? unwatched_interval_ns : look_interval_ns);
+    self->look_at = lk_file_now(self) + (self->unwatched ? unwatched_interval_ns : look_interval_ns);
     return true;
 }
 
 /* What no event tells: a move of a directory above ours, a mount over it, a link on the way to it. */
 static void look_locked(lk_file *self)
 {
-    if (self->svc->clock->now(self->svc->clock->context) < self->look_at)
+    if (lk_file_now(self) < self->look_at)
         return;
     self->look_at = LOCKER_NEVER;
     if (self->held == 0) {
@@ -384,8 +332,10 @@ static void look_locked(lk_file *self)
     }
     if (lk_file_directory_compare(self) == ESTALE)
         gone_locked(self);
-    else
-        lk_file_slots_each_locked(&self->slots, visit_deep_locked, self);
+    /* a move of a directory in ours is no event of the files below it, which have a watch each */
+    LK_LIST_EACH(link, &self->claims)
+        if (self->unwatched || claim_of(link)->wd != 0)
+            look_at_locked(self, claim_of(link));
     (void)lk_file_look_later_locked(self, true);
 }
 
@@ -399,15 +349,4 @@ int64_t lk_file_dispatch(void *self_)
     const int64_t next = lk_time_earlier(self->look_at, self->touch_at);
     pthread_mutex_unlock(&self->mutex);
     return next;
-}
-
-void lk_file_watch_destroy(lk_file *self)
-{
-    for (lk_table_link *link = lk_table_after(&self->watches, NULL), *next; link != NULL; link = next) {
-        next = lk_table_after(&self->watches, link);
-        free(LK_CONTAINER(link, lk_file_watch, link));
-    }
-    lk_table_destroy(&self->watches);
-    if (self->inotify_fd >= 0)
-        close(self->inotify_fd);
 }

@@ -6,7 +6,6 @@
 
 #include <locker/driver.h>
 
-#include "claim.h"
 #include "instance.h"
 
 int lk_file_descriptor(void *self);
@@ -16,6 +15,8 @@ bool lk_file_watch_directory_locked(lk_file *self);
 /* Watch the claim's file. False: inotify is not to be had. */
 bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c);
 void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c);
+/* The claim neither holds nor waits any more; its descriptor is still open. */
+void lk_file_detach_locked(lk_file *self, lk_file_claim *c);
 /* Do what the events up to this moment ask for. */
 void lk_file_hear_locked(lk_file *self);
 /* Whether the grant was broken, as far as events tell up to this moment. */
@@ -27,5 +28,4 @@ bool lk_file_moved(lk_file *self);
 locker_status lk_file_fail_moved(const lk_file *self, locker_error *err);
 /* Set when the files of grants are touched next. */
 void lk_file_touch_later(lk_file *self);
-void lk_file_watch_destroy(lk_file *self);
 void lk_file_watch_warn(lk_file *self);
