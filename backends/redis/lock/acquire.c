@@ -45,14 +45,15 @@ struct attempt {
     lk_redis *r;
     locker_claim *claim;
     lk_redis_claim *data;
+    locker_error *err; /* never NULL */
     lk_redis_keys keys;
     char value[LK_REDIS_VALUE_LEN + 1];
     char member[LK_REDIS_MEMBER_MAX]; /* "": don't queue */
     char ttl[LK_REDIS_NUMBER_MAX], numbers[LK_REDIS_NUMBER_MAX];
     char floor[LK_REDIS_NUMBER_MAX]; /* where the counter starts; "": it is known to be there */
     unsigned hops;
-    unsigned on;  /* the connection that the answer came on */
-    unsigned era; /* ... and its era */
+    lk_redis_call call; /* the one under way, and what came of it */
+    bool again;         /* OK is no grant: another call at once, by the script */
 };
 
 /* ------------------------------------------------------------------ a grant ---- */
@@ -84,7 +85,7 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
     if (data->numbers > 1)
         watch_counter(a->r, last);
     data->since = since;
-    data->era = a->era;
+    data->era = a->call.era;
     /* a command may leave late on a busy machine; core counts from when it asked */
     data->valid_until = lk_redis_valid_until(sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
     claim->token = data->fence;
@@ -105,9 +106,9 @@ static bool take_given(struct attempt *a)
     if (!data->tabled)
         return false;
     const uint64_t given = atomic_exchange_explicit(&data->given, 0, memory_order_relaxed);
-    a->era = lk_redis_era(a->r->commands);
+    a->call.era = lk_redis_era(a->r->commands);
     if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
-        data->busy_era != a->era || a->r->set.wait_replicas > 0)
+        data->busy_era != a->call.era || a->r->set.wait_replicas > 0)
         return false;
     const int64_t now = lk_redis_now(&a->r->shared);
     if (is_short(a, lk_redis_valid_until(data->busy_sent, a->claim->ttl_ns)))
@@ -117,27 +118,27 @@ static bool take_given(struct attempt *a)
 
 /* Wait until the replicas have the lock too. They are asked on the connection that took it: on another one
  * another master's replicas might answer. */
-static locker_status wait_replicas(struct attempt *a, locker_error *err)
+static locker_status wait_replicas(struct attempt *a)
 {
     lk_redis *r = a->r;
     char count[LK_REDIS_NUMBER_MAX], bound[LK_REDIS_NUMBER_MAX];
-    lk_redis_call call = {.until = a->claim->attempt_until, .caller = &a->data->caller, .only = a->on};
+    lk_redis_call call = {.until = a->claim->attempt_until, .caller = &a->data->caller, .only = a->call.on};
     (void)lk_redis_number_text(count, (uint64_t)r->set.wait_replicas);
     (void)lk_redis_number_text(bound, (uint64_t)(r->set.wait_timeout_ns / LK_MS));
     const lk_redis_command argv = LK_REDIS_COMMAND("WAIT", count, bound);
     a->data->unsure = true;
-    const lk_redis_outcome outcome = lk_redis_ask(r->commands, &call, &argv, err);
+    const lk_redis_outcome outcome = lk_redis_ask(r->commands, &call, &argv, a->err);
     if (outcome == LK_REDIS_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
     a->claim->retry_at = lk_redis_now(&r->shared) + again_ns; /* what is UNAVAILABLE here passes */
     if (outcome != LK_REDIS_CALL_ANSWERED)
-        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+        return locker_error_set(a->err, LOCKER_UNAVAILABLE, 0,
                                 "Redis did not say whether replicas have the lock; it is given back");
     locker_status status = LOCKER_OK;
     if (call.reply->type != REDIS_REPLY_INTEGER)
-        status = lk_redis_reply_error(call.reply, "waiting for replicas", err);
+        status = lk_redis_reply_error(call.reply, "waiting for replicas", a->err);
     else if (call.reply->integer < r->set.wait_replicas)
-        status = locker_error_set(err, LOCKER_UNAVAILABLE, 0,
+        status = locker_error_set(a->err, LOCKER_UNAVAILABLE, 0,
                                   "%lld of %" PRId64 " replicas have the lock after %" PRId64
                                   " ms; it is given back: look after the replicas, or lower wait_replicas",
                                   call.reply->integer, r->set.wait_replicas, r->set.wait_timeout_ns / LK_MS);
@@ -187,29 +188,28 @@ static int64_t again_locked(struct attempt *a, int64_t pttl_ms) LK_REDIS_LOCKED
     return wait;
 }
 
-/* Another has it, or may have it now: `left_free`, for pttl_ms. */
-static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, int64_t sent, bool left_free,
-                          locker_error *err)
+/* Another has it, or may have it now: `left_free`, for pttl_ms. `last`: what the counter showed. */
+static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, bool left_free)
 {
     lk_redis *r = a->r;
-    locker_claim *claim = a->claim;
-    if (a->data->busy_sent != 0 &&
-        a->data->busy_era != a->era) /* a message of another server's tells nothing */
-        atomic_store_explicit(&a->data->given, 0, memory_order_relaxed);
-    a->data->busy_era = a->era;
-    a->data->busy_sent = sent;
-    a->data->busy_fence = last;
+    lk_redis_claim *data = a->data;
+    if (data->busy_sent != 0 &&
+        data->busy_era != a->call.era) /* a message of another server's tells nothing */
+        atomic_store_explicit(&data->given, 0, memory_order_relaxed);
+    data->busy_era = a->call.era;
+    data->busy_sent = a->call.sent;
+    data->busy_fence = last;
     lk_redis_lately_raise(&r->busy_lately, busy_step);
-    claim->retry_at = LOCKER_NEVER;
-    if (!claim->will_wait)
+    a->claim->retry_at = LOCKER_NEVER;
+    if (!a->claim->will_wait)
         return LOCKER_BUSY;
     lk_redis_lock(&r->shared);
-    lk_redis_claims_add_locked(&r->claims, a->data);
-    const locker_status refused = lk_redis_net_take_refusal_locked(r->net, err);
+    lk_redis_claims_add_locked(&r->claims, data);
+    const locker_status refused = lk_redis_net_take_refusal_locked(r->net, a->err);
     lk_redis_net_subscribe_locked(r->net, true); /* whoever comes after one that was refused tries again */
     const int64_t wait = left_free ? pttl_ms * LK_MS : again_locked(a, pttl_ms);
     lk_redis_unlock(&r->shared);
-    claim->retry_at = lk_redis_now(&r->shared) + wait;
+    a->claim->retry_at = lk_redis_now(&r->shared) + wait;
     return refused != LOCKER_OK ? refused : LOCKER_BUSY;
 }
 
@@ -220,106 +220,96 @@ static bool is_no_counter(const redisReply *reply)
            strstr(reply->str, "overflow") != NULL;
 }
 
-/* The server answered with an error. OK: try again at once. */
-static locker_status refused(struct attempt *a, const redisReply *reply, locker_error *err)
+/* The server answered with an error. */
+static locker_status refused(struct attempt *a, const redisReply *reply)
 {
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
     a->data->unsure = true; /* a script may have got half-way */
     if (fault == LK_REDIS_FAULT_MOVED && a->hops++ < LK_REDIS_HOPS_MAX) {
         lk_redis_net_moved(a->r->net, reply);
+        a->again = true;
         return LOCKER_OK;
     }
     if (fault == LK_REDIS_FAULT_OTHER && is_no_counter(reply))
-        return locker_error_set(err, LOCKER_PROTOCOL, 0,
+        return locker_error_set(a->err, LOCKER_PROTOCOL, 0,
                                 "the lock's fencing counter at Redis, '%.120s', is no counter; delete that "
                                 "key, or set fencing=off (%.80s)",
                                 a->keys.fence, reply->str);
     if (fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_REFUSED || fault == LK_REDIS_FAULT_MOVED)
         a->claim->retry_at = lk_redis_now(&a->r->shared) + again_ns;
-    return lk_redis_reply_error(reply, "taking a lock", err);
+    return lk_redis_reply_error(reply, "taking a lock", a->err);
 }
 
-/* There was no answer. OK: try again at once; it waits for the connection. */
-static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome, int64_t sent, locker_error *err)
+/* There was no answer. */
+static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
 {
-    if (sent != 0)
+    if (a->call.sent != 0)
         a->data->unsure = true;
     switch (outcome) {
     case LK_REDIS_CALL_CUT:
+        a->again = true; /* it waits for the connection */
         return LOCKER_OK;
     case LK_REDIS_CALL_LATE:
-        return locker_error_set(err, LOCKER_TIMEOUT, 0, "Redis did not answer in time");
+        return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "Redis did not answer in time");
     case LK_REDIS_CALL_INTERRUPTED:
-        return locker_error_set(err, LOCKER_CANCELED, 0, "canceled");
+        return locker_error_set(a->err, LOCKER_CANCELED, 0, "canceled");
     case LK_REDIS_CALL_AWAY:
         a->claim->retry_at = lk_redis_now(&a->r->shared); /* it may be up again before core has heard of it */
-        return err != NULL ? err->status : LOCKER_UNAVAILABLE;
-    case LK_REDIS_CALL_REFUSED:
-        return err != NULL ? err->status : LOCKER_UNAVAILABLE;
+        break;
     default:
-        return LOCKER_NOMEM;
+        break;
     }
+    return a->err->status;
 }
 
 /* ------------------------------------------------------------------ the attempt ---- */
 
-static void start_counter(const struct attempt *a, lk_redis_command *argv)
-{
-    lk_redis_command_add(argv, "SET", 3);
-    lk_redis_command_add(argv, a->keys.fence, a->keys.fence_len);
-    lk_redis_command_text(argv, a->floor);
-    lk_redis_command_add(argv, "NX", 2);
-    lk_redis_command_add(argv, "EX", 2);
-    lk_redis_command_add(argv, LK_REDIS_FENCE_SECONDS, sizeof(LK_REDIS_FENCE_SECONDS) - 1);
-}
-
-static void count_up(const struct attempt *a, lk_redis_command *argv)
-{
-    const bool one = a->data->numbers == 1;
-    lk_redis_command_text(argv, one ? "INCR" : "INCRBY");
-    lk_redis_command_add(argv, a->keys.fence, a->keys.fence_len);
-    if (!one)
-        lk_redis_command_text(argv, a->numbers);
-}
-
 /* `SET key value NX PX ttl`, as every simple client does: OK is a grant, nil is busy. With fencing the number
  * comes along. */
-static lk_redis_outcome call_plain(struct attempt *a, lk_redis_call *call, locker_error *err)
+static lk_redis_outcome call_plain(struct attempt *a)
 {
-    lk_redis_command argv[3];
-    size_t count = 1;
-    for (size_t i = 0; i < 3; i++)
-        argv[i].argc = 0;
-    lk_redis_command_add(&argv[0], "SET", 3);
-    lk_redis_command_add(&argv[0], a->keys.lock, a->keys.lock_len);
-    lk_redis_command_add(&argv[0], a->value, LK_REDIS_VALUE_LEN);
-    lk_redis_command_add(&argv[0], "NX", 2);
-    lk_redis_command_add(&argv[0], "PX", 2);
-    lk_redis_command_text(&argv[0], a->ttl);
-    if (a->data->numbers == 0)
-        return lk_redis_ask(a->r->commands, call, argv, err);
-    if (a->floor[0] != '\0')
-        start_counter(a, &argv[count++]);
-    count_up(a, &argv[count++]);
-    return lk_redis_ask_flight(a->r->commands, call, argv, count, err);
+    lk_redis_command argv[3], *last = argv;
+    argv[0].argc = argv[1].argc = argv[2].argc = 0;
+    lk_redis_command_text(last, "SET");
+    lk_redis_command_add(last, a->keys.lock, a->keys.lock_len);
+    lk_redis_command_add(last, a->value, LK_REDIS_VALUE_LEN);
+    lk_redis_command_text(last, "NX");
+    lk_redis_command_text(last, "PX");
+    lk_redis_command_text(last, a->ttl);
+    if (a->floor[0] != '\0') { /* start the counter */
+        lk_redis_command_text(++last, "SET");
+        lk_redis_command_add(last, a->keys.fence, a->keys.fence_len);
+        lk_redis_command_text(last, a->floor);
+        lk_redis_command_text(last, "NX");
+        lk_redis_command_text(last, "EX");
+        lk_redis_command_text(last, LK_REDIS_FENCE_SECONDS);
+    }
+    if (a->data->numbers > 0) {
+        lk_redis_command_text(++last, a->data->numbers == 1 ? "INCR" : "INCRBY");
+        lk_redis_command_add(last, a->keys.fence, a->keys.fence_len);
+        if (a->data->numbers > 1)
+            lk_redis_command_text(last, a->numbers);
+    }
+    return lk_redis_ask_flight(a->r->commands, &a->call, argv, (size_t)(last - argv) + 1, a->err);
 }
 
-static lk_redis_outcome call_script(struct attempt *a, lk_redis_call *call, locker_error *err)
+static lk_redis_outcome call_script(struct attempt *a)
 {
     lk_redis_command argv;
     char queue_ttl[LK_REDIS_NUMBER_MAX];
-    const bool known = a->data->enrolled || a->data->unsure;
-    const int64_t queue_ns = 3 * a->r->set.poll_ns > queue_least_ns ? 3 * a->r->set.poll_ns : queue_least_ns;
+    lk_redis_claim *data = a->data;
+    const bool known = data->enrolled || data->unsure;
+    const int64_t queue_ns = lk_time_later(3 * a->r->set.poll_ns, queue_least_ns);
     (void)lk_redis_number_text(queue_ttl, (uint64_t)(queue_ns / LK_MS));
     if (a->claim->will_wait && lk_redis_net_is_subscribed(a->r->net)) {
         lk_redis_lock(&a->r->shared); /* before a message can come */
-        lk_redis_claims_add_locked(&a->r->claims, a->data);
+        lk_redis_claims_add_locked(&a->r->claims, data);
         lk_redis_unlock(&a->r->shared);
-        a->data->enrolled = a->data->enrolled || a->data->tabled;
+        data->enrolled = data->enrolled || data->tabled;
     }
     a->member[0] = '\0';
-    if (a->data
-            ->enrolled) /* from before, too: it may stand in the queue still, and is taken out by a grant */
+    /* One from before may stand in the queue still: it stays, and is taken out by a grant. */
+    if (data->enrolled)
         lk_redis_member_text(a->r->name, a->claim, a->value, a->member);
     lk_redis_script_begin(a->r, &argv, LK_REDIS_SCRIPT_ACQUIRE, &a->keys);
     lk_redis_command_add(&argv, a->value, LK_REDIS_VALUE_LEN);
@@ -327,17 +317,17 @@ static lk_redis_outcome call_script(struct attempt *a, lk_redis_call *call, lock
     lk_redis_command_text(&argv, a->member);
     lk_redis_command_text(&argv, queue_ttl);
     lk_redis_command_text(&argv, a->numbers);
-    lk_redis_command_add(&argv, atomic_load_explicit(&a->r->trusted, memory_order_relaxed) ? "0" : "1", 1);
-    lk_redis_command_add(&argv, known ? "1" : "0", 1);
-    return lk_redis_ask_script(a->r, call, LK_REDIS_SCRIPT_ACQUIRE, &argv, err);
+    lk_redis_command_text(&argv, atomic_load_explicit(&a->r->trusted, memory_order_relaxed) ? "0" : "1");
+    lk_redis_command_text(&argv, known ? "1" : "0");
+    return lk_redis_ask_script(a->r, &a->call, LK_REDIS_SCRIPT_ACQUIRE, &argv, a->err);
 }
 
 /* Whether the first of the numbers that the counter gave is of a time before the connection; a foreign client
  * may have put the counter below 0. */
-static bool is_untrusted(const struct attempt *a, const lk_redis_call *call)
+static bool is_untrusted(const struct attempt *a)
 {
-    const long long last = call->reply->integer;
-    return last < 0 || (uint64_t)last < lk_redis_fence_least(call->server_us) + a->data->numbers;
+    const long long last = a->call.reply->integer;
+    return last < 0 || (uint64_t)last < lk_redis_fence_least(a->call.server_us) + a->data->numbers;
 }
 
 /* A try that finds the lock busy may start a counter that has expired, and nobody might ever give it an end. So the
@@ -351,77 +341,66 @@ static void end_counter(struct attempt *a)
     lk_redis_call_clear(&call);
 }
 
-/* What the plain commands' answers mean. OK with *again: another attempt at once, by the script. */
-static locker_status read_plain(struct attempt *a, const lk_redis_call *call, bool *again, locker_error *err)
+/* What the plain commands' answers mean. */
+static locker_status read_plain(struct attempt *a)
 {
+    const redisReply *last = a->call.reply, *start = a->call.early[1];
     const bool fenced = a->data->numbers > 0;
-    const redisReply *set = fenced ? call->early[0] : call->reply;
+    const bool counted = fenced && last->type == REDIS_REPLY_INTEGER;
+    const redisReply *set = fenced ? a->call.early[0] : last;
     if (set->type == REDIS_REPLY_NIL) {
-        if (a->data->numbers > 1 && call->reply->type == REDIS_REPLY_INTEGER)
-            watch_counter(a->r, (uint64_t)call->reply->integer);
-        if (fenced && call->reply->type == REDIS_REPLY_INTEGER && call->reply->integer == a->data->numbers)
-            end_counter(a);           /* it has just begun at 0 */
-        *again = a->claim->will_wait; /* the script tells for how long, and enrols */
-        return *again ? LOCKER_OK : busy(a, -1, 0, call->sent, false, err);
+        if (a->data->numbers > 1 && counted)
+            watch_counter(a->r, (uint64_t)last->integer);
+        if (counted && last->integer == a->data->numbers)
+            end_counter(a);             /* it has just begun at 0 */
+        a->again = a->claim->will_wait; /* the script tells for how long, and enrols */
+        return a->again ? LOCKER_OK : busy(a, -1, 0, false);
     }
-    if (set->type != REDIS_REPLY_STATUS) {
-        const locker_status status = refused(a, set, err);
-        *again = status == LOCKER_OK;
-        return status;
-    }
-    const redisReply *odd = NULL; /* what kept the grant from being numbered; a withdraw gives it back */
-    if (fenced && call->early[1] != NULL && call->early[1]->type == REDIS_REPLY_ERROR)
-        odd = call->early[1];
-    else if (fenced && call->reply->type != REDIS_REPLY_INTEGER)
-        odd = call->reply;
-    if (odd != NULL) {
-        const locker_status status = refused(a, odd, err);
-        *again = status == LOCKER_OK;
-        return status;
-    }
-    if (fenced && is_untrusted(a, call)) {
-        a->data->unsure = *again = true; /* the script lifts the counter */
+    if (set->type != REDIS_REPLY_STATUS)
+        return refused(a, set);
+    /* A grant that could not be numbered is given back by a withdraw. */
+    if (start != NULL && start->type == REDIS_REPLY_ERROR)
+        return refused(a, start);
+    if (fenced && !counted)
+        return refused(a, last);
+    if (fenced && is_untrusted(a)) {
+        a->data->unsure = a->again = true; /* the script lifts the counter */
         return LOCKER_OK;
     }
     lk_redis_lately_lower(&a->r->busy_lately);
-    return granted(a, fenced ? (uint64_t)call->reply->integer : 0, call->sent, call->sent);
+    return granted(a, fenced ? (uint64_t)last->integer : 0, a->call.sent, a->call.sent);
 }
 
-static locker_status read_script(struct attempt *a, const lk_redis_call *call, bool *again, locker_error *err)
+static locker_status read_script(struct attempt *a)
 {
-    const redisReply *reply = call->reply;
-    if (reply->type == REDIS_REPLY_INTEGER && reply->integer > 0) {
-        if (a->data->busy_sent == 0)
-            lk_redis_lately_lower(&a->r->busy_lately);
-        return granted(a, (uint64_t)reply->integer, call->sent, call->sent);
-    }
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
-        reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[1]->type == REDIS_REPLY_INTEGER &&
-        reply->element[2]->type == REDIS_REPLY_INTEGER)
-        return busy(a, reply->element[0]->integer, (uint64_t)reply->element[1]->integer, call->sent,
-                    reply->element[2]->integer == 1, err);
-    const locker_status status = refused(a, reply, err);
-    *again = status == LOCKER_OK;
-    return status;
+    const redisReply *reply = a->call.reply;
+    bool is_busy = reply->type == REDIS_REPLY_ARRAY && reply->elements == 3;
+    for (size_t i = 0; is_busy && i < 3; i++)
+        is_busy = reply->element[i]->type == REDIS_REPLY_INTEGER;
+    if (is_busy)
+        return busy(a, reply->element[0]->integer, (uint64_t)reply->element[1]->integer,
+                    reply->element[2]->integer == 1);
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer <= 0)
+        return refused(a, reply);
+    if (a->data->busy_sent == 0)
+        lk_redis_lately_lower(&a->r->busy_lately);
+    return granted(a, (uint64_t)reply->integer, a->call.sent, a->call.sent);
 }
 
-static locker_status try_once(struct attempt *a, bool plain, bool *again, locker_error *err)
+static locker_status try_once(struct attempt *a, bool plain)
 {
-    lk_redis_call call = {
-        .until = a->claim->attempt_until, .caller = &a->data->caller, .prompt = !a->claim->will_wait};
-    const lk_redis_outcome outcome = plain ? call_plain(a, &call, err) : call_script(a, &call, err);
     locker_status status;
-    a->on = call.on;
-    a->era = call.era;
-    if (outcome == LK_REDIS_CALL_ANSWERED) {
-        status = plain ? read_plain(a, &call, again, err) : read_script(a, &call, again, err);
-    } else {
-        status = unanswered(a, outcome, call.sent, err);
-        *again = status == LOCKER_OK;
-    }
-    lk_redis_call_clear(&call);
-    if (status == LOCKER_OK && !*again && a->r->set.wait_replicas > 0) {
-        status = wait_replicas(a, err);
+    a->again = false;
+    a->call = (lk_redis_call){
+        .until = a->claim->attempt_until, .caller = &a->data->caller, .prompt = !a->claim->will_wait};
+    const lk_redis_outcome outcome = plain ? call_plain(a) : call_script(a);
+    if (outcome != LK_REDIS_CALL_ANSWERED)
+        status = unanswered(a, outcome);
+    else
+        status = plain ? read_plain(a) : read_script(a);
+    lk_redis_call_clear(&a->call);
+    if (status == LOCKER_OK && !a->again && a->r->set.wait_replicas > 0) {
+        status = wait_replicas(a);
         if (status == LOCKER_UNAVAILABLE)
             give_back(a);
     }
@@ -469,14 +448,11 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     lk_redis *r = self;
     struct attempt a; /* large: nothing in it is cleared that need not be */
     locker_error spare;
-    locker_status status = LOCKER_OK;
-    bool again = true;
-    if (err == NULL)
-        err = &spare;
     a.r = r;
     a.claim = claim;
     a.data = lk_redis_claim_of(claim);
     a.data->core = claim;
+    a.err = err != NULL ? err : &spare;
     a.hops = 0;
     if (a.data->number == 0)
         start_claim(r, a.data);
@@ -489,12 +465,9 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     lk_redis_value_text(&r->values, a.data->number, a.value);
     (void)lk_redis_number_text(a.ttl, (uint64_t)(claim->ttl_ns / LK_MS));
     (void)lk_redis_number_text(a.numbers, a.data->numbers);
-    bool plain = plain_first(&a);
-    while (again) {
-        again = false;
-        status = try_once(&a, plain, &again, err);
-        plain = false;
-    }
+    locker_status status = try_once(&a, plain_first(&a));
+    while (a.again)
+        status = try_once(&a, false);
     if (status == LOCKER_OK && claim->will_wait && a.data->confirms < CONFIRM_MAX &&
         is_short(&a, claim->valid_until))
         status = start_anew(&a);

@@ -4,11 +4,10 @@
  * break that it took a lock away from us ("value broken lock"). A message that gets lost costs no more than a poll, or is
  * made up for by the next renewal.
  */
-#include "events.h"
-
 #include <string.h>
 
 #include "cleanup.h"
+#include "operations.h"
 
 static const char broken[] = " broken ";
 static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning of how long they go on */

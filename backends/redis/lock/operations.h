@@ -1,7 +1,7 @@
-/* operations.h: what the driver's table offers, as driver.h describes it; redis.c has the rest. */
+/* operations.h: what the driver offers to core, as driver.h describes it (redis.c has the rest), and to the floor below. */
 #pragma once
 
-#include <locker/driver.h>
+#include "net/net.h"
 
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err);
 void lk_redis_interrupt(void *self, locker_claim *claim);
@@ -14,3 +14,9 @@ locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t
 locker_status lk_redis_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
                              int64_t until, locker_info *broken, locker_error *err);
 locker_status lk_redis_ping(void *self, int64_t until, locker_error *err);
+
+/* What is told to an owner (net.h) that is an lk_redis. */
+void lk_redis_on_up(void *self, const lk_redis_up *up) LK_REDIS_LOCKED;
+void lk_redis_on_down(void *self) LK_REDIS_LOCKED;
+void lk_redis_on_subscribed(void *self) LK_REDIS_LOCKED;
+void lk_redis_on_message(void *self, const redisReply *text) LK_REDIS_LOCKED;

@@ -8,7 +8,6 @@
 #include <sys/random.h>
 
 #include "cleanup.h"
-#include "events.h"
 #include "grant_info.h"
 #include "keys.h"
 #include "operations.h"

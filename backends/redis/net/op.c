@@ -41,15 +41,7 @@ lk_redis_op *lk_redis_op_get_locked(lk_redis_ops *ops)
     if (op == NULL)
         return NULL;
     ops->free = op->next;
-    op->next = NULL;
-    op->waited = false;
-    op->done = NULL;
-    op->context = NULL;
-    op->caller = NULL;
-    op->reply = NULL;
-    op->early_wanted = op->early_count = 0;
-    op->sent = 0;
-    atomic_store_explicit(&op->state, LK_REDIS_OP_WAITING, memory_order_relaxed);
+    *op = (lk_redis_op){.gate = op->gate, .bit = op->bit}; /* its state is WAITING */
     return op;
 }
 

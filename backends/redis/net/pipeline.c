@@ -288,6 +288,12 @@ static void flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
 
 /* ------------------------------------------------------------------ receiving ---- */
 
+/* Nothing has come, and errno is EAGAIN. */
+static bool is_nothing(ssize_t n)
+{
+    return n < 0 && errno == EAGAIN;
+}
+
 /* Looking did not pay: leave it out for a while, twice as long each time. */
 static void spin_less(lk_redis_pipeline *p)
 {
@@ -311,7 +317,7 @@ static ssize_t receive_spinning(lk_redis_pipeline *p, lk_redis_socket *socket, c
         sched_yield();
         const int64_t now = lk_redis_now(p->shared);
         const ssize_t n = lk_redis_socket_receive(socket, data, cap);
-        const bool came = n >= 0 || errno != EAGAIN;
+        const bool came = !is_nothing(n);
         const bool shared = came && before == start && now - start > yield_max_ns;
         if (shared || (!came && (now - start > spin_ns || now - before > spin_step_max_ns)))
             spin_less(p);
@@ -331,34 +337,30 @@ static ssize_t receive_patiently(lk_redis_pipeline *p, lk_redis_socket *socket, 
 {
     struct pollfd waits[2] = {{.fd = socket->fd, .events = (short)(*writable ? POLLIN | POLLOUT : POLLIN)},
                               {.fd = p->kick_fd, .events = POLLIN}};
+    const bool only_reads = !*writable;
     ssize_t n = -1;
+    errno = EAGAIN;
     *writable = false;
-    if (waits[0].events == POLLIN) {
+    if (only_reads)
         n = receive_spinning(p, socket, data, cap);
-        if (n >= 0 || errno != EAGAIN)
-            return n;
-    }
-    if (socket->tls != NULL) { /* it may hold bytes that poll doesn't see */
+    if (is_nothing(n) && socket->tls != NULL) /* it may hold bytes that poll doesn't see */
         n = lk_redis_socket_receive(socket, data, cap);
-        if (n >= 0 || errno != EAGAIN)
-            return n;
-    }
+    if (!is_nothing(n))
+        return n;
     int64_t now = lk_redis_now(p->shared);
-    if (waits[0].events == POLLIN && socket->tls == NULL && now < until - LK_REDIS_NAP_NS) {
+    if (only_reads && socket->tls == NULL && now < until - LK_REDIS_NAP_NS) {
         n = lk_redis_socket_nap(socket, data, cap); /* one system call; a kick waits till it is over */
-        if (n >= 0 || errno != EAGAIN)
+        if (!is_nothing(n))
             return n;
         now = lk_redis_now(p->shared);
     }
-    if (lk_poll_until(waits, 2, now, until) <= 0) {
-        errno = EAGAIN;
-        return -1;
+    if (lk_poll_until(waits, 2, now, until) > 0) {
+        *writable = (waits[0].revents & POLLOUT) != 0;
+        if (waits[1].revents != 0)
+            lk_wakeup_clear(p->kick_fd);
+        if ((waits[0].revents & ~POLLOUT) != 0)
+            return lk_redis_socket_receive(socket, data, cap);
     }
-    *writable = (waits[0].revents & POLLOUT) != 0;
-    if (waits[1].revents != 0)
-        lk_wakeup_clear(p->kick_fd);
-    if ((waits[0].revents & ~POLLOUT) != 0)
-        return lk_redis_socket_receive(socket, data, cap);
     errno = EAGAIN;
     return -1;
 }

@@ -44,5 +44,5 @@ uint64_t lk_redis_random_locked(lk_redis_shared *shared, uint64_t below)
     shared->jitter ^= shared->jitter >> 12;
     shared->jitter ^= shared->jitter << 25;
     shared->jitter ^= shared->jitter >> 27;
-    return below > 0 ? (shared->jitter * UINT64_C(2685821657736338717)) % below : 0;
+    return (shared->jitter * UINT64_C(2685821657736338717)) % below;
 }

@@ -60,5 +60,5 @@ static inline void lk_redis_wait_unlocking(lk_redis_shared *shared, int64_t unti
 /* Wait until `until`; less when the instance closes. Called without the mutex. */
 void lk_redis_pause(lk_redis_shared *shared, int64_t until);
 
-/* Below `below`; for jitter, not for secrets. */
+/* Below `below`, which is not 0; for jitter, not for secrets. */
 uint64_t lk_redis_random_locked(lk_redis_shared *shared, uint64_t below) LK_REDIS_LOCKED;

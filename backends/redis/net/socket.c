@@ -97,8 +97,6 @@ ssize_t lk_redis_socket_send(lk_redis_socket *socket, const char *data, size_t l
     do {
         n = send(socket->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
-    if (n < 0 && errno == EWOULDBLOCK)
-        errno = EAGAIN;
     return n;
 }
 
@@ -112,15 +110,13 @@ ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap)
     do {
         n = recv(socket->fd, data, cap, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
-    if (n < 0 && errno == EWOULDBLOCK)
-        errno = EAGAIN;
     return n;
 }
 
 ssize_t lk_redis_socket_nap(lk_redis_socket *socket, char *data, size_t cap)
 {
     const ssize_t n = recv(socket->fd, data, cap, 0);
-    if (n < 0 && (errno == EWOULDBLOCK || errno == EINTR))
+    if (n < 0 && errno == EINTR)
         errno = EAGAIN;
     return n;
 }

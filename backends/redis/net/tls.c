@@ -49,7 +49,7 @@ static bool has_refused_tls(const lk_redis_socket *socket, const char *text, int
     if (strstr(text, " alert ") != NULL)
         return true;
     const ssize_t n = recv(socket->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
+    return n > 0 || (n < 0 && errno == EAGAIN);
 }
 
 bool lk_redis_tls_start(const lk_redis_target *target, lk_redis_socket *socket, int64_t until,
