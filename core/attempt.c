@@ -13,18 +13,13 @@ static const int64_t retry_after_outage = LK_S;
 
 /* ------------------------------------------------------------------ waiting ---- */
 
-/* Whether nobody knows who holds the lock: what the driver answered last, whoever asked, or says all along.
- * Silence for less than command_timeout tells nothing. */
-static bool unknown_locked(const lk_request *r) LK_REQUIRES(r->l->mutex)
+/* The answer, unless nobody knows who holds the lock: by what the driver answered last, whoever asked, or says all
+ * along. Silence for less than command_timeout tells nothing. */
+static locker_status unless_unknown_locked(const lk_request *r, locker_status status) LK_REQUIRES(r->l->mutex)
 {
     const lk_key *key = r->claim->key;
-    return key->holder == NULL && (key->away || LK_READ(r->l->out_of_reach));
-}
-
-/* A wait has ended. */
-static locker_status ended_locked(const lk_request *r) LK_REQUIRES(r->l->mutex)
-{
-    return unknown_locked(r) ? LOCKER_UNAVAILABLE : LOCKER_TIMEOUT;
+    const bool unknown = key->holder == NULL && (key->away || LK_READ(r->l->out_of_reach));
+    return unknown ? LOCKER_UNAVAILABLE : status;
 }
 
 /* Why the call has to end without a grant; OK: it need not. */
@@ -36,7 +31,7 @@ static locker_status why_stop_locked(const lk_request *r) LK_REQUIRES(r->l->mute
         (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)))
         return LOCKER_CANCELED;
     if (!r->try && r->deadline != LOCKER_NEVER && lk_now(r->l) >= r->deadline)
-        return ended_locked(r);
+        return unless_unknown_locked(r, LOCKER_TIMEOUT);
     return LOCKER_OK;
 }
 
@@ -57,7 +52,7 @@ locker_status lk_fifo_wait_unlocking(lk_request *r)
 {
     lk_claim *claim = r->claim;
     if (r->try)
-        return unknown_locked(r) ? LOCKER_UNAVAILABLE : LOCKER_BUSY;
+        return unless_unknown_locked(r, LOCKER_BUSY);
     r->start_is_past = true;
     LK_WRITE(claim->phase, LK_QUEUED);
     lk_list_append(&claim->key->fifo, &claim->link);
@@ -172,7 +167,7 @@ static locker_status judge_locked(lk_request *r, locker_status status) LK_REQUIR
     if (stop != LOCKER_OK)
         return stop;
     if (status == LOCKER_TIMEOUT)
-        return ended_locked(r); /* a little before its time, as it was rounded */
+        return unless_unknown_locked(r, LOCKER_TIMEOUT); /* a little before its time, as it was rounded */
     if (r->try || (status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE))
         return status;
     if (status == LOCKER_UNAVAILABLE && *retry_at == LOCKER_NEVER) {

@@ -64,7 +64,8 @@ locker_status locker_close(locker *l)
     l->self = NULL;
     lk_mutex_lock(&l->mutex);
     lk_log_tell_unlocking(l);
+    const int64_t made = (int64_t)l->handles;
     lk_mutex_unlock(&l->mutex);
-    lk_user_gone(l);
+    lk_locker_owe(l, made);
     return LOCKER_OK;
 }

@@ -19,31 +19,35 @@
 #include "config.h"
 #include "registry.h"
 
-void lk_wipe(char *secret)
+static void drop(const void *ours)
+{
+    free((void *)(uintptr_t)ours);
+}
+
+void lk_wipe(const char *secret)
 {
     if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
+        explicit_bzero((char *)(uintptr_t)secret, strlen(secret));
+    drop(secret);
 }
 
 void lk_config_clear(lk_config *c)
 {
-    for (size_t i = 0; i < c->host_count; i++)
-        free((char *)(uintptr_t)c->hosts[i].name);
+    for (size_t i = 0; i < c->pub.host_count; i++)
+        drop(c->pub.hosts[i].name);
     for (size_t i = 0; i < c->given_count; i++) {
         free(c->given[i].name);
         free(c->given[i].text);
     }
-    free(c->hosts);
     free(c->given);
-    free(c->values);
-    free(c->scheme);
-    free(c->user);
-    lk_wipe(c->password);
-    free(c->path);
-    free(c->name_space);
-    free(c->owner);
-    memset(c, 0, sizeof *c);
+    drop(c->pub.hosts);
+    drop(c->pub.values);
+    drop(c->pub.scheme);
+    drop(c->pub.user);
+    lk_wipe(c->pub.password);
+    drop(c->pub.path);
+    drop(c->pub.name_space);
+    drop(c->pub.owner);
 }
 
 locker_status lk_config_no_memory(locker_error *err)
@@ -105,14 +109,15 @@ static locker_status check_astray(const lk_config *c, const char *uri, locker_er
 /* ------------------------------------------------------------------ pieces ---- */
 
 /* A decoded copy of `what`, a piece of a URI. %00 would cut a C string. */
-static locker_status decode(char **text, const char *first, const char *after, const char *what,
+static locker_status decode(const char **text, const char *first, const char *after, const char *what,
                             locker_error *err)
 {
-    *text = strndup(first, (size_t)(after - first));
-    if (*text == NULL)
+    char *const own = strndup(first, (size_t)(after - first));
+    *text = own;
+    if (own == NULL)
         return lk_config_no_memory(err);
-    const char *end = uriUnescapeInPlaceExA(*text, URI_FALSE, URI_BR_DONT_TOUCH);
-    return strlen(*text) == (size_t)(end - *text)
+    const char *end = uriUnescapeInPlaceExA(own, URI_FALSE, URI_BR_DONT_TOUCH);
+    return strlen(own) == (size_t)(end - own)
                ? LOCKER_OK
                : locker_error_set(err, LOCKER_CONFIG, 0, "%s has a %%00", what);
 }
@@ -129,48 +134,46 @@ static locker_status read_port(const char *text, size_t length, int *port, locke
     return LOCKER_OK;
 }
 
-static locker_status take_host(lk_config *c, const UriUriA *u, locker_error *err)
+static locker_status read_host(locker_host *host, const UriUriA *u, locker_error *err)
 {
     const char *port = u->portText.first;
-    char *name = NULL;
-    locker_host host = {.port = 0};
     if (u->pathHead != NULL || u->query.first != NULL || u->userInfo.first != NULL ||
         u->hostText.first == u->hostText.afterLast)
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "a host in the list is empty or has a user or path of its own");
     locker_status status = LOCKER_OK;
     if (port != NULL)
-        status = read_port(port, (size_t)(u->portText.afterLast - port), &host.port, err);
-    if (status == LOCKER_OK)
-        status = decode(&name, u->hostText.first, u->hostText.afterLast, "the host", err);
-    host.name = name;
-    c->hosts[c->host_count++] = host;
-    return status;
+        status = read_port(port, (size_t)(u->portText.afterLast - port), &host->port, err);
+    return status == LOCKER_OK
+               ? decode(&host->name, u->hostText.first, u->hostText.afterLast, "the host", err)
+               : status;
 }
 
 locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, locker_error *err)
 {
-    locker_host *hosts = realloc(c->hosts, (c->host_count + 1) * sizeof *hosts);
+    const size_t count = c->pub.host_count;
+    locker_host *hosts = realloc((void *)(uintptr_t)c->pub.hosts, (count + 1) * sizeof *hosts);
+    if (hosts == NULL)
+        return lk_config_no_memory(err);
+    c->pub.hosts = hosts;
+    hosts[c->pub.host_count++] = (locker_host){.port = 0};
     char *uri;
-    if (hosts != NULL)
-        c->hosts = hosts;
-    if (hosts == NULL || asprintf(&uri, "x://%.*s", (int)length, text) < 0)
+    if (asprintf(&uri, "x://%.*s", (int)length, text) < 0)
         return lk_config_no_memory(err);
     const char *where;
     UriUriA u;
     locker_status status;
     if (uriParseSingleUriA(&u, uri, &where) == URI_SUCCESS) {
-        status = take_host(c, &u, err);
+        status = read_host(&hosts[count], &u, err);
         uriFreeUriMembersA(&u);
     } else if (host_can_be_quoted(text, length)) {
         status = locker_error_set(err, LOCKER_CONFIG, 0,
                                   "'%.*s' is not a host: give NAME, NAME:PORT or [ADDRESS]:PORT",
                                   (int)(length < 80 ? length : 80), text);
     } else {
-        status =
-            locker_error_set(err, LOCKER_CONFIG, 0,
-                             "host %zu of the list is none: give NAME, NAME:PORT or [ADDRESS]:PORT; " ASTRAY,
-                             c->host_count + 1);
+        status = locker_error_set(
+            err, LOCKER_CONFIG, 0,
+            "host %zu of the list is none: give NAME, NAME:PORT or [ADDRESS]:PORT; " ASTRAY, count + 1);
     }
     free(uri);
     return status;
@@ -224,8 +227,8 @@ static locker_status read_user(lk_config *c, const UriUriA *u, locker_error *err
         return LOCKER_OK;
     const char *colon = memchr(first, ':', (size_t)(after - first)), *end = colon != NULL ? colon : after;
     if (colon != NULL)
-        status = decode(&c->password, colon + 1, after, what, err);
-    return status == LOCKER_OK && first != end ? decode(&c->user, first, end, what, err) : status;
+        status = decode(&c->pub.password, colon + 1, after, what, err);
+    return status == LOCKER_OK && first != end ? decode(&c->pub.user, first, end, what, err) : status;
 }
 
 /* The path with its slashes. Where it stands in the URI is found here: liburiparser points the text of an
@@ -233,7 +236,7 @@ static locker_status read_user(lk_config *c, const UriUriA *u, locker_error *err
 static locker_status read_path(lk_config *c, const char *uri, locker_error *err)
 {
     const char *first = behind_hosts(uri);
-    return decode(&c->path, first, first + strcspn(first, "?#"), "the path in the URI", err);
+    return decode(&c->pub.path, first, first + strcspn(first, "?#"), "the path in the URI", err);
 }
 
 /* All but the hosts. */
@@ -248,7 +251,7 @@ static locker_status read_bare(lk_config *c, const char *uri, locker_error *err)
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "the %s: URI has a character that must be written as %%XX, or a %% "
                                 "without two digits; " ASTRAY,
-                                c->scheme);
+                                c->pub.scheme);
     locker_status status = LOCKER_OK;
     if (u.fragment.first != NULL)
         status = locker_error_set(err, LOCKER_CONFIG, 0,
@@ -314,24 +317,25 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
     if (length == 0 || uri[length] != ':')
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "the URI has no scheme: write SCHEME:..., such as file:///run/lock/shop");
-    c->scheme = strndup(uri, length);
-    if (c->scheme == NULL)
+    char *const scheme = strndup(uri, length);
+    c->pub.scheme = scheme;
+    if (scheme == NULL)
         return lk_config_no_memory(err);
-    for (char *p = c->scheme; *p != '\0'; p++)
+    for (char *p = scheme; *p != '\0'; p++)
         *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
     c->driver = driver;
     if (driver == NULL) {
         char shown[64];
         (void)snprintf(shown, sizeof shown,
-                       "%.60s:", strchr(uri, '@') == NULL ? lk_config_word(c->scheme) : "(not shown)");
-        const locker_status status = lk_driver_for(c->scheme, shown, &c->driver, err);
+                       "%.60s:", strchr(uri, '@') == NULL ? lk_config_word(c->pub.scheme) : "(not shown)");
+        const locker_status status = lk_driver_for(c->pub.scheme, shown, &c->driver, err);
         if (status != LOCKER_OK)
             return status;
     }
-    if (lk_driver_has_scheme(c->driver, c->scheme))
+    if (lk_driver_has_scheme(c->driver, c->pub.scheme))
         return LOCKER_OK;
     return locker_error_set(err, LOCKER_CONFIG, 0, "the %s driver has no scheme '%s:'", c->driver->name,
-                            lk_config_word(c->scheme));
+                            lk_config_word(c->pub.scheme));
 }
 
 locker_status lk_config_uri(lk_config *c, const char *uri, const locker_driver *driver, locker_error *err)

@@ -1,4 +1,4 @@
-/* config.h: a locker's configuration: from a URI (config.c) or a profile (profile.c), completed (config_finish.c). */
+/* config.h: a locker's configuration: from a URI (config.c) or a profile (profile.c), completed (params.c). */
 #pragma once
 
 #include <locker/driver.h>
@@ -10,13 +10,9 @@ typedef struct lk_given {
 
 typedef struct lk_config {
     const locker_driver *driver;
-    char *scheme, *user, *password, *path, *name_space, *owner;
-    locker_host *hosts;
-    size_t host_count;
+    locker_driver_config pub; /**< what the driver is told; all that it points to is ours */
     lk_given *given;
     size_t given_count;
-    locker_value *values; /**< one for each of driver->params */
-    int64_t ttl_ns, connect_timeout_ns, command_timeout_ns, cleanup_ns;
 } lk_config;
 
 void lk_config_clear(lk_config *config);
@@ -34,5 +30,11 @@ const char *lk_config_word(const char *text);
 locker_status lk_config_add(lk_config *config, const char *name, const char *text, locker_error *err);
 locker_status lk_config_add_host(lk_config *config, const char *text, size_t length, locker_error *err);
 /** Free a text that nobody may find in memory afterwards; NULL is allowed. */
-void lk_wipe(char *secret);
+void lk_wipe(const char *secret);
 locker_status lk_config_no_memory(locker_error *err);
+
+/** Whether a program's ttl_ms, 0 for the default, is a time at all: OK or INVALID. */
+locker_status lk_ttl_check(int64_t ttl_ms, locker_error *err);
+/** Whether the driver takes such a lease time; `wrong` is what it answers when not. */
+locker_status lk_ttl_in_range(const locker_driver *driver, int64_t ttl_ms, locker_status wrong,
+                              locker_error *err);

@@ -40,9 +40,7 @@ static inline bool lk_in_callback(const locker *l)
 
 /** Whether a call may begin at all: refuses in a fork's child and on the thread that runs callbacks. */
 locker_status lk_admit(const locker *l, const char *what, locker_error *err);
-/** Begin a call: refuses also when closing. OK: lk_leave() must follow. */
-locker_status lk_enter(locker *l, const char *what, locker_error *err) LK_EXCLUDES(l->mutex);
-void lk_leave(locker *l) LK_EXCLUDES(l->mutex);
+/** The end of a call that was counted. */
 static inline void lk_leave_locked(locker *l) LK_REQUIRES(l->mutex)
 {
     if (l->clock.hooks != NULL && l->clock.hooks->done != NULL)

@@ -88,7 +88,7 @@ static void forget_locked(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
 /* It is free already. */
 static void count_out(locker *l, int lost_fd) LK_EXCLUDES(l->mutex)
 {
-    lk_handle_gone(l);
+    lk_locker_owe(l, -1);
     if (lost_fd >= 0) {
         LK_NO_CANCEL;
         (void)close(lost_fd);

@@ -95,8 +95,8 @@ LK_UNCHECKED locker *lk_locker_new(const lk_config *config, const locker_options
     l->services.clock = &l->clock;
     l->given = config->driver;
     l->driver = &l->table;
-    l->ttl_ns = config->ttl_ns;
-    l->command_timeout_ns = config->command_timeout_ns;
+    l->ttl_ns = config->pub.ttl_ns;
+    l->command_timeout_ns = config->pub.command_timeout_ns;
     if (options != NULL) {
         l->log = options->log;
         l->log_user = options->log_user;
@@ -111,7 +111,7 @@ LK_UNCHECKED locker *lk_locker_new(const lk_config *config, const locker_options
     lk_mutex_init(&l->mutex);
     pthread_cond_init(&l->changed, NULL);
     watch_forks(l);
-    l->owner = strdup(config->owner);
+    l->owner = strdup(config->pub.owner);
     if (l->owner != NULL && lk_table_reserve(&l->keys))
         return l;
     lk_locker_free(l);
@@ -133,16 +133,8 @@ LK_UNCHECKED void lk_locker_free(locker *l)
     free(l);
 }
 
-void lk_handle_gone(locker *l)
+void lk_locker_owe(locker *l, int64_t handles)
 {
-    if (atomic_fetch_sub_explicit(&l->owed, 1, memory_order_acq_rel) == 1)
-        lk_locker_free(l);
-}
-
-/* l->handles is constant now. */
-LK_UNCHECKED void lk_user_gone(locker *l)
-{
-    const int64_t made = (int64_t)l->handles;
-    if (atomic_fetch_add_explicit(&l->owed, made, memory_order_acq_rel) + made == 0)
+    if (atomic_fetch_add_explicit(&l->owed, handles, memory_order_acq_rel) + handles == 0)
         lk_locker_free(l);
 }

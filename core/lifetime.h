@@ -8,10 +8,9 @@
 locker *lk_locker_new(const lk_config *config, const locker_options *options, const locker_clock *clock);
 /** Of one that was never given out. */
 void lk_locker_free(locker *l);
-/** One handle less. */
-void lk_handle_gone(locker *l) LK_EXCLUDES(l->mutex);
-/** The user's reference goes; calls can begin no more. */
-void lk_user_gone(locker *l) LK_EXCLUDES(l->mutex);
+/** Free it if no handle is owed any more: each that is freed counts -1, and closing, behind which no call can begin, those
+ * that were made. */
+void lk_locker_owe(locker *l, int64_t handles) LK_EXCLUDES(l->mutex);
 
 /** The keeper's epoll with its wake-up and timer. 0, or an errno. */
 int lk_descriptors_open(locker *l);

@@ -13,10 +13,10 @@
 #include "attempt.h"
 #include "cancel.h"
 #include "claim.h"
+#include "config.h"
 #include "error.h"
 #include "frame.h"
 #include "lease.h"
-#include "params.h"
 #include "stats.h"
 #include "text.h"
 

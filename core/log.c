@@ -61,15 +61,6 @@ bool lk_log_waits_locked(const locker *l)
     return l->log_count > 0 || l->log_lost > 0;
 }
 
-static void tell_lost(const locker *l, uint64_t lost)
-{
-    char text[96];
-    (void)snprintf(text, sizeof text,
-                   "%llu lines of the log were lost: its callback is too slow, or memory is short",
-                   (unsigned long long)lost);
-    l->log(LOCKER_LOG_WARN, text, l->log_user);
-}
-
 /* Lines are lost while all that may be are kept, so they came after those. What comes meanwhile has to wait until the keeper
  * has renewed what is due: a stream of lines must not cost a lease. */
 void lk_log_tell_unlocking(locker *l)
@@ -88,7 +79,12 @@ void lk_log_tell_unlocking(locker *l)
         l->log(line->level, line->text, l->log_user);
         free(line);
     }
-    if (lost > 0)
-        tell_lost(l, lost);
+    if (lost > 0) {
+        char text[96];
+        (void)snprintf(text, sizeof text,
+                       "%llu lines of the log were lost: its callback is too slow, or memory is short",
+                       (unsigned long long)lost);
+        l->log(LOCKER_LOG_WARN, text, l->log_user);
+    }
     lk_mutex_lock(&l->mutex);
 }

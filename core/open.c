@@ -14,7 +14,6 @@
 #include "keeper.h"
 #include "lifetime.h"
 #include "log.h"
-#include "params.h"
 #include "registry.h"
 
 /* ------------------------------------------------------------------ starting ---- */
@@ -37,23 +36,7 @@ static const char *limit_advice(int os_error)
 
 static locker_status open_driver(locker *l, const lk_config *config, locker_error *err)
 {
-    const locker_driver_config c = {
-        .size = sizeof c,
-        .scheme = config->scheme,
-        .user = config->user,
-        .password = config->password,
-        .hosts = config->hosts,
-        .host_count = config->host_count,
-        .path = config->path,
-        .name_space = config->name_space,
-        .owner = config->owner,
-        .values = config->values,
-        .connect_timeout_ns = config->connect_timeout_ns,
-        .command_timeout_ns = config->command_timeout_ns,
-        .cleanup_ns = config->cleanup_ns,
-        .ttl_ns = config->ttl_ns,
-    };
-    const locker_status status = l->driver->open(&c, &l->services, &l->self, err);
+    const locker_status status = l->driver->open(&config->pub, &l->services, &l->self, err);
     if (status != LOCKER_OK)
         return status;
     int rc = lk_descriptors_add_driver(l);
@@ -70,12 +53,12 @@ static locker_status open_driver(locker *l, const lk_config *config, locker_erro
 /* Which service it is; what is quoted of the configuration was checked not to be a password. */
 static void tell_opened(locker *l, const lk_config *config)
 {
-    const bool path = config->host_count == 0 && strchr(config->path, ':') == NULL;
+    const bool path = config->pub.host_count == 0 && strchr(config->pub.path, ':') == NULL;
     char text[256];
-    int n = snprintf(text, sizeof text, "%s:%s", config->scheme, path ? config->path : "");
-    for (size_t i = 0; i < config->host_count && n < (int)sizeof text; i++)
-        n += snprintf(text + n, sizeof text - (size_t)n, config->hosts[i].port != 0 ? "%s%s:%d" : "%s%s",
-                      i == 0 ? "//" : ",", config->hosts[i].name, config->hosts[i].port);
+    int n = snprintf(text, sizeof text, "%s:%s", config->pub.scheme, path ? config->pub.path : "");
+    for (size_t i = 0; i < config->pub.host_count && n < (int)sizeof text; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, config->pub.hosts[i].port != 0 ? "%s%s:%d" : "%s%s",
+                      i == 0 ? "//" : ",", config->pub.hosts[i].name, config->pub.hosts[i].port);
     l->services.log(&l->services, LOCKER_LOG_INFO, "the locks are kept by %s", text);
 }
 
@@ -137,7 +120,7 @@ static locker_status check_options(const locker_options **options, locker_option
 locker_status locker_open(const char *uri, const locker_options *options, locker **out, locker_error *err)
 {
     LK_NO_CANCEL;
-    lk_config config = {0};
+    lk_config config = {.driver = NULL};
     locker_options own;
     locker_status status = check_options(&options, &own, out, err);
     if (status != LOCKER_OK)
@@ -153,7 +136,7 @@ locker_status locker_open_profile(const char *file, const char *profile, const l
                                   locker **out, locker_error *err)
 {
     LK_NO_CANCEL;
-    lk_config config = {0};
+    lk_config config = {.driver = NULL};
     locker_options own;
     locker_status status = check_options(&options, &own, out, err);
     if (status != LOCKER_OK)
@@ -190,7 +173,7 @@ locker_status locker_open_driver(const locker_driver *driver, const locker_drive
     locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options own;
     locker_clock clock = *locker_system_clock();
-    lk_config config = {0};
+    lk_config config = {.driver = NULL};
     char bare[64];
     locker_status status = LOCKER_OK;
     if (options != NULL)

@@ -1,32 +1,36 @@
-/* params.c: parameters, as tables: what every driver takes, and how a parameter's text is read; durations as people write
- * them, and lease times. */
+/* params.c: parameters, as tables: what every driver takes, how a parameter's text is read, and the end of a configuration, by
+ * what was given and what was not. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
+#include "config.h"
 #include "error.h"
 #include "lk_time.h"
-#include "params.h"
+#include "text.h"
 
-/* In the order of the LK_COMMON_ names. */
-const locker_parameter lk_common_params[] = {
-    [LK_COMMON_TTL] = {"ttl", LOCKER_PARAM_DURATION, "30s", 1, 0, "lease time of locks that name none"},
-    [LK_COMMON_NAMESPACE] =
-        {"namespace", LOCKER_PARAM_TEXT, NULL, 0, 0,
-         "keeps this application's keys apart from others'; none: keys are used as they are"},
-    [LK_COMMON_OWNER] = {"owner", LOCKER_PARAM_TEXT, NULL, 0, 0,
-                         "the holder's label; none: host:pid:program"},
-    [LK_COMMON_CONNECT] = {"connect_timeout", LOCKER_PARAM_DURATION, "5s", 1, 0,
-                           "bound for making one connection"},
-    [LK_COMMON_COMMAND] = {"command_timeout", LOCKER_PARAM_DURATION, "5s", 1, 0,
-                           "bound for one answer of the service"},
-    [LK_COMMON_CLEANUP] = {"cleanup_timeout", LOCKER_PARAM_DURATION, "2s", 1, 0,
-                           "bound for the clean-up of one call, and of close"},
-    [LK_COMMON_PASSWORD_FILE] = {"password_file", LOCKER_PARAM_PATH, NULL, 0, 0,
-                                 "a file whose first line is the password"},
-    [LK_COMMON_COUNT] = {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
+enum { TTL, NAMESPACE, OWNER, CONNECT, COMMAND, CLEANUP, PASSWORD_FILE, COMMON };
+static const locker_parameter common_params[] = {
+    [TTL] = {"ttl", LOCKER_PARAM_DURATION, "30s", 1, 0, "lease time of locks that name none"},
+    [NAMESPACE] = {"namespace", LOCKER_PARAM_TEXT, NULL, 0, 0,
+                   "keeps this application's keys apart from others'; none: keys are used as they are"},
+    [OWNER] = {"owner", LOCKER_PARAM_TEXT, NULL, 0, 0, "the holder's label; none: host:pid:program"},
+    [CONNECT] = {"connect_timeout", LOCKER_PARAM_DURATION, "5s", 1, 0, "bound for making one connection"},
+    [COMMAND] = {"command_timeout", LOCKER_PARAM_DURATION, "5s", 1, 0, "bound for one answer of the service"},
+    [CLEANUP] = {"cleanup_timeout", LOCKER_PARAM_DURATION, "2s", 1, 0,
+                 "bound for the clean-up of one call, and of close"},
+    [PASSWORD_FILE] = {"password_file", LOCKER_PARAM_PATH, NULL, 0, 0,
+                       "a file whose first line is the password"},
+    [COMMON] = {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
+
+const locker_parameter *locker_common_parameters(void)
+{
+    return common_params;
+}
 
 /* ------------------------------------------------------------------ times ---- */
 
@@ -99,7 +103,7 @@ locker_status lk_ttl_in_range(const locker_driver *d, int64_t ttl_ms, locker_sta
                             (long long)ttl_ms, d->name, (long long)d->ttl_min_ms, (long long)d->ttl_max_ms);
 }
 
-/* ------------------------------------------------------------------ a text ---- */
+/* ------------------------------------------------------------------ a parameter's text ---- */
 
 static locker_status check_range(const locker_parameter *param, const locker_value *value, locker_error *err)
 {
@@ -148,8 +152,8 @@ static locker_status parse_duration(const locker_parameter *param, locker_value 
     return status;
 }
 
-locker_status lk_param_parse(const locker_parameter *param, const char *text, locker_value *value,
-                             locker_error *err)
+static locker_status parse(const locker_parameter *param, const char *text, locker_value *value,
+                           locker_error *err)
 {
     value->text = text;
     if (text == NULL)
@@ -167,4 +171,161 @@ locker_status lk_param_parse(const locker_parameter *param, const char *text, lo
                    : locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s is empty: give a path",
                                       param->name);
     }
+}
+
+/* ------------------------------------------------------------------ tables ---- */
+
+/* The place of a name in a table, or, also of NULL, the table's length. */
+static size_t find(const locker_parameter *table, const char *name)
+{
+    size_t i = 0;
+    while (table[i].name != NULL && (name == NULL || strcmp(table[i].name, name) != 0))
+        i++;
+    return i;
+}
+
+static locker_status fill_defaults(const locker_parameter *table, locker_value *values, locker_error *err)
+{
+    locker_status status = LOCKER_OK;
+    for (size_t i = 0; table[i].name != NULL && status == LOCKER_OK; i++)
+        status = parse(&table[i], table[i].initial, &values[i], err);
+    return status;
+}
+
+static locker_status fill_given(const lk_config *c, locker_value *common, locker_value *own,
+                                locker_error *err)
+{
+    locker_status status = LOCKER_OK;
+    for (size_t i = 0; i < c->given_count && status == LOCKER_OK; i++) {
+        const lk_given *given = &c->given[i];
+        const locker_parameter *table = common_params;
+        locker_value *values = common;
+        size_t at = find(table, given->name);
+        if (at == COMMON) {
+            table = c->driver->params;
+            values = own;
+            at = find(table, given->name);
+        }
+        if (table[at].name == NULL)
+            return locker_error_set(
+                err, LOCKER_CONFIG, 0,
+                "the %s driver has no parameter '%s': 'locker drivers' lists those that it has",
+                c->driver->name, lk_config_word(given->name));
+        status = parse(&table[at], given->text, &values[at], err);
+        values[at].given = true;
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ password and label ---- */
+
+static locker_status copy(const char **own, const char *text, locker_error *err)
+{
+    *own = strdup(text);
+    return *own != NULL ? LOCKER_OK : lk_config_no_memory(err);
+}
+
+static locker_status read_password_file(lk_config *c, const char *path, locker_error *err)
+{
+    FILE *f = fopen(path, "re");
+    if (f == NULL) /* without a slash it may be the password itself */
+        return locker_error_set(err, LOCKER_CONFIG, errno, "can't open password_file %.200s: %s",
+                                strchr(path, '/') != NULL ? path : "(a name without '/' is not shown)",
+                                strerror(errno));
+    char line[1024];
+    if (fgets(line, sizeof line, f) == NULL)
+        line[0] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
+    (void)fclose(f);
+    const locker_status status =
+        line[0] != '\0' ? copy(&c->pub.password, line, err)
+                        : locker_error_set(err, LOCKER_CONFIG, 0, "password_file %.200s is empty", path);
+    explicit_bzero(line, sizeof line);
+    return status;
+}
+
+/* The caller's, else the URI's, else the file's, else the environment's. */
+static locker_status find_password(lk_config *c, const char *text, const char *file, locker_error *err)
+{
+    if ((c->driver->caps & LOCKER_CAP_AUTH) == 0) {
+        if (c->pub.user != NULL || c->pub.password != NULL || text != NULL || file != NULL)
+            return locker_error_set(err, LOCKER_CONFIG, 0,
+                                    "the %s driver takes no user and no password: leave them out",
+                                    c->driver->name);
+        return LOCKER_OK;
+    }
+    if (c->pub.password != NULL && file != NULL)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "both a password and password_file are given: keep one");
+    if (text == NULL && c->pub.password != NULL)
+        return LOCKER_OK;
+    if (text == NULL && file != NULL)
+        return read_password_file(c, file, err);
+    if (text == NULL)
+        text = getenv("LOCKER_PASSWORD");
+    if (text == NULL || *text == '\0')
+        return LOCKER_OK;
+    lk_wipe(c->pub.password);
+    return copy(&c->pub.password, text, err);
+}
+
+/* What breaks a label's rule is wrong in the configuration. */
+static locker_status take_label(const char **own, const char *text, const char *what, locker_error *err)
+{
+    if (lk_text_check_label(text, what, err) == LOCKER_OK)
+        return copy(own, text, err);
+    if (err != NULL)
+        err->status = LOCKER_CONFIG;
+    return LOCKER_CONFIG;
+}
+
+static locker_status find_owner(lk_config *c, const char *text, locker_error *err)
+{
+    char host[65], made[LOCKER_OWNER_MAX + 1];
+    if (text != NULL)
+        return take_label(&c->pub.owner, text, "the owner", err);
+    if (gethostname(host, sizeof host) != 0)
+        (void)strcpy(host, "localhost");
+    host[sizeof host - 1] = '\0';
+    (void)snprintf(made, sizeof made, "%s:%ld:%.40s", host, (long)getpid(), program_invocation_short_name);
+    if (lk_text_check_label(made, "the owner", NULL) != LOCKER_OK)
+        (void)snprintf(made, sizeof made, "localhost:%ld", (long)getpid()); /* a name that is not UTF-8 */
+    return take_label(&c->pub.owner, made, "the owner", err);
+}
+
+locker_status lk_config_finish(lk_config *c, const locker_options *options, locker_error *err)
+{
+    static const locker_options defaults = LOCKER_OPTIONS_INIT;
+    const locker_options *const o = options != NULL ? options : &defaults;
+    locker_value common[COMMON] = {{0}};
+    locker_value *const own = calloc(find(c->driver->params, NULL) + 1, sizeof *own);
+    c->pub.size = sizeof c->pub;
+    c->pub.values = own;
+    if (c->pub.path == NULL)
+        c->pub.path = strdup("");
+    if (own == NULL || c->pub.path == NULL)
+        return lk_config_no_memory(err);
+    locker_status status = fill_defaults(common_params, common, err);
+    if (status == LOCKER_OK)
+        status = fill_defaults(c->driver->params, own, err);
+    if (status == LOCKER_OK)
+        status = fill_given(c, common, own, err);
+    c->pub.ttl_ns = o->ttl_ms > 0 ? o->ttl_ms * LK_MS : common[TTL].number;
+    c->pub.connect_timeout_ns = common[CONNECT].number;
+    c->pub.command_timeout_ns = common[COMMAND].number;
+    c->pub.cleanup_ns = common[CLEANUP].number;
+    if (status == LOCKER_OK)
+        status = find_password(c, o->password, common[PASSWORD_FILE].text, err);
+    /* A namespace becomes a part of keys, so the rules of keys hold for it. */
+    const char *const name_space = o->name_space != NULL ? o->name_space : common[NAMESPACE].text;
+    if (status == LOCKER_OK)
+        status = name_space == NULL || *name_space == '\0'
+                     ? copy(&c->pub.name_space, "", err)
+                     : take_label(&c->pub.name_space, name_space, "the namespace", err);
+    if (status == LOCKER_OK)
+        status = find_owner(c, o->owner != NULL ? o->owner : common[OWNER].text, err);
+    if (status == LOCKER_OK)
+        status = lk_ttl_in_range(c->driver, c->pub.ttl_ns / LK_MS,
+                                 o->ttl_ms > 0 ? LOCKER_INVALID : LOCKER_CONFIG, err);
+    return status;
 }

@@ -100,11 +100,12 @@ static locker_status set_port(const lk_config *c, const char *text, locker_error
     const long port = strtol(text, &end, 10);
     if (end == text || *end != '\0' || port < 1 || port > 65535)
         return locker_error_set(err, LOCKER_CONFIG, 0, "port is no number from 1 to 65535");
-    if (c->host_count == 0)
+    if (c->pub.host_count == 0)
         return locker_error_set(err, LOCKER_CONFIG, 0, "port is given without host");
-    for (size_t i = 0; i < c->host_count; i++)
-        if (c->hosts[i].port == 0)
-            c->hosts[i].port = (int)port;
+    locker_host *const hosts = (locker_host *)(uintptr_t)c->pub.hosts;
+    for (size_t i = 0; i < c->pub.host_count; i++)
+        if (hosts[i].port == 0)
+            hosts[i].port = (int)port;
     return LOCKER_OK;
 }
 
@@ -115,11 +116,11 @@ static locker_status from_parts(profile *p, locker_error *err)
     locker_status status = lk_driver_for(driver, lk_config_word(driver), &c->driver, err);
     if (status != LOCKER_OK)
         return status;
-    c->scheme = strdup(lk_driver_has_scheme(c->driver, driver) ? driver : c->driver->schemes[0]);
-    c->user = take(p, USER);
-    c->password = take(p, PASSWORD);
-    c->path = take(p, PATH);
-    if (c->scheme == NULL)
+    c->pub.scheme = strdup(lk_driver_has_scheme(c->driver, driver) ? driver : c->driver->schemes[0]);
+    c->pub.user = take(p, USER);
+    c->pub.password = take(p, PASSWORD);
+    c->pub.path = take(p, PATH);
+    if (c->pub.scheme == NULL)
         return lk_config_no_memory(err);
     status = add_hosts(c, p->part[HOST], err);
     return status == LOCKER_OK && p->part[PORT] != NULL ? set_port(c, p->part[PORT], err) : status;
@@ -140,9 +141,9 @@ static locker_status build(profile *p, locker_error *err)
     const locker_status status = lk_config_uri(c, part[URI], NULL, err);
     if (status != LOCKER_OK || part[PASSWORD] == NULL)
         return status;
-    if (c->password != NULL)
+    if (c->pub.password != NULL)
         return locker_error_set(err, LOCKER_CONFIG, 0, "password is given twice, in uri and by itself");
-    c->password = take(p, PASSWORD);
+    c->pub.password = take(p, PASSWORD);
     return LOCKER_OK;
 }
 

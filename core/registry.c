@@ -11,7 +11,6 @@
 #include "description.h"
 #include "error.h"
 #include "frame.h"
-#include "params.h"
 #include "registry.h"
 
 /* Written by the build from backends/CMakeLists.txt; ended by NULL. */
@@ -196,11 +195,6 @@ const locker_driver *locker_driver_of(const locker *l, void **self)
     if (self != NULL)
         *self = l->self;
     return l->given;
-}
-
-const locker_parameter *locker_common_parameters(void)
-{
-    return lk_common_params;
 }
 
 const char *locker_version(void)

@@ -27,11 +27,8 @@ uint64_t locker_histogram_quantile(const locker_histogram *h, double q)
         return 0;
     for (unsigned i = 0; i < LOCKER_HISTOGRAM_BUCKETS; i++) {
         seen += h->bucket[i];
-        if ((double)seen >= q * (double)h->count && seen > 0) {
-            const uint64_t upper = UINT64_C(1) << i;
-
-            return upper < h->max_us ? upper : h->max_us;
-        }
+        if ((double)seen >= q * (double)h->count && seen > 0)
+            return UINT64_C(1) << i < h->max_us ? UINT64_C(1) << i : h->max_us;
     }
     return h->max_us;
 }
