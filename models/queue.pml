@@ -4,7 +4,7 @@
  *
  * Two lockers: the first has two claims on one key and suffers all of it, the second has one. A claim tries or
  * waits; a create is executed late, after its connection has gone, or never; watches come late; sessions end.
- * The steps of a place are those of backends/zookeeper/lock/node.h: each says what is known.
+ * The steps of a place are those of backends/zookeeper/lock/place.h: each says what is known.
  *
  * models/README.md tells which code this stands for, and what it leaves out.
  *

@@ -14,3 +14,9 @@ void lk_zk_doubt_session_locked(lk_zk *z) LK_REQUIRES(*z->net);
 bool lk_zk_enough_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 /* Have the deadline moved, for a caller that can have this node's lock once there is enough. */
 void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+
+/* Have it told at once when somebody else deletes the node: a holder has lost its lock then, and a waiter its place. False:
+ * no memory or no connection. */
+bool lk_zk_watch_own_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* What the connection tells of a node of that path. */
+void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted) LK_REQUIRES(*z->net);

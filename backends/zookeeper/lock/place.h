@@ -1,7 +1,83 @@
-/* place.h: the life of a place in a key's queue: what is known of it, and who is told. */
+/* place.h: a place in a key's queue: its step, what changes that, and its node; its life, and who is told. */
 #pragma once
 
-#include "node.h"
+#include "instance.h"
+
+/* What is known of a place: of its node, and of who is ahead. What leads from one to another stands in place.c. */
+typedef enum {
+    LK_ZK_NOTHING, /* nothing has been asked under its name */
+    LK_ZK_ASKED,   /* create and list are under way */
+    LK_ZK_DOUBT,   /* create got no answer: the node is there, or not, or comes yet */
+    LK_ZK_UNSEEN,  /* the same, and a search did not show it: the claim goes on under another name */
+    LK_ZK_ENTERED, /* it is there; who is ahead isn't known: a list is under way, or wanted */
+    LK_ZK_BEHIND,  /* it is there; somebody was ahead in a list that showed it */
+    LK_ZK_FIRST,   /* it is there; nobody was: it has the lock */
+    LK_ZK_USED_UP, /* it is there; its number says nothing, because the key's node has no more of them */
+    LK_ZK_FAILED,  /* `error` says why */
+    LK_ZK_GONE,    /* it isn't there and won't be, with proof */
+    LK_ZK_STEPS
+} lk_zk_step;
+
+/* What becomes known. */
+typedef enum {
+    LK_ZK_CREATING,  /* create and list are about to be sent */
+    LK_ZK_NOT_SENT,  /* create was not, after all */
+    LK_ZK_NO_ANSWER, /* whether the node is there, or will be, isn't known */
+    LK_ZK_NOT_SHOWN, /* a search that came after the create did not show it */
+    LK_ZK_STOOD_FOR, /* another place stands for all that may come yet in this queue */
+    LK_ZK_SHOWN,     /* the node is there: an answer, or a list, says so; and who is ahead has to be asked */
+    LK_ZK_HINT,      /* the predecessor may have gone */
+    LK_ZK_SOMEBODY,  /* a list shows it, and somebody ahead */
+    LK_ZK_NOBODY,    /* a list shows it, and nobody ahead */
+    LK_ZK_NO_ORDER,  /* a list shows it, and its number is used up */
+    LK_ZK_REFUSED,   /* a server refuses what the place needs */
+    LK_ZK_ENDED,     /* the node isn't there and won't be, with proof */
+    LK_ZK_EVENTS
+} lk_zk_event;
+
+/* An ephemeral node, or an attempt to make one. */
+struct lk_zk_node {
+    lk_list link;          /* in lk_zk.nodes, left or doubtful */
+    lk_table_link by_id;   /* in lk_zk.places */
+    lk_list timer;         /* in lk_zk.timed, or in no list */
+    lk_zk_watcher watcher; /* of the predecessor, while it is BEHIND and waits */
+    locker_claim *claim;   /* whose it is; NULL: nobody's, to be deleted */
+    lk_zk_call *call;      /* who waits for the next step; NULL: nobody */
+    locker_error *error;   /* of FAILED; malloc'ed, may be NULL */
+    uint64_t id;           /* the part of its name that is its own */
+    int64_t session;       /* in which it was asked for */
+    int64_t czxid;         /* the fencing token; 0 until it is known */
+    int64_t watch_at;      /* when it wants a watch on itself */
+    int64_t write_at;      /* when the time of its grant wants to be written */
+    int64_t granted_at;    /* that time; of a lock that was waited for */
+    int64_t cap;           /* LOST then at the latest, of a lease that isn't renewed; else LOCKER_NEVER */
+    int64_t retry_at;      /* of a delete */
+    int64_t trouble_since; /* first refused delete; 0: none */
+    int64_t doubt_since;   /* of one in `doubtful`: of the latest name that it stands for */
+    int64_t look_at;       /* ... when it is looked for again */
+    int32_t sequence;      /* once it is there */
+    int create_rc;         /* create's answer */
+    unsigned requests;     /* that refer to it */
+    uint32_t parent_hash;
+    lk_zk_step step;    /* changed by lk_zk_node_step_locked() alone */
+    uint8_t tries;      /* how often its parents have been made */
+    bool there;         /* it is at the server: its name is known, and no end of it */
+    bool listing;       /* a list of its queue is under way */
+    bool unwanted;      /* it is to be deleted, as soon as there is a connection */
+    bool deleting;      /* a delete is under way */
+    bool maybe_deleted; /* a delete was sent whose answer was lost */
+    bool deleted;       /* by us, with proof */
+    bool watched;       /* its own deletion will be told, or that has been asked for */
+    bool waited;        /* it has been BEHIND */
+    bool granted;       /* core knows that it has the lock */
+    bool event_awaited; /* the claim was enrolled: it is woken, not its caller */
+    char parent[];      /* the path of the key's node */
+};
+
+static inline lk_zk_node *lk_zk_node_of(const lk_list *link)
+{
+    return LK_CONTAINER(link, lk_zk_node, link);
+}
 
 /* ---------------------------------------------------------------- its life ---- */
 
