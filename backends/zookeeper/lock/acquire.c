@@ -2,13 +2,11 @@
  * acquire.c: one attempt for a claim. The caller's own thread sends and reads, until the claim's place in
  * the queue is known; what happens to that place later comes by watches, and ends in a wake.
  */
-#include "create.h"
-#include "ending.h"
 #include "grant_time.h"
 #include "heartbeat.h"
 #include "operations.h"
 #include "paths.h"
-#include "queue.h"
+#include "place.h"
 
 /* A lock that is given back sooner needs no watch on its own node, which spares the server a request. */
 static const int64_t own_watch_after_ns = 20 * LK_MS;
@@ -159,7 +157,7 @@ static bool enter_locked(attempt *a) LK_REQUIRES(*a->z->net)
     if (a->claim->will_wait ? a->data->aside && !a->looked : !a->looked || (a->busy && !a->fresh))
         return look_locked(a);
     a->data->aside = false;
-    a->data->node = lk_zk_node_new_locked(a->z, a->claim, a->parent);
+    a->data->node = lk_zk_node_new_locked(a->z, a->claim, a->parent, ++a->z->last_id);
     if (a->data->node != NULL)
         lk_zk_node_start_locked(a->z, a->data->node);
     else

@@ -4,10 +4,8 @@
  */
 #include <string.h>
 
-#include "create.h"
-#include "ending.h"
 #include "paths.h"
-#include "queue.h"
+#include "place.h"
 
 enum { PARENTS_TRIES = 8 }; /* how often vanishing parents are made again */
 
@@ -79,17 +77,10 @@ static void make_parents_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z
     char path[LK_ZK_PARENT_MAX];
     if (node->tries == 0 && z->seen[node->parent_hash % LK_ZK_SEEN] == node->parent_hash)
         return;
-    if (node->tries > 1 || (node->tries == 1 && z->root[0] != '\0')) {
-        for (const char *slash = strchr(z->root + (z->root[0] != '\0'), '/');;
-             slash = strchr(slash + 1, '/')) {
-            const size_t len = slash != NULL ? (size_t)(slash - z->root) : strlen(z->root);
-            memcpy(path, z->root, len);
-            path[len] = '\0';
-            if (len > 0)
-                lk_zk_container_locked(z->net, path, true);
-            if (slash == NULL)
-                break;
-        }
+    for (const char *end = z->root; node->tries > 0 && *end != '\0';) {
+        end = strchrnul(end + 1, '/');
+        *(char *)mempcpy(path, z->root, (size_t)(end - z->root)) = '\0';
+        lk_zk_container_locked(z->net, path, true);
     }
     lk_zk_container_locked(z->net, node->parent, false);
 }
@@ -107,9 +98,8 @@ void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
         return;
     }
     node->requests++;
-    if (!lk_zk_list_for_locked(
-            z, node, first_list_done_locked)) /* the connection broke in between, or there is no memory */
-        lk_zk_node_doubt_locked(z, node);
+    if (!lk_zk_list_for_locked(z, node, first_list_done_locked))
+        lk_zk_node_doubt_locked(z, node); /* the connection broke in between, or there is no memory */
 }
 
 /* ------------------------------------------------------------------ a create whose answer was lost ---- */
@@ -128,7 +118,7 @@ static void owner_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply
     } else if (lk_zk_unknown(rc)) {
         lk_zk_node_doubt_locked(z, node);
     } else if (rc == ZNONODE) {
-        lk_zk_node_vanish_locked(z, node, lk_zk_somebody_deleted);
+        lk_zk_node_vanish_locked(z, node);
     } else if (rc != ZOK || reply->stat->ephemeralOwner != node->session) {
         lk_zk_node_step_locked(node, LK_ZK_SHOWN);
         node->maybe_deleted = true; /* deleted, and never listed, if that takes another connection */

@@ -5,11 +5,9 @@
  */
 #include <string.h>
 
-#include "ending.h"
+#include "place.h"
 
 static const int64_t delete_again_ns = 100 * LK_MS;
-
-const char lk_zk_somebody_deleted[] = "its node was deleted by somebody else";
 
 /* ------------------------------------------------------------------ gone ---- */
 
@@ -33,7 +31,7 @@ static void gone_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     hint_successor_locked(z, node);
 }
 
-void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node, const char *why)
+static void vanish_locked(lk_zk *z, lk_zk_node *node, const char *why) LK_REQUIRES(*z->net)
 {
     if (node->claim != NULL && node->granted)
         z->svc->lease_lost(z->svc, node->claim, why);
@@ -42,11 +40,16 @@ void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node, const char *why)
     (void)lk_zk_node_reap_locked(z, node);
 }
 
+void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node)
+{
+    vanish_locked(z, node, "its node was deleted by somebody else");
+}
+
 /* What was there is gone with the session, or will be when the servers count it out. */
 static void list_vanish_locked(lk_zk *z, lk_list *list, const char *why) LK_REQUIRES(*z->net)
 {
     LK_LIST_EACH_SAFE(link, list)
-        lk_zk_node_vanish_locked(z, lk_zk_node_of(link), why);
+        vanish_locked(z, lk_zk_node_of(link), why);
 }
 
 void lk_zk_all_vanish_locked(lk_zk *z)

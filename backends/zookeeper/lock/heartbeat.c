@@ -9,8 +9,8 @@
  */
 #include <stdlib.h>
 
-#include "ending.h"
 #include "heartbeat.h"
+#include "place.h"
 
 /* Eighths of the session time-out: with less than the first no grant is made, with less than the second a
  * heartbeat follows it. */
@@ -51,7 +51,7 @@ static void heartbeat_done_locked(lk_zk *z, void *context, int rc, const lk_zk_r
         if (rc == ZOK)
             extend_locked(z, node);
         else if (rc == ZNONODE && c->results[i].err == ZNONODE && node->there && !node->deleting)
-            lk_zk_node_vanish_locked(z, node, lk_zk_somebody_deleted);
+            lk_zk_node_vanish_locked(z, node);
         if (node->call != NULL)
             lk_zk_call_done_locked(node->call); /* it may have wanted proof, and looks again */
         lk_zk_node_unref_locked(z, node);
@@ -188,7 +188,7 @@ void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
     if (node == NULL || !node->there || node->deleting)
         return;
     if (deleted) {
-        lk_zk_node_vanish_locked(z, node, lk_zk_somebody_deleted);
+        lk_zk_node_vanish_locked(z, node);
         lk_zk_doubt_session_locked(z);
     } else if (node->claim != NULL) {
         want_again_locked(z, node);
@@ -200,7 +200,7 @@ static void watched_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *r
     lk_zk_node *node = context;
     (void)reply;
     if (rc == ZNONODE && node->there && !node->deleting)
-        lk_zk_node_vanish_locked(z, node, lk_zk_somebody_deleted);
+        lk_zk_node_vanish_locked(z, node);
     else if (lk_zk_unknown(rc) && node->there && node->claim != NULL)
         want_again_locked(z, node);
     lk_zk_node_unref_locked(z, node);

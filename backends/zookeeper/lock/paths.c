@@ -234,11 +234,3 @@ void lk_zk_name(const lk_zk *z, uint64_t id, int32_t sequence, char name[LK_ZK_N
         out[i] = (char)('0' + left % 10);
     out[digits] = '\0';
 }
-
-void lk_zk_own_path(const lk_zk *z, const char *parent, uint64_t id, int32_t sequence,
-                    char path[LK_ZK_PATH_MAX])
-{
-    char *out = stpcpy(path, parent);
-    *out++ = '/';
-    lk_zk_name(z, id, sequence, out);
-}

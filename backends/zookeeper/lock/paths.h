@@ -21,9 +21,6 @@ void lk_zk_stem(const lk_zk *z, uint64_t id, char stem[LK_ZK_STEM_LEN + 1]);
 void lk_zk_name(const lk_zk *z, uint64_t id, int32_t sequence, char name[LK_ZK_NAME_MAX]);
 /* path = parent/name. False: it is too long; path is not set. */
 bool lk_zk_join(char path[LK_ZK_PATH_MAX], const char *parent, const char *name);
-/* path = parent/name of a node of ours, which fits. */
-void lk_zk_own_path(const lk_zk *z, const char *parent, uint64_t id, int32_t sequence,
-                    char path[LK_ZK_PATH_MAX]);
 /* Whether a name, or a path, is one of this locker's, of whichever session: as far as its id; as a whole. */
 bool lk_zk_own_id(const lk_zk *z, const char *name, uint64_t *id);
 bool lk_zk_is_own(const lk_zk *z, const char *name, uint64_t *id, int32_t *sequence);

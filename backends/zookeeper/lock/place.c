@@ -128,12 +128,6 @@ void lk_zk_stalled_locked(lk_zk *z)
 
 /* ------------------------------------------------------------------ the table ---- */
 
-/* Ids are counted. */
-static void add_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
-{
-    lk_table_add(&z->places, &node->by_id, (uint32_t)node->id);
-}
-
 lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id)
 {
     LK_TABLE_EACH_OF(link, &z->places, (uint32_t)id) {
@@ -153,44 +147,34 @@ lk_zk_node *lk_zk_node_find_locked(const lk_zk *z, const char *name)
 
 void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PATH_MAX])
 {
-    lk_zk_own_path(z, node->parent, node->id, node->sequence, path);
+    char *name = stpcpy(path, node->parent);
+    *name++ = '/';
+    lk_zk_name(z, node->id, node->sequence, name);
 }
 
 /* ------------------------------------------------------------------ its life ---- */
 
-static lk_zk_node *make_locked(lk_zk *z, const char *parent, uint64_t id, lk_list *list) LK_REQUIRES(*z->net)
+lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent, uint64_t id)
 {
     lk_zk_node *node = lk_table_reserve(&z->places) ? calloc(1, sizeof *node + strlen(parent) + 1) : NULL;
     if (node == NULL)
         return NULL;
     (void)strcpy(node->parent, parent);
     node->parent_hash = lk_hash_text(parent);
+    node->claim = claim;
     node->id = id;
     node->session = lk_zk_session_locked(z->net);
     node->cap = node->watch_at = node->write_at = LOCKER_NEVER;
-    add_locked(z, node);
-    lk_list_prepend(list, &node->link);
+    lk_table_add(&z->places, &node->by_id, (uint32_t)id); /* ids are counted */
+    lk_list_prepend(claim != NULL ? &z->nodes : &z->left, &node->link);
     return node;
-}
-
-lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent)
-{
-    lk_zk_node *node = make_locked(z, parent, ++z->last_id, &z->nodes);
-    if (node != NULL)
-        node->claim = claim;
-    return node;
-}
-
-lk_zk_node *lk_zk_node_adopt_locked(lk_zk *z, const char *parent, uint64_t id)
-{
-    return make_locked(z, parent, id, &z->left);
 }
 
 void lk_zk_node_rename_locked(lk_zk *z, lk_zk_node *node)
 {
     lk_table_remove(&z->places, &node->by_id);
     node->id = ++z->last_id;
-    add_locked(z, node);
+    lk_table_add(&z->places, &node->by_id, (uint32_t)node->id);
 }
 
 static void look_at_left_locked(const lk_zk *z) LK_REQUIRES(*z->net)

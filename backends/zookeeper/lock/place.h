@@ -81,10 +81,9 @@ static inline lk_zk_node *lk_zk_node_of(const lk_list *link)
 
 /* ---------------------------------------------------------------- its life ---- */
 
-/* NULL: no memory. */
-lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent) LK_REQUIRES(*z->net);
-/* One of ours that a list shows, and of which nothing is known: to be deleted. NULL: no memory. */
-lk_zk_node *lk_zk_node_adopt_locked(lk_zk *z, const char *parent, uint64_t id) LK_REQUIRES(*z->net);
+/* Without a claim: one of ours that a list shows, and of which nothing is known, to be deleted. NULL: no memory. */
+lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent, uint64_t id)
+    LK_REQUIRES(*z->net);
 /* From the list that it is in to another one. */
 void lk_zk_node_move_locked(lk_zk *z, lk_zk_node *node, lk_list *list) LK_REQUIRES(*z->net);
 /* It stands for its queue: it takes a name that is never asked for. */
@@ -125,3 +124,46 @@ void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_RE
 
 /* An answer said nothing although the connection is up: resume in a moment. */
 void lk_zk_stalled_locked(lk_zk *z) LK_REQUIRES(*z->net);
+
+/* ---------------------------------------------------------------- how it ends, or is in doubt: ending.c ---- */
+
+/* Send the delete, unless one is under way. */
+void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* It is gone, with proof: somebody else deleted it. */
+void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* It is there, with that number, but nobody wants it. */
+void lk_zk_node_stray_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_REQUIRES(*z->net);
+/* Whether it is there, or will be, isn't known. Without a claim it has no name any more. */
+void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* Nobody wants it any more: it is deleted in the background, and freed. */
+void lk_zk_node_leave_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* Delete again what servers refused to delete, if it is time. Returns when it is. */
+int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
+/* The session is over, and all places with it. */
+void lk_zk_all_vanish_locked(lk_zk *z) LK_REQUIRES(*z->net);
+
+/* ---------------------------------------------------------------- who is ahead of it: queue.c ---- */
+
+/* Ask for the queue's list, and find the node's place in it. */
+void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* Send a list that ends so, and refers to the node. False: it could not be sent. */
+bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done) LK_REQUIRES(*z->net);
+/* Its answer: the node's place is found in it if it was there when that was asked for. */
+void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply *reply)
+    LK_REQUIRES(*z->net);
+/* Delete what a list of a queue shows of ours that belongs to no claim. */
+void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_vector *names)
+    LK_REQUIRES(*z->net);
+/* What the connection tells of a predecessor: it may have gone (ZNONODE), or it can't be watched. */
+void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher, int rc) LK_REQUIRES(*z->net);
+
+/* ---------------------------------------------------------------- how it begins, and what follows when that got no answer: create.c ---- */
+
+/* Send create and list in one flight. */
+void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* Look for it, when its create got no answer. */
+void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* Look for those that nobody waits for, if it is time. Returns when it is again. */
+int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
+/* ... now, whenever it is due. */
+void lk_zk_search_all_locked(lk_zk *z) LK_REQUIRES(*z->net);

@@ -6,9 +6,8 @@
  */
 #include <string.h>
 
-#include "ending.h"
 #include "paths.h"
-#include "queue.h"
+#include "place.h"
 
 /* ------------------------------------------------------------------ names that belong to nobody ---- */
 
@@ -27,7 +26,7 @@ void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_
         if ((node != NULL && node->claim != NULL) || !lk_zk_contender(names->data[i], &sequence))
             continue;
         if (node == NULL)
-            node = lk_zk_node_adopt_locked(z, parent, id);
+            node = lk_zk_node_new_locked(z, NULL, parent, id);
         if (node != NULL && !node->there && node->step != LK_ZK_ASKED)
             lk_zk_node_stray_locked(z, node, sequence);
     }
@@ -79,7 +78,7 @@ static void place_locked(lk_zk *z, lk_zk_node *node, const struct String_vector 
 {
     const view v = look_locked(z, node, names);
     if (!v.there) {
-        lk_zk_node_vanish_locked(z, node, lk_zk_somebody_deleted);
+        lk_zk_node_vanish_locked(z, node);
     } else if (lk_zk_used_up(node->sequence)) {
         lk_zk_node_tell_locked(z, node, LK_ZK_NO_ORDER);
     } else if (v.predecessor == NULL) {
@@ -100,7 +99,7 @@ static void listed_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply 
     else if (rc == ZOK)
         place_locked(z, node, reply->names);
     else if (rc == ZNONODE)
-        lk_zk_node_vanish_locked(z, node, lk_zk_somebody_deleted);
+        lk_zk_node_vanish_locked(z, node);
     else if (lk_zk_unknown(rc))
         lk_zk_stalled_locked(z);
     else

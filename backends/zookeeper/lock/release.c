@@ -3,8 +3,8 @@
  * and without (withdraw). A node that nobody wants any more is deleted in the background until the server
  * has confirmed that it is gone, over reconnections too; at the latest it goes with its session.
  */
-#include "ending.h"
 #include "operations.h"
+#include "place.h"
 #include "record.h"
 
 void lk_zk_withdraw(void *self, locker_claim *claim)

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "ending.h"
 #include "operations.h"
 #include "paths.h"
+#include "place.h"
 
 /* ------------------------------------------------------------------ open and close ---- */
 
