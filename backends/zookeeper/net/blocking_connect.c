@@ -11,14 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "blocking_connect.h"
-#include "connection.h"
-#include "handover.h"
 #include "lk_thread.h"
-#include "session.h"
-#include "socket.h"
 #include "state.h"
-#include "tls_sasl.h"
 
 /* However short the session is, a server has that long for its part. */
 static const int64_t least_ns = LK_S;
@@ -31,21 +25,25 @@ static int give_up_locked(lk_zk_net *net, int socket) LK_REQUIRES(*net)
     return lk_zk_client_process_locked(net, ZOOKEEPER_READ);
 }
 
+/* Why there is no TLS; "": nothing is known against it. */
+static void trouble_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net)
+{
+    (void)snprintf(net->tls_trouble, sizeof(net->tls_trouble), "%s", why);
+}
+
 /* ------------------------------------------------------------------ the thread ---- */
 
 static void tls_failed_locked(lk_zk_net *net, int rc, const char *reason) LK_REQUIRES(*net)
 {
     if (zoo_state(net->zh) == *net->set.library.ssl_connecting) { /* it didn't begin */
-        (void)snprintf(net->tls_trouble, sizeof(net->tls_trouble), "%s",
-                       reason[0] != '\0' ? reason : "no reason was given");
+        trouble_locked(net, reason[0] != '\0' ? reason : "no reason was given");
         net->denied = net->bad_files = true;
         lk_zk_calls_go_on_locked(net);
         (void)give_up_locked(net, net->blocking.socket);
     } else if (rc == ZCONNECTIONLOSS) { /* it was never there */
-        net->tls_trouble[0] = '\0';
+        trouble_locked(net, "");
     } else if (!net->blocking.ended) {
-        (void)snprintf(net->tls_trouble, sizeof(net->tls_trouble), "%s",
-                       reason[0] != '\0' ? reason : "the server closed the connection");
+        trouble_locked(net, reason[0] != '\0' ? reason : "the server closed the connection");
     }
 }
 
@@ -56,7 +54,7 @@ static void connected_locked(lk_zk_net *net, int rc, const char *reason) LK_REQU
         net->fd = blocking->socket;
         net->attempt_at = lk_zk_net_now(net); /* the server has answered: its time begins again */
         net->login_begun = rc == ZOK && net->set.sasl != NULL;
-        net->tls_trouble[0] = '\0';
+        trouble_locked(net, "");
     } else if (net->set.tls != NULL) {
         tls_failed_locked(net, rc, reason);
     }
@@ -74,7 +72,6 @@ static void *connect_blocking(void *context)
         lk_zk_tls_reason(reason, sizeof(reason));
     lk_zk_net_lock(net);
     close(net->blocking.own);
-    net->blocking.own = -1;
     net->blocking.active = false;
     connected_locked(net, rc, reason);
     lk_zk_session_settle_locked(net);
@@ -97,24 +94,6 @@ bool lk_zk_blocking_due_locked(const lk_zk_net *net, int events)
            zoo_state(net->zh) == ZOO_ASSOCIATING_STATE;
 }
 
-static void could_not_locked(lk_zk_net *net, bool fits) LK_REQUIRES(*net)
-{
-    lk_zk_blocking *blocking = &net->blocking;
-    blocking->active = false;
-    if (blocking->own >= 0)
-        close(blocking->own);
-    blocking->own = -1;
-    if (fits)
-        (void)snprintf(net->tls_trouble, sizeof(net->tls_trouble),
-                       "no thread or descriptor for the handshake");
-    else
-        (void)snprintf(net->tls_trouble, sizeof(net->tls_trouble),
-                       "the process has %d descriptors open, and the client library's TLS takes no more "
-                       "than %d",
-                       blocking->socket, FD_SETSIZE);
-    lk_zk_processed_locked(net, give_up_locked(net, blocking->socket));
-}
-
 void lk_zk_blocking_begin_locked(lk_zk_net *net)
 {
     lk_zk_blocking *blocking = &net->blocking;
@@ -123,21 +102,30 @@ void lk_zk_blocking_begin_locked(lk_zk_net *net)
     if (blocking->joinable)
         (void)pthread_join(blocking->thread, NULL); /* it is past its last lock */
     lk_zk_no_socket_locked(net);
-    *blocking = (lk_zk_blocking){.active = true, .socket = socket, .own = -1};
+    *blocking = (lk_zk_blocking){.active = true, .socket = socket};
     blocking->events = net->set.tls != NULL ? ZOOKEEPER_WRITE : ZOOKEEPER_READ;
     blocking->until = lk_time_after(now, patience > least_ns ? patience : least_ns);
-    if (net->set.tls != NULL) /* until it does */
-        (void)snprintf(net->tls_trouble, sizeof(net->tls_trouble), "the server did not answer");
+    trouble_locked(net, net->set.tls != NULL ? "the server did not answer" : ""); /* until it does */
     const bool fits =
         net->set.tls == NULL || socket < FD_SETSIZE; /* the library's handshake waits by select */
-    if (fits)
-        blocking->own = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+    blocking->own = fits ? fcntl(socket, F_DUPFD_CLOEXEC, 0) : -1;
     blocking->joinable =
         blocking->own >= 0 && lk_thread_start(&blocking->thread, NULL, connect_blocking, net) == 0;
-    if (blocking->joinable)
+    if (blocking->joinable) {
         lk_zk_keeper_by_locked(net, blocking->until);
+        return;
+    }
+    if (fits)
+        trouble_locked(net, "no thread or descriptor for the handshake");
     else
-        could_not_locked(net, fits);
+        (void)snprintf(
+            net->tls_trouble, sizeof(net->tls_trouble),
+            "the process has %d descriptors open, and the client library's TLS takes no more than %d", socket,
+            FD_SETSIZE);
+    if (blocking->own >= 0)
+        close(blocking->own);
+    blocking->active = false;
+    lk_zk_processed_locked(net, give_up_locked(net, socket));
 }
 
 int64_t lk_zk_blocking_check_locked(lk_zk_net *net, int64_t now)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "requests.h"
+#include "state.h"
 
 enum { CHECK_BYTES = 17 }; /* what a check takes beside its path */
 

@@ -1,6 +1,5 @@
 /* client.c: a handle of the client library: plain, with TLS or with SASL; and its calls, without SIGPIPE. */
 #include "state.h"
-#include "tls_sasl.h"
 
 /* ------------------------------------------------------------------ SIGPIPE ---- */
 

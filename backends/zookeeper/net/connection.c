@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "connection.h"
-#include "socket.h"
 #include "state.h"
 
 static const int64_t patience_least_ns = 200 * LK_MS;

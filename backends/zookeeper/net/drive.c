@@ -6,16 +6,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "blocking_connect.h"
-#include "connection.h"
-#include "handover.h"
 #include "lk_poll.h"
 #include "lk_wakeup.h"
-#include "requests.h"
-#include "session.h"
-#include "socket.h"
 #include "state.h"
-#include "tls_sasl.h"
 
 /* ------------------------------------------------------------------ one turn ---- */
 

@@ -12,11 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "connection.h"
-#include "handover.h"
-#include "socket.h"
 #include "state.h"
-#include "tls_sasl.h"
 
 static const int64_t turn_at_least_ns = LK_MS;
 

@@ -5,13 +5,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "blocking_connect.h"
 #include "lk_wakeup.h"
-#include "requests.h"
-#include "session.h"
 #include "state.h"
-#include "tls_sasl.h"
-#include "watch.h"
 
 static locker_status connect_first(lk_zk_net *net, locker_error *err)
 {

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "connection.h"
-#include "requests.h"
-#include "socket.h"
 #include "state.h"
 
 struct lk_zk_request {

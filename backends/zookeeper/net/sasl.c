@@ -63,52 +63,43 @@ static int drop_message(void *context, int level, const char *message)
 typedef int plain_fn(void);
 typedef void any_fn(void); /* which every function may be cast to */
 
-static void add(lk_zk_sasl *sasl, size_t *count, unsigned long id, any_fn *fn)
-{
-    sasl->callbacks[(*count)++] = (lk_zk_sasl_callback){id, (plain_fn *)fn, sasl};
-}
-
 static void list_callbacks(lk_zk_sasl *sasl)
 {
-    size_t count = 0;
+    lk_zk_sasl_callback *next = sasl->callbacks;
     if (sasl->user != NULL) {
-        add(sasl, &count, LK_ZK_SASL_USER, (any_fn *)give_user);
-        add(sasl, &count, LK_ZK_SASL_AUTHNAME, (any_fn *)give_user);
+        *next++ = (lk_zk_sasl_callback){LK_ZK_SASL_USER, (plain_fn *)(any_fn *)give_user, sasl};
+        *next++ = (lk_zk_sasl_callback){LK_ZK_SASL_AUTHNAME, (plain_fn *)(any_fn *)give_user, sasl};
     }
     if (sasl->secret != NULL)
-        add(sasl, &count, LK_ZK_SASL_PASS, (any_fn *)give_secret);
-    add(sasl, &count, LK_ZK_SASL_GETREALM, (any_fn *)give_realm);
-    add(sasl, &count, LK_ZK_SASL_LOG, (any_fn *)drop_message);
-    sasl->callbacks[count] = (lk_zk_sasl_callback){LK_ZK_SASL_LIST_END, NULL, NULL};
+        *next++ = (lk_zk_sasl_callback){LK_ZK_SASL_PASS, (plain_fn *)(any_fn *)give_secret, sasl};
+    *next++ = (lk_zk_sasl_callback){LK_ZK_SASL_GETREALM, (plain_fn *)(any_fn *)give_realm, sasl};
+    *next++ = (lk_zk_sasl_callback){LK_ZK_SASL_LOG, (plain_fn *)(any_fn *)drop_message, sasl};
+    *next = (lk_zk_sasl_callback){LK_ZK_SASL_LIST_END, NULL, NULL};
 }
 
 /* ------------------------------------------------------------------ Cyrus' library ---- */
 
-typedef struct {
-    pthread_mutex_t mutex;
-} cyrus_mutex;
-
 static void *mutex_new(void)
 {
-    cyrus_mutex *m = malloc(sizeof *m);
-    if (m != NULL)
-        pthread_mutex_init(&m->mutex, NULL);
-    return m;
+    pthread_mutex_t *mutex = malloc(sizeof *mutex);
+    if (mutex != NULL)
+        pthread_mutex_init(mutex, NULL);
+    return mutex;
 }
 
 static int mutex_lock(void *mutex)
 {
-    return pthread_mutex_lock(&((cyrus_mutex *)mutex)->mutex) == 0 ? 0 : -1;
+    return pthread_mutex_lock(mutex) == 0 ? 0 : -1;
 }
 
 static int mutex_unlock(void *mutex)
 {
-    return pthread_mutex_unlock(&((cyrus_mutex *)mutex)->mutex) == 0 ? 0 : -1;
+    return pthread_mutex_unlock(mutex) == 0 ? 0 : -1;
 }
 
 static void mutex_free(void *mutex)
 {
-    pthread_mutex_destroy(&((cyrus_mutex *)mutex)->mutex);
+    pthread_mutex_destroy(mutex);
     free(mutex);
 }
 

@@ -6,12 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "connection.h"
-#include "requests.h"
-#include "session.h"
-#include "socket.h"
 #include "state.h"
-#include "watch.h"
 
 static const int64_t begin_again_ns = 200 * LK_MS;
 

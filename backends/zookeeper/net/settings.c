@@ -75,11 +75,10 @@ static locker_status copy_login(lk_zk_settings *s, const locker_driver_config *c
 static locker_status refuse_alone(const locker_driver_config *config, int first, int last, const char *needs,
                                   locker_error *err)
 {
-    for (int i = first; i <= last; i++) {
+    for (int i = first; i <= last; i++)
         if (config->values[i].given)
             return locker_error_set(err, LOCKER_CONFIG, 0, "the parameter '%s' needs %s",
                                     lk_zk_params[i].name, needs);
-    }
     return LOCKER_OK;
 }
 
@@ -93,7 +92,7 @@ static locker_status read_tls(lk_zk_settings *s, const locker_driver_config *con
             err, LOCKER_UNSUPPORTED, 0,
             "no TLS for ZooKeeper: the client library (libzookeeper_st) was built without OpenSSL; install "
             "one that has it, or leave tls out and use a network that you trust or a tunnel (stunnel)");
-    return lk_zk_tls_files(&s->tls, &v[PARAM_TLS_CA], &v[PARAM_TLS_CERT], &v[PARAM_TLS_KEY], err);
+    return lk_zk_tls_files(&s->tls, &v[PARAM_TLS_CA], err);
 }
 
 static locker_status read_sasl(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
@@ -120,11 +119,8 @@ locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config 
 {
     const locker_value *session = &config->values[PARAM_SESSION_TIMEOUT];
     memset(s, 0, sizeof *s);
-    s->session_ns = session->given ? session->number : config->ttl_ns;
-    if (s->session_ns < session_least_ns)
-        s->session_ns = session_least_ns;
-    if (s->session_ns > session_most_ns)
-        s->session_ns = session_most_ns;
+    const int64_t wanted_ns = session->given ? session->number : config->ttl_ns;
+    s->session_ns = lk_time_earlier(lk_time_later(wanted_ns, session_least_ns), session_most_ns);
     s->tick_ns = config->values[PARAM_TICK].number;
     s->connect_timeout_ns = config->connect_timeout_ns;
     lk_zk_library_look(&s->library);

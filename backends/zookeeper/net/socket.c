@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include "lk_wakeup.h"
-#include "socket.h"
 #include "state.h"
 
 void lk_zk_no_socket_locked(lk_zk_net *net)

@@ -1,6 +1,6 @@
 /*
- * state.h: what the files of this floor share. Each of them has its functions in a header of its own, or in net.h if they
- * are the upper floor's too; ARCHITECTURE.md has them in their order.
+ * state.h: what the files of this floor share: the connection, and their functions, by the files in their order. What is
+ * the upper floor's too is in net.h.
  *
  * The library has a few variables of the process (the request number, buffers of its log texts), which several lockers
  * of one process use without a common lock. A request number that is given twice or out of order does no harm, because
@@ -26,7 +26,7 @@ typedef struct {
     pthread_t thread;
     int events; /* for zookeeper_process */
     int socket; /* the library's; lk_zk_net.fd is -1 meanwhile */
-    int own;    /* a duplicate, whose number nobody else can get when the library closes its own; else -1 */
+    int own;    /* a duplicate, whose number nobody else can get when the library closes its own */
     int event_state; /* what the library told meanwhile, kept by the thread for when it has the mutex; 0: nothing */
     int64_t until; /* the server has until then; LOCKER_NEVER: it has had its time */
     bool ended;    /* by us */
@@ -101,3 +101,109 @@ static inline int64_t lk_zk_net_now(const lk_zk_net *net)
 {
     return net->clock->now(net->clock->context);
 }
+
+/* ---------------------------------------------------------------- the socket, and who is to look at it: socket.c ---- */
+
+/* Have what is sent wait for more, and go together in one piece: the library writes each request in two, and every
+ * piece costs the server a turn. */
+void lk_zk_cork_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* Let it go: before the mutex is released, and before anything is waited for. */
+void lk_zk_push_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* The library has closed its socket. */
+void lk_zk_no_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* Have whoever drives look again: the connection has changed. */
+void lk_zk_kick_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* Have the keeper's epoll tell of the socket once; and not any more. */
+void lk_zk_arm_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
+void lk_zk_disarm_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* What it tells of the socket now, without waiting: directions, as the client library wants them. 0: nothing. */
+int lk_zk_told_of_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* What poll or epoll tells, likewise. */
+int lk_zk_directions_locked(const lk_zk_net *net, uint32_t ready) LK_REQUIRES(*net);
+
+/* ---------------------------------------------------------------- whether it is up, and who waits for that: connection.c ---- */
+
+/* The library told that the session is in this state. */
+void lk_zk_session_event_locked(lk_zk_net *net, int state) LK_REQUIRES(*net);
+/* The connection is lost. */
+void lk_zk_went_down_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* An attempt to connect has failed: nothing listens there, or for another reason. */
+void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused) LK_REQUIRES(*net);
+/* How long a server has for its part of connecting, before another attempt is made. LOCKER_NEVER: as long as the client
+ * library gives it. */
+int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*net);
+
+/* Whoever waits for a connection goes on: there is one, or there won't be. */
+void lk_zk_calls_go_on_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* Whether a prompt caller waits for the next attempt: it isn't put off then. */
+bool lk_zk_calls_hurried_locked(const lk_zk_net *net) LK_REQUIRES(*net);
+/* Have a caller that sleeps drive. False: none does. */
+bool lk_zk_calls_drive_locked(const lk_zk_net *net) LK_REQUIRES(*net);
+
+/* ---------------------------------------------------------------- a handle of the client library: client.c ---- */
+
+/* A handle, as the settings say. NULL: it can't be made. */
+zhandle_t *lk_zk_client_new_locked(lk_zk_net *net, watcher_fn watcher) LK_REQUIRES(*net);
+/* zookeeper_process, and zookeeper_close, without SIGPIPE. */
+int lk_zk_client_process_locked(lk_zk_net *net, int events) LK_REQUIRES(*net);
+void lk_zk_client_close_locked(lk_zk_net *net) LK_REQUIRES(*net);
+
+/* Keeps SIGPIPE from the application while the library may write to a TLS connection. Nothing without TLS. */
+void lk_zk_sigpipe_block(const lk_zk_net *net, lk_sigpipe *guard);
+void lk_zk_sigpipe_restore(const lk_zk_net *net, const lk_sigpipe *guard);
+
+/* ---------------------------------------------------------------- what the library waits for, and who sees to that: handover.c ---- */
+
+/* Ask the client library what it waits for: the socket, its directions, the time. It may connect, ping or give a
+ * connection up on this occasion. */
+void lk_zk_ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net);
+/* What the library's answer to reading and writing means. */
+void lk_zk_processed_locked(lk_zk_net *net, int rc) LK_REQUIRES(*net);
+/* After a caller has left, the keeper takes over so much later, where nobody waits for anything. */
+#define LK_ZK_LAZY_NS (20 * LK_MS)
+bool lk_zk_is_idle_locked(const lk_zk_net *net) LK_REQUIRES(*net);
+/* Have the keeper's epoll watch the socket, unless a thread drives. */
+void lk_zk_arm_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* Somebody has to go on driving, unless a thread does: a caller that sleeps, or the keeper. */
+void lk_zk_hand_on_locked(lk_zk_net *net) LK_REQUIRES(*net);
+
+/* ---------------------------------------------------------------- what awaits its answer: requests.c, watch.c ---- */
+
+/* A read with a watch of the client library's. */
+lk_zk_request *lk_zk_get_watched_locked(lk_zk_net *net, const char *path, watcher_fn watch,
+                                        void *watch_context, lk_zk_done_fn done, void *context)
+    LK_REQUIRES(*net);
+/* `results` must last until `done` is called; NULL: nobody wants them, and there are two at most. */
+lk_zk_request *lk_zk_multi_locked(lk_zk_net *net, const zoo_op_t *ops, zoo_op_result_t *results, size_t count,
+                                  lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
+/* Nobody wants its answer any more. */
+void lk_zk_request_forget_locked(lk_zk_request *request);
+/* The caller goes: answers to its requests find nobody. */
+void lk_zk_requests_forget_locked(lk_zk_net *net, const lk_zk_call *call) LK_REQUIRES(*net);
+/* Fail all that still awaits an answer: the handle was closed. */
+void lk_zk_requests_fail_locked(lk_zk_net *net) LK_REQUIRES(*net);
+void lk_zk_requests_free(lk_zk_net *net);
+/* The end of all watches, after the handle was closed. */
+void lk_zk_watches_free_locked(lk_zk_net *net) LK_REQUIRES(*net);
+
+/* ---------------------------------------------------------------- beginning, ending, what follows each turn: session.c ---- */
+
+/* The servers have moved: those addresses are theirs now. */
+void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses) LK_REQUIRES(*net);
+/* Make a client handle when there is none. */
+void lk_zk_session_begin_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* End the handle: the session is over, or not wanted any more. */
+void lk_zk_session_drop_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* What the driving thread does after each turn: end a session that is over, go on after a reconnection. */
+void lk_zk_session_settle_locked(lk_zk_net *net) LK_REQUIRES(*net);
+
+/* ---------------------------------------------------------------- what may block in connecting: blocking_connect.c ---- */
+
+/* Whether the library would block now. */
+bool lk_zk_blocking_due_locked(const lk_zk_net *net, int events) LK_REQUIRES(*net);
+/* Have a thread do it, which takes over the driving from the caller until it is done. */
+void lk_zk_blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* End one that has taken too long; returns when to look again, or LOCKER_NEVER. */
+int64_t lk_zk_blocking_check_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net);
+/* End one that is under way, and its thread. Releases the mutex meanwhile; nobody else may be using the instance. */
+void lk_zk_blocking_stop_unlocking(lk_zk_net *net) LK_REQUIRES(*net);

@@ -1,5 +1,4 @@
-/* tls.c: TLS: the files that it needs, and what OpenSSL says; the handshake is in
- * blocking_connect.c. */
+/* tls.c: TLS: the files that it needs, and what OpenSSL says; the handshake is in blocking_connect.c. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +9,6 @@
 #include <unistd.h>
 
 #include "tls_sasl.h"
-
-/* ------------------------------------------------------------------ files ---- */
 
 static locker_status check_file(const char *name, const char *path, locker_error *err)
 {
@@ -37,25 +34,20 @@ static locker_status check_file(const char *name, const char *path, locker_error
                             why != 0 ? strerror(why) : "it is no file");
 }
 
-locker_status lk_zk_tls_files(char **files, const locker_value *ca, const locker_value *cert,
-                              const locker_value *key, locker_error *err)
+locker_status lk_zk_tls_files(char **files, const locker_value three[3], locker_error *err)
 {
-    locker_status status = check_file("tls_ca", ca->text, err);
-    if (status == LOCKER_OK)
-        status = check_file("tls_cert", cert->text, err);
-    if (status == LOCKER_OK)
-        status = check_file("tls_key", key->text, err);
-    if (status != LOCKER_OK)
-        return status;
-    /* The fourth is the key's password. Without one OpenSSL would ask for it on the terminal. */
-    if (asprintf(files, "%s,%s,%s,none", ca->text, cert->text, key->text) < 0) {
-        *files = NULL;
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    static const char *const names[] = {"tls_ca", "tls_cert", "tls_key"};
+    for (size_t i = 0; i < 3; i++) {
+        const locker_status status = check_file(names[i], three[i].text, err);
+        if (status != LOCKER_OK)
+            return status;
     }
-    return LOCKER_OK;
+    /* The fourth is the key's password. Without one OpenSSL would ask for it on the terminal. */
+    if (asprintf(files, "%s,%s,%s,none", three[0].text, three[1].text, three[2].text) >= 0)
+        return LOCKER_OK;
+    *files = NULL;
+    return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
 }
-
-/* ------------------------------------------------------------------ what OpenSSL says ---- */
 
 void lk_zk_tls_reason(char *text, size_t size)
 {

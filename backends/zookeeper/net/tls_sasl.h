@@ -1,5 +1,5 @@
 /*
- * tls_sasl.h: TLS and SASL, where the client library has them (library.c, client.c, tls.c, sasl.c).
+ * tls_sasl.h: TLS and SASL, where the client library has them (library.c, tls.c, sasl.c).
  *
  * What the library's TLS leaves to us: its handshake waits for the server without limit inside
  * zookeeper_process, so a thread of its own does that, without the driver's lock, and is ended when the
@@ -15,8 +15,6 @@
 #include <zookeeper/zookeeper.h>
 
 #include "cyrus.h"
-#include "lk_sigpipe.h"
-#include "net.h"
 
 /* ---------------------------------------------------------------- library.c ---- */
 
@@ -31,23 +29,10 @@ typedef struct {
 
 void lk_zk_library_look(lk_zk_library *library);
 
-/* ---------------------------------------------------------------- client.c ---- */
-
-/* A handle, as the settings say. NULL: it can't be made. */
-zhandle_t *lk_zk_client_new_locked(lk_zk_net *net, watcher_fn watcher) LK_REQUIRES(*net);
-/* zookeeper_process, and zookeeper_close, without SIGPIPE. */
-int lk_zk_client_process_locked(lk_zk_net *net, int events) LK_REQUIRES(*net);
-void lk_zk_client_close_locked(lk_zk_net *net) LK_REQUIRES(*net);
-
-/* Keeps SIGPIPE from the application while the library may write to a TLS connection. Nothing without TLS. */
-void lk_zk_sigpipe_block(const lk_zk_net *net, lk_sigpipe *guard);
-void lk_zk_sigpipe_restore(const lk_zk_net *net, const lk_sigpipe *guard);
-
 /* ---------------------------------------------------------------- tls.c ---- */
 
-/* Check the three files, and put them together as the library wants them: malloc'ed. */
-locker_status lk_zk_tls_files(char **files, const locker_value *ca, const locker_value *cert,
-                              const locker_value *key, locker_error *err);
+/* Check the three files (tls_ca, tls_cert, tls_key), and put them together as the library wants them: malloc'ed. */
+locker_status lk_zk_tls_files(char **files, const locker_value three[3], locker_error *err);
 
 /* Why OpenSSL failed, from its queue of this thread's errors; "" when it doesn't say. */
 void lk_zk_tls_reason(char *text, size_t size);

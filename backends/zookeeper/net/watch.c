@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "lk_hash.h"
-#include "requests.h"
 #include "state.h"
-#include "watch.h"
 
 struct lk_zk_watch {
     lk_table_link link; /* in lk_zk_net.watches, by its path */

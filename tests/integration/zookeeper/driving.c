@@ -1,12 +1,9 @@
 /* driving.c: the driver's own steps, one at a time, with a client library that answers as the test tells. */
 #include <unistd.h>
 
-#include "connection.h"
 #include "expect.h"
 #include "lk_wakeup.h"
 #include "operations.h"
-#include "requests.h"
-#include "session.h"
 #include "state.h"
 
 /* ------------------------------------------------------------------ the client library ---- */
