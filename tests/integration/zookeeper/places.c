@@ -7,6 +7,9 @@
 
 #include <locker/driver.h>
 
+#include "lk_container.h"
+#include "lk_poll.h"
+#include "lk_wakeup.h"
 #include "zk_tests.h"
 #include "zklog.h"
 
@@ -245,6 +248,7 @@ struct alone {
     locker_services services;
     void *self;
     pthread_t keeper;
+    int attended; /* readable when the keeper is to come */
     atomic_bool over;
 };
 
@@ -267,9 +271,9 @@ static void note_wake(const locker_services *svc, locker_claim *claim)
     lk_gate_open(&((struct slow_claim *)(void *)claim)->woken, 1);
 }
 
-static void hear_nothing(const locker_services *svc)
+static void attend(const locker_services *svc)
 {
-    (void)svc;
+    lk_wakeup_ring(LK_CONTAINER(svc, const struct alone, services)->attended);
 }
 
 static void hear_no_suspicion(const locker_services *svc, bool out_of_reach)
@@ -298,12 +302,17 @@ static bool want_no_log(const locker_services *svc, locker_log_level level)
     return false;
 }
 
+/* Core's keeper: it sleeps until the driver has something to read, wants attention, or it is time. */
 static void *keep(void *argument)
 {
     struct alone *alone = argument;
+    const locker_clock *clock = alone->services.clock;
+    struct pollfd waits[2] = {{.fd = alone->driver->descriptor(alone->self), .events = POLLIN},
+                              {.fd = alone->attended, .events = POLLIN}};
     while (!atomic_load(&alone->over)) {
-        (void)alone->driver->dispatch(alone->self);
-        usleep(5000);
+        lk_wakeup_clear(alone->attended);
+        const int64_t next = alone->driver->dispatch(alone->self);
+        (void)lk_poll_until(waits, 2, clock->now(clock->context), next);
     }
     return NULL;
 }
@@ -333,9 +342,10 @@ static void alone_begin(struct alone *alone, struct env *env)
                                         .lease_extended = hear_no_extension,
                                         .lease_lost = hear_no_loss,
                                         .suspect = hear_no_suspicion,
-                                        .attend = hear_nothing,
+                                        .attend = attend,
                                         .log_wanted = want_no_log,
                                         .log = log_nothing};
+    alone->attended = lk_wakeup_new();
     assert_int_equal(alone->driver->open(&config, &alone->services, &alone->self, &err), LOCKER_OK);
     assert_int_equal(pthread_create(&alone->keeper, NULL, keep, alone), 0);
 }
@@ -343,8 +353,10 @@ static void alone_begin(struct alone *alone, struct env *env)
 static void alone_end(struct alone *alone)
 {
     atomic_store(&alone->over, true);
+    lk_wakeup_ring(alone->attended);
     lk_join(alone->keeper, "the keeper should end");
     alone->driver->close(alone->self);
+    close(alone->attended);
     lk_close_locker(alone->l);
 }
 
