@@ -48,38 +48,29 @@ static locker_status zookeeper_open(const locker_driver_config *config, const lo
     return status;
 }
 
-/* A question whose answer only says that the server answers. */
-typedef struct {
-    lk_zk_call call;
-    bool answered;
-} closing;
-
-static void closing_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
-    LK_REQUIRES(*z->net)
+static void synced_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
-    closing *c = context;
     (void)z;
+    (void)rc;
     (void)reply;
-    c->answered = !lk_zk_unknown(rc);
-    lk_zk_call_answered_locked(&c->call);
+    lk_zk_call_answered_locked(context);
 }
 
-/* Wait until nothing is left to delete. True: the server answers, so the good-bye won't be waited for long.
- */
+/* Wait until nothing is left to delete. True: the server answers, so the good-bye won't be waited for long. */
 static bool finish_locked(lk_zk *z, int64_t until) LK_REQUIRES(*z->net)
 {
-    closing c = {.answered = false};
-    lk_zk_call_begin_locked(z->net, &c.call);
-    z->closer = &c.call;
+    lk_zk_call call;
+    lk_zk_call_begin_locked(z->net, &call);
+    z->closer = &call;
     if (!lk_list_empty(&z->left))
-        (void)lk_zk_await_locked(z->net, &c.call, until);
+        (void)lk_zk_await_locked(z->net, &call, until);
     z->closer = NULL;
-    c.call.done = false;
-    if (lk_list_empty(&z->left) && lk_zk_is_up_locked(z->net) &&
-        lk_zk_call_expect_locked(&c.call, lk_zk_sync_locked(z->net, "/", closing_done_locked, &c)))
-        (void)lk_zk_await_locked(z->net, &c.call, until);
-    lk_zk_call_end_locked(z->net, &c.call);
-    return c.answered;
+    const bool answers =
+        lk_list_empty(&z->left) && lk_zk_is_up_locked(z->net) &&
+        lk_zk_call_expect_locked(&call, lk_zk_sync_locked(z->net, "/", synced_locked, &call)) &&
+        lk_zk_await_locked(z->net, &call, until) == LK_ZK_DONE && lk_zk_is_up_locked(z->net);
+    lk_zk_call_end_locked(z->net, &call);
+    return answers;
 }
 
 static void free_list_locked(lk_zk *z, lk_list *list) LK_REQUIRES(*z->net)
