@@ -29,6 +29,31 @@ static int why_no_socket(void)
     return 0;
 }
 
+/* The client library tries one server after the other, in a list of odd length two places on each time (resolve.c): as
+ * many in a row as are listed were all of them. */
+static void attempt_failed_locked(lk_zk_net *net, bool refused) LK_REQUIRES(*net)
+{
+    const unsigned servers = lk_zk_address_count(net->addresses);
+    LK_LIST_EACH(link, &net->calls) {
+        lk_zk_call *const call = lk_zk_call_of(link);
+        call->refusals = refused ? call->refusals + 1 : 0;
+        call->hurried = call->hurried && refused;
+        if (!call->wants_up || !call->prompt || call->refusals < servers)
+            continue;
+        call->deserted = true;
+        lk_zk_call_done_locked(call);
+    }
+}
+
+/* Whether a prompt caller waits for the next attempt: it isn't put off then. */
+static bool is_hurried_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+{
+    LK_LIST_EACH(link, &net->calls)
+        if (lk_zk_call_of(link)->wants_up && lk_zk_call_of(link)->hurried)
+            return true;
+    return false;
+}
+
 /* Whether an attempt to connect that ended so is worth no waiting. EADDRNOTAVAIL: IPv6 is off. */
 static bool is_nobody_there(int error)
 {
@@ -41,7 +66,7 @@ void lk_zk_ask_interest_locked(lk_zk_net *net, int64_t now)
     int fd = -1, interest = 0;
     if (net->zh == NULL || (net->fd < 0 && now < net->turn_at))
         return; /* pausing between two attempts to connect */
-    const bool hurried = net->fd < 0 && lk_zk_calls_hurried_locked(net);
+    const bool hurried = net->fd < 0 && is_hurried_locked(net);
     lk_sigpipe guard;
     lk_zk_sigpipe_block(net, &guard);
     errno = 0;
@@ -53,7 +78,7 @@ void lk_zk_ask_interest_locked(lk_zk_net *net, int64_t now)
             net->over = true;
         fd = -1;
         net->no_socket = why_no_socket();
-        lk_zk_attempt_failed_locked(net, is_nobody_there(error));
+        attempt_failed_locked(net, is_nobody_there(error));
     }
     if (fd >= 0 && fd != net->fd) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -86,7 +111,7 @@ void lk_zk_processed_locked(lk_zk_net *net, int rc)
     if (rc == ZOK || rc == ZNOTHING)
         return;
     lk_zk_no_socket_locked(net);
-    lk_zk_attempt_failed_locked(net, is_nobody_there(net->attempt_error));
+    attempt_failed_locked(net, is_nobody_there(net->attempt_error));
     net->attempt_error = 0;
 }
 
@@ -106,9 +131,22 @@ bool lk_zk_is_idle_locked(const lk_zk_net *net)
     return net->awaited == 0 && lk_list_empty(&net->requests) && net->up && !net->over;
 }
 
+/* Have a caller that sleeps drive. False: none does. */
+static bool wake_driver_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+{
+    LK_LIST_EACH(link, &net->calls) {
+        lk_zk_call *const call = lk_zk_call_of(link);
+        if (call->asleep && !call->done) {
+            pthread_cond_signal(&call->cond);
+            return true;
+        }
+    }
+    return false;
+}
+
 void lk_zk_hand_on_locked(lk_zk_net *net)
 {
-    if (net->reading || lk_zk_calls_drive_locked(net))
+    if (net->reading || wake_driver_locked(net))
         return;
     net->left_at = lk_zk_net_now(net);
     if (!lk_zk_is_idle_locked(net)) {

@@ -168,7 +168,7 @@ bool lk_zk_unknown(int rc);
 /* What a definite refusal means; `doing` completes "while ...". */
 locker_status lk_zk_error(int rc, const char *doing, const char *path, locker_error *err);
 
-/* ---------------------------------------------------------------- checks.c ---- */
+/* ---------------------------------------------------------------- many checks: requests.c ---- */
 
 enum { LK_ZK_CHECKS_MAX = 1024 }; /* of one request */
 

@@ -263,8 +263,9 @@ lk_zk_request *lk_zk_touch_locked(lk_zk_net *net, lk_zk_done_fn done, void *cont
     return SEND(zoo_aexists(net->zh, "/", 0, on_stat, request));
 }
 
-lk_zk_request *lk_zk_multi_locked(lk_zk_net *net, const zoo_op_t *ops, zoo_op_result_t *results, size_t count,
-                                  lk_zk_done_fn done, void *context)
+/* `results` must last until `done` is called; NULL: nobody wants them, and there are two at most. */
+static lk_zk_request *multi_locked(lk_zk_net *net, const zoo_op_t *ops, zoo_op_result_t *results,
+                                   size_t count, lk_zk_done_fn done, void *context) LK_REQUIRES(*net)
 {
     lk_zk_request *request = begin_locked(net, done, context);
     return SEND(
@@ -278,14 +279,47 @@ lk_zk_request *lk_zk_delete_marked_locked(lk_zk_net *net, const char *path, cons
     zoo_op_t both[2];
     zoo_delete_op_init(&both[0], path, -1);
     zoo_set_op_init(&both[1], parent, mark, (int)strlen(mark), version, NULL);
-    return lk_zk_multi_locked(net, both, NULL, 2, done, context);
+    return multi_locked(net, both, NULL, 2, done, context);
 }
 
 lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
 {
     zoo_op_t check;
     zoo_check_op_init(&check, path, -1);
-    return lk_zk_multi_locked(net, &check, NULL, 1, done, context);
+    return multi_locked(net, &check, NULL, 1, done, context);
+}
+
+/* ------------------------------------------------------------------ many checks ---- */
+
+/* Whether nodes are there, as the leader says. It has to order such a request like a write, but nothing is read or
+ * written, so that no watch fires. */
+
+enum { CHECK_BYTES = 17 }; /* what a check takes beside its path */
+
+lk_zk_checks *lk_zk_checks_new(void)
+{
+    return calloc(1, sizeof(lk_zk_checks));
+}
+
+char *lk_zk_checks_path(lk_zk_checks *c)
+{
+    const bool fits =
+        c->count < LK_ZK_CHECKS_MAX && c->used + c->count * CHECK_BYTES + LK_ZK_PATH_MAX <= sizeof(c->paths);
+    return fits ? c->paths + c->used : NULL;
+}
+
+void lk_zk_checks_add(lk_zk_checks *c, void *item)
+{
+    const char *path = c->paths + c->used;
+    zoo_check_op_init(&c->ops[c->count], path, -1);
+    c->items[c->count++] = item;
+    c->used += strlen(path) + 1;
+}
+
+bool lk_zk_checks_send_locked(lk_zk_net *net, lk_zk_checks *c, lk_zk_done_fn done)
+{
+    c->net = net;
+    return c->count > 0 && multi_locked(net, c->ops, c->results, c->count, done, c) != NULL;
 }
 
 /* ------------------------------------------------------------------ what an answer means ---- */

@@ -97,6 +97,11 @@ static inline void lk_zk_net_unlock(lk_zk_net *net) LK_RELEASE(*net) LK_UNCHECKE
     lk_mutex_unlock(&net->mutex);
 }
 
+static inline lk_zk_call *lk_zk_call_of(lk_list *link)
+{
+    return LK_CONTAINER(link, lk_zk_call, link);
+}
+
 static inline int64_t lk_zk_net_now(const lk_zk_net *net)
 {
     return net->clock->now(net->clock->context);
@@ -127,18 +132,11 @@ int lk_zk_directions_locked(const lk_zk_net *net, uint32_t ready) LK_REQUIRES(*n
 void lk_zk_session_event_locked(lk_zk_net *net, int state) LK_REQUIRES(*net);
 /* The connection is lost. */
 void lk_zk_went_down_locked(lk_zk_net *net) LK_REQUIRES(*net);
-/* An attempt to connect has failed: nothing listens there, or for another reason. */
-void lk_zk_attempt_failed_locked(lk_zk_net *net, bool refused) LK_REQUIRES(*net);
 /* How long a server has for its part of connecting, before another attempt is made. LOCKER_NEVER: as long as the client
  * library gives it. */
 int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*net);
-
 /* Whoever waits for a connection goes on: there is one, or there won't be. */
 void lk_zk_calls_go_on_locked(lk_zk_net *net) LK_REQUIRES(*net);
-/* Whether a prompt caller waits for the next attempt: it isn't put off then. */
-bool lk_zk_calls_hurried_locked(const lk_zk_net *net) LK_REQUIRES(*net);
-/* Have a caller that sleeps drive. False: none does. */
-bool lk_zk_calls_drive_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- a handle of the client library: client.c ---- */
 
@@ -173,9 +171,6 @@ void lk_zk_hand_on_locked(lk_zk_net *net) LK_REQUIRES(*net);
 lk_zk_request *lk_zk_get_watched_locked(lk_zk_net *net, const char *path, watcher_fn watch,
                                         void *watch_context, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
-/* `results` must last until `done` is called; NULL: nobody wants them, and there are two at most. */
-lk_zk_request *lk_zk_multi_locked(lk_zk_net *net, const zoo_op_t *ops, zoo_op_result_t *results, size_t count,
-                                  lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
 /* Nobody wants its answer any more. */
 void lk_zk_request_forget_locked(lk_zk_request *request);
 /* The caller goes: answers to its requests find nobody. */

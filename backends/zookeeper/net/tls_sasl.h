@@ -1,5 +1,5 @@
 /*
- * tls_sasl.h: TLS and SASL, where the client library has them (library.c, tls.c, sasl.c).
+ * tls_sasl.h: TLS and SASL, where the client library has them.
  *
  * What the library's TLS leaves to us: its handshake waits for the server without limit inside
  * zookeeper_process, so a thread of its own does that, without the driver's lock, and is ended when the
@@ -16,8 +16,6 @@
 
 #include "cyrus.h"
 
-/* ---------------------------------------------------------------- library.c ---- */
-
 /* What the client library that the program runs with has; NULL: it hasn't. */
 typedef struct {
     zhandle_t *(*init_ssl)(const char *host, const char *files, watcher_fn watcher, int timeout_ms,
@@ -29,15 +27,11 @@ typedef struct {
 
 void lk_zk_library_look(lk_zk_library *library);
 
-/* ---------------------------------------------------------------- tls.c ---- */
-
 /* Check the three files (tls_ca, tls_cert, tls_key), and put them together as the library wants them: malloc'ed. */
 locker_status lk_zk_tls_files(char **files, const locker_value three[3], locker_error *err);
 
 /* Why OpenSSL failed, from its queue of this thread's errors; "" when it doesn't say. */
 void lk_zk_tls_reason(char *text, size_t size);
-
-/* ---------------------------------------------------------------- sasl.c ---- */
 
 /* What a login by SASL takes. */
 typedef struct lk_zk_sasl lk_zk_sasl;

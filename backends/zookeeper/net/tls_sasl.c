@@ -1,17 +1,102 @@
 /*
- * sasl.c: a login by SASL. The client library has Cyrus' library do it, which asks for user and password by
- * callbacks. Both are looked up at run time like the client library's own (library.c); what is declared here
- * has been the same since Cyrus SASL 2.0, and tests/integration/zookeeper/sasl.c compares it with sasl.h.
+ * tls_sasl.c: TLS and SASL, where the client library has them: Debian's build of it has neither, others have both, and the
+ * program that runs may find another library than the one it was linked with. So what the library has is looked up when a
+ * locker is opened, and so is Cyrus' library, which it has do the login. Both are declared by ourselves: the former's header
+ * shows it only to those who have OpenSSL's and Cyrus' headers too; the latter has been the same since Cyrus SASL 2.0, and
+ * tests/integration/zookeeper/sasl.c compares it with sasl.h.
  */
 #include <ctype.h>
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "cyrus.h"
 #include "tls_sasl.h"
+
+/* ------------------------------------------------------------------ what the library has ---- */
+
+/* Another library of the same names may be loaded, libzookeeper_mt: what it has is of no use to a handle of
+ * this one. */
+static bool same_library(void *a, void *b)
+{
+    Dl_info of_a, of_b;
+    return dladdr(a, &of_a) != 0 && dladdr(b, &of_b) != 0 && of_a.dli_fbase == of_b.dli_fbase;
+}
+
+static void *find(const char *name)
+{
+    void *known = dlsym(RTLD_DEFAULT, "zookeeper_init2"), *found = dlsym(RTLD_DEFAULT, name);
+    return known != NULL && found != NULL && same_library(known, found) ? found : NULL;
+}
+
+void lk_zk_library_look(lk_zk_library *library)
+{
+    void *const ssl = find("zookeeper_init_ssl"), *const sasl = find("zookeeper_init_sasl");
+    *library = (lk_zk_library){.ssl_connecting = find("ZOO_SSL_CONNECTING_STATE")};
+    if (library->ssl_connecting != NULL)
+        *(void **)&library->init_ssl = ssl; /* POSIX's way to make a function of it */
+    *(void **)&library->init_sasl = sasl;
+}
+
+/* ------------------------------------------------------------------ TLS ---- */
+
+static locker_status check_file(const char *name, const char *path, locker_error *err)
+{
+    struct stat status;
+    if (path == NULL)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "tls=on needs %s: TLS for ZooKeeper takes a file of authorities (tls_ca) and "
+                                "the client's certificate and key (tls_cert, tls_key)",
+                                name);
+    if (strchr(path, ',') != NULL)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "the path of %s, '%s', has a ',', which ZooKeeper's client library can't "
+                                "take; give the file another name",
+                                name, path);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int why = fd < 0 ? errno : 0;
+    const bool is_file = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    if (fd >= 0)
+        close(fd);
+    if (is_file)
+        return LOCKER_OK;
+    return locker_error_set(err, LOCKER_CONFIG, why, "can't read %s, '%s': %s", name, path,
+                            why != 0 ? strerror(why) : "it is no file");
+}
+
+locker_status lk_zk_tls_files(char **files, const locker_value three[3], locker_error *err)
+{
+    static const char *const names[] = {"tls_ca", "tls_cert", "tls_key"};
+    for (size_t i = 0; i < 3; i++) {
+        const locker_status status = check_file(names[i], three[i].text, err);
+        if (status != LOCKER_OK)
+            return status;
+    }
+    /* The fourth is the key's password. Without one OpenSSL would ask for it on the terminal. */
+    if (asprintf(files, "%s,%s,%s,none", three[0].text, three[1].text, three[2].text) >= 0)
+        return LOCKER_OK;
+    *files = NULL;
+    return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+}
+
+void lk_zk_tls_reason(char *text, size_t size)
+{
+    unsigned long (*peek)(void) = NULL;
+    const char *(*reason_of)(unsigned long) = NULL;
+    *(void **)&peek = dlsym(RTLD_DEFAULT, "ERR_peek_last_error");
+    *(void **)&reason_of = dlsym(RTLD_DEFAULT, "ERR_reason_error_string");
+    const unsigned long code = peek != NULL ? peek() : 0;
+    const char *reason = code != 0 && reason_of != NULL ? reason_of(code) : NULL;
+    (void)snprintf(text, size, "%s", reason != NULL ? reason : "");
+}
+
+/* ------------------------------------------------------------------ SASL ---- */
 
 struct lk_zk_sasl {
     lk_zk_sasl_params params;
@@ -20,8 +105,6 @@ struct lk_zk_sasl {
     char *user;                /* NULL: none */
     char *mechanism, *service, *host;
 };
-
-/* ------------------------------------------------------------------ callbacks ---- */
 
 static int give_user(void *context, int id, const char **result, unsigned *len)
 {
@@ -76,8 +159,6 @@ static void list_callbacks(lk_zk_sasl *sasl)
     *next++ = (lk_zk_sasl_callback){LK_ZK_SASL_LOG, (plain_fn *)(any_fn *)drop_message, sasl};
     *next = (lk_zk_sasl_callback){LK_ZK_SASL_LIST_END, NULL, NULL};
 }
-
-/* ------------------------------------------------------------------ Cyrus' library ---- */
 
 static void *mutex_new(void)
 {
@@ -135,8 +216,6 @@ static locker_status check_mechanism(const char *mechanism, locker_error *err)
                             "libsasl2-modules, gssapi in libsasl2-modules-gssapi-mit",
                             mechanism);
 }
-
-/* ------------------------------------------------------------------ making and freeing ---- */
 
 static bool copy(char **out, const char *text)
 {
