@@ -2,11 +2,11 @@
  * acquire.c: one attempt for a claim. The caller's own thread sends and reads, until the claim's place in
  * the queue is known; what happens to that place later comes by watches, and ends in a wake.
  */
-#include "grant_time.h"
 #include "heartbeat.h"
 #include "operations.h"
 #include "paths.h"
 #include "place.h"
+#include "record.h"
 
 /* A lock that is given back sooner needs no watch on its own node, which spares the server a request. */
 static const int64_t own_watch_after_ns = 20 * LK_MS;

@@ -2,10 +2,10 @@
  * keeper.c: what happens without a caller: the connection tells something, and the keeper does whatever is due. What has to
  * happen when the connection is up, and in which order, stands in one function.
  */
-#include "grant_time.h"
 #include "heartbeat.h"
 #include "operations.h"
 #include "place.h"
+#include "record.h"
 
 static const int64_t watch_again_ns = 100 * LK_MS;
 

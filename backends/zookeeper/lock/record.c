@@ -1,6 +1,12 @@
 /*
- * record.c: what we keep in the data of a key's node: since when the lock is held (grant_time.c), and which grant was
- * broken last (inspect.c, release.c). If somebody keeps something else there, it is left alone.
+ * record.c: what we keep in the data of a key's node: since when the lock is held, and which grant was broken last
+ * (inspect.c, release.c). If somebody keeps something else there, it is left alone; nothing depends on it but what people
+ * are shown, and what a release can prove.
+ *
+ * A node's age says since when its holder has stood in the queue. So once a lock that was waited for has been held for a
+ * while, the time of the grant is written, together with its token. Not into the holder's own node: who waits behind it
+ * watches that, and the clients that queue with us (Curator, kazoo, go-zookeeper) would each wake up, list the queue and
+ * watch again. Nobody watches the key's node.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,6 +14,12 @@
 #include <string.h>
 
 #include "record.h"
+
+/* A lock that is given back sooner isn't worth a write, which the servers have to agree on. */
+static const int64_t write_after_ns = 250 * LK_MS;
+static const int64_t again_ns = 100 * LK_MS;
+
+/* ------------------------------------------------------------------ the text ---- */
 
 /* The number behind these words, and what comes behind it; NULL: they aren't there. */
 static const char *number(const char *text, const char *words, uint64_t *out)
@@ -43,4 +55,65 @@ void lk_zk_record_write(const lk_zk_record *record, char text[LK_ZK_RECORD_MAX])
 {
     (void)snprintf(text, LK_ZK_RECORD_MAX, "locker: grant %" PRIu64 " since %" PRId64 " broken %" PRIu64,
                    record->granted, record->unix_ms, record->broken);
+}
+
+/* ------------------------------------------------------------------ the time of a grant ---- */
+
+void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node)
+{
+    if (!node->waited || z->wall_ahead_ms == 0)
+        return;
+    node->granted_at = lk_zk_now(z);
+    lk_zk_node_write_by_locked(z, node, node->granted_at + write_after_ns);
+}
+
+static bool is_wanted(const lk_zk_node *node)
+{
+    return node->granted && node->there && !node->deleting;
+}
+
+static void retry_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    if (is_wanted(node))
+        lk_zk_node_write_by_locked(z, node, lk_zk_now(z) + again_ns);
+}
+
+static void written_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    lk_zk_node *node = context;
+    (void)reply;
+    if (lk_zk_unknown(rc))
+        retry_locked(z, node);
+    lk_zk_node_unref_locked(z, node);
+}
+
+/* What is there is replaced if it is another grant's, and by its version, so that an older grant's request
+ * that comes late replaces nothing. */
+static void read_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    lk_zk_node *node = context;
+    char text[LK_ZK_RECORD_MAX];
+    lk_zk_record record;
+    bool sent = false;
+    if (lk_zk_unknown(rc)) {
+        retry_locked(z, node);
+    } else if (rc == ZOK && is_wanted(node) && lk_zk_record_read(reply->text, reply->text_len, &record) &&
+               record.granted < (uint64_t)node->czxid) {
+        record.granted = (uint64_t)node->czxid;
+        record.unix_ms = node->granted_at / LK_MS + z->wall_ahead_ms;
+        lk_zk_record_write(&record, text);
+        sent =
+            lk_zk_set_locked(z->net, node->parent, text, reply->stat->version, written_locked, node) != NULL;
+    }
+    if (!sent) /* else that refers to it */
+        lk_zk_node_unref_locked(z, node);
+}
+
+void lk_zk_grant_time_write_locked(lk_zk *z, lk_zk_node *node)
+{
+    node->write_at = LOCKER_NEVER;
+    if (lk_zk_get_locked(z->net, node->parent, read_locked, node) != NULL)
+        node->requests++;
+    else
+        node->write_at = lk_zk_now(z) + again_ns;
 }
