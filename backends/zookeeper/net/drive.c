@@ -1,14 +1,330 @@
 /*
- * drive.c: driving the connection. A caller sends its request, and if nobody is reading, it reads, for all, until its
- * own answer is there, and then leaves the reading to another one (handover.c).
+ * drive.c: driving the connection. There is no I/O thread: a caller sends its request, and if nobody is reading, it reads,
+ * for all, until its own answer is there; then another one that waits goes on, or the keeper.
+ *
+ * The keeper watches the socket by an epoll of its own (socket.c). While callers come and go it should sleep: its watch is
+ * taken away when a caller begins to read, and is set again when the last one leaves - at once if somebody waits for an
+ * event or an answer, else by the keeper itself, a moment later.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include "lk_poll.h"
+#include "lk_thread.h"
 #include "lk_wakeup.h"
 #include "state.h"
+
+static const int64_t turn_at_least_ns = LK_MS;
+
+/* After a caller has left, the keeper takes over so much later, where nobody waits for anything. */
+static const int64_t lazy_ns = 20 * LK_MS;
+
+/* However short the session is, a server has that long for its part of what may block. */
+static const int64_t blocking_least_ns = LK_S;
+
+/* ------------------------------------------------------------------ what the library waits for ---- */
+
+/* The client library doesn't keep why it could not connect. If it was for want of a descriptor, no server is
+ * to blame. */
+static int why_no_socket(void)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return errno;
+    close(fd);
+    return 0;
+}
+
+/* The client library tries one server after the other, in a list of odd length two places on each time (resolve.c): as
+ * many in a row as are listed were all of them. */
+static void attempt_failed_locked(lk_zk_net *net, bool refused) LK_REQUIRES(*net)
+{
+    const unsigned servers = lk_zk_address_count(net->addresses);
+    LK_LIST_EACH(link, &net->calls) {
+        lk_zk_call *const call = lk_zk_call_of(link);
+        call->refusals = refused ? call->refusals + 1 : 0;
+        call->hurried = call->hurried && refused;
+        if (!call->wants_up || !call->prompt || call->refusals < servers)
+            continue;
+        call->deserted = true;
+        lk_zk_call_done_locked(call);
+    }
+}
+
+/* Whether a prompt caller waits for the next attempt: it isn't put off then. */
+static bool is_hurried_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+{
+    LK_LIST_EACH(link, &net->calls)
+        if (lk_zk_call_of(link)->wants_up && lk_zk_call_of(link)->hurried)
+            return true;
+    return false;
+}
+
+/* Whether an attempt to connect that ended so is worth no waiting. EADDRNOTAVAIL: IPv6 is off. */
+static bool is_nobody_there(int error)
+{
+    return error == ECONNREFUSED || error == ENETUNREACH || error == EHOSTUNREACH || error == EADDRNOTAVAIL;
+}
+
+/* Ask the client library what it waits for: the socket, its directions, the time. It may connect, ping or give a
+ * connection up on this occasion. */
+static void ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
+{
+    struct timeval span = {0, 0};
+    int fd = -1, interest = 0;
+    if (net->zh == NULL || (net->fd < 0 && now < net->turn_at))
+        return; /* pausing between two attempts to connect */
+    const bool hurried = net->fd < 0 && is_hurried_locked(net);
+    lk_sigpipe guard;
+    lk_zk_sigpipe_block(net, &guard);
+    errno = 0;
+    const int rc = zookeeper_interest(net->zh, &fd, &interest, &span);
+    const int error = rc == ZCONNECTIONLOSS ? errno : 0; /* connect's own */
+    lk_zk_sigpipe_restore(net, &guard);
+    if (rc != ZOK) {
+        if (rc == ZINVALIDSTATE)
+            net->over = true;
+        fd = -1;
+        net->no_socket = why_no_socket();
+        attempt_failed_locked(net, is_nobody_there(error));
+    }
+    if (fd >= 0 && fd != net->fd) {
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+        net->attempt_at = net->begun_at = now;
+        net->no_socket = 0;
+        net->login_begun = false;
+    }
+    if (fd != net->fd)
+        net->corked_fd = -1;
+    net->fd = fd;
+    net->interest = interest;
+    const int64_t ns = (int64_t)span.tv_sec * LK_S + (int64_t)span.tv_usec * 1000;
+    net->turn_at = now + (ns > turn_at_least_ns ? ns : turn_at_least_ns);
+    if (hurried && fd < 0 && rc == ZOK) /* it would pause after a round of all servers */
+        net->turn_at = now;
+    if (fd >= 0 && !net->up) {
+        const int64_t until = lk_time_after(net->attempt_at, lk_zk_patience_locked(net, now));
+        net->turn_at = lk_time_earlier(net->turn_at, until);
+        if (now >= until)
+            lk_zk_reconnect_locked(net, "a server does not answer");
+    }
+}
+
+/* What the library's answer to reading and writing means. */
+static void processed_locked(lk_zk_net *net, int rc) LK_REQUIRES(*net)
+{
+    if (rc == ZINVALIDSTATE || is_unrecoverable(net->zh) != ZOK)
+        net->over = true;
+    if (zoo_state(net->zh) == ZOO_AUTH_FAILED_STATE) /* it doesn't tell when that was SASL */
+        net->denied = true;
+    if (rc == ZOK || rc == ZNOTHING)
+        return;
+    lk_zk_no_socket_locked(net);
+    attempt_failed_locked(net, is_nobody_there(net->attempt_error));
+    net->attempt_error = 0;
+}
+
+/* ------------------------------------------------------------------ who sees to that ---- */
+
+/* Have the keeper's epoll watch the socket, unless a thread drives. */
+static void arm_locked(lk_zk_net *net) LK_REQUIRES(*net)
+{
+    if (net->reading || net->over)
+        return;
+    ask_interest_locked(net, lk_zk_net_now(net));
+    if (net->fd >= 0)
+        lk_zk_arm_socket_locked(net);
+}
+
+static bool is_idle_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+{
+    return net->awaited == 0 && lk_list_empty(&net->requests) && net->up && !net->over;
+}
+
+/* Have a caller that sleeps drive. False: none does. */
+static bool wake_driver_locked(const lk_zk_net *net) LK_REQUIRES(*net)
+{
+    LK_LIST_EACH(link, &net->calls) {
+        lk_zk_call *const call = lk_zk_call_of(link);
+        if (call->asleep && !call->done) {
+            pthread_cond_signal(&call->cond);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Somebody has to go on driving, unless a thread does: a caller that sleeps, or the keeper. */
+static void hand_on_locked(lk_zk_net *net) LK_REQUIRES(*net)
+{
+    if (net->reading || wake_driver_locked(net))
+        return;
+    net->left_at = lk_zk_net_now(net);
+    if (!is_idle_locked(net)) {
+        if (net->armed_fd < 0)
+            arm_locked(net);
+        lk_zk_keeper_by_locked(net, net->up && !net->over ? net->turn_at : net->left_at);
+    } else {
+        lk_zk_keeper_by_locked(net, net->left_at + lazy_ns);
+    }
+}
+
+static int library_process_locked(lk_zk_net *net, int events) LK_REQUIRES(*net)
+{
+    lk_sigpipe guard;
+    lk_zk_sigpipe_block(net, &guard);
+    const int rc = zookeeper_process(net->zh, events);
+    lk_zk_sigpipe_restore(net, &guard);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ what may block in connecting ---- */
+
+/* The handshake of TLS is a loop that has no end; and at the beginning of a login by SASL Cyrus' library looks up this
+ * host's name, and may ask servers of its own. A thread that lives for one of them makes the library's call, without the
+ * mutex. It has the handle to itself: whatever else is done with one needs a connection, or lk_zk_net.reading, which stays
+ * set for the thread. */
+
+/* The library closes a socket that it reads the end of. By itself it would keep one whose handshake it could
+ * not even begin. */
+static int give_up_locked(lk_zk_net *net, int socket) LK_REQUIRES(*net)
+{
+    (void)shutdown(socket, SHUT_RDWR);
+    return library_process_locked(net, ZOOKEEPER_READ);
+}
+
+/* Why there is no TLS; "": nothing is known against it. */
+static void trouble_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net)
+{
+    (void)snprintf(net->tls_trouble, sizeof(net->tls_trouble), "%s", why);
+}
+
+static void tls_failed_locked(lk_zk_net *net, int rc, const char *reason) LK_REQUIRES(*net)
+{
+    if (zoo_state(net->zh) == *net->set.library.ssl_connecting) { /* it didn't begin */
+        trouble_locked(net, reason[0] != '\0' ? reason : "no reason was given");
+        net->denied = net->bad_files = true;
+        lk_zk_calls_go_on_locked(net);
+        (void)give_up_locked(net, net->blocking.socket);
+    } else if (rc == ZCONNECTIONLOSS) { /* it was never there */
+        trouble_locked(net, "");
+    } else if (!net->blocking.ended) {
+        trouble_locked(net, reason[0] != '\0' ? reason : "the server closed the connection");
+    }
+}
+
+static void connected_locked(lk_zk_net *net, int rc, const char *reason) LK_REQUIRES(*net)
+{
+    const lk_zk_blocking *blocking = &net->blocking;
+    if (rc == ZOK || rc == ZNOTHING) {
+        net->fd = blocking->socket;
+        net->attempt_at = lk_zk_net_now(net); /* the server has answered: its time begins again */
+        net->login_begun = rc == ZOK && net->set.sasl != NULL;
+        trouble_locked(net, "");
+    } else if (net->set.tls != NULL) {
+        tls_failed_locked(net, rc, reason);
+    }
+    if (blocking->event_state != 0)
+        lk_zk_session_event_locked(net, blocking->event_state);
+    processed_locked(net, rc);
+}
+
+static void *connect_blocking(void *context)
+{
+    lk_zk_net *net = context;
+    char reason[sizeof(net->tls_trouble)] = "";
+    const int rc = zookeeper_process(net->zh, net->blocking.events);
+    if (net->set.tls != NULL)
+        lk_zk_tls_reason(reason, sizeof(reason));
+    lk_zk_net_lock(net);
+    close(net->blocking.own);
+    net->blocking.active = false;
+    connected_locked(net, rc, reason);
+    lk_zk_session_settle_locked(net);
+    net->reading = false;
+    hand_on_locked(net);
+    lk_zk_leave(net);
+    return NULL;
+}
+
+/* Whether the library would block now. */
+static bool blocking_due_locked(const lk_zk_net *net, int events) LK_REQUIRES(*net)
+{
+    const lk_zk_settings *set = &net->set;
+    if (net->zh == NULL || net->fd < 0 || net->up)
+        return false;
+    if (set->tls != NULL)
+        return (events & ZOOKEEPER_WRITE) != 0 && zoo_state(net->zh) == *set->library.ssl_connecting;
+    return set->sasl != NULL && !net->login_begun && (events & ZOOKEEPER_READ) != 0 &&
+           zoo_state(net->zh) == ZOO_ASSOCIATING_STATE;
+}
+
+/* Have a thread do it, which takes over the driving from the caller until it is done. */
+static void blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
+{
+    lk_zk_blocking *blocking = &net->blocking;
+    const int64_t now = lk_zk_net_now(net), patience = lk_zk_patience_locked(net, now);
+    const int socket = net->fd;
+    if (blocking->joinable)
+        (void)pthread_join(blocking->thread, NULL); /* it is past its last lock */
+    lk_zk_no_socket_locked(net);
+    *blocking = (lk_zk_blocking){.active = true, .socket = socket};
+    blocking->events = net->set.tls != NULL ? ZOOKEEPER_WRITE : ZOOKEEPER_READ;
+    blocking->until = lk_time_after(now, lk_time_later(patience, blocking_least_ns));
+    trouble_locked(net, net->set.tls != NULL ? "the server did not answer" : ""); /* until it does */
+    const bool fits =
+        net->set.tls == NULL || socket < FD_SETSIZE; /* the library's handshake waits by select */
+    blocking->own = fits ? fcntl(socket, F_DUPFD_CLOEXEC, 0) : -1;
+    blocking->joinable =
+        blocking->own >= 0 && lk_thread_start(&blocking->thread, NULL, connect_blocking, net) == 0;
+    if (blocking->joinable) {
+        lk_zk_keeper_by_locked(net, blocking->until);
+        return;
+    }
+    if (fits)
+        trouble_locked(net, "no thread or descriptor for the handshake");
+    else
+        (void)snprintf(
+            net->tls_trouble, sizeof(net->tls_trouble),
+            "the process has %d descriptors open, and the client library's TLS takes no more than %d", socket,
+            FD_SETSIZE);
+    if (blocking->own >= 0)
+        close(blocking->own);
+    blocking->active = false;
+    processed_locked(net, give_up_locked(net, socket));
+}
+
+/* End one that has taken too long; returns when to look again, or LOCKER_NEVER. */
+static int64_t blocking_check_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
+{
+    lk_zk_blocking *blocking = &net->blocking;
+    if (!blocking->active)
+        return LOCKER_NEVER;
+    if (now >= blocking->until) {
+        blocking->until = LOCKER_NEVER;
+        blocking->ended = true;
+        (void)shutdown(blocking->own, SHUT_RDWR);
+    }
+    return blocking->until;
+}
+
+void lk_zk_blocking_stop_unlocking(lk_zk_net *net)
+{
+    if (!net->blocking.joinable)
+        return;
+    net->blocking.joinable = false;
+    (void)blocking_check_locked(net, LOCKER_NEVER);
+    lk_zk_net_unlock(net);
+    (void)pthread_join(net->blocking.thread, NULL);
+    lk_zk_net_lock(net);
+}
 
 /* ------------------------------------------------------------------ one turn ---- */
 
@@ -44,8 +360,8 @@ static int poll_unlocking(lk_zk_net *net, int64_t until) LK_REQUIRES(*net)
 static void process_locked(lk_zk_net *net, int events, const lk_zk_call *call) LK_REQUIRES(*net)
 {
     while (events != 0 && !net->over) {
-        const int rc = lk_zk_client_process_locked(net, events);
-        lk_zk_processed_locked(net, rc);
+        const int rc = library_process_locked(net, events);
+        processed_locked(net, rc);
         const bool enough = call != NULL && call->done && net->set.tls == NULL;
         if (rc != ZOK || (events & ZOOKEEPER_READ) == 0 || enough)
             break;
@@ -70,7 +386,7 @@ static void turn_locked(lk_zk_net *net, const lk_zk_call *call, int64_t until, i
     net->reading = true;
     lk_zk_session_begin_locked(net);
     const int64_t now = lk_zk_net_now(net);
-    lk_zk_ask_interest_locked(net, now);
+    ask_interest_locked(net, now);
     if (!net->over && !(call != NULL && call->done)) {
         const int64_t soonest = net->zh != NULL ? net->turn_at : net->begin_at;
         int events = told != 0 && net->up && net->fd >= 0
@@ -79,8 +395,8 @@ static void turn_locked(lk_zk_net *net, const lk_zk_call *call, int64_t until, i
         net->attempt_error = events != 0 ? take_error_locked(net) : 0;
         if (net->attempt_error != 0)
             events = ZOOKEEPER_READ;
-        if (lk_zk_blocking_due_locked(net, events))
-            lk_zk_blocking_begin_locked(net);
+        if (blocking_due_locked(net, events))
+            blocking_begin_locked(net);
         else
             process_locked(net, events, call);
     }
@@ -96,12 +412,12 @@ int64_t lk_zk_drive_locked(lk_zk_net *net)
     net->keeper_at = LOCKER_NEVER; /* it is here */
     const int told = lk_zk_told_of_socket_locked(net);
     if (net->reading) /* somebody does; look whether he still does */
-        return lk_time_earlier(now + net->timeout_ns / 8, lk_zk_blocking_check_locked(net, now));
-    if (now < net->left_at + LK_ZK_LAZY_NS && lk_zk_is_idle_locked(net))
-        return net->left_at + LK_ZK_LAZY_NS;
+        return lk_time_earlier(now + net->timeout_ns / 8, blocking_check_locked(net, now));
+    if (now < net->left_at + lazy_ns && is_idle_locked(net))
+        return net->left_at + lazy_ns;
     turn_locked(net, NULL, 0, told);
     if (net->armed_fd < 0 || net->armed_fd != net->fd)
-        lk_zk_arm_locked(net);
+        arm_locked(net);
     return net->zh != NULL ? net->turn_at : net->begin_at;
 }
 
@@ -119,7 +435,7 @@ void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call)
     if (call->pending > 0)
         lk_zk_requests_forget_locked(net, call);
     lk_list_remove(&call->link);
-    lk_zk_hand_on_locked(net);
+    hand_on_locked(net);
     pthread_cond_destroy(&call->cond);
 }
 
@@ -148,7 +464,7 @@ lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until
             call->asleep = true;
             lk_zk_push_locked(net);
             net->clock->wait(net->clock->context, &call->cond, &net->mutex.plain,
-                             lk_time_earlier(until, lk_zk_blocking_check_locked(net, now)));
+                             lk_time_earlier(until, blocking_check_locked(net, now)));
             call->asleep = false;
         }
     }

@@ -1,6 +1,6 @@
 /*
- * session.c: the session and its client handle. A handle whose session is over is closed, and another one is made; the
- * owner is told, because all that it had at the servers ends with the session.
+ * session.c: the session and its client handle: plain, with TLS or with SASL. A handle whose session is over is closed, and
+ * another one is made; the owner is told, because all that it had at the servers ends with the session.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,18 @@
 
 static const int64_t begin_again_ns = 200 * LK_MS;
 
-/* Called by the library with the mutex held, by the thread that drives; or by that of blocking_connect.c. */
+/* ------------------------------------------------------------------ the handle ---- */
+
+/* Of zookeeper_log.h, which can't be included by the name that it is installed with. */
+extern ZOOAPI ZooLogLevel logLevel;
+
+/* The library's messages say nothing that its states don't. Without a callback they'd go to stderr. */
+static void drop_message(const char *message)
+{
+    (void)message;
+}
+
+/* Called by the library with the mutex held, by the thread that drives; or by that in which it may block. */
 LK_UNCHECKED static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
     lk_zk_net *net = context;
@@ -21,6 +32,46 @@ LK_UNCHECKED static void on_session(zhandle_t *zh, int type, int state, const ch
         net->blocking.event_state = state;
     else
         lk_zk_session_event_locked(net, state);
+}
+
+/* zookeeper_init_ssl uses strtok, takes no callback for messages, and tells of itself on stderr at the usual
+ * level, which is the process's. */
+static zhandle_t *new_tls(lk_zk_net *net, int timeout_ms, int flags)
+{
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&turn);
+    const ZooLogLevel level = logLevel;
+    if (level > ZOO_LOG_LEVEL_WARN)
+        logLevel = ZOO_LOG_LEVEL_WARN;
+    zhandle_t *zh =
+        net->set.library.init_ssl(net->addresses, net->set.tls, on_session, timeout_ms, NULL, net, flags);
+    if (level > ZOO_LOG_LEVEL_WARN && logLevel == ZOO_LOG_LEVEL_WARN)
+        logLevel = level;
+    pthread_mutex_unlock(&turn);
+    if (zh != NULL)
+        zoo_set_log_callback(zh, drop_message);
+    return zh;
+}
+
+static zhandle_t *client_new_locked(lk_zk_net *net) LK_REQUIRES(*net)
+{
+    const lk_zk_settings *set = &net->set;
+    const int timeout_ms = (int)(set->session_ns / LK_MS), flags = ZOO_NO_LOG_CLIENTENV;
+    if (set->tls != NULL)
+        return new_tls(net, timeout_ms, flags);
+    if (set->sasl != NULL)
+        return set->library.init_sasl(net->addresses, on_session, timeout_ms, NULL, net, flags, drop_message,
+                                      lk_zk_sasl_params_of(set->sasl));
+    return zookeeper_init2(net->addresses, on_session, timeout_ms, NULL, net, flags, drop_message);
+}
+
+void lk_zk_client_close_locked(lk_zk_net *net)
+{
+    lk_sigpipe guard;
+    lk_zk_sigpipe_block(net, &guard);
+    (void)zookeeper_close(net->zh);
+    lk_zk_sigpipe_restore(net, &guard);
+    net->zh = NULL;
 }
 
 /* ------------------------------------------------------------------ beginning and ending ---- */
@@ -61,7 +112,7 @@ void lk_zk_session_begin_locked(lk_zk_net *net)
     lk_zk_no_socket_locked(net);
     net->session_id = 0;
     net->timeout_ns = net->set.session_ns;
-    net->zh = lk_zk_client_new_locked(net, on_session);
+    net->zh = client_new_locked(net);
     if (net->zh == NULL)
         return;
     (void)zoo_set_servers_resolution_delay(net->zh, -1);

@@ -18,7 +18,7 @@
 #include "settings.h"
 #include "validity.h"
 
-/* A part of connecting in which the client library may block (blocking_connect.c). Guarded by the mutex; but what is
+/* A part of connecting in which the client library may block (drive.c). Guarded by the mutex; but what is
  * constant while it is active its thread reads without. */
 typedef struct {
     bool active; /* a thread is in it: it alone uses the client handle, and lk_zk_net.reading is set for it */
@@ -97,6 +97,19 @@ static inline void lk_zk_net_unlock(lk_zk_net *net) LK_RELEASE(*net) LK_UNCHECKE
     lk_mutex_unlock(&net->mutex);
 }
 
+/* Keeps SIGPIPE from the application while the library may write to a TLS connection. Nothing without TLS. */
+static inline void lk_zk_sigpipe_block(const lk_zk_net *net, lk_sigpipe *guard)
+{
+    if (net->set.tls != NULL)
+        lk_sigpipe_block(guard);
+}
+
+static inline void lk_zk_sigpipe_restore(const lk_zk_net *net, const lk_sigpipe *guard)
+{
+    if (net->set.tls != NULL)
+        lk_sigpipe_restore(guard);
+}
+
 static inline lk_zk_call *lk_zk_call_of(lk_list *link)
 {
     return LK_CONTAINER(link, lk_zk_call, link);
@@ -138,33 +151,6 @@ int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*ne
 /* Whoever waits for a connection goes on: there is one, or there won't be. */
 void lk_zk_calls_go_on_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
-/* ---------------------------------------------------------------- a handle of the client library: client.c ---- */
-
-/* A handle, as the settings say. NULL: it can't be made. */
-zhandle_t *lk_zk_client_new_locked(lk_zk_net *net, watcher_fn watcher) LK_REQUIRES(*net);
-/* zookeeper_process, and zookeeper_close, without SIGPIPE. */
-int lk_zk_client_process_locked(lk_zk_net *net, int events) LK_REQUIRES(*net);
-void lk_zk_client_close_locked(lk_zk_net *net) LK_REQUIRES(*net);
-
-/* Keeps SIGPIPE from the application while the library may write to a TLS connection. Nothing without TLS. */
-void lk_zk_sigpipe_block(const lk_zk_net *net, lk_sigpipe *guard);
-void lk_zk_sigpipe_restore(const lk_zk_net *net, const lk_sigpipe *guard);
-
-/* ---------------------------------------------------------------- what the library waits for, and who sees to that: handover.c ---- */
-
-/* Ask the client library what it waits for: the socket, its directions, the time. It may connect, ping or give a
- * connection up on this occasion. */
-void lk_zk_ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net);
-/* What the library's answer to reading and writing means. */
-void lk_zk_processed_locked(lk_zk_net *net, int rc) LK_REQUIRES(*net);
-/* After a caller has left, the keeper takes over so much later, where nobody waits for anything. */
-#define LK_ZK_LAZY_NS (20 * LK_MS)
-bool lk_zk_is_idle_locked(const lk_zk_net *net) LK_REQUIRES(*net);
-/* Have the keeper's epoll watch the socket, unless a thread drives. */
-void lk_zk_arm_locked(lk_zk_net *net) LK_REQUIRES(*net);
-/* Somebody has to go on driving, unless a thread does: a caller that sleeps, or the keeper. */
-void lk_zk_hand_on_locked(lk_zk_net *net) LK_REQUIRES(*net);
-
 /* ---------------------------------------------------------------- what awaits its answer: requests.c, watch.c ---- */
 
 /* A read with a watch of the client library's. */
@@ -189,16 +175,12 @@ void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses) LK_REQUIRES
 void lk_zk_session_begin_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* End the handle: the session is over, or not wanted any more. */
 void lk_zk_session_drop_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* zookeeper_close, without SIGPIPE. */
+void lk_zk_client_close_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* What the driving thread does after each turn: end a session that is over, go on after a reconnection. */
 void lk_zk_session_settle_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
-/* ---------------------------------------------------------------- what may block in connecting: blocking_connect.c ---- */
+/* ---------------------------------------------------------------- what may block in connecting: drive.c ---- */
 
-/* Whether the library would block now. */
-bool lk_zk_blocking_due_locked(const lk_zk_net *net, int events) LK_REQUIRES(*net);
-/* Have a thread do it, which takes over the driving from the caller until it is done. */
-void lk_zk_blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net);
-/* End one that has taken too long; returns when to look again, or LOCKER_NEVER. */
-int64_t lk_zk_blocking_check_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net);
-/* End one that is under way, and its thread. Releases the mutex meanwhile; nobody else may be using the instance. */
+/* End what is under way, and its thread. Releases the mutex meanwhile; nobody else may be using the instance. */
 void lk_zk_blocking_stop_unlocking(lk_zk_net *net) LK_REQUIRES(*net);
