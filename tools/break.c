@@ -11,44 +11,18 @@
 #include "cli.h"
 #include "subcommands.h"
 
-static int read_token(const char *text, uint64_t *token)
+static int take(int option, const lk_common *common, void *into)
 {
+    locker_break_options *only = into;
+    if (option == LK_OPT_OWNER)
+        only->owner = optarg;
+    if (option != LK_OPT_TOKEN)
+        return option == LK_OPT_OWNER ? LK_GO_ON : LK_NOT_MINE;
     errno = 0;
-    char *end;
-    *token = strtoull(text, &end, 10);
-    if (text[strspn(text, "0123456789")] != '\0' || errno != 0 || *token == 0)
-        return lk_cli_usage("break", "--token takes a holder's fencing token, as locker show prints it");
-    return LK_GO_ON;
-}
-
-static int take_option(lk_common *common, locker_break_options *only, int option, char **argv)
-{
-    if (option == LK_OPT_TOKEN)
-        return read_token(optarg, &only->token);
-    if (option != LK_OPT_OWNER)
-        return lk_cli_common_option(common, option, argv);
-    only->owner = optarg;
-    return LK_GO_ON;
-}
-
-static int parse(int argc, char **argv, lk_common *common, locker_break_options *only, const char **key)
-{
-    static const struct option table[] = {LK_COMMON_LONG_OPTIONS,
-                                          {"json", no_argument, NULL, LK_OPT_JSON},
-                                          {"token", required_argument, NULL, LK_OPT_TOKEN},
-                                          {"owner", required_argument, NULL, LK_OPT_OWNER},
-                                          {NULL, 0, NULL, 0}};
-    opterr = 0;
-    int option, code;
-    while ((option = getopt_long(argc, argv, LK_COMMON_LETTERS, table, NULL)) != -1)
-        if ((code = take_option(common, only, option, argv)) != LK_GO_ON)
-            return code;
-    if (optind == argc)
-        return lk_cli_usage(common->subcommand, "a KEY is missing");
-    if (optind + 1 < argc)
-        return lk_cli_usage(common->subcommand, "one KEY at a time, and '%s' is one too many",
-                            lk_cli_quotable(argv[optind + 1]));
-    *key = argv[optind];
+    only->token = strtoull(optarg, NULL, 10);
+    if (optarg[strspn(optarg, "0123456789")] != '\0' || errno != 0 || only->token == 0)
+        return lk_cli_usage(common->subcommand,
+                            "--token takes a holder's fencing token, as locker show prints it");
     return LK_GO_ON;
 }
 
@@ -73,22 +47,18 @@ static int break_lock(const lk_common *common, locker *l, const char *key, const
     locker_error err;
     const locker_status status = locker_break(l, key, only, &info, &err);
     int code;
-    if (status == LOCKER_OK) {
-        if (common->json) {
-            code = lk_cli_print_json(lk_cli_info_json(key, &info));
-        } else {
-            if (!common->quiet)
-                print_text(key, &info);
-            code = lk_cli_finish_output(LK_EXIT_OK);
-        }
+    locker_error ignored;
+    if (status == LOCKER_OK && common->json) {
+        code = lk_cli_print_json(lk_cli_info_json(key, &info));
+    } else if (status == LOCKER_OK) {
+        if (!common->quiet)
+            print_text(key, &info);
+        code = lk_cli_finish_output(LK_EXIT_OK);
+    } else if (status != LOCKER_INVALID || locker_show(l, key, &info, &ignored) != LOCKER_OK) {
+        code = lk_cli_fail(status, &err);
     } else {
-        code = lk_cli_exit_for(status);
-        locker_error ignored;
-        if (status == LOCKER_INVALID && locker_show(l, key, &info, &ignored) == LOCKER_OK)
-            code = LK_EXIT_FREE;
-        if (code != LK_EXIT_FREE)
-            lk_cli_fail(NULL, status, &err);
-        else if (!common->quiet)
+        code = LK_EXIT_FREE;
+        if (!common->quiet)
             lk_cli_message("nobody holds '%s': there is nothing to break", key);
     }
     locker_info_clear(&info);
@@ -97,14 +67,19 @@ static int break_lock(const lk_common *common, locker *l, const char *key, const
 
 int lk_cli_break(int argc, char **argv)
 {
+    static const struct option table[] = {LK_COMMON_LONG_OPTIONS,
+                                          {"json", no_argument, NULL, LK_OPT_JSON},
+                                          {"token", required_argument, NULL, LK_OPT_TOKEN},
+                                          {"owner", required_argument, NULL, LK_OPT_OWNER},
+                                          {NULL, 0, NULL, 0}};
     lk_common common = {.subcommand = "break"};
     locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
     const char *key = NULL;
     locker *l = NULL;
-    int code = parse(argc, argv, &common, &only, &key);
-    if (code != LK_GO_ON)
-        return code;
-    if ((code = lk_cli_open(&common, NULL, 0, &l)) != 0)
+    int code = lk_cli_parse(argc, argv, &common, LK_COMMON_LETTERS, table, take, &only);
+    if (code == LK_GO_ON)
+        code = lk_cli_one_key(argc, argv, &common, &key);
+    if (code != LK_GO_ON || (code = lk_cli_open(&common, NULL, 0, &l)) != LK_EXIT_OK)
         return code;
     code = break_lock(&common, l, key, &only);
     locker_close(l);

@@ -47,8 +47,8 @@ enum {
     }
 #define LK_COMMON_LETTERS ":u:f:qvhV"
 
-/** What became of one option: go on with the next, or end with this exit code. */
-enum { LK_GO_ON = -1 };
+/** What became of one option: go on with the next; it is not the subcommand's own; else end with this exit code. */
+enum { LK_GO_ON = -1, LK_NOT_MINE = -2 };
 
 /** Print one line on stderr, with "locker: " before it. */
 void lk_cli_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -64,6 +64,18 @@ const char *lk_cli_quotable(const char *word);
  * LK_GO_ON, or the exit code to end with (0 after -h and -V). */
 int lk_cli_common_option(lk_common *common, int option, char **argv);
 
+/** Takes an option of the subcommand's own, with its value in optarg, `into` what belongs to it. */
+typedef int lk_cli_take(int option, const lk_common *common, void *into);
+
+/** Read the options, up to the first argument, which is at optind then. `take` may be NULL. Returns LK_GO_ON, or the
+ * exit code to end with. */
+int lk_cli_parse(int argc, char **argv, lk_common *common, const char *letters, const struct option *table,
+                 lk_cli_take *take, void *into);
+
+/** Behind the options: the one KEY, or nothing at all. Return LK_GO_ON, or the exit code after complaining. */
+int lk_cli_one_key(int argc, char **argv, const lk_common *common, const char **key);
+int lk_cli_no_argument(int argc, char **argv, const lk_common *common);
+
 /** Read a whole number from `min` to `max`; complains with the option's name. False: it was none. */
 bool lk_cli_number(const char *subcommand, const char *option, const char *text, long min, long max,
                    long *out);
@@ -74,8 +86,8 @@ bool lk_cli_duration(const char *subcommand, const char *option, const char *tex
 /** The exit code for a failure of the library. */
 int lk_cli_exit_for(locker_status status);
 
-/** Print a library's error and return its exit code. `what` (NULL allowed) comes before it. */
-int lk_cli_fail(const char *what, locker_status status, const locker_error *err);
+/** Print a library's error and return its exit code. */
+int lk_cli_fail(locker_status status, const locker_error *err);
 
 /** Open the lock service that the options, the environment, a configuration file in one of the usual places
  * or else the embedded default name. `owner` may be NULL, `ttl_ms` 0. On failure it has complained. Returns 0

@@ -215,13 +215,10 @@ int lk_cli_drivers(int argc, char **argv)
                                           {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
     lk_common common = {.subcommand = "drivers"};
-    opterr = 0;
-    int option, code;
-    while ((option = getopt_long(argc, argv, ":hV", table, NULL)) != -1)
-        if ((code = lk_cli_common_option(&common, option, argv)) != LK_GO_ON)
-            return code;
-    if (optind < argc)
-        return lk_cli_usage(common.subcommand, "drivers takes no argument, and there is '%s'",
-                            lk_cli_quotable(argv[optind]));
+    int code = lk_cli_parse(argc, argv, &common, ":hV", table, NULL, NULL);
+    if (code == LK_GO_ON)
+        code = lk_cli_no_argument(argc, argv, &common);
+    if (code != LK_GO_ON)
+        return code;
     return common.json ? print_json() : print_text();
 }

@@ -93,7 +93,7 @@ int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, lock
     }
     if (status == LOCKER_OK)
         return LK_EXIT_OK;
-    code = lk_cli_fail(NULL, status, &err);
+    code = lk_cli_fail(status, &err);
     if (status == LOCKER_DENIED && environment("LOCKER_HELD"))
         lk_cli_message(
             "this runs under locker run, which passes no password on: name a password_file in the URI or "

@@ -1,51 +1,13 @@
 /*
- * options.c: messages, the options that all subcommands share, and reading their values. What the options say
- * about the lock service is put to use in open.c.
+ * options.c: the options that all subcommands share, and reading their values. What they say about the lock service
+ * is put to use in open.c.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
-
-/* One write for a line, so that lines of several processes on one terminal stay whole. */
-static void print_line(const char *before, const char *format, va_list args, const char *after)
-{
-    char text[1024];
-    if (vsnprintf(text, sizeof text, format, args) < 0)
-        text[0] = '\0';
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
-    fprintf(stderr, "%s%s%s\n", before, text, after);
-}
-
-void lk_cli_message(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    print_line("locker: ", format, args, "");
-    va_end(args);
-}
-
-int lk_cli_usage(const char *subcommand, const char *format, ...)
-{
-    char after[64];
-    snprintf(after, sizeof after, "; try 'locker %s%s'", subcommand ? subcommand : "help",
-             subcommand ? " --help" : "");
-    va_list args;
-    va_start(args, format);
-    print_line("locker: ", format, args, after);
-    va_end(args);
-    return LK_EXIT_USAGE;
-}
-
-const char *lk_cli_quotable(const char *word)
-{
-    return strchr(word, '@') || strstr(word, "://") ? "(not shown: it may hold a password)" : word;
-}
 
 static int wrong_option(const lk_common *common, int option, char **argv)
 {
@@ -131,48 +93,36 @@ bool lk_cli_duration(const char *subcommand, const char *option, const char *tex
     return false;
 }
 
-int lk_cli_exit_for(locker_status status)
+int lk_cli_parse(int argc, char **argv, lk_common *common, const char *letters, const struct option *table,
+                 lk_cli_take *take, void *into)
 {
-    switch (status) {
-    case LOCKER_OK:
-        return LK_EXIT_OK;
-    case LOCKER_BUSY:
-    case LOCKER_TIMEOUT:
-        return LK_EXIT_CONFLICT;
-    case LOCKER_LOST:
-        return LK_EXIT_LOST;
-    case LOCKER_INVALID:
-        return LK_EXIT_USAGE;
-    case LOCKER_UNKNOWN:
-    case LOCKER_UNAVAILABLE:
-        return LK_EXIT_UNAVAILABLE;
-    case LOCKER_DENIED:
-        return LK_EXIT_DENIED;
-    case LOCKER_CONFIG:
-    case LOCKER_UNSUPPORTED:
-        return LK_EXIT_CONFIG;
-    case LOCKER_NOMEM:
-        return LK_EXIT_SYSTEM;
-    case LOCKER_CANCELED:
-    case LOCKER_PROTOCOL:
-    case LOCKER_CLOSED:
-    case LOCKER_FORKED:
-        break;
+    int option, code;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, letters, table, NULL)) != -1) {
+        code = take ? take(option, common, into) : LK_NOT_MINE;
+        if (code == LK_NOT_MINE)
+            code = lk_cli_common_option(common, option, argv);
+        if (code != LK_GO_ON)
+            return code;
     }
-    return LK_EXIT_INTERNAL;
+    return LK_GO_ON;
 }
 
-int lk_cli_fail(const char *what, locker_status status, const locker_error *err)
+int lk_cli_one_key(int argc, char **argv, const lk_common *common, const char **key)
 {
-    const char *text = err->text[0] ? err->text : locker_status_name(status);
-    const int os_error = err->os_error;
-    if (what)
-        lk_cli_message("%s: %s", what, text);
-    else
-        lk_cli_message("%s", text);
-    /* Out of descriptors or memory: it is this host that refuses, not the service that is away. */
-    if (status == LOCKER_UNAVAILABLE &&
-        (os_error == EMFILE || os_error == ENFILE || os_error == ENOMEM || os_error == EAGAIN))
-        return LK_EXIT_SYSTEM;
-    return lk_cli_exit_for(status);
+    if (optind == argc)
+        return lk_cli_usage(common->subcommand, "a KEY is missing");
+    if (optind + 1 < argc)
+        return lk_cli_usage(common->subcommand, "one KEY at a time, and '%s' is one too many",
+                            lk_cli_quotable(argv[optind + 1]));
+    *key = argv[optind];
+    return LK_GO_ON;
+}
+
+int lk_cli_no_argument(int argc, char **argv, const lk_common *common)
+{
+    if (optind == argc)
+        return LK_GO_ON;
+    return lk_cli_usage(common->subcommand, "%s takes no argument, and there is '%s'", common->subcommand,
+                        lk_cli_quotable(argv[optind]));
 }

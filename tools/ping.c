@@ -11,27 +11,11 @@ typedef struct summary {
     int64_t min_us, max_us, sum_us;
 } summary;
 
-static int parse(int argc, char **argv, lk_common *common, long *count)
+static int take(int option, const lk_common *common, void *count)
 {
-    static const struct option table[] = {LK_COMMON_LONG_OPTIONS,
-                                          {"json", no_argument, NULL, LK_OPT_JSON},
-                                          {"count", required_argument, NULL, 'c'},
-                                          {NULL, 0, NULL, 0}};
-    opterr = 0;
-    int option;
-    while ((option = getopt_long(argc, argv, LK_COMMON_LETTERS "c:", table, NULL)) != -1) {
-        int code;
-        if (option == 'c') {
-            if (!lk_cli_number(common->subcommand, "--count", optarg, 1, 1000000, count))
-                return LK_EXIT_USAGE;
-        } else if ((code = lk_cli_common_option(common, option, argv)) != LK_GO_ON) {
-            return code;
-        }
-    }
-    if (optind < argc)
-        return lk_cli_usage(common->subcommand, "ping takes no argument, and there is '%s'",
-                            lk_cli_quotable(argv[optind]));
-    return LK_GO_ON;
+    if (option != 'c')
+        return LK_NOT_MINE;
+    return lk_cli_number(common->subcommand, "--count", optarg, 1, 1000000, count) ? LK_GO_ON : LK_EXIT_USAGE;
 }
 
 static void count_in(summary *s, int64_t us)
@@ -71,7 +55,7 @@ static int ping(const lk_common *common, locker *l, long count)
         const locker_status status = locker_ping(l, &us, &err);
 
         if (status != LOCKER_OK)
-            return lk_cli_fail(NULL, status, &err);
+            return lk_cli_fail(status, &err);
         count_in(&s, us);
         if (!common->json && !common->quiet)
             printf("%s: answered in %.3f ms\n", backend, (double)us / 1e3);
@@ -81,13 +65,17 @@ static int ping(const lk_common *common, locker *l, long count)
 
 int lk_cli_ping(int argc, char **argv)
 {
+    static const struct option table[] = {LK_COMMON_LONG_OPTIONS,
+                                          {"json", no_argument, NULL, LK_OPT_JSON},
+                                          {"count", required_argument, NULL, 'c'},
+                                          {NULL, 0, NULL, 0}};
     lk_common common = {.subcommand = "ping"};
     long count = 1;
     locker *l = NULL;
-    int code = parse(argc, argv, &common, &count);
-    if (code != LK_GO_ON)
-        return code;
-    if ((code = lk_cli_open(&common, NULL, 0, &l)) != 0)
+    int code = lk_cli_parse(argc, argv, &common, LK_COMMON_LETTERS "c:", table, take, &count);
+    if (code == LK_GO_ON)
+        code = lk_cli_no_argument(argc, argv, &common);
+    if (code != LK_GO_ON || (code = lk_cli_open(&common, NULL, 0, &l)) != LK_EXIT_OK)
         return code;
     code = ping(&common, l, count);
     locker_close(l);

@@ -8,14 +8,6 @@
 
 #include "cli.h"
 
-int lk_cli_finish_output(int code)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return code;
-    lk_cli_message("can't write to standard output: %s", strerror(errno));
-    return LK_EXIT_SYSTEM;
-}
-
 const char *lk_cli_clean(const char *text, char *out, size_t size)
 {
     size_t i;

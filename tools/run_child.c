@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "run_parts.h"
 
 static bool have_terminal(int terminal)
 {
@@ -40,30 +40,28 @@ static void take_terminal_back(const lk_run_child *child)
 }
 
 /* In the child, where only async-signal-safe calls are allowed: the parent has threads. */
-static _Noreturn void become(const lk_run_options *options, const lk_run_signals *signals, int terminal,
-                             char **environment, int answer, pid_t parent)
+static _Noreturn void become(const lk_run *r, int terminal, char **environment, int answer, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* it died before that was set */
         _exit(LK_EXIT_CANNOT_EXEC);
-    if (!options->foreground)
+    if (!r->options.foreground)
         setpgid(0, 0);
     if (terminal >= 0)
         tcsetpgrp(terminal, getpid());
-    lk_run_signals_restore(signals);
-    execvpe(options->command[0], options->command, environment);
+    lk_run_signals_restore(&r->signals);
+    execvpe(r->options.command[0], r->options.command, environment);
     int error = errno;
     if (write(answer, &error, sizeof error) < 0)
         _exit(LK_EXIT_INTERNAL);
     _exit(LK_EXIT_CANNOT_EXEC);
 }
 
-int lk_run_child_start(lk_run_child *child, const lk_run_options *options, const lk_run_signals *signals,
-                       char **environment)
+int lk_run_child_start(lk_run_child *child, const lk_run *r, char **environment)
 {
     const pid_t parent = getpid();
     *child = (lk_run_child){.terminal = -1, .exec_pipe = -1};
-    child->group = !options->foreground;
+    child->group = !r->options.foreground;
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) != 0)
         return errno;
@@ -76,11 +74,10 @@ int lk_run_child_start(lk_run_child *child, const lk_run_options *options, const
     const bool lend = have_terminal(child->terminal) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     child->pid = fork();
     if (child->pid == 0)
-        become(options, signals, lend ? child->terminal : -1, environment, fds[1], parent);
+        become(r, lend ? child->terminal : -1, environment, fds[1], parent);
     close(fds[1]);
     if (child->pid < 0) {
         const int error = errno;
-
         close(fds[0]);
         lk_run_child_finish(child);
         return error;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "run_parts.h"
 
 /* Those that we set or take out; each ends with '='. */
 static const char *const ours[] = {
@@ -36,18 +36,19 @@ static bool line_matches(const char *line, size_t length, const char *driver, co
     return (size_t)(line + length - end) == key_length && memcmp(end, key, key_length) == 0;
 }
 
-static int check_line(const char *key, locker *l, uint64_t token)
+static int check_line(const lk_run *r, uint64_t token)
 {
+    const char *key = r->options.key;
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-    const locker_status status = locker_show(l, key, &info, &err);
+    const locker_status status = locker_show(r->l, key, &info, &err);
     /* Without a token there is nothing to tell the holders apart, and waiting for oneself is worse. */
     const bool same = status == LOCKER_OK && info.held && (token == 0 || info.token == token);
     locker_info_clear(&info);
     if (status == LOCKER_UNSUPPORTED)
         return LK_EXIT_OK;
     if (status != LOCKER_OK)
-        return lk_cli_fail(NULL, status, &err);
+        return lk_cli_fail(status, &err);
     if (!same)
         return LK_EXIT_OK;
     return lk_cli_usage("run",
@@ -56,16 +57,15 @@ static int check_line(const char *key, locker *l, uint64_t token)
                         key);
 }
 
-int lk_run_check_nested(const char *key, locker *l)
+int lk_run_check_nested(const lk_run *r)
 {
-    const char *line = getenv("LOCKER_HELD_KEYS"), *driver = locker_get_semantics(l)->driver;
+    const char *line = getenv("LOCKER_HELD_KEYS"), *driver = locker_get_semantics(r->l)->driver;
     int code = LK_EXIT_OK;
     while (line && *line && !code) {
         const size_t length = strcspn(line, "\n");
         uint64_t token;
-
-        if (line_matches(line, length, driver, key, &token))
-            code = check_line(key, l, token);
+        if (line_matches(line, length, driver, r->options.key, &token))
+            code = check_line(r, token);
         line += length + (line[length] == '\n');
     }
     return code;
@@ -120,16 +120,15 @@ static char *inherit(const char *variable, bool *failed)
     return copy;
 }
 
-char **lk_run_environment(locker *l, const locker_handle *held, const char *backend, int64_t ttl_ms)
+char **lk_run_environment(const lk_run *r)
 {
-    const char *outer = getenv("LOCKER_HELD_KEYS"), *key = locker_handle_key(held);
-    const unsigned long long token = locker_handle_token(held);
+    const char *outer = getenv("LOCKER_HELD_KEYS"), *key = r->options.key;
+    const unsigned long long token = locker_handle_token(r->held);
     size_t count = 0, n = 0;
     bool failed = false;
     while (environ[count])
         count++;
-    char **copy;
-    copy = calloc(count + OURS + 1, sizeof *copy);
+    char **copy = calloc(count + OURS + 1, sizeof *copy);
     if (!copy)
         return NULL;
     for (size_t i = 0; i < count && !failed; i++)
@@ -141,11 +140,11 @@ char **lk_run_environment(locker *l, const locker_handle *held, const char *back
     }
     failed = asprintf(&copy[n++], "LOCKER_HELD=1") < 0 || asprintf(&copy[n++], "LOCKER_KEY=%s", key) < 0 ||
              asprintf(&copy[n++], "LOCKER_TOKEN=%llu", token) < 0 ||
-             asprintf(&copy[n++], "LOCKER_OWNER=%s", locker_handle_owner(held)) < 0 ||
-             asprintf(&copy[n++], "LOCKER_BACKEND=%s", backend) < 0 ||
-             asprintf(&copy[n++], "LOCKER_TTL_MS=%lld", (long long)ttl_ms) < 0 ||
+             asprintf(&copy[n++], "LOCKER_OWNER=%s", locker_handle_owner(r->held)) < 0 ||
+             asprintf(&copy[n++], "LOCKER_BACKEND=%s", r->backend) < 0 ||
+             asprintf(&copy[n++], "LOCKER_TTL_MS=%lld", (long long)r->ttl_ms) < 0 ||
              asprintf(&copy[n++], "LOCKER_HELD_KEYS=%s%s%s %llu %s", outer ? outer : "",
-                      outer && *outer ? "\n" : "", locker_get_semantics(l)->driver, token, key) < 0;
+                      outer && *outer ? "\n" : "", locker_get_semantics(r->l)->driver, token, key) < 0;
     if (failed) {
         copy[n > 0 ? n - 1 : 0] = NULL; /* undefined after a failed asprintf() */
         lk_run_environment_free(copy);

@@ -2,24 +2,22 @@
  * run_holder.c: who holds the lock that is not to be had. A wait says it once, from a thread of its own, so
  * that the place in the queue is kept.
  */
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "run_parts.h"
 
 enum { PATIENCE_MS = 2000 };
 
-const char *lk_run_holder_words(locker *l, const char *key, char *out, size_t size)
+const char *lk_run_holder_words(const lk_run *r, char *out, size_t size)
 {
     locker_info info = LOCKER_INFO_INIT;
     int n = 0;
     out[0] = '\0';
     locker_error err;
-    if (locker_show(l, key, &info, &err) == LOCKER_OK && info.held) {
+    if (locker_show(r->l, r->options.key, &info, &err) == LOCKER_OK && info.held) {
         char owner[LOCKER_OWNER_MAX + 1];
         n = snprintf(out, size, " by %s",
                      info.owner[0] ? lk_cli_clean(info.owner, owner, sizeof owner)
@@ -36,35 +34,30 @@ const char *lk_run_holder_words(locker *l, const char *key, char *out, size_t si
 
 static void *tell(void *context)
 {
-    lk_run_teller *t = context;
-    struct pollfd stop = {.fd = t->stop_pipe[0], .events = POLLIN};
+    lk_run *r = context;
+    struct pollfd stop = {.fd = r->teller.stop_fd, .events = POLLIN};
     if (poll(&stop, 1, PATIENCE_MS) != 0)
         return NULL;
     char words[512];
-    lk_run_holder_words(t->l, t->key, words, sizeof words);
-    if (!atomic_load_explicit(&t->over, memory_order_relaxed))
-        lk_cli_message("waiting for '%s'%s%s", t->key, words[0] ? ", held" : "", words);
+    lk_run_holder_words(r, words, sizeof words);
+    if (!atomic_load_explicit(&r->teller.over, memory_order_relaxed))
+        lk_cli_message("waiting for '%s'%s%s", r->options.key, words[0] ? ", held" : "", words);
     return NULL;
 }
 
-void lk_run_teller_start(lk_run_teller *t, locker *l, const char *key)
+void lk_run_teller_start(lk_run *r)
 {
-    t->l = l;
-    t->key = key;
-    if (pipe2(t->stop_pipe, O_CLOEXEC) != 0)
-        return;
-    t->started = pthread_create(&t->thread, NULL, tell, t) == 0;
-    if (t->started)
-        return;
-    close(t->stop_pipe[0]);
-    close(t->stop_pipe[1]);
+    lk_run_teller *t = &r->teller;
+    t->stop_fd = eventfd(0, EFD_CLOEXEC);
+    t->started = t->stop_fd >= 0 && pthread_create(&t->thread, NULL, tell, r) == 0;
+    if (!t->started && t->stop_fd >= 0)
+        close(t->stop_fd);
 }
 
 void lk_run_teller_hush(lk_run_teller *t)
 {
-    if (!t->started || atomic_exchange_explicit(&t->over, true, memory_order_relaxed))
-        return;
-    close(t->stop_pipe[1]);
+    if (t->started && !atomic_exchange_explicit(&t->over, true, memory_order_relaxed))
+        eventfd_write(t->stop_fd, 1);
 }
 
 void lk_run_teller_end(lk_run_teller *t)
@@ -73,6 +66,6 @@ void lk_run_teller_end(lk_run_teller *t)
         return;
     lk_run_teller_hush(t);
     pthread_join(t->thread, NULL);
-    close(t->stop_pipe[0]);
+    close(t->stop_fd);
     t->started = false;
 }

@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "run_parts.h"
 
 static const char me[] = "run";
 
@@ -32,7 +32,6 @@ static bool parse_on_lost(const char *text, int *number)
     }
     for (int i = 1; i < NSIG; i++) {
         const char *known = sigabbrev_np(i);
-
         /* Signals that stop or continue would leave it running, or hanging, without the lock. */
         if (!known || i == SIGSTOP || i == SIGTSTP || i == SIGTTIN || i == SIGTTOU || i == SIGCONT)
             continue;
@@ -103,12 +102,17 @@ static bool parse_exit_code(const char *option, const char *text, int *code)
     return true;
 }
 
-typedef struct seen {
+/* What the options say, and which of two that exclude each other were given. */
+typedef struct reading {
+    lk_run_options *o;
     bool nonblock, wait;
-} seen;
+} reading;
 
-static int take(int option, char **argv, lk_run_options *o, seen *s)
+static int take(int option, const lk_common *common, void *into)
 {
+    (void)common;
+    reading *s = into;
+    lk_run_options *o = s->o;
     bool good = true;
     switch (option) {
     case 'n':
@@ -146,7 +150,7 @@ static int take(int option, char **argv, lk_run_options *o, seen *s)
         good = parse_status_fd(optarg, &o->status_fd);
         break;
     default:
-        return lk_cli_common_option(&o->common, option, argv);
+        return LK_NOT_MINE;
     }
     return good ? LK_GO_ON : LK_EXIT_USAGE;
 }
@@ -192,8 +196,9 @@ int lk_run_kill_after_too_long(int64_t most_ms)
         (long long)most_ms);
 }
 
-static int check(lk_run_options *o, const seen *s)
+static int check(const reading *s)
 {
+    lk_run_options *o = s->o;
     if (s->nonblock && s->wait && o->wait_ms != 0)
         return lk_cli_usage(me, "--nonblock and --wait exclude each other: give one");
     if (s->nonblock)
@@ -219,7 +224,7 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                                           {"foreground", no_argument, NULL, LK_OPT_FOREGROUND},
                                           {"status-fd", required_argument, NULL, LK_OPT_STATUS_FD},
                                           {NULL, 0, NULL, 0}};
-    seen s = {false, false};
+    reading s = {.o = o};
     *o = (lk_run_options){.common = {.subcommand = me},
                           .wait_ms = -1,
                           .kill_after_ms = -1,
@@ -227,13 +232,9 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                           .lost_exit = LK_EXIT_LOST,
                           .lost_signal = SIGTERM,
                           .status_fd = -1};
-    opterr = 0;
-    int option, code;
     /* The plus sign ends the options at KEY, so that those of COMMAND are left alone. */
-    while ((option = getopt_long(argc, argv, "+" LK_COMMON_LETTERS "nw:E:t:k:c:", table, NULL)) != -1)
-        if ((code = take(option, argv, o, &s)) != LK_GO_ON)
-            return code;
-    if ((code = take_arguments(argc, argv, o)) != LK_GO_ON)
-        return code;
-    return check(o, &s);
+    int code = lk_cli_parse(argc, argv, &o->common, "+" LK_COMMON_LETTERS "nw:E:t:k:c:", table, take, &s);
+    if (code == LK_GO_ON)
+        code = take_arguments(argc, argv, o);
+    return code == LK_GO_ON ? check(&s) : code;
 }

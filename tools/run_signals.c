@@ -4,13 +4,13 @@
  * the wait; while the command runs, run_supervise.c reads all.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "run_parts.h"
 
 /* A signal that we were started to ignore stays ignored, as nohup(1) and a shell's background jobs want. */
 static void add_unless_ignored(sigset_t *set, int number)
@@ -58,13 +58,13 @@ void lk_run_signals_stoppable(const lk_run_signals *s, bool stoppable)
 void lk_run_signals_forget(const lk_run_signals *s)
 {
     const struct timespec now = {0, 0};
+    static const int numbers[] = {SIGUSR1, SIGUSR2, SIGWINCH};
     sigset_t unneeded;
     /* Endings that come between the wait and the command's start are forwarded; they stay. */
     sigemptyset(&unneeded);
-    for (int number = 1; number < NSIG; number++)
-        if ((number == SIGUSR1 || number == SIGUSR2 || number == SIGWINCH) &&
-            sigismember(&s->watched, number) == 1)
-            sigaddset(&unneeded, number);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (sigismember(&s->watched, numbers[i]) == 1)
+            sigaddset(&unneeded, numbers[i]);
     while (sigtimedwait(&unneeded, NULL, &now) > 0)
         continue;
 }
@@ -78,24 +78,23 @@ void lk_run_signals_restore(const lk_run_signals *s)
 
 static void ending_came(lk_run_waiter *w, int number)
 {
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&w->mutex);
     /* Nothing is held yet and nothing asked for, so there is nothing to tidy up; opening can't be interrupted
      * in another way. */
     if (!w->in_service)
         _exit(LK_EXIT_SIGNAL + number);
     if (w->signal == 0)
         w->signal = number;
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&w->mutex);
     locker_cancel_fire(w->cancel);
 }
 
 static void *wait_for_endings(void *context)
 {
     lk_run_waiter *w = context;
-    struct pollfd fds[2] = {{.fd = signalfd(-1, &w->signals->endings, SFD_CLOEXEC | SFD_NONBLOCK)},
-                            {.fd = w->stop_pipe[0]}};
-    for (int i = 0; i < 2; i++)
-        fds[i].events = POLLIN;
+    struct pollfd fds[2] = {
+        {.fd = signalfd(-1, &w->signals->endings, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN},
+        {.fd = w->stop_fd, .events = POLLIN}};
     for (;;) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             break;
@@ -114,33 +113,33 @@ int lk_run_waiter_start(lk_run_waiter *w, const lk_run_signals *signals)
 {
     memset(w, 0, sizeof *w);
     w->signals = signals;
-    if (pipe2(w->stop_pipe, O_CLOEXEC) != 0)
+    w->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (w->stop_fd < 0)
         return errno;
     w->cancel = locker_cancel_new();
-    pthread_mutex_init(&w->lock, NULL);
+    pthread_mutex_init(&w->mutex, NULL);
     const int error = w->cancel ? pthread_create(&w->thread, NULL, wait_for_endings, w) : errno;
     if (error) {
-        close(w->stop_pipe[0]);
-        close(w->stop_pipe[1]);
+        close(w->stop_fd);
         locker_cancel_free(w->cancel);
-        pthread_mutex_destroy(&w->lock);
+        pthread_mutex_destroy(&w->mutex);
     }
     return error;
 }
 
 void lk_run_waiter_enter(lk_run_waiter *w)
 {
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&w->mutex);
     w->in_service = true;
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&w->mutex);
 }
 
 int lk_run_waiter_stop(lk_run_waiter *w)
 {
-    close(w->stop_pipe[1]);
+    eventfd_write(w->stop_fd, 1);
     pthread_join(w->thread, NULL);
-    close(w->stop_pipe[0]);
+    close(w->stop_fd);
     locker_cancel_free(w->cancel);
-    pthread_mutex_destroy(&w->lock);
+    pthread_mutex_destroy(&w->mutex);
     return w->signal;
 }

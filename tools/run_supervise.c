@@ -14,14 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "run_parts.h"
 
 enum { NEVER = -1, STRANGERS_EVERY_MS = 50 };
 
 enum { SIGNALS, TIMER, LOST, EXEC, FD_COUNT };
 
 typedef struct loop {
-    const lk_run_watch *watch;
+    const lk_run *run;
+    lk_run_child *child;
     lk_run_outcome *outcome;
     int signal_fd, timer_fd;
     int lost_fd;         /* belongs to the handle; -1 once it has told */
@@ -48,36 +49,36 @@ static int64_t at_least(int64_t value, int64_t floor)
  * was suspended): then another may hold the lock already, and there is no time to give. */
 static void begin_losing(loop *p, int64_t now, int64_t remaining)
 {
-    const lk_run_watch *w = p->watch;
-    const char *key = locker_handle_key(w->held);
-    const int number = w->options->lost_signal;
+    const lk_run *r = p->run;
+    const char *key = r->options.key;
+    const int number = r->options.lost_signal;
     const bool late = p->deadline_ms != NEVER && now >= p->deadline_ms;
     p->losing = true;
-    p->kill_at_ms = remaining > 0 ? now + at_least(remaining - w->margin_ms, 0)
+    p->kill_at_ms = remaining > 0 ? now + at_least(remaining - r->margin_ms, 0)
                     : late        ? now
-                                  : now + w->kill_after_ms;
-    lk_run_event_lost(w->events, remaining);
+                                  : now + r->kill_after_ms;
+    lk_run_event(r, "lost", "{s:I}", "remaining_ms", (json_int_t)remaining);
     char name[32];
     lk_run_signal_name(number, name, sizeof name);
-    if (!w->options->common.quiet && remaining == 0)
+    if (!r->options.common.quiet && remaining == 0)
         lk_cli_message("lost the lock '%s'; %s%s%s", key, number ? "sending " : "the command runs on",
                        number ? name : "", number ? " to the command" : ", as --on-lost says");
-    else if (!w->options->common.quiet)
+    else if (!r->options.common.quiet)
         lk_cli_message("the lock '%s' can't be renewed and ends in %lldms; %s%s%s", key, (long long)remaining,
                        number ? "sending " : "the command runs on", number ? name : "",
                        number ? " to the command" : ", as --on-lost says");
     if (number == 0)
         return;
     p->outcome->stopped = true;
-    lk_run_child_signal(w->child, number);
-    lk_run_child_signal(w->child, SIGCONT); /* a stopped process can't act on a signal */
+    lk_run_child_signal(p->child, number);
+    lk_run_child_signal(p->child, SIGCONT); /* a stopped process can't act on a signal */
 }
 
 static void note_deadline(loop *p, int64_t deadline)
 {
     char words[32];
-    if (p->watch->options->common.verbose > 1 && p->deadline_ms != NEVER && deadline > p->deadline_ms + 10)
-        lk_cli_message("renewed '%s' meanwhile: ours for %s more", locker_handle_key(p->watch->held),
+    if (p->run->options.common.verbose > 1 && p->deadline_ms != NEVER && deadline > p->deadline_ms + 10)
+        lk_cli_message("renewed '%s' meanwhile: ours for %s more", p->run->options.key,
                        lk_cli_time_words(deadline - now_ms(), words, sizeof words));
     p->deadline_ms = deadline;
 }
@@ -85,26 +86,26 @@ static void note_deadline(loop *p, int64_t deadline)
 /* Do what is due, and say in how many ms there is more to do (NEVER: nothing by time). */
 static int64_t keep_deadline(loop *p)
 {
-    const lk_run_watch *w = p->watch;
-    const int64_t now = now_ms(), remaining = locker_handle_remaining_ms(w->held);
-    const int64_t term_at = at_least(w->kill_after_ms, w->margin_ms);
+    const lk_run *r = p->run;
+    const int64_t now = now_ms(), remaining = locker_handle_remaining_ms(r->held);
+    const int64_t term_at = at_least(r->kill_after_ms, r->margin_ms);
     if (remaining == 0)
         p->outcome->lost = true;
     else if (remaining > 0)
         note_deadline(p, now + remaining);
     if (!p->outcome->lost && (remaining < 0 || remaining > term_at)) {
-        if (p->losing && !w->options->common.quiet)
-            lk_cli_message("the lock '%s' was renewed after all", locker_handle_key(w->held));
+        if (p->losing && !r->options.common.quiet)
+            lk_cli_message("the lock '%s' was renewed after all", r->options.key);
         p->losing = false;
         return remaining < 0 ? NEVER : remaining - term_at;
     }
     if (!p->losing)
         begin_losing(p, now, remaining);
-    if (w->options->lost_signal == 0 || p->killed)
+    if (r->options.lost_signal == 0 || p->killed)
         return p->outcome->lost ? NEVER : at_least(remaining, 1);
     if (now < p->kill_at_ms)
         return p->kill_at_ms - now;
-    lk_run_child_signal(w->child, SIGKILL);
+    lk_run_child_signal(p->child, SIGKILL);
     p->killed = true;
     return NEVER;
 }
@@ -125,12 +126,12 @@ static void set_timer(const loop *p, int64_t ms)
 static void continue_command(loop *p)
 {
     keep_deadline(p);
-    lk_run_child_continue(p->watch->child);
+    lk_run_child_continue(p->child);
 }
 
 static void take_signal(loop *p, const struct signalfd_siginfo *info)
 {
-    lk_run_child *child = p->watch->child;
+    lk_run_child *child = p->child;
     const int number = (int)info->ssi_signo;
     switch (number) {
     case SIGCHLD:
@@ -158,17 +159,15 @@ static void take_signals(loop *p)
 /* While the lock is being lost what is left of the process group must go as well, not its leader alone. */
 static bool over(const loop *p)
 {
-    const lk_run_child *child = p->watch->child;
+    const lk_run_child *child = p->child;
     return child->ended &&
-           (!p->losing || p->watch->options->lost_signal == 0 || !lk_run_child_others_left(child, p->killed));
+           (!p->losing || p->run->options.lost_signal == 0 || !lk_run_child_others_left(child, p->killed));
 }
 
 /* Nobody tells us when a member that is no child of ours has gone. */
 static int64_t look_again(const loop *p, int64_t ms)
 {
-    return p->losing && p->watch->child->ended && (ms == NEVER || ms > STRANGERS_EVERY_MS)
-               ? STRANGERS_EVERY_MS
-               : ms;
+    return p->losing && p->child->ended && (ms == NEVER || ms > STRANGERS_EVERY_MS) ? STRANGERS_EVERY_MS : ms;
 }
 
 static int wait_for_something(loop *p, int64_t ms)
@@ -176,7 +175,7 @@ static int wait_for_something(loop *p, int64_t ms)
     struct pollfd fds[FD_COUNT] = {[SIGNALS] = {.fd = p->signal_fd, .events = POLLIN},
                                    [TIMER] = {.fd = p->timer_fd, .events = POLLIN},
                                    [LOST] = {.fd = p->lost_fd, .events = POLLIN},
-                                   [EXEC] = {.fd = p->watch->child->exec_pipe, .events = POLLIN}};
+                                   [EXEC] = {.fd = p->child->exec_pipe, .events = POLLIN}};
     set_timer(p, ms);
     if (poll(fds, FD_COUNT, -1) < 0)
         return errno == EINTR ? 0 : errno;
@@ -188,7 +187,7 @@ static int wait_for_something(loop *p, int64_t ms)
         p->outcome->lost = true;
     }
     if (fds[EXEC].revents)
-        lk_run_child_read_exec(p->watch->child);
+        lk_run_child_read_exec(p->child);
     if (fds[SIGNALS].revents)
         take_signals(p);
     return 0;
@@ -197,21 +196,21 @@ static int wait_for_something(loop *p, int64_t ms)
 /* Without descriptors there is no watching over it, and unwatched it must not run. */
 static void give_up(loop *p, int error)
 {
-    lk_run_child *child = p->watch->child;
+    lk_run_child *child = p->child;
     p->outcome->system_error = error;
     lk_run_child_signal(child, SIGKILL);
     lk_run_child_await(child);
 }
 
-void lk_run_watch_over(const lk_run_watch *watch, lk_run_outcome *outcome)
+void lk_run_supervise(const lk_run *r, lk_run_child *child, lk_run_outcome *outcome)
 {
-    loop p = {.watch = watch, .outcome = outcome, .deadline_ms = NEVER};
+    loop p = {.run = r, .child = child, .outcome = outcome, .deadline_ms = NEVER};
     int error = 0;
     *outcome = (lk_run_outcome){0};
-    p.lost_fd = locker_handle_fd(watch->held);
+    p.lost_fd = locker_handle_fd(r->held);
     if (p.lost_fd < 0)
         error = errno;
-    p.signal_fd = signalfd(-1, &watch->signals->watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    p.signal_fd = signalfd(-1, &r->signals.watched, SFD_CLOEXEC | SFD_NONBLOCK);
     p.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (p.signal_fd < 0 || p.timer_fd < 0)
         error = errno;
@@ -219,10 +218,10 @@ void lk_run_watch_over(const lk_run_watch *watch, lk_run_outcome *outcome)
         error = wait_for_something(&p, look_again(&p, keep_deadline(&p)));
     if (error)
         give_up(&p, error);
-    else if (p.losing && watch->options->lost_signal != 0)
-        lk_run_child_signal(watch->child, SIGKILL); /* for whom a look has missed */
-    if (watch->child->exec_pipe >= 0)
-        lk_run_child_read_exec(watch->child);
+    else if (p.losing && r->options.lost_signal != 0)
+        lk_run_child_signal(child, SIGKILL); /* for whom a look has missed */
+    if (child->exec_pipe >= 0)
+        lk_run_child_read_exec(child);
     if (p.signal_fd >= 0)
         close(p.signal_fd);
     if (p.timer_fd >= 0)

@@ -47,40 +47,23 @@ static void print_text(const char *key, const locker_info *info)
         print_queue(info);
 }
 
-static int parse(int argc, char **argv, lk_common *common, const char **key)
+int lk_cli_show(int argc, char **argv)
 {
     static const struct option table[] = {
         LK_COMMON_LONG_OPTIONS, {"json", no_argument, NULL, LK_OPT_JSON}, {NULL, 0, NULL, 0}};
-    int option, code;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, LK_COMMON_LETTERS, table, NULL)) != -1)
-        if ((code = lk_cli_common_option(common, option, argv)) != LK_GO_ON)
-            return code;
-    if (optind == argc)
-        return lk_cli_usage(common->subcommand, "a KEY is missing");
-    if (optind + 1 < argc)
-        return lk_cli_usage(common->subcommand, "one KEY at a time, and '%s' is one too many",
-                            lk_cli_quotable(argv[optind + 1]));
-    *key = argv[optind];
-    return LK_GO_ON;
-}
-
-int lk_cli_show(int argc, char **argv)
-{
     lk_common common = {.subcommand = "show"};
-    locker_info info = LOCKER_INFO_INIT;
     const char *key = NULL;
     locker *l = NULL;
-    locker_status status;
+    int code = lk_cli_parse(argc, argv, &common, LK_COMMON_LETTERS, table, NULL, NULL);
+    if (code == LK_GO_ON)
+        code = lk_cli_one_key(argc, argv, &common, &key);
+    if (code != LK_GO_ON || (code = lk_cli_open(&common, NULL, 0, &l)) != LK_EXIT_OK)
+        return code;
+    locker_info info = LOCKER_INFO_INIT;
     locker_error err;
-    int code = parse(argc, argv, &common, &key);
-    if (code != LK_GO_ON)
-        return code;
-    if ((code = lk_cli_open(&common, NULL, 0, &l)) != 0)
-        return code;
-    status = locker_show(l, key, &info, &err);
+    const locker_status status = locker_show(l, key, &info, &err);
     if (status != LOCKER_OK) {
-        code = lk_cli_fail(NULL, status, &err);
+        code = lk_cli_fail(status, &err);
     } else if (common.json) {
         code = lk_cli_print_json(lk_cli_info_json(key, &info));
     } else {

@@ -1,14 +1,15 @@
 /*
- * run.h: the parts of locker run.
+ * run_parts.h: locker run and its parts, each of which uses only those before it.
  *
- *   run.c           takes the lock, has the command run, releases, decides the exit code
  *   run_options.c   reads the command line
+ *   run_events.c    JSON lines for --status-fd
  *   run_signals.c   which signals we take and what the command inherits; ends the wait on a signal
+ *   run_holder.c    says who holds the lock that is not to be had
  *   run_env.c       the command's environment, and refusing to wait for oneself
+ *   run_lock.c      takes the lock, and releases it
  *   run_child.c     starts the command, sends signals to it, stops and continues with it, reaps it
  *   run_supervise.c the loop while it runs: signals, the child's end, the lease's deadline
- *   run_holder.c    says who holds the lock that is not to be had
- *   run_events.c    JSON lines for --status-fd
+ *   run.c           one after the other, and the exit code
  *
  * Three threads: the main one; until the lock is held, one that turns a signal into the wait's end; and, for
  * a wait that somebody looks at, one that says whom it waits for. While the command runs there is one loop on
@@ -22,8 +23,6 @@
 #include <sys/types.h>
 
 #include "cli.h"
-
-/* ------------------------------------------------------------------ options ---- */
 
 typedef struct lk_run_options {
     lk_common common;
@@ -41,6 +40,38 @@ typedef struct lk_run_options {
     int status_fd; /**< -1: none; else our own close-on-exec copy */
 } lk_run_options;
 
+/** What we found at the start, and what we take. */
+typedef struct lk_run_signals {
+    sigset_t inherited_mask;
+    struct sigaction inherited_pipe, inherited_child; /**< dispositions that we change */
+    sigset_t endings; /**< INT, TERM, HUP, QUIT, but for those we were started to ignore */
+    sigset_t watched; /**< what the loop reads: endings and all that is forwarded, CHLD, CONT, TSTP */
+} lk_run_signals;
+
+/** Says once, after 2 s of waiting, whom the wait is for. */
+typedef struct lk_run_teller {
+    pthread_t thread;
+    int stop_fd; /**< readable when nobody waits any more */
+    bool started;
+    _Atomic bool over; /**< nobody waits any more; relaxed: it orders nothing */
+} lk_run_teller;
+
+/** One call of locker run. What belongs to the lock is set once that is held. */
+typedef struct lk_run {
+    lk_run_options options;
+    lk_run_signals signals;
+    lk_run_teller teller;
+    locker *l;
+    char backend[64];
+    locker_handle *held;
+    int64_t ttl_ms; /**< 0: no lease */
+    int64_t kill_after_ms;
+    int64_t margin_ms; /**< how long before the deadline KILL is sent */
+    bool abandoned;    /**< the service does not answer to the release: exit without waiting for it */
+} lk_run;
+
+/* ------------------------------------------------------------------ options ---- */
+
 /** Read the command line. Returns LK_GO_ON, or the exit code to end with. */
 int lk_run_parse(int argc, char **argv, lk_run_options *options);
 
@@ -53,25 +84,23 @@ int lk_run_kill_after_too_long(int64_t most_ms);
 /** "SIGTERM" for 15; "signal 40" for one that has no name. Returns `out`. */
 const char *lk_run_signal_name(int number, char *out, size_t size);
 
-/* ------------------------------------------------------------------ signals ---- */
+/* ------------------------------------------------------------------ events ---- */
 
-/** What we found at the start, and what we take. */
-typedef struct lk_run_signals {
-    sigset_t inherited_mask;
-    struct sigaction inherited_pipe, inherited_child; /**< dispositions that we change */
-    sigset_t endings; /**< INT, TERM, HUP, QUIT, but for those we were started to ignore */
-    sigset_t watched; /**< what the loop reads: endings and all that is forwarded, CHLD, CONT, TSTP */
-} lk_run_signals;
+/** Tell an event by one JSON line, with what json_pack() makes of the rest; nothing when nobody asked for it, or when the
+ * reader doesn't read: the lock's safety never waits for it. */
+void lk_run_event(const lk_run *r, const char *name, const char *format, ...);
+
+/* ------------------------------------------------------------------ signals ---- */
 
 /** Ends the wait for the lock on a signal. */
 typedef struct lk_run_waiter {
     const lk_run_signals *signals;
     locker_cancel *cancel;
     pthread_t thread;
-    pthread_mutex_t lock;
-    bool in_service; /**< guarded by lock: a lock may be asked for, so leaving must be orderly */
-    int signal;      /**< guarded by lock: the signal that came, or 0 */
-    int stop_pipe[2];
+    pthread_mutex_t mutex;
+    bool in_service; /**< guarded by mutex: a lock may be asked for, so leaving must be orderly */
+    int signal;      /**< guarded by mutex: the signal that came, or 0 */
+    int stop_fd;     /**< readable when the thread is to end */
 } lk_run_waiter;
 
 /** Block what we take, before any thread exists. `foreground`: leave the terminal's stop signal alone. */
@@ -97,21 +126,11 @@ void lk_run_signals_forget(const lk_run_signals *signals);
 
 /* ------------------------------------------------------------------ the holder ---- */
 
-/** Says once, after 2 s of waiting, whom the wait is for. */
-typedef struct lk_run_teller {
-    locker *l;
-    const char *key;
-    pthread_t thread;
-    int stop_pipe[2];
-    bool started;
-    _Atomic bool over; /**< nobody waits any more; relaxed: it orders nothing */
-} lk_run_teller;
-
 /** " by OWNER since TIME (3m ago)", with who waits; empty when the service doesn't say. Returns `out`. */
-const char *lk_run_holder_words(locker *l, const char *key, char *out, size_t size);
+const char *lk_run_holder_words(const lk_run *r, char *out, size_t size);
 
 /** Start it. Where that fails, nothing is told. */
-void lk_run_teller_start(lk_run_teller *teller, locker *l, const char *key);
+void lk_run_teller_start(lk_run *r);
 
 /** Say nothing from now on. Doesn't block. */
 void lk_run_teller_hush(lk_run_teller *teller);
@@ -123,28 +142,22 @@ void lk_run_teller_end(lk_run_teller *teller);
 
 /** Whether one of our ancestors holds this very lock, so that waiting for it would never end. Returns 0, or
  * the exit code after complaining. */
-int lk_run_check_nested(const char *key, locker *l);
+int lk_run_check_nested(const lk_run *r);
 
 /** The environment for the command, to be freed with lk_run_environment_free(); NULL when out of memory. */
-char **lk_run_environment(locker *l, const locker_handle *held, const char *backend, int64_t ttl_ms);
+char **lk_run_environment(const lk_run *r);
 void lk_run_environment_free(char **environment);
 
-/* ------------------------------------------------------------------ events ---- */
+/* ------------------------------------------------------------------ the lock ---- */
 
-/** Write events to this descriptor; -1: none. Each function writes one JSON line, or nothing when the reader
- * doesn't read: the lock's safety never waits for it. */
-typedef struct lk_run_events {
-    int fd;
-    const char *key;
-} lk_run_events;
+/** What to do about a limit of the system, for the end of a message; "" when it is none. */
+const char *lk_run_advice(int error);
 
-void lk_run_event_waiting(const lk_run_events *events);
-void lk_run_event_acquired(const lk_run_events *events, const locker_handle *held, const char *backend,
-                           int64_t ttl_ms);
-void lk_run_event_lost(const lk_run_events *events, int64_t remaining_ms);
-/** `signal` 0: it ended by itself, with `code`. */
-void lk_run_event_exited(const lk_run_events *events, int code, int signal);
-void lk_run_event_released(const lk_run_events *events, const char *status);
+/** Open the service and take the lock. Returns LK_GO_ON with the lock held, or the exit code, which may be 0 (-E). */
+int lk_run_acquire(lk_run *r);
+
+/** Release it, and say what became of it. `already_told`: its loss was; `stopped`: the command was, because of it. */
+locker_status lk_run_release(lk_run *r, bool already_told, bool stopped);
 
 /* ------------------------------------------------------------------ the child ---- */
 
@@ -161,8 +174,7 @@ typedef struct lk_run_child {
 } lk_run_child;
 
 /** Start the command. Returns 0 or an errno. */
-int lk_run_child_start(lk_run_child *child, const lk_run_options *options, const lk_run_signals *signals,
-                       char **environment);
+int lk_run_child_start(lk_run_child *child, const lk_run *r, char **environment);
 
 /** Send a signal to the command's process group, or with --foreground to the command: to nobody, once it and
  * they have ended. */
@@ -203,15 +215,5 @@ typedef struct lk_run_outcome {
     int system_error; /**< errno when the loop could not run; the command was killed then */
 } lk_run_outcome;
 
-typedef struct lk_run_watch {
-    locker_handle *held;
-    lk_run_child *child;
-    const lk_run_options *options;
-    const lk_run_signals *signals;
-    const lk_run_events *events;
-    int64_t kill_after_ms;
-    int64_t margin_ms; /**< how long before the deadline KILL is sent */
-} lk_run_watch;
-
 /** Watch over the command until it has ended. */
-void lk_run_watch_over(const lk_run_watch *watch, lk_run_outcome *outcome);
+void lk_run_supervise(const lk_run *r, lk_run_child *child, lk_run_outcome *outcome);

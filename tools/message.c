@@ -1,0 +1,97 @@
+/*
+ * message.c: what the command says on stderr, and the exit code that goes with it.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* One write for a line, so that lines of several processes on one terminal stay whole. */
+static void print_line(const char *before, const char *format, va_list args, const char *after)
+{
+    char text[1024];
+    if (vsnprintf(text, sizeof text, format, args) < 0)
+        text[0] = '\0';
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    fprintf(stderr, "%s%s%s\n", before, text, after);
+}
+
+void lk_cli_message(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_line("locker: ", format, args, "");
+    va_end(args);
+}
+
+int lk_cli_usage(const char *subcommand, const char *format, ...)
+{
+    char after[64];
+    snprintf(after, sizeof after, "; try 'locker %s%s'", subcommand ? subcommand : "help",
+             subcommand ? " --help" : "");
+    va_list args;
+    va_start(args, format);
+    print_line("locker: ", format, args, after);
+    va_end(args);
+    return LK_EXIT_USAGE;
+}
+
+const char *lk_cli_quotable(const char *word)
+{
+    return strchr(word, '@') || strstr(word, "://") ? "(not shown: it may hold a password)" : word;
+}
+
+int lk_cli_finish_output(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    lk_cli_message("can't write to standard output: %s", strerror(errno));
+    return LK_EXIT_SYSTEM;
+}
+
+int lk_cli_exit_for(locker_status status)
+{
+    switch (status) {
+    case LOCKER_OK:
+        return LK_EXIT_OK;
+    case LOCKER_BUSY:
+    case LOCKER_TIMEOUT:
+        return LK_EXIT_CONFLICT;
+    case LOCKER_LOST:
+        return LK_EXIT_LOST;
+    case LOCKER_INVALID:
+        return LK_EXIT_USAGE;
+    case LOCKER_UNKNOWN:
+    case LOCKER_UNAVAILABLE:
+        return LK_EXIT_UNAVAILABLE;
+    case LOCKER_DENIED:
+        return LK_EXIT_DENIED;
+    case LOCKER_CONFIG:
+    case LOCKER_UNSUPPORTED:
+        return LK_EXIT_CONFIG;
+    case LOCKER_NOMEM:
+        return LK_EXIT_SYSTEM;
+    case LOCKER_CANCELED:
+    case LOCKER_PROTOCOL:
+    case LOCKER_CLOSED:
+    case LOCKER_FORKED:
+        break;
+    }
+    return LK_EXIT_INTERNAL;
+}
+
+int lk_cli_fail(locker_status status, const locker_error *err)
+{
+    const char *text = err->text[0] ? err->text : locker_status_name(status);
+    const int os_error = err->os_error;
+    lk_cli_message("%s", text);
+    /* Out of descriptors or memory: it is this host that refuses, not the service that is away. */
+    if (status == LOCKER_UNAVAILABLE &&
+        (os_error == EMFILE || os_error == ENFILE || os_error == ENOMEM || os_error == EAGAIN))
+        return LK_EXIT_SYSTEM;
+    return lk_cli_exit_for(status);
+}

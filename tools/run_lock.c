@@ -1,0 +1,222 @@
+/*
+ * run_lock.c: takes the lock, or says why it can't be had, and releases it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run_parts.h"
+
+enum { KILL_AFTER_DEFAULT_MS = 5000, MARGIN_MS = 100 };
+
+static int64_t monotonic_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+const char *lk_run_advice(int error)
+{
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+        return "; raise the limit on open files (ulimit -n)";
+    case EAGAIN:
+        return "; raise the limit on processes and threads (ulimit -u)";
+    default:
+        return "";
+    }
+}
+
+/* Try first, so that `waiting` is only told when there is something to wait for. */
+static locker_status ask_for_lock(lk_run *r, locker_cancel *cancel, locker_error *err)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    const lk_run_options *o = &r->options;
+    const int64_t start = monotonic_ms();
+    options.ttl_ms = o->ttl_ms;
+    options.cancel = cancel;
+    locker_status status = locker_try_lock(r->l, o->key, &options, &r->held, err);
+    if ((status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE) || o->wait_ms == 0)
+        return status;
+    options.wait_ms = o->wait_ms;
+    if (o->wait_ms > 0) {
+        options.wait_ms -= monotonic_ms() - start;
+        if (options.wait_ms <= 0) /* the try took all the time that there was */
+            return status == LOCKER_BUSY ? LOCKER_TIMEOUT : status;
+    }
+    lk_run_event(r, "waiting", "{}");
+    if (o->common.verbose)
+        lk_cli_message("waiting for '%s': %s", o->key, err->text);
+    if (!o->common.quiet && (o->common.verbose || isatty(STDERR_FILENO)))
+        lk_run_teller_start(r);
+    status = locker_lock(r->l, o->key, &options, &r->held, err);
+    lk_run_teller_hush(&r->teller);
+    return status;
+}
+
+/* Busy, or not free in time: by whose doing. */
+static void say_conflict(const lk_run *r, locker_status status, const locker_error *err)
+{
+    const lk_run_options *o = &r->options;
+    char holder[512];
+    lk_run_holder_words(r, holder, sizeof holder);
+    char words[32];
+    if (status == LOCKER_TIMEOUT)
+        lk_cli_message("'%s' did not become free within %s%s%s", o->key,
+                       lk_cli_time_words(o->wait_ms, words, sizeof words), holder[0] ? "; it is held" : "",
+                       holder);
+    else if (holder[0])
+        lk_cli_message("'%s' is held%s", o->key, holder);
+    else
+        lk_cli_message("%s", err->text);
+}
+
+static int refused(const lk_run *r, locker_status status, const locker_error *err, int number)
+{
+    const lk_run_options *o = &r->options;
+    if (number) {
+        char name[32];
+        if (!o->common.quiet)
+            lk_cli_message("%s came while waiting for '%s'", lk_run_signal_name(number, name, sizeof name),
+                           o->key);
+        return LK_EXIT_SIGNAL + number;
+    }
+    if (status == LOCKER_BUSY || status == LOCKER_TIMEOUT) {
+        if (!o->common.quiet)
+            say_conflict(r, status, err);
+        return o->conflict_exit;
+    }
+    return lk_cli_fail(status, err);
+}
+
+/* --kill-after is at most what is left of the lease right after a confirmation, less the time to the next
+ * renewal: else one renewal that fails would end the command. */
+static int fix_times(lk_run *r)
+{
+    const int64_t remaining = locker_handle_remaining_ms(r->held), ttl = locker_handle_ttl_ms(r->held);
+    r->ttl_ms = ttl > 0 ? ttl : 0;
+    r->kill_after_ms = r->options.kill_after_ms;
+    r->margin_ms = r->ttl_ms > 0 && r->ttl_ms / 20 < MARGIN_MS ? r->ttl_ms / 20 : MARGIN_MS;
+    if (r->ttl_ms == 0 || remaining < 0) {
+        if (r->kill_after_ms < 0)
+            r->kill_after_ms = KILL_AFTER_DEFAULT_MS;
+        return LK_EXIT_OK;
+    }
+    int64_t most = remaining - r->ttl_ms / LK_RUN_RENEWALS;
+    if (most < 0)
+        most = 0;
+    if (r->kill_after_ms > most)
+        return lk_run_kill_after_too_long(most);
+    if (r->kill_after_ms < 0)
+        r->kill_after_ms = r->ttl_ms / 4 < KILL_AFTER_DEFAULT_MS ? r->ttl_ms / 4 : KILL_AFTER_DEFAULT_MS;
+    if (r->kill_after_ms > most)
+        r->kill_after_ms = most;
+    return LK_EXIT_OK;
+}
+
+/* A lock that another process can't see excludes nobody: this command is the only one in its process. */
+static int check_scope(const lk_run *r)
+{
+    if (locker_get_semantics(r->l)->scope != LOCKER_SCOPE_PROCESS)
+        return LK_EXIT_OK;
+    lk_cli_message(
+        "%s: locks are seen by one process alone, so they exclude no other command: use file:, or a "
+        "service",
+        r->backend);
+    return LK_EXIT_CONFIG;
+}
+
+int lk_run_acquire(lk_run *r)
+{
+    const lk_run_options *o = &r->options;
+    locker_status status = LOCKER_OK;
+    lk_run_waiter waiter;
+    const int error = lk_run_waiter_start(&waiter, &r->signals);
+    if (error) {
+        lk_cli_message("can't start a thread: %s%s", strerror(error), lk_run_advice(error));
+        return LK_EXIT_SYSTEM;
+    }
+    int code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);
+    if (!code) {
+        lk_cli_backend(&o->common, r->l, r->backend, sizeof r->backend);
+        code = check_scope(r);
+    }
+    if (!code)
+        code = lk_run_check_nested(r);
+    locker_error err;
+    if (!code) {
+        lk_run_signals_stoppable(&r->signals, true);
+        lk_run_waiter_enter(&waiter);
+        status = ask_for_lock(r, waiter.cancel, &err);
+        lk_run_signals_stoppable(&r->signals, false);
+    }
+    const int number = lk_run_waiter_stop(&waiter);
+    if (code)
+        return code;
+    if (status != LOCKER_OK || number)
+        return refused(r, status, &err, number);
+    code = fix_times(r);
+    return code ? code : LK_GO_ON;
+}
+
+typedef struct unlocking {
+    locker_handle *held;
+    locker_status status;
+    locker_error err;
+} unlocking;
+
+static void *unlock(void *context)
+{
+    unlocking *u = context;
+    u->status = locker_unlock(u->held, &u->err);
+    return NULL;
+}
+
+/* As locker_unlock(), but no longer than `ms`: after the lease's end an answer of the service, which could
+ * not be reached before, says nothing more. False: the thread still asks, and we can only exit. */
+static bool unlock_within(unlocking *u, int64_t ms)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, unlock, u) != 0) {
+        unlock(u);
+        return true;
+    }
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += (time_t)(ms / 1000);
+    end.tv_nsec += (long)(ms % 1000) * 1000000;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &end) == 0;
+}
+
+locker_status lk_run_release(lk_run *r, bool already_told, bool stopped)
+{
+    static unlocking u; /* the thread may outlive this call */
+    locker_error err = {.text = "the service did not answer"};
+    locker_status status = LOCKER_UNKNOWN;
+    const int64_t left = locker_handle_remaining_ms(r->held);
+    u.held = r->held;
+    if (!stopped || left < 0)
+        unlock(&u);
+    else
+        r->abandoned = !unlock_within(&u, left + MARGIN_MS);
+    if (!r->abandoned) {
+        status = u.status;
+        err = u.err;
+        r->abandoned = stopped && status == LOCKER_UNKNOWN; /* nor would it to what closing asks */
+    }
+    lk_run_event(r, "released", "{s:s}", "status", locker_status_name(status));
+    if (r->options.common.quiet || status == LOCKER_OK || (status == LOCKER_LOST && already_told))
+        return status;
+    if (status == LOCKER_LOST)
+        lk_cli_message("the lock '%s' was lost while the command ran: %s", r->options.key, err.text);
+    else
+        lk_cli_message("warning: releasing '%s' failed, it frees itself at its lease's end: %s",
+                       r->options.key, err.text);
+    return status;
+}
