@@ -73,6 +73,13 @@ static bool is_nobody_there(int error)
     return error == ECONNREFUSED || error == ENETUNREACH || error == EHOSTUNREACH || error == EADDRNOTAVAIL;
 }
 
+/* ZINVALIDSTATE would not tell: a library without a socket answers that too. */
+static void look_for_end_locked(lk_zk_net *net) LK_REQUIRES(*net)
+{
+    if (is_unrecoverable(net->zh) != ZOK)
+        net->over = true;
+}
+
 /* Ask the client library what it waits for: the socket, its directions, the time. It may connect, ping or give a
  * connection up on this occasion. */
 static void ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
@@ -89,8 +96,7 @@ static void ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
     const int error = rc == ZCONNECTIONLOSS ? errno : 0; /* connect's own */
     lk_zk_sigpipe_restore(net, &guard);
     if (rc != ZOK) {
-        if (rc == ZINVALIDSTATE)
-            net->over = true;
+        look_for_end_locked(net);
         fd = -1;
         net->no_socket = why_no_socket();
         attempt_failed_locked(net, is_nobody_there(error));
@@ -120,8 +126,7 @@ static void ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
 /* What the library's answer to reading and writing means. */
 static void processed_locked(lk_zk_net *net, int rc) LK_REQUIRES(*net)
 {
-    if (rc == ZINVALIDSTATE || is_unrecoverable(net->zh) != ZOK)
-        net->over = true;
+    look_for_end_locked(net);
     if (zoo_state(net->zh) == ZOO_AUTH_FAILED_STATE) /* it doesn't tell when that was SASL */
         net->denied = true;
     if (rc == ZOK || rc == ZNOTHING)
@@ -356,14 +361,15 @@ static int poll_unlocking(lk_zk_net *net, int64_t until) LK_REQUIRES(*net)
 }
 
 /* Have the client library read: one packet a call. Until nothing is left, or the caller has what it wants;
- * but poll doesn't show what TLS has decrypted already, so of that nothing may be left. */
+ * but poll doesn't show what TLS has decrypted already, so of that nothing may be left. The answer to a packet may find
+ * the connection broken, when the library closes its socket and tells nobody. */
 static void process_locked(lk_zk_net *net, int events, const lk_zk_call *call) LK_REQUIRES(*net)
 {
     while (events != 0 && !net->over) {
         const int rc = library_process_locked(net, events);
         processed_locked(net, rc);
         const bool enough = call != NULL && call->done && net->set.tls == NULL;
-        if (rc != ZOK || (events & ZOOKEEPER_READ) == 0 || enough)
+        if (rc != ZOK || net->fd < 0 || (events & ZOOKEEPER_READ) == 0 || enough)
             break;
         events = ZOOKEEPER_READ;
     }

@@ -46,6 +46,7 @@ int zookeeper_interest(zhandle_t *zh, int *fd, int *interest, struct timeval *tv
 /* A list under way. */
 static strings_completion_t listed;
 static const void *list_data;
+static bool sending_fails;
 
 int zoo_aget_children(zhandle_t *zh, const char *path, int watch, strings_completion_t completion,
                       const void *data)
@@ -53,6 +54,8 @@ int zoo_aget_children(zhandle_t *zh, const char *path, int watch, strings_comple
     (void)zh, (void)path, (void)watch;
     listed = completion;
     list_data = data;
+    if (sending_fails) /* it closes its socket, and says nothing */
+        library_state = ZOO_NOTCONNECTED_STATE;
     return ZOK;
 }
 
@@ -62,7 +65,15 @@ int zookeeper_process(zhandle_t *zh, int events)
     char name[] = "_c_0123-lock-0000000001", *names[] = {name};
     const struct String_vector queue = {.count = 1, .data = names};
     (void)zh, (void)events;
+    if (library_state == ZOO_NOTCONNECTED_STATE) /* it has no socket to read from */
+        return ZINVALIDSTATE;
     listed(ZOK, &queue, list_data);
+    return ZOK;
+}
+
+int zookeeper_close(zhandle_t *zh)
+{
+    (void)zh;
     return ZOK;
 }
 
@@ -106,7 +117,15 @@ static void went_down(lk_zk *z)
     (void)z;
 }
 
-static const lk_zk_owner owner = {.on_down = went_down};
+static bool session_ended;
+
+static void ended(lk_zk *z)
+{
+    (void)z;
+    session_ended = true;
+}
+
+static const lk_zk_owner owner = {.on_down = went_down, .on_ended = ended};
 
 /* ------------------------------------------------------------------ tests ---- */
 
@@ -169,45 +188,89 @@ LK_UNCHECKED static void one_that_is_listed_twice_has_no_more_time(void **state)
     assert_int_equal(lk_zk_patience_locked(&net, 0), 2 * LK_S);
 }
 
+/* A connection on which there is something to read. */
+static char one_address[] = "127.0.0.1:1";
+static const locker_clock timed_clock = {.now = read_time};
+static const locker_services timed = {
+    .clock = &timed_clock, .attend = attend, .log_wanted = want_no_log, .log = log_nothing};
+
+LK_UNCHECKED static void connect_to_library(lk_zk_net *net)
+{
+    *net = (lk_zk_net){.owner = &owner,
+                       .svc = &timed,
+                       .clock = &timed_clock,
+                       .addresses = one_address,
+                       .literal = true,
+                       .up = true,
+                       .epoll_fd = -1,
+                       .kick_fd = -1,
+                       .armed_fd = -1,
+                       .corked_fd = -1,
+                       .keeper_at = LOCKER_NEVER};
+    lk_mutex_init(&net->mutex);
+    lk_list_init(&net->calls);
+    lk_list_init(&net->requests);
+    lk_list_init(&net->spare);
+    net->zh = (zhandle_t *)net;
+    net->fd = library_socket = lk_wakeup_new();
+    lk_wakeup_ring(library_socket);
+    library_state = ZOO_CONNECTED_STATE;
+    now_ns = 0;
+    sending_fails = session_ended = false;
+}
+
+LK_UNCHECKED static void disconnect_from_library(lk_zk_net *net)
+{
+    lk_zk_requests_fail_locked(net);
+    lk_zk_requests_free(net);
+    lk_mutex_destroy(&net->mutex);
+    close(library_socket);
+}
+
 /* The connection breaks between a try's first list, which shows somebody, and the one behind a check, without which there is
  * no BUSY. */
 LK_UNCHECKED static void a_try_whose_second_list_is_not_sent(void **state)
 {
-    char addresses[] = "127.0.0.1:1";
-    const locker_clock clock = {.now = read_time};
-    const locker_services timed = {
-        .clock = &clock, .attend = attend, .log_wanted = want_no_log, .log = log_nothing};
-    lk_zk_net net = {.owner = &owner,
-                     .svc = &timed,
-                     .clock = &clock,
-                     .addresses = addresses,
-                     .literal = true,
-                     .up = true,
-                     .epoll_fd = -1,
-                     .kick_fd = -1,
-                     .armed_fd = -1,
-                     .corked_fd = -1,
-                     .keeper_at = LOCKER_NEVER};
+    lk_zk_net net;
     lk_zk z = {.svc = &timed, .net = &net};
-    net.z = &z;
     lk_zk_claim bytes = {.node = NULL};
     locker_claim claim = {.key = "k", .key_len = 1, .owner = "me", .data = &bytes, .attempt_until = LK_S};
     locker_error err;
     (void)state;
-    lk_mutex_init(&net.mutex);
-    lk_list_init(&net.calls);
-    lk_list_init(&net.requests);
-    lk_list_init(&net.spare);
-    net.zh = (zhandle_t *)&net;
-    net.fd = library_socket = lk_wakeup_new();
-    lk_wakeup_ring(library_socket);
-    library_state = ZOO_CONNECTED_STATE;
-    now_ns = 0;
+    connect_to_library(&net);
+    net.z = &z;
     assert_int_equal(lk_zk_acquire(&z, &claim, &err), LOCKER_UNAVAILABLE);
-    lk_zk_requests_fail_locked(&net);
-    lk_zk_requests_free(&net);
-    lk_mutex_destroy(&net.mutex);
-    close(library_socket);
+    disconnect_from_library(&net);
+}
+
+static void take_list(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+{
+    (void)z, (void)context, (void)rc, (void)reply;
+}
+
+LK_UNCHECKED static void list_again(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+{
+    (void)z, (void)rc, (void)reply;
+    sending_fails = true;
+    now_ns = LK_S;
+    assert_non_null(lk_zk_list_locked(context, "/k", take_list, NULL));
+}
+
+/* An answer has another request sent, and by that the connection is found broken. The session is not. */
+LK_UNCHECKED static void a_connection_that_breaks_while_it_is_read(void **state)
+{
+    lk_zk_net net;
+    lk_zk_call call;
+    (void)state;
+    connect_to_library(&net);
+    lk_zk_call_begin_locked(&net, &call);
+    assert_non_null(lk_zk_list_locked(&net, "/k", list_again, &net));
+    assert_int_equal(lk_zk_await_locked(&net, &call, LK_S), LK_ZK_LATE);
+    assert_false(session_ended);
+    assert_false(net.up);
+    assert_int_equal(net.fd, -1);
+    lk_list_remove(&call.link);
+    disconnect_from_library(&net);
 }
 
 int main(void)
@@ -217,6 +280,7 @@ int main(void)
         cmocka_unit_test(a_connection_after_the_last_refusal),
         cmocka_unit_test(one_that_is_listed_twice_has_no_more_time),
         cmocka_unit_test(a_try_whose_second_list_is_not_sent),
+        cmocka_unit_test(a_connection_that_breaks_while_it_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
