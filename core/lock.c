@@ -1,48 +1,243 @@
 /*
  * lock.c: the path of a lock call.
  *
- * A call makes a claim. Where the service has no queue of its own, only one claim of a key contends there;
- * the others stand in the key's FIFO until they are promoted, or until the holder's grant is handed
- * over to them (release.c). Whatever ends the call but a grant, the driver is told to withdraw.
+ * A call makes a claim. Where the service has no queue of its own, only one claim of a key contends there; the others stand
+ * in the key's FIFO until they are promoted, or until the holder's grant is handed over to them (release.c). A contender makes
+ * an attempt on its caller's own thread, and after BUSY sleeps until the driver wakes it or its time to try again has come.
+ * Whatever ends the call but a grant, the driver is told to withdraw.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include <lk_sized.h>
+#include <locker/instrument.h>
 
-#include "attempt.h"
 #include "cancel.h"
 #include "claim.h"
 #include "config.h"
 #include "error.h"
 #include "frame.h"
+#include "grant.h"
 #include "lease.h"
 #include "stats.h"
 #include "text.h"
 
-/* ------------------------------------------------------------------ options ---- */
+/* A call, with its options resolved. */
+typedef struct request {
+    locker *l;
+    const locker_lock_options *options;
+    const char *key;
+    size_t key_len;
+    int64_t start;      /* when it came */
+    int64_t deadline;   /* when it gives up; LOCKER_NEVER, also of a try */
+    bool try;           /* it doesn't wait for another holder */
+    bool start_is_past; /* the call has waited or attempted since `start` */
+    bool lost_early;    /* its grant was lost before it had its handle */
+    lk_claim *claim;
+    locker_handle **out; /* set once it is held */
+    lk_wait wait;
+    locker_error last; /* why the latest attempt failed */
+} request;
 
-static locker_status check_lock_options(const locker *l, const locker_lock_options *o, locker_error *err)
+static const int64_t retry_after_outage = LK_S;
+
+/* ------------------------------------------------------------------ waiting ---- */
+
+/* The answer, unless nobody knows who holds the lock: by what the driver answered last, whoever asked, or says all
+ * along. Silence for less than command_timeout tells nothing. */
+static locker_status unless_unknown_locked(const request *r, locker_status status) LK_REQUIRES(r->l->mutex)
 {
-    locker_status status = LOCKER_OK;
-    if (o->wait_ms < -1)
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "wait_ms is %lld: give -1 (for ever), 0 (try) or a time in ms",
-                                (long long)o->wait_ms);
-    if (o->owner != NULL)
-        status = lk_text_check_label(o->owner, "the owner", err);
-    if (status == LOCKER_OK && o->label != NULL)
-        status = lk_text_check_label(o->label, "the label", err);
-    if (status == LOCKER_OK)
-        status = lk_ttl_check(o->ttl_ms, err);
-    return status == LOCKER_OK && o->ttl_ms > 0 ? lk_ttl_in_range(l->driver, o->ttl_ms, LOCKER_CONFIG, err)
-                                                : status;
+    const lk_key *key = r->claim->key;
+    const bool unknown = key->holder == NULL && (key->away || LK_READ(r->l->out_of_reach));
+    return unknown ? LOCKER_UNAVAILABLE : status;
+}
+
+/* Why the call has to end without a grant; OK: it need not. */
+static locker_status why_stop_locked(const request *r) LK_REQUIRES(r->l->mutex)
+{
+    if (r->l->closing)
+        return LOCKER_CLOSED;
+    if ((r->claim->events & LK_CANCELED) != 0 ||
+        (r->options->cancel != NULL && locker_cancel_fired(r->options->cancel)))
+        return LOCKER_CANCELED;
+    if (r->deadline != LOCKER_NEVER && lk_now(r->l) >= r->deadline)
+        return unless_unknown_locked(r, LOCKER_TIMEOUT);
+    return LOCKER_OK;
+}
+
+/* Most calls never sleep, so the condition variable is made here. */
+static void sleep_unlocking(request *r, int64_t until) LK_REQUIRES(r->l->mutex)
+{
+    const locker_clock *const clock = &r->l->clock;
+    if (!r->wait.sleeps) {
+        (void)locker_cond_init(&r->wait.cond); /* glibc's can't fail */
+        r->wait.sleeps = true;
+    }
+    if (clock->hooks != NULL && clock->hooks->waits != NULL)
+        clock->hooks->waits(clock->context, &r->claim->pub);
+    clock->wait(clock->context, &r->wait.cond, &r->l->mutex.plain, until);
+}
+
+/* Stand in the key's FIFO. OK: promoted (it contends now), or granted by a hand-over. Else why not. */
+static locker_status fifo_wait_unlocking(request *r) LK_REQUIRES(r->l->mutex)
+{
+    lk_claim *claim = r->claim;
+    if (r->try)
+        return unless_unknown_locked(r, LOCKER_BUSY);
+    r->start_is_past = true;
+    LK_WRITE(claim->phase, LK_QUEUED);
+    lk_list_append(&claim->key->fifo, &claim->link);
+    while (claim->phase == LK_QUEUED) {
+        const bool receives = claim->busy_with != LK_IDLE; /* a grant is being handed over to it */
+        const locker_status stop = receives ? LOCKER_OK : why_stop_locked(r);
+        if (stop != LOCKER_OK) {
+            lk_list_remove(&claim->link);
+            return stop;
+        }
+        r->l->stats.waiting++;
+        sleep_unlocking(r, receives ? LOCKER_NEVER : r->deadline);
+        r->l->stats.waiting--;
+    }
+    return LOCKER_OK;
+}
+
+/* ------------------------------------------------------------------ contending ---- */
+
+/* One attempt, with the mutex released meanwhile. */
+static locker_status attempt_unlocking(request *r) LK_REQUIRES(r->l->mutex)
+{
+    lk_claim *claim = r->claim;
+    /* `start` is earlier, which is safe, and spares reading the clock */
+    const int64_t sent = r->start_is_past ? lk_now(r->l) : r->start;
+    claim->pub.has_waited = r->start_is_past;
+    r->start_is_past = true;
+    lk_busy_begin_unlocking(r->l, claim, LK_IN_ACQUIRE);
+    claim->pub.retry_at = LOCKER_NEVER;
+    claim->pub.asked_at = sent;
+    claim->pub.attempt_until = lk_time_earlier(lk_time_after(sent, r->l->command_timeout_ns), r->deadline);
+    r->l->stats.attempts++;
+    lk_mutex_unlock(&r->l->mutex);
+    (void)lk_ok(&r->last);
+    const locker_status status = r->l->driver->acquire(r->l->self, &claim->pub, &r->last);
+    lk_mutex_lock(&r->l->mutex);
+    lk_busy_end_unlocking(r->l, claim);
+    if (status == LOCKER_OK || status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)
+        claim->key->away = status == LOCKER_UNAVAILABLE;
+    return status;
+}
+
+/* The driver granted: is the grant still good? One whose lease ran out on its way is given back, and not told
+ * as held. Without a lease the driver's own time of the grant will do: reading a clock is a seventh of a lock
+ * in memory. */
+static locker_status accept_unlocking(request *r) LK_REQUIRES(r->l->mutex)
+{
+    lk_claim *claim = r->claim;
+    const int64_t sent = claim->pub.asked_at;
+    if (claim->pub.valid_until == LOCKER_NEVER && !claim->pub.renewed)
+        claim->pub.valid_until = lk_time_after(sent, claim->pub.ttl_ns);
+    const int64_t now = claim->pub.valid_until == LOCKER_NEVER && claim->pub.granted_at != 0
+                            ? claim->pub.granted_at
+                            : lk_now(r->l);
+    claim->key->passed = 0;
+    claim->key->passing_since = now;
+    if (lk_grant_unlocking(r->l, claim, now))
+        return LOCKER_OK;
+    /* not at once: half of the time is for others; the driver's own time may be before the call's */
+    claim->pub.retry_at = lk_time_after(now, now > sent ? now - sent : 0);
+    if ((claim->events & LK_LOST_ALL) != 0)
+        return locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
+                                "the session with the service ended while the lock was asked for");
+    return locker_error_set(
+        &r->last, LOCKER_UNAVAILABLE, 0,
+        "the lease of %lld ms was over before the service's answer arrived: take a longer ttl",
+        (long long)(claim->pub.ttl_ns / LK_MS));
+}
+
+/* A session ended while the driver was asked, so the grant may have been its: that says nothing about who
+ * holds the lock now. */
+static bool ask_again_locked(const request *r) LK_REQUIRES(r->l->mutex)
+{
+    return (r->claim->events & LK_LOST_ALL) != 0 &&
+           (!r->try || lk_now(r->l) < lk_time_after(r->start, r->l->command_timeout_ns));
+}
+
+/* Sleep until another attempt may succeed. OK: try again. */
+static locker_status wait_for_wake_unlocking(request *r) LK_REQUIRES(r->l->mutex)
+{
+    const int64_t until = lk_time_earlier(r->claim->pub.retry_at, r->deadline);
+    while ((r->claim->events & LK_WOKEN) == 0 && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK) {
+        r->l->stats.waiting++;
+        if (lk_leader_take_locked(r->l, &r->wait))
+            lk_leader_sleep_unlocking(r->l, until);
+        else
+            sleep_unlocking(r, until);
+        r->l->stats.waiting--;
+    }
+    lk_leader_leave_locked(r->l, &r->wait);
+    return why_stop_locked(r);
+}
+
+/* What a failed attempt means for the call. OK: wait until retry_at, or for a wake, and try again. A call
+ * that waits does so over an outage, too, until its own end; one that the call's own end cut short tells
+ * nothing. */
+static locker_status judge_locked(request *r, locker_status status) LK_REQUIRES(r->l->mutex)
+{
+    int64_t *const retry_at = &r->claim->pub.retry_at;
+    const int64_t now = lk_now(r->l);
+    const bool silent = status == LOCKER_TIMEOUT && r->claim->pub.attempt_until < r->deadline;
+    if (silent) {
+        status = locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
+                                  "the service did not answer within %lld ms (command_timeout)",
+                                  (long long)(r->l->command_timeout_ns / LK_MS));
+        *retry_at = now;
+        r->claim->key->away = true;
+    }
+    const locker_status stop = why_stop_locked(r);
+    if (stop != LOCKER_OK)
+        return stop;
+    if (status == LOCKER_TIMEOUT)
+        return unless_unknown_locked(r, LOCKER_TIMEOUT); /* a little before its time, as it was rounded */
+    if (r->try || (status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE))
+        return status;
+    if (status == LOCKER_UNAVAILABLE && *retry_at == LOCKER_NEVER) {
+        if (!LK_READ(r->l->out_of_reach))
+            return status; /* the driver says that it is final */
+        *retry_at = lk_time_after(now, retry_after_outage);
+    }
+    return LOCKER_OK;
+}
+
+/* Make attempts until there is a grant (OK), or a reason to stop; then the driver has withdrawn. */
+static locker_status contend_unlocking(request *r) LK_REQUIRES(r->l->mutex)
+{
+    bool seen = false;
+    locker_status status = why_stop_locked(r);
+    while (status == LOCKER_OK) {
+        seen = true;
+        status = attempt_unlocking(r);
+        if (status == LOCKER_OK) {
+            status = accept_unlocking(r);
+            if (status == LOCKER_OK)
+                return LOCKER_OK;
+            seen = false; /* it was withdrawn; the next attempt is the driver's first sight of it */
+            if (ask_again_locked(r)) {
+                status = why_stop_locked(r);
+                continue;
+            }
+        }
+        status = judge_locked(r, status);
+        if (status == LOCKER_OK)
+            status = wait_for_wake_unlocking(r);
+    }
+    if (seen)
+        lk_withdraw_unlocking(r->l, r->claim);
+    return status;
 }
 
 /* ------------------------------------------------------------------ the call ---- */
 
 /* Give the call its handle of a claim that is held. */
-static void attach_locked(lk_request *r, lk_claim *claim, locker_handle *handle) LK_REQUIRES(r->l->mutex)
+static void attach_locked(request *r, lk_claim *claim, locker_handle *handle) LK_REQUIRES(r->l->mutex)
 {
     handle->l = r->l;
     handle->on_lost = r->options->on_lost;
@@ -56,7 +251,7 @@ static void attach_locked(lk_request *r, lk_claim *claim, locker_handle *handle)
 }
 
 /* Whether the same owner holds the key through this locker, so that the call enters again. */
-static bool may_reenter_locked(const lk_request *r, const lk_key *key) LK_REQUIRES(r->l->mutex)
+static bool may_reenter_locked(const request *r, const lk_key *key) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *holder = key->holder;
     return holder != NULL && !r->l->closing && r->claim->owner != NULL && holder->owner != NULL &&
@@ -66,14 +261,14 @@ static bool may_reenter_locked(const lk_request *r, const lk_key *key) LK_REQUIR
 
 /* Whether the call wants more of the lease than the first one asked for. The service has been told of that
  * one, and knows of no other. */
-static bool asks_more(const lk_request *r, const lk_claim *holder)
+static bool asks_more(const request *r, const lk_claim *holder)
 {
     const bool leased = r->l->driver->semantics->leases || !holder->pub.renewed;
     return (!r->options->no_renew && !holder->pub.renewed) ||
            (leased && r->options->ttl_ms * LK_MS > holder->pub.ttl_ns);
 }
 
-static locker_status reenter_locked(lk_request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
+static locker_status reenter_locked(request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
 {
     if (asks_more(r, holder))
         return locker_error_set(
@@ -91,7 +286,7 @@ static locker_status reenter_locked(lk_request *r, lk_claim *holder) LK_REQUIRES
     return LOCKER_OK;
 }
 
-static locker_status take_unlocking(lk_request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
+static locker_status take_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *claim = r->claim;
     locker_status status = LOCKER_OK;
@@ -103,12 +298,12 @@ static locker_status take_unlocking(lk_request *r, lk_key *key) LK_REQUIRES(r->l
         status = LOCKER_BUSY; /* held in this process: nobody needs to be asked */
     } else if (!service_queues) {
         if (key->holder != NULL || key->contender != NULL || !lk_list_empty(&key->fifo))
-            status = lk_fifo_wait_unlocking(r);
+            status = fifo_wait_unlocking(r);
         else
             key->contender = claim;
     }
     if (status == LOCKER_OK && claim->phase == LK_CONTENDING)
-        status = lk_attempt_unlocking(r);
+        status = contend_unlocking(r);
     else if (status == LOCKER_OK && lk_lease_over_locked(r->l, claim, lk_now(r->l)))
         r->lost_early = true; /* the keeper ends the claim */
     if (status != LOCKER_OK) {
@@ -122,7 +317,7 @@ static locker_status take_unlocking(lk_request *r, lk_key *key) LK_REQUIRES(r->l
     return status;
 }
 
-static void count_locked(const lk_request *r, locker_status status) LK_REQUIRES(r->l->mutex)
+static void count_locked(const request *r, locker_status status) LK_REQUIRES(r->l->mutex)
 {
     switch (status) {
     case LOCKER_OK:
@@ -143,7 +338,7 @@ static void count_locked(const lk_request *r, locker_status status) LK_REQUIRES(
     }
 }
 
-static locker_status run_unlocking(lk_request *r) LK_REQUIRES(r->l->mutex)
+static locker_status run_unlocking(request *r) LK_REQUIRES(r->l->mutex)
 {
     locker_cancel *const cancel = r->options->cancel;
     locker_status status = LOCKER_NOMEM;
@@ -189,7 +384,7 @@ gone:
     return status;
 }
 
-static locker_status tell(const lk_request *r, locker_status status, locker_error *err)
+static locker_status tell(const request *r, locker_status status, locker_error *err)
 {
     const char *key = r->key;
     switch (status) {
@@ -216,7 +411,7 @@ static locker_status tell(const lk_request *r, locker_status status, locker_erro
 }
 
 /* Allocate what the call needs, with no lock held. */
-static bool prepare(lk_request *r)
+static bool prepare(request *r)
 {
     locker *l = r->l;
     const locker_lock_options *o = r->options;
@@ -240,7 +435,7 @@ static bool prepare(lk_request *r)
 }
 
 /* What was handed over was lost before its call had woken up: with a claim of its own it asks again. */
-static bool prepare_again_unlocking(lk_request *r, locker_status *status) LK_REQUIRES(r->l->mutex)
+static bool prepare_again_unlocking(request *r, locker_status *status) LK_REQUIRES(r->l->mutex)
 {
     r->lost_early = false;
     lk_mutex_unlock(&r->l->mutex);
@@ -251,7 +446,7 @@ static bool prepare_again_unlocking(lk_request *r, locker_status *status) LK_REQ
     return prepared;
 }
 
-static locker_status lock_call(lk_request *r, locker_error *err)
+static locker_status lock_call(request *r, locker_error *err)
 {
     r->start = lk_now(r->l);
     const bool endless = r->try || r->options->wait_ms < 0 || r->options->wait_ms > LOCKER_NEVER / 4 / LK_MS;
@@ -276,12 +471,29 @@ static locker_status lock_call(lk_request *r, locker_error *err)
     return tell(r, status, err);
 }
 
+static locker_status check_lock_options(const locker *l, const locker_lock_options *o, locker_error *err)
+{
+    locker_status status = LOCKER_OK;
+    if (o->wait_ms < -1)
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "wait_ms is %lld: give -1 (for ever), 0 (try) or a time in ms",
+                                (long long)o->wait_ms);
+    if (o->owner != NULL)
+        status = lk_text_check_label(o->owner, "the owner", err);
+    if (status == LOCKER_OK && o->label != NULL)
+        status = lk_text_check_label(o->label, "the label", err);
+    if (status == LOCKER_OK)
+        status = lk_ttl_check(o->ttl_ms, err);
+    return status == LOCKER_OK && o->ttl_ms > 0 ? lk_ttl_in_range(l->driver, o->ttl_ms, LOCKER_CONFIG, err)
+                                                : status;
+}
+
 static locker_status lock_checked(locker *l, const char *key, const locker_lock_options *options, bool try,
                                   locker_handle **out, locker_error *err)
 {
     static const locker_lock_options defaults = LOCKER_LOCK_OPTIONS_INIT;
     LK_NO_CANCEL;
-    lk_request r;
+    request r;
     r.l = l;
     r.options = options != NULL ? options : &defaults;
     r.key = key;
