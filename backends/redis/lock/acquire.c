@@ -6,14 +6,8 @@
  * or tells how long the holder's lease goes on and puts us in the queue (scripts.c). A release elsewhere may
  * have handed the lock to us meanwhile: then the message that said so is enough, and nothing is sent.
  *
- * Why the numbers of plain commands grow from grant to grant: a later grant's SET comes after this one's
- * release, or after its lease's end, when core throws the grant away; and the INCR stands right behind the
- * SET in the same stream. An attempt that finds the lock busy takes a number too, which nobody gets. A
- * counter that was lost although it was known to be there, or that a server made master or started again has
- * not kept up to date, answers with a number from before the connection was made: then the script lifts it to
- * the server's time before a number is given out.
- *
- * The stream may be torn between the two, and break and another's grant come in between, with a lower number
+ * Why the numbers of plain commands grow from grant to grant, ARCHITECTURE.md tells (redis: numbering grants). But the
+ * stream may be torn between SET and INCR, and break and another's grant come in between, with a lower number
  * than ours. Then our grant is one that nobody has been told of; and break takes a lock only from the value
  * that it was shown, after it has waited for up to 70 ms for that grant to be noted, which it is after its
  * INCR was answered (inspect.c). So it takes a tear that lasts longer than that, and somebody who breaks the
@@ -344,10 +338,10 @@ static void end_counter(struct attempt *a)
 /* What the plain commands' answers mean. */
 static locker_status read_plain(struct attempt *a)
 {
-    const redisReply *last = a->call.reply, *start = a->call.early[1];
     const bool fenced = a->data->numbers > 0;
+    const redisReply *set = a->call.replies[0], *last = a->call.reply;
+    const redisReply *start = a->floor[0] != '\0' ? a->call.replies[1] : NULL;
     const bool counted = fenced && last->type == REDIS_REPLY_INTEGER;
-    const redisReply *set = fenced ? a->call.early[0] : last;
     if (set->type == REDIS_REPLY_NIL) {
         if (a->data->numbers > 1 && counted)
             watch_counter(a->r, (uint64_t)last->integer);

@@ -33,10 +33,10 @@ typedef struct {
     char name[LK_REDIS_VALUE_LEN + 1]; /* constant, as the next two */
     char channel[LK_REDIS_CHANNEL_MAX];
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */
-    atomic_bool trusted;     /* a release has been carried out, and nothing denied since; relaxed: a hint */
-    atomic_uint busy_lately; /* up to LK_REDIS_CONTENDED: attempts were found busy lately; relaxed: a hint */
-    atomic_uint
-        pass_lately; /* up to LK_REDIS_CONTENDED: hand-overs in here were asked for; relaxed: a hint */
+    atomic_bool trusted; /* a release has been carried out, and nothing denied since; relaxed: a hint */
+    /* Counters of recent contention, up to LK_REDIS_CONTENDED; relaxed: hints. */
+    atomic_uint busy_lately;          /* attempts were found busy */
+    atomic_uint pass_lately;          /* hand-overs in here were asked for */
     atomic_int_least64_t spare_until; /* till then a grant takes one number: a counter was ahead; relaxed */
     lk_redis_server_time time;
     lk_redis_fences fences;
@@ -45,8 +45,7 @@ typedef struct {
     lk_redis_notes notes;
 } lk_redis;
 
-/* Counters of recent contention: count up by `by` to LK_REDIS_CONTENDED, and down by one. Two threads that count at once
- * may lose a step, which does no harm to a hint. */
+/* Count up by `by`, and down by one. Two threads that count at once may lose a step, which does no harm to a hint. */
 static inline void lk_redis_lately_raise(atomic_uint *lately, unsigned by)
 {
     const unsigned value = atomic_load_explicit(lately, memory_order_relaxed) + by;

@@ -92,7 +92,7 @@ static void redis_close(void *self)
     lk_redis_lock(&r->shared);
     for (; !lk_list_empty(&r->cleanups) && now < until; now = lk_redis_now(&r->shared)) {
         (void)lk_redis_cleanups_run_locked(r, now);
-        lk_redis_net_drive_unlocking(r->net, lk_time_earlier(until, now + turn_ns));
+        lk_redis_drive_unlocking(r->commands, lk_time_earlier(until, now + turn_ns));
     }
     lk_redis_unlock(&r->shared);
     if (lk_redis_net_stop(r->net, until))

@@ -8,13 +8,9 @@
  * process so on its own channel. So one release wakes one process, and nobody takes the lock in between. The
  * info is written by grant_info.c and only read here.
  *
- * The counter starts at the time in us and grows by what each grant takes, which is slower than time passes.
- * So a counter that starts afresh, after a loss of all data, starts above every number given out before; and
- * one that lost the last of its numbers is put above them by the time, too. Whether it may have lost some is
- * told by the last argument of each script: a time of this server at which the client was connected already.
- * A counter that is not above it has not been lifted since. The numbers stay below 2^53, so Lua's doubles
- * hold them exactly; but tostring() does not print them, hence %.0f. A foreign client may have left any type
- * of value under our names: a lock of another type is somebody else's.
+ * What the counter has to be above is the last argument of each script (fence.h). The numbers stay below 2^53, so Lua's
+ * doubles hold them exactly; but tostring() does not print them, hence %.0f. A foreign client may have left any type of
+ * value under our names: a lock of another type is somebody else's.
  */
 #include "scripts.h"
 

@@ -30,10 +30,8 @@ uint64_t lk_redis_server_us(const lk_redis_server_time *t, int64_t at)
 
 uint64_t lk_redis_fence_floor(const lk_redis_server_time *t, int64_t now)
 {
-    const uint64_t us = lk_redis_server_us(t, now);
-    if (now - atomic_load_explicit(&t->asked, memory_order_relaxed) > time_stale_ns)
-        return 0;
-    return us;
+    const int64_t asked = atomic_load_explicit(&t->asked, memory_order_relaxed);
+    return now - asked > time_stale_ns ? 0 : lk_redis_server_us(t, now);
 }
 
 /* It was asked for at t->sent, and may have been read long after, when the process was stopped. In between

@@ -1,10 +1,6 @@
 /* call.c: see call.h. */
 #include "call.h"
 
-#include <stdlib.h>
-
-enum { FLIGHT_LOCAL = 2048 };
-
 /* Wait for a connection. ANSWERED: there is one. */
 static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_redis_call *call,
                                           locker_error *err) LK_REDIS_LOCKED
@@ -31,10 +27,9 @@ static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_r
     return LK_REDIS_CALL_ANSWERED;
 }
 
-/* Append it, on a connection that it is for. ANSWERED: its op is there. */
-static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *call, const char *bytes,
-                                         size_t len, size_t count, lk_redis_op **op,
-                                         locker_error *err) LK_REDIS_LOCKED
+/* Append them, on a connection that they are for. ANSWERED: their op is there. */
+static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
+                                         size_t count, lk_redis_op **op, locker_error *err) LK_REDIS_LOCKED
 {
     const lk_redis_outcome up = wait_up_unlocking(p, call, err);
     if (up != LK_REDIS_CALL_ANSWERED)
@@ -42,9 +37,9 @@ static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *ca
     call->on = atomic_load_explicit(&p->connection, memory_order_relaxed); /* the mutex is held */
     if (call->only != 0 && call->only != call->on)
         return LK_REDIS_CALL_STALE;
-    call->era = atomic_load_explicit(&p->era, memory_order_relaxed);
+    call->era = lk_redis_era(p);
     call->server_us = p->server_us;
-    *op = lk_redis_pipeline_append_locked(p, bytes, len, count - 1, call->until, call->caller);
+    *op = lk_redis_pipeline_append_locked(p, a, count, call->until, call->caller);
     if (*op == NULL) {
         locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
         return LK_REDIS_CALL_NOMEM;
@@ -53,12 +48,15 @@ static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *ca
     return LK_REDIS_CALL_ANSWERED;
 }
 
-static lk_redis_outcome send_and_await(lk_redis_pipeline *p, lk_redis_call *call, const char *bytes,
-                                       size_t len, size_t count, locker_error *err)
+lk_redis_outcome lk_redis_ask_flight(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
+                                     size_t count, locker_error *err)
 {
     lk_redis_op *op;
+    call->reply = NULL;
+    memset(call->replies, 0, sizeof call->replies);
+    call->sent = 0;
     lk_redis_lock(p->shared);
-    lk_redis_outcome outcome = append_unlocking(p, call, bytes, len, count, &op, err);
+    lk_redis_outcome outcome = append_unlocking(p, call, a, count, &op, err);
     if (outcome != LK_REDIS_CALL_ANSWERED) {
         lk_redis_unlock(p->shared);
         return outcome;
@@ -66,38 +64,12 @@ static lk_redis_outcome send_and_await(lk_redis_pipeline *p, lk_redis_call *call
     outcome = lk_redis_pipeline_await_unlock(p, op, call->caller, call->until);
     if (outcome != LK_REDIS_CALL_ANSWERED && outcome != LK_REDIS_CALL_CUT)
         return outcome;
-    call->reply = op->reply;
-    for (unsigned i = 0; i < op->early_count; i++)
-        call->early[i] = op->early[i];
-    op->early_count = 0; /* they are the caller's */
+    for (unsigned i = 0; i < op->count; i++)
+        call->replies[i] = op->reply[i];
+    if (outcome == LK_REDIS_CALL_ANSWERED)
+        call->reply = call->replies[count - 1];
+    op->count = 0; /* they are the caller's */
     lk_redis_op_return(&p->ops, op);
-    return outcome;
-}
-
-lk_redis_outcome lk_redis_ask_flight(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
-                                     size_t count, locker_error *err)
-{
-    char local[FLIGHT_LOCAL], *bytes = local;
-    local[0] = 0; /* gcc at -O3 does not see lk_redis_command_put() fill it */
-    size_t room = 0;
-    call->reply = NULL;
-    for (size_t i = 0; i < LK_REDIS_EARLY_MAX; i++)
-        call->early[i] = NULL;
-    call->sent = 0;
-    for (size_t i = 0; i < count; i++)
-        room += lk_redis_command_room(&a[i]);
-    if (room > sizeof local)
-        bytes = malloc(room);
-    if (bytes == NULL) {
-        locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-        return LK_REDIS_CALL_NOMEM;
-    }
-    char *end = bytes;
-    for (size_t i = 0; i < count; i++)
-        end = lk_redis_command_put(&a[i], end);
-    const lk_redis_outcome outcome = send_and_await(p, call, bytes, (size_t)(end - bytes), count, err);
-    if (bytes != local)
-        free(bytes);
     return outcome;
 }
 
@@ -109,14 +81,10 @@ lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const l
 
 void lk_redis_call_clear(lk_redis_call *call)
 {
-    for (size_t i = 0; i < LK_REDIS_EARLY_MAX; i++) {
-        if (call->early[i] != NULL)
-            freeReplyObject(call->early[i]);
-        call->early[i] = NULL;
+    for (size_t i = 0; i < LK_REDIS_FLIGHT_MAX; i++) {
+        if (call->replies[i] != NULL)
+            freeReplyObject(call->replies[i]);
     }
-    if (call->reply != NULL)
-        freeReplyObject(call->reply);
-    call->reply = NULL;
 }
 
 bool lk_redis_submit_command_locked(lk_redis_pipeline *p, const lk_redis_command *a, lk_redis_done done,

@@ -9,9 +9,8 @@ typedef struct {
     unsigned only;           /* the connection that it is to be sent on, else STALE; 0: any */
     bool prompt;             /* AWAY at once where nothing listens */
     /* results */
-    redisReply *reply; /* ANSWERED: free with freeReplyObject() */
-    /* of the commands before the last: free with lk_redis_call_clear() */
-    redisReply *early[LK_REDIS_EARLY_MAX];
+    redisReply *replies[LK_REDIS_FLIGHT_MAX]; /* of a flight: free with lk_redis_call_clear() */
+    redisReply *reply; /* ANSWERED: the last of them; of one command: freeReplyObject() */
     int64_t sent;      /* a time before it was sent; 0: it was not */
     unsigned on;       /* the connection that it was sent on ... */
     unsigned era;      /* ... its era ... */
@@ -21,7 +20,7 @@ typedef struct {
 /* Send one command and wait for its answer. Without the mutex. */
 lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
                               locker_error *err);
-/* The same for up to LK_REDIS_EARLY_MAX + 1 commands in one flight: they reach the server one right behind the other. */
+/* The same for up to LK_REDIS_FLIGHT_MAX commands in one flight: they reach the server one right behind the other. */
 lk_redis_outcome lk_redis_ask_flight(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
                                      size_t count, locker_error *err);
 /* Free the replies of a flight. */

@@ -8,16 +8,6 @@ enum {
     BUFFER_KEEP = 1 << 20 /* one that grew beyond it is given back when it is empty */
 };
 
-static size_t digits_of(uint64_t n)
-{
-    size_t digits = 1;
-    while (n >= 10) {
-        n /= 10;
-        digits++;
-    }
-    return digits;
-}
-
 /* Most are lengths, of two digits at most. */
 static char *put_digits(char *out, uint64_t n)
 {
@@ -67,8 +57,8 @@ char *lk_redis_put_text(char *out, const char *text)
 
 char *lk_redis_put_number(char *out, size_t n)
 {
-    out = lk_redis_put_line(out, '$', digits_of(n));
-    return lk_redis_put_end(put_digits(out, n));
+    char text[LK_REDIS_NUMBER_MAX];
+    return put_argument(out, text, lk_redis_number_text(text, n));
 }
 
 size_t lk_redis_command_room(const lk_redis_command *a)

@@ -9,8 +9,7 @@
 #include <stdint.h>
 
 enum {
-    LK_REDIS_GUARD_LINE =
-        16 * 1024, /* bytes of a line; a parser may look for its end from its start each time */
+    LK_REDIS_GUARD_LINE = 16 * 1024,    /* bytes of a line, whose end a parser may look for again each time */
     LK_REDIS_GUARD_REPLY = 1024 * 1024, /* bytes of a reply: the longest tells of a thousand waiters */
     LK_REDIS_GUARD_ELEMENTS = 4096,     /* elements of a reply, those of arrays inside included */
     LK_REDIS_GUARD_DEPTH = 4            /* arrays inside of arrays */
@@ -20,13 +19,12 @@ enum {
 typedef struct {
     size_t bytes;                      /* of this reply */
     size_t elements;                   /* announced in this reply */
-    size_t line;                       /* of this line; 0: the next byte says what comes */
+    size_t line;                       /* of this line's text; 0: the next byte says what comes */
     size_t skip;                       /* bytes of a string, and its end, that are still to come */
     size_t left[LK_REDIS_GUARD_DEPTH]; /* elements still to come of each array that is open */
     unsigned depth;                    /* how many are open */
-    char kind;                         /* the line's first byte */
-    bool negative, ended;              /* the number's sign; a carriage return came */
-    int64_t number;                    /* what stands behind '$' or '*' */
+    char head[16];                     /* the line's begin: all of one with a length */
+    bool ended;                        /* its carriage return came */
 } lk_redis_guard;
 
 /* Whether these bytes may go on to the parser. False: the stream is to be given up. */

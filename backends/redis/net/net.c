@@ -253,7 +253,6 @@ locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *sc
     lk_redis_failure why;
     net->scripts = (lk_redis_scripts){.text = scripts->text, .count = scripts->count};
     net->pipeline.silence_ns = net->target->command_timeout_ns;
-    net->subscription.tls = net->target->tls;
     for (;;) {
         why = (lk_redis_failure){0};
         lk_redis_socket *socket = lk_redis_connect_master(net->target, "", scripts, until, &why);
@@ -362,7 +361,7 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     lk_redis_shared *shared = net->shared;
     int64_t next = LOCKER_NEVER;
     lk_redis_reconnect_want_locked(&net->reconnect);
-    if (command_missing_locked(net) && !net->reconnect.running)
+    if (command_missing_locked(net) && net->reconnect.state != LK_REDIS_RUNS)
         next = now + thread_again_ns;
     lk_redis_pump_unlocking(&net->pipeline);
     lk_redis_pipeline_arm_locked(&net->pipeline);
@@ -370,12 +369,6 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     shared->dispatching = false;
     lk_redis_unlock(shared);
     return next;
-}
-
-void lk_redis_net_drive_unlocking(lk_redis_net *net, int64_t until)
-{
-    if (!lk_redis_pipeline_drive_unlocking(&net->pipeline, until))
-        lk_redis_wait_unlocking(net->shared, until);
 }
 
 /* ------------------------------------------------------------------ what its owner may ask ---- */

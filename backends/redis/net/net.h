@@ -54,8 +54,6 @@ void lk_redis_net_abandon(const lk_redis_net *net) LK_UNCHECKED;
  * answers when it wants another. The mutex is held in between. */
 int64_t lk_redis_net_begin_turn(lk_redis_net *net) LK_ACQUIRE(lk_redis_mutex);
 int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now) LK_RELEASE(lk_redis_mutex);
-/* A turn of a thread that waits for answers which are nobody's: asleep until `until` at most. */
-void lk_redis_net_drive_unlocking(lk_redis_net *net, int64_t until) LK_REDIS_LOCKED;
 
 /* ------------------------------------------------------------------ the connections ---- */
 

@@ -54,15 +54,15 @@ void lk_redis_op_return(lk_redis_ops *ops, lk_redis_op *op)
                                                     memory_order_relaxed));
 }
 
-static void drop_early(lk_redis_op *op)
+static void drop_replies(lk_redis_op *op)
 {
-    while (op->early_count > 0)
-        freeReplyObject(op->early[--op->early_count]);
+    while (op->count > 0)
+        freeReplyObject(op->reply[--op->count]);
 }
 
 void lk_redis_op_free_locked(lk_redis_ops *ops, lk_redis_op *op)
 {
-    drop_early(op);
+    drop_replies(op);
     op->next = ops->free;
     ops->free = op;
 }
@@ -73,7 +73,7 @@ void lk_redis_ops_destroy(lk_redis_ops *ops)
     for (struct lk_redis_op_block *block = ops->blocks; block != NULL; block = next) {
         next = block->next;
         for (unsigned i = 0; i < BLOCK_OPS; i++)
-            drop_early(&block->ops[i]);
+            drop_replies(&block->ops[i]);
         free(block);
     }
 }

@@ -26,17 +26,15 @@ typedef struct lk_redis_op {
     struct lk_redis_op *next; /* in flight, or in a list of free ones */
     lk_redis_gate *gate;      /* what its waiter sleeps on; constant */
     uint32_t bit;             /* its own there; constant */
-    atomic_int
-        state;   /* written with the mutex; read by the waiter without: release/acquire hands over reply */
-    bool waited; /* a thread waits for it; false: `done` is called */
-    lk_redis_done done;                    /* NULL: drop the reply */
-    void *context;                         /* for done */
-    lk_redis_caller *caller;               /* who can be interrupted; its op is cleared when it is answered */
-    redisReply *reply;                     /* the waiter's once ANSWERED; of the flight's last command */
-    redisReply *early[LK_REDIS_EARLY_MAX]; /* of the commands before it; the waiter's once ANSWERED or CUT */
-    unsigned early_wanted, early_count;
-    int64_t sent;  /* before it could have been sent */
-    int64_t until; /* how long its waiter waits */
+    atomic_int state;   /* read by the waiter without the mutex: release/acquire hands over the replies */
+    bool waited;        /* a thread waits for it; false: `done` is called */
+    lk_redis_done done; /* NULL: drop the reply */
+    void *context;      /* for done */
+    lk_redis_caller *caller; /* who can be interrupted; its op is cleared when it is answered */
+    redisReply *reply[LK_REDIS_FLIGHT_MAX]; /* the waiter's once ANSWERED or CUT */
+    unsigned wanted, count;                 /* how many there will be, and are */
+    int64_t sent;                           /* before it could have been sent */
+    int64_t until;                          /* how long its waiter waits */
 } lk_redis_op;
 
 /* All zero: it has none yet. */

@@ -177,16 +177,22 @@ bool lk_redis_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done
     return true;
 }
 
-lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const char *bytes, size_t len,
-                                             size_t early, int64_t until, lk_redis_caller *caller)
+lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const lk_redis_command *a, size_t count,
+                                             int64_t until, lk_redis_caller *caller)
 {
-    char *room = lk_redis_buffer_room(&p->out, len);
-    lk_redis_op *op = room != NULL ? append_locked(p, len) : NULL;
+    size_t room = 0;
+    for (size_t i = 0; i < count; i++)
+        room += lk_redis_command_room(&a[i]);
+    char *const start = lk_redis_buffer_room(&p->out, room), *end = start;
+    if (start == NULL)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        end = lk_redis_command_put(&a[i], end);
+    lk_redis_op *op = append_locked(p, (size_t)(end - start));
     if (op == NULL)
         return NULL;
-    memcpy(room, bytes, len);
     op->waited = true;
-    op->early_wanted = (unsigned)early;
+    op->wanted = (unsigned)count;
     op->until = until;
     op->caller = caller;
     if (caller != NULL)
@@ -233,13 +239,11 @@ static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redis
             continue;
         }
         lk_redis_op *op = p->first;
-        if (op->early_count < op->early_wanted) {
-            op->early[op->early_count++] = replies[i];
+        op->reply[op->count++] = replies[i];
+        if (op->count < op->wanted)
             continue;
-        }
         (void)pop_locked(p);
         if (op->waited) {
-            op->reply = replies[i];
             if (op != self)
                 lk_redis_wakes_add(wakes, op);
             /* release: the waiter reads op->reply without the mutex */
@@ -247,7 +251,6 @@ static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redis
         } else {
             if (op->done != NULL)
                 op->done(op->context, replies[i]);
-            freeReplyObject(replies[i]);
             lk_redis_op_free_locked(&p->ops, op);
         }
     }
@@ -517,14 +520,14 @@ void lk_redis_interrupt_locked(lk_redis_pipeline *p, lk_redis_caller *caller)
     pthread_cond_broadcast(&p->shared->changed);
 }
 
-bool lk_redis_pipeline_drive_unlocking(lk_redis_pipeline *p, int64_t until)
+void lk_redis_drive_unlocking(lk_redis_pipeline *p, int64_t until)
 {
     const lk_redis_op nobody = {0};
     flush_unlocking(p);
-    if (p->state != LK_REDIS_UP || p->first == NULL)
-        return false;
-    read_turn_unlocking(p, &nobody, until);
-    return true;
+    if (p->state == LK_REDIS_UP && p->first != NULL)
+        read_turn_unlocking(p, &nobody, until);
+    else
+        lk_redis_wait_unlocking(p->shared, until);
 }
 
 /* ------------------------------------------------------------------ the keeper ---- */

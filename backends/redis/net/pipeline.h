@@ -10,6 +10,7 @@
 #include "shared.h"
 #include "socket.h"
 
+/* BROKEN: given up, but a thread is still in send or receive. */
 typedef enum { LK_REDIS_DOWN, LK_REDIS_UP, LK_REDIS_BROKEN } lk_redis_pipeline_state;
 
 /* Guarded by the mutex; while `writing` is set, the writing thread alone uses `going` and sends; while `reading` is
@@ -22,8 +23,7 @@ typedef struct {
     int64_t silence_ns; /* a server that does not answer for so long is given up */
     lk_redis_ops ops;
     int kick_fd; /* ends the reader's poll */
-    lk_redis_pipeline_state state
-        LK_GUARDED_BY(mutex); /* BROKEN: given up, but a thread is still in send or receive */
+    lk_redis_pipeline_state state LK_GUARDED_BY(mutex);
     lk_redis_socket *socket;
     lk_redis_buffer out;   /* commands to send */
     lk_redis_buffer going; /* being sent */
@@ -31,9 +31,8 @@ typedef struct {
     bool writing, reading;
     bool blocked LK_GUARDED_BY(mutex);   /* the socket's buffer is full: wait for POLLOUT */
     bool gathering LK_GUARDED_BY(mutex); /* the reader lets others append before it sends for all */
-    int64_t look_at LK_GUARDED_BY(
-        mutex); /* when the keeper reads answers that nobody waits for; 0: there are none; LOCKER_NEVER: it
-                        has looked, and is woken by what comes */
+    /* When the keeper reads answers that nobody waits for; 0: there are none; LOCKER_NEVER: what comes wakes it. */
+    int64_t look_at LK_GUARDED_BY(mutex);
     bool armed LK_GUARDED_BY(mutex);     /* the keeper's epoll watches for input */
     bool armed_out LK_GUARDED_BY(mutex); /* ... and for room to write */
     bool proven LK_GUARDED_BY(mutex);    /* it has answered at least once */
@@ -45,9 +44,10 @@ typedef struct {
     unsigned spin_skip;                  /* sleep at once so many times; of the reader */
     /* What the connection is, as net.c sets it with the mutex. */
     atomic_uint
-        connection;  /* counts them, from 1; release/acquire hands over what on_up did, or a later one's */
-    atomic_uint era; /* counts the servers that we were connected to (lk_redis_up.other). Relaxed: whoever
-                               has sent a command since the connection was made has had the mutex since */
+        connection; /* counts them, from 1; release/acquire hands over what on_up did, or a later one's */
+    /* Counts the servers that we were connected to (lk_redis_up.other). Relaxed: whoever has sent a command since the
+     * connection was made has had the mutex since. */
+    atomic_uint era;
     int64_t server_us LK_GUARDED_BY(mutex); /* the server's time when it was made; 0: not known */
 } lk_redis_pipeline;
 
@@ -82,11 +82,9 @@ char *lk_redis_room_locked(lk_redis_pipeline *p, size_t len) LK_REDIS_LOCKED;
  * memory: nothing was done. */
 bool lk_redis_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done done,
                             void *context) LK_REDIS_LOCKED;
-/* Append a caller's commands, whose last answer has so many before it. Answers when: NULL when memory ran out. There is a
- * connection. */
-lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const char *bytes, size_t len,
-                                             size_t early, int64_t until,
-                                             lk_redis_caller *caller) LK_REDIS_LOCKED;
+/* Append a caller's commands, `count` of them. NULL when memory ran out. There is a connection. */
+lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const lk_redis_command *a, size_t count,
+                                             int64_t until, lk_redis_caller *caller) LK_REDIS_LOCKED;
 /* Send, receive or sleep until the op has its answer. Called with the mutex, returns without. Unless ANSWERED or CUT,
  * the op is not the caller's any more; else it goes back by lk_redis_op_return(). */
 lk_redis_outcome lk_redis_pipeline_await_unlock(lk_redis_pipeline *p, lk_redis_op *op,
@@ -97,9 +95,8 @@ void lk_redis_interrupt_locked(lk_redis_pipeline *p, lk_redis_caller *caller) LK
 
 /* Send what was appended, and see to it that somebody reads the answers. */
 void lk_redis_pump_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED;
-/* One turn without an op of one's own, asleep until `until` at most: send, and read if anything is in flight. False:
- * nothing is. */
-bool lk_redis_pipeline_drive_unlocking(lk_redis_pipeline *p, int64_t until) LK_REDIS_LOCKED;
+/* A turn of a thread that waits for answers which are nobody's: asleep until `until` at most. */
+void lk_redis_drive_unlocking(lk_redis_pipeline *p, int64_t until) LK_REDIS_LOCKED;
 
 /* The keeper's part. What epoll told of the connection: */
 void lk_redis_pipeline_events_unlocking(lk_redis_pipeline *p, uint32_t events) LK_REDIS_LOCKED;

@@ -40,7 +40,7 @@ int64_t lk_redis_reconnect_hurry_locked(lk_redis_reconnect *rc)
     const bool sooner = soon < rc->retry_at;
     if (sooner)
         rc->retry_at = soon;
-    if (sooner || !rc->running)
+    if (sooner || rc->state != LK_REDIS_RUNS)
         lk_redis_reconnect_want_locked(rc);
     return since;
 }
@@ -56,8 +56,8 @@ static void *run(void *argument)
         else
             rc->connector->connect(rc->owner);
     }
-    rc->running = false;
-    const bool abandoned = rc->abandoned;
+    const bool abandoned = rc->state == LK_REDIS_ABANDONED;
+    rc->state = LK_REDIS_RETURNS;
     if (!shared->closing)
         shared->svc->attend(shared->svc); /* the keeper writes the log */
     pthread_cond_broadcast(&shared->changed);
@@ -71,13 +71,13 @@ void lk_redis_reconnect_want_locked(lk_redis_reconnect *rc)
 {
     if (rc->shared->closing || !rc->connector->missing(rc->owner))
         return;
-    if (rc->running) {
+    if (rc->state == LK_REDIS_RUNS) {
         pthread_cond_broadcast(&rc->shared->changed);
         return;
     }
-    if (rc->joinable) /* it has nothing left to do but return */
+    if (rc->state == LK_REDIS_RETURNS)
         pthread_join(rc->thread, NULL);
-    rc->joinable = rc->running = lk_thread_start(&rc->thread, NULL, run, rc) == 0;
+    rc->state = lk_thread_start(&rc->thread, NULL, run, rc) == 0 ? LK_REDIS_RUNS : LK_REDIS_NO_THREAD;
 }
 
 bool lk_redis_reconnect_stop(lk_redis_reconnect *rc, int64_t until)
@@ -86,17 +86,17 @@ bool lk_redis_reconnect_stop(lk_redis_reconnect *rc, int64_t until)
     lk_redis_lock(shared);
     shared->closing = true;
     pthread_cond_broadcast(&shared->changed);
-    while (rc->running && lk_redis_now(shared) < until)
+    while (rc->state == LK_REDIS_RUNS && lk_redis_now(shared) < until)
         lk_redis_wait_unlocking(shared, until);
-    const bool ended = !rc->running;
-    const bool joinable = rc->joinable;
+    const lk_redis_thread state = rc->state;
     const pthread_t thread = rc->thread;
-    if (!ended) /* it is resolving a name, or connecting; it frees the instance when it is done */
-        rc->abandoned = true;
+    if (state ==
+        LK_REDIS_RUNS) /* it is resolving a name, or connecting; it frees the instance when it is done */
+        rc->state = LK_REDIS_ABANDONED;
     lk_redis_unlock(shared);
-    if (joinable && ended)
+    if (state == LK_REDIS_RETURNS)
         pthread_join(thread, NULL);
-    else if (joinable)
+    else if (state == LK_REDIS_RUNS)
         pthread_detach(thread);
-    return ended;
+    return state != LK_REDIS_RUNS;
 }

@@ -11,8 +11,11 @@
 typedef struct {
     bool (*missing)(const void *owner);
     void (*connect)(void *owner); /* make what is missing, once; lets go of the mutex meanwhile */
-    void (*left)(void *owner);    /* stop did not wait for the thread, which ends now; without the mutex */
+    void (*left)(void *owner);    /* an ABANDONED thread ends now; without the mutex */
 } lk_redis_connector;
+
+/* RETURNS: it has nothing left to do, and is to be joined. ABANDONED: stop did not wait for it. */
+typedef enum { LK_REDIS_NO_THREAD, LK_REDIS_RUNS, LK_REDIS_RETURNS, LK_REDIS_ABANDONED } lk_redis_thread;
 
 /* Guarded by the mutex. */
 typedef struct {
@@ -20,7 +23,7 @@ typedef struct {
     const lk_redis_connector *connector;
     void *owner;
     pthread_t thread LK_GUARDED_BY(mutex);
-    bool running, joinable, abandoned LK_GUARDED_BY(mutex);
+    lk_redis_thread state LK_GUARDED_BY(mutex);
     int64_t retry_at LK_GUARDED_BY(mutex); /* when it tries again */
     /* When the last attempt at the command connection began, if it failed; else 0. */
     int64_t failed_at LK_GUARDED_BY(mutex);

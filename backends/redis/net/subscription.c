@@ -100,11 +100,12 @@ void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
             sub->shared->svc->attend(sub->shared->svc);
             return;
         }
+        const bool tls = sub->socket->tls != NULL;
         const ssize_t n = got == 0 ? lk_redis_socket_receive(sub->socket, data, sizeof data) : 0;
         if (n < 0 && errno == EAGAIN)
             return;
         if (n <= 0 || lk_redis_socket_feed(sub->socket, data, (size_t)n) != 0)
             lk_redis_subscription_lose_locked(sub);
-        drained = n > 0 && (size_t)n < sizeof data && !sub->tls; /* epoll tells of what comes later */
+        drained = n > 0 && (size_t)n < sizeof data && !tls; /* epoll tells of what comes later */
     }
 }

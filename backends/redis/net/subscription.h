@@ -17,7 +17,6 @@ typedef struct {
     void (*on_message)(void *owner, const redisReply *text);
     void *owner;
     const char *channel;
-    bool tls;
     lk_redis_socket *socket LK_GUARDED_BY(mutex); /* NULL: none. Received from by the keeper alone */
     bool wanted LK_GUARDED_BY(mutex);
     bool look LK_GUARDED_BY(mutex); /* read it without being told: something may be in the parser */
