@@ -180,7 +180,6 @@ static void describe(const inspection *i, const entry *e, locker_info *info)
 static locker_status describe_queue(const inspection *i, locker_info *info, locker_error *err)
 {
     size_t first = 0;
-    info->waiters = 0;
     while (first < i->count && first < SHOWN_MAX && !i->entries[first].there)
         first++; /* gone since the queue was listed */
     if (first == i->count || first == SHOWN_MAX)

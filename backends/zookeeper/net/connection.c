@@ -104,11 +104,6 @@ void lk_zk_session_event_locked(lk_zk_net *net, int state)
 
 /* ------------------------------------------------------------------ servers ---- */
 
-static bool has_choice(const lk_zk_net *net)
-{
-    return lk_zk_address_count(net->addresses) > 1;
-}
-
 void lk_zk_reconnect_locked(lk_zk_net *net, const char *why)
 {
     if (net->fd < 0)
@@ -120,29 +115,26 @@ void lk_zk_reconnect_locked(lk_zk_net *net, const char *why)
 
 void lk_zk_leave_server_locked(lk_zk_net *net, const char *why)
 {
-    if (has_choice(net))
+    if (lk_zk_address_count(net->addresses) > 1)
         lk_zk_reconnect_locked(net, why);
 }
 
-/* The client library gives a server two thirds of the time-out before it connects anew, by which time what is
- * held would be all but lost. When its socket is shut down it goes on at once.
- *
- * One server alone may be slow, so it has longer, and however near the deadline, two more attempts fit before
- * it: it may have been restarted, and have forgotten the one that it took. Where
- * nothing is held, each attempt has the library's time: to begin again would only delay a server that is
- * busy. */
+/* The client library gives a server two thirds of the time-out before it connects anew, by which time what is held would be
+ * all but lost. When its socket is shut down it goes on at once. One server alone may be slow, so it has longer, and however
+ * near the deadline, two more attempts fit before it: it may have been restarted, and have forgotten the one that it took.
+ * Where nothing is held, each attempt has the library's time: to begin again would only delay a server that is busy. */
 int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now)
 {
     const int64_t left = net->session_id != 0 ? lk_zk_deadline_locked(net) - now : 0;
+    const unsigned servers = lk_zk_address_count(net->addresses);
     int64_t patience;
-    if (has_choice(net))
-        patience = lk_time_earlier(net->timeout_ns / 8,
-                                   net->set.connect_timeout_ns / lk_zk_address_count(net->addresses));
+    if (servers > 1)
+        patience = lk_time_earlier(net->timeout_ns / 8, net->set.connect_timeout_ns / servers);
     else if (left > 0)
         patience = lk_time_earlier(net->timeout_ns / 4, left / 3);
     else /* with TLS the library has no end */
         return net->set.tls != NULL ? net->timeout_ns / 3 * 2 : LOCKER_NEVER;
-    return patience > patience_least_ns ? patience : patience_least_ns;
+    return lk_time_later(patience, patience_least_ns);
 }
 
 /* ------------------------------------------------------------------ until when it is there ---- */

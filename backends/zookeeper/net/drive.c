@@ -111,8 +111,7 @@ static void ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
         net->corked_fd = -1;
     net->fd = fd;
     net->interest = interest;
-    const int64_t ns = (int64_t)span.tv_sec * LK_S + (int64_t)span.tv_usec * 1000;
-    net->turn_at = now + (ns > turn_at_least_ns ? ns : turn_at_least_ns);
+    net->turn_at = now + lk_time_later(span.tv_sec * LK_S + span.tv_usec * LK_US, turn_at_least_ns);
     if (hurried && fd < 0 && rc == ZOK) /* it would pause after a round of all servers */
         net->turn_at = now;
     if (fd >= 0 && !net->up) {
@@ -339,19 +338,18 @@ _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLHUP == EPOLLHUP &
 /* poll, without the mutex when it may wait. Returns the events as the client library wants them. */
 static int poll_unlocking(lk_zk_net *net, int64_t until) LK_REQUIRES(*net)
 {
-    struct pollfd waits[2] = {{.fd = net->kick_fd, .events = POLLIN}, {.fd = net->fd}};
+    struct pollfd waits[2] = {{.fd = net->kick_fd, .events = POLLIN}, {.fd = net->fd}}; /* -1: none */
     const int64_t now = lk_zk_net_now(net);
     waits[1].events = (short)(((net->interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
                               ((net->interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0));
-    const nfds_t count = net->fd >= 0 ? 2 : 1;
     int ready;
     if (until <= now) {
-        ready = lk_poll_until(waits, count, now, until);
+        ready = lk_poll_until(waits, 2, now, until);
     } else {
         net->polling = true;
         lk_zk_push_locked(net);
         lk_zk_net_unlock(net);
-        ready = lk_poll_until(waits, count, now, until);
+        ready = lk_poll_until(waits, 2, now, until);
         lk_zk_net_lock(net);
         net->polling = false;
     }

@@ -61,8 +61,8 @@ typedef struct {
 
 extern const locker_parameter lk_zk_params[];
 
-/* Read the parameters, and connect for the first time. *net is to be freed in either case. */
-locker_status lk_zk_net_open(lk_zk_net **net, lk_zk *z, const lk_zk_owner *owner,
+/* Read the parameters, and connect for the first time. *out is to be freed in either case. */
+locker_status lk_zk_net_open(lk_zk_net **out, lk_zk *z, const lk_zk_owner *owner,
                              const locker_driver_config *config, const locker_services *svc,
                              locker_error *err);
 /* End the session. politely: with a good-bye, so that the server ends all that is its own at once; that waits for an

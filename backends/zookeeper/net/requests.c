@@ -56,7 +56,8 @@ static lk_zk_request *sent_locked(lk_zk_net *net, lk_zk_request *request, int rc
     return NULL;
 }
 
-static void finish_locked(lk_zk_request *request, int rc, lk_zk_reply reply)
+/* Called by the library, which knows nothing of mutexes, with it held. */
+LK_UNCHECKED static void finish_locked(lk_zk_request *request, int rc, lk_zk_reply reply)
 {
     lk_zk_net *net = request->net;
     lk_list_remove(&request->link); /* done may send more, or drop a session's worth of others */

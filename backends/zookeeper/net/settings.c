@@ -46,11 +46,6 @@ const locker_parameter lk_zk_params[] = {
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
-static locker_status no_memory(locker_error *err)
-{
-    return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-}
-
 static locker_status copy_login(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
 {
     if (config->user == NULL && config->password == NULL)
@@ -66,7 +61,7 @@ static locker_status copy_login(lk_zk_settings *s, const locker_driver_config *c
     const size_t size = strlen(config->user) + strlen(config->password) + 2;
     s->credentials = malloc(size);
     if (s->credentials == NULL)
-        return no_memory(err);
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     (void)snprintf(s->credentials, size, "%s:%s", config->user, config->password);
     return LOCKER_OK;
 }
@@ -129,7 +124,7 @@ locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config 
         status = read_sasl(s, config, err);
     s->hosts = lk_zk_hosts_new(config, &s->names);
     if (status == LOCKER_OK && s->hosts == NULL)
-        status = no_memory(err);
+        status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     if (status == LOCKER_OK && s->sasl == NULL)
         status = copy_login(s, config, err);
     if (status != LOCKER_OK)

@@ -162,7 +162,7 @@ static void list_callbacks(lk_zk_sasl *sasl)
 
 static void *mutex_new(void)
 {
-    pthread_mutex_t *mutex = malloc(sizeof *mutex);
+    pthread_mutex_t *mutex = malloc(sizeof(pthread_mutex_t));
     if (mutex != NULL)
         pthread_mutex_init(mutex, NULL);
     return mutex;
