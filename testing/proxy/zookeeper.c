@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER = 4, KIND = 8, PATH = 12, ERROR = 16, LIST_PLAIN = 8, EXPIRED = -112 };
+enum { NUMBER = 4, KIND = 8, PATH = 12, ERROR = 16, LIST_PLAIN = 8, EXPIRED = -112, THROTTLED = -127 };
 
 static int32_t number_at(const lk_message *record, size_t at)
 {
@@ -35,15 +35,25 @@ static int64_t number(const lk_message *record)
     return record->nth == 1 ? INT64_MAX : number_at(record, NUMBER);
 }
 
-size_t lk_proxy_zookeeper_expired(const lk_message *reply, char *out, size_t size)
+static size_t write_error(int32_t code, const lk_message *reply, char *out, size_t size)
 {
-    const uint32_t length_now = htonl(ERROR), error = htonl((uint32_t)EXPIRED);
+    const uint32_t length_now = htonl(ERROR), error = htonl((uint32_t)code);
     if (reply->length < ERROR + sizeof error || size < ERROR + sizeof error)
         return 0;
     memcpy(out, reply->bytes, ERROR);
     memcpy(out, &length_now, sizeof length_now);
     memcpy(out + ERROR, &error, sizeof error);
     return ERROR + sizeof error;
+}
+
+size_t lk_proxy_zookeeper_expired(const lk_message *reply, char *out, size_t size)
+{
+    return write_error(EXPIRED, reply, out, size);
+}
+
+size_t lk_proxy_zookeeper_throttled(const lk_message *reply, char *out, size_t size)
+{
+    return write_error(THROTTLED, reply, out, size);
 }
 
 void lk_proxy_zookeeper_withheld(lk_proxy *proxy, char *path, size_t size)

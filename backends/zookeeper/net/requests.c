@@ -61,8 +61,10 @@ LK_UNCHECKED static void finish_locked(lk_zk_request *request, int rc, lk_zk_rep
 {
     lk_zk_net *net = request->net;
     lk_list_remove(&request->link); /* done may send more, or drop a session's worth of others */
-    if (request->refused != ZOK && lk_zk_unknown(rc))
-        rc = request->refused; /* the server said why, and closed the connection */
+    /* Only what was ordered makes the list behind it fresh: that the check is denied, too. Else the server may have said
+     * why, and closed the connection; or it was too busy for the check alone. */
+    if (request->refused != ZOK && (lk_zk_unknown(rc) || request->refused != ZNOAUTH))
+        rc = request->refused;
     else if (!lk_zk_unknown(rc))
         lk_zk_validity_answered(&net->validity, request->sent, lk_zk_net_now(net));
     if (rc ==
@@ -199,7 +201,7 @@ static void checked_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *r
     lk_zk_request *list = context; /* under way: answers come in order */
     (void)z;
     (void)reply;
-    if (list != NULL && !lk_zk_unknown(rc) && rc != ZNONODE)
+    if (list != NULL && rc != ZNONODE)
         list->refused = rc;
 }
 

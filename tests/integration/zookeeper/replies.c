@@ -258,6 +258,26 @@ static void heartbeats_without_answers(void **state)
     lk_close_locker(l);
 }
 
+/* A list is fresh by the check before it. A server that is too busy for that, and has time for the list, is asked again. */
+static void a_check_that_is_not_served_proves_nothing(void **state)
+{
+    struct env *env = *state;
+    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=60s");
+    locker_handle *held = lk_take(holder, "checked");
+    lk_passed checks = lk_proxy_passed(env->proxy, LK_ZKP_MULTI);
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_proxy_forge(env->proxy, LK_ZKP_MULTI, lk_proxy_zookeeper_throttled);
+    lk_expect_busy(l, "checked");
+    assert_int_equal(lk_proxy_harmed(env->proxy), 1);
+    assert_int_equal(lk_proxy_requests(env->proxy, LK_ZKP_MULTI), checks.count + 2);
+    lk_proxy_forge(env->proxy, LK_ZKP_MULTI, lk_proxy_zookeeper_throttled);
+    assert_status(LOCKER_UNAVAILABLE, locker_show(l, "checked", &info, &err), err);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
 struct passing {
     lk_passed since;
     unsigned more;
@@ -552,6 +572,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(an_attempt_without_a_connection_is_not_the_last),
     proxied_test(an_interrupt_before_the_attempt),
     proxied_test(heartbeats_without_answers),
+    proxied_test(a_check_that_is_not_served_proves_nothing),
     proxied_test(a_deadline_counts_from_what_was_sent),
     proxied_test(a_deadline_counts_from_a_connections_beginning),
     proxied_test(a_read_proves_nothing),
