@@ -384,7 +384,8 @@ typedef struct locker_break_options {
  * (NULL allowed) tells whose lock it was, as locker_show(). The holder is told LOST as soon as its service
  * can tell. Errors: as locker_show(); INVALID when nobody holds it; BUSY when another than the one that was
  * named holds it, which `broken` tells, or when it changed again and again meanwhile (ZooKeeper), and nothing
- * is done. A holder whose token or label the service doesn't know is never the one. */
+ * is done; DENIED, too, when it may not see whose lock it is (ZooKeeper), though it might delete it. A holder
+ * whose token or label the service doesn't know is never the one. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_break(locker *l, const char *key,
                                                         const locker_break_options *options,
                                                         locker_info *broken, locker_error *err);

@@ -28,7 +28,8 @@ typedef struct inspection {
     entry *entries; /* in the queue's order */
     size_t count;
     lk_zk_record record;    /* what the key's node says */
-    int32_t record_version; /* of that; -1: somebody keeps something else there, or it can't be read */
+    int32_t record_version; /* of that; -1: somebody keeps something else there, or it was not read */
+    int record_rc;          /* the answer to reading it */
     int rc;                 /* of the last answer that was an error */
     int delete_rc;
 } inspection;
@@ -106,7 +107,7 @@ static void record_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
 {
     inspection *i = context;
     (void)z;
-    i->record_version = -1;
+    i->record_rc = rc;
     if (rc == ZOK && lk_zk_record_read(reply->text, reply->text_len, &i->record))
         i->record_version = reply->stat->version;
     lk_zk_call_answered_locked(&i->call);
@@ -115,6 +116,8 @@ static void record_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
 static locker_status list_locked(inspection *i, locker_error *err) LK_REQUIRES(*i->z->net)
 {
     clear_entries(i);
+    i->record_version = -1;
+    i->record_rc = ZCONNECTIONLOSS;
     if (lk_zk_await_up_locked(i->z->net, &i->call, i->until) != LK_ZK_DONE)
         return lk_zk_away_locked(i->z->net, err);
     if (lk_zk_call_expect_locked(&i->call,
@@ -232,12 +235,12 @@ static void broken_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
 /* Together with the deletion goes a mark into the data of the key's node, by which a release whose answer was
  * lost can tell that it didn't delete the node itself: servers read nothing in the midst of a transaction.
  * Where somebody keeps something else there, that can't be; a release that finds such data does not know
- * either. */
+ * either. Who may delete the holder's node, and not read it, does not know what to mark, and breaks nothing. */
 static lk_zk_request *send_break_locked(inspection *i, const char *path, const entry *first)
     LK_REQUIRES(*i->z->net)
 {
     char mark[LK_ZK_RECORD_MAX];
-    if (i->record_version < 0 || first->czxid == 0)
+    if (i->record_version < 0)
         return lk_zk_delete_locked(i->z->net, path, broken_done_locked, i);
     i->record.broken = first->czxid;
     lk_zk_record_write(&i->record, mark);
@@ -251,13 +254,24 @@ static bool is_overtaken(int rc)
     return rc == ZNONODE || rc == ZBADVERSION;
 }
 
+/* Whether all is known that the mark is about. */
+static locker_status check_known(const inspection *i, const entry *first, locker_error *err)
+{
+    if (first->czxid == 0)
+        return lk_zk_error(ZNOAUTH, "reading who is to be broken", i->parent, err);
+    return i->record_rc == ZOK ? LOCKER_OK : lk_zk_error(i->record_rc, "reading a record", i->parent, err);
+}
+
 static locker_status break_first_locked(inspection *i, const locker_break_options *only, locker_info *broken,
                                         locker_error *err) LK_REQUIRES(*i->z->net)
 {
     char path[LK_ZK_PATH_MAX];
     const entry *first = &i->entries[0];
     locker_status status = read_entries_locked(i, 1, err);
-    if (status != LOCKER_OK || !first->there)
+    if (status != LOCKER_OK || !first->there || i->record_rc == ZNONODE)
+        return status;
+    status = check_known(i, first, err);
+    if (status != LOCKER_OK)
         return status;
     describe(i, first, broken);
     status = locker_break_check(only, broken, err);

@@ -185,6 +185,39 @@ static void break_ends_the_holders_lock(void **state)
     lk_close_locker(l);
 }
 
+/* The key's node is everybody's, who may delete there, and the holder's its own. A break that can't read whose lock it is
+ * could not tell the holder's unlock that it took it. */
+static void a_break_needs_to_read_whose_lock_it_is(void **state)
+{
+    struct env *env = *state;
+    locker *anybody = lk_open_at(env->zk, "/shop");
+    lk_give(lk_take(anybody, "mixed"));
+    locker *l = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
+    locker_handle *held = lk_take(l, "mixed");
+    locker_error err;
+    assert_status(LOCKER_DENIED, locker_break(anybody, "mixed", NULL, NULL, &err), err);
+    assert_non_null(strstr(err.text, "log in as the user whose locks these are"));
+    assert_int_equal(lk_zkc_count(env->client, "/shop/mixed"), 1);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(anybody);
+}
+
+/* The same where the record that takes its mark was not read, the server being too busy. */
+static void a_break_needs_to_read_what_it_marks(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop"), *operator_ = lk_open_through(env, "/shop");
+    locker_handle *held = lk_take(l, "unread");
+    locker_error err;
+    lk_proxy_forge(env->proxy, LK_ZKP_GET, lk_proxy_zookeeper_throttled);
+    assert_status(LOCKER_UNAVAILABLE, locker_break(operator_, "unread", NULL, NULL, &err), err);
+    assert_int_equal(lk_proxy_harmed(env->proxy), 1);
+    lk_give(held);
+    lk_close_locker(operator_);
+    lk_close_locker(l);
+}
+
 /* A break in a thread; the test joins it. */
 struct breaking {
     locker *l;
@@ -403,6 +436,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_try_on_a_busy_lock_makes_no_node),
     server_test(a_queue_shows_its_order_and_keeps_it),
     server_test(break_ends_the_holders_lock),
+    server_test(a_break_needs_to_read_whose_lock_it_is),
+    proxied_test(a_break_needs_to_read_what_it_marks),
     proxied_test(a_break_that_is_always_overtaken_says_so),
     server_test(dead_hosts_in_the_list),
     server_test(want_of_descriptors_is_told),
