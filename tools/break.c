@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "cli.h"
-#include "subcommands.h"
 
 static int take(int option, const lk_common *common, void *into)
 {
@@ -29,7 +28,8 @@ static int take(int option, const lk_common *common, void *into)
 static void print_text(const char *key, const locker_info *broken)
 {
     char clean[LOCKER_KEY_MAX + 1], owner[LOCKER_OWNER_MAX + 1];
-    const int64_t age = broken->since_unix_ms >= 0 ? lk_cli_wall_ms() - broken->since_unix_ms : -1;
+    const int64_t age =
+        broken->since_unix_ms >= 0 ? lk_cli_now_ms(CLOCK_REALTIME) - broken->since_unix_ms : -1;
     printf("%s: broke the lock of %s", lk_cli_clean(key, clean, sizeof clean),
            broken->owner[0] ? lk_cli_clean(broken->owner, owner, sizeof owner) : "an unknown holder");
     char words[32];

@@ -7,9 +7,29 @@
 
 #include <getopt.h>
 #include <jansson.h>
+#include <time.h>
+
 #include <locker/locker.h>
 
-#include "exit_codes.h"
+/** What the command answers. From 64 on they follow sysexits.h; the last three are a shell's. */
+typedef enum lk_exit {
+    LK_EXIT_OK = 0,
+    LK_EXIT_FREE = 1,          /**< break: nobody held the lock */
+    LK_EXIT_BROKEN = 1,        /**< check-history, compare: a promise is broken */
+    LK_EXIT_USAGE = 64,        /**< a wrong option, key or argument */
+    LK_EXIT_DATA = 65,         /**< a history's line breaks the format */
+    LK_EXIT_NO_INPUT = 66,     /**< a history can't be read */
+    LK_EXIT_UNAVAILABLE = 69,  /**< the lock service can't be reached */
+    LK_EXIT_INTERNAL = 70,     /**< the service's answer, or our own state, makes no sense */
+    LK_EXIT_SYSTEM = 71,       /**< the operating system refused: memory, descriptors, processes */
+    LK_EXIT_CONFLICT = 75,     /**< busy, or not free in time; run's -E changes it */
+    LK_EXIT_LOST = 76,         /**< the lock was lost; run's --lost-exit-code changes it */
+    LK_EXIT_DENIED = 77,       /**< the service refuses the credentials or the rights */
+    LK_EXIT_CONFIG = 78,       /**< a wrong URI, profile or parameter, or a driver that is not built in */
+    LK_EXIT_CANNOT_EXEC = 126, /**< the command was found but could not be started */
+    LK_EXIT_NOT_FOUND = 127,   /**< the command was not found */
+    LK_EXIT_SIGNAL = 128       /**< plus the number of the signal */
+} lk_exit;
 
 /** The options that every subcommand with a lock service takes. */
 typedef struct lk_common {
@@ -119,8 +139,18 @@ const char *lk_cli_time_words(int64_t ms, char *out, size_t size);
 /** "2026-01-31 12:00:00 +0000 (3m 20s ago)"; NULL: not known. Returns `out`. */
 const char *lk_cli_since_words(int64_t since_unix_ms, char *out, size_t size);
 
-/** Milliseconds since the epoch. */
-int64_t lk_cli_wall_ms(void);
+/** What that clock shows, in ms. */
+int64_t lk_cli_now_ms(clockid_t clock);
 
 /** Print the help on a subcommand, or on all (NULL). Returns the exit code. */
 int lk_cli_help(const char *subcommand);
+
+/** The subcommands, each in a file of its name; argv[0] is the name. They return the exit code. */
+int lk_cli_run(int argc, char **argv);
+int lk_cli_show(int argc, char **argv);
+int lk_cli_break(int argc, char **argv);
+int lk_cli_ping(int argc, char **argv);
+int lk_cli_drivers(int argc, char **argv);
+
+/** One that is a program of its own, `locker-NAME`: becomes it. Returns when that can't be. */
+int lk_cli_lab(int argc, char **argv);

@@ -13,7 +13,6 @@
 #include <locker/driver.h>
 
 #include "cli.h"
-#include "subcommands.h"
 
 /* Members of locker_semantics that are sentences, with the label that each has in the text. */
 static const struct {
@@ -120,39 +119,28 @@ static json_t *parameters_json(const locker_parameter *p)
 static json_t *driver_json(const locker_driver_info *d)
 {
     const locker_semantics *s = d->semantics;
-    json_t *semantics = json_object(), *object = json_object();
     char problem[LOCKER_ERROR_TEXT_MAX];
     find_problem(d, problem, sizeof problem);
-    json_object_set_new(semantics, "scope", json_string(scope_name(s->scope)));
-    json_object_set_new(semantics, "fairness", json_string(fairness_name(s->fairness)));
-    json_object_set_new(semantics, "leases", json_boolean(s->leases));
-    json_object_set_new(semantics, "tokens_persist", json_boolean(s->tokens_persist));
-    json_object_set_new(semantics, "survives_restart", json_boolean(s->survives_restart));
-    json_object_set_new(semantics, "can_break", json_boolean(s->can_break));
-    json_object_set_new(semantics, "quorum", json_boolean(s->quorum));
+    json_t *semantics =
+        json_pack("{s:s, s:s, s:b, s:b, s:b, s:b, s:b}", "scope", scope_name(s->scope), "fairness",
+                  fairness_name(s->fairness), "leases", s->leases, "tokens_persist", s->tokens_persist,
+                  "survives_restart", s->survives_restart, "can_break", s->can_break, "quorum", s->quorum);
     for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++)
         json_object_set_new(semantics, sentences[i].name, json_string(sentence(s, i)));
-    json_object_set_new(object, "name", json_string(d->name));
-    json_object_set_new(object, "schemes", json_string(d->schemes));
-    json_object_set_new(object, "example", json_string(d->example));
-    json_object_set_new(object, "features", json_string(d->features));
-    json_object_set_new(object, "module", d->module != NULL ? json_string(d->module) : json_null());
-    json_object_set_new(object, "problem", problem[0] != '\0' ? json_string(problem) : json_null());
-    json_object_set_new(object, "semantics", semantics);
-    json_object_set_new(object, "parameters", parameters_json(d->parameters));
-    return object;
+    return json_pack("{s:s*, s:s*, s:s*, s:s*, s:s?, s:s?, s:o, s:o}", "name", d->name, "schemes", d->schemes,
+                     "example", d->example, "features", d->features, "module", d->module, "problem",
+                     problem[0] != '\0' ? problem : NULL, "semantics", semantics, "parameters",
+                     parameters_json(d->parameters));
 }
 
 static int print_json(void)
 {
-    json_t *drivers = json_array(), *root = json_object();
+    json_t *drivers = json_array();
     locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
     for (size_t i = 0; locker_driver_at(i, &info); i++)
         json_array_append_new(drivers, driver_json(&info));
-    json_object_set_new(root, "version", json_string(locker_version()));
-    json_object_set_new(root, "drivers", drivers);
-    json_object_set_new(root, "common_parameters", parameters_json(locker_common_parameters()));
-    return lk_cli_print_json(root);
+    return lk_cli_print_json(json_pack("{s:s, s:o, s:o}", "version", locker_version(), "drivers", drivers,
+                                       "common_parameters", parameters_json(locker_common_parameters())));
 }
 
 /* ------------------------------------------------------------------ text ---- */

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "subcommands.h"
 
 enum { PATH_SIZE = 4096 };
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cli.h"
-#include "subcommands.h"
 
 static const struct {
     const char *name;

@@ -41,15 +41,6 @@ static void log_line(locker_log_level level, const char *text, void *user)
     lk_cli_message("%s: %s", names[level], text);
 }
 
-static void fill_options(const lk_common *common, const char *owner, locker_options *options)
-{
-    options->owner = owner;
-    if (common->verbose == 0)
-        return;
-    options->log = log_line;
-    options->log_level = common->verbose == 1 ? LOCKER_LOG_INFO : LOCKER_LOG_DEBUG;
-}
-
 static int check_flags(const lk_common *common)
 {
     if (common->uri && common->config)
@@ -67,7 +58,10 @@ int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, lock
     int code = check_flags(common);
     if (code)
         return code;
-    fill_options(common, owner, &options);
+    options.owner = owner;
+    if (common->verbose > 0)
+        options.log = log_line;
+    options.log_level = common->verbose > 1 ? LOCKER_LOG_DEBUG : LOCKER_LOG_INFO;
     options.ttl_ms = ttl_ms; /* where leases are sessions, a lock can't have a lease time of its own */
     if (!uri && !config && !common->profile)
         uri = environment("LOCKER_URI");

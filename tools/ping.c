@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "cli.h"
-#include "subcommands.h"
 
 typedef struct summary {
     long count;

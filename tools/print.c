@@ -8,32 +8,28 @@
 
 #include "cli.h"
 
-const char *lk_cli_clean(const char *text, char *out, size_t size)
+/* Control bytes and those above `above` become '?'. */
+static const char *replace(const char *text, unsigned char above, char *out, size_t size)
 {
     size_t i;
     for (i = 0; text[i] && i + 1 < size; i++) {
-        out[i] = text[i];
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            out[i] = '?';
+        const unsigned char c = (unsigned char)text[i];
+        out[i] = c < 0x20 || c == 0x7f || c > above ? '?' : text[i];
     }
     out[i] = '\0';
     return out;
 }
 
+const char *lk_cli_clean(const char *text, char *out, size_t size)
+{
+    return replace(text, 0xff, out, size);
+}
+
 json_t *lk_cli_json_text(const char *text)
 {
-    json_t *value = json_string(text);
-    if (value)
-        return value;
     char ascii[1024];
-    size_t i;
-    for (i = 0; text[i] && i + 1 < sizeof ascii; i++) {
-        ascii[i] = text[i];
-        if ((unsigned char)text[i] < 0x20 || (unsigned char)text[i] > 0x7e)
-            ascii[i] = '?';
-    }
-    ascii[i] = '\0';
-    return json_string(ascii);
+    json_t *value = json_string(text);
+    return value ? value : json_string(replace(text, 0x7e, ascii, sizeof ascii));
 }
 
 int lk_cli_print_json(json_t *value)
@@ -55,23 +51,18 @@ static json_t *known(bool is_known, int64_t value)
 
 json_t *lk_cli_info_json(const char *key, const locker_info *info)
 {
-    json_t *object = json_object(), *queue = json_array();
+    json_t *queue = json_array();
     for (size_t i = 0; i < info->queue_len; i++) {
         const char *const owner = locker_info_waiter(info, i)->owner;
         json_array_append_new(queue, owner[0] ? lk_cli_json_text(owner) : json_null());
     }
-    json_object_set_new(object, "key", lk_cli_json_text(key));
-    json_object_set_new(object, "held", json_boolean(info->held));
-    json_object_set_new(object, "owner",
-                        info->held && info->owner[0] ? lk_cli_json_text(info->owner) : json_null());
-    json_object_set_new(object, "since_unix_ms",
-                        known(info->held && info->since_unix_ms >= 0, info->since_unix_ms));
-    json_object_set_new(object, "remaining_ms",
-                        known(info->held && info->remaining_ms >= 0, info->remaining_ms));
-    json_object_set_new(object, "token", known(info->token != 0, (int64_t)info->token));
-    json_object_set_new(object, "waiters", known(info->waiters >= 0, info->waiters));
-    json_object_set_new(object, "queue", queue);
-    return object;
+    return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "key", lk_cli_json_text(key), "held",
+                     info->held, "owner",
+                     info->held && info->owner[0] ? lk_cli_json_text(info->owner) : json_null(),
+                     "since_unix_ms", known(info->held && info->since_unix_ms >= 0, info->since_unix_ms),
+                     "remaining_ms", known(info->held && info->remaining_ms >= 0, info->remaining_ms),
+                     "token", known(info->token != 0, (int64_t)info->token), "waiters",
+                     known(info->waiters >= 0, info->waiters), "queue", queue);
 }
 
 const char *lk_cli_time_words(int64_t ms, char *out, size_t size)
@@ -93,7 +84,7 @@ const char *lk_cli_time_words(int64_t ms, char *out, size_t size)
 const char *lk_cli_since_words(int64_t since_unix_ms, char *out, size_t size)
 {
     time_t seconds = (time_t)(since_unix_ms / 1000);
-    const int64_t age = lk_cli_wall_ms() - since_unix_ms;
+    const int64_t age = lk_cli_now_ms(CLOCK_REALTIME) - since_unix_ms;
     struct tm local;
     char when[64];
     if (since_unix_ms < 0 || !localtime_r(&seconds, &local) ||
@@ -105,9 +96,9 @@ const char *lk_cli_since_words(int64_t since_unix_ms, char *out, size_t size)
     return out;
 }
 
-int64_t lk_cli_wall_ms(void)
+int64_t lk_cli_now_ms(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "run_parts.h"
-#include "subcommands.h"
 
 /* A descriptor of ours must never become 0, 1 or 2. Those that were closed stay closed for the command. */
 static void fill_standard_descriptors(void)
@@ -35,11 +34,11 @@ static int command_code(const lk_run *r, const lk_run_child *child)
 
 /* The lock counts as lost when it was, or when the command was stopped because it could not be kept: it ended
  * by our signal, or nobody can say that it was ours to the end. */
-static bool was_lost(const lk_run_outcome *outcome, const lk_run_child *child, locker_status released)
+static bool was_lost(const lk_run *r, const lk_run_child *child, locker_status released)
 {
-    if (outcome->lost || released == LOCKER_LOST)
+    if (r->lost || released == LOCKER_LOST)
         return true;
-    return outcome->stopped && (child->signal != 0 || released != LOCKER_OK);
+    return r->stopped && (child->signal != 0 || released != LOCKER_OK);
 }
 
 static int run_command(lk_run *r)
@@ -52,24 +51,23 @@ static int run_command(lk_run *r)
         lk_cli_message("can't start the command: %s%s", strerror(error), lk_run_advice(error));
         return LK_EXIT_SYSTEM;
     }
-    lk_run_outcome outcome;
-    lk_run_supervise(r, &child, &outcome);
+    lk_run_supervise(r, &child);
     lk_run_child_finish(&child);
     if (!child.exec_error)
         lk_run_event(r, "exited", "{s:o, s:o}", "code", child.signal ? json_null() : json_integer(child.code),
                      "signal", child.signal ? json_integer(child.signal) : json_null());
     int code = command_code(r, &child);
-    if (outcome.system_error) {
-        lk_cli_message("can't watch over the command, which was killed: %s%s", strerror(outcome.system_error),
-                       lk_run_advice(outcome.system_error));
+    if (r->system_error) {
+        lk_cli_message("can't watch over the command, which was killed: %s%s", strerror(r->system_error),
+                       lk_run_advice(r->system_error));
         code = LK_EXIT_SYSTEM;
     }
-    const bool lost = was_lost(&outcome, &child, lk_run_release(r, outcome.lost, outcome.stopped));
+    const bool lost = was_lost(r, &child, lk_run_release(r));
     /* What the command left running was protected by the lock as well. */
     if (lost && r->options.lost_signal)
         lk_run_child_signal(&child, SIGKILL);
     lk_run_child_let_go();
-    if (lost && !outcome.system_error)
+    if (lost && !r->system_error)
         code = r->options.lost_exit;
     return code;
 }

@@ -33,7 +33,7 @@ void lk_run_event(const lk_run *r, const char *name, const char *format, ...)
     va_end(args);
     json_t *object = json_object();
     json_object_set_new(object, "event", json_string(name));
-    json_object_set_new(object, "time_unix_ms", json_integer(lk_cli_wall_ms()));
+    json_object_set_new(object, "time_unix_ms", json_integer(lk_cli_now_ms(CLOCK_REALTIME)));
     json_object_set_new(object, "key", lk_cli_json_text(r->options.key));
     json_object_update(object, rest);
     json_decref(rest);

@@ -11,13 +11,6 @@
 
 enum { KILL_AFTER_DEFAULT_MS = 5000, MARGIN_MS = 100 };
 
-static int64_t monotonic_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 const char *lk_run_advice(int error)
 {
     switch (error) {
@@ -36,7 +29,7 @@ static locker_status ask_for_lock(lk_run *r, locker_cancel *cancel, locker_error
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     const lk_run_options *o = &r->options;
-    const int64_t start = monotonic_ms();
+    const int64_t start = lk_cli_now_ms(CLOCK_MONOTONIC);
     options.ttl_ms = o->ttl_ms;
     options.cancel = cancel;
     locker_status status = locker_try_lock(r->l, o->key, &options, &r->held, err);
@@ -44,7 +37,7 @@ static locker_status ask_for_lock(lk_run *r, locker_cancel *cancel, locker_error
         return status;
     options.wait_ms = o->wait_ms;
     if (o->wait_ms > 0) {
-        options.wait_ms -= monotonic_ms() - start;
+        options.wait_ms -= lk_cli_now_ms(CLOCK_MONOTONIC) - start;
         if (options.wait_ms <= 0) /* the try took all the time that there was */
             return status == LOCKER_BUSY ? LOCKER_TIMEOUT : status;
     }
@@ -194,24 +187,24 @@ static bool unlock_within(unlocking *u, int64_t ms)
     return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &end) == 0;
 }
 
-locker_status lk_run_release(lk_run *r, bool already_told, bool stopped)
+locker_status lk_run_release(lk_run *r)
 {
     static unlocking u; /* the thread may outlive this call */
     locker_error err = {.text = "the service did not answer"};
     locker_status status = LOCKER_UNKNOWN;
     const int64_t left = locker_handle_remaining_ms(r->held);
     u.held = r->held;
-    if (!stopped || left < 0)
+    if (!r->stopped || left < 0)
         unlock(&u);
     else
         r->abandoned = !unlock_within(&u, left + MARGIN_MS);
     if (!r->abandoned) {
         status = u.status;
         err = u.err;
-        r->abandoned = stopped && status == LOCKER_UNKNOWN; /* nor would it to what closing asks */
+        r->abandoned = r->stopped && status == LOCKER_UNKNOWN; /* nor would it to what closing asks */
     }
     lk_run_event(r, "released", "{s:s}", "status", locker_status_name(status));
-    if (r->options.common.quiet || status == LOCKER_OK || (status == LOCKER_LOST && already_told))
+    if (r->options.common.quiet || status == LOCKER_OK || (status == LOCKER_LOST && r->lost))
         return status;
     if (status == LOCKER_LOST)
         lk_cli_message("the lock '%s' was lost while the command ran: %s", r->options.key, err.text);

@@ -67,6 +67,9 @@ typedef struct lk_run {
     int64_t ttl_ms; /**< 0: no lease */
     int64_t kill_after_ms;
     int64_t margin_ms; /**< how long before the deadline KILL is sent */
+    bool lost;         /**< the lock was lost while the command ran */
+    bool stopped;      /**< the command was signalled because the lock was lost or about to be */
+    int system_error;  /**< errno when there was no watching over the command; it was killed then */
     bool abandoned;    /**< the service does not answer to the release: exit without waiting for it */
 } lk_run;
 
@@ -156,8 +159,8 @@ const char *lk_run_advice(int error);
 /** Open the service and take the lock. Returns LK_GO_ON with the lock held, or the exit code, which may be 0 (-E). */
 int lk_run_acquire(lk_run *r);
 
-/** Release it, and say what became of it. `already_told`: its loss was; `stopped`: the command was, because of it. */
-locker_status lk_run_release(lk_run *r, bool already_told, bool stopped);
+/** Release it, and say what became of it. */
+locker_status lk_run_release(lk_run *r);
 
 /* ------------------------------------------------------------------ the child ---- */
 
@@ -208,12 +211,5 @@ void lk_run_child_let_go(void);
 
 /* ------------------------------------------------------------------ the loop ---- */
 
-/** What the loop found. */
-typedef struct lk_run_outcome {
-    bool lost;        /**< the lock was lost while the command ran */
-    bool stopped;     /**< the command was signalled because the lock was lost or about to be */
-    int system_error; /**< errno when the loop could not run; the command was killed then */
-} lk_run_outcome;
-
 /** Watch over the command until it has ended. */
-void lk_run_supervise(const lk_run *r, lk_run_child *child, lk_run_outcome *outcome);
+void lk_run_supervise(lk_run *r, lk_run_child *child);

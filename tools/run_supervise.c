@@ -21,9 +21,8 @@ enum { NEVER = -1, STRANGERS_EVERY_MS = 50 };
 enum { SIGNALS, TIMER, LOST, EXEC, FD_COUNT };
 
 typedef struct loop {
-    const lk_run *run;
+    lk_run *run;
     lk_run_child *child;
-    lk_run_outcome *outcome;
     int signal_fd, timer_fd;
     int lost_fd;         /* belongs to the handle; -1 once it has told */
     bool losing;         /* the loss is being acted on */
@@ -35,9 +34,7 @@ typedef struct loop {
 /* The clock of the library's deadlines: it goes on while the machine is suspended. */
 static int64_t now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return lk_cli_now_ms(CLOCK_BOOTTIME);
 }
 
 static int64_t at_least(int64_t value, int64_t floor)
@@ -69,7 +66,7 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
                        number ? " to the command" : ", as --on-lost says");
     if (number == 0)
         return;
-    p->outcome->stopped = true;
+    p->run->stopped = true;
     lk_run_child_signal(p->child, number);
     lk_run_child_signal(p->child, SIGCONT); /* a stopped process can't act on a signal */
 }
@@ -90,10 +87,10 @@ static int64_t keep_deadline(loop *p)
     const int64_t now = now_ms(), remaining = locker_handle_remaining_ms(r->held);
     const int64_t term_at = at_least(r->kill_after_ms, r->margin_ms);
     if (remaining == 0)
-        p->outcome->lost = true;
+        p->run->lost = true;
     else if (remaining > 0)
         note_deadline(p, now + remaining);
-    if (!p->outcome->lost && (remaining < 0 || remaining > term_at)) {
+    if (!p->run->lost && (remaining < 0 || remaining > term_at)) {
         if (p->losing && !r->options.common.quiet)
             lk_cli_message("the lock '%s' was renewed after all", r->options.key);
         p->losing = false;
@@ -102,7 +99,7 @@ static int64_t keep_deadline(loop *p)
     if (!p->losing)
         begin_losing(p, now, remaining);
     if (r->options.lost_signal == 0 || p->killed)
-        return p->outcome->lost ? NEVER : at_least(remaining, 1);
+        return p->run->lost ? NEVER : at_least(remaining, 1);
     if (now < p->kill_at_ms)
         return p->kill_at_ms - now;
     lk_run_child_signal(p->child, SIGKILL);
@@ -184,7 +181,7 @@ static int wait_for_something(loop *p, int64_t ms)
         return errno;
     if (fds[LOST].revents) {
         p->lost_fd = -1;
-        p->outcome->lost = true;
+        p->run->lost = true;
     }
     if (fds[EXEC].revents)
         lk_run_child_read_exec(p->child);
@@ -197,16 +194,15 @@ static int wait_for_something(loop *p, int64_t ms)
 static void give_up(loop *p, int error)
 {
     lk_run_child *child = p->child;
-    p->outcome->system_error = error;
+    p->run->system_error = error;
     lk_run_child_signal(child, SIGKILL);
     lk_run_child_await(child);
 }
 
-void lk_run_supervise(const lk_run *r, lk_run_child *child, lk_run_outcome *outcome)
+void lk_run_supervise(lk_run *r, lk_run_child *child)
 {
-    loop p = {.run = r, .child = child, .outcome = outcome, .deadline_ms = NEVER};
+    loop p = {.run = r, .child = child, .deadline_ms = NEVER};
     int error = 0;
-    *outcome = (lk_run_outcome){0};
     p.lost_fd = locker_handle_fd(r->held);
     if (p.lost_fd < 0)
         error = errno;

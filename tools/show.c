@@ -5,14 +5,6 @@
 #include <stdio.h>
 
 #include "cli.h"
-#include "subcommands.h"
-
-static void print_since(int64_t since_unix_ms)
-{
-    char words[96];
-    printf("  since:     %s\n",
-           lk_cli_since_words(since_unix_ms, words, sizeof(words)) ? words : "not known");
-}
 
 static void print_queue(const locker_info *info)
 {
@@ -29,15 +21,16 @@ static void print_queue(const locker_info *info)
 
 static void print_text(const char *key, const locker_info *info)
 {
-    char clean[LOCKER_KEY_MAX + 1], words[32];
-    printf("%s: %s\n", lk_cli_clean(key, clean, sizeof(clean)), info->held ? "held" : "free");
+    char clean[LOCKER_KEY_MAX + 1], words[96];
+    printf("%s: %s\n", lk_cli_clean(key, clean, sizeof clean), info->held ? "held" : "free");
     if (info->held) {
-        printf("  holder:    %s\n", info->owner[0] ? lk_cli_clean(info->owner, clean, sizeof(clean))
+        printf("  holder:    %s\n", info->owner[0] ? lk_cli_clean(info->owner, clean, sizeof clean)
                                                    : "not known (a client of another kind)");
-        print_since(info->since_unix_ms);
+        printf("  since:     %s\n",
+               lk_cli_since_words(info->since_unix_ms, words, sizeof words) ? words : "not known");
         if (info->remaining_ms >= 0)
             printf("  time left: %s unless renewed\n",
-                   lk_cli_time_words(info->remaining_ms, words, sizeof(words)));
+                   lk_cli_time_words(info->remaining_ms, words, sizeof words));
         else
             printf("  time left: no end is known\n");
     }
