@@ -96,11 +96,7 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_fil
         self->svc->log(self->svc, LOCKER_LOG_WARN,
                        "the record in %.150s/%.150s is damaged; the fencing token goes on from the clock",
                        self->path, name->text);
-    lk_file_record_next(&record, record.token);
-    const size_t len = strnlen(claim->owner, LOCKER_OWNER_MAX);
-    memcpy(record.owner, claim->owner, len);
-    record.owner[len] = '\0';
-    code = lk_file_record_write(c->fd, self->template, &record, self->sync);
+    code = lk_file_record_grant(c->fd, self->template, &record.token, claim->owner, self->sync);
     if (code != 0)
         return lk_file_fail(self, "write", name, code, err);
     /* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took

@@ -193,7 +193,7 @@ int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
 {
     int fd = self->dir_fd;
     char part[NAME_MAX + 1];
-    for (size_t at = 0; at < name->last;) {
+    for (size_t at = 0; fd >= 0 && at < name->last;) {
         const size_t len = strcspn(name->text + at, "/");
         memcpy(part, name->text + at, len);
         part[len] = '\0';
@@ -204,14 +204,10 @@ int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
         if (!create || made || errno == EEXIST)
             next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (next >= 0 && made && self->shared && fchmod(next, 02770) != 0) {
-            close(next);
+            lk_file_parent_close(self, next);
             next = -1;
         }
-        const int code = errno;
         lk_file_parent_close(self, fd);
-        errno = code;
-        if (next < 0)
-            return -1;
         fd = next;
     }
     return fd;
@@ -219,8 +215,10 @@ int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
 
 void lk_file_parent_close(const lk_file *self, int fd)
 {
-    if (fd >= 0 && fd != self->dir_fd)
+    const int code = errno;
+    if (fd != self->dir_fd)
         close(fd);
+    errno = code;
 }
 
 locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_name *name, int code,

@@ -17,6 +17,7 @@ const char *lk_file_filesystem_refused(uint64_t type);
 int lk_file_directory_compare(const lk_file *self);
 /* The directory that holds the file: dir_fd itself, or one below it. -1: errno says why. */
 int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create);
+/* errno stays what it was. */
 void lk_file_parent_close(const lk_file *self, int fd);
 /* Turn an errno of work on a lock file into a status and a text. */
 locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_name *name, int code,

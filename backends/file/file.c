@@ -37,14 +37,8 @@ static char *clean_path(const char *path)
     if (copy == NULL)
         return NULL;
     size_t len = strlen(copy);
-    for (;;) {
-        if (len > 1 && copy[len - 1] == '/')
-            len -= 1;
-        else if (len > 1 && copy[len - 1] == '.' && copy[len - 2] == '/')
-            len -= 1;
-        else
-            break;
-    }
+    while (len > 1 && (copy[len - 1] == '/' || (copy[len - 1] == '.' && copy[len - 2] == '/')))
+        len--;
     copy[len] = '\0';
     return copy;
 }
@@ -60,21 +54,26 @@ static locker_status check_config(const locker_driver_config *config, locker_err
     if (config->path[0] != '/')
         return locker_error_set(err, LOCKER_CONFIG, 0,
                                 "the file URI names no absolute path: write file:///path/to/directory");
+    if (strlen(config->path) + 1 + LK_FILE_PATH_MAX > PATH_MAX)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "the lock directory's path is too long: use at most %d bytes",
+                                PATH_MAX - 1 - LK_FILE_PATH_MAX);
+    if (strlen(config->name_space) > LK_FILE_NAMESPACE_MAX)
+        return locker_error_set(err, LOCKER_CONFIG, 0,
+                                "the namespace is too long for file names: use at most %d bytes",
+                                LK_FILE_NAMESPACE_MAX);
     return LOCKER_OK;
 }
 
-static void destroy(lk_file *self)
+static void file_close(void *self_)
 {
-    if (self == NULL)
-        return;
+    lk_file *self = self_;
     lk_table_destroy(&self->watches);
-    if (self->inotify_fd >= 0)
-        close(self->inotify_fd);
     lk_file_slots_destroy(&self->slots);
-    if (self->epoll_fd >= 0)
-        close(self->epoll_fd);
-    if (self->dir_fd >= 0)
-        close(self->dir_fd);
+    const int fds[] = {self->inotify_fd, self->epoll_fd, self->dir_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     pthread_mutex_destroy(&self->mutex);
     free(self->prefix);
     free(self->path);
@@ -102,21 +101,9 @@ static locker_status file_open(const locker_driver_config *config, const locker_
     pthread_mutex_init(&self->mutex, NULL); /* can't fail with default attributes */
 
     self->path = clean_path(config->path);
-    bool too_long;
-    self->prefix = lk_file_prefix_new(config->name_space, &too_long);
-    if (too_long) {
-        status = locker_error_set(err, LOCKER_CONFIG, 0,
-                                  "the namespace is too long for file names: use at most 340 bytes");
-        goto out;
-    }
+    self->prefix = lk_file_prefix_new(config->name_space);
     if (self->path == NULL || self->prefix == NULL) {
         status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-        goto out;
-    }
-    if (strlen(self->path) + 1 + LK_FILE_PATH_MAX > PATH_MAX) {
-        status = locker_error_set(err, LOCKER_CONFIG, 0,
-                                  "the lock directory's path is too long: use at most %d bytes",
-                                  PATH_MAX - 1 - LK_FILE_PATH_MAX);
         goto out;
     }
     status = lk_file_directory_open(self->path, self->shared, &self->dir_fd, err);
@@ -129,17 +116,11 @@ static locker_status file_open(const locker_driver_config *config, const locker_
             err, LOCKER_UNAVAILABLE, errno,
             "can't make an epoll descriptor: %s; raise the limit on open files (ulimit -n)", strerror(errno));
 out:
-    if (status != LOCKER_OK) {
-        destroy(self);
-        return status;
-    }
-    *out = self;
-    return LOCKER_OK;
-}
-
-static void file_close(void *self)
-{
-    destroy(self);
+    if (status == LOCKER_OK)
+        *out = self;
+    else
+        file_close(self);
+    return status;
 }
 
 /* A child's copies of lock descriptors would keep a dead parent's locks; they are closed here. Memory stays:

@@ -61,6 +61,13 @@ int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file
     return code == 0 ? compare_at(self->dir_fd, name->text, id) : code;
 }
 
+int lk_file_look(const lk_file *self, const lk_file_claim *c)
+{
+    lk_file_name name;
+    lk_file_name_set(&name, self->prefix, c->claim->key, c->claim->key_len);
+    return lk_file_compare(self, &name, &c->id);
+}
+
 locker_status lk_file_confirm(const lk_file *self, const lk_file_name *name, const lk_file_id *id,
                               locker_error *err)
 {
@@ -103,9 +110,7 @@ int lk_file_open(const lk_file *self, const lk_file_name *name, int flags)
     int fd = openat(parent, last, flags | O_NOATIME, mode);
     if (fd < 0 && errno == EPERM)
         fd = openat(parent, last, flags, mode);
-    const int code = errno;
     lk_file_parent_close(self, parent);
-    errno = code;
     return fd;
 }
 

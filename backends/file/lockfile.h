@@ -26,6 +26,8 @@ bool lk_file_range_locked(int fd, off_t byte);
 /* Whether the file at the name, as one who comes now would find it, is this one. 0: yes; ESTALE: it is
  * another or none; else an errno: that can't be told now. */
 int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id);
+/* The same for a claim's file. */
+int lk_file_look(const lk_file *self, const lk_file_claim *c);
 /* The same as a status: LK_FILE_AGAIN for ESTALE. */
 locker_status lk_file_confirm(const lk_file *self, const lk_file_name *name, const lk_file_id *id,
                               locker_error *err);

@@ -16,12 +16,9 @@
 
 enum { LK_FILE_PART = 240 }; /* with its suffix under NAME_MAX, 255 */
 
-char *lk_file_prefix_new(const char *name_space, bool *too_long)
+char *lk_file_prefix_new(const char *name_space)
 {
     const size_t len = strlen(name_space);
-    *too_long = len > (LK_FILE_PREFIX_MAX - 2) / 3;
-    if (*too_long)
-        return NULL;
     char *prefix = malloc(3 * len + 2);
     if (prefix == NULL)
         return NULL;
@@ -42,9 +39,7 @@ void lk_file_name_set(lk_file_name *name, const char *prefix, const char *key, s
     while ((size_t)(end - name->text) - name->last > LK_FILE_PART) {
         char *cut = name->text + name->last + LK_FILE_PART;
         memmove(cut + 3, cut, (size_t)(end - cut));
-        cut[0] = '.';
-        cut[1] = 'd';
-        cut[2] = '/';
+        memcpy(cut, ".d/", 3);
         end += 3;
         name->last += LK_FILE_PART + 3;
     }

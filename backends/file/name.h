@@ -9,6 +9,7 @@
 
 enum {
     LK_FILE_PREFIX_MAX = 1024, /* the encoded namespace with its '@', in bytes */
+    LK_FILE_NAMESPACE_MAX = (LK_FILE_PREFIX_MAX - 2) / 3,
     LK_FILE_PATH_MAX = LK_FILE_PREFIX_MAX + 3 * LOCKER_KEY_MAX + 64
 };
 
@@ -19,6 +20,7 @@ typedef struct lk_file_name {
     uint32_t hash; /* of text */
 } lk_file_name;
 
-/* Encode a namespace as the prefix of names; NULL when it is too long. The caller frees it. */
-char *lk_file_prefix_new(const char *name_space, bool *too_long);
+/* Encode a namespace of at most LK_FILE_NAMESPACE_MAX bytes as the prefix of names. NULL: out of memory. The caller
+ * frees it. */
+char *lk_file_prefix_new(const char *name_space);
 void lk_file_name_set(lk_file_name *name, const char *prefix, const char *key, size_t key_len);

@@ -77,18 +77,6 @@ void lk_file_record_template(char out[LK_FILE_RECORD_SIZE])
         memcpy(out + HOST_AT, host, strnlen(host, LK_FILE_HOST_MAX));
 }
 
-void lk_file_record_format(char out[LK_FILE_RECORD_SIZE], const char template[LK_FILE_RECORD_SIZE],
-                           const lk_file_record *record)
-{
-    const size_t len = strnlen(record->owner, LOCKER_OWNER_MAX);
-    memcpy(out, template, LK_FILE_RECORD_SIZE);
-    put_number(out + TOKEN_AT, NUMBER, record->token);
-    memcpy(out + END_AT, out + TOKEN_AT, NUMBER);
-    put_number(out + SINCE_AT, NUMBER, (uint64_t)record->since_ms);
-    put_number(out + OWNER_LEN_AT, 3, len);
-    memcpy(out + OWNER_AT, record->owner, len);
-}
-
 static bool parse(const char *text, lk_file_record *record)
 {
     uint64_t token, since, len;
@@ -127,7 +115,13 @@ int lk_file_record_write(int fd, const char template[LK_FILE_RECORD_SIZE], const
                          bool sync)
 {
     char text[LK_FILE_RECORD_SIZE];
-    lk_file_record_format(text, template, record);
+    const size_t len = strnlen(record->owner, LOCKER_OWNER_MAX);
+    memcpy(text, template, sizeof text);
+    put_number(text + TOKEN_AT, NUMBER, record->token);
+    memcpy(text + END_AT, text + TOKEN_AT, NUMBER);
+    put_number(text + SINCE_AT, NUMBER, (uint64_t)record->since_ms);
+    put_number(text + OWNER_LEN_AT, 3, len);
+    memcpy(text + OWNER_AT, record->owner, len);
     const ssize_t put = pwrite(fd, text, sizeof text, 0);
     if (put < 0)
         return errno;
@@ -138,13 +132,17 @@ int lk_file_record_write(int fd, const char template[LK_FILE_RECORD_SIZE], const
     return 0;
 }
 
-void lk_file_record_next(lk_file_record *record, uint64_t last)
+int lk_file_record_grant(int fd, const char template[LK_FILE_RECORD_SIZE], uint64_t *token, const char *owner,
+                         bool sync)
 {
     /* The wall clock lets the token grow even when the file was removed or damaged; the counter lets it grow
      * when the clock is set back. */
+    const uint64_t last = *token;
     struct timespec now = {0, 0};
     clock_gettime(CLOCK_REALTIME, &now);
     const uint64_t us = (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-    record->token = us > last ? us : last + 1;
-    record->since_ms = (int64_t)(us / 1000u);
+    lk_file_record record = {.token = us > last ? us : last + 1, .since_ms = (int64_t)(us / 1000u)};
+    memcpy(record.owner, owner, strnlen(owner, LOCKER_OWNER_MAX));
+    *token = record.token;
+    return lk_file_record_write(fd, template, &record, sync);
 }

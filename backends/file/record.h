@@ -24,12 +24,11 @@ typedef enum lk_file_reading {
 
 /* The parts of a record that stay the same for an instance, with room for the rest. */
 void lk_file_record_template(char out[LK_FILE_RECORD_SIZE]);
-void lk_file_record_format(char out[LK_FILE_RECORD_SIZE], const char template[LK_FILE_RECORD_SIZE],
-                           const lk_file_record *record);
 /* Read the record of an open lock file. 0, or an errno. */
 int lk_file_record_read(int fd, lk_file_record *record, lk_file_reading *reading);
 /* Write it. 0, or an errno. */
 int lk_file_record_write(int fd, const char template[LK_FILE_RECORD_SIZE], const lk_file_record *record,
                          bool sync);
-/* Set token and since_ms for a grant that follows one with the token `last`. */
-void lk_file_record_next(lk_file_record *record, uint64_t last);
+/* Write that of a grant to `owner`, which follows one with the token *token; that is the grant's then. 0, or an errno. */
+int lk_file_record_grant(int fd, const char template[LK_FILE_RECORD_SIZE], uint64_t *token, const char *owner,
+                         bool sync);

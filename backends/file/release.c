@@ -28,16 +28,6 @@ static int let_go(lk_file *self, lk_file_claim *c)
     return code;
 }
 
-/* The proof that nobody else can have had the lock: our file is the one at the name, and no event says that
- * it, or the directory, was away for a while: the event is there before the kernel lets anybody make another
- * at the name. 0, ESTALE, or an errno. */
-static int still_ours(const lk_file *self, const lk_file_claim *c)
-{
-    lk_file_name name;
-    lk_file_name_set(&name, self->prefix, c->claim->key, c->claim->key_len);
-    return lk_file_compare(self, &name, &c->id);
-}
-
 locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, locker_error *err)
 {
     (void)until; /* nothing here waits for anybody */
@@ -48,7 +38,10 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     const bool broken = lk_file_broken_locked(self, c);
     lk_file_detach_locked(self, c);
     pthread_mutex_unlock(&self->mutex);
-    const int looked = still_ours(self, c);
+    /* The proof that nobody else can have had the lock: our file is the one at the name, and no event says that
+     * it, or the directory, was away for a while: the event is there before the kernel lets anybody make another
+     * at the name. */
+    const int looked = lk_file_look(self, c);
     const int unlocked = let_go(self, c);
     if (broken || looked == ESTALE)
         return locker_error_set(
@@ -72,15 +65,13 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
     if (self->sync) /* flushing the record blocks, which is not allowed here */
         return LOCKER_BUSY;
 
-    lk_file_record record = {0};
-    lk_file_record_next(&record, from->token);
-    memcpy(record.owner, to->owner, strnlen(to->owner, LOCKER_OWNER_MAX));
-    if (lk_file_record_write(f->fd, self->template, &record, false) != 0)
+    uint64_t token = from->token;
+    if (lk_file_record_grant(f->fd, self->template, &token, to->owner, false) != 0)
         return LOCKER_BUSY;
     /* As with a grant, the look comes behind the write: a forced unlock reads the greatest token after it has
      * replaced the file. So either it reads ours, or this look sees that the file is gone; and one that has
      * read whose it is, and not replaced it yet, is seen by its byte. */
-    if (lk_file_range_locked(f->fd, 2) || still_ours(self, f) != 0)
+    if (lk_file_range_locked(f->fd, 2) || lk_file_look(self, f) != 0)
         return LOCKER_BUSY; /* broken: release finds that out and says so */
 
     pthread_mutex_lock(&self->mutex);
@@ -100,7 +91,7 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
     f->state = LK_FILE_NONE;
     f->fd = -1;
     pthread_mutex_unlock(&self->mutex);
-    to->token = record.token;
+    to->token = token;
     to->valid_until = LOCKER_NEVER;
     return LOCKER_OK;
 }

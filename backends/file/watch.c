@@ -92,11 +92,7 @@ static void break_grant_locked(lk_file *self, lk_file_claim *c)
 
 static void look_at_locked(lk_file *self, lk_file_claim *c)
 {
-    if (c->state != LK_FILE_HELD || c->broken)
-        return;
-    lk_file_name name;
-    lk_file_name_set(&name, self->prefix, c->claim->key, c->claim->key_len);
-    if (lk_file_compare(self, &name, &c->id) == ESTALE)
+    if (c->state == LK_FILE_HELD && !c->broken && lk_file_look(self, c) == ESTALE)
         break_grant_locked(self, c);
 }
 

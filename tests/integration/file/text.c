@@ -38,10 +38,9 @@ static void names_are_safe(void **state)
 static void names_differ_with_the_namespace(void **state)
 {
     (void)state;
-    bool too_long;
     lk_file_name a, b;
-    char *shop = lk_file_prefix_new("shop", &too_long), *none = lk_file_prefix_new("", &too_long);
-    char *odd = lk_file_prefix_new("shop@x", &too_long);
+    char *shop = lk_file_prefix_new("shop"), *none = lk_file_prefix_new("");
+    char *odd = lk_file_prefix_new("shop@x");
     name_of(shop, "x@y", &a);
     name_of(odd, "y", &b);
     assert_string_not_equal(a.text, b.text);
@@ -51,11 +50,14 @@ static void names_differ_with_the_namespace(void **state)
     free(shop);
     free(none);
     free(odd);
-    char spaces[512];
-    memset(spaces, ' ', sizeof(spaces));
-    spaces[sizeof(spaces) - 1] = '\0';
-    assert_null(lk_file_prefix_new(spaces, &too_long));
-    assert_true(too_long);
+    char uri[512] = "file:///tmp/nothing-is-made-here?namespace=";
+    const size_t len = strlen(uri);
+    memset(uri + len, 'x', LK_FILE_NAMESPACE_MAX + 1);
+    uri[len + LK_FILE_NAMESPACE_MAX + 1] = '\0';
+    locker *l;
+    locker_error err;
+    assert_status(LOCKER_CONFIG, locker_open(uri, NULL, &l, &err), err);
+    assert_non_null(strstr(err.text, "namespace is too long"));
 }
 
 static void long_names_are_cut(void **state)
