@@ -178,15 +178,14 @@ static void tell_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
     lk_mutex_lock(&l->mutex);
 }
 
-/* A callback may free handles, so the list is read anew behind each. */
-static void tell_claim_unlocking(locker *l, const lk_claim *claim) LK_REQUIRES(l->mutex)
+/* The first of the claim's handles that has not been told. */
+static locker_handle *untold_locked(const locker *l, const lk_claim *claim) LK_REQUIRES(l->mutex)
 {
-    for (locker_handle *handle = claim->handles; handle != NULL;) {
-        const bool told = handle->told;
-        if (!told)
-            tell_unlocking(l, handle);
-        handle = told ? handle->sibling : claim->handles;
-    }
+    locker_handle *handle = claim->handles;
+    (void)l;
+    while (handle != NULL && handle->told)
+        handle = handle->sibling;
+    return handle;
 }
 
 /* The driver's side of the claim is counted until the end. */
@@ -194,7 +193,8 @@ void lk_losses_tell_unlocking(locker *l)
 {
     for (lk_list *link; (link = lk_list_take(&l->lost)) != NULL;) {
         lk_claim *const claim = LK_CONTAINER(link, lk_claim, link);
-        tell_claim_unlocking(l, claim);
+        for (locker_handle *handle; (handle = untold_locked(l, claim)) != NULL;)
+            tell_unlocking(l, handle); /* a callback may free handles, so the list is read anew */
         lk_withdraw_unlocking(l, claim);
         const char *const why = lk_lost_why_locked(l, claim);
         lk_mutex_unlock(&l->mutex);

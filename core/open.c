@@ -74,7 +74,7 @@ static locker_status start(locker *l, const lk_config *config, locker_error *err
                             strerror(rc), limit_advice(rc));
 }
 
-/* Open by what was parsed; the configuration's end. */
+/* Open by what was parsed, and free it. */
 static locker_status open_parsed(locker_status status, lk_config *config, const locker_options *options,
                                  const locker_clock *clock, locker **out, locker_error *err)
 {
@@ -85,7 +85,7 @@ static locker_status open_parsed(locker_status status, lk_config *config, const 
         status = start(l, config, err);
     else if (status == LOCKER_OK)
         status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while opening a locker");
-    if (status == LOCKER_OK) {
+    if (l != NULL && status == LOCKER_OK) {
         *out = l;
         tell_opened(l, config);
         (void)lk_ok(err);
