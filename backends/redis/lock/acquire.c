@@ -201,6 +201,7 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, boo
     lk_redis_claims_add_locked(&r->claims, data);
     const locker_status refused = lk_redis_net_take_refusal_locked(r->net, a->err);
     lk_redis_net_subscribe_locked(r->net, true); /* whoever comes after one that was refused tries again */
+    pttl_ms = lk_time_earlier(pttl_ms, 2 * r->set.poll_ns / LK_MS); /* a foreign lease may last for ages */
     const int64_t wait = left_free ? pttl_ms * LK_MS : again_locked(a, pttl_ms);
     lk_redis_unlock(&r->shared);
     a->claim->retry_at = lk_redis_now(&r->shared) + wait;
@@ -430,8 +431,11 @@ static bool may_reserve(const lk_redis *r)
 
 /* A claim's first attempt: its value, and how many numbers its grant is to have: more than one where grants
  * are handed over inside the process. */
-static void start_claim(lk_redis *r, lk_redis_claim *data)
+static void start_claim(const struct attempt *a)
 {
+    lk_redis *r = a->r;
+    lk_redis_claim *data = a->data;
+    data->core = a->claim; /* others read it once it is in the table */
     data->number = lk_redis_value_next(&r->values);
     if (r->set.fencing)
         data->numbers = may_reserve(r) ? LK_REDIS_PASS_RESERVE : 1;
@@ -445,11 +449,10 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     a.r = r;
     a.claim = claim;
     a.data = lk_redis_claim_of(claim);
-    a.data->core = claim;
     a.err = err != NULL ? err : &spare;
     a.hops = 0;
     if (a.data->number == 0)
-        start_claim(r, a.data);
+        start_claim(&a);
     if (take_given(&a)) {
         lk_redis_note_grant(r, a.data);
         return LOCKER_OK;
