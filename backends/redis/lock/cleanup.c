@@ -38,6 +38,14 @@ static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 
 static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED;
 
+/* It, and its deadline, want watching: what was refused is known to whichever thread reads the answer. */
+static void watch_locked(const lk_redis_cleanup *c) LK_REDIS_LOCKED
+{
+    const lk_redis_shared *shared = &c->r->shared;
+    if (!shared->dispatching)
+        shared->svc->attend(shared->svc);
+}
+
 static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 {
     lk_redis_cleanup *c = context;
@@ -47,11 +55,13 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
     switch (lk_redis_reply_fault(reply)) {
     case LK_REDIS_FAULT_NOSCRIPT:
         c->whole = true;
-        (void)submit_locked(c);
+        if (!submit_locked(c))
+            watch_locked(c);
         break;
     case LK_REDIS_FAULT_TRANSIENT:
     case LK_REDIS_FAULT_REFUSED:
         c->retry_at = lk_redis_now(&c->r->shared) + again_ns;
+        watch_locked(c);
         break;
     case LK_REDIS_FAULT_MOVED:
         lk_redis_net_moved_locked(c->r->net, reply);
@@ -97,7 +107,7 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t va
     c->deadline = lk_time_after(lk_redis_now(&r->shared), r->set.cleanup_ns);
     lk_list_prepend(&r->cleanups, &c->link);
     if (!submit_locked(c))
-        r->shared.svc->attend(r->shared.svc); /* its deadline wants watching */
+        watch_locked(c);
 }
 
 int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now)
