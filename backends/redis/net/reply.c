@@ -22,7 +22,7 @@ static const struct code codes[] = {
     {"ASK", LK_REDIS_FAULT_MOVED},          {"NOAUTH", LK_REDIS_FAULT_DENIED},
     {"WRONGPASS", LK_REDIS_FAULT_DENIED},   {"NOPERM", LK_REDIS_FAULT_DENIED},
     {"OOM", LK_REDIS_FAULT_REFUSED},        {"MISCONF", LK_REDIS_FAULT_REFUSED},
-    {"NOREPLICAS", LK_REDIS_FAULT_REFUSED},
+    {"NOREPLICAS", LK_REDIS_FAULT_REFUSED}, {"UNBLOCKED", LK_REDIS_FAULT_TRANSIENT},
 };
 
 static bool starts_with_code(const char *text, const char *code)
