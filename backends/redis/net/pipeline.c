@@ -34,15 +34,6 @@ bool lk_redis_pipeline_init(lk_redis_pipeline *p, lk_redis_shared *shared, lk_re
     return p->kick_fd >= 0;
 }
 
-void lk_redis_pipeline_destroy(lk_redis_pipeline *p)
-{
-    lk_redis_socket_free(p->socket, false);
-    lk_redis_ops_destroy(&p->ops);
-    free(p->out.data);
-    free(p->going.data);
-    close(p->kick_fd);
-}
-
 static void kick_reader_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     if (p->polling)
@@ -118,6 +109,18 @@ static void settle_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED
             lk_redis_op_free_locked(&p->ops, op);
         }
     }
+}
+
+void lk_redis_pipeline_destroy(lk_redis_pipeline *p)
+{
+    lk_redis_lock(p->shared); /* nobody else wants it any more: for `done` */
+    settle_locked(p);
+    lk_redis_unlock(p->shared);
+    lk_redis_socket_free(p->socket, false);
+    lk_redis_ops_destroy(&p->ops);
+    free(p->out.data);
+    free(p->going.data);
+    close(p->kick_fd);
 }
 
 /* Close a connection that was given up, once no thread is inside it. */
