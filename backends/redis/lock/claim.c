@@ -12,6 +12,15 @@ void lk_redis_member_text(const char *instance, const locker_claim *claim, const
                    claim->owner);
 }
 
+void lk_redis_claim_renewals_to_locked(lk_redis_claim *from, locker_claim *to)
+{
+    for (lk_redis_renewed *at = from->renewals; at != NULL; at = at->older)
+        at->claim = to;
+    if (to != NULL)
+        lk_redis_claim_of(to)->renewals = from->renewals;
+    from->renewals = NULL;
+}
+
 static lk_redis_claim *data_of(const lk_table_link *link)
 {
     return LK_CONTAINER(link, lk_redis_claim, table);

@@ -16,6 +16,12 @@
 
 enum { LK_REDIS_MEMBER_MAX = LK_REDIS_VALUE_LEN * 2 + LOCKER_OWNER_MAX + 32 };
 
+/* Where a renewal under way refers to a claim. Guarded by the mutex. */
+typedef struct lk_redis_renewed {
+    locker_claim *claim;            /* NULL: gone meanwhile */
+    struct lk_redis_renewed *older; /* another renewal's of the same claim */
+} lk_redis_renewed;
+
 /* Used by the claim's own thread; what another thread touches is marked, and guarded by the mutex. */
 typedef struct {
     locker_claim *core;         /* core's side of it */
@@ -32,7 +38,7 @@ typedef struct {
     lk_table_link table;        /* of claims (guarded) */
     lk_list note;               /* in the list of those to be noted (guarded once it is there) */
     lk_redis_caller caller;     /* the attempt under way (guarded) */
-    locker_claim **renewal;     /* where a renewal under way refers to it (guarded) */
+    lk_redis_renewed *renewals; /* where renewals under way refer to it (guarded) */
     bool tabled;                /* is in the table: messages find it (guarded) */
     bool noted;                 /* the server was told whose grant it is (guarded) */
     atomic_bool held;           /* granted. Relaxed: who reads it late wakes once too often */
@@ -61,6 +67,9 @@ static inline int64_t lk_redis_valid_until(int64_t sent, int64_t ttl_ns)
 {
     return sent + ttl_ns - ttl_ns / 100 - 2 * LK_MS;
 }
+
+/* Renewals under way tell of another claim from now on; NULL: of none. */
+void lk_redis_claim_renewals_to_locked(lk_redis_claim *from, locker_claim *to) LK_REDIS_LOCKED;
 
 /* The name of a claim in a lock's queue: "instance value ttl_ms numbers owner". */
 void lk_redis_member_text(const char *instance, const locker_claim *claim, const char *value,

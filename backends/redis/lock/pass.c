@@ -35,10 +35,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     atomic_store_explicit(&giver->held, false, memory_order_relaxed);
     lk_redis_note_forget_locked(r, giver);
     lk_redis_note_grant(r, taker);
-    taker->renewal = giver->renewal;
-    giver->renewal = NULL;
-    if (taker->renewal != NULL)
-        *taker->renewal = to;
+    lk_redis_claim_renewals_to_locked(giver, to);
     if (giver->tabled) {
         lk_redis_claims_remove_locked(&r->claims, giver);
         lk_redis_claims_add_locked(&r->claims, taker);

@@ -111,9 +111,7 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
 static void silence_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 {
     lk_redis_note_forget_locked(r, data);
-    if (data->renewal != NULL)
-        *data->renewal = NULL;
-    data->renewal = NULL;
+    lk_redis_claim_renewals_to_locked(data, NULL);
 }
 
 /* The claim ends. It stays in the table till now: a late message of its grant, if it found no claim, would

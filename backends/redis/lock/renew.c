@@ -2,6 +2,8 @@
  * renew.c: extending many leases by few commands: a script compares and extends 256 locks at a
  * time, and all its calls travel together. An answer finds its claims through slots that a release, a
  * withdraw or a hand-over clears or turns to another claim, so it never touches a claim that is gone.
+ * A claim may be in several that are under way: core asks again while a slow server has not answered, and
+ * each answer counts from its own sending.
  *
  * A command has a key for each lease, so it is written straight into its bytes: with many leases this is most
  * of what keeping them costs.
@@ -24,15 +26,34 @@ struct renewal {
     int64_t sent; /* before the command could have been sent */
     bool whole;   /* the script's text was sent */
     size_t count;
-    locker_claim *claim[BATCH_MAX]; /* NULL: gone meanwhile */
+    lk_redis_renewed slot[]; /* so many at first */
 };
+
+static void refer_locked(lk_redis_renewed *slot, locker_claim *claim) LK_REDIS_LOCKED
+{
+    lk_redis_claim *data = lk_redis_claim_of(claim);
+    *slot = (lk_redis_renewed){claim, data->renewals};
+    data->renewals = slot;
+}
+
+/* Its claim, which it does not refer to any more; NULL: none. */
+static locker_claim *take_locked(lk_redis_renewed *slot) LK_REDIS_LOCKED
+{
+    locker_claim *claim = slot->claim;
+    if (claim == NULL)
+        return NULL;
+    lk_redis_renewed **at = &lk_redis_claim_of(claim)->renewals;
+    while (*at != slot)
+        at = &(*at)->older;
+    *at = slot->older;
+    slot->claim = NULL;
+    return claim;
+}
 
 static void free_locked(struct renewal *n) LK_REDIS_LOCKED
 {
-    for (size_t i = 0; i < n->count; i++) {
-        if (n->claim[i] != NULL)
-            lk_redis_claim_of(n->claim[i])->renewal = NULL;
-    }
+    for (size_t i = 0; i < n->count; i++)
+        (void)take_locked(&n->slot[i]);
     free(n);
 }
 
@@ -51,7 +72,7 @@ static char *put_key(const lk_redis *r, const locker_claim *claim, char *out)
 static bool of_one_length(const struct renewal *n)
 {
     size_t i = 1;
-    while (i < n->count && n->claim[i]->ttl_ns == n->claim[0]->ttl_ns)
+    while (i < n->count && n->slot[i].claim->ttl_ns == n->slot[0].claim->ttl_ns)
         i++;
     return i == n->count;
 }
@@ -65,14 +86,14 @@ static char *put_command(const lk_redis *r, const struct renewal *n, const char 
     out = lk_redis_put_text(out, script);
     out = lk_redis_put_number(out, n->count);
     for (size_t i = 0; i < n->count; i++)
-        out = put_key(r, n->claim[i], out);
+        out = put_key(r, n->slot[i].claim, out);
     out = lk_redis_put_line(out, '$', n->count * LK_REDIS_VALUE_LEN);
     for (size_t i = 0; i < n->count; i++, out += LK_REDIS_VALUE_LEN)
-        lk_redis_value_text(&r->values, lk_redis_claim_of(n->claim[i])->number,
+        lk_redis_value_text(&r->values, lk_redis_claim_of(n->slot[i].claim)->number,
                             out); /* its NUL is written over */
     out = lk_redis_put_end(out);
     for (size_t i = 0; i < lengths; i++)
-        out = lk_redis_put_number(out, (size_t)(n->claim[i]->ttl_ns / LK_MS));
+        out = lk_redis_put_number(out, (size_t)(n->slot[i].claim->ttl_ns / LK_MS));
     return out;
 }
 
@@ -85,22 +106,20 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     const char *script = whole ? lk_redis_script_text[LK_REDIS_SCRIPT_RENEW] : r->sha[LK_REDIS_SCRIPT_RENEW];
     size_t room = COMMAND_BYTES + strlen(script) + n->count * (LEASE_BYTES + strlen(r->set.name_space));
     for (size_t i = 0; i < n->count; i++)
-        room += n->claim[i]->key_len;
+        room += n->slot[i].claim->key_len;
     char *out = lk_redis_room_locked(r->commands, room);
     n->sent = lk_redis_now(&r->shared);
     return out != NULL && lk_redis_submit_locked(r->commands, put_command(r, n, script, out), done_locked, n);
 }
 
 /* Leave out the claims that are gone; the slots close up. */
-static void compact(struct renewal *n)
+static void compact_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     size_t kept = 0;
     for (size_t i = 0; i < n->count; i++) {
-        if (n->claim[i] == NULL)
-            continue;
-        n->claim[kept] = n->claim[i];
-        lk_redis_claim_of(n->claim[kept])->renewal = &n->claim[kept];
-        kept++;
+        locker_claim *claim = take_locked(&n->slot[i]);
+        if (claim != NULL)
+            refer_locked(&n->slot[kept++], claim);
     }
     n->count = kept;
 }
@@ -109,13 +128,12 @@ static void take_answers_locked(struct renewal *n, const char *answers) LK_REDIS
 {
     lk_redis *r = n->r;
     for (size_t i = 0; i < n->count; i++) {
-        locker_claim *claim = n->claim[i];
+        locker_claim *claim = take_locked(&n->slot[i]);
         if (claim == NULL)
             continue;
         lk_redis_claim *data = lk_redis_claim_of(claim);
-        data->renewal = NULL;
-        n->claim[i] = NULL;
         if (answers[i] != '1') {
+            lk_redis_claim_renewals_to_locked(data, NULL); /* it is lost but once */
             r->shared.svc->lease_lost(r->shared.svc, claim,
                                       "its key at Redis was deleted, replaced or has expired");
             continue;
@@ -138,7 +156,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
             take_answers_locked(n, reply->str);
         } else if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole) {
             n->whole = true;
-            compact(n);
+            compact_locked(n);
             if (n->count > 0 && submit_locked(n))
                 return;
         } else if (fault == LK_REDIS_FAULT_MOVED) {
@@ -157,19 +175,15 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
     lk_redis *r = self;
     lk_redis_lock(&r->shared);
     for (size_t from = 0; from < count && lk_redis_is_up_locked(r->commands); from += BATCH_MAX) {
-        struct renewal *n = malloc(sizeof *n);
+        const size_t batch = count - from < BATCH_MAX ? count - from : BATCH_MAX;
+        struct renewal *n = malloc(sizeof *n + batch * sizeof n->slot[0]);
         if (n == NULL)
             break;
         n->r = r;
         n->whole = false;
-        n->count = count - from < BATCH_MAX ? count - from : BATCH_MAX;
-        for (size_t i = 0; i < n->count; i++) {
-            lk_redis_claim *data = lk_redis_claim_of(grants[from + i]);
-            if (data->renewal != NULL)
-                *data->renewal = NULL; /* an older answer would say less */
-            data->renewal = &n->claim[i];
-            n->claim[i] = grants[from + i];
-        }
+        n->count = batch;
+        for (size_t i = 0; i < batch; i++)
+            refer_locked(&n->slot[i], grants[from + i]);
         if (!submit_locked(n))
             free_locked(n);
     }

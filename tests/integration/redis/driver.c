@@ -24,6 +24,7 @@ struct asker {
     locker_claim claim; /* the first member: what core is told of is ours */
     _Alignas(16) char data[CLAIM_SIZE_AT_MOST];
     atomic_int wakes, extended, lost;
+    int64_t until[4]; /* what the first extensions said */
 };
 
 /* A locker whose core sees to nothing: it gives the driver its configuration, and ends it. */
@@ -32,6 +33,7 @@ static struct alone {
     void *self;
     atomic_int_least64_t ahead; /* of the system's clock */
     atomic_int lost, found;     /* how often the server was out of reach, and there again */
+    atomic_int attends;         /* how often dispatch was asked for */
 } alone;
 
 static locker_claim *of(struct asker *asker)
@@ -64,8 +66,11 @@ static void wake(const locker_services *svc, locker_claim *claim)
 
 static void extended(const locker_services *svc, locker_claim *claim, int64_t until)
 {
-    (void)svc, (void)until;
-    ((struct asker *)(void *)claim)->extended++;
+    struct asker *asker = (void *)claim;
+    (void)svc;
+    if (asker->extended < (int)(sizeof asker->until / sizeof asker->until[0]))
+        asker->until[asker->extended] = until;
+    asker->extended++;
 }
 
 static void lost(const locker_services *svc, locker_claim *claim, const char *why)
@@ -86,6 +91,7 @@ static void suspect(const locker_services *svc, bool out_of_reach)
 static void attend(const locker_services *svc)
 {
     (void)svc;
+    alone.attends++;
 }
 
 static void log_nothing(const locker_services *svc, locker_log_level level, const char *format, ...)
@@ -327,7 +333,7 @@ static void who_was_passed_a_lock_hears_of_its_break(void **state)
 
 /* ------------------------------------------------------------------ renewals ---- */
 
-/* Of two renewals under way the later tells, and neither when the claim has gone. */
+/* Neither of two renewals under way tells anything when the claim has gone. */
 static void renewals_tell_nothing_of_what_is_gone(void **state)
 {
     struct env *env = *state;
@@ -343,6 +349,77 @@ static void renewals_tell_nothing_of_what_is_gone(void **state)
     renew(&released);
     give(&released);
     assert_int_equal(released.extended + released.lost, 0);
+    end();
+}
+
+/* Core asks again while a server is slow to answer. Each answer proves the lease from its own sending. */
+static void each_renewal_that_is_answered_extends(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    begin(env->server->port, "");
+    assert_int_equal(come(&asker, "slow"), LOCKER_OK);
+    renew(&asker);
+    const int64_t first_sent = now(NULL);
+    alone.ahead = 20 * second_ns;
+    renew(&asker);
+    ping();
+    assert_int_equal(asker.extended, 2);
+    assert_in_range(asker.until[0], first_sent, first_sent + 90 * second_ns);
+    assert_true(asker.until[1] > asker.until[0] + 19 * second_ns);
+    give(&asker);
+    end();
+}
+
+/* The first to be read says so, and another has the name by then. */
+static void a_lease_is_lost_once(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    begin(env->server->port, "");
+    assert_int_equal(come(&asker, "once"), LOCKER_OK);
+    lk_server_do(env->server, "DEL once");
+    renew(&asker);
+    renew(&asker);
+    ping();
+    assert_int_equal(asker.lost, 1);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+/* A script that the server has forgotten is sent anew, for those that are still there. */
+static void renewals_outlive_their_script(void **state)
+{
+    struct env *env = *state;
+    struct asker kept, gone;
+    begin(env->server->port, "");
+    assert_int_equal(come(&gone, "gone"), LOCKER_OK);
+    assert_int_equal(come(&kept, "kept"), LOCKER_OK);
+    lk_server_do(env->server, "SCRIPT FLUSH");
+    locker_claim *const both[] = {of(&gone), of(&kept)};
+    lk_redis_driver.renew(alone.self, both, 2);
+    renew(&kept);
+    lk_redis_driver.withdraw(alone.self, of(&gone));
+    ping();
+    ping();
+    assert_int_equal(gone.extended + gone.lost, 0);
+    assert_int_equal(kept.extended, 2);
+    assert_int_equal(kept.lost, 0);
+    give(&kept);
+    end();
+}
+
+/* For a checker of leaks. */
+static void what_is_unanswered_goes_with_the_connection(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    begin(lk_proxy_port(env->proxy), "");
+    assert_int_equal(come(&asker, "unanswered"), LOCKER_OK);
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "EVALSHA", 1, 0);
+    renew(&asker);
+    renew(&asker);
+    assert_int_equal(asker.extended, 0);
     end();
 }
 
@@ -566,6 +643,28 @@ static void what_too_few_replicas_have_is_given_back(void **state)
 }
 
 /* A failover that can't be told from a master: the wait lasts until there is one. */
+static size_t unblocked(const lk_message *reply, char *out, size_t size)
+{
+    (void)reply;
+    return (size_t)snprintf(out, size,
+                            "-UNBLOCKED force unblock from blocking operation, instance state changed "
+                            "(master -> replica?)\r\n");
+}
+
+/* It tells so to whoever waits for its replicas. */
+static void a_master_that_becomes_a_replica_is_not_the_last_word(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    begin(lk_proxy_port(env->proxy), "&wait_replicas=1&wait_timeout=1ms");
+    lk_proxy_forge(env->proxy, "WAIT", unblocked);
+    assert_int_equal(come(&asker, "unblocked"), LOCKER_UNAVAILABLE);
+    lk_proxy_await_harm(env->proxy, 1);
+    assert_true(of(&asker)->retry_at > 0);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
 static void a_server_that_is_no_master_is_not_the_last_word(void **state)
 {
     struct env *env = *state;
@@ -635,6 +734,32 @@ static void a_message_of_another_lock_grants_nothing(void **state)
     lk_require(is_other_free, env->server, "it should be given back");
     assert_int_equal(ask(&asker), LOCKER_BUSY);
     lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+static bool is_given_back(void *context)
+{
+    const struct env *env = context;
+    alone.ahead += second_ns / 10;
+    (void)lk_redis_driver.dispatch(alone.self);
+    return lk_server_integer(env->server, "EXISTS refused") == 0;
+}
+
+/* Whose thread ever read that it was refused: another time for it is asked for. */
+static void what_is_refused_is_given_back_later(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    begin(env->server->port, "");
+    assert_int_equal(come(&asker, "refused"), LOCKER_OK);
+    lk_server_do(env->server, "CONFIG SET min-replicas-to-write 1");
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    alone.attends = 0;
+    ping();
+    assert_true(alone.attends > 0);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS refused"), 1);
+    lk_server_do(env->server, "CONFIG SET min-replicas-to-write 0");
+    lk_require(is_given_back, env, "it should be given back");
     end();
 }
 
@@ -800,6 +925,55 @@ static void a_time_that_is_told_later_is_taken(void **state)
 
 /* ------------------------------------------------------------------ the queue ---- */
 
+static atomic_bool told_enough;
+
+static void *ask_again_and_again(void *argument)
+{
+    while (!told_enough)
+        assert_int_equal(ask(argument), LOCKER_BUSY);
+    return NULL;
+}
+
+/* For a checker of races. */
+static void messages_come_while_a_claim_asks(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    char member[256], instance[33], value[33];
+    pthread_t thread;
+    begin(env->server->port, "");
+    lk_server_do(env->server, "SET told somebody");
+    enrol(&asker, env->server, "told");
+    read_member(env->server, "told", member, instance, value);
+    assert_int_equal(pthread_create(&thread, NULL, ask_again_and_again, &asker), 0);
+    for (int i = 0; i < 400; i++) {
+        assert_int_equal(lk_server_integer(env->server, "EVAL %s 2 %s %s",
+                                           "return redis.call('PUBLISH', 'locker:wake:' .. KEYS[1], "
+                                           "KEYS[2] .. ' 0 0 told')",
+                                           instance, value),
+                         1);
+        require_told(&asker.wakes, "it should be told to ask");
+    }
+    told_enough = true;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+/* A lease of 300,000 years is as good as any. */
+static void a_foreign_lease_may_last_for_ages(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    begin(env->server->port, "&poll=1s");
+    lk_server_do(env->server, "SET ages somebody PX 9300000000000");
+    const int64_t before = now(NULL);
+    assert_int_equal(come(&asker, "ages"), LOCKER_BUSY);
+    assert_true(of(&asker)->retry_at >= before + second_ns);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
 static double score_of_the_first(lk_server *server, const char *key)
 {
     char text[64];
@@ -874,6 +1048,10 @@ static const struct CMUnitTest tests[] = {
     server_test(a_renewal_under_way_tells_of_who_has_it),
     server_test(who_was_passed_a_lock_hears_of_its_break),
     server_test(renewals_tell_nothing_of_what_is_gone),
+    server_test(each_renewal_that_is_answered_extends),
+    server_test(a_lease_is_lost_once),
+    server_test(renewals_outlive_their_script),
+    proxied_test(what_is_unanswered_goes_with_the_connection),
     server_test(a_renewal_extends_no_lock_of_another),
     proxied_test(a_renewal_that_was_lost_with_its_connection_is_made_again),
     server_test(a_release_takes_no_lock_of_another),
@@ -884,7 +1062,11 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_message_from_before_the_attempt_moved_grants_nothing),
     server_test(a_message_is_no_word_of_the_replicas),
     server_test(what_too_few_replicas_have_is_given_back),
+    proxied_test(a_master_that_becomes_a_replica_is_not_the_last_word),
     server_test(a_server_that_is_no_master_is_not_the_last_word),
+    server_test(what_is_refused_is_given_back_later),
+    server_test(messages_come_while_a_claim_asks),
+    server_test(a_foreign_lease_may_last_for_ages),
     server_test(the_queue_is_in_order_of_time),
     server_test(a_free_moment_takes_no_place),
     server_test(a_lock_for_one_that_is_gone_is_given_back),
