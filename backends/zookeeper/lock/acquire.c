@@ -2,8 +2,6 @@
  * acquire.c: one attempt for a claim. The caller's own thread sends and reads, until the claim's place in
  * the queue is known; what happens to that place later comes by watches, and ends in a wake.
  */
-#include "heartbeat.h"
-#include "operations.h"
 #include "paths.h"
 #include "place.h"
 #include "record.h"

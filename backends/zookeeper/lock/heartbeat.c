@@ -9,7 +9,6 @@
  */
 #include <stdlib.h>
 
-#include "heartbeat.h"
 #include "place.h"
 
 /* Eighths of the session time-out: with less than the first no grant is made, with less than the second a

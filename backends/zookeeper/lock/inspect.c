@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "operations.h"
 #include "paths.h"
 #include "record.h"
 

@@ -2,8 +2,6 @@
  * keeper.c: what happens without a caller: the connection tells something, and the keeper does whatever is due. What has to
  * happen when the connection is up, and in which order, stands in one function.
  */
-#include "heartbeat.h"
-#include "operations.h"
 #include "place.h"
 #include "record.h"
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "lk_escape.h"
-#include "operations.h"
 #include "paths.h"
 
 /* The end of a component of a path that begins there; NULL: no node may have that name. */

@@ -3,7 +3,6 @@
  * and without (withdraw). A node that nobody wants any more is deleted in the background until the server
  * has confirmed that it is gone, over reconnections too; at the latest it goes with its session.
  */
-#include "operations.h"
 #include "place.h"
 #include "record.h"
 

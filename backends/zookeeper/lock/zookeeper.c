@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "operations.h"
 #include "paths.h"
 #include "place.h"
 

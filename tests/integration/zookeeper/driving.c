@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include "expect.h"
+#include "instance.h"
 #include "lk_wakeup.h"
-#include "operations.h"
 #include "state.h"
 
 /* ------------------------------------------------------------------ the client library ---- */
