@@ -9,8 +9,6 @@
 
 enum { PARENTS_TRIES = 8 }; /* how often vanishing parents are made again */
 
-/* ------------------------------------------------------------------ answers ---- */
-
 /* It was in doubt, and is there. */
 static void after_all_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
@@ -68,8 +66,6 @@ static void first_list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_
         created_locked(z, node);
     lk_zk_list_answered_locked(z, node, rc, reply);
 }
-
-/* ------------------------------------------------------------------ sending ---- */
 
 /* Make the key's node, and after that has failed once, all above it. */
 static void make_parents_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)

@@ -1,7 +1,7 @@
 /*
- * ending.c: how a place ends. GONE is entered with proof only: the answer to a delete, a deletion that was told, a
- * create that was refused, the end of the session. What is only not known to be there is in doubt. A node that nobody
- * wants is deleted until a server has confirmed that it is gone, over reconnections too.
+ * ending.c: how a place ends: GONE is entered with proof only, and what is only not known to be there is in doubt. A node
+ * that nobody wants is deleted until a server has confirmed that it is gone, over reconnections too; at the latest it goes
+ * with its session.
  */
 #include <string.h>
 

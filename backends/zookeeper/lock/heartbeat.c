@@ -1,11 +1,8 @@
 /*
- * heartbeat.c: the heartbeat. A server answers pings and reads by itself, even when it is cut off from the
- * majority that may have ended our session long ago. So a multi of checks of all our nodes is sent, every
- * eighth of the session time-out while one of them is a lock, every quarter while all of them wait. The
- * leader has to order it like a write; only its answer extends what we hold (net/validity.h). A node that is
- * missing shows in the same answer. When it is no heartbeat's turn, a read keeps the session touched.
- *
- * Each quarter the nodes that we wait for are checked as well (net.h).
+ * heartbeat.c: the heartbeat: a multi of checks of all our nodes, every eighth of the session time-out while one of them is
+ * a lock, every quarter while all of them wait; each quarter the nodes that we wait for are checked as well. The leader has
+ * to order it like a write; only its answer extends what we hold (net/validity.h), because a server answers pings and reads
+ * by itself, even when it is cut off. When it is no heartbeat's turn, a read keeps the session touched.
  */
 #include <stdlib.h>
 

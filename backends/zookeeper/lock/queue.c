@@ -1,8 +1,7 @@
 /*
  * queue.c: who is ahead of a place. The only proof that nobody is ahead is a list of the queue that shows the place
- * itself with nobody before it. Such a list stays true however old it is: numbers only grow, so nobody comes in before a
- * node that is there. They do so up to 2^31 - 1, which the server then gives for ever; a place with that number proves
- * nothing (USED_UP). What is heard of the predecessor is a hint to list again, and never more.
+ * itself with nobody before it; what is heard of the predecessor is a hint to list again, and never more. Why a list stays
+ * true, and up to which number: ARCHITECTURE.md, zookeeper.
  */
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /*
- * release.c: giving a place in a queue back. With a caller that wants to know what became of it (release),
- * and without (withdraw). A node that nobody wants any more is deleted in the background until the server
- * has confirmed that it is gone, over reconnections too; at the latest it goes with its session.
+ * release.c: giving a place in a queue back (ending.c): with a caller that wants to know what became of it (release), and
+ * without (withdraw).
  */
 #include "place.h"
 #include "record.h"
@@ -16,8 +15,6 @@ void lk_zk_withdraw(void *self, locker_claim *claim)
     data->node = NULL;
     lk_zk_leave(z->net);
 }
-
-/* ------------------------------------------------------------------ what a release can say ---- */
 
 /* A release under way. */
 typedef struct {

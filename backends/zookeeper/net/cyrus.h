@@ -1,6 +1,4 @@
-/*
- * cyrus.h: what the client library and Cyrus' SASL library take, declared for builds without their headers.
- */
+/* cyrus.h: what the client library and Cyrus' SASL library take, declared for builds without their headers. */
 #pragma once
 
 enum {

@@ -135,10 +135,8 @@ lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char 
 void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared) LK_REQUIRES(*net);
 lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
-/* ... with all that anybody was answered before, at whichever server: behind a check, which the leader has to order. (A
- * sync is not enough. At the leader it is a read like any other, and that one may have told its followers of a
- * change, who answer it, before it makes the change itself: CommitProcessor and Leader.tryToCommit, 3.8.) After a
- * create of ours the plain one does, because that was ordered. */
+/* ... with all that anybody was answered before, at whichever server: behind a check, which the leader has to order; a
+ * sync is not enough (ARCHITECTURE.md). After a create of ours the plain one does, because that was ordered. */
 lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
 lk_zk_request *lk_zk_get_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
@@ -204,10 +202,8 @@ bool lk_zk_watches_any_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net);
 /* Ask again for those whose request was lost. */
 void lk_zk_watches_resume_locked(lk_zk_net *net) LK_REQUIRES(*net);
-/* Ask the leader whether the watched nodes are there. A server that was restarted may have lost a deletion for ever
- * (ZOOKEEPER-4785, ZOOKEEPER-5010), and would never tell of it. Since it tells of a deletion before it answers what was
- * ordered later, an answer that a node is missing, of which it has not told, is proof that it won't: then another
- * server is gone to, and the watchers are told. */
+/* Ask the leader whether the watched nodes are there. When one is missing of which the server has not told, it never will
+ * (ARCHITECTURE.md, A deletion that is never told): another server is gone to, and the watchers are told. */
 void lk_zk_watches_check_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- callers: connection.c, drive.c ---- */

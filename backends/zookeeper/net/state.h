@@ -97,7 +97,7 @@ static inline void lk_zk_net_unlock(lk_zk_net *net) LK_RELEASE(*net) LK_UNCHECKE
     lk_mutex_unlock(&net->mutex);
 }
 
-/* Keeps SIGPIPE from the application while the library may write to a TLS connection. Nothing without TLS. */
+/* Keeps SIGPIPE from the application while OpenSSL may write, which does so by write(). Nothing without TLS. */
 static inline void lk_zk_sigpipe_block(const lk_zk_net *net, lk_sigpipe *guard)
 {
     if (net->set.tls != NULL)

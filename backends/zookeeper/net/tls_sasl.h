@@ -1,11 +1,4 @@
-/*
- * tls_sasl.h: TLS and SASL, where the client library has them.
- *
- * What the library's TLS leaves to us: its handshake waits for the server without limit inside
- * zookeeper_process, so a thread of its own does that, without the driver's lock, and is ended when the
- * server has had its time; OpenSSL writes with write(), so SIGPIPE has to be kept from the application; and
- * what it has decrypted is not shown by poll, so it is read to the end.
- */
+/* tls_sasl.h: TLS and SASL, where the client library has them. What may block in them: drive.c. */
 #pragma once
 
 #include <stdbool.h>
