@@ -49,14 +49,14 @@ static bool end_line(lk_redis_guard *g)
 /* More of a line's text. */
 static bool take_text(lk_redis_guard *g, const char *data, size_t len)
 {
-    for (size_t i = 0; i < len && g->line + i < sizeof g->head; i++)
+    if (g->line == 0 && len > 0)
+        g->head[0] = *data;
+    const char kind = g->head[0];
+    const bool counts = kind == '$' || kind == '*';
+    const bool known = g->line + len > 0 && (counts || kind == '+' || kind == '-' || kind == ':');
+    for (size_t i = 0; counts && i < len && g->line + i < sizeof g->head; i++)
         g->head[g->line + i] = data[i];
     g->line += len;
-    if (g->line == 0)
-        return false;
-    const char kind = g->head[0];
-    const bool counts = kind == '$' || kind == '*',
-               known = counts || kind == '+' || kind == '-' || kind == ':';
     return known && g->line <= (counts ? sizeof g->head : LK_REDIS_GUARD_LINE) &&
            memchr(data, '\n', len) == NULL;
 }
