@@ -216,10 +216,12 @@ static locker_status break_once(struct look *x, const locker_break_options *only
 {
     locker_status status = look_well(x);
     *gone = false;
-    if (status == LOCKER_OK && x->value == NULL)
-        status = locker_error_set(x->err, LOCKER_INVALID, 0, "nobody holds it");
-    else if (status == LOCKER_OK)
+    if (status == LOCKER_OK && x->value == NULL) {
+        (void)locker_error_set(x->err, LOCKER_INVALID, 0, "nobody holds it");
+        status = LOCKER_INVALID; /* said here, so that static analysis knows */
+    } else if (status == LOCKER_OK) {
         status = locker_break_check(only, x->info, x->err);
+    }
     if (status == LOCKER_BUSY) /* that tells who holds it */
         return status;
     forget(x);
