@@ -24,14 +24,6 @@
 
 enum { DESCRIPTION_MAX = 64 * 1024 };
 
-/* The directory's name, beside the library; and where it is when nothing tells where the library lies. */
-#ifndef LOCKER_MODULE_SUBDIRECTORY
-#define LOCKER_MODULE_SUBDIRECTORY "locker"
-#endif
-#ifndef LOCKER_MODULE_DIRECTORY
-#error "the build says where modules are installed"
-#endif
-
 static const char suffix[] = ".driver";
 
 /* ------------------------------------------------------------------ loading one ---- */
@@ -177,8 +169,9 @@ static locker_status load_file(const char *path, const char *schemes, const lock
 
 /* ------------------------------------------------------------------ where ---- */
 
-/* The directory beside the file that this code was loaded from, so that what is installed can be moved. Never
- * from the environment, and never relative to the working directory, which others may choose. */
+/* The directory beside the file that this code was loaded from, so that what is installed can be moved; where nothing
+ * tells where that lies, the one that the build was told. Never from the environment, and never relative to the working
+ * directory, which others may choose. */
 static void find_directory(char path[PATH_MAX])
 {
     char real[PATH_MAX];

@@ -12,10 +12,10 @@ enum { PASSES_AT_MOST = 64 };
 static const int64_t passing_at_most = 10 * LK_MS;
 static const uint8_t any_loss = LK_LOST_IT | LK_LOST_ALL;
 
-static bool may_pass_locked(locker *l, const lk_claim *from, int64_t now) LK_REQUIRES(l->mutex)
+static bool may_pass_locked(locker *l, const lk_claim *from, const lk_claim *to, int64_t now)
+    LK_REQUIRES(l->mutex)
 {
     const lk_key *const key = from->key;
-    const lk_claim *const to = lk_fifo_first_locked(l, key);
     return l->driver->pass != NULL && to != NULL && to->busy_with == LK_IDLE &&
            (to->events & LK_CANCELED) == 0 && !l->closing && key->passed < PASSES_AT_MOST &&
            now - key->passing_since < passing_at_most && from->pub.ttl_ns == to->pub.ttl_ns &&
@@ -27,7 +27,7 @@ static bool pass_unlocking(locker *l, lk_claim *from, int64_t now) LK_REQUIRES(l
 {
     lk_key *key = from->key;
     lk_claim *to = lk_fifo_first_locked(l, key);
-    if (!may_pass_locked(l, from, now))
+    if (!may_pass_locked(l, from, to, now))
         return false;
     lk_wait *wait = to->wait;
     lk_busy_begin_unlocking(l, to, LK_IN_PASS);
