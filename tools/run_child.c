@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -135,17 +136,18 @@ void lk_run_child_await(lk_run_child *child)
 /* Whether /proc/PID is a live process of the group; `ours`: and a child of ours. */
 static bool is_member(int proc, const char *pid, pid_t group, bool ours)
 {
-    char path[32], text[512], state = 'Z';
-    int parent, of = -1;
+    char path[32], text[512];
     snprintf(path, sizeof path, "%.10s/stat", pid);
     const int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
     const ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
     if (fd >= 0)
         close(fd);
     text[length > 0 ? length : 0] = '\0';
-    const char *name_end = strrchr(text, ')'); /* a name may have anything in it */
-    return name_end && sscanf(name_end, ") %c %d %d", &state, &parent, &of) == 3 && of == group &&
-           state != 'Z' && state != 'X' && (!ours || parent == getpid());
+    char *at = strrchr(text, ')'); /* behind the name, which may have anything in it: " STATE PARENT GROUP" */
+    if (!at || strlen(at) < 5 || at[2] == 'Z' || at[2] == 'X')
+        return false;
+    const long parent = strtol(at + 3, &at, 10);
+    return strtol(at, NULL, 10) == group && (!ours || parent == getpid());
 }
 
 bool lk_run_child_others_left(const lk_run_child *child, bool ours)

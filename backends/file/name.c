@@ -39,7 +39,9 @@ void lk_file_name_set(lk_file_name *name, const char *prefix, const char *key, s
     while ((size_t)(end - name->text) - name->last > LK_FILE_PART) {
         char *cut = name->text + name->last + LK_FILE_PART;
         memmove(cut + 3, cut, (size_t)(end - cut));
-        memcpy(cut, ".d/", 3);
+        cut[0] = '.';
+        cut[1] = 'd';
+        cut[2] = '/';
         end += 3;
         name->last += LK_FILE_PART + 3;
     }
