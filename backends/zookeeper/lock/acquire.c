@@ -11,6 +11,11 @@ static const int64_t own_watch_after_ns = 20 * LK_MS;
 
 static const int64_t empty_again_ns = 200 * LK_MS;
 
+/* What shows that a place is there is believed for so long. */
+static const int64_t recent_ns = 100 * LK_MS;
+
+enum { CHECKS_MAX = 2 }; /* after so many it is believed, however long their answers take */
+
 /* An attempt under way. */
 typedef struct {
     lk_zk *z;
@@ -27,6 +32,7 @@ typedef struct {
     bool used_up; /* ... and somebody has a place there with a number that orders nothing */
     int look_rc;  /* the list's answer, when it was an error */
     int empty_rc; /* what the server said to deleting the key's node */
+    int checks;   /* so many have shown its place */
 } attempt;
 
 /* Each step of it answers whether another one follows. */
@@ -110,12 +116,18 @@ static bool is_sure_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*
            node->session == lk_zk_session_locked(z->net) && !z->doubted;
 }
 
+/* The answer may have been on its way for long, and the lock been broken and granted to the next one meanwhile. */
+static bool is_recent(const attempt *a, const lk_zk_node *node, int64_t now)
+{
+    return now - node->seen_at <= recent_ns || a->checks >= CHECKS_MAX;
+}
+
 /* The one place where a lock is granted. OK when that and the deadline allow it; BUSY: proof is wanted
  * first. */
 static locker_status grant_locked(lk_zk *z, attempt *a, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     const int64_t now = lk_zk_now(z);
-    if (!is_sure_locked(z, node) || !lk_zk_enough_locked(z, now))
+    if (!is_sure_locked(z, node) || !is_recent(a, node, now) || !lk_zk_enough_locked(z, now))
         return LOCKER_BUSY;
     node->cap = a->claim->renewed ? LOCKER_NEVER : lk_time_after(a->claim->asked_at, a->claim->ttl_ns);
     node->granted = true;
@@ -130,6 +142,7 @@ static void drop_node_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
     lk_zk_node *node = a->data->node;
     a->data->node = NULL;
+    a->checks = 0;
     if (node != NULL)
         lk_zk_node_leave_locked(a->z, node);
 }
@@ -144,8 +157,10 @@ static bool go_on_locked(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*
     node->call = &a->call;
     if (prove)
         lk_zk_prove_locked(a->z, node);
+    const int64_t seen_at = node->seen_at;
     const bool goes_on = await_locked(a);
     node->call = NULL;
+    a->checks += prove && node->seen_at != seen_at;
     return goes_on;
 }
 

@@ -44,10 +44,12 @@ static void heartbeat_done_locked(lk_zk *z, void *context, int rc, const lk_zk_r
         z->doubted = false;
     for (size_t i = 0; i < c->count; i++) {
         lk_zk_node *node = c->items[i];
-        if (rc == ZOK)
+        if (rc == ZOK) {
+            node->seen_at = reply->sent;
             extend_locked(z, node);
-        else if (rc == ZNONODE && c->results[i].err == ZNONODE && node->there && !node->deleting)
+        } else if (rc == ZNONODE && c->results[i].err == ZNONODE && node->there && !node->deleting) {
             lk_zk_node_vanish_locked(z, node);
+        }
         if (node->call != NULL)
             lk_zk_call_done_locked(node->call); /* it may have wanted proof, and looks again */
         lk_zk_node_unref_locked(z, node);

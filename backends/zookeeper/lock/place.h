@@ -47,6 +47,7 @@ struct lk_zk_node {
     uint64_t id;           /* the part of its name that is its own */
     int64_t session;       /* in which it was asked for */
     int64_t czxid;         /* the fencing token; 0 until it is known */
+    int64_t seen_at;       /* when the latest list or check was sent that showed it */
     int64_t watch_at;      /* when it wants a watch on itself */
     int64_t write_at;      /* when the time of its grant wants to be written */
     int64_t granted_at;    /* that time; of a lock that was waited for */

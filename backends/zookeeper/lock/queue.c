@@ -73,9 +73,10 @@ static bool wait_locked(lk_zk *z, lk_zk_node *node, const char *predecessor) LK_
            lk_zk_watch_locked(z->net, &node->watcher, path, !is_told);
 }
 
-static void place_locked(lk_zk *z, lk_zk_node *node, const struct String_vector *names) LK_REQUIRES(*z->net)
+static void place_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *list) LK_REQUIRES(*z->net)
 {
-    const view v = look_locked(z, node, names);
+    const view v = look_locked(z, node, list->names);
+    node->seen_at = list->sent;
     if (!v.there) {
         lk_zk_node_vanish_locked(z, node);
     } else if (lk_zk_used_up(node->sequence)) {
@@ -96,7 +97,7 @@ static void listed_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply 
     if (node->claim == NULL)
         lk_zk_node_delete_locked(z, node);
     else if (rc == ZOK)
-        place_locked(z, node, reply->names);
+        place_locked(z, node, reply);
     else if (rc == ZNONODE)
         lk_zk_node_vanish_locked(z, node);
     else if (lk_zk_unknown(rc))

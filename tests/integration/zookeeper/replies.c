@@ -278,6 +278,56 @@ static void a_check_that_is_not_served_proves_nothing(void **state)
     lk_close_locker(holder);
 }
 
+static bool has_been_listed(void *context)
+{
+    const lk_passed *lists = context;
+    return lk_proxy_requests(lists->proxy, lists->kind) > lists->count;
+}
+
+/* The answers to create and list come late: broken meanwhile, and granted to another, it was never granted. */
+static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
+{
+    struct env *env = *state;
+    locker *rival = lk_open_at(env->zk, "/shop?ttl=60s"),
+           *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
+    struct lk_locking late;
+    locker_error err;
+    lk_give(lk_take(rival, "unseen"));
+    lk_passed lists = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
+    lk_proxy_hold(env->proxy, false, true);
+    lk_locking_start(&late, l, "unseen", NULL);
+    lk_require(has_been_listed, &lists, "its list should be sent");
+    lk_zkc_require_count(env->client, "/shop/unseen", 1);
+    assert_ok(locker_break(rival, "unseen", NULL, NULL, &err), err);
+    locker_handle *held = lk_take(rival, "unseen");
+    const uint64_t token = locker_handle_token(held);
+    usleep(150000); /* so late is too late */
+    lk_proxy_hold(env->proxy, false, false);
+    lk_zkc_require_count(env->client, "/shop/unseen", 2); /* it queues again */
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    held = lk_locking_grant(&late);
+    assert_true(locker_handle_token(held) > token);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(rival);
+}
+
+/* Where every answer takes long, two checks are enough for a grant. */
+static void a_service_that_is_always_slow_grants(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
+    lk_give(lk_take(l, "slowly"));
+    lk_passed checks = lk_proxy_passed(env->proxy, LK_ZKP_MULTI);
+    lk_proxy_delay(env->proxy, 0, 150);
+    locker_handle *held = lk_take(l, "slowly");
+    assert_int_equal(lk_proxy_requests(env->proxy, LK_ZKP_MULTI), checks.count + 2);
+    lk_proxy_delay(env->proxy, 0, 0);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 struct passing {
     lk_passed since;
     unsigned more;
@@ -573,6 +623,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(an_interrupt_before_the_attempt),
     proxied_test(heartbeats_without_answers),
     proxied_test(a_check_that_is_not_served_proves_nothing),
+    proxied_test(a_grant_that_was_broken_before_it_was_seen_is_none),
+    proxied_test(a_service_that_is_always_slow_grants),
     proxied_test(a_deadline_counts_from_what_was_sent),
     proxied_test(a_deadline_counts_from_a_connections_beginning),
     proxied_test(a_read_proves_nothing),
