@@ -86,8 +86,14 @@ static bool is_deserted(int error)
            error == EADDRNOTAVAIL;
 }
 
-/* Try each address of the host. */
-static int open_tcp(const char *host, int port, int64_t until, int *failure, const char **resolving)
+static void cant_reach(const char *peer, int failure, const char *text, lk_redis_failure *why)
+{
+    locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure, "can't reach Redis at %s: %s; %s", peer, text,
+                     no_descriptor(failure) ? "raise the limit on open files (ulimit -n)"
+                                            : "check that it runs there");
+}
+
+struct addrinfo *lk_redis_resolve(const char *host, int port, const char *peer, lk_redis_failure *why)
 {
     const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
@@ -100,50 +106,29 @@ static int open_tcp(const char *host, int port, int64_t until, int *failure, con
         const struct addrinfo any = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
         rc = getaddrinfo(host, service, &any, &found);
     }
-    if (rc != 0 && no_descriptor(errno)) { /* it calls that a name that isn't known */
-        *failure = errno;
-        return -1;
-    }
-    if (rc != 0) {
-        *resolving = rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc);
-        return -1;
-    }
-    int fd = -1;
-    *failure = ECONNREFUSED; /* what an address said behind which somebody may be is kept */
-    for (const struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next) {
-        int code;
-        fd = open_address(a->ai_family, a->ai_protocol, a->ai_addr, a->ai_addrlen, until, &code);
-        if (code != 0 && is_deserted(*failure))
-            *failure = code;
-    }
-    freeaddrinfo(found);
-    return fd;
+    if (rc == 0)
+        return found;
+    const int failure = no_descriptor(errno) ? errno : 0; /* it calls that a name that isn't known */
+    why->permanent = why->deserted = false;
+    cant_reach(peer, failure, failure != 0 || rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc), why);
+    return NULL;
 }
 
-lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const char *host, int port, int64_t until,
-                               lk_redis_failure *why)
+lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const struct addrinfo *address, const char *peer,
+                               int64_t until, lk_redis_failure *why)
 {
-    char peer[LK_REDIS_PEER_MAX];
     int failure = 0;
-    const char *resolving = NULL;
-    if (t->unix_path != NULL && host == NULL)
-        (void)snprintf(peer, sizeof peer, "%s", t->unix_path);
-    else
-        lk_redis_peer_name(host, port, peer);
     why->permanent = false;
-    const int fd = host == NULL ? open_unix(t->unix_path, until, &failure)
-                                : open_tcp(host, port, until, &failure, &resolving);
+    const int fd = address == NULL ? open_unix(t->unix_path, until, &failure)
+                                   : open_address(address->ai_family, address->ai_protocol, address->ai_addr,
+                                                  address->ai_addrlen, until, &failure);
     if (fd >= 0 || !is_deserted(failure))
         why->deserted = false;
     if (fd < 0) {
-        locker_error_set(&why->error, LOCKER_UNAVAILABLE, resolving != NULL ? 0 : failure,
-                         "can't reach Redis at %s: %s; %s", peer,
-                         resolving != NULL ? resolving : strerror(failure),
-                         no_descriptor(failure) ? "raise the limit on open files (ulimit -n)"
-                                                : "check that it runs there");
+        cant_reach(peer, failure, strerror(failure), why);
         return NULL;
     }
-    if (host != NULL)
+    if (address != NULL)
         tune(fd);
     if (!t->tls) /* each call says by itself whether it blocks */
         (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);

@@ -3,6 +3,7 @@
  * ask whether it is a master, all in one flight; and from a replica on to its master.
  */
 #include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,7 +266,60 @@ static bool split_peer(const char *peer, char *host, int *port)
     return *port > 0 && len > 0;
 }
 
-/* From one address on, over replicas, to a master. */
+/* Until when the first of so many may be tried: what it leaves of the time is the others'. */
+static int64_t share(int64_t until, size_t count)
+{
+    const int64_t now = lk_redis_system_now();
+    return now + lk_time_left(now, until) / (int64_t)count;
+}
+
+/* A server at one address that we may use, as far as it is a master: else `master` is where that is. */
+static lk_redis_socket *greet(const lk_redis_target *t, const struct addrinfo *address, const char *peer,
+                              const lk_redis_scripts *scripts, int64_t until, char *master,
+                              lk_redis_failure *why)
+{
+    lk_redis_socket *socket = lk_redis_dial(t, address, peer, until, why);
+    if (socket == NULL || handshake(t, socket, scripts, until, master, why))
+        return socket;
+    lk_redis_socket_free(socket, true);
+    return NULL;
+}
+
+static size_t count_addresses(const struct addrinfo *a)
+{
+    size_t count = 0;
+    for (; a != NULL; a = a->ai_next)
+        count++;
+    return count;
+}
+
+/* At each address of a host, until somebody answers there. What one said behind which somebody may be is kept. */
+static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, int port,
+                                   const lk_redis_scripts *scripts, int64_t until, char *master,
+                                   lk_redis_failure *why)
+{
+    char peer[LK_REDIS_PEER_MAX];
+    lk_redis_peer_name(host, port, peer);
+    struct addrinfo *found = lk_redis_resolve(host, port, peer, why);
+    size_t left = count_addresses(found);
+    lk_redis_socket *socket = NULL;
+    bool kept = false, answered = false;
+    for (const struct addrinfo *a = found; a != NULL && socket == NULL && !answered; a = a->ai_next, left--) {
+        lk_redis_failure here = {.deserted = true};
+        socket = greet(t, a, peer, scripts, share(until, left), master, &here);
+        answered = here.permanent || here.transient;
+        const bool deserted = why->deserted && here.deserted;
+        if (!kept || answered)
+            *why = here;
+        why->deserted = deserted;
+        kept = kept || !here.deserted;
+    }
+    if (found != NULL)
+        freeaddrinfo(found);
+    return socket;
+}
+
+/* From one host on, over replicas, to a master. */
 static lk_redis_socket *follow(const lk_redis_target *t, const char *start, const lk_redis_scripts *scripts,
                                int64_t until, lk_redis_failure *why)
 {
@@ -276,14 +330,9 @@ static lk_redis_socket *follow(const lk_redis_target *t, const char *start, cons
         const bool local = target[0] == '/' && t->unix_path != NULL;
         if (!local && !split_peer(target, host, &port))
             break;
-        lk_redis_socket *socket = lk_redis_dial(t, local ? NULL : host, port, until, why);
-        if (socket == NULL)
-            return NULL;
-        if (!handshake(t, socket, scripts, until, master, why)) {
-            lk_redis_socket_free(socket, true);
-            return NULL;
-        }
-        if (master[0] == '\0')
+        lk_redis_socket *socket = local ? greet(t, NULL, target, scripts, until, master, why)
+                                        : greet_host(t, host, port, scripts, until, master, why);
+        if (socket == NULL || master[0] == '\0')
             return socket;
         lk_redis_socket_free(socket, false);
         (void)snprintf(target, sizeof target, "%s", master);
@@ -302,13 +351,14 @@ lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *r
     lk_redis_socket *socket = NULL;
     why->deserted = true;
     if (redirect[0] != '\0')
-        socket = follow(t, redirect, scripts, until, why);
+        socket =
+            follow(t, redirect, scripts, share(until, 1 + (t->unix_path != NULL ? 1 : t->host_count)), why);
     if (socket == NULL && t->unix_path != NULL)
         return follow(t, t->unix_path, scripts, until, why);
     for (size_t i = 0; i < t->host_count && socket == NULL; i++) {
         char peer[LK_REDIS_PEER_MAX];
         lk_redis_peer_name(t->hosts[i].name, t->hosts[i].port, peer);
-        socket = follow(t, peer, scripts, until, why);
+        socket = follow(t, peer, scripts, share(until, t->host_count - i), why);
     }
     return socket;
 }

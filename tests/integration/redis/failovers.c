@@ -1,12 +1,16 @@
 /* failovers.c: another server, or another life of the same: what it has lost is not believed. */
 #include "redis_tests.h"
 
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* Locks and unlocks a few times; answers the last token. */
@@ -408,7 +412,83 @@ static void replicas_of_another_master_confirm_nothing(void **state)
     }
 }
 
+/* ------------------------------------------------------------------ hosts that hang ---- */
+
+/* The first host takes connections, and says nothing. */
+static void a_host_that_hangs_hides_no_other(void **state)
+{
+    struct env *env = *state;
+    locker *l;
+    locker_error err;
+    env->second = lk_test_redis(NULL);
+    assert_true(lk_server_freeze(env->server));
+    assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?connect_timeout=3s",
+                         env->server->port, env->second->port),
+              err);
+    lk_give(lk_take(l, "second", NULL));
+    lk_close_locker(l);
+    lk_server_thaw(env->server);
+}
+
+static void who_was_connected_to_a_host_that_hangs_finds_another(void **state)
+{
+    struct env *env = *state;
+    locker *l;
+    locker_error err;
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    env->second = lk_test_redis(NULL);
+    assert_ok(lk_try_uri(&l, &err,
+                         "redis://127.0.0.1:%d,127.0.0.1:%d/0?connect_timeout=1s&command_timeout=500ms",
+                         env->server->port, env->second->port),
+              err);
+    lk_give(lk_take(l, "first", NULL));
+    assert_true(lk_server_freeze(env->server));
+    locker_handle *held = lk_take(l, "second", &options);
+    assert_int_equal(lk_server_integer(env->second, "EXISTS second"), 1);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_server_thaw(env->server);
+}
+
+static int listen_silently(int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(inet_pton(AF_INET, "127.0.0.2", &address.sin_addr), 1);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    return fd;
+}
+
+static void an_address_that_hangs_hides_no_other(void **state)
+{
+    struct env *env = *state;
+    locker *l;
+    locker_error err;
+    const int silent = listen_silently(env->server->port);
+    assert_ok(lk_try_uri(&l, &err, "redis://two.test:%d/0?connect_timeout=3s", env->server->port), err);
+    lk_give(lk_take(l, "second", NULL));
+    lk_close_locker(l);
+    close(silent);
+}
+
+/* The library's calls of getaddrinfo() (CMakeLists.txt): two.test has the addresses 127.0.0.2 and 127.0.0.1. */
+int __real_getaddrinfo(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+int __wrap_getaddrinfo(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **found)
+{
+    if (strcmp(host, "two.test") != 0)
+        return __real_getaddrinfo(host, service, hints, found);
+    const int rc = __real_getaddrinfo("127.0.0.2", service, hints, found);
+    return rc != 0 ? rc : __real_getaddrinfo("127.0.0.1", service, hints, &(*found)->ai_next);
+}
+
 static const struct CMUnitTest tests[] = {
+    server_test(a_host_that_hangs_hides_no_other),
+    server_test(who_was_connected_to_a_host_that_hangs_finds_another),
+    server_test(an_address_that_hangs_hides_no_other),
     server_test(tokens_grow_over_a_failover_that_lost_counts),
     server_test(tokens_grow_for_those_who_move),
     server_test(a_hand_over_by_a_new_master_takes_a_greater_token),
