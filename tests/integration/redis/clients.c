@@ -96,7 +96,7 @@ struct asker {
     locker *l;
     pthread_t thread;
     atomic_bool *over;
-    int grants;
+    atomic_int grants;
 };
 
 static void *ask_and_ask(void *argument)
@@ -115,6 +115,11 @@ static void *ask_and_ask(void *argument)
     return NULL;
 }
 
+static bool has_had_it(void *asker)
+{
+    return ((struct asker *)asker)->grants > 0;
+}
+
 /* Between our lockers a lock goes from one to the next and is never free, but for a moment now and then. */
 static void who_polls_has_a_turn_beside_ours(void **state)
 {
@@ -126,6 +131,8 @@ static void who_polls_has_a_turn_beside_ours(void **state)
         asker[i] = (struct asker){.l = lk_open_at(env->server, ""), .over = &over};
         assert_int_equal(pthread_create(&asker[i].thread, NULL, ask_and_ask, &asker[i]), 0);
     }
+    for (int i = 0; i < 4; i++)
+        lk_require(has_had_it, &asker[i], "all should ask for it before another polls");
     py(env, "poll asked 5", "ok");
     atomic_store(&over, true);
     for (int i = 0; i < 4; i++) {
