@@ -148,7 +148,7 @@ static void prepare(lk_simzk_server *s, lk_simzk_call *call)
 static void request_alone(lk_simzk_server *s, lk_simzk_call *call)
 {
     const lk_simzk_link disk = {LK_SIMZK_DISK, s->id, s->id};
-    if (call->txn == NULL && lk_simzk_waiting(s->z, disk) == 0)
+    if (call->txn == NULL && s->z->counts[disk.channel][disk.from][disk.to] == 0)
         lk_simzk_final(s, call);
     else
         lk_simzk_post(s->z, disk, &(lk_simzk_message){.kind = LK_SIMZK_WRITTEN, .call = call});
