@@ -1,0 +1,41 @@
+/* command.h: a command, and what is known of it before it runs. */
+#pragma once
+
+#include "bytes.h"
+
+typedef struct lk_sr_call lk_sr_call;
+
+enum {
+    LK_SR_WRITE = 1,        /**< changes keys */
+    LK_SR_NEEDS_MEMORY = 2, /**< and may need more memory for them */
+    LK_SR_NO_SCRIPT = 4,    /**< not for scripts */
+    LK_SR_NO_AUTH = 8,      /**< for who hasn't logged in, too */
+    LK_SR_WHILE_STALE = 16, /**< served in LK_SR_STALE */
+    LK_SR_WHILE_LOADING = 32,
+    LK_SR_WHILE_BUSY = 64,
+    LK_SR_REPLICATES = 128,   /**< may write, so a pause of writes holds it back */
+    LK_SR_IN_PUBSUB = 256,    /**< for a client that has subscribed, too */
+    LK_SR_CHANNELS = 512,     /**< its arguments, or the first of them, are channels */
+    LK_SR_SCRIPT_KEYS = 1024, /**< keys are counted by the second argument */
+    /* categories of rights */
+    LK_SR_CAT_KEYSPACE = 1 << 12,
+    LK_SR_CAT_READ = 1 << 13,
+    LK_SR_CAT_STRING = 1 << 14,
+    LK_SR_CAT_SORTEDSET = 1 << 15,
+    LK_SR_CAT_HASH = 1 << 16,
+    LK_SR_CAT_LIST = 1 << 17,
+    LK_SR_CAT_PUBSUB = 1 << 18,
+    LK_SR_CAT_ADMIN = 1 << 19,
+    LK_SR_CAT_DANGEROUS = 1 << 20,
+    LK_SR_CAT_CONNECTION = 1 << 21,
+    LK_SR_CAT_SCRIPTING = 1 << 22
+};
+
+typedef struct lk_sr_command {
+    const char *name; /**< "get", "client|kill" */
+    int arity;        /**< the words of a request; below 0: so many or more */
+    unsigned flags;
+    int first_key, last_key; /**< their places in a request, 0: none; last below 0: from the end */
+    int key_step;
+    void (*run)(lk_sr_call *call);
+} lk_sr_command;

@@ -1,0 +1,98 @@
+/* scripts.c: commands on scripts. */
+#include "call.h"
+#include "commands.h"
+#include "lua.h"
+#include "number.h"
+#include "reply.h"
+#include "sha1.h"
+
+static const char busy_error[] = "-NOTBUSY No scripts in execution right now.";
+
+/* How many of the arguments are keys; false: that makes no sense, which was answered. */
+static bool read_keys(lk_sr_call *call, int64_t *keys)
+{
+    if (!lk_sr_call_integer(call, 2, keys))
+        return false;
+    if (*keys > (int64_t)call->argc - 3)
+        lk_sr_reply_error(call->out, "Number of keys can't be greater than number of args");
+    else if (*keys < 0)
+        lk_sr_reply_error(call->out, "Number of keys can't be negative");
+    else
+        return true;
+    return false;
+}
+
+void lk_sr_eval(lk_sr_call *call)
+{
+    char hash[LK_SR_SHA1_LEN + 1];
+    int64_t keys;
+    if (!read_keys(call, &keys))
+        return;
+    lk_sr_sha1(call->argv[1], hash);
+    if (lk_sr_lua_knows(call->server->lua, hash) ||
+        lk_sr_lua_load(call->server->lua, call->argv[1], hash, call->out))
+        lk_sr_lua_run(call->server->lua, hash, call, (size_t)keys);
+}
+
+/* In small letters, as scripts are named; false: it is no name at all. */
+static bool read_hash(lk_sr_text text, char hash[LK_SR_SHA1_LEN + 1])
+{
+    if (text.len != LK_SR_SHA1_LEN)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        const char c = text.data[i];
+        hash[i] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    }
+    hash[LK_SR_SHA1_LEN] = '\0';
+    return true;
+}
+
+void lk_sr_evalsha(lk_sr_call *call)
+{
+    char hash[LK_SR_SHA1_LEN + 1];
+    int64_t keys;
+    const bool named = read_hash(call->argv[1], hash);
+    if (named && !read_keys(call, &keys))
+        return;
+    if (named && lk_sr_lua_knows(call->server->lua, hash))
+        lk_sr_lua_run(call->server->lua, hash, call, (size_t)keys);
+    else
+        lk_sr_reply_error(call->out, "-NOSCRIPT No matching script. Please use EVAL.");
+}
+
+void lk_sr_script_load(lk_sr_call *call)
+{
+    char hash[LK_SR_SHA1_LEN + 1];
+    lk_sr_sha1(call->argv[2], hash);
+    if (lk_sr_lua_knows(call->server->lua, hash) ||
+        lk_sr_lua_load(call->server->lua, call->argv[2], hash, call->out))
+        lk_sr_reply_bulk(call->out, lk_sr_word(hash));
+}
+
+void lk_sr_script_exists(lk_sr_call *call)
+{
+    char hash[LK_SR_SHA1_LEN + 1];
+    lk_sr_reply_array(call->out, call->argc - 2);
+    for (size_t i = 2; i < call->argc; i++)
+        lk_sr_reply_integer(call->out,
+                            read_hash(call->argv[i], hash) && lk_sr_lua_knows(call->server->lua, hash));
+}
+
+void lk_sr_script_flush(lk_sr_call *call)
+{
+    const bool known =
+        call->argc == 2 ||
+        (call->argc == 3 && (lk_sr_is(call->argv[2], "sync") || lk_sr_is(call->argv[2], "async")));
+    if (!known) {
+        lk_sr_reply_error(call->out, "SCRIPT FLUSH only support SYNC|ASYNC option");
+        return;
+    }
+    lk_sr_lua_free(call->server->lua);
+    call->server->lua = lk_sr_lua_new(call->server);
+    lk_sr_reply_status(call->out, "OK");
+}
+
+void lk_sr_script_kill(lk_sr_call *call)
+{
+    lk_sr_reply_error(call->out, "%s", busy_error);
+}

@@ -1,0 +1,309 @@
+/* redis_pair.c: see redis_pair.h. */
+#include "redis_pair.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "servers/wait.h"
+
+enum { PATIENCE_MS = 10000 };
+
+static bool fails(redis_pair *pair, const char *why)
+{
+    (void)snprintf(pair->wrong, sizeof pair->wrong, "%s", why);
+    return false;
+}
+
+/* ------------------------------------------------------------------ the real one ---- */
+
+static int connect_real(const redis_pair *pair)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", pair->real.directory);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void send_real(int fd, lk_sr_text bytes)
+{
+    while (bytes.len > 0) {
+        const ssize_t n = send(fd, bytes.data, bytes.len, MSG_NOSIGNAL);
+        if (n < 0)
+            return; /* it has closed: what it does next says so */
+        bytes.data += n;
+        bytes.len -= (size_t)n;
+    }
+}
+
+/* At most so many bytes; 0: it has closed, -1: it says nothing for long. */
+static ssize_t receive_real(int fd, char *data, size_t size)
+{
+    struct pollfd waits = {.fd = fd, .events = POLLIN, .revents = 0};
+    const ssize_t n = poll(&waits, 1, PATIENCE_MS) > 0 ? recv(fd, data, size, 0) : -1;
+    return n < 0 && errno == ECONNRESET ? 0 : n;
+}
+
+/* A command of a line that nobody compares; its answer, which has to come whole and be short. */
+static bool command(redis_pair *pair, int fd, const char *line, char *answer, size_t size)
+{
+    lk_sr_bytes bytes = {NULL, 0, 0};
+    lk_sr_print(&bytes, "%s\r\n", line);
+    send_real(fd, lk_sr_view(&bytes));
+    lk_sr_bytes_free(&bytes);
+    const ssize_t n = receive_real(fd, answer, size - 1);
+    answer[n > 0 ? n : 0] = '\0';
+    if (n > 0 && answer[0] != '-')
+        return true;
+    (void)snprintf(pair->wrong, sizeof pair->wrong, "the real server answers '%.60s' with '%.120s'", line,
+                   answer);
+    return false;
+}
+
+static bool start_clock(redis_pair *pair)
+{
+    char directory[LK_SCRATCH_PATH];
+    if (!lk_scratch_make("clock", directory, pair->wrong, sizeof pair->wrong))
+        return false;
+    (void)snprintf(pair->page, sizeof pair->page, "%s/page", directory);
+    const int fd = open(pair->page, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *memory = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, sizeof *pair->clock) == 0)
+        memory = mmap(NULL, sizeof *pair->clock, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (memory == MAP_FAILED)
+        return fails(pair, "there is no memory for the clock");
+    pair->clock = memory;
+    *pair->clock = INT64_C(1600000000000000);
+    return true;
+}
+
+bool pair_start(redis_pair *pair)
+{
+    static const char *const options[] = {"--enable-debug-command",
+                                          "yes",
+                                          "--hz",
+                                          "500",
+                                          "--user",
+                                          "admin",
+                                          "on",
+                                          ">admin",
+                                          "~*",
+                                          "&*",
+                                          "+@all",
+                                          NULL};
+    const lk_server_setup setup = {.options = options};
+    char answer[256];
+    *pair = (redis_pair){.control = -1};
+    for (int i = 0; i < PAIR_CONNECTIONS; i++)
+        pair->connections[i] = (redis_connection){.fd = -1, .over = true};
+    if (!start_clock(pair))
+        return false;
+    setenv("LOCKER_CLOCK_PAGE", pair->page, 1);
+    setenv("LD_PRELOAD", CLOCK_SHIM, 1);
+    const bool started =
+        lk_server_start(&pair->real, &lk_server_redis, &setup) && lk_server_await(&pair->real);
+    unsetenv("LD_PRELOAD");
+    if (!started)
+        return fails(pair, pair->real.error);
+    pair->control = connect_real(pair);
+    return command(pair, pair->control, "AUTH admin admin", answer, sizeof answer) &&
+           command(pair, pair->control, "DEBUG SET-ACTIVE-EXPIRE 0", answer, sizeof answer);
+}
+
+void pair_stop(redis_pair *pair)
+{
+    close(pair->control);
+    lk_server_remove(&pair->real);
+    lk_sr_bytes_free(&pair->expected);
+    lk_sr_bytes_free(&pair->got);
+    if (pair->clock != NULL)
+        (void)munmap(pair->clock, sizeof *pair->clock);
+    lk_scratch_close();
+}
+
+/* ------------------------------------------------------------------ a sequence ---- */
+
+static bool reset_real(redis_pair *pair)
+{
+    static const char *const lines[] = {
+        "CLIENT UNPAUSE",
+        "REPLICAOF NO ONE",
+        "CONFIG SET maxmemory 0 min-replicas-to-write 0 requirepass \"\"",
+        "ACL DELUSER app",
+        "ACL SETUSER default reset on nopass ~* &* +@all",
+        "FLUSHALL",
+        "SCRIPT FLUSH",
+    };
+    char answer[256];
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        if (!command(pair, pair->control, lines[i], answer, sizeof answer))
+            return false;
+    }
+    return true;
+}
+
+bool pair_begin(redis_pair *pair, uint64_t seed, int64_t clock_us)
+{
+    char id[256], answer[256];
+    pair->wrong[0] = '\0';
+    pair->base_us = *pair->clock = clock_us;
+    if (!reset_real(pair))
+        return false;
+    for (int i = 0; i < PAIR_CONNECTIONS; i++) {
+        pair->connections[i].fd = connect_real(pair);
+        if (!command(pair, pair->connections[i].fd, i == 0 ? "CLIENT ID" : "PING", i == 0 ? id : answer,
+                     sizeof answer))
+            return false; /* and not before it is taken on, as the user that it begins as */
+    }
+    const lk_sr_setup setup = {.seed = seed,
+                               .host = "127.0.0.1",
+                               .port = pair->real.port,
+                               .clock_ns = clock_us * 1000,
+                               .first_client = strtoll(id + 1, NULL, 10)};
+    pair->simulated = lk_sr_new(&setup);
+    for (int i = 0; i < PAIR_CONNECTIONS; i++) {
+        pair->connections[i].client = lk_sr_connect(pair->simulated, "socket", NULL);
+        pair->connections[i].over = false;
+    }
+    return true;
+}
+
+void pair_end(redis_pair *pair)
+{
+    for (int i = 0; i < PAIR_CONNECTIONS; i++) {
+        if (pair->connections[i].fd >= 0)
+            close(pair->connections[i].fd);
+        pair->connections[i] = (redis_connection){.fd = -1, .over = true};
+    }
+    lk_sr_free(pair->simulated);
+    pair->simulated = NULL;
+}
+
+static bool was_read(void *fd)
+{
+    int unread = 0;
+    return ioctl(*(int *)fd, SIOCOUTQ, &unread) != 0 || unread == 0;
+}
+
+/* Until the real one has taken what it does not answer, lest it does so at another time. In a pause it answers
+ * nothing, and no time matters. */
+static bool is_taken(redis_pair *pair, int fd)
+{
+    char answer[64];
+    if (lk_sr_is_paused(pair->simulated))
+        return lk_until(was_read, &fd, PATIENCE_MS);
+    return command(pair, pair->control, "PING", answer, sizeof answer);
+}
+
+bool pair_send(redis_pair *pair, int connection, lk_sr_text bytes, lk_sr_text planted, size_t piece)
+{
+    const redis_connection *c = &pair->connections[connection];
+    lk_sr_text rest = planted.len > 0 ? planted : bytes;
+    send_real(c->fd, bytes);
+    while (rest.len > 0) {
+        const size_t len = piece > 0 && piece < rest.len ? piece : rest.len;
+        lk_sr_feed(c->client, (lk_sr_text){rest.data, len});
+        rest.data += len;
+        rest.len -= len;
+    }
+    return lk_sr_output(c->client).len > 0 || is_taken(pair, c->fd);
+}
+
+void pair_advance(redis_pair *pair, int64_t us)
+{
+    *pair->clock += us;
+    lk_sr_advance(pair->simulated, (*pair->clock - pair->base_us) * 1000);
+}
+
+/* ------------------------------------------------------------------ comparing ---- */
+
+static bool differs(redis_pair *pair, int connection, const char *how)
+{
+    (void)snprintf(pair->wrong, sizeof pair->wrong, "connection %d: %s", connection, how);
+    return false;
+}
+
+/* Reads as many bytes as the simulated server has written. */
+static bool read_as_many(redis_pair *pair, int connection)
+{
+    char data[65536];
+    while (pair->got.len < pair->expected.len) {
+        const size_t left = pair->expected.len - pair->got.len;
+        const ssize_t n =
+            receive_real(pair->connections[connection].fd, data, left < sizeof data ? left : sizeof data);
+        if (n <= 0)
+            return differs(pair, connection,
+                           n == 0 ? "the real server closes it" : "the real server says less");
+        lk_sr_put(&pair->got, (lk_sr_text){data, (size_t)n});
+        if (memcmp(pair->got.data, pair->expected.data, pair->got.len) != 0)
+            return differs(pair, connection, "another answer");
+    }
+    return true;
+}
+
+static bool ends(redis_pair *pair, int connection)
+{
+    redis_connection *c = &pair->connections[connection];
+    char data[256];
+    const ssize_t n = receive_real(c->fd, data, sizeof data);
+    if (n != 0)
+        return differs(pair, connection, "the real server does not close it");
+    c->over = true;
+    lk_sr_disconnect(c->client);
+    c->client = NULL;
+    return true;
+}
+
+static bool says_no_more(redis_pair *pair, int connection)
+{
+    char data[4096];
+    const ssize_t n = recv(pair->connections[connection].fd, data, sizeof data, MSG_DONTWAIT);
+    if (n < 0)
+        return true;
+    lk_sr_put(&pair->got, (lk_sr_text){data, (size_t)n});
+    return differs(pair, connection, n == 0 ? "the real server has closed it" : "the real server says more");
+}
+
+/* Messages with more than one word: those that are drawn by themselves have one. */
+static uint64_t count_told(lk_sr_text text)
+{
+    static const char begin[] = "$7\r\nmessage\r\n$44\r\n";
+    uint64_t told = 0;
+    const char *end = text.data + text.len, *at = text.data;
+    while (at != NULL && (at = memmem(at, (size_t)(end - at), begin, sizeof begin - 1)) != NULL) {
+        at += sizeof begin - 1;
+        const char *payload = at + 44 + 2, *line = memchr(payload, '\n', (size_t)(end - payload));
+        told += line != NULL && end - line > 33 && line[33] == ' ';
+    }
+    return told;
+}
+
+bool pair_agrees(redis_pair *pair)
+{
+    pair->told = 0;
+    for (int i = 0; i < PAIR_CONNECTIONS; i++) {
+        redis_connection *c = &pair->connections[i];
+        if (c->over)
+            continue;
+        lk_sr_bytes_set(&pair->expected, lk_sr_output(c->client));
+        pair->got.len = 0;
+        pair->told += pair->expected.len > 0 ? count_told(lk_sr_view(&pair->expected)) : 0;
+        lk_sr_sent(c->client, pair->expected.len);
+        if (!read_as_many(pair, i) || !(lk_sr_is_closed(c->client) ? ends(pair, i) : says_no_more(pair, i)))
+            return false;
+    }
+    return true;
+}

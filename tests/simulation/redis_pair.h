@@ -1,0 +1,46 @@
+/*
+ * redis_pair.h: a real redis-server and the simulated one, side by side, at the same time of the same clock: what is sent to both
+ * has to be answered with the same bytes, on every connection.
+ */
+#pragma once
+
+#include "servers/redis.h"
+#include "simulation/redis/server.h"
+
+enum { PAIR_CONNECTIONS = 3 };
+
+typedef struct redis_connection {
+    int fd;
+    lk_sr_client *client;
+    bool over; /* both servers have closed it */
+} redis_connection;
+
+typedef struct redis_pair {
+    lk_server real;
+    int control;    /* a connection to the real one alone, of a user whom nothing concerns */
+    int64_t *clock; /* the real one's, in us */
+    char page[LK_SCRATCH_PATH + 16];
+    lk_sr_server *simulated;
+    int64_t base_us; /* the clock when the simulated one was made */
+    redis_connection connections[PAIR_CONNECTIONS];
+    char wrong[256];           /* what was found different; "": nothing yet */
+    uint64_t told;             /* messages that the driver's scripts sent, of the last comparison */
+    lk_sr_bytes expected, got; /* of that */
+} redis_pair;
+
+/** Starts the real one. False: pair->wrong says why. */
+bool pair_start(redis_pair *pair);
+void pair_stop(redis_pair *pair);
+
+/** Two servers without keys, users, scripts and faults, at that time of their clock, and fresh connections to them. */
+bool pair_begin(redis_pair *pair, uint64_t seed, int64_t clock_us);
+void pair_end(redis_pair *pair);
+
+/** Sends the bytes to both, to the simulated one in pieces, the first of that length; `planted` instead, when that is not empty. */
+bool pair_send(redis_pair *pair, int connection, lk_sr_text bytes, lk_sr_text planted, size_t piece);
+
+/** So many us pass. */
+void pair_advance(redis_pair *pair, int64_t us);
+
+/** Whether the real one closes and says exactly what the simulated one does; else pair->wrong says what. */
+bool pair_agrees(redis_pair *pair);
