@@ -8,7 +8,7 @@
 #include "operations.h"
 #include "script_call.h"
 
-enum { LOOK_TURNS = 3 };
+enum { LOOK_TURNS = 3, CUTS_MAX = 3 };
 static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time */
 
 /* A look at a lock, and what it sees beyond what its caller is told. */
@@ -123,14 +123,15 @@ static locker_status unanswered(lk_redis_outcome outcome, locker_error *err)
     }
 }
 
-/* `seen`: the value that the lock is to be taken from; NULL: only look. Looking twice does no harm; breaking twice might
- * break another's lock. */
+/* `seen`: the value that the lock is to be taken from; NULL: only look. Looking twice does no harm, and looking
+ * ever again does, where it is our look that costs the connection; breaking twice might break another's lock. */
 static locker_status look(struct look *x, const redisReply *seen)
 {
     const lk_redis_script which = seen != NULL ? LK_REDIS_SCRIPT_BREAK : LK_REDIS_SCRIPT_SHOW;
     lk_redis_call call = {.until = x->until};
     lk_redis_command a;
     lk_redis_outcome outcome;
+    unsigned cuts = 0;
     x->reply = NULL;
     x->value = NULL;
     x->early = false;
@@ -142,7 +143,7 @@ static locker_status look(struct look *x, const redisReply *seen)
         if (seen != NULL)
             lk_redis_command_add(&a, seen->str, seen->len);
         outcome = lk_redis_ask_script(x->r, &call, which, &a, x->err);
-    } while (outcome == LK_REDIS_CALL_CUT && seen == NULL);
+    } while (outcome == LK_REDIS_CALL_CUT && seen == NULL && ++cuts < CUTS_MAX);
     if (outcome != LK_REDIS_CALL_ANSWERED)
         return unanswered(outcome, x->err);
     x->reply = call.reply;

@@ -159,20 +159,21 @@ static const char renew_lua[] = GET_LUA "local out = {}\n"
                                         "return table.concat(out)\n";
 
 /* Answers {held, value, PTTL, info, how many wait, the first of them, the counter}. A value that is no string
- * is shown as held by somebody; for a long one, which is no holder's name, stands its digest: whoever looks
- * takes no more than net/guard.h allows. */
-#define LOOK_LUA                                                                                             \
-    GET_LUA                                                                                                  \
-    "local function look()\n"                                                                                \
-    "  local v = get(KEYS[1])\n"                                                                             \
-    "  if v and #v > 4096 then v = redis.sha1hex(v) end\n"                                                   \
-    "  local info = redis.pcall('GET', KEYS[4])\n"                                                           \
-    "  local count = redis.pcall('ZCOUNT', KEYS[2], 0, " FREE_BASE ")\n"                                     \
-    "  local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " FREE_BASE ", 'LIMIT', 0, 1000)\n"            \
-    "  local last = redis.pcall('GET', KEYS[3])\n"                                                           \
-    "  return {v and 1 or 0, v or '', redis.call('PTTL', KEYS[1]), "                                         \
-    "    type(info) == 'string' and info or '', type(count) == 'number' and count or 0, "                    \
-    "    queue.err and {} or queue, type(last) == 'string' and last or ''}\n"                                \
+ * is shown as held by somebody; for a long one, which is no holder's name, stands its digest. Of the others comes no
+ * more than what can be ours, because anybody may write there and net/guard.h allows a whole of 1 MB. */
+#define LOOK_LUA                                                                                              \
+    GET_LUA                                                                                                   \
+    "local function look()\n"                                                                                 \
+    "  local v = get(KEYS[1])\n"                                                                              \
+    "  if v and #v > 4096 then v = redis.sha1hex(v) end\n"                                                    \
+    "  local info = redis.pcall('GET', KEYS[4])\n"                                                            \
+    "  local count = redis.pcall('ZCOUNT', KEYS[2], 0, " FREE_BASE ")\n"                                      \
+    "  local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " FREE_BASE ", 'LIMIT', 0, 1000)\n"             \
+    "  local last = redis.pcall('GET', KEYS[3])\n"                                                            \
+    "  for i, member in ipairs(queue) do queue[i] = string.sub(member, 1, 512) end\n"                         \
+    "  return {v and 1 or 0, v or '', redis.call('PTTL', KEYS[1]), "                                          \
+    "    type(info) == 'string' and string.sub(info, 1, 512) or '', type(count) == 'number' and count or 0, " \
+    "    queue.err and {} or queue, type(last) == 'string' and string.sub(last, 1, 32) or ''}\n"              \
     "end\n"
 
 static const char show_lua[] = LOOK_LUA "return look()\n";

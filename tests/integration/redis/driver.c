@@ -763,6 +763,61 @@ static void what_is_refused_is_given_back_later(void **state)
     end();
 }
 
+/* ------------------------------------------------------------------ looks ---- */
+
+static locker_status show(const char *key, int64_t patience, locker_info *info)
+{
+    *info = (locker_info)LOCKER_INFO_INIT;
+    const locker_status status =
+        lk_redis_driver.show(alone.self, key, strlen(key), now(NULL) + patience, info, NULL);
+    free(info->queue);
+    return status;
+}
+
+/* A thousand wait, whose names are so long. */
+static void fill_queue(lk_server *server, const char *key, const char *length)
+{
+    assert_int_equal(lk_server_integer(server, "EVAL %s 1 {%s}:locker:queue %s",
+                                       "for i = 1, 1000 do "
+                                       "redis.call('ZADD', KEYS[1], i, i .. string.rep('x', ARGV[1])) end "
+                                       "return redis.call('ZCARD', KEYS[1])",
+                                       key, length),
+                     1000);
+}
+
+/* It would be too long an answer, and cost the connection that all share. */
+static void a_look_asks_for_no_more_than_can_be_ours(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    locker_info info;
+    begin(env->server->port, "");
+    assert_int_equal(come(&asker, "long"), LOCKER_OK);
+    lk_server_do(env->server, "SETRANGE {long}:locker:info 2000000 x");
+    lk_server_do(env->server, "SETRANGE {long}:locker:fence 2000000 x");
+    fill_queue(env->server, "long", "2000");
+    assert_int_equal(show("long", patience_ns, &info), LOCKER_OK);
+    assert_true(info.held);
+    assert_int_equal(info.waiters, 1000);
+    assert_int_equal(alone.lost, 0);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+/* The server closes a connection on which it has so much to say. */
+static void a_look_that_costs_the_connection_is_not_made_for_ever(void **state)
+{
+    struct env *env = *state;
+    locker_info info;
+    begin(env->server->port, "");
+    lk_server_do(env->server, "SET dear somebody");
+    fill_queue(env->server, "dear", "200");
+    lk_server_do(env->server, "CONFIG SET client-output-buffer-limit %s", "normal 50000 0 0");
+    assert_int_equal(show("dear", 5 * second_ns, &info), LOCKER_UNAVAILABLE);
+    assert_in_range(alone.lost, 1, 3);
+    end();
+}
+
 /* ------------------------------------------------------------------ what comes late ---- */
 
 /* The connection may be there again before core has heard that it was not. */
@@ -1071,6 +1126,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_free_moment_takes_no_place),
     server_test(a_lock_for_one_that_is_gone_is_given_back),
     server_test(a_message_of_another_lock_grants_nothing),
+    server_test(a_look_asks_for_no_more_than_can_be_ours),
+    server_test(a_look_that_costs_the_connection_is_not_made_for_ever),
     server_test(an_outage_is_never_the_last_word),
     server_test(a_late_note_is_not_written),
     server_test(a_time_that_is_read_late_sets_none_back),
