@@ -1,0 +1,74 @@
+/*
+ * fibers.h: simulated threads, and the time that they see. All run on one thread of the system's, one at a time; who goes
+ * on is drawn from the seed, so the same seed gives the same run. No time passes but by what is simulated.
+ *
+ * A simulated process is a set of fibers with a clock of its own and a name. It may be stopped: its fibers don't go on,
+ * though what they wait for comes. Nothing here is thread-safe.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/** Times are ns, true ones since the beginning; a process' own clock differs. Never: INT64_MAX. */
+typedef struct lk_sim_process {
+    const char *host;
+    int pid;
+    int64_t ahead_ns; /**< of its clock, at the beginning */
+    int64_t rate_ppm; /**< how much faster its clock runs, in millionths */
+    bool stopped;
+    bool dead; /**< its fibers never go on */
+} lk_sim_process;
+
+typedef struct lk_sim_fiber lk_sim_fiber;
+
+/** Begin anew, at time 0. A trace may be NULL. */
+void lk_sim_begin(uint64_t seed, FILE *trace);
+/** Free all fibers, whatever they were doing. */
+void lk_sim_end(void);
+
+/** A number below `below`, which isn't 0. */
+uint64_t lk_sim_draw(uint64_t below);
+/** Whether what has this chance, in millionths, comes true. */
+bool lk_sim_chance(unsigned ppm);
+
+int64_t lk_sim_now(void);
+/** What the process' clock shows at a true time, and the first true time at which it shows that. */
+int64_t lk_sim_local(const lk_sim_process *process, int64_t at);
+int64_t lk_sim_true(const lk_sim_process *process, int64_t local);
+
+/** How often a fiber went on, or an event came. */
+uint64_t lk_sim_steps(void);
+/** A line of the trace, with the time before it. */
+void lk_sim_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+lk_sim_fiber *lk_sim_spawn(lk_sim_process *process, void *(*run)(void *), void *argument);
+/** The one that runs; NULL: an event does. */
+lk_sim_fiber *lk_sim_self(void);
+lk_sim_process *lk_sim_process_of(const lk_sim_fiber *fiber);
+/** Whether its function has returned; then *result (NULL allowed) is what it returned. */
+bool lk_sim_is_over(const lk_sim_fiber *fiber, void **result);
+
+/** Have `event` called at a true time, outside of all fibers. */
+void lk_sim_at(int64_t at, void (*event)(void *context), void *context);
+
+/** A moment in which another fiber may go on, of some ns. Called by all that stands for a system call. */
+void lk_sim_pause(void);
+/** Wait until something is told to those that wait for `on`, or the true time. False: the time. */
+bool lk_sim_wait(const void *on, int64_t until);
+/** Tell one, drawn, or all who wait for it. */
+void lk_sim_wake_one(const void *on);
+void lk_sim_wake_all(const void *on);
+void lk_sim_wake(lk_sim_fiber *fiber);
+
+typedef enum lk_sim_outcome {
+    LK_SIM_DONE,  /**< what was to be reached */
+    LK_SIM_LATE,  /**< not by the true time `until` */
+    LK_SIM_STUCK, /**< nobody can go on, and nothing is to come */
+} lk_sim_outcome;
+
+/** Run until `is_done` says so. It, and `judge` (NULL: none), are asked after each step. */
+lk_sim_outcome lk_sim_run(bool (*is_done)(void *context), void (*judge)(void *context), void *context,
+                          int64_t until);

@@ -1,0 +1,111 @@
+/* machine.c: what stands for the rest of a machine: its clocks, names and chance; and futexes. */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "seams.h"
+
+enum { UNIX_SECONDS = 1700000000 }; /* when a run begins */
+
+static lk_sim_process *stands_in;
+
+void (*lk_sim_on_fail)(const char *why);
+
+void lk_sim_stand_in(lk_sim_process *process)
+{
+    stands_in = process;
+}
+
+lk_sim_process *lk_sim_here(void)
+{
+    return lk_sim_self() != NULL ? lk_sim_process_of(lk_sim_self()) : stands_in;
+}
+
+void lk_sim_fail(const char *format, ...)
+{
+    char why[512];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    lk_sim_tell("FAILED: %s", why);
+    if (lk_sim_on_fail != NULL)
+        lk_sim_on_fail(why);
+    abort();
+}
+
+int64_t lk_sim_true_of_spec(const struct timespec *at)
+{
+    return lk_sim_true(lk_sim_here(), (int64_t)at->tv_sec * 1000000000 + at->tv_nsec);
+}
+
+int64_t lk_sim_true_after(int64_t span)
+{
+    return span < 0 ? INT64_MAX
+                    : lk_sim_true(lk_sim_here(), lk_sim_local(lk_sim_here(), lk_sim_now()) + span);
+}
+
+int lk_sim_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    lk_sim_pause();
+    const int64_t ns = lk_sim_local(lk_sim_here(), lk_sim_now());
+    *now = (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    if (clock == CLOCK_REALTIME)
+        now->tv_sec += UNIX_SECONDS;
+    return 0;
+}
+
+pid_t lk_sim_getpid(void)
+{
+    return lk_sim_here()->pid;
+}
+
+int lk_sim_gethostname(char *name, size_t size)
+{
+    (void)snprintf(name, size, "%s", lk_sim_here()->host);
+    return 0;
+}
+
+ssize_t lk_sim_getrandom(void *bytes, size_t count, unsigned flags)
+{
+    (void)flags;
+    for (size_t i = 0; i < count; i++)
+        ((unsigned char *)bytes)[i] = (unsigned char)lk_sim_draw(256);
+    return (ssize_t)count;
+}
+
+int lk_sim_sched_yield(void)
+{
+    lk_sim_pause();
+    return 0;
+}
+
+/* A futex of one process: who is woken looks for itself whether it was meant, so the bits need not be looked at. */
+long lk_sim_syscall(long number, ...)
+{
+    va_list arguments;
+    va_start(arguments, number);
+    const uint32_t *const word = va_arg(arguments, const uint32_t *);
+    const int operation = va_arg(arguments, int) & FUTEX_CMD_MASK;
+    const uint32_t value = va_arg(arguments, uint32_t);
+    va_end(arguments);
+    lk_sim_pause();
+    if (number != SYS_futex)
+        lk_sim_fail("system call %ld is not simulated", number);
+    if (operation == FUTEX_WAKE_BITSET || operation == FUTEX_WAKE) {
+        lk_sim_wake_all(word);
+        return 0;
+    }
+    if (*word != value) {
+        errno = EAGAIN;
+        return -1;
+    }
+    (void)lk_sim_wait(word, INT64_MAX);
+    return 0;
+}

@@ -1,0 +1,47 @@
+/*
+ * network.h: simulated connections between processes and services. Bytes arrive in order, in pieces that are drawn, after
+ * times that are drawn; a way may be clogged in one direction or both, when what is on it waits; a connection may be reset, a
+ * service be away or be gone without a word.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "fibers.h"
+
+typedef struct lk_sim_connection lk_sim_connection;
+
+/** A service that listens at a name and a port. Its functions are called outside of all fibers. */
+typedef struct lk_sim_service {
+    const char *host;
+    int port;
+    bool refuses; /**< nobody listens: who connects is told so */
+    bool
+        silent; /**< the host is gone, or stands still: nothing that is sent is taken, until it isn't any more */
+    void *self;
+    /** Somebody connects. What is returned is given to the others; NULL: refused. */
+    void *(*accepted)(void *self, lk_sim_connection *connection);
+    void (*received)(void *session, const char *bytes, size_t count);
+    /** The client has closed it, or it was reset: no word about the connection follows. */
+    void (*closed)(void *session);
+} lk_sim_service;
+
+/** The service's end sends, and closes. */
+void lk_sim_connection_send(lk_sim_connection *connection, const char *bytes, size_t count);
+void lk_sim_connection_close(lk_sim_connection *connection);
+
+/** The way between a process and a service. */
+typedef struct lk_sim_way {
+    int64_t delay_ns;              /**< each piece takes so long at least */
+    int64_t jitter_ns;             /**< ... and up to so much longer */
+    bool clogged_to, clogged_from; /**< the service; what is on the way waits */
+} lk_sim_way;
+
+void lk_sim_network_begin(void);
+void lk_sim_network_add(lk_sim_service *service);
+lk_sim_way *lk_sim_way_of(const lk_sim_process *process, const lk_sim_service *service);
+/** After a way, or a service's `silent`, has changed: what waited goes on. */
+void lk_sim_network_goes_on(void);
+/** Both ends of all connections between these are told ECONNRESET, or an end. NULL: any. */
+void lk_sim_network_reset(const lk_sim_process *process, const lk_sim_service *service);
+void lk_sim_network_end(void);
