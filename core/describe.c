@@ -26,11 +26,8 @@ static bool write_text(const char *path, const locker_driver *driver)
 {
     lk_description description;
     FILE *const file = fopen(path, "we");
-    bool written = file != NULL && lk_description_of(&description, driver);
-    if (written) {
-        written = lk_description_write(file, &description);
-        lk_description_clear(&description);
-    }
+    lk_description_of(&description, driver);
+    const bool written = file != NULL && lk_description_write(file, &description);
     return file != NULL && fclose(file) == 0 && written;
 }
 

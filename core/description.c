@@ -72,41 +72,33 @@ const char *locker_param_kind_name(locker_param_kind kind)
     return kinds[kind > 0 && (size_t)kind < COUNT(kinds) ? kind : LOCKER_PARAM_TEXT];
 }
 
-static char *join(const char *const *words)
+void lk_schemes_join(char text[LK_SCHEMES_MAX], const char *const *schemes)
 {
-    size_t length = 1;
-    for (const char *const *word = words; *word != NULL; word++)
-        length += strlen(*word) + 1;
-    char *const joined = malloc(length);
-    if (joined == NULL)
-        return NULL;
-    char *end = joined;
-    for (const char *const *word = words; *word != NULL; word++) {
-        if (end != joined)
-            *end++ = ' ';
-        end = stpcpy(end, *word);
-    }
-    *end = '\0';
-    return joined;
+    size_t length = 0;
+    text[0] = '\0';
+    for (; *schemes != NULL && length < LK_SCHEMES_MAX; schemes++)
+        length +=
+            (size_t)snprintf(text + length, LK_SCHEMES_MAX - length, "%s%s", length > 0 ? " " : "", *schemes);
 }
 
-bool lk_description_of(lk_description *d, const locker_driver *driver)
+void lk_description_of(lk_description *d, const locker_driver *driver)
 {
-    *d = (lk_description){.semantics = *driver->semantics, .text = join(driver->schemes)};
+    *d = (lk_description){.semantics = *driver->semantics};
+    lk_schemes_join(d->schemes, driver->schemes);
     d->info = (locker_driver_info){.name = driver->name,
-                                   .schemes = d->text,
+                                   .schemes = d->schemes,
                                    .example = driver->example != NULL ? driver->example : "",
                                    .features = driver->features != NULL ? driver->features : "",
                                    .semantics = &d->semantics,
                                    .parameters = driver->params};
-    return d->text != NULL;
 }
 
 void lk_description_clear(lk_description *d)
 {
+    free((char *)(uintptr_t)d->info.module);
+    free((char *)(uintptr_t)d->info.problem);
     free(d->parameters);
     free(d->text);
-    *d = (lk_description){.text = NULL};
 }
 
 /* ------------------------------------------------------------------ to a text ---- */
@@ -206,46 +198,33 @@ static bool read_line(lk_description *d, locker_parameter **next, char *line)
 void lk_description_unknown(lk_description *d, char *name)
 {
     static const locker_parameter none;
-    *d = (lk_description){.parameters = NULL};
-    d->text = name;
+    *d = (lk_description){.text = name, .semantics = {.size = sizeof d->semantics}};
     for (size_t i = 0; i < COUNT(fields); i++)
         if (fields[i].form == WORDS)
             (void)read_field(fields, COUNT(fields), d, fields[i].key, "");
     d->info.name = d->semantics.driver = name;
     d->info.semantics = &d->semantics;
-    d->semantics.size = sizeof d->semantics;
     d->info.parameters = &none;
-}
-
-static size_t count_lines(const char *text)
-{
-    size_t lines = 1;
-    while ((text = strchr(text, '\n')) != NULL) {
-        lines++;
-        text++;
-    }
-    return lines;
 }
 
 locker_status lk_description_read(lk_description *d, char *text, locker_error *err)
 {
     char *rest = text;
-    unsigned number = 1;
+    size_t lines = 1;
+    unsigned number = 2;
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
     lk_description_unknown(d, text);
     d->info.name = "";
-    locker_parameter *next = d->parameters =
-        calloc(count_lines(text), sizeof *next); /* each line may be one */
-    if (d->parameters == NULL)
+    locker_parameter *next = calloc(lines, sizeof *next); /* each line may be one */
+    d->info.parameters = d->parameters = next;
+    if (next == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-    d->info.parameters = d->parameters;
-    const char *const first = strsep(&rest, "\n");
-    if (strcmp(first, FIRST_LINE) != 0)
+    if (strcmp(strsep(&rest, "\n"), FIRST_LINE) != 0)
         return locker_error_set(err, LOCKER_CONFIG, 0, "its first line is not '" FIRST_LINE "'");
-    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
-        number++;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL; number++)
         if (line[0] != '\0' && !read_line(d, &next, line))
             return locker_error_set(err, LOCKER_CONFIG, 0, "its line %u says nothing that is known", number);
-    }
     if (d->info.name[0] == '\0' || d->info.schemes[0] == '\0' || d->semantics.scope == 0 ||
         d->semantics.fairness == 0)
         return locker_error_set(err, LOCKER_CONFIG, 0, "it lacks the name, schemes, scope or fairness");

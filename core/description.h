@@ -9,15 +9,21 @@
 
 #include <locker/driver.h>
 
+enum { LK_SCHEMES_MAX = 1024 };
+
 typedef struct lk_description {
-    locker_driver_info info; /**< points to what follows */
+    locker_driver_info info; /**< points to what follows; its module and problem are its own */
     locker_semantics semantics;
+    char schemes[LK_SCHEMES_MAX]; /**< of a table */
     locker_parameter *parameters; /**< of a text */
-    char *text;                   /**< where info's own words stand */
+    char *text;                   /**< where info's own words stand, of a text */
 } lk_description;
 
-/** Make one of a driver's table, which lives as long. False: out of memory. */
-bool lk_description_of(lk_description *d, const locker_driver *driver);
+/** A table's schemes as one text, separated by one space; cut where there are more than anybody has. */
+void lk_schemes_join(char text[LK_SCHEMES_MAX], const char *const *schemes);
+
+/** Make one of a driver's table, which lives as long. Nothing of it has to be freed. */
+void lk_description_of(lk_description *d, const locker_driver *driver);
 
 /** Take one from a text: OK, CONFIG or NOMEM. The text becomes the description's, also on failure. */
 locker_status lk_description_read(lk_description *d, char *text, locker_error *err);
@@ -28,4 +34,5 @@ void lk_description_unknown(lk_description *d, char *name);
 /** Write what lk_description_read() reads. False: it can't be written as such a text. */
 bool lk_description_write(FILE *out, const lk_description *d);
 
+/** Free what one of a text, or of which nothing is known, has. */
 void lk_description_clear(lk_description *d);

@@ -112,17 +112,6 @@ static locker_status check_file(const char *path, locker_error *err)
     return why == NULL ? LOCKER_OK : refuse(err, path, why);
 }
 
-static bool are_schemes(const char *const *schemes, const char *told)
-{
-    for (; *schemes != NULL; schemes++) {
-        const size_t length = strlen(*schemes);
-        if (strncmp(told, *schemes, length) != 0 || told[length] != (schemes[1] != NULL ? ' ' : '\0'))
-            return false;
-        told += length + 1;
-    }
-    return true;
-}
-
 /* What dlerror() says, without the path where it begins with it. */
 static const char *told(const char *path)
 {
@@ -141,9 +130,11 @@ static locker_status driver_in(void *loaded, const char *path, const char *schem
     if (entry == NULL || *entry == NULL)
         return refuse(err, path, "it has no " LOCKER_MODULE_ENTRY ", so it is no driver of liblocker's");
     locker_error inner;
+    char own[LK_SCHEMES_MAX];
     if (lk_driver_check(*entry, &inner) != LOCKER_OK)
         return refuse(err, path, inner.text);
-    if (!are_schemes((*entry)->schemes, schemes))
+    lk_schemes_join(own, (*entry)->schemes);
+    if (strcmp(own, schemes) != 0)
         return refuse(err, path, "its schemes are not those of the text beside it; install both again");
     *driver = *entry;
     return LOCKER_OK;
@@ -189,31 +180,21 @@ static void find_directory(char path[PATH_MAX])
 
 /* ------------------------------------------------------------------ descriptions ---- */
 
-typedef struct module {
-    lk_description description;
-    char *path;    /* of the shared object */
-    char *problem; /* what is wrong with the description; NULL: nothing */
-} module;
-
 /* What one look at the directory found. Never freed once published: who has asked may have kept pointers into
  * it. */
 typedef struct modules {
     struct modules *older;
     char where[PATH_MAX + 64];
     size_t count;
-    module *of;
+    lk_description of[];
 } modules;
 
 static _Atomic(modules *) published;
 
 static void discard(modules *list)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        lk_description_clear(&list->of[i].description);
-        free(list->of[i].path);
-        free(list->of[i].problem);
-    }
-    free(list->of);
+    for (size_t i = 0; list != NULL && i < list->count; i++)
+        lk_description_clear(&list->of[i]);
     free(list);
 }
 
@@ -236,39 +217,29 @@ static char *text_of(const char *path)
     return NULL;
 }
 
-/* What can't be read is told by `problem`, under the file's name. */
-static bool spoilt(module *m, const char *file, size_t name_length, const char *why)
+/* What can't be read is told by its problem, under the file's name. 0, or an errno: what the system lacks. */
+static int describe(lk_description *d, const char *directory, const char *name)
 {
-    char *const name = strndup(strrchr(file, '/') + 1, name_length);
-    if (asprintf(&m->problem, "%s: %s", file, why) < 0)
-        m->problem = NULL;
-    lk_description_clear(&m->description);
-    lk_description_unknown(&m->description, name);
-    return m->problem != NULL && name != NULL;
-}
-
-/* False and errno: what the system lacks. */
-static bool describe(module *m, const char *directory, const char *name)
-{
-    const size_t length = strlen(name) - strlen(suffix);
-    char *file = NULL;
-    if (asprintf(&m->path, "%s/%.*s.so", directory, (int)length, name) < 0)
-        m->path = NULL;
-    if (asprintf(&file, "%s/%s", directory, name) < 0)
-        file = NULL;
-    bool made = m->path != NULL && file != NULL;
-    if (made) {
-        char *const text = text_of(file);
-        locker_error err;
-        if (text == NULL)
-            made = !lacks_resources(errno) && spoilt(m, file, length, strerror(errno));
-        else if (lk_description_read(&m->description, text, &err) != LOCKER_OK)
-            made = err.status != LOCKER_NOMEM && spoilt(m, file, length, err.text);
+    const int length = (int)(strlen(name) - strlen(suffix));
+    char file[PATH_MAX + NAME_MAX + 2], why[sizeof file + LOCKER_ERROR_TEXT_MAX + 2];
+    locker_error err = {.status = LOCKER_CONFIG};
+    (void)snprintf(file, sizeof file, "%s/%s", directory, name);
+    char *const text = text_of(file);
+    if (text == NULL && lacks_resources(errno))
+        return errno;
+    if (text == NULL)
+        (void)snprintf(err.text, sizeof err.text, "%s", strerror(errno));
+    const bool sound = text != NULL && lk_description_read(d, text, &err) == LOCKER_OK;
+    if (!sound) {
+        lk_description_clear(d);
+        lk_description_unknown(d, strndup(name, (size_t)length));
+        (void)snprintf(why, sizeof why, "%s: %s", file, err.text);
+        d->info.problem = strdup(why);
     }
-    m->description.info.module = m->path;
-    m->description.info.problem = m->problem;
-    free(file);
-    return made;
+    (void)snprintf(file, sizeof file, "%s/%.*s.so", directory, length, name);
+    d->info.module = strdup(file);
+    const bool made = d->info.module != NULL && d->text != NULL && (sound || d->info.problem != NULL);
+    return made && (sound || err.status == LOCKER_CONFIG) ? 0 : ENOMEM;
 }
 
 static int is_description(const struct dirent *entry)
@@ -284,27 +255,22 @@ static modules *look(void)
     char directory[PATH_MAX];
     find_directory(directory);
     const int count = scandir(directory, &entries, is_description, alphasort);
-    int failure = count < 0 ? errno : 0;
-    modules *const list = calloc(1, sizeof *list);
+    const int unread = count < 0 ? errno : 0;
+    modules *const list = calloc(1, sizeof *list + (count > 0 ? (size_t)count : 0) * sizeof *list->of);
+    int failure = list == NULL ? ENOMEM : lacks_resources(unread) ? unread : 0;
     if (list != NULL)
-        list->of = calloc(count > 0 ? (size_t)count : 1, sizeof *list->of);
-    bool made = list != NULL && list->of != NULL && !lacks_resources(failure);
-    if (made)
-        (void)snprintf(list->where, sizeof list->where, "%s%s%s", directory, failure != 0 ? ": " : "",
-                       failure != 0 ? strerror(failure) : "");
+        (void)snprintf(list->where, sizeof list->where, "%s%s%s", directory, unread != 0 ? ": " : "",
+                       unread != 0 ? strerror(unread) : "");
     for (int i = 0; i < count; i++) {
-        if (made && !describe(&list->of[list->count++], directory, entries[i]->d_name)) {
-            made = false;
-            failure = errno;
-        }
+        if (failure == 0)
+            failure = describe(&list->of[list->count++], directory, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);
-    if (made)
+    if (failure == 0)
         return list;
-    if (list != NULL)
-        discard(list);
-    errno = failure != 0 ? failure : ENOMEM;
+    discard(list);
+    errno = failure;
     return NULL;
 }
 
@@ -327,10 +293,10 @@ static const modules *known(void)
     return list != NULL ? list : publish(look(), NULL);
 }
 
-static bool has_scheme(const module *m, const char *scheme)
+static bool has_scheme(const locker_driver_info *m, const char *scheme)
 {
     const size_t length = strlen(scheme);
-    for (const char *s = m->description.info.schemes; s[0] != '\0'; s += strspn(s, " ")) {
+    for (const char *s = m->schemes; s[0] != '\0'; s += strspn(s, " ")) {
         const size_t word = strcspn(s, " ");
         if (word == length && strncasecmp(s, scheme, length) == 0)
             return true;
@@ -339,15 +305,21 @@ static bool has_scheme(const module *m, const char *scheme)
     return false;
 }
 
-static const module *described(const modules *list, const char *word)
+static const locker_driver_info *described(const modules *list, const char *word)
 {
     for (size_t i = 0; list != NULL && i < list->count; i++)
-        if (has_scheme(&list->of[i], word))
-            return &list->of[i];
+        if (has_scheme(&list->of[i].info, word))
+            return &list->of[i].info;
     for (size_t i = 0; list != NULL && i < list->count; i++)
-        if (strcasecmp(list->of[i].description.info.name, word) == 0)
-            return &list->of[i];
+        if (strcasecmp(list->of[i].info.name, word) == 0)
+            return &list->of[i].info;
     return NULL;
+}
+
+static bool describes(const modules *list, const char *word)
+{
+    const locker_driver_info *const m = described(list, word);
+    return m != NULL && m->problem == NULL;
 }
 
 /* The list in which to find it: another look is taken for a module that has been installed since the last one.
@@ -355,12 +327,10 @@ static const module *described(const modules *list, const char *word)
 static const modules *list_with(const char *word)
 {
     modules *const seen = atomic_load(&published);
-    const module *m = described(seen, word);
-    if (m != NULL && m->problem == NULL)
+    if (describes(seen, word))
         return seen;
     modules *const now = look();
-    m = described(now, word);
-    if (now == NULL || seen == NULL || (m != NULL && m->problem == NULL))
+    if (now == NULL || seen == NULL || describes(now, word))
         return now != NULL ? publish(now, seen) : NULL;
     discard(now);
     return seen;
@@ -371,13 +341,13 @@ static const modules *list_with(const char *word)
 static const locker_driver_info *module_at(size_t index)
 {
     const modules *const list = known();
-    return list != NULL && index < list->count ? &list->of[index].description.info : NULL;
+    return list != NULL && index < list->count ? &list->of[index].info : NULL;
 }
 
 static locker_status find(const char *word, const locker_driver **driver, locker_error *err)
 {
     const modules *const list = list_with(word);
-    const module *const m = described(list, word);
+    const locker_driver_info *const m = described(list, word);
     *driver = NULL;
     if (list == NULL)
         return refuse_for(err, errno, "the drivers' modules can't be looked for");
@@ -385,7 +355,7 @@ static locker_status find(const char *word, const locker_driver **driver, locker
         return LOCKER_OK;
     if (m->problem != NULL)
         return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "%s", m->problem);
-    return load_file(m->path, m->description.info.schemes, driver, err);
+    return load_file(m->module, m->schemes, driver, err);
 }
 
 static const char *where(void)

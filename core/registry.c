@@ -146,16 +146,13 @@ static lk_description *_Atomic described; /* of the drivers built in; made once,
 static const lk_description *describe_built_in(size_t count)
 {
     lk_description *seen = atomic_load(&described);
-    if (seen != NULL)
+    lk_description *const made = seen == NULL ? calloc(count + 1, sizeof *made) : NULL;
+    if (made == NULL)
         return seen;
-    lk_description *const made = calloc(count + 1, sizeof *made);
-    bool whole = made != NULL;
-    for (size_t i = 0; whole && i < count; i++)
-        whole = lk_description_of(&made[i], lk_builtin_drivers[i]);
-    if (whole && atomic_compare_exchange_strong(&described, &seen, made))
+    for (size_t i = 0; i < count; i++)
+        lk_description_of(&made[i], lk_builtin_drivers[i]);
+    if (atomic_compare_exchange_strong(&described, &seen, made))
         return made;
-    for (size_t i = 0; made != NULL && i < count; i++)
-        lk_description_clear(&made[i]);
     free(made);
     return seen;
 }
