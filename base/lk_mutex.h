@@ -37,11 +37,6 @@ typedef struct LK_CHECKED(capability("mutex")) lk_mutex {
     pthread_mutex_t plain;
 } lk_mutex;
 
-#define LK_MUTEX_INITIALIZER                                                                                 \
-    {                                                                                                        \
-        PTHREAD_MUTEX_INITIALIZER                                                                            \
-    }
-
 static inline void lk_mutex_init(lk_mutex *mutex)
 {
     pthread_mutex_init(&mutex->plain, NULL);

@@ -1,12 +1,12 @@
 /* close.c: closing a locker while others wait or hold, and what a fork's child does instead. */
 #include "cancel.h"
 #include "frame.h"
+#include "grant.h"
 #include "handle.h"
 #include "keeper.h"
 #include "lease.h"
 #include "lifetime.h"
 #include "log.h"
-#include "release.h"
 
 /* Have everything that is held released. The driver does it in the background, all of it in flight at once,
  * and its close gives that its time: a locker with 100,000 locks closes in a few round trips. */

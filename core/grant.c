@@ -1,6 +1,11 @@
-/* grant.c: what the driver granted becomes a lock that is held, or is withdrawn. */
+/*
+ * grant.c: what the driver granted becomes a lock that is held, or is withdrawn; and giving it back. The lease is taken out
+ * of the keeper first; then the grant is handed to the next of the local FIFO where the driver can do that, else the driver
+ * releases it. Handing over is bounded in number and time, so that contenders of other processes get their turn.
+ */
 #include <string.h>
 
+#include "claim.h"
 #include "grant.h"
 #include "lease.h"
 
@@ -40,4 +45,113 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
     if ((claim->events & LK_LOST_IT) != 0)
         lk_lose_locked(l, claim); /* the call has its handle before anybody else gets the mutex */
     return true;
+}
+
+/* ------------------------------------------------------------------ giving it back ---- */
+
+enum { PASSES_AT_MOST = 64 };
+static const int64_t passing_at_most = 10 * LK_MS;
+static const uint8_t any_loss = LK_LOST_IT | LK_LOST_ALL;
+
+static bool may_pass_locked(locker *l, const lk_claim *from, const lk_claim *to, int64_t now)
+    LK_REQUIRES(l->mutex)
+{
+    const lk_key *const key = from->key;
+    return l->driver->pass != NULL && to != NULL && to->busy_with == LK_IDLE &&
+           (to->events & LK_CANCELED) == 0 && !l->closing && key->passed < PASSES_AT_MOST &&
+           now - key->passing_since < passing_at_most && from->pub.ttl_ns == to->pub.ttl_ns &&
+           from->pub.renewed && to->pub.renewed;
+}
+
+/* Hand the grant to the first of the FIFO. True: `from` is gone. */
+static bool pass_unlocking(locker *l, lk_claim *from, int64_t now) LK_REQUIRES(l->mutex)
+{
+    lk_key *key = from->key;
+    lk_claim *to = lk_fifo_first_locked(l, key);
+    if (!may_pass_locked(l, from, to, now))
+        return false;
+    lk_wait *wait = to->wait;
+    lk_busy_begin_unlocking(l, to, LK_IN_PASS);
+    from->pub.valid_until = LK_READ(from->valid_until);
+    lk_mutex_unlock(&l->mutex);
+    const locker_status status = l->driver->pass(l->self, &from->pub, &to->pub);
+    lk_mutex_lock(&l->mutex);
+    lk_busy_end_unlocking(l, to);
+    if (status == LOCKER_OK) {
+        to->events |= from->events & any_loss; /* it is the same grant */
+        if (lk_grant_unlocking(l, to, to->pub.granted_at != 0 ? to->pub.granted_at : lk_now(l))) {
+            key->passed++;
+            l->stats.handed_over++;
+        } else {
+            lk_key_free_locked(l, from); /* lost again: `to` contends like everybody else */
+        }
+    }
+    lk_wake_call_locked(l, wait); /* it may have wanted to give up meanwhile */
+    return status == LOCKER_OK;
+}
+
+/* Out of the keeper's hands; a renewal that is inside the driver ends first. False: it was lost meanwhile. */
+static bool take_out_unlocking(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex)
+{
+    LK_WRITE(claim->phase, LK_RELEASING);
+    lk_heap_remove_locked(l, claim);
+    lk_busy_wait_unlocking(l, claim);
+    lk_lease_end_locked(l, claim, now);
+    return (claim->events & any_loss) == 0;
+}
+
+locker_status lk_told_lost_locked(const locker *l, const lk_claim *claim, locker_error *err)
+{
+    return locker_error_set(err, LOCKER_LOST, 0, "'%s' was lost before it was unlocked: %s", claim->pub.key,
+                            lk_lost_why_locked(l, claim));
+}
+
+/* Hand it over, or have it released. */
+static locker_status give_unlocking(locker *l, lk_claim *claim, int64_t now, locker_error *err)
+    LK_REQUIRES(l->mutex)
+{
+    locker_status status = LOCKER_OK;
+    lk_busy_begin_unlocking(l, claim, LK_IN_RELEASE);
+    if (pass_unlocking(l, claim, now)) {
+        if ((claim->events & any_loss) != 0)
+            status = lk_told_lost_locked(l, claim, err);
+    } else {
+        claim->pub.valid_until = LK_READ(claim->valid_until);
+        lk_mutex_unlock(&l->mutex);
+        status = l->driver->release(l->self, &claim->pub, lk_time_after(now, l->command_timeout_ns), err);
+        lk_mutex_lock(&l->mutex);
+        lk_key_free_locked(l, claim);
+    }
+    lk_busy_end_unlocking(l, claim);
+    return status;
+}
+
+locker_status lk_release_unlocking(locker *l, lk_claim *claim, int64_t now, locker_error *err)
+{
+    locker_status status;
+    if (take_out_unlocking(l, claim, now)) {
+        status = give_unlocking(l, claim, now, err);
+    } else {
+        status = lk_told_lost_locked(l, claim, err);
+        lk_withdraw_unlocking(l, claim);
+        lk_key_free_locked(l, claim);
+    }
+    LK_WRITE(claim->phase, status == LOCKER_LOST ? LK_LOST : LK_GONE);
+    if (status == LOCKER_OK)
+        l->stats.released++;
+    else if (status == LOCKER_LOST)
+        l->stats.lost++;
+    else
+        l->stats.unknown++;
+    lk_claim_over_locked(l, claim);
+    return status;
+}
+
+void lk_let_go_unlocking(locker *l, lk_claim *claim)
+{
+    (void)take_out_unlocking(l, claim, lk_now(l));
+    lk_withdraw_unlocking(l, claim);
+    lk_key_free_locked(l, claim);
+    LK_WRITE(claim->phase, LK_GONE);
+    lk_claim_unref_locked(l, claim);
 }

@@ -1,4 +1,5 @@
-/* grant.h: which operation of the driver is inside with a claim, one at a time; and from its OK to a held lock. */
+/* grant.h: which operation of the driver is inside with a claim, one at a time; from its OK to a held lock; and
+ * giving that back. */
 #pragma once
 
 #include "wake.h"
@@ -38,3 +39,12 @@ void lk_withdraw_unlocking(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
  * unless what came meanwhile says that the grant proves nothing. False: it does, the driver has withdrawn, and the claim is
  * as before. */
 bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex);
+
+/** The last handle of a grant is being unlocked: hand it over, or have it released. */
+locker_status lk_release_unlocking(locker *l, lk_claim *claim, int64_t now, locker_error *err)
+    LK_REQUIRES(l->mutex);
+/** Release a grant in the background, without an answer. */
+void lk_let_go_unlocking(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
+/** LOST, with the text for an unlock that came too late. */
+locker_status lk_told_lost_locked(const locker *l, const lk_claim *claim, locker_error *err)
+    LK_REQUIRES(l->mutex);

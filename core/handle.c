@@ -11,7 +11,6 @@
 #include "lease.h"
 #include "lifetime.h"
 #include "lk_wakeup.h"
-#include "release.h"
 
 /* ------------------------------------------------------------------ unlocking ---- */
 
@@ -76,15 +75,6 @@ static void let_go_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mute
     lk_let_go_unlocking(l, claim);
 }
 
-static void forget_locked(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
-{
-    locker_handle **link = &held->claim->handles;
-    while (*link != held)
-        link = &(*link)->sibling;
-    *link = held->sibling;
-    lk_claim_unref_locked(l, held->claim);
-}
-
 /* It is free already. */
 static void count_out(locker *l, int lost_fd) LK_EXCLUDES(l->mutex)
 {
@@ -99,10 +89,14 @@ static void count_out(locker *l, int lost_fd) LK_EXCLUDES(l->mutex)
 static void destroy_and_unlock(locker *l, locker_handle *held) LK_RELEASE(l->mutex)
 {
     const int fd = LK_READ(held->lost_fd);
-    const bool separate = held != &held->claim->first_handle;
-    forget_locked(l, held);
-    if (separate)
+    lk_claim *const claim = held->claim;
+    locker_handle **link = &claim->handles;
+    while (*link != held)
+        link = &(*link)->sibling;
+    *link = held->sibling;
+    if (held != &claim->first_handle)
         free(held);
+    lk_claim_unref_locked(l, claim);
     lk_mutex_unlock(&l->mutex);
     count_out(l, fd);
 }

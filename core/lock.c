@@ -2,7 +2,7 @@
  * lock.c: the path of a lock call.
  *
  * A call makes a claim. Where the service has no queue of its own, only one claim of a key contends there; the others stand
- * in the key's FIFO until they are promoted, or until the holder's grant is handed over to them (release.c). A contender makes
+ * in the key's FIFO until they are promoted, or until the holder's grant is handed over to them (grant.c). A contender makes
  * an attempt on its caller's own thread, and after BUSY sleeps until the driver wakes it or its time to try again has come.
  * Whatever ends the call but a grant, the driver is told to withdraw.
  */
@@ -319,23 +319,16 @@ static locker_status take_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l->m
 
 static void count_locked(const request *r, locker_status status) LK_REQUIRES(r->l->mutex)
 {
-    switch (status) {
-    case LOCKER_OK:
-        lk_histogram_add(&r->l->stats.wait, r->claim->pub.granted_at - r->start);
-        break;
-    case LOCKER_BUSY:
-        r->l->stats.busy++;
-        break;
-    case LOCKER_TIMEOUT:
-        r->l->stats.timed_out++;
-        break;
-    case LOCKER_CANCELED:
-        r->l->stats.canceled++;
-        break;
-    default:
-        r->l->stats.failed++;
-        break;
+    locker_statistics *const s = &r->l->stats;
+    if (status == LOCKER_OK) {
+        lk_histogram_add(&s->wait, r->claim->pub.granted_at - r->start);
+        return;
     }
+    uint64_t *const count = status == LOCKER_BUSY       ? &s->busy
+                            : status == LOCKER_TIMEOUT  ? &s->timed_out
+                            : status == LOCKER_CANCELED ? &s->canceled
+                                                        : &s->failed;
+    ++*count;
 }
 
 static locker_status run_unlocking(request *r) LK_REQUIRES(r->l->mutex)
