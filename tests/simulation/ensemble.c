@@ -458,6 +458,12 @@ static void a_session_that_moved_is_not_served_where_it_was(void **state)
     assert_true(lk_simzk_is_closed(c.connection));
     assert_int_equal(delete_node(&w, &moved, "/a"), LK_SIMZK_OK);
     leave(&c);
+    c = moved;
+    assert_true(enter(&w, &moved, a_follower(&w, one)));
+    assert_int_equal(create(&w, &moved, "/a", LK_SIMZK_EPHEMERAL), LK_SIMZK_OK);
+    assert_int_equal(exists(&w, &c, "/a"), NO_ANSWER); /* the leader looks at reads, too */
+    assert_true(lk_simzk_is_closed(c.connection));
+    leave(&c);
     leave(&moved);
     lk_simzk_free(w.z);
 }
