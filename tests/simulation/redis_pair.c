@@ -141,7 +141,7 @@ static bool reset_real(redis_pair *pair)
     static const char *const lines[] = {
         "CLIENT UNPAUSE",
         "REPLICAOF NO ONE",
-        "CONFIG SET maxmemory 0 min-replicas-to-write 0 requirepass \"\"",
+        "CONFIG SET maxmemory 0 min-replicas-to-write 0 replica-serve-stale-data yes requirepass \"\"",
         "ACL DELUSER app",
         "ACL SETUSER default reset on nopass ~* &* +@all",
         "FLUSHALL",
@@ -205,7 +205,7 @@ static bool is_taken(redis_pair *pair, int fd)
     char answer[64];
     if (lk_sr_is_paused(pair->simulated))
         return lk_until(was_read, &fd, PATIENCE_MS);
-    return command(pair, pair->control, "PING", answer, sizeof answer);
+    return command(pair, pair->control, "ECHO there", answer, sizeof answer);
 }
 
 bool pair_send(redis_pair *pair, int connection, lk_sr_text bytes, lk_sr_text planted, size_t piece)
@@ -222,10 +222,14 @@ bool pair_send(redis_pair *pair, int connection, lk_sr_text bytes, lk_sr_text pl
     return lk_sr_output(c->client).len > 0 || is_taken(pair, c->fd);
 }
 
-void pair_advance(redis_pair *pair, int64_t us)
+/* Redis looks at its clock now and then; afterwards it has. */
+bool pair_advance(redis_pair *pair, int64_t us)
 {
+    char answer[64];
     *pair->clock += us;
     lk_sr_advance(pair->simulated, (*pair->clock - pair->base_us) * 1000);
+    return lk_sr_is_paused(pair->simulated) ||
+           command(pair, pair->control, "ECHO then", answer, sizeof answer);
 }
 
 /* ------------------------------------------------------------------ comparing ---- */

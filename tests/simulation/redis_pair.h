@@ -40,7 +40,7 @@ void pair_end(redis_pair *pair);
 bool pair_send(redis_pair *pair, int connection, lk_sr_text bytes, lk_sr_text planted, size_t piece);
 
 /** So many us pass. */
-void pair_advance(redis_pair *pair, int64_t us);
+bool pair_advance(redis_pair *pair, int64_t us);
 
 /** Whether the real one closes and says exactly what the simulated one does; else pair->wrong says what. */
 bool pair_agrees(redis_pair *pair);

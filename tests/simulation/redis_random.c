@@ -128,14 +128,14 @@ static bool play_flight(sequence *s)
     return pair_send(&s->pair, connection, lk_sr_view(&s->bytes), lk_sr_view(&s->planted), piece);
 }
 
-static void play_time(sequence *s)
+static bool play_time(sequence *s)
 {
     static const int64_t steps_us[] = {1, 300, 1000, 5000, 8000, 21000, 1000000, 40000000};
     const int64_t us = steps_us[draw(&s->drawing, sizeof steps_us / sizeof steps_us[0])];
     if (s->verbose)
         (void)printf("%" PRId64 " us pass\n", us);
-    pair_advance(&s->pair, us);
-    s->drawing.clock_us = *s->pair.clock;
+    s->drawing.clock_us += us;
+    return pair_advance(&s->pair, us);
 }
 
 /* As the driver begins: its scripts are there, and lockers listen, so that locks are handed on. */
@@ -172,10 +172,7 @@ static bool play(sequence *s, uint64_t seed)
     if (s->listens)
         good = play_beginning(s);
     for (int i = 0; i < FLIGHTS && good; i++) {
-        if (draw(&s->drawing, 5) == 0)
-            play_time(s);
-        else
-            good = play_flight(s);
+        good = draw(&s->drawing, 5) == 0 ? play_time(s) : play_flight(s);
         good = good && pair_agrees(&s->pair);
         s->told += s->pair.told;
     }

@@ -10,7 +10,7 @@ enum {
     LK_SR_NEEDS_MEMORY = 2, /**< and may need more memory for them */
     LK_SR_NO_SCRIPT = 4,    /**< not for scripts */
     LK_SR_NO_AUTH = 8,      /**< for who hasn't logged in, too */
-    LK_SR_WHILE_STALE = 16, /**< served in LK_SR_STALE */
+    LK_SR_WHILE_STALE = 16, /**< served with data that are too old to show */
     LK_SR_WHILE_LOADING = 32,
     LK_SR_WHILE_BUSY = 64,
     LK_SR_REPLICATES = 128,   /**< may write, so a pause of writes holds it back */

@@ -104,8 +104,8 @@ static const char *refused_write(const lk_sr_call *call)
 static const char *refused_state(const lk_sr_call *call)
 {
     const unsigned faults = call->server->faults, flags = call->command->flags;
-    if ((faults & LK_SR_STALE) != 0 && (flags & LK_SR_WHILE_STALE) == 0)
-        return "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+    if (lk_sr_is_stale(call->server) && (flags & LK_SR_WHILE_STALE) == 0)
+        return LK_SR_STALE;
     if ((faults & LK_SR_LOADING) != 0 && (flags & LK_SR_WHILE_LOADING) == 0)
         return "-LOADING Redis is loading the dataset in memory";
     if ((faults & LK_SR_BUSY) != 0 && (flags & LK_SR_WHILE_BUSY) == 0)

@@ -172,6 +172,15 @@ static bool set_one(lk_sr_call *call, size_t at)
             return false;
         }
         call->server->replicas_least = number;
+    } else if (lk_sr_is(call->argv[at], "replica-serve-stale-data")) {
+        if (!lk_sr_is(call->argv[at + 1], "yes") && !lk_sr_is(call->argv[at + 1], "no")) {
+            lk_sr_reply_error(
+                call->out,
+                "CONFIG SET failed (possibly related to argument 'replica-serve-stale-data') - argument "
+                "must be 'yes' or 'no'");
+            return false;
+        }
+        call->server->hides_stale = lk_sr_is(call->argv[at + 1], "no");
     } else if (lk_sr_is(call->argv[at], "requirepass")) {
         lk_sr_users_require(&call->server->users, call->argv[at + 1]);
     }
@@ -181,9 +190,12 @@ static bool set_one(lk_sr_call *call, size_t at)
 /* Those of the last line change no answer here. */
 static bool is_option(lk_sr_text name)
 {
-    static const char *const names[] = {
-        "maxmemory",  "min-replicas-to-write", "requirepass",    "maxmemory-policy", "save",
-        "appendonly", "appendfsync",           "lua-time-limit", "masteruser",       "masterauth"};
+    static const char *const names[] = {"maxmemory",        "min-replicas-to-write",
+                                        "requirepass",      "replica-serve-stale-data",
+                                        "maxmemory-policy", "save",
+                                        "appendonly",       "appendfsync",
+                                        "lua-time-limit",   "masteruser",
+                                        "masterauth"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (lk_sr_is(name, names[i]))
             return true;

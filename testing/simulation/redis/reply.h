@@ -11,6 +11,7 @@
 #define LK_SR_READONLY  "-READONLY You can't write against a read only replica."
 #define LK_SR_OOM       "-OOM command not allowed when used memory > 'maxmemory'."
 #define LK_SR_FEW       "-NOREPLICAS Not enough good replicas to write."
+#define LK_SR_STALE     "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
 #define LK_SR_MISCONF                                                                                        \
     "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. "     \
     "Commands that may modify the data set are disabled, because this instance is configured to report "     \

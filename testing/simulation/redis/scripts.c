@@ -22,6 +22,14 @@ static bool read_keys(lk_sr_call *call, int64_t *keys)
     return false;
 }
 
+static void run(lk_sr_call *call, const char *hash, int64_t keys)
+{
+    if (lk_sr_is_stale(call->server))
+        lk_sr_reply_error(call->out, LK_SR_STALE);
+    else
+        lk_sr_lua_run(call->server->lua, hash, call, (size_t)keys);
+}
+
 void lk_sr_eval(lk_sr_call *call)
 {
     char hash[LK_SR_SHA1_LEN + 1];
@@ -31,7 +39,7 @@ void lk_sr_eval(lk_sr_call *call)
     lk_sr_sha1(call->argv[1], hash);
     if (lk_sr_lua_knows(call->server->lua, hash) ||
         lk_sr_lua_load(call->server->lua, call->argv[1], hash, call->out))
-        lk_sr_lua_run(call->server->lua, hash, call, (size_t)keys);
+        run(call, hash, keys);
 }
 
 /* In small letters, as scripts are named; false: it is no name at all. */
@@ -55,7 +63,7 @@ void lk_sr_evalsha(lk_sr_call *call)
     if (named && !read_keys(call, &keys))
         return;
     if (named && lk_sr_lua_knows(call->server->lua, hash))
-        lk_sr_lua_run(call->server->lua, hash, call, (size_t)keys);
+        run(call, hash, keys);
     else
         lk_sr_reply_error(call->out, "-NOSCRIPT No matching script. Please use EVAL.");
 }

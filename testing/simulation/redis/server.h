@@ -79,9 +79,8 @@ int64_t lk_sr_client_id(const lk_sr_client *client);
 /** States in which a server can't serve; several at once are allowed. */
 enum {
     LK_SR_LOADING = 1, /**< it reads its data */
-    LK_SR_STALE = 2,   /**< a replica without its master that doesn't show old data */
-    LK_SR_NO_DISK = 4, /**< it can't write its data to the disk */
-    LK_SR_BUSY = 8     /**< a script of somebody's doesn't end */
+    LK_SR_NO_DISK = 2, /**< it can't write its data to the disk */
+    LK_SR_BUSY = 4     /**< a script of somebody's doesn't end */
 };
 void lk_sr_set_faults(lk_sr_server *server, unsigned faults);
 

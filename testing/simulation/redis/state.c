@@ -25,6 +25,11 @@ bool lk_sr_is_replica(const lk_sr_server *server)
     return server->master.host[0] != '\0';
 }
 
+bool lk_sr_is_stale(const lk_sr_server *server)
+{
+    return lk_sr_is_replica(server) && !server->master.linked && server->hides_stale;
+}
+
 int64_t lk_sr_clock_us(const lk_sr_server *server)
 {
     return (server->now_ns + server->clock_ns) / us_ns;

@@ -32,6 +32,7 @@ struct lk_sr_server {
     uint64_t memory_most;
     bool memory_over; /**< at the last request */
     int64_t replicas_least;
+    bool hides_stale; /**< a replica without its master shows nothing */
     int64_t next_client;
     lk_list clients;
     lk_list waiting; /**< those that WAIT, the last first */
@@ -91,6 +92,9 @@ struct lk_sr_call {
 int64_t lk_sr_clock_ms(const lk_sr_server *server);
 int64_t lk_sr_clock_us(const lk_sr_server *server);
 bool lk_sr_is_replica(const lk_sr_server *server);
+
+/** Whether its data are old, and it doesn't show them. */
+bool lk_sr_is_stale(const lk_sr_server *server);
 size_t lk_sr_link_count(const lk_sr_server *server);
 
 /** An id as a run and a replication has one. */
