@@ -95,13 +95,13 @@ static locker_status check_astray(const lk_config *c, const char *uri, locker_er
     if (at == NULL || (!auth && memchr(rest, ':', (size_t)(at - rest)) == NULL))
         return LOCKER_OK;
     if (!auth)
-        return locker_error_set(
-            err, LOCKER_CONFIG, 0,
+        return lk_misconfigured(
+            err,
             "the %s driver takes no user and no password: leave them out, and write an '@' of the "
             "path as %%40",
             c->driver->name);
-    return locker_error_set(
-        err, LOCKER_CONFIG, 0,
+    return lk_misconfigured(
+        err,
         "the URI has an '@' where no user and password can be: write SCHEME://USER:PASSWORD@HOST; " ASTRAY
         ", and an '@' of a path or parameter %%40");
 }
@@ -117,9 +117,7 @@ static locker_status decode(const char **text, const char *first, const char *af
     if (own == NULL)
         return lk_config_no_memory(err);
     const char *end = uriUnescapeInPlaceExA(own, URI_FALSE, URI_BR_DONT_TOUCH);
-    return strlen(own) == (size_t)(end - own)
-               ? LOCKER_OK
-               : locker_error_set(err, LOCKER_CONFIG, 0, "%s has a %%00", what);
+    return strlen(own) == (size_t)(end - own) ? LOCKER_OK : lk_misconfigured(err, "%s has a %%00", what);
 }
 
 static locker_status read_port(const char *text, size_t length, int *port, locker_error *err)
@@ -128,8 +126,8 @@ static locker_status read_port(const char *text, size_t length, int *port, locke
     for (size_t i = 0; i < length; i++)
         value = value > 65535 ? value : value * 10 + (text[i] - '0');
     if (value < 1 || value > 65535)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "the port '%.*s' is not in 1 to 65535",
-                                (int)(length < 20 ? length : 20), text);
+        return lk_misconfigured(err, "the port '%.*s' is not in 1 to 65535", (int)(length < 20 ? length : 20),
+                                text);
     *port = (int)value;
     return LOCKER_OK;
 }
@@ -139,8 +137,7 @@ static locker_status read_host(locker_host *host, const UriUriA *u, locker_error
     const char *port = u->portText.first;
     if (u->pathHead != NULL || u->query.first != NULL || u->userInfo.first != NULL ||
         u->hostText.first == u->hostText.afterLast)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "a host in the list is empty or has a user or path of its own");
+        return lk_misconfigured(err, "a host in the list is empty or has a user or path of its own");
     locker_status status = LOCKER_OK;
     if (port != NULL)
         status = read_port(port, (size_t)(u->portText.afterLast - port), &host->port, err);
@@ -167,13 +164,11 @@ locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, 
         status = read_host(&hosts[count], &u, err);
         uriFreeUriMembersA(&u);
     } else if (host_can_be_quoted(text, length)) {
-        status = locker_error_set(err, LOCKER_CONFIG, 0,
-                                  "'%.*s' is not a host: give NAME, NAME:PORT or [ADDRESS]:PORT",
+        status = lk_misconfigured(err, "'%.*s' is not a host: give NAME, NAME:PORT or [ADDRESS]:PORT",
                                   (int)(length < 80 ? length : 80), text);
     } else {
-        status = locker_error_set(
-            err, LOCKER_CONFIG, 0,
-            "host %zu of the list is none: give NAME, NAME:PORT or [ADDRESS]:PORT; " ASTRAY, count + 1);
+        status = lk_misconfigured(
+            err, "host %zu of the list is none: give NAME, NAME:PORT or [ADDRESS]:PORT; " ASTRAY, count + 1);
     }
     free(uri);
     return status;
@@ -183,8 +178,7 @@ locker_status lk_config_add(lk_config *c, const char *name, const char *text, lo
 {
     for (size_t i = 0; i < c->given_count; i++)
         if (strcmp(c->given[i].name, name) == 0)
-            return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s is given twice",
-                                    lk_config_word(name));
+            return lk_misconfigured(err, "parameter %s is given twice", lk_config_word(name));
     lk_given *given = realloc(c->given, (c->given_count + 1) * sizeof *given);
     if (given == NULL)
         return lk_config_no_memory(err);
@@ -209,7 +203,7 @@ static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *er
         if (item->key[0] == '\0' && item->value == NULL)
             continue;
         if (item->value == NULL)
-            status = locker_error_set(err, LOCKER_CONFIG, 0, "parameter '%s' has no value: write NAME=VALUE",
+            status = lk_misconfigured(err, "parameter '%s' has no value: write NAME=VALUE",
                                       lk_config_word(item->key));
         else
             status = lk_config_add(c, item->key, item->value, err);
@@ -248,14 +242,13 @@ static locker_status read_bare(lk_config *c, const char *uri, locker_error *err)
     if (rc == URI_ERROR_MALLOC)
         return lk_config_no_memory(err);
     if (rc != URI_SUCCESS)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
+        return lk_misconfigured(err,
                                 "the %s: URI has a character that must be written as %%XX, or a %% "
                                 "without two digits; " ASTRAY,
                                 c->pub.scheme);
     locker_status status = LOCKER_OK;
     if (u.fragment.first != NULL)
-        status = locker_error_set(err, LOCKER_CONFIG, 0,
-                                  "the URI has a '#': write it as %%23 where it belongs to a value");
+        status = lk_misconfigured(err, "the URI has a '#': write it as %%23 where it belongs to a value");
     if (status == LOCKER_OK)
         status = read_user(c, &u, err);
     if (status == LOCKER_OK)
@@ -315,7 +308,7 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
 {
     const size_t length = strspn(uri, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
     if (length == 0 || uri[length] != ':')
-        return locker_error_set(err, LOCKER_CONFIG, 0,
+        return lk_misconfigured(err,
                                 "the URI has no scheme: write SCHEME:..., such as file:///run/lock/shop");
     char *const scheme = strndup(uri, length);
     c->pub.scheme = scheme;
@@ -334,7 +327,7 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
     }
     if (lk_driver_has_scheme(c->driver, c->pub.scheme))
         return LOCKER_OK;
-    return locker_error_set(err, LOCKER_CONFIG, 0, "the %s driver has no scheme '%s:'", c->driver->name,
+    return lk_misconfigured(err, "the %s driver has no scheme '%s:'", c->driver->name,
                             lk_config_word(c->pub.scheme));
 }
 

@@ -1,7 +1,7 @@
 /* config.h: a locker's configuration: from a URI (config.c) or a profile (profile.c), completed (params.c). */
 #pragma once
 
-#include <locker/driver.h>
+#include "error.h"
 
 /** A parameter as it was given. */
 typedef struct lk_given {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "description.h"
+#include "error.h"
 
 /* The first line of a text. Another number: it belongs to another release. */
 #define FIRST_LINE "locker-driver 1"
@@ -221,13 +222,13 @@ locker_status lk_description_read(lk_description *d, char *text, locker_error *e
     if (next == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     if (strcmp(strsep(&rest, "\n"), FIRST_LINE) != 0)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "its first line is not '" FIRST_LINE "'");
+        return lk_misconfigured(err, "its first line is not '" FIRST_LINE "'");
     for (char *line; (line = strsep(&rest, "\n")) != NULL; number++)
         if (line[0] != '\0' && !read_line(d, &next, line))
-            return locker_error_set(err, LOCKER_CONFIG, 0, "its line %u says nothing that is known", number);
+            return lk_misconfigured(err, "its line %u says nothing that is known", number);
     if (d->info.name[0] == '\0' || d->info.schemes[0] == '\0' || d->semantics.scope == 0 ||
         d->semantics.fairness == 0)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "it lacks the name, schemes, scope or fairness");
+        return lk_misconfigured(err, "it lacks the name, schemes, scope or fairness");
     d->semantics.driver = d->info.name;
     return LOCKER_OK;
 }

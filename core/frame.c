@@ -8,9 +8,8 @@ locker_status lk_admit(const locker *l, const char *what, locker_error *err)
         return locker_error_set(err, LOCKER_FORKED, 0,
                                 "%s: this locker belongs to the parent process: open one in the child", what);
     if (lk_in_callback(l))
-        return locker_error_set(
-            err, LOCKER_INVALID, 0,
-            "%s waits for the service, so it can't be called inside a callback of its locker", what);
+        return lk_invalid(
+            err, "%s waits for the service, so it can't be called inside a callback of its locker", what);
     return LOCKER_OK;
 }
 

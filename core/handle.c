@@ -21,13 +21,12 @@ static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_err
     if (held->closed)
         return locker_error_set(err, LOCKER_CLOSED, 0, "'%s' was released when its locker was closed", key);
     if (held->unlocked)
-        return locker_error_set(err, LOCKER_INVALID, 0, "'%s' was already unlocked by this handle", key);
+        return lk_invalid(err, "'%s' was already unlocked by this handle", key);
     const int64_t now = lk_now(l);
     const bool lost = lk_lease_over_locked(l, claim, now);
     if (!lost && !l->closing && lk_in_callback(l))
-        return locker_error_set(
-            err, LOCKER_INVALID, 0,
-            "'%s' can't be unlocked inside a callback of its locker: hand it to another thread", key);
+        return lk_invalid(
+            err, "'%s' can't be unlocked inside a callback of its locker: hand it to another thread", key);
     LK_WRITE(held->unlocked, true);
     claim->open_handles--;
     if (lost)
@@ -49,7 +48,7 @@ locker_status locker_unlock(locker_handle *held, locker_error *err)
 {
     LK_NO_CANCEL;
     if (held == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "locker_unlock needs a handle");
+        return lk_invalid(err, "locker_unlock needs a handle");
     locker *l = held->l;
     if (lk_forked(l))
         return locker_error_set(err, LOCKER_FORKED, 0,

@@ -69,8 +69,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
     LK_NO_CANCEL;
     locker_info found = LOCKER_INFO_INIT;
     if (l == NULL || (info != NULL && !is_sized(info)))
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "%s needs a locker, and an info that starts from LOCKER_INFO_INIT", what);
+        return lk_invalid(err, "%s needs a locker, and an info that starts from LOCKER_INFO_INIT", what);
     locker_status status = enter(l, what, err);
     if (status != LOCKER_OK)
         return status;
@@ -97,7 +96,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
 locker_status locker_show(locker *l, const char *key, locker_info *info, locker_error *err)
 {
     if (info == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "locker_show needs a place for the answer");
+        return lk_invalid(err, "locker_show needs a place for the answer");
     return inspect(l, key, NULL, info, "locker_show", err);
 }
 
@@ -125,7 +124,7 @@ locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err)
 {
     LK_NO_CANCEL;
     if (l == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "locker_ping needs a locker");
+        return lk_invalid(err, "locker_ping needs a locker");
     locker_status status = enter(l, "locker_ping", err);
     if (status != LOCKER_OK)
         return status;

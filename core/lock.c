@@ -15,7 +15,6 @@
 #include "cancel.h"
 #include "claim.h"
 #include "config.h"
-#include "error.h"
 #include "frame.h"
 #include "grant.h"
 #include "lease.h"
@@ -468,9 +467,8 @@ static locker_status check_lock_options(const locker *l, const locker_lock_optio
 {
     locker_status status = LOCKER_OK;
     if (o->wait_ms < -1)
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "wait_ms is %lld: give -1 (for ever), 0 (try) or a time in ms",
-                                (long long)o->wait_ms);
+        return lk_invalid(err, "wait_ms is %lld: give -1 (for ever), 0 (try) or a time in ms",
+                          (long long)o->wait_ms);
     if (o->owner != NULL)
         status = lk_text_check_label(o->owner, "the owner", err);
     if (status == LOCKER_OK && o->label != NULL)
@@ -496,8 +494,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.lost_early = false;
     r.out = out;
     if (out == NULL || l == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "locker_lock needs a locker and a place for the handle");
+        return lk_invalid(err, "locker_lock needs a locker and a place for the handle");
     *out = NULL;
     locker_status status = lk_admit(l, "locker_lock", err);
     locker_lock_options own;

@@ -9,7 +9,6 @@
 #include <lk_sized.h>
 
 #include "config.h"
-#include "error.h"
 #include "frame.h"
 #include "keeper.h"
 #include "lifetime.h"
@@ -106,7 +105,7 @@ static locker_status check_options(const locker_options **options, locker_option
                                    locker_error *err)
 {
     if (out == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "opening needs a place for the locker");
+        return lk_invalid(err, "opening needs a place for the locker");
     *out = NULL;
     if (*options == NULL)
         return LOCKER_OK;
@@ -126,8 +125,7 @@ locker_status locker_open(const char *uri, const locker_options *options, locker
     if (status != LOCKER_OK)
         return status;
     if (uri == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "locker_open needs a URI; locker_open_default() reads the environment");
+        return lk_invalid(err, "locker_open needs a URI; locker_open_default() reads the environment");
     status = lk_config_uri(&config, uri, NULL, err);
     return open_parsed(status, &config, options, NULL, out, err);
 }
@@ -142,7 +140,7 @@ locker_status locker_open_profile(const char *file, const char *profile, const l
     if (status != LOCKER_OK)
         return status;
     if (file == NULL || *file == '\0')
-        return locker_error_set(err, LOCKER_INVALID, 0, "locker_open_profile needs a file");
+        return lk_invalid(err, "locker_open_profile needs a file");
     if (profile == NULL || *profile == '\0')
         profile = getenv("LOCKER_PROFILE");
     if (profile == NULL || *profile == '\0')

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "error.h"
 #include "lk_time.h"
 #include "text.h"
 
@@ -68,18 +67,17 @@ static const char *read_number(const char *text, double *value)
 locker_status locker_parse_duration(const char *text, int64_t *ms, locker_error *err)
 {
     if (text == NULL || ms == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "locker_parse_duration needs a text and a place for the result");
+        return lk_invalid(err, "locker_parse_duration needs a text and a place for the result");
     double value;
     const char *unit = read_number(text, &value);
     const double length = unit == NULL ? 0 : unit_ms(unit);
     if (length == 0)
-        return locker_error_set(
-            err, LOCKER_CONFIG, 0,
+        return lk_misconfigured(
+            err,
             "'%.60s' is not a duration: give a number and a unit (ms, s, m, h, d), such as 500ms, 1.5s or 2h",
             text);
     if (value * length > 10 * year_ms)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "the duration '%.60s' is longer than 10 years", text);
+        return lk_misconfigured(err, "the duration '%.60s' is longer than 10 years", text);
     *ms = (int64_t)(value * length + 0.5);
     if (*ms == 0 && value > 0)
         *ms = 1; /* a wait of 0.1 ms is a short wait, not none at all */
@@ -90,9 +88,8 @@ locker_status lk_ttl_check(int64_t ttl_ms, locker_error *err)
 {
     if (ttl_ms >= 0 && ttl_ms <= LOCKER_NEVER / 4 / LK_MS)
         return LOCKER_OK;
-    return locker_error_set(err, LOCKER_INVALID, 0,
-                            "ttl_ms is %lld: give a lease time in ms, or 0 for the default",
-                            (long long)ttl_ms);
+    return lk_invalid(err, "ttl_ms is %lld: give a lease time in ms, or 0 for the default",
+                      (long long)ttl_ms);
 }
 
 locker_status lk_ttl_in_range(const locker_driver *d, int64_t ttl_ms, locker_status wrong, locker_error *err)
@@ -109,11 +106,11 @@ static locker_status check_range(const locker_parameter *param, const locker_val
 {
     const char *unit = param->kind == LOCKER_PARAM_DURATION ? " ms" : "";
     if (value->number < param->min)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is too small: at least %lld%s",
-                                param->name, value->text, (long long)param->min, unit);
+        return lk_misconfigured(err, "parameter %s=%.60s is too small: at least %lld%s", param->name,
+                                value->text, (long long)param->min, unit);
     if (param->max > 0 && value->number > param->max)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is too large: at most %lld%s",
-                                param->name, value->text, (long long)param->max, unit);
+        return lk_misconfigured(err, "parameter %s=%.60s is too large: at most %lld%s", param->name,
+                                value->text, (long long)param->max, unit);
     return LOCKER_OK;
 }
 
@@ -123,8 +120,7 @@ static locker_status parse_number(const locker_parameter *param, locker_value *v
     char *end;
     value->number = strtoll(value->text, &end, 10);
     if (end == value->text || *end != '\0' || errno != 0)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is not a whole number",
-                                param->name, value->text);
+        return lk_misconfigured(err, "parameter %s=%.60s is not a whole number", param->name, value->text);
     return check_range(param, value, err);
 }
 
@@ -137,8 +133,7 @@ static locker_status parse_bool(const locker_parameter *param, locker_value *val
             return LOCKER_OK;
         }
     }
-    return locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s=%.60s is neither yes nor no", param->name,
-                            value->text);
+    return lk_misconfigured(err, "parameter %s=%.60s is neither yes nor no", param->name, value->text);
 }
 
 static locker_status parse_duration(const locker_parameter *param, locker_value *value, locker_error *err)
@@ -168,8 +163,7 @@ static locker_status parse(const locker_parameter *param, const char *text, lock
     default:
         return param->kind != LOCKER_PARAM_PATH || *text != '\0'
                    ? LOCKER_OK
-                   : locker_error_set(err, LOCKER_CONFIG, 0, "parameter %s is empty: give a path",
-                                      param->name);
+                   : lk_misconfigured(err, "parameter %s is empty: give a path", param->name);
     }
 }
 
@@ -207,9 +201,8 @@ static locker_status fill_given(const lk_config *c, locker_value *common, locker
             at = find(table, given->name);
         }
         if (table[at].name == NULL)
-            return locker_error_set(
-                err, LOCKER_CONFIG, 0,
-                "the %s driver has no parameter '%s': 'locker drivers' lists those that it has",
+            return lk_misconfigured(
+                err, "the %s driver has no parameter '%s': 'locker drivers' lists those that it has",
                 c->driver->name, lk_config_word(given->name));
         status = parse(&table[at], given->text, &values[at], err);
         values[at].given = true;
@@ -237,9 +230,9 @@ static locker_status read_password_file(lk_config *c, const char *path, locker_e
         line[0] = '\0';
     line[strcspn(line, "\r\n")] = '\0';
     (void)fclose(f);
-    const locker_status status =
-        line[0] != '\0' ? copy(&c->pub.password, line, err)
-                        : locker_error_set(err, LOCKER_CONFIG, 0, "password_file %.200s is empty", path);
+    const locker_status status = line[0] != '\0'
+                                     ? copy(&c->pub.password, line, err)
+                                     : lk_misconfigured(err, "password_file %.200s is empty", path);
     explicit_bzero(line, sizeof line);
     return status;
 }
@@ -249,14 +242,12 @@ static locker_status find_password(lk_config *c, const char *text, const char *f
 {
     if ((c->driver->caps & LOCKER_CAP_AUTH) == 0) {
         if (c->pub.user != NULL || c->pub.password != NULL || text != NULL || file != NULL)
-            return locker_error_set(err, LOCKER_CONFIG, 0,
-                                    "the %s driver takes no user and no password: leave them out",
+            return lk_misconfigured(err, "the %s driver takes no user and no password: leave them out",
                                     c->driver->name);
         return LOCKER_OK;
     }
     if (c->pub.password != NULL && file != NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "both a password and password_file are given: keep one");
+        return lk_misconfigured(err, "both a password and password_file are given: keep one");
     if (text == NULL && c->pub.password != NULL)
         return LOCKER_OK;
     if (text == NULL && file != NULL)

@@ -99,9 +99,9 @@ static locker_status set_port(const lk_config *c, const char *text, locker_error
     char *end;
     const long port = strtol(text, &end, 10);
     if (end == text || *end != '\0' || port < 1 || port > 65535)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "port is no number from 1 to 65535");
+        return lk_misconfigured(err, "port is no number from 1 to 65535");
     if (c->pub.host_count == 0)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "port is given without host");
+        return lk_misconfigured(err, "port is given without host");
     locker_host *const hosts = (locker_host *)(uintptr_t)c->pub.hosts;
     for (size_t i = 0; i < c->pub.host_count; i++)
         if (hosts[i].port == 0)
@@ -131,18 +131,17 @@ static locker_status build(profile *p, locker_error *err)
     lk_config *c = p->config;
     char *const *part = p->part;
     if (part[URI] == NULL && part[DRIVER] == NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "it has neither uri nor driver");
+        return lk_misconfigured(err, "it has neither uri nor driver");
     if (part[URI] == NULL)
         return from_parts(p, err);
     if (part[DRIVER] != NULL || part[HOST] != NULL || part[PORT] != NULL || part[USER] != NULL ||
         part[PATH] != NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "uri stands beside driver, host, port, user or path: keep one way");
+        return lk_misconfigured(err, "uri stands beside driver, host, port, user or path: keep one way");
     const locker_status status = lk_config_uri(c, part[URI], NULL, err);
     if (status != LOCKER_OK || part[PASSWORD] == NULL)
         return status;
     if (c->pub.password != NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "password is given twice, in uri and by itself");
+        return lk_misconfigured(err, "password is given twice, in uri and by itself");
     c->pub.password = take(p, PASSWORD);
     return LOCKER_OK;
 }
@@ -153,16 +152,14 @@ static locker_status judge(profile *p, int rc, locker_error *err)
     if (p->status != LOCKER_OK)
         return p->status;
     if (p->cut)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "%s:%d: the line is too long for this build's INI reader", p->file, p->line);
+        return lk_misconfigured(err, "%s:%d: the line is too long for this build's INI reader", p->file,
+                                p->line);
     if (rc == -2)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while reading %s", p->file);
     if (rc != 0)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "%s:%d: neither [section] nor name = value", p->file,
-                                rc);
+        return lk_misconfigured(err, "%s:%d: neither [section] nor name = value", p->file, rc);
     if (!p->found)
-        return locker_error_set(err, LOCKER_CONFIG, 0, "%s has no profile [%.60s], or it is empty", p->file,
-                                p->name);
+        return lk_misconfigured(err, "%s has no profile [%.60s], or it is empty", p->file, p->name);
     const locker_status status = build(p, &inner);
     if (status != LOCKER_OK)
         return locker_error_set(err, status, 0, "%s, profile [%.60s]: %s", p->file, p->name, inner.text);
@@ -173,7 +170,7 @@ locker_status lk_config_profile(lk_config *config, const char *file, const char 
 {
     profile p = {.config = config, .file = file, .name = name, .err = err, .status = LOCKER_OK};
     if (strstr(file, "://") != NULL) /* with a password, maybe */
-        return locker_error_set(err, LOCKER_CONFIG, 0,
+        return lk_misconfigured(err,
                                 "the name of the configuration file is a URI: LOCKER_URI or locker_open() "
                                 "takes that");
     p.stream = fopen(file, "re");

@@ -109,18 +109,17 @@ locker_status lk_driver_for(const char *word, const char *shown, const locker_dr
 locker_status lk_driver_check(const locker_driver *d, locker_error *err)
 {
     if (d == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "locker_open_driver needs a driver table");
+        return lk_invalid(err, "locker_open_driver needs a driver table");
     if (d->abi != LOCKER_DRIVER_ABI)
-        return locker_error_set(
-            err, LOCKER_INVALID, 0, "the driver was built for ABI %u, this library (%s) has %d: %s", d->abi,
-            LOCKER_VERSION_STRING, LOCKER_DRIVER_ABI,
-            d->abi < (uint32_t)LOCKER_DRIVER_ABI ? "build it again with this one's driver.h"
-                                                 : "it needs a later library");
+        return lk_invalid(err, "the driver was built for ABI %u, this library (%s) has %d: %s", d->abi,
+                          LOCKER_VERSION_STRING, LOCKER_DRIVER_ABI,
+                          d->abi < (uint32_t)LOCKER_DRIVER_ABI ? "build it again with this one's driver.h"
+                                                               : "it needs a later library");
     if (d->name == NULL || d->schemes == NULL || d->schemes[0] == NULL || d->params == NULL ||
         d->semantics == NULL || d->open == NULL || d->close == NULL || d->acquire == NULL ||
         d->withdraw == NULL || d->release == NULL || d->show == NULL || d->ping == NULL)
-        return locker_error_set(
-            err, LOCKER_INVALID, 0,
+        return lk_invalid(
+            err,
             "the driver table '%s' lacks a name, schemes, params, semantics, or one of open, close, acquire, "
             "withdraw, release, show, ping",
             d->name != NULL ? d->name : "?");
@@ -179,7 +178,7 @@ locker_status locker_driver_find(const char *scheme, const locker_driver **drive
 {
     LK_NO_CANCEL;
     if (scheme == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "locker_driver_find needs a scheme");
+        return lk_invalid(err, "locker_driver_find needs a scheme");
     const locker_driver *found;
     const locker_status status = lk_driver_for(scheme, scheme, &found, err);
     if (driver != NULL)

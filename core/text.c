@@ -51,22 +51,20 @@ static locker_status check_text(const char *text, size_t most, const char *what,
     const unsigned char *s = (const unsigned char *)text;
     const size_t n = text == NULL ? 0 : strnlen(text, most + 1);
     if (n == 0 || n > most)
-        return locker_error_set(err, LOCKER_INVALID, 0, "%s is %s: give 1 to %zu bytes", what,
-                                text == NULL ? "missing"
-                                : n == 0     ? "empty"
-                                             : "too long",
-                                most);
+        return lk_invalid(err, "%s is %s: give 1 to %zu bytes", what,
+                          text == NULL ? "missing"
+                          : n == 0     ? "empty"
+                                       : "too long",
+                          most);
     *length = n;
     if (plain(s, n))
         return LOCKER_OK;
     for (size_t i = 0, step; i < n; i += step) {
         step = utf8_length(s + i);
         if (step == 0)
-            return locker_error_set(err, LOCKER_INVALID, 0, "%s is not UTF-8 (byte %zu is 0x%02x)", what,
-                                    i + 1, s[i]);
+            return lk_invalid(err, "%s is not UTF-8 (byte %zu is 0x%02x)", what, i + 1, s[i]);
         if (s[i] < 0x20 || s[i] == 0x7F)
-            return locker_error_set(err, LOCKER_INVALID, 0, "%s has a control character (byte %zu is 0x%02x)",
-                                    what, i + 1, s[i]);
+            return lk_invalid(err, "%s has a control character (byte %zu is 0x%02x)", what, i + 1, s[i]);
     }
     return LOCKER_OK;
 }
