@@ -120,27 +120,25 @@ static locker_status decode(const char **text, const char *first, const char *af
     return strlen(own) == (size_t)(end - own) ? LOCKER_OK : lk_misconfigured(err, "%s has a %%00", what);
 }
 
-static locker_status read_port(const char *text, size_t length, int *port, locker_error *err)
+static locker_status read_port(const UriTextRangeA *text, int *port, locker_error *err)
 {
-    long value = 0;
-    for (size_t i = 0; i < length; i++)
-        value = value > 65535 ? value : value * 10 + (text[i] - '0');
+    const long value = strtol(text->first, NULL, 10); /* of digits alone, or none */
+    const ptrdiff_t length = text->afterLast - text->first;
     if (value < 1 || value > 65535)
         return lk_misconfigured(err, "the port '%.*s' is not in 1 to 65535", (int)(length < 20 ? length : 20),
-                                text);
+                                text->first);
     *port = (int)value;
     return LOCKER_OK;
 }
 
 static locker_status read_host(locker_host *host, const UriUriA *u, locker_error *err)
 {
-    const char *port = u->portText.first;
     if (u->pathHead != NULL || u->query.first != NULL || u->userInfo.first != NULL ||
         u->hostText.first == u->hostText.afterLast)
         return lk_misconfigured(err, "a host in the list is empty or has a user or path of its own");
     locker_status status = LOCKER_OK;
-    if (port != NULL)
-        status = read_port(port, (size_t)(u->portText.afterLast - port), &host->port, err);
+    if (u->portText.first != NULL)
+        status = read_port(&u->portText, &host->port, err);
     return status == LOCKER_OK
                ? decode(&host->name, u->hostText.first, u->hostText.afterLast, "the host", err)
                : status;
@@ -268,12 +266,9 @@ static void find_hosts(const char *uri, const char **first, const char **after)
         return;
     *first = p + 3;
     *after = *first + strcspn(*first, "/?#");
-    for (const char *at = *after; at > *first; at--) {
-        if (at[-1] == '@') {
-            *first = at;
-            break;
-        }
-    }
+    const char *const at = memrchr(*first, '@', (size_t)(*after - *first));
+    if (at != NULL)
+        *first = at + 1;
 }
 
 /* Take the hosts, and write the URI without them into *bare ("scheme://user@h/path?query"). */
@@ -291,9 +286,7 @@ static locker_status split_hosts(lk_config *c, const char *uri, char **bare, loc
     }
     const char *end;
     for (const char *host = first; status == LOCKER_OK && host <= after; host = end + 1) {
-        end = memchr(host, ',', (size_t)(after - host));
-        if (end == NULL)
-            end = after;
+        end = host + strcspn(host, ",/?#");
         status = lk_config_add_host(c, host, (size_t)(end - host), err);
     }
     const size_t head = (size_t)(first - uri);

@@ -33,22 +33,6 @@ static const char *limit_advice(int os_error)
     }
 }
 
-static locker_status open_driver(locker *l, const lk_config *config, locker_error *err)
-{
-    const locker_status status = l->driver->open(&config->pub, &l->services, &l->self, err);
-    if (status != LOCKER_OK)
-        return status;
-    int rc = lk_descriptors_add_driver(l);
-    if (rc == 0)
-        rc = lk_keeper_start(l);
-    if (rc == 0)
-        return LOCKER_OK;
-    l->driver->close(l->self);
-    return locker_error_set(err, LOCKER_UNAVAILABLE, rc,
-                            "can't start the keeper thread or its descriptors: %s; %s", strerror(rc),
-                            limit_advice(rc));
-}
-
 /* Which service it is; what is quoted of the configuration was checked not to be a password. */
 static void tell_opened(locker *l, const lk_config *config)
 {
@@ -63,14 +47,24 @@ static void tell_opened(locker *l, const lk_config *config)
 
 static locker_status start(locker *l, const lk_config *config, locker_error *err)
 {
-    const locker_status status = lk_driver_take(&l->table, &l->semantics, l->given, err);
+    locker_status status = lk_driver_take(&l->table, &l->semantics, l->given, err);
     if (status != LOCKER_OK)
         return status;
-    const int rc = lk_descriptors_open(l);
-    if (rc == 0)
-        return open_driver(l, config, err);
-    return locker_error_set(err, LOCKER_UNAVAILABLE, rc, "can't make the keeper's descriptors: %s; %s",
-                            strerror(rc), limit_advice(rc));
+    int rc = lk_descriptors_open(l);
+    if (rc == 0) {
+        status = l->driver->open(&config->pub, &l->services, &l->self, err);
+        if (status != LOCKER_OK)
+            return status;
+        rc = lk_descriptors_add_driver(l);
+        if (rc == 0)
+            rc = lk_keeper_start(l);
+        if (rc == 0)
+            return LOCKER_OK;
+        l->driver->close(l->self);
+    }
+    return locker_error_set(err, LOCKER_UNAVAILABLE, rc,
+                            "can't start the keeper thread or its descriptors: %s; %s", strerror(rc),
+                            limit_advice(rc));
 }
 
 /* Open by what was parsed, and free it. */

@@ -84,16 +84,6 @@ void lk_leader_leave_locked(locker *l, const lk_wait *wait)
     keeper_watches_locked(l, true);
 }
 
-/* Whether the leader was woken by us. */
-static bool was_woken_locked(locker *l) LK_REQUIRES(l->mutex)
-{
-    const bool woken = l->leader_woken;
-    if (woken)
-        lk_wakeup_clear(l->leader_wakeup_fd);
-    l->leader_woken = false;
-    return woken;
-}
-
 void lk_leader_sleep_unlocking(locker *l, int64_t until)
 {
     l->leader_sleeps = true;
@@ -101,8 +91,11 @@ void lk_leader_sleep_unlocking(locker *l, int64_t until)
     l->clock.poll(l->clock.context, l->leader_fd, until);
     lk_mutex_lock(&l->mutex);
     l->leader_sleeps = false;
-    if (was_woken_locked(l))
+    if (l->leader_woken) {
+        l->leader_woken = false;
+        lk_wakeup_clear(l->leader_wakeup_fd);
         return; /* the caller knows why; the descriptor will still be readable afterwards */
+    }
     while (l->dispatching)
         lk_await_unlocking(l);
     lk_dispatch_unlocking(l);
