@@ -222,14 +222,18 @@ bool pair_send(redis_pair *pair, int connection, lk_sr_text bytes, lk_sr_text pl
     return lk_sr_output(c->client).len > 0 || is_taken(pair, c->fd);
 }
 
-/* Redis looks at its clock now and then; afterwards it has. */
-bool pair_advance(redis_pair *pair, int64_t us)
+/* Redis looks at its clock now and then; when it has answered it has. */
+int64_t pair_advance(redis_pair *pair, int64_t us)
 {
     char answer[64];
+    const int64_t now_us = *pair->clock - pair->base_us, due_us = (lk_sr_due(pair->simulated) - 1) / 1000 + 1;
+    if (due_us > now_us && due_us - now_us < us)
+        us = due_us - now_us;
     *pair->clock += us;
     lk_sr_advance(pair->simulated, (*pair->clock - pair->base_us) * 1000);
-    return lk_sr_is_paused(pair->simulated) ||
-           command(pair, pair->control, "ECHO then", answer, sizeof answer);
+    if (lk_sr_is_paused(pair->simulated) || command(pair, pair->control, "ECHO then", answer, sizeof answer))
+        return us;
+    return -1;
 }
 
 /* ------------------------------------------------------------------ comparing ---- */

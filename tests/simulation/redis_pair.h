@@ -39,8 +39,9 @@ void pair_end(redis_pair *pair);
 /** Sends the bytes to both, to the simulated one in pieces, the first of that length; `planted` instead, when that is not empty. */
 bool pair_send(redis_pair *pair, int connection, lk_sr_text bytes, lk_sr_text planted, size_t piece);
 
-/** So many us pass. */
-bool pair_advance(redis_pair *pair, int64_t us);
+/** So many us pass, but no more than until the simulated one does something by itself: of two things that have become due the real
+ * one does either first. Answers how many; below 0: pair->wrong says why. */
+int64_t pair_advance(redis_pair *pair, int64_t us);
 
 /** Whether the real one closes and says exactly what the simulated one does; else pair->wrong says what. */
 bool pair_agrees(redis_pair *pair);

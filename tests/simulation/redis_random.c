@@ -131,11 +131,17 @@ static bool play_flight(sequence *s)
 static bool play_time(sequence *s)
 {
     static const int64_t steps_us[] = {1, 300, 1000, 5000, 8000, 21000, 1000000, 40000000};
-    const int64_t us = steps_us[draw(&s->drawing, sizeof steps_us / sizeof steps_us[0])];
+    int64_t left = steps_us[draw(&s->drawing, sizeof steps_us / sizeof steps_us[0])];
     if (s->verbose)
-        (void)printf("%" PRId64 " us pass\n", us);
-    s->drawing.clock_us += us;
-    return pair_advance(&s->pair, us);
+        (void)printf("%" PRId64 " us pass\n", left);
+    bool good = true;
+    while (good && left > 0) {
+        const int64_t passed = pair_advance(&s->pair, left);
+        left -= passed;
+        good = passed >= 0 && pair_agrees(&s->pair);
+    }
+    s->drawing.clock_us = *s->pair.clock;
+    return good;
 }
 
 /* As the driver begins: its scripts are there, and lockers listen, so that locks are handed on. */
