@@ -315,3 +315,60 @@ bool pair_agrees(redis_pair *pair)
     }
     return true;
 }
+
+/* ------------------------------------------------------------------ INFO ---- */
+
+/* Reads INFO's answer until no more comes of it. */
+static void read_info(redis_pair *pair)
+{
+    char data[16384];
+    size_t wanted = 1;
+    pair->got.len = 0;
+    while (pair->got.len < wanted) {
+        const ssize_t n = receive_real(pair->connections[0].fd, data, sizeof data);
+        if (n <= 0)
+            return;
+        lk_sr_put(&pair->got, (lk_sr_text){data, (size_t)n});
+        const char *end = memchr(pair->got.data, '\n', pair->got.len);
+        wanted = end != NULL ? (size_t)(end - pair->got.data) + 1 + strtoul(pair->got.data + 1, NULL, 10) + 2
+                             : pair->got.len + 1;
+    }
+}
+
+/* The line with its end; of one that differs from run to run its name alone. */
+static bool has_line(lk_sr_text info, lk_sr_text line)
+{
+    static const char *const differing[] = {"run_id:", "master_replid:", "master_repl_offset:"};
+    for (size_t i = 0; i < sizeof differing / sizeof differing[0]; i++) {
+        const size_t len = strlen(differing[i]);
+        if (line.len > len && memcmp(line.data, differing[i], len) == 0)
+            line.len = len;
+    }
+    return memmem(info.data, info.len, line.data, line.len) != NULL;
+}
+
+static bool section_agrees(redis_pair *pair, const char *section)
+{
+    lk_sr_bytes request = {NULL, 0, 0};
+    lk_sr_print(&request, "INFO %s\r\n", section);
+    (void)pair_send(pair, 0, lk_sr_view(&request), (lk_sr_text){NULL, 0}, 0);
+    lk_sr_bytes_free(&request);
+    lk_sr_client *client = pair->connections[0].client;
+    lk_sr_bytes_set(&pair->expected, lk_sr_output(client));
+    lk_sr_sent(client, pair->expected.len);
+    read_info(pair);
+    lk_sr_text rest = lk_sr_view(&pair->expected);
+    for (const char *end; rest.len > 0; rest.len -= (size_t)(end - rest.data), rest.data = end) {
+        end = (const char *)memchr(rest.data, '\n', rest.len) + 1;
+        const bool length = rest.data[0] == '$';
+        if (!length && !has_line(lk_sr_view(&pair->got), (lk_sr_text){rest.data, (size_t)(end - rest.data)}))
+            return differs(pair, 0, "another INFO");
+    }
+    return true;
+}
+
+bool pair_info_agrees(redis_pair *pair)
+{
+    return section_agrees(pair, "server") && section_agrees(pair, "replication") &&
+           section_agrees(pair, "memory");
+}

@@ -43,5 +43,8 @@ bool pair_send(redis_pair *pair, int connection, lk_sr_text bytes, lk_sr_text pl
  * one does either first. Answers how many; below 0: pair->wrong says why. */
 int64_t pair_advance(redis_pair *pair, int64_t us);
 
+/** Whether the simulated one's INFO tells of nothing that the real one's doesn't, and the same but for ids. */
+bool pair_info_agrees(redis_pair *pair);
+
 /** Whether the real one closes and says exactly what the simulated one does; else pair->wrong says what. */
 bool pair_agrees(redis_pair *pair);
