@@ -8,7 +8,7 @@
 #include "operations.h"
 #include "script_call.h"
 
-enum { LOOK_TURNS = 3, CUTS_MAX = 3 };
+enum { LOOK_TURNS = 3, TRIES_MAX = 3 };
 static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time */
 
 /* A look at a lock, and what it sees beyond what its caller is told. */
@@ -125,25 +125,31 @@ static locker_status unanswered(lk_redis_outcome outcome, locker_error *err)
 
 /* `seen`: the value that the lock is to be taken from; NULL: only look. Looking twice does no harm, and looking
  * ever again does, where it is our look that costs the connection; breaking twice might break another's lock. */
-static locker_status look(struct look *x, const redisReply *seen)
+static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisReply *seen)
 {
     const lk_redis_script which = seen != NULL ? LK_REDIS_SCRIPT_BREAK : LK_REDIS_SCRIPT_SHOW;
-    lk_redis_call call = {.until = x->until};
+    int tries = seen != NULL ? 1 : TRIES_MAX;
     lk_redis_command a;
     lk_redis_outcome outcome;
-    unsigned cuts = 0;
+    do {
+        lk_redis_script_begin(x->r, &a, which, &x->keys);
+        if (seen != NULL)
+            lk_redis_command_add(&a, seen->str, seen->len);
+        outcome = lk_redis_ask_script(x->r, call, which, &a, x->err);
+    } while (outcome == LK_REDIS_CALL_CUT && --tries > 0);
+    return outcome;
+}
+
+static locker_status look(struct look *x, const redisReply *seen)
+{
+    lk_redis_call call = {.until = x->until};
     x->reply = NULL;
     x->value = NULL;
     x->early = false;
     lk_redis_lock(&x->r->shared); /* holders in this process need not be waited for */
     lk_redis_notes_flush_locked(x->r);
     lk_redis_unlock(&x->r->shared);
-    do {
-        lk_redis_script_begin(x->r, &a, which, &x->keys);
-        if (seen != NULL)
-            lk_redis_command_add(&a, seen->str, seen->len);
-        outcome = lk_redis_ask_script(x->r, &call, which, &a, x->err);
-    } while (outcome == LK_REDIS_CALL_CUT && seen == NULL && ++cuts < CUTS_MAX);
+    const lk_redis_outcome outcome = ask(x, &call, seen);
     if (outcome != LK_REDIS_CALL_ANSWERED)
         return unanswered(outcome, x->err);
     x->reply = call.reply;
@@ -161,7 +167,7 @@ static void drop(redisReply *reply)
 /* What was seen is of no use to the caller. */
 static void forget(struct look *x)
 {
-    free(x->info->queue);
+    free(x->info->queue); /* NOLINT(clang-analyzer-unix.Malloc): the line below is forgotten over a look */
     *x->info = (locker_info)LOCKER_INFO_INIT;
 }
 
