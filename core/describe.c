@@ -22,15 +22,6 @@ static void *load(const char *path)
     return loaded;
 }
 
-static bool write_text(const char *path, const locker_driver *driver)
-{
-    lk_description description;
-    FILE *const file = fopen(path, "we");
-    lk_description_of(&description, driver);
-    const bool written = file != NULL && lk_description_write(file, &description);
-    return file != NULL && fclose(file) == 0 && written;
-}
-
 int main(int argc, char **argv)
 {
     if (argc != 4) {
@@ -39,9 +30,15 @@ int main(int argc, char **argv)
     }
     (void)load(argv[1]); /* where the module finds it by its name, wherever it lies */
     const locker_driver *const *const entry = dlsym(load(argv[2]), LOCKER_MODULE_ENTRY);
-    if (entry == NULL || !write_text(argv[3], *entry)) {
-        (void)fprintf(stderr, "locker-describe: can't write %s\n", argv[3]);
-        return EXIT_FAILURE;
+    FILE *const file = entry != NULL ? fopen(argv[3], "we") : NULL;
+    bool written = file != NULL;
+    if (written) {
+        lk_description description;
+        lk_description_of(&description, *entry);
+        written = lk_description_write(file, &description);
     }
-    return EXIT_SUCCESS;
+    if (file != NULL && fclose(file) == 0 && written)
+        return EXIT_SUCCESS;
+    (void)fprintf(stderr, "locker-describe: can't write %s\n", argv[3]);
+    return EXIT_FAILURE;
 }

@@ -15,7 +15,7 @@ locker_status lk_admit(const locker *l, const char *what, locker_error *err)
 
 locker_status lk_check_key(const locker *l, const char *key, size_t *length, locker_error *err)
 {
-    const locker_status status = lk_text_check_key(key, length, err);
+    const locker_status status = lk_text_check(key, LOCKER_KEY_MAX, "the key", length, err);
     return status == LOCKER_OK && l->driver->check_key != NULL
                ? l->driver->check_key(l->self, key, *length, err)
                : status;

@@ -35,33 +35,24 @@ static void put_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
     due.claim->heap_at = (uint32_t)i;
 }
 
-static size_t sift_up_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
+/* The one that is due first of those below; past the heap's end: there is none. */
+static size_t least_below_locked(const locker *l, size_t i) LK_REQUIRES(l->mutex)
 {
-    while (i > 0 && l->heap[(i - 1) / BELOW].at > due.at) {
-        put_locked(l, i, l->heap[(i - 1) / BELOW]);
-        i = (i - 1) / BELOW;
-    }
-    return i;
-}
-
-static size_t sift_down_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
-{
-    for (;;) {
-        size_t first = BELOW * i + 1, least = first;
-        for (size_t n = first + 1; n < first + BELOW && n < l->heap_len; n++)
-            if (l->heap[n].at < l->heap[least].at)
-                least = n;
-        if (least >= l->heap_len || l->heap[least].at >= due.at)
-            return i;
-        put_locked(l, i, l->heap[least]);
-        i = least;
-    }
+    size_t least = BELOW * i + 1;
+    for (size_t n = least + 1; n <= BELOW * i + BELOW && n < l->heap_len; n++)
+        if (l->heap[n].at < l->heap[least].at)
+            least = n;
+    return least;
 }
 
 /* Place `i` is free for it, or near its own. */
 static void place_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
 {
-    put_locked(l, sift_down_locked(l, sift_up_locked(l, i, due), due), due);
+    for (; i > 0 && l->heap[(i - 1) / BELOW].at > due.at; i = (i - 1) / BELOW)
+        put_locked(l, i, l->heap[(i - 1) / BELOW]);
+    for (size_t n; (n = least_below_locked(l, i)) < l->heap_len && l->heap[n].at < due.at; i = n)
+        put_locked(l, i, l->heap[n]);
+    put_locked(l, i, due);
 }
 
 /* Put the claim's lease at its place, wherever it was. */

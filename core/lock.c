@@ -470,9 +470,9 @@ static locker_status check_lock_options(const locker *l, const locker_lock_optio
         return lk_invalid(err, "wait_ms is %lld: give -1 (for ever), 0 (try) or a time in ms",
                           (long long)o->wait_ms);
     if (o->owner != NULL)
-        status = lk_text_check_label(o->owner, "the owner", err);
+        status = lk_text_check(o->owner, LOCKER_OWNER_MAX, "the owner", NULL, err);
     if (status == LOCKER_OK && o->label != NULL)
-        status = lk_text_check_label(o->label, "the label", err);
+        status = lk_text_check(o->label, LOCKER_OWNER_MAX, "the label", NULL, err);
     if (status == LOCKER_OK)
         status = lk_ttl_check(o->ttl_ms, err);
     return status == LOCKER_OK && o->ttl_ms > 0 ? lk_ttl_in_range(l->driver, o->ttl_ms, LOCKER_CONFIG, err)

@@ -263,7 +263,7 @@ static locker_status find_password(lk_config *c, const char *text, const char *f
 /* What breaks a label's rule is wrong in the configuration. */
 static locker_status take_label(const char **own, const char *text, const char *what, locker_error *err)
 {
-    if (lk_text_check_label(text, what, err) == LOCKER_OK)
+    if (lk_text_check(text, LOCKER_OWNER_MAX, what, NULL, err) == LOCKER_OK)
         return copy(own, text, err);
     if (err != NULL)
         err->status = LOCKER_CONFIG;
@@ -279,7 +279,7 @@ static locker_status find_owner(lk_config *c, const char *text, locker_error *er
         (void)strcpy(host, "localhost");
     host[sizeof host - 1] = '\0';
     (void)snprintf(made, sizeof made, "%s:%ld:%.40s", host, (long)getpid(), program_invocation_short_name);
-    if (lk_text_check_label(made, "the owner", NULL) != LOCKER_OK)
+    if (lk_text_check(made, LOCKER_OWNER_MAX, "the owner", NULL, NULL) != LOCKER_OK)
         (void)snprintf(made, sizeof made, "localhost:%ld", (long)getpid()); /* a name that is not UTF-8 */
     return take_label(&c->pub.owner, made, "the owner", err);
 }

@@ -9,13 +9,12 @@
 
 #if UINTPTR_MAX == UINT64_MAX
 
-#define ENDS(type, last)                                                                                     \
-    (sizeof(type) % 8 == 0 && offsetof(type, last) + sizeof(((const type *)0)->last) == sizeof(type))
-
 /* Sizes since 0.1. */
 #define SIZE(type, last, since_0_1)                                                                          \
     _Static_assert(sizeof(type) == (since_0_1), #type " has a size that is not in sizes.c");                 \
-    _Static_assert(ENDS(type, last), #type " doesn't end on 8 bytes without padding")
+    _Static_assert(sizeof(type) % 8 == 0 &&                                                                  \
+                       offsetof(type, last) + sizeof(((const type *)0)->last) == sizeof(type),               \
+                   #type " doesn't end on 8 bytes without padding")
 
 /* What tells its size, and may grow. */
 SIZE(locker_options, log_user, 64);

@@ -45,8 +45,8 @@ static bool plain(const unsigned char *s, size_t n)
     return i >= n - 8 && plain_word(s + n - 8);
 }
 
-static locker_status check_text(const char *text, size_t most, const char *what, size_t *length,
-                                locker_error *err)
+locker_status lk_text_check(const char *text, size_t most, const char *what, size_t *length,
+                            locker_error *err)
 {
     const unsigned char *s = (const unsigned char *)text;
     const size_t n = text == NULL ? 0 : strnlen(text, most + 1);
@@ -56,7 +56,8 @@ static locker_status check_text(const char *text, size_t most, const char *what,
                           : n == 0     ? "empty"
                                        : "too long",
                           most);
-    *length = n;
+    if (length != NULL)
+        *length = n;
     if (plain(s, n))
         return LOCKER_OK;
     for (size_t i = 0, step; i < n; i += step) {
@@ -67,17 +68,6 @@ static locker_status check_text(const char *text, size_t most, const char *what,
             return lk_invalid(err, "%s has a control character (byte %zu is 0x%02x)", what, i + 1, s[i]);
     }
     return LOCKER_OK;
-}
-
-locker_status lk_text_check_key(const char *key, size_t *length, locker_error *err)
-{
-    return check_text(key, LOCKER_KEY_MAX, "the key", length, err);
-}
-
-locker_status lk_text_check_label(const char *label, const char *what, locker_error *err)
-{
-    size_t length;
-    return check_text(label, LOCKER_OWNER_MAX, what, &length, err);
 }
 
 /* ------------------------------------------------------------------ the hash ---- */

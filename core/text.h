@@ -3,7 +3,7 @@
 
 #include "error.h"
 
-/** INVALID says what is wrong with the key. *length: of a good one. */
-locker_status lk_text_check_key(const char *key, size_t *length, locker_error *err);
-/** The same of a label; `what` begins the error's text. */
-locker_status lk_text_check_label(const char *label, const char *what, locker_error *err);
+/** INVALID says what is wrong with a text of at most `most` bytes, which is called `what`. *length: of a good one; may be
+ * NULL. */
+locker_status lk_text_check(const char *text, size_t most, const char *what, size_t *length,
+                            locker_error *err);
