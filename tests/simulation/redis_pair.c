@@ -26,11 +26,11 @@ static bool fails(redis_pair *pair, const char *why)
 
 /* ------------------------------------------------------------------ the real one ---- */
 
-static int connect_real(const redis_pair *pair)
+int pair_connect(const lk_server *server)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", pair->real.directory);
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", server->directory);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
         return fd;
     close(fd);
@@ -90,10 +90,15 @@ static bool start_clock(redis_pair *pair)
     return true;
 }
 
-bool pair_start(redis_pair *pair)
+/* Of replicas, because their clock stands still, and then goes on by hours. */
+bool pair_start_another(redis_pair *pair, lk_server *server)
 {
     static const char *const options[] = {"--enable-debug-command",
                                           "yes",
+                                          "--repl-diskless-sync-delay",
+                                          "0",
+                                          "--repl-timeout",
+                                          "2000000000",
                                           "--hz",
                                           "500",
                                           "--user",
@@ -105,20 +110,22 @@ bool pair_start(redis_pair *pair)
                                           "+@all",
                                           NULL};
     const lk_server_setup setup = {.options = options};
+    setenv("LOCKER_CLOCK_PAGE", pair->page, 1);
+    setenv("LD_PRELOAD", CLOCK_SHIM, 1);
+    const bool started = lk_server_start(server, &lk_server_redis, &setup) && lk_server_await(server);
+    unsetenv("LD_PRELOAD");
+    return started || fails(pair, server->error);
+}
+
+bool pair_start(redis_pair *pair)
+{
     char answer[256];
     *pair = (redis_pair){.control = -1};
     for (int i = 0; i < PAIR_CONNECTIONS; i++)
         pair->connections[i] = (redis_connection){.fd = -1, .over = true};
-    if (!start_clock(pair))
+    if (!start_clock(pair) || !pair_start_another(pair, &pair->real))
         return false;
-    setenv("LOCKER_CLOCK_PAGE", pair->page, 1);
-    setenv("LD_PRELOAD", CLOCK_SHIM, 1);
-    const bool started =
-        lk_server_start(&pair->real, &lk_server_redis, &setup) && lk_server_await(&pair->real);
-    unsetenv("LD_PRELOAD");
-    if (!started)
-        return fails(pair, pair->real.error);
-    pair->control = connect_real(pair);
+    pair->control = pair_connect(&pair->real);
     return command(pair, pair->control, "AUTH admin admin", answer, sizeof answer) &&
            command(pair, pair->control, "DEBUG SET-ACTIVE-EXPIRE 0", answer, sizeof answer);
 }
@@ -163,7 +170,7 @@ bool pair_begin(redis_pair *pair, uint64_t seed, int64_t clock_us)
     if (!reset_real(pair))
         return false;
     for (int i = 0; i < PAIR_CONNECTIONS; i++) {
-        pair->connections[i].fd = connect_real(pair);
+        pair->connections[i].fd = pair_connect(&pair->real);
         if (!command(pair, pair->connections[i].fd, i == 0 ? "CLIENT ID" : "PING", i == 0 ? id : answer,
                      sizeof answer))
             return false; /* and not before it is taken on, as the user that it begins as */
@@ -245,13 +252,12 @@ static bool differs(redis_pair *pair, int connection, const char *how)
 }
 
 /* Reads as many bytes as the simulated server has written. */
-static bool read_as_many(redis_pair *pair, int connection)
+static bool read_as_many(redis_pair *pair, int connection, int fd)
 {
     char data[65536];
     while (pair->got.len < pair->expected.len) {
         const size_t left = pair->expected.len - pair->got.len;
-        const ssize_t n =
-            receive_real(pair->connections[connection].fd, data, left < sizeof data ? left : sizeof data);
+        const ssize_t n = receive_real(fd, data, left < sizeof data ? left : sizeof data);
         if (n <= 0)
             return differs(pair, connection,
                            n == 0 ? "the real server closes it" : "the real server says less");
@@ -310,10 +316,29 @@ bool pair_agrees(redis_pair *pair)
         pair->got.len = 0;
         pair->told += pair->expected.len > 0 ? count_told(lk_sr_view(&pair->expected)) : 0;
         lk_sr_sent(c->client, pair->expected.len);
-        if (!read_as_many(pair, i) || !(lk_sr_is_closed(c->client) ? ends(pair, i) : says_no_more(pair, i)))
+        if (!read_as_many(pair, i, c->fd) ||
+            !(lk_sr_is_closed(c->client) ? ends(pair, i) : says_no_more(pair, i)))
             return false;
     }
     return true;
+}
+
+bool pair_answers_agree(redis_pair *pair, int fd, lk_sr_client *client, lk_sr_text request)
+{
+    send_real(fd, request);
+    lk_sr_feed(client, request);
+    lk_sr_bytes_set(&pair->expected, lk_sr_output(client));
+    lk_sr_sent(client, pair->expected.len);
+    pair->got.len = 0;
+    return read_as_many(pair, -1, fd);
+}
+
+bool pair_is_replicated(redis_pair *pair)
+{
+    char answer[64];
+    return command(pair, pair->control, "PUBLISH nobody all", answer, sizeof answer) &&
+           command(pair, pair->control, "WAIT 1 10000", answer, sizeof answer) &&
+           (strcmp(answer, ":1\r\n") == 0 || fails(pair, "the real replica does not follow"));
 }
 
 /* ------------------------------------------------------------------ INFO ---- */

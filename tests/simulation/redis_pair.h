@@ -32,6 +32,18 @@ typedef struct redis_pair {
 bool pair_start(redis_pair *pair);
 void pair_stop(redis_pair *pair);
 
+/** Starts another real one at the same clock. */
+bool pair_start_another(redis_pair *pair, lk_server *server);
+
+/** A connection to a real one; -1: none. */
+int pair_connect(const lk_server *server);
+
+/** Whether a real one answers the same as a simulated one, on connections of the caller's. */
+bool pair_answers_agree(redis_pair *pair, int fd, lk_sr_client *client, lk_sr_text request);
+
+/** Whether the replica of the real one has all that was written. */
+bool pair_is_replicated(redis_pair *pair);
+
 /** Two servers without keys, users, scripts and faults, at that time of their clock, and fresh connections to them. */
 bool pair_begin(redis_pair *pair, uint64_t seed, int64_t clock_us);
 void pair_end(redis_pair *pair);
