@@ -68,8 +68,12 @@ static bool lacks_resources(int os_error)
     return os_error == EMFILE || os_error == ENFILE || os_error == ENOMEM;
 }
 
-static locker_status refuse_for(locker_error *err, int os_error, const char *what)
+/* path NULL: no module could be chosen. */
+static locker_status refuse_by_errno(locker_error *err, int os_error, const char *path)
 {
+    char what[PATH_MAX + 64] = "the drivers' modules can't be looked for";
+    if (path != NULL)
+        (void)snprintf(what, sizeof what, "the driver's module %s can't be used", path);
     if (os_error == ENOMEM)
         return locker_error_set(err, LOCKER_NOMEM, os_error, "%s: out of memory", what);
     const bool lacks = lacks_resources(os_error);
@@ -85,13 +89,6 @@ static locker_status refuse(locker_error *err, const char *path, const char *why
 {
     return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "the driver's module %s can't be used: %s", path,
                             why);
-}
-
-static locker_status refuse_by_errno(locker_error *err, int os_error, const char *path)
-{
-    char what[PATH_MAX + 64];
-    (void)snprintf(what, sizeof what, "the driver's module %s can't be used", path);
-    return refuse_for(err, os_error, what);
 }
 
 /* Look at the file before it is loaded. Nobody can change it in between but who may write the directory. */
@@ -350,7 +347,7 @@ static locker_status find(const char *word, const locker_driver **driver, locker
     const locker_driver_info *const m = described(list, word);
     *driver = NULL;
     if (list == NULL)
-        return refuse_for(err, errno, "the drivers' modules can't be looked for");
+        return refuse_by_errno(err, errno, NULL);
     if (m == NULL)
         return LOCKER_OK;
     if (m->problem != NULL)

@@ -24,25 +24,23 @@ bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme)
     return *s != NULL;
 }
 
-static bool is_named(const locker_driver *driver, const char *name)
+/* By its scheme, else by its name; of those that stand behind no other. */
+static const locker_driver *built_in(const char *word)
 {
-    return strcasecmp(driver->name, name) == 0;
+    const locker_driver *named = NULL;
+    for (const locker_driver *const *d = lk_builtin_drivers; *d != NULL; d++) {
+        if ((*d)->decorator == NULL && lk_driver_has_scheme(*d, word))
+            return *d;
+        if ((*d)->decorator == NULL && named == NULL && strcasecmp((*d)->name, word) == 0)
+            named = *d;
+    }
+    return named;
 }
 
-static const locker_driver *built_in(const char *word, bool (*matches)(const locker_driver *, const char *))
-{
-    const locker_driver *const *d = lk_builtin_drivers;
-    while (*d != NULL && ((*d)->decorator != NULL || !matches(*d, word)))
-        d++;
-    return *d;
-}
-
-/* Find one that stands behind no other. *driver NULL: there is none. */
+/* *driver NULL: there is none. */
 static locker_status find_plain(const char *word, const locker_driver **driver, locker_error *err)
 {
-    *driver = built_in(word, lk_driver_has_scheme);
-    if (*driver == NULL)
-        *driver = built_in(word, is_named);
+    *driver = built_in(word);
     return *driver == NULL && lk_modules != NULL ? lk_modules->find(word, driver, err) : LOCKER_OK;
 }
 
