@@ -22,7 +22,8 @@ typedef struct {
 
 typedef struct {
     lk_simzk *z;
-    const lk_server *server;
+    const play_stage *stage;
+    int at; /* the simulated server */
     chooser chooser;
     render_side real, simulated;
     player players[SESSIONS];
@@ -124,8 +125,8 @@ static void send_kind(game *g, player *p, lk_simzk_kind kind, int32_t xid)
 static void enter(game *g, player *p)
 {
     char real[RENDER_TEXT], text[RENDER_TEXT];
-    p->real = wire_connect(g->server, &p->real_hello);
-    p->simulated = lk_simzk_connect(g->z, 0, &p->hello);
+    p->real = wire_connect(g->stage->server, &p->real_hello);
+    p->simulated = lk_simzk_connect(g->z, g->at, &p->hello);
     lk_simzk_settle(g->z);
     lk_simzk_answer *const answer = hear(g, p, real, text);
     compare(g, real, text);
@@ -326,20 +327,38 @@ static void make_nodes(game *g)
     }
 }
 
-bool play(const lk_server *server, uint64_t seed, bool verbose, uint64_t *requests)
+static lk_simzk *new_ensemble(const play_stage *stage)
 {
     char version[64];
-    lk_server_version(server, version, sizeof version);
-    const lk_simzk_setup setup = {.servers = 1,
+    lk_server_version(stage->server, version, sizeof version);
+    const lk_simzk_setup setup = {.servers = stage->servers,
                                   .is_3_9 = strncmp(version, "ZooKeeper 3.8", 13) != 0,
-                                  .tick_ms = 200,
-                                  .min_timeout_ms = 400,
+                                  .tick_ms = PLAY_TICK_MS,
                                   .max_timeout_ms = 120000,
                                   .container_check_ms = INT32_MAX};
+    return lk_simzk_new(&setup);
+}
+
+/* Until there is a server of that kind. */
+static int find_server(lk_simzk *z, const play_stage *stage)
+{
+    for (;;) {
+        const int leader = lk_simzk_leader(z),
+                  at = stage->leads || leader < 0 ? leader : (leader + 1) % stage->servers;
+        if (at >= 0 && lk_simzk_serves(z, at))
+            return at;
+        lk_simzk_advance(z, lk_simzk_now(z) + MS);
+        lk_simzk_settle(z);
+    }
+}
+
+bool play(const play_stage *stage, uint64_t seed, bool verbose, uint64_t *requests)
+{
     game *const g = calloc(1, sizeof *g);
     if (g == NULL)
         abort();
-    *g = (game){.z = lk_simzk_new(&setup), .server = server, .verbose = verbose};
+    *g = (game){.z = new_ensemble(stage), .stage = stage, .verbose = verbose};
+    g->at = find_server(g->z, stage);
     (void)snprintf(g->root, sizeof g->root, "/s%llu", (unsigned long long)seed);
     g->chooser = (chooser){.random = seed, .root = g->root};
     for (int i = 0; i < SESSIONS; i++)

@@ -3,6 +3,7 @@
 #include "wire.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 #include "simulation/zookeeper/connection.h"
 
-enum { FRAME_MAX = 1 << 16, KINDS_MAX = 64, PATIENCE_MS = 20000 };
+enum { FRAME_MAX = 1 << 16, KINDS_MAX = 64, PATIENCE_MS = 400, PATIENCES = 100 };
 enum { OP_CREATE = 1, OP_DELETE = 2, OP_SET = 5, OP_CREATE2 = 15, OP_CONTAINER = 19, OP_CHECK = 13 };
 
 /* By lk_simzk_kind. */
@@ -37,6 +38,7 @@ struct wire {
     unsigned char password[16];
     awaited awaited[KINDS_MAX];
     size_t count;
+    int wakes;                    /* pings of our own that have no answer yet */
     unsigned char got[FRAME_MAX]; /* not read yet */
     size_t got_len, got_at;
     frame in, out;
@@ -155,16 +157,36 @@ static void send_frame(wire *w)
                MSG_NOSIGNAL); /* if it has closed, there is no answer: that tells */
 }
 
+/* A member of an ensemble before 3.8.1 may forget an answer until it is asked something else (ZOOKEEPER-4537). */
+static void wake(wire *w)
+{
+    w->out.len = 0;
+    put_int(&w->out, LK_SIMZK_PING_XID);
+    put_int(&w->out, op_codes[LK_SIMZK_PING]);
+    send_frame(w);
+    w->wakes++;
+}
+
+static bool receive_bytes(wire *w)
+{
+    for (int i = 0; i < PATIENCES; i++) {
+        const ssize_t got = recv(w->fd, w->got, sizeof w->got, 0);
+        w->got_len = got > 0 ? (size_t)got : 0;
+        w->got_at = 0;
+        if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
+            return got > 0;
+        if (w->welcomed)
+            wake(w);
+    }
+    fails("no answer");
+    return false;
+}
+
 static bool read_bytes(wire *w, void *to, size_t len)
 {
     for (size_t have = 0; have < len;) {
-        if (w->got_at == w->got_len) {
-            const ssize_t got = recv(w->fd, w->got, sizeof w->got, 0);
-            if (got <= 0)
-                return false;
-            w->got_len = (size_t)got;
-            w->got_at = 0;
-        }
+        if (w->got_at == w->got_len && !receive_bytes(w))
+            return false;
         const size_t more = len - have < w->got_len - w->got_at ? len - have : w->got_len - w->got_at;
         memcpy((unsigned char *)to + have, w->got + w->got_at, more);
         w->got_at += more;
@@ -360,10 +382,23 @@ static lk_simzk_kind take_awaited(wire *w, int32_t xid)
     return kind;
 }
 
+/* The answer to a ping of our own. */
+static bool take_wake(wire *w)
+{
+    if (w->wakes == 0 || !w->welcomed || take_int(&w->in) != LK_SIMZK_PING_XID) {
+        w->in.at = 0;
+        return false;
+    }
+    w->wakes--;
+    return true;
+}
+
 lk_simzk_answer *wire_receive(wire *w)
 {
-    if (!receive_frame(w))
-        return NULL;
+    do {
+        if (!receive_frame(w))
+            return NULL;
+    } while (take_wake(w));
     lk_simzk_parcel *const parcel = lk_simzk_parcel_new(LK_SIMZK_REPLY);
     lk_simzk_answer *const answer = &parcel->answer;
     if (!w->welcomed) {

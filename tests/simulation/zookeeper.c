@@ -1,10 +1,11 @@
 /*
  * zookeeper.c: random sequences of requests on a real server and on the simulated one (play.h).
  *
- *     simulation_zookeeper [--sequences N] [--seed N] [--verbose] [--plant NAME]
+ *     simulation_zookeeper [--sequences N] [--seed N] [--verbose] [--plant NAME] [--at leader|follower]
  *
  * Runs N sequences with the seeds 1 to N, or the one of --seed. A seed that fails is printed with the command that runs it
- * again. --plant makes the simulated one wrong on purpose (plant.h).
+ * again. --plant makes the simulated one wrong on purpose (plant.h). --at: not on a server that is alone, but on one of
+ * three.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,9 @@ static const char *const java[] = {"-Xmx256m",
 
 static int usage(const char *program)
 {
-    (void)fprintf(stderr, "usage: %s [--sequences N] [--seed N] [--verbose] [--plant NAME]\n", program);
+    (void)fprintf(stderr,
+                  "usage: %s [--sequences N] [--seed N] [--verbose] [--plant NAME] [--at leader|follower]\n",
+                  program);
     return 64;
 }
 
@@ -33,6 +36,7 @@ typedef struct {
     uint64_t first, count;
     bool verbose;
     const char *planted; /* NULL: nothing */
+    const char *at;      /* NULL: a server that is alone */
 } orders;
 
 static bool read_orders(orders *o, int argc, char **argv)
@@ -48,6 +52,9 @@ static bool read_orders(orders *o, int argc, char **argv)
             o->first = strtoull(argv[++i], NULL, 10), o->count = 1;
         else if (more && strcmp(argv[i], "--plant") == 0 && plant(argv[i + 1]))
             o->planted = argv[++i];
+        else if (more && strcmp(argv[i], "--at") == 0 &&
+                 (strcmp(argv[i + 1], "leader") == 0 || strcmp(argv[i + 1], "follower") == 0))
+            o->at = argv[++i];
         else
             return false;
     }
@@ -56,17 +63,20 @@ static bool read_orders(orders *o, int argc, char **argv)
 
 static int run(const lk_server *server, const orders *o, const char *program)
 {
+    const play_stage stage = {server, o->at != NULL ? LK_ENSEMBLE : 1,
+                              o->at == NULL || strcmp(o->at, "leader") == 0};
     const int64_t began = lk_now_ns();
     uint64_t requests = 0;
     for (uint64_t seed = o->first; seed < o->first + o->count; seed++) {
         if (o->verbose)
             (void)printf("seed %llu\n", (unsigned long long)seed);
-        if (play(server, seed, o->verbose, &requests))
+        if (play(&stage, seed, o->verbose, &requests))
             continue;
         (void)printf(
-            "seed %llu: the simulated server is not as the real one\nrun it again: %s --seed %llu --verbose%s%s\n",
+            "seed %llu: the simulated server is not as the real one\nrun it again: %s --seed %llu --verbose%s%s%s%s\n",
             (unsigned long long)seed, program, (unsigned long long)seed,
-            o->planted != NULL ? " --plant " : "", o->planted != NULL ? o->planted : "");
+            o->planted != NULL ? " --plant " : "", o->planted != NULL ? o->planted : "",
+            o->at != NULL ? " --at " : "", o->at != NULL ? o->at : "");
         return 1;
     }
     (void)printf("%llu sequences with %llu requests in %.1f s: equal\n", (unsigned long long)o->count,
@@ -74,18 +84,38 @@ static int run(const lk_server *server, const orders *o, const char *program)
     return 0;
 }
 
-int main(int argc, char **argv)
+static int run_alone(const lk_server_setup *setup, const orders *o, const char *program)
 {
-    const lk_server_setup setup = {.options = java};
     lk_server server;
-    orders o;
     int status = 1;
-    if (!read_orders(&o, argc, argv))
-        return usage(argv[0]);
-    if (lk_server_start(&server, &lk_server_zookeeper, &setup) && lk_server_await(&server))
-        status = run(&server, &o, argv[0]);
+    if (lk_server_start(&server, &lk_server_zookeeper, setup) && lk_server_await(&server))
+        status = run(&server, o, program);
     else
         (void)fprintf(stderr, "%s\n", server.error);
     lk_server_remove(&server);
     return status;
+}
+
+static int run_ensemble(const lk_server_setup *setup, const orders *o, const char *program)
+{
+    lk_server members[LK_ENSEMBLE] = {0};
+    const lk_server *const failed =
+        lk_ensemble_start(members, setup, NULL) ? lk_ensemble_await(members) : &members[0];
+    const lk_server *const server = failed == NULL ? lk_ensemble_find(members, o->at, 0) : NULL;
+    int status = 1;
+    if (server != NULL)
+        status = run(server, o, program);
+    else
+        (void)fprintf(stderr, "%s\n", failed != NULL ? failed->error : "there is no such server");
+    lk_ensemble_remove(members);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const lk_server_setup setup = {.options = java, .tick_ms = PLAY_TICK_MS};
+    orders o;
+    if (!read_orders(&o, argc, argv))
+        return usage(argv[0]);
+    return o.at != NULL ? run_ensemble(&setup, &o, argv[0]) : run_alone(&setup, &o, argv[0]);
 }
