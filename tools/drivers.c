@@ -110,9 +110,10 @@ static json_t *parameters_json(const locker_parameter *p)
 {
     json_t *array = json_array();
     for (; p && p->name; p++)
-        json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:s}", "name", p->name, "kind",
-                                               locker_param_kind_name(p->kind), "default",
-                                               p->initial ? p->initial : "", "help", p->help));
+        json_array_append_new(array, json_pack("{s:o, s:s, s:o, s:o}", "name", lk_cli_json_text(p->name),
+                                               "kind", locker_param_kind_name(p->kind), "default",
+                                               lk_cli_json_text(p->initial ? p->initial : ""), "help",
+                                               lk_cli_json_text(p->help)));
     return array;
 }
 
@@ -126,11 +127,14 @@ static json_t *driver_json(const locker_driver_info *d)
                   fairness_name(s->fairness), "leases", s->leases, "tokens_persist", s->tokens_persist,
                   "survives_restart", s->survives_restart, "can_break", s->can_break, "quorum", s->quorum);
     for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++)
-        json_object_set_new(semantics, sentences[i].name, json_string(sentence(s, i)));
-    return json_pack("{s:s*, s:s*, s:s*, s:s*, s:s?, s:s?, s:o, s:o}", "name", d->name, "schemes", d->schemes,
-                     "example", d->example, "features", d->features, "module", d->module, "problem",
-                     problem[0] != '\0' ? problem : NULL, "semantics", semantics, "parameters",
-                     parameters_json(d->parameters));
+        json_object_set_new(semantics, sentences[i].name, lk_cli_json_text(sentence(s, i)));
+    /* a module's text, or where it lies, need not be UTF-8 */
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", lk_cli_json_text(d->name), "schemes",
+                     lk_cli_json_text(d->schemes), "example", lk_cli_json_text(d->example), "features",
+                     lk_cli_json_text(d->features), "module",
+                     d->module ? lk_cli_json_text(d->module) : json_null(), "problem",
+                     problem[0] != '\0' ? lk_cli_json_text(problem) : json_null(), "semantics", semantics,
+                     "parameters", parameters_json(d->parameters));
 }
 
 static int print_json(void)

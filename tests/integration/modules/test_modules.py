@@ -141,6 +141,13 @@ class Found(Modules):
         self.assertEqual([(p["name"], p["kind"], p["default"], p["help"]) for p in listed["parameters"]],
                          [("height", "number", "3", "boards"), ("where", "path", "", "the wall")])
 
+    def test_a_text_that_is_not_utf8(self):
+        self.plant("sound", text=b"locker-driver 1\nname shelf\nschemes shelf\nfeatures caf\xe9\nscope host\n"
+                   b"fairness local\ncost 1 \xa3\nparameter height\nhelp \xe0 la carte\n")
+        listed = self.listed("shelf")
+        self.assertEqual((listed["features"], listed["semantics"]["cost"]), ("caf?", "1 ?"))
+        self.assertEqual([p["help"] for p in listed["parameters"]], ["? la carte"])
+
     def test_by_the_name_of_a_profile(self):
         self.plant("sound")
         file = os.path.join(self.directory, "config")
