@@ -147,11 +147,12 @@ static locker_status examine(const lk_file *self, const lk_file_name *name, int 
     return code == 0 ? LOCKER_OK : lk_file_fail(self, "read", name, code, err);
 }
 
+/* What is looked at and what is replaced are in one directory, whatever is at its path by now. */
 static locker_status break_once(lk_file *self, const lk_file_name *name, int parent,
                                 const locker_break_options *only, locker_info *broken, locker_error *err)
 {
     lk_file_record record = {.since_ms = -1};
-    const int held = lk_file_open(self, name, O_RDWR);
+    const int held = lk_file_open_in(self, parent, name, O_RDWR);
     if (held < 0)
         return errno == ENOENT ? not_held(self, name, err) : lk_file_fail(self, "open", name, errno, err);
     locker_status status;
@@ -184,13 +185,15 @@ locker_status lk_file_break(void *self_, const char *key, size_t key_len, const 
         return lk_file_fail_moved(self, err);
     lk_file_name name;
     lk_file_name_set(&name, self->prefix, key, key_len);
-    const int parent = lk_file_parent(self, &name, false);
-    if (parent < 0)
-        return errno == ENOENT ? not_held(self, &name, err) : lk_file_fail(self, "find", &name, errno, err);
     locker_status status = LK_FILE_AGAIN;
-    for (int i = 0; i < TRIES && status == LK_FILE_AGAIN; i++)
+    for (int i = 0; i < TRIES && status == LK_FILE_AGAIN; i++) {
+        const int parent = lk_file_parent(self, &name, false);
+        if (parent < 0)
+            return errno == ENOENT ? not_held(self, &name, err)
+                                   : lk_file_fail(self, "find", &name, errno, err);
         status = break_once(self, &name, parent, only, broken, err);
-    lk_file_parent_close(self, parent);
+        lk_file_parent_close(self, parent);
+    }
     if (status == LK_FILE_AGAIN)
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
                                 "the lock of %.150s/%.150s changes hands too fast to be broken; try again",

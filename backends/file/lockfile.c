@@ -98,11 +98,8 @@ locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int f
     return LOCKER_OK;
 }
 
-int lk_file_open(const lk_file *self, const lk_file_name *name, int flags)
+int lk_file_open_in(const lk_file *self, int parent, const lk_file_name *name, int flags)
 {
-    const int parent = lk_file_parent(self, name, (flags & O_CREAT) != 0);
-    if (parent < 0)
-        return -1;
     const char *last = name->text + name->last;
     const mode_t mode = self->shared ? 0660 : 0600;
     flags |= O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
@@ -110,6 +107,15 @@ int lk_file_open(const lk_file *self, const lk_file_name *name, int flags)
     int fd = openat(parent, last, flags | O_NOATIME, mode);
     if (fd < 0 && errno == EPERM)
         fd = openat(parent, last, flags, mode);
+    return fd;
+}
+
+int lk_file_open(const lk_file *self, const lk_file_name *name, int flags)
+{
+    const int parent = lk_file_parent(self, name, (flags & O_CREAT) != 0);
+    if (parent < 0)
+        return -1;
+    const int fd = lk_file_open_in(self, parent, name, flags);
     lk_file_parent_close(self, parent);
     return fd;
 }

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "directory.h"
 #include "file_test.h"
 #include "holding.h"
 #include "lockfile.h"
@@ -26,6 +27,8 @@ int64_t __real_lk_file_dispatch(void *self);
 int64_t __wrap_lk_file_dispatch(void *self);
 locker_status __real_lk_file_pass(void *self, locker_claim *from, locker_claim *to);
 locker_status __wrap_lk_file_pass(void *self, locker_claim *from, locker_claim *to);
+int __real_lk_file_parent(const lk_file *self, const lk_file_name *name, bool create);
+int __wrap_lk_file_parent(const lk_file *self, const lk_file_name *name, bool create);
 int __real_renameat(int from_dir, const char *from, int to_dir, const char *to);
 int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to);
 
@@ -58,6 +61,19 @@ int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
     if (once != NULL)
         once();
     return __real_renameat(from_dir, from, to_dir, to);
+}
+
+/* Once, when the directory of a file is open and the file not yet. */
+static void (*after_parent)(void);
+
+int __wrap_lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
+{
+    void (*once)(void) = after_parent;
+    const int fd = __real_lk_file_parent(self, name, create);
+    after_parent = NULL;
+    if (once != NULL)
+        once();
+    return fd;
 }
 
 /* While a test has it, this process hears of nothing. */
@@ -771,6 +787,38 @@ static void nobody_comes_between_a_break_and_the_one_it_names(void **state)
     locker_close(other);
 }
 
+/* Whose file is below another directory of that name by now. */
+static char deep_key[251];
+static locker *newcomer;
+
+static void hold_below_another(void)
+{
+    locker_error err;
+    assert_true(move_part(here));
+    assert_ok(locker_lock(newcomer, deep_key, NULL, &named, &err), err);
+}
+
+static void a_break_takes_away_what_it_has_looked_at(void **state)
+{
+    struct lk_place *place = here = *state;
+    locker_info broken = LOCKER_INFO_INIT;
+    locker *other = lk_place_open(place);
+    locker_handle *moved;
+    locker_error err;
+    (void)memset(deep_key, 'x', sizeof deep_key - 1);
+    newcomer = lk_place_open(place);
+    assert_ok(locker_lock(place->l, deep_key, NULL, &moved, &err), err);
+    after_parent = hold_below_another;
+    assert_ok(locker_break(other, deep_key, NULL, &broken, &err), err);
+    assert_null(after_parent);
+    assert_int_equal(broken.token, locker_handle_token(named));
+    assert_status(LOCKER_LOST, locker_unlock(named, &err), err);
+    locker_handle_free(named);
+    locker_handle_free(moved);
+    locker_close(newcomer);
+    locker_close(other);
+}
+
 static bool tried_often(void *l)
 {
     return lk_stats(l).attempts >= 8;
@@ -832,6 +880,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_wait_behind_its_own_process_outlives_a_want_of_descriptors),
     place_test(a_child_closes_what_is_being_locked),
     place_test(nobody_comes_between_a_break_and_the_one_it_names),
+    place_test(a_break_takes_away_what_it_has_looked_at),
     place_test(a_stopped_break_costs_waiters_little),
     place_test(a_waiter_never_rests_for_good),
 };
