@@ -199,7 +199,8 @@ static bool read_line(lk_description *d, locker_parameter **next, char *line)
 void lk_description_unknown(lk_description *d, char *name)
 {
     static const locker_parameter none;
-    *d = (lk_description){.text = name, .semantics = {.size = sizeof d->semantics}};
+    *d = (lk_description){.semantics = {.size = sizeof d->semantics}};
+    d->text = name;
     for (size_t i = 0; i < COUNT(fields); i++)
         if (fields[i].form == WORDS)
             (void)read_field(fields, COUNT(fields), d, fields[i].key, "");
