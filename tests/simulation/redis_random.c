@@ -2,9 +2,9 @@
  * redis_random.c: the simulated Redis held against a real one: the same random commands at both, on several connections,
  * have to be answered with the same bytes.
  *
- *     simulation_redis [--sequences N] [--seed N] [--verbose] [--plant NAME]
+ *     simulation_redis [--sequences N] [--first N] [--seed N] [--verbose] [--plant NAME]
  *
- * Runs N sequences with the seeds 1 to N, or the one of --seed. The real server's clock is ours (clock_shim.c), so
+ * Runs N sequences with the seeds from 1 (--first) on, or the one of --seed. The real server's clock is ours (clock_shim.c), so
  * that times are equal, too. Left out are INFO, ROLE and DBSIZE, which are looked at once at the beginning: they tell of what
  * is not the same. --plant changes on purpose what the simulated server is sent.
  */
@@ -261,7 +261,8 @@ static int refuse_version(const redis_pair *pair)
 
 static int usage(const char *program)
 {
-    (void)fprintf(stderr, "usage: %s [--sequences N] [--seed N] [--verbose] [--plant NAME]\n", program);
+    (void)fprintf(stderr, "usage: %s [--sequences N] [--first N] [--seed N] [--verbose] [--plant NAME]\n",
+                  program);
     return 64;
 }
 
@@ -285,6 +286,8 @@ int main(int argc, char **argv)
             s.verbose = true;
         } else if (more && strcmp(argv[i], "--sequences") == 0) {
             count = strtoull(argv[++i], NULL, 10);
+        } else if (more && strcmp(argv[i], "--first") == 0) {
+            first = strtoull(argv[++i], NULL, 10);
         } else if (more && strcmp(argv[i], "--seed") == 0) {
             first = strtoull(argv[++i], NULL, 10);
             count = 1;

@@ -153,7 +153,8 @@ int main(int argc, char **argv)
     int result = 1;
     char version[64] = "";
     if (!pair_start(&s.pair) || !pair_start_another(&s.pair, &s.real) ||
-        !lk_server_follow(&s.real, &s.pair.real))
+        !lk_server_follow(&s.real, &s.pair.real) ||
+        !pair_is_replicated(&s.pair)) /* the master is done with it too, and no time must pass before */
         (void)printf("%s%s\n", s.pair.wrong, s.real.error);
     else
         lk_server_version(&s.real, version, sizeof version);

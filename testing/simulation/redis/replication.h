@@ -1,8 +1,9 @@
 /*
  * replication.h: a replica is another server that is fed what its master writes. The caller carries it, both ways: as
- * late as he likes, in order, and whole units, because a replica drops the half of a script's effects.
+ * late as he likes, in order, and whole units, because a replica drops the half of a script's effects. What a replica
+ * hears it does not hand on to replicas of its own.
  *
- *     lk_sr_follow(replica, master);                       REPLICAOF: it is a replica, and still has no link
+ *     lk_sr_follow(replica, host, port);                   REPLICAOF: it is a replica, and still has no link
  *     lk_sr_link *link = lk_sr_attach(master, replica);    a full synchronisation; from here on it lags
  *     lk_sr_apply(replica, lk_sr_link_unit(link));         one unit arrives
  *     lk_sr_link_taken(link);
