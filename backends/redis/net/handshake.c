@@ -309,9 +309,11 @@ static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, i
         socket = greet(t, a, peer, scripts, share(until, left), master, &here);
         answered = here.permanent || here.transient;
         const bool deserted = why->deserted && here.deserted;
+        const bool transient = here.transient || (why->transient && !here.permanent); /* at another host */
         if (!kept || answered)
             *why = here;
         why->deserted = deserted;
+        why->transient = transient;
         kept = kept || !here.deserted;
     }
     if (found != NULL)

@@ -485,7 +485,62 @@ int __wrap_getaddrinfo(const char *host, const char *service, const struct addri
     return rc != 0 ? rc : __real_getaddrinfo("127.0.0.1", service, hints, &(*found)->ai_next);
 }
 
+/* A host that is loading its data when it is asked first, and is no Redis from then on. */
+struct loader {
+    int listener, asked;
+};
+
+/* All of a greeting, which ends by TIME: what is not read would have the end of the connection overtake the answer. */
+static void take_greeting(int client)
+{
+    static const char last[] = "TIME\r\n";
+    char bytes[1 << 15];
+    size_t len = 0;
+    ssize_t n;
+    while ((n = recv(client, bytes + len, sizeof bytes - len, 0)) > 0) {
+        len += (size_t)n;
+        if (len >= sizeof last - 1 && memcmp(bytes + len - (sizeof last - 1), last, sizeof last - 1) == 0)
+            return;
+    }
+}
+
+static void *load(void *argument)
+{
+    static const char loading[] = "-LOADING it is\r\n", strange[] = "HTTP/1.1 400 Bad Request\r\n";
+    struct loader *loader = argument;
+    int client;
+    while ((client = accept4(loader->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        take_greeting(client);
+        if (loader->asked++ > 0)
+            (void)send(client, strange, sizeof strange - 1, MSG_NOSIGNAL);
+        for (int i = 0; loader->asked == 1 && i < 20; i++) /* an answer to each command */
+            (void)send(client, loading, sizeof loading - 1, MSG_NOSIGNAL);
+        close(client);
+    }
+    return NULL;
+}
+
+static void a_host_that_loads_is_waited_for_beside_one_that_is_away(void **state)
+{
+    struct loader loader = {.asked = 0};
+    pthread_t thread;
+    locker *l;
+    locker_error err;
+    const int port = lk_free_port();
+    (void)state;
+    loader.listener = listen_silently(port);
+    assert_int_equal(pthread_create(&thread, NULL, load, &loader), 0);
+    assert_status(LOCKER_UNAVAILABLE,
+                  lk_try_uri(&l, &err, "redis://127.0.0.2:%d,127.0.0.1:%d/0?connect_timeout=20s", port, port),
+                  err);
+    shutdown(loader.listener, SHUT_RDWR);
+    lk_join(thread, "the host that loads");
+    close(loader.listener);
+    assert_int_equal(loader.asked, 2);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_host_that_loads_is_waited_for_beside_one_that_is_away),
     server_test(a_host_that_hangs_hides_no_other),
     server_test(who_was_connected_to_a_host_that_hangs_finds_another),
     server_test(an_address_that_hangs_hides_no_other),
