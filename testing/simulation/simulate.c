@@ -169,6 +169,7 @@ int main(int argc, char **argv)
         {"seeds", required_argument, NULL, 'n'},  {"jobs", required_argument, NULL, 'j'},
         {"seed", required_argument, NULL, 's'},   {"trace", required_argument, NULL, 't'},
         {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* what failed is told at once */
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     options o = {.first = 1, .seeds = 100, .jobs = processors > 0 ? (uint64_t)processors : 1};
     for (int option; (option = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
