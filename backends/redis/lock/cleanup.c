@@ -38,12 +38,12 @@ static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 
 static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED;
 
-/* It, and its deadline, want watching: what was refused is known to whichever thread reads the answer. */
+/* It, and its deadline, want watching: what was refused is known to whichever thread reads the answer. Another one may be
+ * inside dispatch meanwhile, and have looked already. */
 static void watch_locked(const lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
-    const lk_redis_shared *shared = &c->r->shared;
-    if (!shared->dispatching)
-        shared->svc->attend(shared->svc);
+    const locker_services *svc = c->r->shared.svc;
+    svc->attend(svc);
 }
 
 static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED

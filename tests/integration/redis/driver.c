@@ -2,6 +2,7 @@
  * unlucky order of threads shows. Nothing is read but in a test's own calls. */
 #include "redis_tests.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -763,6 +764,54 @@ static void what_is_refused_is_given_back_later(void **state)
     end();
 }
 
+static atomic_bool stands_still; /* behind what is sent next */
+static pthread_t beside;         /* who asks meanwhile */
+
+static void *ping_beside(void *none)
+{
+    (void)none;
+    assert_int_equal(lk_redis_driver.ping(alone.self, now(NULL) + patience_ns, NULL), LOCKER_OK);
+    return NULL;
+}
+
+/* The library's calls of send() (CMakeLists.txt). */
+ssize_t __real_send(int, const void *, size_t, int);
+ssize_t __wrap_send(int, const void *, size_t, int);
+
+ssize_t __wrap_send(int fd, const void *bytes, size_t count, int flags)
+{
+    const ssize_t sent = __real_send(fd, bytes, count, flags);
+    if (!atomic_exchange(&stands_still, false))
+        return sent;
+    alone.attends = 0;
+    assert_int_equal(pthread_create(&beside, NULL, ping_beside, NULL), 0);
+    for (int i = 0; i < LK_TEST_PATIENCE_MS && alone.attends == 0;
+         i++) /* the test fails outside of the driver */
+        poll(NULL, 0, 1);
+    return sent;
+}
+
+/* The keeper has looked, and is sending; its clean-up's refusal is read by somebody who asks beside it. */
+static void what_is_refused_while_the_keeper_sends_is_given_back_later(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    begin(env->server->port, "");
+    assert_int_equal(come(&asker, "refused"), LOCKER_OK);
+    lk_server_do(env->server, "CONFIG SET min-replicas-to-write 1");
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    ping();
+    alone.ahead += second_ns / 10;
+    stands_still = true;
+    (void)lk_redis_driver.dispatch(alone.self);
+    assert_false(stands_still);
+    lk_join(beside, "who asks beside the keeper");
+    assert_true(alone.attends > 0);
+    lk_server_do(env->server, "CONFIG SET min-replicas-to-write 0");
+    lk_require(is_given_back, env, "it should be given back");
+    end();
+}
+
 /* ------------------------------------------------------------------ looks ---- */
 
 static locker_status show(const char *key, int64_t patience, locker_info *info)
@@ -1120,6 +1169,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_master_that_becomes_a_replica_is_not_the_last_word),
     server_test(a_server_that_is_no_master_is_not_the_last_word),
     server_test(what_is_refused_is_given_back_later),
+    server_test(what_is_refused_while_the_keeper_sends_is_given_back_later),
     server_test(messages_come_while_a_claim_asks),
     server_test(a_foreign_lease_may_last_for_ages),
     server_test(the_queue_is_in_order_of_time),
