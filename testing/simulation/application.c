@@ -33,7 +33,7 @@ static int64_t drawn_hold(void)
         return (int64_t)lk_sim_draw(5 * MS);
     if (kind < 95)
         return (int64_t)lk_sim_draw(300 * MS);
-    return (int64_t)lk_sim_draw(2 * LEASE_MS * MS);
+    return (int64_t)lk_sim_draw(LEASE_MS * MS * 2);
 }
 
 static void use(lk_sim_hold *hold, locker_handle *handle)
@@ -178,7 +178,7 @@ static void *check(void *argument)
         lk_sim_hold hold = lk_sim_judge_asks(p->process, key);
         locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
         locker_handle *handle = NULL;
-        options.wait_ms = 3 * LEASE_MS;
+        options.wait_ms = (int64_t)LEASE_MS * 3;
         if (locker_lock(p->l, keys[key], &options, &handle, &err) != LOCKER_OK)
             lk_sim_fail("key %u can't be had at the end: %s", key, err.text);
         use(&hold, handle);
@@ -191,7 +191,8 @@ static void *check(void *argument)
 void lk_sim_application_check(lk_sim_application *application, bool *is_done)
 {
     static checker c;
-    c = (checker){new_process(application), is_done};
+    c.p = new_process(application);
+    c.is_done = is_done;
     if (c.p == NULL)
         lk_sim_fail("no process is left for the end");
     (void)lk_sim_spawn(c.p->process, check, &c);

@@ -133,6 +133,7 @@ static int run_all(const options *o)
             finish(c, &t);
         if (i < o->seeds && !start(c, o->first + i, o->trace)) {
             fprintf(stderr, "locker-simulate: can't start a process: %s\n", strerror(errno));
+            free(children);
             return 71;
         }
         if (isatty(STDERR_FILENO))

@@ -417,10 +417,10 @@ int lk_sim_setsockopt(int fd, int level, int name, const void *value, socklen_t 
 int lk_sim_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 {
     const lk_sim_connection *const c = connection_of(fd);
-    (void)size;
     if (level != SOL_SOCKET || name != SO_ERROR)
         lk_sim_fail("socket option %d is not simulated", name);
     lk_sim_pause();
+    *size = sizeof(int);
     *(int *)value = c->state == REFUSED ? ECONNREFUSED : c->state == RESET ? ECONNRESET : 0;
     return 0;
 }

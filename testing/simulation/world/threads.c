@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "fibers.h"
 #include "seams.h"
@@ -21,7 +20,7 @@ static lk_sim_fiber **holder_of(pthread_mutex_t *mutex)
 int lk_sim_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
 {
     (void)attributes;
-    memset(mutex, 0, sizeof *mutex);
+    *holder_of(mutex) = NULL;
     return 0;
 }
 
@@ -69,7 +68,7 @@ int lk_sim_pthread_mutex_unlock(pthread_mutex_t *mutex)
 int lk_sim_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes)
 {
     (void)attributes; /* the clocks of a process run alike */
-    memset(cond, 0, sizeof *cond);
+    (void)cond;
     return 0;
 }
 
