@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -64,13 +65,12 @@ int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
 }
 
 /* Once, when the directory of a file is open and the file not yet. */
-static void (*after_parent)(void);
+static void (*_Atomic after_parent)(void);
 
 int __wrap_lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
 {
-    void (*once)(void) = after_parent;
+    void (*const once)(void) = atomic_exchange(&after_parent, NULL);
     const int fd = __real_lk_file_parent(self, name, create);
-    after_parent = NULL;
     if (once != NULL)
         once();
     return fd;
@@ -810,7 +810,7 @@ static void a_break_takes_away_what_it_has_looked_at(void **state)
     assert_ok(locker_lock(place->l, deep_key, NULL, &moved, &err), err);
     after_parent = hold_below_another;
     assert_ok(locker_break(other, deep_key, NULL, &broken, &err), err);
-    assert_null(after_parent);
+    assert_null(atomic_load(&after_parent));
     assert_int_equal(broken.token, locker_handle_token(named));
     assert_status(LOCKER_LOST, locker_unlock(named, &err), err);
     locker_handle_free(named);

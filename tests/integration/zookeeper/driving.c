@@ -263,9 +263,11 @@ LK_UNCHECKED static void a_connection_that_breaks_while_it_is_read(void **state)
     lk_zk_call call;
     (void)state;
     connect_to_library(&net);
+    lk_mutex_lock(&net.mutex);
     lk_zk_call_begin_locked(&net, &call);
     assert_non_null(lk_zk_list_locked(&net, "/k", list_again, &net));
     assert_int_equal(lk_zk_await_locked(&net, &call, LK_S), LK_ZK_LATE);
+    lk_mutex_unlock(&net.mutex);
     assert_false(session_ended);
     assert_false(net.up);
     assert_int_equal(net.fd, -1);
