@@ -8,7 +8,7 @@
 
 /* What of the server's clients is to be looked at. */
 typedef struct session {
-    struct session *next, *next_ready;
+    struct session *next_ready;
     lk_sim_redis *redis;
     lk_sr_client *client;
     lk_sim_connection *connection; /* NULL: closed, by whichever side */
@@ -115,20 +115,25 @@ static void received(void *context, const char *bytes, size_t count)
     settle(redis);
 }
 
-static void closed(void *context)
+/* Nothing more is sent to it. */
+static void end(session *s)
 {
-    session *const s = context;
     lk_sim_redis *const redis = s->redis;
-    lk_sim_redis_advance(redis);
-    for (session **at = &first_ready; *at != NULL; at = &(*at)->next_ready) {
-        if (*at == s) {
-            *at = s->next_ready;
-            break;
-        }
-    }
+    session **at = &first_ready;
+    while (*at != NULL && *at != s)
+        at = &(*at)->next_ready;
+    if (*at != NULL)
+        *at = s->next_ready;
     lk_sr_disconnect(s->client);
     free(s);
     settle(redis);
+}
+
+static void closed(void *context)
+{
+    session *const s = context;
+    lk_sim_redis_advance(s->redis);
+    end(s);
 }
 
 void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, uint64_t seed)
@@ -169,15 +174,7 @@ void lk_sim_redis_flush(lk_sim_redis *redis)
     s->redis = redis;
     s->client = lk_sr_connect(redis->server, "10.0.1.2:1", s);
     lk_sr_feed(s->client, (lk_sr_text){flush, sizeof flush - 1});
-    for (session **at = &first_ready; *at != NULL; at = &(*at)->next_ready) {
-        if (*at == s) {
-            *at = s->next_ready;
-            break;
-        }
-    }
-    lk_sr_disconnect(s->client);
-    free(s);
-    settle(redis);
+    end(s);
 }
 
 void lk_sim_redis_end(lk_sim_redis *redis)

@@ -14,5 +14,8 @@ typedef struct lk_sim_result {
     char failure[512]; /**< empty: none */
 } lk_sim_result;
 
+/** Called by a run that fails, when its result is filled. It must not return. */
+extern void (*lk_sim_run_failed)(void);
+
 /** With Redis. Once in a process of the system's: what killed processes held is never freed. */
 void lk_sim_run_redis(uint64_t seed, FILE *trace, lk_sim_result *result);

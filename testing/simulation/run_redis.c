@@ -17,8 +17,8 @@ enum { GRANTS_LEAST = 200, FAULTS_LEAST = 20, KEYS_MOST = 3, PROCESSES_FIRST = 4
 static struct {
     lk_sim_application application;
     lk_sim_redis redis;
-    unsigned faults, open; /* of those, open: not healed yet */
-    bool forgets;          /* the service may lose its data */
+    unsigned faults; /* that were made */
+    bool forgets;    /* the service may lose its data */
     bool is_done;
     lk_sim_result *result;
 } run;
@@ -35,7 +35,6 @@ static void heal_after(void (*heal)(void *context), void *context, const char *w
 {
     const int64_t span = drawn_span();
     lk_sim_tell("fault: %s for %lld ms", what, (long long)(span / MS));
-    run.open++;
     lk_sim_at(lk_sim_now() + span, heal, context);
 }
 
@@ -44,24 +43,27 @@ static void goes_on(void *context)
     lk_sim_process *const process = context;
     lk_sim_tell("process %d goes on", process->pid);
     process->stopped = false;
-    run.open--;
 }
 
-static void stop_process(lk_sim_process *process)
+/* Each answers whether it was made: not what is so already. */
+
+static bool stop_process(lk_sim_process *process)
 {
     if (process->stopped)
-        return;
+        return false;
     process->stopped = true;
     heal_after(goes_on, process, "a process stands still");
+    return true;
 }
 
-static void kill_process(lk_sim_process *process)
+static bool kill_process(lk_sim_process *process)
 {
-    lk_sim_tell("fault: process %d is killed", process->pid);
     if (run.application.process_count + 2 >= LK_SIM_PROCESSES_MAX)
-        return;
+        return false;
+    lk_sim_tell("fault: process %d is killed", process->pid);
     lk_sim_application_kill(&run.application, process);
     (void)lk_sim_application_start(&run.application);
+    return true;
 }
 
 static void unclog(void *context)
@@ -69,16 +71,15 @@ static void unclog(void *context)
     lk_sim_way *const way = context;
     way->clogged_to = way->clogged_from = false;
     way->jitter_ns = 100000;
-    run.open--;
     lk_sim_network_goes_on();
 }
 
-static void clog_way(lk_sim_process *process)
+static bool clog_way(lk_sim_process *process)
 {
     lk_sim_way *const way = lk_sim_way_of(process, &run.redis.service);
     const uint64_t which = lk_sim_draw(4);
     if (way->clogged_to || way->clogged_from)
-        return;
+        return false;
     way->clogged_to = which != 1;
     way->clogged_from = which != 2;
     if (which == 3) {
@@ -89,13 +90,13 @@ static void clog_way(lk_sim_process *process)
                which == 3   ? "a slow way"
                : which == 0 ? "a clogged way"
                             : "a way clogged in one direction");
+    return true;
 }
 
 static void speaks(void *context)
 {
     (void)context;
     run.redis.service.silent = false;
-    run.open--;
     lk_sim_network_goes_on();
 }
 
@@ -103,23 +104,21 @@ static void is_back(void *context)
 {
     (void)context;
     run.redis.service.refuses = false;
-    run.open--;
 }
 
 static void memory_is_back(void *context)
 {
     (void)context;
     lk_sr_set_memory(run.redis.server, 0);
-    run.open--;
 }
 
-static void service_fault(uint64_t which)
+static bool service_fault(uint64_t which)
 {
     lk_sim_service *const service = &run.redis.service;
+    if ((which == 0 && service->silent) || (which == 2 && service->refuses) || (which == 4 && !run.forgets))
+        return false;
     switch (which) {
     case 0:
-        if (service->silent)
-            break;
         service->silent = true;
         heal_after(speaks, NULL, "the server stands still");
         break;
@@ -128,8 +127,6 @@ static void service_fault(uint64_t which)
         lk_sim_redis_restart(&run.redis, true);
         break;
     case 2:
-        if (service->refuses)
-            break;
         lk_sim_redis_restart(&run.redis, true);
         service->refuses = true;
         heal_after(is_back, NULL, "the server is away");
@@ -140,14 +137,38 @@ static void service_fault(uint64_t which)
         heal_after(memory_is_back, NULL, "the server has no memory");
         break;
     default:
-        if (!run.forgets)
-            break;
         lk_sim_tell("fault: the server forgets");
         lk_sim_judge_forgets();
         if (lk_sim_draw(2) == 0)
             lk_sim_redis_restart(&run.redis, false);
         else
             lk_sim_redis_flush(&run.redis);
+    }
+    return true;
+}
+
+static bool reset(const lk_sim_process *process)
+{
+    lk_sim_tell("fault: connections of process %d are reset", process->pid);
+    lk_sim_network_reset(process, NULL);
+    return true;
+}
+
+static bool make_fault(lk_sim_process *process)
+{
+    switch (lk_sim_draw(8)) {
+    case 0:
+    case 1:
+        return stop_process(process);
+    case 2:
+        return kill_process(process);
+    case 3:
+    case 4:
+        return clog_way(process);
+    case 5:
+        return reset(process);
+    default:
+        return service_fault(lk_sim_draw(5));
     }
 }
 
@@ -157,26 +178,7 @@ static void fault_comes(void *context)
     (void)context;
     if (run.application.ends || process == NULL)
         return;
-    run.faults++;
-    switch (lk_sim_draw(8)) {
-    case 0:
-    case 1:
-        stop_process(process);
-        break;
-    case 2:
-        kill_process(process);
-        break;
-    case 3:
-    case 4:
-        clog_way(process);
-        break;
-    case 5:
-        lk_sim_tell("fault: connections of process %d are reset", process->pid);
-        lk_sim_network_reset(process, NULL);
-        break;
-    default:
-        service_fault(lk_sim_draw(5));
-    }
+    run.faults += make_fault(process);
     lk_sim_at(lk_sim_now() + (int64_t)lk_sim_draw(500 * MS), fault_comes, NULL);
 }
 

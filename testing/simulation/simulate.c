@@ -12,8 +12,6 @@
 
 #include "run.h"
 
-extern void (*lk_sim_run_failed)(void);
-
 static const char usage[] =
     "usage: locker-simulate [--driver redis] [--first SEED] [--seeds N] [--jobs N]\n"
     "       locker-simulate [--driver redis] --seed SEED [--trace FILE]\n"
