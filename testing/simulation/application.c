@@ -104,6 +104,8 @@ static void *live(void *argument)
     inhabitant *const p = argument;
     open_locker(p);
     p->working = 1 + (unsigned)lk_sim_draw(WORKERS_MAX);
+    if (p->of->threads_most > 0 && p->working > p->of->threads_most)
+        p->working = p->of->threads_most;
     for (unsigned i = p->working; i > 0; i--)
         (void)lk_sim_spawn(p->process, work, p);
     while (p->working > 0)
@@ -131,32 +133,38 @@ static inhabitant *new_process(lk_sim_application *application)
     return p;
 }
 
-lk_sim_process *lk_sim_application_start(lk_sim_application *application)
+static void start(lk_sim_application *application, unsigned slot)
 {
     inhabitant *const p = new_process(application);
     if (p == NULL)
-        return NULL;
+        lk_sim_fail("there were too many processes");
     application->running++;
+    application->at[slot] = p->process;
     (void)lk_sim_spawn(p->process, live, p);
-    return p->process;
 }
 
-lk_sim_process *lk_sim_application_draw(lk_sim_application *application)
+void lk_sim_application_begin(lk_sim_application *application)
 {
-    lk_sim_process *drawn = NULL;
-    size_t alive = 0;
-    for (unsigned i = 0; i < application->process_count; i++)
-        if (!application->processes[i].dead && lk_sim_draw(++alive) == 0)
-            drawn = &application->processes[i];
-    return drawn;
+    for (unsigned i = 0; i < application->slots; i++)
+        start(application, i);
+}
+
+lk_sim_process *lk_sim_application_process(const lk_sim_application *application, unsigned slot)
+{
+    lk_sim_process *const process = application->at[slot % application->slots];
+    return process->dead ? NULL : process;
 }
 
 void lk_sim_application_kill(lk_sim_application *application, lk_sim_process *process)
 {
+    unsigned slot = 0;
     process->dead = true;
     application->running--;
     lk_sim_judge_forget(process);
     lk_sim_files_close_of(process);
+    while (application->at[slot] != process)
+        slot++;
+    start(application, slot);
 }
 
 /* ------------------------------------------------------------------ the end ---- */

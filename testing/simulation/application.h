@@ -6,20 +6,24 @@
 
 #include "world/fibers.h"
 
-enum { LK_SIM_PROCESSES_MAX = 24 };
+enum { LK_SIM_PROCESSES_MAX = 24, LK_SIM_SLOTS_MAX = 4 };
 
 typedef struct lk_sim_application {
     const char *uri;
     unsigned keys;
-    bool ends; /**< its processes finish what they do, and close */
+    unsigned slots;        /**< so many processes run at once */
+    unsigned threads_most; /**< in each; 0: as is drawn */
+    bool ends;             /**< its processes finish what they do, and close */
     unsigned process_count, running;
+    lk_sim_process *at[LK_SIM_SLOTS_MAX];           /**< which process runs there */
     lk_sim_process processes[LK_SIM_PROCESSES_MAX]; /**< those that were killed, too */
 } lk_sim_application;
 
-/** Start a process. NULL: there were too many. */
-lk_sim_process *lk_sim_application_start(lk_sim_application *application);
-/** One that runs, drawn; NULL: there is none. */
-lk_sim_process *lk_sim_application_draw(lk_sim_application *application);
+/** Start a process in each slot. */
+void lk_sim_application_begin(lk_sim_application *application);
+/** The one in that slot, of any number; NULL: it has ended. */
+lk_sim_process *lk_sim_application_process(const lk_sim_application *application, unsigned slot);
+/** Kill it, and start another one in its slot. */
 void lk_sim_application_kill(lk_sim_application *application, lk_sim_process *process);
 /** Take each key, and give it back, in a process of its own, which says when it is done. */
 void lk_sim_application_check(lk_sim_application *application, bool *is_done);

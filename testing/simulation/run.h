@@ -4,18 +4,30 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/** What is run. All but the seed is for finding the least that still fails. */
+typedef struct lk_sim_plan {
+    uint64_t seed;
+    const uint32_t *without; /**< numbers of faults that are left out; those that stay are what they were */
+    size_t without_count;
+    unsigned processes, keys,
+        threads; /**< at most so many at first, in all, in a process; 0: as the seed has it */
+} lk_sim_plan;
 
 typedef struct lk_sim_result {
     uint64_t steps;
     int64_t simulated_ns;
-    unsigned grants, faults;
+    unsigned grants;
+    unsigned faults;   /**< that were made */
+    unsigned drawn;    /**< that came, also those that were not made: they have the numbers below this one */
     char failure[512]; /**< empty: none */
 } lk_sim_result;
 
 /** Called by a run that fails, when its result is filled. It must not return. */
 extern void (*lk_sim_run_failed)(void);
 
-/** With Redis. Once in a process of the system's: what killed processes held is never freed. */
-void lk_sim_run_redis(uint64_t seed, FILE *trace, lk_sim_result *result);
+/** With Redis. Once in a process of the system's: what killed processes held is never freed. A trace may be NULL. */
+void lk_sim_run_redis(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);

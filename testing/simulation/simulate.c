@@ -52,7 +52,7 @@ static void run_one(uint64_t seed, const char *trace_name)
         fprintf(stderr, "locker-simulate: can't write %s: %s\n", trace_name, strerror(errno));
         _exit(73);
     }
-    lk_sim_run_redis(seed, trace, &one);
+    lk_sim_run_redis(&(lk_sim_plan){.seed = seed}, trace, &one);
     if (trace != NULL)
         (void)fflush(trace);
 }

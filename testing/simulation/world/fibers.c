@@ -57,12 +57,17 @@ static void *grown(void *array, size_t count, size_t *room, size_t size)
 /* ------------------------------------------------------------------ chance and time ---- */
 
 /* SplitMix64: https://prng.di.unimi.it/splitmix64.c */
-uint64_t lk_sim_draw(uint64_t below)
+uint64_t lk_sim_draw_from(uint64_t *random, uint64_t below)
 {
-    uint64_t z = (world.random += UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t z = (*random += UINT64_C(0x9e3779b97f4a7c15));
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return (z ^ (z >> 31)) % below;
+}
+
+uint64_t lk_sim_draw(uint64_t below)
+{
+    return lk_sim_draw_from(&world.random, below);
 }
 
 bool lk_sim_chance(unsigned ppm)

@@ -31,6 +31,8 @@ void lk_sim_end(void);
 
 /** A number below `below`, which isn't 0. */
 uint64_t lk_sim_draw(uint64_t below);
+/** The same, of random numbers of one's own. */
+uint64_t lk_sim_draw_from(uint64_t *random, uint64_t below);
 /** Whether what has this chance, in millionths, comes true. */
 bool lk_sim_chance(unsigned ppm);
 

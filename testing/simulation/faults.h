@@ -1,0 +1,43 @@
+/*
+ * faults.h: what a service brings to a run (run.c): how it begins and ends, and the faults that it alone has. Those of
+ * processes, and of the ways between them and the service, are the run's.
+ *
+ * Faults are drawn from random numbers of their own, all that there is to choose at once, whether they are made or not. So
+ * when one is left out, the others stay what they were.
+ */
+#pragma once
+
+#include "run.h"
+#include "world/network.h"
+
+typedef struct lk_sim_fault {
+    unsigned number;
+    unsigned kind; /**< any number, as the next two: for the one who makes it to choose by */
+    unsigned slot;
+    uint64_t detail;
+    int64_t span_ns; /**< how long it lasts, if it lasts */
+} lk_sim_fault;
+
+typedef struct lk_sim_faulty {
+    /** It listens from now on. Answers the URI, which lasts until the end. `random`: what it draws for itself, by
+     * lk_sim_draw_from(). */
+    const char *(*begin)(uint64_t *random);
+    void (*end)(void);
+    /** Its servers, from 0; NULL past the last. The ways to them may be clogged. */
+    lk_sim_service *(*server)(unsigned place);
+    /** Make the fault that this one is. False: it is so already, and nothing was made. */
+    bool (*make)(const lk_sim_fault *fault);
+    /** Connections of the process are reset, those of network.h by themselves. NULL: there are no others. */
+    void (*reset)(const lk_sim_process *process);
+    /** Ways have changed; likewise. */
+    void (*goes_on)(void);
+} lk_sim_faulty;
+
+/** The fault is made now, and is over at once. */
+void lk_sim_fault_strikes(const lk_sim_fault *fault, const char *what);
+/** It is made now, and `heal` ends it when its time is over. */
+void lk_sim_fault_lasts(const lk_sim_fault *fault, const char *what, void (*heal)(void *context),
+                        void *context);
+
+void lk_sim_run_with(const lk_sim_faulty *service, const lk_sim_plan *plan, FILE *trace,
+                     lk_sim_result *result);

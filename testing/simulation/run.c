@@ -1,0 +1,275 @@
+/* run.c: a run, from the beginning to the end, and the faults of processes and of ways. See run.h and faults.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "application.h"
+#include "faults.h"
+#include "judge.h"
+#include "world/files.h"
+#include "world/seams.h"
+
+#define MS INT64_C(1000000)
+
+enum { GRANTS_LEAST = 200, FAULTS_LEAST = 20, KEYS_MOST = 3 };
+
+static struct {
+    const lk_sim_faulty *service;
+    const lk_sim_plan *plan;
+    lk_sim_application application;
+    uint64_t random;               /* what faults are drawn from */
+    unsigned drawn, made, without; /* faults: that came, were made, were left out */
+    bool is_done;
+    lk_sim_result *result;
+} run;
+
+static uint64_t draw(uint64_t below)
+{
+    return lk_sim_draw_from(&run.random, below);
+}
+
+/* ------------------------------------------------------------------ a fault ---- */
+
+typedef struct healing {
+    void (*heal)(void *context);
+    void *context;
+} healing;
+
+static void heals(void *context)
+{
+    healing *const h = context;
+    h->heal(h->context);
+    free(h);
+}
+
+void lk_sim_fault_strikes(const lk_sim_fault *fault, const char *what)
+{
+    lk_sim_tell("fault %u: %s", fault->number, what);
+}
+
+void lk_sim_fault_lasts(const lk_sim_fault *fault, const char *what, void (*heal)(void *context),
+                        void *context)
+{
+    healing *const h = malloc(sizeof *h);
+    if (h == NULL)
+        abort();
+    *h = (healing){heal, context};
+    lk_sim_tell("fault %u: %s for %lld ms", fault->number, what, (long long)(fault->span_ns / MS));
+    lk_sim_at(lk_sim_now() + fault->span_ns, heals, h);
+}
+
+/* ------------------------------------------------------------------ processes and ways ---- */
+
+/* Each answers whether it was made: not what is so already. */
+
+static void goes_on(void *context)
+{
+    lk_sim_process *const process = context;
+    lk_sim_tell("process %d goes on", process->pid);
+    process->stopped = false;
+}
+
+static bool stop_process(const lk_sim_fault *fault, lk_sim_process *process)
+{
+    if (process->stopped)
+        return false;
+    process->stopped = true;
+    lk_sim_fault_lasts(fault, "a process stands still", goes_on, process);
+    return true;
+}
+
+static bool kill_process(const lk_sim_fault *fault, lk_sim_process *process)
+{
+    if (run.application.process_count + 2 >= LK_SIM_PROCESSES_MAX)
+        return false;
+    lk_sim_fault_strikes(fault, "a process is killed");
+    lk_sim_application_kill(&run.application, process);
+    return true;
+}
+
+static void ways_go_on(void)
+{
+    lk_sim_network_goes_on();
+    if (run.service->goes_on != NULL)
+        run.service->goes_on();
+}
+
+static void unclog(void *context)
+{
+    lk_sim_way *const way = context;
+    way->clogged_to = way->clogged_from = false;
+    way->jitter_ns = 100000;
+    ways_go_on();
+}
+
+static lk_sim_service *server_of(const lk_sim_fault *fault)
+{
+    unsigned count = 0;
+    while (run.service->server(count) != NULL)
+        count++;
+    return run.service->server((unsigned)(fault->detail / 4 % count));
+}
+
+static bool clog_way(const lk_sim_fault *fault, const lk_sim_process *process)
+{
+    enum { BOTH, FROM, TO, SLOW };
+    lk_sim_way *const way = lk_sim_way_of(process, server_of(fault));
+    const unsigned which = fault->detail % 4;
+    if (way->clogged_to || way->clogged_from)
+        return false;
+    if (which == SLOW)
+        way->jitter_ns = 100 * MS;
+    way->clogged_to = which == BOTH || which == TO;
+    way->clogged_from = which == BOTH || which == FROM;
+    lk_sim_fault_lasts(fault,
+                       which == SLOW   ? "a slow way"
+                       : which == BOTH ? "a clogged way"
+                                       : "a way clogged in one direction",
+                       unclog, way);
+    return true;
+}
+
+static bool reset(const lk_sim_fault *fault, const lk_sim_process *process)
+{
+    lk_sim_fault_strikes(fault, "connections are reset");
+    lk_sim_network_reset(process, NULL);
+    if (run.service->reset != NULL)
+        run.service->reset(process);
+    return true;
+}
+
+static bool make(const lk_sim_fault *fault)
+{
+    lk_sim_process *const process = lk_sim_application_process(&run.application, fault->slot);
+    switch (process == NULL ? 7 : fault->kind % 8) {
+    case 0:
+    case 1:
+        return stop_process(fault, process);
+    case 2:
+        return kill_process(fault, process);
+    case 3:
+    case 4:
+        return clog_way(fault, process);
+    case 5:
+        return reset(fault, process);
+    default:
+        return run.service->make(fault);
+    }
+}
+
+/* Most are short beside a lease, some are longer. */
+static int64_t drawn_span(void)
+{
+    const bool is_short = draw(4) > 0;
+    return (int64_t)draw((uint64_t)(is_short ? 200 * MS : 3000 * MS));
+}
+
+static bool is_left_out(unsigned number)
+{
+    for (size_t i = 0; i < run.plan->without_count; i++)
+        if (run.plan->without[i] == number)
+            return true;
+    return false;
+}
+
+static void fault_comes(void *context)
+{
+    lk_sim_fault fault = {.number = run.drawn};
+    (void)context;
+    if (run.application.ends)
+        return;
+    run.drawn++;
+    fault.kind = (unsigned)draw(UINT32_MAX);
+    fault.slot = (unsigned)draw(UINT32_MAX);
+    fault.detail = draw(UINT64_MAX);
+    fault.span_ns = drawn_span();
+    if (is_left_out(fault.number))
+        run.without++;
+    else
+        run.made += make(&fault);
+    lk_sim_at(lk_sim_now() + (int64_t)draw(500 * MS), fault_comes, NULL);
+}
+
+/* ------------------------------------------------------------------ from the beginning to the end ---- */
+
+static bool is_done(void *context)
+{
+    (void)context;
+    if (!run.application.ends && lk_sim_judge_grants() >= GRANTS_LEAST &&
+        run.made + run.without >= FAULTS_LEAST) {
+        run.application.ends = true;
+        lk_sim_application_check(&run.application, &run.is_done);
+    }
+    return run.is_done;
+}
+
+static void judge(void *context)
+{
+    (void)context;
+    lk_sim_judge_look();
+}
+
+static void tell_result(const char *why)
+{
+    lk_sim_result *const result = run.result;
+    result->steps = lk_sim_steps();
+    result->simulated_ns = lk_sim_now();
+    result->grants = lk_sim_judge_grants();
+    result->faults = run.made;
+    result->drawn = run.drawn;
+    if (why != NULL)
+        (void)snprintf(result->failure, sizeof result->failure, "%s", why);
+}
+
+void (*lk_sim_run_failed)(void);
+
+static void failed(const char *why)
+{
+    tell_result(why);
+    lk_sim_run_failed();
+}
+
+static unsigned at_most(unsigned drawn, unsigned limit)
+{
+    return limit > 0 && drawn > limit ? limit : drawn;
+}
+
+static void begin(const lk_sim_plan *plan)
+{
+    enum { FAULTS_OWN = 0x6661756c }; /* their numbers are others than the world's */
+    run.random = ~plan->seed ^ FAULTS_OWN;
+    const unsigned keys = 1 + (unsigned)draw(KEYS_MOST), processes = 2 + (unsigned)draw(LK_SIM_SLOTS_MAX - 1);
+    run.application = (lk_sim_application){.uri = run.service->begin(&run.random),
+                                           .keys = at_most(keys, plan->keys),
+                                           .slots = at_most(processes, plan->processes),
+                                           .threads_most = plan->threads};
+    lk_sim_application_begin(&run.application);
+    lk_sim_at(50 * MS, fault_comes, NULL);
+}
+
+void lk_sim_run_with(const lk_sim_faulty *service, const lk_sim_plan *plan, FILE *trace,
+                     lk_sim_result *result)
+{
+    memset(&run, 0, sizeof run);
+    run.service = service;
+    run.plan = plan;
+    run.result = result;
+    lk_sim_on_fail = failed;
+    lk_sim_begin(plan->seed, trace);
+    lk_sim_network_begin();
+    lk_sim_judge_begin();
+    begin(plan);
+    switch (lk_sim_run(is_done, judge, NULL, 600000 * MS)) {
+    case LK_SIM_DONE:
+        tell_result(NULL);
+        break;
+    case LK_SIM_LATE:
+        tell_result("it did not come to its end in 600 simulated seconds");
+        break;
+    case LK_SIM_STUCK:
+        tell_result("nobody can go on, and nothing is to come");
+    }
+    lk_sim_files_end();
+    lk_sim_network_end();
+    service->end();
+    lk_sim_end();
+}
