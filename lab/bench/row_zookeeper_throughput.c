@@ -1,6 +1,6 @@
 /* row_zookeeper_throughput.c: rows zb and zc: many contenders at once, with a key each, or with one key
- * for all. Bare, they are all in flight on one session of a process, without a thread for each; ours are
- * threads. */
+ * for all. Bare, they are all in flight on one session of a process, without a thread for each, and for zc with threads as
+ * well; ours are threads. */
 #include "bench.h"
 
 enum { KEYS = 64, PROCESSES = 4, DISORDER = LK_COUNTS_MAX - 1 };
@@ -8,7 +8,7 @@ enum { KEYS = 64, PROCESSES = 4, DISORDER = LK_COUNTS_MAX - 1 };
 static const int64_t session = 10000; /* ms */
 static const char own_key[] = "own", shared_key[] = "for-all";
 
-enum { BARE, OURS, TRUSTING, SIDES };
+enum { BARE, OURS, TRUSTING, THREADED, SIDES };
 
 typedef struct {
     int side;
@@ -61,7 +61,10 @@ static void bare_herd(lk_bench *b, const herd *h, int each, size_t first)
     if (h->side == TRUSTING)
         lk_zoo_trust(zoo);
     lk_crew_ready(b);
-    lk_zoo_lanes(zoo, h->key != NULL ? h->key : own_key, h->key != NULL, each, first);
+    if (h->side == THREADED)
+        lk_zoo_lane_threads(zoo, h->key, each, first);
+    else
+        lk_zoo_lanes(zoo, h->key != NULL ? h->key : own_key, h->key != NULL, each, first);
     lk_zoo_close(zoo);
 }
 
@@ -136,12 +139,14 @@ static bool one_key(lk_bench *b, int waiters)
     lk_figure sent = {"zc", "... requests for each cycle", "", "listing again", LK_GOAL_NONE, 0};
     lk_figure fair = {"zc", "... fairness over the waiters", "Jain", "listing again", LK_GOAL_AT_LEAST, 0.95};
     lk_figure order = {"zc", "... grants out of the order of arrival", "", NULL, LK_GOAL_AT_MOST, 0};
+    lk_figure threads = {"zc", "... beside it with a thread for each", "/s", "in threads", LK_GOAL_NONE, 0};
     lk_figure trust = {"zc", "... beside one that asks no more", "/s", "trusting", LK_GOAL_NONE, 0};
     outcome o = {0};
     (void)snprintf(what, sizeof what, "%d waiters, %d processes, one key", waiters, PROCESSES);
     if (!herd_run(b, (herd){.waiters = waiters, .processes = PROCESSES, .key = shared_key}, SIDES, &o))
         return false;
     lk_report(b, &rate, &o.rate[BARE], &o.rate[OURS]);
+    lk_report(b, &threads, &o.rate[THREADED], &o.rate[OURS]);
     lk_report(b, &trust, &o.rate[TRUSTING], &o.rate[OURS]);
     lk_report(b, &sent, &o.sent[BARE], &o.sent[OURS]);
     lk_report(b, &fair, &o.fairness[BARE], &o.fairness[OURS]);

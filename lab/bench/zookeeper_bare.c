@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,9 +28,10 @@ typedef enum { IDLE, ENTERING, QUEUED, HELD, LEAVING } lane_step;
 typedef struct {
     lk_zoo *zoo;
     lane_step step;
-    bool goes_on; /* it gives the lock back at once, and begins again */
-    bool watched; /* the answer to the get that watches the one ahead is there */
-    size_t count; /* of the crew, where its cycles are counted */
+    bool goes_on;           /* it gives the lock back at once, and begins again */
+    bool watched;           /* the answer to the get that watches the one ahead is there */
+    pthread_cond_t *thread; /* waits for its next step, if it has one */
+    size_t count;           /* of the crew, where its cycles are counted */
     char parent[PATH];
     char node[PATH];
 } lane;
@@ -39,11 +41,12 @@ struct lk_zoo {
     zhandle_t *zh;
     bool up;
     int fd;
-    bool whole;  /* a lane's requests are sent in one piece */
-    bool many;   /* many lanes: what a turn's answers lead to is sent in one piece */
-    bool trusts; /* that the one ahead had the lock when it goes, and hasn't given up */
-    int awaited; /* answers to requests that are no lane's */
-    int busy;    /* lanes that haven't ended */
+    bool whole;             /* a lane's requests are sent in one piece */
+    bool many;              /* many lanes: what a turn's answers lead to is sent in one piece */
+    bool trusts;            /* that the one ahead had the lock when it goes, and hasn't given up */
+    int awaited;            /* answers to requests that are no lane's */
+    int busy;               /* lanes that haven't ended */
+    pthread_mutex_t *mutex; /* of lanes with threads: given up while the socket is waited for */
     lane one;
 };
 
@@ -91,8 +94,12 @@ static void turn(lk_zoo *zoo, int64_t at_most, bool (*enough)(const lk_zoo *zoo)
     int64_t ns = span.tv_sec * LK_S + span.tv_usec * LK_US;
     if (at_most >= 0 && ns > at_most)
         ns = at_most;
+    if (zoo->mutex != NULL)
+        pthread_mutex_unlock(zoo->mutex);
     if (poll(&wait, 1, (int)((ns + LK_MS - 1) / LK_MS)) < 0 && errno != EINTR)
         lk_crew_fail(zoo->b, "poll: %s", strerror(errno));
+    if (zoo->mutex != NULL)
+        pthread_mutex_lock(zoo->mutex);
     if ((wait.revents & (POLLIN | POLLHUP | POLLERR)) != 0)
         events |= ZOOKEEPER_READ;
     if ((wait.revents & POLLOUT) != 0)
@@ -243,9 +250,16 @@ static const char *number_of(const char *name)
     return length > NUMBER ? name + length - NUMBER : name;
 }
 
+static void step(lane *l, lane_step next)
+{
+    l->step = next;
+    if (l->thread != NULL)
+        pthread_cond_signal(l->thread);
+}
+
 static void have(lane *l)
 {
-    l->step = HELD;
+    step(l, HELD);
     if (l->goes_on)
         leave(l);
 }
@@ -348,7 +362,7 @@ static void on_deleted(int rc, const void *context)
     lk_zoo *zoo = l->zoo;
     if (rc != ZOK)
         fail(zoo, "delete", rc);
-    l->step = IDLE;
+    step(l, IDLE);
     if (!l->goes_on)
         return;
     if (lk_crew_stopped(zoo->b)) {
@@ -377,26 +391,35 @@ void lk_zoo_trust(lk_zoo *zoo)
     zoo->trusts = true;
 }
 
-static void begin_one(lk_zoo *zoo, bool fresh)
+static void begin_corked(lane *l, bool fresh)
 {
-    if (zoo->whole)
-        cork(zoo, 1);
-    begin(&zoo->one, fresh);
-    if (zoo->whole)
-        cork(zoo, 0);
+    if (l->zoo->whole)
+        cork(l->zoo, 1);
+    begin(l, fresh);
+    if (l->zoo->whole)
+        cork(l->zoo, 0);
+}
+
+static void leave_corked(lane *l)
+{
+    if (l->zoo->whole)
+        cork(l->zoo, 1);
+    leave(l);
+    if (l->zoo->whole)
+        cork(l->zoo, 0);
 }
 
 void lk_zoo_lock(lk_zoo *zoo, const char *key, bool fresh)
 {
     (void)snprintf(zoo->one.parent, sizeof zoo->one.parent, ROOT "/%s", key);
-    begin_one(zoo, fresh);
+    begin_corked(&zoo->one, fresh);
     drive_until(zoo, is_held);
 }
 
 void lk_zoo_enter(lk_zoo *zoo, const char *key)
 {
     (void)snprintf(zoo->one.parent, sizeof zoo->one.parent, ROOT "/%s", key);
-    begin_one(zoo, false);
+    begin_corked(&zoo->one, false);
     drive_until(zoo, is_asleep);
 }
 
@@ -407,11 +430,7 @@ void lk_zoo_await(lk_zoo *zoo)
 
 void lk_zoo_unlock(lk_zoo *zoo)
 {
-    if (zoo->whole)
-        cork(zoo, 1);
-    leave(&zoo->one);
-    if (zoo->whole)
-        cork(zoo, 0);
+    leave_corked(&zoo->one);
     drive_until(zoo, is_idle);
 }
 
@@ -439,5 +458,54 @@ void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t f
     }
     while (zoo->busy > 0)
         turn(zoo, LK_S, NULL);
+    free(all);
+}
+
+/* ------------------------------------------------------------------ many lanes, with a thread each ---- */
+
+static void await(lane *l, lane_step wanted)
+{
+    while (l->step != wanted)
+        pthread_cond_wait(l->thread, l->zoo->mutex);
+}
+
+static void lane_thread(lk_bench *b, size_t index, void *all)
+{
+    lane *l = (lane *)all + index;
+    pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+    pthread_mutex_lock(l->zoo->mutex);
+    l->thread = &changed;
+    while (!lk_crew_stopped(b)) {
+        begin_corked(l, false);
+        await(l, HELD);
+        leave_corked(l);
+        await(l, IDLE);
+        b->crew->count[l->count] += !lk_crew_stopped(b);
+    }
+    l->thread = NULL;
+    l->zoo->busy--;
+    pthread_mutex_unlock(l->zoo->mutex);
+}
+
+void lk_zoo_lane_threads(lk_zoo *zoo, const char *key, int lanes, size_t first)
+{
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    lane *all = calloc((size_t)lanes, sizeof *all);
+    if (all == NULL)
+        lk_crew_fail(zoo->b, "out of memory");
+    for (int i = 0; i < lanes; i++) {
+        all[i] = (lane){.zoo = zoo, .count = first + (size_t)i};
+        (void)snprintf(all[i].parent, sizeof all[i].parent, ROOT "/%s", key);
+    }
+    zoo->busy = lanes;
+    zoo->whole = true;
+    zoo->mutex = &mutex;
+    pthread_mutex_lock(&mutex);
+    lk_threads *threads = lk_threads_start(zoo->b, (size_t)lanes, lane_thread, all);
+    while (zoo->busy > 0)
+        turn(zoo, 10 * LK_MS, NULL);
+    pthread_mutex_unlock(&mutex);
+    zoo->mutex = NULL;
+    lk_threads_join(threads);
     free(all);
 }

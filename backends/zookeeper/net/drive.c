@@ -420,6 +420,7 @@ int64_t lk_zk_drive_locked(lk_zk_net *net)
     if (now < net->left_at + lazy_ns && is_idle_locked(net))
         return net->left_at + lazy_ns;
     turn_locked(net, NULL, 0, told);
+    lk_zk_push_locked(net);
     if (net->armed_fd < 0 || net->armed_fd != net->fd)
         arm_locked(net);
     return net->zh != NULL ? net->turn_at : net->begin_at;
@@ -439,6 +440,7 @@ void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call)
     if (call->pending > 0)
         lk_zk_requests_forget_locked(net, call);
     lk_list_remove(&call->link);
+    lk_zk_push_locked(net);
     hand_on_locked(net);
     pthread_cond_destroy(&call->cond);
 }
@@ -461,6 +463,7 @@ lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until
         if (now >= until)
             return LK_ZK_LATE;
         if (!net->reading) {
+            lk_zk_push_locked(net); /* before anything that takes time */
             if (net->armed_fd >= 0)
                 lk_zk_disarm_socket_locked(net);
             turn_locked(net, call, until, 0);
