@@ -1,152 +1,71 @@
-/* simulate.c: the program: many simulations, each in a process of its own, from one seed to the next. */
+/* simulate.c: the program: what it was asked for, and the words at the end. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "crew.h"
 
 static const char usage[] =
-    "usage: locker-simulate [--driver redis] [--first SEED] [--seeds N] [--jobs N]\n"
-    "       locker-simulate [--driver redis] --seed SEED [--trace FILE]\n"
+    "usage: locker-simulate [--driver NAME] [--first SEED] [--seeds N] [--jobs N] [--stop]\n"
+    "       locker-simulate [--driver NAME] --seed SEED [--trace FILE] [--without N,N...] [--processes N] [--threads N]\n"
+    "                       [--keys N]\n"
     "\n"
     "Runs the library, as it is built, against a simulated service, network and time. All that happens follows from\n"
     "the seed: the same one gives the same run, step by step.\n"
     "\n"
-    "  --driver NAME  redis (the default)\n"
+    "  --driver NAME  %s\n"
     "  --first SEED   the first of the seeds (1)\n"
     "  --seeds N      how many (100)\n"
     "  --jobs N       how many at once (the number of processors)\n"
+    "  --stop         end at the first that fails\n"
     "  --seed SEED    this one alone\n"
     "  --trace FILE   what happened, a line for each thing; - is the standard output\n"
+    "  --without N,N  leave out the faults of these numbers; the others stay what they were\n"
+    "  --processes N, --threads N, --keys N\n"
+    "                 at most so many at first, in each process, in all\n"
+    "  --results      for programs: a line for each seed, of seed, steps, grants, faults that were made and that were\n"
+    "                 drawn, simulated ns, ns of processor and why it failed, with tabs between them\n"
     "\n"
-    "Exit status: 0 nothing failed; 1 something did, and how to run it again was printed; 64 usage.\n";
+    "Exit status: 0 nothing failed; 1 something did, and how to run it again was printed; 64 usage; 130 interrupted.\n";
 
-typedef struct options {
-    uint64_t first, seeds, jobs;
-    const char *trace;
-} options;
+typedef struct driver {
+    const char *name;
+    void (*run)(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
+} driver;
 
-static lk_sim_result one; /* of a child's run */
-static int tells_to;
+static const driver drivers[] = {{"redis", lk_sim_run_redis}}; /* the first is the default */
 
-static void tell_parent(void)
+enum { DRIVERS = sizeof drivers / sizeof *drivers };
+
+static const char *driver_names(void)
 {
-    if (write(tells_to, &one, sizeof one) != (ssize_t)sizeof one)
-        _exit(71);
-    _exit(one.failure[0] != '\0');
+    static char names[128];
+    size_t at = 0;
+    for (size_t i = 0; i < DRIVERS; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "", drivers[i].name);
+    return names;
 }
 
-static void run_one(uint64_t seed, const char *trace_name)
+static _Noreturn void leave_with_usage(FILE *to, int status)
 {
-    FILE *trace = NULL;
-    if (trace_name != NULL)
-        trace = strcmp(trace_name, "-") == 0 ? stdout : fopen(trace_name, "we");
-    if (trace_name != NULL && trace == NULL) {
-        fprintf(stderr, "locker-simulate: can't write %s: %s\n", trace_name, strerror(errno));
-        _exit(73);
-    }
-    lk_sim_run_redis(&(lk_sim_plan){.seed = seed}, trace, &one);
-    if (trace != NULL)
-        (void)fflush(trace);
+    fprintf(to, usage, driver_names());
+    exit(status);
 }
 
-typedef struct child {
-    pid_t pid;
-    int hears;
-    uint64_t seed;
-} child;
-
-static bool start(child *c, uint64_t seed, const char *trace)
+static void choose_driver(lk_sim_orders *o, const char *name)
 {
-    int ends[2];
-    if (pipe(ends) != 0)
-        return false;
-    (void)fflush(NULL);
-    *c = (child){.pid = fork(), .hears = ends[0], .seed = seed};
-    if (c->pid == 0) {
-        (void)close(ends[0]);
-        tells_to = ends[1];
-        lk_sim_run_failed = tell_parent;
-        run_one(seed, trace);
-        tell_parent();
-    }
-    (void)close(ends[1]);
-    return c->pid > 0;
-}
-
-typedef struct totals {
-    uint64_t seeds, steps, grants, faults, failures;
-    int64_t simulated_ns;
-} totals;
-
-static void finish(child *c, totals *t)
-{
-    lk_sim_result result = {0};
-    int status = 0;
-    if (read(c->hears, &result, sizeof result) != (ssize_t)sizeof result)
-        (void)snprintf(result.failure, sizeof result.failure, "it ended without a word");
-    (void)close(c->hears);
-    (void)waitpid(c->pid, &status, 0);
-    if (WIFSIGNALED(status))
-        (void)snprintf(result.failure, sizeof result.failure, "it was killed: %s",
-                       strsignal(WTERMSIG(status)));
-    c->pid = 0;
-    t->seeds++;
-    t->steps += result.steps;
-    t->grants += result.grants;
-    t->faults += result.faults;
-    t->simulated_ns += result.simulated_ns;
-    if (result.failure[0] == '\0')
+    for (size_t i = 0; i < DRIVERS; i++) {
+        if (strcmp(drivers[i].name, name) != 0)
+            continue;
+        o->driver = drivers[i].name;
+        o->run = drivers[i].run;
         return;
-    t->failures++;
-    printf("seed %" PRIu64 " failed: %s\n  again: script/simulate --driver redis --seed %" PRIu64
-           " --trace -\n",
-           c->seed, result.failure, c->seed);
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static int run_all(const options *o)
-{
-    child *const children = calloc(o->jobs, sizeof *children);
-    const double began = seconds();
-    totals t = {0};
-    if (children == NULL)
-        return 71;
-    for (uint64_t i = 0; i < o->seeds + o->jobs; i++) {
-        child *const c = &children[i % o->jobs];
-        if (c->pid > 0)
-            finish(c, &t);
-        if (i < o->seeds && !start(c, o->first + i, o->trace)) {
-            fprintf(stderr, "locker-simulate: can't start a process: %s\n", strerror(errno));
-            free(children);
-            return 71;
-        }
-        if (isatty(STDERR_FILENO))
-            fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRIu64 " failures ", t.seeds, o->seeds,
-                    t.failures);
     }
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r%60s\r", "");
-    const double real = seconds() - began, simulated = (double)t.simulated_ns / 1e9;
-    printf("%" PRIu64 " steps, %" PRIu64 " grants, %" PRIu64 " faults: %.0f steps and %.0f grants a second\n",
-           t.steps, t.grants, t.faults, (double)t.steps / real, (double)t.grants / real);
-    printf("%" PRIu64 " seeds, %.0f s simulated in %.1f s (%.0f times real time), %" PRIu64 " failures\n",
-           t.seeds, simulated, real, simulated / real, t.failures);
-    free(children);
-    return t.failures > 0;
+    fprintf(stderr, "locker-simulate: no driver %s is simulated; there is %s\n", name, driver_names());
+    exit(64);
 }
 
 static uint64_t number(const char *text, uint64_t least)
@@ -161,23 +80,53 @@ static uint64_t number(const char *text, uint64_t least)
     return n;
 }
 
-int main(int argc, char **argv)
+/* Numbers with commas between them, which stay in the plan. */
+static void leave_out(lk_sim_plan *plan, char *list)
+{
+    uint32_t *const numbers = calloc(strlen(list) / 2 + 1, sizeof *numbers);
+    if (numbers == NULL)
+        abort();
+    for (char *word; (word = strsep(&list, ",")) != NULL;)
+        numbers[plan->without_count++] = (uint32_t)number(word, 0);
+    plan->without = numbers;
+}
+
+/* An option that makes another plan of a seed's is told in the command that repeats a run. */
+static const char *limits_with(const char *name, const char *value)
+{
+    static char text[4096];
+    const size_t at = strlen(text);
+    (void)snprintf(text + at, sizeof text - at, " --%s %s", name, value);
+    return text;
+}
+
+static lk_sim_orders read_orders(int argc, char **argv)
 {
     static const struct option known[] = {
-        {"driver", required_argument, NULL, 'd'}, {"first", required_argument, NULL, 'f'},
-        {"seeds", required_argument, NULL, 'n'},  {"jobs", required_argument, NULL, 'j'},
-        {"seed", required_argument, NULL, 's'},   {"trace", required_argument, NULL, 't'},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* what failed is told at once */
+        {"driver", required_argument, NULL, 'd'},  {"first", required_argument, NULL, 'f'},
+        {"seeds", required_argument, NULL, 'n'},   {"jobs", required_argument, NULL, 'j'},
+        {"seed", required_argument, NULL, 's'},    {"trace", required_argument, NULL, 't'},
+        {"stop", no_argument, NULL, 'e'},          {"results", no_argument, NULL, 'r'},
+        {"without", required_argument, NULL, 'w'}, {"processes", required_argument, NULL, 'P'},
+        {"threads", required_argument, NULL, 'T'}, {"keys", required_argument, NULL, 'K'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    options o = {.first = 1, .seeds = 100, .jobs = processors > 0 ? (uint64_t)processors : 1};
-    for (int option; (option = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
+    lk_sim_orders o = {.driver = drivers[0].name,
+                       .run = drivers[0].run,
+                       .first = 1,
+                       .seeds = 100,
+                       .jobs = processors > 0 ? (uint64_t)processors : 1,
+                       .limits = ""};
+    for (int option, i; (option = getopt_long(argc, argv, "h", known, &i)) != -1;) {
+        if (strchr("wPTK", option) != NULL)
+            o.limits = limits_with(known[i].name, optarg);
         switch (option) {
         case 'd':
-            if (strcmp(optarg, "redis") == 0)
-                break;
-            fprintf(stderr, "locker-simulate: no driver %s is simulated; there is redis\n", optarg);
-            return 64;
+            choose_driver(&o, optarg);
+            break;
+        case 's':
+            o.seeds = 1; /* and as --first */
+            /* fall through */
         case 'f':
             o.first = number(optarg, 0);
             break;
@@ -187,24 +136,63 @@ int main(int argc, char **argv)
         case 'j':
             o.jobs = number(optarg, 1);
             break;
-        case 's':
-            o.first = number(optarg, 0);
-            o.seeds = 1;
-            break;
         case 't':
             o.trace = optarg;
             break;
+        case 'e':
+            o.stops = true;
+            break;
+        case 'r':
+            o.for_programs = true;
+            break;
+        case 'w':
+            leave_out(&o.plan, optarg);
+            break;
+        case 'P':
+            o.plan.processes = (unsigned)number(optarg, 1);
+            break;
+        case 'T':
+            o.plan.threads = (unsigned)number(optarg, 1);
+            break;
+        case 'K':
+            o.plan.keys = (unsigned)number(optarg, 1);
+            break;
         case 'h':
-            fputs(usage, stdout);
-            return 0;
+            leave_with_usage(stdout, 0);
         default:
-            fputs(usage, stderr);
-            return 64;
+            leave_with_usage(stderr, 64);
         }
     }
-    if (optind < argc || (o.trace != NULL && o.seeds != 1)) {
-        fputs(o.trace != NULL ? "locker-simulate: --trace is for one --seed\n" : usage, stderr);
-        return 64;
+    if (optind < argc)
+        leave_with_usage(stderr, 64);
+    if (o.trace != NULL && o.seeds != 1) {
+        fputs("locker-simulate: --trace is for one --seed\n", stderr);
+        exit(64);
     }
-    return run_all(&o);
+    return o;
+}
+
+static void print_totals(const lk_sim_totals *t)
+{
+    const double cpu = (double)t->cpu_ns / 1e9, simulated = (double)t->simulated_ns / 1e9;
+    printf("%" PRIu64 " steps, %" PRIu64 " grants, %" PRIu64
+           " faults: %.0f steps and %.0f grants a second of one core\n",
+           t->steps, t->grants, t->faults, (double)t->steps / cpu, (double)t->grants / cpu);
+    printf("%" PRIu64 " seeds, %.0f s simulated in %.1f s (%.0f times real time), %" PRIu64 " failures\n",
+           t->seeds, simulated, t->seconds, simulated / t->seconds, t->failures);
+}
+
+int main(int argc, char **argv)
+{
+    (void)clearenv();                       /* the library reads it, and a seed has to say all */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* what failed is told at once */
+    const lk_sim_orders orders = read_orders(argc, argv);
+    lk_sim_totals totals;
+    if (!lk_sim_run_crew(&orders, &totals)) {
+        fprintf(stderr, "locker-simulate: can't start a process: %s\n", strerror(errno));
+        return 71;
+    }
+    if (!orders.for_programs && totals.seeds > 0)
+        print_totals(&totals);
+    return totals.failures > 0 ? 1 : totals.interrupted ? 130 : 0;
 }

@@ -1,0 +1,72 @@
+"""Faults that there were, put back one at a time: a simulation in which nothing can fail shows nothing. Each is a patch in
+testing/simulation/planted, under lines that say what it is (README.md there)."""
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import program
+
+FOLDER = Path(program.ROOT) / "testing" / "simulation" / "planted"
+sys.path.insert(0, os.path.join(program.ROOT, "tests", "mutants"))
+from workshop import Workshop, git  # noqa: E402
+
+
+class Plant:
+    def __init__(self, file):
+        self.file, self.name = file, file.stem
+        head = dict(re.findall(r"^(finding|what|driver|seeds): (.*)$", file.read_text().partition("\n--- ")[0], re.MULTILINE))
+        if {"finding", "what", "driver", "seeds"} - head.keys():
+            sys.exit(f"simulate: {file.name} does not say its finding, what, driver and seeds")
+        self.finding, self.what, self.driver, self.seeds = head["finding"], head["what"], head["driver"], int(head["seeds"])
+
+    def apply(self, folder, *how):
+        """What git says against it."""
+        return subprocess.run(("git", "apply", *how, str(self.file)), cwd=folder, capture_output=True, text=True).stderr
+
+
+def chosen(names):
+    plants = [Plant(file) for file in sorted(FOLDER.glob("*.patch"))]
+    for name in names:
+        if name not in [plant.name for plant in plants]:
+            sys.exit(f"simulate: nothing planted is called {name}; there are {', '.join(plant.name for plant in plants)}")
+    return [plant for plant in plants if not names or plant.name in names]
+
+
+def check(names):
+    """Whether each applies to the files as they are."""
+    plants = chosen(names)
+    bad = [plant for plant in plants if plant.apply(program.ROOT, "--check")]
+    for plant in bad:
+        print(f"simulate: {plant.file.name} does not apply any more: write it anew", file=sys.stderr)
+    print(f"{len(plants)} planted faults, {len(bad)} that do not apply")
+    return 1 if bad else 0
+
+
+def look_for(plant, shop, jobs):
+    """The seed that finds it, and how it fails; (None, words) when none does."""
+    git("checkout", "-q", "--force", "HEAD", cwd=shop.folder)
+    said = plant.apply(shop.folder)
+    status, words = (1, said) if said else shop.make("locker-simulate")
+    if status != 0:
+        return None, f"it does not build: {words[-500:]}"
+    command = (str(shop.build / program.PATH), "--driver", plant.driver, "--seeds", str(plant.seeds), "--stop",
+               "--jobs", str(jobs))
+    found = [result for result in program.results(command) if result.failure]
+    return (found[0].seed, found[0].failure) if found else (None, f"not found in {plant.seeds} seeds")
+
+
+def run(names, jobs):
+    plants = chosen(names)
+    shop = Workshop(Path(program.ROOT) / "build" / "planted", git("rev-parse", "HEAD"), "locker-simulate")
+    print("| Finding | Planted | Driver | Seed | Seconds | It fails with |\n|---|---|---|---|---|---|")
+    missed = 0
+    for plant in plants:
+        began = time.monotonic()
+        seed, words = look_for(plant, shop, jobs)
+        missed += seed is None
+        print(f"| {plant.finding} | {plant.name} | {plant.driver} | {'–' if seed is None else seed} | "
+              f"{time.monotonic() - began:.0f} | {words} |", flush=True)
+    return 1 if missed else 0

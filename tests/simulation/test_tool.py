@@ -1,0 +1,140 @@
+"""script/simulate's ledger, and its shrinker, on a program that only pretends to simulate."""
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "testing", "simulation", "tool"))
+import ledger  # noqa: E402
+import program  # noqa: E402
+import shrink  # noqa: E402
+
+# Seed 13 fails, whenever faults 3 and 7 are made, of nine. Each seed is told twice as late as its number says when asked to.
+PRETENDER = """#!/usr/bin/env python3
+import sys, time
+words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+without = [int(n) for n in words.get("--without", "99").split(",")]
+first = int(words.get("--first", words.get("--seed", "0")))
+for seed in range(first, first + int(words.get("--seeds", "1"))):
+    fails = seed == 13 and 3 not in without and 7 not in without
+    print(seed, 100, 10, 9, 9, 10 ** 9, 10 ** 7, "key %d is gone" % len(without) if fails else "", sep="\\t", flush=True)
+    if seed == HANGS_AT:
+        time.sleep(60)
+sys.exit(0)
+"""
+
+
+def pretender(folder, hangs_at="-1"):
+    path = os.path.join(folder, "pretender")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(PRETENDER.replace("HANGS_AT", hangs_at))
+    os.chmod(path, 0o755)
+    return path
+
+
+def options(folder, first, seeds):
+    return types.SimpleNamespace(driver="redis", first=first, seeds=seeds, jobs=1, ledger=os.path.join(folder, "ledger"))
+
+
+def run(path, chosen):
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        status = ledger.run(path, chosen)
+    return status, said.getvalue()
+
+
+class Ledger(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(subprocess.run, ("rm", "-r", self.folder), check=True)
+        self.changed, ledger.changed = ledger.changed, lambda driver: []
+        self.addCleanup(setattr, ledger, "changed", self.changed)
+
+    def test_goes_on_where_it_stopped(self):
+        path = pretender(self.folder)
+        self.assertEqual(run(path, options(self.folder, 1, 5))[0], 0)
+        self.assertEqual(run(path, options(self.folder, 8, 2))[0], 0)
+        status, said = run(path, options(self.folder, 1, 12))
+        self.assertEqual(status, 0)
+        self.assertIn("7 of 12 seeds are in the ledger", said)
+        self.assertTrue(said.splitlines()[-1].startswith("5 seeds, 5 s simulated in"), said)
+        rows = ledger.read(options(self.folder, 1, 1).ledger, "redis")
+        self.assertEqual(list(ledger.missing(rows, 1, 12)), [])
+        self.assertEqual(sum(row["seeds"] for row in rows), 12)
+
+    def test_tells_what_failed_again(self):
+        path = pretender(self.folder)
+        for _ in range(2):
+            status, said = run(path, options(self.folder, 10, 5))
+            self.assertEqual(status, 1)
+        self.assertIn("0 seeds", said)
+
+    def test_loses_what_was_under_way_and_no_more(self):
+        script = ("import sys, types; sys.path.insert(0, %r); import ledger; ledger.changed = lambda driver: []; "
+                  "sys.exit(ledger.run(%r, types.SimpleNamespace(driver='redis', first=1, seeds=9, jobs=1, ledger=%r)))" %
+                  (os.path.dirname(ledger.__file__), pretender(self.folder, "4"), os.path.join(self.folder, "ledger")))
+        child = subprocess.Popen((sys.executable, "-B", "-c", script.replace("import ledger", "import ledger; "
+                                  "add = ledger.Writer.add; ledger.Writer.add = lambda w, r: (add(w, r), print(r.seed, flush=True))", 1)),
+                                 stdout=subprocess.PIPE, text=True)
+        while child.stdout.readline() != "4\n":
+            pass
+        child.send_signal(signal.SIGTERM)
+        child.communicate()
+        self.assertEqual(child.returncode, 130)
+        rows = ledger.read(os.path.join(self.folder, "ledger"), "redis")
+        self.assertEqual(list(ledger.missing(rows, 1, 9)), [(5, 5)])
+
+    def test_counts_only_rows_of_these_lines(self):
+        run(pretender(self.folder), options(self.folder, 1, 5))
+        file = options(self.folder, 1, 1).ledger
+        with open(file, encoding="utf-8") as rows:
+            old = [dict(json.loads(row), lines="others") for row in rows]
+        with open(file, "w", encoding="utf-8") as rows:
+            rows.writelines(json.dumps(row) + "\n" for row in old)
+        self.assertEqual(ledger.read(file, "redis"), [])
+
+    def test_counts_no_seed_twice(self):
+        path = pretender(self.folder)
+        run(path, options(self.folder, 1, 5))
+        file = options(self.folder, 1, 1).ledger
+        with open(file, encoding="utf-8") as rows:
+            text = rows.read()
+        with open(file, "a", encoding="utf-8") as rows:
+            rows.write(text)
+        self.assertEqual(sum(row["seeds"] for row in ledger.read(file, "redis")), 5)
+
+    def test_knows_which_files_decide(self):
+        for path, driver, decides in (("core/lock.c", "redis", True), ("backends/redis/lock/pass.c", "redis", True),
+                                      ("backends/redis/lock/pass.c", "zookeeper", False),
+                                      ("backends/module.c", "redis", True), ("backends/file/paths.c", "redis", False),
+                                      ("testing/simulation/world/fibers.c", "redis", True),
+                                      ("testing/simulation/zookeeper/tree.c", "redis", False),
+                                      ("testing/simulation/redis_service.c", "redis", True),
+                                      ("testing/simulation/planted/README.md", "redis", False),
+                                      ("testing/simulation/simulate.c", "redis", False)):
+            self.assertEqual(ledger.concerns(path, driver), decides, path)
+
+
+class Shrinker(unittest.TestCase):
+    def test_keeps_what_is_needed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                self.assertEqual(shrink.run(pretender(folder), "redis", 13), 1)
+            self.assertIn("2 of 9 faults are needed", said.getvalue())
+            self.assertIn("--seed 13 --without 0,1,2,4,5,6,8", said.getvalue())
+
+    def test_finds_few_of_many(self):
+        for needed in (set(), {1}, {50}, {3, 40, 41}, set(range(1, 60, 7))):
+            self.assertEqual(set(shrink.least(list(range(1, 60)), lambda some: needed <= set(some))), needed)
+
+
+if __name__ == "__main__":
+    unittest.main()
