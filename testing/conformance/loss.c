@@ -213,7 +213,7 @@ static void a_stalled_holder_knows_and_harms_nobody(void **state)
     uint64_t stale = 0;
 
     assert_int_equal(lk_puppet_lock(puppet, "stalled", -1, TTL, true, &stale), LOCKER_OK);
-    lk_child_stop(puppet);
+    lk_puppet_stop(puppet);
     struct lk_locking waiter;
     lk_locking_start(&waiter, l, "stalled", NULL);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
@@ -239,7 +239,7 @@ static void a_stopped_holder_keeps_its_lock(void **state)
     locker_handle *none = NULL;
 
     assert_int_equal(lk_puppet_lock(puppet, "stopped", -1, TTL, true, NULL), LOCKER_OK);
-    lk_child_stop(puppet);
+    lk_puppet_stop(puppet);
     locker_error err;
     assert_status(LOCKER_TIMEOUT, locker_lock(l, "stopped", &options, &none, &err), err);
     lk_child_signal(puppet, SIGCONT);

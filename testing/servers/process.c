@@ -90,11 +90,16 @@ void lk_process_kill(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-bool lk_process_freeze(pid_t pid)
+bool lk_process_stopped(pid_t pid)
 {
     siginfo_t info;
-    return pid > 0 && kill(pid, SIGSTOP) == 0 &&
-           waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOWAIT) == 0 && info.si_code == CLD_STOPPED;
+    return pid > 0 && waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOWAIT) == 0 &&
+           info.si_code == CLD_STOPPED;
+}
+
+bool lk_process_freeze(pid_t pid)
+{
+    return pid > 0 && kill(pid, SIGSTOP) == 0 && lk_process_stopped(pid);
 }
 
 bool lk_program_exists(const char *name)

@@ -25,6 +25,9 @@ int lk_process_run(int netns, const char *const *argv);
 /** kill -9, and wait. 0 is allowed: nothing. */
 void lk_process_kill(pid_t pid);
 
+/** Waits until a child has stopped itself. False: it had ended, or is 0. */
+bool lk_process_stopped(pid_t pid);
+
 /** SIGSTOP, and wait until it has stopped. False: it had ended, or is 0. */
 bool lk_process_freeze(pid_t pid);
 

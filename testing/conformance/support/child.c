@@ -110,6 +110,12 @@ void lk_child_stop(struct lk_child *child)
         test_fails("the child %d did not stop", (int)child->pid);
 }
 
+void lk_child_await_stop(struct lk_child *child)
+{
+    if (!lk_process_stopped(child->pid))
+        test_fails("the child %d did not stop itself", (int)child->pid);
+}
+
 int lk_child_end(struct lk_child *child)
 {
     int status = 0;
@@ -147,4 +153,19 @@ bool lk_side_hear(char line[LK_LINE_MAX])
         return false;
     line[strcspn(line, "\n")] = '\0';
     return true;
+}
+
+static _Atomic int64_t stopped_until;
+
+/* Whoever sees the time that is set afterwards has been let go on before. */
+void lk_side_stop(void)
+{
+    stopped_until = INT64_MAX;
+    raise(SIGSTOP);
+    stopped_until = lk_test_now_ms() * 1000000;
+}
+
+int64_t lk_side_stopped_until(void)
+{
+    return stopped_until;
 }

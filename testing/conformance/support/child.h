@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum { LK_LINE_MAX = 1024 };
@@ -50,6 +51,9 @@ void lk_child_signal(struct lk_child *child, int number);
 /** SIGSTOP, and waits until it has stopped. SIGCONT by lk_child_signal() lets it go on. */
 void lk_child_stop(struct lk_child *child);
 
+/** Waits until it has stopped itself, as it was told to. */
+void lk_child_await_stop(struct lk_child *child);
+
 /** Closes its input, waits for its end, frees it. Answers the exit code, or 128 + the signal's number. */
 int lk_child_end(struct lk_child *child);
 
@@ -61,3 +65,10 @@ void lk_side_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /** In a child: reads a line from the parent; false at the end. */
 bool lk_side_hear(char line[LK_LINE_MAX]);
+
+/** In a child: stops, with all its threads, wherever they are, until SIGCONT. */
+void lk_side_stop(void);
+
+/** In a child: until when it has stood still, in ns of CLOCK_BOOTTIME: who measures how long something took
+ * counts from then. INT64_MAX: it is about to, or has just gone on; 0: it never has. */
+int64_t lk_side_stopped_until(void);

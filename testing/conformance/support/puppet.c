@@ -142,6 +142,8 @@ static void obey(struct puppet *puppet, const char *line)
     } else if (strcmp(line, "forget") == 0) {
         drop(puppet);
         lk_side_say("ok");
+    } else if (strcmp(line, "stop") == 0) {
+        lk_side_stop();
     } else if (strncmp(line, "count ", 6) == 0) {
         do_count(puppet, line);
     } else {
@@ -223,6 +225,12 @@ locker_status lk_puppet_unlock(struct lk_child *puppet)
     lk_child_say(puppet, "unlock");
     char line[LK_LINE_MAX];
     return status_of(lk_child_hear(puppet, line));
+}
+
+void lk_puppet_stop(struct lk_child *puppet)
+{
+    lk_child_say(puppet, "stop");
+    lk_child_await_stop(puppet);
 }
 
 void lk_puppet_expect_state(struct lk_child *puppet, locker_state state)

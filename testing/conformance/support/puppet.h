@@ -7,6 +7,7 @@
  *   wait KEY WAIT_MS TTL_MS RENEW(0/1)   "waiting" once the call waits, and then, at the grant, STATUS TOKEN
  *   unlock                               STATUS
  *   state                                the state's name
+ *   stop                                 nothing: it stops until SIGCONT
  *   count KEY FILE TIMES                 STATUS GREATEST-TOKEN, after raising the number in FILE under the
  * lock forget                               "ok": frees the handle
  */
@@ -41,6 +42,10 @@ locker_status lk_puppet_granted(struct lk_child *puppet, uint64_t *token);
 
 /** Has it unlock and answers what unlock did. */
 locker_status lk_puppet_unlock(struct lk_child *puppet);
+
+/** Has it stop, and waits until it has; SIGCONT by lk_child_signal() lets it go on. One that is waiting for a lock can't hear:
+ * lk_child_stop(). */
+void lk_puppet_stop(struct lk_child *puppet);
 
 /** Fails the test unless its handle has that state. */
 void lk_puppet_expect_state(struct lk_child *puppet, locker_state state);
