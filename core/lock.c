@@ -493,9 +493,10 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.start_is_past = false;
     r.lost_early = false;
     r.out = out;
+    if (out != NULL)
+        *out = NULL;
     if (out == NULL || l == NULL)
         return lk_invalid(err, "locker_lock needs a locker and a place for the handle");
-    *out = NULL;
     locker_status status = lk_admit(l, "locker_lock", err);
     locker_lock_options own;
     if (status == LOCKER_OK && options != NULL && options->size != sizeof own) {

@@ -168,6 +168,8 @@ locker_status locker_open_driver(const locker_driver *driver, const locker_drive
     lk_config config = {.driver = NULL};
     char bare[64];
     locker_status status = LOCKER_OK;
+    if (out != NULL) /* whatever is wrong with the options */
+        *out = NULL;
     if (options != NULL)
         status = LK_SIZED_TAKE(locker_driver_options, &o, options, clock, err);
     if (status == LOCKER_OK && o.clock != NULL)

@@ -175,13 +175,17 @@ bool locker_driver_at(size_t index, locker_driver_info *info)
 locker_status locker_driver_find(const char *scheme, const locker_driver **driver, locker_error *err)
 {
     LK_NO_CANCEL;
+    if (driver != NULL)
+        *driver = NULL;
     if (scheme == NULL)
         return lk_invalid(err, "locker_driver_find needs a scheme");
     const locker_driver *found;
     const locker_status status = lk_driver_for(scheme, scheme, &found, err);
+    if (status != LOCKER_OK)
+        return status;
     if (driver != NULL)
-        *driver = status == LOCKER_OK ? found : NULL;
-    return status == LOCKER_OK ? lk_ok(err) : status;
+        *driver = found;
+    return lk_ok(err);
 }
 
 const locker_driver *locker_driver_of(const locker *l, void **self)

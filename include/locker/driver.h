@@ -321,7 +321,7 @@ struct locker_driver {
  * nothing else. */
 #define LOCKER_MODULE_ENTRY "locker_module"
 
-/** The driver that serves a scheme, in *driver (NULL allowed): as locker_open() finds it, so a module is
+/** The driver that serves a scheme, in *driver (NULL allowed; on failure it is NULL): as locker_open() finds it, so a module is
  * loaded, for good. Nothing is connected. A program that forks while other threads open lockers calls it before:
  * the child of a fork that falls into the loading of a module can load none. Errors: UNSUPPORTED (there is none, or its module can't be used:
  * the text says why and what to do), NOMEM, INVALID (scheme NULL). */

@@ -150,6 +150,8 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
     locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options o = LOCKER_OPTIONS_INIT;
     locker_status status = LOCKER_OK;
+    if (out != NULL)
+        *out = NULL;
     if (mock == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_open needs a mock");
     if (options != NULL)

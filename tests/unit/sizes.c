@@ -110,6 +110,36 @@ static void sizes_that_are_none(void **state)
     assert_int_equal(locker_close(l), LOCKER_OK);
 }
 
+/* Whatever is wrong with the arguments, what a program closes or frees later is no garbage. */
+static void nothing_comes_of_wrong_arguments(void **state)
+{
+    const locker_driver *memory, *driver;
+    locker_options options = LOCKER_OPTIONS_INIT;
+    locker_clock clock = *locker_system_clock();
+    locker_driver_options wrong = LOCKER_DRIVER_OPTIONS_INIT, clocked = LOCKER_DRIVER_OPTIONS_INIT;
+    locker_handle *held = (locker_handle *)(void *)state;
+    locker *l = (locker *)(void *)state;
+    locker_error err;
+    assert_ok(locker_driver_find("memory", &memory, &err), err);
+    wrong.size = 1;
+    assert_status(LOCKER_INVALID, locker_open_driver(memory, &wrong, &l, &err), err);
+    assert_null(l);
+    l = (locker *)(void *)state;
+    clock.size = 1;
+    clocked.clock = &clock;
+    assert_status(LOCKER_INVALID, locker_open_driver(memory, &clocked, &l, &err), err);
+    assert_null(l);
+    l = (locker *)(void *)state;
+    options.size = 1;
+    assert_status(LOCKER_INVALID, locker_open("memory:", &options, &l, &err), err);
+    assert_null(l);
+    assert_status(LOCKER_INVALID, locker_lock(NULL, "k", NULL, &held, &err), err);
+    assert_null(held);
+    driver = memory;
+    assert_status(LOCKER_INVALID, locker_driver_find(NULL, &driver, &err), err);
+    assert_null(driver);
+}
+
 /* ------------------------------------------------------------------ answers ---- */
 
 /* Writes nothing past the caller's struct, and zeros where it doesn't know what the caller does. */
@@ -231,6 +261,7 @@ int main(void)
         cmocka_unit_test(options_of_an_older_program),
         cmocka_unit_test(options_of_a_later_program),
         cmocka_unit_test(sizes_that_are_none),
+        cmocka_unit_test(nothing_comes_of_wrong_arguments),
         cmocka_unit_test(answers_are_as_large_as_asked_for),
         cmocka_unit_test(waiters_are_found_by_their_stride),
         cmocka_unit_test(drivers_of_other_releases),
