@@ -49,6 +49,12 @@ static bool await_up_locked(attempt *a) LK_REQUIRES(*a->z->net)
     return a->outcome == LK_ZK_DONE;
 }
 
+static bool pause_locked(attempt *a) LK_REQUIRES(*a->z->net)
+{
+    a->outcome = lk_zk_pause_locked(a->z->net, &a->call, a->claim->attempt_until);
+    return a->outcome == LK_ZK_DONE;
+}
+
 /* ------------------------------------------------------------------ a try looks first ---- */
 
 static void look_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
@@ -97,7 +103,9 @@ static bool look_locked(attempt *a) LK_REQUIRES(*a->z->net)
     a->fresh = fresh;
     if (!await_locked(a))
         return false;
-    if (a->looked && a->look_rc != ZOK)
+    if (!a->looked)
+        return pause_locked(a);
+    if (a->look_rc != ZOK)
         a->status = lk_zk_error(a->look_rc, "listing a queue", a->parent, a->err);
     else if (!waits && a->busy && fresh)
         a->status = LOCKER_BUSY;
@@ -158,7 +166,9 @@ static bool go_on_locked(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*
     if (prove)
         lk_zk_prove_locked(a->z, node);
     const int64_t seen_at = node->seen_at;
-    const bool goes_on = await_locked(a);
+    bool goes_on = await_locked(a);
+    if (goes_on && prove && node->step == LK_ZK_FIRST && node->seen_at == seen_at)
+        goes_on = pause_locked(a);
     node->call = NULL;
     a->checks += prove && node->seen_at != seen_at;
     return goes_on;

@@ -12,6 +12,9 @@
  * heartbeat follows it. */
 enum { LEAST = 1, LITTLE = 3 };
 
+/* A watch that a server had no time for is asked for again after that. */
+static const int64_t unwatched_again_ns = 100 * LK_MS;
+
 /* ------------------------------------------------------------------ one request ---- */
 
 static void extend_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
@@ -174,10 +177,10 @@ void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node)
 
 /* ------------------------------------------------------------------ being told, and not by the next heartbeat ---- */
 
-static void want_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+static void want_again_locked(lk_zk *z, lk_zk_node *node, int64_t after_ns) LK_REQUIRES(*z->net)
 {
     node->watched = false;
-    lk_zk_node_watch_by_locked(z, node, lk_zk_now(z));
+    lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + after_ns);
 }
 
 void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
@@ -189,7 +192,7 @@ void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
         lk_zk_node_vanish_locked(z, node);
         lk_zk_doubt_session_locked(z);
     } else if (node->claim != NULL) {
-        want_again_locked(z, node);
+        want_again_locked(z, node, 0);
     }
 }
 
@@ -200,7 +203,7 @@ static void watched_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *r
     if (rc == ZNONODE && node->there && !node->deleting)
         lk_zk_node_vanish_locked(z, node);
     else if (lk_zk_unknown(rc) && node->there && node->claim != NULL)
-        want_again_locked(z, node);
+        want_again_locked(z, node, lk_zk_is_up_locked(z->net) ? unwatched_again_ns : 0);
     lk_zk_node_unref_locked(z, node);
 }
 

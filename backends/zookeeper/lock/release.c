@@ -53,7 +53,8 @@ static void ask_locked(question *q) LK_REQUIRES(*q->z->net)
             return;
         lk_zk_request *get = lk_zk_get_locked(q->z->net, q->node->parent, mark_done_locked, q);
         if (lk_zk_call_expect_locked(&q->call, get)) {
-            if (lk_zk_await_locked(q->z->net, &q->call, q->until) != LK_ZK_DONE)
+            if (lk_zk_await_locked(q->z->net, &q->call, q->until) != LK_ZK_DONE ||
+                (!q->answered && lk_zk_pause_locked(q->z->net, &q->call, q->until) != LK_ZK_DONE))
                 return;
         } else if (lk_zk_is_up_locked(q->z->net)) {
             return; /* no memory */

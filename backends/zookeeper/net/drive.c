@@ -26,6 +26,9 @@ static const int64_t turn_at_least_ns = LK_MS;
 /* After a caller has left, the keeper takes over so much later, where nobody waits for anything. */
 static const int64_t lazy_ns = 20 * LK_MS;
 
+/* A server that was too busy for an answer is asked again after that. */
+static const int64_t busy_again_ns = 100 * LK_MS;
+
 /* However short the session is, a server has that long for its part of what may block. */
 static const int64_t blocking_least_ns = LK_S;
 
@@ -499,4 +502,15 @@ lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t un
     if (net->up) /* since it was told that nobody is there */
         return LK_ZK_DONE;
     return net->denied || call->deserted ? LK_ZK_LATE : outcome;
+}
+
+lk_zk_outcome lk_zk_pause_locked(lk_zk_net *net, lk_zk_call *call, int64_t until)
+{
+    if (!net->up)
+        return LK_ZK_DONE;
+    const int64_t again_at = lk_zk_net_now(net) + busy_again_ns;
+    call->done = false;
+    const lk_zk_outcome outcome = lk_zk_await_locked(net, call, lk_time_earlier(again_at, until));
+    call->done = false;
+    return outcome == LK_ZK_LATE && again_at < until ? LK_ZK_DONE : outcome;
 }

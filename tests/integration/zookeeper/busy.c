@@ -1,0 +1,124 @@
+/* busy.c: a server that is too busy for some requests (its answer is "throttled"), and not for others, is asked again after
+ * a pause: else who waits would ask as fast as it answers, and keep it busy. */
+#include <unistd.h>
+
+#include "zk_tests.h"
+
+enum { REFUSALS = 3, PAUSE_MS = 100 };
+
+/* What the server is too busy for; guarded by what the proxy does in between. */
+static struct {
+    lk_proxy *proxy;
+    const char *kind;
+    unsigned left;
+} busy;
+
+static size_t refuse(const lk_message *reply, char *out, size_t size)
+{
+    if (--busy.left > 0)
+        lk_proxy_forge(busy.proxy, busy.kind, refuse);
+    return lk_proxy_zookeeper_throttled(reply, out, size);
+}
+
+/* What was asked of a server that refuses, and since when. */
+typedef struct {
+    lk_passed requests;
+    int64_t began_ms;
+} refused;
+
+/* The server is too busy for the next few requests of that kind. */
+static refused refuse_some(struct env *env, const char *kind)
+{
+    busy.proxy = env->proxy;
+    busy.kind = kind;
+    busy.left = REFUSALS;
+    const refused some = {lk_proxy_passed(env->proxy, kind), lk_test_now_ms()};
+    lk_proxy_forge(env->proxy, kind, refuse);
+    return some;
+}
+
+/* Each refusal was followed by a pause; then came an answer. */
+static void expect_pauses(const refused *some)
+{
+    lk_proxy_await_passed(some->requests, REFUSALS + 1);
+    assert_true(lk_test_now_ms() - some->began_ms >= REFUSALS * PAUSE_MS);
+}
+
+/* A try is told BUSY by a fresh list only, which takes a check. */
+static void a_check_before_a_list(void **state)
+{
+    struct env *env = *state;
+    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=60s");
+    locker_handle *held = lk_take(holder, "checked");
+    const refused checks = refuse_some(env, LK_ZKP_MULTI);
+    lk_expect_busy(l, "checked");
+    expect_pauses(&checks);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+/* A list that comes late grants only with a check. */
+static void a_check_before_a_grant(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
+    struct lk_locking late;
+    lk_give(lk_take(l, "late"));
+    const lk_passed lists = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
+    lk_proxy_hold(env->proxy, false, true);
+    lk_locking_start(&late, l, "late", NULL);
+    lk_proxy_await_passed(lists, 1);
+    usleep(150000); /* so late is too late */
+    const refused checks = refuse_some(env, LK_ZKP_MULTI);
+    lk_proxy_hold(env->proxy, false, false);
+    locker_handle *held = lk_locking_grant(&late);
+    expect_pauses(&checks);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+static struct env *read_after;
+static refused marks;
+
+/* The node is deleted, and nobody says so: whether somebody broke the lock has to be read. */
+static size_t delete_and_refuse_reads(const lk_message *reply, char *out, size_t size)
+{
+    marks = refuse_some(read_after, LK_ZKP_GET);
+    return lk_proxy_zookeeper_throttled(reply, out, size);
+}
+
+static void a_mark_that_an_unlock_reads(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
+    const lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET);
+    locker_handle *held = lk_take(l, "marked");
+    lk_proxy_await_passed(reads, 1); /* its watch on itself */
+    read_after = env;
+    lk_proxy_forge(env->proxy, LK_ZKP_DELETE, delete_and_refuse_reads);
+    lk_give(held);
+    lk_proxy_await_harm(env->proxy, REFUSALS + 1); /* the proxy has written `marks` */
+    expect_pauses(&marks);
+    lk_close_locker(l);
+}
+
+static void a_watch_on_ones_own_node(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=60s");
+    const refused reads = refuse_some(env, LK_ZKP_GET);
+    locker_handle *held = lk_take(l, "watched");
+    expect_pauses(&reads);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    proxied_test(a_check_before_a_list),
+    proxied_test(a_check_before_a_grant),
+    proxied_test(a_mark_that_an_unlock_reads),
+    proxied_test(a_watch_on_ones_own_node),
+};
+
+const struct lk_group lk_busy = {"busy", tests, sizeof tests / sizeof tests[0], NULL, NULL};
