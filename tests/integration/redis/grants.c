@@ -66,6 +66,24 @@ static void a_grant_by_a_late_message_counts_from_before(void **state)
     lk_close_locker(l);
 }
 
+/* A lease at the server, of which `left_ms` or less is left. */
+typedef struct {
+    lk_server *server;
+    const char *pttl; /* the command that asks */
+    int64_t left_ms;
+} lease;
+
+static bool is_mostly_over(void *context)
+{
+    const lease *asked = context;
+    return lk_server_integer(asked->server, asked->pttl) <= asked->left_ms;
+}
+
+static bool is_granted(void *server)
+{
+    return lk_server_integer(server, "EXISTS slow") == 1;
+}
+
 /* A process that was stopped finds the message of a grant when most of its lease is over: it starts anew. */
 static void a_grant_that_is_found_late_starts_anew(void **state)
 {
@@ -80,8 +98,8 @@ static void a_grant_that_is_found_late_starts_anew(void **state)
     lk_require_queue(env->server, "stopped", 1);
     lk_child_stop(env->child);
     lk_give(held);
-    while (lk_server_integer(env->server, "PTTL stopped") > 1300)
-        usleep(5000);
+    lk_require(is_mostly_over, &(lease){env->server, "PTTL stopped", 1300},
+               "most of its lease should be over");
     lk_child_signal(env->child, SIGCONT);
     assert_int_equal(lk_puppet_granted(env->child, &token), LOCKER_OK);
     assert_true(lk_server_integer(env->server, "PTTL stopped") > 1500);
@@ -99,10 +117,8 @@ static void an_answer_that_comes_late_is_confirmed(void **state)
     lk_give(lk_take(l, "slow", NULL));
     lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&taker, l, "slow", &options);
-    while (lk_server_integer(env->server, "EXISTS slow") != 1)
-        usleep(1000);
-    while (lk_server_integer(env->server, "PTTL slow") > 1000)
-        usleep(5000);
+    lk_require(is_granted, env->server, "the server should have granted it");
+    lk_require(is_mostly_over, &(lease){env->server, "PTTL slow", 1000}, "most of its lease should be over");
     lk_proxy_hold(env->proxy, false, false);
     assert_status(LOCKER_OK, lk_locking_join(&taker), taker.err);
     /* at least half of it was left when it was granted, unless this machine has slept since */

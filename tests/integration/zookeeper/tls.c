@@ -477,6 +477,50 @@ static void what_is_decrypted_is_read(void **state)
     lk_close_locker(l);
 }
 
+/* ------------------------------------------------------------------ what somebody changes on the way ---- */
+
+static size_t record_length(const char *bytes, size_t count)
+{
+    const size_t length = count < 5 ? 0 : 5 + ((size_t)(uint8_t)bytes[3] << 8 | (uint8_t)bytes[4]);
+    return length <= count ? length : 0;
+}
+
+static bool is_a_record(const lk_message *record, const char *kind)
+{
+    (void)record;
+    (void)kind;
+    return true;
+}
+
+static int64_t is_any(const lk_message *record)
+{
+    (void)record;
+    return 0;
+}
+
+static const char forged_record[5 + 32] = "\x17\x03\x03\x00\x20 of no key that anybody has";
+static const lk_protocol records = {record_length, is_a_record, is_any, forged_record, sizeof forged_record};
+
+/* It is as good as closed: the client connects again, and its session and locks live on. */
+static void a_forged_record_ends_a_connection(void **state)
+{
+    enum { SOON_MS = 10000 };
+    struct env *env = *state;
+    env->proxy = lk_proxy_begin(&records, env->tls->port);
+    locker *l = lk_open_uri("zookeeper://127.0.0.1:%d/shop?%s&ttl=60s&command_timeout=20s",
+                            lk_proxy_port(env->proxy), ours(env));
+    locker_handle *held = lk_take(l, "forged");
+    locker_error err;
+    lk_proxy_harm(env->proxy, LK_PROXY_GARBAGE, "", 1, 0);
+    const int64_t began = lk_test_now_ms();
+    assert_status(LOCKER_UNAVAILABLE, locker_ping(l, NULL, &err), err);
+    assert_int_equal(lk_proxy_harmed(env->proxy), 1);
+    lk_give(lk_take(l, "next"));
+    assert_true(lk_test_now_ms() - began < SOON_MS);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     tls_test(locks_are_taken_and_handed_on),
     tls_test(a_user_logs_in_by_digest),
@@ -490,6 +534,7 @@ static const struct CMUnitTest tests[] = {
     tls_test(a_broken_connection_raises_no_sigpipe),
     tls_test(many_threads_share_a_connection),
     tls_test(what_is_decrypted_is_read),
+    tls_test(a_forged_record_ends_a_connection),
 };
 
 const struct lk_group lk_tls = {"tls", tests, sizeof tests / sizeof tests[0], begin_group, end_group};
