@@ -89,6 +89,21 @@ static inline lk_list *lk_list_after(const lk_list *list, const lk_list *link)
     return link->next == list ? NULL : link->next;
 }
 
+/** What `link` stands in; NULL at the end of the list. */
+#define LK_LIST_ELEMENT(link, list, type, member) ((link) == (list) ? NULL : LK_CONTAINER(link, type, member))
+
+/** `element`, a type *, goes through a list of those, by their `member`; they stay in it meanwhile. */
+#define LK_EACH(type, element, member, list)                                                                 \
+    for (type *element = LK_LIST_ELEMENT((list)->next, list, type, member); element != NULL;                 \
+         element = LK_LIST_ELEMENT(element->member.next, list, type, member))
+
+/** The same; the body may remove the element that it is at, and no other. */
+#define LK_EACH_SAFE(type, element, member, list)                                                            \
+    for (type *element = LK_LIST_ELEMENT((list)->next, list, type, member), *element##_next;                 \
+         element != NULL &&                                                                                  \
+         (element##_next = LK_LIST_ELEMENT(element->member.next, list, type, member), true);                 \
+         element = element##_next)
+
 /** `link` goes through the list, whose elements stay in it meanwhile. */
 #define LK_LIST_EACH(link, list) for (lk_list *link = (list)->next; link != (list); link = link->next)
 

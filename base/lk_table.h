@@ -24,6 +24,15 @@ typedef struct lk_table {
     size_t count;        /**< of elements */
 } lk_table;
 
+/** A hash of a text. FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/ */
+static inline uint32_t lk_hash_text(const char *text)
+{
+    uint32_t hash = 2166136261u;
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * 16777619u;
+    return hash;
+}
+
 enum { LK_TABLE_FIRST_BUCKETS = 64 };
 
 static inline lk_table_link **lk_table_bucket(const lk_table *table, uint32_t hash)

@@ -71,10 +71,9 @@ void locker_cancel_free(locker_cancel *cancel)
 
 static bool is_watched_locked(const locker *l, const locker_cancel *cancel) LK_REQUIRES(l->mutex)
 {
-    LK_LIST_EACH(link, &l->cancelable) {
-        if (LK_CONTAINER(link, lk_wait, cancel_link)->cancel == cancel)
+    LK_EACH(lk_wait, wait, cancel_link, &l->cancelable)
+        if (wait->cancel == cancel)
             return true;
-    }
     return false;
 }
 
@@ -104,8 +103,7 @@ void lk_cancel_unwatch_locked(locker *l, lk_wait *wait)
 void lk_interrupt_unlocking(locker *l, const locker_cancel *cancel)
 {
 again:
-    LK_LIST_EACH(link, &l->waits) {
-        lk_wait *const w = LK_CONTAINER(link, lk_wait, link);
+    LK_EACH(lk_wait, w, link, &l->waits) {
         lk_claim *const claim = w->claim;
         /* An event may be about a cancel that is gone, whose place in memory another one has taken: the flag
          * of the one in use decides. */

@@ -81,15 +81,12 @@ static lk_claim *home_of(lk_table_link *entry)
     return LK_CONTAINER(entry, lk_claim, own_key.entry);
 }
 
-static bool same_key(const locker_claim *a, const locker_claim *b)
-{
-    return a->key_hash == b->key_hash && a->key_len == b->key_len && memcmp(a->key, b->key, a->key_len) == 0;
-}
-
 lk_key *lk_key_find_locked(const locker *l, const locker_claim *of)
 {
     LK_TABLE_EACH_OF(entry, &l->keys, of->key_hash) {
-        if (same_key(&home_of(entry)->pub, of))
+        const locker_claim *const home = &home_of(entry)->pub;
+        if (home->key_hash == of->key_hash && home->key_len == of->key_len &&
+            memcmp(home->key, of->key, of->key_len) == 0)
             return &home_of(entry)->own_key;
     }
     return NULL;

@@ -2,7 +2,6 @@
 #include "cancel.h"
 #include "frame.h"
 #include "grant.h"
-#include "handle.h"
 #include "keeper.h"
 #include "lease.h"
 #include "lifetime.h"

@@ -95,11 +95,10 @@ static locker_status check_astray(const lk_config *c, const char *uri, locker_er
     if (at == NULL || (!auth && memchr(rest, ':', (size_t)(at - rest)) == NULL))
         return LOCKER_OK;
     if (!auth)
-        return lk_misconfigured(
-            err,
-            "the %s driver takes no user and no password: leave them out, and write an '@' of the "
-            "path as %%40",
-            c->driver->name);
+        return lk_misconfigured(err,
+                                "the %s driver takes no user and no password: leave them out, and write an "
+                                "'@' of the path as %%40",
+                                c->driver->name);
     return lk_misconfigured(
         err,
         "the URI has an '@' where no user and password can be: write SCHEME://USER:PASSWORD@HOST; " ASTRAY
@@ -223,14 +222,6 @@ static locker_status read_user(lk_config *c, const UriUriA *u, locker_error *err
     return status == LOCKER_OK && first != end ? decode(&c->pub.user, first, end, what, err) : status;
 }
 
-/* The path with its slashes. Where it stands in the URI is found here: liburiparser points the text of an
- * empty last segment elsewhere. */
-static locker_status read_path(lk_config *c, const char *uri, locker_error *err)
-{
-    const char *first = behind_hosts(uri);
-    return decode(&c->pub.path, first, first + strcspn(first, "?#"), "the path in the URI", err);
-}
-
 /* All but the hosts. */
 static locker_status read_bare(lk_config *c, const char *uri, locker_error *err)
 {
@@ -249,8 +240,10 @@ static locker_status read_bare(lk_config *c, const char *uri, locker_error *err)
         status = lk_misconfigured(err, "the URI has a '#': write it as %%23 where it belongs to a value");
     if (status == LOCKER_OK)
         status = read_user(c, &u, err);
+    /* With its slashes; found here, as liburiparser points the text of an empty last segment elsewhere. */
+    const char *const path = behind_hosts(uri);
     if (status == LOCKER_OK)
-        status = read_path(c, uri, err);
+        status = decode(&c->pub.path, path, path + strcspn(path, "?#"), "the path in the URI", err);
     if (status == LOCKER_OK)
         status = read_query(c, &u, err);
     uriFreeUriMembersA(&u);

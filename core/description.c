@@ -221,7 +221,7 @@ locker_status lk_description_read(lk_description *d, char *text, locker_error *e
     locker_parameter *next = calloc(lines, sizeof *next); /* each line may be one */
     d->info.parameters = d->parameters = next;
     if (next == NULL)
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return lk_out_of_memory(err);
     if (strcmp(strsep(&rest, "\n"), FIRST_LINE) != 0)
         return lk_misconfigured(err, "its first line is not '" FIRST_LINE "'");
     for (char *line; (line = strsep(&rest, "\n")) != NULL; number++)

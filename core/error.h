@@ -1,11 +1,7 @@
 /* error.h: answers. */
 #pragma once
 
-#include <locker/driver.h>
-
-/** The answers that core gives most: a call, or a configuration, says what can't be. */
-#define lk_invalid(err, ...)       locker_error_set(err, LOCKER_INVALID, 0, __VA_ARGS__)
-#define lk_misconfigured(err, ...) locker_error_set(err, LOCKER_CONFIG, 0, __VA_ARGS__)
+#include "lk_error.h"
 
 /* Here, and not in a file: it is a part of what a lock in memory takes. */
 static inline locker_status lk_ok(locker_error *err)

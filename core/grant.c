@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "claim.h"
+#include "error.h"
 #include "grant.h"
 #include "lease.h"
 
@@ -35,8 +36,7 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
     LK_WRITE(claim->phase, LK_GRANTED);
     claim->pub.granted_at = now;
     claim->wait = NULL;
-    claim->open_handles =
-        1; /* its call's, which may have to wake up first: its owner can enter again before */
+    claim->open_handles = 1; /* its call's, which may have to wake up first: its owner can enter before */
     if (key->contender == claim)
         key->contender = NULL;
     key->holder = claim;
@@ -102,8 +102,8 @@ static bool take_out_unlocking(locker *l, lk_claim *claim, int64_t now) LK_REQUI
 
 locker_status lk_told_lost_locked(const locker *l, const lk_claim *claim, locker_error *err)
 {
-    return locker_error_set(err, LOCKER_LOST, 0, "'%s' was lost before it was unlocked: %s", claim->pub.key,
-                            lk_lost_why_locked(l, claim));
+    return lk_lost(err, "'%s' was lost before it was unlocked: %s", claim->pub.key,
+                   lk_lost_why_locked(l, claim));
 }
 
 /* Hand it over, or have it released. */

@@ -7,7 +7,6 @@
 #include "error.h"
 #include "frame.h"
 #include "grant.h"
-#include "handle.h"
 #include "lease.h"
 #include "lifetime.h"
 #include "lk_wakeup.h"

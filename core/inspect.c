@@ -78,7 +78,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
     size_t length;
     status = lk_check_key(l, key, &length, err);
     if (only != NULL && d->break_lock == NULL)
-        status = locker_error_set(err, LOCKER_UNSUPPORTED, 0, "the %s driver can't do %s", d->name, what);
+        status = lk_unsupported(err, "the %s driver can't do %s", d->name, what);
     else if (status == LOCKER_OK && only != NULL)
         status = d->break_lock(l->self, key, length, only, until, &found, err);
     else if (status == LOCKER_OK)

@@ -10,7 +10,6 @@
 
 #include "cancel.h"
 #include "grant.h"
-#include "handle.h"
 #include "keeper.h"
 #include "lease.h"
 #include "lk_thread.h"

@@ -6,7 +6,6 @@
 
 #include "claim.h"
 #include "lease.h"
-#include "stats.h"
 #include "wake.h"
 
 /* ------------------------------------------------------------------ which is due next ---- */
@@ -163,21 +162,18 @@ void lk_lease_confirm_locked(locker *l, lk_claim *claim, int64_t until)
 void lk_lease_hasten_locked(locker *l)
 {
     const int64_t now = lk_now(l);
-    LK_LIST_EACH(link, &l->held) {
-        lk_claim *const claim = LK_CONTAINER(link, lk_claim, link);
+    LK_EACH(lk_claim, claim, link, &l->held)
         if (claim->unconfirmed && claim->heap_at != LK_NOT_IN_HEAP)
             set_next_locked(l, claim, now);
-    }
 }
 
 /* A claim that is released stays in the list of what is held, with the event that it was lost. */
 void lk_lose_all_locked(locker *l, const char *why)
 {
-    LK_LIST_EACH_SAFE(link, &l->held) {
-        lk_claim *const claim = LK_CONTAINER(link, lk_claim, link);
+    LK_EACH_SAFE(lk_claim, claim, link, &l->held) {
         claim->lost_why = why;
         lk_lose_locked(l, claim);
     }
-    LK_LIST_EACH(link, &l->waits)
-        LK_CONTAINER(link, lk_wait, link)->claim->events |= LK_LOST_ALL;
+    LK_EACH(lk_wait, wait, link, &l->waits)
+        wait->claim->events |= LK_LOST_ALL;
 }

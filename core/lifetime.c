@@ -15,7 +15,6 @@
 #include "frame.h"
 #include "lifetime.h"
 #include "lk_wakeup.h"
-#include "services.h"
 
 /* ------------------------------------------------------------------ descriptors ---- */
 

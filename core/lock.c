@@ -18,7 +18,6 @@
 #include "frame.h"
 #include "grant.h"
 #include "lease.h"
-#include "stats.h"
 #include "text.h"
 
 /* A call, with its options resolved. */
@@ -144,11 +143,9 @@ static locker_status accept_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     /* not at once: half of the time is for others; the driver's own time may be before the call's */
     claim->pub.retry_at = lk_time_after(now, now > sent ? now - sent : 0);
     if ((claim->events & LK_LOST_ALL) != 0)
-        return locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
-                                "the session with the service ended while the lock was asked for");
-    return locker_error_set(
-        &r->last, LOCKER_UNAVAILABLE, 0,
-        "the lease of %lld ms was over before the service's answer arrived: take a longer ttl",
+        return lk_unavailable(&r->last, "the session with the service ended while the lock was asked for");
+    return lk_unavailable(
+        &r->last, "the lease of %lld ms was over before the service's answer arrived: take a longer ttl",
         (long long)(claim->pub.ttl_ns / LK_MS));
 }
 
@@ -185,9 +182,8 @@ static locker_status judge_locked(request *r, locker_status status) LK_REQUIRES(
     const int64_t now = lk_now(r->l);
     const bool silent = status == LOCKER_TIMEOUT && r->claim->pub.attempt_until < r->deadline;
     if (silent) {
-        status = locker_error_set(&r->last, LOCKER_UNAVAILABLE, 0,
-                                  "the service did not answer within %lld ms (command_timeout)",
-                                  (long long)(r->l->command_timeout_ns / LK_MS));
+        status = lk_unavailable(&r->last, "the service did not answer within %lld ms (command_timeout)",
+                                (long long)(r->l->command_timeout_ns / LK_MS));
         *retry_at = now;
         r->claim->key->away = true;
     }
@@ -270,11 +266,11 @@ static bool asks_more(const request *r, const lk_claim *holder)
 static locker_status reenter_locked(request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
 {
     if (asks_more(r, holder))
-        return locker_error_set(
-            &r->last, LOCKER_INVALID, 0,
-            "its owner entered it for %lld ms%s, and a call that enters again can't make that "
-            "more: ask for it at the first",
-            (long long)(holder->pub.ttl_ns / LK_MS), holder->pub.renewed ? ", renewed" : " without renewal");
+        return lk_invalid(&r->last,
+                          "its owner entered it for %lld ms%s, and a call that enters again can't make that "
+                          "more: ask for it at the first",
+                          (long long)(holder->pub.ttl_ns / LK_MS),
+                          holder->pub.renewed ? ", renewed" : " without renewal");
     locker_handle *handle = lk_zalloc(sizeof *handle);
     if (handle == NULL)
         return LOCKER_NOMEM;

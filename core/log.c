@@ -74,8 +74,7 @@ void lk_log_tell_unlocking(locker *l)
     l->log_count = 0;
     l->log_lost = 0;
     lk_mutex_unlock(&l->mutex);
-    LK_LIST_EACH_SAFE(link, &lines) {
-        lk_log_line *const line = LK_CONTAINER(link, lk_log_line, link);
+    LK_EACH_SAFE(lk_log_line, line, link, &lines) {
         l->log(line->level, line->text, l->log_user);
         free(line);
     }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "description.h"
+#include "error.h"
 #include "registry.h"
 
 enum { DESCRIPTION_MAX = 64 * 1024 };
@@ -87,8 +88,7 @@ static locker_status refuse_by_errno(locker_error *err, int os_error, const char
 /* What is wrong is not the system's word. */
 static locker_status refuse(locker_error *err, const char *path, const char *why)
 {
-    return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "the driver's module %s can't be used: %s", path,
-                            why);
+    return lk_unsupported(err, "the driver's module %s can't be used: %s", path, why);
 }
 
 /* Look at the file before it is loaded. Nobody can change it in between but who may write the directory. */
@@ -199,7 +199,7 @@ static void discard(modules *list)
 static char *text_of(const char *path)
 {
     const int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe that nobody writes into */
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe that nobody writes into, perhaps */
     char *const text = fd < 0 ? NULL : malloc(DESCRIPTION_MAX + 1);
     const ssize_t length = text == NULL ? -1 : read(fd, text, DESCRIPTION_MAX + 1);
     const int failure = length < 0 ? errno : EFBIG;
@@ -304,13 +304,14 @@ static bool has_scheme(const locker_driver_info *m, const char *scheme)
 
 static const locker_driver_info *described(const modules *list, const char *word)
 {
-    for (size_t i = 0; list != NULL && i < list->count; i++)
+    const locker_driver_info *named = NULL;
+    for (size_t i = 0; list != NULL && i < list->count; i++) {
         if (has_scheme(&list->of[i].info, word))
             return &list->of[i].info;
-    for (size_t i = 0; list != NULL && i < list->count; i++)
-        if (strcasecmp(list->of[i].info.name, word) == 0)
-            return &list->of[i].info;
-    return NULL;
+        if (named == NULL && strcasecmp(list->of[i].info.name, word) == 0)
+            named = &list->of[i].info;
+    }
+    return named;
 }
 
 static bool describes(const modules *list, const char *word)
@@ -351,7 +352,7 @@ static locker_status find(const char *word, const locker_driver **driver, locker
     if (m == NULL)
         return LOCKER_OK;
     if (m->problem != NULL)
-        return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "%s", m->problem);
+        return lk_unsupported(err, "%s", m->problem);
     return load_file(m->module, m->schemes, driver, err);
 }
 

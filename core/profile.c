@@ -64,9 +64,9 @@ static int handle(void *user, const char *section, const char *name, const char 
     if (i == PARTS)
         p->status = lk_config_add(p->config, name, value, &inner);
     else if (p->part[i] != NULL)
-        p->status = locker_error_set(&inner, LOCKER_CONFIG, 0, "%s is given twice", name);
+        p->status = lk_misconfigured(&inner, "%s is given twice", name);
     else if ((p->part[i] = strdup(value)) == NULL)
-        p->status = locker_error_set(&inner, LOCKER_NOMEM, 0, "out of memory");
+        p->status = lk_out_of_memory(&inner);
     if (p->status != LOCKER_OK)
         (void)locker_error_set(p->err, p->status, 0, "%s:%d: %s", p->file, p->line, inner.text);
     return p->status == LOCKER_OK;
@@ -170,9 +170,8 @@ locker_status lk_config_profile(lk_config *config, const char *file, const char 
 {
     profile p = {.config = config, .file = file, .name = name, .err = err, .status = LOCKER_OK};
     if (strstr(file, "://") != NULL) /* with a password, maybe */
-        return lk_misconfigured(err,
-                                "the name of the configuration file is a URI: LOCKER_URI or locker_open() "
-                                "takes that");
+        return lk_misconfigured(
+            err, "the name of the configuration file is a URI: LOCKER_URI or locker_open() takes that");
     p.stream = fopen(file, "re");
     if (p.stream == NULL)
         return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s: %s", file, strerror(errno));

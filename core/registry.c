@@ -85,11 +85,9 @@ static locker_status none_found(const char *shown, locker_error *err)
     char schemes[256];
     list_schemes(schemes, sizeof schemes);
     if (lk_modules == NULL)
-        return locker_error_set(err, LOCKER_UNSUPPORTED, 0, "no driver for '%s' in this build; it has %s",
-                                shown, schemes);
-    return locker_error_set(err, LOCKER_UNSUPPORTED, 0,
-                            "no driver for '%s'; there are %s (modules are looked for in %.180s)", shown,
-                            schemes, lk_modules->where());
+        return lk_unsupported(err, "no driver for '%s' in this build; it has %s", shown, schemes);
+    return lk_unsupported(err, "no driver for '%s'; there are %s (modules are looked for in %.180s)", shown,
+                          schemes, lk_modules->where());
 }
 
 locker_status lk_driver_for(const char *word, const char *shown, const locker_driver **driver,
@@ -116,11 +114,10 @@ locker_status lk_driver_check(const locker_driver *d, locker_error *err)
     if (d->name == NULL || d->schemes == NULL || d->schemes[0] == NULL || d->params == NULL ||
         d->semantics == NULL || d->open == NULL || d->close == NULL || d->acquire == NULL ||
         d->withdraw == NULL || d->release == NULL || d->show == NULL || d->ping == NULL)
-        return lk_invalid(
-            err,
-            "the driver table '%s' lacks a name, schemes, params, semantics, or one of open, close, acquire, "
-            "withdraw, release, show, ping",
-            d->name != NULL ? d->name : "?");
+        return lk_invalid(err,
+                          "the driver table '%s' lacks a name, schemes, params, semantics, or one of open, "
+                          "close, acquire, withdraw, release, show, ping",
+                          d->name != NULL ? d->name : "?");
     return LOCKER_OK;
 }
 

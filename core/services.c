@@ -1,5 +1,4 @@
 /* services.c: what drivers call, from any thread, also with their own locks held. */
-#include "services.h"
 #include "lease.h"
 #include "log.h"
 #include "wake.h"

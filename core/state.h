@@ -9,11 +9,11 @@
  */
 #pragma once
 
-#include <stdatomic.h>
 #include <sys/types.h>
 
 #include <locker/driver.h>
 
+#include "lk_atomic.h"
 #include "lk_list.h"
 #include "lk_mutex.h"
 #include "lk_table.h"
@@ -51,11 +51,7 @@ enum {
     LK_LOST_ALL = 1u << 3  /**< the driver said that all are: whether this one is among them is not known */
 };
 
-/* What the mutex guards, and, of some, what is read without it: single flags and numbers, so in relaxed order. Plain
- * accesses would be of the strictest, each as dear as taking a mutex. */
-#define LK_GUARDED             LK_GUARDED_BY(locker.mutex)
-#define LK_READ(member)        atomic_load_explicit(&(member), memory_order_relaxed)
-#define LK_WRITE(member, what) atomic_store_explicit(&(member), what, memory_order_relaxed)
+#define LK_GUARDED LK_GUARDED_BY(locker.mutex)
 
 /** The closure that unlocks. The first handle of a grant lives in its claim; those that enter again are allocated. */
 struct locker_handle {
@@ -209,3 +205,9 @@ static inline int64_t lk_now(const locker *l)
 {
     return l->clock.now(l->clock.context);
 }
+
+/* Of parts that show one thing each: what drivers call; a time for a distribution; and what was lost is
+ * withdrawn and told to its handles, by the keeper, or the closer after it. */
+extern const locker_services lk_services;
+void lk_histogram_add(locker_histogram *h, int64_t ns);
+void lk_losses_tell_unlocking(locker *l) LK_REQUIRES(l->mutex);

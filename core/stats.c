@@ -5,7 +5,6 @@
 
 #include "frame.h"
 #include "state.h"
-#include "stats.h"
 
 void lk_histogram_add(locker_histogram *h, int64_t ns)
 {

@@ -9,8 +9,6 @@
  * waits, because nothing bounds that moment on a busy host. A waiter never closes its descriptor between
  * attempts: that would be an event for all others.
  */
-#include "operations.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -59,7 +57,7 @@ static locker_status open_claim(lk_file *self, const lk_file_name *name, lk_file
 static bool looks_busy(lk_file *self, const lk_file_name *name)
 {
     _Atomic uint32_t *memo = &self->busy[name->hash % LK_FILE_BUSY_NAMES];
-    if (atomic_load_explicit(memo, memory_order_relaxed) != name->hash)
+    if (LK_READ(*memo) != name->hash)
         return false;
     const int fd = lk_file_open(self, name, O_RDONLY);
     if (fd < 0)
@@ -67,7 +65,7 @@ static bool looks_busy(lk_file *self, const lk_file_name *name)
     const bool locked = lk_file_range_locked(fd, 0);
     close(fd);
     if (!locked)
-        atomic_store_explicit(memo, 0, memory_order_relaxed);
+        LK_WRITE(*memo, 0);
     return locked;
 }
 
@@ -87,11 +85,10 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_fil
     if (code != 0)
         return lk_file_fail(self, "read", name, code, err);
     if (reading == LK_FILE_RECORD_FOREIGN)
-        return locker_error_set(
-            err, LOCKER_DENIED, 0,
-            "%.150s/%.150s is too long to be a lock file and is left alone; move it away, or "
-            "use a directory for locks alone",
-            self->path, name->text);
+        return lk_denied(err,
+                         "%.150s/%.150s is too long to be a lock file and is left alone; move it away, or "
+                         "use a directory for locks alone",
+                         self->path, name->text);
     if (reading == LK_FILE_RECORD_DAMAGED)
         self->svc->log(self->svc, LOCKER_LOG_WARN,
                        "the record in %.150s/%.150s is damaged; the fencing token goes on from the clock",
@@ -208,7 +205,7 @@ static locker_status first_busy(lk_file *self, const lk_file_name *name, lk_file
 {
     if (!c->claim->will_wait) {
         lk_file_close(self, c);
-        atomic_store_explicit(&self->busy[name->hash % LK_FILE_BUSY_NAMES], name->hash, memory_order_relaxed);
+        LK_WRITE(self->busy[name->hash % LK_FILE_BUSY_NAMES], name->hash);
         return LOCKER_BUSY;
     }
     locker_status status = enrol(self, name, c, err);
@@ -269,7 +266,7 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
 {
     lk_file *self = self_;
     lk_file_claim *c = claim->data;
-    if (atomic_load_explicit(&self->moved, memory_order_relaxed))
+    if (LK_READ(self->moved))
         return lk_file_fail_moved(self, err);
     lk_file_name name;
     lk_file_name_set(&name, self->prefix, claim->key, claim->key_len);
@@ -288,7 +285,7 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
             return status;
     }
     claim->retry_at = lk_file_now(self) + POLL_WITHOUT_EVENTS;
-    return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                            "the lock file %.150s/%.150s is being replaced again and again; find out by whom",
-                            self->path, name.text);
+    return lk_unavailable(err,
+                          "the lock file %.150s/%.150s is being replaced again and again; find out by whom",
+                          self->path, name.text);
 }

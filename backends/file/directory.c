@@ -45,8 +45,8 @@ static locker_status check_filesystem(int fd, const char *path, locker_error *er
                                 strerror(errno));
     const char *name = lk_file_filesystem_refused((uint64_t)fs.f_type);
     if (name != NULL)
-        return locker_error_set(
-            err, LOCKER_CONFIG, 0,
+        return lk_misconfigured(
+            err,
             "the lock directory %.150s is on %s: locks there depend on a server and need not end with their "
             "process; use a directory on a local disk or tmpfs, or the redis driver for locks between hosts",
             path, name);
@@ -60,23 +60,20 @@ static locker_status check_trust(int fd, const char *path, bool shared, locker_e
         return locker_error_set(err, LOCKER_UNAVAILABLE, errno, "can't look at the lock directory %.200s: %s",
                                 path, strerror(errno));
     if (s.st_uid != geteuid() && s.st_uid != 0)
-        return locker_error_set(
-            err, LOCKER_CONFIG, 0,
-            "the lock directory %.200s belongs to user %lu, not to user %lu or root; name "
-            "another directory, or run as its owner",
-            path, (unsigned long)s.st_uid, (unsigned long)geteuid());
+        return lk_misconfigured(err,
+                                "the lock directory %.200s belongs to user %lu, not to user %lu or root; "
+                                "name another directory, or run as its owner",
+                                path, (unsigned long)s.st_uid, (unsigned long)geteuid());
     if (s.st_mode & S_IWOTH)
-        return locker_error_set(
-            err, LOCKER_CONFIG, 0,
-            "the lock directory %.200s can be written by everybody; chmod o-w it, or name "
-            "a directory below it, which is then made private",
-            path);
+        return lk_misconfigured(err,
+                                "the lock directory %.200s can be written by everybody; chmod o-w it, or "
+                                "name a directory below it, which is then made private",
+                                path);
     if ((s.st_mode & S_IWGRP) && !shared)
-        return locker_error_set(
-            err, LOCKER_CONFIG, 0,
-            "the lock directory %.200s can be written by its group; chmod g-w it, or give "
-            "shared=yes when its group is to share the locks",
-            path);
+        return lk_misconfigured(err,
+                                "the lock directory %.200s can be written by its group; chmod g-w it, or "
+                                "give shared=yes when its group is to share the locks",
+                                path);
     return LOCKER_OK;
 }
 

@@ -12,22 +12,16 @@
 
 #include "directory.h"
 #include "name.h"
-#include "operations.h"
 #include "watch.h"
 
 enum { SHARED, SYNC }; /* in the order of the table */
 
 static const locker_parameter params[] = {
-    [SHARED] = {.name = "shared",
-                .kind = LOCKER_PARAM_BOOL,
-                .initial = "no",
-                .help = "the directory's group may use it too; lock files are made 0660"},
-    [SYNC] =
-        {.name = "sync",
-         .kind = LOCKER_PARAM_BOOL,
-         .initial = "no",
-         .help = "flush each fencing token to the disk; without, a crash of the host leaves it to the clock"},
-    {.name = NULL},
+    [SHARED] = {"shared", LOCKER_PARAM_BOOL, "no", 0, 0,
+                "the directory's group may use it too; lock files are made 0660"},
+    [SYNC] = {"sync", LOCKER_PARAM_BOOL, "no", 0, 0,
+              "flush each fencing token to the disk; without, a crash of the host leaves it to the clock"},
+    {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
 /* The path without what would make open() follow a link at its end. The caller frees it. */
@@ -48,19 +42,15 @@ static locker_status check_config(const locker_driver_config *config, locker_err
     const char *host = config->host_count > 0 ? config->hosts[0].name : "";
     if (config->host_count > 1 || (*host != '\0' && strcmp(host, "localhost") != 0) ||
         (config->host_count > 0 && config->hosts[0].port != 0))
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "a file URI has no host but \"localhost\", and no port: write "
-                                "file:///path/to/directory, with three slashes");
+        return lk_misconfigured(err, "a file URI has no host but \"localhost\", and no port: write "
+                                     "file:///path/to/directory, with three slashes");
     if (config->path[0] != '/')
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "the file URI names no absolute path: write file:///path/to/directory");
+        return lk_misconfigured(err, "the file URI names no absolute path: write file:///path/to/directory");
     if (strlen(config->path) + 1 + LK_FILE_PATH_MAX > PATH_MAX)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "the lock directory's path is too long: use at most %d bytes",
+        return lk_misconfigured(err, "the lock directory's path is too long: use at most %d bytes",
                                 PATH_MAX - 1 - LK_FILE_PATH_MAX);
     if (strlen(config->name_space) > LK_FILE_NAMESPACE_MAX)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "the namespace is too long for file names: use at most %d bytes",
+        return lk_misconfigured(err, "the namespace is too long for file names: use at most %d bytes",
                                 LK_FILE_NAMESPACE_MAX);
     return LOCKER_OK;
 }
@@ -88,7 +78,7 @@ static locker_status file_open(const locker_driver_config *config, const locker_
         return status;
     lk_file *self = calloc(1, sizeof *self);
     if (self == NULL)
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return lk_out_of_memory(err);
     self->svc = svc;
     self->uid = geteuid();
     lk_file_touch_later(self);
@@ -103,7 +93,7 @@ static locker_status file_open(const locker_driver_config *config, const locker_
     self->path = clean_path(config->path);
     self->prefix = lk_file_prefix_new(config->name_space);
     if (self->path == NULL || self->prefix == NULL) {
-        status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        status = lk_out_of_memory(err);
         goto out;
     }
     status = lk_file_directory_open(self->path, self->shared, &self->dir_fd, err);
@@ -155,21 +145,16 @@ static const locker_semantics semantics = {
     .driver = "file",
     .scope = LOCKER_SCOPE_HOST,
     .fairness = LOCKER_FAIR_LOCAL,
-    .leases = false,
     .tokens_persist = true,
-    .survives_restart = false,
     .can_break = true,
-    .quorum = false,
-    .holder_dies =
-        "The kernel frees the lock at once, unless a child that it forked lives on without exec or "
-        "locker_close().",
+    .holder_dies = "The kernel frees the lock at once, unless a child that it forked lives on without exec "
+                   "or locker_close().",
     .holder_stalls = "It keeps the lock, however long; locker_break() takes it away.",
     .cut_off = "Nothing can be: there is no network.",
     .service_restarts = "There is no service; a restart of the host frees every lock.",
     .failover = "There is none.",
-    .token =
-        "A counter in the lock file that is never behind the wall clock's microseconds; it goes back only "
-        "if the file is removed, or the host crashes, and the clock is set back too.",
+    .token = "A counter in the lock file that is never behind the wall clock's microseconds; it goes back "
+             "only if the file is removed, or the host crashes, and the clock is set back too.",
     .cost = "One descriptor and about thirteen system calls a lock; one small file a key, which stays.",
 };
 

@@ -1,8 +1,6 @@
 /*
  * inspect.c: show, and break, which puts a fresh file in the place of a locked one.
  */
-#include "operations.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,16 +30,12 @@ static int read_steady(int fd, lk_file_record *record)
     return code;
 }
 
-static void fill(locker_info *info, bool held, const lk_file_record *record)
+static void describe_holder(const lk_file_record *record, locker_info *info)
 {
-    info->held = held;
+    info->held = true;
     info->token = record->token;
-    info->remaining_ms = -1;
-    info->waiters = -1;
-    info->since_unix_ms = held ? record->since_ms : -1;
-    info->owner[0] = '\0';
-    if (held)
-        memcpy(info->owner, record->owner, sizeof info->owner);
+    info->since_unix_ms = record->since_ms;
+    memcpy(info->owner, record->owner, sizeof info->owner);
 }
 
 locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t until, locker_info *info,
@@ -49,12 +43,11 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
 {
     (void)until;
     lk_file *self = self_;
-    lk_file_record record = {.since_ms = -1};
+    lk_file_record record;
     if (lk_file_moved(self))
         return lk_file_fail_moved(self, err);
     lk_file_name name;
     lk_file_name_set(&name, self->prefix, key, key_len);
-    fill(info, false, &record);
     const int fd = lk_file_open(self, &name, O_RDONLY);
     if (fd < 0) /* ENOENT: never locked */
         return errno == ENOENT ? LOCKER_OK : lk_file_fail(self, "open", &name, errno, err);
@@ -63,14 +56,15 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
     close(fd);
     if (code != 0)
         return lk_file_fail(self, "read", &name, code, err);
-    fill(info, held, &record);
+    if (held)
+        describe_holder(&record, info);
+    info->token = record.token;
     return LOCKER_OK;
 }
 
 static locker_status not_held(const lk_file *self, const lk_file_name *name, locker_error *err)
 {
-    return locker_error_set(err, LOCKER_INVALID, 0, "nobody holds the lock of %.150s/%.150s", self->path,
-                            name->text);
+    return lk_invalid(err, "nobody holds the lock of %.150s/%.150s", self->path, name->text);
 }
 
 /* A new file under a name that no key has, locked: nobody gets it before its record is written. */
@@ -166,7 +160,7 @@ static locker_status break_once(lk_file *self, const lk_file_name *name, int par
     else
         status = examine(self, name, held, &record, err);
     if (status == LOCKER_OK) {
-        fill(broken, true, &record);
+        describe_holder(&record, broken);
         status = locker_break_check(only, broken, err);
     }
     if (status == LOCKER_OK)
@@ -195,8 +189,7 @@ locker_status lk_file_break(void *self_, const char *key, size_t key_len, const 
         lk_file_parent_close(self, parent);
     }
     if (status == LK_FILE_AGAIN)
-        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                                "the lock of %.150s/%.150s changes hands too fast to be broken; try again",
-                                self->path, name.text);
+        return lk_unavailable(err, "the lock of %.150s/%.150s changes hands too fast to be broken; try again",
+                              self->path, name.text);
     return status;
 }

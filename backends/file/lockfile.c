@@ -92,9 +92,8 @@ locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int f
     else if (!self->shared && s->stx_uid != self->uid && s->stx_uid != 0)
         wrong = "belongs to another user";
     if (wrong != NULL)
-        return locker_error_set(err, LOCKER_DENIED, 0,
-                                "%.150s/%.150s %s, so it can't be trusted as a lock file; remove it",
-                                self->path, name->text, wrong);
+        return lk_denied(err, "%.150s/%.150s %s, so it can't be trusted as a lock file; remove it",
+                         self->path, name->text, wrong);
     return LOCKER_OK;
 }
 

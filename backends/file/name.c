@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "lk_escape.h"
-#include "lk_hash.h"
+#include "lk_table.h"
 
 enum { LK_FILE_PART = 240 }; /* with its suffix under NAME_MAX, 255 */
 

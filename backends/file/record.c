@@ -111,8 +111,7 @@ int lk_file_record_read(int fd, lk_file_record *record, lk_file_reading *reading
     return 0;
 }
 
-int lk_file_record_write(int fd, const char template[LK_FILE_RECORD_SIZE], const lk_file_record *record,
-                         bool sync)
+int lk_file_record_write(int fd, const char *template, const lk_file_record *record, bool sync)
 {
     char text[LK_FILE_RECORD_SIZE];
     const size_t len = strnlen(record->owner, LOCKER_OWNER_MAX);
@@ -132,8 +131,7 @@ int lk_file_record_write(int fd, const char template[LK_FILE_RECORD_SIZE], const
     return 0;
 }
 
-int lk_file_record_grant(int fd, const char template[LK_FILE_RECORD_SIZE], uint64_t *token, const char *owner,
-                         bool sync)
+int lk_file_record_grant(int fd, const char *template, uint64_t *token, const char *owner, bool sync)
 {
     /* The wall clock lets the token grow even when the file was removed or damaged; the counter lets it grow
      * when the clock is set back. */

@@ -27,8 +27,6 @@ void lk_file_record_template(char out[LK_FILE_RECORD_SIZE]);
 /* Read the record of an open lock file. 0, or an errno. */
 int lk_file_record_read(int fd, lk_file_record *record, lk_file_reading *reading);
 /* Write it. 0, or an errno. */
-int lk_file_record_write(int fd, const char template[LK_FILE_RECORD_SIZE], const lk_file_record *record,
-                         bool sync);
+int lk_file_record_write(int fd, const char *template, const lk_file_record *record, bool sync);
 /* Write that of a grant to `owner`, which follows one with the token *token; that is the grant's then. 0, or an errno. */
-int lk_file_record_grant(int fd, const char template[LK_FILE_RECORD_SIZE], uint64_t *token, const char *owner,
-                         bool sync);
+int lk_file_record_grant(int fd, const char *template, uint64_t *token, const char *owner, bool sync);

@@ -4,8 +4,6 @@
  * The lock is dropped by an explicit unlock before the descriptor is closed: a forked child may have a copy
  * of it, and then closing alone would not end the lock.
  */
-#include "operations.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -44,10 +42,9 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     const int looked = lk_file_look(self, c);
     const int unlocked = let_go(self, c);
     if (broken || looked == ESTALE)
-        return locker_error_set(
-            err, LOCKER_LOST, 0,
-            "the lock of \"%s\" was broken: its file in %.150s was replaced, moved or removed", grant->key,
-            self->path);
+        return lk_lost(err,
+                       "the lock of \"%s\" was broken: its file in %.150s was replaced, moved or removed",
+                       grant->key, self->path);
     if (looked != 0 || unlocked != 0) {
         const int code = looked != 0 ? looked : unlocked;
         return locker_error_set(err, LOCKER_UNKNOWN, code,

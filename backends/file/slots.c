@@ -15,7 +15,7 @@
 static bool add_chunk_locked(lk_file_slots *slots)
 {
     for (size_t i = 0; i < LK_FILE_CHUNKS; i++) {
-        if (atomic_load_explicit(&slots->chunk[i], memory_order_relaxed) != NULL)
+        if (LK_READ(slots->chunk[i]) != NULL)
             continue;
         const size_t count = (size_t)LK_FILE_CHUNK_SLOTS << i;
         lk_file_slot *chunk = calloc(count, sizeof *chunk);
@@ -38,13 +38,13 @@ lk_file_slot *lk_file_slot_take_locked(lk_file_slots *slots, int fd, uint64_t in
     lk_file_slot *slot = slots->free;
     slots->free = slot->next;
     const uint64_t value = (uint64_t)(uint32_t)inode << 32 | (uint32_t)(fd + 1);
-    atomic_store_explicit(&slot->open, value, memory_order_relaxed);
+    LK_WRITE(slot->open, value);
     return slot;
 }
 
 void lk_file_slot_give_locked(lk_file_slots *slots, lk_file_slot *slot)
 {
-    atomic_store_explicit(&slot->open, 0, memory_order_relaxed);
+    LK_WRITE(slot->open, 0);
     slot->next = slots->free;
     slots->free = slot;
 }
@@ -68,5 +68,5 @@ void lk_file_slots_abandon(lk_file_slots *slots)
 void lk_file_slots_destroy(lk_file_slots *slots)
 {
     for (size_t i = 0; i < LK_FILE_CHUNKS; i++)
-        free(atomic_load_explicit(&slots->chunk[i], memory_order_relaxed));
+        free(LK_READ(slots->chunk[i]));
 }

@@ -1,7 +1,7 @@
 /* slots.h: the driver's bytes of a claim, and the descriptors of all, readable without a lock in a fork's child. */
 #pragma once
 
-#include <stdatomic.h>
+#include "lk_atomic.h"
 #include <stdbool.h>
 #include <stdint.h>
 

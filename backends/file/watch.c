@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "directory.h"
-#include "lk_hash.h"
 #include "lk_time.h"
 #include "lockfile.h"
 #include "name.h"
@@ -37,8 +36,6 @@ static const int64_t look_interval_ns = LK_S;
 static const int64_t unwatched_interval_ns = 50 * LK_MS; /* without inotify */
 static const int64_t touch_interval_ns = 24 * (3600 * LK_S);
 
-static const char broken_text[] = "the lock was broken: its file was replaced, moved or removed";
-
 int lk_file_descriptor(void *self)
 {
     return ((lk_file *)self)->epoll_fd;
@@ -47,11 +44,10 @@ int lk_file_descriptor(void *self)
 void lk_file_watch_warn(lk_file *self)
 {
     if (!atomic_exchange_explicit(&self->warned, true, memory_order_relaxed))
-        self->svc->log(
-            self->svc, LOCKER_LOG_WARN,
-            "no inotify for %.200s: waiting polls every 50 ms; raise fs.inotify.max_user_instances "
-            "and fs.inotify.max_user_watches",
-            self->path);
+        self->svc->log(self->svc, LOCKER_LOG_WARN,
+                       "no inotify for %.200s: waiting polls every 50 ms; raise "
+                       "fs.inotify.max_user_instances and fs.inotify.max_user_watches",
+                       self->path);
 }
 
 static bool start_locked(lk_file *self)
@@ -76,18 +72,13 @@ static int add_descriptor(int inotify_fd, int fd, uint32_t events)
     return inotify_add_watch(inotify_fd, path, events);
 }
 
-/* An element of self->claims. */
-static lk_file_claim *claim_of(lk_list *link)
-{
-    return LK_CONTAINER(link, lk_file_claim, link);
-}
-
 static void break_grant_locked(lk_file *self, lk_file_claim *c)
 {
     if (c->state != LK_FILE_HELD || c->broken)
         return;
     c->broken = true;
-    self->svc->lease_lost(self->svc, c->claim, broken_text);
+    self->svc->lease_lost(self->svc, c->claim,
+                          "the lock was broken: its file was replaced, moved or removed");
 }
 
 static void look_at_locked(lk_file *self, lk_file_claim *c)
@@ -160,8 +151,8 @@ static void notify_locked(lk_file *self, lk_file_claim *c)
 
 static void notify_all_locked(lk_file *self)
 {
-    LK_LIST_EACH(link, &self->claims)
-        notify_locked(self, claim_of(link));
+    LK_EACH(lk_file_claim, c, link, &self->claims)
+        notify_locked(self, c);
 }
 
 /* Others make a directory of their own at its path: locks here exclude nobody any more. */
@@ -175,8 +166,8 @@ static void gone_locked(lk_file *self)
 
 static void on_file_locked(lk_file *self, const struct inotify_event *event)
 {
-    const bool gone =
-        (event->mask & IN_IGNORED) != 0; /* the kernel dropped the watch: these poll, or watch again */
+    /* the kernel dropped the watch: these poll, or watch again */
+    const bool gone = (event->mask & IN_IGNORED) != 0;
     bool used = gone;
     for (lk_table_link *link = lk_table_first(&self->watches, (uint32_t)event->wd), *next; link != NULL;
          link = next) {
@@ -203,8 +194,7 @@ static void on_name_locked(lk_file *self, const char *text, bool is_directory)
 {
     const uint32_t hash = lk_hash_text(text);
     const size_t len = strlen(text);
-    LK_LIST_EACH(link, &self->claims) {
-        lk_file_claim *c = claim_of(link);
+    LK_EACH(lk_file_claim, c, link, &self->claims) {
         if (c->state != LK_FILE_HELD || (!is_directory && c->hash != hash))
             continue;
         lk_file_name name;
@@ -216,7 +206,7 @@ static void on_name_locked(lk_file *self, const char *text, bool is_directory)
 
 bool lk_file_moved(lk_file *self)
 {
-    if (atomic_load_explicit(&self->moved, memory_order_relaxed))
+    if (LK_READ(self->moved))
         return true;
     if (lk_file_directory_compare(self) != ESTALE)
         return false;
@@ -228,9 +218,8 @@ bool lk_file_moved(lk_file *self)
 
 locker_status lk_file_fail_moved(const lk_file *self, locker_error *err)
 {
-    return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                            "the lock directory %.200s was moved away or removed; open the locker again",
-                            self->path);
+    return lk_unavailable(err, "the lock directory %.200s was moved away or removed; open the locker again",
+                          self->path);
 }
 
 static void on_directory_locked(lk_file *self, const struct inotify_event *event)
@@ -283,7 +272,7 @@ bool lk_file_broken_locked(lk_file *self, lk_file_claim *c)
     lk_file_hear_locked(self);
     if (self->unwatched)
         look_at_locked(self, c);
-    return c->broken || atomic_load_explicit(&self->moved, memory_order_relaxed);
+    return c->broken || LK_READ(self->moved);
 }
 
 /* What cleans /tmp and its like (systemd-tmpfiles, tmpreaper) removes what nobody used for days, and a lock
@@ -294,9 +283,9 @@ static void touch_locked(lk_file *self)
         return;
     if (self->held > 0) {
         (void)futimens(self->dir_fd, NULL);
-        LK_LIST_EACH(link, &self->claims)
-            if (claim_of(link)->state == LK_FILE_HELD)
-                (void)futimens(claim_of(link)->fd, NULL);
+        LK_EACH(lk_file_claim, c, link, &self->claims)
+            if (c->state == LK_FILE_HELD)
+                (void)futimens(c->fd, NULL);
     }
     lk_file_touch_later(self);
 }
@@ -329,9 +318,9 @@ static void look_locked(lk_file *self)
     if (lk_file_directory_compare(self) == ESTALE)
         gone_locked(self);
     /* a move of a directory in ours is no event of the files below it, which have a watch each */
-    LK_LIST_EACH(link, &self->claims)
-        if (self->unwatched || claim_of(link)->wd != 0)
-            look_at_locked(self, claim_of(link));
+    LK_EACH(lk_file_claim, c, link, &self->claims)
+        if (self->unwatched || c->wd != 0)
+            look_at_locked(self, c);
     (void)lk_file_look_later_locked(self, true);
 }
 

@@ -14,6 +14,7 @@
 
 #include <locker/driver.h>
 
+#include "lk_error.h"
 #include "lk_list.h"
 #include "lk_table.h"
 
@@ -53,11 +54,6 @@ static uint64_t last_token;
 
 /* ------------------------------------------------------------------ holders ---- */
 
-static place *in_queue(lk_list *link)
-{
-    return link == NULL ? NULL : LK_CONTAINER(link, place, in_queue);
-}
-
 /* The holder of the key; NULL: nobody holds it. */
 static place *find_locked(const space *s, const char *key, size_t length, uint32_t hash)
 {
@@ -81,11 +77,12 @@ static void grant_locked(space *s, place *p, int64_t now)
  * that was broken before core knew of its grant asks once more. */
 static void hand_over_locked(space *s, place *old)
 {
-    place *p = in_queue(lk_list_take(&old->queue));
-    if (p == NULL) {
+    lk_list *const first = lk_list_take(&old->queue);
+    if (first == NULL) {
         lk_table_remove(&s->holders, &old->in_space);
         return;
     }
+    place *const p = LK_CONTAINER(first, place, in_queue);
     lk_list_init(&p->queue);
     lk_list_splice(&p->queue, &old->queue);
     lk_table_replace(&s->holders, &old->in_space, &p->in_space);
@@ -95,18 +92,11 @@ static void hand_over_locked(space *s, place *old)
 
 /* ------------------------------------------------------------------ life ---- */
 
-static locker_status no_memory(locker_error *err)
-{
-    return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
-}
-
 static space *space_find_locked(const char *name)
 {
-    LK_LIST_EACH(link, &spaces) {
-        space *s = LK_CONTAINER(link, space, link);
+    LK_EACH(space, s, link, &spaces)
         if (strcmp(s->name, name) == 0)
             return s;
-    }
     return NULL;
 }
 
@@ -160,12 +150,11 @@ static locker_status memory_open(const locker_driver_config *config, const locke
                                  locker_error *err)
 {
     if (config->host_count > 0)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "memory has no host: write memory:NAME, or memory: alone");
+        return lk_misconfigured(err, "memory has no host: write memory:NAME, or memory: alone");
     instance *m = calloc(1, sizeof *m);
     char *name;
     if (m == NULL)
-        return no_memory(err);
+        return lk_out_of_memory(err);
     m->svc = svc;
     /* a namespace has no control characters, so a newline divides the two */
     if (asprintf(&name, "%s\n%s", config->path, config->name_space) >= 0) {
@@ -174,7 +163,7 @@ static locker_status memory_open(const locker_driver_config *config, const locke
     }
     if (m->space == NULL) {
         free(m);
-        return no_memory(err);
+        return lk_out_of_memory(err);
     }
     *self = m;
     return LOCKER_OK;
@@ -259,7 +248,7 @@ static locker_status memory_release(void *self, locker_claim *grant, int64_t unt
     (void)until;
     if (let_go(((instance *)self)->space, grant->data) == LOCKER_OK)
         return LOCKER_OK;
-    return locker_error_set(err, LOCKER_LOST, 0, "'%s' was broken before it was unlocked", grant->key);
+    return lk_lost(err, "'%s' was broken before it was unlocked", grant->key);
 }
 
 /* ------------------------------------------------------------------ looking ---- */
@@ -278,16 +267,16 @@ static void describe_holder_locked(const place *holder, locker_info *info)
 
 static locker_status describe_queue_locked(const place *holder, locker_info *info, locker_error *err)
 {
-    LK_LIST_EACH(link, &holder->queue)
+    LK_EACH(place, waiter, in_queue, &holder->queue)
         info->waiters++;
     if (info->waiters == 0)
         return LOCKER_OK;
     info->queue = calloc((size_t)info->waiters, sizeof *info->queue);
     info->queue_stride = sizeof *info->queue;
     if (info->queue == NULL)
-        return no_memory(err);
-    LK_LIST_EACH(link, &holder->queue)
-        (void)strncpy(info->queue[info->queue_len++].owner, in_queue(link)->claim->owner, LOCKER_OWNER_MAX);
+        return lk_out_of_memory(err);
+    LK_EACH(place, waiter, in_queue, &holder->queue)
+        (void)strncpy(info->queue[info->queue_len++].owner, waiter->claim->owner, LOCKER_OWNER_MAX);
     return LOCKER_OK;
 }
 

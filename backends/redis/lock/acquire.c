@@ -20,10 +20,8 @@
 
 #include "grant_info.h"
 #include "net/reply.h"
-#include "operations.h"
 #include "script_call.h"
 
-static const int64_t again_ns = 100 * LK_MS; /* a server that can't serve now is asked again then */
 static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
 static const int64_t queue_least_ns = 60 * LK_S;
 static const int64_t quick_poll_ns = 10 * LK_MS;
@@ -65,7 +63,7 @@ static void watch_counter(lk_redis *r, uint64_t last)
 {
     const int64_t now = lk_redis_now(&r->shared);
     if (last > lk_redis_server_us(&r->time, now) + ahead_most_us)
-        atomic_store_explicit(&r->spare_until, now + spare_ns, memory_order_relaxed);
+        LK_WRITE(r->spare_until, now + spare_ns);
 }
 
 /* `last`: the last of its fencing numbers. No other thread uses these members until core knows the grant. */
@@ -84,7 +82,7 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
     data->valid_until = lk_redis_valid_until(sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
     claim->token = data->fence;
     claim->valid_until = data->valid_until;
-    atomic_store_explicit(&data->held, true, memory_order_relaxed);
+    LK_WRITE(data->held, true);
     lk_redis_lately_lower(&a->r->pass_lately);
     return LOCKER_OK;
 }
@@ -124,18 +122,17 @@ static locker_status wait_replicas(struct attempt *a)
     const lk_redis_outcome outcome = lk_redis_ask(r->commands, &call, &argv, a->err);
     if (outcome == LK_REDIS_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
-    a->claim->retry_at = lk_redis_now(&r->shared) + again_ns; /* what is UNAVAILABLE here passes */
+    a->claim->retry_at = lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS; /* what is UNAVAILABLE here passes */
     if (outcome != LK_REDIS_CALL_ANSWERED)
-        return locker_error_set(a->err, LOCKER_UNAVAILABLE, 0,
-                                "Redis did not say whether replicas have the lock; it is given back");
+        return lk_unavailable(a->err, "Redis did not say whether replicas have the lock; it is given back");
     locker_status status = LOCKER_OK;
     if (call.reply->type != REDIS_REPLY_INTEGER)
         status = lk_redis_reply_error(call.reply, "waiting for replicas", a->err);
     else if (call.reply->integer < r->set.wait_replicas)
-        status = locker_error_set(a->err, LOCKER_UNAVAILABLE, 0,
-                                  "%lld of %" PRId64 " replicas have the lock after %" PRId64
-                                  " ms; it is given back: look after the replicas, or lower wait_replicas",
-                                  call.reply->integer, r->set.wait_replicas, r->set.wait_timeout_ns / LK_MS);
+        status = lk_unavailable(a->err,
+                                "%lld of %" PRId64 " replicas have the lock after %" PRId64
+                                " ms; it is given back: look after the replicas, or lower wait_replicas",
+                                call.reply->integer, r->set.wait_replicas, r->set.wait_timeout_ns / LK_MS);
     freeReplyObject(call.reply);
     return status;
 }
@@ -159,7 +156,7 @@ static void give_back(struct attempt *a)
  * another attempt, which core asks for at once, starts the lease anew. One that tries takes what it gets. */
 static locker_status start_anew(struct attempt *a)
 {
-    atomic_store_explicit(&a->data->held, false, memory_order_relaxed);
+    LK_WRITE(a->data->held, false);
     a->data->unsure = true;
     a->data->confirms++;
     a->claim->retry_at = lk_redis_now(&a->r->shared);
@@ -187,9 +184,9 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, boo
 {
     lk_redis *r = a->r;
     lk_redis_claim *data = a->data;
-    if (data->busy_sent != 0 &&
-        data->busy_era != a->call.era) /* a message of another server's tells nothing */
-        atomic_store_explicit(&data->given, 0, memory_order_relaxed);
+    /* a message of another server's tells nothing */
+    if (data->busy_sent != 0 && data->busy_era != a->call.era)
+        LK_WRITE(data->given, 0);
     data->busy_era = a->call.era;
     data->busy_sent = a->call.sent;
     data->busy_fence = last;
@@ -231,7 +228,7 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
                                 "key, or set fencing=off (%.80s)",
                                 a->keys.fence, reply->str);
     if (fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_REFUSED || fault == LK_REDIS_FAULT_MOVED)
-        a->claim->retry_at = lk_redis_now(&a->r->shared) + again_ns;
+        a->claim->retry_at = lk_redis_now(&a->r->shared) + LK_REDIS_AGAIN_NS;
     return lk_redis_reply_error(reply, "taking a lock", a->err);
 }
 
@@ -240,6 +237,8 @@ static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
 {
     if (a->call.sent != 0)
         a->data->unsure = true;
+    if (outcome == LK_REDIS_CALL_AWAY)
+        a->claim->retry_at = lk_redis_now(&a->r->shared); /* it may be up again before core has heard of it */
     switch (outcome) {
     case LK_REDIS_CALL_CUT:
         a->again = true; /* it waits for the connection */
@@ -248,13 +247,9 @@ static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
         return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "Redis did not answer in time");
     case LK_REDIS_CALL_INTERRUPTED:
         return locker_error_set(a->err, LOCKER_CANCELED, 0, "canceled");
-    case LK_REDIS_CALL_AWAY:
-        a->claim->retry_at = lk_redis_now(&a->r->shared); /* it may be up again before core has heard of it */
-        break;
     default:
-        break;
+        return a->err->status;
     }
-    return a->err->status;
 }
 
 /* ------------------------------------------------------------------ the attempt ---- */
@@ -312,7 +307,7 @@ static lk_redis_outcome call_script(struct attempt *a)
     lk_redis_command_text(&argv, a->member);
     lk_redis_command_text(&argv, queue_ttl);
     lk_redis_command_text(&argv, a->numbers);
-    lk_redis_command_text(&argv, atomic_load_explicit(&a->r->trusted, memory_order_relaxed) ? "0" : "1");
+    lk_redis_command_text(&argv, LK_READ(a->r->trusted) ? "0" : "1");
     lk_redis_command_text(&argv, known ? "1" : "0");
     return lk_redis_ask_script(a->r, &a->call, LK_REDIS_SCRIPT_ACQUIRE, &argv, a->err);
 }
@@ -400,7 +395,7 @@ static locker_status try_once(struct attempt *a, bool plain)
             give_back(a);
     }
     if (status != LOCKER_OK) /* perhaps granted, and not to the replicas */
-        atomic_store_explicit(&a->data->held, false, memory_order_relaxed);
+        LK_WRITE(a->data->held, false);
     return status;
 }
 
@@ -410,10 +405,9 @@ static locker_status try_once(struct attempt *a, bool plain)
 static bool plain_first(struct attempt *a)
 {
     const lk_redis_claim *data = a->data;
-    if (data->unsure || data->enrolled || !atomic_load_explicit(&a->r->trusted, memory_order_relaxed))
+    if (data->unsure || data->enrolled || !LK_READ(a->r->trusted))
         return false;
-    if (a->claim->will_wait &&
-        (data->busy_sent != 0 || atomic_load_explicit(&a->r->busy_lately, memory_order_relaxed) > 0))
+    if (a->claim->will_wait && (data->busy_sent != 0 || LK_READ(a->r->busy_lately) > 0))
         return false;
     a->floor[0] = '\0';
     if (data->numbers == 0 || lk_redis_fence_known(&a->r->fences, a->claim->key_hash))
@@ -425,8 +419,7 @@ static bool plain_first(struct attempt *a)
 
 static bool may_reserve(const lk_redis *r)
 {
-    return atomic_load_explicit(&r->pass_lately, memory_order_relaxed) > 0 &&
-           lk_redis_now(&r->shared) >= atomic_load_explicit(&r->spare_until, memory_order_relaxed);
+    return LK_READ(r->pass_lately) > 0 && lk_redis_now(&r->shared) >= LK_READ(r->spare_until);
 }
 
 /* A claim's first attempt: its value, and how many numbers its grant is to have: more than one where grants
@@ -458,7 +451,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
         return LOCKER_OK;
     }
     if (!lk_redis_keys_init(&a.keys, r->set.name_space, claim->key, claim->key_len))
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return lk_out_of_memory(err);
     lk_redis_value_text(&r->values, a.data->number, a.value);
     (void)lk_redis_number_text(a.ttl, (uint64_t)(claim->ttl_ns / LK_MS));
     (void)lk_redis_number_text(a.numbers, a.data->numbers);

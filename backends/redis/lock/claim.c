@@ -44,17 +44,15 @@ void lk_redis_claims_remove_locked(lk_table *claims, lk_redis_claim *data)
 
 lk_redis_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t number)
 {
-    LK_TABLE_EACH_OF(link, claims, (uint32_t)number) {
+    LK_TABLE_EACH_OF(link, claims, (uint32_t)number)
         if (data_of(link)->number == number)
             return data_of(link);
-    }
     return NULL;
 }
 
 void lk_redis_claims_wake_locked(const lk_table *claims, const locker_services *svc)
 {
-    for (const lk_table_link *link = NULL; (link = lk_table_after(claims, link)) != NULL;) {
-        if (!atomic_load_explicit(&data_of(link)->held, memory_order_relaxed))
+    for (const lk_table_link *link = NULL; (link = lk_table_after(claims, link)) != NULL;)
+        if (!LK_READ(data_of(link)->held))
             svc->wake(svc, data_of(link)->core);
-    }
 }

@@ -1,7 +1,7 @@
 /* claim.h: the driver's bytes of a claim: its lease's local deadline, its name in the queue, and finding it by its value. */
 #pragma once
 
-#include <stdatomic.h>
+#include <lk_atomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 

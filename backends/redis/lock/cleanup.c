@@ -10,8 +10,6 @@
 #include "net/reply.h"
 #include "script_call.h"
 
-static const int64_t again_ns = 100 * LK_MS;
-
 /* A value that is to be released, or withdrawn from the queue. Guarded by the mutex. */
 typedef struct {
     lk_redis *r;
@@ -23,11 +21,6 @@ typedef struct {
     int64_t retry_at;                 /* 0: at once */
     bool sent, whole;                 /* awaiting its answer; send the script's text */
 } lk_redis_cleanup;
-
-static lk_redis_cleanup *cleanup_of(lk_list *link)
-{
-    return LK_CONTAINER(link, lk_redis_cleanup, link);
-}
 
 static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
@@ -60,14 +53,14 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
         break;
     case LK_REDIS_FAULT_TRANSIENT:
     case LK_REDIS_FAULT_REFUSED:
-        c->retry_at = lk_redis_now(&c->r->shared) + again_ns;
+        c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
         watch_locked(c);
         break;
     case LK_REDIS_FAULT_MOVED:
         lk_redis_net_moved_locked(c->r->net, reply);
         break;
     case LK_REDIS_FAULT_DENIED:
-        atomic_store_explicit(&c->r->trusted, false, memory_order_relaxed);
+        LK_WRITE(c->r->trusted, false);
         remove_locked(c);
         break;
     default:
@@ -113,15 +106,14 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t va
 int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now)
 {
     int64_t next_time = LOCKER_NEVER;
-    LK_LIST_EACH_SAFE(link, &r->cleanups) {
-        lk_redis_cleanup *c = cleanup_of(link);
+    LK_EACH_SAFE(lk_redis_cleanup, c, link, &r->cleanups) {
         if (c->sent)
             continue;
         if (now >= c->deadline) {
             remove_locked(c);
             continue;
         }
-        if (lk_redis_is_up_locked(r->commands) && now >= c->retry_at && submit_locked(c))
+        if (r->commands->state == LK_REDIS_UP && now >= c->retry_at && submit_locked(c))
             continue;
         next_time = lk_time_earlier(next_time, c->retry_at > now ? lk_time_earlier(c->retry_at, c->deadline)
                                                                  : c->deadline);
@@ -131,6 +123,6 @@ int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now)
 
 void lk_redis_cleanups_free(lk_redis *r)
 {
-    LK_LIST_EACH_SAFE(link, &r->cleanups)
-        remove_locked(cleanup_of(link));
+    LK_EACH_SAFE(lk_redis_cleanup, c, link, &r->cleanups)
+        remove_locked(c);
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "cleanup.h"
-#include "operations.h"
 
 static const char broken[] = " broken ";
 static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning of how long they go on */
@@ -20,7 +19,7 @@ void lk_redis_on_up(void *self, const lk_redis_up *up)
     lk_redis *r = self;
     if (up->server_us != 0)
         lk_redis_server_time_set_locked(&r->time, up->server_us, up->server_at);
-    atomic_store_explicit(&r->fences.least, lk_redis_fence_least(up->server_us), memory_order_relaxed);
+    LK_WRITE(r->fences.least, lk_redis_fence_least(up->server_us));
     if (up->other)
         lk_redis_net_resubscribe_locked(r->net);
     if (up->again)
@@ -55,11 +54,11 @@ static bool is_lock_of(const lk_redis *r, const locker_claim *claim, const char 
  * waits may have been given the lock and not know yet. */
 static void take_broken_locked(const lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 {
-    if (atomic_load_explicit(&data->held, memory_order_relaxed)) {
+    if (LK_READ(data->held)) {
         r->shared.svc->lease_lost(r->shared.svc, data->core, "its lock was broken by an operator");
         return;
     }
-    atomic_store_explicit(&data->given, 0, memory_order_relaxed);
+    LK_WRITE(data->given, 0);
     r->shared.svc->wake(r->shared.svc, data->core);
 }
 
@@ -68,11 +67,11 @@ static void take_broken_locked(const lk_redis *r, lk_redis_claim *data) LK_REDIS
 static void take_given_locked(const lk_redis *r, lk_redis_claim *data, uint64_t fence,
                               int64_t direct_us) LK_REDIS_LOCKED
 {
-    if (atomic_load_explicit(&data->held, memory_order_relaxed))
+    if (LK_READ(data->held))
         return;
     data->direct_us = direct_us + hop_us;
     data->polls = fence == 0 ? 1 : 0;
-    atomic_store_explicit(&data->given, fence, memory_order_relaxed);
+    LK_WRITE(data->given, fence);
     r->shared.svc->wake(r->shared.svc, data->core);
 }
 

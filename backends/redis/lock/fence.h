@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include <stdatomic.h>
+#include <lk_atomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,7 +38,7 @@ static inline uint64_t lk_redis_fence_least(int64_t server_us)
 static inline const char *lk_redis_fence_least_text(const lk_redis_fences *fences,
                                                     char text[LK_REDIS_NUMBER_MAX])
 {
-    (void)lk_redis_number_text(text, atomic_load_explicit(&fences->least, memory_order_relaxed));
+    (void)lk_redis_number_text(text, LK_READ(fences->least));
     return text;
 }
 
@@ -51,14 +51,12 @@ static inline uint32_t lk_redis_fence_mark(uint32_t hash)
 /* Whether the counter of the key with this hash is likely to be at the server. */
 static inline bool lk_redis_fence_known(const lk_redis_fences *fences, uint32_t hash)
 {
-    return atomic_load_explicit(&fences->known[hash % LK_REDIS_FENCE_CACHE], memory_order_relaxed) ==
-           lk_redis_fence_mark(hash);
+    return LK_READ(fences->known[hash % LK_REDIS_FENCE_CACHE]) == lk_redis_fence_mark(hash);
 }
 
 /* It is there. */
 static inline void lk_redis_fence_seen(lk_redis_fences *fences, uint32_t hash)
 {
     if (!lk_redis_fence_known(fences, hash)) /* a write would take the line from other processors' caches */
-        atomic_store_explicit(&fences->known[hash % LK_REDIS_FENCE_CACHE], lk_redis_fence_mark(hash),
-                              memory_order_relaxed);
+        LK_WRITE(fences->known[hash % LK_REDIS_FENCE_CACHE], lk_redis_fence_mark(hash));
 }

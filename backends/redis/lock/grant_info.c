@@ -26,11 +26,6 @@ static const char note_lua[] =
 
 /* ------------------------------------------------------------------ the list ---- */
 
-static lk_redis_claim *data_of(lk_list *link)
-{
-    return LK_CONTAINER(link, lk_redis_claim, note);
-}
-
 /* Sequentially consistent, as all uses of `pushed` and `ticking`: who pushes and then sees `ticking` set is
  * seen by the keeper, which looks once more after it cleared it. */
 static void drain_locked(lk_redis_notes *n) LK_REDIS_LOCKED
@@ -93,8 +88,7 @@ static bool submit_all_locked(lk_redis *r, int64_t until, int64_t *oldest) LK_RE
 {
     *oldest = LOCKER_NEVER;
     drain_locked(&r->notes);
-    LK_LIST_EACH_SAFE(link, &r->notes.grants) {
-        lk_redis_claim *data = data_of(link);
+    LK_EACH_SAFE(lk_redis_claim, data, note, &r->notes.grants) {
         if (data->since > until)
             *oldest = lk_time_earlier(*oldest, data->since);
         else if (data->valid_until <= lk_redis_now(&r->shared))
@@ -124,8 +118,7 @@ int64_t lk_redis_notes_run_locked(lk_redis *r, int64_t now)
     lk_redis_server_time_ask_locked(&r->time, r->commands, now);
     if (!submit_all_locked(r, now - note_after_ns, &oldest))
         n->look_at = now + again_ns;
-    else if (!lk_list_empty(&n->grants) ||
-             n->active) /* it goes on by itself: a wake-up for each lock would be dear */
+    else if (!lk_list_empty(&n->grants) || n->active) /* by itself: a wake-up for each lock would be dear */
         n->look_at = lk_time_earlier(oldest, now) + note_after_ns;
     else
         n->look_at = 0;

@@ -5,7 +5,6 @@
 
 #include "grant_info.h"
 #include "net/reply.h"
-#include "operations.h"
 #include "script_call.h"
 
 enum { LOOK_TURNS = 3, TRIES_MAX = 3 };
@@ -54,10 +53,9 @@ static bool read_info(const char *text, const char *value, locker_info *info)
 /* "instance value ttl numbers owner" */
 static const char *owner_of_member(const char *member)
 {
-    for (int spaces = 0; *member != '\0'; member++) {
+    for (int spaces = 0; *member != '\0'; member++)
         if (*member == ' ' && ++spaces == 4)
             return member + 1;
-    }
     return "";
 }
 
@@ -67,13 +65,12 @@ static locker_status read_queue(const redisReply *queue, locker_info *info, lock
         return LOCKER_OK;
     info->queue = calloc(queue->elements, sizeof *info->queue);
     if (info->queue == NULL)
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return lk_out_of_memory(err);
     info->queue_len = queue->elements;
     info->queue_stride = sizeof *info->queue;
-    for (size_t i = 0; i < queue->elements; i++) {
+    for (size_t i = 0; i < queue->elements; i++)
         if (queue->element[i]->type == REDIS_REPLY_STRING)
             copy_owner(info->queue[i].owner, owner_of_member(queue->element[i]->str));
-    }
     return LOCKER_OK;
 }
 
@@ -117,9 +114,9 @@ static locker_status unanswered(lk_redis_outcome outcome, locker_error *err)
     case LK_REDIS_CALL_NOMEM:
         return err->status;
     case LK_REDIS_CALL_CUT:
-        return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "the connection to Redis was lost; try again");
+        return lk_unavailable(err, "the connection to Redis was lost; try again");
     default:
-        return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "Redis did not answer in time");
+        return lk_unavailable(err, "Redis did not answer in time");
     }
 }
 
@@ -158,12 +155,6 @@ static locker_status look(struct look *x, const redisReply *seen)
     return read_look(x, x->reply);
 }
 
-static void drop(redisReply *reply)
-{
-    if (reply != NULL)
-        freeReplyObject(reply);
-}
-
 /* What was seen is of no use to the caller. */
 static void forget(struct look *x)
 {
@@ -180,16 +171,15 @@ static locker_status look_well(struct look *x)
         if (status != LOCKER_OK || !x->early || turn == LOOK_TURNS || again >= x->until)
             return status;
         forget(x);
-        drop(x->reply);
+        freeReplyObject(x->reply);
         lk_redis_pause(&x->r->shared, again);
     }
 }
 
 static locker_status begin(struct look *x, const char *key, size_t key_len)
 {
-    return lk_redis_keys_init(&x->keys, x->r->set.name_space, key, key_len)
-               ? LOCKER_OK
-               : locker_error_set(x->err, LOCKER_NOMEM, 0, "out of memory");
+    return lk_redis_keys_init(&x->keys, x->r->set.name_space, key, key_len) ? LOCKER_OK
+                                                                            : lk_out_of_memory(x->err);
 }
 
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
@@ -200,7 +190,7 @@ locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t
     locker_status status = begin(&x, key, key_len);
     if (status == LOCKER_OK)
         status = look_well(&x);
-    drop(x.reply);
+    freeReplyObject(x.reply);
     lk_redis_keys_clear(&x.keys);
     return status;
 }
@@ -214,7 +204,7 @@ static locker_status break_seen(struct look *x, bool *gone)
     now = x->value;
     *gone = status == LOCKER_OK &&
             (now == NULL || now->len != seen->len || memcmp(now->str, seen->str, now->len) != 0);
-    drop(before);
+    freeReplyObject(before);
     return status;
 }
 
@@ -224,7 +214,7 @@ static locker_status break_once(struct look *x, const locker_break_options *only
     locker_status status = look_well(x);
     *gone = false;
     if (status == LOCKER_OK && x->value == NULL) {
-        (void)locker_error_set(x->err, LOCKER_INVALID, 0, "nobody holds it");
+        (void)lk_invalid(x->err, "nobody holds it");
         status = LOCKER_INVALID; /* said here, so that static analysis knows */
     } else if (status == LOCKER_OK) {
         status = locker_break_check(only, x->info, x->err);
@@ -244,13 +234,12 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, const 
     locker_status status = begin(&x, key, key_len);
     while (status == LOCKER_OK && gone) {
         status = break_once(&x, only, &gone);
-        drop(x.reply);
+        freeReplyObject(x.reply);
         if (status != LOCKER_OK || !gone)
             break;
         forget(&x);
         if (lk_redis_now(&x.r->shared) >= until)
-            status = locker_error_set(x.err, LOCKER_UNAVAILABLE, 0,
-                                      "it changes hands faster than it can be broken; try again");
+            status = lk_unavailable(x.err, "it changes hands faster than it can be broken; try again");
     }
     lk_redis_keys_clear(&x.keys);
     return status;

@@ -15,6 +15,8 @@ enum {
     LK_REDIS_CHANNEL_MAX = 64
 };
 
+#define LK_REDIS_AGAIN_NS (100 * LK_MS) /* a server that can't serve now is asked again then */
+
 /* The grants that are not noted yet, and when the keeper looks after them (grant_info.c). */
 typedef struct {
     _Atomic(lk_list *) pushed;            /* by next; pushed without the mutex, taken whole with it */
@@ -48,14 +50,33 @@ typedef struct {
 /* Count up by `by`, and down by one. Two threads that count at once may lose a step, which does no harm to a hint. */
 static inline void lk_redis_lately_raise(atomic_uint *lately, unsigned by)
 {
-    const unsigned value = atomic_load_explicit(lately, memory_order_relaxed) + by;
-    atomic_store_explicit(lately, value < LK_REDIS_CONTENDED ? value : LK_REDIS_CONTENDED,
-                          memory_order_relaxed);
+    const unsigned value = LK_READ(*lately) + by;
+    LK_WRITE(*lately, value < LK_REDIS_CONTENDED ? value : LK_REDIS_CONTENDED);
 }
 
 static inline void lk_redis_lately_lower(atomic_uint *lately)
 {
-    const unsigned value = atomic_load_explicit(lately, memory_order_relaxed);
+    const unsigned value = LK_READ(*lately);
     if (value > 0)
-        atomic_store_explicit(lately, value - 1, memory_order_relaxed);
+        LK_WRITE(*lately, value - 1);
 }
+
+/* ------------------------------------------------------------------ what redis.c hands out to core ---- */
+
+locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err);
+void lk_redis_interrupt(void *self, locker_claim *claim);
+void lk_redis_withdraw(void *self, locker_claim *claim);
+locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, locker_error *err);
+locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to);
+void lk_redis_renew(void *self, locker_claim *const *grants, size_t count);
+locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
+                            locker_error *err);
+locker_status lk_redis_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
+                             int64_t until, locker_info *broken, locker_error *err);
+locker_status lk_redis_ping(void *self, int64_t until, locker_error *err);
+
+/* What is told to an owner (net.h) that is an lk_redis. */
+void lk_redis_on_up(void *self, const lk_redis_up *up) LK_REDIS_LOCKED;
+void lk_redis_on_down(void *self) LK_REDIS_LOCKED;
+void lk_redis_on_subscribed(void *self) LK_REDIS_LOCKED;
+void lk_redis_on_message(void *self, const redisReply *text) LK_REDIS_LOCKED;

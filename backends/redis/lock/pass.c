@@ -7,7 +7,6 @@
  * breaks that holder's lock must not break the next one's.
  */
 #include "grant_info.h"
-#include "operations.h"
 
 locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
 {
@@ -17,7 +16,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     lk_redis_lately_raise(&r->pass_lately, LK_REDIS_CONTENDED);
     const int64_t now = lk_redis_now(&r->shared);
     lk_redis_lock(&r->shared);
-    if (!lk_redis_is_up_locked(r->commands) || giver->noted || from->ttl_ns != to->ttl_ns || !from->renewed ||
+    if (r->commands->state != LK_REDIS_UP || giver->noted || from->ttl_ns != to->ttl_ns || !from->renewed ||
         !to->renewed || giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_REDIS_PASS_RESERVE) ||
         now >= giver->valid_until - from->ttl_ns / 3)
         goto out;
@@ -31,8 +30,8 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     taker->numbers = giver->numbers;
     taker->direct_us = lk_redis_claim_direct_us(giver, now);
     taker->since = to->granted_at = now;
-    atomic_store_explicit(&taker->held, true, memory_order_relaxed);
-    atomic_store_explicit(&giver->held, false, memory_order_relaxed);
+    LK_WRITE(taker->held, true);
+    LK_WRITE(giver->held, false);
     lk_redis_note_forget_locked(r, giver);
     lk_redis_note_grant(r, taker);
     lk_redis_claim_renewals_to_locked(giver, to);

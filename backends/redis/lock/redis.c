@@ -10,7 +10,6 @@
 #include "cleanup.h"
 #include "grant_info.h"
 #include "keys.h"
-#include "operations.h"
 
 static const int64_t turn_ns = 50 * LK_MS;
 
@@ -48,13 +47,10 @@ static bool make_parts(lk_redis *r, const locker_services *svc)
     lk_redis_server_time_init(&r->time, &r->shared);
     lk_list_init(&r->cleanups);
     lk_list_init(&r->notes.grants);
-    r->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, r);
-    if (r->net == NULL) {
+    r->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, r, &r->commands);
+    if (r->net == NULL)
         lk_redis_shared_destroy(&r->shared);
-        return false;
-    }
-    r->commands = lk_redis_net_commands(r->net);
-    return true;
+    return r->net != NULL;
 }
 
 static locker_status redis_open(const locker_driver_config *config, const locker_services *svc, void **self,
@@ -62,7 +58,7 @@ static locker_status redis_open(const locker_driver_config *config, const locker
 {
     lk_redis *r = calloc(1, sizeof *r);
     if (r == NULL)
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return lk_out_of_memory(err);
     if (!make_parts(r, svc)) {
         const int why = errno;
         free(r);
@@ -125,9 +121,8 @@ __attribute__((noinline)) static locker_status check_suffix(const lk_redis *r, c
                                                             size_t key_len, locker_error *err)
 {
     if (lk_redis_key_is_reserved(r->set.name_space, key, key_len))
-        return locker_error_set(err, LOCKER_INVALID, 0,
-                                "the key ends, with its namespace, in ':locker:info', ':locker:queue' or "
-                                "':locker:fence', which the Redis driver keeps for itself; choose another");
+        return lk_invalid(err, "the key ends, with its namespace, in ':locker:info', ':locker:queue' or "
+                               "':locker:fence', which the Redis driver keeps for itself; choose another");
     return LOCKER_OK;
 }
 
@@ -145,17 +140,14 @@ static const locker_semantics semantics = {
     .tokens_persist = true,
     .survives_restart = true,
     .can_break = true,
-    .quorum = false,
     .holder_dies = "Its lock ends with its lease, within the TTL.",
     .holder_stalls =
         "Beyond its TTL it loses the lock, which another may take; it is LOST as soon as it goes on. What it "
         "was about to write it may still write: with a fencing token that is out of date.",
-    .cut_off =
-        "The holder keeps the lock until its local deadline, then it is LOST; the server frees it a little "
-        "later, when the TTL ends.",
-    .service_restarts =
-        "Locks last if Redis keeps its data (appendonly, fsync always); restarted empty it has "
-        "forgotten them, and holders are told LOST at their next renewal.",
+    .cut_off = "The holder keeps the lock until its local deadline, then it is LOST; the server frees it a "
+               "little later, when the TTL ends.",
+    .service_restarts = "Locks last if Redis keeps its data (appendonly, fsync always); restarted empty it "
+                        "has forgotten them, and holders are told LOST at their next renewal.",
     .failover =
         "Replication is asynchronous: a replica made master may lack the last grants, so two may hold a lock "
         "until the first is told; wait_replicas makes it rarer, fencing tokens make it harmless.",

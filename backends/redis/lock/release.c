@@ -5,10 +5,7 @@
 #include "cleanup.h"
 #include "grant_info.h"
 #include "net/reply.h"
-#include "operations.h"
 #include "script_call.h"
-
-static const int64_t again_ns = 100 * LK_MS;
 
 struct release {
     lk_redis *r;
@@ -21,20 +18,13 @@ struct release {
     unsigned hops;
 };
 
-static locker_status broken(locker_error *err)
-{
-    return locker_error_set(err, LOCKER_LOST, 0, "the lock was not ours any more: somebody broke it");
-}
-
 /* The server says that it isn't ours, and that nobody broke it. If a lost request may have released it, our
  * lease is not over, and the server is the one that confirmed the lease, then nobody but that request can
  * have taken it away. `era`: of that server. */
 static locker_status not_ours(const struct release *x, unsigned era, locker_error *err)
 {
     if (!x->maybe)
-        return locker_error_set(err, LOCKER_LOST, 0,
-                                "the lock was not ours any more: its lease had ended, or somebody "
-                                "deleted it");
+        return lk_lost(err, "the lock was not ours any more: its lease had ended, or somebody deleted it");
     if (era != x->data->era)
         return locker_error_set(
             err, LOCKER_UNKNOWN, 0,
@@ -42,10 +32,9 @@ static locker_status not_ours(const struct release *x, unsigned era, locker_erro
             "replaced since: the lock is not ours any more, but whether by us is not known");
     if (lk_redis_now(&x->r->shared) < x->data->valid_until)
         return LOCKER_OK;
-    return locker_error_set(
-        err, LOCKER_UNKNOWN, 0,
-        "the connection was lost while the lock was released, and its lease has ended since: it is "
-        "free, but whether by us is not known");
+    return locker_error_set(err, LOCKER_UNKNOWN, 0,
+                            "the connection was lost while the lock was released, and its lease has ended "
+                            "since: it is free, but whether by us is not known");
 }
 
 /* The text says why. */
@@ -61,18 +50,19 @@ static locker_status read_answer(struct release *x, const lk_redis_call *call, b
 {
     const redisReply *reply = call->reply;
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
-    atomic_store_explicit(&x->r->trusted, reply->type == REDIS_REPLY_INTEGER, memory_order_relaxed);
+    LK_WRITE(x->r->trusted, reply->type == REDIS_REPLY_INTEGER);
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer < 0)
+        return lk_lost(err, "the lock was not ours any more: somebody broke it");
     if (reply->type == REDIS_REPLY_INTEGER)
-        return reply->integer == 1  ? LOCKER_OK
-               : reply->integer < 0 ? broken(err)
-                                    : not_ours(x, call->era, err);
+        return reply->integer == 1 ? LOCKER_OK : not_ours(x, call->era, err);
     if (fault == LK_REDIS_FAULT_TRANSIENT ||
         (fault == LK_REDIS_FAULT_MOVED && x->hops++ < LK_REDIS_HOPS_MAX)) {
         *again = true;
         if (fault == LK_REDIS_FAULT_MOVED)
             lk_redis_net_moved(x->r->net, reply);
         else
-            lk_redis_pause(&x->r->shared, lk_time_earlier(x->until, lk_redis_now(&x->r->shared) + again_ns));
+            lk_redis_pause(&x->r->shared,
+                           lk_time_earlier(x->until, lk_redis_now(&x->r->shared) + LK_REDIS_AGAIN_NS));
         return LOCKER_OK;
     }
     (void)lk_redis_reply_error(reply, "releasing a lock", err);
@@ -98,10 +88,9 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
         x->maybe = *again = true;
         return LOCKER_OK;
     case LK_REDIS_CALL_LATE:
-        return locker_error_set(
-            err, LOCKER_UNKNOWN, 0,
-            "Redis did not answer the release in time; it goes on in the background, and the lease's "
-            "end settles it");
+        return locker_error_set(err, LOCKER_UNKNOWN, 0,
+                                "Redis did not answer the release in time; it goes on in the background, and "
+                                "the lease's end settles it");
     default:
         return unknown(err);
     }
@@ -158,8 +147,7 @@ void lk_redis_withdraw(void *self, locker_claim *claim)
     lk_redis_claim *data = lk_redis_claim_of(claim);
     lk_redis_keys keys;
     /* Something may be at the server. */
-    const bool left =
-        atomic_load_explicit(&data->held, memory_order_relaxed) || data->unsure || data->enrolled;
+    const bool left = LK_READ(data->held) || data->unsure || data->enrolled;
     const bool named = left && lk_redis_keys_init(&keys, r->set.name_space, claim->key, claim->key_len);
     lk_redis_lock(&r->shared);
     silence_locked(r, data);

@@ -13,7 +13,6 @@
 
 #include "instance.h"
 #include "net/reply.h"
-#include "operations.h"
 
 enum { BATCH_MAX = 256 }; /* leases in one command */
 
@@ -88,9 +87,8 @@ static char *put_command(const lk_redis *r, const struct renewal *n, const char 
     for (size_t i = 0; i < n->count; i++)
         out = put_key(r, n->slot[i].claim, out);
     out = lk_redis_put_line(out, '$', n->count * LK_REDIS_VALUE_LEN);
-    for (size_t i = 0; i < n->count; i++, out += LK_REDIS_VALUE_LEN)
-        lk_redis_value_text(&r->values, lk_redis_claim_of(n->slot[i].claim)->number,
-                            out); /* its NUL is written over */
+    for (size_t i = 0; i < n->count; i++, out += LK_REDIS_VALUE_LEN) /* its NUL is written over */
+        lk_redis_value_text(&r->values, lk_redis_claim_of(n->slot[i].claim)->number, out);
     out = lk_redis_put_end(out);
     for (size_t i = 0; i < lengths; i++)
         out = lk_redis_put_number(out, (size_t)(n->slot[i].claim->ttl_ns / LK_MS));
@@ -174,7 +172,7 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
 {
     lk_redis *r = self;
     lk_redis_lock(&r->shared);
-    for (size_t from = 0; from < count && lk_redis_is_up_locked(r->commands); from += BATCH_MAX) {
+    for (size_t from = 0; from < count && r->commands->state == LK_REDIS_UP; from += BATCH_MAX) {
         const size_t batch = count - from < BATCH_MAX ? count - from : BATCH_MAX;
         struct renewal *n = malloc(sizeof *n + batch * sizeof n->slot[0]);
         if (n == NULL)

@@ -33,7 +33,8 @@ lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_
     char least[LK_REDIS_NUMBER_MAX];
     lk_redis_command_text(a, "");
     for (bool whole = false;;) {
-        call->only = lk_redis_connection(r->commands); /* before its least number */
+        /* before its least number */
+        call->only = atomic_load_explicit(&r->commands->connection, memory_order_acquire);
         lk_redis_command_set(a, last, lk_redis_fence_least_text(&r->fences, least));
         const lk_redis_outcome outcome = lk_redis_ask(r->commands, call, a, err);
         if (outcome == LK_REDIS_CALL_STALE)

@@ -76,9 +76,9 @@
     "end\n"                                                                                                  \
     "redis.call('DEL', KEYS[1])\n"
 
-/* The name of the mark that break leaves of the value that it took the lock from. It stands beside the queue,
- * in the lock's slot. */
-#define MARK_LUA(value) "string.sub(KEYS[2], 1, -6) .. 'broken:' .. " value
+/* Before a value: the name of the mark that break leaves of it when it took the lock from it. It stands beside
+ * the queue, in the lock's slot. */
+#define MARK_LUA "string.sub(KEYS[2], 1, -6) .. 'broken:' .. "
 
 /* ARGV: value, ttl_ms, member of the queue or '', how long the queue is kept in ms, how many numbers the
  * grant takes (0: no fencing), whether to try first if we could release it (1 or 0), whether the server may
@@ -92,43 +92,40 @@ static const char acquire_lua[] =
     "  local v = redis.pcall('GET', KEYS[1])\n"
     "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
     "end\n"
-    "if ARGV[7] == '1' then redis.pcall('DEL', " MARK_LUA(
-        "value") ") end\n"
-                 "local set = redis.pcall('SET', KEYS[1], value, 'NX', 'PX', ttl)\n"
-                 "local left\n"
-                 "local free = set and not set.err and member ~= '' and redis.pcall('ZSCORE', KEYS[2], "
-                 "'free')\n"
-                 "if type(free) == 'string' then\n"
-                 "  local t = redis.call('TIME')\n"
-                 "  left = free - " FREE_BASE " - t[1] * 1000000 - t[2]\n"
-                 "  left = left > 0 and left <= " FREE_US " and math.ceil(left / 1000)\n"
-                 "  if left then redis.call('DEL', KEYS[1]) set = false end\n"
-                 "end\n"
-                 "if not set or set.err then\n"
-                 "  local v = redis.pcall('GET', KEYS[1])\n"
-                 "  if v == value then\n"
-                 "    redis.call('PEXPIRE', KEYS[1], ttl)\n"
-                 "  elseif set then\n"
-                 "    return set\n"
-                 "  elseif type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then\n"
-                 "    return v\n"
-                 "  else\n"
-                 "    if member ~= '' then\n"
-                 "      local t = redis.call('TIME')\n"
-                 "      redis.pcall('ZADD', KEYS[2], 'NX', t[1] .. string.sub('00000' .. t[2], -6), member)\n"
-                 "      redis.pcall('PEXPIRE', KEYS[2], ARGV[4])\n"
-                 "    end\n"
-                 "    local last = redis.pcall('GET', KEYS[3])\n"
-                 "    return {left or redis.call('PTTL', KEYS[1]), type(last) == 'string' and tonumber(last) "
-                 "or 0, "
-                 "left and 1 or 0}\n"
-                 "  end\n"
-                 "end\n"
-                 "if ARGV[7] == '1' and member ~= '' then redis.pcall('ZREM', KEYS[2], member) end\n"
-                 "if ARGV[5] == '0' then return 1 end\n"
-                 "local n, count = nil, ARGV[5]\n" NUMBER_LUA
-                 "if type(n) ~= 'number' and set then redis.call('DEL', KEYS[1]) end\n"
-                 "return n\n";
+    "if ARGV[7] == '1' then redis.pcall('DEL', " MARK_LUA "value) end\n"
+    "local set = redis.pcall('SET', KEYS[1], value, 'NX', 'PX', ttl)\n"
+    "local left\n"
+    "local free = set and not set.err and member ~= '' and redis.pcall('ZSCORE', KEYS[2], 'free')\n"
+    "if type(free) == 'string' then\n"
+    "  local t = redis.call('TIME')\n"
+    "  left = free - " FREE_BASE " - t[1] * 1000000 - t[2]\n"
+    "  left = left > 0 and left <= " FREE_US " and math.ceil(left / 1000)\n"
+    "  if left then redis.call('DEL', KEYS[1]) set = false end\n"
+    "end\n"
+    "if not set or set.err then\n"
+    "  local v = redis.pcall('GET', KEYS[1])\n"
+    "  if v == value then\n"
+    "    redis.call('PEXPIRE', KEYS[1], ttl)\n"
+    "  elseif set then\n"
+    "    return set\n"
+    "  elseif type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then\n"
+    "    return v\n"
+    "  else\n"
+    "    if member ~= '' then\n"
+    "      local t = redis.call('TIME')\n"
+    "      redis.pcall('ZADD', KEYS[2], 'NX', t[1] .. string.sub('00000' .. t[2], -6), member)\n"
+    "      redis.pcall('PEXPIRE', KEYS[2], ARGV[4])\n"
+    "    end\n"
+    "    local last = redis.pcall('GET', KEYS[3])\n"
+    "    return {left or redis.call('PTTL', KEYS[1]), type(last) == 'string' and tonumber(last) or 0, "
+    "left and 1 or 0}\n"
+    "  end\n"
+    "end\n"
+    "if ARGV[7] == '1' and member ~= '' then redis.pcall('ZREM', KEYS[2], member) end\n"
+    "if ARGV[5] == '0' then return 1 end\n"
+    "local n, count = nil, ARGV[5]\n" NUMBER_LUA
+    "if type(n) ~= 'number' and set then redis.call('DEL', KEYS[1]) end\n"
+    "return n\n";
 
 /* ARGV: value, member of the queue or '', for how many us it has been handed on. Answers 1: it was ours, and
  * is the next one's or nobody's; 0: it was not ours, and nothing has changed; -1: likewise, and it was taken
@@ -141,9 +138,9 @@ static const char release_lua[] =
     "  answer, direct = 0, " ASK_US "\n"
     "elseif v ~= ARGV[1] then\n"
     "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
-    "  v = redis.pcall('GET', " MARK_LUA("ARGV[1]") ")\n"
-                                                    "  return v and (type(v) == 'table' and v or -1) or 0\n"
-                                                    "end\n" HAND_OVER_LUA "return answer\n";
+    "  v = redis.pcall('GET', " MARK_LUA "ARGV[1])\n"
+    "  return v and (type(v) == 'table' and v or -1) or 0\n"
+    "end\n" HAND_OVER_LUA "return answer\n";
 
 /* KEYS: locks; ARGV: their values, one behind the other, and then ttl_ms: one for all, or one for each.
  * Answers a string with 1 or 0 for each. */
@@ -190,18 +187,17 @@ static const char break_lua[] =
              "if answer[1] == 1 and value == ARGV[1] then\n"
              "  redis.call('DEL', KEYS[1])\n"
              "  if ttl > 0 and #value == 32 then\n"
-             "    local mark = redis.pcall('SET', " MARK_LUA(
-                 "value") ", '1', 'PX', ttl)\n"
-                          "    if mark.err then\n"
-                          "      redis.pcall('SET', KEYS[1], value, 'PX', ttl)\n"
-                          "      return mark\n"
-                          "    end\n"
-                          "  end\n"
-                          "  local inst = string.sub(info, 1, #value + 1) == value .. ' ' and\n"
-                          "    string.match(info, '^%d+ %d+ (%x+) ', #value + 2)\n"
-                          "  if inst then redis.pcall('PUBLISH', 'locker:wake:' .. inst, value .. ' broken ' "
-                          ".. KEYS[1]) end\n" HAND_OVER_LUA "end\n"
-                          "return answer\n";
+             "    local mark = redis.pcall('SET', " MARK_LUA "value, '1', 'PX', ttl)\n"
+             "    if mark.err then\n"
+             "      redis.pcall('SET', KEYS[1], value, 'PX', ttl)\n"
+             "      return mark\n"
+             "    end\n"
+             "  end\n"
+             "  local inst = string.sub(info, 1, #value + 1) == value .. ' ' and\n"
+             "    string.match(info, '^%d+ %d+ (%x+) ', #value + 2)\n"
+             "  if inst then redis.pcall('PUBLISH', 'locker:wake:' .. inst, "
+             "value .. ' broken ' .. KEYS[1]) end\n" HAND_OVER_LUA "end\n"
+             "return answer\n";
 
 const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT] = {
     [LK_REDIS_SCRIPT_ACQUIRE] = acquire_lua, [LK_REDIS_SCRIPT_RELEASE] = release_lua,

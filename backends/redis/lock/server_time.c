@@ -9,19 +9,19 @@ static const int64_t time_stale_ns = 60 * LK_S; /* ... and not relied on any lon
 void lk_redis_server_time_init(lk_redis_server_time *t, const lk_redis_shared *shared)
 {
     t->shared = shared;
-    atomic_store_explicit(&t->ahead_us, INT64_MIN, memory_order_relaxed);
+    LK_WRITE(t->ahead_us, INT64_MIN);
 }
 
 void lk_redis_server_time_set_locked(lk_redis_server_time *t, int64_t us, int64_t at)
 {
-    atomic_store_explicit(&t->ahead_us, us - at / LK_US, memory_order_relaxed);
-    atomic_store_explicit(&t->asked, at, memory_order_relaxed);
+    LK_WRITE(t->ahead_us, us - at / LK_US);
+    LK_WRITE(t->asked, at);
     t->sent = at;
 }
 
 uint64_t lk_redis_server_us(const lk_redis_server_time *t, int64_t at)
 {
-    const int64_t ahead = atomic_load_explicit(&t->ahead_us, memory_order_relaxed);
+    const int64_t ahead = LK_READ(t->ahead_us);
     if (ahead == INT64_MIN)
         return 0;
     const int64_t us = at / LK_US + ahead;
@@ -30,7 +30,7 @@ uint64_t lk_redis_server_us(const lk_redis_server_time *t, int64_t at)
 
 uint64_t lk_redis_fence_floor(const lk_redis_server_time *t, int64_t now)
 {
-    const int64_t asked = atomic_load_explicit(&t->asked, memory_order_relaxed);
+    const int64_t asked = LK_READ(t->asked);
     return now - asked > time_stale_ns ? 0 : lk_redis_server_us(t, now);
 }
 
@@ -43,7 +43,7 @@ static void take_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
     int64_t us, at = lk_redis_now(t->shared);
     if (reply == NULL || !lk_redis_reply_time(reply, &us))
         return;
-    const int64_t ahead = atomic_load_explicit(&t->ahead_us, memory_order_relaxed);
+    const int64_t ahead = LK_READ(t->ahead_us);
     const int64_t then = ahead != INT64_MIN ? (us - ahead) * LK_US : at;
     if (then < at)
         at = then > t->sent ? then : t->sent;

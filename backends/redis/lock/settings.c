@@ -7,17 +7,7 @@
 #include "net/tls.h"
 
 /* The order of lk_redis_params. */
-enum {
-    PARAM_POLL,
-    PARAM_FENCING,
-    PARAM_DB,
-    PARAM_WAIT_REPLICAS,
-    PARAM_WAIT_TIMEOUT,
-    PARAM_TLS_CA,
-    PARAM_TLS_CERT,
-    PARAM_TLS_KEY,
-    PARAM_TLS_NAME
-};
+enum { POLL, FENCING, DB, WAIT_REPLICAS, WAIT_TIMEOUT, TLS_CA, TLS_CERT, TLS_KEY, TLS_NAME };
 
 const locker_parameter lk_redis_params[] = {
     {"poll", LOCKER_PARAM_DURATION, "1s", 10, 60000,
@@ -68,7 +58,7 @@ static bool copy_hosts(lk_redis_target *t, const locker_driver_config *config)
 static locker_status read_database(lk_redis_target *t, const locker_driver_config *config, locker_error *err)
 {
     const char *path = config->path;
-    t->database = config->values[PARAM_DB].number;
+    t->database = config->values[DB].number;
     if (t->unix_path != NULL || path[0] == '\0' || strcmp(path, "/") == 0)
         return LOCKER_OK;
     int64_t number = 0;
@@ -76,11 +66,9 @@ static locker_status read_database(lk_redis_target *t, const locker_driver_confi
     for (; *digit >= '0' && *digit <= '9' && number < 1000000; digit++)
         number = number * 10 + (*digit - '0');
     if (*digit != '\0')
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "the URI's path is not a database's number; write redis://host:port/0");
-    if (config->values[PARAM_DB].given && number != t->database)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "the path says database %lld and the parameter db %lld; leave one out",
+        return lk_misconfigured(err, "the URI's path is not a database's number; write redis://host:port/0");
+    if (config->values[DB].given && number != t->database)
+        return lk_misconfigured(err, "the path says database %lld and the parameter db %lld; leave one out",
                                 (long long)number, (long long)t->database);
     t->database = number;
     return LOCKER_OK;
@@ -91,11 +79,10 @@ static locker_status read_tls(lk_redis_target *t, const locker_driver_config *co
     t->tls = strcmp(config->scheme, "rediss") == 0;
     if (t->tls)
         return lk_redis_tls_init(t, err);
-    for (int i = PARAM_TLS_CA; i <= PARAM_TLS_NAME; i++) {
+    for (int i = TLS_CA; i <= TLS_NAME; i++)
         if (config->values[i].given)
-            return locker_error_set(err, LOCKER_CONFIG, 0, "the parameter '%s' needs the scheme rediss",
+            return lk_misconfigured(err, "the parameter '%s' needs the scheme rediss",
                                     lk_redis_params[i].name);
-    }
     return LOCKER_OK;
 }
 
@@ -106,8 +93,8 @@ static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
     lk_redis_target *t = &s->target;
     return copy(&t->unix_path, is_unix ? config->path : NULL) && copy(&t->user, config->user) &&
            copy(&t->password, config->password) && copy(&s->name_space, config->name_space) &&
-           copy(&t->tls_ca, v[PARAM_TLS_CA].text) && copy(&t->tls_cert, v[PARAM_TLS_CERT].text) &&
-           copy(&t->tls_key, v[PARAM_TLS_KEY].text) && copy(&t->tls_name, v[PARAM_TLS_NAME].text) &&
+           copy(&t->tls_ca, v[TLS_CA].text) && copy(&t->tls_cert, v[TLS_CERT].text) &&
+           copy(&t->tls_key, v[TLS_KEY].text) && copy(&t->tls_name, v[TLS_NAME].text) &&
            (is_unix || copy_hosts(t, config));
 }
 
@@ -116,23 +103,21 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
 {
     const locker_value *v = config->values;
     lk_redis_target *t = &s->target;
-    s->fencing = v[PARAM_FENCING].number != 0;
-    s->poll_ns = v[PARAM_POLL].number;
-    s->wait_replicas = v[PARAM_WAIT_REPLICAS].number;
-    s->wait_timeout_ns = v[PARAM_WAIT_TIMEOUT].number;
+    s->fencing = v[FENCING].number != 0;
+    s->poll_ns = v[POLL].number;
+    s->wait_replicas = v[WAIT_REPLICAS].number;
+    s->wait_timeout_ns = v[WAIT_TIMEOUT].number;
     t->connect_timeout_ns = config->connect_timeout_ns;
     t->command_timeout_ns = config->command_timeout_ns;
     s->cleanup_ns = config->cleanup_ns;
     if (!copy_texts(s, config))
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return lk_out_of_memory(err);
     if (t->unix_path != NULL && (t->unix_path[0] != '/' || t->unix_path[1] == '\0'))
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "the URI names no socket; write redis+unix:///run/redis/redis.sock");
+        return lk_misconfigured(err, "the URI names no socket; write redis+unix:///run/redis/redis.sock");
     if (t->user != NULL && t->password == NULL)
-        return locker_error_set(
-            err, LOCKER_CONFIG, 0,
-            "the URI names a user and no password; write redis://:PASSWORD@host where the server "
-            "has no users, or give password_file or LOCKER_PASSWORD");
+        return lk_misconfigured(
+            err, "the URI names a user and no password; write redis://:PASSWORD@host where the server "
+                 "has no users, or give password_file or LOCKER_PASSWORD");
     const locker_status status = read_database(t, config, err);
     return status == LOCKER_OK ? read_tls(t, config, err) : status;
 }

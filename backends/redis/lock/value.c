@@ -30,26 +30,13 @@ void lk_redis_value_text(const lk_redis_values *values, uint64_t number, char te
     text[LK_REDIS_VALUE_LEN] = '\0';
 }
 
-static bool read_hex(const char *text, uint64_t *number)
-{
-    *number = 0;
-    for (int i = 0; i < 16; i++) {
-        const char c = text[i];
-        if (c >= '0' && c <= '9')
-            *number = *number << 4 | (uint64_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            *number = *number << 4 | (uint64_t)(c - 'a' + 10);
-        else
-            return false;
-    }
-    return true;
-}
-
 bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint64_t *number)
 {
-    uint64_t high, low;
-    if (!read_hex(text, &high) || !read_hex(text + 16, &low))
+    char half[17] = "";
+    if (strspn(text, "0123456789abcdef") != LK_REDIS_VALUE_LEN)
         return false;
+    memcpy(half, text, 16);
+    const uint64_t high = strtoull(half, NULL, 16), low = strtoull(text + 16, NULL, 16);
     *number = low - values->low;
     return high == values->high + (low < *number ? 1 : 0) && *number != 0;
 }

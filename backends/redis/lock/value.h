@@ -2,7 +2,7 @@
  * numbers, read back from texts of ours. */
 #pragma once
 
-#include <stdatomic.h>
+#include <lk_atomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 

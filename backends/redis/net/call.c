@@ -34,14 +34,14 @@ static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *ca
     const lk_redis_outcome up = wait_up_unlocking(p, call, err);
     if (up != LK_REDIS_CALL_ANSWERED)
         return up;
-    call->on = atomic_load_explicit(&p->connection, memory_order_relaxed); /* the mutex is held */
+    call->on = LK_READ(p->connection); /* the mutex is held */
     if (call->only != 0 && call->only != call->on)
         return LK_REDIS_CALL_STALE;
     call->era = lk_redis_era(p);
     call->server_us = p->server_us;
     *op = lk_redis_pipeline_append_locked(p, a, count, call->until, call->caller);
     if (*op == NULL) {
-        locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        lk_out_of_memory(err);
         return LK_REDIS_CALL_NOMEM;
     }
     call->sent = (*op)->sent;
@@ -81,10 +81,9 @@ lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const l
 
 void lk_redis_call_clear(lk_redis_call *call)
 {
-    for (size_t i = 0; i < LK_REDIS_FLIGHT_MAX; i++) {
+    for (size_t i = 0; i < LK_REDIS_FLIGHT_MAX; i++)
         if (call->replies[i] != NULL)
             freeReplyObject(call->replies[i]);
-    }
 }
 
 bool lk_redis_submit_command_locked(lk_redis_pipeline *p, const lk_redis_command *a, lk_redis_done done,

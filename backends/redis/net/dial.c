@@ -134,12 +134,14 @@ lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const struct addrinfo *
         (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     lk_redis_socket *socket = lk_redis_socket_new(fd, peer);
     if (socket == NULL) {
-        locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
+        lk_out_of_memory(&why->error);
         return NULL;
     }
+#ifdef LOCKER_REDIS_TLS
     if (t->tls && !lk_redis_tls_start(t, socket, until, why)) {
         lk_redis_socket_free(socket, true);
         return NULL;
     }
+#endif
     return socket;
 }

@@ -85,26 +85,22 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
     if (why->transient)
         return lk_redis_reply_error(reply, "connecting", err);
     if (strncmp(reply->str, "NOAUTH", 6) == 0)
-        return locker_error_set(err, LOCKER_DENIED, 0,
-                                "Redis at %s wants a password; give password_file or LOCKER_PASSWORD", peer);
+        return lk_denied(err, "Redis at %s wants a password; give password_file or LOCKER_PASSWORD", peer);
     if (step == STEP_AUTH && strstr(reply->str, "no password is set") != NULL)
-        return locker_error_set(
-            err, LOCKER_DENIED, 0,
-            "Redis at %s has no password set; leave the password out of the configuration", peer);
+        return lk_denied(err, "Redis at %s has no password set; leave the password out of the configuration",
+                         peer);
     if (step == STEP_AUTH && strstr(reply->str, "without any password configured") != NULL)
-        return locker_error_set(err, LOCKER_DENIED, 0,
-                                "Redis at %s has no password set for its default user; leave the password "
-                                "out of the configuration, or name a user",
-                                peer);
+        return lk_denied(err,
+                         "Redis at %s has no password set for its default user; leave the password "
+                         "out of the configuration, or name a user",
+                         peer);
     if (step == STEP_AUTH)
-        return locker_error_set(err, LOCKER_DENIED, 0,
-                                "Redis at %s refuses user '%s' with this password; correct one of them", peer,
-                                t->user != NULL ? t->user : "default");
+        return lk_denied(err, "Redis at %s refuses user '%s' with this password; correct one of them", peer,
+                         t->user != NULL ? t->user : "default");
     if (step == STEP_SELECT && fault == LK_REDIS_FAULT_DENIED)
         return lk_redis_reply_error(reply, "choosing the database", err);
     if (step == STEP_SELECT)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "Redis at %s has no database %lld (%s); correct the path or db", peer,
+        return lk_misconfigured(err, "Redis at %s has no database %lld (%s); correct the path or db", peer,
                                 (long long)t->database, reply->str);
     return LOCKER_OK; /* scripts are sent whole then; a server that hides its role is taken for a master */
 }
@@ -174,10 +170,10 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
     if (status != LOCKER_OK)
         return status;
     if (is_in_cluster(step, reply))
-        return locker_error_set(&why->error, LOCKER_UNSUPPORTED, 0,
-                                "Redis at %s is a node of a Redis Cluster, which this driver can't "
-                                "use yet; name a server that runs without cluster-enabled",
-                                socket->peer);
+        return lk_unsupported(&why->error,
+                              "Redis at %s is a node of a Redis Cluster, which this driver can't "
+                              "use yet; name a server that runs without cluster-enabled",
+                              socket->peer);
     read_identity(step, reply, socket);
     if (step == STEP_ROLE)
         read_role(reply, master);
@@ -186,33 +182,30 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
     return LOCKER_OK;
 }
 
-static void read_hash(const redisReply *reply, char hash[LK_REDIS_HASH_LEN + 1])
-{
-    if (reply->type == REDIS_REPLY_STRING && reply->str != NULL && reply->len == LK_REDIS_HASH_LEN)
-        memcpy(hash, reply->str, LK_REDIS_HASH_LEN + 1);
-}
-
-static locker_status read_answers(const lk_redis_target *t, const struct flight *f, lk_redis_socket *socket,
-                                  const lk_redis_scripts *scripts, char *master, lk_redis_failure *why)
+static bool read_answers(const lk_redis_target *t, const struct flight *f, lk_redis_socket *socket,
+                         const lk_redis_scripts *scripts, char *master, lk_redis_failure *why)
 {
     size_t script = 0;
     for (size_t i = 0; i < f->count; i++) {
-        const locker_status status = read_answer(t, f->step[i], f->reply[i], socket, master, why);
-        if (status != LOCKER_OK) {
+        const redisReply *reply = f->reply[i];
+        if (read_answer(t, f->step[i], reply, socket, master, why) != LOCKER_OK) {
             why->permanent = !why->transient;
-            return status;
+            return false;
         }
-        if (f->step[i] == STEP_LOAD && scripts->hash != NULL)
-            read_hash(f->reply[i], scripts->hash[script++]);
+        if (f->step[i] != STEP_LOAD || scripts->hash == NULL)
+            continue;
+        if (reply->type == REDIS_REPLY_STRING && reply->str != NULL && reply->len == LK_REDIS_HASH_LEN)
+            memcpy(scripts->hash[script], reply->str, LK_REDIS_HASH_LEN + 1);
+        script++;
     }
-    return LOCKER_OK;
+    return true;
 }
 
 static bool handshake(const lk_redis_target *t, lk_redis_socket *socket, const lk_redis_scripts *scripts,
                       int64_t until, char *master, lk_redis_failure *why)
 {
     struct flight f = {0};
-    locker_status status;
+    bool served = false;
     master[0] = '\0';
     why->permanent = why->transient = false;
     (void)lk_redis_buffer_room(&f.bytes, FLIGHT_ROOM);
@@ -222,31 +215,28 @@ static bool handshake(const lk_redis_target *t, lk_redis_socket *socket, const l
                  : lk_redis_socket_exchange(socket, f.bytes.data, f.bytes.len, f.reply, f.count, until);
     hide(f.reply[0], t->password);
     if (failure == 0) {
-        status = read_answers(t, &f, socket, scripts, master, why);
+        served = read_answers(t, &f, socket, scripts, master, why);
     } else if (failure == EPROTO) {
         why->permanent = true;
-        status = locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
-                                  "what listens at %s does not speak the Redis protocol; check host and port",
-                                  socket->peer);
+        locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
+                         "what listens at %s does not speak the Redis protocol; check host and port",
+                         socket->peer);
     } else if (f.failed) {
-        status = locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
+        lk_out_of_memory(&why->error);
     } else if (f.reply[0] != NULL && f.reply[0]->type == REDIS_REPLY_ERROR) {
-        status =
-            locker_error_set(&why->error, LOCKER_UNAVAILABLE, 0, "Redis at %s refuses the connection: %s",
-                             socket->peer, f.reply[0]->str); /* too many clients, protected mode */
+        lk_unavailable(&why->error, "Redis at %s refuses the connection: %s", socket->peer,
+                       f.reply[0]->str); /* too many clients, protected mode */
     } else {
-        status = locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
-                                  "Redis at %s did not finish the greeting: %s; is it a Redis server?",
-                                  socket->peer, strerror(failure));
+        locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
+                         "Redis at %s did not finish the greeting: %s; is it a Redis server?", socket->peer,
+                         strerror(failure));
     }
-    for (size_t i = 0; i < f.count; i++) {
-        if (f.reply[i] != NULL)
-            freeReplyObject(f.reply[i]);
-    }
+    for (size_t i = 0; i < f.count; i++)
+        freeReplyObject(f.reply[i]);
     if (f.bytes.data != NULL)
         explicit_bzero(f.bytes.data, f.bytes.len);
     free(f.bytes.data);
-    return status == LOCKER_OK;
+    return served;
 }
 
 /* "host:port" or "[v6]:port" in two. */
@@ -285,14 +275,6 @@ static lk_redis_socket *greet(const lk_redis_target *t, const struct addrinfo *a
     return NULL;
 }
 
-static size_t count_addresses(const struct addrinfo *a)
-{
-    size_t count = 0;
-    for (; a != NULL; a = a->ai_next)
-        count++;
-    return count;
-}
-
 /* At each address of a host, until somebody answers there. What one said behind which somebody may be is kept. */
 static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, int port,
                                    const lk_redis_scripts *scripts, int64_t until, char *master,
@@ -301,9 +283,11 @@ static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, i
     char peer[LK_REDIS_PEER_MAX];
     lk_redis_peer_name(host, port, peer);
     struct addrinfo *found = lk_redis_resolve(host, port, peer, why);
-    size_t left = count_addresses(found);
+    size_t left = 0;
     lk_redis_socket *socket = NULL;
     bool kept = false, answered = false;
+    for (const struct addrinfo *a = found; a != NULL; a = a->ai_next)
+        left++;
     for (const struct addrinfo *a = found; a != NULL && socket == NULL && !answered; a = a->ai_next, left--) {
         lk_redis_failure here = {.deserted = true};
         socket = greet(t, a, peer, scripts, share(until, left), master, &here);
@@ -340,9 +324,9 @@ static lk_redis_socket *follow(const lk_redis_target *t, const char *start, cons
         (void)snprintf(target, sizeof target, "%s", master);
     }
     why->permanent = false;
-    locker_error_set(&why->error, LOCKER_UNAVAILABLE, 0,
-                     "no Redis master was found within %d replicas from %s; name the master in the URI",
-                     HOPS_MAX, start);
+    lk_unavailable(&why->error,
+                   "no Redis master was found within %d replicas from %s; name the master in the URI",
+                   HOPS_MAX, start);
     return NULL;
 }
 

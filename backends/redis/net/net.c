@@ -40,10 +40,9 @@ struct lk_redis_net {
 static void drop_ended_locked(lk_redis_net *net) LK_REDIS_LOCKED
 {
     size_t kept = 0;
-    for (size_t i = 0; i < net->old_count; i++) {
+    for (size_t i = 0; i < net->old_count; i++)
         if (net->old[i] != 0)
             net->old[kept++] = net->old[i];
-    }
     net->old_count = kept;
 }
 
@@ -131,8 +130,8 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
     keep_old_locked(net, socket->client_id);
     net->shared->svc->log(net->shared->svc, LOCKER_LOG_INFO, "redis: lost the connection to %s: %s",
                           socket->peer, why);
-    locker_error_set(&net->reconnect.last.error, LOCKER_UNAVAILABLE, 0,
-                     "the connection to Redis at %s was lost: %s", socket->peer, why);
+    lk_unavailable(&net->reconnect.last.error, "the connection to Redis at %s was lost: %s", socket->peer,
+                   why);
     net->reconnect.last.permanent = false;
     net->was_lost = true;
     net->events->on_down(net->owner);
@@ -157,17 +156,12 @@ void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply)
 
 /* ------------------------------------------------------------------ connecting ---- */
 
-static bool command_missing_locked(const lk_redis_net *net) LK_REDIS_LOCKED
-{
-    return net->pipeline.state == LK_REDIS_DOWN;
-}
-
 static bool is_missing_locked(const void *self) LK_REDIS_LOCKED
 {
     const lk_redis_net *net = self;
     const lk_redis_subscription *sub = &net->subscription;
-    return command_missing_locked(net) || (net->pipeline.state == LK_REDIS_UP && sub->wanted &&
-                                           sub->socket == NULL && sub->refused.status == LOCKER_OK);
+    return net->pipeline.state == LK_REDIS_DOWN || (net->pipeline.state == LK_REDIS_UP && sub->wanted &&
+                                                    sub->socket == NULL && sub->refused.status == LOCKER_OK);
 }
 
 static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
@@ -196,14 +190,9 @@ static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     install_unlocking(net, socket);
 }
 
-/* Whether the subscription is with the server that is asked for locks, as far as both tell who they are: what another
- * one says is not about these locks. A name may stand for many servers, and a master that does not answer is looked for
+/* It has to be with the server that is asked for locks, as far as both tell who they are: what another one says
+ * is not about these locks. A name may stand for many servers, and a master that does not answer is looked for
  * at the other hosts. */
-static bool is_same_server_locked(const lk_redis_net *net, const lk_redis_socket *socket) LK_REDIS_LOCKED
-{
-    return strcmp(socket->server.run, net->server.run) == 0;
-}
-
 static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
 {
     lk_redis_shared *shared = net->shared;
@@ -224,7 +213,7 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
         lk_redis_socket_free(socket, true);
         return;
     }
-    if (socket != NULL && is_same_server_locked(net, socket)) {
+    if (socket != NULL && strcmp(socket->server.run, net->server.run) == 0) {
         if (lk_redis_subscription_install_locked(sub, socket))
             net->events->on_subscribed(net->owner);
         return;
@@ -241,7 +230,7 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
 static void connect_unlocking(void *self) LK_REDIS_LOCKED
 {
     lk_redis_net *net = self;
-    if (command_missing_locked(net))
+    if (net->pipeline.state == LK_REDIS_DOWN)
         connect_command_unlocking(net);
     else
         connect_subscription_unlocking(net);
@@ -280,7 +269,7 @@ static void left(void *self)
 }
 
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
-                               const lk_redis_owner *events, void *owner)
+                               const lk_redis_owner *events, void *owner, lk_redis_pipeline **commands)
 {
     static const lk_redis_connector connector = {is_missing_locked, connect_unlocking, left};
     lk_redis_net *net = calloc(1, sizeof *net);
@@ -302,12 +291,8 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
                                                 .on_message = events->on_message,
                                                 .owner = owner,
                                                 .channel = channel};
+    *commands = &net->pipeline;
     return net;
-}
-
-lk_redis_pipeline *lk_redis_net_commands(lk_redis_net *net)
-{
-    return &net->pipeline;
 }
 
 void lk_redis_net_free(lk_redis_net *net)
@@ -347,10 +332,9 @@ int64_t lk_redis_net_begin_turn(lk_redis_net *net)
         sub->look = sub->look || events[i].data.ptr == sub;
     if (sub->look) /* first, because somebody sleeps until it is read */
         lk_redis_subscription_read_locked(sub);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         if (events[i].data.ptr == &net->pipeline)
             lk_redis_pipeline_events_unlocking(&net->pipeline, events[i].events);
-    }
     const int64_t now = lk_redis_now(net->shared);
     lk_redis_pipeline_look_unlocking(&net->pipeline, now);
     return now;
@@ -361,7 +345,7 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     lk_redis_shared *shared = net->shared;
     int64_t next = LOCKER_NEVER;
     lk_redis_reconnect_want_locked(&net->reconnect);
-    if (command_missing_locked(net) && net->reconnect.state != LK_REDIS_RUNS)
+    if (net->pipeline.state == LK_REDIS_DOWN && net->reconnect.state != LK_REDIS_RUNS)
         next = now + thread_again_ns;
     lk_redis_pump_unlocking(&net->pipeline);
     lk_redis_pipeline_arm_locked(&net->pipeline);
@@ -387,7 +371,7 @@ void lk_redis_net_resubscribe_locked(lk_redis_net *net)
 
 bool lk_redis_net_is_subscribed(const lk_redis_net *net)
 {
-    return atomic_load_explicit(&net->subscription.ready, memory_order_relaxed);
+    return LK_READ(net->subscription.ready);
 }
 
 locker_status lk_redis_net_take_refusal_locked(lk_redis_net *net, locker_error *err)

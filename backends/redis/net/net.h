@@ -34,11 +34,10 @@ typedef struct {
 
 /* ------------------------------------------------------------------ its life ---- */
 
-/* NULL: errno says why. All that is pointed to lasts longer; the target is filled in before it is connected to. */
+/* NULL: errno says why. All that is pointed to lasts longer; the target is filled in before it is used.
+ * *commands: its command connection (call.h), which is always there. */
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
-                               const lk_redis_owner *events, void *owner);
-/* Its command connection (call.h), which is always there. */
-lk_redis_pipeline *lk_redis_net_commands(lk_redis_net *net);
+                               const lk_redis_owner *events, void *owner, lk_redis_pipeline **commands);
 /* Nothing else uses it any more. */
 void lk_redis_net_free(lk_redis_net *net) LK_UNCHECKED;
 /* The first connection, blocking. A server that is loading its data is waited for. `scripts` gets their hashes. */

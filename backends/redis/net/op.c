@@ -47,7 +47,7 @@ lk_redis_op *lk_redis_op_get_locked(lk_redis_ops *ops)
 
 void lk_redis_op_return(lk_redis_ops *ops, lk_redis_op *op)
 {
-    lk_redis_op *top = atomic_load_explicit(&ops->returned, memory_order_relaxed);
+    lk_redis_op *top = LK_READ(ops->returned);
     do {
         op->next = top;
     } while (!atomic_compare_exchange_weak_explicit(&ops->returned, &top, op, memory_order_release,

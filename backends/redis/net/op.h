@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include <stdatomic.h>
+#include <lk_atomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -52,12 +52,6 @@ lk_redis_op *lk_redis_op_get_locked(lk_redis_ops *ops) LK_REDIS_LOCKED;
 void lk_redis_op_free_locked(lk_redis_ops *ops, lk_redis_op *op) LK_REDIS_LOCKED;
 /* The same, of a waiter that was answered, which does not take the mutex again for it. */
 void lk_redis_op_return(lk_redis_ops *ops, lk_redis_op *op);
-
-/* The gate's count. With the mutex held, whatever happens from there on makes it another. */
-static inline unsigned lk_redis_op_count(const lk_redis_op *op)
-{
-    return atomic_load_explicit(&op->gate->word, memory_order_relaxed);
-}
 
 /* Sleep until the op is woken, or spuriously; not at all if the gate's count isn't `seen` any more. Called without the
  * mutex. */

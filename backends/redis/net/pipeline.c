@@ -499,7 +499,7 @@ lk_redis_outcome lk_redis_pipeline_await_unlock(lk_redis_pipeline *p, lk_redis_o
             wake_due_locked(p, lk_redis_now(p->shared));
             continue;
         }
-        const unsigned seen = lk_redis_op_count(op);
+        const unsigned seen = LK_READ(op->gate->word); /* whatever happens from here on makes it another */
         lk_redis_unlock(p->shared);
         lk_redis_op_sleep(op, seen);
         if (is_over(op, &state))

@@ -43,8 +43,7 @@ typedef struct {
     unsigned spin_failures;              /* in a row; of the reader */
     unsigned spin_skip;                  /* sleep at once so many times; of the reader */
     /* What the connection is, as net.c sets it with the mutex. */
-    atomic_uint
-        connection; /* counts them, from 1; release/acquire hands over what on_up did, or a later one's */
+    atomic_uint connection; /* counts them, from 1; release/acquire hands over what on_up did, or a later's */
     /* Counts the servers that we were connected to (lk_redis_up.other). Relaxed: whoever has sent a command since the
      * connection was made has had the mutex since. */
     atomic_uint era;
@@ -60,19 +59,9 @@ void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *soc
 /* Give the connection up: everything that awaits an answer learns that none will come. */
 void lk_redis_pipeline_fail_locked(lk_redis_pipeline *p, const char *why) LK_REDIS_LOCKED;
 
-static inline unsigned lk_redis_connection(const lk_redis_pipeline *p)
-{
-    return atomic_load_explicit(&p->connection, memory_order_acquire);
-}
-
 static inline unsigned lk_redis_era(const lk_redis_pipeline *p)
 {
-    return atomic_load_explicit(&p->era, memory_order_relaxed);
-}
-
-static inline bool lk_redis_is_up_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED
-{
-    return p->state == LK_REDIS_UP;
+    return LK_READ(p->era);
 }
 
 /* Room for a command of that length at most, to be put there and submitted. NULL when there is no connection, or no

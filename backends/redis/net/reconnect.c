@@ -90,8 +90,7 @@ bool lk_redis_reconnect_stop(lk_redis_reconnect *rc, int64_t until)
         lk_redis_wait_unlocking(shared, until);
     const lk_redis_thread state = rc->state;
     const pthread_t thread = rc->thread;
-    if (state ==
-        LK_REDIS_RUNS) /* it is resolving a name, or connecting; it frees the instance when it is done */
+    if (state == LK_REDIS_RUNS) /* it resolves a name, or connects; it frees the instance when it is done */
         rc->state = LK_REDIS_ABANDONED;
     lk_redis_unlock(shared);
     if (state == LK_REDIS_RETURNS)

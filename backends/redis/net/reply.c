@@ -9,12 +9,10 @@
 
 static const int64_t time_most_s = INT64_C(1) << 32; /* in us it is below 2^53, as all numbers */
 
-struct code {
+static const struct {
     const char *name;
     lk_redis_fault fault;
-};
-
-static const struct code codes[] = {
+} codes[] = {
     {"NOSCRIPT", LK_REDIS_FAULT_NOSCRIPT},  {"LOADING", LK_REDIS_FAULT_TRANSIENT},
     {"BUSY", LK_REDIS_FAULT_TRANSIENT},     {"MASTERDOWN", LK_REDIS_FAULT_TRANSIENT},
     {"TRYAGAIN", LK_REDIS_FAULT_TRANSIENT}, {"CLUSTERDOWN", LK_REDIS_FAULT_TRANSIENT},
@@ -57,24 +55,21 @@ locker_status lk_redis_reply_error(const redisReply *reply, const char *doing, l
             err, LOCKER_PROTOCOL, 0,
             "Redis answered with something that makes no sense, while %s; is it a Redis server?", doing);
     case LK_REDIS_FAULT_TRANSIENT:
-        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                                "Redis can't serve now, while %s (%s); try again later", doing, text);
+        return lk_unavailable(err, "Redis can't serve now, while %s (%s); try again later", doing, text);
     case LK_REDIS_FAULT_MOVED:
-        return locker_error_set(
-            err, LOCKER_UNAVAILABLE, 0,
-            "this Redis server is not the key's master, while %s (%s); name the master in the URI", doing,
-            text);
+        return lk_unavailable(
+            err, "this Redis server is not the key's master, while %s (%s); name the master in the URI",
+            doing, text);
     case LK_REDIS_FAULT_DENIED:
-        return locker_error_set(
-            err, LOCKER_DENIED, 0,
+        return lk_denied(
+            err,
             "Redis denies %s (%s); check user and password, and that the user may run GET, SET, INCR, INCRBY, "
             "DEL, PTTL, PEXPIRE, TIME, ZADD, ZREM, ZPOPMIN, PUBLISH, EVAL, EVALSHA and SCRIPT on the lock's keys",
             doing, text);
     case LK_REDIS_FAULT_REFUSED:
-        return locker_error_set(
-            err, LOCKER_UNAVAILABLE, 0,
-            "Redis refuses to write, while %s (%s); look after the server's memory, disk or replicas", doing,
-            text);
+        return lk_unavailable(
+            err, "Redis refuses to write, while %s (%s); look after the server's memory, disk or replicas",
+            doing, text);
     default:
         return locker_error_set(err, LOCKER_PROTOCOL, 0, "Redis answered with an error, while %s: %s", doing,
                                 text);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include <hiredis/hiredis.h>
-#include <locker/driver.h>
+#include <lk_error.h>
 
 typedef enum {
     LK_REDIS_FAULT_NONE,

@@ -15,8 +15,8 @@
 #include <lk_time.h>
 #include <locker/driver.h>
 
-extern lk_mutex
-    lk_redis_mutex; /* an instance's mutex to the compiler, however a part reaches it: no such object is */
+/* An instance's mutex to the compiler, however a part reaches it: no such object is. */
+extern lk_mutex lk_redis_mutex;
 
 /* The caller holds it. A function whose name ends in _unlocking lets go of it meanwhile. */
 #define LK_REDIS_LOCKED LK_REQUIRES(lk_redis_mutex)

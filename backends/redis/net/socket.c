@@ -15,17 +15,14 @@ lk_redis_socket *lk_redis_socket_new(int fd, const char *peer)
 {
     const struct timeval nap = {.tv_sec = 0, .tv_usec = LK_REDIS_NAP_NS / LK_US};
     lk_redis_socket *socket = calloc(1, sizeof *socket);
-    if (socket == NULL) {
-        close(fd);
-        return NULL;
-    }
-    socket->fd = fd;
-    socket->reader = redisReaderCreate();
-    if (socket->reader == NULL) {
+    redisReader *const reader = socket != NULL ? redisReaderCreate() : NULL;
+    if (reader == NULL) {
         close(fd);
         free(socket);
         return NULL;
     }
+    socket->fd = fd;
+    socket->reader = reader;
     lk_mutex_init(&socket->tls_mutex);
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof nap);
     strncpy(socket->peer, peer, sizeof socket->peer - 1);
@@ -177,8 +174,6 @@ int lk_redis_socket_exchange(lk_redis_socket *socket, const char *data, size_t l
 {
     char bytes[4096];
     int failure = send_all(socket, data, len, until);
-    for (size_t i = 0; i < count; i++)
-        replies[i] = NULL;
     for (size_t i = 0; i < count && failure == 0;) {
         const int got = lk_redis_socket_next_reply(socket, &replies[i]);
         if (got < 0)

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include <hiredis/hiredis.h>
+#include <lk_error.h>
 #include <lk_mutex.h>
 #include <lk_time.h>
 #include <locker/driver.h>
@@ -96,7 +97,7 @@ int lk_redis_socket_next_reply(lk_redis_socket *socket, redisReply **reply);
  * like. */
 int lk_redis_socket_feed(lk_redis_socket *socket, const char *data, size_t len);
 
-/* Send `len` bytes and read `count` replies, waiting for at most until `until` (system clock). Frees nothing:
- * on failure the replies that came are in place, the others NULL. 0, or an errno; EPROTO: not Redis. */
+/* Send `len` bytes and read `count` replies, which are NULL before, waiting until `until` (system clock) at most.
+ * Frees nothing: on failure the replies that came are in place. 0, or an errno; EPROTO: not Redis. */
 int lk_redis_socket_exchange(lk_redis_socket *socket, const char *data, size_t len, redisReply **replies,
                              size_t count, int64_t until);

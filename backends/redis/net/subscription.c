@@ -35,15 +35,14 @@ bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socke
                          strerror(failure));
     } else if (reply->type == REDIS_REPLY_ERROR) {
         why->permanent = true;
-        locker_error_set(&why->error, LOCKER_DENIED, 0, "can't subscribe at %s: %s; give the user &locker:*",
-                         socket->peer, reply->str);
+        lk_denied(&why->error, "can't subscribe at %s: %s; give the user &locker:*", socket->peer,
+                  reply->str);
     } else if (!is_push(reply, "subscribe", REDIS_REPLY_INTEGER)) {
         (void)lk_redis_reply_error(reply, "subscribing", &why->error);
     } else {
         subscribed = true;
     }
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return subscribed;
 }
 
@@ -57,7 +56,7 @@ bool lk_redis_subscription_install_locked(lk_redis_subscription *sub, lk_redis_s
     }
     sub->socket = socket;
     sub->look = true; /* a message may be in the parser already */
-    atomic_store_explicit(&sub->ready, true, memory_order_relaxed);
+    LK_WRITE(sub->ready, true);
     sub->shared->svc->attend(sub->shared->svc);
     return true;
 }
@@ -66,7 +65,7 @@ void lk_redis_subscription_lose_locked(lk_redis_subscription *sub)
 {
     if (sub->socket == NULL)
         return;
-    atomic_store_explicit(&sub->ready, false, memory_order_relaxed);
+    LK_WRITE(sub->ready, false);
     (void)epoll_ctl(sub->shared->epoll_fd, EPOLL_CTL_DEL, sub->socket->fd, NULL);
     lk_redis_socket_free(sub->socket, false);
     sub->socket = NULL;

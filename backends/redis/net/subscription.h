@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include <stdatomic.h>
+#include <lk_atomic.h>
 
 #include "reconnect.h"
 #include "shared.h"

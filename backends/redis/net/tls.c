@@ -17,16 +17,14 @@ locker_status lk_redis_tls_init(lk_redis_target *target, locker_error *err)
     /* hiredis does not compare the certificate's name with the host's. With the system's authorities anybody
      * who has a certificate could pose as the server. */
     if (target->tls_ca == NULL)
-        return locker_error_set(
-            err, LOCKER_CONFIG, 0,
-            "rediss needs tls_ca, the file of the authority that certifies your Redis servers "
-            "for TLS; the system's authorities are not enough, as names are not compared");
+        return lk_misconfigured(
+            err, "rediss needs tls_ca, the file of the authority that certifies your Redis servers "
+                 "for TLS; the system's authorities are not enough, as names are not compared");
     redisInitOpenSSL();
     redisSSLContext *context = redisCreateSSLContext(target->tls_ca, NULL, target->tls_cert, target->tls_key,
                                                      target->tls_name, &why);
     if (context == NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "can't set up TLS: %s; check tls_ca, tls_cert and tls_key",
+        return lk_misconfigured(err, "can't set up TLS: %s; check tls_ca, tls_cert and tls_key",
                                 redisSSLContextGetError(why));
     target->tls_context = context;
     return LOCKER_OK;
@@ -64,7 +62,7 @@ bool lk_redis_tls_start(const lk_redis_target *target, lk_redis_socket *socket, 
             context->fd = -1;
             redisFree(context);
         }
-        locker_error_set(&why->error, LOCKER_NOMEM, 0, "out of memory");
+        lk_out_of_memory(&why->error);
         return false;
     }
     socket->tls = context;
@@ -74,11 +72,10 @@ bool lk_redis_tls_start(const lk_redis_target *target, lk_redis_socket *socket, 
     (void)setsockopt(socket->fd, SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof bound);
     if (redisInitiateSSLWithContext(context, target->tls_context) != REDIS_OK) {
         why->permanent = has_refused_tls(socket, context->errstr, until);
-        locker_error_set(
-            &why->error, why->permanent ? LOCKER_PROTOCOL : LOCKER_UNAVAILABLE, 0,
-            "no TLS with %s: %s; check that the port speaks TLS, that tls_ca is its authority, and "
-            "tls_cert and tls_key if the server wants a client's certificate",
-            socket->peer, context->errstr);
+        locker_error_set(&why->error, why->permanent ? LOCKER_PROTOCOL : LOCKER_UNAVAILABLE, 0,
+                         "no TLS with %s: %s; check that the port speaks TLS, that tls_ca is its authority, "
+                         "and tls_cert and tls_key if the server wants a client's certificate",
+                         socket->peer, context->errstr);
         return false;
     }
     context->flags &= ~REDIS_BLOCK;
@@ -91,25 +88,13 @@ bool lk_redis_tls_start(const lk_redis_target *target, lk_redis_socket *socket, 
 locker_status lk_redis_tls_init(lk_redis_target *target, locker_error *err)
 {
     (void)target;
-    return locker_error_set(
-        err, LOCKER_UNSUPPORTED, 0,
-        "this build has no TLS: rediss:// needs hiredis 1.0 or later with hiredis_ssl; build "
-        "with it, or use redis:// on a network that you trust");
+    return lk_unsupported(err, "this build has no TLS: rediss:// needs hiredis 1.0 or later with "
+                               "hiredis_ssl; build with it, or use redis:// on a network that you trust");
 }
 
 void lk_redis_tls_clear(lk_redis_target *target)
 {
     (void)target;
-}
-
-bool lk_redis_tls_start(const lk_redis_target *target, lk_redis_socket *socket, int64_t until,
-                        lk_redis_failure *why)
-{
-    (void)target;
-    (void)socket;
-    (void)until;
-    (void)why;
-    return false; /* no target wants it */
 }
 
 #endif

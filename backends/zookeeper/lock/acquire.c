@@ -57,15 +57,15 @@ static bool pause_locked(attempt *a) LK_REQUIRES(*a->z->net)
 
 /* ------------------------------------------------------------------ a try looks first ---- */
 
-static void look_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void look_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     attempt *a = context;
-    a->look_rc = rc == ZNONODE ? ZOK : rc;
-    a->looked = !lk_zk_unknown(rc);
+    a->look_rc = reply->rc == ZNONODE ? ZOK : reply->rc;
+    a->looked = !lk_zk_unknown(reply->rc);
     a->busy = a->used_up = false;
-    if (rc == ZOK)
+    if (reply->rc == ZOK)
         lk_zk_queue_sweep_locked(z, a->parent, reply->names);
-    for (int32_t i = 0; rc == ZOK && i < reply->names->count && !a->used_up; i++) {
+    for (int32_t i = 0; reply->rc == ZOK && i < reply->names->count && !a->used_up; i++) {
         int32_t sequence;
         const lk_zk_node *ours = lk_zk_node_find_locked(z, reply->names->data[i]);
         const bool going = ours != NULL && ours->claim == NULL; /* its delete is ahead of our create */
@@ -84,11 +84,10 @@ static void not_emptied_locked(attempt *a) LK_REQUIRES(*a->z->net)
      * before it takes a place. */
     a->data->aside = true;
     a->claim->retry_at = lk_zk_now(a->z) + empty_again_ns + (int64_t)(a->z->last_id % 256) * LK_MS;
-    a->status =
-        locker_error_set(a->err, a->claim->will_wait ? LOCKER_BUSY : LOCKER_UNAVAILABLE, 0,
-                         "the node %.200s has used up its numbers, and is made anew once it has no children; "
-                         "those that nobody needs have to be deleted",
-                         a->parent);
+    a->status = locker_error_set(a->err, a->claim->will_wait ? LOCKER_BUSY : LOCKER_UNAVAILABLE, 0,
+                                 "the node %.200s has used up its numbers, and is made anew once it has no "
+                                 "children; those that nobody needs have to be deleted",
+                                 a->parent);
 }
 
 /* A try on a busy lock makes no node. What the server knows by itself is enough to take a place, because that is
@@ -184,7 +183,7 @@ static bool enter_locked(attempt *a) LK_REQUIRES(*a->z->net)
     if (a->data->node != NULL)
         lk_zk_node_start_locked(a->z, a->data->node);
     else
-        a->status = locker_error_set(a->err, LOCKER_NOMEM, 0, "out of memory");
+        a->status = lk_out_of_memory(a->err);
     return a->status == LOCKER_OK;
 }
 
@@ -200,12 +199,11 @@ static void failed_locked(attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z-
 
 /* ------------------------------------------------------------------ numbers that are used up ---- */
 
-static void emptied_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void emptied_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     attempt *a = context;
     (void)z;
-    (void)reply;
-    a->empty_rc = rc;
+    a->empty_rc = reply->rc;
     lk_zk_call_answered_locked(&a->call);
 }
 
@@ -229,20 +227,15 @@ static bool empty_locked(attempt *a) LK_REQUIRES(*a->z->net)
 
 /* ------------------------------------------------------------------ step by step ---- */
 
-/* Nothing more comes of this name: it takes another one. */
-static bool is_over(const lk_zk_node *node)
-{
-    return node->step == LK_ZK_NOTHING || node->step == LK_ZK_UNSEEN || node->step == LK_ZK_GONE;
-}
-
 static bool step_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
     lk_zk_node *node = a->data->node;
-    if (node == NULL || is_over(node)) {
+    switch (node != NULL ? node->step : LK_ZK_NOTHING) {
+    case LK_ZK_NOTHING:
+    case LK_ZK_UNSEEN:
+    case LK_ZK_GONE: /* nothing more comes of this name: it takes another one */
         drop_node_locked(a);
         return lk_zk_is_up_locked(a->z->net) ? enter_locked(a) : await_up_locked(a);
-    }
-    switch (node->step) {
     case LK_ZK_FIRST:
         return grant_locked(a->z, a, node) != LOCKER_OK && go_on_locked(a, node, true);
     case LK_ZK_BEHIND:

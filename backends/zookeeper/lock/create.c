@@ -9,20 +9,11 @@
 
 enum { PARENTS_TRIES = 8 }; /* how often vanishing parents are made again */
 
-/* It was in doubt, and is there. */
-static void after_all_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
-{
-    if (node->claim != NULL)
-        lk_zk_node_list_locked(z, node);
-    else
-        lk_zk_node_stray_locked(z, node, node->sequence);
-}
-
-static void create_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void create_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
-    node->create_rc = rc;
-    if (rc == ZOK) {
+    node->create_rc = reply->rc;
+    if (reply->rc == ZOK) {
         uint64_t id;
         int32_t sequence;
         lk_zk_confirm_locked(z->net, reply->sent);
@@ -33,8 +24,11 @@ static void create_done_locked(lk_zk *z, void *context, int rc, const lk_zk_repl
         } else {
             node->create_rc = ZRUNTIMEINCONSISTENCY;
         }
-        if (node->there && node->step == LK_ZK_DOUBT) /* the list could not be sent */
-            after_all_locked(z, node);
+        const bool after_all = node->there && node->step == LK_ZK_DOUBT; /* the list could not be sent */
+        if (after_all && node->claim != NULL)
+            lk_zk_node_list_locked(z, node);
+        else if (after_all)
+            lk_zk_node_stray_locked(z, node, node->sequence);
     }
     lk_zk_node_unref_locked(z, node);
 }
@@ -57,14 +51,13 @@ static void created_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     }
 }
 
-static void first_list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
-    LK_REQUIRES(*z->net)
+static void first_list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     node->listing = false;
     if (node->step == LK_ZK_ASKED)
         created_locked(z, node);
-    lk_zk_list_answered_locked(z, node, rc, reply);
+    lk_zk_list_answered_locked(z, node, reply);
 }
 
 /* Make the key's node, and after that has failed once, all above it. */
@@ -105,17 +98,17 @@ void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
  * that, and can't hold a lock. (Were it not fresh, nothing would be wrong: what a search misses costs another name, behind
  * which the next list shows the first one.) What its absence proves: ARCHITECTURE.md, Names in doubt. */
 
-static void owner_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void owner_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     node->listing = false;
     if (node->step == LK_ZK_GONE || !node->there || node->claim == NULL) {
         /* it has ended meanwhile, or is being deleted */
-    } else if (lk_zk_unknown(rc)) {
+    } else if (lk_zk_unknown(reply->rc)) {
         lk_zk_node_doubt_locked(z, node);
-    } else if (rc == ZNONODE) {
+    } else if (reply->rc == ZNONODE) {
         lk_zk_node_vanish_locked(z, node);
-    } else if (rc != ZOK || reply->stat->ephemeralOwner != node->session) {
+    } else if (reply->rc != ZOK || reply->stat->ephemeralOwner != node->session) {
         lk_zk_node_step_locked(node, LK_ZK_SHOWN);
         node->maybe_deleted = true; /* deleted, and never listed, if that takes another connection */
         lk_zk_node_delete_locked(z, node);
@@ -151,20 +144,20 @@ static bool shows_locked(const lk_zk *z, const lk_zk_node *node, const struct St
     return false;
 }
 
-static void search_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void search_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     int32_t sequence;
     node->listing = false;
-    if (rc == ZOK)
+    if (reply->rc == ZOK)
         lk_zk_queue_sweep_locked(z, node->parent, reply->names);
     if (node->step == LK_ZK_ENTERED && node->claim != NULL) {
         lk_zk_node_list_locked(z, node); /* the answer to its create came meanwhile */
     } else if (node->step != LK_ZK_DOUBT || node->claim == NULL) {
         /* it is nobody's, and looked for again in a while; or it has ended */
-    } else if (lk_zk_unknown(rc)) {
+    } else if (lk_zk_unknown(reply->rc)) {
         lk_zk_stalled_locked(z);
-    } else if (rc == ZOK && shows_locked(z, node, reply->names, &sequence)) {
+    } else if (reply->rc == ZOK && shows_locked(z, node, reply->names, &sequence)) {
         found_locked(z, node, sequence);
     } else {
         lk_zk_node_tell_locked(z, node, LK_ZK_NOT_SHOWN); /* if that is refused, the next create tells why */
@@ -189,8 +182,7 @@ void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node)
 int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now)
 {
     int64_t next_at = LOCKER_NEVER;
-    LK_LIST_EACH(link, &z->doubtful) {
-        lk_zk_node *const node = lk_zk_node_of(link);
+    LK_EACH(lk_zk_node, node, link, &z->doubtful) {
         if (!lk_zk_is_up_locked(z->net))
             break;
         if (now >= node->look_at) {
@@ -204,8 +196,8 @@ int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now)
 
 void lk_zk_search_all_locked(lk_zk *z)
 {
-    LK_LIST_EACH(link, &z->doubtful)
-        lk_zk_node_of(link)->look_at = 0;
+    LK_EACH(lk_zk_node, node, link, &z->doubtful)
+        node->look_at = 0;
     if (!lk_list_empty(&z->doubtful))
         lk_zk_keeper_by_locked(z->net, 0);
 }

@@ -48,8 +48,8 @@ void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node)
 /* What was there is gone with the session, or will be when the servers count it out. */
 static void list_vanish_locked(lk_zk *z, lk_list *list, const char *why) LK_REQUIRES(*z->net)
 {
-    LK_LIST_EACH_SAFE(link, list)
-        vanish_locked(z, lk_zk_node_of(link), why);
+    LK_EACH_SAFE(lk_zk_node, node, link, list)
+        vanish_locked(z, node, why);
 }
 
 void lk_zk_all_vanish_locked(lk_zk *z)
@@ -64,15 +64,15 @@ void lk_zk_all_vanish_locked(lk_zk *z)
 
 /* ------------------------------------------------------------------ deleting ---- */
 
-static void delete_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     node->deleting = false;
-    if (rc == ZOK || rc == ZNONODE) {
+    if (reply->rc == ZOK || reply->rc == ZNONODE) {
         lk_zk_confirm_locked(z->net, reply->sent);
-        node->deleted = rc == ZOK;
+        node->deleted = reply->rc == ZOK;
         gone_locked(z, node);
-    } else if (lk_zk_unknown(rc)) {
+    } else if (lk_zk_unknown(reply->rc)) {
         node->maybe_deleted = true; /* sent again once there is a connection */
         lk_zk_stalled_locked(z);
     } else {
@@ -105,8 +105,7 @@ void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
 int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now)
 {
     int64_t next_at = LOCKER_NEVER;
-    LK_LIST_EACH_SAFE(link, &z->left) {
-        lk_zk_node *const node = lk_zk_node_of(link);
+    LK_EACH_SAFE(lk_zk_node, node, link, &z->left) {
         if (!lk_zk_is_up_locked(z->net))
             break;
         if (node->deleting || !node->there)
@@ -137,11 +136,9 @@ void lk_zk_node_stray_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
 
 static lk_zk_node *stands_for_queue_of_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    LK_LIST_EACH(link, &z->doubtful) {
-        lk_zk_node *const stands = lk_zk_node_of(link);
+    LK_EACH(lk_zk_node, stands, link, &z->doubtful)
         if (stands->parent_hash == node->parent_hash && strcmp(stands->parent, node->parent) == 0)
             return stands;
-    }
     return NULL;
 }
 

@@ -17,13 +17,6 @@ static const int64_t unwatched_again_ns = 100 * LK_MS;
 
 /* ------------------------------------------------------------------ one request ---- */
 
-static void extend_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
-{
-    if (node->claim != NULL && node->granted && node->there)
-        z->svc->lease_extended(z->svc, node->claim,
-                               lk_time_earlier(lk_zk_deadline_locked(z->net), node->cap));
-}
-
 static void unanswered_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     if (z->pulse_unanswered == 0)
@@ -36,28 +29,29 @@ void lk_zk_heartbeat_now_locked(lk_zk *z)
     lk_zk_keeper_by_locked(z->net, 0);
 }
 
-static void heartbeat_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
-    LK_REQUIRES(*z->net)
+static void heartbeat_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_checks *c = context; /* each node is referred to */
-    if (rc == ZOK)
+    if (reply->rc == ZOK)
         lk_zk_confirm_locked(z->net, reply->sent);
     z->pulse_unanswered = 0;
-    if (!lk_zk_unknown(rc))
+    if (!lk_zk_unknown(reply->rc))
         z->doubted = false;
     for (size_t i = 0; i < c->count; i++) {
         lk_zk_node *node = c->items[i];
-        if (rc == ZOK) {
+        if (reply->rc == ZOK) {
             node->seen_at = reply->sent;
-            extend_locked(z, node);
-        } else if (rc == ZNONODE && c->results[i].err == ZNONODE && node->there && !node->deleting) {
+            if (node->claim != NULL && node->granted && node->there)
+                z->svc->lease_extended(z->svc, node->claim,
+                                       lk_time_earlier(lk_zk_deadline_locked(z->net), node->cap));
+        } else if (reply->rc == ZNONODE && c->results[i].err == ZNONODE && node->there && !node->deleting) {
             lk_zk_node_vanish_locked(z, node);
         }
         if (node->call != NULL)
             lk_zk_call_done_locked(node->call); /* it may have wanted proof, and looks again */
         lk_zk_node_unref_locked(z, node);
     }
-    if (rc == ZNONODE) /* the others were not checked */
+    if (reply->rc == ZNONODE) /* the others were not checked */
         lk_zk_heartbeat_now_locked(z);
     free(c);
 }
@@ -69,7 +63,7 @@ static bool send_locked(lk_zk *z, lk_list **next, const lk_list *end) LK_REQUIRE
     if (c == NULL)
         return false;
     for (char *path; *next != end && (path = lk_zk_checks_path(c)) != NULL; *next = (*next)->next) {
-        lk_zk_node *node = lk_zk_node_of(*next);
+        lk_zk_node *node = LK_CONTAINER(*next, lk_zk_node, link);
         if (!node->there || node->deleting)
             continue;
         lk_zk_node_path(z, node, path);
@@ -93,18 +87,17 @@ static int64_t leave_at_locked(const lk_zk *z) LK_REQUIRES(*z->net)
     return z->pulse_unanswered == 0 ? LOCKER_NEVER : z->pulse_unanswered + lk_zk_timeout_locked(z->net) / 8;
 }
 
-static void touch_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void touch_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     (void)context;
-    (void)rc;
     (void)reply;
     z->pulse_unanswered = 0; /* answers come in order */
 }
 
 static bool holds_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 {
-    LK_LIST_EACH(link, &z->nodes)
-        if (lk_zk_node_of(link)->granted)
+    LK_EACH(const lk_zk_node, node, link, &z->nodes)
+        if (node->granted)
             return true;
     return false;
 }
@@ -196,13 +189,12 @@ void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
     }
 }
 
-static void watched_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void watched_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
-    (void)reply;
-    if (rc == ZNONODE && node->there && !node->deleting)
+    if (reply->rc == ZNONODE && node->there && !node->deleting)
         lk_zk_node_vanish_locked(z, node);
-    else if (lk_zk_unknown(rc) && node->there && node->claim != NULL)
+    else if (lk_zk_unknown(reply->rc) && node->there && node->claim != NULL)
         want_again_locked(z, node, lk_zk_is_up_locked(z->net) ? unwatched_again_ns : 0);
     lk_zk_node_unref_locked(z, node);
 }

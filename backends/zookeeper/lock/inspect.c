@@ -79,12 +79,12 @@ static int compare(const void *a, const void *b)
     return lk_zk_before(x->sequence, x->name, y->sequence, y->name) ? -1 : 1;
 }
 
-static void list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     inspection *i = context;
     (void)z;
-    i->rc = rc == ZNONODE ? ZOK : rc;
-    if (rc == ZOK && reply->names->count > 0) {
+    i->rc = reply->rc == ZNONODE ? ZOK : reply->rc;
+    if (reply->rc == ZOK && reply->names->count > 0) {
         i->entries = calloc((size_t)reply->names->count, sizeof *i->entries);
         for (int32_t n = 0; n < reply->names->count && i->entries != NULL; n++) {
             entry *e = &i->entries[i->count];
@@ -102,12 +102,12 @@ static void list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply 
     lk_zk_call_answered_locked(&i->call);
 }
 
-static void record_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void record_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     inspection *i = context;
     (void)z;
-    i->record_rc = rc;
-    if (rc == ZOK && lk_zk_record_read(reply->text, reply->text_len, &i->record))
+    i->record_rc = reply->rc;
+    if (reply->rc == ZOK && lk_zk_record_read(reply->text, reply->text_len, &i->record))
         i->record_version = reply->stat->version;
     lk_zk_call_answered_locked(&i->call);
 }
@@ -126,11 +126,11 @@ static locker_status list_locked(inspection *i, locker_error *err) LK_REQUIRES(*
     return await_answers_locked(i, "listing a queue", err);
 }
 
-static void entry_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void entry_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     entry *e = context;
     (void)z;
-    if (rc == ZOK) {
+    if (reply->rc == ZOK) {
         int len = reply->text_len;
         e->there = true;
         e->czxid = (uint64_t)reply->stat->czxid;
@@ -140,10 +140,10 @@ static void entry_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply
                 len = 0;
         if (len > 0)
             memcpy(e->owner, reply->text, (size_t)(len < LOCKER_OWNER_MAX ? len : LOCKER_OWNER_MAX));
-    } else if (rc == ZNOAUTH) {
+    } else if (reply->rc == ZNOAUTH) {
         e->there = true;
-    } else if (rc != ZNONODE) {
-        e->of->rc = rc;
+    } else if (reply->rc != ZNONODE) {
+        e->of->rc = reply->rc;
     }
     lk_zk_call_answered_locked(&e->of->call);
 }
@@ -192,7 +192,7 @@ static locker_status describe_queue(const inspection *i, locker_info *info, lock
     info->queue = calloc(i->count - first - 1, sizeof *info->queue);
     info->queue_stride = sizeof *info->queue;
     if (info->queue == NULL)
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return lk_out_of_memory(err);
     for (size_t n = first + 1; n < i->count; n++) {
         if (n < SHOWN_MAX && !i->entries[n].there)
             continue;
@@ -221,13 +221,12 @@ locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t un
 
 /* ------------------------------------------------------------------ break ---- */
 
-static void broken_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void broken_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     inspection *i = context;
-    (void)reply;
-    if (rc == ZOK)
+    if (reply->rc == ZOK)
         lk_zk_confirm_locked(z->net, reply->sent);
-    i->delete_rc = rc;
+    i->delete_rc = reply->rc;
     lk_zk_call_answered_locked(&i->call);
 }
 
@@ -253,14 +252,6 @@ static bool is_overtaken(int rc)
     return rc == ZNONODE || rc == ZBADVERSION;
 }
 
-/* Whether all is known that the mark is about. */
-static locker_status check_known(const inspection *i, const entry *first, locker_error *err)
-{
-    if (first->czxid == 0)
-        return lk_zk_error(ZNOAUTH, "reading who is to be broken", i->parent, err);
-    return i->record_rc == ZOK ? LOCKER_OK : lk_zk_error(i->record_rc, "reading a record", i->parent, err);
-}
-
 static locker_status break_first_locked(inspection *i, const locker_break_options *only, locker_info *broken,
                                         locker_error *err) LK_REQUIRES(*i->z->net)
 {
@@ -269,9 +260,10 @@ static locker_status break_first_locked(inspection *i, const locker_break_option
     locker_status status = read_entries_locked(i, 1, err);
     if (status != LOCKER_OK || !first->there || i->record_rc == ZNONODE)
         return status;
-    status = check_known(i, first, err);
-    if (status != LOCKER_OK)
-        return status;
+    if (first->czxid == 0) /* all has to be known that the mark is about */
+        return lk_zk_error(ZNOAUTH, "reading who is to be broken", i->parent, err);
+    if (i->record_rc != ZOK)
+        return lk_zk_error(i->record_rc, "reading a record", i->parent, err);
     describe(i, first, broken);
     status = locker_break_check(only, broken, err);
     if (status != LOCKER_OK)
@@ -303,7 +295,7 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
             break;
     }
     if (status == LOCKER_OK && i.count == 0)
-        status = locker_error_set(err, LOCKER_INVALID, 0, "nobody holds '%s'", key);
+        status = lk_invalid(err, "nobody holds '%s'", key);
     else if (status == LOCKER_OK && i.delete_rc != ZOK)
         status = locker_error_set(err, LOCKER_BUSY, 0,
                                   "'%s' changed hands each time it was to be broken; look again", key);
@@ -313,15 +305,14 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
 
 /* ------------------------------------------------------------------ ping ---- */
 
-static void ping_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void ping_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     inspection *i = context;
-    (void)reply;
-    if (!lk_zk_unknown(rc))
+    if (!lk_zk_unknown(reply->rc))
         lk_zk_confirm_locked(z->net, reply->sent);
     /* What a check answers when it was ordered: where there is no such root, or it isn't ours to read, too. A
      * refused login, and what the client library says on its own, is no answer. */
-    i->rc = rc == ZNONODE || rc == ZNOAUTH ? ZOK : rc;
+    i->rc = reply->rc == ZNONODE || reply->rc == ZNOAUTH ? ZOK : reply->rc;
     lk_zk_call_answered_locked(&i->call);
 }
 

@@ -23,10 +23,10 @@ static void resume_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     z->resume_at = LOCKER_NEVER;
     lk_zk_watches_resume_locked(z->net);
-    LK_LIST_EACH_SAFE(with_claim, &z->nodes)
-        resume_node_locked(z, lk_zk_node_of(with_claim));
-    LK_LIST_EACH_SAFE(without, &z->left)
-        resume_node_locked(z, lk_zk_node_of(without));
+    LK_EACH_SAFE(lk_zk_node, with_claim, link, &z->nodes)
+        resume_node_locked(z, with_claim);
+    LK_EACH_SAFE(lk_zk_node, without, link, &z->left)
+        resume_node_locked(z, without);
 }
 
 static void tell_suspect_locked(lk_zk *z, bool suspect, const char *what) LK_REQUIRES(*z->net)
@@ -76,8 +76,7 @@ static int64_t run_timers_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
     if (now < z->timed_at)
         return z->timed_at;
     z->timed_at = LOCKER_NEVER;
-    LK_LIST_EACH_SAFE(link, &z->timed) {
-        lk_zk_node *const node = LK_CONTAINER(link, lk_zk_node, timer);
+    LK_EACH_SAFE(lk_zk_node, node, timer, &z->timed) {
         if (now >= node->watch_at)
             node->watch_at = lk_zk_watch_own_locked(z, node) ? LOCKER_NEVER : now + watch_again_ns;
         if (now >= node->write_at)

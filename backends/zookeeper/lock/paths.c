@@ -31,14 +31,12 @@ locker_status lk_zk_root_init(lk_zk *z, const locker_driver_config *config, lock
         end--;
     const size_t len = (size_t)(end - path);
     if (len + 3 * space + 2 > LK_ZK_ROOT_MAX)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "chroot and namespace together are too long, encoded; shorten them");
+        return lk_misconfigured(err, "chroot and namespace together are too long, encoded; shorten them");
     for (const char *at = path; at != end;) {
         at = *at == '/' ? component_end(at + 1, end) : NULL;
         if (at == NULL)
-            return locker_error_set(
-                err, LOCKER_CONFIG, 0,
-                "the URI's path is no path of a ZooKeeper node; write zookeeper://host/a/b");
+            return lk_misconfigured(
+                err, "the URI's path is no path of a ZooKeeper node; write zookeeper://host/a/b");
     }
     char *out = mempcpy(z->root, path, len);
     if (space > 0) {
@@ -69,8 +67,7 @@ locker_status lk_zk_check_key(void *self, const char *key, size_t key_len, locke
     char path[LK_ZK_PARENT_MAX];
     if (lk_zk_parent_path(self, key, key_len, path))
         return LOCKER_OK;
-    return locker_error_set(err, LOCKER_INVALID, 0,
-                            "the key, encoded, is too long for a ZooKeeper path; take a shorter one");
+    return lk_invalid(err, "the key, encoded, is too long for a ZooKeeper path; take a shorter one");
 }
 
 bool lk_zk_join(char path[LK_ZK_PATH_MAX], const char *parent, const char *name)

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lk_hash.h"
 #include "paths.h"
 #include "place.h"
 

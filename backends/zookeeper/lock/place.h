@@ -75,11 +75,6 @@ struct lk_zk_node {
     char parent[];      /* the path of the key's node */
 };
 
-static inline lk_zk_node *lk_zk_node_of(const lk_list *link)
-{
-    return LK_CONTAINER(link, lk_zk_node, link);
-}
-
 /* ---------------------------------------------------------------- its life ---- */
 
 /* Without a claim: one of ours that a list shows, and of which nothing is known, to be deleted. NULL: no memory. */
@@ -150,8 +145,7 @@ void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Send a list that ends so, and refers to the node. False: it could not be sent. */
 bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done) LK_REQUIRES(*z->net);
 /* Its answer: the node's place is found in it if it was there when that was asked for. */
-void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply *reply)
-    LK_REQUIRES(*z->net);
+void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply) LK_REQUIRES(*z->net);
 /* Delete what a list of a queue shows of ours that belongs to no claim. */
 void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_vector *names)
     LK_REQUIRES(*z->net);

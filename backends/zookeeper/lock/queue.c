@@ -92,36 +92,36 @@ static void place_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *list) LK
 
 /* ------------------------------------------------------------------ listing ---- */
 
-static void listed_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void listed_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     if (node->claim == NULL)
         lk_zk_node_delete_locked(z, node);
-    else if (rc == ZOK)
+    else if (reply->rc == ZOK)
         place_locked(z, node, reply);
-    else if (rc == ZNONODE)
+    else if (reply->rc == ZNONODE)
         lk_zk_node_vanish_locked(z, node);
-    else if (lk_zk_unknown(rc))
+    else if (lk_zk_unknown(reply->rc))
         lk_zk_stalled_locked(z);
     else
-        lk_zk_node_fail_locked(z, node, rc, "listing a queue");
+        lk_zk_node_fail_locked(z, node, reply->rc, "listing a queue");
 }
 
-void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, int rc, const lk_zk_reply *reply)
+void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply)
 {
     node->requests++; /* keeps it while the answer is looked at, together with the list's own reference */
     if (node->step == LK_ZK_ENTERED)
-        listed_locked(z, node, rc, reply);
-    if (rc == ZOK)
+        listed_locked(z, node, reply);
+    if (reply->rc == ZOK)
         lk_zk_queue_sweep_locked(z, node->parent, reply->names);
     node->requests--; /* NOLINT(clang-analyzer-unix.Malloc): the two references are not seen */
     lk_zk_node_unref_locked(z, node);
 }
 
-static void list_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     node->listing = false;
-    lk_zk_list_answered_locked(z, node, rc, reply);
+    lk_zk_list_answered_locked(z, node, reply);
 }
 
 bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done)

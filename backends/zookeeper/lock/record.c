@@ -78,26 +78,26 @@ static void retry_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
         lk_zk_node_write_by_locked(z, node, lk_zk_now(z) + again_ns);
 }
 
-static void written_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void written_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
-    (void)reply;
-    if (lk_zk_unknown(rc))
+    if (lk_zk_unknown(reply->rc))
         retry_locked(z, node);
     lk_zk_node_unref_locked(z, node);
 }
 
 /* What is there is replaced if it is another grant's, and by its version, so that an older grant's request
  * that comes late replaces nothing. */
-static void read_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void read_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     char text[LK_ZK_RECORD_MAX];
     lk_zk_record record;
     bool sent = false;
-    if (lk_zk_unknown(rc)) {
+    if (lk_zk_unknown(reply->rc)) {
         retry_locked(z, node);
-    } else if (rc == ZOK && is_wanted(node) && lk_zk_record_read(reply->text, reply->text_len, &record) &&
+    } else if (reply->rc == ZOK && is_wanted(node) &&
+               lk_zk_record_read(reply->text, reply->text_len, &record) &&
                record.granted < (uint64_t)node->czxid) {
         record.granted = (uint64_t)node->czxid;
         record.unix_ms = node->granted_at / LK_MS + z->wall_ahead_ms;

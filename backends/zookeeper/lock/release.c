@@ -27,14 +27,14 @@ typedef struct {
 
 /* Breaks mark the key's node in the same transaction. Locks are granted in the order of their tokens, so a
  * mark that is older than ours says that none has been broken since. */
-static void mark_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void mark_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     question *q = context;
     const uint64_t token = (uint64_t)q->node->czxid;
     lk_zk_record record;
     (void)z;
-    q->answered = !lk_zk_unknown(rc);
-    if (rc == ZOK && lk_zk_record_read(reply->text, reply->text_len, &record)) {
+    q->answered = !lk_zk_unknown(reply->rc);
+    if (reply->rc == ZOK && lk_zk_record_read(reply->text, reply->text_len, &record)) {
         q->broken = record.broken == token;
         q->excluded = record.broken < token && reply->stat->czxid < q->node->czxid; /* it wasn't made anew */
     }
@@ -68,18 +68,16 @@ static locker_status judge_locked(question *q, locker_error *err) LK_REQUIRES(*q
     if (q->node->deleted)
         return LOCKER_OK;
     if (!q->node->maybe_deleted)
-        return locker_error_set(err, LOCKER_LOST, 0,
-                                "the lock was not ours any more: its session had ended, or somebody deleted "
-                                "its node");
+        return lk_lost(err, "the lock was not ours any more: its session had ended, or somebody deleted "
+                            "its node");
     ask_locked(q);
     if (q->broken)
-        return locker_error_set(err, LOCKER_LOST, 0, "the lock was not ours any more: somebody broke it");
+        return lk_lost(err, "the lock was not ours any more: somebody broke it");
     if (q->excluded && is_in_session_locked(q) && lk_zk_now(q->z) < q->valid_until)
         return LOCKER_OK;
-    return locker_error_set(
-        err, LOCKER_UNKNOWN, 0,
-        "the connection was lost while the lock was released: it is not ours any more, but "
-        "whether we gave it back, or it ended or was broken before, is not known");
+    return locker_error_set(err, LOCKER_UNKNOWN, 0,
+                            "the connection was lost while the lock was released: it is not ours any more, "
+                            "but whether we gave it back, or it ended or was broken before, is not known");
 }
 
 static locker_status await_locked(question *q, locker_error *err) LK_REQUIRES(*q->z->net)

@@ -26,7 +26,7 @@ static locker_status zookeeper_open(const locker_driver_config *config, const lo
     lk_zk *z = calloc(1, sizeof *z);
     if (z == NULL || getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
         free(z);
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return lk_out_of_memory(err);
     }
     z->svc = svc;
     z->cleanup_ns = config->cleanup_ns;
@@ -47,10 +47,9 @@ static locker_status zookeeper_open(const locker_driver_config *config, const lo
     return status;
 }
 
-static void synced_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+static void synced_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     (void)z;
-    (void)rc;
     (void)reply;
     lk_zk_call_answered_locked(context);
 }
@@ -74,8 +73,8 @@ static bool finish_locked(lk_zk *z, int64_t until) LK_REQUIRES(*z->net)
 
 static void free_list_locked(lk_zk *z, lk_list *list) LK_REQUIRES(*z->net)
 {
-    LK_LIST_EACH_SAFE(link, list)
-        lk_zk_node_free_locked(z, lk_zk_node_of(link));
+    LK_EACH_SAFE(lk_zk_node, node, link, list)
+        lk_zk_node_free_locked(z, node);
 }
 
 static void zookeeper_close_instance(void *self)
@@ -115,19 +114,16 @@ static const locker_semantics semantics = {
     .can_break = true,
     .quorum = true,
     .holder_dies = "Its lock ends with its session, within the session time-out.",
-    .holder_stalls =
-        "Beyond the session time-out it loses all its locks, which go to the next waiters; it is LOST as "
-        "soon as it goes on. What it was about to write it may still write: with a fencing token that is out "
-        "of date.",
-    .cut_off =
-        "From all servers or from the majority: the holder keeps the lock until its local deadline, half of "
-        "the session time-out or more after its last confirmed heartbeat, and is LOST then, before anyone "
-        "else can have it.",
+    .holder_stalls = "Beyond the session time-out it loses all its locks, which go to the next waiters; it "
+                     "is LOST as soon as it goes on. What it was about to write it may still write: with a "
+                     "fencing token that is out of date.",
+    .cut_off = "From all servers or from the majority: the holder keeps the lock until its local deadline, "
+               "half of the session time-out or more after its last confirmed heartbeat, and is LOST then, "
+               "before anyone else can have it.",
     .service_restarts =
         "Sessions and locks last if the servers keep their data and are back within the session time-out.",
-    .failover =
-        "Another server is elected by the majority and knows every grant; the client connects to a server "
-        "that is left, with its locks.",
+    .failover = "Another server is elected by the majority and knows every grant; the client connects to a "
+                "server that is left, with its locks.",
     .token = "The zxid of the node's creation: it grows for the life of the ensemble's data.",
     .cost =
         "One round trip to lock and one to unlock, each agreed by a majority; a waiter is told of one "

@@ -46,9 +46,9 @@ void lk_zk_call_answered_locked(lk_zk_call *call)
 
 void lk_zk_calls_go_on_locked(lk_zk_net *net)
 {
-    LK_LIST_EACH(link, &net->calls)
-        if (lk_zk_call_of(link)->wants_up)
-            lk_zk_call_done_locked(lk_zk_call_of(link));
+    LK_EACH(lk_zk_call, call, link, &net->calls)
+        if (call->wants_up)
+            lk_zk_call_done_locked(call);
 }
 
 /* ------------------------------------------------------------------ up and down ---- */
@@ -159,20 +159,18 @@ int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent)
 locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err)
 {
     if (net->bad_files)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
+        return lk_misconfigured(err,
                                 "can't set up TLS: %s; tls_ca, tls_cert and tls_key must be PEM, the key not "
                                 "encrypted and the certificate's own",
                                 net->tls_trouble);
     if (net->denied)
-        return locker_error_set(err, LOCKER_DENIED, 0,
-                                net->set.sasl == NULL
-                                    ? "ZooKeeper at %s refused the login; check user and password"
-                                    : "ZooKeeper at %s refused the login by SASL; check user and password, "
-                                      "and that the servers take this mechanism",
-                                net->set.names);
+        return lk_denied(err,
+                         net->set.sasl == NULL ? "ZooKeeper at %s refused the login; check user and password"
+                                               : "ZooKeeper at %s refused the login by SASL; check user and "
+                                                 "password, and that the servers take this mechanism",
+                         net->set.names);
     if (net->up)
-        return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "ZooKeeper at %s does not answer",
-                                net->set.names);
+        return lk_unavailable(err, "ZooKeeper at %s does not answer", net->set.names);
     if (net->no_socket != 0)
         return locker_error_set(
             err, LOCKER_UNAVAILABLE, net->no_socket, "can't make a socket for ZooKeeper at %s: %s; %s",
@@ -180,17 +178,16 @@ locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err)
             net->no_socket == EMFILE || net->no_socket == ENFILE ? "raise the limit on open files (ulimit -n)"
                                                                  : "free memory");
     if (net->tls_trouble[0] != '\0')
-        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                                "no TLS with ZooKeeper at %s: %s; check that the port is one for TLS, and "
-                                "that tls_ca certified the server",
-                                net->set.names, net->tls_trouble);
+        return lk_unavailable(err,
+                              "no TLS with ZooKeeper at %s: %s; check that the port is one for TLS, and "
+                              "that tls_ca certified the server",
+                              net->set.names, net->tls_trouble);
     if (net->set.tls != NULL)
-        return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                                "no ZooKeeper server of %s serves us by TLS: none is reachable and part of a "
-                                "majority, or tls_cert is not what they trust",
-                                net->set.names);
-    return locker_error_set(
-        err, LOCKER_UNAVAILABLE, 0,
-        "no ZooKeeper server of %s serves us: none is running, reachable and part of a majority",
+        return lk_unavailable(err,
+                              "no ZooKeeper server of %s serves us by TLS: none is reachable and part of a "
+                              "majority, or tls_cert is not what they trust",
+                              net->set.names);
+    return lk_unavailable(
+        err, "no ZooKeeper server of %s serves us: none is running, reachable and part of a majority",
         net->set.names);
 }

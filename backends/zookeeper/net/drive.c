@@ -50,8 +50,7 @@ static int why_no_socket(void)
 static void attempt_failed_locked(lk_zk_net *net, bool refused) LK_REQUIRES(*net)
 {
     const unsigned servers = lk_zk_address_count(net->addresses);
-    LK_LIST_EACH(link, &net->calls) {
-        lk_zk_call *const call = lk_zk_call_of(link);
+    LK_EACH(lk_zk_call, call, link, &net->calls) {
         call->refusals = refused ? call->refusals + 1 : 0;
         call->hurried = call->hurried && refused;
         if (!call->wants_up || !call->prompt || call->refusals < servers)
@@ -64,8 +63,8 @@ static void attempt_failed_locked(lk_zk_net *net, bool refused) LK_REQUIRES(*net
 /* Whether a prompt caller waits for the next attempt: it isn't put off then. */
 static bool is_hurried_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 {
-    LK_LIST_EACH(link, &net->calls)
-        if (lk_zk_call_of(link)->wants_up && lk_zk_call_of(link)->hurried)
+    LK_EACH(lk_zk_call, call, link, &net->calls)
+        if (call->wants_up && call->hurried)
             return true;
     return false;
 }
@@ -158,8 +157,7 @@ static bool is_idle_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 /* Have a caller that sleeps drive. False: none does. */
 static bool wake_driver_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 {
-    LK_LIST_EACH(link, &net->calls) {
-        lk_zk_call *const call = lk_zk_call_of(link);
+    LK_EACH(lk_zk_call, call, link, &net->calls) {
         if (call->asleep && !call->done) {
             pthread_cond_signal(&call->cond);
             return true;
@@ -250,7 +248,7 @@ static void *connect_blocking(void *context)
     const int rc = zookeeper_process(net->zh, net->blocking.events);
     if (net->set.tls != NULL)
         lk_zk_tls_reason(reason, sizeof(reason));
-    lk_zk_net_lock(net);
+    lk_zk_enter(net);
     close(net->blocking.own);
     net->blocking.active = false;
     connected_locked(net, rc, reason);
@@ -286,8 +284,7 @@ static void blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
     blocking->events = net->set.tls != NULL ? ZOOKEEPER_WRITE : ZOOKEEPER_READ;
     blocking->until = lk_time_after(now, lk_time_later(patience, blocking_least_ns));
     trouble_locked(net, net->set.tls != NULL ? "the server did not answer" : ""); /* until it does */
-    const bool fits =
-        net->set.tls == NULL || socket < FD_SETSIZE; /* the library's handshake waits by select */
+    const bool fits = net->set.tls == NULL || socket < FD_SETSIZE; /* its handshake waits by select */
     blocking->own = fits ? fcntl(socket, F_DUPFD_CLOEXEC, 0) : -1;
     blocking->joinable =
         blocking->own >= 0 && lk_thread_start(&blocking->thread, NULL, connect_blocking, net) == 0;
@@ -330,7 +327,7 @@ void lk_zk_blocking_stop_unlocking(lk_zk_net *net)
     (void)blocking_check_locked(net, LOCKER_NEVER);
     lk_zk_net_unlock(net);
     (void)pthread_join(net->blocking.thread, NULL);
-    lk_zk_net_lock(net);
+    lk_zk_enter(net);
 }
 
 /* ------------------------------------------------------------------ one turn ---- */
@@ -353,7 +350,7 @@ static int poll_unlocking(lk_zk_net *net, int64_t until) LK_REQUIRES(*net)
         lk_zk_push_locked(net);
         lk_zk_net_unlock(net);
         ready = lk_poll_until(waits, 2, now, until);
-        lk_zk_net_lock(net);
+        lk_zk_enter(net);
         net->polling = false;
     }
     if (ready > 0 && waits[0].revents != 0)

@@ -23,6 +23,7 @@
 #include <locker/driver.h>
 #include <zookeeper/zookeeper.h>
 
+#include "lk_error.h"
 #include "lk_list.h"
 #include "lk_mutex.h"
 #include "lk_time.h"
@@ -115,17 +116,18 @@ int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent) LK_REQUIRES(*ne
 
 /* ---------------------------------------------------------------- requests.c ---- */
 
-/* What an answer carries; which members are set depends on the request. */
+/* An answer; which members are set depends on the request. */
 typedef struct {
+    int rc;
+    int text_len;     /* of data; -1: none */
     int64_t sent;     /* when the request was about to be */
     const char *text; /* a path, or a node's data */
-    int text_len;     /* of data; -1: none */
     const struct Stat *stat;
     const struct String_vector *names;
 } lk_zk_reply;
 
 /* Called once for each request, at the latest when the session ends; with the mutex held. */
-typedef void (*lk_zk_done_fn)(lk_zk *z, void *context, int rc, const lk_zk_reply *reply);
+typedef void (*lk_zk_done_fn)(lk_zk *z, void *context, const lk_zk_reply *reply);
 
 /* Each sends one request. NULL: not sent, because there is no connection or no memory; `done` isn't called. What is
  * returned is there until then. */

@@ -35,7 +35,7 @@ locker_status lk_zk_net_open(lk_zk_net **out, lk_zk *z, const lk_zk_owner *owner
 {
     lk_zk_net *net = *out = calloc(1, sizeof *net);
     if (net == NULL)
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return lk_out_of_memory(err);
     lk_mutex_init(&net->mutex);
     net->z = z;
     net->owner = owner;

@@ -57,32 +57,30 @@ static lk_zk_request *sent_locked(lk_zk_net *net, lk_zk_request *request, int rc
 }
 
 /* Called by the library, which knows nothing of mutexes, with it held. */
-LK_UNCHECKED static void finish_locked(lk_zk_request *request, int rc, lk_zk_reply reply)
+LK_UNCHECKED static void finish_locked(lk_zk_request *request, lk_zk_reply reply)
 {
     lk_zk_net *net = request->net;
     lk_list_remove(&request->link); /* done may send more, or drop a session's worth of others */
     /* Only what was ordered makes the list behind it fresh: that the check is denied, too. Else the server may have said
      * why, and closed the connection; or it was too busy for the check alone. */
-    if (request->refused != ZOK && (lk_zk_unknown(rc) || request->refused != ZNOAUTH))
-        rc = request->refused;
-    else if (!lk_zk_unknown(rc))
+    if (request->refused != ZOK && (lk_zk_unknown(reply.rc) || request->refused != ZNOAUTH))
+        reply.rc = request->refused;
+    else if (!lk_zk_unknown(reply.rc))
         lk_zk_validity_answered(&net->validity, request->sent, lk_zk_net_now(net));
-    if (rc ==
-        ZSESSIONEXPIRED) /* the leader's word. The server goes on serving reads and pings, and says no more */
+    if (reply.rc == ZSESSIONEXPIRED) /* the leader's word: the server goes on serving reads and pings */
         net->over = true;
-    if (rc ==
-        ZSESSIONCLOSEDREQUIRESASLAUTH) /* the server closes the connection, and answers nothing more on it */
+    if (reply.rc == ZSESSIONCLOSEDREQUIRESASLAUTH) /* the server closes the connection, and says no more */
         lk_zk_reconnect_locked(net, "a server wants a login by SASL");
     reply.sent = request->sent;
     if (request->done != NULL)
-        request->done(net->z, request->context, rc, &reply);
+        request->done(net->z, request->context, &reply);
     lk_list_prepend(&net->spare, &request->link);
 }
 
 void lk_zk_requests_fail_locked(lk_zk_net *net)
 {
     for (lk_list *link; (link = lk_list_first(&net->requests)) != NULL;)
-        finish_locked(request_of(link), ZCLOSING, (lk_zk_reply){.text_len = -1});
+        finish_locked(request_of(link), (lk_zk_reply){.rc = ZCLOSING, .text_len = -1});
 }
 
 void lk_zk_request_forget_locked(lk_zk_request *request)
@@ -93,9 +91,9 @@ void lk_zk_request_forget_locked(lk_zk_request *request)
 
 void lk_zk_requests_forget_locked(lk_zk_net *net, const lk_zk_call *call)
 {
-    LK_LIST_EACH(link, &net->requests)
-        if (request_of(link)->call == call)
-            lk_zk_request_forget_locked(request_of(link));
+    LK_EACH(lk_zk_request, request, link, &net->requests)
+        if (request->call == call)
+            lk_zk_request_forget_locked(request);
 }
 
 bool lk_zk_call_expect_locked(lk_zk_call *call, lk_zk_request *request)
@@ -116,14 +114,14 @@ void lk_zk_requests_free(lk_zk_net *net)
 
 /* ------------------------------------------------------------------ completions ---- */
 
-static void answered_locked(const void *data, int rc, lk_zk_reply reply)
+static void answered_locked(const void *data, lk_zk_reply reply)
 {
-    finish_locked((lk_zk_request *)(uintptr_t)data, rc, reply);
+    finish_locked((lk_zk_request *)(uintptr_t)data, reply);
 }
 
 static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
 {
-    answered_locked(data, rc, (lk_zk_reply){.text = value, .text_len = len, .stat = stat});
+    answered_locked(data, (lk_zk_reply){.rc = rc, .text = value, .text_len = len, .stat = stat});
 }
 
 static void on_string_stat(int rc, const char *value, const struct Stat *stat, const void *data)
@@ -148,7 +146,7 @@ static void on_void(int rc, const void *data)
 
 static void on_strings(int rc, const struct String_vector *names, const void *data)
 {
-    answered_locked(data, rc, (lk_zk_reply){.text_len = -1, .names = names});
+    answered_locked(data, (lk_zk_reply){.rc = rc, .text_len = -1, .names = names});
 }
 
 /* ------------------------------------------------------------------ requests ---- */
@@ -166,12 +164,11 @@ lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char 
 }
 
 /* A server that knows no containers (before 3.5) gets plain nodes, which stay. */
-static void container_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void container_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
 {
     lk_zk_net *net = context;
     (void)z;
-    (void)reply;
-    if (rc == ZUNIMPLEMENTED)
+    if (reply->rc == ZUNIMPLEMENTED)
         net->refused_parents = true;
 }
 
@@ -196,13 +193,12 @@ lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn
     return SEND(zoo_aget_children(net->zh, path, 0, on_strings, request));
 }
 
-static void checked_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void checked_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
 {
     lk_zk_request *list = context; /* under way: answers come in order */
     (void)z;
-    (void)reply;
-    if (list != NULL && rc != ZNONODE)
-        list->refused = rc;
+    if (list != NULL && reply->rc != ZNONODE)
+        list->refused = reply->rc;
 }
 
 lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
@@ -339,29 +335,26 @@ locker_status lk_zk_error(int rc, const char *doing, const char *path, locker_er
 {
     switch (rc) {
     case ZNOAUTH:
-        return locker_error_set(err, LOCKER_DENIED, 0,
-                                "ZooKeeper denies %s at %s: log in as the user whose locks these are, or "
-                                "change the node's ACL",
-                                doing, path);
+        return lk_denied(err,
+                         "ZooKeeper denies %s at %s: log in as the user whose locks these are, or "
+                         "change the node's ACL",
+                         doing, path);
     case ZAUTHFAILED:
     case ZINVALIDACL:
-        return locker_error_set(err, LOCKER_DENIED, 0,
-                                "ZooKeeper refused the login; check user and password");
+        return lk_denied(err, "ZooKeeper refused the login; check user and password");
     case ZSESSIONCLOSEDREQUIRESASLAUTH:
-        return locker_error_set(err, LOCKER_DENIED, 0,
-                                "ZooKeeper serves only who logs in by SASL: give sasl=digest-md5, or the "
-                                "mechanism that your servers take, with a user and password");
+        return lk_denied(err, "ZooKeeper serves only who logs in by SASL: give sasl=digest-md5, or the "
+                              "mechanism that your servers take, with a user and password");
     case ZNOCHILDRENFOREPHEMERALS:
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "%s lies under an ephemeral node; take another namespace or chroot", path);
+        return lk_misconfigured(err, "%s lies under an ephemeral node; take another namespace or chroot",
+                                path);
     case ZEPHEMERALONLOCALSESSION:
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "the server has local sessions, which can't hold locks; enable its "
-                                "localSessionsUpgradingEnabled");
+        return lk_misconfigured(err, "the server has local sessions, which can't hold locks; enable its "
+                                     "localSessionsUpgradingEnabled");
     default:
         if (lk_zk_unknown(rc))
-            return locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                                    "the connection to ZooKeeper was lost while %s (%s)", doing, zerror(rc));
+            return lk_unavailable(err, "the connection to ZooKeeper was lost while %s (%s)", doing,
+                                  zerror(rc));
         return locker_error_set(err, LOCKER_PROTOCOL, 0, "ZooKeeper answered '%s' (%d) while %s at %s",
                                 zerror(rc), rc, doing, path);
     }

@@ -163,9 +163,8 @@ static void tell_unresolved(const locker_host *host, int rc, int error, locker_e
             "the host '%s' can't be resolved: %s; raise the limit on open files (ulimit -n)", host->name,
             strerror(error));
     else
-        (void)locker_error_set(err, LOCKER_UNAVAILABLE, 0,
-                               "the host '%s' can't be resolved: %s; check its name", host->name,
-                               rc == EAI_SYSTEM ? strerror(error) : gai_strerror(rc));
+        (void)lk_unavailable(err, "the host '%s' can't be resolved: %s; check its name", host->name,
+                             rc == EAI_SYSTEM ? strerror(error) : gai_strerror(rc));
 }
 
 locker_status lk_zk_resolve(const lk_zk_hosts *h, char **addresses, locker_error *err)
@@ -189,7 +188,7 @@ locker_status lk_zk_resolve(const lk_zk_hosts *h, char **addresses, locker_error
         return LOCKER_OK;
     free(list);
     *addresses = NULL;
-    return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    return lk_out_of_memory(err);
 }
 
 /* ------------------------------------------------------------------ in a thread ---- */

@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include <locker/driver.h>
+#include "lk_error.h"
 
 typedef struct lk_zk_hosts lk_zk_hosts;
 

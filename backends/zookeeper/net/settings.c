@@ -13,24 +13,13 @@
 static const int64_t session_least_ns = 100 * LK_MS, session_most_ns = INT64_C(24) * 3600 * LK_S;
 
 /* The order of lk_zk_params. */
-enum {
-    PARAM_SESSION_TIMEOUT,
-    PARAM_TICK,
-    PARAM_TLS,
-    PARAM_TLS_CA,
-    PARAM_TLS_CERT,
-    PARAM_TLS_KEY,
-    PARAM_SASL,
-    PARAM_SASL_SERVICE,
-    PARAM_SASL_HOST
-};
+enum { SESSION_TIMEOUT, TICK, TLS, TLS_CA, TLS_CERT, TLS_KEY, SASL, SASL_SERVICE, SASL_HOST };
 
 const locker_parameter lk_zk_params[] = {
     {"session_timeout", LOCKER_PARAM_DURATION, NULL, 100, INT64_C(24) * 3600 * 1000,
      "the session time-out to ask for; the server may give another one. Default: the ttl"},
     {"tick", LOCKER_PARAM_DURATION, NULL, 1, INT64_C(3600) * 1000,
-     "the servers' tickTime; it lets locks last longer without an answer. Default: half the session "
-     "time-out, "
+     "the servers' tickTime; it lets locks last longer without an answer. Default: half the session time-out, "
      "which it is at most where minSessionTimeout has not been changed"},
     {"tls", LOCKER_PARAM_BOOL, "off", 0, 0,
      "on: connect by TLS, which the client library must have been built with; needs the three files below"},
@@ -51,17 +40,16 @@ static locker_status copy_login(lk_zk_settings *s, const locker_driver_config *c
     if (config->user == NULL && config->password == NULL)
         return LOCKER_OK;
     if (config->user == NULL || config->password == NULL)
-        return locker_error_set(
-            err, LOCKER_CONFIG, 0, "digest login takes a user and a password, and the %s is missing: %s",
-            config->user == NULL ? "user" : "password",
-            config->user == NULL ? "write zookeeper://user@host" : "give password_file or LOCKER_PASSWORD");
+        return lk_misconfigured(err, "digest login takes a user and a password, and the %s is missing: %s",
+                                config->user == NULL ? "user" : "password",
+                                config->user == NULL ? "write zookeeper://user@host"
+                                                     : "give password_file or LOCKER_PASSWORD");
     if (strchr(config->user, ':') != NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "the user has a ':', which ZooKeeper's digest login can't carry");
+        return lk_misconfigured(err, "the user has a ':', which ZooKeeper's digest login can't carry");
     const size_t size = strlen(config->user) + strlen(config->password) + 2;
     s->credentials = malloc(size);
     if (s->credentials == NULL)
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        return lk_out_of_memory(err);
     (void)snprintf(s->credentials, size, "%s:%s", config->user, config->password);
     return LOCKER_OK;
 }
@@ -72,51 +60,46 @@ static locker_status refuse_alone(const locker_driver_config *config, int first,
 {
     for (int i = first; i <= last; i++)
         if (config->values[i].given)
-            return locker_error_set(err, LOCKER_CONFIG, 0, "the parameter '%s' needs %s",
-                                    lk_zk_params[i].name, needs);
+            return lk_misconfigured(err, "the parameter '%s' needs %s", lk_zk_params[i].name, needs);
     return LOCKER_OK;
 }
 
 static locker_status read_tls(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
 {
     const locker_value *v = config->values;
-    if (v[PARAM_TLS].number == 0)
-        return refuse_alone(config, PARAM_TLS_CA, PARAM_TLS_KEY, "tls=on", err);
+    if (v[TLS].number == 0)
+        return refuse_alone(config, TLS_CA, TLS_KEY, "tls=on", err);
     if (s->library.init_ssl == NULL)
-        return locker_error_set(
-            err, LOCKER_UNSUPPORTED, 0,
-            "no TLS for ZooKeeper: the client library (libzookeeper_st) was built without OpenSSL; install "
-            "one that has it, or leave tls out and use a network that you trust or a tunnel (stunnel)");
-    return lk_zk_tls_files(&s->tls, &v[PARAM_TLS_CA], err);
+        return lk_unsupported(err, "no TLS for ZooKeeper: the client library (libzookeeper_st) was built "
+                                   "without OpenSSL; install one that has it, or leave tls out and use a "
+                                   "network that you trust or a tunnel (stunnel)");
+    return lk_zk_tls_files(&s->tls, &v[TLS_CA], err);
 }
 
 static locker_status read_sasl(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
 {
     const locker_value *v = config->values;
-    if (v[PARAM_SASL].text == NULL)
-        return refuse_alone(config, PARAM_SASL_SERVICE, PARAM_SASL_HOST, "sasl", err);
+    if (v[SASL].text == NULL)
+        return refuse_alone(config, SASL_SERVICE, SASL_HOST, "sasl", err);
     if (s->library.init_sasl == NULL)
-        return locker_error_set(
-            err, LOCKER_UNSUPPORTED, 0,
-            "no SASL for ZooKeeper: the client library (libzookeeper_st) was built without Cyrus SASL; "
-            "install one that has it, or leave sasl out and log in with a user and password (digest)");
+        return lk_unsupported(
+            err, "no SASL for ZooKeeper: the client library (libzookeeper_st) was built without Cyrus SASL; "
+                 "install one that has it, or leave sasl out and log in with a user and password (digest)");
     if (s->tls != NULL)
-        return locker_error_set(
-            err, LOCKER_UNSUPPORTED, 0,
-            "tls and sasl together are more than ZooKeeper's client library can do; leave sasl out and log "
-            "in with a user and password (digest), or leave tls out and use a tunnel (stunnel)");
-    s->sasl =
-        lk_zk_sasl_new(config, v[PARAM_SASL].text, v[PARAM_SASL_SERVICE].text, v[PARAM_SASL_HOST].text, err);
+        return lk_unsupported(
+            err, "tls and sasl together are more than ZooKeeper's client library can do; leave sasl out and "
+                 "log in with a user and password (digest), or leave tls out and use a tunnel (stunnel)");
+    s->sasl = lk_zk_sasl_new(config, v[SASL].text, v[SASL_SERVICE].text, v[SASL_HOST].text, err);
     return s->sasl != NULL ? LOCKER_OK : err != NULL ? err->status : LOCKER_CONFIG;
 }
 
 locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
 {
-    const locker_value *session = &config->values[PARAM_SESSION_TIMEOUT];
+    const locker_value *session = &config->values[SESSION_TIMEOUT];
     memset(s, 0, sizeof *s);
     const int64_t wanted_ns = session->given ? session->number : config->ttl_ns;
     s->session_ns = lk_time_earlier(lk_time_later(wanted_ns, session_least_ns), session_most_ns);
-    s->tick_ns = config->values[PARAM_TICK].number;
+    s->tick_ns = config->values[TICK].number;
     s->connect_timeout_ns = config->connect_timeout_ns;
     lk_zk_library_look(&s->library);
     locker_status status = read_tls(s, config, err);
@@ -124,7 +107,7 @@ locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config 
         status = read_sasl(s, config, err);
     s->hosts = lk_zk_hosts_new(config, &s->names);
     if (status == LOCKER_OK && s->hosts == NULL)
-        status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        status = lk_out_of_memory(err);
     if (status == LOCKER_OK && s->sasl == NULL)
         status = copy_login(s, config, err);
     if (status != LOCKER_OK)

@@ -34,9 +34,9 @@ void lk_zk_push_locked(lk_zk_net *net)
     net->corked_fd = -1;
 }
 
-void lk_zk_enter(lk_zk_net *net)
+LK_UNCHECKED void lk_zk_enter(lk_zk_net *net)
 {
-    lk_zk_net_lock(net);
+    lk_mutex_lock(&net->mutex);
 }
 
 void lk_zk_leave(lk_zk_net *net)

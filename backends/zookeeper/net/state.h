@@ -87,11 +87,6 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
 };
 
 /* For clang's analysis the connection is what is held, because the upper floor sees nothing of its mutex. */
-static inline void lk_zk_net_lock(lk_zk_net *net) LK_ACQUIRE(*net) LK_UNCHECKED
-{
-    lk_mutex_lock(&net->mutex);
-}
-
 static inline void lk_zk_net_unlock(lk_zk_net *net) LK_RELEASE(*net) LK_UNCHECKED
 {
     lk_mutex_unlock(&net->mutex);
@@ -108,11 +103,6 @@ static inline void lk_zk_sigpipe_restore(const lk_zk_net *net, const lk_sigpipe 
 {
     if (net->set.tls != NULL)
         lk_sigpipe_restore(guard);
-}
-
-static inline lk_zk_call *lk_zk_call_of(lk_list *link)
-{
-    return LK_CONTAINER(link, lk_zk_call, link);
 }
 
 static inline int64_t lk_zk_net_now(const lk_zk_net *net)

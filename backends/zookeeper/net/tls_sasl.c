@@ -23,16 +23,14 @@
 
 /* Another library of the same names may be loaded, libzookeeper_mt: what it has is of no use to a handle of
  * this one. */
-static bool same_library(void *a, void *b)
-{
-    Dl_info of_a, of_b;
-    return dladdr(a, &of_a) != 0 && dladdr(b, &of_b) != 0 && of_a.dli_fbase == of_b.dli_fbase;
-}
-
 static void *find(const char *name)
 {
     void *known = dlsym(RTLD_DEFAULT, "zookeeper_init2"), *found = dlsym(RTLD_DEFAULT, name);
-    return known != NULL && found != NULL && same_library(known, found) ? found : NULL;
+    Dl_info ours, its;
+    return known != NULL && found != NULL && dladdr(known, &ours) != 0 && dladdr(found, &its) != 0 &&
+                   ours.dli_fbase == its.dli_fbase
+               ? found
+               : NULL;
 }
 
 void lk_zk_library_look(lk_zk_library *library)
@@ -50,12 +48,12 @@ static locker_status check_file(const char *name, const char *path, locker_error
 {
     struct stat status;
     if (path == NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
+        return lk_misconfigured(err,
                                 "tls=on needs %s: TLS for ZooKeeper takes a file of authorities (tls_ca) and "
                                 "the client's certificate and key (tls_cert, tls_key)",
                                 name);
     if (strchr(path, ',') != NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
+        return lk_misconfigured(err,
                                 "the path of %s, '%s', has a ',', which ZooKeeper's client library can't "
                                 "take; give the file another name",
                                 name, path);
@@ -82,7 +80,7 @@ locker_status lk_zk_tls_files(char **files, const locker_value three[3], locker_
     if (asprintf(files, "%s,%s,%s,none", three[0].text, three[1].text, three[2].text) >= 0)
         return LOCKER_OK;
     *files = NULL;
-    return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+    return lk_out_of_memory(err);
 }
 
 void lk_zk_tls_reason(char *text, size_t size)
@@ -211,10 +209,10 @@ static locker_status check_mechanism(const char *mechanism, locker_error *err)
     for (; all != NULL && *all != NULL; all++)
         if (strcasecmp(*all, mechanism) == 0)
             return LOCKER_OK;
-    return locker_error_set(err, LOCKER_UNSUPPORTED, 0,
-                            "Cyrus SASL has no mechanism '%s' on this machine; digest-md5 is in "
-                            "libsasl2-modules, gssapi in libsasl2-modules-gssapi-mit",
-                            mechanism);
+    return lk_unsupported(err,
+                          "Cyrus SASL has no mechanism '%s' on this machine; digest-md5 is in "
+                          "libsasl2-modules, gssapi in libsasl2-modules-gssapi-mit",
+                          mechanism);
 }
 
 static bool copy(char **out, const char *text)
@@ -239,13 +237,11 @@ static bool copy_secret(lk_zk_sasl *sasl, const char *password)
 static locker_status check_login(const locker_driver_config *config, bool is_digest, locker_error *err)
 {
     if (config->user != NULL && config->password == NULL)
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "the user '%s' has no password; give password_file or LOCKER_PASSWORD",
+        return lk_misconfigured(err, "the user '%s' has no password; give password_file or LOCKER_PASSWORD",
                                 config->user);
     if (config->user == NULL && (is_digest || config->password != NULL))
-        return locker_error_set(err, LOCKER_CONFIG, 0,
-                                "a login by SASL takes a user and a password, and the user is missing: write "
-                                "zookeeper://user@host");
+        return lk_misconfigured(err, "a login by SASL takes a user and a password, and the user is missing: "
+                                     "write zookeeper://user@host");
     return LOCKER_OK;
 }
 
@@ -263,7 +259,7 @@ lk_zk_sasl *lk_zk_sasl_new(const locker_driver_config *config, const char *mecha
     if (sasl == NULL || !copy(&sasl->user, config->user) || !copy_secret(sasl, config->password) ||
         !copy(&sasl->mechanism, mechanism) || !copy(&sasl->service, service) || !copy(&sasl->host, host)) {
         lk_zk_sasl_free(sasl);
-        (void)locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
+        (void)lk_out_of_memory(err);
         return NULL;
     }
     for (char *c = sasl->mechanism; *c != '\0'; c++)

@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <locker/driver.h>
 #include <zookeeper/zookeeper.h>
 
 #include "cyrus.h"
+#include "lk_error.h"
 
 /* What the client library that the program runs with has; NULL: it hasn't. */
 typedef struct {

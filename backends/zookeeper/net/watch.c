@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lk_hash.h"
 #include "state.h"
 
 struct lk_zk_watch {
@@ -106,17 +105,16 @@ void lk_zk_watches_free_locked(lk_zk_net *net)
 
 /* ------------------------------------------------------------------ asking and hearing ---- */
 
-static void get_done_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void get_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
 {
     lk_zk_watch *w = context;
-    (void)reply;
     w->get = NULL;
-    if (rc == ZOK)
+    if (reply->rc == ZOK)
         w->armed = true;
-    else if (lk_zk_unknown(rc) && tells_somebody(w))
+    else if (lk_zk_unknown(reply->rc) && tells_somebody(w))
         w->net->owner->on_stalled(z);
     else
-        end_locked(w, rc);
+        end_locked(w, reply->rc);
 }
 
 static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *context) LK_UNCHECKED;
@@ -171,12 +169,11 @@ static void missed_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
 }
 
 /* Called as any answer is, with the mutex held. */
-LK_UNCHECKED static void checked_locked(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+LK_UNCHECKED static void checked_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
 {
     lk_zk_checks *c = context;
     (void)z;
-    (void)reply;
-    for (size_t i = 0; rc == ZNONODE && i < c->count; i++)
+    for (size_t i = 0; reply->rc == ZNONODE && i < c->count; i++)
         if (c->results[i].err == ZNONODE)
             missed_locked(c->net, c->items[i]);
     free(c);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "acl.h"
-#include "lk_hash.h"
+#include "lk_table.h"
 #include "path.h"
 
 /* ------------------------------------------------------------------ nodes ---- */

@@ -243,14 +243,14 @@ LK_UNCHECKED static void a_try_whose_second_list_is_not_sent(void **state)
     disconnect_from_library(&net);
 }
 
-static void take_list(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+static void take_list(lk_zk *z, void *context, const lk_zk_reply *reply)
 {
-    (void)z, (void)context, (void)rc, (void)reply;
+    (void)z, (void)context, (void)reply;
 }
 
-LK_UNCHECKED static void list_again(lk_zk *z, void *context, int rc, const lk_zk_reply *reply)
+LK_UNCHECKED static void list_again(lk_zk *z, void *context, const lk_zk_reply *reply)
 {
-    (void)z, (void)rc, (void)reply;
+    (void)z, (void)reply;
     sending_fails = true;
     now_ns = LK_S;
     assert_non_null(lk_zk_list_locked(context, "/k", take_list, NULL));

@@ -1,6 +1,0 @@
-/* services.h: what drivers call. */
-#pragma once
-
-#include <locker/driver.h>
-
-extern const locker_services lk_services;
