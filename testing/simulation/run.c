@@ -254,7 +254,7 @@ void lk_sim_run_with(const lk_sim_faulty *service, const lk_sim_plan *plan, FILE
     run.plan = plan;
     run.result = result;
     lk_sim_on_fail = failed;
-    lk_sim_begin(plan->seed, trace);
+    lk_sim_begin(plan->seed + plan->course * UINT64_C(0x9e3779b97f4a7c15) / 2, trace);
     lk_sim_network_begin();
     lk_sim_judge_begin();
     begin(plan);

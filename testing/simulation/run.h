@@ -15,6 +15,8 @@ typedef struct lk_sim_plan {
     size_t without_count;
     unsigned processes, keys,
         threads; /**< at most so many at first, in all, in a process; 0: as the seed has it */
+    uint64_t
+        course; /**< another one of all but the faults: who goes on, how long messages take; 0: the seed's */
 } lk_sim_plan;
 
 typedef struct lk_sim_result {

@@ -11,7 +11,7 @@
 static const char usage[] =
     "usage: locker-simulate [--driver NAME] [--first SEED] [--seeds N] [--jobs N] [--stop]\n"
     "       locker-simulate [--driver NAME] --seed SEED [--trace FILE] [--without N,N...] [--processes N] [--threads N]\n"
-    "                       [--keys N]\n"
+    "                       [--keys N] [--course N]\n"
     "\n"
     "Runs the library, as it is built, against a simulated service, network and time. All that happens follows from\n"
     "the seed: the same one gives the same run, step by step.\n"
@@ -26,6 +26,7 @@ static const char usage[] =
     "  --without N,N  leave out the faults of these numbers; the others stay what they were\n"
     "  --processes N, --threads N, --keys N\n"
     "                 at most so many at first, in each process, in all\n"
+    "  --course N     another one of all that is no fault: who goes on, how long messages take\n"
     "  --results      for programs: a line for each seed, of seed, steps, grants, faults that were made and that were\n"
     "                 drawn, simulated ns, ns of processor and why it failed, with tabs between them\n"
     "\n"
@@ -102,14 +103,21 @@ static const char *limits_with(const char *name, const char *value)
 
 static lk_sim_orders read_orders(int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"driver", required_argument, NULL, 'd'},  {"first", required_argument, NULL, 'f'},
-        {"seeds", required_argument, NULL, 'n'},   {"jobs", required_argument, NULL, 'j'},
-        {"seed", required_argument, NULL, 's'},    {"trace", required_argument, NULL, 't'},
-        {"stop", no_argument, NULL, 'e'},          {"results", no_argument, NULL, 'r'},
-        {"without", required_argument, NULL, 'w'}, {"processes", required_argument, NULL, 'P'},
-        {"threads", required_argument, NULL, 'T'}, {"keys", required_argument, NULL, 'K'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"driver", required_argument, NULL, 'd'},
+                                          {"first", required_argument, NULL, 'f'},
+                                          {"seeds", required_argument, NULL, 'n'},
+                                          {"jobs", required_argument, NULL, 'j'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"trace", required_argument, NULL, 't'},
+                                          {"stop", no_argument, NULL, 'e'},
+                                          {"results", no_argument, NULL, 'r'},
+                                          {"without", required_argument, NULL, 'w'},
+                                          {"processes", required_argument, NULL, 'P'},
+                                          {"threads", required_argument, NULL, 'T'},
+                                          {"keys", required_argument, NULL, 'K'},
+                                          {"course", required_argument, NULL, 'C'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     lk_sim_orders o = {.driver = drivers[0].name,
                        .run = drivers[0].run,
@@ -118,7 +126,7 @@ static lk_sim_orders read_orders(int argc, char **argv)
                        .jobs = processors > 0 ? (uint64_t)processors : 1,
                        .limits = ""};
     for (int option, i; (option = getopt_long(argc, argv, "h", known, &i)) != -1;) {
-        if (strchr("wPTK", option) != NULL)
+        if (strchr("wPTKC", option) != NULL)
             o.limits = limits_with(known[i].name, optarg);
         switch (option) {
         case 'd':
@@ -156,6 +164,9 @@ static lk_sim_orders read_orders(int argc, char **argv)
             break;
         case 'K':
             o.plan.keys = (unsigned)number(optarg, 1);
+            break;
+        case 'C':
+            o.plan.course = number(optarg, 0);
             break;
         case 'h':
             leave_with_usage(stdout, 0);

@@ -26,14 +26,18 @@ def build():
     return os.path.join(folder, PATH)
 
 
+def read(line):
+    words = line.rstrip("\n").split("\t", 7)
+    return Result(*map(int, words[:7]), words[7])
+
+
 def results(command):
     """Of each seed, as they come. A signal that ends us ends the program first, and what it has told is told."""
     with subprocess.Popen((*command, "--results"), stdout=subprocess.PIPE, text=True) as child:
         before = {number: signal.signal(number, lambda *_: child.terminate()) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             for line in child.stdout:
-                words = line.rstrip("\n").split("\t", 7)
-                yield Result(*map(int, words[:7]), words[7])
+                yield read(line)
             if child.wait() not in (0, 1, INTERRUPTED, -signal.SIGTERM):
                 sys.exit(child.returncode if child.returncode > 0 else 71)
         finally:

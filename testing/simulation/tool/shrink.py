@@ -1,24 +1,18 @@
 """Makes a seed that fails shorter: leaves out faults, and then processes, threads and keys, as long as it still fails in the
 same way."""
+import concurrent.futures
 import re
-import sys
+import subprocess
 
 import program
 
 LIMITS = ("processes", "threads", "keys")
+COURSES = 40  # that are tried of each plan
 
 
 def way(failure):
     """Why it failed, whichever numbers are in it."""
     return re.sub(r"\d+", "N", failure)
-
-
-def words(without, limits):
-    """The options that make a plan of the seed's."""
-    found = ["--without", ",".join(map(str, sorted(without)))] if without else []
-    for name, most in limits.items():
-        found += [f"--{name}", str(most)]
-    return found
 
 
 def least(items, fails):
@@ -39,42 +33,59 @@ def least(items, fails):
 
 
 class Shrinker:
-    def __init__(self, path, driver, seed):
+    """What is left out changes who goes on when, and so all that follows: the failure may be gone by chance. So each plan
+    is given a few courses."""
+
+    def __init__(self, path, driver, seed, jobs):
+        self.jobs = jobs
         self.command = (path, "--driver", driver, "--seed", str(seed))
-        self.tries, self.limits = 0, {}
-        self.whole = self.run((), {})
-        self.without = set()
+        self.runs, self.plan = 0, {}
+        self.whole = self.last = self.run(self.plan)
+        self.kept = list(range(self.whole.drawn))
 
-    def run(self, without, limits):
-        self.tries += 1
-        return next(program.results((*self.command, *words(without, limits))))
+    def run(self, plan):
+        self.runs += 1
+        done = subprocess.run((*self.command, *words(plan), "--results"), stdout=subprocess.PIPE, text=True, check=False)
+        return program.read(done.stdout)
 
-    def fails(self, without, limits):
-        return way(self.run(without, limits).failure) == way(self.whole.failure)
+    def fails(self, **changes):
+        now = self.plan.get("course", 0)
+        plans = [{**self.plan, **changes, "course": c} for c in [now, *(c for c in range(COURSES) if c != now)]]
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            for first in range(0, COURSES, self.jobs):
+                some = plans[first:first + self.jobs]
+                for plan, last in zip(some, pool.map(self.run, some)):
+                    if way(last.failure) == way(self.whole.failure):
+                        self.plan, self.last = plan, last
+                        return True
+        return False
 
-    def shrink_faults(self):
-        everything = list(range(self.whole.drawn))
-        kept = least(everything, lambda some: self.fails(set(everything) - set(some), self.limits))
-        self.without = set(everything) - set(kept)
+    def without(self, kept):
+        return {"without": ",".join(str(n) for n in range(self.whole.drawn) if n not in kept)}
 
-    def shrink_limits(self):
+    def shrink(self):
+        if not self.whole.failure:
+            return
         for name in LIMITS:
-            for most in range(1, 4):
-                if self.fails(self.without, {**self.limits, name: most}):
-                    self.limits[name] = most
-                    break
+            any(self.fails(**{name: most}) for most in range(1, 4))
+        self.kept = least(self.kept, lambda some: self.fails(**self.without(some)))
+        for name in LIMITS:
+            any(self.fails(**{name: most}) for most in range(1, self.plan.get(name, 4)))
 
 
-def run(path, driver, seed):
-    shrinker = Shrinker(path, driver, seed)
+def words(plan):
+    """The options that make it of its seed."""
+    return [word for name, value in plan.items() if value for word in (f"--{name}", str(value))]
+
+
+def run(path, driver, seed, jobs):
+    shrinker = Shrinker(path, driver, seed, jobs)
+    shrinker.shrink()
     if not shrinker.whole.failure:
-        sys.exit(f"simulate: seed {seed} does not fail")
-    shrinker.shrink_limits()
-    shrinker.shrink_faults()
-    shrinker.shrink_limits()
-    last = shrinker.run(shrinker.without, shrinker.limits)
-    print(f"seed {seed} fails: {last.failure}\n"
-          f"{shrinker.whole.drawn - len(shrinker.without)} of {shrinker.whole.drawn} faults are needed, "
-          f"{last.steps} of {shrinker.whole.steps} steps are left ({shrinker.tries} runs)\n"
-          f"  again: {program.again(driver, seed, ' '.join(['', *words(shrinker.without, shrinker.limits)]))}")
+        print(f"seed {seed} does not fail")
+        return 0
+    print(f"seed {seed} fails: {shrinker.last.failure}\n"
+          f"{len(shrinker.kept)} of {shrinker.whole.drawn} faults are needed, "
+          f"{shrinker.last.steps} of {shrinker.whole.steps} steps are left ({shrinker.runs} runs)\n"
+          f"  again: {program.again(driver, seed, ' '.join(['', *words(shrinker.plan)]))}")
     return 1
