@@ -1,0 +1,18 @@
+/* wire.h: a client library's connection to a simulated server, as bytes: what comes becomes requests, and answers go back. */
+#pragma once
+
+#include "zookeeper.h"
+
+typedef struct lk_simzk_wire lk_simzk_wire;
+
+lk_simzk_wire *lk_simzk_wire_new(lk_simzk *z, int server);
+/* Bytes from the client have arrived. False: they are none of the protocol, or of what is simulated of it. */
+bool lk_simzk_wire_feed(lk_simzk_wire *wire, const void *bytes, size_t count);
+/* All that the server has answered meanwhile. It is there until the next call. */
+const void *lk_simzk_wire_output(lk_simzk_wire *wire, size_t *count);
+/* The server has closed it, and its output was taken. */
+bool lk_simzk_wire_is_closed(const lk_simzk_wire *wire);
+/* The session, once it is known; for people. */
+int64_t lk_simzk_wire_session(const lk_simzk_wire *wire);
+/* The client's end is closed. */
+void lk_simzk_wire_free(lk_simzk_wire *wire);
