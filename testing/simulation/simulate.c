@@ -37,7 +37,12 @@ typedef struct driver {
     void (*run)(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
 } driver;
 
-static const driver drivers[] = {{"redis", lk_sim_run_redis}}; /* the first is the default */
+static const driver drivers[] = {
+    {"redis", lk_sim_run_redis}, /* the default */
+#ifdef LK_SIM_ZOOKEEPER
+    {"zookeeper", lk_sim_run_zookeeper},
+#endif
+};
 
 enum { DRIVERS = sizeof drivers / sizeof *drivers };
 

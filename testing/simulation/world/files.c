@@ -108,12 +108,12 @@ typedef struct polled {
     nfds_t count;
 } polled;
 
-/* poll's bits and epoll's are the same numbers. */
+/* poll's bits and epoll's are the same numbers. A descriptor may be closed by another thread meanwhile. */
 static short events_of(const struct pollfd *p)
 {
-    const lk_sim_file *const file = p->fd < 0 ? NULL : need(p->fd);
+    const lk_sim_file *const file = lk_sim_file_of(p->fd);
     if (file == NULL)
-        return 0;
+        return p->fd < 0 ? 0 : POLLNVAL;
     return (short)(file->ops->ready(file->self) &
                    ((uint32_t)(unsigned short)p->events | EPOLLHUP | EPOLLERR));
 }
@@ -122,7 +122,7 @@ static bool any_event(const void *what)
 {
     const polled *const p = what;
     for (nfds_t i = 0; i < p->count; i++)
-        if (p->fds[i].fd >= 0 && (lk_sim_file_of(p->fds[i].fd) == NULL || events_of(&p->fds[i]) != 0))
+        if (events_of(&p->fds[i]) != 0)
             return true;
     return false;
 }

@@ -1,14 +1,18 @@
 /* machine.c: what stands for the rest of a machine: its clocks, names and chance; and futexes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "seams.h"
 
 enum { UNIX_SECONDS = 1700000000 }; /* when a run begins */
@@ -61,6 +65,24 @@ int lk_sim_clock_gettime(clockid_t clock, struct timespec *now)
     return 0;
 }
 
+int lk_sim_gettimeofday(struct timeval *now, void *zone)
+{
+    struct timespec at;
+    (void)zone;
+    (void)lk_sim_clock_gettime(CLOCK_REALTIME, &at);
+    *now = (struct timeval){.tv_sec = at.tv_sec, .tv_usec = at.tv_nsec / 1000};
+    return 0;
+}
+
+time_t lk_sim_time(time_t *now)
+{
+    struct timespec at;
+    (void)lk_sim_clock_gettime(CLOCK_REALTIME, &at);
+    if (now != NULL)
+        *now = at.tv_sec;
+    return at.tv_sec;
+}
+
 pid_t lk_sim_getpid(void)
 {
     return lk_sim_here()->pid;
@@ -78,6 +100,50 @@ ssize_t lk_sim_getrandom(void *bytes, size_t count, unsigned flags)
     for (size_t i = 0; i < count; i++)
         ((unsigned char *)bytes)[i] = (unsigned char)lk_sim_draw(256);
     return (ssize_t)count;
+}
+
+/* These have one generator in a process, which is the run's here. */
+void lk_sim_srandom(unsigned seed)
+{
+    (void)seed;
+}
+
+void lk_sim_srand48(long seed)
+{
+    (void)seed;
+}
+
+long lk_sim_random(void)
+{
+    return (long)lk_sim_draw(UINT64_C(1) << 31);
+}
+
+double lk_sim_drand48(void)
+{
+    return (double)lk_sim_draw(UINT64_C(1) << 48) / (double)(UINT64_C(1) << 48);
+}
+
+static uint32_t random_ready(void *self)
+{
+    (void)self;
+    return EPOLLIN;
+}
+
+static ssize_t random_read(void *self, void *bytes, size_t count)
+{
+    (void)self;
+    return lk_sim_getrandom(bytes, count, 0);
+}
+
+/* Files of a configuration are the system's. */
+int lk_sim_open(const char *path, int flags, ...)
+{
+    static const lk_sim_file_ops random_ops = {random_ready, random_read, NULL, NULL};
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    return strcmp(path, "/dev/urandom") == 0 ? lk_sim_file_new(&random_ops, NULL) : open(path, flags, mode);
 }
 
 int lk_sim_sched_yield(void)

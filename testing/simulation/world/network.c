@@ -36,6 +36,7 @@ struct lk_sim_connection {
     bool end_to, end_from; /* behind the last piece */
     char *received;        /* by the client's host, not read yet */
     size_t received_count, received_room;
+    bool was_answered;          /* before that its send buffer is empty enough for what it sends */
     int64_t receive_timeout_ns; /* 0: none */
     unsigned coming;            /* events that have a pointer to it */
 };
@@ -119,6 +120,7 @@ static void keep(lk_sim_connection *c, const piece *p)
     }
     memcpy(c->received + c->received_count, p->bytes, p->count);
     c->received_count += p->count;
+    c->was_answered = true;
     lk_sim_file_changed(c);
 }
 
@@ -289,12 +291,13 @@ static ssize_t send_now(lk_sim_connection *c, const char *bytes, size_t count)
         errno = c->state == CONNECTING ? EAGAIN : EPIPE;
         return -1;
     }
-    if (lk_sim_chance(SHORT_PPM) && lk_sim_chance(500000)) {
+    const bool is_full = c->was_answered && lk_sim_chance(SHORT_PPM);
+    if (is_full && lk_sim_chance(500000)) {
         errno = EAGAIN; /* its buffer is full for a moment */
         lk_sim_at(lk_sim_now() + 1000, lk_sim_file_looks, c);
         return -1;
     }
-    if (count > 1 && lk_sim_chance(SHORT_PPM))
+    if (is_full && count > 1)
         count = 1 + lk_sim_draw(count - 1);
     put(c, &c->to, bytes, count);
     return (ssize_t)count;
@@ -350,6 +353,21 @@ int lk_sim_socket(int domain, int type, int protocol)
 }
 
 /* Addresses are 10.0.0.N, N the service's place from 1. */
+static struct sockaddr_in address_of(size_t place)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)net.services[place]->port),
+                                .sin_addr.s_addr = htonl(0x0a000001 + (uint32_t)place)};
+}
+
+static size_t place_of(const lk_sim_service *service)
+{
+    size_t place = 0;
+    while (net.services[place] != service)
+        place++;
+    return place;
+}
+
 int lk_sim_connect(int fd, const struct sockaddr *address, socklen_t size)
 {
     lk_sim_connection *const c = connection_of(fd);
@@ -396,6 +414,8 @@ int lk_sim_shutdown(int fd, int how)
     c->end_to = true;
     if (c->state == UP)
         c->state = ENDED;
+    if (c->state == CONNECTING)
+        c->state = RESET;
     if (c->session != NULL)
         come_at(c, arrival(c, c->to));
     lk_sim_file_changed(c);
@@ -425,31 +445,55 @@ int lk_sim_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
     return 0;
 }
 
+int lk_sim_getpeername(int fd, struct sockaddr *address, socklen_t *size)
+{
+    const lk_sim_connection *const c = connection_of(fd);
+    if (c->service == NULL) {
+        errno = ENOTCONN;
+        return -1;
+    }
+    const struct sockaddr_in in = address_of(place_of(c->service));
+    lk_sim_pause();
+    memcpy(address, &in, *size < sizeof in ? *size : sizeof in);
+    *size = sizeof in;
+    return 0;
+}
+
+/* The place of the service with that name, or with that address as a text; SERVICES_MAX: there is none. */
+static size_t find(const char *host, int port, bool numeric)
+{
+    struct in_addr address;
+    const bool is_address = inet_pton(AF_INET, host, &address) == 1;
+    for (size_t i = 0; i < net.service_count; i++) {
+        const bool is_it = is_address ? address.s_addr == address_of(i).sin_addr.s_addr
+                                      : !numeric && strcmp(net.services[i]->host, host) == 0;
+        if (is_it && net.services[i]->port == port)
+            return i;
+    }
+    return SERVICES_MAX;
+}
+
 int lk_sim_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
                        struct addrinfo **found)
 {
-    (void)hints;
     lk_sim_pause();
-    for (size_t i = 0; i < net.service_count; i++) {
-        if (strcmp(net.services[i]->host, host) != 0 || net.services[i]->port != (int)strtol(port, NULL, 10))
-            continue;
-        struct {
-            struct addrinfo info;
-            struct sockaddr_in address;
-        } *const both = calloc(1, sizeof *both);
-        if (both == NULL)
-            return EAI_MEMORY;
-        both->address = (struct sockaddr_in){.sin_family = AF_INET,
-                                             .sin_port = htons((uint16_t)net.services[i]->port),
-                                             .sin_addr.s_addr = htonl(0x0a000001 + (uint32_t)i)};
-        both->info = (struct addrinfo){.ai_family = AF_INET,
-                                       .ai_socktype = SOCK_STREAM,
-                                       .ai_addr = (struct sockaddr *)(void *)&both->address,
-                                       .ai_addrlen = sizeof both->address};
-        *found = &both->info;
-        return 0;
-    }
-    return EAI_NONAME;
+    const bool numeric = hints != NULL && (hints->ai_flags & AI_NUMERICHOST) != 0;
+    const size_t place = find(host, (int)strtol(port, NULL, 10), numeric);
+    if (place == SERVICES_MAX)
+        return EAI_NONAME;
+    struct {
+        struct addrinfo info;
+        struct sockaddr_in address;
+    } *const both = calloc(1, sizeof *both);
+    if (both == NULL)
+        return EAI_MEMORY;
+    both->address = address_of(place);
+    both->info = (struct addrinfo){.ai_family = AF_INET,
+                                   .ai_socktype = SOCK_STREAM,
+                                   .ai_addr = (struct sockaddr *)(void *)&both->address,
+                                   .ai_addrlen = sizeof both->address};
+    *found = &both->info;
+    return 0;
 }
 
 void lk_sim_freeaddrinfo(struct addrinfo *found)

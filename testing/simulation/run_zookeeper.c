@@ -1,0 +1,275 @@
+/* run_zookeeper.c: a run with ZooKeeper, with ZooKeeper's own client library: how it begins and ends, and the faults of the
+ * servers and of what is between them. See run.h and faults.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "faults.h"
+#include "judge.h"
+#include "world/seams.h"
+#include "zookeeper_service.h"
+
+/* From one server to another. */
+typedef struct pair {
+    int from, to;
+} pair;
+
+static struct {
+    lk_sim_zookeeper zookeeper;
+    lk_sim_process machine;
+    bool forgets; /* it may lose its data: only one that is alone, because more survive the loss of one's */
+    bool stopped[LK_SIM_ZOOKEEPER_MOST], away[LK_SIM_ZOOKEEPER_MOST], slow[LK_SIM_ZOOKEEPER_MOST];
+    pair pairs[LK_SIM_ZOOKEEPER_MOST][LK_SIM_ZOOKEEPER_MOST];
+    char uri[256];
+} run;
+
+/* ------------------------------------------------------------------ servers ---- */
+
+/* Half of the time the leader. */
+static int drawn_server(const lk_sim_fault *fault)
+{
+    const int leader = lk_simzk_leader(run.zookeeper.ensemble);
+    return leader >= 0 && fault->slot % 2 == 0 ? leader
+                                               : (int)(fault->slot / 2 % (unsigned)run.zookeeper.count);
+}
+
+/* A server, for those who heal. */
+static int server_of(const void *context)
+{
+    return (int)((const lk_sim_zookeeper_server *)context - run.zookeeper.servers);
+}
+
+static void goes_on(void *context)
+{
+    const int server = server_of(context);
+    lk_sim_tell("server %d goes on", server + 1);
+    run.stopped[server] = false;
+    if (!run.away[server])
+        lk_sim_zookeeper_continue(&run.zookeeper, server);
+}
+
+static bool stop(const lk_sim_fault *fault, int server)
+{
+    if (run.stopped[server] || run.away[server])
+        return false;
+    run.stopped[server] = true;
+    lk_sim_fault_lasts(fault, "a server stands still", goes_on, &run.zookeeper.servers[server]);
+    lk_sim_zookeeper_stop(&run.zookeeper, server);
+    return true;
+}
+
+static bool kill(const lk_sim_fault *fault, int server)
+{
+    if (run.away[server])
+        return false;
+    lk_sim_fault_strikes(fault, "a server is killed, and starts again");
+    lk_sim_zookeeper_kill(&run.zookeeper, server, fault->detail / 16 % 2 == 0);
+    lk_sim_zookeeper_start(&run.zookeeper, server, true);
+    return true;
+}
+
+static void is_back(void *context)
+{
+    const int server = server_of(context);
+    lk_sim_tell("server %d starts", server + 1);
+    run.away[server] = false;
+    lk_sim_zookeeper_start(&run.zookeeper, server, true);
+}
+
+static bool take_away(const lk_sim_fault *fault, int server)
+{
+    if (run.away[server])
+        return false;
+    run.away[server] = true;
+    lk_sim_fault_lasts(fault, "a server is away", is_back, &run.zookeeper.servers[server]);
+    lk_sim_zookeeper_kill(&run.zookeeper, server, fault->detail / 16 % 2 == 0);
+    return true;
+}
+
+static void is_fast(void *context)
+{
+    run.slow[server_of(context)] = false;
+    lk_sim_zookeeper_slow(&run.zookeeper, server_of(context), false);
+}
+
+static bool make_slow(const lk_sim_fault *fault, int server)
+{
+    if (run.slow[server])
+        return false;
+    run.slow[server] = true;
+    lk_sim_fault_lasts(fault, "a server is slow to write", is_fast, &run.zookeeper.servers[server]);
+    lk_sim_zookeeper_slow(&run.zookeeper, server, true);
+    return true;
+}
+
+static bool forget(const lk_sim_fault *fault, int server)
+{
+    if (!run.forgets || run.away[server])
+        return false;
+    lk_sim_fault_strikes(fault, "the server forgets");
+    lk_sim_judge_forgets();
+    lk_sim_zookeeper_kill(&run.zookeeper, server, true);
+    lk_sim_zookeeper_start(&run.zookeeper, server, false);
+    return true;
+}
+
+/* ------------------------------------------------------------------ between servers ---- */
+
+static void set_clogged(const pair *way, bool clogged)
+{
+    lk_sim_tell("what server %d sends server %d %s", way->from + 1, way->to + 1,
+                clogged ? "waits" : "goes on");
+    lk_sim_zookeeper_clog(&run.zookeeper, way->from, way->to, clogged);
+}
+
+static void clogs(void *context)
+{
+    set_clogged(context, true);
+}
+
+static void unclogs(void *context)
+{
+    set_clogged(context, false);
+}
+
+static void unclogs_both(void *context)
+{
+    const pair *const way = context;
+    set_clogged(way, false);
+    set_clogged(&run.pairs[way->to][way->from], false);
+}
+
+static bool clog_one(const lk_sim_fault *fault, pair *way)
+{
+    lk_sim_fault_lasts(fault, "a way between servers is clogged in one direction", unclogs, way);
+    set_clogged(way, true);
+    return true;
+}
+
+static bool clog_both(const lk_sim_fault *fault, pair *way)
+{
+    lk_sim_fault_lasts(fault, "a way between servers is clogged", unclogs_both, way);
+    set_clogged(way, true);
+    set_clogged(&run.pairs[way->to][way->from], true);
+    return true;
+}
+
+static bool cut(const lk_sim_fault *fault, const pair *way)
+{
+    lk_sim_fault_strikes(fault, "the connections between two servers are reset");
+    lk_sim_zookeeper_break(&run.zookeeper, way->from, way->to);
+    return true;
+}
+
+static void set_all_of(int server, bool clogged)
+{
+    for (int other = 0; other < run.zookeeper.count; other++) {
+        if (other == server)
+            continue;
+        set_clogged(&run.pairs[server][other], clogged);
+        set_clogged(&run.pairs[other][server], clogged);
+    }
+}
+
+static void joins(void *context)
+{
+    set_all_of(server_of(context), false);
+}
+
+static bool isolate(const lk_sim_fault *fault, int server)
+{
+    lk_sim_fault_lasts(fault, "a server is cut off from the others", joins, &run.zookeeper.servers[server]);
+    set_all_of(server, true);
+    return true;
+}
+
+static void is_over(void *context)
+{
+    (void)context;
+}
+
+/* All are clogged, one after another, and opened again in another order. */
+static bool swizzle(const lk_sim_fault *fault)
+{
+    const uint64_t half = (uint64_t)fault->span_ns / 2 + 1;
+    uint64_t random = fault->detail;
+    lk_sim_fault_lasts(fault, "ways between servers are clogged one after another", is_over, NULL);
+    for (int from = 0; from < run.zookeeper.count; from++) {
+        for (int to = 0; to < run.zookeeper.count; to++) {
+            if (to == from)
+                continue;
+            lk_sim_at(lk_sim_now() + (int64_t)lk_sim_draw_from(&random, half), clogs, &run.pairs[from][to]);
+            lk_sim_at(lk_sim_now() + (int64_t)(half + lk_sim_draw_from(&random, half)), unclogs,
+                      &run.pairs[from][to]);
+        }
+    }
+    return true;
+}
+
+static bool make(const lk_sim_fault *fault)
+{
+    const int server = drawn_server(fault);
+    const unsigned count = (unsigned)run.zookeeper.count,
+                   other = (unsigned)(fault->detail / 32 % (count > 1 ? count - 1 : 1));
+    pair *const way = &run.pairs[server][((unsigned)server + 1 + other) % count];
+    switch (fault->detail % (count > 1 ? 11 : 5)) {
+    case 0:
+        return kill(fault, server);
+    case 1:
+        return take_away(fault, server);
+    case 2:
+        return make_slow(fault, server);
+    case 3:
+        return count > 1 ? stop(fault, server) : forget(fault, server);
+    case 4:
+    case 5:
+        return stop(fault, server);
+    case 6:
+        return clog_one(fault, way);
+    case 7:
+        return clog_both(fault, way);
+    case 8:
+        return cut(fault, way);
+    case 9:
+        return isolate(fault, server);
+    default:
+        return swizzle(fault);
+    }
+}
+
+/* ------------------------------------------------------------------ the service ---- */
+
+static const char *begin(uint64_t *random)
+{
+    memset(&run, 0, sizeof run);
+    const int count = lk_sim_draw_from(random, 4) == 0 ? 1 : LK_SIM_ZOOKEEPER_MOST;
+    const int timeout_ms = 800 + 400 * (int)lk_sim_draw_from(random, 3);
+    const bool knows_tick = lk_sim_draw_from(random, 2) == 0;
+    run.forgets = count == 1 && lk_sim_draw_from(random, 3) == 0;
+    for (int from = 0; from < count; from++)
+        for (int to = 0; to < count; to++)
+            run.pairs[from][to] = (pair){from, to};
+    run.machine = (lk_sim_process){.host = "zookeeper"};
+    lk_sim_stand_in(&run.machine);
+    lk_sim_zookeeper_begin(&run.zookeeper, count);
+    (void)snprintf(run.uri, sizeof run.uri,
+                   "zookeeper://zk1.example%s/?session_timeout=%dms&command_timeout=1s&connect_timeout=1s%s",
+                   count > 1 ? ",zk2.example,zk3.example" : "", timeout_ms, knows_tick ? "&tick=200ms" : "");
+    lk_sim_tell("%d servers, %s", count, run.uri);
+    return run.uri;
+}
+
+static void end(void)
+{
+    lk_sim_zookeeper_end(&run.zookeeper);
+}
+
+static lk_sim_service *server(unsigned place)
+{
+    return place < (unsigned)run.zookeeper.count ? &run.zookeeper.servers[place].service : NULL;
+}
+
+void lk_sim_run_zookeeper(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result)
+{
+    static const lk_sim_faulty service = {.begin = begin, .end = end, .server = server, .make = make};
+    lk_sim_run_with(&service, plan, trace, result);
+}

@@ -1,0 +1,307 @@
+/* zookeeper_service.c: see zookeeper_service.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world/seams.h"
+#include "zookeeper/wire.h"
+#include "zookeeper_service.h"
+
+#define US INT64_C(1000)
+#define MS INT64_C(1000000)
+
+enum { LATE_PPM = 5000, CLOCK_PPM = 5000 };
+
+/* A client's connection. */
+typedef struct lk_sim_zookeeper_session {
+    struct lk_sim_zookeeper_session *next;
+    const lk_sim_zookeeper_server *server;
+    lk_simzk_wire *wire;
+    lk_sim_connection *connection;
+} session;
+
+/* ------------------------------------------------------------------ what is sent ---- */
+
+/* What is on the wire, for the trace: texts, with a point for all between them. */
+static void tell_bytes(const session *s, const char *way, const unsigned char *bytes, size_t count)
+{
+    char text[512];
+    size_t n = 0;
+    for (size_t i = 0; i < count && n + 1 < sizeof text; i++) {
+        const bool plain = bytes[i] >= ' ' && bytes[i] <= '~';
+        if (plain || (n > 0 && text[n - 1] != '.'))
+            text[n++] = plain ? (char)bytes[i] : '.';
+    }
+    text[n] = '\0';
+    lk_sim_tell("%s %s of session %" PRIx64 ": %s", s->server->host, way,
+                (uint64_t)lk_simzk_wire_session(s->wire), text);
+}
+
+static void forget(session *s)
+{
+    session **at = &s->server->of->first;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    lk_simzk_wire_free(s->wire);
+    free(s);
+}
+
+static void hang_up(session *s)
+{
+    lk_sim_connection_close(s->connection);
+    forget(s);
+}
+
+static void send_output(session *s)
+{
+    size_t count;
+    const void *const bytes = lk_simzk_wire_output(s->wire, &count);
+    if (count == 0)
+        return;
+    tell_bytes(s, "to", bytes, count);
+    lk_sim_connection_send(s->connection, bytes, count);
+}
+
+static void due_comes(void *context);
+
+/* What the last call has made to be sent; and when it wants to be called again. */
+static void settle(lk_sim_zookeeper *zookeeper)
+{
+    while (zookeeper->answers) {
+        zookeeper->answers = false;
+        for (session *s = zookeeper->first, *next; s != NULL; s = next) {
+            next = s->next;
+            send_output(s);
+            if (lk_simzk_wire_is_closed(s->wire))
+                hang_up(s);
+        }
+    }
+    int64_t due = lk_simzk_due(zookeeper->ensemble);
+    if (due < zookeeper->timeless_until)
+        due = zookeeper->timeless_until;
+    if (due == INT64_MAX || due >= zookeeper->due)
+        return;
+    zookeeper->due = due;
+    lk_sim_at(due, due_comes, zookeeper);
+}
+
+static void advance(lk_sim_zookeeper *zookeeper)
+{
+    if (lk_sim_now() >= zookeeper->timeless_until)
+        lk_simzk_advance(zookeeper->ensemble, lk_sim_now());
+}
+
+static void due_comes(void *context)
+{
+    lk_sim_zookeeper *const zookeeper = context;
+    zookeeper->due = INT64_MAX;
+    advance(zookeeper);
+    settle(zookeeper);
+}
+
+static void on_answer(void *context, lk_simzk_connection *connection)
+{
+    (void)connection;
+    ((lk_sim_zookeeper *)context)->answers = true;
+}
+
+/* ------------------------------------------------------------------ clients ---- */
+
+static void *accepted(void *self, lk_sim_connection *connection)
+{
+    lk_sim_zookeeper_server *const server = self;
+    session *const s = calloc(1, sizeof *s);
+    if (s == NULL)
+        abort();
+    *s = (session){.next = server->of->first,
+                   .server = server,
+                   .wire = lk_simzk_wire_new(server->of->ensemble, server->id),
+                   .connection = connection};
+    server->of->first = s;
+    return s;
+}
+
+static void received(void *context, const char *bytes, size_t count)
+{
+    session *const s = context;
+    lk_sim_zookeeper *const zookeeper = s->server->of;
+    advance(zookeeper);
+    tell_bytes(s, "from", (const unsigned char *)bytes, count);
+    if (!lk_simzk_wire_feed(s->wire, bytes, count))
+        lk_sim_fail("%s was sent what is not simulated", s->server->host);
+    zookeeper->answers |= lk_simzk_wire_is_closed(s->wire);
+    settle(zookeeper);
+}
+
+static void closed(void *context)
+{
+    session *const s = context;
+    lk_sim_zookeeper *const zookeeper = s->server->of;
+    advance(zookeeper);
+    forget(s);
+    settle(zookeeper);
+}
+
+/* ------------------------------------------------------------------ between servers ---- */
+
+static int64_t drawn_delay(const lk_sim_zookeeper_link *link)
+{
+    const int64_t late = link->slow || lk_sim_chance(LATE_PPM) ? (int64_t)lk_sim_draw(50 * MS) : 0;
+    switch (link->link.channel) {
+    case LK_SIMZK_DISK:
+        return late + (int64_t)lk_sim_draw(500 * US);
+    case LK_SIMZK_APPLY:
+        return late + (int64_t)lk_sim_draw(50 * US);
+    default:
+        return late + 50 * US + (int64_t)lk_sim_draw(100 * US);
+    }
+}
+
+static void message_comes(void *context)
+{
+    const lk_sim_zookeeper_link *const link = context;
+    if (link->clogged)
+        return;
+    advance(link->of);
+    (void)lk_simzk_deliver(link->of->ensemble, link->link);
+    settle(link->of);
+}
+
+static void on_waiting(void *context, lk_simzk_link link)
+{
+    lk_sim_zookeeper *const zookeeper = context;
+    lk_sim_zookeeper_link *const on = &zookeeper->links[link.channel][link.from][link.to];
+    lk_sim_at(lk_sim_now() + drawn_delay(on), message_comes, on);
+}
+
+/* All that waits there comes after all. */
+static void goes_on(lk_sim_zookeeper_link *link)
+{
+    for (size_t left = lk_simzk_waiting(link->of->ensemble, link->link); left > 0; left--)
+        lk_sim_at(lk_sim_now() + drawn_delay(link), message_comes, link);
+}
+
+void lk_sim_zookeeper_clog(lk_sim_zookeeper *zookeeper, int from, int to, bool clogged)
+{
+    for (int channel = LK_SIMZK_VOTES; channel <= LK_SIMZK_QUORUM; channel++) {
+        zookeeper->links[channel][from][to].clogged = clogged;
+        if (!clogged)
+            goes_on(&zookeeper->links[channel][from][to]);
+    }
+}
+
+void lk_sim_zookeeper_slow(lk_sim_zookeeper *zookeeper, int server, bool slow)
+{
+    zookeeper->links[LK_SIMZK_DISK][server][server].slow = slow;
+    zookeeper->links[LK_SIMZK_APPLY][server][server].slow = slow;
+}
+
+void lk_sim_zookeeper_break(lk_sim_zookeeper *zookeeper, int one, int other)
+{
+    advance(zookeeper);
+    lk_simzk_break(zookeeper->ensemble, one, other);
+    settle(zookeeper);
+}
+
+/* ------------------------------------------------------------------ servers ---- */
+
+void lk_sim_zookeeper_stop(lk_sim_zookeeper *zookeeper, int server)
+{
+    advance(zookeeper);
+    lk_simzk_stop(zookeeper->ensemble, server);
+    zookeeper->servers[server].service.silent = true;
+    settle(zookeeper);
+}
+
+/* What it was sent meanwhile is there, and so is what was due: whichever it sees first. */
+void lk_sim_zookeeper_continue(lk_sim_zookeeper *zookeeper, int server)
+{
+    advance(zookeeper);
+    lk_simzk_continue(zookeeper->ensemble, server);
+    zookeeper->servers[server].service.silent = false;
+    if (lk_sim_draw(2) == 0)
+        zookeeper->timeless_until = lk_sim_now() + (int64_t)lk_sim_draw(2 * MS);
+    for (int channel = 0; channel < LK_SIMZK_CHANNELS; channel++)
+        for (int from = 0; from < zookeeper->count; from++)
+            goes_on(&zookeeper->links[channel][from][server]);
+    lk_sim_network_goes_on();
+    settle(zookeeper);
+}
+
+void lk_sim_zookeeper_kill(lk_sim_zookeeper *zookeeper, int server, bool written)
+{
+    lk_sim_zookeeper_server *const killed = &zookeeper->servers[server];
+    advance(zookeeper);
+    lk_simzk_crash(zookeeper->ensemble, server, written);
+    killed->service.refuses = true;
+    killed->service.silent = false;
+    for (session *s = zookeeper->first, *next; s != NULL; s = next) {
+        next = s->next;
+        if (s->server == killed)
+            hang_up(s);
+    }
+    lk_sim_network_goes_on();
+    settle(zookeeper);
+}
+
+void lk_sim_zookeeper_start(lk_sim_zookeeper *zookeeper, int server, bool with_data)
+{
+    advance(zookeeper);
+    lk_simzk_start(zookeeper->ensemble, server, with_data);
+    zookeeper->servers[server].service.refuses = false;
+    settle(zookeeper);
+}
+
+/* ------------------------------------------------------------------ life ---- */
+
+static void begin_server(lk_sim_zookeeper *zookeeper, int id)
+{
+    lk_sim_zookeeper_server *const server = &zookeeper->servers[id];
+    *server = (lk_sim_zookeeper_server){.of = zookeeper, .id = id};
+    (void)snprintf(server->host, sizeof server->host, "zk%d.example", id + 1);
+    server->service = (lk_sim_service){.host = server->host,
+                                       .port = 2181,
+                                       .self = server,
+                                       .accepted = accepted,
+                                       .received = received,
+                                       .closed = closed};
+    lk_sim_network_add(&server->service);
+}
+
+static void begin_links(lk_sim_zookeeper *zookeeper)
+{
+    for (int channel = 0; channel < LK_SIMZK_CHANNELS; channel++)
+        for (int from = 0; from < zookeeper->count; from++)
+            for (int to = 0; to < zookeeper->count; to++)
+                zookeeper->links[channel][from][to] =
+                    (lk_sim_zookeeper_link){.of = zookeeper, .link = {(lk_simzk_channel)channel, from, to}};
+}
+
+void lk_sim_zookeeper_begin(lk_sim_zookeeper *zookeeper, int servers)
+{
+    *zookeeper = (lk_sim_zookeeper){.count = servers, .due = INT64_MAX};
+    lk_simzk_setup setup = {.servers = servers,
+                            .is_3_9 = lk_sim_draw(2) == 0,
+                            .tick_ms = LK_SIM_ZOOKEEPER_TICK_MS,
+                            .container_check_ms = 1000,
+                            .on_waiting = on_waiting,
+                            .on_answer = on_answer,
+                            .context = zookeeper};
+    for (int i = 0; i < servers; i++) {
+        begin_server(zookeeper, i);
+        setup.clocks[i] = (lk_simzk_clock){.offset_ns = (int64_t)lk_sim_draw(1000) * MS,
+                                           .ppm = (int32_t)lk_sim_draw(2 * CLOCK_PPM + 1) - CLOCK_PPM};
+    }
+    begin_links(zookeeper);
+    zookeeper->ensemble = lk_simzk_new(&setup);
+    settle(zookeeper);
+}
+
+void lk_sim_zookeeper_end(lk_sim_zookeeper *zookeeper)
+{
+    while (zookeeper->first != NULL)
+        forget(zookeeper->first);
+    lk_simzk_free(zookeeper->ensemble);
+}

@@ -1,0 +1,53 @@
+/* zookeeper_service.h: a simulated ZooKeeper ensemble (zookeeper/zookeeper.h) on the simulated network. What its servers
+ * tell each other, write and apply takes times that are drawn, and may be held up. */
+#pragma once
+
+#include "world/network.h"
+#include "zookeeper/zookeeper.h"
+
+enum { LK_SIM_ZOOKEEPER_MOST = 3, LK_SIM_ZOOKEEPER_TICK_MS = 200 };
+
+typedef struct lk_sim_zookeeper lk_sim_zookeeper;
+
+/** What goes from one server to another; of LK_SIMZK_DISK and LK_SIMZK_APPLY: in one. */
+typedef struct lk_sim_zookeeper_link {
+    lk_sim_zookeeper *of;
+    lk_simzk_link link;
+    bool clogged; /**< what is on it waits */
+    bool slow;
+} lk_sim_zookeeper_link;
+
+typedef struct lk_sim_zookeeper_server {
+    lk_sim_zookeeper *of;
+    int id;
+    char host[32];
+    lk_sim_service service;
+} lk_sim_zookeeper_server;
+
+struct lk_sim_zookeeper {
+    int count;
+    lk_sim_zookeeper_server servers[LK_SIM_ZOOKEEPER_MOST];
+    lk_sim_zookeeper_link links[LK_SIMZK_CHANNELS][LK_SIM_ZOOKEEPER_MOST][LK_SIM_ZOOKEEPER_MOST];
+    lk_simzk *ensemble;
+    struct lk_sim_zookeeper_session *first;
+    bool answers;           /**< some wait to be sent */
+    int64_t due;            /**< the event that is to come for it; INT64_MAX: none */
+    int64_t timeless_until; /**< what is due waits: servers that stood still read first */
+};
+
+/** Listen at zk1.example:2181 and so on, from now on. */
+void lk_sim_zookeeper_begin(lk_sim_zookeeper *zookeeper, int servers);
+void lk_sim_zookeeper_end(lk_sim_zookeeper *zookeeper);
+
+/** A server stands still, as by SIGSTOP; and goes on. */
+void lk_sim_zookeeper_stop(lk_sim_zookeeper *zookeeper, int server);
+void lk_sim_zookeeper_continue(lk_sim_zookeeper *zookeeper, int server);
+/** Its process is killed; written: what waits for its disk gets there. Then nobody listens until it starts again. */
+void lk_sim_zookeeper_kill(lk_sim_zookeeper *zookeeper, int server, bool written);
+void lk_sim_zookeeper_start(lk_sim_zookeeper *zookeeper, int server, bool with_data);
+/** The connections between two servers break. */
+void lk_sim_zookeeper_break(lk_sim_zookeeper *zookeeper, int one, int other);
+/** What one server sends another one waits, or goes on. */
+void lk_sim_zookeeper_clog(lk_sim_zookeeper *zookeeper, int from, int to, bool clogged);
+/** A server is slow to write and to apply, or is not any more. */
+void lk_sim_zookeeper_slow(lk_sim_zookeeper *zookeeper, int server, bool slow);
