@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include <locker/driver.h>
+#include "lk_error.h"
 
 /** What no struct of a later release is larger than: beyond it the size is garbage. */
 enum { LK_SIZE_MOST = 4096 };
@@ -24,20 +24,18 @@ static inline locker_status lk_sized_take(void *own, size_t own_size, const void
                                           size_t least, const char *type, locker_error *err)
 {
     if (!lk_sized_is(size, least)) {
-        (void)locker_error_set(
-            err, LOCKER_INVALID, 0,
-            "the size of %s is %zu, which no release's is (this one's is %zu): set it to sizeof(%s), as "
-            "its _INIT does",
-            type, size, own_size, type);
+        (void)lk_invalid(err,
+                         "the size of %s is %zu, which no release's is (this one's is %zu): set it to "
+                         "sizeof(%s), as its _INIT does",
+                         type, size, own_size, type);
         return LOCKER_INVALID; /* said here, so that static analysis knows that own is not set */
     }
     for (size_t i = own_size; i < size; i++) {
         if (((const char *)given)[i] != 0) {
-            (void)locker_error_set(
-                err, LOCKER_CONFIG, 0,
-                "%s sets a member that liblocker %s does not have (byte %zu): a later version is "
-                "needed, the one that the program was compiled with",
-                type, LOCKER_VERSION_STRING, i);
+            (void)lk_misconfigured(err,
+                                   "%s sets a member that liblocker %s does not have (byte %zu): a later "
+                                   "version is needed, the one that the program was compiled with",
+                                   type, LOCKER_VERSION_STRING, i);
             return LOCKER_CONFIG;
         }
     }

@@ -25,24 +25,17 @@ static void release_all_unlocking(locker *l) LK_REQUIRES(l->mutex)
     }
 }
 
-/* In a fork's child: only descriptors are closed. The mutex may be locked by a thread that doesn't exist
- * here, and memory may be half changed, so neither is touched. */
-static void close_in_child(locker *l)
-{
-    if (l->epoll_fd < 0)
-        return; /* closed before in this child */
-    if (l->driver->abandon != NULL)
-        l->driver->abandon(l->self);
-    lk_descriptors_close(l);
-}
-
+/* In a fork's child only descriptors are closed. The mutex may be locked by a thread that doesn't exist there, and
+ * memory may be half changed, so neither is touched. */
 locker_status locker_close(locker *l)
 {
     LK_NO_CANCEL;
     if (l == NULL)
         return LOCKER_OK;
     if (lk_forked(l)) {
-        close_in_child(l);
+        if (l->epoll_fd >= 0 && l->driver->abandon != NULL) /* else closed before in this child */
+            l->driver->abandon(l->self);
+        lk_descriptors_close(l);
         return LOCKER_OK;
     }
     if (lk_in_callback(l))

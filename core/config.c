@@ -39,15 +39,11 @@ void lk_config_clear(lk_config *c)
         free(c->given[i].name);
         free(c->given[i].text);
     }
-    free(c->given);
-    drop(c->pub.hosts);
-    drop(c->pub.values);
-    drop(c->pub.scheme);
-    drop(c->pub.user);
     lk_wipe(c->pub.password);
-    drop(c->pub.path);
-    drop(c->pub.name_space);
-    drop(c->pub.owner);
+    const void *const others[] = {c->given,    c->pub.hosts, c->pub.values,     c->pub.scheme,
+                                  c->pub.user, c->pub.path,  c->pub.name_space, c->pub.owner};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        drop(others[i]);
 }
 
 locker_status lk_config_no_memory(locker_error *err)

@@ -6,23 +6,11 @@
 
 const char *locker_status_name(locker_status status)
 {
-    static const char *const names[] = {
-        [LOCKER_OK] = "ok",
-        [LOCKER_BUSY] = "busy",
-        [LOCKER_TIMEOUT] = "timeout",
-        [LOCKER_CANCELED] = "canceled",
-        [LOCKER_LOST] = "lost",
-        [LOCKER_UNKNOWN] = "unknown",
-        [LOCKER_UNAVAILABLE] = "unavailable",
-        [LOCKER_DENIED] = "denied",
-        [LOCKER_INVALID] = "invalid",
-        [LOCKER_CONFIG] = "config",
-        [LOCKER_UNSUPPORTED] = "unsupported",
-        [LOCKER_PROTOCOL] = "protocol",
-        [LOCKER_NOMEM] = "nomem",
-        [LOCKER_CLOSED] = "closed",
-        [LOCKER_FORKED] = "forked",
-    };
+    static const char *const names[] = {"ok",          "busy",        "timeout", "canceled", "lost",
+                                        "unknown",     "unavailable", "denied",  "invalid",  "config",
+                                        "unsupported", "protocol",    "nomem",   "closed",   "forked"};
+    _Static_assert(sizeof names / sizeof *names == LOCKER_FORKED + 1,
+                   "a name for each status, in their order");
     const size_t i = (size_t)status;
     return i < sizeof names / sizeof *names ? names[i] : "invalid status";
 }

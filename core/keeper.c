@@ -125,7 +125,7 @@ static void *keeper(void *argument)
 
 int lk_keeper_start(locker *l)
 {
-    return lk_thread_start(&l->keeper, NULL, keeper, l);
+    return lk_thread_start(&l->keeper, keeper, l);
 }
 
 void lk_keeper_stop(locker *l)

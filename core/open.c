@@ -20,17 +20,11 @@
 /* What to do about a limit of the system. */
 static const char *limit_advice(int os_error)
 {
-    switch (os_error) {
-    case EMFILE:
-    case ENFILE:
+    if (os_error == EMFILE || os_error == ENFILE)
         return "raise the limit on open files (ulimit -n)";
-    case EAGAIN: /* of pthread_create() */
+    if (os_error == EAGAIN) /* of pthread_create() */
         return "raise the limit on processes and threads (ulimit -u, or TasksMax= of a service)";
-    case ENOSPC:
-        return "raise fs.epoll.max_user_watches";
-    default:
-        return "free memory";
-    }
+    return os_error == ENOSPC ? "raise fs.epoll.max_user_watches" : "free memory";
 }
 
 /* Which service it is; what is quoted of the configuration was checked not to be a password. */

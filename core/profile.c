@@ -44,11 +44,8 @@ static char *read_line(char *text, int size, void *user)
     if (line == NULL)
         return NULL;
     p->line++;
-    if (length + 1 == (size_t)size && line[length - 1] != '\n' && !feof(p->stream)) {
-        p->cut = true;
-        return NULL;
-    }
-    return line;
+    p->cut = length + 1 == (size_t)size && line[length - 1] != '\n' && !feof(p->stream);
+    return p->cut ? NULL : line;
 }
 
 static int handle(void *user, const char *section, const char *name, const char *value)

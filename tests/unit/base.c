@@ -26,17 +26,12 @@ typedef struct element {
     int number;
 } element;
 
-static element *of(lk_list *link)
-{
-    return LK_CONTAINER(link, element, link);
-}
-
 /* The numbers in the list as decimal digits. */
 static int digits(const lk_list *list)
 {
     int all = 0;
-    LK_LIST_EACH(link, list)
-        all = all * 10 + of(link)->number;
+    LK_EACH(const element, it, link, list)
+        all = all * 10 + it->number;
     return all;
 }
 
@@ -63,8 +58,8 @@ static void test_list_keeps_its_order(void **state)
     lk_list_splice(&other, &list);
     assert_true(lk_list_empty(&list));
     assert_int_equal(digits(&other), 413);
-    LK_LIST_EACH_SAFE(link, &other)
-        lk_list_remove(link);
+    LK_EACH_SAFE(element, it, link, &other)
+        lk_list_remove(&it->link);
     assert_true(lk_list_empty(&other));
 }
 

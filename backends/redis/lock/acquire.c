@@ -417,11 +417,6 @@ static bool plain_first(struct attempt *a)
     return floor != 0;
 }
 
-static bool may_reserve(const lk_redis *r)
-{
-    return LK_READ(r->pass_lately) > 0 && lk_redis_now(&r->shared) >= LK_READ(r->spare_until);
-}
-
 /* A claim's first attempt: its value, and how many numbers its grant is to have: more than one where grants
  * are handed over inside the process. */
 static void start_claim(const struct attempt *a)
@@ -430,8 +425,9 @@ static void start_claim(const struct attempt *a)
     lk_redis_claim *data = a->data;
     data->core = a->claim; /* others read it once it is in the table */
     data->number = lk_redis_value_next(&r->values);
+    const bool reserves = LK_READ(r->pass_lately) > 0 && lk_redis_now(&r->shared) >= LK_READ(r->spare_until);
     if (r->set.fencing)
-        data->numbers = may_reserve(r) ? LK_REDIS_PASS_RESERVE : 1;
+        data->numbers = reserves ? LK_REDIS_PASS_RESERVE : 1;
 }
 
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err)

@@ -108,16 +108,9 @@ static locker_status read_look(struct look *x, const redisReply *reply)
 /* A call without an answer. */
 static locker_status unanswered(lk_redis_outcome outcome, locker_error *err)
 {
-    switch (outcome) {
-    case LK_REDIS_CALL_REFUSED:
-    case LK_REDIS_CALL_AWAY:
-    case LK_REDIS_CALL_NOMEM:
-        return err->status;
-    case LK_REDIS_CALL_CUT:
+    if (outcome == LK_REDIS_CALL_CUT)
         return lk_unavailable(err, "the connection to Redis was lost; try again");
-    default:
-        return lk_unavailable(err, "Redis did not answer in time");
-    }
+    return outcome == LK_REDIS_CALL_LATE ? lk_unavailable(err, "Redis did not answer in time") : err->status;
 }
 
 /* `seen`: the value that the lock is to be taken from; NULL: only look. Looking twice does no harm, and looking

@@ -183,7 +183,10 @@ static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
         if (why.permanent || net->reconnect.failures == 0)
             shared->svc->log(shared->svc, LOCKER_LOG_WARN, "redis: %s", why.error.text);
         net->redirect[0] = '\0';
-        lk_redis_reconnect_failed_locked(&net->reconnect, began, &why);
+        net->reconnect.failed_at = began;
+        net->reconnect.last = why;
+        lk_redis_reconnect_back_off_locked(&net->reconnect);
+        pthread_cond_broadcast(&shared->changed);
         return;
     }
     net->reconnect.failed_at = 0;

@@ -17,14 +17,6 @@ void lk_redis_reconnect_back_off_locked(lk_redis_reconnect *rc)
                    (int64_t)lk_redis_random_locked(rc->shared, (uint64_t)lk_time_earlier(most, backoff_most));
 }
 
-void lk_redis_reconnect_failed_locked(lk_redis_reconnect *rc, int64_t began, const lk_redis_failure *why)
-{
-    rc->failed_at = began;
-    rc->last = *why;
-    lk_redis_reconnect_back_off_locked(rc);
-    pthread_cond_broadcast(&rc->shared->changed);
-}
-
 bool lk_redis_reconnect_failed_since_locked(const lk_redis_reconnect *rc, int64_t since)
 {
     return rc->failed_at != 0 && rc->failed_at >= since;
@@ -77,7 +69,7 @@ void lk_redis_reconnect_want_locked(lk_redis_reconnect *rc)
     }
     if (rc->state == LK_REDIS_RETURNS)
         pthread_join(rc->thread, NULL);
-    rc->state = lk_thread_start(&rc->thread, NULL, run, rc) == 0 ? LK_REDIS_RUNS : LK_REDIS_NO_THREAD;
+    rc->state = lk_thread_start(&rc->thread, run, rc) == 0 ? LK_REDIS_RUNS : LK_REDIS_NO_THREAD;
 }
 
 bool lk_redis_reconnect_stop(lk_redis_reconnect *rc, int64_t until)

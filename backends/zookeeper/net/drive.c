@@ -286,8 +286,7 @@ static void blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
     trouble_locked(net, net->set.tls != NULL ? "the server did not answer" : ""); /* until it does */
     const bool fits = net->set.tls == NULL || socket < FD_SETSIZE; /* its handshake waits by select */
     blocking->own = fits ? fcntl(socket, F_DUPFD_CLOEXEC, 0) : -1;
-    blocking->joinable =
-        blocking->own >= 0 && lk_thread_start(&blocking->thread, NULL, connect_blocking, net) == 0;
+    blocking->joinable = blocking->own >= 0 && lk_thread_start(&blocking->thread, connect_blocking, net) == 0;
     if (blocking->joinable) {
         lk_zk_keeper_by_locked(net, blocking->until);
         return;

@@ -210,18 +210,16 @@ static void *run(void *argument)
 
 bool lk_zk_lookup_start(lk_zk_hosts *h, const locker_services *svc)
 {
-    pthread_attr_t attributes;
     pthread_t thread;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     lk_mutex_lock(&h->mutex);
     h->svc = svc;
     h->users++;
     lk_mutex_unlock(&h->mutex);
-    const bool started = lk_thread_start(&thread, &attributes, run, h) == 0;
-    if (!started)
+    const bool started = lk_thread_start(&thread, run, h) == 0;
+    if (started)
+        pthread_detach(thread);
+    else
         unuse(h);
-    pthread_attr_destroy(&attributes);
     return started;
 }
 

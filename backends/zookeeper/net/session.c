@@ -61,7 +61,7 @@ static zhandle_t *client_new_locked(lk_zk_net *net) LK_REQUIRES(*net)
         return new_tls(net, timeout_ms, flags);
     if (set->sasl != NULL)
         return set->library.init_sasl(net->addresses, on_session, timeout_ms, NULL, net, flags, drop_message,
-                                      lk_zk_sasl_params_of(set->sasl));
+                                      set->sasl);
     return zookeeper_init2(net->addresses, on_session, timeout_ms, NULL, net, flags, drop_message);
 }
 

@@ -11,10 +11,10 @@ typedef struct {
     const char *names; /* theirs, for people: host:port,host:port */
     char *credentials; /* of digest: user:password, wiped when freed; NULL: none */
     lk_zk_library library;
-    char *tls;          /* TLS: its files, as the library takes them; NULL: none */
-    lk_zk_sasl *sasl;   /* a login by SASL; NULL: none */
-    int64_t session_ns; /* the session time-out that is asked for */
-    int64_t tick_ns;    /* of the servers; 0: it was not told */
+    char *tls;               /* TLS: its files, as the library takes them; NULL: none */
+    lk_zk_sasl_params *sasl; /* a login by SASL; NULL: none */
+    int64_t session_ns;      /* the session time-out that is asked for */
+    int64_t tick_ns;         /* of the servers; 0: it was not told */
     int64_t connect_timeout_ns;
 } lk_zk_settings;
 

@@ -96,13 +96,13 @@ void lk_zk_tls_reason(char *text, size_t size)
 
 /* ------------------------------------------------------------------ SASL ---- */
 
-struct lk_zk_sasl {
-    lk_zk_sasl_params params;
+typedef struct {
+    lk_zk_sasl_params params; /* first member: what others have of it */
     lk_zk_sasl_callback callbacks[LK_ZK_SASL_CALLBACKS];
     lk_zk_sasl_secret *secret; /* wiped when freed; NULL: no password */
     char *user;                /* NULL: none */
     char *mechanism, *service, *host;
-};
+} lk_zk_sasl;
 
 static int give_user(void *context, int id, const char **result, unsigned *len)
 {
@@ -245,8 +245,8 @@ static locker_status check_login(const locker_driver_config *config, bool is_dig
     return LOCKER_OK;
 }
 
-lk_zk_sasl *lk_zk_sasl_new(const locker_driver_config *config, const char *mechanism, const char *service,
-                           const char *host, locker_error *err)
+lk_zk_sasl_params *lk_zk_sasl_new(const locker_driver_config *config, const char *mechanism,
+                                  const char *service, const char *host, locker_error *err)
 {
     /* The name that ZooKeeper's servers have for it; other mechanisms have the host's. */
     static const char digest[] = "DIGEST-MD5", digest_host[] = "zk-sasl-md5";
@@ -258,7 +258,7 @@ lk_zk_sasl *lk_zk_sasl_new(const locker_driver_config *config, const char *mecha
         host = digest_host;
     if (sasl == NULL || !copy(&sasl->user, config->user) || !copy_secret(sasl, config->password) ||
         !copy(&sasl->mechanism, mechanism) || !copy(&sasl->service, service) || !copy(&sasl->host, host)) {
-        lk_zk_sasl_free(sasl);
+        lk_zk_sasl_free((lk_zk_sasl_params *)sasl);
         (void)lk_out_of_memory(err);
         return NULL;
     }
@@ -269,11 +269,12 @@ lk_zk_sasl *lk_zk_sasl_new(const locker_driver_config *config, const char *mecha
                                        .host = sasl->host,
                                        .mechanisms = sasl->mechanism,
                                        .callbacks = sasl->callbacks};
-    return sasl;
+    return &sasl->params;
 }
 
-void lk_zk_sasl_free(lk_zk_sasl *sasl)
+void lk_zk_sasl_free(lk_zk_sasl_params *login)
 {
+    lk_zk_sasl *const sasl = (lk_zk_sasl *)login;
     if (sasl == NULL)
         return;
     if (sasl->secret != NULL)
@@ -284,9 +285,4 @@ void lk_zk_sasl_free(lk_zk_sasl *sasl)
     free(sasl->service);
     free(sasl->host);
     free(sasl);
-}
-
-lk_zk_sasl_params *lk_zk_sasl_params_of(lk_zk_sasl *sasl)
-{
-    return &sasl->params;
 }

@@ -26,11 +26,7 @@ locker_status lk_zk_tls_files(char **files, const locker_value three[3], locker_
 /* Why OpenSSL failed, from its queue of this thread's errors; "" when it doesn't say. */
 void lk_zk_tls_reason(char *text, size_t size);
 
-/* What a login by SASL takes. */
-typedef struct lk_zk_sasl lk_zk_sasl;
-
-/* NULL: err says why not. `service` and `host` may be NULL. */
-lk_zk_sasl *lk_zk_sasl_new(const locker_driver_config *config, const char *mechanism, const char *service,
-                           const char *host, locker_error *err);
-void lk_zk_sasl_free(lk_zk_sasl *sasl);
-lk_zk_sasl_params *lk_zk_sasl_params_of(lk_zk_sasl *sasl);
+/* What a login by SASL takes. NULL: err says why not. `service` and `host` may be NULL. */
+lk_zk_sasl_params *lk_zk_sasl_new(const locker_driver_config *config, const char *mechanism,
+                                  const char *service, const char *host, locker_error *err);
+void lk_zk_sasl_free(lk_zk_sasl_params *login);
