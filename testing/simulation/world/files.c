@@ -14,6 +14,7 @@
 enum { FILES_MAX = 1024 };
 
 static lk_sim_file files[FILES_MAX];
+static int files_end; /* above the highest that was in use */
 
 /* A fiber that waits for descriptors: it is woken when `is_ready` says so, not at each change. */
 typedef struct waiting {
@@ -30,6 +31,7 @@ int lk_sim_file_new(const lk_sim_file_ops *ops, void *self)
     for (int i = 0; i < FILES_MAX; i++) {
         if (files[i].ops != NULL)
             continue;
+        files_end = i < files_end ? files_end : i + 1;
         files[i] = (lk_sim_file){.ops = ops, .self = self, .owner = lk_sim_here()};
         return LK_SIM_FIRST_FD + i;
     }
@@ -70,7 +72,7 @@ static bool wait_until(bool (*is_ready)(const void *), const void *what, int64_t
 
 void lk_sim_file_changed(const void *self)
 {
-    for (int i = 0; i < FILES_MAX; i++)
+    for (int i = 0; i < files_end; i++)
         if (files[i].ops != NULL && files[i].self == self)
             files[i].changes++;
     for (const waiting *w = first_waiting; w != NULL; w = w->next)
@@ -196,14 +198,14 @@ int lk_sim_close(int fd)
 
 void lk_sim_files_close_of(const lk_sim_process *process)
 {
-    for (int i = 0; i < FILES_MAX; i++)
+    for (int i = 0; i < files_end; i++)
         if (files[i].ops != NULL && files[i].owner == process)
             close_file(&files[i]);
 }
 
 void lk_sim_files_end(void)
 {
-    for (int i = 0; i < FILES_MAX; i++)
+    for (int i = 0; i < files_end; i++)
         if (files[i].ops != NULL)
             close_file(&files[i]);
     first_waiting = NULL;
