@@ -43,7 +43,8 @@
 /* Hands the lock on to the first of the queue whose process still listens, and returns `answer`; else it is
  * free, and the script goes on. At most 100 are looked at, because the server serves nobody else meanwhile;
  * behind more dead ones than that the living find the lock by their poll. The message has number 0 when there
- * is none: the waiter's next attempt tells why.
+ * is none: the waiter's next attempt tells why. Replicas are not sent it: one that was the master before may have a
+ * listener still, who would take what is then handed to another. (A server without set_repl sends it.)
  *
  * `direct`: for how many us the lock has been handed on, at its holder's reckoning. After DIRECT_US it is
  * left free for FREE_US, so that clients which know no queue and poll have a turn: the first of the queue
@@ -65,8 +66,10 @@
     "    local n = 0\n"                                                                                      \
     "    if not t and count ~= '0' then\n" NUMBER_LUA "    end\n"                                            \
     "    n = type(n) == 'number' and string.format('%.0f', n) or '0'\n"                                      \
+    "    pcall(redis.set_repl, redis.REPL_NONE)\n"                                                           \
     "    local heard = redis.pcall('PUBLISH', 'locker:wake:' .. inst, value .. ' ' .. n .. ' ' .. "          \
     "(t and 0 or direct) .. ' ' .. KEYS[1])\n"                                                               \
+    "    pcall(redis.set_repl, redis.REPL_ALL)\n"                                                            \
     "    if type(heard) == 'number' and heard > 0 then\n"                                                    \
     "      if not t then return answer end\n"                                                                \
     "      redis.pcall('ZADD', KEYS[2], since, first)\n"                                                     \

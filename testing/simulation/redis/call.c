@@ -86,7 +86,9 @@ void lk_sr_call_expire(lk_sr_call *call, lk_sr_key *key, int64_t at_ms)
 void lk_sr_call_run(lk_sr_call *call)
 {
     call->command->run(call);
-    if (call->changed && call->instead.len > 0)
+    if (call->untold)
+        ;
+    else if (call->changed && call->instead.len > 0)
         lk_sr_stream_bytes(call->server, *call->database, lk_sr_view(&call->instead));
     else if (call->changed)
         lk_sr_stream_command(call->server, *call->database, call->argc, call->argv);

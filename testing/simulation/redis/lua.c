@@ -17,12 +17,14 @@
 #include "sha1.h"
 
 enum { NAME_ROOM = LK_SR_SHA1_LEN + 3 };
+enum { REPL_NONE, REPL_AOF, REPL_REPLICA, REPL_ALL };
 
 struct lk_sr_lua {
     lk_sr_server *server;
     lua_State *state;
     lk_sr_call *call; /* of the script at work */
     unsigned database;
+    int told; /* REPL_..., who hears of what it writes */
     lk_sr_bytes scratch;
     lk_sr_text *argv;
     size_t room;
@@ -89,7 +91,8 @@ static bool call_command(lua_State *state)
                        .argc = argc,
                        .out = &lua->scratch,
                        .database = &lua->database,
-                       .script = true};
+                       .script = true,
+                       .untold = (lua->told & REPL_REPLICA) == 0};
     lua->scratch.len = 0;
     lua->server->script_call(&call);
     lk_sr_lua_push_reply(state, lk_sr_view(&lua->scratch));
@@ -163,6 +166,24 @@ static int redis_log(lua_State *state)
     return lua_error(state);
 }
 
+static int redis_set_repl(lua_State *state)
+{
+    const lua_Number told = lua_tonumber(state, -1);
+    if (lua_gettop(state) != 1) {
+        lk_sr_lua_push_error(state, lk_sr_word("redis.set_repl() requires two arguments."));
+        return lua_error(state);
+    }
+    if (told < REPL_NONE || told > REPL_ALL) {
+        lk_sr_lua_push_error(
+            state,
+            lk_sr_word(
+                "Invalid replication flags. Please use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."));
+        return lua_error(state);
+    }
+    self_of(state)->told = (int)told;
+    return 0;
+}
+
 static int redis_replicate_commands(lua_State *state)
 {
     lua_pushboolean(state, 1);
@@ -177,8 +198,18 @@ static const luaL_Reg redis_functions[] = {
     {"status_reply", redis_status_reply},
     {"log", redis_log},
     {"replicate_commands", redis_replicate_commands},
+    {"set_repl", redis_set_repl},
     {NULL, NULL},
 };
+
+static const struct {
+    const char *name;
+    int value;
+} told[] = {{"REPL_NONE", REPL_NONE},
+            {"REPL_AOF", REPL_AOF},
+            {"REPL_SLAVE", REPL_REPLICA},
+            {"REPL_REPLICA", REPL_REPLICA},
+            {"REPL_ALL", REPL_ALL}};
 
 /* ------------------------------------------------------------------ the sandbox ---- */
 
@@ -276,6 +307,10 @@ lk_sr_lua *lk_sr_lua_new(lk_sr_server *server)
     open_library(state, LUA_STRLIBNAME, luaopen_string);
     open_library(state, LUA_MATHLIBNAME, luaopen_math);
     luaL_register(state, "redis", redis_functions);
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        lua_pushinteger(state, told[i].value);
+        lua_setfield(state, -2, told[i].name);
+    }
     lua_pop(state, 1);
     lua_pushcfunction(state, plain_pcall);
     lua_setglobal(state, "pcall");
@@ -358,6 +393,7 @@ void lk_sr_lua_run(lk_sr_lua *lua, const char *hash, lk_sr_call *call, size_t ke
     lua->call = call;
     lua->database = *call->database;
     lua->server->script_writes = false;
+    lua->told = REPL_ALL;
     lua_pushcfunction(state, explain);
     lua_getfield(state, LUA_REGISTRYINDEX, name);
     set_list(state, "KEYS", call->argv + 3, keys);

@@ -85,6 +85,7 @@ struct lk_sr_call {
     lk_sr_bytes *out;
     unsigned *database;
     bool script;         /**< it is a script's */
+    bool untold;         /**< replicas are not to hear of it */
     bool changed;        /**< the keys have changed, and replicas have to hear of it */
     lk_sr_bytes instead; /**< the commands that they hear then; empty: the one that was given */
 };

@@ -246,6 +246,36 @@ static void a_waiter_listens_to_the_new_master(void **state)
     lk_close_locker(l);
 }
 
+/* Master and replica change places while somebody waits who is connected to the old master still. He has not asked the new
+ * one, which hands him nothing, because nobody listens there for him; and what it publishes for nothing he does not hear
+ * at the replica either: it would grant him the lock that the next one gets. */
+static void a_replica_tells_nobody_that_the_lock_is_his(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=90s&poll=60s"), *holder, *next;
+    struct lk_locking waiter;
+    holder = lk_open_at(env->server, "ttl=90s");
+    locker_handle *held = lk_take(holder, "told", NULL), *taken;
+    lk_locking_start(&waiter, l, "told", NULL);
+    lk_require_subscriber(env->server);
+    lk_require_queue(env->server, "told", 1);
+    env->second = lk_test_redis(NULL);
+    lk_follow(env->second, env->server);
+    lk_require_queue(env->second, "told", 1);
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    lk_follow(env->server, env->second);
+    lk_give(held); /* by the new master */
+    lk_expect_value(env->second, "told", NULL);
+    next = lk_open_at(env->second, "ttl=90s");
+    taken = lk_take(next, "told", NULL);
+    lk_server_do(env->second, "WAIT 1 20000"); /* the replica has had all of that */
+    lk_close_locker(l);
+    assert_status(LOCKER_CLOSED, lk_locking_join(&waiter), waiter.err);
+    lk_give(taken);
+    lk_close_locker(next);
+    lk_close_locker(holder);
+}
+
 static int64_t connections_received(lk_server *server)
 {
     char text[8192];
@@ -552,6 +582,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_release_over_an_unknown_server_is_unknown, start_nameless, lk_env_end),
     proxied_test(a_release_over_a_change_of_masters_is_unknown),
     server_test(a_waiter_listens_to_the_new_master),
+    server_test(a_replica_tells_nobody_that_the_lock_is_his),
     proxied_test(a_subscription_is_with_the_server_that_grants),
     proxied_test(replicas_of_another_master_confirm_nothing),
 };
