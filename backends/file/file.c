@@ -1,6 +1,4 @@
-/*
- * file.c: the file driver's table, and the life of an instance. See instance.h for the other parts.
- */
+/* file.c: the file driver's table, and the life of an instance. See instance.h for the other parts. */
 #include "instance.h"
 
 #include <errno.h>

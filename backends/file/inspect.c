@@ -1,6 +1,4 @@
-/*
- * inspect.c: show, and break, which puts a fresh file in the place of a locked one.
- */
+/* inspect.c: show, and break, which puts a fresh file in the place of a locked one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

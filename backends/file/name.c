@@ -22,19 +22,16 @@ char *lk_file_prefix_new(const char *name_space)
     char *prefix = malloc(3 * len + 2);
     if (prefix == NULL)
         return NULL;
-    char *end = prefix;
-    if (len > 0) {
-        end = lk_escape(end, name_space, len);
+    char *end = lk_escape(prefix, name_space, len);
+    if (len > 0)
         *end++ = '@';
-    }
     *end = '\0';
     return prefix;
 }
 
 void lk_file_name_set(lk_file_name *name, const char *prefix, const char *key, size_t key_len)
 {
-    char *end = stpcpy(name->text, prefix);
-    end = lk_escape(end, key, key_len);
+    char *end = lk_escape(stpcpy(name->text, prefix), key, key_len);
     name->last = 0;
     while ((size_t)(end - name->text) - name->last > LK_FILE_PART) {
         char *cut = name->text + name->last + LK_FILE_PART;

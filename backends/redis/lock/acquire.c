@@ -466,8 +466,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
 void lk_redis_interrupt(void *self, locker_claim *claim)
 {
     lk_redis *r = self;
-    lk_redis_claim *data = lk_redis_claim_of(claim);
     lk_redis_lock(&r->shared);
-    lk_redis_interrupt_locked(r->commands, &data->caller);
+    lk_redis_interrupt_locked(r->commands, &lk_redis_claim_of(claim)->caller);
     lk_redis_unlock(&r->shared);
 }

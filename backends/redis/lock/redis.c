@@ -1,6 +1,4 @@
-/*
- * redis.c: the driver's table, and the life of an instance.
- */
+/* redis.c: the driver's table, and the life of an instance. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,14 +95,12 @@ static void redis_close(void *self)
 
 static void redis_abandon(void *self)
 {
-    const lk_redis *r = self;
-    lk_redis_net_abandon(r->net);
+    lk_redis_net_abandon(((const lk_redis *)self)->net);
 }
 
 static int redis_descriptor(void *self)
 {
-    const lk_redis *r = self;
-    return r->shared.epoll_fd;
+    return ((const lk_redis *)self)->shared.epoll_fd;
 }
 
 static int64_t redis_dispatch(void *self)

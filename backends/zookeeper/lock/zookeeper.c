@@ -91,14 +91,12 @@ static void zookeeper_close_instance(void *self)
 
 static void zookeeper_abandon(void *self)
 {
-    const lk_zk *z = self;
-    lk_zk_net_abandon(z->net);
+    lk_zk_net_abandon(((const lk_zk *)self)->net);
 }
 
 static int zookeeper_descriptor(void *self)
 {
-    const lk_zk *z = self;
-    return lk_zk_net_descriptor(z->net);
+    return lk_zk_net_descriptor(((const lk_zk *)self)->net);
 }
 
 /* ------------------------------------------------------------------ the table ---- */
