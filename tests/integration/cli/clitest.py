@@ -128,8 +128,21 @@ class Case(unittest.TestCase):
         self.env = dict(KEEP, HOME=self.directory, LOCKER_URI=self.uri,
                         SHELL="/bin/sh")
 
-    def locker(self, *arguments, env=None, **options):
-        return subprocess.run([LOCKER] + list(arguments), env=env or self.env, timeout=LIMIT,
+    def everybodys(self):
+        """A copy of the command and its library where any user may run it: the tree may be this user's alone, as below
+        /root."""
+        folder = tempfile.mkdtemp(prefix="locker-cli-")
+        self.addCleanup(shutil.rmtree, folder, True)
+        os.chmod(folder, 0o755)
+        above = os.path.dirname(os.path.dirname(LOCKER))
+        for library in os.listdir(above):
+            if library.startswith("liblocker.so"):
+                shutil.copy(os.path.join(above, library), folder)
+        os.mkdir(os.path.join(folder, "tools"), 0o755)
+        return shutil.copy(LOCKER, os.path.join(folder, "tools"))
+
+    def locker(self, *arguments, program=LOCKER, env=None, **options):
+        return subprocess.run([program] + list(arguments), env=env or self.env, timeout=LIMIT,
                               stdin=options.pop("stdin", subprocess.DEVNULL), stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, **options)
 

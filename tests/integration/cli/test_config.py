@@ -64,10 +64,11 @@ class Precedence(Case):
         self.addCleanup(lambda: os.unlink(path) if os.path.islink(path) else os.rmdir(path))
         os.mkdir(path)
         os.chown(path, uid + 1, uid + 1)
-        self.wrong(78, "belongs to user %d" % (uid + 1), "run", "k", "true", user=uid)
+        program = self.everybodys()
+        self.wrong(78, "belongs to user %d" % (uid + 1), "run", "k", "true", program=program, user=uid)
         os.rmdir(path)
         os.symlink("/var/tmp", path)
-        self.wrong(78, "symbolic link", "run", "k", "true", user=uid)
+        self.wrong(78, "symbolic link", "run", "k", "true", program=program, user=uid)
 
     def test_order(self):
         flag, uri_of_flag = self.lock_directory("flag")

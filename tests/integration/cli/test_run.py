@@ -33,7 +33,8 @@ class ExitCodes(Case):
         """The library's one thread is not to be had; root knows no such limit, so it is another user's."""
         done = self.wrong(71, "raise the limit on processes and threads (ulimit -u", "show", "-u", "memory:", "k",
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)),
-                          **({"user": 59000 + os.getpid() % 1000} if os.geteuid() == 0 else {}))
+                          **({"user": 59000 + os.getpid() % 1000, "program": self.everybodys()}
+                             if os.geteuid() == 0 else {}))
         self.assertIn("thread", done.stderr)
 
     def test_out_of_descriptors(self):
