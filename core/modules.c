@@ -198,8 +198,7 @@ static void discard(modules *list)
 /* The file's whole text, to be freed; NULL and errno. */
 static char *text_of(const char *path)
 {
-    const int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe that nobody writes into, perhaps */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe without a writer */
     char *const text = fd < 0 ? NULL : malloc(DESCRIPTION_MAX + 1);
     const ssize_t length = text == NULL ? -1 : read(fd, text, DESCRIPTION_MAX + 1);
     const int failure = length < 0 ? errno : EFBIG;

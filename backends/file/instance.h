@@ -28,13 +28,13 @@
  */
 #pragma once
 
-#include "lk_atomic.h"
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
 #include <locker/driver.h>
 
+#include "lk_atomic.h"
 #include "lk_error.h"
 #include "lk_table.h"
 #include "record.h"

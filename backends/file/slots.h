@@ -1,12 +1,12 @@
 /* slots.h: the driver's bytes of a claim, and the descriptors of all, readable without a lock in a fork's child. */
 #pragma once
 
-#include "lk_atomic.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <locker/driver.h>
 
+#include "lk_atomic.h"
 #include "lk_list.h"
 #include "lk_table.h"
 

@@ -1,10 +1,10 @@
 /* claim.h: the driver's bytes of a claim: its lease's local deadline, its name in the queue, and finding it by its value. */
 #pragma once
 
-#include <lk_atomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <lk_atomic.h>
 #include <lk_list.h>
 #include <lk_table.h>
 #include <lk_time.h>

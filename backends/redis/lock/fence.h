@@ -11,9 +11,10 @@
  */
 #pragma once
 
-#include <lk_atomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <lk_atomic.h>
 
 #include "net/command.h"
 

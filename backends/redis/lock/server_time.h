@@ -4,8 +4,9 @@
  */
 #pragma once
 
-#include <lk_atomic.h>
 #include <stdint.h>
+
+#include <lk_atomic.h>
 
 #include "net/call.h"
 

@@ -2,9 +2,10 @@
  * numbers, read back from texts of ours. */
 #pragma once
 
-#include <lk_atomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <lk_atomic.h>
 
 enum { LK_REDIS_VALUE_LEN = 32 /* hex digits of a value, and of an instance's name */ };
 

@@ -4,9 +4,10 @@
  */
 #pragma once
 
-#include <lk_atomic.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <lk_atomic.h>
 
 #include "command.h"
 #include "shared.h"
