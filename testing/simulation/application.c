@@ -1,4 +1,5 @@
 /* application.c: see application.h. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +10,22 @@
 
 #define MS INT64_C(1000000)
 
-enum { WORKERS_MAX = 3, LEASE_MS = 1500 };
+enum { WORKERS_MAX = 3, LOCKERS_MAX = 2, LEASE_MS = 600, LEASE_MORE_MS = 2400, WAIT_MS = 1500 };
+
+/* What a call may take beyond what it is given: for its fibers to be run. */
+static const int64_t slack_ns = 100 * MS, command_ns = 1000 * MS, close_ns = 5000 * MS;
+
+/* A locker, which is closed and opened again now and then. */
+typedef struct place {
+    locker *l; /* NULL: it is being opened */
+    bool closing;
+} place;
 
 typedef struct inhabitant {
     lk_sim_application *of;
     lk_sim_process *process;
-    locker *l;
-    unsigned working;
+    place places[LOCKERS_MAX];
+    unsigned place_count, working;
 } inhabitant;
 
 static const char *const keys[LK_SIM_KEYS_MAX] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -26,62 +36,287 @@ static void sleep_ns(int64_t span)
     (void)lk_sim_wait(&here, lk_sim_now() + span);
 }
 
+/* ------------------------------------------------------------------ canceling ---- */
+
+/* Fires after a while, as a signal handler would. */
+typedef struct alarm_clock {
+    locker_cancel *cancel;
+    const lk_sim_process *process;
+    bool is_over; /* the call is */
+} alarm_clock;
+
+static void rings(void *context)
+{
+    alarm_clock *const a = context;
+    if (a->is_over || a->process->dead) {
+        free(a);
+        return;
+    }
+    if (!a->process->stopped && !locker_cancel_fired(a->cancel))
+        locker_cancel_fire(a->cancel);
+    lk_sim_at(lk_sim_now() + 1000 * MS, rings, a);
+}
+
+static alarm_clock *set_alarm(const lk_sim_process *process)
+{
+    alarm_clock *const a = malloc(sizeof *a);
+    if (a == NULL)
+        abort();
+    *a = (alarm_clock){.cancel = locker_cancel_new(), .process = process};
+    if (a->cancel == NULL)
+        abort();
+    lk_sim_at(lk_sim_now() + (int64_t)lk_sim_draw(WAIT_MS * MS), rings, a);
+    return a;
+}
+
+static void stop_alarm(alarm_clock *a, locker_status status)
+{
+    if (a == NULL) {
+        if (status == LOCKER_CANCELED)
+            lk_sim_fail("a call was canceled, and nobody did that");
+        return;
+    }
+    if (status == LOCKER_CANCELED && !locker_cancel_fired(a->cancel))
+        lk_sim_fail("a call was canceled before it was");
+    a->is_over = true;
+    locker_cancel_free(a->cancel);
+}
+
+/* ------------------------------------------------------------------ holding ---- */
+
+/* A lock call, until what it has got is given back. */
+typedef struct use {
+    const inhabitant *p;
+    const place *at;
+    lk_sim_hold hold;
+    locker_lock_options options;
+    locker_handle *handle;
+    bool unlocked, freed; /* by its own callback */
+    bool frees;           /* by its thread: that is an unlock, too */
+    char owner[32];
+} use;
+
 static int64_t drawn_hold(void)
 {
     const uint64_t kind = lk_sim_draw(100);
     if (kind < 70)
         return (int64_t)lk_sim_draw(5 * MS);
-    if (kind < 95)
+    if (kind < 92)
         return (int64_t)lk_sim_draw(300 * MS);
-    return (int64_t)lk_sim_draw(LEASE_MS * MS * 2);
+    return (int64_t)lk_sim_draw((LEASE_MS + LEASE_MORE_MS) * MS);
 }
 
-static void use(lk_sim_hold *hold, locker_handle *handle)
+static void give(use *u)
 {
     locker_error err;
-    lk_sim_judge_granted(hold, handle);
-    sleep_ns(drawn_hold());
-    lk_sim_judge_gives(hold);
-    lk_sim_judge_unlocked(hold, locker_unlock(handle, &err));
-    locker_handle_free(handle);
+    const int64_t began = lk_sim_ran(u->p->process);
+    lk_sim_judge_gives(&u->hold);
+    lk_sim_judge_unlocked(&u->hold, locker_unlock(u->handle, &err));
+    lk_sim_judge_took(u->p->process, began, command_ns + slack_ns, "unlock");
 }
 
-/* What a call may answer that was not granted. */
-static void see_refusal(locker_status status, const locker_error *err)
+/* What it may do in there. */
+static void lost(locker_handle *handle, void *user)
 {
-    if (status != LOCKER_BUSY && status != LOCKER_TIMEOUT && status != LOCKER_UNAVAILABLE &&
-        status != LOCKER_CLOSED && status != LOCKER_LOST)
-        lk_sim_fail("a lock call answered %s: %s", locker_status_name(status), err->text);
-}
-
-static void take_one(inhabitant *p)
-{
-    const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
-    const uint64_t kind = lk_sim_draw(100);
-    lk_sim_hold hold = lk_sim_judge_asks(p->process, key);
-    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    locker_handle *handle = NULL;
+    use *const u = user;
     locker_error err;
     locker_status status;
-    options.ttl_ms = LEASE_MS + (int64_t)lk_sim_draw(LEASE_MS);
-    options.no_renew = lk_sim_draw(4) == 0;
-    if (kind < 35) {
-        status = locker_try_lock(p->l, keys[key], &options, &handle, &err);
-    } else {
-        options.wait_ms = kind < 80 ? (int64_t)lk_sim_draw(1500) : -1;
-        status = locker_lock(p->l, keys[key], &options, &handle, &err);
+    if (u->hold.handle != NULL && handle != u->hold.handle)
+        lk_sim_fail("on_lost was called with another handle");
+    if (u->hold.told)
+        lk_sim_fail("on_lost was called twice");
+    u->hold.told = true;
+    if (locker_handle_state(handle) != LOCKER_STATE_LOST)
+        lk_sim_fail("on_lost was called, and the handle says %s",
+                    locker_state_name(locker_handle_state(handle)));
+    if (u->hold.handle == NULL || u->hold.gives)
+        return;
+    switch (lk_sim_draw(4)) {
+    case 0:
+        lk_sim_judge_gives(&u->hold);
+        u->unlocked = true;
+        status = locker_unlock(handle, &err);
+        lk_sim_judge_unlocked(&u->hold, status == LOCKER_INVALID && u->frees ? LOCKER_LOST : status);
+        break;
+    case 1:
+        lk_sim_judge_gives(&u->hold);
+        u->unlocked = u->freed = true;
+        lk_sim_judge_unlocked(&u->hold, LOCKER_LOST);
+        locker_handle_free(handle);
+        break;
+    default:
+        break;
     }
+}
+
+/* Its owner enters again, and leaves. */
+static void enter_again(const use *u)
+{
+    locker_handle *again = NULL;
+    locker_error err;
+    if (u->options.owner == NULL || u->unlocked || u->at->l == NULL || u->at->closing)
+        return;
+    locker_lock_options options = u->options;
+    options.on_lost = NULL;
+    options.cancel = NULL;
+    if (locker_try_lock(u->at->l, keys[u->hold.key], &options, &again, &err) != LOCKER_OK)
+        return;
+    const bool is_same = locker_handle_token(again) == u->hold.token;
+    if (!is_same && !u->unlocked && locker_handle_state(u->handle) == LOCKER_STATE_HELD)
+        lk_sim_fail("key %u: who entered again got another token", u->hold.key);
+    sleep_ns((int64_t)lk_sim_draw(5 * MS));
+    locker_handle_free(again);
+}
+
+static void hold_it(use *u)
+{
+    lk_sim_judge_granted(&u->hold, u->handle);
+    sleep_ns(drawn_hold());
+    if (lk_sim_draw(2) == 0)
+        enter_again(u);
+    if (!u->unlocked)
+        give(u);
+    u->frees = true;
+    if (!u->freed)
+        locker_handle_free(u->handle);
+}
+
+/* ------------------------------------------------------------------ what a thread does ---- */
+
+static locker_lock_options drawn_options(use *u)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    const uint64_t kind = lk_sim_draw(100);
+    options.wait_ms = kind < 35 ? 0 : kind < 80 ? (int64_t)lk_sim_draw(WAIT_MS) + 1 : -1;
+    options.ttl_ms = LEASE_MS + (int64_t)lk_sim_draw(LEASE_MORE_MS);
+    options.no_renew = lk_sim_draw(4) == 0;
+    if (lk_sim_draw(4) > 0) {
+        options.on_lost = lost;
+        options.user = u;
+    }
+    if (lk_sim_draw(8) == 0) { /* nobody else's: who has it too would enter with us */
+        (void)snprintf(u->owner, sizeof u->owner, "%d of %d", (int)lk_sim_draw(INT_MAX), u->p->process->pid);
+        options.owner = u->owner;
+    }
+    return options;
+}
+
+static int64_t longest(const locker_lock_options *options)
+{
+    return options->wait_ms < 0 ? INT64_MAX : options->wait_ms * MS + command_ns + slack_ns;
+}
+
+static void take_one(const inhabitant *p, const place *at)
+{
+    use u = {.p = p, .at = at};
+    const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
+    locker_error err;
+    u.options = drawn_options(&u);
+    alarm_clock *const a = lk_sim_draw(5) == 0 ? set_alarm(p->process) : NULL;
+    if (a != NULL)
+        u.options.cancel = a->cancel;
+    lk_sim_judge_asks(&u.hold, p->process, key, &u.options);
+    const locker_status status = u.options.wait_ms == 0
+                                     ? locker_try_lock(at->l, keys[key], &u.options, &u.handle, &err)
+                                     : locker_lock(at->l, keys[key], &u.options, &u.handle, &err);
+    lk_sim_judge_took(p->process, u.hold.began, longest(&u.options), "a lock call");
+    stop_alarm(a, status);
     if (status == LOCKER_OK)
-        use(&hold, handle);
+        hold_it(&u);
     else
-        see_refusal(status, &err);
+        lk_sim_judge_refused(&u.hold, status, err.text);
+}
+
+static void show_one(const inhabitant *p, const place *at)
+{
+    const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
+    const lk_sim_hold *const holder = lk_sim_judge_holder(key);
+    const uint64_t token = holder != NULL ? holder->token : 0;
+    const int64_t began = lk_sim_ran(p->process);
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    const locker_status status = locker_show(at->l, keys[key], &info, &err);
+    lk_sim_judge_took(p->process, began, command_ns + slack_ns, "show");
+    if (status == LOCKER_OK)
+        lk_sim_judge_shown(key, holder, token, &info);
+    else if (status != LOCKER_CLOSED && (status != LOCKER_UNAVAILABLE || lk_sim_judge_is_calm()))
+        lk_sim_fail("key %u: show answered %s: %s", key, locker_status_name(status), err.text);
+    locker_info_clear(&info);
+}
+
+/* Anybody's, or the one's that has it now. */
+static void break_one(const inhabitant *p, const place *at)
+{
+    const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
+    const lk_sim_hold *const holder = lk_sim_judge_holder(key);
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    if (holder != NULL && lk_sim_draw(2) == 0)
+        only.token = holder->token;
+    const int64_t began = lk_sim_ran(p->process);
+    lk_sim_break *const b = lk_sim_judge_breaks(p->process, key, only.token);
+    const locker_status status = locker_break(at->l, keys[key], &only, &info, &err);
+    lk_sim_judge_took(p->process, began, command_ns + slack_ns, "break");
+    lk_sim_judge_broke(b, status, &info);
+    locker_info_clear(&info);
+}
+
+/* Until it is open, or nobody wants it any more. */
+static locker *opened(const inhabitant *p)
+{
+    locker *l;
+    locker_error err;
+    while (locker_open(p->of->uri, NULL, &l, &err) != LOCKER_OK) {
+        if (err.status != LOCKER_UNAVAILABLE && err.status != LOCKER_TIMEOUT)
+            lk_sim_fail("opening answered %s: %s", locker_status_name(err.status), err.text);
+        sleep_ns(100 * MS);
+    }
+    return l;
+}
+
+static void shut(const inhabitant *p, place *at)
+{
+    locker *const l = at->l;
+    const int64_t began = lk_sim_ran(p->process);
+    if (locker_close(l) != LOCKER_OK)
+        lk_sim_fail("close did not answer ok");
+    at->l = NULL;
+    lk_sim_judge_took(p->process, began, close_ns, "close");
+}
+
+/* Those who are inside have been so for long enough for their calls to have begun, also when the process stood still. */
+static void open_anew(const inhabitant *p, place *at)
+{
+    at->closing = true;
+    for (int i = 0; i < 3; i++)
+        sleep_ns(1 * MS);
+    shut(p, at);
+    at->l = opened(p);
+    at->closing = false;
+}
+
+static void do_one(inhabitant *p)
+{
+    place *const at = &p->places[lk_sim_draw(p->place_count)];
+    const uint64_t kind = lk_sim_draw(100);
+    if (at->l == NULL || at->closing)
+        return;
+    if (kind == 0)
+        open_anew(p, at);
+    else if (kind < 4)
+        show_one(p, at);
+    else if (kind < 7)
+        break_one(p, at);
+    else
+        take_one(p, at);
 }
 
 static void *work(void *argument)
 {
     inhabitant *const p = argument;
     while (!p->of->ends) {
-        take_one(p);
+        do_one(p);
         sleep_ns((int64_t)lk_sim_draw(20 * MS));
     }
     p->working--;
@@ -89,34 +324,30 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void open_locker(inhabitant *p)
+static unsigned drawn_workers(const lk_sim_application *of)
 {
-    locker_error err;
-    while (locker_open(p->of->uri, NULL, &p->l, &err) != LOCKER_OK) {
-        if (err.status != LOCKER_UNAVAILABLE && err.status != LOCKER_TIMEOUT)
-            lk_sim_fail("opening answered %s: %s", locker_status_name(err.status), err.text);
-        sleep_ns(100 * MS);
-    }
+    const unsigned drawn = 1 + (unsigned)lk_sim_draw(WORKERS_MAX);
+    return of->threads_most > 0 && drawn > of->threads_most ? of->threads_most : drawn;
 }
 
 static void *live(void *argument)
 {
     inhabitant *const p = argument;
-    open_locker(p);
-    p->working = 1 + (unsigned)lk_sim_draw(WORKERS_MAX);
-    if (p->of->threads_most > 0 && p->working > p->of->threads_most)
-        p->working = p->of->threads_most;
+    p->place_count = 1 + (lk_sim_draw(4) == 0);
+    for (unsigned i = 0; i < p->place_count; i++)
+        p->places[i].l = opened(p);
+    p->working = drawn_workers(p->of);
     for (unsigned i = p->working; i > 0; i--)
         (void)lk_sim_spawn(p->process, work, p);
     while (p->working > 0)
         (void)lk_sim_wait(p, INT64_MAX);
-    (void)locker_close(p->l);
+    for (unsigned i = 0; i < p->place_count; i++)
+        shut(p, &p->places[i]);
     p->of->running--;
     p->process->dead = true;
     free(p);
     return NULL;
 }
-
 static inhabitant *new_process(lk_sim_application *application)
 {
     if (application->process_count == LK_SIM_PROCESSES_MAX)
@@ -181,17 +412,17 @@ static void *check(void *argument)
     locker_error err;
     while (p->of->running > 0)
         sleep_ns(10 * MS);
-    open_locker(p);
+    p->places[0].l = opened(p);
     for (unsigned key = 0; key < p->of->keys; key++) {
-        lk_sim_hold hold = lk_sim_judge_asks(p->process, key);
-        locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-        locker_handle *handle = NULL;
-        options.wait_ms = (int64_t)LEASE_MS * 3;
-        if (locker_lock(p->l, keys[key], &options, &handle, &err) != LOCKER_OK)
+        use u = {.p = p, .at = &p->places[0], .options = LOCKER_LOCK_OPTIONS_INIT};
+        u.options.ttl_ms = LEASE_MS;
+        u.options.wait_ms = LEASE_MS + LEASE_MORE_MS + 500;
+        lk_sim_judge_asks(&u.hold, p->process, key, &u.options);
+        if (locker_lock(u.at->l, keys[key], &u.options, &u.handle, &err) != LOCKER_OK)
             lk_sim_fail("key %u can't be had at the end: %s", key, err.text);
-        use(&hold, handle);
+        hold_it(&u);
     }
-    (void)locker_close(p->l);
+    shut(p, &p->places[0]);
     *c->is_done = true;
     return NULL;
 }

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "judge.h"
 #include "run.h"
 #include "world/network.h"
 
@@ -19,6 +20,7 @@ typedef struct lk_sim_fault {
 } lk_sim_fault;
 
 typedef struct lk_sim_faulty {
+    lk_sim_bounds bounds;
     /** It listens from now on. Answers the URI, which lasts until the end. `random`: what it draws for itself, by
      * lk_sim_draw_from(). */
     const char *(*begin)(uint64_t *random);
@@ -27,6 +29,8 @@ typedef struct lk_sim_faulty {
     lk_sim_service *(*server)(unsigned place);
     /** Make the fault that this one is. False: it is so already, and nothing was made. */
     bool (*make)(const lk_sim_fault *fault);
+    /** When nobody uses it any more: what was left behind at it; NULL: nothing. */
+    const char *(*left)(void);
     /** Connections of the process are reset, those of network.h by themselves. NULL: there are no others. */
     void (*reset)(const lk_sim_process *process);
     /** Ways have changed; likewise. */

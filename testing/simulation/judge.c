@@ -6,29 +6,48 @@
 #include "state.h"
 #include "world/seams.h"
 
+#define MS INT64_C(1000000)
+
+/* What is allowed beyond what is promised. */
+static const int64_t told_ns = 100 * MS;   /* on_lost is called within about 50 ms */
+static const int64_t rest_ns = 20 * MS;    /* from the driver's grant to the call's return */
+static const int64_t grace_ns = 3000 * MS; /* a break of unknown outcome may still come to pass */
+
+enum { RELEASED = 64 };
+
+struct lk_sim_break {
+    lk_sim_break *next;
+    const lk_sim_process *process; /* NULL: it is over */
+    unsigned key;
+    uint64_t token; /* the only one that may be broken; 0: any */
+    int64_t began, ended;
+    bool known; /* it has broken that one, or none */
+};
+
 static struct {
-    lk_sim_hold *holds;
+    lk_sim_bounds bounds;
+    lk_sim_hold *holds, *asking;
+    lk_sim_break *breaks;
     uint64_t tokens[LK_SIM_KEYS_MAX];
-    int64_t forgot_at; /* when the service lost its data; -1: never */
+    uint64_t released[LK_SIM_KEYS_MAX][RELEASED]; /* tokens that unlock said OK of, lately */
+    unsigned released_count[LK_SIM_KEYS_MAX];
+    struct {
+        int64_t since, until;
+    } strangers[LK_SIM_KEYS_MAX];
+    int64_t idle_since[LK_SIM_KEYS_MAX]; /* since when nobody holds it and somebody waits; -1: not so */
+    unsigned lasting;                    /* faults that last */
+    int64_t calm_at;                     /* when all is well, if none lasts */
+    int64_t forgot_at;                   /* when the service lost its data; -1: never */
     unsigned grants;
 } judge;
 
-void lk_sim_judge_begin(void)
+void lk_sim_judge_begin(const lk_sim_bounds *bounds)
 {
     memset(&judge, 0, sizeof judge);
+    judge.bounds = *bounds;
     judge.forgot_at = -1;
-}
-
-static bool is_excused(const lk_sim_hold *hold)
-{
-    return hold->asked_at <= judge.forgot_at;
-}
-
-static bool holds(const lk_sim_hold *hold)
-{
-    const lk_claim *const claim = hold->handle->claim;
-    return !hold->gives && LK_READ(claim->phase) == LK_GRANTED &&
-           lk_sim_local(hold->process, lk_sim_now()) < LK_READ(claim->valid_until);
+    for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
+        judge.idle_since[i] = -1;
 }
 
 unsigned lk_sim_judge_grants(void)
@@ -36,85 +55,393 @@ unsigned lk_sim_judge_grants(void)
     return judge.grants;
 }
 
-lk_sim_hold lk_sim_judge_asks(lk_sim_process *process, unsigned key)
+/* ------------------------------------------------------------------ what goes wrong ---- */
+
+void lk_sim_judge_trouble(int64_t span_ns)
 {
-    return (lk_sim_hold){
-        .process = process, .key = key, .asked_at = lk_sim_now(), .asked_behind = judge.tokens[key]};
+    if (judge.calm_at < lk_sim_now() + span_ns)
+        judge.calm_at = lk_sim_now() + span_ns;
+}
+
+void lk_sim_judge_lasts(bool begins)
+{
+    judge.lasting += begins ? 1 : -1U;
+}
+
+bool lk_sim_judge_is_calm(void)
+{
+    return judge.lasting == 0 && lk_sim_now() >= judge.calm_at;
+}
+
+/* Since when, if it is so. */
+static int64_t calm_since(int64_t at)
+{
+    return at > judge.calm_at ? at : judge.calm_at;
+}
+
+void lk_sim_judge_forgets(void)
+{
+    judge.forgot_at = lk_sim_now();
+    memset(judge.strangers, 0, sizeof judge.strangers);
+    if (!judge.bounds.keeps_count)
+        memset(judge.tokens, 0, sizeof judge.tokens);
+}
+
+void lk_sim_judge_stranger(unsigned key, int64_t span_ns)
+{
+    judge.strangers[key].since = lk_sim_now();
+    judge.strangers[key].until = lk_sim_now() + span_ns;
+}
+
+/* ------------------------------------------------------------------ excuses ---- */
+
+/* What its deadline counts from was sent before the service lost its data. */
+static bool is_forgotten(const lk_sim_hold *hold)
+{
+    const int64_t sent = judge.bounds.has_leases ? hold->until - hold->ttl_ns : hold->asked_at;
+    return judge.forgot_at >= 0 && sent <= judge.forgot_at;
+}
+
+static bool may_have_broken(const lk_sim_break *b, const lk_sim_hold *hold)
+{
+    return b->key == hold->key && (b->token == 0 ? !b->known : b->token == hold->token) &&
+           (b->process != NULL || hold->asked_at <= b->ended + (b->known ? 0 : grace_ns));
+}
+
+static bool may_be_broken(const lk_sim_hold *hold)
+{
+    for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
+        if (may_have_broken(b, hold))
+            return true;
+    return false;
+}
+
+static bool is_excused(const lk_sim_hold *hold)
+{
+    return is_forgotten(hold) || may_be_broken(hold);
+}
+
+/* ------------------------------------------------------------------ lists ---- */
+
+static void add(lk_sim_hold **list, lk_sim_hold *hold)
+{
+    hold->next = *list;
+    *list = hold;
+}
+
+static void take_out(lk_sim_hold **list, const lk_sim_hold *hold)
+{
+    while (*list != hold)
+        list = &(*list)->next;
+    *list = hold->next;
+}
+
+static void take_out_of(lk_sim_hold **list, const lk_sim_process *process)
+{
+    while (*list != NULL) {
+        if ((*list)->process == process)
+            *list = (*list)->next;
+        else
+            list = &(*list)->next;
+    }
+}
+
+void lk_sim_judge_forget(const lk_sim_process *process)
+{
+    take_out_of(&judge.holds, process);
+    take_out_of(&judge.asking, process);
+    for (lk_sim_break *b = judge.breaks; b != NULL; b = b->next) {
+        if (b->process != process)
+            continue;
+        b->process = NULL;
+        b->ended = lk_sim_now();
+    }
+}
+
+/* ------------------------------------------------------------------ a lock ---- */
+
+void lk_sim_judge_took(const lk_sim_process *process, int64_t began, int64_t most_ns, const char *what)
+{
+    if (lk_sim_ran(process) - began > most_ns)
+        lk_sim_fail("%s took %lld ms, and %lld are its most", what,
+                    (long long)((lk_sim_ran(process) - began) / MS), (long long)(most_ns / MS));
+}
+
+void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
+                       const locker_lock_options *options)
+{
+    *hold = (lk_sim_hold){.process = process,
+                          .key = key,
+                          .waits = options->wait_ms != 0,
+                          .asked_at = lk_sim_now(),
+                          .began = lk_sim_ran(process),
+                          .ttl_ns = options->ttl_ms * MS,
+                          .asked_behind = judge.tokens[key],
+                          .told = options->on_lost == NULL,
+                          .over = -1};
+    add(&judge.asking, hold);
+}
+
+static void see_token(const lk_sim_hold *hold)
+{
+    if (!judge.bounds.keeps_count && hold->asked_at <= judge.forgot_at)
+        return;
+    if (hold->token <= hold->asked_behind)
+        lk_sim_fail("key %u: token %llu was granted after token %llu", hold->key,
+                    (unsigned long long)hold->token, (unsigned long long)hold->asked_behind);
+    if (hold->token > judge.tokens[hold->key])
+        judge.tokens[hold->key] = hold->token;
+}
+
+/* What comes so late that not much is left of it is confirmed first, once and again; what is handed on inside a process has
+ * a third. */
+static void see_rest(const lk_sim_hold *hold)
+{
+    const bool in_vain = lk_sim_ran(hold->process) - hold->began > hold->ttl_ns + hold->ttl_ns / 3;
+    const bool just_stood = lk_sim_now() - hold->process->changed_at < rest_ns;
+    if (judge.bounds.has_leases && hold->waits && !in_vain && !just_stood &&
+        hold->until - lk_sim_now() < hold->ttl_ns / 3 - rest_ns)
+        lk_sim_fail("key %u: token %llu was granted for %lld ms of %lld", hold->key,
+                    (unsigned long long)hold->token, (long long)((hold->until - lk_sim_now()) / MS),
+                    (long long)(hold->ttl_ns / MS));
 }
 
 void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
 {
+    take_out(&judge.asking, hold);
     hold->handle = handle;
     hold->token = locker_handle_token(handle);
     lk_sim_tell("granted key %u token %llu to %d", hold->key, (unsigned long long)hold->token,
                 hold->process->pid);
     judge.grants++;
-    if (hold->token <= hold->asked_behind && !is_excused(hold))
-        lk_sim_fail("key %u: token %llu was granted after token %llu", hold->key,
-                    (unsigned long long)hold->token, (unsigned long long)hold->asked_behind);
-    if (hold->token > judge.tokens[hold->key] && !is_excused(hold))
-        judge.tokens[hold->key] = hold->token;
-    hold->next = judge.holds;
-    judge.holds = hold;
+    add(&judge.holds, hold);
+    if (lk_sim_judge_is_held(hold))
+        see_rest(hold);
+    see_token(hold);
+}
+
+void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *text)
+{
+    take_out(&judge.asking, hold);
+    if (status == LOCKER_UNAVAILABLE && !lk_sim_judge_is_calm())
+        return;
+    if ((status == LOCKER_BUSY && hold->waits) || (status == LOCKER_TIMEOUT && !hold->waits) ||
+        (status != LOCKER_BUSY && status != LOCKER_TIMEOUT && status != LOCKER_CANCELED &&
+         status != LOCKER_CLOSED))
+        lk_sim_fail("key %u: a lock call answered %s: %s", hold->key, locker_status_name(status), text);
+}
+
+/* The deadline's true time is reckoned once. */
+bool lk_sim_judge_is_held(lk_sim_hold *hold)
+{
+    const lk_claim *const claim = hold->handle->claim;
+    const int64_t until = LK_READ(claim->valid_until);
+    if (until != hold->until_local) {
+        hold->until_local = until;
+        hold->until = lk_sim_true(hold->process, until);
+    }
+    return LK_READ(claim->phase) == LK_GRANTED && lk_sim_now() < hold->until;
 }
 
 void lk_sim_judge_gives(lk_sim_hold *hold)
 {
-    const lk_claim *const claim = hold->handle->claim;
     hold->gave_behind = judge.tokens[hold->key];
-    hold->valid_until =
-        LK_READ(claim->phase) == LK_GRANTED ? lk_sim_true(hold->process, LK_READ(claim->valid_until)) : 0;
+    if (!lk_sim_judge_is_held(hold))
+        hold->until = 0;
     hold->gives = true;
 }
 
-void lk_sim_judge_unlocked(const lk_sim_hold *hold, locker_status status)
+static bool was_released(unsigned key, uint64_t token)
 {
-    lk_sim_hold **at = &judge.holds;
-    while (*at != hold)
-        at = &(*at)->next;
-    *at = hold->next;
-    lk_sim_tell("unlock of key %u token %llu by %d: %s", hold->key, (unsigned long long)hold->token,
-                hold->process->pid, locker_status_name(status));
-    if (is_excused(hold))
-        return;
-    if (status == LOCKER_OK && hold->gave_behind > hold->token)
+    for (unsigned i = 0; i < RELEASED; i++)
+        if (judge.released[key][i] == token)
+            return true;
+    return false;
+}
+
+static void see_release(const lk_sim_hold *hold)
+{
+    if (hold->gave_behind > hold->token)
         lk_sim_fail("key %u: unlock of token %llu answered OK, and token %llu had been granted before",
                     hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
-    if (status == LOCKER_LOST && lk_sim_now() < hold->valid_until)
+    for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
+        if (judge.bounds.breaks_prove && b->known && b->key == hold->key && b->token == hold->token &&
+            b->began > judge.forgot_at)
+            lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been broken", hold->key,
+                        (unsigned long long)hold->token);
+    judge.released[hold->key][judge.released_count[hold->key]++ % RELEASED] = hold->token;
+}
+
+void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
+{
+    take_out(&judge.holds, hold);
+    lk_sim_tell("unlock of key %u token %llu by %d: %s", hold->key, (unsigned long long)hold->token,
+                hold->process->pid, locker_status_name(status));
+    if (is_forgotten(hold))
+        return;
+    if (status == LOCKER_OK)
+        see_release(hold);
+    if (status == LOCKER_LOST && lk_sim_now() < hold->until && !may_be_broken(hold))
         lk_sim_fail("key %u: unlock of token %llu answered LOST, and nothing had taken it", hold->key,
+                    (unsigned long long)hold->token);
+    if (status == LOCKER_UNKNOWN && lk_sim_judge_is_calm())
+        lk_sim_fail("key %u: unlock of token %llu answered unknown, and all was well", hold->key,
                     (unsigned long long)hold->token);
     if (status != LOCKER_OK && status != LOCKER_LOST && status != LOCKER_UNKNOWN && status != LOCKER_CLOSED)
         lk_sim_fail("key %u: unlock answered %s", hold->key, locker_status_name(status));
 }
 
-/* Tokens begin anew, from the server's clock. */
-void lk_sim_judge_forgets(void)
+/* ------------------------------------------------------------------ breaks and looks ---- */
+
+lk_sim_hold *lk_sim_judge_holder(unsigned key)
 {
-    judge.forgot_at = lk_sim_now();
-    memset(judge.tokens, 0, sizeof judge.tokens);
+    for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
+        if (hold->key == key && !hold->gives && lk_sim_judge_is_held(hold) && !is_excused(hold))
+            return hold;
+    return NULL;
 }
 
-void lk_sim_judge_forget(const lk_sim_process *process)
+lk_sim_break *lk_sim_judge_breaks(lk_sim_process *process, unsigned key, uint64_t token)
 {
-    for (lk_sim_hold **at = &judge.holds; *at != NULL;) {
-        if ((*at)->process == process)
-            *at = (*at)->next;
-        else
-            at = &(*at)->next;
+    lk_sim_break *const b = malloc(sizeof *b);
+    if (b == NULL)
+        abort();
+    *b = (lk_sim_break){
+        .next = judge.breaks, .process = process, .key = key, .token = token, .began = lk_sim_now()};
+    judge.breaks = b;
+    lk_sim_tell("%d breaks key %u token %llu", process->pid, key, (unsigned long long)token);
+    return b;
+}
+
+static void see_broken(const lk_sim_break *b)
+{
+    if (judge.bounds.breaks_prove && was_released(b->key, b->token) && b->began > judge.forgot_at)
+        lk_sim_fail("key %u: token %llu was broken, and unlock had answered OK", b->key,
+                    (unsigned long long)b->token);
+    for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
+        if (hold->key == b->key && hold->token == b->token)
+            hold->broken_at = b->ended;
+}
+
+void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_info *broken)
+{
+    lk_sim_tell("the break of key %u token %llu: %s, token %llu", of->key, (unsigned long long)of->token,
+                locker_status_name(status), (unsigned long long)broken->token);
+    of->process = NULL;
+    of->ended = lk_sim_now();
+    if (status == LOCKER_OK && broken->token != 0) {
+        if (of->token != 0 && of->token != broken->token)
+            lk_sim_fail("key %u: token %llu was broken, and %llu was to be", of->key,
+                        (unsigned long long)broken->token, (unsigned long long)of->token);
+        of->token = broken->token;
+        of->known = true;
+        see_broken(of);
+    } else if (status == LOCKER_BUSY || status == LOCKER_INVALID) { /* nobody's */
+        of->known = true;
+        of->token = 0;
+    } else if (status != LOCKER_OK && status != LOCKER_CLOSED &&
+               (status != LOCKER_UNAVAILABLE || lk_sim_judge_is_calm())) {
+        lk_sim_fail("key %u: a break answered %s", of->key, locker_status_name(status));
     }
+}
+
+void lk_sim_judge_shown(unsigned key, const lk_sim_hold *holder, uint64_t token, const locker_info *info)
+{
+    const lk_sim_hold *const now = holder != NULL ? lk_sim_judge_holder(key) : NULL;
+    if (now == NULL || now != holder || now->token != token)
+        return;
+    if (!info->held)
+        lk_sim_fail("key %u: it was shown as free, and token %llu was held", key, (unsigned long long)token);
+    if (info->token != 0 && info->token != token)
+        lk_sim_fail("key %u: token %llu was shown, and %llu was held", key, (unsigned long long)info->token,
+                    (unsigned long long)token);
+}
+
+/* ------------------------------------------------------------------ after each step ---- */
+
+static void see_loss(lk_sim_hold *hold)
+{
+    const uint8_t phase = LK_READ(hold->handle->claim->phase);
+    const int64_t ran = lk_sim_ran(hold->process);
+    if (hold->over < 0 && (phase == LK_LOST || phase == LK_GRANTED))
+        hold->over = ran;
+    if (hold->over >= 0 && !hold->told && !LK_READ(hold->handle->unlocked) && ran - hold->over > told_ns)
+        lk_sim_fail("key %u: process %d lost token %llu, and wasn't told", hold->key, hold->process->pid,
+                    (unsigned long long)hold->token);
+}
+
+/* Whether it shuts others out. */
+static bool look_at(lk_sim_hold *hold)
+{
+    const bool is_held = lk_sim_judge_is_held(hold);
+    if (hold->process->stopped)
+        return is_held;
+    if (!is_held) {
+        see_loss(hold);
+        return false;
+    }
+    if (hold->over >= 0)
+        lk_sim_fail("key %u: process %d has lost token %llu, and has it again", hold->key, hold->process->pid,
+                    (unsigned long long)hold->token);
+    if (judge.bounds.broken_ns > 0 && hold->broken_at > 0 && lk_sim_judge_is_calm() &&
+        lk_sim_now() - calm_since(hold->broken_at) > judge.bounds.broken_ns)
+        lk_sim_fail("key %u: token %llu was broken, and process %d doesn't know", hold->key,
+                    (unsigned long long)hold->token, hold->process->pid);
+    return true;
+}
+
+/* Two have the key: the one that has no excuse, if there is one. */
+static const lk_sim_hold *meet(const lk_sim_hold *one, const lk_sim_hold *other)
+{
+    if (is_excused(one))
+        return other;
+    if (is_excused(other))
+        return one;
+    lk_sim_fail("key %u: process %d (token %llu) and process %d (token %llu) hold it", one->key,
+                one->process->pid, (unsigned long long)one->token, other->process->pid,
+                (unsigned long long)other->token);
+}
+
+/* Whose a lock was that somebody broke is not known of a stranger's. */
+static void meet_stranger(const lk_sim_hold *hold)
+{
+    for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
+        if (b->key == hold->key && (b->process != NULL || b->ended >= judge.strangers[hold->key].since))
+            return;
+    if (!is_excused(hold))
+        lk_sim_fail("key %u: a stranger and process %d (token %llu) hold it", hold->key, hold->process->pid,
+                    (unsigned long long)hold->token);
+}
+
+static void see_idle(unsigned key, bool is_idle)
+{
+    if (!is_idle)
+        judge.idle_since[key] = -1;
+    else if (judge.idle_since[key] < 0)
+        judge.idle_since[key] = lk_sim_now();
+    else if (judge.bounds.idle_ns > 0 && lk_sim_judge_is_calm() &&
+             lk_sim_now() - calm_since(judge.idle_since[key]) > judge.bounds.idle_ns)
+        lk_sim_fail("key %u: nobody has held it for %lld ms, and somebody waits", key,
+                    (long long)((lk_sim_now() - judge.idle_since[key]) / MS));
 }
 
 void lk_sim_judge_look(void)
 {
     const lk_sim_hold *holder[LK_SIM_KEYS_MAX] = {NULL};
-    for (const lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next) {
-        if (is_excused(hold) || !holds(hold))
+    bool is_used[LK_SIM_KEYS_MAX] = {false}, is_wanted[LK_SIM_KEYS_MAX] = {false};
+    for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next) {
+        if (!hold->gives && !look_at(hold))
             continue;
-        const lk_sim_hold *const other = holder[hold->key];
-        if (other != NULL)
-            lk_sim_fail("key %u: process %d (token %llu) and process %d (token %llu) hold it", hold->key,
-                        other->process->pid, (unsigned long long)other->token, hold->process->pid,
-                        (unsigned long long)hold->token);
-        holder[hold->key] = hold;
+        is_used[hold->key] = true;
+        if (!hold->gives)
+            holder[hold->key] = holder[hold->key] == NULL ? hold : meet(holder[hold->key], hold);
+    }
+    for (const lk_sim_hold *hold = judge.asking; hold != NULL; hold = hold->next)
+        is_wanted[hold->key] = is_wanted[hold->key] || (hold->waits && !hold->process->stopped);
+    for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++) {
+        const bool is_strangers = lk_sim_now() < judge.strangers[key].until;
+        if (is_strangers && holder[key] != NULL)
+            meet_stranger(holder[key]);
+        see_idle(key, is_wanted[key] && !is_used[key] && !is_strangers);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * judge.h: what is asked after each step of a simulation: whether two hold a key by what their handles say, whether tokens
- * grew, whether unlock's answers are true. It looks into handles, because asking them would take time.
+ * judge.h: what is asked after each step of a simulation, and at each answer. It looks into handles, because asking them
+ * would take time; and it knows what went wrong, so that what the library does not promise then is excused, and no more.
  */
 #pragma once
 
@@ -15,28 +15,77 @@ typedef struct lk_sim_hold {
     struct lk_sim_hold *next;
     lk_sim_process *process;
     unsigned key;
+    bool waits;            /**< it asks for more than one try */
     int64_t asked_at;      /**< when the call began */
+    int64_t began;         /**< likewise, of the time that its process ran */
+    int64_t ttl_ns;        /**< what it asks for */
     uint64_t asked_behind; /**< the greatest token of the key then */
-    locker_handle *handle; /**< since it was granted */
+    locker_handle *handle; /**< NULL: it is not granted yet */
     uint64_t token;
-    bool gives;           /**< unlock was called: it shuts nobody out any more */
+    bool told;           /**< on_lost was called, or needs not be */
+    int64_t until_local; /**< the deadline that was seen last, of its process' clock */
+    int64_t until;       /**< the true time of that */
+    int64_t over;      /**< when it was first seen to be lost, of the time that its process ran; -1: never */
+    int64_t broken_at; /**< somebody was told that he broke it; 0: nobody */
+    bool gives;        /**< unlock was called: it shuts nobody out any more */
     uint64_t gave_behind; /**< the greatest token of the key then */
-    int64_t valid_until;  /**< the true time of its deadline then */
 } lk_sim_hold;
 
-void lk_sim_judge_begin(void);
+/** A call that breaks a lock. */
+typedef struct lk_sim_break lk_sim_break;
+
+/** What a service's driver promises when all is well. What is not set is not judged. */
+typedef struct lk_sim_bounds {
+    int64_t idle_ns;   /**< so long at most is a key free that somebody waits for */
+    int64_t broken_ns; /**< after so long at most the holder knows that its lock was broken */
+    bool keeps_count;  /**< tokens grow over a loss of all data */
+    bool breaks_prove; /**< a break that says OK has ended the lock, and no unlock of it has */
+    bool has_leases;   /**< a lock has a lease of its own, which a grant has a part of */
+} lk_sim_bounds;
+
+void lk_sim_judge_begin(const lk_sim_bounds *bounds);
+
+/* ------------------------------------------------------------------ what goes wrong ---- */
+
+/** Something goes wrong, or goes on after it did. Until so long after now no answer is expected in time. */
+void lk_sim_judge_trouble(int64_t span_ns);
+/** A fault begins that lasts, or ends. */
+void lk_sim_judge_lasts(bool begins);
+/** The service loses its data now: what was confirmed before need not be true. */
+void lk_sim_judge_forgets(void);
+/** Somebody who isn't ours has got the key now, for so long at least if nobody breaks it. */
+void lk_sim_judge_stranger(unsigned key, int64_t span_ns);
+/** All that is left of a process that was killed. */
+void lk_sim_judge_forget(const lk_sim_process *process);
+
+/* ------------------------------------------------------------------ calls ---- */
+
+/** How long a call may have taken since `began`, lk_sim_ran(). */
+void lk_sim_judge_took(const lk_sim_process *process, int64_t began, int64_t most_ns, const char *what);
 /** A call for the key begins. */
-lk_sim_hold lk_sim_judge_asks(lk_sim_process *process, unsigned key);
+void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
+                       const locker_lock_options *options);
 /** It has answered OK. */
 void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle);
+/** It has answered something else. */
+void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *text);
 /** Whoever holds it is about to unlock. */
 void lk_sim_judge_gives(lk_sim_hold *hold);
 /** What unlock said. */
-void lk_sim_judge_unlocked(const lk_sim_hold *hold, locker_status status);
-/** The service loses its data now: of what was asked for before, nothing has to be true any more. */
-void lk_sim_judge_forgets(void);
-/** All that is left of a process that was killed. */
-void lk_sim_judge_forget(const lk_sim_process *process);
+void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status);
+/** Whether it is held, by what its handle says. */
+bool lk_sim_judge_is_held(lk_sim_hold *hold);
+
+lk_sim_break *lk_sim_judge_breaks(lk_sim_process *process, unsigned key, uint64_t token);
+void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_info *broken);
+
+/** Who certainly holds the key. NULL: nobody does. */
+lk_sim_hold *lk_sim_judge_holder(unsigned key);
+/** A look that began when that one held the key has told this. */
+void lk_sim_judge_shown(unsigned key, const lk_sim_hold *holder, uint64_t token, const locker_info *info);
+
 /** After each step. */
 void lk_sim_judge_look(void);
+/** Whether all has been well for a while. */
+bool lk_sim_judge_is_calm(void);
 unsigned lk_sim_judge_grants(void);

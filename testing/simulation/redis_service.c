@@ -3,8 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "redis/replication.h"
 #include "redis_service.h"
 #include "world/seams.h"
+
+enum { LAG_NS = 100000 };
 
 /* What of the server's clients is to be looked at. */
 typedef struct session {
@@ -33,6 +36,8 @@ static void tell_bytes(const session *s, const char *way, const char *bytes, siz
 {
     char text[512];
     size_t n = 0;
+    if (!lk_sim_is_traced())
+        return;
     for (size_t i = 0; i < count && n + 2 < sizeof text; i++) {
         const bool plain = bytes[i] >= ' ' && bytes[i] <= '~';
         if (plain || bytes[i] == '\n')
@@ -42,11 +47,24 @@ static void tell_bytes(const session *s, const char *way, const char *bytes, siz
     lk_sim_tell("%s client %lld: %s", way, (long long)lk_sr_client_id(s->client), text);
 }
 
+/* A message of Pub/Sub begins so; there are no others than ours. */
+static void tell_handed(lk_sim_redis *redis, lk_sr_text output)
+{
+    static const char message[] = "*3\r\n$7\r\nmessage\r\n";
+    void (*const handed)(lk_sim_redis *) = redis->handed;
+    if (handed == NULL || output.len < sizeof message - 1 ||
+        memcmp(output.data, message, sizeof message - 1) != 0)
+        return;
+    redis->handed = NULL;
+    handed(redis);
+}
+
 static void send_output(session *s)
 {
     const lk_sr_text output = lk_sr_output(s->client);
     if (output.len > 0) {
         tell_bytes(s, "to", output.data, output.len);
+        tell_handed(s->redis, output);
         lk_sim_connection_send(s->connection, output.data, output.len);
         lk_sr_sent(s->client, output.len);
     }
@@ -58,6 +76,16 @@ static void send_output(session *s)
 }
 
 static void due_comes(void *context);
+static void carry(void *context);
+
+/* What it has written is on its way to its replica. */
+static void replicate(lk_sim_redis *redis)
+{
+    if (redis->replica == NULL || redis->carries || redis->halts || lk_sr_link_unit(redis->link).len == 0)
+        return;
+    redis->carries = true;
+    lk_sim_at(lk_sim_now() + LAG_NS + (int64_t)lk_sim_draw(LAG_NS), carry, redis);
+}
 
 /* What the last call has made to be sent; and when it wants to be called again. */
 static void settle(lk_sim_redis *redis)
@@ -68,6 +96,7 @@ static void settle(lk_sim_redis *redis)
         s->is_ready = false;
         send_output(s);
     }
+    replicate(redis);
     const int64_t due = lk_sr_due(redis->server);
     if (due == INT64_MAX || due >= redis->due)
         return;
@@ -136,7 +165,7 @@ static void closed(void *context)
     end(s);
 }
 
-void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, uint64_t seed)
+void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, const lk_sim_redis *clock, uint64_t seed)
 {
     *redis = (lk_sim_redis){.service = {.host = host,
                                         .port = 6379,
@@ -147,7 +176,7 @@ void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, uint64_t seed)
                             .machine = {.host = host},
                             .due = INT64_MAX};
     first_ready = NULL;
-    redis->machine.rate_ppm = (int64_t)lk_sim_draw(10001) - 5000;
+    redis->machine.rate_ppm = clock != NULL ? clock->machine.rate_ppm : (int64_t)lk_sim_draw(10001) - 5000;
     redis->server = lk_sr_new(&(lk_sr_setup){.seed = seed,
                                              .host = host,
                                              .port = 6379,
@@ -161,19 +190,77 @@ void lk_sim_redis_restart(lk_sim_redis *redis, bool keeps_data)
 {
     lk_sim_redis_advance(redis);
     lk_sr_restart(redis->server, keeps_data);
+    if (redis->replica != NULL) { /* which synchronises anew */
+        lk_sr_detach(redis->link);
+        redis->link = lk_sr_attach(redis->server, redis->replica->server);
+    }
     settle(redis);
 }
 
-void lk_sim_redis_flush(lk_sim_redis *redis)
+/* ------------------------------------------------------------------ replicas ---- */
+
+static void take_units(lk_sim_redis *redis)
 {
-    static const char flush[] = "*1\r\n$8\r\nFLUSHALL\r\n";
+    lk_sim_redis *const replica = redis->replica;
+    lk_sim_redis_advance(replica);
+    for (lk_sr_text unit; (unit = lk_sr_link_unit(redis->link)).len > 0;) {
+        lk_sr_apply(replica->server, unit);
+        lk_sr_link_taken(redis->link);
+    }
+    lk_sr_acknowledge(redis->link, lk_sr_offset(replica->server));
+    settle(replica);
+}
+
+static void carry(void *context)
+{
+    lk_sim_redis *const redis = context;
+    redis->carries = false;
+    if (redis->replica == NULL || redis->halts)
+        return;
+    take_units(redis);
+    settle(redis);
+}
+
+void lk_sim_redis_replicate(lk_sim_redis *master, lk_sim_redis *replica)
+{
+    lk_sim_redis_advance(master);
+    lk_sim_redis_advance(replica);
+    lk_sr_follow(replica->server, master->service.host, master->service.port);
+    master->link = lk_sr_attach(master->server, replica->server);
+    master->replica = replica;
+    settle(replica);
+}
+
+bool lk_sim_redis_promote(lk_sim_redis *master)
+{
+    lk_sim_redis *const replica = master->replica;
+    const bool lost = lk_sr_link_unit(master->link).len > 0;
+    lk_sim_redis_advance(replica);
+    lk_sr_detach(master->link);
+    master->link = NULL;
+    master->replica = NULL;
+    lk_sr_lose_master(replica->server);
+    lk_sr_promote(replica->server);
+    settle(replica);
+    return lost;
+}
+
+/* ------------------------------------------------------------------ strangers ---- */
+
+void lk_sim_redis_ask(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer, size_t room)
+{
+    char request[512];
+    size_t n = (size_t)snprintf(request, sizeof request, "*%u\r\n", argc);
+    for (unsigned i = 0; i < argc; i++)
+        n += (size_t)snprintf(request + n, sizeof request - n, "$%zu\r\n%s\r\n", strlen(argv[i]), argv[i]);
     lk_sim_redis_advance(redis);
     session *const s = calloc(1, sizeof *s);
     if (s == NULL)
         abort();
     s->redis = redis;
     s->client = lk_sr_connect(redis->server, "10.0.1.2:1", s);
-    lk_sr_feed(s->client, (lk_sr_text){flush, sizeof flush - 1});
+    lk_sr_feed(s->client, (lk_sr_text){request, n});
+    (void)snprintf(answer, room, "%.*s", LK_SR_SHOWN(lk_sr_output(s->client)));
     end(s);
 }
 

@@ -4,19 +4,31 @@
 #include "redis/server.h"
 #include "world/network.h"
 
-typedef struct lk_sim_redis {
+typedef struct lk_sim_redis lk_sim_redis;
+
+struct lk_sim_redis {
     lk_sim_service service;
     lk_sim_process machine; /**< its clock */
     lk_sr_server *server;
-    int64_t due; /**< the event that is to come for it; INT64_MAX: none */
-} lk_sim_redis;
+    int64_t due;           /**< the event that is to come for it; INT64_MAX: none */
+    lk_sim_redis *replica; /**< what it writes is carried there; NULL: it has none */
+    struct lk_sr_link *link;
+    bool carries; /**< something is on its way there */
+    bool halts;   /**< nothing gets there, until it doesn't any more */
+    void (*handed)(
+        lk_sim_redis *); /**< called once when the next message is sent; NULL: nobody waits for that */
+};
 
-/** Listens at host:6379 from now on. */
-void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, uint64_t seed);
+/** Listens at host:6379 from now on. Its clock runs as `clock`'s; NULL: as is drawn. */
+void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, const lk_sim_redis *clock, uint64_t seed);
+/** From now on it has a replica, which has all of its data. */
+void lk_sim_redis_replicate(lk_sim_redis *master, lk_sim_redis *replica);
+/** What had not got there is lost, and the replica is a master itself. Answers whether anything was. */
+bool lk_sim_redis_promote(lk_sim_redis *master);
+/** A stranger's request: what is answered, in `answer`. */
+void lk_sim_redis_ask(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer, size_t room);
 /** Its process is killed and starts again at once. */
 void lk_sim_redis_restart(lk_sim_redis *redis, bool keeps_data);
-/** As somebody's FLUSHALL. */
-void lk_sim_redis_flush(lk_sim_redis *redis);
 /** Take note of the time, before it is asked for anything by hand. */
 void lk_sim_redis_advance(lk_sim_redis *redis);
 void lk_sim_redis_end(lk_sim_redis *redis);

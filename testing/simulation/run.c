@@ -12,12 +12,16 @@
 
 enum { GRANTS_LEAST = 200, FAULTS_LEAST = 20, KEYS_MOST = 3 };
 
+/* After a fault connections are made anew, which takes its time; the longest lease. */
+static const int64_t settle_ns = 500 * MS, lease_ns = 3200 * MS;
+
 static struct {
     const lk_sim_faulty *service;
     const lk_sim_plan *plan;
     lk_sim_application application;
     uint64_t random;               /* what faults are drawn from */
     unsigned drawn, made, without; /* faults: that came, were made, were left out */
+    int64_t killed_at;             /* when a process was, lately */
     bool is_done;
     lk_sim_result *result;
 } run;
@@ -34,16 +38,26 @@ typedef struct healing {
     void *context;
 } healing;
 
+/* What was killed leaves leases, and hears of what it was handed no more. */
+static void settles(int64_t span)
+{
+    const bool was_killed = run.killed_at > 0 && lk_sim_now() - run.killed_at < 2 * lease_ns;
+    lk_sim_judge_trouble(was_killed && span < lease_ns ? lease_ns : span);
+}
+
 static void heals(void *context)
 {
     healing *const h = context;
     h->heal(h->context);
+    lk_sim_judge_lasts(false);
+    settles(settle_ns);
     free(h);
 }
 
 void lk_sim_fault_strikes(const lk_sim_fault *fault, const char *what)
 {
     lk_sim_tell("fault %u: %s", fault->number, what);
+    settles(settle_ns);
 }
 
 void lk_sim_fault_lasts(const lk_sim_fault *fault, const char *what, void (*heal)(void *context),
@@ -54,6 +68,7 @@ void lk_sim_fault_lasts(const lk_sim_fault *fault, const char *what, void (*heal
         abort();
     *h = (healing){heal, context};
     lk_sim_tell("fault %u: %s for %lld ms", fault->number, what, (long long)(fault->span_ns / MS));
+    lk_sim_judge_lasts(true);
     lk_sim_at(lk_sim_now() + fault->span_ns, heals, h);
 }
 
@@ -65,14 +80,14 @@ static void goes_on(void *context)
 {
     lk_sim_process *const process = context;
     lk_sim_tell("process %d goes on", process->pid);
-    process->stopped = false;
+    lk_sim_process_go_on(process);
 }
 
 static bool stop_process(const lk_sim_fault *fault, lk_sim_process *process)
 {
     if (process->stopped)
         return false;
-    process->stopped = true;
+    lk_sim_process_stop(process);
     lk_sim_fault_lasts(fault, "a process stands still", goes_on, process);
     return true;
 }
@@ -81,6 +96,7 @@ static bool kill_process(const lk_sim_fault *fault, lk_sim_process *process)
 {
     if (run.application.process_count + 2 >= LK_SIM_PROCESSES_MAX)
         return false;
+    run.killed_at = lk_sim_now();
     lk_sim_fault_strikes(fault, "a process is killed");
     lk_sim_application_kill(&run.application, process);
     return true;
@@ -93,38 +109,79 @@ static void ways_go_on(void)
         run.service->goes_on();
 }
 
-static void unclog(void *context)
-{
-    lk_sim_way *const way = context;
-    way->clogged_to = way->clogged_from = false;
-    way->jitter_ns = 100000;
-    ways_go_on();
-}
-
 static lk_sim_service *server_of(const lk_sim_fault *fault)
 {
     unsigned count = 0;
     while (run.service->server(count) != NULL)
         count++;
-    return run.service->server((unsigned)(fault->detail / 4 % count));
+    return run.service->server((unsigned)(fault->detail / 64 % count));
+}
+
+static void unclog(void *context)
+{
+    lk_sim_way *const way = context;
+    way->clogged_to = way->clogged_from = way->is_bad = false;
+    way->delay_ns = 50000;
+    way->jitter_ns = 100000;
+    ways_go_on();
+}
+
+/* The other direction is clogged, too; the first one may have been opened meanwhile. */
+static void clog_to(void *context)
+{
+    lk_sim_way *const way = context;
+    if (way->is_bad)
+        way->clogged_to = true;
+}
+
+static void unclog_from(void *context)
+{
+    lk_sim_way *const way = context;
+    way->clogged_from = false;
+    ways_go_on();
+}
+
+/* Answers come no more, and then they do, but nothing gets through any more: what was asked for in between was done, and is
+ * known late. */
+static void clog_one_by_one(const lk_sim_fault *fault, lk_sim_way *way)
+{
+    const int64_t to = (int64_t)(fault->detail / 64 % 1000), from = (int64_t)(fault->detail / 64000 % 1000);
+    way->clogged_from = true;
+    lk_sim_at(lk_sim_now() + fault->span_ns / 1000 * to, clog_to, way);
+    lk_sim_at(lk_sim_now() + fault->span_ns / 1000 * from, unclog_from, way);
 }
 
 static bool clog_way(const lk_sim_fault *fault, const lk_sim_process *process)
 {
-    enum { BOTH, FROM, TO, SLOW };
+    enum { BOTH, FROM, TO, ONE_BY_ONE, SLOW, FAR, COUNT };
+    static const char *const names[COUNT] = {
+        "a clogged way",           "a way clogged from the service",
+        "a way clogged to it",     "a way clogged in one direction after the other",
+        "a way of unequal delays", "a slow way"};
     lk_sim_way *const way = lk_sim_way_of(process, server_of(fault));
-    const unsigned which = fault->detail % 4;
-    if (way->clogged_to || way->clogged_from)
+    const unsigned which = fault->detail % 64 % COUNT;
+    if (way->is_bad)
         return false;
-    if (which == SLOW)
-        way->jitter_ns = 100 * MS;
+    way->is_bad = true;
     way->clogged_to = which == BOTH || which == TO;
     way->clogged_from = which == BOTH || which == FROM;
-    lk_sim_fault_lasts(fault,
-                       which == SLOW   ? "a slow way"
-                       : which == BOTH ? "a clogged way"
-                                       : "a way clogged in one direction",
-                       unclog, way);
+    if (which == ONE_BY_ONE)
+        clog_one_by_one(fault, way);
+    if (which == SLOW)
+        way->jitter_ns = 100 * MS;
+    if (which == FAR)
+        way->delay_ns = (int64_t)(fault->detail / 64 % 400) * MS;
+    lk_sim_fault_lasts(fault, names[which], unclog, way);
+    return true;
+}
+
+static bool lose_packet(const lk_sim_fault *fault, const lk_sim_process *process)
+{
+    const bool to_service = fault->detail % 2 == 0;
+    if (!lk_sim_network_lose(process, (unsigned)(fault->detail / 2 % 64), to_service, fault->span_ns))
+        return false;
+    lk_sim_fault_strikes(fault, "a packet is lost");
+    lk_sim_judge_trouble(fault->span_ns + settle_ns);
     return true;
 }
 
@@ -140,7 +197,7 @@ static bool reset(const lk_sim_fault *fault, const lk_sim_process *process)
 static bool make(const lk_sim_fault *fault)
 {
     lk_sim_process *const process = lk_sim_application_process(&run.application, fault->slot);
-    switch (process == NULL ? 7 : fault->kind % 8) {
+    switch (process == NULL ? 9 : fault->kind % 10) {
     case 0:
     case 1:
         return stop_process(fault, process);
@@ -150,10 +207,20 @@ static bool make(const lk_sim_fault *fault)
     case 4:
         return clog_way(fault, process);
     case 5:
+    case 6:
+        return lose_packet(fault, process);
+    case 7:
         return reset(fault, process);
     default:
         return run.service->make(fault);
     }
+}
+
+/* When the next comes: mostly soon, and now and then not until all could be well. */
+static int64_t drawn_pause(void)
+{
+    const bool is_soon = draw(6) > 0;
+    return (int64_t)draw((uint64_t)(is_soon ? 500 * MS : 5000 * MS));
 }
 
 /* Most are short beside a lease, some are longer. */
@@ -186,7 +253,7 @@ static void fault_comes(void *context)
         run.without++;
     else
         run.made += make(&fault);
-    lk_sim_at(lk_sim_now() + (int64_t)draw(500 * MS), fault_comes, NULL);
+    lk_sim_at(lk_sim_now() + drawn_pause(), fault_comes, NULL);
 }
 
 /* ------------------------------------------------------------------ from the beginning to the end ---- */
@@ -256,11 +323,11 @@ void lk_sim_run_with(const lk_sim_faulty *service, const lk_sim_plan *plan, FILE
     lk_sim_on_fail = failed;
     lk_sim_begin(plan->seed + plan->course * UINT64_C(0x9e3779b97f4a7c15) / 2, trace);
     lk_sim_network_begin();
-    lk_sim_judge_begin();
+    lk_sim_judge_begin(&service->bounds);
     begin(plan);
     switch (lk_sim_run(is_done, judge, NULL, 600000 * MS)) {
     case LK_SIM_DONE:
-        tell_result(NULL);
+        tell_result(service->left != NULL ? service->left() : NULL);
         break;
     case LK_SIM_LATE:
         tell_result("it did not come to its end in 600 simulated seconds");

@@ -107,9 +107,32 @@ int64_t lk_sim_true(const lk_sim_process *process, int64_t local)
     return at;
 }
 
+void lk_sim_process_stop(lk_sim_process *process)
+{
+    process->stopped = true;
+    process->changed_at = world.now;
+}
+
+void lk_sim_process_go_on(lk_sim_process *process)
+{
+    process->stopped = false;
+    process->stood_ns += world.now - process->changed_at;
+    process->changed_at = world.now;
+}
+
+int64_t lk_sim_ran(const lk_sim_process *process)
+{
+    return (process->stopped ? process->changed_at : world.now) - process->stood_ns;
+}
+
 uint64_t lk_sim_steps(void)
 {
     return world.steps;
+}
+
+bool lk_sim_is_traced(void)
+{
+    return world.trace != NULL;
 }
 
 void lk_sim_tell(const char *format, ...)

@@ -19,7 +19,9 @@ typedef struct lk_sim_process {
     int64_t ahead_ns; /**< of its clock, at the beginning */
     int64_t rate_ppm; /**< how much faster its clock runs, in millionths */
     bool stopped;
-    bool dead; /**< its fibers never go on */
+    bool dead;          /**< its fibers never go on */
+    int64_t changed_at; /**< when it was stopped, or went on, lately */
+    int64_t stood_ns;   /**< for how long it was stopped, before that */
 } lk_sim_process;
 
 typedef struct lk_sim_fiber lk_sim_fiber;
@@ -41,8 +43,15 @@ int64_t lk_sim_now(void);
 int64_t lk_sim_local(const lk_sim_process *process, int64_t at);
 int64_t lk_sim_true(const lk_sim_process *process, int64_t local);
 
+void lk_sim_process_stop(lk_sim_process *process);
+void lk_sim_process_go_on(lk_sim_process *process);
+/** The time for which it has not stood still. */
+int64_t lk_sim_ran(const lk_sim_process *process);
+
 /** How often a fiber went on, or an event came. */
 uint64_t lk_sim_steps(void);
+/** Whether there is a trace, so that what is dear to say is not said for nothing. */
+bool lk_sim_is_traced(void);
 /** A line of the trace, with the time before it. */
 void lk_sim_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

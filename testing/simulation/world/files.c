@@ -198,6 +198,12 @@ int lk_sim_close(int fd)
 
 void lk_sim_files_close_of(const lk_sim_process *process)
 {
+    for (waiting **at = &first_waiting; *at != NULL;) {
+        if (lk_sim_process_of((*at)->fiber) == process)
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    }
     for (int i = 0; i < files_end; i++)
         if (files[i].ops != NULL && files[i].owner == process)
             close_file(&files[i]);

@@ -29,6 +29,7 @@ struct lk_sim_connection {
     lk_sim_connection *next;
     lk_sim_process *process;
     lk_sim_service *service;
+    const lk_sim_way *way;
     void *session;                 /* of the service; NULL: none, or it has been told of the end */
     lk_sim_connection_state state; /* as the client sees it */
     bool client_open;
@@ -37,6 +38,7 @@ struct lk_sim_connection {
     char *received;        /* by the client's host, not read yet */
     size_t received_count, received_room;
     bool was_answered;          /* before that its send buffer is empty enough for what it sends */
+    int64_t late_to, late_from; /* nothing arrives before */
     int64_t receive_timeout_ns; /* 0: none */
     unsigned coming;            /* events that have a pointer to it */
 };
@@ -132,7 +134,7 @@ static bool arrived(const piece *p, bool clogged)
 /* Deliver what has arrived. */
 static void deliver(lk_sim_connection *c)
 {
-    const lk_sim_way *const way = lk_sim_way_of(c->process, c->service);
+    const lk_sim_way *const way = c->way;
     const bool silent = c->service->silent;
     for (piece *p; arrived(p = c->to, way->clogged_to || silent);) {
         c->to = p->next;
@@ -163,10 +165,11 @@ static void piece_comes(void *context)
 }
 
 /* When what is sent now arrives: not before what was sent before. */
-static int64_t arrival(const lk_sim_connection *c, const piece *last)
+static int64_t arrival(const lk_sim_connection *c, const piece *last, int64_t late)
 {
-    const lk_sim_way *const way = lk_sim_way_of(c->process, c->service);
-    const int64_t at = lk_sim_now() + way->delay_ns + (int64_t)lk_sim_draw((uint64_t)way->jitter_ns + 1);
+    const lk_sim_way *const way = c->way;
+    const int64_t soon = lk_sim_now() + way->delay_ns + (int64_t)lk_sim_draw((uint64_t)way->jitter_ns + 1);
+    const int64_t at = soon > late ? soon : late;
     return last != NULL && last->at > at ? last->at : at;
 }
 
@@ -178,6 +181,7 @@ static void come_at(lk_sim_connection *c, int64_t at)
 
 static void put(lk_sim_connection *c, piece **queue, const char *bytes, size_t count)
 {
+    const bool queue_is_to = queue == &c->to;
     piece *last = NULL;
     while (*queue != NULL) {
         last = *queue;
@@ -186,7 +190,7 @@ static void put(lk_sim_connection *c, piece **queue, const char *bytes, size_t c
     piece *const p = malloc(sizeof *p + count);
     if (p == NULL)
         abort();
-    *p = (piece){.at = arrival(c, last), .count = count};
+    *p = (piece){.at = arrival(c, last, queue_is_to ? c->late_to : c->late_from), .count = count};
     memcpy(p->bytes, bytes, count);
     *queue = p;
     come_at(c, p->at);
@@ -204,7 +208,7 @@ void lk_sim_connection_close(lk_sim_connection *connection)
 {
     connection->session = NULL;
     connection->end_from = true;
-    come_at(connection, arrival(connection, connection->from));
+    come_at(connection, arrival(connection, connection->from, connection->late_from));
 }
 
 void lk_sim_network_goes_on(void)
@@ -212,6 +216,23 @@ void lk_sim_network_goes_on(void)
     for (lk_sim_connection *c = net.first; c != NULL; c = c->next)
         if (c->state != FRESH)
             come_at(c, lk_sim_now());
+}
+
+bool lk_sim_network_lose(const lk_sim_process *process, unsigned number, bool to_service, int64_t span_ns)
+{
+    unsigned count = 0;
+    for (const lk_sim_connection *c = net.first; c != NULL; c = c->next)
+        count += c->process == process && c->state == UP;
+    if (count == 0)
+        return false;
+    number %= count;
+    for (lk_sim_connection *c = net.first; c != NULL; c = c->next) {
+        if (c->process != process || c->state != UP || number-- > 0)
+            continue;
+        *(to_service ? &c->late_to : &c->late_from) = lk_sim_now() + span_ns;
+        break;
+    }
+    return true;
 }
 
 void lk_sim_network_reset(const lk_sim_process *process, const lk_sim_service *service)
@@ -235,7 +256,7 @@ void lk_sim_network_reset(const lk_sim_process *process, const lk_sim_service *s
 static void connects(void *context)
 {
     lk_sim_connection *const c = context;
-    const lk_sim_way *const way = lk_sim_way_of(c->process, c->service);
+    const lk_sim_way *const way = c->way;
     c->coming--;
     if (!c->client_open || c->state != CONNECTING) {
         forget(c);
@@ -319,7 +340,7 @@ static void socket_close(void *self)
     c->client_open = false;
     c->end_to = true;
     if (c->session != NULL)
-        come_at(c, arrival(c, c->to));
+        come_at(c, arrival(c, c->to, c->late_to));
     forget(c);
 }
 
@@ -380,9 +401,10 @@ int lk_sim_connect(int fd, const struct sockaddr *address, socklen_t size)
         return -1;
     }
     c->service = net.services[place];
+    c->way = lk_sim_way_of(c->process, c->service);
     c->state = CONNECTING;
     c->coming++;
-    lk_sim_at(arrival(c, NULL), connects, c);
+    lk_sim_at(arrival(c, NULL, 0), connects, c);
     errno = EINPROGRESS;
     return -1;
 }
@@ -417,7 +439,7 @@ int lk_sim_shutdown(int fd, int how)
     if (c->state == CONNECTING)
         c->state = RESET;
     if (c->session != NULL)
-        come_at(c, arrival(c, c->to));
+        come_at(c, arrival(c, c->to, c->late_to));
     lk_sim_file_changed(c);
     return 0;
 }
@@ -459,6 +481,11 @@ int lk_sim_getpeername(int fd, struct sockaddr *address, socklen_t *size)
     return 0;
 }
 
+static bool is_called(const lk_sim_service *service, const char *name)
+{
+    return strcmp(service->host, name) == 0 || (service->alias != NULL && strcmp(service->alias, name) == 0);
+}
+
 /* The place of the service with that name, or with that address as a text; SERVICES_MAX: there is none. */
 static size_t find(const char *host, int port, bool numeric)
 {
@@ -466,7 +493,7 @@ static size_t find(const char *host, int port, bool numeric)
     const bool is_address = inet_pton(AF_INET, host, &address) == 1;
     for (size_t i = 0; i < net.service_count; i++) {
         const bool is_it = is_address ? address.s_addr == address_of(i).sin_addr.s_addr
-                                      : !numeric && strcmp(net.services[i]->host, host) == 0;
+                                      : !numeric && is_called(net.services[i], host);
         if (is_it && net.services[i]->port == port)
             return i;
     }

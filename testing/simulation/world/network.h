@@ -14,6 +14,7 @@ typedef struct lk_sim_connection lk_sim_connection;
 /** A service that listens at a name and a port. Its functions are called outside of all fibers. */
 typedef struct lk_sim_service {
     const char *host;
+    const char *alias; /**< it is found by this name, too; NULL: it has none */
     int port;
     bool refuses; /**< nobody listens: who connects is told so */
     bool
@@ -35,6 +36,7 @@ typedef struct lk_sim_way {
     int64_t delay_ns;              /**< each piece takes so long at least */
     int64_t jitter_ns;             /**< ... and up to so much longer */
     bool clogged_to, clogged_from; /**< the service; what is on the way waits */
+    bool is_bad;                   /**< a fault of it lasts */
 } lk_sim_way;
 
 void lk_sim_network_begin(void);
@@ -42,6 +44,9 @@ void lk_sim_network_add(lk_sim_service *service);
 lk_sim_way *lk_sim_way_of(const lk_sim_process *process, const lk_sim_service *service);
 /** After a way, or a service's `silent`, has changed: what waited goes on. */
 void lk_sim_network_goes_on(void);
+/** What is sent next in one direction of one of its connections, of any number, is lost, and sent again after so long; what
+ * follows waits for it. False: it has none. */
+bool lk_sim_network_lose(const lk_sim_process *process, unsigned number, bool to_service, int64_t span_ns);
 /** Both ends of all connections between these are told ECONNRESET, or an end. NULL: any. */
 void lk_sim_network_reset(const lk_sim_process *process, const lk_sim_service *service);
 void lk_sim_network_end(void);
