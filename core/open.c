@@ -92,8 +92,10 @@ static locker_status open_parsed(locker_status status, lk_config *config, const 
 static locker_status check_options(const locker_options **options, locker_options *own, locker **out,
                                    locker_error *err)
 {
-    if (out == NULL)
-        return lk_invalid(err, "opening needs a place for the locker");
+    if (out == NULL) {
+        (void)lk_invalid(err, "opening needs a place for the locker");
+        return LOCKER_INVALID; /* said here, so that static analysis knows */
+    }
     *out = NULL;
     if (*options == NULL)
         return LOCKER_OK;
