@@ -136,7 +136,7 @@ int lk_sim_timerfd_settime(int fd, int flags, const struct itimerspec *at, struc
 typedef struct watched {
     struct watched *next;
     int fd;
-    const void *self; /* of the file: a descriptor that was closed is watched no more */
+    uint64_t opened; /* of the file: a descriptor that was closed is watched no more */
     struct epoll_event event;
     uint64_t reported; /* changes of the file that were told, for EPOLLET */
     bool off;          /* EPOLLONESHOT, told */
@@ -149,7 +149,7 @@ typedef struct epoll {
 static lk_sim_file *file_of(const watched *w)
 {
     lk_sim_file *const file = lk_sim_file_of(w->fd);
-    return file != NULL && file->self == w->self ? file : NULL;
+    return file != NULL && file->opened == w->opened ? file : NULL;
 }
 
 static uint32_t events_of(const watched *w)
@@ -196,7 +196,7 @@ int lk_sim_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *ev
         errno = EBADF;
         return -1;
     }
-    while (*at != NULL && ((*at)->fd != fd || (*at)->self != file->self))
+    while (*at != NULL && ((*at)->fd != fd || (*at)->opened != file->opened))
         at = &(*at)->next;
     watched *w = *at;
     if ((w == NULL) != (operation == EPOLL_CTL_ADD)) {
@@ -211,7 +211,7 @@ int lk_sim_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *ev
     if (w == NULL) {
         w = *at = made(sizeof *w);
         w->fd = fd;
-        w->self = file->self;
+        w->opened = file->opened;
     }
     w->event = *event;
     w->off = false;

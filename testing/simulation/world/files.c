@@ -14,7 +14,8 @@
 enum { FILES_MAX = 1024 };
 
 static lk_sim_file files[FILES_MAX];
-static int files_end; /* above the highest that was in use */
+static uint64_t opened; /* so many ever were */
+static int files_end;   /* above the highest that was in use */
 
 /* A fiber that waits for descriptors: it is woken when `is_ready` says so, not at each change. */
 typedef struct waiting {
@@ -32,7 +33,7 @@ int lk_sim_file_new(const lk_sim_file_ops *ops, void *self)
         if (files[i].ops != NULL)
             continue;
         files_end = i < files_end ? files_end : i + 1;
-        files[i] = (lk_sim_file){.ops = ops, .self = self, .owner = lk_sim_here()};
+        files[i] = (lk_sim_file){.ops = ops, .self = self, .owner = lk_sim_here(), .opened = ++opened};
         return LK_SIM_FIRST_FD + i;
     }
     lk_sim_fail("no simulated descriptor is left");
@@ -78,11 +79,6 @@ void lk_sim_file_changed(const void *self)
     for (const waiting *w = first_waiting; w != NULL; w = w->next)
         if (w->is_ready(w->what))
             lk_sim_wake(w->fiber);
-}
-
-void lk_sim_file_looks(void *self)
-{
-    lk_sim_file_changed(self);
 }
 
 typedef struct wanted {

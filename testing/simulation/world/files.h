@@ -27,6 +27,7 @@ struct lk_sim_file {
     const lk_sim_file_ops *ops;
     void *self;
     lk_sim_process *owner;
+    uint64_t opened;  /**< the how manieth it is: an address, and a number, may come again */
     uint64_t changes; /**< how often it became ready for more */
     bool blocks;      /**< reading and writing wait; set by fcntl() */
 };
@@ -36,8 +37,6 @@ int lk_sim_file_new(const lk_sim_file_ops *ops, void *self);
 lk_sim_file *lk_sim_file_of(int fd);
 /** The one whose `self` this is. It may be ready for more: who waits for it looks. */
 void lk_sim_file_changed(const void *self);
-/** The same, as an event; nothing when it was closed meanwhile. */
-void lk_sim_file_looks(void *self);
 /** Wait until it is ready for one of these, or the true time. False: the time. */
 bool lk_sim_file_await(const lk_sim_file *file, uint32_t events, int64_t until);
 /** Close what a process that died had open. */

@@ -306,6 +306,14 @@ static ssize_t receive_now(lk_sim_connection *c, char *bytes, size_t room)
     return -1;
 }
 
+static void has_room(void *context)
+{
+    lk_sim_connection *const c = context;
+    c->coming--;
+    lk_sim_file_changed(c);
+    forget(c);
+}
+
 static ssize_t send_now(lk_sim_connection *c, const char *bytes, size_t count)
 {
     if (c->state != UP && c->state != ENDED) {
@@ -315,7 +323,8 @@ static ssize_t send_now(lk_sim_connection *c, const char *bytes, size_t count)
     const bool is_full = c->was_answered && lk_sim_chance(SHORT_PPM);
     if (is_full && lk_sim_chance(500000)) {
         errno = EAGAIN; /* its buffer is full for a moment */
-        lk_sim_at(lk_sim_now() + 1000, lk_sim_file_looks, c);
+        c->coming++;
+        lk_sim_at(lk_sim_now() + 1000, has_room, c);
         return -1;
     }
     if (is_full && count > 1)
