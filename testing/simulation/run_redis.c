@@ -139,6 +139,35 @@ static bool forgets(const lk_sim_fault *fault)
     return true;
 }
 
+static int64_t counters_until; /* until then they are deleted again and again */
+
+static void counters_go(void *context)
+{
+    static const char *const argv[] = {"DEL", "{a}:locker:fence", "{b}:locker:fence", "{c}:locker:fence"};
+    char answer[64];
+    if (lk_sim_now() >= counters_until)
+        return;
+    if (!run.master->service.silent && !run.master->service.refuses)
+        lk_sim_redis_ask(run.master, 4, argv, answer, sizeof answer);
+    lk_sim_at(lk_sim_now() + 20 * MS, counters_go, context);
+}
+
+static void counters_stay(void *context)
+{
+    (void)context;
+}
+
+/* Somebody deletes the counters of fencing numbers, or the server has no room for them. */
+static bool has_no_counters(const lk_sim_fault *fault)
+{
+    if (counters_until > lk_sim_now())
+        return false;
+    counters_until = lk_sim_now() + fault->span_ns;
+    lk_sim_fault_lasts(fault, "counters are deleted", counters_stay, NULL);
+    counters_go(NULL);
+    return true;
+}
+
 /* ------------------------------------------------------------------ two servers ---- */
 
 /* The name leads to the replica, which is the master now. */
@@ -243,7 +272,7 @@ static bool fail_over(const lk_sim_fault *fault)
 
 static bool make(const lk_sim_fault *fault)
 {
-    switch (fault->detail % 6) {
+    switch (fault->detail % 7) {
     case 0:
         return is_silent(fault);
     case 1:
@@ -254,6 +283,8 @@ static bool make(const lk_sim_fault *fault)
         return has_no_memory(fault);
     case 4:
         return forgets(fault);
+    case 5:
+        return has_no_counters(fault);
     default:
         return fail_over(fault);
     }
