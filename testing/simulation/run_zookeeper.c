@@ -1,12 +1,15 @@
 /* run_zookeeper.c: a run with ZooKeeper, with ZooKeeper's own client library: how it begins and ends, and the faults of the
  * servers and of what is between them. See run.h and faults.h. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "faults.h"
 #include "judge.h"
 #include "world/seams.h"
 #include "zookeeper_service.h"
+
+#define MS INT64_C(1000000)
 
 /* From one server to another. */
 typedef struct pair {
@@ -19,6 +22,8 @@ static struct {
     bool forgets; /* it may lose its data: only one that is alone, because more survive the loss of one's */
     bool stopped[LK_SIM_ZOOKEEPER_MOST], away[LK_SIM_ZOOKEEPER_MOST], slow[LK_SIM_ZOOKEEPER_MOST];
     pair pairs[LK_SIM_ZOOKEEPER_MOST][LK_SIM_ZOOKEEPER_MOST];
+    lk_sim_fault awaited; /* strikes at a moment of its own */
+    bool awaits;          /* that has not come yet */
     char uri[256];
 } run;
 
@@ -62,7 +67,7 @@ static bool kill(const lk_sim_fault *fault, int server)
     if (run.away[server])
         return false;
     lk_sim_fault_strikes(fault, "a server is killed, and starts again");
-    lk_sim_zookeeper_kill(&run.zookeeper, server, fault->detail / 16 % 2 == 0);
+    lk_sim_zookeeper_kill(&run.zookeeper, server, fault->detail / 128 % 2 == 0);
     lk_sim_zookeeper_start(&run.zookeeper, server, true);
     return true;
 }
@@ -81,7 +86,7 @@ static bool take_away(const lk_sim_fault *fault, int server)
         return false;
     run.away[server] = true;
     lk_sim_fault_lasts(fault, "a server is away", is_back, &run.zookeeper.servers[server]);
-    lk_sim_zookeeper_kill(&run.zookeeper, server, fault->detail / 16 % 2 == 0);
+    lk_sim_zookeeper_kill(&run.zookeeper, server, fault->detail / 128 % 2 == 0);
     return true;
 }
 
@@ -182,6 +187,45 @@ static bool isolate(const lk_sim_fault *fault, int server)
     return true;
 }
 
+enum { PARTED_MOST = 8 };
+
+/* A server, and clients of it, apart from the others. */
+typedef struct part {
+    int server;
+    size_t count;
+    lk_sim_process *clients[PARTED_MOST];
+} part;
+
+static void set_parted(const part *p, bool parted)
+{
+    set_all_of(p->server, parted);
+    for (size_t i = 0; i < p->count; i++) {
+        for (int other = 0; other < run.zookeeper.count; other++) {
+            lk_sim_way *const way = lk_sim_way_of(p->clients[i], &run.zookeeper.servers[other].service);
+            way->clogged_to = way->clogged_from = parted && other != p->server;
+        }
+    }
+    lk_sim_network_goes_on();
+}
+
+static void meets(void *context)
+{
+    set_parted(context, false);
+    free(context);
+}
+
+static bool part_network(const lk_sim_fault *fault, int server)
+{
+    part *const p = calloc(1, sizeof *p);
+    if (p == NULL)
+        abort();
+    p->server = server;
+    p->count = lk_sim_zookeeper_clients(&run.zookeeper, server, p->clients, PARTED_MOST);
+    lk_sim_fault_lasts(fault, "a server and its clients are cut off from the others", meets, p);
+    set_parted(p, true);
+    return true;
+}
+
 static void is_over(void *context)
 {
     (void)context;
@@ -205,13 +249,34 @@ static bool swizzle(const lk_sim_fault *fault)
     return true;
 }
 
-static bool make(const lk_sim_fault *fault)
+static void resets(void *context)
 {
-    const int server = drawn_server(fault);
-    const unsigned count = (unsigned)run.zookeeper.count,
-                   other = (unsigned)(fault->detail / 32 % (count > 1 ? count - 1 : 1));
+    (void)context;
+    lk_sim_tell("all connections are reset");
+    lk_sim_network_reset(NULL, NULL);
+}
+
+/* So soon after one another that a client is still about what the one before has left to do. */
+static bool reset_in_a_row(const lk_sim_fault *fault)
+{
+    int64_t at = lk_sim_now();
+    uint64_t random = fault->detail;
+    lk_sim_fault_strikes(fault, "all connections are reset several times in a row");
+    for (uint64_t left = 2 + lk_sim_draw_from(&random, 5); left > 0; left--) {
+        at += (int64_t)lk_sim_draw_from(&random, 5 * MS);
+        lk_sim_at(at, resets, NULL);
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ which, and when ---- */
+
+static bool make_at(const lk_sim_fault *fault, int server)
+{
+    const unsigned count = (unsigned)run.zookeeper.count;
+    const unsigned other = (unsigned)(fault->detail / 32 % (count > 1 ? count - 1 : 1));
     pair *const way = &run.pairs[server][((unsigned)server + 1 + other) % count];
-    switch (fault->detail % (count > 1 ? 11 : 5)) {
+    switch (fault->detail % (count > 1 ? 12 : 6)) {
     case 0:
         return kill(fault, server);
     case 1:
@@ -219,21 +284,51 @@ static bool make(const lk_sim_fault *fault)
     case 2:
         return make_slow(fault, server);
     case 3:
-        return count > 1 ? stop(fault, server) : forget(fault, server);
+        return reset_in_a_row(fault);
     case 4:
+        return count > 1 ? part_network(fault, server) : forget(fault, server);
     case 5:
-        return stop(fault, server);
     case 6:
-        return clog_one(fault, way);
+        return stop(fault, server);
     case 7:
-        return clog_both(fault, way);
+        return clog_one(fault, way);
     case 8:
-        return cut(fault, way);
+        return clog_both(fault, way);
     case 9:
+        return cut(fault, way);
+    case 10:
         return isolate(fault, server);
     default:
         return swizzle(fault);
     }
+}
+
+static void strikes(void *context)
+{
+    if (!make_at(&run.awaited, server_of(context)))
+        run.awaits = true;
+}
+
+/* While the answer is on its way, or a bit later. */
+static void answers(lk_sim_zookeeper_server *server, bool was_quiet)
+{
+    const bool at_once = run.awaited.detail / 256 % 2 == 0, for_quiet = run.awaited.detail / 512 % 2 == 0;
+    if (!run.awaits || (for_quiet && !was_quiet))
+        return;
+    run.awaits = false;
+    lk_sim_at(lk_sim_now() + (at_once ? 0 : (int64_t)(run.awaited.detail / 1024 % (20 * MS))), strikes,
+              server);
+}
+
+/* Half of them strike the server that answers next, or next answers a client that was stopped or cut off: when a client has
+ * just been told something, it relies on what the other servers need not know yet. */
+static bool make(const lk_sim_fault *fault)
+{
+    if (fault->detail / 64 % 2 == 0 || run.awaits)
+        return make_at(fault, drawn_server(fault));
+    run.awaited = *fault;
+    run.awaits = true;
+    return true;
 }
 
 /* ------------------------------------------------------------------ the service ---- */
@@ -242,7 +337,7 @@ static const char *begin(uint64_t *random)
 {
     memset(&run, 0, sizeof run);
     const int count = lk_sim_draw_from(random, 4) == 0 ? 1 : LK_SIM_ZOOKEEPER_MOST;
-    const int timeout_ms = 800 + 400 * (int)lk_sim_draw_from(random, 3);
+    const int timeout_ms = 400 + 300 * (int)lk_sim_draw_from(random, 4);
     const bool knows_tick = lk_sim_draw_from(random, 2) == 0;
     run.forgets = count == 1 && lk_sim_draw_from(random, 3) == 0;
     for (int from = 0; from < count; from++)
@@ -251,6 +346,7 @@ static const char *begin(uint64_t *random)
     run.machine = (lk_sim_process){.host = "zookeeper"};
     lk_sim_stand_in(&run.machine);
     lk_sim_zookeeper_begin(&run.zookeeper, count);
+    run.zookeeper.on_answer = answers;
     (void)snprintf(run.uri, sizeof run.uri,
                    "zookeeper://zk1.example%s/?session_timeout=%dms&command_timeout=1s&connect_timeout=1s%s",
                    count > 1 ? ",zk2.example,zk3.example" : "", timeout_ms, knows_tick ? "&tick=200ms" : "");

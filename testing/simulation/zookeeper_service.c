@@ -13,12 +13,16 @@
 
 enum { LATE_PPM = 5000, CLOCK_PPM = 5000 };
 
+#define QUIET_NS (250 * MS) /* longer than between any two heartbeats */
+
 /* A client's connection. */
 typedef struct lk_sim_zookeeper_session {
     struct lk_sim_zookeeper_session *next;
-    const lk_sim_zookeeper_server *server;
+    lk_sim_zookeeper_server *server;
     lk_simzk_wire *wire;
     lk_sim_connection *connection;
+    int64_t heard_at;
+    bool was_quiet; /* before it sent what has no answer yet */
 } session;
 
 /* ------------------------------------------------------------------ what is sent ---- */
@@ -62,6 +66,9 @@ static void send_output(session *s)
         return;
     tell_bytes(s, "to", bytes, count);
     lk_sim_connection_send(s->connection, bytes, count);
+    if (s->server->of->on_answer != NULL)
+        s->server->of->on_answer(s->server, s->was_quiet);
+    s->was_quiet = false;
 }
 
 static void due_comes(void *context);
@@ -118,7 +125,8 @@ static void *accepted(void *self, lk_sim_connection *connection)
     *s = (session){.next = server->of->first,
                    .server = server,
                    .wire = lk_simzk_wire_new(server->of->ensemble, server->id),
-                   .connection = connection};
+                   .connection = connection,
+                   .heard_at = lk_sim_now()};
     server->of->first = s;
     return s;
 }
@@ -127,6 +135,8 @@ static void received(void *context, const char *bytes, size_t count)
 {
     session *const s = context;
     lk_sim_zookeeper *const zookeeper = s->server->of;
+    s->was_quiet |= lk_sim_now() - s->heard_at > QUIET_NS;
+    s->heard_at = lk_sim_now();
     advance(zookeeper);
     tell_bytes(s, "from", (const unsigned char *)bytes, count);
     if (!lk_simzk_wire_feed(s->wire, bytes, count))
@@ -142,6 +152,16 @@ static void closed(void *context)
     advance(zookeeper);
     forget(s);
     settle(zookeeper);
+}
+
+size_t lk_sim_zookeeper_clients(const lk_sim_zookeeper *zookeeper, int server, lk_sim_process **clients,
+                                size_t room)
+{
+    size_t count = 0;
+    for (const session *s = zookeeper->first; s != NULL && count < room; s = s->next)
+        if (s->server->id == server)
+            clients[count++] = lk_sim_connection_process(s->connection);
+    return count;
 }
 
 /* ------------------------------------------------------------------ between servers ---- */

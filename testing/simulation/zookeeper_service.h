@@ -30,6 +30,8 @@ struct lk_sim_zookeeper {
     lk_sim_zookeeper_link links[LK_SIMZK_CHANNELS][LK_SIM_ZOOKEEPER_MOST][LK_SIM_ZOOKEEPER_MOST];
     lk_simzk *ensemble;
     struct lk_sim_zookeeper_session *first;
+    /** It sends something to a client; was_quiet: from which nothing had come for long. NULL: nobody asks. */
+    void (*on_answer)(lk_sim_zookeeper_server *server, bool was_quiet);
     bool answers;           /**< some wait to be sent */
     int64_t due;            /**< the event that is to come for it; INT64_MAX: none */
     int64_t timeless_until; /**< what is due waits: servers that stood still read first */
@@ -49,5 +51,8 @@ void lk_sim_zookeeper_start(lk_sim_zookeeper *zookeeper, int server, bool with_d
 void lk_sim_zookeeper_break(lk_sim_zookeeper *zookeeper, int one, int other);
 /** What one server sends another one waits, or goes on. */
 void lk_sim_zookeeper_clog(lk_sim_zookeeper *zookeeper, int from, int to, bool clogged);
+/** The processes that are connected with a server; returns how many, at most `room`. */
+size_t lk_sim_zookeeper_clients(const lk_sim_zookeeper *zookeeper, int server, lk_sim_process **clients,
+                                size_t room);
 /** A server is slow to write and to apply, or is not any more. */
 void lk_sim_zookeeper_slow(lk_sim_zookeeper *zookeeper, int server, bool slow);

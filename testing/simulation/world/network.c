@@ -211,6 +211,11 @@ void lk_sim_connection_close(lk_sim_connection *connection)
     come_at(connection, arrival(connection, connection->from, connection->late_from));
 }
 
+lk_sim_process *lk_sim_connection_process(const lk_sim_connection *connection)
+{
+    return connection->process;
+}
+
 void lk_sim_network_goes_on(void)
 {
     for (lk_sim_connection *c = net.first; c != NULL; c = c->next)

@@ -30,6 +30,8 @@ typedef struct lk_sim_service {
 /** The service's end sends, and closes. */
 void lk_sim_connection_send(lk_sim_connection *connection, const char *bytes, size_t count);
 void lk_sim_connection_close(lk_sim_connection *connection);
+/** Whose the other end is. */
+lk_sim_process *lk_sim_connection_process(const lk_sim_connection *connection);
 
 /** The way between a process and a service. */
 typedef struct lk_sim_way {
