@@ -32,6 +32,10 @@ typedef struct redis_pair {
 bool pair_start(redis_pair *pair);
 void pair_stop(redis_pair *pair);
 
+/** Whether the real one is not of the release that the simulated one answers as, in all, which it says: then they are
+ * compared in what locks ask of it, which every release answers alike. */
+bool pair_is_of_another_release(const redis_pair *pair);
+
 /** Starts another real one at the same clock. */
 bool pair_start_another(redis_pair *pair, lk_server *server);
 

@@ -20,6 +20,7 @@ typedef enum { THEME_LOCKS, THEME_KEYS, THEME_SCRIPTS, THEME_FAULTS, THEME_RIGHT
 typedef struct drawing {
     uint64_t random;
     theme theme;
+    bool locks_only;         /* nothing of which Redis 7.0 and later releases say another thing */
     int64_t clock_us;        /* for times in arguments */
     int64_t first_client;    /* for CLIENT KILL */
     const char *key, *value; /* of the line at work */
