@@ -21,7 +21,8 @@ void lk_redis_server_time_set_locked(lk_redis_server_time *t, int64_t us, int64_
 
 uint64_t lk_redis_server_us(const lk_redis_server_time *t, int64_t at)
 {
-    const int64_t us = at / LK_US + LK_READ(t->ahead_us); /* far below 0 where that is unknown */
+    const int64_t ahead = LK_READ(t->ahead_us);
+    const int64_t us = ahead == INT64_MIN ? 0 : at / LK_US + ahead;
     return us > 0 ? (uint64_t)us : 0;
 }
 

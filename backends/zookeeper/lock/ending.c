@@ -74,6 +74,7 @@ static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
         gone_locked(z, node);
     } else if (lk_zk_unknown(reply->rc)) {
         node->maybe_deleted = true; /* sent again once there is a connection */
+        node->retry_at = lk_zk_now(z) + delete_again_ns;
         lk_zk_stalled_locked(z);
     } else {
         const int64_t now = lk_zk_now(z);

@@ -114,7 +114,26 @@ static void a_watch_on_ones_own_node(void **state)
     lk_close_locker(l);
 }
 
+/* A place that gave up is deleted later, without a caller; that is not sent again at once either. */
+static void a_delete_that_nobody_waits_for(void **state)
+{
+    struct env *env = *state;
+    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=60s");
+    locker_handle *held = lk_take(holder, "left"), *none;
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    o.wait_ms = 300;
+    const refused deletes = refuse_some(env, LK_ZKP_DELETE);
+    assert_int_equal(LOCKER_TIMEOUT, locker_lock(l, "left", &o, &none, NULL));
+    const int64_t from = lk_test_now_ms();
+    lk_proxy_await_passed(deletes.requests, REFUSALS + 1);
+    assert_true(lk_test_now_ms() - from >= REFUSALS * PAUSE_MS);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
 static const struct CMUnitTest tests[] = {
+    proxied_test(a_delete_that_nobody_waits_for),
     proxied_test(a_check_before_a_list),
     proxied_test(a_check_before_a_grant),
     proxied_test(a_mark_that_an_unlock_reads),
