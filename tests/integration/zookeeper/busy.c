@@ -133,10 +133,8 @@ static void a_delete_that_nobody_waits_for(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    proxied_test(a_delete_that_nobody_waits_for),
-    proxied_test(a_check_before_a_list),
-    proxied_test(a_check_before_a_grant),
-    proxied_test(a_mark_that_an_unlock_reads),
+    proxied_test(a_delete_that_nobody_waits_for), proxied_test(a_check_before_a_list),
+    proxied_test(a_check_before_a_grant),         proxied_test(a_mark_that_an_unlock_reads),
     proxied_test(a_watch_on_ones_own_node),
 };
 
