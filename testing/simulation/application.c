@@ -12,8 +12,8 @@
 
 enum { WORKERS_MAX = 3, LOCKERS_MAX = 2, LEASE_MS = 600, LEASE_MORE_MS = 2400, WAIT_MS = 1500 };
 
-/* What a call may take beyond what it is given: for its fibers to be run. */
-static const int64_t slack_ns = 100 * MS, command_ns = 1000 * MS, close_ns = 5000 * MS;
+static const int64_t close_ns =
+    4000 * MS; /* for calls that end, connections that are being made, and clean-up */
 
 /* A locker, which is closed and opened again now and then. */
 typedef struct place {
@@ -103,7 +103,7 @@ static int64_t drawn_hold(void)
         return (int64_t)lk_sim_draw(5 * MS);
     if (kind < 92)
         return (int64_t)lk_sim_draw(300 * MS);
-    return (int64_t)lk_sim_draw((LEASE_MS + LEASE_MORE_MS) * MS);
+    return (int64_t)lk_sim_draw((LEASE_MS + LEASE_MORE_MS) * 3 / 2 * MS);
 }
 
 static void give(use *u)
@@ -112,7 +112,7 @@ static void give(use *u)
     const int64_t began = lk_sim_ran(u->p->process);
     lk_sim_judge_gives(&u->hold);
     lk_sim_judge_unlocked(&u->hold, locker_unlock(u->handle, &err));
-    lk_sim_judge_took(u->p->process, began, command_ns + slack_ns, "unlock");
+    lk_sim_judge_took(u->p->process, began, 0, "unlock");
 }
 
 /* What it may do in there. */
@@ -203,7 +203,7 @@ static locker_lock_options drawn_options(use *u)
 
 static int64_t longest(const locker_lock_options *options)
 {
-    return options->wait_ms < 0 ? INT64_MAX : options->wait_ms * MS + command_ns + slack_ns;
+    return options->wait_ms < 0 ? INT64_MAX : options->wait_ms * MS;
 }
 
 static void take_one(const inhabitant *p, const place *at)
@@ -232,14 +232,14 @@ static void show_one(const inhabitant *p, const place *at)
     const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
     const lk_sim_hold *const holder = lk_sim_judge_holder(key);
     const uint64_t token = holder != NULL ? holder->token : 0;
-    const int64_t began = lk_sim_ran(p->process);
+    const int64_t began = lk_sim_ran(p->process), since = lk_sim_now();
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
     const locker_status status = locker_show(at->l, keys[key], &info, &err);
-    lk_sim_judge_took(p->process, began, command_ns + slack_ns, "show");
+    lk_sim_judge_took(p->process, began, 0, "show");
     if (status == LOCKER_OK)
         lk_sim_judge_shown(key, holder, token, &info);
-    else if (status != LOCKER_CLOSED && (status != LOCKER_UNAVAILABLE || lk_sim_judge_is_calm()))
+    else if (status != LOCKER_CLOSED && (status != LOCKER_UNAVAILABLE || lk_sim_judge_was_well(since)))
         lk_sim_fail("key %u: show answered %s: %s", key, locker_status_name(status), err.text);
     locker_info_clear(&info);
 }
@@ -257,7 +257,7 @@ static void break_one(const inhabitant *p, const place *at)
     const int64_t began = lk_sim_ran(p->process);
     lk_sim_break *const b = lk_sim_judge_breaks(p->process, key, only.token);
     const locker_status status = locker_break(at->l, keys[key], &only, &info, &err);
-    lk_sim_judge_took(p->process, began, command_ns + slack_ns, "break");
+    lk_sim_judge_took(p->process, began, 0, "break");
     lk_sim_judge_broke(b, status, &info);
     locker_info_clear(&info);
 }

@@ -20,10 +20,9 @@ typedef struct lk_sim_fault {
 } lk_sim_fault;
 
 typedef struct lk_sim_faulty {
-    lk_sim_bounds bounds;
     /** It listens from now on. Answers the URI, which lasts until the end. `random`: what it draws for itself, by
-     * lk_sim_draw_from(). */
-    const char *(*begin)(uint64_t *random);
+     * lk_sim_draw_from(). `bounds`: all zero. */
+    const char *(*begin)(uint64_t *random, lk_sim_bounds *bounds);
     void (*end)(void);
     /** Its servers, from 0; NULL past the last. The ways to them may be clogged. */
     lk_sim_service *(*server)(unsigned place);

@@ -10,6 +10,7 @@
 
 /* What is allowed beyond what is promised. */
 static const int64_t told_ns = 100 * MS;   /* on_lost is called within about 50 ms */
+static const int64_t slack_ns = 100 * MS;  /* for a call's fibers to be run */
 static const int64_t rest_ns = 20 * MS;    /* from the driver's grant to the call's return */
 static const int64_t grace_ns = 3000 * MS; /* a break of unknown outcome may still come to pass */
 
@@ -36,7 +37,8 @@ static struct {
     } strangers[LK_SIM_KEYS_MAX];
     int64_t idle_since[LK_SIM_KEYS_MAX]; /* since when nobody holds it and somebody waits; -1: not so */
     unsigned lasting;                    /* faults that last */
-    int64_t calm_at;                     /* when all is well, if none lasts */
+    int64_t ill_since, well_at;          /* when the latest trouble began, and is over, if none lasts */
+    int64_t calm_at;                     /* when all that was left behind is over, too */
     int64_t forgot_at;                   /* when the service lost its data; -1: never */
     unsigned grants;
 } judge;
@@ -57,32 +59,56 @@ unsigned lk_sim_judge_grants(void)
 
 /* ------------------------------------------------------------------ what goes wrong ---- */
 
+static bool is_well(void)
+{
+    return judge.bounds.idle_ns > 0 && judge.lasting == 0 && lk_sim_now() >= judge.well_at;
+}
+
+static bool is_calm(void)
+{
+    return is_well() && lk_sim_now() >= judge.calm_at;
+}
+
+bool lk_sim_judge_was_well(int64_t since)
+{
+    return is_well() && since >= judge.well_at;
+}
+
 void lk_sim_judge_trouble(int64_t span_ns)
 {
-    if (judge.calm_at < lk_sim_now() + span_ns)
-        judge.calm_at = lk_sim_now() + span_ns;
+    if (is_well())
+        judge.ill_since = lk_sim_now();
+    if (judge.well_at < lk_sim_now() + span_ns)
+        judge.well_at = lk_sim_now() + span_ns;
+    if (lk_sim_now() - judge.ill_since >
+        judge.bounds.cleanup_ns) /* what was given up may have been done late */
+        lk_sim_judge_leaves();
+}
+
+void lk_sim_judge_leaves(void)
+{
+    judge.calm_at = lk_sim_now() + judge.bounds.lease_ns;
 }
 
 void lk_sim_judge_lasts(bool begins)
 {
+    if (begins && is_well())
+        judge.ill_since = lk_sim_now();
     judge.lasting += begins ? 1 : -1U;
-}
-
-bool lk_sim_judge_is_calm(void)
-{
-    return judge.lasting == 0 && lk_sim_now() >= judge.calm_at;
 }
 
 /* Since when, if it is so. */
 static int64_t calm_since(int64_t at)
 {
-    return at > judge.calm_at ? at : judge.calm_at;
+    const int64_t calm_at = judge.calm_at > judge.well_at ? judge.calm_at : judge.well_at;
+    return at > calm_at ? at : calm_at;
 }
 
 void lk_sim_judge_forgets(void)
 {
     judge.forgot_at = lk_sim_now();
     memset(judge.strangers, 0, sizeof judge.strangers);
+    memset(judge.released, 0, sizeof judge.released); /* what was given back may be held again */
     if (!judge.bounds.keeps_count)
         memset(judge.tokens, 0, sizeof judge.tokens);
 }
@@ -162,6 +188,7 @@ void lk_sim_judge_forget(const lk_sim_process *process)
 
 void lk_sim_judge_took(const lk_sim_process *process, int64_t began, int64_t most_ns, const char *what)
 {
+    most_ns += most_ns < INT64_MAX - judge.bounds.call_ns - slack_ns ? judge.bounds.call_ns + slack_ns : 0;
     if (lk_sim_ran(process) - began > most_ns)
         lk_sim_fail("%s took %lld ms, and %lld are its most", what,
                     (long long)((lk_sim_ran(process) - began) / MS), (long long)(most_ns / MS));
@@ -223,7 +250,7 @@ void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
 void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *text)
 {
     take_out(&judge.asking, hold);
-    if (status == LOCKER_UNAVAILABLE && !lk_sim_judge_is_calm())
+    if (status == LOCKER_UNAVAILABLE && !lk_sim_judge_was_well(hold->asked_at))
         return;
     if ((status == LOCKER_BUSY && hold->waits) || (status == LOCKER_TIMEOUT && !hold->waits) ||
         (status != LOCKER_BUSY && status != LOCKER_TIMEOUT && status != LOCKER_CANCELED &&
@@ -248,6 +275,7 @@ void lk_sim_judge_gives(lk_sim_hold *hold)
     hold->gave_behind = judge.tokens[hold->key];
     if (!lk_sim_judge_is_held(hold))
         hold->until = 0;
+    hold->gave_at = lk_sim_now();
     hold->gives = true;
 }
 
@@ -284,11 +312,19 @@ void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
     if (status == LOCKER_LOST && lk_sim_now() < hold->until && !may_be_broken(hold))
         lk_sim_fail("key %u: unlock of token %llu answered LOST, and nothing had taken it", hold->key,
                     (unsigned long long)hold->token);
-    if (status == LOCKER_UNKNOWN && lk_sim_judge_is_calm())
+    if (status == LOCKER_UNKNOWN && lk_sim_judge_was_well(hold->gave_at))
         lk_sim_fail("key %u: unlock of token %llu answered unknown, and all was well", hold->key,
                     (unsigned long long)hold->token);
     if (status != LOCKER_OK && status != LOCKER_LOST && status != LOCKER_UNKNOWN && status != LOCKER_CLOSED)
         lk_sim_fail("key %u: unlock answered %s", hold->key, locker_status_name(status));
+}
+
+bool lk_sim_judge_is_used(unsigned key)
+{
+    for (const lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
+        if (hold->key == key)
+            return true;
+    return false;
 }
 
 /* ------------------------------------------------------------------ breaks and looks ---- */
@@ -315,7 +351,7 @@ lk_sim_break *lk_sim_judge_breaks(lk_sim_process *process, unsigned key, uint64_
 
 static void see_broken(const lk_sim_break *b)
 {
-    if (judge.bounds.breaks_prove && was_released(b->key, b->token) && b->began > judge.forgot_at)
+    if (judge.bounds.breaks_prove && was_released(b->key, b->token))
         lk_sim_fail("key %u: token %llu was broken, and unlock had answered OK", b->key,
                     (unsigned long long)b->token);
     for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
@@ -340,7 +376,7 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
         of->known = true;
         of->token = 0;
     } else if (status != LOCKER_OK && status != LOCKER_CLOSED &&
-               (status != LOCKER_UNAVAILABLE || lk_sim_judge_is_calm())) {
+               (status != LOCKER_UNAVAILABLE || lk_sim_judge_was_well(of->began))) {
         lk_sim_fail("key %u: a break answered %s", of->key, locker_status_name(status));
     }
 }
@@ -383,7 +419,7 @@ static bool look_at(lk_sim_hold *hold)
     if (hold->over >= 0)
         lk_sim_fail("key %u: process %d has lost token %llu, and has it again", hold->key, hold->process->pid,
                     (unsigned long long)hold->token);
-    if (judge.bounds.broken_ns > 0 && hold->broken_at > 0 && lk_sim_judge_is_calm() &&
+    if (hold->broken_at > 0 && is_calm() &&
         lk_sim_now() - calm_since(hold->broken_at) > judge.bounds.broken_ns)
         lk_sim_fail("key %u: token %llu was broken, and process %d doesn't know", hold->key,
                     (unsigned long long)hold->token, hold->process->pid);
@@ -419,8 +455,7 @@ static void see_idle(unsigned key, bool is_idle)
         judge.idle_since[key] = -1;
     else if (judge.idle_since[key] < 0)
         judge.idle_since[key] = lk_sim_now();
-    else if (judge.bounds.idle_ns > 0 && lk_sim_judge_is_calm() &&
-             lk_sim_now() - calm_since(judge.idle_since[key]) > judge.bounds.idle_ns)
+    else if (is_calm() && lk_sim_now() - calm_since(judge.idle_since[key]) > judge.bounds.idle_ns)
         lk_sim_fail("key %u: nobody has held it for %lld ms, and somebody waits", key,
                     (long long)((lk_sim_now() - judge.idle_since[key]) / MS));
 }

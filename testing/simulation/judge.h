@@ -28,6 +28,7 @@ typedef struct lk_sim_hold {
     int64_t over;      /**< when it was first seen to be lost, of the time that its process ran; -1: never */
     int64_t broken_at; /**< somebody was told that he broke it; 0: nobody */
     bool gives;        /**< unlock was called: it shuts nobody out any more */
+    int64_t gave_at;   /**< when that was */
     uint64_t gave_behind; /**< the greatest token of the key then */
 } lk_sim_hold;
 
@@ -36,11 +37,14 @@ typedef struct lk_sim_break lk_sim_break;
 
 /** What a service's driver promises when all is well. What is not set is not judged. */
 typedef struct lk_sim_bounds {
-    int64_t idle_ns;   /**< so long at most is a key free that somebody waits for */
-    int64_t broken_ns; /**< after so long at most the holder knows that its lock was broken */
-    bool keeps_count;  /**< tokens grow over a loss of all data */
-    bool breaks_prove; /**< a break that says OK has ended the lock, and no unlock of it has */
-    bool has_leases;   /**< a lock has a lease of its own, which a grant has a part of */
+    int64_t idle_ns;    /**< so long at most is a key free that somebody waits for; 0: all is never well */
+    int64_t broken_ns;  /**< after so long at most the holder knows that its lock was broken */
+    int64_t call_ns;    /**< so long at most does a call wait for the service's answer */
+    int64_t cleanup_ns; /**< so long is tried to give back what nobody wants */
+    int64_t lease_ns;   /**< the longest, and a little */
+    bool keeps_count;   /**< tokens grow over a loss of all data */
+    bool breaks_prove;  /**< a break that says OK has ended the lock, and no unlock of it has */
+    bool has_leases;    /**< a lock has a lease of its own, which a grant has a part of */
 } lk_sim_bounds;
 
 void lk_sim_judge_begin(const lk_sim_bounds *bounds);
@@ -49,6 +53,8 @@ void lk_sim_judge_begin(const lk_sim_bounds *bounds);
 
 /** Something goes wrong, or goes on after it did. Until so long after now no answer is expected in time. */
 void lk_sim_judge_trouble(int64_t span_ns);
+/** There may be locks now that nobody has, until their leases are over. */
+void lk_sim_judge_leaves(void);
 /** A fault begins that lasts, or ends. */
 void lk_sim_judge_lasts(bool begins);
 /** The service loses its data now: what was confirmed before need not be true. */
@@ -60,7 +66,7 @@ void lk_sim_judge_forget(const lk_sim_process *process);
 
 /* ------------------------------------------------------------------ calls ---- */
 
-/** How long a call may have taken since `began`, lk_sim_ran(). */
+/** A call since `began`, lk_sim_ran(), may have taken so long, and the time that it waits for an answer. */
 void lk_sim_judge_took(const lk_sim_process *process, int64_t began, int64_t most_ns, const char *what);
 /** A call for the key begins. */
 void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
@@ -86,6 +92,8 @@ void lk_sim_judge_shown(unsigned key, const lk_sim_hold *holder, uint64_t token,
 
 /** After each step. */
 void lk_sim_judge_look(void);
-/** Whether all has been well for a while. */
-bool lk_sim_judge_is_calm(void);
+/** Whether nothing has gone wrong since then, nor for a while before. */
+bool lk_sim_judge_was_well(int64_t since);
+/** Whether somebody has been granted the key, and has not given it back. */
+bool lk_sim_judge_is_used(unsigned key);
 unsigned lk_sim_judge_grants(void);

@@ -47,16 +47,23 @@ static void tell_bytes(const session *s, const char *way, const char *bytes, siz
     lk_sim_tell("%s client %lld: %s", way, (long long)lk_sr_client_id(s->client), text);
 }
 
-/* A message of Pub/Sub begins so; there are no others than ours. */
-static void tell_handed(lk_sim_redis *redis, lk_sr_text output)
+/* A message of Pub/Sub begins so; its text is its sixth line behind that. There are no others than ours. */
+static void tell_messages(const session *s, lk_sr_text output)
 {
-    static const char message[] = "*3\r\n$7\r\nmessage\r\n";
-    void (*const handed)(lk_sim_redis *) = redis->handed;
-    if (handed == NULL || output.len < sizeof message - 1 ||
-        memcmp(output.data, message, sizeof message - 1) != 0)
+    static const char begins[] = "*3\r\n$7\r\nmessage\r\n";
+    const char *at = output.data;
+    if (s->redis->tells == NULL || output.len < sizeof begins - 1 ||
+        memcmp(at, begins, sizeof begins - 1) != 0)
         return;
-    redis->handed = NULL;
-    handed(redis);
+    at += sizeof begins - 1;
+    for (int line = 0; line < 3; line++) { /* the channel, and how long the text is */
+        at = memchr(at, '\n', (size_t)(output.data + output.len - at));
+        if (at++ == NULL)
+            return;
+    }
+    char text[256];
+    (void)snprintf(text, sizeof text, "%.*s", (int)(output.data + output.len - at), at);
+    s->redis->tells(s->connection, text);
 }
 
 static void send_output(session *s)
@@ -64,7 +71,7 @@ static void send_output(session *s)
     const lk_sr_text output = lk_sr_output(s->client);
     if (output.len > 0) {
         tell_bytes(s, "to", output.data, output.len);
-        tell_handed(s->redis, output);
+        tell_messages(s, output);
         lk_sim_connection_send(s->connection, output.data, output.len);
         lk_sr_sent(s->client, output.len);
     }

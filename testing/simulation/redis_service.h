@@ -15,8 +15,8 @@ struct lk_sim_redis {
     struct lk_sr_link *link;
     bool carries; /**< something is on its way there */
     bool halts;   /**< nothing gets there, until it doesn't any more */
-    void (*handed)(
-        lk_sim_redis *); /**< called once when the next message is sent; NULL: nobody waits for that */
+    /** Called before a message is sent there; NULL: nobody wants to know. */
+    void (*tells)(lk_sim_connection *, const char *text);
 };
 
 /** Listens at host:6379 from now on. Its clock runs as `clock`'s; NULL: as is drawn. */

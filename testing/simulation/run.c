@@ -39,10 +39,11 @@ typedef struct healing {
 } healing;
 
 /* What was killed leaves leases, and hears of what it was handed no more. */
-static void settles(int64_t span)
+static void settles(void)
 {
-    const bool was_killed = run.killed_at > 0 && lk_sim_now() - run.killed_at < 2 * lease_ns;
-    lk_sim_judge_trouble(was_killed && span < lease_ns ? lease_ns : span);
+    lk_sim_judge_trouble(settle_ns);
+    if (run.killed_at > 0 && lk_sim_now() - run.killed_at < 2 * lease_ns)
+        lk_sim_judge_leaves();
 }
 
 static void heals(void *context)
@@ -50,14 +51,14 @@ static void heals(void *context)
     healing *const h = context;
     h->heal(h->context);
     lk_sim_judge_lasts(false);
-    settles(settle_ns);
+    settles();
     free(h);
 }
 
 void lk_sim_fault_strikes(const lk_sim_fault *fault, const char *what)
 {
     lk_sim_tell("fault %u: %s", fault->number, what);
-    settles(settle_ns);
+    settles();
 }
 
 void lk_sim_fault_lasts(const lk_sim_fault *fault, const char *what, void (*heal)(void *context),
@@ -145,23 +146,28 @@ static void unclog_from(void *context)
  * known late. */
 static void clog_one_by_one(const lk_sim_fault *fault, lk_sim_way *way)
 {
-    const int64_t to = (int64_t)(fault->detail / 64 % 1000), from = (int64_t)(fault->detail / 64000 % 1000);
+    const int64_t from = fault->span_ns / 1000 * (int64_t)(100 + fault->detail / 64 % 500),
+                  to = from / 1000 * (int64_t)(fault->detail / 32000 % 1000);
     way->clogged_from = true;
-    lk_sim_at(lk_sim_now() + fault->span_ns / 1000 * to, clog_to, way);
-    lk_sim_at(lk_sim_now() + fault->span_ns / 1000 * from, unclog_from, way);
+    lk_sim_at(lk_sim_now() + to, clog_to, way);
+    lk_sim_at(lk_sim_now() + from, unclog_from, way);
 }
 
-static bool clog_way(const lk_sim_fault *fault, const lk_sim_process *process)
+static bool clog_way(const lk_sim_fault *given, const lk_sim_process *process)
 {
     enum { BOTH, FROM, TO, ONE_BY_ONE, SLOW, FAR, COUNT };
     static const char *const names[COUNT] = {
         "a clogged way",           "a way clogged from the service",
         "a way clogged to it",     "a way clogged in one direction after the other",
         "a way of unequal delays", "a slow way"};
-    lk_sim_way *const way = lk_sim_way_of(process, server_of(fault));
-    const unsigned which = fault->detail % 64 % COUNT;
+    lk_sim_way *const way = lk_sim_way_of(process, server_of(given));
+    const unsigned which = given->detail % 64 % COUNT;
+    lk_sim_fault spread = *given;
+    const lk_sim_fault *const fault = &spread;
     if (way->is_bad)
         return false;
+    if (which >= ONE_BY_ONE) /* shorter ones change little */
+        spread.span_ns = 500 * MS + spread.span_ns % (3000 * MS);
     way->is_bad = true;
     way->clogged_to = which == BOTH || which == TO;
     way->clogged_from = which == BOTH || which == FROM;
@@ -175,6 +181,13 @@ static bool clog_way(const lk_sim_fault *fault, const lk_sim_process *process)
     return true;
 }
 
+/* Also one of a process that was killed meanwhile. */
+static void packet_comes(void *context)
+{
+    (void)context;
+    settles();
+}
+
 static bool lose_packet(const lk_sim_fault *fault, const lk_sim_process *process)
 {
     const bool to_service = fault->detail % 2 == 0;
@@ -182,6 +195,7 @@ static bool lose_packet(const lk_sim_fault *fault, const lk_sim_process *process
         return false;
     lk_sim_fault_strikes(fault, "a packet is lost");
     lk_sim_judge_trouble(fault->span_ns + settle_ns);
+    lk_sim_at(lk_sim_now() + fault->span_ns, packet_comes, NULL);
     return true;
 }
 
@@ -305,7 +319,10 @@ static void begin(const lk_sim_plan *plan)
     enum { FAULTS_OWN = 0x6661756c }; /* their numbers are others than the world's */
     run.random = ~plan->seed ^ FAULTS_OWN;
     const unsigned keys = 1 + (unsigned)draw(KEYS_MOST), processes = 2 + (unsigned)draw(LK_SIM_SLOTS_MAX - 1);
-    run.application = (lk_sim_application){.uri = run.service->begin(&run.random),
+    lk_sim_bounds bounds = {0};
+    const char *const uri = run.service->begin(&run.random, &bounds);
+    lk_sim_judge_begin(&bounds);
+    run.application = (lk_sim_application){.uri = uri,
                                            .keys = at_most(keys, plan->keys),
                                            .slots = at_most(processes, plan->processes),
                                            .threads_most = plan->threads};
@@ -323,7 +340,6 @@ void lk_sim_run_with(const lk_sim_faulty *service, const lk_sim_plan *plan, FILE
     lk_sim_on_fail = failed;
     lk_sim_begin(plan->seed + plan->course * UINT64_C(0x9e3779b97f4a7c15) / 2, trace);
     lk_sim_network_begin();
-    lk_sim_judge_begin(&service->bounds);
     begin(plan);
     switch (lk_sim_run(is_done, judge, NULL, 600000 * MS)) {
     case LK_SIM_DONE:

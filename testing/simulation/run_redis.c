@@ -1,5 +1,6 @@
 /* run_redis.c: a run with Redis: how it begins and ends, and the faults that it has. See run.h and faults.h. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "faults.h"
@@ -10,10 +11,12 @@
 
 #define MS INT64_C(1000000)
 
-enum { SERVERS = 2, STRANGERS_KEYS = 3 };
+enum { SERVERS = 2, KEYS = 3 };
 
 static const int64_t back_off_ns = 3000 * MS; /* the driver's greatest, and the time to connect */
 static const int64_t lease_ns = 3200 * MS;    /* the longest, and a little */
+
+static const char *const key_names[KEYS] = {"a", "b", "c"};
 
 static struct {
     lk_sim_redis at[SERVERS];
@@ -21,6 +24,7 @@ static struct {
     bool forgets;       /* it may lose its data */
     bool fails_over;    /* it has a replica */
     bool has_strangers; /* there are clients that know nothing of ours */
+    bool is_waiting;    /* a fault, until a lock is handed over */
     unsigned stranger;  /* the latest one's number */
     char uri[128];
 } run;
@@ -35,11 +39,10 @@ static lk_sim_redis *other(void)
 /* Somebody who takes a key by SET NX, keeps it until its lease is over, and shares no clock with anybody. */
 static void stranger_takes(unsigned key, int64_t span_ms)
 {
-    static const char *const keys[STRANGERS_KEYS] = {"a", "b", "c"};
     char name[32], span[32], answer[64];
     (void)snprintf(name, sizeof name, "stranger %u", ++run.stranger);
     (void)snprintf(span, sizeof span, "%lld", (long long)span_ms);
-    const char *const argv[] = {"SET", keys[key], name, "NX", "PX", span};
+    const char *const argv[] = {"SET", key_names[key], name, "NX", "PX", span};
     lk_sim_redis_ask(run.master, 6, argv, answer, sizeof answer);
     lk_sim_tell("%s on key %u for %lld ms: %.4s", name, key, (long long)span_ms, answer);
     if (strcmp(answer, "+OK\r\n") == 0) /* whose clock may run faster */
@@ -50,7 +53,7 @@ static void stranger_comes(void *context)
 {
     (void)context;
     if (!run.master->service.silent && !run.master->service.refuses)
-        stranger_takes((unsigned)lk_sim_draw(STRANGERS_KEYS), 1 + (int64_t)lk_sim_draw(300));
+        stranger_takes((unsigned)lk_sim_draw(KEYS), 1 + (int64_t)lk_sim_draw(300));
     lk_sim_at(lk_sim_now() + (int64_t)lk_sim_draw(800 * MS), stranger_comes, NULL);
 }
 
@@ -113,7 +116,7 @@ static bool has_no_memory(const lk_sim_fault *fault)
 static void lose_data(void)
 {
     lk_sim_judge_forgets();
-    lk_sim_judge_trouble(lease_ns);
+    lk_sim_judge_leaves();
 }
 
 /* Somebody empties it, and a stranger is the first to have each key. */
@@ -122,7 +125,7 @@ static void flush(void)
     static const char *const argv[] = {"FLUSHALL"};
     char answer[64];
     lk_sim_redis_ask(run.master, 1, argv, answer, sizeof answer);
-    for (unsigned key = 0; run.has_strangers && key < STRANGERS_KEYS; key++)
+    for (unsigned key = 0; run.has_strangers && key < KEYS; key++)
         stranger_takes(key, 1000);
 }
 
@@ -175,6 +178,7 @@ static void promote(void)
 {
     lk_sim_redis *const replica = other();
     lk_sim_tell("%s is the master", replica->service.host);
+    lk_sim_network_reset(NULL, &replica->service); /* as Sentinel does when it makes it a replica */
     if (lk_sim_redis_promote(run.master))
         lose_data();
     run.master->service.alias = NULL;
@@ -230,27 +234,92 @@ static bool lags(const lk_sim_fault *fault)
     return true;
 }
 
-static lk_sim_fault waiting; /* until a lock is handed over */
+/* ------------------------------------------------------------------ when a lock is handed over ---- */
+
+static lk_sim_fault waiting; /* until one is */
 
 static void strikes(void *context)
 {
     (void)context;
-    (void)(waiting.detail / 64 % 2 == 0 ? dies(&waiting) : change_places(&waiting));
+    switch (waiting.detail / 64 % 4) {
+    case 0:
+        (void)forgets(&waiting);
+        break;
+    case 1:
+        (void)dies(&waiting);
+        break;
+    case 2:
+        (void)change_places(&waiting);
+        break;
+    default:
+        break;
+    }
 }
 
-static void handed(lk_sim_redis *redis)
+/* A lock that was handed to somebody. */
+typedef struct gift {
+    int64_t at;
+    unsigned key;
+    char value[33];
+} gift;
+
+static bool has_value(const gift *g)
 {
-    (void)redis;
+    const lk_sr_key *const key =
+        lk_sr_keyspace_find(&run.master->server->spaces[0], lk_sr_word(key_names[g->key]));
+    return key != NULL && key->kind == LK_SR_STRING &&
+           lk_sr_same(lk_sr_view(&key->text), lk_sr_word(g->value));
+}
+
+/* He has taken it by now, or given it back, if he could. */
+static void looks_after(void *context)
+{
+    gift *const g = context;
+    if (lk_sim_judge_was_well(g->at) && has_value(g) && !lk_sim_judge_is_used(g->key))
+        lk_sim_fail("key %u: it was handed to somebody who neither takes it nor gives it back", g->key);
+    free(g);
+}
+
+/* "value number us key" */
+static void look_after(const char *text)
+{
+    gift *const g = malloc(sizeof *g);
+    char name;
+    unsigned long long number;
+    if (g == NULL)
+        abort();
+    *g = (gift){.at = lk_sim_now()};
+    const bool is_gift = sscanf(text, "%32s %llu %*u %c", g->value, &number, &name) == 3 && number > 0 &&
+                         name >= 'a' && name < 'a' + KEYS;
+    if (!is_gift) {
+        free(g);
+        return;
+    }
+    g->key = (unsigned)(name - 'a');
+    lk_sim_at(lk_sim_now() + 300 * MS, looks_after, g);
+}
+
+/* The message of it comes soon or late. */
+static void tells(lk_sim_connection *connection, const char *text)
+{
+    look_after(text);
+    if (!run.is_waiting)
+        return;
+    run.is_waiting = false;
+    if (waiting.detail / 256 % 2 == 0) {
+        lk_sim_connection_delay(connection, (int64_t)(waiting.detail / 512 % 1000) * MS);
+        lk_sim_judge_trouble(1000 * MS);
+    }
     lk_sim_at(lk_sim_now(), strikes, NULL);
 }
 
-static bool dies_at_a_hand_over(const lk_sim_fault *fault)
+static bool waits_for_a_hand_over(const lk_sim_fault *fault)
 {
-    if (run.master->replica == NULL || run.master->handed != NULL)
+    if (run.is_waiting)
         return false;
     waiting = *fault;
-    run.master->handed = handed;
-    lk_sim_fault_strikes(fault, "the master is to die when it hands a lock over");
+    run.is_waiting = true;
+    lk_sim_fault_strikes(fault, "when a lock is handed over, something happens");
     return true;
 }
 
@@ -258,21 +327,19 @@ static bool fail_over(const lk_sim_fault *fault)
 {
     if (!run.fails_over)
         return false;
-    switch (fault->detail / 128 % 5) {
+    switch (fault->detail / 128 % 3) {
     case 0:
         return dies(fault);
     case 1:
         return change_places(fault);
-    case 2:
-        return lags(fault);
     default:
-        return dies_at_a_hand_over(fault);
+        return lags(fault);
     }
 }
 
 static bool make(const lk_sim_fault *fault)
 {
-    switch (fault->detail % 7) {
+    switch (fault->detail % 8) {
     case 0:
         return is_silent(fault);
     case 1:
@@ -285,6 +352,8 @@ static bool make(const lk_sim_fault *fault)
         return forgets(fault);
     case 5:
         return has_no_counters(fault);
+    case 6:
+        return waits_for_a_hand_over(fault);
     default:
         return fail_over(fault);
     }
@@ -292,17 +361,43 @@ static bool make(const lk_sim_fault *fault)
 
 /* ------------------------------------------------------------------ the service ---- */
 
-static const char *begin(uint64_t *random)
+static uint64_t one_of(uint64_t *random, const unsigned *choices, unsigned count)
+{
+    return choices[lk_sim_draw_from(random, count)];
+}
+
+static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
+{
+    static const unsigned polls[] = {100, 1000, 20}, commands[] = {300, 1000},
+                          cleanups[] = {300, 2000, 2000, 2000};
+    const uint64_t poll = one_of(random, polls, run.fails_over ? 3 : 2),
+                   command = one_of(random, commands, 2), cleanup = one_of(random, cleanups, 4);
+    bounds->call_ns = (int64_t)command * MS;
+    bounds->cleanup_ns = (int64_t)cleanup * MS;
+    bounds->idle_ns = (int64_t)poll * MS + 250 * MS;
+    (void)snprintf(
+        run.uri, sizeof run.uri,
+        "redis://redis.example/?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums",
+        (unsigned)command, (unsigned)poll, (unsigned)cleanup);
+    return run.uri;
+}
+
+static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
 {
     static const char *const hosts[SERVERS] = {"redis-1.example", "redis-2.example"};
-    const char *const poll = lk_sim_draw_from(random, 2) == 0 ? "100ms" : "1s";
     memset(&run, 0, sizeof run);
+    *bounds = (lk_sim_bounds){.broken_ns = 300 * MS,
+                              .lease_ns = lease_ns,
+                              .keeps_count = true,
+                              .breaks_prove = true,
+                              .has_leases = true};
     run.forgets = lk_sim_draw_from(random, 5) == 0;
     run.fails_over = lk_sim_draw_from(random, 4) == 0;
     run.has_strangers = lk_sim_draw_from(random, 4) == 0;
     for (unsigned i = 0; i < SERVERS; i++)
         lk_sim_redis_begin(&run.at[i], hosts[i], i > 0 ? &run.at[0] : NULL,
                            lk_sim_draw_from(random, UINT64_MAX));
+    run.at[0].tells = run.at[1].tells = tells;
     run.master = &run.at[0];
     run.master->service.alias = "redis.example";
     if (run.fails_over)
@@ -310,9 +405,7 @@ static const char *begin(uint64_t *random)
     if (run.has_strangers)
         lk_sim_at(100 * MS, stranger_comes, NULL);
     lk_sim_stand_in(&run.master->machine);
-    (void)snprintf(run.uri, sizeof run.uri,
-                   "redis://redis.example/?command_timeout=1s&connect_timeout=1s&poll=%s", poll);
-    return run.uri;
+    return draw_uri(random, bounds);
 }
 
 static void end(void)
@@ -345,14 +438,7 @@ static lk_sim_service *server(unsigned place)
 
 void lk_sim_run_redis(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result)
 {
-    static const lk_sim_faulty service = {.bounds = {.idle_ns = 1200 * MS,
-                                                     .broken_ns = 300 * MS,
-                                                     .keeps_count = true,
-                                                     .has_leases = true}, /* the first is a poll's */
-                                          .begin = begin,
-                                          .end = end,
-                                          .server = server,
-                                          .make = make,
-                                          .left = left};
+    static const lk_sim_faulty service = {
+        .begin = begin, .end = end, .server = server, .make = make, .left = left};
     lk_sim_run_with(&service, plan, trace, result);
 }

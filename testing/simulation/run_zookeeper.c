@@ -333,8 +333,9 @@ static bool make(const lk_sim_fault *fault)
 
 /* ------------------------------------------------------------------ the service ---- */
 
-static const char *begin(uint64_t *random)
+static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
 {
+    bounds->call_ns = 1000000000;
     memset(&run, 0, sizeof run);
     const int count = lk_sim_draw_from(random, 4) == 0 ? 1 : LK_SIM_ZOOKEEPER_MOST;
     const int timeout_ms = 400 + 300 * (int)lk_sim_draw_from(random, 4);

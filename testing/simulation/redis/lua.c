@@ -42,7 +42,8 @@ static lk_sr_lua *self_of(lua_State *state)
 
 static void name_of(const char *hash, char name[NAME_ROOM])
 {
-    (void)snprintf(name, NAME_ROOM, "f_%s", hash);
+    memcpy(name, "f_", 2);
+    memcpy(name + 2, hash, LK_SR_SHA1_LEN + 1);
 }
 
 /* ------------------------------------------------------------------ redis.* ---- */

@@ -7,6 +7,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The line that a number has to itself. */
+static void put_line(lk_sr_bytes *out, char kind, int64_t number)
+{
+    char text[24], *at = text + sizeof text;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    *--at = '\n';
+    *--at = '\r';
+    do
+        *--at = (char)('0' + rest % 10);
+    while ((rest /= 10) > 0);
+    if (number < 0)
+        *--at = '-';
+    *--at = kind;
+    lk_sr_put(out, (lk_sr_text){at, (size_t)(text + sizeof text - at)});
+}
+
 void lk_sr_reply_status(lk_sr_bytes *out, const char *status)
 {
     lk_sr_print(out, "+%s\r\n", status);
@@ -41,14 +57,14 @@ void lk_sr_reply_error(lk_sr_bytes *out, const char *format, ...)
 
 void lk_sr_reply_integer(lk_sr_bytes *out, int64_t number)
 {
-    lk_sr_print(out, ":%" PRId64 "\r\n", number);
+    put_line(out, ':', number);
 }
 
 void lk_sr_reply_bulk(lk_sr_bytes *out, lk_sr_text text)
 {
-    lk_sr_print(out, "$%zu\r\n", text.len);
+    put_line(out, '$', (int64_t)text.len);
     lk_sr_put(out, text);
-    lk_sr_print(out, "\r\n");
+    lk_sr_put(out, (lk_sr_text){"\r\n", 2});
 }
 
 void lk_sr_reply_number(lk_sr_bytes *out, int64_t number)
@@ -70,10 +86,10 @@ void lk_sr_reply_float(lk_sr_bytes *out, double number)
 
 void lk_sr_reply_nil(lk_sr_bytes *out)
 {
-    lk_sr_print(out, "$-1\r\n");
+    put_line(out, '$', -1);
 }
 
 void lk_sr_reply_array(lk_sr_bytes *out, size_t count)
 {
-    lk_sr_print(out, "*%zu\r\n", count);
+    put_line(out, '*', (int64_t)count);
 }

@@ -121,6 +121,9 @@ bool lk_sr_command_is_container(lk_sr_text word)
 
 static bool is_meant(const lk_sr_command *command, const lk_sr_text *argv, size_t argc)
 {
+    if (argv[0].len == 0 ||
+        (argv[0].data[0] | ('a' - 'A')) != command->name[0]) /* most are none of this letter */
+        return false;
     const lk_sr_text container = container_of(command);
     if (container.len == 0)
         return lk_sr_is(argv[0], command->name);

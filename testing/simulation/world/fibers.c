@@ -42,6 +42,7 @@ typedef struct coming {
 static struct {
     uint64_t random, steps, order;
     int64_t now;
+    bool went_on; /* a fiber did, in this step */
     FILE *trace;
     jmp_buf scheduler;
     lk_sim_fiber **fibers, *self;
@@ -320,6 +321,7 @@ static lk_sim_fiber *next_fiber(void)
 static void go_on(lk_sim_fiber *fiber)
 {
     world.self = fiber;
+    world.went_on = true;
     if (_setjmp(world.scheduler) == 0) {
         if (fiber->begun)
             _longjmp(fiber->where, 1);
@@ -364,8 +366,9 @@ lk_sim_outcome lk_sim_run(bool (*is_done)(void *context), void (*judge)(void *co
         if (!step())
             return LK_SIM_STUCK;
         world.steps++;
-        if (judge != NULL)
+        if (judge != NULL && world.went_on)
             judge(context);
+        world.went_on = false;
     }
     return LK_SIM_DONE;
 }

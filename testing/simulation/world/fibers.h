@@ -80,6 +80,6 @@ typedef enum lk_sim_outcome {
     LK_SIM_STUCK, /**< nobody can go on, and nothing is to come */
 } lk_sim_outcome;
 
-/** Run until `is_done` says so. It, and `judge` (NULL: none), are asked after each step. */
+/** Run until `is_done` says so, which is asked after each step. `judge` (NULL: none) is asked after those of fibers. */
 lk_sim_outcome lk_sim_run(bool (*is_done)(void *context), void (*judge)(void *context), void *context,
                           int64_t until);

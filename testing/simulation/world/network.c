@@ -240,6 +240,11 @@ bool lk_sim_network_lose(const lk_sim_process *process, unsigned number, bool to
     return true;
 }
 
+void lk_sim_connection_delay(lk_sim_connection *connection, int64_t span_ns)
+{
+    connection->late_from = lk_sim_now() + span_ns;
+}
+
 void lk_sim_network_reset(const lk_sim_process *process, const lk_sim_service *service)
 {
     for (lk_sim_connection *c = net.first, *next; c != NULL; c = next) {
