@@ -39,6 +39,7 @@ static struct {
     unsigned lasting;                    /* faults that last */
     int64_t ill_since, well_at;          /* when the latest trouble began, and is over, if none lasts */
     int64_t calm_at;                     /* when all that was left behind is over, too */
+    int64_t uncounted_at;                /* when counters were lost, 0: never */
     int64_t forgot_at;                   /* when the service lost its data; -1: never */
     unsigned grants;
 } judge;
@@ -111,6 +112,12 @@ void lk_sim_judge_forgets(void)
     memset(judge.released, 0, sizeof judge.released); /* what was given back may be held again */
     if (!judge.bounds.keeps_count)
         memset(judge.tokens, 0, sizeof judge.tokens);
+}
+
+void lk_sim_judge_uncounted(void)
+{
+    judge.uncounted_at = lk_sim_now();
+    memset(judge.tokens, 0, sizeof judge.tokens);
 }
 
 void lk_sim_judge_stranger(unsigned key, int64_t span_ns)
@@ -211,7 +218,8 @@ void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
 
 static void see_token(const lk_sim_hold *hold)
 {
-    if (!judge.bounds.keeps_count && hold->asked_at <= judge.forgot_at)
+    if (hold->asked_at <= judge.uncounted_at ||
+        (!judge.bounds.keeps_count && hold->asked_at <= judge.forgot_at))
         return;
     if (hold->token <= hold->asked_behind)
         lk_sim_fail("key %u: token %llu was granted after token %llu", hold->key,

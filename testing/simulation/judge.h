@@ -59,6 +59,8 @@ void lk_sim_judge_leaves(void);
 void lk_sim_judge_lasts(bool begins);
 /** The service loses its data now: what was confirmed before need not be true. */
 void lk_sim_judge_forgets(void);
+/** Its counters of fencing numbers are gone: they begin anew, within the error of the time that clients know. */
+void lk_sim_judge_uncounted(void);
 /** Somebody who isn't ours has got the key now, for so long at least if nobody breaks it. */
 void lk_sim_judge_stranger(unsigned key, int64_t span_ns);
 /** All that is left of a process that was killed. */

@@ -2,6 +2,7 @@
 testing/simulation/planted, under lines that say what it is (README.md there)."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -45,27 +46,48 @@ def check(names):
     return 1 if bad else 0
 
 
-def look_for(plant, shop, jobs):
-    """The seed that finds it, and how it fails; (None, words) when none does."""
+def plant_it(plant, shop):
+    """What is said against it; nothing: it is built."""
     git("checkout", "-q", "--force", "HEAD", cwd=shop.folder)
     said = plant.apply(shop.folder)
     status, words = (1, said) if said else shop.make("locker-simulate")
-    if status != 0:
-        return None, f"it does not build: {words[-500:]}"
-    command = (str(shop.build / program.PATH), "--driver", plant.driver, "--seeds", str(plant.seeds), "--stop",
-               "--jobs", str(jobs))
-    found = [result for result in program.results(command) if result.failure]
-    return (found[0].seed, found[0].failure) if found else (None, f"not found in {plant.seeds} seeds")
+    return f"it does not build: {words[-500:]}" if status != 0 else ""
+
+
+def failures(path, plant, first, jobs):
+    """Of seeds from that one on, the first that fails, if any does."""
+    left = plant.seeds - first + 1
+    found = program.results((path, "--driver", plant.driver, "--first", str(first), "--seeds", str(left), "--stop", "--jobs",
+                             str(jobs)))
+    return [result for result in found if result.failure]
+
+
+def look_for(plant, path, sound, jobs):
+    """The seed that finds it, and how it fails; (None, words) when none does. A seed that fails without it doesn't."""
+    first = 1
+    while first <= plant.seeds:
+        found = failures(path, plant, first, jobs)
+        if not found:
+            break
+        seed = found[0].seed
+        if not next(program.results((sound, "--driver", plant.driver, "--seed", str(seed)))).failure:
+            return seed, found[0].failure
+        print(f"simulate: seed {seed} fails without {plant.name}, too", file=sys.stderr)
+        first = seed + 1
+    return None, f"not found in {plant.seeds} seeds"
 
 
 def run(names, jobs):
     plants = chosen(names)
     shop = Workshop(Path(program.ROOT) / "build" / "planted", git("rev-parse", "HEAD"), "locker-simulate")
+    path = str(shop.build / program.PATH)
+    sound = shutil.copy(path, path + "-sound")
     print("| Finding | Planted | Driver | Seed | Seconds | It fails with |\n|---|---|---|---|---|---|")
     missed = 0
     for plant in plants:
         began = time.monotonic()
-        seed, words = look_for(plant, shop, jobs)
+        words = plant_it(plant, shop)
+        seed, words = (None, words) if words else look_for(plant, path, sound, jobs)
         missed += seed is None
         print(f"| {plant.finding} | {plant.name} | {plant.driver} | {'–' if seed is None else seed} | "
               f"{time.monotonic() - began:.0f} | {words} |", flush=True)
