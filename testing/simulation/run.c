@@ -50,8 +50,8 @@ static void heals(void *context)
 {
     healing *const h = context;
     h->heal(h->context);
+    settles(); /* the trouble has lasted till now */
     lk_sim_judge_lasts(false);
-    settles();
     free(h);
 }
 
