@@ -81,7 +81,7 @@ class Run(RedisCase):
             self.assertEqual(self.code(0, "run", *options, "k", "sh", "-c", "echo $LOCKER_TTL_MS").stdout, ms + "\n")
 
     def test_steps(self):
-        said = self.code(0, "run", "-vv", "-t", "300ms", "k", "sleep", "1").stderr
+        said = self.code(0, "run", "-vv", "-t", "1500ms", "k", "sleep", "2").stderr
         self.assertIn("the locks are kept by redis://127.0.0.1:%d" % self.redis.port, said)
         self.assertIn("holding 'k'", said)
         self.assertIn("renewed 'k'", said)
