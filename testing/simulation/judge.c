@@ -9,10 +9,11 @@
 #define MS INT64_C(1000000)
 
 /* What is allowed beyond what is promised. */
-static const int64_t told_ns = 100 * MS;   /* on_lost is called within about 50 ms */
-static const int64_t slack_ns = 100 * MS;  /* for a call's fibers to be run */
-static const int64_t rest_ns = 20 * MS;    /* from the driver's grant to the call's return */
-static const int64_t grace_ns = 3000 * MS; /* a break of unknown outcome may still come to pass */
+static const int64_t told_ns = 100 * MS;    /* on_lost is called within about 50 ms */
+static const int64_t slack_ns = 100 * MS;   /* for a call's fibers to be run */
+static const int64_t listens_ns = 200 * MS; /* a new holder listens for breaks */
+static const int64_t rest_ns = 20 * MS;     /* from the driver's grant to the call's return */
+static const int64_t grace_ns = 3000 * MS;  /* a break of unknown outcome may still come to pass */
 
 enum { RELEASED = 64 };
 
@@ -249,6 +250,7 @@ void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
     lk_sim_tell("granted key %u token %llu to %d", hold->key, (unsigned long long)hold->token,
                 hold->process->pid);
     judge.grants++;
+    hold->granted_at = lk_sim_now();
     add(&judge.holds, hold);
     if (lk_sim_judge_is_held(hold))
         see_rest(hold);
@@ -363,7 +365,7 @@ static void see_broken(const lk_sim_break *b)
         lk_sim_fail("key %u: token %llu was broken, and unlock had answered OK", b->key,
                     (unsigned long long)b->token);
     for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
-        if (hold->key == b->key && hold->token == b->token)
+        if (hold->key == b->key && hold->token == b->token && b->began - hold->granted_at > listens_ns)
             hold->broken_at = b->ended;
 }
 

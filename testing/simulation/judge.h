@@ -21,6 +21,7 @@ typedef struct lk_sim_hold {
     int64_t ttl_ns;        /**< what it asks for */
     uint64_t asked_behind; /**< the greatest token of the key then */
     locker_handle *handle; /**< NULL: it is not granted yet */
+    int64_t granted_at;
     uint64_t token;
     bool told;           /**< on_lost was called, or needs not be */
     int64_t until_local; /**< the deadline that was seen last, of its process' clock */
