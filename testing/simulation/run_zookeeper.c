@@ -335,8 +335,8 @@ static bool make(const lk_sim_fault *fault)
 
 static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
 {
-    bounds->call_ns = 1000000000;
     memset(&run, 0, sizeof run);
+    *bounds = (lk_sim_bounds){.call_ns = 1000 * MS, .breaks_prove = true};
     const int count = lk_sim_draw_from(random, 4) == 0 ? 1 : LK_SIM_ZOOKEEPER_MOST;
     const int timeout_ms = 400 + 300 * (int)lk_sim_draw_from(random, 4);
     const bool knows_tick = lk_sim_draw_from(random, 2) == 0;
