@@ -168,17 +168,22 @@ static void enter_again(const use *u)
     locker_handle_free(again);
 }
 
+static void end_it(use *u)
+{
+    if (!u->unlocked)
+        give(u);
+    u->frees = true;
+    if (!u->freed)
+        locker_handle_free(u->handle);
+}
+
 static void hold_it(use *u)
 {
     lk_sim_judge_granted(&u->hold, u->handle);
     sleep_ns(drawn_hold());
     if (lk_sim_draw(2) == 0)
         enter_again(u);
-    if (!u->unlocked)
-        give(u);
-    u->frees = true;
-    if (!u->freed)
-        locker_handle_free(u->handle);
+    end_it(u);
 }
 
 /* ------------------------------------------------------------------ what a thread does ---- */
@@ -285,13 +290,40 @@ static void shut(const inhabitant *p, place *at)
     lk_sim_judge_took(p->process, began, close_ns, "close");
 }
 
+/* Holding a lock that is not renewed, when its lease is about to end: it may be lost while it is closed. */
+static void shut_with_a_lock(const inhabitant *p, place *at)
+{
+    use u = {.p = p, .at = at};
+    const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
+    locker_error err;
+    u.options = drawn_options(&u);
+    u.options.wait_ms = 0;
+    u.options.no_renew = true;
+    lk_sim_judge_asks(&u.hold, p->process, key, &u.options);
+    const locker_status status = locker_try_lock(at->l, keys[key], &u.options, &u.handle, &err);
+    if (status != LOCKER_OK) {
+        lk_sim_judge_refused(&u.hold, status, err.text);
+        shut(p, at);
+        return;
+    }
+    lk_sim_judge_granted(&u.hold, u.handle);
+    const int64_t left = u.hold.until - lk_sim_now() - (int64_t)lk_sim_draw(6000);
+    if (left > 0)
+        sleep_ns(left);
+    shut(p, at);
+    end_it(&u);
+}
+
 /* Those who are inside have been so for long enough for their calls to have begun, also when the process stood still. */
 static void open_anew(const inhabitant *p, place *at)
 {
     at->closing = true;
     for (int i = 0; i < 3; i++)
         sleep_ns(1 * MS);
-    shut(p, at);
+    if (lk_sim_draw(2) == 0)
+        shut_with_a_lock(p, at);
+    else
+        shut(p, at);
     at->l = opened(p);
     at->closing = false;
 }
