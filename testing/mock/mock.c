@@ -152,8 +152,9 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
     locker_status status = LOCKER_OK;
     if (out != NULL)
         *out = NULL;
-    if (mock == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_open needs a mock");
+    if (mock == NULL || out == NULL)
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "locker_mock_open needs a mock and a place for the locker");
     if (options != NULL)
         status = LK_SIZED_TAKE(locker_options, &o, options, log_user, err);
     if (status != LOCKER_OK)
