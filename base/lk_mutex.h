@@ -1,5 +1,4 @@
-/*
- * lk_mutex.h: mutexes that the compiler checks. clang's -Wthread-safety (script/check makes it an error) sees
+/* lk_mutex.h: mutexes that the compiler checks. clang's -Wthread-safety (script/check makes it an error) sees
  * that what a mutex guards is touched with it held, and that each function holds what the next one requires.
  * (https://clang.llvm.org/docs/ThreadSafetyAnalysis.html)
  *
@@ -14,8 +13,7 @@
  *   LK_GUARDED_BY(m)   of a member. C gives it no way to name another member (before clang 20), so what is
  *                      checked is that some mutex is held; m says to the reader which.
  *   LK_UNCHECKED       of a function that can't be followed: one that begins and ends an object that nobody
- *                      else sees, say. Its comment says why.
- */
+ *                      else sees, say. Its comment says why. */
 #pragma once
 
 #include <pthread.h>

@@ -1,8 +1,6 @@
-/*
- * lk_sized.h: structs of programs that were compiled with another release's headers. Such a struct tells its size.
+/* lk_sized.h: structs of programs that were compiled with another release's headers. Such a struct tells its size.
  * Members are only ever appended, and zero in one means its default: so what a smaller one lacks is zero, and what a
- * larger one has behind ours must be.
- */
+ * larger one has behind ours must be. */
 #pragma once
 
 #include <string.h>

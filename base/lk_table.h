@@ -1,9 +1,7 @@
-/*
- * lk_table.h: a hash table through its elements. Who uses it knows the keys: it hashes, and compares.
+/* lk_table.h: a hash table through its elements. Who uses it knows the keys: it hashes, and compares.
  *
  * All zero is an empty table. It grows by doubling; where there is no memory it becomes slower, not wrong,
- * and only the first place needs some (lk_table_reserve).
- */
+ * and only the first place needs some (lk_table_reserve). */
 #pragma once
 
 #include <stdbool.h>

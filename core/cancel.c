@@ -1,13 +1,9 @@
-/*
- * cancel.c: ending waits from outside, also from a signal handler.
+/* cancel.c: ending waits from outside, also from a signal handler.
  *
  * A cancel is a flag and an eventfd. Calls in flight that carry one have the keeper watch its descriptor; when it
- * becomes readable the keeper wakes them up. So firing is one atomic store and one write().
- */
+ * becomes readable the keeper wakes them up. So firing is one atomic store and one write(). */
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "cancel.h"
 #include "frame.h"
@@ -67,8 +63,6 @@ void locker_cancel_free(locker_cancel *cancel)
     free(cancel);
 }
 
-/* ------------------------------------------------------------------ those in use ---- */
-
 static bool is_watched_locked(const locker *l, const locker_cancel *cancel) LK_REQUIRES(l->mutex)
 {
     LK_EACH(lk_wait, wait, cancel_link, &l->cancelable)
@@ -95,8 +89,6 @@ void lk_cancel_unwatch_locked(locker *l, lk_wait *wait)
     if (!is_watched_locked(l, wait->cancel))
         (void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, wait->cancel->fd, NULL);
 }
-
-/* ------------------------------------------------------------------ ending waits ---- */
 
 /* A call that is inside driver.acquire is interrupted with the mutex released; `interrupting` keeps its claim
  * alive. The list may change meanwhile, so the walk starts again after each. */

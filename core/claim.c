@@ -1,5 +1,4 @@
 /* claim.c: claims, and the keys that they are to. How long both last is modelled in models/handover.pml. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "claim.h"
@@ -73,8 +72,6 @@ const char *lk_lost_why_locked(const locker *l, const lk_claim *claim)
                               : "its lease ended, and was not to be renewed";
 }
 
-/* ------------------------------------------------------------------ keys ---- */
-
 /* The claim that the key lives in. */
 static lk_claim *home_of(lk_table_link *entry)
 {
@@ -134,8 +131,6 @@ void lk_key_free_locked(locker *l, const lk_claim *claim)
         key->holder = NULL;
     lk_promote_locked(l, key);
 }
-
-/* ------------------------------------------------------------------ how long it lasts ---- */
 
 void lk_claim_unref_locked(locker *l, lk_claim *claim)
 {

@@ -1,5 +1,4 @@
 /* clock.c: the system's clock. */
-#include <time.h>
 
 #include <locker/driver.h>
 

@@ -1,5 +1,4 @@
-/*
- * config.c: a locker's configuration, from a URI or, with profile.c, from a profile.
+/* config.c: a locker's configuration, from a URI or, with profile.c, from a profile.
  *
  * liburiparser parses the URI. It takes one host, so a comma list is split first: the URI is parsed with the
  * first host alone, and each of the others as a URI of its own.
@@ -7,13 +6,10 @@
  * No text of the user's that can hold a password is put into an error. One slip, such as a '/' that is not
  * written as %2F, moves a part of the password to the host, the path or the parameters; so a host with more
  * behind its colon than a port is not quoted, nor a name that is no word, and an '@' behind the host is
- * refused.
- */
+ * refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 #include <uriparser/Uri.h>
 
 #include "config.h"

@@ -1,13 +1,10 @@
-/*
- * describe.c: a program of the build's, which writes the text beside a module from the module's own table:
+/* describe.c: a program of the build's, which writes the text beside a module from the module's own table:
  *
  *     locker-describe LIBRARY MODULE TEXT
  *
  * It loads the module as the library does. So what can't be loaded, for want of a symbol that the library
- * should export, already fails the build.
- */
+ * should export, already fails the build. */
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "description.h"

@@ -1,8 +1,6 @@
-/*
- * description.h: what is told of a driver without opening it: made of its table, or read from the text that
+/* description.h: what is told of a driver without opening it: made of its table, or read from the text that
  * stands beside a module, so that listing drivers loads no service's client library. The build writes that
- * text, from the table.
- */
+ * text, from the table. */
 #pragma once
 
 #include <stdio.h>

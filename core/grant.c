@@ -1,8 +1,6 @@
-/*
- * grant.c: what the driver granted becomes a lock that is held, or is withdrawn; and giving it back. The lease is taken out
+/* grant.c: what the driver granted becomes a lock that is held, or is withdrawn; and giving it back. The lease is taken out
  * of the keeper first; then the grant is handed to the next of the local FIFO where the driver can do that, else the driver
- * releases it. Handing over is bounded in number and time, so that contenders of other processes get their turn.
- */
+ * releases it. Handing over is bounded in number and time, so that contenders of other processes get their turn. */
 #include <string.h>
 
 #include "claim.h"
@@ -46,8 +44,6 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
         lk_lose_locked(l, claim); /* the call has its handle before anybody else gets the mutex */
     return true;
 }
-
-/* ------------------------------------------------------------------ giving it back ---- */
 
 enum { PASSES_AT_MOST = 64 };
 static const int64_t passing_at_most = 10 * LK_MS;

@@ -1,10 +1,7 @@
 /* handle.c: the handle, a closure that unlocks, and what is told of its loss. */
 #include <errno.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "claim.h"
-#include "error.h"
 #include "frame.h"
 #include "grant.h"
 #include "lease.h"

@@ -1,7 +1,5 @@
 /* inspect.c: show, break, ping and what a service promises. */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lk_sized.h>
 

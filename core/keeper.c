@@ -1,10 +1,8 @@
-/*
- * keeper.c: the keeper, one thread for each locker.
+/* keeper.c: the keeper, one thread for each locker.
  *
  * It renews leases in batches, moves them to LOST by the local deadline, withdraws what was lost and tells its handles,
  * wakes calls whose cancel was fired, and gives the driver its turns (dispatch). It never blocks but in its own poll:
- * everything that it calls is bound by contract not to.
- */
+ * everything that it calls is bound by contract not to. */
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
@@ -20,8 +18,6 @@ enum { BATCH = 1024, EVENTS = 16 };
 /* A renewal whose time is this near goes along with one that is due: a quarter of the time between two. So
  * leases that were taken one after the other are soon renewed together. */
 static const int64_t slack_part = 4;
-
-/* ------------------------------------------------------------------ renewal ---- */
 
 /* Take what is due out of the heap's top, at most BATCH. */
 static size_t collect_unlocking(locker *l, int64_t now, locker_claim *batch[BATCH]) LK_REQUIRES(l->mutex)
@@ -56,8 +52,6 @@ static void renew_unlocking(locker *l) LK_REQUIRES(l->mutex)
             lk_busy_end_unlocking(l, lk_claim_of(batch[i]));
     }
 }
-
-/* ------------------------------------------------------------------ the thread ---- */
 
 /* Sleep until something is to be read, or until `until`. The timer counts a stop of the process and a suspend of the machine,
  * which a wait for the time that is left would not. */

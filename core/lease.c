@@ -1,14 +1,9 @@
-/*
- * lease.c: leases, and which one is due next. When one is renewed, in doubt and lost is told in ARCHITECTURE.md. (The rule
- * of validity is Redlock's: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/)
- */
-#include <stdlib.h>
+/* lease.c: leases, and which one is due next. When one is renewed, in doubt and lost is told in ARCHITECTURE.md. (The rule
+ * of validity is Redlock's: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/) */
 
-#include "claim.h"
 #include "lease.h"
+#include "claim.h"
 #include "wake.h"
-
-/* ------------------------------------------------------------------ which is due next ---- */
 
 /* A heap in which each has up to eight below it, because each step that a lease moves writes to a claim, which is seldom in
  * a cache. */
@@ -70,8 +65,6 @@ void lk_heap_remove_locked(locker *l, lk_claim *claim)
     if (last.claim != claim)
         place_locked(l, i, last);
 }
-
-/* ------------------------------------------------------------------ the rules ---- */
 
 static const int64_t retry_at_least = 20 * LK_MS;
 

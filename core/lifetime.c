@@ -1,22 +1,16 @@
-/*
- * lifetime.c: a locker's memory and descriptors: made when it is opened, freed when the last that refers to it has gone.
+/* lifetime.c: a locker's memory and descriptors: made when it is opened, freed when the last that refers to it has gone.
  *
  * The keeper's epoll has a wake-up, a timer, the driver's descriptor (also when a leader watches it, silenced then) and
- * those of cancels in use. The leader's has the driver's descriptor and a wake-up of its own.
- */
+ * those of cancels in use. The leader's has the driver's descriptor and a wake-up of its own. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 
 #include "frame.h"
 #include "lifetime.h"
 #include "lk_wakeup.h"
-
-/* ------------------------------------------------------------------ descriptors ---- */
 
 static int add(int epoll_fd, const int *fd, uint32_t how)
 {
@@ -63,8 +57,6 @@ void lk_descriptors_close(locker *l)
         *ours[i] = -1;
     }
 }
-
-/* ------------------------------------------------------------------ memory ---- */
 
 /* A page that the kernel wipes in a fork's child tells the child apart without a system call (madvise(2),
  * MADV_WIPEONFORK, Linux 4.14). Where it can't be had, the process id does. One byte stands for its page here. */

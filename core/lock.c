@@ -1,16 +1,11 @@
-/*
- * lock.c: the path of a lock call.
+/* lock.c: the path of a lock call.
  *
  * A call makes a claim. Where the service has no queue of its own, only one claim of a key contends there; the others stand
  * in the key's FIFO until they are promoted, or until the holder's grant is handed over to them (grant.c). A contender makes
  * an attempt on its caller's own thread, and after BUSY sleeps until the driver wakes it or its time to try again has come.
- * Whatever ends the call but a grant, the driver is told to withdraw.
- */
-#include <stdlib.h>
-#include <string.h>
+ * Whatever ends the call but a grant, the driver is told to withdraw. */
 
 #include <lk_sized.h>
-#include <locker/instrument.h>
 
 #include "cancel.h"
 #include "claim.h"

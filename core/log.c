@@ -1,14 +1,11 @@
-/*
- * log.c: lines on their way to the application's log callback.
+/* log.c: lines on their way to the application's log callback.
  *
  * Who logs may hold a driver's lock, and the callback must be called with none. So lines are kept, and told by the thread
  * that runs callbacks: the keeper, before it the opener, and after it the closer. Lines are told in the order in which they
  * were kept. At most LINES_AT_MOST are kept while as many are being told, which is 2 MB with the longest lines; what comes
- * while a callback is slower is counted, and the number told.
- */
+ * while a callback is slower is counted, and the number told. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "frame.h"

@@ -1,9 +1,7 @@
-/*
- * modules.c: drivers as modules, in a directory of the library's own: NAME.so, and beside it NAME.driver,
+/* modules.c: drivers as modules, in a directory of the library's own: NAME.so, and beside it NAME.driver,
  * which describes it (description.h). The descriptions are read when a driver is asked for that isn't built
  * in; a module is loaded when a locker of one of its schemes is opened, and stays.
- * Nothing here takes a lock, so that a fork's child finds none held.
- */
+ * Nothing here takes a lock, so that a fork's child finds none held. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <elf.h>
@@ -12,7 +10,6 @@
 #include <limits.h>
 #include <link.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -2,20 +2,14 @@
  * of one's own. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <lk_sized.h>
 
-#include "config.h"
 #include "frame.h"
 #include "keeper.h"
 #include "lifetime.h"
 #include "log.h"
 #include "registry.h"
-
-/* ------------------------------------------------------------------ starting ---- */
 
 /* What to do about a limit of the system. */
 static const char *limit_advice(int os_error)
@@ -85,8 +79,6 @@ static locker_status open_parsed(locker_status status, lk_config *config, const 
     lk_config_clear(config);
     return status;
 }
-
-/* ------------------------------------------------------------------ the ways ---- */
 
 /* *options becomes ours, in `own`. */
 static locker_status check_options(const locker_options **options, locker_options *own, locker **out,

@@ -1,12 +1,7 @@
 /* registry.c: the drivers that there are, found by scheme or name. Where modules come from is modules.c's. */
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include <lk_sized.h>
-#include <locker/instrument.h>
 
 #include "description.h"
 #include "error.h"
@@ -100,8 +95,6 @@ locker_status lk_driver_for(const char *word, const char *shown, const locker_dr
     return status == LOCKER_OK && *driver == NULL ? none_found(shown, err) : status;
 }
 
-/* ------------------------------------------------------------------ tables ---- */
-
 locker_status lk_driver_check(const locker_driver *d, locker_error *err)
 {
     if (d == NULL)
@@ -131,8 +124,6 @@ locker_status lk_driver_take(locker_driver *own, locker_semantics *promises, con
     own->semantics = promises;
     return status;
 }
-
-/* ------------------------------------------------------------------ what a build has ---- */
 
 static lk_description *_Atomic described; /* of the drivers built in; made once, for good */
 

@@ -1,12 +1,10 @@
-/*
- * state.h: what core keeps: claims to keys, the calls that wait for them, handles, and the locker. All else in core
+/* state.h: what core keeps: claims to keys, the calls that wait for them, handles, and the locker. All else in core
  * stands above this header, each part with a header of its own that shows what others may use; script/circles --order
  * core tells in which order. Core is what is the same for every service; it knows drivers only through driver.h.
  *
  * One mutex, locker.mutex, guards what says so. Lock order: a driver's locks, then locker.mutex, then nothing. It is
  * never held across a driver's operation, a callback or a system call that can block. Functions whose names end in
- * _locked are called with it held and keep it; those that end in _unlocking let go of it inside.
- */
+ * _locked are called with it held and keep it; those that end in _unlocking let go of it inside. */
 #pragma once
 
 #include <sys/types.h>

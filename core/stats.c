@@ -1,10 +1,8 @@
 /* stats.c: counters and distributions. */
-#include <string.h>
 
 #include <lk_sized.h>
 
 #include "frame.h"
-#include "state.h"
 
 void lk_histogram_add(locker_histogram *h, int64_t ns)
 {

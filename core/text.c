@@ -1,5 +1,4 @@
 /* text.c: what keys and labels may be, and the hash of a key, which drivers get with it. */
-#include <stdint.h>
 #include <string.h>
 
 #include "text.h"
@@ -69,8 +68,6 @@ locker_status lk_text_check(const char *text, size_t most, const char *what, siz
     }
     return LOCKER_OK;
 }
-
-/* ------------------------------------------------------------------ the hash ---- */
 
 static const uint64_t golden = UINT64_C(0x9E3779B97F4A7C15); /* 2^64 over the golden ratio */
 

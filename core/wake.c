@@ -1,9 +1,7 @@
-/*
- * wake.c: sleeping and waking. A call sleeps on its condition variable, or, if it leads, by the driver's descriptor; the
+/* wake.c: sleeping and waking. A call sleeps on its condition variable, or, if it leads, by the driver's descriptor; the
  * keeper sleeps in its epoll. The first call that sleeps leads, so that a message of the service wakes one thread, not two:
  * the keeper leaves the descriptor alone meanwhile. When the leader has what it waited for, the keeper watches again; nobody
- * has to be woken for that.
- */
+ * has to be woken for that. */
 #include <sys/epoll.h>
 
 #include <locker/instrument.h>
@@ -46,8 +44,6 @@ void lk_wake_keeper_done_locked(locker *l)
     l->keeper_woken = false;
     lk_wakeup_clear(l->keeper_wakeup_fd);
 }
-
-/* ------------------------------------------------------------------ the leader ---- */
 
 void lk_dispatch_unlocking(locker *l)
 {

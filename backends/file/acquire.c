@@ -1,5 +1,4 @@
-/*
- * acquire.c: one attempt to lock a file, and what follows it: a grant is written into the file's record and
+/* acquire.c: one attempt to lock a file, and what follows it: a grant is written into the file's record and
  * checked to be the file at the name; a claim that will wait is enrolled.
  *
  * How no wake-up is lost. A waiter keeps its descriptor open, watches the file, marks byte 1 and only then
@@ -7,19 +6,14 @@
  * reports a dying holder's close a moment before it drops the lock, so an attempt that fails right after an
  * event, or right after the enrolment, is repeated at growing distances; and each second for as long as it
  * waits, because nothing bounds that moment on a busy host. A waiter never closes its descriptor between
- * attempts: that would be an event for all others.
- */
+ * attempts: that would be an event for all others. */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "directory.h"
 #include "lk_time.h"
 #include "lockfile.h"
-#include "name.h"
-#include "record.h"
 #include "watch.h"
 
 enum {

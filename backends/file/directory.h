@@ -1,11 +1,6 @@
 /* directory.h: the lock directory: made or checked, refused when it can't be trusted; error texts. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <locker/driver.h>
-
 #include "instance.h"
 #include "name.h"
 

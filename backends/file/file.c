@@ -1,15 +1,12 @@
 /* file.c: the file driver's table, and the life of an instance. See instance.h for the other parts. */
-#include "instance.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "directory.h"
-#include "name.h"
 #include "watch.h"
 
 enum { SHARED, SYNC }; /* in the order of the table */

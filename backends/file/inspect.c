@@ -3,14 +3,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "directory.h"
 #include "lockfile.h"
-#include "name.h"
-#include "record.h"
 #include "watch.h"
 
 enum { TRIES = 4 };

@@ -1,5 +1,4 @@
-/*
- * instance.h: an instance of the file driver, and which file of it does what.
+/* instance.h: an instance of the file driver, and which file of it does what.
  *
  *   file.c       the driver's table, its parameters, open, close, abandon, ping
  *   directory.c  the lock directory: made or checked, refused when it can't be trusted; error texts
@@ -24,19 +23,13 @@
  * grant counts only while the locked file is still the one at the name, through the whole path as one who
  * comes now would resolve it: the directory, one above it, or a mount may have changed as well.
  *
- * One mutex for each instance guards its slots and watches. Lock order: this mutex, then core's.
- */
+ * One mutex for each instance guards its slots and watches. Lock order: this mutex, then core's. */
 #pragma once
 
-#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include <locker/driver.h>
-
-#include "lk_atomic.h"
 #include "lk_error.h"
-#include "lk_table.h"
 #include "record.h"
 #include "slots.h"
 

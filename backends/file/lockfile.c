@@ -1,14 +1,11 @@
-/*
- * lockfile.c: opens lock files, sees that they can be trusted and are the ones at their names, and locks
- * their bytes.
- */
+/* lockfile.c: opens lock files, sees that they can be trusted and are the ones at their names, and locks
+ * their bytes. */
 #include "lockfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "directory.h"

@@ -1,12 +1,6 @@
 /* lockfile.h: opening, checking and locking one file. */
 #pragma once
 
-#include <stdbool.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-
-#include <locker/driver.h>
-
 #include "instance.h"
 #include "name.h"
 

@@ -1,14 +1,11 @@
-/*
- * name.c: from a key to the name of its lock file, so that different keys never share a file.
+/* name.c: from a key to the name of its lock file, so that different keys never share a file.
  *
  * The key is encoded (lk_escape.h), and so is a namespace, which is set before it with a '@', which no encoded text contains.
  * What is longer than LK_FILE_PART bytes is cut in parts of exactly that length: all but the last are
  * directories that end in ".d", the last is a file that ends in ".lock". Joining the parts gives the text
- * back, so the whole is injective.
- */
+ * back, so the whole is injective. */
 #include "name.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "lk_escape.h"

@@ -1,10 +1,6 @@
 /* name.h: from a key to a file's name. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <locker/locker.h>
 
 enum {

@@ -1,15 +1,12 @@
-/*
- * record.c: the text in a lock file. It keeps the key's fencing token over processes, and says who the last
+/* record.c: the text in a lock file. It keeps the key's fencing token over processes, and says who the last
  * holder is; whether the lock is held is the kernel's to say, never the record's.
  *
  * It has a fixed size and is written in place with one pwrite, so that it needs no new block on a full disk
  * and no rename. The token stands at both ends: a text that a crash or a reader at the same moment has torn
- * shows two different ones.
- */
+ * shows two different ones. */
 #include "record.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

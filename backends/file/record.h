@@ -1,9 +1,6 @@
 /* record.h: the text in a lock file: fencing token and last holder. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <locker/locker.h>
 
 enum { LK_FILE_RECORD_SIZE = 319, LK_FILE_HOST_MAX = 64 };

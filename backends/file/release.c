@@ -1,18 +1,13 @@
-/*
- * release.c: the ends of a claim: released with an answer, handed on inside the process, or withdrawn.
+/* release.c: the ends of a claim: released with an answer, handed on inside the process, or withdrawn.
  *
  * The lock is dropped by an explicit unlock before the descriptor is closed: a forked child may have a copy
- * of it, and then closing alone would not end the lock.
- */
+ * of it, and then closing alone would not end the lock. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lockfile.h"
-#include "name.h"
-#include "record.h"
 #include "watch.h"
 
 /* Drop the lock and close. Closing is what wakes waiters, but not while a forked child has a copy of the

@@ -1,14 +1,11 @@
-/*
- * slots.c: lists the descriptor of every open lock file of an instance for a fork's child, which must close its copies
+/* slots.c: lists the descriptor of every open lock file of an instance for a fork's child, which must close its copies
  * although another thread of the parent may have held the mutex when it forked.
  *
  * The child's memory is no exact snapshot: the parent's other threads ran on while it was copied. So slots
  * never move, each is one atomic number, and the child closes only what still is the file that the slot
- * names.
- */
+ * names. */
 #include "slots.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,9 +1,6 @@
 /* slots.h: the driver's bytes of a claim, and the descriptors of all, readable without a lock in a fork's child. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <locker/driver.h>
 
 #include "lk_atomic.h"

@@ -1,5 +1,4 @@
-/*
- * watch.c: inotify. A claim that waits has a watch on its lock file; all grants together have one watch on
+/* watch.c: inotify. A claim that waits has a watch on its lock file; all grants together have one watch on
  * the lock directory, which shows when a file is put in the place of another, moved or removed, so that a
  * lock costs nothing for it. Grants whose files lie deeper have a watch each. What no event tells, dispatch
  * looks for each second while there are grants.
@@ -8,24 +7,19 @@
  * When it is not to be had, waiters poll (acquire.c) and dispatch looks after the grants every 50 ms.
  *
  * A watch without claims stays until its next event: the usual next one is our own release, and removing it
- * would make an event as well.
- */
+ * would make an event as well. */
 #include "watch.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "directory.h"
 #include "lk_time.h"
 #include "lockfile.h"
-#include "name.h"
-#include "slots.h"
 
 #define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR)

@@ -1,11 +1,6 @@
 /* watch.h: inotify: waking waiters, telling holders of a forced unlock. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <locker/driver.h>
-
 #include "instance.h"
 
 int lk_file_descriptor(void *self);

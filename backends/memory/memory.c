@@ -1,18 +1,13 @@
-/*
- * memory.c: locks among the threads of one process. The shortest driver: read this one first.
+/* memory.c: locks among the threads of one process. The shortest driver: read this one first.
  *
  * A space is a set of locks, shared by all lockers that were opened with the same name and namespace; one
  * without a name is its locker's own. It is a hash table of the claims that hold, and behind each holder
  * stands the queue of those that wait for it. Release hands the lock to the first of the queue at once and
  * wakes it; its next attempt finds that it has been granted. So the order is that of asking, among all
- * lockers of the space, and nobody overtakes. All that a lock needs is in its claim: nothing is allocated.
- */
+ * lockers of the space, and nobody overtakes. All that a lock needs is in its claim: nothing is allocated. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <locker/driver.h>
 
 #include "lk_error.h"
 #include "lk_list.h"

@@ -1,5 +1,4 @@
-/*
- * acquire.c: one attempt to take a lock, in one round trip. On a lock that is likely to be free it is a few
+/* acquire.c: one attempt to take a lock, in one round trip. On a lock that is likely to be free it is a few
  * plain commands in one flight, which cost the server the least: SET key value NX PX ttl; INCR counter, which
  * gives the fencing number; and between them, unless the counter is known to be there, SET counter time NX,
  * which starts it. On one that is likely to be held it is a script that takes the lock and numbers the grant,
@@ -11,12 +10,9 @@
  * than ours. Then our grant is one that nobody has been told of; and break takes a lock only from the value
  * that it was shown, after it has waited for up to 70 ms for that grant to be noted, which it is after its
  * INCR was answered (inspect.c). So it takes a tear that lasts longer than that, and somebody who breaks the
- * lock of a holder that is not known.
- */
+ * lock of a holder that is not known. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "grant_info.h"
 #include "net/reply.h"

@@ -1,11 +1,7 @@
-/*
- * cleanup.c: what goes on without a caller: a lock, or a place in the queue, that nobody here wants any more
+/* cleanup.c: what goes on without a caller: a lock, or a place in the queue, that nobody here wants any more
  * is given back in the background, again after each reconnection until its time is over. After that a lock
- * ends with its lease.
- */
+ * ends with its lease. */
 #include "cleanup.h"
-
-#include <stdlib.h>
 
 #include "net/reply.h"
 #include "script_call.h"

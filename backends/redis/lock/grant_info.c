@@ -1,5 +1,4 @@
-/*
- * grant_info.c: telling others who holds what.
+/* grant_info.c: telling others who holds what.
  *
  * A lock's value says nothing to a person, so its info does: "value since_ms token instance owner". Most
  * locks are given back before anybody could look, so a grant is noted only when it is some milliseconds old,
@@ -9,8 +8,7 @@
  * its info (inspect.c).
  *
  * The instance names the channel on which the holder hears that its lock was broken. So whose grant is noted
- * listens from then on: its claim is found by its value, and its locker subscribes.
- */
+ * listens from then on: its claim is found by its value, and its locker subscribes. */
 #include "grant_info.h"
 
 #include <inttypes.h>
@@ -23,8 +21,6 @@ static const int64_t again_ns = 100 * LK_MS;    /* without a connection: how soo
 /* Two weeks: longer than any lease. */
 static const char note_lua[] =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[2], ARGV[2], 'EX', 1209600) end";
-
-/* ------------------------------------------------------------------ the list ---- */
 
 /* Sequentially consistent, as all uses of `pushed` and `ticking`: who pushes and then sees `ticking` set is
  * seen by the keeper, which looks once more after it cleared it. */
@@ -56,8 +52,6 @@ void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data)
     if (lk_list_linked(&data->note))
         lk_list_remove(&data->note);
 }
-
-/* ------------------------------------------------------------------ the notes ---- */
 
 static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 {

@@ -1,7 +1,5 @@
 /* inspect.c: for operators: who holds a lock and who waits, taking it away by force, and a ping. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "grant_info.h"
 #include "net/reply.h"

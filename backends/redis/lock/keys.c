@@ -1,5 +1,4 @@
-/*
- * keys.c: the names of a lock's keys.
+/* keys.c: the names of a lock's keys.
  *
  * The lock is `namespace:key` (or the key alone). Three companions stand beside it, in the same Cluster slot:
  * `{lock}:locker:queue` says who waits, `{lock}:locker:fence` counts the fencing numbers, and
@@ -13,8 +12,7 @@
  * the name: `{` name `}`; a dotted one, that is, `{`, anything, `}` and one dot or more, from which one dot
  * is to be taken; and a name that is neither, as it is. And no lock is another's companion, because no name
  * ends like one (lk_redis_key_is_reserved). The marks of break end in a value, which is random and never used
- * again.
- */
+ * again. */
 #include "keys.h"
 
 #include <stdlib.h>

@@ -1,13 +1,10 @@
 /* redis.c: the driver's table, and the life of an instance. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "cleanup.h"
 #include "grant_info.h"
-#include "keys.h"
 
 static const int64_t turn_ns = 50 * LK_MS;
 

@@ -1,7 +1,5 @@
-/*
- * release.c: giving a lock back. With a caller that wants to know what became of it (release), and without
- * (withdraw, which leaves it to cleanup.c).
- */
+/* release.c: giving a lock back. With a caller that wants to know what became of it (release), and without
+ * (withdraw, which leaves it to cleanup.c). */
 #include "cleanup.h"
 #include "grant_info.h"
 #include "net/reply.h"

@@ -1,15 +1,11 @@
-/*
- * renew.c: extending many leases by few commands: a script compares and extends 256 locks at a
+/* renew.c: extending many leases by few commands: a script compares and extends 256 locks at a
  * time, and all its calls travel together. An answer finds its claims through slots that a release, a
  * withdraw or a hand-over clears or turns to another claim, so it never touches a claim that is gone.
  * A claim may be in several that are under way: core asks again while a slow server has not answered, and
  * each answer counts from its own sending.
  *
  * A command has a key for each lease, so it is written straight into its bytes: with many leases this is most
- * of what keeping them costs.
- */
-#include <stdlib.h>
-#include <string.h>
+ * of what keeping them costs. */
 
 #include "instance.h"
 #include "net/reply.h"

@@ -1,5 +1,4 @@
-/*
- * scripts.c: the Lua that runs inside Redis (5 or later), one atomic step each.
+/* scripts.c: the Lua that runs inside Redis (5 or later), one atomic step each.
  *
  * KEYS are the lock, its queue, the counter of its fencing numbers and its info, as far as the script uses
  * them (keys.c). The lock is a plain string: the holder's value. The queue is a sorted set of those that
@@ -10,8 +9,7 @@
  *
  * What the counter has to be above is the last argument of each script (fence.h). The numbers stay below 2^53, so Lua's
  * doubles hold them exactly; but tostring() does not print them, hence %.0f. A foreign client may have left any type of
- * value under our names: a lock of another type is somebody else's.
- */
+ * value under our names: a lock of another type is somebody else's. */
 #include "scripts.h"
 
 #define DIRECT_US "400000"           /* so long is a lock handed on without being free */

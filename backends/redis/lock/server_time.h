@@ -1,12 +1,6 @@
-/*
- * server_time.h: the server's time. Asking for it would cost each grant a round trip, so it is known from the handshake
- * and asked for again now and then.
- */
+/* server_time.h: the server's time. Asking for it would cost each grant a round trip, so it is known from the handshake
+ * and asked for again now and then. */
 #pragma once
-
-#include <stdint.h>
-
-#include <lk_atomic.h>
 
 #include "net/call.h"
 

@@ -1,7 +1,5 @@
-/*
- * dial.c: reaching a host. The sockets are made here and not by hiredis, so that they are close-on-exec
- * from the start and the bound on connecting is ours with every version of it.
- */
+/* dial.c: reaching a host. The sockets are made here and not by hiredis, so that they are close-on-exec
+ * from the start and the bound on connecting is ours with every version of it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -9,7 +7,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,7 +1,5 @@
-/*
- * guard.h: bounds on what a server may send us. Our replies are small and flat; a parser believes whatever
- * length it is told, so each byte is looked at before the parser gets it.
- */
+/* guard.h: bounds on what a server may send us. Our replies are small and flat; a parser believes whatever
+ * length it is told, so each byte is looked at before the parser gets it. */
 #pragma once
 
 #include <stdbool.h>

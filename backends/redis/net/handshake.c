@@ -1,12 +1,9 @@
-/*
- * handshake.c: from a socket to a server that will serve us: log in, choose the database, load the scripts,
- * ask whether it is a master, all in one flight; and from a replica on to its master.
- */
+/* handshake.c: from a socket to a server that will serve us: log in, choose the database, load the scripts,
+ * ask whether it is a master, all in one flight; and from a replica on to its master. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "handshake.h"
 

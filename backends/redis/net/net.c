@@ -1,10 +1,8 @@
 /* net.c: the floor as a whole: its life, how its connections are made, and the keeper's turn. */
 #include "net.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 

@@ -1,11 +1,6 @@
-/*
- * op.h: commands whose answers are awaited, and how those that wait are woken. Ops are recycled, never freed before the
- * pool is: waking a recycled one is a spurious wake-up, which waiters stand.
- */
+/* op.h: commands whose answers are awaited, and how those that wait are woken. Ops are recycled, never freed before the
+ * pool is: waking a recycled one is a spurious wake-up, which waiters stand. */
 #pragma once
-
-#include <stddef.h>
-#include <stdint.h>
 
 #include <lk_atomic.h>
 

@@ -1,17 +1,13 @@
-/*
- * pipeline.c: who sends and who receives on the command connection. There is no I/O thread: a caller appends its command;
+/* pipeline.c: who sends and who receives on the command connection. There is no I/O thread: a caller appends its command;
  * if nobody is sending it sends, for all; if nobody is receiving it receives, for all, until its own answer is there
  * (the leader), and then leaves the receiving to another caller that waits (a follower), or to the keeper when only
  * answers are in flight that nobody waits for. One caller alone makes the system calls that a blocking client would
- * make, and many callers' commands travel together.
- */
+ * make, and many callers' commands travel together. */
 #include "pipeline.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 
 #include <lk_poll.h>

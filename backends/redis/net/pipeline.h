@@ -1,14 +1,9 @@
-/*
- * pipeline.h: the command connection: commands appended, sent and received by whoever has a use for it, and answers
- * matched with them in order.
- */
+/* pipeline.h: the command connection: commands appended, sent and received by whoever has a use for it, and answers
+ * matched with them in order. */
 #pragma once
 
-#include "command.h"
 #include "op.h"
 #include "reconnect.h"
-#include "shared.h"
-#include "socket.h"
 
 /* BROKEN: given up, but a thread is still in send or receive. */
 typedef enum { LK_REDIS_DOWN, LK_REDIS_UP, LK_REDIS_BROKEN } lk_redis_pipeline_state;

@@ -1,7 +1,5 @@
-/*
- * reconnect.h: a thread that lives while a connection is missing, and when it tries again. It may block: in resolving a
- * name, in connecting, in waiting for the next try. What is missing, and how it is made, its owner knows.
- */
+/* reconnect.h: a thread that lives while a connection is missing, and when it tries again. It may block: in resolving a
+ * name, in connecting, in waiting for the next try. What is missing, and how it is made, its owner knows. */
 #pragma once
 
 #include "shared.h"

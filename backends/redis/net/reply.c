@@ -1,7 +1,6 @@
-/*
- * reply.c: what a server's error means. The codes stand at the start of the text; servers before Redis 7 wrap
- * an error inside a script as "ERR Error running script ...: -CODE ...", so the code is looked for there too.
- */
+/* reply.c: what a server's error means. The codes stand at the start of the text; servers before Redis 7 wrap
+ * an error inside a script as "ERR Error running script ...: -CODE ...", so the code is looked for there
+ * too. */
 #include "reply.h"
 
 #include <stdlib.h>

@@ -1,9 +1,6 @@
 /* reply.h: what a server's answer means. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <hiredis/hiredis.h>
 #include <lk_error.h>
 

@@ -1,15 +1,9 @@
-/*
- * shared.h: what all parts of an instance share: its mutex, the clock and core's services, the descriptor that core
+/* shared.h: what all parts of an instance share: its mutex, the clock and core's services, the descriptor that core
  * waits for.
  *
  * The one mutex guards all that changes; the only locks inside it are core's (the services) and a socket's TLS mutex.
- * It is never held across a system call that can wait.
- */
+ * It is never held across a system call that can wait. */
 #pragma once
-
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include <lk_mutex.h>
 #include <lk_time.h>

@@ -1,7 +1,6 @@
 /* socket.c: sending, receiving and parsing on one socket; see socket.h. */
 #include "socket.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -1,20 +1,14 @@
-/*
- * socket.h: one socket to a Redis server, plain or TLS, with the parser of its replies. dial.c makes sockets,
+/* socket.h: one socket to a Redis server, plain or TLS, with the parser of its replies. dial.c makes sockets,
  * handshake.c logs in over them, pipeline.c and subscription.c use them. A socket takes no lock: its user sees to it
- * that at most one thread receives and at most one thread sends.
- */
+ * that at most one thread receives and at most one thread sends. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include <hiredis/hiredis.h>
 #include <lk_error.h>
 #include <lk_mutex.h>
 #include <lk_time.h>
-#include <locker/driver.h>
 
 #include "guard.h"
 

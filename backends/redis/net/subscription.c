@@ -1,9 +1,7 @@
 /* subscription.c: see subscription.h. A message that gets lost is made up for by its owner. */
 #include "subscription.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <string.h>
 #include <sys/epoll.h>
 
 #include "command.h"

@@ -1,14 +1,10 @@
-/*
- * subscription.h: the second connection, on which messages come. It subscribes to one channel, and is made when
- * somebody wants it.
- */
+/* subscription.h: the second connection, on which messages come. It subscribes to one channel, and is made when
+ * somebody wants it. */
 #pragma once
 
 #include <lk_atomic.h>
 
 #include "reconnect.h"
-#include "shared.h"
-#include "socket.h"
 
 /* Guarded by the mutex. */
 typedef struct {

@@ -9,7 +9,6 @@
 #include <sys/time.h>
 
 #include <hiredis/hiredis_ssl.h>
-#include <lk_time.h>
 
 locker_status lk_redis_tls_init(lk_redis_target *target, locker_error *err)
 {

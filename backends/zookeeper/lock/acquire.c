@@ -1,9 +1,6 @@
-/*
- * acquire.c: one attempt for a claim. The caller's own thread sends and reads, until the claim's place in
- * the queue is known; what happens to that place later comes by watches, and ends in a wake.
- */
+/* acquire.c: one attempt for a claim. The caller's own thread sends and reads, until the claim's place in
+ * the queue is known; what happens to that place later comes by watches, and ends in a wake. */
 #include "paths.h"
-#include "place.h"
 #include "record.h"
 
 /* A lock that is given back sooner needs no watch on its own node, which spares the server a request. */

@@ -1,7 +1,5 @@
-/*
- * create.c: how a place begins. create and list are sent in one flight; the answers come in order, so the list shows the
- * node. If nobody stands ahead the lock is ours; else it waits (queue.c).
- */
+/* create.c: how a place begins. create and list are sent in one flight; the answers come in order, so the list shows the
+ * node. If nobody stands ahead the lock is ours; else it waits (queue.c). */
 #include <string.h>
 
 #include "paths.h"
@@ -90,8 +88,6 @@ void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
     if (!lk_zk_list_for_locked(z, node, first_list_done_locked))
         lk_zk_node_doubt_locked(z, node); /* the connection broke in between, or there is no memory */
 }
-
-/* ------------------------------------------------------------------ a create whose answer was lost ---- */
 
 /* Whether it made a node is looked for by a fresh list, because the server that is asked may lag behind the one that did
  * it. Our name in the list is ours only if its owner is our present session; a node of an earlier one will vanish with

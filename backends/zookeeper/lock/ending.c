@@ -1,15 +1,11 @@
-/*
- * ending.c: how a place ends: GONE is entered with proof only, and what is only not known to be there is in doubt. A node
+/* ending.c: how a place ends: GONE is entered with proof only, and what is only not known to be there is in doubt. A node
  * that nobody wants is deleted until a server has confirmed that it is gone, over reconnections too; at the latest it goes
- * with its session.
- */
+ * with its session. */
 #include <string.h>
 
 #include "place.h"
 
 static const int64_t delete_again_ns = 100 * LK_MS;
-
-/* ------------------------------------------------------------------ gone ---- */
 
 /* Those who have it for a predecessor look again. */
 static void hint_successor_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
@@ -61,8 +57,6 @@ void lk_zk_all_vanish_locked(lk_zk *z)
     list_vanish_locked(z, &z->left, why);
     list_vanish_locked(z, &z->doubtful, why);
 }
-
-/* ------------------------------------------------------------------ deleting ---- */
 
 static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
@@ -133,8 +127,6 @@ void lk_zk_node_stray_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
     lk_zk_node_delete_locked(z, node);
 }
 
-/* ------------------------------------------------------------------ doubt ---- */
-
 static lk_zk_node *stands_for_queue_of_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     LK_EACH(lk_zk_node, stands, link, &z->doubtful)
@@ -168,8 +160,6 @@ void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node)
     if (node->claim == NULL)
         doubt_queue_locked(z, node);
 }
-
-/* ------------------------------------------------------------------ nobody wants it ---- */
 
 void lk_zk_node_leave_locked(lk_zk *z, lk_zk_node *node)
 {

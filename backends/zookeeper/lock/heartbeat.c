@@ -1,10 +1,7 @@
-/*
- * heartbeat.c: the heartbeat: a multi of checks of all our nodes, every eighth of the session time-out while one of them is
+/* heartbeat.c: the heartbeat: a multi of checks of all our nodes, every eighth of the session time-out while one of them is
  * a lock, every quarter while all of them wait; each quarter the nodes that we wait for are checked as well. The leader has
  * to order it like a write; only its answer extends what we hold (net/validity.h), because a server answers pings and reads
- * by itself, even when it is cut off. When it is no heartbeat's turn, a read keeps the session touched.
- */
-#include <stdlib.h>
+ * by itself, even when it is cut off. When it is no heartbeat's turn, a read keeps the session touched. */
 
 #include "place.h"
 

@@ -1,5 +1,4 @@
 /* inspect.c: what a key's queue looks like, breaking a lock, and a round trip. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "paths.h"

@@ -1,12 +1,9 @@
-/*
- * instance.h: what the files of this floor share, which knows keys, places in queues and claims. Below it is net.h: one
+/* instance.h: what the files of this floor share, which knows keys, places in queues and claims. Below it is net.h: one
  * session with ZooKeeper. ARCHITECTURE.md has the files in their order.
  *
- * What changes is guarded by the connection's mutex (lk_zk_enter).
- */
+ * What changes is guarded by the connection's mutex (lk_zk_enter). */
 #pragma once
 
-#include "lk_list.h"
 #include "lk_table.h"
 #include "net/net.h"
 

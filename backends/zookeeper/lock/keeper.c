@@ -1,8 +1,5 @@
-/*
- * keeper.c: what happens without a caller: the connection tells something, and the keeper does whatever is due. What has to
- * happen when the connection is up, and in which order, stands in one function.
- */
-#include "place.h"
+/* keeper.c: what happens without a caller: the connection tells something, and the keeper does whatever is due. What has to
+ * happen when the connection is up, and in which order, stands in one function. */
 #include "record.h"
 
 static const int64_t watch_again_ns = 100 * LK_MS;
@@ -66,8 +63,6 @@ const lk_zk_owner lk_zk_connection_events = {
     .on_event = lk_zk_own_event_locked,
     .on_gone = lk_zk_predecessor_gone_locked,
 };
-
-/* ------------------------------------------------------------------ the keeper's turn ---- */
 
 static int64_t run_timers_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 {

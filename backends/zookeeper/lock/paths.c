@@ -1,8 +1,6 @@
-/*
- * paths.c: names of nodes. A contender of a key is <chroot>/<namespace>/<key>/_c_<uuid>-lock-<10 digits>, which is
+/* paths.c: names of nodes. A contender of a key is <chroot>/<namespace>/<key>/_c_<uuid>-lock-<10 digits>, which is
  * Curator's and go-zookeeper's naming; those clients and ours queue on one path. Key and namespace are encoded, so that
- * different keys have different nodes, and no name that ZooKeeper refuses arises.
- */
+ * different keys have different nodes, and no name that ZooKeeper refuses arises. */
 #include <endian.h>
 #include <string.h>
 

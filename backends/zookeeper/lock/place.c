@@ -1,9 +1,7 @@
-/*
- * place.c: a place in a key's queue. What is known of it is its step, which changes in one function, by one table;
- * whoever waits for it is told of most changes. All places are in a table by the part of their name that is their own.
- */
+/* place.c: a place in a key's queue. What is known of it is its step, which changes in one function, by one table;
+ * whoever waits for it is told of most changes. All places are in a table by the part of their name that is their
+ * own. */
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "paths.h"

@@ -1,14 +1,10 @@
-/*
- * queue.c: who is ahead of a place. The only proof that nobody is ahead is a list of the queue that shows the place
+/* queue.c: who is ahead of a place. The only proof that nobody is ahead is a list of the queue that shows the place
  * itself with nobody before it; what is heard of the predecessor is a hint to list again, and never more. Why a list stays
- * true, and up to which number: ARCHITECTURE.md, zookeeper.
- */
+ * true, and up to which number: ARCHITECTURE.md, zookeeper. */
 #include <string.h>
 
 #include "paths.h"
 #include "place.h"
-
-/* ------------------------------------------------------------------ names that belong to nobody ---- */
 
 /* A name is given once, so what has one of ours and no claim is of no use to anybody: a create that was
  * executed late, or one of an earlier session that the servers have not ended yet. */
@@ -30,8 +26,6 @@ void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_
             lk_zk_node_stray_locked(z, node, sequence);
     }
 }
-
-/* ------------------------------------------------------------------ its place ---- */
 
 /* What a list shows of a place. */
 typedef struct {
@@ -89,8 +83,6 @@ static void place_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *list) LK
             lk_zk_node_fail_locked(z, node, ZSYSTEMERROR, "watching the node ahead");
     }
 }
-
-/* ------------------------------------------------------------------ listing ---- */
 
 static void listed_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {

@@ -1,16 +1,13 @@
-/*
- * record.c: what we keep in the data of a key's node: since when the lock is held, and which grant was broken last
+/* record.c: what we keep in the data of a key's node: since when the lock is held, and which grant was broken last
  * (inspect.c, release.c). If somebody keeps something else there, it is left alone; nothing depends on it but what people
  * are shown, and what a release can prove.
  *
  * A node's age says since when its holder has stood in the queue. So once a lock that was waited for has been held for a
  * while, the time of the grant is written, together with its token. Not into the holder's own node: who waits behind it
  * watches that, and the clients that queue with us (Curator, kazoo, go-zookeeper) would each wake up, list the queue and
- * watch again. Nobody watches the key's node.
- */
+ * watch again. Nobody watches the key's node. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "record.h"
@@ -18,8 +15,6 @@
 /* A lock that is given back sooner isn't worth a write, which the servers have to agree on. */
 static const int64_t write_after_ns = 250 * LK_MS;
 static const int64_t again_ns = 100 * LK_MS;
-
-/* ------------------------------------------------------------------ the text ---- */
 
 /* The number behind these words, and what comes behind it; NULL: they aren't there. */
 static const char *number(const char *text, const char *words, uint64_t *out)
@@ -56,8 +51,6 @@ void lk_zk_record_write(const lk_zk_record *record, char text[LK_ZK_RECORD_MAX])
     (void)snprintf(text, LK_ZK_RECORD_MAX, "locker: grant %" PRIu64 " since %" PRId64 " broken %" PRIu64,
                    record->granted, record->unix_ms, record->broken);
 }
-
-/* ------------------------------------------------------------------ the time of a grant ---- */
 
 void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node)
 {

@@ -1,8 +1,5 @@
-/*
- * release.c: giving a place in a queue back (ending.c): with a caller that wants to know what became of it (release), and
- * without (withdraw).
- */
-#include "place.h"
+/* release.c: giving a place in a queue back (ending.c): with a caller that wants to know what became of it (release), and
+ * without (withdraw). */
 #include "record.h"
 
 void lk_zk_withdraw(void *self, locker_claim *claim)

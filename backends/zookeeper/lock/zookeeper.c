@@ -1,16 +1,9 @@
-/*
- * zookeeper.c: the driver's table, and the life of an instance: one session with ZooKeeper, which the lower floor keeps
- * up (net/).
- */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+/* zookeeper.c: the driver's table, and the life of an instance: one session with ZooKeeper, which the lower floor keeps
+ * up (net/). */
 #include <sys/random.h>
 
 #include "paths.h"
 #include "place.h"
-
-/* ------------------------------------------------------------------ open and close ---- */
 
 static void destroy(lk_zk *z)
 {
@@ -98,8 +91,6 @@ static int zookeeper_descriptor(void *self)
 {
     return lk_zk_net_descriptor(((const lk_zk *)self)->net);
 }
-
-/* ------------------------------------------------------------------ the table ---- */
 
 static const locker_semantics semantics = {
     .size = sizeof(locker_semantics),

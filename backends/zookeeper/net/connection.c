@@ -1,7 +1,5 @@
-/*
- * connection.c: whether there is a connection, with which server, and why there is none; and who waits for one, which is
- * told. The client library tells of a change by its state; what it doesn't tell is found out where it shows.
- */
+/* connection.c: whether there is a connection, with which server, and why there is none; and who waits for one, which is
+ * told. The client library tells of a change by its state; what it doesn't tell is found out where it shows. */
 #include <string.h>
 #include <sys/socket.h>
 
@@ -29,8 +27,6 @@ void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited)
     net->awaited = awaited ? net->awaited + 1 : net->awaited - 1;
 }
 
-/* ------------------------------------------------------------------ callers that wait ---- */
-
 void lk_zk_call_done_locked(lk_zk_call *call)
 {
     call->done = true;
@@ -50,8 +46,6 @@ void lk_zk_calls_go_on_locked(lk_zk_net *net)
         if (call->wants_up)
             lk_zk_call_done_locked(call);
 }
-
-/* ------------------------------------------------------------------ up and down ---- */
 
 static void went_up_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
@@ -102,8 +96,6 @@ void lk_zk_session_event_locked(lk_zk_net *net, int state)
     }
 }
 
-/* ------------------------------------------------------------------ servers ---- */
-
 void lk_zk_reconnect_locked(lk_zk_net *net, const char *why)
 {
     if (net->fd < 0)
@@ -137,8 +129,6 @@ int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now)
     return lk_time_later(patience, patience_least_ns);
 }
 
-/* ------------------------------------------------------------------ until when it is there ---- */
-
 void lk_zk_confirm_locked(lk_zk_net *net, int64_t sent)
 {
     lk_zk_validity_ordered(&net->validity, sent);
@@ -153,8 +143,6 @@ int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent)
 {
     return lk_zk_validity_promise(&net->validity, sent);
 }
-
-/* ------------------------------------------------------------------ why there is none ---- */
 
 locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err)
 {

@@ -1,20 +1,15 @@
-/*
- * drive.c: driving the connection. There is no I/O thread: a caller sends its request, and if nobody is reading, it reads,
+/* drive.c: driving the connection. There is no I/O thread: a caller sends its request, and if nobody is reading, it reads,
  * for all, until its own answer is there; then another one that waits goes on, or the keeper.
  *
  * The keeper watches the socket by an epoll of its own (socket.c). While callers come and go it should sleep: its watch is
  * taken away when a caller begins to read, and is set again when the last one leaves - at once if somebody waits for an
- * event or an answer, else by the keeper itself, a moment later.
- */
-#include <errno.h>
+ * event or an answer, else by the keeper itself, a moment later. */
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 #include "lk_poll.h"
 #include "lk_thread.h"

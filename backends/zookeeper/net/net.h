@@ -1,5 +1,4 @@
-/*
- * net.h: one session with ZooKeeper, and nothing of what it is for: all that the upper floor (lock/) may use of this
+/* net.h: one session with ZooKeeper, and nothing of what it is for: all that the upper floor (lock/) may use of this
  * one. This floor connects, and connects again; it sends requests and brings their answers, watches nodes, and knows
  * until when the leader has the session for certain. It knows its owner by a few callbacks alone.
  *
@@ -12,15 +11,9 @@
  *
  * One mutex guards all that changes, of the owner too; inside it only core's (the services) are taken. The client
  * library is called with it held, and does nothing there that can wait: its socket is non-blocking, host names are
- * resolved elsewhere. poll is called without it.
- */
+ * resolved elsewhere. poll is called without it. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <locker/driver.h>
 #include <zookeeper/zookeeper.h>
 
 #include "lk_error.h"

@@ -1,9 +1,6 @@
 /* open.c: the life of a connection, from its descriptors to the end of its session. */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "lk_wakeup.h"
 #include "state.h"

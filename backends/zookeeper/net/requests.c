@@ -1,9 +1,6 @@
-/*
- * requests.c: requests, and the table of those that await their answer. The client library calls back once for each, or
+/* requests.c: requests, and the table of those that await their answer. The client library calls back once for each, or
  * never when its handle is closed; so all are in a list, and what is left of it is failed after closing. Completions end
- * here, with the mutex held, because whoever drives the connection holds it.
- */
-#include <stdlib.h>
+ * here, with the mutex held, because whoever drives the connection holds it. */
 #include <string.h>
 
 #include "state.h"

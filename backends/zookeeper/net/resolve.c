@@ -1,8 +1,6 @@
-/*
- * resolve.c: names of hosts. The client library would resolve them with its handle's user waiting, so it is
+/* resolve.c: names of hosts. The client library would resolve them with its handle's user waiting, so it is
  * given addresses. They are resolved when a locker is opened, and in a thread of its own again when the
- * connection has been lost for long: the servers may have moved.
- */
+ * connection has been lost for long: the servers may have moved. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /* resolve.h: the hosts, and their addresses. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "lk_error.h"
 
 typedef struct lk_zk_hosts lk_zk_hosts;

@@ -1,16 +1,11 @@
-/*
- * session.c: the session and its client handle: plain, with TLS or with SASL. A handle whose session is over is closed, and
- * another one is made; the owner is told, because all that it had at the servers ends with the session.
- */
-#include <stdlib.h>
+/* session.c: the session and its client handle: plain, with TLS or with SASL. A handle whose session is over is closed, and
+ * another one is made; the owner is told, because all that it had at the servers ends with the session. */
 #include <string.h>
 #include <sys/socket.h>
 
 #include "state.h"
 
 static const int64_t begin_again_ns = 200 * LK_MS;
-
-/* ------------------------------------------------------------------ the handle ---- */
 
 /* Of zookeeper_log.h, which can't be included by the name that it is installed with. */
 extern ZOOAPI ZooLogLevel logLevel;
@@ -73,8 +68,6 @@ void lk_zk_client_close_locked(lk_zk_net *net)
     lk_zk_sigpipe_restore(net, &guard);
     net->zh = NULL;
 }
-
-/* ------------------------------------------------------------------ beginning and ending ---- */
 
 /* The client library may close its socket, without telling. The next one that it opens may have the same
  * number, and must not be taken for it: its session is confirmed from when it was begun. */
@@ -145,8 +138,6 @@ void lk_zk_give_up_locked(lk_zk_net *net)
 {
     net->over = true;
 }
-
-/* ------------------------------------------------------------------ after each turn ---- */
 
 /* A session that has been away for its time-out has ended, unless the servers were without a majority all the
  * while. A server that came back without its data would refuse it for ever, so it isn't kept for ever: places

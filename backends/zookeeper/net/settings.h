@@ -1,8 +1,6 @@
 /* settings.h: what open was told of the servers, and of the session with them; constant afterwards. */
 #pragma once
 
-#include <locker/driver.h>
-
 #include "resolve.h"
 #include "tls_sasl.h"
 

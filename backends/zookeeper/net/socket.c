@@ -1,8 +1,5 @@
-/*
- * socket.c: the client library's socket, and who is to look at it: the thread that drives, or the keeper, by an epoll of
- * its own, in which the socket is a one-shot. And the mutex, before whose release goes what the socket holds back.
- */
-#include <errno.h>
+/* socket.c: the client library's socket, and who is to look at it: the thread that drives, or the keeper, by an epoll of
+ * its own, in which the socket is a one-shot. And the mutex, before whose release goes what the socket holds back. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -44,8 +41,6 @@ void lk_zk_leave(lk_zk_net *net)
     lk_zk_push_locked(net);
     lk_zk_net_unlock(net);
 }
-
-/* ------------------------------------------------------------------ who is to look ---- */
 
 void lk_zk_kick_locked(lk_zk_net *net)
 {

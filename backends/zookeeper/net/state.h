@@ -1,17 +1,12 @@
-/*
- * state.h: what the files of this floor share: the connection, and their functions, by the files in their order. What is
+/* state.h: what the files of this floor share: the connection, and their functions, by the files in their order. What is
  * the upper floor's too is in net.h.
  *
  * The library has a few variables of the process (the request number, buffers of its log texts), which several lockers
  * of one process use without a common lock. A request number that is given twice or out of order does no harm, because
  * each handle compares it only with its own oldest request's; the buffers always end with a NUL and their text goes
- * nowhere.
- */
+ * nowhere. */
 #pragma once
 
-#include <pthread.h>
-
-#include "lk_mutex.h"
 #include "lk_sigpipe.h"
 #include "lk_table.h"
 #include "net.h"

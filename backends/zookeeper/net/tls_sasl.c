@@ -1,15 +1,12 @@
-/*
- * tls_sasl.c: TLS and SASL, where the client library has them: Debian's build of it has neither, others have both, and the
+/* tls_sasl.c: TLS and SASL, where the client library has them: Debian's build of it has neither, others have both, and the
  * program that runs may find another library than the one it was linked with. So what the library has is looked up when a
  * locker is opened, and so is Cyrus' library, which it has do the login. Both are declared by ourselves: the former's header
  * shows it only to those who have OpenSSL's and Cyrus' headers too; the latter has been the same since Cyrus SASL 2.0, and
- * tests/integration/zookeeper/sasl.c compares it with sasl.h.
- */
+ * tests/integration/zookeeper/sasl.c compares it with sasl.h. */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,6 @@
 /* tls_sasl.h: TLS and SASL, where the client library has them. What may block in them: drive.c. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <zookeeper/zookeeper.h>
 
 #include "cyrus.h"

@@ -1,12 +1,10 @@
-/*
- * validity.h: until when the leader has a session for certain. The rule of ARCHITECTURE.md (zookeeper,
+/* validity.h: until when the leader has a session for certain. The rule of ARCHITECTURE.md (zookeeper,
  * Validity), and nothing else: it knows times, and neither servers nor the client library. Times are ns of
  * one clock.
  *
  * Two things are told apart. A request that was *answered* has touched the session, at the server that
  * answered, which passes that on when the leader pings it. A request that was *ordered* proves that the
- * leader has what the server had to pass on well before.
- */
+ * leader has what the server had to pass on well before. */
 #pragma once
 
 #include <stdint.h>

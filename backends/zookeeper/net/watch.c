@@ -1,9 +1,6 @@
-/*
- * watch.c: being told that nodes were deleted. Watches are set by get, because exists on a node that has gone would
+/* watch.c: being told that nodes were deleted. Watches are set by get, because exists on a node that has gone would
  * leave a watch for ever. The client library sets them anew after a reconnection; it keeps a pointer to each while it is
- * armed, so one stays until it has fired or the handle is closed, even if it tells nobody any more.
- */
-#include <stdlib.h>
+ * armed, so one stays until it has fired or the handle is closed, even if it tells nobody any more. */
 #include <string.h>
 
 #include "state.h"
