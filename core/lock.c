@@ -29,7 +29,7 @@ typedef struct request {
     lk_claim *claim;
     locker_handle **out; /* set once it is held */
     lk_wait wait;
-    locker_error last; /* why the latest attempt failed */
+    locker_error last; /* why the latest attempt failed that the call's own end did not cut short */
 } request;
 
 static const int64_t retry_after_outage = LK_S;
@@ -110,8 +110,12 @@ static locker_status attempt_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     claim->pub.attempt_until = lk_time_earlier(lk_time_after(sent, r->l->command_timeout_ns), r->deadline);
     r->l->stats.attempts++;
     lk_mutex_unlock(&r->l->mutex);
-    (void)lk_ok(&r->last);
-    const locker_status status = r->l->driver->acquire(r->l->self, &claim->pub, &r->last);
+    locker_error why;
+    (void)lk_ok(&why);
+    const locker_status status = r->l->driver->acquire(r->l->self, &claim->pub, &why);
+    const bool cut_short = status == LOCKER_TIMEOUT && claim->pub.attempt_until >= r->deadline;
+    if (status != LOCKER_OK && (!cut_short || r->last.text[0] == '\0'))
+        r->last = why;
     lk_mutex_lock(&r->l->mutex);
     lk_busy_end_unlocking(r->l, claim);
     if (status == LOCKER_OK || status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)

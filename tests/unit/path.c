@@ -279,6 +279,25 @@ static void test_unavailable(void **state)
     lk_mock_end(mock, l);
 }
 
+/* What the call's own end cut short tells nothing; what the attempt before it was told still holds. */
+static void test_an_attempt_cut_short_keeps_the_last_reason(void **state)
+{
+    locker_lock_options o = lk_wait_options(150);
+    struct lk_locking call;
+    locker *l;
+    locker_mock *mock = lk_mock_begin(NULL, &l);
+    (void)state;
+    lk_mock_faults(mock, "acquire retry=100ms unavailable; acquire lose-request");
+    lk_locking_start(&call, l, "k", &o);
+    lk_mock_await(mock, NULL, 1);
+    lk_mock_advance_by(mock, 100);
+    lk_mock_await(mock, "k", 1); /* inside the second attempt, for the answer */
+    lk_mock_advance_by(mock, 50);
+    assert_int_equal(lk_locking_join(&call), LOCKER_UNAVAILABLE);
+    assert_non_null(strstr(call.err.text, "script"));
+    lk_mock_end(mock, l);
+}
+
 /* Without a retry_at it ends the call of one that was enrolled before, too: nothing would ever wake it. */
 static void test_final_is_final_for_who_waits(void **state)
 {
@@ -671,6 +690,7 @@ int main(void)
         cmocka_unit_test(test_cancel_inside_an_attempt),
         cmocka_unit_test(test_a_fresh_cancel_in_an_old_ones_place),
         cmocka_unit_test(test_unavailable),
+        cmocka_unit_test(test_an_attempt_cut_short_keeps_the_last_reason),
         cmocka_unit_test(test_final_is_final_for_who_waits),
         cmocka_unit_test(test_a_try_is_told_what_is_known),
         cmocka_unit_test(test_a_lease_too_short_is_no_outage),
