@@ -26,6 +26,8 @@ typedef struct inhabitant {
     lk_sim_process *process;
     place places[LOCKERS_MAX];
     unsigned place_count, working;
+    unsigned rush_key; /* which all its threads want */
+    int64_t rush_until;
 } inhabitant;
 
 static const char *const keys[LK_SIM_KEYS_MAX] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -211,10 +213,16 @@ static int64_t longest(const locker_lock_options *options)
     return options->wait_ms < 0 ? INT64_MAX : options->wait_ms * MS;
 }
 
+static unsigned drawn_key(const inhabitant *p)
+{
+    const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
+    return lk_sim_now() < p->rush_until ? p->rush_key : key;
+}
+
 static void take_one(const inhabitant *p, const place *at)
 {
     use u = {.p = p, .at = at};
-    const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
+    const unsigned key = drawn_key(p);
     locker_error err;
     u.options = drawn_options(&u);
     alarm_clock *const a = lk_sim_draw(5) == 0 ? set_alarm(p->process) : NULL;
@@ -328,12 +336,29 @@ static void open_anew(const inhabitant *p, place *at)
     at->closing = false;
 }
 
+/* Who rests stops that, and wants what the others want. */
+static void begin_rush(inhabitant *p)
+{
+    p->rush_key = (unsigned)lk_sim_draw(p->of->keys);
+    p->rush_until = lk_sim_now() + 20 * MS;
+    lk_sim_wake_all(&p->rush_until);
+}
+
+/* Between two calls. */
+static void rest(const inhabitant *p)
+{
+    if (lk_sim_wait(&p->rush_until, lk_sim_now() + (int64_t)lk_sim_draw(20 * MS)))
+        sleep_ns((int64_t)lk_sim_draw(4 * MS));
+}
+
 static void do_one(inhabitant *p)
 {
     place *const at = &p->places[lk_sim_draw(p->place_count)];
     const uint64_t kind = lk_sim_draw(100);
     if (at->l == NULL || at->closing)
         return;
+    if (lk_sim_draw(16) == 0)
+        begin_rush(p);
     if (kind == 0)
         open_anew(p, at);
     else if (kind < 4)
@@ -349,7 +374,7 @@ static void *work(void *argument)
     inhabitant *const p = argument;
     while (!p->of->ends) {
         do_one(p);
-        sleep_ns((int64_t)lk_sim_draw(20 * MS));
+        rest(p);
     }
     p->working--;
     lk_sim_wake_all(p);

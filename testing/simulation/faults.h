@@ -30,10 +30,6 @@ typedef struct lk_sim_faulty {
     bool (*make)(const lk_sim_fault *fault);
     /** When nobody uses it any more: what was left behind at it; NULL: nothing. */
     const char *(*left)(void);
-    /** Connections of the process are reset, those of network.h by themselves. NULL: there are no others. */
-    void (*reset)(const lk_sim_process *process);
-    /** Ways have changed; likewise. */
-    void (*goes_on)(void);
 } lk_sim_faulty;
 
 /** The fault is made now, and is over at once. */

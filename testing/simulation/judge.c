@@ -14,6 +14,7 @@ static const int64_t slack_ns = 100 * MS;   /* for a call's fibers to be run */
 static const int64_t listens_ns = 200 * MS; /* a new holder listens for breaks */
 static const int64_t rest_ns = 20 * MS;     /* from the driver's grant to the call's return */
 static const int64_t grace_ns = 3000 * MS;  /* a break of unknown outcome may still come to pass */
+static const int64_t queue_ns = 60000 * MS; /* a place that could not be given back may be handed a lock */
 
 enum { RELEASED = 64 };
 
@@ -40,6 +41,7 @@ static struct {
     unsigned lasting;                    /* faults that last */
     int64_t ill_since, well_at;          /* when the latest trouble began, and is over, if none lasts */
     int64_t calm_at;                     /* when all that was left behind is over, too */
+    int64_t ghosts_until;                /* until then there may be places in queues that nobody has */
     int64_t uncounted_at;                /* when counters were lost, 0: never */
     int64_t forgot_at;                   /* when the service lost its data; -1: never */
     unsigned grants;
@@ -84,6 +86,8 @@ void lk_sim_judge_trouble(int64_t span_ns)
         judge.well_at = lk_sim_now() + span_ns;
     if (lk_sim_now() - judge.ill_since >
         judge.bounds.cleanup_ns) /* what was given up may have been done late */
+        judge.ghosts_until = lk_sim_now() + queue_ns;
+    if (lk_sim_now() < judge.ghosts_until) /* what was handed to nobody, and the message of that lost */
         lk_sim_judge_leaves();
 }
 
@@ -386,7 +390,8 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
         of->known = true;
         of->token = 0;
     } else if (status != LOCKER_OK && status != LOCKER_CLOSED &&
-               (status != LOCKER_UNAVAILABLE || lk_sim_judge_was_well(of->began))) {
+               (status != LOCKER_UNAVAILABLE ||
+                (lk_sim_judge_was_well(of->began) && !judge.bounds.has_replica))) {
         lk_sim_fail("key %u: a break answered %s", of->key, locker_status_name(status));
     }
 }
@@ -468,6 +473,16 @@ static void see_idle(unsigned key, bool is_idle)
     else if (is_calm() && lk_sim_now() - calm_since(judge.idle_since[key]) > judge.bounds.idle_ns)
         lk_sim_fail("key %u: nobody has held it for %lld ms, and somebody waits", key,
                     (long long)((lk_sim_now() - judge.idle_since[key]) / MS));
+}
+
+void lk_sim_judge_ended(uint64_t token)
+{
+    for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
+        if (hold->token == token && !hold->gives && lk_sim_judge_is_held(hold) && !is_excused(hold))
+            lk_sim_fail(
+                "key %u: the service ends the lock of token %llu, and process %d holds it for %lld ms",
+                hold->key, (unsigned long long)token, hold->process->pid,
+                (long long)((hold->until - lk_sim_now()) / MS));
 }
 
 void lk_sim_judge_look(void)

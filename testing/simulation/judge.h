@@ -43,9 +43,12 @@ typedef struct lk_sim_bounds {
     int64_t call_ns;    /**< so long at most does a call wait for the service's answer */
     int64_t cleanup_ns; /**< so long is tried to give back what nobody wants */
     int64_t lease_ns;   /**< the longest, and a little */
+    int64_t settle_ns;  /**< so long after a fault is not all well: connections are made anew */
+    int64_t term_ns;    /**< after so much silence somebody is taken for gone */
     bool keeps_count;   /**< tokens grow over a loss of all data */
     bool breaks_prove;  /**< a break that says OK has ended the lock, and no unlock of it has */
     bool has_leases;    /**< a lock has a lease of its own, which a grant has a part of */
+    bool has_replica;   /**< who has only looked may not know yet that he is connected to one */
 } lk_sim_bounds;
 
 void lk_sim_judge_begin(const lk_sim_bounds *bounds);
@@ -66,6 +69,9 @@ void lk_sim_judge_uncounted(void);
 void lk_sim_judge_stranger(unsigned key, int64_t span_ns);
 /** All that is left of a process that was killed. */
 void lk_sim_judge_forget(const lk_sim_process *process);
+
+/** The service takes the lock of that token away, because its holder's time is over: he must know. */
+void lk_sim_judge_ended(uint64_t token);
 
 /* ------------------------------------------------------------------ calls ---- */
 

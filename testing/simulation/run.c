@@ -12,8 +12,7 @@
 
 enum { GRANTS_LEAST = 200, FAULTS_LEAST = 20, KEYS_MOST = 3 };
 
-/* After a fault connections are made anew, which takes its time; the longest lease. */
-static const int64_t settle_ns = 500 * MS, lease_ns = 3200 * MS;
+static const int64_t lease_ns = 3200 * MS; /* the longest */
 
 static struct {
     const lk_sim_faulty *service;
@@ -22,6 +21,14 @@ static struct {
     uint64_t random;               /* what faults are drawn from */
     unsigned drawn, made, without; /* faults: that came, were made, were left out */
     int64_t killed_at;             /* when a process was, lately */
+    int64_t term_ns, settle_ns;    /* the service's (judge.h) */
+    struct {
+        const lk_sim_process *of;
+        unsigned left;    /* so often is it cut off */
+        unsigned answers; /* that get there before */
+        int64_t until;    /* then it is over at the latest */
+        uint64_t random;
+    } cuts;
     bool is_done;
     lk_sim_result *result;
 } run;
@@ -41,7 +48,7 @@ typedef struct healing {
 /* What was killed leaves leases, and hears of what it was handed no more. */
 static void settles(void)
 {
-    lk_sim_judge_trouble(settle_ns);
+    lk_sim_judge_trouble(run.settle_ns);
     if (run.killed_at > 0 && lk_sim_now() - run.killed_at < 2 * lease_ns)
         lk_sim_judge_leaves();
 }
@@ -103,13 +110,6 @@ static bool kill_process(const lk_sim_fault *fault, lk_sim_process *process)
     return true;
 }
 
-static void ways_go_on(void)
-{
-    lk_sim_network_goes_on();
-    if (run.service->goes_on != NULL)
-        run.service->goes_on();
-}
-
 static lk_sim_service *server_of(const lk_sim_fault *fault)
 {
     unsigned count = 0;
@@ -124,7 +124,7 @@ static void unclog(void *context)
     way->clogged_to = way->clogged_from = way->is_bad = false;
     way->delay_ns = 50000;
     way->jitter_ns = 100000;
-    ways_go_on();
+    lk_sim_network_goes_on();
 }
 
 /* The other direction is clogged, too; the first one may have been opened meanwhile. */
@@ -139,7 +139,7 @@ static void unclog_from(void *context)
 {
     lk_sim_way *const way = context;
     way->clogged_from = false;
-    ways_go_on();
+    lk_sim_network_goes_on();
 }
 
 /* Answers come no more, and then they do, but nothing gets through any more: what was asked for in between was done, and is
@@ -194,7 +194,7 @@ static bool lose_packet(const lk_sim_fault *fault, const lk_sim_process *process
     if (!lk_sim_network_lose(process, (unsigned)(fault->detail / 2 % 64), to_service, fault->span_ns))
         return false;
     lk_sim_fault_strikes(fault, "a packet is lost");
-    lk_sim_judge_trouble(fault->span_ns + settle_ns);
+    lk_sim_judge_trouble(fault->span_ns + run.settle_ns);
     lk_sim_at(lk_sim_now() + fault->span_ns, packet_comes, NULL);
     return true;
 }
@@ -203,8 +203,38 @@ static bool reset(const lk_sim_fault *fault, const lk_sim_process *process)
 {
     lk_sim_fault_strikes(fault, "connections are reset");
     lk_sim_network_reset(process, NULL);
-    if (run.service->reset != NULL)
-        run.service->reset(process);
+    return true;
+}
+
+static void cuts(void *context)
+{
+    lk_sim_tell("an answer is on its way, and connections are reset");
+    lk_sim_network_reset(context, NULL);
+    settles();
+}
+
+/* What is done after a cut takes some answers. Which of them does not get there any more is drawn, and what is done after
+ * that is cut off again: so each step of it is, which by the time alone would be a rare thing. */
+static void answers(lk_sim_process *process)
+{
+    if (run.cuts.left == 0 || process != run.cuts.of || lk_sim_now() > run.cuts.until ||
+        run.cuts.answers-- > 0)
+        return;
+    run.cuts.left--;
+    run.cuts.answers = (unsigned)lk_sim_draw_from(&run.cuts.random, 12);
+    lk_sim_at(lk_sim_now(), cuts, process);
+}
+
+static bool cut_at_answers(const lk_sim_fault *fault, const lk_sim_process *process)
+{
+    if (run.cuts.left > 0 && lk_sim_now() <= run.cuts.until)
+        return false;
+    lk_sim_fault_strikes(fault, "connections are reset while answers are on their way");
+    run.cuts.of = process;
+    run.cuts.random = fault->detail;
+    run.cuts.left = 2 + (unsigned)lk_sim_draw_from(&run.cuts.random, 5);
+    run.cuts.answers = (unsigned)lk_sim_draw_from(&run.cuts.random, 12);
+    run.cuts.until = lk_sim_now() + 1000 * MS;
     return true;
 }
 
@@ -224,7 +254,7 @@ static bool make(const lk_sim_fault *fault)
     case 6:
         return lose_packet(fault, process);
     case 7:
-        return reset(fault, process);
+        return fault->detail % 4 == 0 ? reset(fault, process) : cut_at_answers(fault, process);
     default:
         return run.service->make(fault);
     }
@@ -237,11 +267,11 @@ static int64_t drawn_pause(void)
     return (int64_t)draw((uint64_t)(is_soon ? 500 * MS : 5000 * MS));
 }
 
-/* Most are short beside a lease, some are longer. */
+/* Many are short beside a lease, some are longer, and some as long as what the service waits for. */
 static int64_t drawn_span(void)
 {
-    const bool is_short = draw(4) > 0;
-    return (int64_t)draw((uint64_t)(is_short ? 200 * MS : 3000 * MS));
+    const uint64_t kind = draw(8);
+    return (int64_t)draw((uint64_t)(kind < 5 ? 200 * MS : kind < 7 ? 3000 * MS : run.term_ns));
 }
 
 static bool is_left_out(unsigned number)
@@ -321,6 +351,8 @@ static void begin(const lk_sim_plan *plan)
     const unsigned keys = 1 + (unsigned)draw(KEYS_MOST), processes = 2 + (unsigned)draw(LK_SIM_SLOTS_MAX - 1);
     lk_sim_bounds bounds = {0};
     const char *const uri = run.service->begin(&run.random, &bounds);
+    run.term_ns = bounds.term_ns;
+    run.settle_ns = bounds.settle_ns;
     lk_sim_judge_begin(&bounds);
     run.application = (lk_sim_application){.uri = uri,
                                            .keys = at_most(keys, plan->keys),
@@ -340,6 +372,7 @@ void lk_sim_run_with(const lk_sim_faulty *service, const lk_sim_plan *plan, FILE
     lk_sim_on_fail = failed;
     lk_sim_begin(plan->seed + plan->course * UINT64_C(0x9e3779b97f4a7c15) / 2, trace);
     lk_sim_network_begin();
+    lk_sim_network_answers = answers;
     begin(plan);
     switch (lk_sim_run(is_done, judge, NULL, 600000 * MS)) {
     case LK_SIM_DONE:

@@ -162,13 +162,16 @@ static void counters_stay(void *context)
     (void)context;
 }
 
-/* Somebody deletes the counters of fencing numbers, or the server has no room for them. */
-static bool has_no_counters(const lk_sim_fault *fault)
+/* Somebody deletes the counters of fencing numbers, or the server has no room for them; for as long as a lease: what else
+ * goes wrong then meets with it. */
+static bool has_no_counters(const lk_sim_fault *given)
 {
+    lk_sim_fault fault = *given;
     if (counters_until > lk_sim_now())
         return false;
-    counters_until = lk_sim_now() + fault->span_ns;
-    lk_sim_fault_lasts(fault, "counters are deleted", counters_stay, NULL);
+    fault.span_ns = lease_ns / 4 + fault.span_ns;
+    counters_until = lk_sim_now() + fault.span_ns;
+    lk_sim_fault_lasts(&fault, "counters are deleted", counters_stay, NULL);
     counters_go(NULL);
     return true;
 }
@@ -390,6 +393,8 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     memset(&run, 0, sizeof run);
     *bounds = (lk_sim_bounds){.broken_ns = 300 * MS,
                               .lease_ns = lease_ns,
+                              .settle_ns = 500 * MS,
+                              .term_ns = lease_ns,
                               .keeps_count = true,
                               .breaks_prove = true,
                               .has_leases = true};
@@ -402,6 +407,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     run.at[0].tells = run.at[1].tells = tells;
     run.master = &run.at[0];
     run.master->service.alias = "redis.example";
+    bounds->has_replica = run.fails_over;
     if (run.fails_over)
         lk_sim_redis_replicate(run.master, other());
     if (run.has_strangers)

@@ -24,6 +24,8 @@ static struct {
     pair pairs[LK_SIM_ZOOKEEPER_MOST][LK_SIM_ZOOKEEPER_MOST];
     lk_sim_fault awaited; /* strikes at a moment of its own */
     bool awaits;          /* that has not come yet */
+    int64_t timeout_ns;   /* of sessions */
+    int64_t settle_ns;
     char uri[256];
 } run;
 
@@ -303,17 +305,34 @@ static bool make_at(const lk_sim_fault *fault, int server)
     }
 }
 
+static bool is_for_quiet(const lk_sim_fault *fault)
+{
+    return fault->detail / 512 % 2 == 0;
+}
+
+/* What is told to a client of which nothing had been heard for long is told by a server that knows little of it, and the
+ * others know less: mostly those lose sight of both then, for about as long as they wait for that. */
+static bool part_of_quiet(const lk_sim_fault *given, int server)
+{
+    lk_sim_fault fault = *given;
+    if (run.zookeeper.count == 1 || fault.detail / 2048 % 4 == 0)
+        return make_at(&fault, server);
+    fault.span_ns = run.timeout_ns / 2 + (int64_t)(fault.detail / 8192 % (uint64_t)run.timeout_ns);
+    return part_network(&fault, server);
+}
+
 static void strikes(void *context)
 {
-    if (!make_at(&run.awaited, server_of(context)))
-        run.awaits = true;
+    const int server = server_of(context);
+    run.awaits =
+        is_for_quiet(&run.awaited) ? !part_of_quiet(&run.awaited, server) : !make_at(&run.awaited, server);
 }
 
 /* While the answer is on its way, or a bit later. */
 static void answers(lk_sim_zookeeper_server *server, bool was_quiet)
 {
-    const bool at_once = run.awaited.detail / 256 % 2 == 0, for_quiet = run.awaited.detail / 512 % 2 == 0;
-    if (!run.awaits || (for_quiet && !was_quiet))
+    const bool at_once = run.awaited.detail / 256 % 2 == 0;
+    if (!run.awaits || (is_for_quiet(&run.awaited) && !was_quiet))
         return;
     run.awaits = false;
     lk_sim_at(lk_sim_now() + (at_once ? 0 : (int64_t)(run.awaited.detail / 1024 % (20 * MS))), strikes,
@@ -333,14 +352,33 @@ static bool make(const lk_sim_fault *fault)
 
 /* ------------------------------------------------------------------ the service ---- */
 
+/* While there is a server that serves nobody, nothing is expected in time. */
+static void look_at_servers(void *context)
+{
+    for (int server = 0; server < run.zookeeper.count; server++) {
+        if (lk_simzk_serves(run.zookeeper.ensemble, server))
+            continue;
+        lk_sim_judge_trouble(run.settle_ns);
+        break;
+    }
+    lk_sim_at(lk_sim_now() + 100 * MS, look_at_servers, context);
+}
+
 static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
 {
     memset(&run, 0, sizeof run);
-    *bounds = (lk_sim_bounds){.call_ns = 1000 * MS, .breaks_prove = true};
     const int count = lk_sim_draw_from(random, 4) == 0 ? 1 : LK_SIM_ZOOKEEPER_MOST;
     const int timeout_ms = 400 + 300 * (int)lk_sim_draw_from(random, 4);
     const bool knows_tick = lk_sim_draw_from(random, 2) == 0;
     run.forgets = count == 1 && lk_sim_draw_from(random, 3) == 0;
+    run.timeout_ns = timeout_ms * MS;
+    run.settle_ns = run.timeout_ns + 1000 * MS; /* sessions that nobody has end */
+    *bounds = (lk_sim_bounds){.call_ns = 1000 * MS,
+                              .idle_ns = 500 * MS,
+                              .broken_ns = 300 * MS,
+                              .settle_ns = run.settle_ns,
+                              .term_ns = run.timeout_ns,
+                              .breaks_prove = true};
     for (int from = 0; from < count; from++)
         for (int to = 0; to < count; to++)
             run.pairs[from][to] = (pair){from, to};
@@ -348,6 +386,8 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     lk_sim_stand_in(&run.machine);
     lk_sim_zookeeper_begin(&run.zookeeper, count);
     run.zookeeper.on_answer = answers;
+    run.zookeeper.on_ended = lk_sim_judge_ended;
+    lk_sim_at(100 * MS, look_at_servers, NULL);
     (void)snprintf(run.uri, sizeof run.uri,
                    "zookeeper://zk1.example%s/?session_timeout=%dms&command_timeout=1s&connect_timeout=1s%s",
                    count > 1 ? ",zk2.example,zk3.example" : "", timeout_ms, knows_tick ? "&tick=200ms" : "");

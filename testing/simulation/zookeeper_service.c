@@ -114,6 +114,13 @@ static void on_answer(void *context, lk_simzk_connection *connection)
     ((lk_sim_zookeeper *)context)->answers = true;
 }
 
+static void on_ended(void *context, int64_t czxid)
+{
+    const lk_sim_zookeeper *const zookeeper = context;
+    if (zookeeper->on_ended != NULL)
+        zookeeper->on_ended((uint64_t)czxid);
+}
+
 /* ------------------------------------------------------------------ clients ---- */
 
 static void *accepted(void *self, lk_sim_connection *connection)
@@ -313,6 +320,7 @@ void lk_sim_zookeeper_begin(lk_sim_zookeeper *zookeeper, int servers)
                             .container_check_ms = 1000,
                             .on_waiting = on_waiting,
                             .on_answer = on_answer,
+                            .on_ended = on_ended,
                             .context = zookeeper};
     for (int i = 0; i < servers; i++) {
         begin_server(zookeeper, i);

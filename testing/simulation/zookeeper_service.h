@@ -32,6 +32,8 @@ struct lk_sim_zookeeper {
     struct lk_sim_zookeeper_session *first;
     /** It sends something to a client; was_quiet: from which nothing had come for long. NULL: nobody asks. */
     void (*on_answer)(lk_sim_zookeeper_server *server, bool was_quiet);
+    /** A server is about to remove a lock's node, because its session has ended. NULL: nobody asks. */
+    void (*on_ended)(uint64_t token);
     bool answers;           /**< some wait to be sent */
     int64_t due;            /**< the event that is to come for it; INT64_MAX: none */
     int64_t timeless_until; /**< what is due waits: servers that stood still read first */

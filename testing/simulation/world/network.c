@@ -196,8 +196,12 @@ static void put(lk_sim_connection *c, piece **queue, const char *bytes, size_t c
     come_at(c, p->at);
 }
 
+void (*lk_sim_network_answers)(lk_sim_process *process);
+
 void lk_sim_connection_send(lk_sim_connection *connection, const char *bytes, size_t count)
 {
+    if (lk_sim_network_answers != NULL)
+        lk_sim_network_answers(connection->process);
     for (size_t n; count > 0; bytes += n, count -= n) { /* in pieces, now and then */
         n = lk_sim_chance(SHORT_PPM) ? 1 + lk_sim_draw(count) : count;
         put(connection, &connection->from, bytes, n);

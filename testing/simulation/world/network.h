@@ -49,6 +49,8 @@ void lk_sim_network_goes_on(void);
 /** What is sent next in one direction of one of its connections, of any number, is lost, and sent again after so long; what
  * follows waits for it. False: it has none. */
 bool lk_sim_network_lose(const lk_sim_process *process, unsigned number, bool to_service, int64_t span_ns);
+/** Called before a service sends something to a process, which is on its way then. NULL: nobody wants to know. */
+extern void (*lk_sim_network_answers)(lk_sim_process *process);
 /** What the service sends there from now on is that late at least. */
 void lk_sim_connection_delay(lk_sim_connection *connection, int64_t span_ns);
 /** Both ends of all connections between these are told ECONNRESET, or an end. NULL: any. */

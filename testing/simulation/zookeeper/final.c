@@ -26,10 +26,24 @@ static void note_session(lk_simzk_server *s, const lk_simzk_call *call)
         lk_simzk_hang_up_session(s, txn->session, NULL);
 }
 
+/* The nodes that go with a session. */
+static void tell_ended(const lk_simzk_server *s, const lk_simzk_txn *txn)
+{
+    const lk_simzk_setup *const setup = &s->z->setup;
+    if (setup->on_ended == NULL || txn->count == 0 || txn->changes[0].kind != LK_SIMZK_TXN_CLOSE_SESSION)
+        return;
+    for (size_t i = 0; i < txn->changes[0].paths.count; i++) {
+        const lk_simzk_node *const node = lk_simzk_tree_find(&s->tree, txn->changes[0].paths.items[i]);
+        if (node != NULL)
+            setup->on_ended(setup->context, node->czxid);
+    }
+}
+
 /* One result for each change; to be freed. */
 static lk_simzk_result *apply(lk_simzk_server *s, const lk_simzk_call *call)
 {
     lk_simzk_result *const results = lk_simzk_alloc((call->txn->count + 1) * sizeof *results);
+    tell_ended(s, call->txn);
     lk_simzk_tree_apply(&s->tree, call->txn, results, &s->watches);
     if (s->role == LK_SIMZK_LEADING)
         lk_simzk_prepared_until(&s->leading.preparation, call->txn->zxid);

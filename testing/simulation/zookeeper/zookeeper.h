@@ -196,6 +196,8 @@ typedef struct {
      * must not call anything here. NULL: nobody is told. */
     void (*on_waiting)(void *context, lk_simzk_link link);
     void (*on_answer)(void *context, lk_simzk_connection *connection);
+    /* A server is about to remove a node because its session has ended; likewise. */
+    void (*on_ended)(void *context, int64_t czxid);
     void *context;
 } lk_simzk_setup;
 
