@@ -67,7 +67,7 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
 {
     locker_claim *claim = a->claim;
     lk_redis_claim *data = a->data;
-    data->fence = data->numbers > 0 ? last - data->numbers + 1 : 0;
+    LK_WRITE(data->fence, data->numbers > 0 ? last - data->numbers + 1 : 0);
     if (data->numbers > 0)
         lk_redis_fence_seen(&a->r->fences, claim->key_hash);
     if (data->numbers > 1)
@@ -76,9 +76,9 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
     data->era = a->call.era;
     /* a command may leave late on a busy machine; core counts from when it asked */
     data->valid_until = lk_redis_valid_until(sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
-    claim->token = data->fence;
+    claim->token = LK_READ(data->fence);
     claim->valid_until = data->valid_until;
-    LK_WRITE(data->held, true);
+    atomic_store_explicit(&data->held, true, memory_order_release);
     lk_redis_lately_lower(&a->r->pass_lately);
     return LOCKER_OK;
 }
@@ -86,7 +86,8 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
 /* Was it handed to us by a message? That grant came after our last attempt was found busy, so the lease
  * counts from when that one was sent. That it did is told by the number: a message with one that had been
  * given out by then is of an earlier grant, which we did not notice and which has ended. Where that can't be
- * compared (no counter then, or that of another server), an attempt finds out whose the lock is.
+ * compared (no counter then, or that of another server), an attempt finds out whose the lock is. So it does when one
+ * that came after that attempt was not answered: it may have been granted since, with a greater number.
  * Its model is models/lease.pml. */
 static bool take_given(struct attempt *a)
 {
@@ -442,6 +443,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
         lk_redis_note_grant(r, a.data);
         return LOCKER_OK;
     }
+    a.data->busy_fence = 0; /* until this attempt is found busy, too */
     if (!lk_redis_keys_init(&a.keys, r->set.name_space, claim->key, claim->key_len))
         return lk_out_of_memory(err);
     lk_redis_value_text(&r->values, a.data->number, a.value);

@@ -18,13 +18,14 @@ typedef struct lk_redis_renewed {
 
 /* Used by the claim's own thread; what another thread touches is marked, and guarded by the mutex. */
 typedef struct {
-    locker_claim *core;         /* core's side of it */
-    uint64_t number;            /* its value's, of the instance's values; 0: none yet */
-    int64_t busy_sent;          /* when the last attempt answered BUSY was sent */
-    uint64_t busy_fence;        /* the counter of fencing numbers then: a message with no more is old */
-    uint64_t fence;             /* of the grant: the first of its numbers; 0: no fencing */
-    unsigned era;               /* where the lease was confirmed last (guarded once granted) */
-    unsigned busy_era;          /* the same of the last attempt that answered BUSY */
+    locker_claim *core;  /* core's side of it */
+    uint64_t number;     /* its value's, of the instance's values; 0: none yet */
+    int64_t busy_sent;   /* when the last attempt answered BUSY was sent */
+    uint64_t busy_fence; /* the counter of fencing numbers then: a message with no more is old; 0: any is */
+    atomic_uint_fast64_t
+        fence;         /* of the grant: the first of its numbers; 0: no fencing. Relaxed: held publishes it */
+    unsigned era;      /* where the lease was confirmed last (guarded once granted) */
+    unsigned busy_era; /* the same of the last attempt that answered BUSY */
     int64_t valid_until;        /* the local deadline; once granted: as last confirmed (guarded) */
     int64_t since;              /* when it was granted; set before it stands in the list of notes */
     int64_t direct_us;          /* how long the lock had been handed on when it came to us; 0: it was free */
@@ -35,7 +36,7 @@ typedef struct {
     lk_redis_renewed *renewals; /* where renewals under way refer to it (guarded) */
     bool tabled;                /* is in the table: messages find it (guarded) */
     bool noted;                 /* the server was told whose grant it is (guarded) */
-    atomic_bool held;           /* granted. Relaxed: who reads it late wakes once too often */
+    atomic_bool held;           /* granted. Set with release; who reads it late wakes once too often */
     bool unsure;                /* an attempt of unknown outcome may have left something */
     bool enrolled;              /* an attempt asked the server to queue it */
     uint8_t numbers;            /* how many fencing numbers a grant takes; 0: no fencing */

@@ -59,13 +59,25 @@ static void take_broken_locked(const lk_redis *r, lk_redis_claim *data) LK_REDIS
     r->shared.svc->wake(r->shared.svc, data->core);
 }
 
+/* Who has it hears of it again. With a number behind his own the server has forgotten that he had it, and found him in its
+ * queue when another gave it back: a replica that was behind when it was made master has the queue of then, too. */
+static void take_again_locked(const lk_redis *r, lk_redis_claim *data, uint64_t fence) LK_REDIS_LOCKED
+{
+    const uint64_t first = LK_READ(data->fence);
+    if (first != 0 && fence >= first + data->numbers)
+        r->shared.svc->lease_lost(r->shared.svc, data->core,
+                                  "the server had forgotten it, and another had the lock meanwhile");
+}
+
 /* Number 0: none, because fencing is off, or because the lock is left free for a moment; a client that polls may have it
  * then and tells nobody when it gives it back, so the waiter looks again soon. */
 static void take_given_locked(const lk_redis *r, lk_redis_claim *data, uint64_t fence,
                               int64_t direct_us) LK_REDIS_LOCKED
 {
-    if (LK_READ(data->held))
+    if (atomic_load_explicit(&data->held, memory_order_acquire)) {
+        take_again_locked(r, data, fence);
         return;
+    }
     data->direct_us = direct_us + hop_us;
     data->polls = fence == 0 ? 1 : 0;
     LK_WRITE(data->given, fence);

@@ -20,7 +20,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
         goto out;
     taker->core = to;
     taker->number = giver->number;
-    taker->fence = giver->fence;
+    LK_WRITE(taker->fence, LK_READ(giver->fence));
     taker->passes = (uint8_t)(giver->passes + 1);
     taker->valid_until = giver->valid_until;
     taker->era = giver->era;
@@ -37,7 +37,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
         lk_redis_claims_remove_locked(&r->claims, giver);
         lk_redis_claims_add_locked(&r->claims, taker);
     }
-    to->token = r->set.fencing ? taker->fence + taker->passes : 0;
+    to->token = r->set.fencing ? LK_READ(taker->fence) + taker->passes : 0;
     to->valid_until = taker->valid_until;
     status = LOCKER_OK;
 out:

@@ -605,6 +605,68 @@ static void a_message_from_before_the_attempt_moved_grants_nothing(void **state)
     end();
 }
 
+/* It is broken before its waiter knows of it, and another has the lock; then the waiter has it by an attempt whose answer
+ * does not come. The message of the first grant has a smaller number than the other's token. */
+static void a_message_from_before_an_unanswered_attempt_grants_nothing(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "unanswered", NULL);
+    const locker_break_options any = {.size = sizeof any};
+    locker_error err = {.status = LOCKER_OK};
+    begin(lk_proxy_port(env->proxy), "");
+    enrol(&asker, env->server, "unanswered");
+    lk_give(held);
+    assert_ok(locker_break(rival, "unanswered", &any, NULL, &err), err);
+    held = lk_take(rival, "unanswered", NULL);
+    const uint64_t token = locker_handle_token(held);
+    lk_give(held);
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "unanswered", 1, 0);
+    assert_int_equal(ask_for(&asker, second_ns / 5), LOCKER_TIMEOUT);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS unanswered"), 1);
+    require_told(&asker.wakes, "the message should be read");
+    lk_proxy_cut_all(env->proxy);
+    assert_int_equal(ask(&asker), LOCKER_OK);
+    assert_true(of(&asker)->token > token);
+    give(&asker);
+    lk_close_locker(rival);
+    end();
+}
+
+/* The server goes back to a time before the hand-over, as one does that a replica takes the place of: another has the lock,
+ * and gives it to the first in its queue. */
+static void who_is_handed_what_he_holds_has_lost_it(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "twice", NULL);
+    char member[256], instance[33], value[33];
+    begin(env->server->port, "");
+    enrol(&asker, env->server, "twice");
+    read_member(env->server, "twice", member, instance, value);
+    lk_give(held);
+    require_told(&asker.wakes, "it should be handed the lock");
+    assert_int_equal(ask(&asker), LOCKER_OK);
+    lk_server_do(env->server, "EVAL %s 2 %s %s %llu", /* the same once more tells nothing */
+                 "return redis.call('PUBLISH', 'locker:wake:' .. KEYS[1], "
+                 "KEYS[2] .. ' ' .. ARGV[1] .. ' 0 twice')",
+                 instance, value, (unsigned long long)of(&asker)->token);
+    lk_server_do(env->server, "DEL twice");
+    held = lk_take(rival, "twice", NULL);
+    lk_server_do(env->server, "ZADD {twice}:locker:queue 0 %s", member);
+    (void)lk_redis_driver.dispatch(alone.self);
+    assert_int_equal(asker.lost, 0);
+    lk_give(held);
+    require_told(&asker.lost, "it should be told");
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    ping();
+    assert_int_equal(lk_server_integer(env->server, "EXISTS twice"), 0);
+    lk_close_locker(rival);
+    end();
+}
+
 static void a_message_is_no_word_of_the_replicas(void **state)
 {
     struct env *env = *state;
@@ -1164,6 +1226,8 @@ static const struct CMUnitTest tests[] = {
     server_test(what_has_no_number_is_not_left_at_the_server),
     server_test(a_message_of_an_earlier_server_grants_nothing),
     proxied_test(a_message_from_before_the_attempt_moved_grants_nothing),
+    proxied_test(a_message_from_before_an_unanswered_attempt_grants_nothing),
+    server_test(who_is_handed_what_he_holds_has_lost_it),
     server_test(a_message_is_no_word_of_the_replicas),
     server_test(what_too_few_replicas_have_is_given_back),
     proxied_test(a_master_that_becomes_a_replica_is_not_the_last_word),
