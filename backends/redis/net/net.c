@@ -215,8 +215,10 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
         return;
     }
     if (socket != NULL && strcmp(socket->server.run, net->server.run) == 0) {
-        if (lk_redis_subscription_install_locked(sub, socket))
+        if (lk_redis_subscription_install_locked(sub, socket)) {
+            net->reconnect.failures = 0; /* it serves, though nothing else may be asked of it for long */
             net->events->on_subscribed(net->owner);
+        }
         return;
     }
     if (socket != NULL) {

@@ -32,9 +32,10 @@ struct asker {
 static struct alone {
     locker *l;
     void *self;
-    atomic_int_least64_t ahead; /* of the system's clock */
-    atomic_int lost, found;     /* how often the server was out of reach, and there again */
-    atomic_int attends;         /* how often dispatch was asked for */
+    atomic_int_least64_t ahead;   /* of the system's clock */
+    atomic_int lost, found;       /* how often the server was out of reach, and there again */
+    atomic_int attends;           /* how often dispatch was asked for */
+    atomic_int_least64_t longest; /* of the driver's waits that have an end */
 } alone;
 
 static locker_claim *of(struct asker *asker)
@@ -54,6 +55,8 @@ static int64_t now(void *context)
 static void wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
 {
     (void)context;
+    if (until != LOCKER_NEVER && until - now(NULL) > alone.longest)
+        alone.longest = until - now(NULL);
     locker_system_clock()->wait(NULL, cond, mutex, until == LOCKER_NEVER ? until : until - alone.ahead);
 }
 
@@ -536,6 +539,27 @@ static void what_has_no_number_is_not_left_at_the_server(void **state)
     lk_server_do(env->server, "SET {numberless}:locker:fence a");
     assert_int_equal(come(&asker, "numberless"), LOCKER_PROTOCOL);
     assert_int_equal(lk_server_integer(env->server, "EXISTS numberless"), 0);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+/* A connection on which nothing is asked for but the subscription beside it was of use: what is lost again and again, as
+ * servers start anew, is not waited for longer and longer. (Without INFO each server is taken for another.) */
+static void who_only_listens_comes_back_soon(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    lk_server_do(env->server, "ACL SETUSER default -info");
+    lk_server_do(env->server, "SET listened somebody");
+    begin(lk_proxy_port(env->proxy), "");
+    enrol(&asker, env->server, "listened");
+    alone.longest = 0;
+    for (int i = 0; i < 8; i++) {
+        asker.wakes = 0;
+        lk_proxy_cut_all(env->proxy);
+        require_told(&asker.wakes, "it should subscribe again");
+    }
+    assert_true(alone.longest <= second_ns / 5);
     lk_redis_driver.withdraw(alone.self, of(&asker));
     end();
 }
@@ -1225,6 +1249,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_try_that_is_made_again_finds_its_own_lock),
     server_test(what_has_no_number_is_not_left_at_the_server),
     server_test(a_message_of_an_earlier_server_grants_nothing),
+    proxied_test(who_only_listens_comes_back_soon),
     proxied_test(a_message_from_before_the_attempt_moved_grants_nothing),
     proxied_test(a_message_from_before_an_unanswered_attempt_grants_nothing),
     server_test(who_is_handed_what_he_holds_has_lost_it),
