@@ -1,8 +1,7 @@
 /* lk_list.h: a doubly linked list through its elements.
  *
  * The list and its elements' links are a ring, so that nothing has an end to be looked after, and an element
- * leaves without knowing which list it is in. All zero is a link that is in no list. A list has to be made
- * empty first. */
+ * leaves without knowing which list it is in. All zero is a link in no list; a list has to be initialised. */
 #pragma once
 
 #include <stdbool.h>

@@ -8,8 +8,7 @@
 #define LK_MS INT64_C(1000000)
 #define LK_S  INT64_C(1000000000)
 
-/** The time that is `span` behind `at`; never, where that is too far or `at` is never. span isn't
- * negative. */
+/** The time that is `span`, not negative, behind `at`; never, where that is too far or `at` is never. */
 static inline int64_t lk_time_after(int64_t at, int64_t span)
 {
     return at > INT64_MAX - span ? INT64_MAX : at + span;

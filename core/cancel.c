@@ -71,8 +71,7 @@ static bool is_watched_locked(const locker *l, const locker_cancel *cancel) LK_R
     return false;
 }
 
-/* Edge-triggered: a fired descriptor stays readable, and the keeper should hear of it once. One that is readable when
- * it is added is reported too. */
+/* Edge-triggered: a fired descriptor stays readable, and is told once, also one that is fired when it is added. */
 bool lk_cancel_watch_locked(locker *l, lk_wait *wait)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = wait->cancel};
@@ -97,8 +96,7 @@ void lk_interrupt_unlocking(locker *l, const locker_cancel *cancel)
 again:
     LK_EACH(lk_wait, w, link, &l->waits) {
         lk_claim *const claim = w->claim;
-        /* An event may be about a cancel that is gone, whose place in memory another one has taken: the flag
-         * of the one in use decides. */
+        /* An event may be about a cancel that is gone, whose memory another one has: its flag decides. */
         if ((claim->events & LK_CANCELED) != 0 ||
             (cancel != NULL && (w->cancel != cancel || !locker_cancel_fired(w->cancel))))
             continue;

@@ -1,5 +1,4 @@
 /* clock.c: the system's clock. */
-
 #include <locker/driver.h>
 
 #include "lk_poll.h"
@@ -18,8 +17,7 @@ static int64_t system_now(void *context)
 }
 
 /* glibc's condition variables take no CLOCK_BOOTTIME: wait for the time that remains, on CLOCK_MONOTONIC.
- * After a suspend the wait is late by the time suspended at the most; states compare with CLOCK_BOOTTIME and
- * are right at once. */
+ * After a suspend the wait is late by that at most; states are by CLOCK_BOOTTIME and are right at once. */
 static void system_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
 {
     if (until == LOCKER_NEVER) {

@@ -5,8 +5,7 @@
  *
  * No text of the user's that can hold a password is put into an error. One slip, such as a '/' that is not
  * written as %2F, moves a part of the password to the host, the path or the parameters; so a host with more
- * behind its colon than a port is not quoted, nor a name that is no word, and an '@' behind the host is
- * refused. */
+ * behind its colon than a port is not quoted, nor a name that is no word; '@' behind the host is refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* description.h: what is told of a driver without opening it: made of its table, or read from the text that
- * stands beside a module, so that listing drivers loads no service's client library. The build writes that
- * text, from the table. */
+ * stands beside a module, written by the build, so that listing drivers loads no client library. */
 #pragma once
 
 #include <stdio.h>

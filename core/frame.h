@@ -1,16 +1,13 @@
-/* frame.h: the frame of a call: no thread is canceled inside it, none begins in a fork's child, and closing waits for its
- * end. */
+/* frame.h: the frame of a call: no thread is canceled in it, none begins in a fork's child, closing waits for it. */
 #pragma once
 
-#include <unistd.h>
-
 #include <locker/instrument.h>
+#include <unistd.h>
 
 #include "wake.h"
 
 /* A thread that is canceled (pthread_cancel) inside a call would end with the mutex locked, or with a wait on its stack that
- * others wake. So each public function that may block, or sleep in the kernel, begins with LK_NO_CANCEL, which holds it
- * back to its end. */
+ * others wake. So each public function that may block, or sleep in the kernel, begins with LK_NO_CANCEL. */
 #define LK_NO_CANCEL                                                                                         \
     int lk_cancel_before __attribute__((cleanup(lk_cancel_restore), unused)) = lk_cancel_hold()
 

@@ -1,5 +1,4 @@
-/* grant.h: which operation of the driver is inside with a claim, one at a time; from its OK to a held lock; and
- * giving that back. */
+/* grant.h: which operation of the driver is inside with a claim; from its OK to a lock; giving that back. */
 #pragma once
 
 #include "wake.h"
@@ -11,8 +10,7 @@ static inline void lk_busy_wait_unlocking(locker *l, const lk_claim *claim) LK_R
         lk_await_unlocking(l);
 }
 
-/** One begins, once none is inside. What is noted from here on is about what acquire and pass come to. The others'
- * claims are told directly. */
+/** One begins, once none is inside. Events from here on are about what acquire and pass come to. */
 static inline void lk_busy_begin_unlocking(locker *l, lk_claim *claim, lk_busy with) LK_REQUIRES(l->mutex)
 {
     lk_busy_wait_unlocking(l, claim);
@@ -36,8 +34,7 @@ static inline void lk_busy_end_unlocking(locker *l, lk_claim *claim) LK_REQUIRES
 void lk_withdraw_unlocking(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
 
 /** The driver has granted, and this is the only way to a lock that is held: enter it into the held list and the keeper,
- * unless what came meanwhile says that the grant proves nothing. False: it does, the driver has withdrawn, and the claim is
- * as before. */
+ * unless what came meanwhile says it proves nothing: false, withdrawn, and the claim is as before. */
 bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex);
 
 /** The last handle of a grant is being unlocked: hand it over, or have it released. */

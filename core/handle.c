@@ -58,8 +58,7 @@ locker_status locker_unlock(locker_handle *held, locker_error *err)
 
 /* ------------------------------------------------------------------ freeing ---- */
 
-/* A handle is freed inside a callback, where nothing may wait for the service: released in the background,
- * without an answer. */
+/* A handle is freed in a callback, where nothing may wait: released in the background, without answer. */
 static void let_go_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
 {
     lk_claim *claim = held->claim;

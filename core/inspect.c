@@ -1,11 +1,10 @@
 /* inspect.c: show, break, ping and what a service promises. */
 #include <inttypes.h>
 
-#include <lk_sized.h>
-
 #include "claim.h"
 #include "error.h"
 #include "frame.h"
+#include "lk_sized.h"
 
 /* Begin a call: refuses also when closing. OK: leave() must follow. */
 static locker_status enter(locker *l, const char *what, locker_error *err) LK_EXCLUDES(l->mutex)

@@ -1,12 +1,10 @@
 /* lease.c: leases, and which one is due next. When one is renewed, in doubt and lost is told in ARCHITECTURE.md. (The rule
  * of validity is Redlock's: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/) */
-
 #include "lease.h"
 #include "claim.h"
 #include "wake.h"
 
-/* A heap in which each has up to eight below it, because each step that a lease moves writes to a claim, which is seldom in
- * a cache. */
+/* A heap with up to eight below each: each step that a lease moves writes to a claim, seldom in a cache. */
 enum { BELOW = 8 };
 
 bool lk_heap_reserve_locked(locker *l)

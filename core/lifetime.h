@@ -8,8 +8,7 @@
 locker *lk_locker_new(const lk_config *config, const locker_options *options, const locker_clock *clock);
 /** Of one that was never given out. */
 void lk_locker_free(locker *l);
-/** Free it if no handle is owed any more: each that is freed counts -1, and closing, behind which no call can begin, those
- * that were made. */
+/** Free it if no handle is owed: each that is freed counts -1, and closing those made; no call begins behind it. */
 void lk_locker_owe(locker *l, int64_t handles) LK_EXCLUDES(l->mutex);
 
 /** The keeper's epoll with its wake-up and timer. 0, or an errno. */

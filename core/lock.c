@@ -4,15 +4,13 @@
  * in the key's FIFO until they are promoted, or until the holder's grant is handed over to them (grant.c). A contender makes
  * an attempt on its caller's own thread, and after BUSY sleeps until the driver wakes it or its time to try again has come.
  * Whatever ends the call but a grant, the driver is told to withdraw. */
-
-#include <lk_sized.h>
-
 #include "cancel.h"
 #include "claim.h"
 #include "config.h"
 #include "frame.h"
 #include "grant.h"
 #include "lease.h"
+#include "lk_sized.h"
 #include "text.h"
 
 /* A call, with its options resolved. */
@@ -124,8 +122,7 @@ static locker_status attempt_unlocking(request *r) LK_REQUIRES(r->l->mutex)
 }
 
 /* The driver granted: is the grant still good? One whose lease ran out on its way is given back, and not told
- * as held. Without a lease the driver's own time of the grant will do: reading a clock is a seventh of a lock
- * in memory. */
+ * as held. Without a lease the driver's time will do: reading a clock is a seventh of a lock in memory. */
 static locker_status accept_unlocking(request *r) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *claim = r->claim;
@@ -148,8 +145,7 @@ static locker_status accept_unlocking(request *r) LK_REQUIRES(r->l->mutex)
         (long long)(claim->pub.ttl_ns / LK_MS));
 }
 
-/* A session ended while the driver was asked, so the grant may have been its: that says nothing about who
- * holds the lock now. */
+/* A session ended while the driver was asked, and the grant may have been its: who holds it isn't known. */
 static bool ask_again_locked(const request *r) LK_REQUIRES(r->l->mutex)
 {
     return (r->claim->events & LK_LOST_ALL) != 0 &&
@@ -173,8 +169,7 @@ static locker_status wait_for_wake_unlocking(request *r) LK_REQUIRES(r->l->mutex
 }
 
 /* What a failed attempt means for the call. OK: wait until retry_at, or for a wake, and try again. A call
- * that waits does so over an outage, too, until its own end; one that the call's own end cut short tells
- * nothing. */
+ * that waits does so over an outage, too, until its own end; cut short by that, an attempt tells nothing. */
 static locker_status judge_locked(request *r, locker_status status) LK_REQUIRES(r->l->mutex)
 {
     int64_t *const retry_at = &r->claim->pub.retry_at;
@@ -253,8 +248,7 @@ static bool may_reenter_locked(const request *r, const lk_key *key) LK_REQUIRES(
            !lk_lease_over_locked(r->l, holder, lk_now(r->l));
 }
 
-/* Whether the call wants more of the lease than the first one asked for. The service has been told of that
- * one, and knows of no other. */
+/* Whether the call wants more of the lease than the first one asked for, all that the service knows of. */
 static bool asks_more(const request *r, const lk_claim *holder)
 {
     const bool leased = r->l->driver->semantics->leases || !holder->pub.renewed;

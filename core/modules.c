@@ -28,8 +28,7 @@ static const char suffix[] = ".driver";
 
 enum { HEADERS_MAX = 64 };
 
-/* dlopen() maps what the headers say, and a file that was cut short would end the process when it is
- * touched. */
+/* dlopen() maps what the headers say; touching what a file that was cut short lacks would end the process. */
 static const char *incomplete(int fd, off_t size)
 {
     ElfW(Ehdr) file;
@@ -174,8 +173,7 @@ static void find_directory(char path[PATH_MAX])
 
 /* ------------------------------------------------------------------ descriptions ---- */
 
-/* What one look at the directory found. Never freed once published: who has asked may have kept pointers into
- * it. */
+/* What one look at the directory found. Never freed once published: who asked may have pointers into it. */
 typedef struct modules {
     struct modules *older;
     char where[PATH_MAX + 64];

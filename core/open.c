@@ -1,13 +1,11 @@
-/* open.c: opening a locker, by the ways to say which service keeps the locks: a URI, a profile, the environment, a driver
- * of one's own. */
+/* open.c: opening a locker, by a URI, a profile, the environment, or with a driver of one's own. */
 #include <errno.h>
 #include <stdio.h>
-
-#include <lk_sized.h>
 
 #include "frame.h"
 #include "keeper.h"
 #include "lifetime.h"
+#include "lk_sized.h"
 #include "log.h"
 #include "registry.h"
 

@@ -1,5 +1,4 @@
-/* params.c: parameters, as tables: what every driver takes, how a parameter's text is read, and the end of a configuration, by
- * what was given and what was not. */
+/* params.c: parameters, as tables: what every driver takes, how texts are read, and a configuration's end. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +47,7 @@ static double unit_ms(const char *unit)
     return 0;
 }
 
-/* strtod takes more than people write (signs, spaces, hex, inf): only digits with one point pass, whatever
- * the locale. */
+/* strtod takes signs, spaces, hex and inf too: only digits with one point pass, whatever the locale. */
 static const char *read_number(const char *text, double *value)
 {
     double scale = 0.1;

@@ -1,11 +1,10 @@
 /* registry.c: the drivers that there are, found by scheme or name. Where modules come from is modules.c's. */
 #include <strings.h>
 
-#include <lk_sized.h>
-
 #include "description.h"
 #include "error.h"
 #include "frame.h"
+#include "lk_sized.h"
 #include "registry.h"
 
 /* Written by the build from backends/CMakeLists.txt; ended by NULL. */

@@ -14,8 +14,7 @@ locker_status lk_driver_for(const char *word, const char *shown, const locker_dr
 /** Whether core can work with a driver's table: OK or INVALID. */
 locker_status lk_driver_check(const locker_driver *driver, locker_error *err);
 
-/** Copy a table that was checked, and what it promises, which may be of another release. CONFIG: it needs what we don't
- * have. INVALID: its size is none. */
+/** Copy a checked table and its promises. CONFIG: it needs a later release than ours. INVALID: its size. */
 locker_status lk_driver_take(locker_driver *own, locker_semantics *promises, const locker_driver *given,
                              locker_error *err);
 

@@ -1,7 +1,6 @@
 /* sizes.c: the sizes that public structs have had. What a program or a driver was compiled with only grows at its end, and
  * ends on 8 bytes without padding, so what an older one lacks is never garbage. Who appends a member adds the new size
  * behind those that releases had, which stay. On 64-bit systems; elsewhere the sizes follow from the same members. */
-
 #include <locker/instrument.h>
 
 #if UINTPTR_MAX == UINT64_MAX

@@ -7,9 +7,8 @@
  * _locked are called with it held and keep it; those that end in _unlocking let go of it inside. */
 #pragma once
 
-#include <sys/types.h>
-
 #include <locker/driver.h>
+#include <sys/types.h>
 
 #include "lk_atomic.h"
 #include "lk_list.h"
@@ -66,8 +65,7 @@ struct locker_handle {
     bool freed LK_GUARDED;       /**< freed inside its own callback */
 };
 
-/** A key in use in this process. It lives in the claim that came first; all others of that key point to it. Guarded by
- * locker.mutex. */
+/** A key in use here. It lives in the claim that came first, to which the others point. Guarded by the mutex. */
 struct lk_key {
     lk_table_link entry;   /**< in locker.keys */
     lk_claim *holder;      /**< granted, releasing, or lost and not yet withdrawn */
@@ -157,8 +155,7 @@ struct locker {
     int leader_fd; /**< what the leader sleeps on: driver_fd, leader_wakeup_fd. -1: there is never one */
     int leader_wakeup_fd; /**< wakes it */
     pthread_t keeper;
-    /** The thread that runs callbacks: the keeper, and when that has ended, the one that closes. Relaxed: a thread asks
-     * only whether it is itself. */
+    /** The thread that runs callbacks: the keeper, after it the closer. Relaxed: a thread asks whether it is itself. */
     _Atomic(pthread_t) calls_back;
     _Atomic bool out_of_reach; /**< the driver said so. Read without the mutex by state */
     /** Less one for each handle freed; closing adds those that were made, and whoever then comes to 0 frees the locker.

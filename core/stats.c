@@ -1,8 +1,6 @@
 /* stats.c: counters and distributions. */
-
-#include <lk_sized.h>
-
 #include "frame.h"
+#include "lk_sized.h"
 
 void lk_histogram_add(locker_histogram *h, int64_t ns)
 {

@@ -3,8 +3,7 @@
 
 #include "text.h"
 
-/* The length of the UTF-8 character at s, or 0: overlong forms, surrogates and what lies past U+10FFFF are
- * none (RFC 3629). */
+/* The length of the UTF-8 character at s, or 0: overlong, a surrogate or past U+10FFFF is none (RFC 3629). */
 static size_t utf8_length(const unsigned char *s)
 {
     const size_t n = s[0] < 0x80                   ? 1

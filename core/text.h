@@ -3,7 +3,6 @@
 
 #include "error.h"
 
-/** INVALID says what is wrong with a text of at most `most` bytes, which is called `what`. *length: of a good one; may be
- * NULL. */
+/** INVALID says what is wrong with a text of at most `most` bytes, called `what`. *length (or NULL): a good one's. */
 locker_status lk_text_check(const char *text, size_t most, const char *what, size_t *length,
                             locker_error *err);

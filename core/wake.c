@@ -1,10 +1,8 @@
 /* wake.c: sleeping and waking. A call sleeps on its condition variable, or, if it leads, by the driver's descriptor; the
  * keeper sleeps in its epoll. The first call that sleeps leads, so that a message of the service wakes one thread, not two:
- * the keeper leaves the descriptor alone meanwhile. When the leader has what it waited for, the keeper watches again; nobody
- * has to be woken for that. */
-#include <sys/epoll.h>
-
+ * the keeper leaves the descriptor alone meanwhile, and watches it again afterwards, for which nobody is woken. */
 #include <locker/instrument.h>
+#include <sys/epoll.h>
 
 #include "lk_wakeup.h"
 #include "wake.h"

@@ -1,11 +1,9 @@
-/* wake.h: waking who sleeps: a call, the keeper, or who waits for a change of the locker; and who gives the driver its turns
- * meanwhile. */
+/* wake.h: waking who sleeps: a call, the keeper, or who waits for a change; and who gives the driver its turns. */
 #pragma once
 
 #include "state.h"
 
-/** Sleep until the locker changes: no call is in flight any more, or an operation of the driver, interrupt, dispatch or a
- * callback has ended. */
+/** Sleep until the locker changes: no call is in flight any more, or an operation or a callback has ended. */
 static inline void lk_await_unlocking(locker *l) LK_REQUIRES(l->mutex)
 {
     l->awaiting++;
@@ -32,6 +30,5 @@ void lk_dispatch_unlocking(locker *l) LK_REQUIRES(l->mutex);
 bool lk_leader_take_locked(locker *l, lk_wait *wait) LK_REQUIRES(l->mutex);
 /** Let the keeper watch again, if the call leads. */
 void lk_leader_leave_locked(locker *l, const lk_wait *wait) LK_REQUIRES(l->mutex);
-/** The leader sleeps until the driver's descriptor is readable, until `until`, or until woken, and gives the driver its
- * turn. */
+/** The leader sleeps until the driver's descriptor is readable, `until`, or woken, and gives the driver its turn. */
 void lk_leader_sleep_unlocking(locker *l, int64_t until) LK_REQUIRES(l->mutex);

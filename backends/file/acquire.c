@@ -91,8 +91,7 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_fil
     if (code != 0)
         return lk_file_fail(self, "write", name, code, err);
     /* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took
-     * its byte before it read: either we see that, or it reads our token. No watch is left to tell of its
-     * end. */
+     * its byte before it read: either we see that, or it reads our token. No watch tells of its end. */
     if (lk_file_range_locked(c->fd, 2)) {
         c->breaker_ns = grown(c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns, 2);
         claim->retry_at = lk_file_now(self) + c->breaker_ns;
@@ -245,8 +244,7 @@ static locker_status attempt(lk_file *self, const lk_file_name *name, lk_file_cl
 }
 
 /* No descriptor left, no room, a path that can't be walked: such things pass, and who has begun to wait goes
- * on over them; who only asks for the first time is told at once. A directory that was moved or removed does
- * not come back. */
+ * on over them; who only asks for the first time is told at once. A directory that was moved stays away. */
 static locker_status passes_or_moved(lk_file *self, locker_claim *claim, locker_error *err)
 {
     if (lk_file_moved(self))

@@ -1,14 +1,14 @@
 /* directory.c: the lock directory. Whoever can write into it can take, fake and break locks, so it is used
  * only if nobody else can; and only on a filesystem of this host's kernel, because the driver promises that
  * the kernel ends a lock with its process. */
-#include "directory.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include "directory.h"
 
 const char *lk_file_filesystem_refused(uint64_t type)
 {

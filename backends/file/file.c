@@ -1,5 +1,4 @@
 /* file.c: the file driver's table, and the life of an instance. See instance.h for the other parts. */
-
 #include <errno.h>
 #include <limits.h>
 #include <string.h>

@@ -1,7 +1,4 @@
-/* lockfile.c: opens lock files, sees that they can be trusted and are the ones at their names, and locks
- * their bytes. */
-#include "lockfile.h"
-
+/* lockfile.c: opens lock files, sees that they can be trusted, and are at their names; locks their bytes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,6 +6,7 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "lockfile.h"
 
 int lk_file_range_lock(int fd, short type, off_t byte)
 {

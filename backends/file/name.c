@@ -2,14 +2,12 @@
  *
  * The key is encoded (lk_escape.h), and so is a namespace, which is set before it with a '@', which no encoded text contains.
  * What is longer than LK_FILE_PART bytes is cut in parts of exactly that length: all but the last are
- * directories that end in ".d", the last is a file that ends in ".lock". Joining the parts gives the text
- * back, so the whole is injective. */
-#include "name.h"
-
+ * directories that end in ".d", the last is a file that ends in ".lock". Joined they give the text back. */
 #include <string.h>
 
 #include "lk_escape.h"
 #include "lk_table.h"
+#include "name.h"
 
 enum { LK_FILE_PART = 240 }; /* with its suffix under NAME_MAX, 255 */
 

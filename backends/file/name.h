@@ -16,7 +16,6 @@ typedef struct lk_file_name {
     uint32_t hash; /* of text */
 } lk_file_name;
 
-/* Encode a namespace of at most LK_FILE_NAMESPACE_MAX bytes as the prefix of names. NULL: out of memory. The caller
- * frees it. */
+/* Encode a namespace of at most LK_FILE_NAMESPACE_MAX bytes as the names' prefix: malloc'ed; NULL: no memory. */
 char *lk_file_prefix_new(const char *name_space);
 void lk_file_name_set(lk_file_name *name, const char *prefix, const char *key, size_t key_len);

@@ -2,14 +2,13 @@
  * holder is; whether the lock is held is the kernel's to say, never the record's.
  *
  * It has a fixed size and is written in place with one pwrite, so that it needs no new block on a full disk
- * and no rename. The token stands at both ends: a text that a crash or a reader at the same moment has torn
- * shows two different ones. */
-#include "record.h"
-
+ * and no rename. The token stands at both ends: in a text that a crash, or a reader, has torn they differ. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "record.h"
 
 enum {
     NUMBER = 20, /* digits of a 64-bit number */
@@ -130,8 +129,7 @@ int lk_file_record_write(int fd, const char *template, const lk_file_record *rec
 
 int lk_file_record_grant(int fd, const char *template, uint64_t *token, const char *owner, bool sync)
 {
-    /* The wall clock lets the token grow even when the file was removed or damaged; the counter lets it grow
-     * when the clock is set back. */
+    /* The clock lets the token grow when the file was damaged; the counter, when the clock is set back. */
     const uint64_t last = *token;
     struct timespec now = {0, 0};
     clock_gettime(CLOCK_REALTIME, &now);

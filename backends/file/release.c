@@ -32,8 +32,7 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     lk_file_detach_locked(self, c);
     pthread_mutex_unlock(&self->mutex);
     /* The proof that nobody else can have had the lock: our file is the one at the name, and no event says that
-     * it, or the directory, was away for a while: the event is there before the kernel lets anybody make another
-     * at the name. */
+     * it, or the directory, was away: that is there before the kernel lets anybody make another one. */
     const int looked = lk_file_look(self, c);
     const int unlocked = let_go(self, c);
     if (broken || looked == ESTALE)

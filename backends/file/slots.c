@@ -2,12 +2,11 @@
  * although another thread of the parent may have held the mutex when it forked.
  *
  * The child's memory is no exact snapshot: the parent's other threads ran on while it was copied. So slots
- * never move, each is one atomic number, and the child closes only what still is the file that the slot
- * names. */
-#include "slots.h"
-
+ * never move, each is one atomic number, and the child closes only what still is the slot's file. */
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "slots.h"
 
 static bool add_chunk_locked(lk_file_slots *slots)
 {

@@ -6,10 +6,7 @@
  * The inotify descriptor is made when first needed, because a user may have few of them (128 by default).
  * When it is not to be had, waiters poll (acquire.c) and dispatch looks after the grants every 50 ms.
  *
- * A watch without claims stays until its next event: the usual next one is our own release, and removing it
- * would make an event as well. */
-#include "watch.h"
-
+ * A watch without claims stays until its next event, usually our release: removing it makes one as well. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +17,7 @@
 #include "directory.h"
 #include "lk_time.h"
 #include "lockfile.h"
+#include "watch.h"
 
 #define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR)

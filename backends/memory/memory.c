@@ -43,8 +43,7 @@ typedef struct {
 static pthread_mutex_t spaces_mutex = PTHREAD_MUTEX_INITIALIZER;
 static lk_list spaces = {&spaces, &spaces};
 
-/* The last token of any space that was dropped: a key's tokens grow even when its space is made again.
- * Guarded by spaces_mutex. */
+/* The last token of any space that was dropped, so that a key's tokens grow on. Guarded by spaces_mutex. */
 static uint64_t last_token;
 
 /* ------------------------------------------------------------------ holders ---- */

@@ -48,8 +48,7 @@ extern "C" {
 typedef struct locker_conformance_subject {
     size_t size; /**< sizeof(locker_conformance_subject) */
 
-    /** The driver's table. A driver with leases has to take times of 300 ms to 30 s. Must outlive
-     * the run. */
+    /** The driver's table; outlives the run. One with leases has to take times of 300 ms to 30 s. */
     const locker_driver *driver;
 
     /** Start the service, empty, for one group of tests, and write the URI under which it is found, at most
@@ -61,8 +60,7 @@ typedef struct locker_conformance_subject {
     void (*stop)(void *service);
 
     /** How often the driver looks for a free lock by itself while it waits, in ms: its default poll. 0:
-     * never, its waiters are woken. A driver that polls is allowed that many attempts while a lock stays
-     * held. */
+     * never, its waiters are woken. One that polls is allowed that many attempts while a lock is held. */
     int64_t poll_ms;
 
     /* Each of these may be NULL: there is no such thing. */

@@ -58,8 +58,7 @@ extern "C" {
 #endif
 
 /** Grows when a contract below changes so that a driver that was written before would be wrong; core refuses a driver of
- * another number. What is only added, at the end of a struct, leaves it: a table, like what core gives to a driver,
- * tells its size. */
+ * another number. What is only appended leaves it: tables, and what core gives to drivers, tell their size. */
 enum { LOCKER_DRIVER_ABI = 3 };
 
 /** A time that never comes. */
@@ -109,15 +108,13 @@ struct locker_claim {
     int64_t asked_at;      /**< when this attempt began: not after anything that it sends */
     int64_t attempt_until; /**< the attempt must have returned by then */
 
-    /* set by the driver when acquire answers OK, or before, when it grants to one that waits; and by pass for
-     * the claim that receives */
+    /* set by the driver when acquire answers OK, or before, of one that waits; by pass for the receiver */
     uint64_t token; /**< fencing token; 0: none */
     /** The local deadline D, counted from before the request was sent: at most asked_at + ttl_ns, but for a
      * renewed claim of a driver without `renew`, whose session may last longer. LOCKER_NEVER: no lease, and
      * only where semantics.leases is false. */
     int64_t valid_until;
-    /** By a driver that knows when it made the grant; 0: core takes the time when acquire or pass has
-     * returned. */
+    /** By a driver that knows when it made the grant; 0: core takes the time when it has returned. */
     int64_t granted_at;
 
     /** When core makes another attempt, without a wake, after BUSY or UNAVAILABLE. Core sets it to
@@ -157,8 +154,7 @@ struct locker_services {
      * on `false` those whose renewal is overdue are renewed at once. */
     void (*suspect)(const locker_services *svc, bool out_of_reach);
 
-    /** Have dispatch called soon, because a descriptor or a time that it waits for has changed. Any
-     * thread. */
+    /** Have dispatch called soon: a descriptor or a time that it waits for has changed. Any thread. */
     void (*attend)(const locker_services *svc);
 
     /** Whether a message of this level goes anywhere; saves formatting it. */
@@ -207,14 +203,12 @@ typedef struct locker_driver_config {
 
 /* ------------------------------------------------------------------ the driver table ---- */
 
-/** What a driver can do that neither its operations nor its semantics tell; core asks for bits, never for
- * names. */
+/** What a driver can do that its operations and semantics don't tell; core asks for bits, never for names. */
 enum {
     /** The service queues: every claim goes to it at once. Without: core sends one contender per key, and
      * lets the others wait in its own FIFO. */
     LOCKER_CAP_QUEUE = 1u << 0,
-    /** It takes a user and a password. Without: core refuses them in the configuration, and doesn't look at
-     * LOCKER_PASSWORD. */
+    /** It takes a user and a password. Without: core refuses them, and doesn't look at LOCKER_PASSWORD. */
     LOCKER_CAP_AUTH = 1u << 1
 };
 
@@ -229,11 +223,9 @@ struct locker_driver {
     uint32_t caps;                  /**< LOCKER_CAP_* */
     size_t claim_size;              /**< bytes of its own in each claim */
     int64_t ttl_min_ms, ttl_max_ms; /**< lease times that it takes; 0: no limit */
-    /** What it takes beside what every driver takes. Core parses and checks the text, and refuses a parameter that no table
-     * names. */
+    /** What it takes beside what every driver takes. Core parses and checks it, and refuses what no table names. */
     const locker_parameter *params;
-    /** What users are told, and core too: with `leases`, grants have a valid_until, and want renewal or the
-     * confirmation of their session. */
+    /** For users, and core: with `leases`, grants have a valid_until, and want renewal or their session's. */
     const locker_semantics *semantics;
 
     /** Connect, check that the service will serve us, and make an instance. On failure nothing is left.
@@ -248,8 +240,7 @@ struct locker_driver {
      * that another thread of the parent may have been using. NULL allowed: nothing is done. */
     void (*abandon)(void *self);
 
-    /** Whether this service can take the key; called before anything else. NULL: it takes all that core does.
-     * Returns OK or INVALID. */
+    /** Whether this service can take the key: OK or INVALID; called before all else. NULL: it takes all. */
     locker_status (*check_key)(void *self, const char *key, size_t key_len, locker_error *err);
 
     /** One attempt. OK: a grant, token and valid_until are set. BUSY: another has it; if claim->will_wait it
@@ -268,8 +259,7 @@ struct locker_driver {
     void (*interrupt)(void *self, locker_claim *claim);
 
     /** The claim ends without an answer to anybody: take the enrolment back, have a grant or a late grant
-     * released in the background, with retries for at most cleanup_ns. When it returns, the driver has let go
-     * of the claim. */
+     * released in the background, retried for cleanup_ns at most. On return the driver has let go of the claim. */
     void (*withdraw)(void *self, locker_claim *claim);
 
     /** Release a grant and say what became of it. OK: with proof; LOST: it was not ours; UNKNOWN: no answer
@@ -317,8 +307,7 @@ struct locker_driver {
         *decorator; /**< of one that stands before another (instrument.h); else NULL */
 };
 
-/** A driver that is a module exports `const locker_driver *const locker_module`, a pointer to its table, and
- * nothing else. */
+/** A module exports `const locker_driver *const locker_module`, a pointer to its table, and nothing else. */
 #define LOCKER_MODULE_ENTRY "locker_module"
 
 /** The driver that serves a scheme, in *driver (NULL allowed; on failure it is NULL): as locker_open() finds it, so a module is
@@ -329,8 +318,7 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_driver_find(const char *scheme
                                                               const locker_driver **driver,
                                                               locker_error *err);
 
-/** Fill an error: sets status, os_error and the formatted text (cut at its size). err NULL: nothing. Returns
- * status. */
+/** Fill an error: status, os_error and the text (cut at its size). err NULL: nothing. Returns status. */
 LOCKER_API locker_status locker_error_set(locker_error *err, locker_status status, int os_error,
                                           const char *format, ...)
 #if defined(__GNUC__)

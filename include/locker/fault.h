@@ -45,8 +45,7 @@ typedef enum locker_fault_kind {
     /** The service does it, and then the lock is taken away without a word: its holder finds out with the
      * next renewal or when it unlocks. Acquire and renew alone. */
     LOCKER_FAULT_LOSE_LOCK = 3,
-    /** The connection breaks: neither this nor what comes later arrives, until the locker is connected
-     * again. */
+    /** The connection breaks: neither this nor what comes later arrives, until it is connected again. */
     LOCKER_FAULT_DISCONNECT = 4
 } locker_fault_kind;
 
@@ -95,8 +94,7 @@ typedef struct locker_fault {
  *
  * These functions are in liblocker when it was built with LOCKER_FAULT, which a build without tests has not,
  * unless it is asked to; then `fault+...` is refused like any unknown scheme. They may be called from any
- * thread while the locker is open, callbacks included, and don't block. INVALID: the locker was not opened
- * with `fault+`. */
+ * thread while the locker is open, callbacks included, and don't block. INVALID: opened without `fault+`. */
 
 struct locker_driver;
 
@@ -104,8 +102,7 @@ struct locker_driver;
 /** Add a fault to the script of a locker. Errors: INVALID (it says what is wrong with the fault), NOMEM. */
 LOCKER_API locker_status locker_fault_on(locker *l, const locker_fault *fault, locker_error *err);
 
-/** Add faults that are written as text; all or none. Errors: INVALID (it names the word that is wrong),
- * NOMEM. */
+/** Add faults that are written as text; all or none. Errors: INVALID (it names the wrong word), NOMEM. */
 LOCKER_API locker_status locker_fault_script(locker *l, const char *text, locker_error *err);
 
 /** Forget all faults, used or not. OK, INVALID. */

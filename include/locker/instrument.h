@@ -18,8 +18,7 @@ struct locker_clock_hooks {
     void (*waits)(void *context, const locker_claim *claim);
     /** In place of pthread_cond_signal(): core wakes a call that is in locker_clock.wait. */
     void (*signal)(void *context, pthread_cond_t *cond);
-    /** A call of the application's thread (locker_lock, locker_unlock, ...) is over: what it does from here on is the
-     * application's affair. */
+    /** A call of the application's thread (locker_lock, ...) is over: what it does from here on is its own affair. */
     void (*done)(void *context);
 };
 

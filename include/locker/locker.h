@@ -68,14 +68,12 @@ typedef enum locker_status {
     LOCKER_FORKED = 14       /**< This process is a fork's child; the locker belongs to its parent. */
 } locker_status;
 
-/** The name of a status in lower case ("ok", "busy", ...); "invalid status" for a number that is none.
- * Static text. */
+/** The name of a status in lower case ("ok", "busy", ...); "invalid status" for others. Static text. */
 LOCKER_API const char *locker_status_name(locker_status status);
 
 enum { LOCKER_ERROR_TEXT_MAX = 512 };
 
-/** What went wrong, in a caller-owned struct of fixed size. The text says what was wrong and what to do; it
- * never holds a password. */
+/** What went wrong, in a caller-owned struct. The text says what, and what to do, and never a password. */
 typedef struct locker_error {
     locker_status status;
     int os_error;                     /**< errno where a system call failed, else 0 */
@@ -136,8 +134,7 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_profile(const char *file,
 
 /** Open what the environment says: LOCKER_URI, else LOCKER_CONFIG with LOCKER_PROFILE, else the embedded file
  * driver in a private directory of this user, /tmp/locker-UID, whatever else the environment says: a login,
- * cron and a service (without PrivateTmp=) have the same. It is refused (CONFIG) when it is another user's or
- * a symbolic link. */
+ * cron and a service (without PrivateTmp=) have the same. Another user's, or a link, is CONFIG. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_default(const locker_options *options, locker **out,
                                                                locker_error *err);
 
@@ -150,8 +147,7 @@ LOCKER_API locker_status locker_close(locker *l);
 
 /* ------------------------------------------------------------------ cancelling ---- */
 
-/** Lets another thread, or a signal handler, end waits. One may serve any number of calls and lockers at
- * once. */
+/** Lets another thread, or a signal handler, end waits. One may serve many calls and lockers at once. */
 typedef struct locker_cancel locker_cancel;
 
 /** A new one, not fired; NULL when memory or descriptors ran out. Free it with locker_cancel_free(). */
@@ -212,8 +208,7 @@ typedef struct locker_lock_options {
     locker_lost_fn on_lost; /**< NULL: none */
     void *user;             /**< passed to on_lost */
 
-    /** What show prints for the holder, of the same form as owner; it excludes and admits nobody. NULL: the
-     * owner, else the locker's label. */
+    /** What show prints for the holder, in owner's form; it admits nobody. NULL: owner, else the locker's. */
     const char *label;
 } locker_lock_options;
 
@@ -302,8 +297,7 @@ LOCKER_API int64_t locker_handle_ttl_ms(const locker_handle *held);
 LOCKER_API uint64_t locker_handle_token(const locker_handle *held);
 
 /** A descriptor that becomes readable when the lock is lost, for poll() and the like; never read from it,
- * never close it. It lives until the handle is freed. Made at the first call. -1 when descriptors ran out
- * (errno says why). */
+ * never close it. It lives until the handle is freed. Made at the first call. -1: no descriptor (errno). */
 LOCKER_API int locker_handle_fd(locker_handle *held);
 
 /** The key, as the caller gave it. Lives as long as the handle. */
@@ -337,8 +331,7 @@ typedef struct locker_info {
 
     /** How many contenders wait at the service; -1: the service doesn't know, as with files. Memory and
      * ZooKeeper: every waiter. Redis: one for each locker that waits, whatever the number of its threads, so
-     * none of the holder's own; those of foreign clients, and of lockers that have no subscription yet, are
-     * not known to it. */
+     * none of the holder's own; it knows no foreign clients', and none of lockers not yet subscribed. */
     int64_t waiters;
 
     locker_waiter *queue; /**< those that are known, in the order in which they'll be served; may be NULL */
@@ -477,8 +470,7 @@ LOCKER_API const locker_parameter *locker_common_parameters(void);
 
 enum { LOCKER_HISTOGRAM_BUCKETS = 40 };
 
-/** A distribution of times. bucket[0] counts times under 1 us, bucket[i] those from 2^(i-1) us up to 2^i
- * us. */
+/** A distribution of times. bucket[0] counts those under 1 us, bucket[i] from 2^(i-1) us up to 2^i us. */
 typedef struct locker_histogram {
     uint64_t count;
     uint64_t sum_us;
@@ -486,8 +478,7 @@ typedef struct locker_histogram {
     uint64_t bucket[LOCKER_HISTOGRAM_BUCKETS];
 } locker_histogram;
 
-/** The time under which the part q (0 to 1) of the samples lies, in us: the upper end of the bucket, at most
- * max_us. */
+/** The time under which the part q (0 to 1) of the samples lies, in us: a bucket's end, at most max_us. */
 LOCKER_API uint64_t locker_histogram_quantile(const locker_histogram *h, double q);
 
 /** What happened since the locker was opened. Counters only grow; `held` and `waiting` are of now. */

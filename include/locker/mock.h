@@ -115,8 +115,7 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_mock_await_waiters(locker_mock
 /** How many calls stand so now. */
 LOCKER_API size_t locker_mock_waiters(const locker_mock *mock, const char *key);
 
-/** Wait until at least `count` operations of this kind on `key` (NULL: any) are in the records. Otherwise as
- * locker_mock_await_waiters(). */
+/** As locker_mock_await_waiters(), for at least `count` operations of this kind in the records. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_mock_await_calls(locker_mock *mock, locker_op op,
                                                                    const char *key, size_t count);
 
@@ -162,8 +161,7 @@ LOCKER_API locker_status locker_mock_take(locker_mock *mock, const char *key, co
 /** The one who took it leaves it. OK; INVALID when no stranger holds it. */
 LOCKER_API locker_status locker_mock_leave(locker_mock *mock, const char *key);
 
-/** Wake those who wait for `key` (NULL: any): they ask the service again, as after a message that means
- * nothing. */
+/** Wake those who wait for `key` (NULL: any): they ask again, as after a message that means nothing. */
 LOCKER_API void locker_mock_wake(locker_mock *mock, const char *key);
 
 /* ------------------------------------------------------------------ what has happened ---- */
@@ -177,8 +175,7 @@ typedef struct locker_mock_call {
     int64_t at_ms;     /**< when it was asked, by the clock */
     int64_t took_ms;   /**< until it was answered */
 
-    /** The answer. BUSY from an attempt: the lock was held. Renew: OK extended, LOST, or UNAVAILABLE, not
-     * extended. */
+    /** The answer. BUSY from an attempt: the lock was held. Renew: OK, LOST, or UNAVAILABLE, not extended. */
     locker_status status;
 
     bool scripted;   /**< a fault acted on it */
@@ -201,8 +198,7 @@ LOCKER_API bool locker_mock_held(const locker_mock *mock, const char *key, char 
  * text[size] and answers how many there are; 0, and an empty text: none. */
 LOCKER_API size_t locker_mock_verify(const locker_mock *mock, char *text, size_t size);
 
-/** The name of an operation in lower case ("acquire", "any", ...); "invalid operation" for a number that is
- * none. Static text. */
+/** The name of an operation in lower case ("acquire", ...); "invalid operation" for others. Static text. */
 LOCKER_API const char *locker_mock_op_name(locker_op op);
 
 #ifdef __cplusplus

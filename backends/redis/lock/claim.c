@@ -1,8 +1,8 @@
 /* claim.c: see claim.h. */
-#include "claim.h"
-
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "claim.h"
 
 void lk_redis_member_text(const char *instance, const locker_claim *claim, const char *value,
                           char out[LK_REDIS_MEMBER_MAX])

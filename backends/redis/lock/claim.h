@@ -1,9 +1,8 @@
 /* claim.h: the driver's bytes of a claim: its lease's local deadline, its name in the queue, and finding it by its value. */
 #pragma once
 
-#include <lk_list.h>
-#include <lk_table.h>
-
+#include "lk_list.h"
+#include "lk_table.h"
 #include "net/command.h"
 #include "net/shared.h"
 #include "value.h"

@@ -2,7 +2,6 @@
  * is given back in the background, again after each reconnection until its time is over. After that a lock
  * ends with its lease. */
 #include "cleanup.h"
-
 #include "net/reply.h"
 #include "script_call.h"
 

@@ -2,7 +2,6 @@
  * release in any process tells there that it handed a lock to one of our waiters ("value number direct_us lock"), and a
  * break that it took a lock away from us ("value broken lock"). A message that gets lost costs no more than a poll, or is
  * made up for by the next renewal. */
-
 #include "cleanup.h"
 
 static const char broken[] = " broken ";

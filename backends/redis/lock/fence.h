@@ -9,8 +9,7 @@
  * meanwhile answers with a number that is too low, and is lifted (acquire.c). */
 #pragma once
 
-#include <lk_atomic.h>
-
+#include "lk_atomic.h"
 #include "net/command.h"
 
 #define LK_REDIS_FENCE_MOST (UINT64_C(1) << 53) /* numbers stay below it: Lua's doubles hold them exactly */

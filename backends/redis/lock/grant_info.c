@@ -9,11 +9,10 @@
  *
  * The instance names the channel on which the holder hears that its lock was broken. So whose grant is noted
  * listens from then on: its claim is found by its value, and its locker subscribes. */
-#include "grant_info.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "grant_info.h"
 #include "keys.h"
 
 static const int64_t note_after_ns = 5 * LK_MS; /* a grant as old as this is noted */

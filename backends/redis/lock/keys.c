@@ -13,10 +13,10 @@
  * is to be taken; and a name that is neither, as it is. And no lock is another's companion, because no name
  * ends like one (lk_redis_key_is_reserved). The marks of break end in a value, which is random and never used
  * again. */
-#include "keys.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "keys.h"
 
 static const char info_suffix[] = ":locker:info";
 static const char queue_suffix[] = ":locker:queue";

@@ -6,7 +6,6 @@
  *
  * A command has a key for each lease, so it is written straight into its bytes: with many leases this is most
  * of what keeping them costs. */
-
 #include "instance.h"
 #include "net/reply.h"
 

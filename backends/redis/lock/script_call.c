@@ -1,6 +1,5 @@
 /* script_call.c: see script_call.h. */
 #include "script_call.h"
-
 #include "net/reply.h"
 
 void lk_redis_script_spell_out(lk_redis_command *a, lk_redis_script which)

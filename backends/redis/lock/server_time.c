@@ -1,6 +1,5 @@
 /* server_time.c: see server_time.h. */
 #include "server_time.h"
-
 #include "net/reply.h"
 
 static const int64_t time_again_ns = 10 * LK_S; /* it is asked for so often */

@@ -1,10 +1,9 @@
 /* settings.c: see settings.h. */
-#include "settings.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/tls.h"
+#include "settings.h"
 
 /* The order of lk_redis_params. */
 enum { POLL, FENCING, DB, WAIT_REPLICAS, WAIT_TIMEOUT, TLS_CA, TLS_CERT, TLS_KEY, TLS_NAME };

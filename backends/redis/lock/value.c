@@ -1,8 +1,8 @@
 /* value.c: see value.h. */
-#include "value.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "value.h"
 
 /* Eight hex digits at once: each renewal of each lease writes a value. The digits are spread over the bytes
  * of a word, the first one lowest, and each gets '0' added, and from ten on what lies between '9' and 'a'. */

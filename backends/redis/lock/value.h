@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <lk_atomic.h>
+#include "lk_atomic.h"
 
 enum { LK_REDIS_VALUE_LEN = 32 /* hex digits of a value, and of an instance's name */ };
 

@@ -1,7 +1,7 @@
 /* command.c: see command.h. */
-#include "command.h"
-
 #include <stdlib.h>
+
+#include "command.h"
 
 enum {
     BUFFER_FIRST = 4096,

@@ -1,14 +1,12 @@
-/* command.h: commands, argument by argument (no text is ever parsed by the server as a format), and how their answers
- * reach whoever sent them. */
+/* command.h: commands, argument by argument (the server parses no format), and how answers reach their senders. */
 #pragma once
 
 #include <assert.h>
+#include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <hiredis/hiredis.h>
 
 enum {
     LK_REDIS_COMMAND_MAX = 16, /* arguments */

@@ -1,7 +1,7 @@
 /* guard.c: bounds on what a server may send us; see guard.h. */
-#include "guard.h"
-
 #include <string.h>
+
+#include "guard.h"
 
 /* One value is complete, and with it the arrays that it was the last of. */
 static inline void finish_value(lk_redis_guard *g)

@@ -5,10 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "handshake.h"
-
 #include "command.h"
 #include "dial.h"
+#include "handshake.h"
 #include "reply.h"
 
 /* FLIGHT_ROOM: for all that is sent, so that it does not move and leave the password where it was. */

@@ -1,11 +1,10 @@
 /* net.c: the floor as a whole: its life, how its connections are made, and the keeper's turn. */
-#include "net.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "net.h"
 #include "subscription.h"
 
 static const int64_t loading_again_ns = 50 * LK_MS;
@@ -33,8 +32,7 @@ struct lk_redis_net {
 
 /* ------------------------------------------------------------------ old connections ---- */
 
-/* Those that have ended go, and the others close up. Not while an answer may tell of one of them: its context is where
- * that stands. */
+/* Those that have ended go, and the others close up. Not while an answer is awaited: its context is in there. */
 static void drop_ended_locked(lk_redis_net *net) LK_REDIS_LOCKED
 {
     size_t kept = 0;
@@ -192,8 +190,7 @@ static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
 }
 
 /* It has to be with the server that is asked for locks, as far as both tell who they are: what another one says
- * is not about these locks. A name may stand for many servers, and a master that does not answer is looked for
- * at the other hosts. */
+ * is not about these locks. A name may stand for many servers; a silent master is sought at other hosts. */
 static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
 {
     lk_redis_shared *shared = net->shared;

@@ -1,6 +1,5 @@
 /* net.h: the floor that knows sockets, bytes, commands and answers, and nothing of what they are about. An owner has a
- * command connection, which its callers' own threads drive; a subscription, once it is wanted; and a thread only while
- * one of them is missing. */
+ * command connection, driven by its callers' threads; a subscription, once wanted; a thread while one is missing. */
 #pragma once
 
 #include "call.h"

@@ -1,11 +1,11 @@
 /* op.c: see op.h. */
-#include "op.h"
-
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "op.h"
 
 enum { BLOCK_OPS = 32 }; /* as many as a gate has bits */
 

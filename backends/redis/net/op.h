@@ -2,22 +2,19 @@
  * pool is: waking a recycled one is a spurious wake-up, which waiters stand. */
 #pragma once
 
-#include <lk_atomic.h>
-
 #include "command.h"
+#include "lk_atomic.h"
 #include "shared.h"
 
 enum { LK_REDIS_OP_WAITING, LK_REDIS_OP_ANSWERED, LK_REDIS_OP_CUT };
 
 /* A futex word that a few ops share, so that one system call wakes all of them whose answers came together.
- * It counts wake-ups. Each op that sleeps on it has a bit of its own, by which it is woken and the others are
- * not. */
+ * It counts wake-ups. Each op that sleeps on it has a bit of its own, by which it alone is woken. */
 typedef struct {
     atomic_uint word; /* relaxed: it brings nothing else; states have an order of their own */
 } lk_redis_gate;
 
-/* A command whose reply is awaited, or a few in one flight, which share an op. Members are guarded by the mutex unless
- * they say otherwise. */
+/* A command whose reply is awaited, or a few in one flight. Guarded by the mutex but where it says otherwise. */
 typedef struct lk_redis_op {
     struct lk_redis_op *next; /* in flight, or in a list of free ones */
     lk_redis_gate *gate;      /* what its waiter sleeps on; constant */
@@ -49,8 +46,7 @@ void lk_redis_op_free_locked(lk_redis_ops *ops, lk_redis_op *op) LK_REDIS_LOCKED
 /* The same, of a waiter that was answered, which does not take the mutex again for it. */
 void lk_redis_op_return(lk_redis_ops *ops, lk_redis_op *op);
 
-/* Sleep until the op is woken, or spuriously; not at all if the gate's count isn't `seen` any more. Called without the
- * mutex. */
+/* Sleep until the op is woken, or spuriously; not if the gate's count isn't `seen` any more. Without the mutex. */
 void lk_redis_op_sleep(const lk_redis_op *op, unsigned seen);
 /* Wake who sleeps. The state was set before. */
 void lk_redis_op_wake(const lk_redis_op *op);

@@ -3,15 +3,14 @@
  * (the leader), and then leaves the receiving to another caller that waits (a follower), or to the keeper when only
  * answers are in flight that nobody waits for. One caller alone makes the system calls that a blocking client would
  * make, and many callers' commands travel together. */
-#include "pipeline.h"
-
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 
-#include <lk_poll.h>
-#include <lk_wakeup.h>
+#include "lk_poll.h"
+#include "lk_wakeup.h"
+#include "pipeline.h"
 
 /* GATHER_MAX, in bytes, is a dozen callers' commands. If all were waited for, the server would idle while the
  * callers work, and they while it works. */
@@ -367,8 +366,7 @@ static ssize_t receive_patiently(lk_redis_pipeline *p, lk_redis_socket *socket, 
     return -1;
 }
 
-/* Match the replies that are complete with their ops. Called without the mutex, returns with it; `reading` is set.
- * False: the stream is broken. */
+/* Match complete replies with their ops. Returns with the mutex; `reading` is set. False: the stream is broken. */
 static bool deliver(lk_redis_pipeline *p, lk_redis_socket *socket, const lk_redis_op *self)
     LK_ACQUIRE(lk_redis_mutex)
 {

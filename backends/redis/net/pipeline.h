@@ -1,5 +1,4 @@
-/* pipeline.h: the command connection: commands appended, sent and received by whoever has a use for it, and answers
- * matched with them in order. */
+/* pipeline.h: the command connection: whoever has a use for it appends, sends and receives, in order. */
 #pragma once
 
 #include "op.h"
@@ -59,11 +58,9 @@ static inline unsigned lk_redis_era(const lk_redis_pipeline *p)
     return LK_READ(p->era);
 }
 
-/* Room for a command of that length at most, to be put there and submitted. NULL when there is no connection, or no
- * memory. */
+/* Room for a command of at most that length, to be submitted. NULL: there is no connection, or no memory. */
 char *lk_redis_room_locked(lk_redis_pipeline *p, size_t len) LK_REDIS_LOCKED;
-/* Send the command that was put there and ends at `end`, without waiting; `done` may be NULL. False when there is no
- * memory: nothing was done. */
+/* Send the command put there, which ends at `end`, without waiting; `done` may be NULL. False: no memory. */
 bool lk_redis_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done done,
                             void *context) LK_REDIS_LOCKED;
 /* Append a caller's commands, `count` of them. NULL when memory ran out. There is a connection. */

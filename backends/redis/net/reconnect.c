@@ -1,7 +1,6 @@
 /* reconnect.c: see reconnect.h. */
 #include "reconnect.h"
-
-#include <lk_thread.h>
+#include "lk_thread.h"
 
 static const int64_t backoff_least = 50 * LK_MS;
 static const int64_t backoff_most = 2 * LK_S;

@@ -35,8 +35,7 @@ void lk_redis_reconnect_want_locked(lk_redis_reconnect *rc) LK_REDIS_LOCKED;
 void lk_redis_reconnect_back_off_locked(lk_redis_reconnect *rc) LK_REDIS_LOCKED;
 /* Whether connecting was last tried in vain, by an attempt that began at `since` or later. */
 bool lk_redis_reconnect_failed_since_locked(const lk_redis_reconnect *rc, int64_t since) LK_REDIS_LOCKED;
-/* Somebody wants to know now: have it tried again, unless that was done a moment ago. Answers since when an attempt
- * tells. */
+/* Have it tried again, unless that was done a moment ago. Answers since when an attempt tells. */
 int64_t lk_redis_reconnect_hurry_locked(lk_redis_reconnect *rc) LK_REDIS_LOCKED;
 /* End the thread, at the latest when `until` has come; true when it has ended. */
 bool lk_redis_reconnect_stop(lk_redis_reconnect *rc, int64_t until);

@@ -1,10 +1,9 @@
 /* reply.c: what a server's error means. The codes stand at the start of the text; servers before Redis 7 wrap
- * an error inside a script as "ERR Error running script ...: -CODE ...", so the code is looked for there
- * too. */
-#include "reply.h"
-
+ * an error inside a script as "ERR Error running script ...: -CODE ...", so it is looked for there too. */
 #include <stdlib.h>
 #include <string.h>
+
+#include "reply.h"
 
 static const int64_t time_most_s = INT64_C(1) << 32; /* in us it is below 2^53, as all numbers */
 

@@ -1,9 +1,9 @@
 /* shared.c: see shared.h. */
-#include "shared.h"
-
 #include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+
+#include "shared.h"
 
 bool lk_redis_shared_init(lk_redis_shared *shared, const locker_services *svc, uint64_t seed)
 {

@@ -1,14 +1,13 @@
 /* socket.c: sending, receiving and parsing on one socket; see socket.h. */
-#include "socket.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <lk_poll.h>
-#include <lk_sigpipe.h>
+#include "lk_poll.h"
+#include "lk_sigpipe.h"
+#include "socket.h"
 
 lk_redis_socket *lk_redis_socket_new(int fd, const char *peer)
 {

@@ -3,14 +3,13 @@
  * that at most one thread receives and at most one thread sends. */
 #pragma once
 
+#include <hiredis/hiredis.h>
 #include <sys/types.h>
 
-#include <hiredis/hiredis.h>
-#include <lk_error.h>
-#include <lk_mutex.h>
-#include <lk_time.h>
-
 #include "guard.h"
+#include "lk_error.h"
+#include "lk_mutex.h"
+#include "lk_time.h"
 
 enum { LK_REDIS_PEER_MAX = 300, LK_REDIS_SERVER_ID_LEN = 40 };
 
@@ -75,8 +74,7 @@ void lk_redis_socket_free(lk_redis_socket *socket, bool reset);
 ssize_t lk_redis_socket_send(lk_redis_socket *socket, const char *data, size_t len);
 ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap);
 
-/* The same, but asleep until something comes, for LK_REDIS_NAP_NS at most or until a signal. On a plain socket
- * alone. */
+/* The same, but asleep until something comes, for LK_REDIS_NAP_NS or until a signal. Plain sockets alone. */
 #define LK_REDIS_NAP_NS (5 * LK_MS)
 ssize_t lk_redis_socket_nap(lk_redis_socket *socket, char *data, size_t cap);
 
@@ -87,8 +85,7 @@ int lk_redis_wait_for(int fd, short events, int64_t until);
  * not the Redis protocol (or memory ran out). */
 int lk_redis_socket_next_reply(lk_redis_socket *socket, redisReply **reply);
 
-/* Feed received bytes to the parser. 0, or an errno: ENOMEM, or EPROTO for what no reply of ours looks
- * like. */
+/* Feed received bytes to the parser. 0, or an errno: ENOMEM, or EPROTO for what is no reply of ours. */
 int lk_redis_socket_feed(lk_redis_socket *socket, const char *data, size_t len);
 
 /* Send `len` bytes and read `count` replies, which are NULL before, waiting until `until` (system clock) at most.

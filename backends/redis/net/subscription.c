@@ -1,11 +1,10 @@
 /* subscription.c: see subscription.h. A message that gets lost is made up for by its owner. */
-#include "subscription.h"
-
 #include <errno.h>
 #include <sys/epoll.h>
 
 #include "command.h"
 #include "reply.h"
+#include "subscription.h"
 
 enum { FILLS_MAX = 16 }; /* how often one turn receives */
 

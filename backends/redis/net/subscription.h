@@ -1,9 +1,7 @@
-/* subscription.h: the second connection, on which messages come. It subscribes to one channel, and is made when
- * somebody wants it. */
+/* subscription.h: the second connection, for messages. It subscribes to one channel, once somebody wants it. */
 #pragma once
 
-#include <lk_atomic.h>
-
+#include "lk_atomic.h"
 #include "reconnect.h"
 
 /* Guarded by the mutex. */

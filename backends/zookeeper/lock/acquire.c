@@ -77,8 +77,7 @@ static void look_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) 
 /* The queue is not empty yet. */
 static void not_emptied_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
-    /* Not all at once, because the places of some would keep the others from deleting. Next time it looks
-     * before it takes a place. */
+    /* Not all at once: the places of some would keep the others from deleting. Next time it looks first. */
     a->data->aside = true;
     a->claim->retry_at = lk_zk_now(a->z) + empty_again_ns + (int64_t)(a->z->last_id % 256) * LK_MS;
     a->status = locker_error_set(a->err, a->claim->will_wait ? LOCKER_BUSY : LOCKER_UNAVAILABLE, 0,
@@ -126,8 +125,7 @@ static bool is_recent(const attempt *a, const lk_zk_node *node, int64_t now)
     return now - node->seen_at <= recent_ns || a->checks >= CHECKS_MAX;
 }
 
-/* The one place where a lock is granted. OK when that and the deadline allow it; BUSY: proof is wanted
- * first. */
+/* The one place where a lock is granted. OK when that and the deadline allow it; BUSY: proof is wanted. */
 static locker_status grant_locked(lk_zk *z, attempt *a, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     const int64_t now = lk_zk_now(z);
@@ -151,8 +149,7 @@ static void drop_node_locked(attempt *a) LK_REQUIRES(*a->z->net)
         lk_zk_node_leave_locked(a->z, node);
 }
 
-/* Wait for the node's next step, or for proof that it is still there; for a connection first, without which there is
- * none. */
+/* Wait for the node's next step, or for proof that it is still there; before both, for a connection. */
 static bool go_on_locked(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*a->z->net)
 {
     if (!lk_zk_is_up_locked(a->z->net))
@@ -204,8 +201,7 @@ static void emptied_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK
     lk_zk_call_answered_locked(&a->call);
 }
 
-/* A key's node that is made anew counts from 0 again; so the place is given up, and the node goes as soon as nobody has a
- * place in it. */
+/* A key's node that is made anew counts from 0: the place is given up, and the node goes once it is empty. */
 static bool empty_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
     drop_node_locked(a); /* its delete goes first */

@@ -1,6 +1,5 @@
 /* ending.c: how a place ends: GONE is entered with proof only, and what is only not known to be there is in doubt. A node
- * that nobody wants is deleted until a server has confirmed that it is gone, over reconnections too; at the latest it goes
- * with its session. */
+ * that nobody wants is deleted until a server has confirmed it, over reconnections too, or its session ends. */
 #include <string.h>
 
 #include "place.h"
@@ -95,8 +94,7 @@ void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
     }
 }
 
-/* A node that the server won't let us delete would block its queue for as long as we live, so after the clean-up time
- * the session is given up. */
+/* A node that can't be deleted would block its queue, so after the clean-up time the session is given up. */
 int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now)
 {
     int64_t next_at = LOCKER_NEVER;

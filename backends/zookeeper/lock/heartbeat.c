@@ -2,11 +2,9 @@
  * a lock, every quarter while all of them wait; each quarter the nodes that we wait for are checked as well. The leader has
  * to order it like a write; only its answer extends what we hold (net/validity.h), because a server answers pings and reads
  * by itself, even when it is cut off. When it is no heartbeat's turn, a read keeps the session touched. */
-
 #include "place.h"
 
-/* Eighths of the session time-out: with less than the first no grant is made, with less than the second a
- * heartbeat follows it. */
+/* Eighths of the session time-out: with less than LEAST no grant is made, below LITTLE a heartbeat comes. */
 enum { LEAST = 1, LITTLE = 3 };
 
 /* A watch that a server had no time for is asked for again after that. */

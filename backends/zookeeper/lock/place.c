@@ -1,6 +1,5 @@
 /* place.c: a place in a key's queue. What is known of it is its step, which changes in one function, by one table;
- * whoever waits for it is told of most changes. All places are in a table by the part of their name that is their
- * own. */
+ * whoever waits for it is told of most changes. A table has all places, by the id in their names. */
 #include <assert.h>
 #include <string.h>
 

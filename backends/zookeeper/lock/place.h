@@ -99,8 +99,7 @@ void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PAT
 
 /* ---------------------------------------------------------------- what it wants after a while: keeper.c ---- */
 
-/* A watch on itself at that time, or sooner if that was said before. A place that is given back sooner costs the servers
- * nothing of it. */
+/* A watch on itself at that time, or sooner if that was said. A place that goes sooner costs no request for it. */
 void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net);
 /* The time of its grant to be written then. */
 void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net);
@@ -177,8 +176,7 @@ bool lk_zk_enough_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 /* Have the deadline moved, for a caller that can have this node's lock once there is enough. */
 void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 
-/* Have it told at once when somebody else deletes the node: a holder has lost its lock then, and a waiter its place. False:
- * no memory or no connection. */
+/* Have it told at once when somebody else deletes it: what it has is lost. False: no memory or connection. */
 bool lk_zk_watch_own_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* What the connection tells of a node of that path. */
 void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted) LK_REQUIRES(*z->net);

@@ -1,5 +1,4 @@
-/* release.c: giving a place in a queue back (ending.c): with a caller that wants to know what became of it (release), and
- * without (withdraw). */
+/* release.c: giving a place back (ending.c): with a caller that wants an answer (release), without (withdraw). */
 #include "record.h"
 
 void lk_zk_withdraw(void *self, locker_claim *claim)

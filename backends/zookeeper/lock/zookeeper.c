@@ -1,5 +1,4 @@
-/* zookeeper.c: the driver's table, and the life of an instance: one session with ZooKeeper, which the lower floor keeps
- * up (net/). */
+/* zookeeper.c: the driver's table, and the life of an instance: one session, which the lower floor keeps up. */
 #include <sys/random.h>
 
 #include "paths.h"

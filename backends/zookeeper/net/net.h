@@ -46,8 +46,7 @@ typedef struct {
     void (*on_stalled)(lk_zk *z);
     /* A node that was read by lk_zk_get_told_locked() was deleted, or has changed. */
     void (*on_event)(lk_zk *z, const char *path, bool deleted);
-    /* A watched node has gone, or may have: ZNONODE; else it can't be watched, and `rc` says why. The watcher is of no
-     * watch any more. */
+    /* A watched node has gone, or may have: ZNONODE; else `rc` says why it can't be watched. No watch has it now. */
     void (*on_gone)(lk_zk *z, lk_zk_watcher *watcher, int rc);
 } lk_zk_owner;
 
@@ -122,8 +121,7 @@ typedef struct {
 /* Called once for each request, at the latest when the session ends; with the mutex held. */
 typedef void (*lk_zk_done_fn)(lk_zk *z, void *context, const lk_zk_reply *reply);
 
-/* Each sends one request. NULL: not sent, because there is no connection or no memory; `done` isn't called. What is
- * returned is there until then. */
+/* Each sends one request, which lasts until `done`. NULL: not sent (no connection, no memory), no `done`. */
 lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char *data, lk_zk_done_fn done,
                                    void *context) LK_REQUIRES(*net);
 /* A parent: others need it too (shared), or not. Nobody is told. */
@@ -186,8 +184,7 @@ bool lk_zk_checks_send_locked(lk_zk_net *net, lk_zk_checks *c, lk_zk_done_fn don
 
 /* ---------------------------------------------------------------- watch.c ---- */
 
-/* Have the node's end told to the watcher; asked: by the server, else by lk_zk_watchers_tell_locked() alone. False: out
- * of memory. */
+/* Have the node's end told: by the server (asked), else by lk_zk_watchers_tell_locked() alone. False: no memory. */
 bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, bool asked)
     LK_REQUIRES(*net);
 void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher) LK_REQUIRES(*net);

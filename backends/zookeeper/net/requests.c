@@ -287,8 +287,7 @@ lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_f
 
 /* ------------------------------------------------------------------ many checks ---- */
 
-/* Whether nodes are there, as the leader says. It has to order such a request like a write, but nothing is read or
- * written, so that no watch fires. */
+/* Whether nodes are there, as the leader says, who orders it like a write; nothing is written, no watch fires. */
 
 enum { CHECK_BYTES = 17 }; /* what a check takes beside its path */
 

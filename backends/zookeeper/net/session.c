@@ -29,8 +29,7 @@ LK_UNCHECKED static void on_session(zhandle_t *zh, int type, int state, const ch
         lk_zk_session_event_locked(net, state);
 }
 
-/* zookeeper_init_ssl uses strtok, takes no callback for messages, and tells of itself on stderr at the usual
- * level, which is the process's. */
+/* zookeeper_init_ssl uses strtok, takes no callback for messages, and writes to stderr, by a global level. */
 static zhandle_t *new_tls(lk_zk_net *net, int timeout_ms, int flags)
 {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;

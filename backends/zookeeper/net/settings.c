@@ -1,5 +1,4 @@
-/* settings.c: the driver's parameters, all of which concern the connection, and a checked copy of what a URI or profile
- * says. */
+/* settings.c: the driver's parameters, all of the connection, and a checked copy of what a URI or profile says. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

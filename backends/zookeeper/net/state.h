@@ -3,8 +3,7 @@
  *
  * The library has a few variables of the process (the request number, buffers of its log texts), which several lockers
  * of one process use without a common lock. A request number that is given twice or out of order does no harm, because
- * each handle compares it only with its own oldest request's; the buffers always end with a NUL and their text goes
- * nowhere. */
+ * each handle compares it only with its own oldest's; the buffers always end with a NUL and go nowhere. */
 #pragma once
 
 #include "lk_sigpipe.h"
@@ -107,8 +106,7 @@ static inline int64_t lk_zk_net_now(const lk_zk_net *net)
 
 /* ---------------------------------------------------------------- the socket, and who is to look at it: socket.c ---- */
 
-/* Have what is sent wait for more, and go together in one piece: the library writes each request in two, and every
- * piece costs the server a turn. */
+/* Have what is sent wait for more: the library writes each request in two, and every piece costs a turn. */
 void lk_zk_cork_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Let it go: before the mutex is released, and before anything is waited for. */
 void lk_zk_push_locked(lk_zk_net *net) LK_REQUIRES(*net);
@@ -130,8 +128,7 @@ int lk_zk_directions_locked(const lk_zk_net *net, uint32_t ready) LK_REQUIRES(*n
 void lk_zk_session_event_locked(lk_zk_net *net, int state) LK_REQUIRES(*net);
 /* The connection is lost. */
 void lk_zk_went_down_locked(lk_zk_net *net) LK_REQUIRES(*net);
-/* How long a server has for its part of connecting, before another attempt is made. LOCKER_NEVER: as long as the client
- * library gives it. */
+/* How long a server has for its part of connecting. LOCKER_NEVER: as long as the client library gives it. */
 int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*net);
 /* Whoever waits for a connection goes on: there is one, or there won't be. */
 void lk_zk_calls_go_on_locked(lk_zk_net *net) LK_REQUIRES(*net);

@@ -18,8 +18,7 @@
 
 /* ------------------------------------------------------------------ what the library has ---- */
 
-/* Another library of the same names may be loaded, libzookeeper_mt: what it has is of no use to a handle of
- * this one. */
+/* libzookeeper_mt may be loaded, whose names are the same, and which is of no use to a handle of this one. */
 static void *find(const char *name)
 {
     void *known = dlsym(RTLD_DEFAULT, "zookeeper_init2"), *found = dlsym(RTLD_DEFAULT, name);
