@@ -86,7 +86,7 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
 /* Was it handed to us by a message? That grant came after our last attempt was found busy, so the lease
  * counts from when that one was sent. That it did is told by the number: a message with one that had been
  * given out by then is of an earlier grant, which we did not notice and which has ended. Where that can't be
- * compared (no counter then, or that of another server), an attempt finds out whose the lock is. So it does when one
+ * compared (no counter then, one that may have begun anew, or that of another server), an attempt finds out whose the lock is. So it does when one
  * that came after that attempt was not answered: it may have been granted since, with a greater number.
  * Its model is models/lease.pml. */
 static bool take_given(struct attempt *a)
@@ -186,7 +186,8 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, boo
         LK_WRITE(data->given, 0);
     data->busy_era = a->call.era;
     data->busy_sent = a->call.sent;
-    data->busy_fence = last;
+    /* one from before the connection may have begun anew since that message was sent */
+    data->busy_fence = last >= lk_redis_fence_least(a->call.server_us) ? last : 0;
     lk_redis_lately_raise(&r->busy_lately, busy_step);
     a->claim->retry_at = LOCKER_NEVER;
     if (!a->claim->will_wait)
