@@ -182,7 +182,7 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, boo
     lk_redis *r = a->r;
     lk_redis_claim *data = a->data;
     /* a message of another server's tells nothing */
-    if (data->busy_sent != 0 && data->busy_era != a->call.era)
+    if (data->busy_era != a->call.era)
         LK_WRITE(data->given, 0);
     data->busy_era = a->call.era;
     data->busy_sent = a->call.sent;
@@ -423,6 +423,7 @@ static void start_claim(const struct attempt *a)
     lk_redis_claim *data = a->data;
     data->core = a->claim; /* others read it once it is in the table */
     data->number = lk_redis_value_next(&r->values);
+    data->busy_era = lk_redis_era(r->commands); /* messages come from here on */
     const bool reserves = LK_READ(r->pass_lately) > 0 && lk_redis_now(&r->shared) >= LK_READ(r->spare_until);
     if (r->set.fencing)
         data->numbers = reserves ? LK_REDIS_PASS_RESERVE : 1;

@@ -572,7 +572,7 @@ static void start_another(lk_server *server, const char *key)
     lk_server_kill(server);
     lk_test_launch(server, false);
     lk_server_do(server, "SET %s somebody", key);
-    lk_server_do(server, "SET {%s}:locker:fence 5", key);
+    lk_server_do(server, "SET {%s}:locker:fence 8000000000000000", key);
 }
 
 /* It was read while the first server was there, and nobody has looked since. */
@@ -599,33 +599,53 @@ static void *ask_again(void *argument)
     return ask(argument) == LOCKER_BUSY ? argument : NULL;
 }
 
-/* It was read while an attempt was under way that another server answered in the end. */
-static void a_message_from_before_the_attempt_moved_grants_nothing(void **state)
+/* A message comes while an attempt is under way that another server answers in the end. */
+static void move_while_it_asks(struct env *env, struct asker *asker)
 {
-    static struct asker asker;
-    struct env *env = *state;
     char member[256], instance[33], value[33];
     pthread_t thread;
     void *busy;
-    lk_server_do(env->server, "SET moved somebody");
-    begin(lk_proxy_port(env->proxy), "");
-    enrol(&asker, env->server, "moved");
-    read_member(env->server, "moved", member, instance, value);
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "moved", 1, 0);
-    assert_int_equal(pthread_create(&thread, NULL, ask_again, &asker), 0);
+    assert_int_equal(pthread_create(&thread, NULL, ask_again, asker), 0);
     lk_proxy_await_harm(env->proxy, 1);
+    read_member(env->server, "moved", member, instance, value);
     lk_server_do(env->server, "EVAL %s 2 %s %s",
                  "return redis.call('PUBLISH', 'locker:wake:' .. KEYS[1], "
                  "KEYS[2] .. ' 9000000000000000 0 moved')",
                  instance, value);
-    require_told(&asker.wakes, "the message should be read");
+    require_told(&asker->wakes, "the message should be read");
     lk_proxy_refuse(env->proxy, true);
     start_another(env->server, "moved");
     lk_proxy_refuse(env->proxy, false);
     assert_int_equal(pthread_join(thread, &busy), 0);
     assert_non_null(busy);
-    assert_int_equal(ask(&asker), LOCKER_BUSY);
-    lk_redis_driver.withdraw(alone.self, of(&asker));
+    assert_int_equal(ask(asker), LOCKER_BUSY);
+    lk_redis_driver.withdraw(alone.self, of(asker));
+}
+
+static void a_message_from_before_the_attempt_moved_grants_nothing(void **state)
+{
+    static struct asker asker;
+    struct env *env = *state;
+    lk_server_do(env->server, "SET moved somebody");
+    begin(lk_proxy_port(env->proxy), "");
+    enrol(&asker, env->server, "moved");
+    move_while_it_asks(env, &asker);
+    end();
+}
+
+/* No server had told anything yet. */
+static void a_message_from_before_the_first_attempt_moved_grants_nothing(void **state)
+{
+    static struct asker listener, asker;
+    struct env *env = *state;
+    lk_server_do(env->server, "SET other somebody");
+    lk_server_do(env->server, "SET moved somebody");
+    begin(lk_proxy_port(env->proxy), "");
+    enrol(&listener, env->server, "other");
+    make(&asker, "moved");
+    move_while_it_asks(env, &asker);
+    lk_redis_driver.withdraw(alone.self, of(&listener));
     end();
 }
 
@@ -1251,6 +1271,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_message_of_an_earlier_server_grants_nothing),
     proxied_test(who_only_listens_comes_back_soon),
     proxied_test(a_message_from_before_the_attempt_moved_grants_nothing),
+    proxied_test(a_message_from_before_the_first_attempt_moved_grants_nothing),
     proxied_test(a_message_from_before_an_unanswered_attempt_grants_nothing),
     server_test(who_is_handed_what_he_holds_has_lost_it),
     server_test(a_message_is_no_word_of_the_replicas),
