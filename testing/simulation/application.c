@@ -195,7 +195,8 @@ static locker_lock_options drawn_options(use *u)
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     const uint64_t kind = lk_sim_draw(100);
     options.wait_ms = kind < 35 ? 0 : kind < 80 ? (int64_t)lk_sim_draw(WAIT_MS) + 1 : -1;
-    options.ttl_ms = LEASE_MS + (int64_t)lk_sim_draw(LEASE_MORE_MS);
+    const bool is_usual = lk_sim_draw(2) == 0; /* with equal ones a lock may be handed on inside a process */
+    options.ttl_ms = LEASE_MS + (is_usual ? LEASE_MORE_MS / 4 : (int64_t)lk_sim_draw(LEASE_MORE_MS));
     options.no_renew = lk_sim_draw(4) == 0;
     if (lk_sim_draw(4) > 0) {
         options.on_lost = lost;
@@ -213,6 +214,13 @@ static int64_t longest(const locker_lock_options *options)
     return options->wait_ms < 0 ? INT64_MAX : options->wait_ms * MS;
 }
 
+static void asks(use *u, unsigned key)
+{
+    lk_sim_judge_asks(&u->hold, u->p->process, key, &u->options);
+    u->hold.locker = u->at->l;
+    u->hold.leaves = &u->at->closing;
+}
+
 static unsigned drawn_key(const inhabitant *p)
 {
     const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
@@ -228,7 +236,7 @@ static void take_one(const inhabitant *p, const place *at)
     alarm_clock *const a = lk_sim_draw(5) == 0 ? set_alarm(p->process) : NULL;
     if (a != NULL)
         u.options.cancel = a->cancel;
-    lk_sim_judge_asks(&u.hold, p->process, key, &u.options);
+    asks(&u, key);
     const locker_status status = u.options.wait_ms == 0
                                      ? locker_try_lock(at->l, keys[key], &u.options, &u.handle, &err)
                                      : locker_lock(at->l, keys[key], &u.options, &u.handle, &err);
@@ -307,7 +315,7 @@ static void shut_with_a_lock(const inhabitant *p, place *at)
     u.options = drawn_options(&u);
     u.options.wait_ms = 0;
     u.options.no_renew = true;
-    lk_sim_judge_asks(&u.hold, p->process, key, &u.options);
+    asks(&u, key);
     const locker_status status = locker_try_lock(at->l, keys[key], &u.options, &u.handle, &err);
     if (status != LOCKER_OK) {
         lk_sim_judge_refused(&u.hold, status, err.text);
@@ -474,7 +482,7 @@ static void *check(void *argument)
         use u = {.p = p, .at = &p->places[0], .options = LOCKER_LOCK_OPTIONS_INIT};
         u.options.ttl_ms = LEASE_MS;
         u.options.wait_ms = LEASE_MS + LEASE_MORE_MS + 500;
-        lk_sim_judge_asks(&u.hold, p->process, key, &u.options);
+        asks(&u, key);
         if (locker_lock(u.at->l, keys[key], &u.options, &u.handle, &err) != LOCKER_OK)
             lk_sim_fail("key %u can't be had at the end: %s", key, err.text);
         hold_it(&u);

@@ -13,6 +13,7 @@ static const int64_t told_ns = 100 * MS;    /* on_lost is called within about 50
 static const int64_t slack_ns = 100 * MS;   /* for a call's fibers to be run */
 static const int64_t listens_ns = 200 * MS; /* a new holder listens for breaks */
 static const int64_t rest_ns = 20 * MS;     /* from the driver's grant to the call's return */
+static const int64_t order_ns = 300 * MS;   /* so much later somebody has certainly come */
 static const int64_t grace_ns = 3000 * MS;  /* a break of unknown outcome may still come to pass */
 static const int64_t queue_ns = 60000 * MS; /* a place that could not be given back may be handed a lock */
 
@@ -206,6 +207,13 @@ void lk_sim_judge_took(const lk_sim_process *process, int64_t began, int64_t mos
                     (long long)((lk_sim_ran(process) - began) / MS), (long long)(most_ns / MS));
 }
 
+static int64_t leaves_at(const locker_lock_options *options)
+{
+    if (options->cancel != NULL)
+        return 0;
+    return options->wait_ms < 0 ? INT64_MAX : lk_sim_now() + options->wait_ms * MS - slack_ns;
+}
+
 void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
                        const locker_lock_options *options)
 {
@@ -215,14 +223,46 @@ void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
                           .asked_at = lk_sim_now(),
                           .began = lk_sim_ran(process),
                           .ttl_ns = options->ttl_ms * MS,
+                          .leaves_at = leaves_at(options),
                           .asked_behind = judge.tokens[key],
                           .told = options->on_lost == NULL,
                           .over = -1};
     add(&judge.asking, hold);
 }
 
+/* A break may have sent somebody back to the end of the queue. */
+static bool was_any_break(unsigned key, int64_t since)
+{
+    for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
+        if (b->key == key && (b->process != NULL || b->ended >= since))
+            return true;
+    return false;
+}
+
+/* Nobody who waits is overtaken by one who came later. */
+static void see_order(const lk_sim_hold *hold)
+{
+    for (const lk_sim_hold *other = judge.asking; hold->waits && other != NULL; other = other->next) {
+        if (other->key != hold->key || !other->waits || other->process->stopped || *other->leaves ||
+            lk_sim_now() >= other->leaves_at || hold->asked_at - other->asked_at < order_ns ||
+            (other->locker != hold->locker && !judge.bounds.has_order))
+            continue;
+        if (is_calm() && calm_since(other->asked_at) == other->asked_at &&
+            !was_any_break(hold->key, other->asked_at))
+            lk_sim_fail("key %u: process %d has it, and process %d had asked %lld ms before", hold->key,
+                        hold->process->pid, other->process->pid,
+                        (long long)((hold->asked_at - other->asked_at) / MS));
+    }
+}
+
 static void see_token(const lk_sim_hold *hold)
 {
+    if (!judge.bounds.has_tokens) {
+        if (hold->token != 0)
+            lk_sim_fail("key %u: token %llu was granted, and there are none", hold->key,
+                        (unsigned long long)hold->token);
+        return;
+    }
     if (hold->asked_at <= judge.uncounted_at ||
         (!judge.bounds.keeps_count && hold->asked_at <= judge.forgot_at))
         return;
@@ -259,6 +299,7 @@ void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
     if (lk_sim_judge_is_held(hold))
         see_rest(hold);
     see_token(hold);
+    see_order(hold);
 }
 
 void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *text)
@@ -307,8 +348,8 @@ static void see_release(const lk_sim_hold *hold)
         lk_sim_fail("key %u: unlock of token %llu answered OK, and token %llu had been granted before",
                     hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
-        if (judge.bounds.breaks_prove && b->known && b->key == hold->key && b->token == hold->token &&
-            b->began > judge.forgot_at)
+        if (judge.bounds.breaks_prove && b->token != 0 && b->known && b->key == hold->key &&
+            b->token == hold->token && b->began > judge.forgot_at)
             lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been broken", hold->key,
                         (unsigned long long)hold->token);
     judge.released[hold->key][judge.released_count[hold->key]++ % RELEASED] = hold->token;

@@ -19,6 +19,9 @@ typedef struct lk_sim_hold {
     int64_t asked_at;      /**< when the call began */
     int64_t began;         /**< likewise, of the time that its process ran */
     int64_t ttl_ns;        /**< what it asks for */
+    const void *locker;    /**< by which; set by who asks, as the next */
+    const bool *leaves;    /**< whether that is being closed */
+    int64_t leaves_at;     /**< before that it doesn't go by itself; 0: it may be canceled */
     uint64_t asked_behind; /**< the greatest token of the key then */
     locker_handle *handle; /**< NULL: it is not granted yet */
     int64_t granted_at;
@@ -47,6 +50,8 @@ typedef struct lk_sim_bounds {
     int64_t term_ns;    /**< after so much silence somebody is taken for gone */
     bool keeps_count;   /**< tokens grow over a loss of all data */
     bool breaks_prove;  /**< a break that says OK has ended the lock, and no unlock of it has */
+    bool has_tokens;    /**< they grow from grant to grant */
+    bool has_order;     /**< who waits is served in the order of arrival, by whichever locker he asked */
     bool has_leases;    /**< a lock has a lease of its own, which a grant has a part of */
     bool has_replica;   /**< who has only looked may not know yet that he is connected to one */
 } lk_sim_bounds;

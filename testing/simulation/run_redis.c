@@ -23,6 +23,7 @@ static struct {
     lk_sim_redis *master;
     bool forgets;       /* it may lose its data */
     bool fails_over;    /* it has a replica */
+    bool has_tokens;    /* fencing is on */
     bool has_strangers; /* there are clients that know nothing of ours */
     bool is_waiting;    /* a fault, until a lock is handed over */
     unsigned stranger;  /* the latest one's number */
@@ -382,8 +383,8 @@ static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
     bounds->idle_ns = (int64_t)poll * MS + 250 * MS;
     (void)snprintf(
         run.uri, sizeof run.uri,
-        "redis://redis.example/?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums",
-        (unsigned)command, (unsigned)poll, (unsigned)cleanup);
+        "redis://redis.example/?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums%s",
+        (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.has_tokens ? "" : "&fencing=off");
     return run.uri;
 }
 
@@ -407,7 +408,9 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     run.at[0].tells = run.at[1].tells = tells;
     run.master = &run.at[0];
     run.master->service.alias = "redis.example";
+    run.has_tokens = lk_sim_draw_from(random, 8) > 0;
     bounds->has_replica = run.fails_over;
+    bounds->has_tokens = run.has_tokens;
     if (run.fails_over)
         lk_sim_redis_replicate(run.master, other());
     if (run.has_strangers)

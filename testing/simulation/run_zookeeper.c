@@ -378,7 +378,9 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
                               .broken_ns = 300 * MS,
                               .settle_ns = run.settle_ns,
                               .term_ns = run.timeout_ns,
-                              .breaks_prove = true};
+                              .breaks_prove = true,
+                              .has_tokens = true,
+                              .has_order = true};
     for (int from = 0; from < count; from++)
         for (int to = 0; to < count; to++)
             run.pairs[from][to] = (pair){from, to};
