@@ -97,6 +97,7 @@ int64_t lk_zk_dispatch(void *self)
     next = lk_time_earlier(next, lk_zk_delete_left_locked(z, now));
     next = lk_time_earlier(next, lk_zk_search_due_locked(z, now));
     next = lk_time_earlier(next, lk_zk_heartbeat_locked(z, now));
+    next = lk_time_earlier(next, lk_zk_drive_on_locked(z->net));
     next = lk_zk_keeper_next_locked(z->net, next); /* somebody may have wanted it sooner in between */
     lk_zk_leave(z->net);
     return next;

@@ -420,6 +420,15 @@ int64_t lk_zk_drive_locked(lk_zk_net *net)
     return net->zh != NULL ? net->turn_at : net->begin_at;
 }
 
+int64_t lk_zk_drive_on_locked(lk_zk_net *net)
+{
+    if (net->corked_fd < 0 || net->reading)
+        return LOCKER_NEVER;
+    lk_zk_push_locked(net);
+    arm_locked(net);
+    return net->zh != NULL ? net->turn_at : net->begin_at;
+}
+
 /* ------------------------------------------------------------------ callers ---- */
 
 void lk_zk_call_begin_locked(lk_zk_net *net, lk_zk_call *call)

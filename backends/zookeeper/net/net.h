@@ -234,3 +234,6 @@ lk_zk_outcome lk_zk_pause_locked(lk_zk_net *net, lk_zk_call *call, int64_t until
 void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net);
 /* The keeper's turn of driving: no waiting. Returns when it wants another at the latest. */
 int64_t lk_zk_drive_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* ... and its end, when it may have sent something since: the rest of what the socket did not take waits for room there,
+ * and not for the next turn. Returns likewise. */
+int64_t lk_zk_drive_on_locked(lk_zk_net *net) LK_REQUIRES(*net);
