@@ -32,6 +32,7 @@ static void vanish_locked(lk_zk *z, lk_zk_node *node, const char *why) LK_REQUIR
         z->svc->lease_lost(z->svc, node->claim, why);
     z->may_stray = true; /* a server that has it not may be one that differs from the others */
     gone_locked(z, node);
+    lk_zk_watches_ask_locked(z->net); /* no delete of ours takes them along */
     (void)lk_zk_node_reap_locked(z, node);
 }
 

@@ -30,9 +30,17 @@ void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_
 /* What a list shows of a place. */
 typedef struct {
     bool there;              /* it is in the list itself */
+    bool behind_ours;        /* somewhere before it another place of ours keeps standing */
     const char *predecessor; /* NULL: nobody is before it */
     int32_t sequence;        /* of that */
 } view;
+
+/* Whether the name is that of a place of ours whose delete is yet to be sent. */
+static bool is_kept_locked(const lk_zk *z, const char *name) LK_REQUIRES(*z->net)
+{
+    const lk_zk_node *ours = lk_zk_node_find_locked(z, name);
+    return ours != NULL && ours->there && !ours->unwanted;
+}
 
 static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct String_vector *names)
     LK_REQUIRES(*z->net)
@@ -45,6 +53,8 @@ static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct Str
         int32_t sequence;
         if (!lk_zk_contender(name, &sequence))
             continue;
+        v.behind_ours =
+            v.behind_ours || (lk_zk_before(sequence, name, node->sequence, own) && is_kept_locked(z, name));
         if (sequence == node->sequence && strcmp(name, own) == 0) {
             v.there = true;
         } else if (lk_zk_before(sequence, name, node->sequence, own) &&
@@ -56,15 +66,17 @@ static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct Str
     return v;
 }
 
-/* Have the predecessor's end told. One of our own needs no server for that. False: out of memory. */
-static bool wait_locked(lk_zk *z, lk_zk_node *node, const char *predecessor) LK_REQUIRES(*z->net)
+/* Have the predecessor's end told. One of our own needs no server for that. And before another's could be granted, what is
+ * ours before it has to be deleted: a request of its own would only cost the server. False: out of memory. */
+static bool wait_locked(lk_zk *z, lk_zk_node *node, const view *v) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PATH_MAX];
-    const lk_zk_node *ours = lk_zk_node_find_locked(z, predecessor);
-    const bool is_told = ours != NULL && ours->there && !ours->unwanted;
+    const lk_zk_teller teller = is_kept_locked(z, v->predecessor) ? LK_ZK_BY_US
+                                : v->behind_ours                  ? LK_ZK_BY_SERVER_SOON
+                                                                  : LK_ZK_BY_SERVER;
     lk_zk_unwatch_locked(z->net, &node->watcher);
-    return lk_zk_join(path, node->parent, predecessor) &&
-           lk_zk_watch_locked(z->net, &node->watcher, path, !is_told);
+    return lk_zk_join(path, node->parent, v->predecessor) &&
+           lk_zk_watch_locked(z->net, &node->watcher, path, teller);
 }
 
 static void place_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *list) LK_REQUIRES(*z->net)
@@ -79,7 +91,7 @@ static void place_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *list) LK
         lk_zk_node_tell_locked(z, node, LK_ZK_NOBODY);
     } else {
         lk_zk_node_tell_locked(z, node, LK_ZK_SOMEBODY); /* a try leaves then */
-        if (node->claim->will_wait && !wait_locked(z, node, v.predecessor))
+        if (node->claim->will_wait && !wait_locked(z, node, &v))
             lk_zk_node_fail_locked(z, node, ZSYSTEMERROR, "watching the node ahead");
     }
 }

@@ -184,9 +184,18 @@ bool lk_zk_checks_send_locked(lk_zk_net *net, lk_zk_checks *c, lk_zk_done_fn don
 
 /* ---------------------------------------------------------------- watch.c ---- */
 
-/* Have the node's end told: by the server (asked), else by lk_zk_watchers_tell_locked() alone. False: no memory. */
-bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, bool asked)
+/* Who is to tell of a node's end. */
+typedef enum {
+    LK_ZK_BY_US,         /* lk_zk_watchers_tell_locked() alone */
+    LK_ZK_BY_SERVER,     /* which is asked at once */
+    LK_ZK_BY_SERVER_SOON /* ... along with the next request */
+} lk_zk_teller;
+
+/* Have the node's end told to the watcher. False: no memory. */
+bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, lk_zk_teller teller)
     LK_REQUIRES(*net);
+/* Ask what waits for the next request. */
+void lk_zk_watches_ask_locked(lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher) LK_REQUIRES(*net);
 /* Whether anything is watched at all. */
 bool lk_zk_watches_any_locked(const lk_zk_net *net) LK_REQUIRES(*net);

@@ -27,6 +27,7 @@ void lk_zk_push_locked(lk_zk_net *net)
 {
     if (net->corked_fd < 0)
         return;
+    lk_zk_watches_ask_locked(net);
     (void)setsockopt(net->corked_fd, IPPROTO_TCP, TCP_CORK, &(int){0}, sizeof(int));
     net->corked_fd = -1;
 }

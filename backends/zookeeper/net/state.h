@@ -78,6 +78,7 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     lk_list requests;   /* that await their answer, the latest first */
     lk_list spare;      /* requests to be used again */
     lk_table watches;
+    lk_list unasked; /* of those, what goes along with the next request */
 };
 
 /* For clang's analysis the connection is what is held, because the upper floor sees nothing of its mutex. */

@@ -9,6 +9,7 @@ struct lk_zk_watch {
     lk_table_link link; /* in lk_zk_net.watches, by its path */
     lk_zk_net *net;
     lk_zk_request *get; /* under way; NULL: none */
+    lk_list unasked;    /* in lk_zk_net.unasked, while it waits for another request */
     lk_list watchers;   /* whom it tells */
     bool armed;         /* the server will tell */
     char path[];
@@ -79,6 +80,8 @@ static void tell_locked(lk_zk_watch *w, int rc)
 static void end_locked(lk_zk_watch *w, int rc)
 {
     lk_table_remove(&w->net->watches, &w->link);
+    if (lk_list_linked(&w->unasked))
+        lk_list_remove(&w->unasked);
     if (w->get != NULL)
         lk_zk_request_forget_locked(w->get);
     tell_locked(w, rc);
@@ -201,7 +204,7 @@ void lk_zk_watches_check_locked(lk_zk_net *net)
 
 /* ------------------------------------------------------------------ being interested ---- */
 
-bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, bool asked)
+bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, lk_zk_teller teller)
 {
     lk_zk_unwatch_locked(net, watcher);
     lk_zk_watch *w = use_locked(net, path);
@@ -209,9 +212,18 @@ bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path
         return false;
     watcher->watch = w;
     lk_list_prepend(&w->watchers, &watcher->link);
-    if (asked)
+    if (teller == LK_ZK_BY_SERVER)
         ask_locked(net, w);
+    else if (teller == LK_ZK_BY_SERVER_SOON && !is_asked(w) && !lk_list_linked(&w->unasked))
+        lk_list_append(&net->unasked, &w->unasked);
     return true;
+}
+
+/* Without a connection it is asked after the next reconnection, as all are. */
+void lk_zk_watches_ask_locked(lk_zk_net *net)
+{
+    for (lk_list *link; (link = lk_list_take(&net->unasked)) != NULL;)
+        ask_locked(net, LK_CONTAINER(link, lk_zk_watch, unasked));
 }
 
 void lk_zk_unwatch_locked(lk_zk_net *net, lk_zk_watcher *watcher)

@@ -236,6 +236,63 @@ static void behind_our_own_place_in_one_flight(void **state)
     lk_close_locker(l);
 }
 
+/* Requests that keep a place under watch, and all that may take them along. */
+static unsigned reads_and_beats(struct env *env)
+{
+    return lk_proxy_requests(env->proxy, LK_ZKP_GET) + lk_proxy_requests(env->proxy, LK_ZKP_MULTI) +
+           lk_proxy_requests(env->proxy, LK_ZKP_EXISTS);
+}
+
+static bool delete_and_read_are_out(void *context)
+{
+    const struct seen *seen = context;
+    return lk_proxy_requests(seen->env->proxy, LK_ZKP_GET) > seen->got &&
+           lk_proxy_requests(seen->env->proxy, LK_ZKP_DELETE) > seen->deleted;
+}
+
+/* Ours, another's, and ours. False: a request of any kind went out that takes a watch along. */
+static bool nothing_is_spent(struct env *env, locker *l, locker *other, const char *key)
+{
+    struct lk_unlocking unlocking;
+    struct line line;
+    line_begin(&line, env, key, l);
+    line_up(&line, other);
+    assert_false(lk_readable(locker_handle_fd(line.held), 500)); /* it is watched itself */
+    const unsigned earlier = reads_and_beats(env);
+    line_up(&line, l);
+    lk_require_waiting(l, 1);
+    assert_false(lk_readable(locker_handle_fd(line.held), 50));
+    const bool nothing = reads_and_beats(env) == earlier;
+    struct seen before = seen_now(env);
+    lk_unlocking_start(&unlocking, line.held);
+    if (nothing)
+        lk_require(delete_and_read_are_out, &before, "the node in between should be watched");
+    assert_status(LOCKER_OK, lk_unlocking_join(&unlocking), unlocking.err);
+    locker_handle_free(line.held);
+    lk_give(lk_locking_grant(&line.waiters[0]));
+    lk_give(lk_locking_grant(&line.waiters[1]));
+    line_end(&line);
+    return nothing;
+}
+
+/* What is ours further ahead has to be deleted before: the watch of the one in between goes along with that. After 250 ms,
+ * which this thread may have been kept from running, it goes along with the watch of the place itself. */
+static void behind_our_own_and_anothers_no_request_is_spent(void **state)
+{
+    enum { TRIES = 5 };
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s"), *other = lk_open_at(env->zk, "/shop");
+    bool nothing = false;
+    for (int i = 0; i < TRIES && !nothing; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "along-%d", i);
+        nothing = nothing_is_spent(env, l, other, key);
+    }
+    assert_true(nothing);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* The last of those ahead gives up: the others are served first, whoever's the places are. */
 static void the_last_ahead_gives_up(struct env *env, locker *l, locker *const *ahead, size_t count)
 {
@@ -306,6 +363,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_release_wakes_one),
     proxied_test(behind_our_own_place_nothing_is_watched),
     proxied_test(behind_our_own_place_in_one_flight),
+    proxied_test(behind_our_own_and_anothers_no_request_is_spent),
     server_test(one_that_gives_up_hands_nothing_over),
     proxied_test(one_heartbeat_for_many_locks),
 };
