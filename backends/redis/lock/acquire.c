@@ -379,8 +379,10 @@ static locker_status try_once(struct attempt *a, bool plain)
 {
     locker_status status;
     a->again = false;
-    a->call = (lk_redis_call){
-        .until = a->claim->attempt_until, .caller = &a->data->caller, .prompt = !a->claim->will_wait};
+    a->call = (lk_redis_call){.until = a->claim->attempt_until,
+                              .caller = &a->data->caller,
+                              .prompt = !a->claim->will_wait,
+                              .patient = a->claim->will_wait && (a->claim->has_waited || a->data->unsure)};
     const lk_redis_outcome outcome = plain ? call_plain(a) : call_script(a);
     if (outcome != LK_REDIS_CALL_ANSWERED)
         status = unanswered(a, outcome);

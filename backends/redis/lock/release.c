@@ -69,7 +69,7 @@ static locker_status read_answer(struct release *x, const lk_redis_call *call, b
 
 static locker_status ask(struct release *x, bool *again, locker_error *err)
 {
-    lk_redis_call call = {.until = x->until};
+    lk_redis_call call = {.until = x->until, .patient = x->maybe};
     lk_redis_command a;
     locker_status status;
     *again = false;

@@ -1,19 +1,21 @@
 /* call.c: see call.h. */
 #include "call.h"
 
-/* Wait for a connection. ANSWERED: there is one. */
+/* Wait for a connection. ANSWERED: there is one. Who has just been asked hurries, until an attempt has failed that began since:
+ * one that began before tells nothing. */
 static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_redis_call *call,
                                           locker_error *err) LK_REDIS_LOCKED
 {
     lk_redis_reconnect *rc = p->reconnect;
     int64_t since = LOCKER_NEVER;
-    if (call->prompt && p->state != LK_REDIS_UP)
+    if (!call->patient && p->state != LK_REDIS_UP)
         since = lk_redis_reconnect_hurry_locked(rc);
     while (p->state != LK_REDIS_UP) {
         if (call->caller != NULL && call->caller->interrupted)
             return LK_REDIS_CALL_INTERRUPTED;
-        const bool known = lk_redis_reconnect_failed_since_locked(rc, since);
-        const bool over = lk_redis_now(p->shared) >= call->until || (known && rc->last.deserted);
+        bool known = lk_redis_reconnect_failed_since_locked(rc, since);
+        const bool over =
+            lk_redis_now(p->shared) >= call->until || (call->prompt && known && rc->last.deserted);
         const bool refused = rc->last.permanent && rc->failures > 0 && (known || !call->prompt);
         if (over || refused) {
             if (err != NULL)
@@ -21,7 +23,8 @@ static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_r
             return refused ? LK_REDIS_CALL_REFUSED : LK_REDIS_CALL_AWAY;
         }
         lk_redis_wait_unlocking(p->shared, call->until);
-        if (call->prompt && p->state != LK_REDIS_UP) /* an attempt that began before may have failed */
+        known = lk_redis_reconnect_failed_since_locked(rc, since);
+        if (!call->patient && (call->prompt || !known) && p->state != LK_REDIS_UP)
             (void)lk_redis_reconnect_hurry_locked(rc);
     }
     return LK_REDIS_CALL_ANSWERED;

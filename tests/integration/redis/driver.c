@@ -32,10 +32,12 @@ struct asker {
 static struct alone {
     locker *l;
     void *self;
-    atomic_int_least64_t ahead;   /* of the system's clock */
-    atomic_int lost, found;       /* how often the server was out of reach, and there again */
-    atomic_int attends;           /* how often dispatch was asked for */
-    atomic_int_least64_t longest; /* of the driver's waits that have an end */
+    atomic_int_least64_t ahead; /* of the system's clock */
+    atomic_int lost, found;     /* how often the server was out of reach, and there again */
+    atomic_int attends;         /* how often dispatch was asked for */
+    pthread_t tester;
+    atomic_int_least64_t longest; /* of the waits of the driver's own thread that have an end */
+    atomic_int_least64_t until;   /* ... and the end of the latest */
 } alone;
 
 static locker_claim *of(struct asker *asker)
@@ -55,8 +57,11 @@ static int64_t now(void *context)
 static void wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
 {
     (void)context;
-    if (until != LOCKER_NEVER && until - now(NULL) > alone.longest)
-        alone.longest = until - now(NULL);
+    if (until != LOCKER_NEVER && !pthread_equal(pthread_self(), alone.tester)) {
+        const int64_t span = until - now(NULL);
+        alone.until = until;
+        alone.longest = span > alone.longest ? span : alone.longest;
+    }
     locker_system_clock()->wait(NULL, cond, mutex, until == LOCKER_NEVER ? until : until - alone.ahead);
 }
 
@@ -139,6 +144,7 @@ static void begin(int port, const char *query)
     driver.dispatch = NULL;
     assert_true(driver.claim_size <= CLAIM_SIZE_AT_MOST);
     alone.ahead = 0;
+    alone.tester = pthread_self();
     alone.lost = alone.found = 0;
     snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0?command_timeout=20s%s", port, query);
     assert_ok(locker_open_driver(&driver, &options, &alone.l, &err), err);
@@ -561,6 +567,39 @@ static void who_only_listens_comes_back_soon(void **state)
     }
     assert_true(alone.longest <= second_ns / 5);
     lk_redis_driver.withdraw(alone.self, of(&asker));
+    end();
+}
+
+/* The server is away, until the driver waits for half a second before it looks again. Then it is back. */
+static int64_t be_away_for_long(struct env *env)
+{
+    struct asker asker;
+    make(&asker, "away");
+    of(&asker)->has_waited = true;
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    do
+        assert_int_not_equal(ask_for(&asker, second_ns / 10), LOCKER_OK);
+    while (alone.until - now(NULL) < second_ns / 2);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    lk_proxy_refuse(env->proxy, false);
+    return alone.until;
+}
+
+/* A call that waits may have less time than that. (It may take that long by itself, on a machine that is busy.) */
+static void a_call_does_not_wait_for_the_next_look(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    bool sooner = false;
+    begin(lk_proxy_port(env->proxy), "");
+    for (int round = 0; round < 5 && !sooner; round++) {
+        const int64_t looks_at = be_away_for_long(env);
+        assert_int_equal(come(&asker, "away"), LOCKER_OK);
+        sooner = now(NULL) < looks_at;
+        give(&asker);
+    }
+    assert_true(sooner);
     end();
 }
 
@@ -1270,6 +1309,7 @@ static const struct CMUnitTest tests[] = {
     server_test(what_has_no_number_is_not_left_at_the_server),
     server_test(a_message_of_an_earlier_server_grants_nothing),
     proxied_test(who_only_listens_comes_back_soon),
+    proxied_test(a_call_does_not_wait_for_the_next_look),
     proxied_test(a_message_from_before_the_attempt_moved_grants_nothing),
     proxied_test(a_message_from_before_the_first_attempt_moved_grants_nothing),
     proxied_test(a_message_from_before_an_unanswered_attempt_grants_nothing),
