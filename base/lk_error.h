@@ -10,3 +10,14 @@
 #define lk_denied(err, ...)        locker_error_set(err, LOCKER_DENIED, 0, __VA_ARGS__)
 #define lk_lost(err, ...)          locker_error_set(err, LOCKER_LOST, 0, __VA_ARGS__)
 #define lk_out_of_memory(err)      locker_error_set(err, LOCKER_NOMEM, 0, "out of memory")
+
+/* Here, and not in a file: it is a part of what a lock in memory takes. */
+static inline locker_status lk_ok(locker_error *err)
+{
+    if (err != NULL) {
+        err->status = LOCKER_OK;
+        err->os_error = 0;
+        err->text[0] = '\0';
+    }
+    return LOCKER_OK;
+}

@@ -16,8 +16,7 @@ static inline bool lk_sized_is(size_t size, size_t least)
     return size >= least && size <= LK_SIZE_MOST && size % sizeof(void *) == 0;
 }
 
-/** Copy a caller's struct `type` of `size` bytes into `own`, of own_size bytes. CONFIG: a member is set that this release
- * doesn't have. INVALID: the size is no release's. */
+/** Copy a caller's struct into `own`. CONFIG: a member is set that we lack. INVALID: a size of no release. */
 static inline locker_status lk_sized_take(void *own, size_t own_size, const void *given, size_t size,
                                           size_t least, const char *type, locker_error *err)
 {
@@ -47,8 +46,7 @@ static inline locker_status lk_sized_take(void *own, size_t own_size, const void
     lk_sized_take(own, sizeof(type), given, *(const size_t *)(const void *)(given),                          \
                   offsetof(type, optional), #type, err)
 
-/** Write an answer to a caller whose struct has `size` bytes: as much as it has room for, and zeros behind ours. Both begin
- * with their size, which stays the caller's. */
+/** Write an answer to a caller's struct: what it has room for, zeros behind ours, its own size in front. */
 static inline void lk_sized_give(void *to, size_t size, const void *own, size_t own_size)
 {
     memset(to, 0, size);

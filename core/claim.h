@@ -28,7 +28,6 @@ void lk_promote_locked(locker *l, lk_key *key) LK_REQUIRES(l->mutex);
 /** The claim doesn't hold its key any more: the next one may try. */
 void lk_key_free_locked(locker *l, const lk_claim *claim) LK_REQUIRES(l->mutex);
 
-/** Drop one reference. */
 void lk_claim_unref_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
 /** The driver has let go of a claim that was held: drop its reference, and see whether a single handle is left. */
 void lk_claim_over_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);

@@ -25,8 +25,7 @@ static void release_all_unlocking(locker *l) LK_REQUIRES(l->mutex)
     }
 }
 
-/* In a fork's child only descriptors are closed. The mutex may be locked by a thread that doesn't exist there, and
- * memory may be half changed, so neither is touched. */
+/* A fork's child closes descriptors alone: the mutex may be another thread's, and memory half changed. */
 locker_status locker_close(locker *l)
 {
     LK_NO_CANCEL;

@@ -46,8 +46,6 @@ locker_status lk_config_no_memory(locker_error *err)
     return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while reading the configuration");
 }
 
-/* ------------------------------------------------------------------ what may be quoted ---- */
-
 #define ASTRAY "in a user or password '/' is written %%2F, '?' %%3F, '#' %%23, '@' %%40 and ':' %%3A"
 
 const char *lk_config_word(const char *text)
@@ -95,8 +93,6 @@ static locker_status check_astray(const lk_config *c, const char *uri, locker_er
         "the URI has an '@' where no user and password can be: write SCHEME://USER:PASSWORD@HOST; " ASTRAY
         ", and an '@' of a path or parameter %%40");
 }
-
-/* ------------------------------------------------------------------ pieces ---- */
 
 /* A decoded copy of `what`, a piece of a URI. %00 would cut a C string. */
 static locker_status decode(const char **text, const char *first, const char *after, const char *what,
@@ -175,8 +171,6 @@ locker_status lk_config_add(lk_config *c, const char *name, const char *text, lo
     *given = (lk_given){strdup(name), strdup(text)};
     return given->name != NULL && given->text != NULL ? LOCKER_OK : lk_config_no_memory(err);
 }
-
-/* ------------------------------------------------------------------ the URI ---- */
 
 static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *err)
 {

@@ -1,7 +1,7 @@
 /* config.h: a locker's configuration: from a URI (config.c) or a profile (profile.c), completed (params.c). */
 #pragma once
 
-#include "error.h"
+#include "lk_error.h"
 
 /** A parameter as it was given. */
 typedef struct lk_given {
@@ -19,7 +19,6 @@ void lk_config_clear(lk_config *config);
 /** Parse a URI into config. driver NULL: the scheme's. */
 locker_status lk_config_uri(lk_config *config, const char *uri, const locker_driver *driver,
                             locker_error *err);
-/** Read a profile of an INI file into config. */
 locker_status lk_config_profile(lk_config *config, const char *file, const char *name, locker_error *err);
 /** Check the parameters against the tables, and fill in what was not said. */
 locker_status lk_config_finish(lk_config *config, const locker_options *options, locker_error *err);

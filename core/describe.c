@@ -2,8 +2,7 @@
  *
  *     locker-describe LIBRARY MODULE TEXT
  *
- * It loads the module as the library does. So what can't be loaded, for want of a symbol that the library
- * should export, already fails the build. */
+ * It loads the module as the library does, so what can't be loaded, for want of a symbol, fails the build. */
 #include <dlfcn.h>
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "description.h"
-#include "error.h"
+#include "lk_error.h"
 
 /* The first line of a text. Another number: it belongs to another release. */
 #define FIRST_LINE "locker-driver 1"
@@ -66,8 +66,6 @@ static const struct field parameter_fields[] = {
     {"help", WORDS, offsetof(locker_parameter, help)},
 };
 
-/* ------------------------------------------------------------------ of a table ---- */
-
 const char *locker_param_kind_name(locker_param_kind kind)
 {
     return kinds[kind > 0 && (size_t)kind < COUNT(kinds) ? kind : LOCKER_PARAM_TEXT];
@@ -101,8 +99,6 @@ void lk_description_clear(lk_description *d)
     free(d->parameters);
     free(d->text);
 }
-
-/* ------------------------------------------------------------------ to a text ---- */
 
 static bool write_line(FILE *out, const char *key, const char *words)
 {
@@ -142,8 +138,6 @@ bool lk_description_write(FILE *out, const lk_description *d)
                   write_fields(out, parameter_fields, COUNT(parameter_fields), p);
     return written;
 }
-
-/* ------------------------------------------------------------------ from a text ---- */
 
 /* The place of the word among some that begin at 1; 0: it is none of them. */
 static int place_of(const char *word, lk_form form)

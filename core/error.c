@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "error.h"
+#include "lk_error.h"
 
 const char *locker_status_name(locker_status status)
 {

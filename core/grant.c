@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "claim.h"
-#include "error.h"
 #include "grant.h"
 #include "lease.h"
+#include "lk_error.h"
 
 void lk_withdraw_unlocking(locker *l, lk_claim *claim)
 {
@@ -102,7 +102,6 @@ locker_status lk_told_lost_locked(const locker *l, const lk_claim *claim, locker
                    lk_lost_why_locked(l, claim));
 }
 
-/* Hand it over, or have it released. */
 static locker_status give_unlocking(locker *l, lk_claim *claim, int64_t now, locker_error *err)
     LK_REQUIRES(l->mutex)
 {

@@ -8,8 +8,6 @@
 #include "lifetime.h"
 #include "lk_wakeup.h"
 
-/* ------------------------------------------------------------------ unlocking ---- */
-
 static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_error *err) LK_REQUIRES(l->mutex)
 {
     lk_claim *claim = held->claim;
@@ -55,8 +53,6 @@ locker_status locker_unlock(locker_handle *held, locker_error *err)
     lk_mutex_unlock(&l->mutex);
     return status;
 }
-
-/* ------------------------------------------------------------------ freeing ---- */
 
 /* A handle is freed in a callback, where nothing may wait: released in the background, without answer. */
 static void let_go_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
@@ -143,8 +139,6 @@ void locker_cleanup(void *held)
     locker_handle_free(held);
 }
 
-/* ------------------------------------------------------------------ telling what was lost ---- */
-
 /* Free it, too, if it was freed in its own callback. */
 static void tell_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
 {
@@ -191,8 +185,6 @@ void lk_losses_tell_unlocking(locker *l)
         lk_claim_unref_locked(l, claim);
     }
 }
-
-/* ------------------------------------------------------------------ asking ---- */
 
 locker_state locker_handle_state(const locker_handle *held)
 {

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 
 #include "claim.h"
-#include "error.h"
 #include "frame.h"
 #include "lk_sized.h"
 
@@ -27,23 +26,17 @@ static void leave(locker *l) LK_EXCLUDES(l->mutex)
     lk_mutex_unlock(&l->mutex);
 }
 
-static bool is_sized(const locker_info *info)
-{
-    return lk_sized_is(info->size, offsetof(locker_info, queue_stride));
-}
-
 void locker_info_clear(locker_info *info)
 {
     if (info == NULL)
         return;
     const locker_info cleared = LOCKER_INFO_INIT;
     free(info->queue);
-    if (is_sized(info))
+    if (lk_sized_is(info->size, offsetof(locker_info, queue_stride)))
         lk_sized_give(info, info->size, &cleared, sizeof cleared);
 }
 
-/* A lock of this locker's that is meant to end: of services that don't know when, core keeps the time. It is
- * the lock that the service showed if the token is. */
+/* A lock of ours that is meant to end, where services don't know when: the one shown, if the token is. */
 static void tell_own_end(locker *l, const char *key, size_t length, locker_info *info)
 {
     const locker_claim spelled = {.key = key, .key_len = length, .key_hash = locker_key_hash(key, length)};
@@ -65,7 +58,8 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
 {
     LK_NO_CANCEL;
     locker_info found = LOCKER_INFO_INIT;
-    if (l == NULL || (info != NULL && !is_sized(info)))
+    const bool sized = info == NULL || lk_sized_is(info->size, offsetof(locker_info, queue_stride));
+    if (l == NULL || !sized)
         return lk_invalid(err, "%s needs a locker, and an info that starts from LOCKER_INFO_INIT", what);
     locker_status status = enter(l, what, err);
     if (status != LOCKER_OK)

@@ -53,8 +53,7 @@ static void renew_unlocking(locker *l) LK_REQUIRES(l->mutex)
     }
 }
 
-/* Sleep until something is to be read, or until `until`. The timer counts a stop of the process and a suspend of the machine,
- * which a wait for the time that is left would not. */
+/* Sleep until something is to be read, or `until`, by a timer that counts stops and suspends as time. */
 static int sleep_until(locker *l, struct epoll_event events[EVENTS], int64_t until)
 {
     if (l->timer_fd < 0) {

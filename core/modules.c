@@ -17,14 +17,11 @@
 #include <unistd.h>
 
 #include "description.h"
-#include "error.h"
+#include "lk_error.h"
 #include "registry.h"
 
 enum { DESCRIPTION_MAX = 64 * 1024 };
-
 static const char suffix[] = ".driver";
-
-/* ------------------------------------------------------------------ loading one ---- */
 
 enum { HEADERS_MAX = 64 };
 
@@ -151,8 +148,6 @@ static locker_status load_file(const char *path, const char *schemes, const lock
     return refuse(err, path, why);
 }
 
-/* ------------------------------------------------------------------ where ---- */
-
 /* The directory beside the file that this code was loaded from, so that what is installed can be moved; where nothing
  * tells where that lies, the one that the build was told. Never from the environment, and never relative to the working
  * directory, which others may choose. */
@@ -170,8 +165,6 @@ static void find_directory(char path[PATH_MAX])
     }
     (void)strcpy(path, LOCKER_MODULE_DIRECTORY);
 }
-
-/* ------------------------------------------------------------------ descriptions ---- */
 
 /* What one look at the directory found. Never freed once published: who asked may have pointers into it. */
 typedef struct modules {
@@ -314,8 +307,7 @@ static bool describes(const modules *list, const char *word)
     return m != NULL && m->problem == NULL;
 }
 
-/* The list in which to find it: another look is taken for a module that has been installed since the last one.
- * NULL and errno: what the system lacks. */
+/* The list in which to find it: looked for again if it may be new. NULL and errno: what the system lacks. */
 static const modules *list_with(const char *word)
 {
     modules *const seen = atomic_load(&published);
@@ -327,8 +319,6 @@ static const modules *list_with(const char *word)
     discard(now);
     return seen;
 }
-
-/* ------------------------------------------------------------------ for registry.c ---- */
 
 static const locker_driver_info *module_at(size_t index)
 {

@@ -9,7 +9,6 @@
 #include "log.h"
 #include "registry.h"
 
-/* What to do about a limit of the system. */
 static const char *limit_advice(int os_error)
 {
     if (os_error == EMFILE || os_error == ENFILE)

@@ -30,8 +30,6 @@ const locker_parameter *locker_common_parameters(void)
     return common_params;
 }
 
-/* ------------------------------------------------------------------ times ---- */
-
 static const double year_ms = 365.25 * 86400e3;
 
 /* The unit's length in ms; 0: it is none. */
@@ -98,8 +96,6 @@ locker_status lk_ttl_in_range(const locker_driver *d, int64_t ttl_ms, locker_sta
                             (long long)ttl_ms, d->name, (long long)d->ttl_min_ms, (long long)d->ttl_max_ms);
 }
 
-/* ------------------------------------------------------------------ a parameter's text ---- */
-
 static locker_status check_range(const locker_parameter *param, const locker_value *value, locker_error *err)
 {
     const char *unit = param->kind == LOCKER_PARAM_DURATION ? " ms" : "";
@@ -165,8 +161,6 @@ static locker_status parse(const locker_parameter *param, const char *text, lock
     }
 }
 
-/* ------------------------------------------------------------------ tables ---- */
-
 /* The place of a name in a table, or, also of NULL, the table's length. */
 static size_t find(const locker_parameter *table, const char *name)
 {
@@ -207,8 +201,6 @@ static locker_status fill_given(const lk_config *c, locker_value *common, locker
     }
     return status;
 }
-
-/* ------------------------------------------------------------------ password and label ---- */
 
 static locker_status copy(const char **own, const char *text, locker_error *err)
 {

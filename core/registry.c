@@ -2,7 +2,6 @@
 #include <strings.h>
 
 #include "description.h"
-#include "error.h"
 #include "frame.h"
 #include "lk_sized.h"
 #include "registry.h"

@@ -1,5 +1,4 @@
-/* registry.h: the drivers that there are: built into the library, or modules that are loaded when they are asked for; and
- * whether core can work with a driver's table. */
+/* registry.h: the drivers, built in or modules loaded on demand; and whether core can work with a table. */
 #pragma once
 
 #include <locker/driver.h>
@@ -22,8 +21,7 @@ locker_status lk_driver_take(locker_driver *own, locker_semantics *promises, con
 typedef struct lk_module_loader {
     /** The index-th module that has a description; NULL past the last. Loads nothing. */
     const locker_driver_info *(*at)(size_t index);
-    /** Load the module that describes this scheme, else this name, and answer its driver, or NULL when there
-     * is none. OK, UNSUPPORTED, INVALID or NOMEM. */
+    /** Load the module of this scheme, else name: its driver, or NULL. OK, UNSUPPORTED, INVALID, NOMEM. */
     locker_status (*find)(const char *word, const locker_driver **driver, locker_error *err);
     /** The directory, or what is wrong with it, for an error's text. */
     const char *(*where)(void);

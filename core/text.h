@@ -1,7 +1,7 @@
 /* text.h: what keys and labels may be: UTF-8 without control characters. */
 #pragma once
 
-#include "error.h"
+#include "lk_error.h"
 
 /** INVALID says what is wrong with a text of at most `most` bytes, called `what`. *length (or NULL): a good one's. */
 locker_status lk_text_check(const char *text, size_t most, const char *what, size_t *length,

@@ -63,12 +63,6 @@ static bool looks_busy(lk_file *self, const lk_file_name *name)
     return locked;
 }
 
-/* The next distance between attempts. */
-static int64_t grown(int64_t distance, int64_t factor)
-{
-    return distance * factor < POLL_MAX ? distance * factor : POLL_MAX;
-}
-
 /* Write the grant into the record. The lock is ours. */
 static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
@@ -93,7 +87,7 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_fil
     /* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took
      * its byte before it read: either we see that, or it reads our token. No watch tells of its end. */
     if (lk_file_range_locked(c->fd, 2)) {
-        c->breaker_ns = grown(c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns, 2);
+        c->breaker_ns = lk_time_earlier(c->breaker_ns == 0 ? 2 * POLL_BREAKER : 2 * c->breaker_ns, POLL_MAX);
         claim->retry_at = lk_file_now(self) + c->breaker_ns;
         return LOCKER_BUSY;
     }
@@ -157,7 +151,6 @@ static locker_status take(lk_file *self, const lk_file_name *name, lk_file_claim
     return status;
 }
 
-/* Watch the file, mark that somebody waits. */
 static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     pthread_mutex_lock(&self->mutex);
@@ -190,7 +183,7 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
     const bool watched = c->wd != 0;
     pthread_mutex_unlock(&self->mutex);
     c->claim->retry_at = now + (watched ? c->poll_ns : POLL_WITHOUT_EVENTS);
-    c->poll_ns = grown(c->poll_ns, c->poll_factor);
+    c->poll_ns = lk_time_earlier(c->poll_ns * c->poll_factor, POLL_MAX);
 }
 
 /* Locked by another, and met for the first time: after the enrolment the lock is tried once more. */

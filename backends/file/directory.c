@@ -1,6 +1,5 @@
 /* directory.c: the lock directory. Whoever can write into it can take, fake and break locks, so it is used
- * only if nobody else can; and only on a filesystem of this host's kernel, because the driver promises that
- * the kernel ends a lock with its process. */
+ * only if nobody else can; and only where this host's kernel ends a lock with its process, as promised. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -120,7 +119,6 @@ locker_status lk_file_directory_open(const char *path, bool shared, int *out, lo
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return fail_open(path, errno == ENOENT && code != 0 ? code : errno, err);
-
     locker_status status = LOCKER_OK;
     /* The set-group-id bit gives the files in it the directory's group, whoever makes them. */
     if (made && shared && fchmod(fd, 02770) != 0)

@@ -83,7 +83,6 @@ static locker_status file_open(const locker_driver_config *config, const locker_
     self->sync = config->values[SYNC].number != 0;
     lk_file_record_template(self->template);
     pthread_mutex_init(&self->mutex, NULL); /* can't fail with default attributes */
-
     self->path = clean_path(config->path);
     self->prefix = lk_file_prefix_new(config->name_space);
     if (self->path == NULL || self->prefix == NULL) {
@@ -132,8 +131,6 @@ static locker_status file_ping(void *self_, int64_t until, locker_error *err)
     return LOCKER_OK;
 }
 
-static const char *const schemes[] = {"file", NULL};
-
 static const locker_semantics semantics = {
     .size = sizeof(locker_semantics),
     .driver = "file",
@@ -157,7 +154,7 @@ const locker_driver lk_file_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),
     .name = "file",
-    .schemes = schemes,
+    .schemes = (const char *const[]){"file", NULL},
     .example = "file:///run/lock/shop",
     .features = "",
     .claim_size = sizeof(lk_file_claim),

@@ -81,7 +81,6 @@ static int make_fresh(const lk_file *self, int parent, char *temporary, size_t s
     return -1;
 }
 
-/* Put the fresh file in the place of the held one. */
 static locker_status replace(lk_file *self, const lk_file_name *name, int parent, int held,
                              lk_file_record *record, locker_error *err)
 {
@@ -105,8 +104,7 @@ static locker_status replace(lk_file *self, const lk_file_name *name, int parent
         unlinkat(parent, temporary, 0);
         goto out;
     }
-    /* Whoever was granted the old file wrote its token there before it saw that nobody breaks it and that it
-     * is still at the name: what is read here is the greatest. */
+    /* Whoever was granted the old file had written its token there before it looked: here it is read. */
     if (read_steady(held, &now) == 0 && now.token > next.token) {
         next.token = now.token;
         code = lk_file_record_write(fresh, self->template, &next, self->sync);

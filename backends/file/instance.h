@@ -1,15 +1,4 @@
-/* instance.h: an instance of the file driver, and which file of it does what.
- *
- *   file.c       the driver's table, its parameters, open, close, abandon, ping
- *   directory.c  the lock directory: made or checked, refused when it can't be trusted; error texts
- *   name.c       from a key to a file's name
- *   record.c     the text in a lock file: fencing token and last holder
- *   slots.c      the descriptors of all claims, readable without a lock in a fork's child
- *   watch.c      inotify: waking waiters, telling holders of a forced unlock
- *   lockfile.c   opening, checking and locking one file
- *   acquire.c    one attempt
- *   release.c    release, withdraw, pass
- *   inspect.c    show and break
+/* instance.h: an instance of the file driver.
  *
  * A lock is an open-file-description lock (F_OFD_SETLK) on the first byte of one file. The kernel ends it
  * with the last descriptor of its open file description. Bytes of the file as lock ranges:

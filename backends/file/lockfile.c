@@ -22,8 +22,7 @@ bool lk_file_range_locked(int fd, off_t byte)
     return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
-/* What is looked at of a lock file. Not its times: asking for those makes the kernel keep them finer, and the
- * next write to the file dearer by as much again. */
+/* Not its times: asking for those makes the kernel keep them finer, and the next write dearer by as much. */
 enum { LOOK = STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_UID | STATX_INO };
 
 lk_file_id lk_file_id_of(const struct statx *s)

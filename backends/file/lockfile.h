@@ -19,8 +19,7 @@ locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int f
 int lk_file_range_lock(int fd, short type, off_t byte);
 /* Whether somebody else has the byte locked. */
 bool lk_file_range_locked(int fd, off_t byte);
-/* Whether the file at the name, as one who comes now would find it, is this one. 0: yes; ESTALE: it is
- * another or none; else an errno: that can't be told now. */
+/* Whether the file now at the name is this one. 0: yes; ESTALE: no; else an errno: that can't be told. */
 int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id);
 /* The same for a claim's file. */
 int lk_file_look(const lk_file *self, const lk_file_claim *c);

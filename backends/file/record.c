@@ -67,7 +67,6 @@ void lk_file_record_template(char out[LK_FILE_RECORD_SIZE])
     memset(out + PID_AT, '0', PID);
     memset(out + OWNER_LEN_AT, '0', 3);
     put_number(out + PID_AT, PID, (uint64_t)getpid());
-
     char host[LK_FILE_HOST_MAX + 1] = "";
     if (gethostname(host, sizeof host) == 0)
         memcpy(out + HOST_AT, host, strnlen(host, LK_FILE_HOST_MAX));

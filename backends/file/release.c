@@ -26,7 +26,6 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     (void)until; /* nothing here waits for anybody */
     lk_file *self = self_;
     lk_file_claim *c = grant->data;
-
     pthread_mutex_lock(&self->mutex);
     const bool broken = lk_file_broken_locked(self, c);
     lk_file_detach_locked(self, c);
@@ -55,7 +54,6 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
     lk_file_claim *t = to->data;
     if (self->sync) /* flushing the record blocks, which is not allowed here */
         return LOCKER_BUSY;
-
     uint64_t token = from->token;
     if (lk_file_record_grant(f->fd, self->template, &token, to->owner, false) != 0)
         return LOCKER_BUSY;
@@ -64,7 +62,6 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
      * read whose it is, and not replaced it yet, is seen by its byte. */
     if (lk_file_range_locked(f->fd, 2) || lk_file_look(self, f) != 0)
         return LOCKER_BUSY; /* broken: release finds that out and says so */
-
     pthread_mutex_lock(&self->mutex);
     if (lk_file_broken_locked(self, f)) {
         pthread_mutex_unlock(&self->mutex);

@@ -21,9 +21,7 @@
 
 #define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR)
-
 enum { ABOVE_MAX = 64 }; /* directories above ours, as deep as paths come */
-
 static const int64_t look_interval_ns = LK_S;
 static const int64_t unwatched_interval_ns = 50 * LK_MS; /* without inotify */
 static const int64_t touch_interval_ns = 24 * (3600 * LK_S);

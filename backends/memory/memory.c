@@ -46,8 +46,6 @@ static lk_list spaces = {&spaces, &spaces};
 /* The last token of any space that was dropped, so that a key's tokens grow on. Guarded by spaces_mutex. */
 static uint64_t last_token;
 
-/* ------------------------------------------------------------------ holders ---- */
-
 /* The holder of the key; NULL: nobody holds it. */
 static place *find_locked(const space *s, const char *key, size_t length, uint32_t hash)
 {
@@ -83,8 +81,6 @@ static void hand_over_locked(space *s, place *old)
     grant_locked(s, p, p->svc->clock->now(p->svc->clock->context));
     p->svc->wake(p->svc, p->claim);
 }
-
-/* ------------------------------------------------------------------ life ---- */
 
 static space *space_find_locked(const char *name)
 {
@@ -183,8 +179,6 @@ static void memory_close(void *self)
     free(s);
 }
 
-/* ------------------------------------------------------------------ claims ---- */
-
 /* Nobody has asked for this claim, or its grant was lost before core knew of it. */
 static void ask_locked(instance *m, locker_claim *claim)
 {
@@ -245,8 +239,6 @@ static locker_status memory_release(void *self, locker_claim *grant, int64_t unt
     return lk_lost(err, "'%s' was broken before it was unlocked", grant->key);
 }
 
-/* ------------------------------------------------------------------ looking ---- */
-
 static void describe_holder_locked(const place *holder, locker_info *info)
 {
     const locker_clock *clock = holder->svc->clock;
@@ -291,8 +283,7 @@ static locker_status memory_show(void *self, const char *key, size_t key_len, in
     return status;
 }
 
-/* Core is told of a loss only if it knows of the grant; else the claim is as if it had never asked, and asks
- * again: the hand-over has woken it. */
+/* Core is told of a loss only if it knows of the grant; else the claim asks again: the hand-over woke it. */
 static void lose_locked(place *holder)
 {
     if (holder->state == HANDED) {
@@ -332,9 +323,6 @@ static locker_status memory_ping(void *self, int64_t until, locker_error *err)
     return LOCKER_OK;
 }
 
-/* ------------------------------------------------------------------ the table ---- */
-
-static const char *const schemes[] = {"memory", NULL};
 static const locker_parameter params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
 
 static const locker_semantics semantics = {
@@ -357,7 +345,7 @@ const locker_driver lk_memory_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),
     .name = "memory",
-    .schemes = schemes,
+    .schemes = (const char *const[]){"memory", NULL},
     .example = "memory:shop",
     .features = "",
     .caps = LOCKER_CAP_QUEUE,

@@ -72,8 +72,7 @@ typedef struct locker_conformance_subject {
      * `lose`; a subject has both or none. */
     bool (*replace)(void *service, const char *key);
 
-    /** The service answers nothing any more, to anybody, until `thaw`; connections stay. Both or none. `thaw`
-     * of a service that answers does nothing. */
+    /** The service answers nobody until `thaw`; connections stay. Both or none. `thaw` may come without. */
     bool (*freeze)(void *service);
     bool (*thaw)(void *service);
 

@@ -246,12 +246,13 @@ struct locker_driver {
     /** One attempt. OK: a grant, token and valid_until are set. BUSY: another has it; if claim->will_wait it
      * is enrolled: wake will be called when another attempt may succeed, and retry_at may bound the wait.
      * UNAVAILABLE with a retry_at passes (a server that starts, a connection that broke: it may be up again
-     * before core looks); without, it is final and ends the call, also one that was enrolled before; but while
-     * the service is out of reach, as `suspect` said, core asks again each second. A try whose connection is refused is UNAVAILABLE at once,
-     * not at attempt_until: nobody is there to wait for. TIMEOUT: attempt_until passed; tried again at once
-     * while the call lasts. Everything else ends the lock call: CANCELED (interrupted), UNAVAILABLE, DENIED,
-     * INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED. Whatever the answer but OK, withdraw follows or acquire
-     * is called again; so an answer whose request is still under way leaves its cleaning up to withdraw. */
+     * before core looks); without, it is final and ends the call, also one that was enrolled before; but
+     * while the service is out of reach, as `suspect` said, core asks again each second. A try whose
+     * connection is refused is UNAVAILABLE at once, not at attempt_until: nobody is there to wait for.
+     * TIMEOUT: attempt_until passed; tried again at once while the call lasts. Everything else ends the lock
+     * call: CANCELED (interrupted), UNAVAILABLE, DENIED, INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED.
+     * Whatever the answer but OK, withdraw follows or acquire is called again; so an answer whose request is
+     * still under way leaves its cleaning up to withdraw. */
     locker_status (*acquire)(void *self, locker_claim *claim, locker_error *err);
 
     /** An acquire that is under way for the claim, or about to begin, should return soon with CANCELED,
@@ -288,15 +289,15 @@ struct locker_driver {
      * it wants to be called at the latest, in the clock's ns, or LOCKER_NEVER. NULL: nothing ever is. */
     int64_t (*dispatch)(void *self);
 
-    /** As locker_show(). info is zeroed but for -1 in what is unknown; queue is malloc'ed, and goes with its queue_stride. Core adds the end
-     * of a lock without renewal that the locker itself holds. */
+    /** As locker_show(). info is zeroed but for -1 in what is unknown; queue is malloc'ed, and goes with its
+     * queue_stride. Core adds the end of a lock without renewal that the locker itself holds. */
     locker_status (*show)(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                           locker_error *err);
 
     /** As locker_break(): tells in `broken` whose lock it was; INVALID when nobody holds it; BUSY, by
      * locker_break_check(), when it is not the one that `only` (never NULL) names. Whom it looks at is whom
-     * it breaks. NULL: locks can't be broken; semantics.can_break says the same. Called
-     * break_lock because break is a word of C. */
+     * it breaks. NULL: locks can't be broken; semantics.can_break says the same. Called break_lock because
+     * break is a word of C. */
     locker_status (*break_lock)(void *self, const char *key, size_t key_len, const locker_break_options *only,
                                 int64_t until, locker_info *broken, locker_error *err);
 
@@ -310,10 +311,11 @@ struct locker_driver {
 /** A module exports `const locker_driver *const locker_module`, a pointer to its table, and nothing else. */
 #define LOCKER_MODULE_ENTRY "locker_module"
 
-/** The driver that serves a scheme, in *driver (NULL allowed; on failure it is NULL): as locker_open() finds it, so a module is
- * loaded, for good. Nothing is connected. A program that forks while other threads open lockers calls it before:
- * the child of a fork that falls into the loading of a module can load none. Errors: UNSUPPORTED (there is none, or its module can't be used:
- * the text says why and what to do), NOMEM, INVALID (scheme NULL). */
+/** The driver that serves a scheme, in *driver (NULL allowed; on failure it is NULL): as locker_open() finds
+ * it, so a module is loaded, for good. Nothing is connected. A program that forks while other threads open
+ * lockers calls it before: the child of a fork that falls into the loading of a module can load none. Errors:
+ * UNSUPPORTED (there is none, or its module can't be used: the text says why and what to do), NOMEM, INVALID
+ * (scheme NULL). */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_driver_find(const char *scheme,
                                                               const locker_driver **driver,
                                                               locker_error *err);

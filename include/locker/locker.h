@@ -118,10 +118,11 @@ typedef struct locker_options {
 
 /** Open the lock service that `uri` names, such as "file:///run/lock/shop", "memory:",
  * "redis://host:6379/0?ttl=10s". Drivers that use a network connect now, so that a wrong address or password
- * is told here; may block for `connect_timeout`, and before for as long as the system's resolver takes for the
- * hosts' names. On success *out is the caller's, to be closed with locker_close(); on failure it is NULL. Errors: CONFIG (it names the part that is wrong), UNSUPPORTED (a scheme or feature that
- * this build lacks, or a driver's module that can't be loaded), UNAVAILABLE, DENIED, PROTOCOL, NOMEM, INVALID
- * (uri, out or options->size). */
+ * is told here; may block for `connect_timeout`, and before for as long as the system's resolver takes for
+ * the hosts' names. On success *out is the caller's, to be closed with locker_close(); on failure it is NULL.
+ * Errors: CONFIG (it names the part that is wrong), UNSUPPORTED (a scheme or feature that this build lacks,
+ * or a driver's module that can't be loaded), UNAVAILABLE, DENIED, PROTOCOL, NOMEM, INVALID (uri, out or
+ * options->size). */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open(const char *uri, const locker_options *options,
                                                        locker **out, locker_error *err);
 
@@ -154,8 +155,7 @@ typedef struct locker_cancel locker_cancel;
 LOCKER_API locker_cancel *locker_cancel_new(void);
 
 /** Fire: calls that wait with it return LOCKER_CANCELED, and so do calls that come later. A lock that was
- * granted before it stays held. Async-signal-safe; may be called any number of times; keeps errno. NULL is
- * allowed, here and below. */
+ * granted before stays held. Async-signal-safe; any number of times; keeps errno. NULL is allowed, as below. */
 LOCKER_API void locker_cancel_fire(locker_cancel *cancel);
 
 /** Whether it was fired. Async-signal-safe. */

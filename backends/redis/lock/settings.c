@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/tls.h"
 #include "settings.h"
 
 /* The order of lk_redis_params. */

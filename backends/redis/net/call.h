@@ -24,7 +24,6 @@ lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const l
 /* The same for up to LK_REDIS_FLIGHT_MAX commands in one flight: they reach the server one right behind the other. */
 lk_redis_outcome lk_redis_ask_flight(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
                                      size_t count, locker_error *err);
-/* Free the replies of a flight. */
 void lk_redis_call_clear(lk_redis_call *call);
 
 /* Append a command without waiting, as lk_redis_submit_locked() (pipeline.h). */

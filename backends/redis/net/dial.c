@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "dial.h"
-#include "tls.h"
 
 void lk_redis_peer_name(const char *host, int port, char *out)
 {

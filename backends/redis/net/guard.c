@@ -46,7 +46,6 @@ static bool end_line(lk_redis_guard *g)
     return true;
 }
 
-/* More of a line's text. */
 static bool take_text(lk_redis_guard *g, const char *data, size_t len)
 {
     if (g->line == 0 && len > 0)

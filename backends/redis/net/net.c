@@ -9,7 +9,6 @@
 
 static const int64_t loading_again_ns = 50 * LK_MS;
 static const int64_t thread_again_ns = LK_S; /* a thread that could not be started */
-
 enum { OLD_CONNECTIONS = 8 };
 
 /* Guarded by the mutex, unless they say otherwise. */
@@ -29,8 +28,6 @@ struct lk_redis_net {
     bool was_lost LK_GUARDED_BY(mutex);
     char redirect[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* where the master is said to be; "": not known */
 };
-
-/* ------------------------------------------------------------------ old connections ---- */
 
 /* Those that have ended go, and the others close up. Not while an answer is awaited: its context is in there. */
 static void drop_ended_locked(lk_redis_net *net) LK_REDIS_LOCKED
@@ -72,8 +69,6 @@ static void end_old_locked(lk_redis_net *net) LK_REDIS_LOCKED
         (void)lk_redis_submit_command_locked(&net->pipeline, &a, ended_locked, &net->old[i]);
     }
 }
-
-/* ------------------------------------------------------------------ coming up, going down ---- */
 
 /* Whether both are known and the same. */
 static bool same_id(const char *a, const char *b)
@@ -118,7 +113,6 @@ void lk_redis_net_admit_unlocking(lk_redis_net *net)
     lk_redis_pump_unlocking(&net->pipeline);
 }
 
-/* The pipeline's. */
 static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
 {
     lk_redis_net *net = self;
@@ -149,8 +143,6 @@ void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply)
     lk_redis_net_moved_locked(net, reply);
     lk_redis_unlock(net->shared);
 }
-
-/* ------------------------------------------------------------------ connecting ---- */
 
 static bool is_missing_locked(const void *self) LK_REDIS_LOCKED
 {
@@ -260,8 +252,6 @@ locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *sc
     return why.error.status;
 }
 
-/* ------------------------------------------------------------------ life ---- */
-
 static void left(void *self)
 {
     lk_redis_net *net = self;
@@ -319,8 +309,6 @@ void lk_redis_net_abandon(const lk_redis_net *net)
     close(net->pipeline.kick_fd);
 }
 
-/* ------------------------------------------------------------------ the keeper's turn ---- */
-
 int64_t lk_redis_net_begin_turn(lk_redis_net *net)
 {
     struct epoll_event events[4];
@@ -354,8 +342,6 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     lk_redis_unlock(shared);
     return next;
 }
-
-/* ------------------------------------------------------------------ what its owner may ask ---- */
 
 void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now)
 {

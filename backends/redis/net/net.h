@@ -29,8 +29,6 @@ typedef struct {
     void (*on_left)(void *owner);
 } lk_redis_owner;
 
-/* ------------------------------------------------------------------ its life ---- */
-
 /* NULL: errno says why. All that is pointed to lasts longer; the target is filled in before it is used.
  * *commands: its command connection (call.h), which is always there. */
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
@@ -50,8 +48,6 @@ void lk_redis_net_abandon(const lk_redis_net *net) LK_UNCHECKED;
  * answers when it wants another. The mutex is held in between. */
 int64_t lk_redis_net_begin_turn(lk_redis_net *net) LK_ACQUIRE(lk_redis_mutex);
 int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now) LK_RELEASE(lk_redis_mutex);
-
-/* ------------------------------------------------------------------ the connections ---- */
 
 /* A reply said that another server is the master: go and look for it. */
 void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply) LK_REDIS_LOCKED;

@@ -12,8 +12,7 @@
 #include "lk_wakeup.h"
 #include "pipeline.h"
 
-/* GATHER_MAX, in bytes, is a dozen callers' commands. If all were waited for, the server would idle while the
- * callers work, and they while it works. */
+/* GATHER_MAX, in bytes, is a dozen callers' commands: to wait for all idles server and callers in turn. */
 enum { RECEIVE_MAX = 16384, GATHER_MAX = 2048, SPIN_SHIFT_MAX = 10 };
 static const int64_t spin_ns = 100 * LK_US;
 static const int64_t spin_step_max_ns = 40 * LK_US; /* a step that took longer: others need the processor */
@@ -205,7 +204,6 @@ lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const lk_redi
 
 /* ------------------------------------------------------------------ answers ---- */
 
-/* Wake those whose time is over. */
 static void wake_due_locked(lk_redis_pipeline *p, int64_t now) LK_REDIS_LOCKED
 {
     if (now < p->due)

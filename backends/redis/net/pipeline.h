@@ -38,8 +38,7 @@ typedef struct {
     unsigned spin_skip;                  /* sleep at once so many times; of the reader */
     /* What the connection is, as net.c sets it with the mutex. */
     atomic_uint connection; /* counts them, from 1; release/acquire hands over what on_up did, or a later's */
-    /* Counts the servers that we were connected to (lk_redis_up.other). Relaxed: whoever has sent a command since the
-     * connection was made has had the mutex since. */
+    /* Counts the servers that we were connected to. Relaxed: who has sent since then has had the mutex. */
     atomic_uint era;
     int64_t server_us LK_GUARDED_BY(mutex); /* the server's time when it was made; 0: not known */
 } lk_redis_pipeline;
@@ -48,7 +47,6 @@ typedef struct {
 bool lk_redis_pipeline_init(lk_redis_pipeline *p, lk_redis_shared *shared, lk_redis_reconnect *reconnect);
 void lk_redis_pipeline_destroy(lk_redis_pipeline *p);
 
-/* A new connection is up. */
 void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *socket) LK_REDIS_LOCKED;
 /* Give the connection up: everything that awaits an answer learns that none will come. */
 void lk_redis_pipeline_fail_locked(lk_redis_pipeline *p, const char *why) LK_REDIS_LOCKED;

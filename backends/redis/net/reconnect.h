@@ -31,7 +31,6 @@ typedef struct {
 
 /* Have what is missing connected. */
 void lk_redis_reconnect_want_locked(lk_redis_reconnect *rc) LK_REDIS_LOCKED;
-/* Don't come back at once. */
 void lk_redis_reconnect_back_off_locked(lk_redis_reconnect *rc) LK_REDIS_LOCKED;
 /* Whether connecting was last tried in vain, by an attempt that began at `since` or later. */
 bool lk_redis_reconnect_failed_since_locked(const lk_redis_reconnect *rc, int64_t since) LK_REDIS_LOCKED;

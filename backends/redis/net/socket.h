@@ -69,8 +69,7 @@ lk_redis_socket *lk_redis_socket_new(int fd, const char *peer);
  * given up can't reach the server after what a later connection says. */
 void lk_redis_socket_free(lk_redis_socket *socket, bool reset);
 
-/* As send() and recv() on a non-blocking socket: -1 with errno, EAGAIN when it would block; receive answers 0
- * at the end of the stream. Never raises SIGPIPE. */
+/* As send() and recv(), non-blocking: -1 and errno, EAGAIN; receive: 0 at the end. Never raises SIGPIPE. */
 ssize_t lk_redis_socket_send(lk_redis_socket *socket, const char *data, size_t len);
 ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap);
 
@@ -81,8 +80,7 @@ ssize_t lk_redis_socket_nap(lk_redis_socket *socket, char *data, size_t cap);
 /* Wait for what poll calls `events`. 0, or an errno. */
 int lk_redis_wait_for(int fd, short events, int64_t until);
 
-/* The next complete reply among what was fed: 1 and *reply, 0 when there is none yet, -1 when the stream is
- * not the Redis protocol (or memory ran out). */
+/* The next complete reply that was fed: 1 and *reply; 0: none yet; -1: not Redis, or out of memory. */
 int lk_redis_socket_next_reply(lk_redis_socket *socket, redisReply **reply);
 
 /* Feed received bytes to the parser. 0, or an errno: ENOMEM, or EPROTO for what is no reply of ours. */
@@ -92,3 +90,11 @@ int lk_redis_socket_feed(lk_redis_socket *socket, const char *data, size_t len);
  * Frees nothing: on failure the replies that came are in place. 0, or an errno; EPROTO: not Redis. */
 int lk_redis_socket_exchange(lk_redis_socket *socket, const char *data, size_t len, redisReply **replies,
                              size_t count, int64_t until);
+
+/* Make tls_context of what the target says of TLS (tls.c); UNSUPPORTED where this build has none. */
+locker_status lk_redis_tls_init(lk_redis_target *target, locker_error *err);
+void lk_redis_tls_clear(lk_redis_target *target);
+
+/* The handshake of TLS. It blocks, bounded by the socket's time-outs; afterwards the socket doesn't block. */
+bool lk_redis_tls_start(const lk_redis_target *target, lk_redis_socket *socket, int64_t until,
+                        lk_redis_failure *why);

@@ -1,5 +1,5 @@
-/* tls.c: see tls.h. What is sent and received by it is socket.c's matter. */
-#include "tls.h"
+/* tls.c: TLS by hiredis, where this build has it. What is sent and received by it is socket.c's matter. */
+#include "socket.h"
 
 #ifdef LOCKER_REDIS_TLS
 #include <errno.h>
@@ -13,8 +13,7 @@
 locker_status lk_redis_tls_init(lk_redis_target *target, locker_error *err)
 {
     redisSSLContextError why = REDIS_SSL_CTX_NONE;
-    /* hiredis does not compare the certificate's name with the host's. With the system's authorities anybody
-     * who has a certificate could pose as the server. */
+    /* hiredis compares no names: of the system's authorities any certificate would pose as the server's. */
     if (target->tls_ca == NULL)
         return lk_misconfigured(
             err, "rediss needs tls_ca, the file of the authority that certifies your Redis servers "

@@ -5,15 +5,11 @@
 
 /* A lock that is given back sooner needs no watch on its own node, which spares the server a request. */
 static const int64_t own_watch_after_ns = 20 * LK_MS;
-
 static const int64_t empty_again_ns = 200 * LK_MS;
-
 /* What shows that a place is there is believed for so long. */
 static const int64_t recent_ns = 100 * LK_MS;
-
 enum { CHECKS_MAX = 2 }; /* after so many it is believed, however long their answers take */
 
-/* An attempt under way. */
 typedef struct {
     lk_zk *z;
     locker_claim *claim;
@@ -52,8 +48,6 @@ static bool pause_locked(attempt *a) LK_REQUIRES(*a->z->net)
     return a->outcome == LK_ZK_DONE;
 }
 
-/* ------------------------------------------------------------------ a try looks first ---- */
-
 static void look_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     attempt *a = context;
@@ -74,7 +68,6 @@ static void look_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) 
     lk_zk_call_answered_locked(&a->call);
 }
 
-/* The queue is not empty yet. */
 static void not_emptied_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {
     /* Not all at once: the places of some would keep the others from deleting. Next time it looks first. */
@@ -108,8 +101,6 @@ static bool look_locked(attempt *a) LK_REQUIRES(*a->z->net)
         not_emptied_locked(a); /* a place of ours would only be in their way */
     return a->status == LOCKER_OK;
 }
-
-/* ------------------------------------------------------------------ what has become of the node ---- */
 
 /* Whether the claim may be told that it has the lock: a list has shown its node as the first, it is of the
  * present session and nobody has begun to delete it, and nothing speaks against the session. */
@@ -191,8 +182,6 @@ static void failed_locked(attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z-
     drop_node_locked(a);
 }
 
-/* ------------------------------------------------------------------ numbers that are used up ---- */
-
 static void emptied_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     attempt *a = context;
@@ -217,8 +206,6 @@ static bool empty_locked(attempt *a) LK_REQUIRES(*a->z->net)
         a->status = lk_zk_error(a->empty_rc, "making a queue anew", a->parent, a->err);
     return false;
 }
-
-/* ------------------------------------------------------------------ step by step ---- */
 
 static bool step_locked(attempt *a) LK_REQUIRES(*a->z->net)
 {

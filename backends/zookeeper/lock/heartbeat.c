@@ -10,8 +10,6 @@ enum { LEAST = 1, LITTLE = 3 };
 /* A watch that a server had no time for is asked for again after that. */
 static const int64_t unwatched_again_ns = 100 * LK_MS;
 
-/* ------------------------------------------------------------------ one request ---- */
-
 static void unanswered_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     if (z->pulse_unanswered == 0)
@@ -73,8 +71,6 @@ static bool send_locked(lk_zk *z, lk_list **next, const lk_list *end) LK_REQUIRE
     unanswered_locked(z);
     return true;
 }
-
-/* ------------------------------------------------------------------ when ---- */
 
 /* When a server that leaves the oldest heartbeat without an answer is left for another one. */
 static int64_t leave_at_locked(const lk_zk *z) LK_REQUIRES(*z->net)
@@ -162,8 +158,6 @@ void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node)
     lk_list *next = &node->link;
     (void)send_locked(z, &next, node->link.next);
 }
-
-/* ------------------------------------------------------------------ being told, and not by the next heartbeat ---- */
 
 static void want_again_locked(lk_zk *z, lk_zk_node *node, int64_t after_ns) LK_REQUIRES(*z->net)
 {

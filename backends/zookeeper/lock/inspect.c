@@ -59,7 +59,6 @@ static void end(inspection *i) LK_RELEASE(*i->z->net)
     clear_entries(i);
 }
 
-/* Wait for the answers to what has been sent. */
 static locker_status await_answers_locked(inspection *i, const char *doing, locker_error *err)
     LK_REQUIRES(*i->z->net)
 {
@@ -67,8 +66,6 @@ static locker_status await_answers_locked(inspection *i, const char *doing, lock
         return lk_zk_away_locked(i->z->net, err);
     return i->rc == ZOK ? LOCKER_OK : lk_zk_error(i->rc, doing, i->parent, err);
 }
-
-/* ------------------------------------------------------------------ the queue ---- */
 
 static int compare(const void *a, const void *b)
 {
@@ -160,8 +157,6 @@ static locker_status read_entries_locked(inspection *i, size_t most, locker_erro
     return await_answers_locked(i, "reading a queue", err);
 }
 
-/* ------------------------------------------------------------------ show ---- */
-
 /* One that didn't wait has the lock since its node was made. */
 static int64_t since(const inspection *i, const entry *e)
 {
@@ -217,8 +212,6 @@ locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t un
     end(&i);
     return status;
 }
-
-/* ------------------------------------------------------------------ break ---- */
 
 static void broken_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
@@ -301,8 +294,6 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
     end(&i);
     return status;
 }
-
-/* ------------------------------------------------------------------ ping ---- */
 
 static void ping_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {

@@ -62,8 +62,6 @@ static inline int64_t lk_zk_now(const lk_zk *z)
     return z->svc->clock->now(z->svc->clock->context);
 }
 
-/* ---------------------------------------------------------------- what zookeeper.c hands out to core, and to the floor below ---- */
-
 extern const lk_zk_owner lk_zk_connection_events;
 
 locker_status lk_zk_check_key(void *self, const char *key, size_t key_len, locker_error *err);

@@ -78,8 +78,6 @@ bool lk_zk_join(char path[LK_ZK_PATH_MAX], const char *parent, const char *name)
     return true;
 }
 
-/* ------------------------------------------------------------------ contenders ---- */
-
 /* Eight digits in one word, of which the first stands in the lowest byte: pairs are added up, then fours. */
 static bool read_eight(const char *at, uint64_t *value)
 {
@@ -152,8 +150,6 @@ bool lk_zk_used_up(int32_t sequence)
 {
     return sequence < 0 || sequence == INT32_MAX;
 }
-
-/* ------------------------------------------------------------------ our own nodes ---- */
 
 /* _c_<8 digits>-<4>-<4>-<4>-<12>-lock-: the first three groups are the locker's, the last two are the id. */
 enum { FIRST = 3 + 8 + 1 + 4 + 1 + 4 + 1, SECOND = FIRST + 4 + 1, LAST = SECOND + 12 };

@@ -8,11 +8,8 @@
 
 static const int64_t resume_after_ns = 100 * LK_MS;
 
-/* A place in a queue that moves on quickly needs no watch on itself, which spares the server a request. Once
- * it has the lock it gets one sooner. */
+/* A place that moves on quickly needs no watch on itself, which is a request; with the lock it is sooner. */
 static const int64_t own_watch_after_ns = 250 * LK_MS;
-
-/* ------------------------------------------------------------------ its step ---- */
 
 #define STEP(name) (1u << LK_ZK_##name)
 
@@ -45,8 +42,6 @@ void lk_zk_node_step_locked(lk_zk_node *node, lk_zk_event event)
     node->waited = node->waited || node->step == LK_ZK_BEHIND;
 }
 
-/* ------------------------------------------------------------------ what it wants after a while ---- */
-
 void lk_zk_node_timers_stop_locked(lk_zk_node *node)
 {
     if (lk_list_linked(&node->timer))
@@ -76,8 +71,6 @@ void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
     node->write_at = at;
     want_by_locked(z, node, at);
 }
-
-/* ------------------------------------------------------------------ telling ---- */
 
 static void await_event_locked(lk_zk *z, lk_zk_node *node, bool awaited) LK_REQUIRES(*z->net)
 {
@@ -122,8 +115,6 @@ void lk_zk_stalled_locked(lk_zk *z)
     lk_zk_keeper_by_locked(z->net, z->resume_at);
 }
 
-/* ------------------------------------------------------------------ the table ---- */
-
 lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id)
 {
     LK_TABLE_EACH_OF(link, &z->places, (uint32_t)id) {
@@ -147,8 +138,6 @@ void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PAT
     *name++ = '/';
     lk_zk_name(z, node->id, node->sequence, name);
 }
-
-/* ------------------------------------------------------------------ its life ---- */
 
 lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent, uint64_t id)
 {

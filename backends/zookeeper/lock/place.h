@@ -76,7 +76,6 @@ struct lk_zk_node {
 };
 
 /* ---------------------------------------------------------------- its life ---- */
-
 /* Without a claim: one of ours that a list shows, and of which nothing is known, to be deleted. NULL: no memory. */
 lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent, uint64_t id)
     LK_REQUIRES(*z->net);
@@ -98,7 +97,6 @@ lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id) LK_REQUIRES(*z-
 void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PATH_MAX]);
 
 /* ---------------------------------------------------------------- what it wants after a while: keeper.c ---- */
-
 /* A watch on itself at that time, or sooner if that was said. A place that goes sooner costs no request for it. */
 void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net);
 /* The time of its grant to be written then. */
@@ -107,7 +105,6 @@ void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUI
 void lk_zk_node_timers_stop_locked(lk_zk_node *node);
 
 /* ---------------------------------------------------------------- its step ---- */
-
 /* Something has become known of it. */
 void lk_zk_node_step_locked(lk_zk_node *node, lk_zk_event event);
 /* The same, and whoever waits for it is told. */
@@ -121,7 +118,6 @@ void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_RE
 void lk_zk_stalled_locked(lk_zk *z) LK_REQUIRES(*z->net);
 
 /* ---------------------------------------------------------------- how it ends, or is in doubt: ending.c ---- */
-
 /* Send the delete, unless one is under way. */
 void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* It is gone, with proof: somebody else deleted it. */
@@ -138,7 +134,6 @@ int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 void lk_zk_all_vanish_locked(lk_zk *z) LK_REQUIRES(*z->net);
 
 /* ---------------------------------------------------------------- who is ahead of it: queue.c ---- */
-
 /* Ask for the queue's list, and find the node's place in it. */
 void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Send a list that ends so, and refers to the node. False: it could not be sent. */
@@ -152,7 +147,6 @@ void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_
 void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher, int rc) LK_REQUIRES(*z->net);
 
 /* ---------------------------------------------------------------- how it begins, and what follows when that got no answer: create.c ---- */
-
 /* Send create and list in one flight. */
 void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Look for it, when its create got no answer. */
@@ -163,10 +157,8 @@ int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 void lk_zk_search_all_locked(lk_zk *z) LK_REQUIRES(*z->net);
 
 /* ---------------------------------------------------------------- whether it is still there: heartbeat.c ---- */
-
 /* Send heartbeats if it is time; returns when the next is due. */
 int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
-/* One is due at once. */
 void lk_zk_heartbeat_now_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* A node of ours was deleted by somebody else: perhaps with the whole session. Nothing is granted until a heartbeat has
  * been answered, or the session has ended; that the connection is lost answers nothing. */

@@ -79,8 +79,7 @@ static void written_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK
     lk_zk_node_unref_locked(z, node);
 }
 
-/* What is there is replaced if it is another grant's, and by its version, so that an older grant's request
- * that comes late replaces nothing. */
+/* Replaced if it is another grant's, and by its version: what an older grant sends late does nothing. */
 static void read_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;

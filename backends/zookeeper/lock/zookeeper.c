@@ -119,15 +119,12 @@ static const locker_semantics semantics = {
         "of the session time-out, one for all that wait every quarter; a read every eighth without any.",
 };
 
-static const char *const schemes[] = {"zookeeper", "zk", NULL};
-
 extern const locker_driver lk_zookeeper_driver;
-
 const locker_driver lk_zookeeper_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),
     .name = "zookeeper",
-    .schemes = schemes,
+    .schemes = (const char *const[]){"zookeeper", "zk", NULL},
     .example = "zookeeper://zk1,zk2,zk3/locks?session_timeout=30s",
     .features = "TLS and SASL only where libzookeeper_st was built with them, which Debian's is not",
     .caps = LOCKER_CAP_QUEUE | LOCKER_CAP_AUTH,

@@ -17,13 +17,10 @@
 #include "state.h"
 
 static const int64_t turn_at_least_ns = LK_MS;
-
 /* After a caller has left, the keeper takes over so much later, where nobody waits for anything. */
 static const int64_t lazy_ns = 20 * LK_MS;
-
 /* A server that was too busy for an answer is asked again after that. */
 static const int64_t busy_again_ns = 100 * LK_MS;
-
 /* However short the session is, a server has that long for its part of what may block. */
 static const int64_t blocking_least_ns = LK_S;
 

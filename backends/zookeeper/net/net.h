@@ -51,7 +51,6 @@ typedef struct {
 } lk_zk_owner;
 
 /* ---------------------------------------------------------------- its life: open.c, settings.c ---- */
-
 extern const locker_parameter lk_zk_params[];
 
 /* Read the parameters, and connect for the first time. *out is to be freed in either case. */
@@ -72,7 +71,6 @@ int lk_zk_net_descriptor(const lk_zk_net *net);
 const char *lk_zk_net_names(const lk_zk_net *net);
 
 /* ---------------------------------------------------------------- the mutex, and the keeper: socket.c ---- */
-
 void lk_zk_enter(lk_zk_net *net) LK_ACQUIRE(*net);
 /* Unlock, after sending what is held back. */
 void lk_zk_leave(lk_zk_net *net) LK_RELEASE(*net);
@@ -82,7 +80,6 @@ void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at) LK_REQUIRES(*net);
 int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- the session: connection.c, session.c ---- */
-
 bool lk_zk_is_up_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 /* The session's number; 0: none. */
 int64_t lk_zk_session_locked(const lk_zk_net *net) LK_REQUIRES(*net);
@@ -107,7 +104,6 @@ int64_t lk_zk_deadline_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- requests.c ---- */
-
 /* An answer; which members are set depends on the request. */
 typedef struct {
     int rc;
@@ -160,7 +156,6 @@ bool lk_zk_unknown(int rc);
 locker_status lk_zk_error(int rc, const char *doing, const char *path, locker_error *err);
 
 /* ---------------------------------------------------------------- many checks: requests.c ---- */
-
 enum { LK_ZK_CHECKS_MAX = 1024 }; /* of one request */
 
 /* A request that asks the leader whether nodes are there. From lk_zk_checks_new() to free(): by `done`, once it was sent. */
@@ -183,7 +178,6 @@ void lk_zk_checks_add(lk_zk_checks *c, void *item);
 bool lk_zk_checks_send_locked(lk_zk_net *net, lk_zk_checks *c, lk_zk_done_fn done) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- watch.c ---- */
-
 /* Who is to tell of a node's end. */
 typedef enum {
     LK_ZK_BY_US,         /* lk_zk_watchers_tell_locked() alone */
@@ -208,7 +202,6 @@ void lk_zk_watches_resume_locked(lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_watches_check_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- callers: connection.c, drive.c ---- */
-
 /* A caller that waits for something; lives on its stack. Guarded by the mutex. */
 struct lk_zk_call {
     lk_list link; /* in lk_zk_net.calls */

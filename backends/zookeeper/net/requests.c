@@ -16,8 +16,6 @@ struct lk_zk_request {
     zoo_op_result_t results[2]; /* of a multi: the client library writes them with the answer, however late */
 };
 
-/* ------------------------------------------------------------------ the table ---- */
-
 static lk_zk_request *request_of(lk_list *link)
 {
     return LK_CONTAINER(link, lk_zk_request, link);
@@ -109,8 +107,6 @@ void lk_zk_requests_free(lk_zk_net *net)
         free(request_of(link));
 }
 
-/* ------------------------------------------------------------------ completions ---- */
-
 static void answered_locked(const void *data, lk_zk_reply reply)
 {
     finish_locked((lk_zk_request *)(uintptr_t)data, reply);
@@ -145,8 +141,6 @@ static void on_strings(int rc, const struct String_vector *names, const void *da
 {
     answered_locked(data, (lk_zk_reply){.rc = rc, .text_len = -1, .names = names});
 }
-
-/* ------------------------------------------------------------------ requests ---- */
 
 /* Hand `request`, where begin_locked() could make it, to the client library by this call. */
 #define SEND(call) (request != NULL ? sent_locked(net, request, call) : NULL)
@@ -285,8 +279,6 @@ lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_f
     return multi_locked(net, &check, NULL, 1, done, context);
 }
 
-/* ------------------------------------------------------------------ many checks ---- */
-
 /* Whether nodes are there, as the leader says, who orders it like a write; nothing is written, no watch fires. */
 
 enum { CHECK_BYTES = 17 }; /* what a check takes beside its path */
@@ -319,8 +311,6 @@ bool lk_zk_checks_send_locked(lk_zk_net *net, lk_zk_checks *c, lk_zk_done_fn don
     c->net = net;
     return c->count > 0 && multi_locked(net, c->ops, c->results, c->count, done, c) != NULL;
 }
-
-/* ------------------------------------------------------------------ what an answer means ---- */
 
 /* A hung server gives ZOPERATIONTIMEOUT, a confused stream ZRUNTIMEINCONSISTENCY: all that isn't a server's
  * own word on the request is taken alike. */

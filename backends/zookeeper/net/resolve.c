@@ -26,8 +26,6 @@ struct lk_zk_hosts {
     locker_host list[]; /* and behind it all texts */
 };
 
-/* ------------------------------------------------------------------ the hosts ---- */
-
 lk_zk_hosts *lk_zk_hosts_new(const locker_driver_config *config, const char **names)
 {
     static const locker_host local = {.name = "127.0.0.1"};
@@ -75,8 +73,6 @@ void lk_zk_hosts_drop(lk_zk_hosts *h)
     lk_mutex_unlock(&h->mutex);
     unuse(h);
 }
-
-/* ------------------------------------------------------------------ their addresses ---- */
 
 static struct addrinfo *look_up(const locker_host *host, int flags, int *rc)
 {
@@ -188,8 +184,6 @@ locker_status lk_zk_resolve(const lk_zk_hosts *h, char **addresses, locker_error
     *addresses = NULL;
     return lk_out_of_memory(err);
 }
-
-/* ------------------------------------------------------------------ in a thread ---- */
 
 static void *run(void *argument)
 {

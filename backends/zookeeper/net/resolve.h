@@ -14,10 +14,8 @@ bool lk_zk_hosts_literal(const lk_zk_hosts *h);
 
 /* Their numeric addresses, a comma list as the client library reads it; malloc'ed. Blocks while names are resolved. */
 locker_status lk_zk_resolve(const lk_zk_hosts *h, char **addresses, locker_error *err);
-/* The same in a thread of its own, which outlives the instance if it has to; core is asked to attend when it is done. One at
- * a time. False: it could not be begun. */
+/* The same in a thread, which may outlive the instance; core attends then. One at a time. False: no thread. */
 bool lk_zk_lookup_start(lk_zk_hosts *h, const locker_services *svc);
 /* Take the result: malloc'ed; NULL: it has failed. False: there is none yet. */
 bool lk_zk_lookup_take(lk_zk_hosts *h, char **addresses);
-/* How many addresses are listed. */
 unsigned lk_zk_address_count(const char *addresses);

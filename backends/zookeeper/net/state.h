@@ -12,8 +12,7 @@
 #include "settings.h"
 #include "validity.h"
 
-/* A part of connecting in which the client library may block (drive.c). Guarded by the mutex; but what is
- * constant while it is active its thread reads without. */
+/* A part of connecting that may block (drive.c). Guarded by the mutex, but for what is constant meanwhile. */
 typedef struct {
     bool active; /* a thread is in it: it alone uses the client handle, and lk_zk_net.reading is set for it */
     bool joinable;
@@ -106,7 +105,6 @@ static inline int64_t lk_zk_net_now(const lk_zk_net *net)
 }
 
 /* ---------------------------------------------------------------- the socket, and who is to look at it: socket.c ---- */
-
 /* Have what is sent wait for more: the library writes each request in two, and every piece costs a turn. */
 void lk_zk_cork_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Let it go: before the mutex is released, and before anything is waited for. */
@@ -124,10 +122,8 @@ int lk_zk_told_of_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
 int lk_zk_directions_locked(const lk_zk_net *net, uint32_t ready) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- whether it is up, and who waits for that: connection.c ---- */
-
 /* The library told that the session is in this state. */
 void lk_zk_session_event_locked(lk_zk_net *net, int state) LK_REQUIRES(*net);
-/* The connection is lost. */
 void lk_zk_went_down_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* How long a server has for its part of connecting. LOCKER_NEVER: as long as the client library gives it. */
 int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*net);
@@ -135,7 +131,6 @@ int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*ne
 void lk_zk_calls_go_on_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- what awaits its answer: requests.c, watch.c ---- */
-
 /* A read with a watch of the client library's. */
 lk_zk_request *lk_zk_get_watched_locked(lk_zk_net *net, const char *path, watcher_fn watch,
                                         void *watch_context, lk_zk_done_fn done, void *context)
@@ -151,7 +146,6 @@ void lk_zk_requests_free(lk_zk_net *net);
 void lk_zk_watches_free_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- beginning, ending, what follows each turn: session.c ---- */
-
 /* The servers have moved: those addresses are theirs now. */
 void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses) LK_REQUIRES(*net);
 /* Make a client handle when there is none. */
@@ -164,6 +158,5 @@ void lk_zk_client_close_locked(lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_session_settle_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- what may block in connecting: drive.c ---- */
-
 /* End what is under way, and its thread. Releases the mutex meanwhile; nobody else may be using the instance. */
 void lk_zk_blocking_stop_unlocking(lk_zk_net *net) LK_REQUIRES(*net);

@@ -16,8 +16,6 @@
 
 #include "tls_sasl.h"
 
-/* ------------------------------------------------------------------ what the library has ---- */
-
 /* libzookeeper_mt may be loaded, whose names are the same, and which is of no use to a handle of this one. */
 static void *find(const char *name)
 {
@@ -37,8 +35,6 @@ void lk_zk_library_look(lk_zk_library *library)
         *(void **)&library->init_ssl = ssl; /* POSIX's way to make a function of it */
     *(void **)&library->init_sasl = sasl;
 }
-
-/* ------------------------------------------------------------------ TLS ---- */
 
 static locker_status check_file(const char *name, const char *path, locker_error *err)
 {
@@ -89,8 +85,6 @@ void lk_zk_tls_reason(char *text, size_t size)
     const char *reason = code != 0 && reason_of != NULL ? reason_of(code) : NULL;
     (void)snprintf(text, size, "%s", reason != NULL ? reason : "");
 }
-
-/* ------------------------------------------------------------------ SASL ---- */
 
 typedef struct {
     lk_zk_sasl_params params; /* first member: what others have of it */

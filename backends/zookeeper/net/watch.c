@@ -15,8 +15,6 @@ struct lk_zk_watch {
     char path[];
 };
 
-/* ------------------------------------------------------------------ the table ---- */
-
 static lk_zk_watch *watch_of(const lk_table_link *link)
 {
     return LK_CONTAINER(link, lk_zk_watch, link);
@@ -103,8 +101,6 @@ void lk_zk_watches_free_locked(lk_zk_net *net)
     }
 }
 
-/* ------------------------------------------------------------------ asking and hearing ---- */
-
 static void get_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
 {
     lk_zk_watch *w = context;
@@ -151,10 +147,7 @@ void lk_zk_watches_resume_locked(lk_zk_net *net)
             ask_locked(net, watch_of(link));
 }
 
-/* ------------------------------------------------------------------ deletions that are never told ---- */
-
-/* The majority says that the node is gone. If the server has not told of that, it never will. The watch itself stays:
- * another server may tell of it yet. */
+/* By the majority the node is gone: who has not told never will. The watch stays: another may tell yet. */
 static void missed_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
 {
     lk_zk_watch *w = find_locked(net, path, lk_hash_text(path));
@@ -201,8 +194,6 @@ void lk_zk_watches_check_locked(lk_zk_net *net)
             free(c);
     }
 }
-
-/* ------------------------------------------------------------------ being interested ---- */
 
 bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, lk_zk_teller teller)
 {

@@ -5,7 +5,7 @@
 
 #include <sasl/sasl.h>
 
-#include "../../../backends/zookeeper/net/cyrus.h"
+#include "../../../backends/zookeeper/net/tls_sasl.h"
 #include "zk_tests.h"
 
 /* The driver declares by itself what it gives to Cyrus' library. */
