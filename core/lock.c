@@ -32,8 +32,6 @@ typedef struct request {
 
 static const int64_t retry_after_outage = LK_S;
 
-/* ------------------------------------------------------------------ waiting ---- */
-
 /* The answer, unless nobody knows who holds the lock: by what the driver answered last, whoever asked, or says all
  * along. Silence for less than command_timeout tells nothing. */
 static locker_status unless_unknown_locked(const request *r, locker_status status) LK_REQUIRES(r->l->mutex)
@@ -91,8 +89,6 @@ static locker_status fifo_wait_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     }
     return LOCKER_OK;
 }
-
-/* ------------------------------------------------------------------ contending ---- */
 
 /* One attempt, with the mutex released meanwhile. */
 static locker_status attempt_unlocking(request *r) LK_REQUIRES(r->l->mutex)
@@ -222,8 +218,6 @@ static locker_status contend_unlocking(request *r) LK_REQUIRES(r->l->mutex)
         lk_withdraw_unlocking(r->l, r->claim);
     return status;
 }
-
-/* ------------------------------------------------------------------ the call ---- */
 
 /* Give the call its handle of a claim that is held. */
 static void attach_locked(request *r, lk_claim *claim, locker_handle *handle) LK_REQUIRES(r->l->mutex)

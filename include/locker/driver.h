@@ -65,7 +65,6 @@ enum { LOCKER_DRIVER_ABI = 3 };
 #define LOCKER_NEVER INT64_MAX
 
 /* ------------------------------------------------------------------ time ---- */
-
 typedef struct locker_claim locker_claim;
 
 /** Time inside is int64_t ns of one clock, deadlines are absolute. The system's clock is CLOCK_BOOTTIME,
@@ -91,7 +90,6 @@ LOCKER_API const locker_clock *locker_system_clock(void);
 LOCKER_API int locker_cond_init(pthread_cond_t *cond);
 
 /* ------------------------------------------------------------------ claims ---- */
-
 /** One caller's claim to one key. Core makes it, with `claim_size` zeroed bytes of the driver's own. */
 struct locker_claim {
     /* set by core, constant for the claim's life */
@@ -127,7 +125,6 @@ struct locker_claim {
 LOCKER_API uint32_t locker_key_hash(const char *key, size_t key_len);
 
 /* ------------------------------------------------------------------ what core gives a driver ---- */
-
 /** Core's side of one driver instance. Valid until close returns. */
 typedef struct locker_services locker_services;
 struct locker_services {
@@ -169,7 +166,6 @@ struct locker_services {
 };
 
 /* ------------------------------------------------------------------ configuration ---- */
-
 /** A parameter's value, in the order of the driver's table. */
 typedef struct locker_value {
     bool given;       /**< the configuration names it; false: the default */
@@ -202,7 +198,6 @@ typedef struct locker_driver_config {
 } locker_driver_config;
 
 /* ------------------------------------------------------------------ the driver table ---- */
-
 /** What a driver can do that its operations and semantics don't tell; core asks for bits, never for names. */
 enum {
     /** The service queues: every claim goes to it at once. Without: core sends one contender per key, and

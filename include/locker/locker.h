@@ -48,7 +48,6 @@ extern "C" {
 #endif
 
 /* ------------------------------------------------------------------ statuses and errors ---- */
-
 /** What a call answers. One code for each failure that a caller can act on. */
 typedef enum locker_status {
     LOCKER_OK = 0,       /**< Done. From a lock call: the lock is held. From unlock: released, with proof. */
@@ -81,7 +80,6 @@ typedef struct locker_error {
 } locker_error;
 
 /* ------------------------------------------------------------------ opening and closing ---- */
-
 /** One client of one lock service. Opaque, thread-safe. */
 typedef struct locker locker;
 
@@ -147,7 +145,6 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_default(const locker_opti
 LOCKER_API locker_status locker_close(locker *l);
 
 /* ------------------------------------------------------------------ cancelling ---- */
-
 /** Lets another thread, or a signal handler, end waits. One may serve many calls and lockers at once. */
 typedef struct locker_cancel locker_cancel;
 
@@ -168,7 +165,6 @@ LOCKER_API void locker_cancel_reset(locker_cancel *cancel);
 LOCKER_API void locker_cancel_free(locker_cancel *cancel);
 
 /* ------------------------------------------------------------------ locking ---- */
-
 /** A lock that we hold: the closure that unlocks it. Opaque; free it with locker_handle_free(). */
 typedef struct locker_handle locker_handle;
 
@@ -307,7 +303,6 @@ LOCKER_API const char *locker_handle_key(const locker_handle *held);
 LOCKER_API const char *locker_handle_owner(const locker_handle *held);
 
 /* ------------------------------------------------------------------ looking ---- */
-
 /** One that waits, as the service knows it. */
 typedef struct locker_waiter {
     char owner[LOCKER_OWNER_MAX + 1]; /**< its label; empty when the service doesn't know it */
@@ -518,7 +513,6 @@ typedef struct locker_statistics {
 LOCKER_API locker_status locker_stats(const locker *l, locker_statistics *stats);
 
 /* ------------------------------------------------------------------ small things ---- */
-
 /** Read a duration: a number with an optional fraction, and a unit ms, s, m, h or d (none: seconds): "1.5",
  * "500ms", "2h". CONFIG with a text that names it when it is none, negative or over 10 years. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_parse_duration(const char *text, int64_t *ms,

@@ -95,7 +95,6 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_mock_open(locker_mock *mock, c
                                                             locker_error *err);
 
 /* ------------------------------------------------------------------ the clock ---- */
-
 /** The time now, in ms. It begins at 1,000,000. */
 LOCKER_API int64_t locker_mock_now_ms(const locker_mock *mock);
 
@@ -120,7 +119,6 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_mock_await_calls(locker_mock *
                                                                    const char *key, size_t count);
 
 /* ------------------------------------------------------------------ what goes wrong ---- */
-
 /** Add a fault to the script. See fault.h. Errors: INVALID (it says what is wrong with the fault), NOMEM. */
 LOCKER_API locker_status locker_mock_on(locker_mock *mock, const locker_fault *fault, locker_error *err);
 
@@ -165,7 +163,6 @@ LOCKER_API locker_status locker_mock_leave(locker_mock *mock, const char *key);
 LOCKER_API void locker_mock_wake(locker_mock *mock, const char *key);
 
 /* ------------------------------------------------------------------ what has happened ---- */
-
 /** One operation that the service was asked for. */
 typedef struct locker_mock_call {
     locker_op op;

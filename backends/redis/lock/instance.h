@@ -61,8 +61,6 @@ static inline void lk_redis_lately_lower(atomic_uint *lately)
         LK_WRITE(*lately, value - 1);
 }
 
-/* ------------------------------------------------------------------ what redis.c hands out to core ---- */
-
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err);
 void lk_redis_interrupt(void *self, locker_claim *claim);
 void lk_redis_withdraw(void *self, locker_claim *claim);

@@ -34,8 +34,6 @@ static void kick_reader_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED
         lk_wakeup_ring(p->kick_fd);
 }
 
-/* ------------------------------------------------------------------ coming up, going down ---- */
-
 static void watch_locked(lk_redis_pipeline *p, int how, uint32_t events) LK_REDIS_LOCKED
 {
     struct epoll_event event = {.events = events, .data = {.ptr = p}};
@@ -144,8 +142,6 @@ void lk_redis_pipeline_fail_locked(lk_redis_pipeline *p, const char *why)
     reap_locked(p);
 }
 
-/* ------------------------------------------------------------------ appending ---- */
-
 /* An op for the command that was put behind `out`, which becomes longer by it. NULL when memory ran out. */
 static lk_redis_op *append_locked(lk_redis_pipeline *p, size_t len) LK_REDIS_LOCKED
 {
@@ -202,8 +198,6 @@ lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const lk_redi
     return op;
 }
 
-/* ------------------------------------------------------------------ answers ---- */
-
 static void wake_due_locked(lk_redis_pipeline *p, int64_t now) LK_REDIS_LOCKED
 {
     if (now < p->due)
@@ -252,8 +246,6 @@ static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redis
     }
 }
 
-/* ------------------------------------------------------------------ sending ---- */
-
 /* Send what was appended, unless another thread is sending (it takes this along) or there is no room. */
 static void flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
@@ -284,8 +276,6 @@ static void flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
         reap_locked(p);
     }
 }
-
-/* ------------------------------------------------------------------ receiving ---- */
 
 /* Nothing has come, and errno is EAGAIN. */
 static bool is_nothing(ssize_t n)
@@ -427,8 +417,6 @@ static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, i
     reap_locked(p);
 }
 
-/* ------------------------------------------------------------------ whose turn it is ---- */
-
 void lk_redis_pump_unlocking(lk_redis_pipeline *p)
 {
     if (!p->gathering)
@@ -524,8 +512,6 @@ void lk_redis_drive_unlocking(lk_redis_pipeline *p, int64_t until)
     else
         lk_redis_wait_unlocking(p->shared, until);
 }
-
-/* ------------------------------------------------------------------ the keeper ---- */
 
 void lk_redis_pipeline_events_unlocking(lk_redis_pipeline *p, uint32_t events)
 {

@@ -24,8 +24,6 @@ static const int64_t busy_again_ns = 100 * LK_MS;
 /* However short the session is, a server has that long for its part of what may block. */
 static const int64_t blocking_least_ns = LK_S;
 
-/* ------------------------------------------------------------------ what the library waits for ---- */
-
 /* The client library doesn't keep why it could not connect. If it was for want of a descriptor, no server is
  * to blame. */
 static int why_no_socket(void)
@@ -129,8 +127,6 @@ static void processed_locked(lk_zk_net *net, int rc) LK_REQUIRES(*net)
     net->attempt_error = 0;
 }
 
-/* ------------------------------------------------------------------ who sees to that ---- */
-
 /* Have the keeper's epoll watch the socket, unless a thread drives. */
 static void arm_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
@@ -181,8 +177,6 @@ static int library_process_locked(lk_zk_net *net, int events) LK_REQUIRES(*net)
     lk_zk_sigpipe_restore(net, &guard);
     return rc;
 }
-
-/* ------------------------------------------------------------------ what may block in connecting ---- */
 
 /* The handshake of TLS is a loop that has no end; and at the beginning of a login by SASL Cyrus' library looks up this
  * host's name, and may ask servers of its own. A thread that lives for one of them makes the library's call, without the
@@ -321,8 +315,6 @@ void lk_zk_blocking_stop_unlocking(lk_zk_net *net)
     lk_zk_enter(net);
 }
 
-/* ------------------------------------------------------------------ one turn ---- */
-
 _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLHUP == EPOLLHUP && POLLERR == EPOLLERR,
                "poll and epoll tell alike");
 
@@ -425,8 +417,6 @@ int64_t lk_zk_drive_on_locked(lk_zk_net *net)
     arm_locked(net);
     return net->zh != NULL ? net->turn_at : net->begin_at;
 }
-
-/* ------------------------------------------------------------------ callers ---- */
 
 void lk_zk_call_begin_locked(lk_zk_net *net, lk_zk_call *call)
 {
