@@ -324,7 +324,6 @@ static locker_status memory_ping(void *self, int64_t until, locker_error *err)
 }
 
 static const locker_parameter params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
-
 static const locker_semantics semantics = {
     .size = sizeof(locker_semantics),
     .driver = "memory",

@@ -150,15 +150,12 @@ static const locker_semantics semantics = {
             "travel together.",
 };
 
-static const char *const schemes[] = {"redis", "rediss", "redis+unix", NULL};
-
 extern const locker_driver lk_redis_driver;
-
 const locker_driver lk_redis_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),
     .name = "redis",
-    .schemes = schemes,
+    .schemes = (const char *const[]){"redis", "rediss", "redis+unix", NULL},
     .example = "redis://127.0.0.1:6379/0?ttl=30s",
 #ifdef LOCKER_REDIS_TLS
     .features = "TLS needs tls_ca; a certificate is checked against it, its name is not",
