@@ -69,7 +69,7 @@ static bool is_well(void)
     return judge.bounds.idle_ns > 0 && judge.lasting == 0 && lk_sim_now() >= judge.well_at;
 }
 
-static bool is_calm(void)
+bool lk_sim_judge_is_calm(void)
 {
     return is_well() && lk_sim_now() >= judge.calm_at;
 }
@@ -247,7 +247,7 @@ static void see_order(const lk_sim_hold *hold)
             lk_sim_now() >= other->leaves_at || hold->asked_at - other->asked_at < order_ns ||
             (other->locker != hold->locker && !judge.bounds.has_order))
             continue;
-        if (is_calm() && calm_since(other->asked_at) == other->asked_at &&
+        if (lk_sim_judge_is_calm() && calm_since(other->asked_at) == other->asked_at &&
             !was_any_break(hold->key, other->asked_at))
             lk_sim_fail("key %u: process %d has it, and process %d had asked %lld ms before", hold->key,
                         hold->process->pid, other->process->pid,
@@ -302,10 +302,21 @@ void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
     see_order(hold);
 }
 
+/* A try asks the service at once, unless another of its process asks: then it is told what that one knows. */
+static bool is_asked_for(const lk_sim_process *process, unsigned key)
+{
+    for (const lk_sim_hold *other = judge.asking; other != NULL; other = other->next)
+        if (other->process == process && other->key == key)
+            return true;
+    return false;
+}
+
 void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *text)
 {
     take_out(&judge.asking, hold);
-    if (status == LOCKER_UNAVAILABLE && !lk_sim_judge_was_well(hold->asked_at))
+    const bool may_be_away = lk_sim_now() < judge.well_at + judge.bounds.back_ns &&
+                             (hold->waits || is_asked_for(hold->process, hold->key));
+    if (status == LOCKER_UNAVAILABLE && (may_be_away || !lk_sim_judge_was_well(hold->asked_at)))
         return;
     if ((status == LOCKER_BUSY && hold->waits) || (status == LOCKER_TIMEOUT && !hold->waits) ||
         (status != LOCKER_BUSY && status != LOCKER_TIMEOUT && status != LOCKER_CANCELED &&
@@ -475,7 +486,7 @@ static bool look_at(lk_sim_hold *hold)
     if (hold->over >= 0)
         lk_sim_fail("key %u: process %d has lost token %llu, and has it again", hold->key, hold->process->pid,
                     (unsigned long long)hold->token);
-    if (hold->broken_at > 0 && is_calm() &&
+    if (hold->broken_at > 0 && lk_sim_judge_is_calm() &&
         lk_sim_now() - calm_since(hold->broken_at) > judge.bounds.broken_ns)
         lk_sim_fail("key %u: token %llu was broken, and process %d doesn't know", hold->key,
                     (unsigned long long)hold->token, hold->process->pid);
@@ -511,7 +522,8 @@ static void see_idle(unsigned key, bool is_idle)
         judge.idle_since[key] = -1;
     else if (judge.idle_since[key] < 0)
         judge.idle_since[key] = lk_sim_now();
-    else if (is_calm() && lk_sim_now() - calm_since(judge.idle_since[key]) > judge.bounds.idle_ns)
+    else if (lk_sim_judge_is_calm() &&
+             lk_sim_now() - calm_since(judge.idle_since[key]) > judge.bounds.idle_ns)
         lk_sim_fail("key %u: nobody has held it for %lld ms, and somebody waits", key,
                     (long long)((lk_sim_now() - judge.idle_since[key]) / MS));
 }

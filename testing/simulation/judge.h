@@ -47,13 +47,14 @@ typedef struct lk_sim_bounds {
     int64_t cleanup_ns; /**< so long is tried to give back what nobody wants */
     int64_t lease_ns;   /**< the longest, and a little */
     int64_t settle_ns;  /**< so long after a fault is not all well: connections are made anew */
-    int64_t term_ns;    /**< after so much silence somebody is taken for gone */
-    bool keeps_count;   /**< tokens grow over a loss of all data */
-    bool breaks_prove;  /**< a break that says OK has ended the lock, and no unlock of it has */
-    bool has_tokens;    /**< they grow from grant to grant */
-    bool has_order;     /**< who waits is served in the order of arrival, by whichever locker he asked */
-    bool has_leases;    /**< a lock has a lease of its own, which a grant has a part of */
-    bool has_replica;   /**< who has only looked may not know yet that he is connected to one */
+    int64_t back_ns;   /**< so long after it a client that could not connect may wait before it looks again */
+    int64_t term_ns;   /**< after so much silence somebody is taken for gone */
+    bool keeps_count;  /**< tokens grow over a loss of all data */
+    bool breaks_prove; /**< a break that says OK has ended the lock, and no unlock of it has */
+    bool has_tokens;   /**< they grow from grant to grant */
+    bool has_order;    /**< who waits is served in the order of arrival, by whichever locker he asked */
+    bool has_leases;   /**< a lock has a lease of its own, which a grant has a part of */
+    bool has_replica;  /**< who has only looked may not know yet that he is connected to one */
 } lk_sim_bounds;
 
 void lk_sim_judge_begin(const lk_sim_bounds *bounds);
@@ -108,6 +109,8 @@ void lk_sim_judge_shown(unsigned key, const lk_sim_hold *holder, uint64_t token,
 void lk_sim_judge_look(void);
 /** Whether nothing has gone wrong since then, nor for a while before. */
 bool lk_sim_judge_was_well(int64_t since);
+/** Nor is there anything any more that was left behind. */
+bool lk_sim_judge_is_calm(void);
 /** Whether somebody has been granted the key, and has not given it back. */
 bool lk_sim_judge_is_used(unsigned key);
 unsigned lk_sim_judge_grants(void);
