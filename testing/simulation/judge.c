@@ -44,7 +44,8 @@ static struct {
     int64_t calm_at;                     /* when all that was left behind is over, too */
     int64_t ghosts_until;                /* until then there may be places in queues that nobody has */
     int64_t uncounted_at;                /* when counters were lost, 0: never */
-    int64_t forgot_at;                   /* when the service lost its data; -1: never */
+    int64_t forgot_renewals_at; /* when a failover did that lost none that was confirmed; -1: never */
+    int64_t forgot_at;          /* when the service lost its data; -1: never */
     unsigned grants;
 } judge;
 
@@ -52,7 +53,7 @@ void lk_sim_judge_begin(const lk_sim_bounds *bounds)
 {
     memset(&judge, 0, sizeof judge);
     judge.bounds = *bounds;
-    judge.forgot_at = -1;
+    judge.forgot_at = judge.forgot_renewals_at = -1;
     for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
         judge.idle_since[i] = -1;
 }
@@ -111,13 +112,25 @@ static int64_t calm_since(int64_t at)
     return at > calm_at ? at : calm_at;
 }
 
+/* What no replica had to confirm. */
+static void forget_others(void)
+{
+    memset(judge.strangers, 0, sizeof judge.strangers);
+    memset(judge.released, 0, sizeof judge.released); /* what was given back may be held again */
+}
+
 void lk_sim_judge_forgets(void)
 {
     judge.forgot_at = lk_sim_now();
-    memset(judge.strangers, 0, sizeof judge.strangers);
-    memset(judge.released, 0, sizeof judge.released); /* what was given back may be held again */
+    forget_others();
     if (!judge.bounds.keeps_count)
         memset(judge.tokens, 0, sizeof judge.tokens);
+}
+
+void lk_sim_judge_forgets_renewals(void)
+{
+    judge.forgot_renewals_at = lk_sim_now();
+    forget_others();
 }
 
 void lk_sim_judge_uncounted(void)
@@ -138,7 +151,10 @@ void lk_sim_judge_stranger(unsigned key, int64_t span_ns)
 static bool is_forgotten(const lk_sim_hold *hold)
 {
     const int64_t sent = judge.bounds.has_leases ? hold->until - hold->ttl_ns : hold->asked_at;
-    return judge.forgot_at >= 0 && sent <= judge.forgot_at;
+    const bool was_renewed = hold->handle == NULL || hold->until > hold->first_until;
+    return (judge.forgot_at >= 0 && sent <= judge.forgot_at) ||
+           (judge.forgot_renewals_at >= 0 && sent <= judge.forgot_renewals_at && was_renewed &&
+            lk_sim_now() >= hold->first_until);
 }
 
 static bool may_have_broken(const lk_sim_break *b, const lk_sim_hold *hold)
@@ -298,6 +314,7 @@ void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
     add(&judge.holds, hold);
     if (lk_sim_judge_is_held(hold))
         see_rest(hold);
+    hold->first_until = handle->claim->key->passed > 0 ? 0 : hold->until;
     see_token(hold);
     see_order(hold);
 }
@@ -316,7 +333,9 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
     take_out(&judge.asking, hold);
     const bool may_be_away = lk_sim_now() < judge.well_at + judge.bounds.back_ns &&
                              (hold->waits || is_asked_for(hold->process, hold->key));
-    if (status == LOCKER_UNAVAILABLE && (may_be_away || !lk_sim_judge_was_well(hold->asked_at)))
+    /* whether replicas have it may still be asked for when the call's time is over */
+    const bool is_over = judge.bounds.has_replica && hold->waits && lk_sim_now() >= hold->leaves_at;
+    if (status == LOCKER_UNAVAILABLE && (may_be_away || is_over || !lk_sim_judge_was_well(hold->asked_at)))
         return;
     if ((status == LOCKER_BUSY && hold->waits) || (status == LOCKER_TIMEOUT && !hold->waits) ||
         (status != LOCKER_BUSY && status != LOCKER_TIMEOUT && status != LOCKER_CANCELED &&
@@ -339,6 +358,7 @@ bool lk_sim_judge_is_held(lk_sim_hold *hold)
 void lk_sim_judge_gives(lk_sim_hold *hold)
 {
     hold->gave_behind = judge.tokens[hold->key];
+    hold->passed_before = hold->handle->l->stats.handed_over;
     if (!lk_sim_judge_is_held(hold))
         hold->until = 0;
     hold->gave_at = lk_sim_now();
@@ -353,17 +373,24 @@ static bool was_released(unsigned key, uint64_t token)
     return false;
 }
 
+/* It was handed on inside its process, which doesn't ask the service, after somebody may have broken it. */
+static bool was_passed_on(const lk_sim_hold *hold)
+{
+    return hold->handle->l->stats.handed_over != hold->passed_before && may_be_broken(hold);
+}
+
 static void see_release(const lk_sim_hold *hold)
 {
-    if (hold->gave_behind > hold->token)
+    if (hold->gave_behind > hold->token && !was_passed_on(hold))
         lk_sim_fail("key %u: unlock of token %llu answered OK, and token %llu had been granted before",
                     hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
         if (judge.bounds.breaks_prove && b->token != 0 && b->known && b->key == hold->key &&
-            b->token == hold->token && b->began > judge.forgot_at)
+            b->token == hold->token && b->began > judge.forgot_at && b->began > judge.forgot_renewals_at)
             lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been broken", hold->key,
                         (unsigned long long)hold->token);
-    judge.released[hold->key][judge.released_count[hold->key]++ % RELEASED] = hold->token;
+    if (hold->gave_at > judge.forgot_renewals_at) /* else a failover may have lost that */
+        judge.released[hold->key][judge.released_count[hold->key]++ % RELEASED] = hold->token;
 }
 
 void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)

@@ -26,6 +26,7 @@ typedef struct lk_sim_hold {
     locker_handle *handle; /**< NULL: it is not granted yet */
     int64_t granted_at;
     uint64_t token;
+    int64_t first_until; /**< the deadline that it was granted with; 0: it was handed on inside its process */
     bool told;           /**< on_lost was called, or needs not be */
     int64_t until_local; /**< the deadline that was seen last, of its process' clock */
     int64_t until;       /**< the true time of that */
@@ -33,7 +34,8 @@ typedef struct lk_sim_hold {
     int64_t broken_at; /**< somebody was told that he broke it; 0: nobody */
     bool gives;        /**< unlock was called: it shuts nobody out any more */
     int64_t gave_at;   /**< when that was */
-    uint64_t gave_behind; /**< the greatest token of the key then */
+    uint64_t passed_before; /**< how often its locker had handed locks on inside its process then */
+    uint64_t gave_behind;   /**< the greatest token of the key then */
 } lk_sim_hold;
 
 /** A call that breaks a lock. */
@@ -69,6 +71,8 @@ void lk_sim_judge_leaves(void);
 void lk_sim_judge_lasts(bool begins);
 /** The service loses its data now: what was confirmed before need not be true. */
 void lk_sim_judge_forgets(void);
+/** A failover loses what replicas did not have to confirm: all but grants, with their first lease. */
+void lk_sim_judge_forgets_renewals(void);
 /** Its counters of fencing numbers are gone: they begin anew, within the error of the time that clients know. */
 void lk_sim_judge_uncounted(void);
 /** Somebody who isn't ours has got the key now, for so long at least if nobody breaks it. */

@@ -23,11 +23,12 @@ static struct {
     lk_sim_redis *master;
     bool forgets;       /* it may lose its data */
     bool fails_over;    /* it has a replica */
+    bool confirms;      /* ... which confirms grants */
     bool has_tokens;    /* fencing is on */
     bool has_strangers; /* there are clients that know nothing of ours */
     bool is_waiting;    /* a fault, until a lock is handed over */
     unsigned stranger;  /* the latest one's number */
-    char uri[128];
+    char uri[256];
 } run;
 
 static lk_sim_redis *other(void)
@@ -185,8 +186,13 @@ static void promote(void)
     lk_sim_redis *const replica = other();
     lk_sim_tell("%s is the master", replica->service.host);
     lk_sim_network_reset(NULL, &replica->service); /* as Sentinel does when it makes it a replica */
-    if (lk_sim_redis_promote(run.master))
-        lose_data();
+    if (lk_sim_redis_promote(run.master)) {
+        lk_sim_judge_leaves();
+        if (run.confirms)
+            lk_sim_judge_forgets_renewals();
+        else
+            lk_sim_judge_forgets();
+    }
     run.master->service.alias = NULL;
     replica->service.alias = "redis.example";
     run.master = replica;
@@ -231,11 +237,23 @@ static void goes_on(void *context)
     redis->halts = false;
 }
 
+static lk_sim_fault last; /* of what the replica didn't hear */
+
+static void dies_before(void *context)
+{
+    (void)context;
+    (void)dies(&last);
+}
+
+/* Half of the time it never hears it. */
 static bool lags(const lk_sim_fault *fault)
 {
     if (run.master->replica == NULL || run.master->halts)
         return false;
     run.master->halts = true;
+    last = *fault;
+    if (fault->detail / 1024 % 2 == 0)
+        lk_sim_at(lk_sim_now() + fault->span_ns / 2, dies_before, NULL);
     lk_sim_fault_lasts(fault, "the replica hears nothing", goes_on, run.master);
     return true;
 }
@@ -383,8 +401,9 @@ static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
     bounds->idle_ns = (int64_t)poll * MS + 250 * MS;
     (void)snprintf(
         run.uri, sizeof run.uri,
-        "redis://redis.example/?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums%s",
-        (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.has_tokens ? "" : "&fencing=off");
+        "redis://redis.example/?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums%s%s",
+        (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.has_tokens ? "" : "&fencing=off",
+        run.confirms ? "&wait_replicas=1&wait_timeout=200ms" : "");
     return run.uri;
 }
 
@@ -410,6 +429,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     run.master = &run.at[0];
     run.master->service.alias = "redis.example";
     run.has_tokens = lk_sim_draw_from(random, 8) > 0;
+    run.confirms = run.fails_over && lk_sim_draw_from(random, 2) == 0;
     bounds->has_replica = run.fails_over;
     bounds->has_tokens = run.has_tokens;
     if (run.fails_over)
