@@ -87,7 +87,7 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_fil
     /* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took
      * its byte before it read: either we see that, or it reads our token. No watch tells of its end. */
     if (lk_file_range_locked(c->fd, 2)) {
-        c->breaker_ns = lk_time_earlier(c->breaker_ns == 0 ? 2 * POLL_BREAKER : 2 * c->breaker_ns, POLL_MAX);
+        c->breaker_ns = lk_time_earlier(2 * (c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns), POLL_MAX);
         claim->retry_at = lk_file_now(self) + c->breaker_ns;
         return LOCKER_BUSY;
     }
