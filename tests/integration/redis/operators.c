@@ -1,6 +1,7 @@
 /* operators.c: what an operator does and sees: locks that are broken, and whose they were. */
 #include "redis_tests.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -235,7 +236,49 @@ static void without_the_right_to_its_mark_nothing_is_broken(void **state)
     lk_close_locker(l);
 }
 
+static void *break_unknown(void *l)
+{
+    static locker_error err;
+    assert_ok(locker_break(l, "unknown", NULL, NULL, &err), err);
+    return NULL;
+}
+
+static int64_t looks(lk_server *server)
+{
+    return lk_server_integer(server, "EVAL %s 0",
+                             "return tonumber(string.match(redis.call('INFO', 'commandstats'), "
+                             "'cmdstat_evalsha:calls=(%d+)') or 0)");
+}
+
+static bool has_looked_thrice(void *server)
+{
+    return looks(server) >= 3;
+}
+
+/* A holder says who it is some milliseconds after its grant. Another one comes when the first has been looked at for most of
+ * the time that it is given: that one has as much. (On a machine that is busy it may come when all is over, and is left.) */
+static void each_holder_has_its_time_to_say_who_it_is(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    bool is_late = true;
+    for (int round = 0; round < 10 && is_late; round++) {
+        pthread_t thread;
+        lk_server_do(env->server, "SET unknown 00000000000000000000000000000001 PX 30000");
+        lk_server_do(env->server, "CONFIG RESETSTAT");
+        assert_int_equal(pthread_create(&thread, NULL, break_unknown, l), 0);
+        lk_require(has_looked_thrice, env->server, "it should look again and again");
+        lk_server_do(env->server, "SET unknown 00000000000000000000000000000002 PX 30000");
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        is_late = lk_server_integer(env->server, "DEL unknown") == 1;
+    }
+    assert_false(is_late);
+    assert_true(looks(env->server) >= 3 + 4); /* looks at the first, and at the other; and the break */
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
+    server_test(each_holder_has_its_time_to_say_who_it_is),
     server_test(a_holder_that_never_waited_is_told_at_once),
     server_test(a_holder_that_waited_is_told_at_once),
     proxied_test(a_break_that_comes_late_takes_nothing),
