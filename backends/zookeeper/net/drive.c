@@ -5,6 +5,8 @@
  * taken away when a caller begins to read, and is set again when the last one leaves - at once if somebody waits for an
  * event or an answer, else by the keeper itself, a moment later. */
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
@@ -23,6 +25,27 @@ static const int64_t lazy_ns = 20 * LK_MS;
 static const int64_t busy_again_ns = 100 * LK_MS;
 /* However short the session is, a server has that long for its part of what may block. */
 static const int64_t blocking_least_ns = LK_S;
+
+/* Let go what the socket holds back: before the mutex is released, and before anything is waited for. */
+static void push_locked(lk_zk_net *net) LK_REQUIRES(*net)
+{
+    if (net->corked_fd < 0)
+        return;
+    lk_zk_watches_ask_locked(net);
+    (void)setsockopt(net->corked_fd, IPPROTO_TCP, TCP_CORK, &(int){0}, sizeof(int));
+    net->corked_fd = -1;
+}
+
+LK_UNCHECKED void lk_zk_enter(lk_zk_net *net)
+{
+    lk_mutex_lock(&net->mutex);
+}
+
+void lk_zk_leave(lk_zk_net *net)
+{
+    push_locked(net);
+    lk_zk_net_unlock(net);
+}
 
 /* The client library doesn't keep why it could not connect. If it was for want of a descriptor, no server is
  * to blame. */
@@ -330,7 +353,7 @@ static int poll_unlocking(lk_zk_net *net, int64_t until) LK_REQUIRES(*net)
         ready = lk_poll_until(waits, 2, now, until);
     } else {
         net->polling = true;
-        lk_zk_push_locked(net);
+        push_locked(net);
         lk_zk_net_unlock(net);
         ready = lk_poll_until(waits, 2, now, until);
         lk_zk_enter(net);
@@ -403,7 +426,7 @@ int64_t lk_zk_drive_locked(lk_zk_net *net)
     if (now < net->left_at + lazy_ns && is_idle_locked(net))
         return net->left_at + lazy_ns;
     turn_locked(net, NULL, 0, told);
-    lk_zk_push_locked(net);
+    push_locked(net);
     if (net->armed_fd < 0 || net->armed_fd != net->fd)
         arm_locked(net);
     return net->zh != NULL ? net->turn_at : net->begin_at;
@@ -413,7 +436,7 @@ int64_t lk_zk_drive_on_locked(lk_zk_net *net)
 {
     if (net->corked_fd < 0 || net->reading)
         return LOCKER_NEVER;
-    lk_zk_push_locked(net);
+    push_locked(net);
     arm_locked(net);
     return net->zh != NULL ? net->turn_at : net->begin_at;
 }
@@ -430,7 +453,7 @@ void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call)
     if (call->pending > 0)
         lk_zk_requests_forget_locked(net, call);
     lk_list_remove(&call->link);
-    lk_zk_push_locked(net);
+    push_locked(net);
     hand_on_locked(net);
     pthread_cond_destroy(&call->cond);
 }
@@ -453,13 +476,13 @@ lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until
         if (now >= until)
             return LK_ZK_LATE;
         if (!net->reading) {
-            lk_zk_push_locked(net); /* before anything that takes time */
+            push_locked(net); /* before anything that takes time */
             if (net->armed_fd >= 0)
                 lk_zk_disarm_socket_locked(net);
             turn_locked(net, call, until, 0);
         } else {
             call->asleep = true;
-            lk_zk_push_locked(net);
+            push_locked(net);
             net->clock->wait(net->clock->context, &call->cond, &net->mutex.plain,
                              lk_time_earlier(until, blocking_check_locked(net, now)));
             call->asleep = false;

@@ -70,7 +70,7 @@ int lk_zk_net_descriptor(const lk_zk_net *net);
 /* The hosts, as a text for people. */
 const char *lk_zk_net_names(const lk_zk_net *net);
 
-/* ---------------------------------------------------------------- the mutex, and the keeper: socket.c ---- */
+/* ---------------------------------------------------------------- the mutex: drive.c; the keeper: socket.c ---- */
 void lk_zk_enter(lk_zk_net *net) LK_ACQUIRE(*net);
 /* Unlock, after sending what is held back. */
 void lk_zk_leave(lk_zk_net *net) LK_RELEASE(*net);

@@ -1,5 +1,5 @@
 /* socket.c: the client library's socket, and who is to look at it: the thread that drives, or the keeper, by an epoll of
- * its own, in which the socket is a one-shot. And the mutex, before whose release goes what the socket holds back. */
+ * its own, in which the socket is a one-shot. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -21,26 +21,6 @@ void lk_zk_cork_locked(lk_zk_net *net)
         return;
     net->corked_fd = net->fd;
     (void)setsockopt(net->fd, IPPROTO_TCP, TCP_CORK, &(int){1}, sizeof(int));
-}
-
-void lk_zk_push_locked(lk_zk_net *net)
-{
-    if (net->corked_fd < 0)
-        return;
-    lk_zk_watches_ask_locked(net);
-    (void)setsockopt(net->corked_fd, IPPROTO_TCP, TCP_CORK, &(int){0}, sizeof(int));
-    net->corked_fd = -1;
-}
-
-LK_UNCHECKED void lk_zk_enter(lk_zk_net *net)
-{
-    lk_mutex_lock(&net->mutex);
-}
-
-void lk_zk_leave(lk_zk_net *net)
-{
-    lk_zk_push_locked(net);
-    lk_zk_net_unlock(net);
 }
 
 void lk_zk_kick_locked(lk_zk_net *net)

@@ -107,8 +107,6 @@ static inline int64_t lk_zk_net_now(const lk_zk_net *net)
 /* ---------------------------------------------------------------- the socket, and who is to look at it: socket.c ---- */
 /* Have what is sent wait for more: the library writes each request in two, and every piece costs a turn. */
 void lk_zk_cork_locked(lk_zk_net *net) LK_REQUIRES(*net);
-/* Let it go: before the mutex is released, and before anything is waited for. */
-void lk_zk_push_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* The library has closed its socket. */
 void lk_zk_no_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Have whoever drives look again: the connection has changed. */
