@@ -471,6 +471,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.l = l;
     r.options = options != NULL ? options : &defaults;
     r.key = key;
+    r.last.os_error = 0;
     r.last.text[0] = '\0'; /* the rest of a request is set as it goes: it is more than half a kilobyte */
     r.wait.sleeps = false;
     r.start_is_past = false;

@@ -332,6 +332,7 @@ static void test_a_try_is_told_what_is_known(void **state)
     assert_int_equal(locker_mock_await_calls(mock, LOCKER_OP_ACQUIRE, NULL, 2), LOCKER_OK);
     lk_mock_await(mock, NULL, 1);
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &h, &err), err);
+    assert_int_equal(err.os_error, 0);
     lk_mock_advance_by(mock, 100);
     assert_int_equal(lk_locking_join(&call), LOCKER_OK);
     assert_status(LOCKER_BUSY, locker_try_lock(l, "k", NULL, &h, &err), err);

@@ -44,8 +44,6 @@ struct attempt {
     bool again;         /* OK is no grant: another call at once, by the script */
 };
 
-/* ------------------------------------------------------------------ a grant ---- */
-
 /* Whether a grant with that deadline has come so late that it is of little use. */
 static bool is_short(const struct attempt *a, int64_t valid_until)
 {
@@ -147,8 +145,6 @@ static void give_back(struct attempt *a)
     lk_redis_unlock(&r->shared);
 }
 
-/* ------------------------------------------------------------------ no grant ---- */
-
 /* It was granted, and the answer came so late that not much is left of the lease. The server has it, so
  * another attempt, which core asks for at once, starts the lease anew. One that tries takes what it gets. */
 static locker_status start_anew(struct attempt *a)
@@ -249,8 +245,6 @@ static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
         return a->err->status;
     }
 }
-
-/* ------------------------------------------------------------------ the attempt ---- */
 
 /* `SET key value NX PX ttl`, as every simple client does: OK is a grant, nil is busy. With fencing the number
  * comes along. */

@@ -1,5 +1,5 @@
-/* value.h: the values that say whose a lock is: 128 random bits of the instance plus a number, as hex digits; and
- * numbers, read back from texts of ours. */
+/* value.h: the values that say whose a lock is: 127 random bits of the instance plus a number, as hex digits, of which the
+ * first half names the instance; and numbers, read back from texts of ours. */
 #pragma once
 
 #include <stdbool.h>

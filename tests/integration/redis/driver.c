@@ -750,6 +750,34 @@ static void who_is_handed_what_he_holds_has_lost_it(void **state)
     end();
 }
 
+static bool is_told_twice(void *context)
+{
+    return is_told(context) && *(atomic_int *)context >= 2;
+}
+
+/* The holder does not know yet that it is one, so nobody else knows who it is. */
+static void a_break_is_told_behind_a_late_hand_over(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    const locker_break_options any = LOCKER_BREAK_OPTIONS_INIT;
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "late", NULL);
+    locker_error err;
+    begin(env->server->port, "");
+    enrol(&asker, env->server, "late");
+    lk_give(held);
+    assert_ok(locker_break(rival, "late", &any, NULL, &err), err);
+    held = lk_take(rival, "late", NULL);
+    lk_require(is_told_twice, &asker.wakes, "it should be told of the break, too");
+    assert_int_equal(ask(&asker), LOCKER_BUSY);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    ping();
+    lk_give(held);
+    lk_close_locker(rival);
+    end();
+}
+
 static void a_message_is_no_word_of_the_replicas(void **state)
 {
     struct env *env = *state;
@@ -1314,6 +1342,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_message_from_before_the_first_attempt_moved_grants_nothing),
     proxied_test(a_message_from_before_an_unanswered_attempt_grants_nothing),
     server_test(who_is_handed_what_he_holds_has_lost_it),
+    server_test(a_break_is_told_behind_a_late_hand_over),
     server_test(a_message_is_no_word_of_the_replicas),
     server_test(what_too_few_replicas_have_is_given_back),
     proxied_test(a_master_that_becomes_a_replica_is_not_the_last_word),
