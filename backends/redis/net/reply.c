@@ -38,7 +38,10 @@ lk_redis_fault lk_redis_reply_fault(const redisReply *reply)
             (inner != NULL && starts_with_code(inner + 3, codes[i].name)))
             return codes[i].fault;
     }
-    /* A user without the right to a command or key that a script uses: that is said in words only. */
+    /* These are said in words only: a master that is one no more, when replicas are waited for; ... */
+    if (strstr(text, "WAIT cannot be used with replica") != NULL)
+        return LK_REDIS_FAULT_MOVED;
+    /* ... and a user without the right to a command or key that a script uses. */
     if (strstr(text, "user executing the script can't") != NULL || strstr(text, "ACL failure") != NULL)
         return LK_REDIS_FAULT_DENIED;
     return LK_REDIS_FAULT_OTHER;

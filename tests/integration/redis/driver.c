@@ -825,17 +825,26 @@ static size_t unblocked(const lk_message *reply, char *out, size_t size)
                             "(master -> replica?)\r\n");
 }
 
-/* It tells so to whoever waits for its replicas. */
+static size_t no_master(const lk_message *reply, char *out, size_t size)
+{
+    (void)reply;
+    return (size_t)snprintf(out, size,
+                            "-ERR WAIT cannot be used with replica instances. Please also note...\r\n");
+}
+
+/* It tells so to whoever waits for its replicas, or is about to. */
 static void a_master_that_becomes_a_replica_is_not_the_last_word(void **state)
 {
     struct env *env = *state;
     struct asker asker;
     begin(lk_proxy_port(env->proxy), "&wait_replicas=1&wait_timeout=1ms");
-    lk_proxy_forge(env->proxy, "WAIT", unblocked);
-    assert_int_equal(come(&asker, "unblocked"), LOCKER_UNAVAILABLE);
-    lk_proxy_await_harm(env->proxy, 1);
-    assert_true(of(&asker)->retry_at > 0);
-    lk_redis_driver.withdraw(alone.self, of(&asker));
+    for (unsigned round = 0; round < 2; round++) {
+        lk_proxy_forge(env->proxy, "WAIT", round == 0 ? unblocked : no_master);
+        assert_int_equal(come(&asker, "unblocked"), LOCKER_UNAVAILABLE);
+        lk_proxy_await_harm(env->proxy, round + 1);
+        assert_true(of(&asker)->retry_at > 0);
+        lk_redis_driver.withdraw(alone.self, of(&asker));
+    }
     end();
 }
 
