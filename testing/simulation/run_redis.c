@@ -446,8 +446,8 @@ static void end(void)
         lk_sim_redis_end(&run.at[i]);
 }
 
-/* Locks are given back, their queues are empty, and what else there is has an end. So has the lock that a command took for a
- * process which was killed before it arrived. */
+/* Locks are given back, their queues are empty, and what else there is has an end. So has what a command did for a process which
+ * was killed before it arrived. */
 static const char *left(void)
 {
     static char text[256];
@@ -457,8 +457,10 @@ static const char *left(void)
         const lk_sr_key *const key = LK_CONTAINER(link, lk_sr_key, link);
         (void)snprintf(text, sizeof text, "%.*s was left behind", LK_SR_SHOWN(lk_sr_view(&key->name)));
         const bool ends = key->expires_ms >= 0, is_over = ends && key->expires_ms < lk_sr_clock_ms(server);
-        const bool is_lock = strstr(text, ":locker:") == NULL && !run.has_strangers && lk_sim_judge_is_calm();
-        if (!is_over && (!ends || is_lock || strstr(text, ":locker:queue") != NULL))
+        const bool is_lock = strstr(text, ":locker:") == NULL && !run.has_strangers;
+        const bool may_stay =
+            ends && ((!is_lock && strstr(text, ":locker:queue") == NULL) || !lk_sim_judge_is_calm());
+        if (!is_over && !may_stay)
             return text;
     }
     return NULL;
