@@ -120,8 +120,16 @@ static void due_comes(void *context)
 {
     lk_sim_redis *const redis = context;
     redis->due = INT64_MAX;
-    if (!redis->service.silent)
-        lk_sim_redis_advance(redis);
+    if (redis->service.silent)
+        return; /* it is done when it speaks again */
+    lk_sim_redis_advance(redis);
+    settle(redis);
+}
+
+void lk_sim_redis_speaks(lk_sim_redis *redis)
+{
+    redis->service.silent = false;
+    lk_sim_redis_advance(redis);
     settle(redis);
 }
 

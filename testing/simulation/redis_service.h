@@ -29,6 +29,8 @@ bool lk_sim_redis_promote(lk_sim_redis *master);
 void lk_sim_redis_ask(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer, size_t room);
 /** Its process is killed and starts again at once. */
 void lk_sim_redis_restart(lk_sim_redis *redis, bool keeps_data);
+/** It stood still, and goes on: what was due meanwhile is done. */
+void lk_sim_redis_speaks(lk_sim_redis *redis);
 /** Take note of the time, before it is asked for anything by hand. */
 void lk_sim_redis_advance(lk_sim_redis *redis);
 void lk_sim_redis_end(lk_sim_redis *redis);

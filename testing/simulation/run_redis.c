@@ -64,7 +64,7 @@ static void stranger_comes(void *context)
 static void speaks(void *context)
 {
     lk_sim_redis *const redis = context;
-    redis->service.silent = false;
+    lk_sim_redis_speaks(redis);
     lk_sim_network_goes_on();
 }
 
