@@ -5,8 +5,11 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include "lk_container.h"
+/** The `type` whose `member` is at `at`, which isn't NULL. */
+#define LK_CONTAINER(at, type, member) ((type *)(void *)((char *)(uintptr_t)(at)-offsetof(type, member)))
 
 /** A link in an element, or the list itself. */
 typedef struct lk_list {
@@ -78,12 +81,6 @@ static inline lk_list *lk_list_take(lk_list *list)
     list->next->prev = list;
     link->prev = link->next = NULL;
     return link;
-}
-
-/** The link behind `link`, NULL when it is the last. */
-static inline lk_list *lk_list_after(const lk_list *list, const lk_list *link)
-{
-    return link->next == list ? NULL : link->next;
 }
 
 /** What `link` stands in; NULL at the end of the list. */

@@ -4,11 +4,9 @@
  * and only the first place needs some (lk_table_reserve). */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include "lk_container.h"
+#include "lk_list.h"
 
 /** A link in an element. */
 typedef struct lk_table_link {

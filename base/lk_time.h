@@ -35,8 +35,3 @@ static inline struct timespec lk_time_spec(int64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / LK_S), .tv_nsec = (long)(ns % LK_S)};
 }
-
-static inline int64_t lk_time_of_spec(const struct timespec *t)
-{
-    return (int64_t)t->tv_sec * LK_S + t->tv_nsec;
-}

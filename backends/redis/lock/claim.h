@@ -21,10 +21,9 @@ typedef struct {
     uint64_t number;     /* its value's, of the instance's values; 0: none yet */
     int64_t busy_sent;   /* when the last attempt answered BUSY was sent */
     uint64_t busy_fence; /* the counter of fencing numbers then: a message with no more is old; 0: any is */
-    atomic_uint_fast64_t
-        fence;         /* of the grant: the first of its numbers; 0: no fencing. Relaxed: held publishes it */
-    unsigned era;      /* where the lease was confirmed last (guarded once granted) */
-    unsigned busy_era; /* the same of the last attempt that answered BUSY, or when the claim began */
+    atomic_uint_fast64_t fence; /* the first number of the grant; 0: no fencing. Relaxed: held publishes it */
+    unsigned era;               /* where the lease was confirmed last (guarded once granted) */
+    unsigned busy_era;          /* the same of the last attempt that answered BUSY, or when the claim began */
     int64_t valid_until;        /* the local deadline; once granted: as last confirmed (guarded) */
     int64_t since;              /* when it was granted; set before it stands in the list of notes */
     int64_t direct_us;          /* how long the lock had been handed on when it came to us; 0: it was free */

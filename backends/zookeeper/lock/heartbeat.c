@@ -128,9 +128,10 @@ int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now)
     return lk_time_earlier(z->pulse_at, leave_at_locked(z));
 }
 
-/* A server doesn't tell a connection whose session was closed by another one, and answers nothing to it, not
- * even pings. So a heartbeat is due at once, and without an answer a new connection has to tell. */
-void lk_zk_doubt_session_locked(lk_zk *z)
+/* A node of ours was deleted by somebody else: perhaps with the whole session, which a server doesn't tell the connection, nor
+ * does it answer anything there, not even pings. So a heartbeat is due at once, and without an answer a new connection has
+ * to tell; that this one is lost answers nothing. Until then nothing is granted. */
+static void doubt_session_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     z->doubted = true;
     lk_zk_heartbeat_now_locked(z);
@@ -172,7 +173,7 @@ void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
         return;
     if (deleted) {
         lk_zk_node_vanish_locked(z, node);
-        lk_zk_doubt_session_locked(z);
+        doubt_session_locked(z);
     } else if (node->claim != NULL) {
         want_again_locked(z, node, 0);
     }

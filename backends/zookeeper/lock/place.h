@@ -160,9 +160,6 @@ void lk_zk_search_all_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* Send heartbeats if it is time; returns when the next is due. */
 int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 void lk_zk_heartbeat_now_locked(lk_zk *z) LK_REQUIRES(*z->net);
-/* A node of ours was deleted by somebody else: perhaps with the whole session. Nothing is granted until a heartbeat has
- * been answered, or the session has ended; that the connection is lost answers nothing. */
-void lk_zk_doubt_session_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* Whether the deadline is far enough away for a grant. */
 bool lk_zk_enough_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 /* Have the deadline moved, for a caller that can have this node's lock once there is enough. */

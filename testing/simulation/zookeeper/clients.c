@@ -9,9 +9,9 @@ void lk_simzk_hang_up(lk_simzk_server *s, lk_simzk_connection *c)
 
 void lk_simzk_hang_up_session(lk_simzk_server *s, int64_t session, const lk_simzk_connection *but)
 {
-    for (lk_list *link = lk_list_first(&s->connections), *next; link != NULL; link = next) {
+    for (lk_list *link = s->connections.next, *next; link != &s->connections; link = next) {
         lk_simzk_connection *const c = LK_CONTAINER(link, lk_simzk_connection, link);
-        next = lk_list_after(&s->connections, link);
+        next = link->next;
         if (c->session == session && c != but)
             lk_simzk_hang_up(s, c);
     }

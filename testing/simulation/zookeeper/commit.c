@@ -56,9 +56,9 @@ static lk_simzk_call *take_own(lk_simzk_server *s, int64_t session, int32_t xid)
 /* What the session has asked since can be answered, up to its next write. */
 static void go_on(lk_simzk_server *s, int64_t session)
 {
-    for (lk_list *link = lk_list_first(&s->waiting), *next; link != NULL; link = next) {
+    for (lk_list *link = s->waiting.next, *next; link != &s->waiting; link = next) {
         lk_simzk_call *const call = LK_CONTAINER(link, lk_simzk_call, link);
-        next = lk_list_after(&s->waiting, link);
+        next = link->next;
         if (call->session != session)
             continue;
         if (call->waits)

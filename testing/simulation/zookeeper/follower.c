@@ -112,9 +112,9 @@ static void synced(lk_simzk_server *s)
 
 static void revalidated(lk_simzk_server *s, const lk_simzk_message *message)
 {
-    for (lk_list *link = lk_list_first(&s->connections), *next; link != NULL; link = next) {
+    for (lk_list *link = s->connections.next, *next; link != &s->connections; link = next) {
         lk_simzk_connection *const c = LK_CONTAINER(link, lk_simzk_connection, link);
-        next = lk_list_after(&s->connections, link);
+        next = link->next;
         if (c->session == message->session && !c->established)
             lk_simzk_welcome(s, c, message->valid);
     }

@@ -101,9 +101,9 @@ static void try_to_commit(lk_simzk_server *s)
     s->leading.committed = proposal->txn->zxid;
     send_all(s, LK_SIMZK_COMMIT, proposal->txn); /* before it changes anything itself */
     lk_simzk_commit_txn(s, proposal->txn);
-    for (lk_list *link = lk_list_first(&s->leading.syncs), *next; link != NULL; link = next) {
+    for (lk_list *link = s->leading.syncs.next, *next; link != &s->leading.syncs; link = next) {
         lk_simzk_sync *const sync = LK_CONTAINER(link, lk_simzk_sync, link);
-        next = lk_list_after(&s->leading.syncs, link);
+        next = link->next;
         if (sync->zxid > s->leading.committed)
             break;
         if (s->leading.followers[sync->from].connection == sync->connection)

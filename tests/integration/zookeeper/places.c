@@ -7,7 +7,7 @@
 
 #include <locker/driver.h>
 
-#include "lk_container.h"
+#include "lk_list.h"
 #include "lk_poll.h"
 #include "lk_wakeup.h"
 #include "zk_tests.h"
