@@ -500,6 +500,12 @@ static void see_loss(lk_sim_hold *hold)
                     (unsigned long long)hold->token);
 }
 
+/* What a message would have told that trouble may have cost, the next renewal does, a third of a lease later. */
+static int64_t told_within(const lk_sim_hold *hold)
+{
+    return calm_since(hold->broken_at) > hold->broken_at ? judge.bounds.lease_ns : judge.bounds.broken_ns;
+}
+
 /* Whether it shuts others out. */
 static bool look_at(lk_sim_hold *hold)
 {
@@ -514,7 +520,7 @@ static bool look_at(lk_sim_hold *hold)
         lk_sim_fail("key %u: process %d has lost token %llu, and has it again", hold->key, hold->process->pid,
                     (unsigned long long)hold->token);
     if (hold->broken_at > 0 && lk_sim_judge_is_calm() &&
-        lk_sim_now() - calm_since(hold->broken_at) > judge.bounds.broken_ns)
+        lk_sim_now() - calm_since(hold->broken_at) > told_within(hold))
         lk_sim_fail("key %u: token %llu was broken, and process %d doesn't know", hold->key,
                     (unsigned long long)hold->token, hold->process->pid);
     return true;
