@@ -106,7 +106,7 @@ struct locker_claim {
     int64_t asked_at;      /**< when this attempt began: not after anything that it sends */
     int64_t attempt_until; /**< the attempt must have returned by then */
 
-    /* set by the driver when acquire answers OK, or before, of one that waits; by pass for the receiver */
+    /* set by the driver when acquire answers OK, or before, when one that waits is granted; by pass for the receiver */
     uint64_t token; /**< fencing token; 0: none */
     /** The local deadline D, counted from before the request was sent: at most asked_at + ttl_ns, but for a
      * renewed claim of a driver without `renew`, whose session may last longer. LOCKER_NEVER: no lease, and
@@ -220,7 +220,7 @@ struct locker_driver {
     int64_t ttl_min_ms, ttl_max_ms; /**< lease times that it takes; 0: no limit */
     /** What it takes beside what every driver takes. Core parses and checks it, and refuses what no table names. */
     const locker_parameter *params;
-    /** For users, and core: with `leases`, grants have a valid_until, and want renewal or their session's. */
+    /** For users, and core: with `leases`, grants have a valid_until, and want renewing, or their session confirmed. */
     const locker_semantics *semantics;
 
     /** Connect, check that the service will serve us, and make an instance. On failure nothing is left.
@@ -235,19 +235,18 @@ struct locker_driver {
      * that another thread of the parent may have been using. NULL allowed: nothing is done. */
     void (*abandon)(void *self);
 
-    /** Whether this service can take the key: OK or INVALID; called before all else. NULL: it takes all. */
+    /** Whether this service can take the key: OK or INVALID; comes before all else. NULL: any that core does. */
     locker_status (*check_key)(void *self, const char *key, size_t key_len, locker_error *err);
 
-    /** One attempt. OK: a grant, token and valid_until are set. BUSY: another has it; if claim->will_wait it
-     * is enrolled: wake will be called when another attempt may succeed, and retry_at may bound the wait.
-     * UNAVAILABLE with a retry_at passes (a server that starts, a connection that broke: it may be up again
-     * before core looks); without, it is final and ends the call, also one that was enrolled before; but
-     * while the service is out of reach, as `suspect` said, core asks again each second. A try whose
-     * connection is refused is UNAVAILABLE at once, not at attempt_until: nobody is there to wait for.
-     * TIMEOUT: attempt_until passed; tried again at once while the call lasts. Everything else ends the lock
-     * call: CANCELED (interrupted), UNAVAILABLE, DENIED, INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED.
-     * Whatever the answer but OK, withdraw follows or acquire is called again; so an answer whose request is
-     * still under way leaves its cleaning up to withdraw. */
+    /** One attempt. OK: a grant, token and valid_until are set. BUSY: another has it; if claim->will_wait it is
+     * enrolled: wake will be called when another attempt may succeed, and retry_at may bound the wait. UNAVAILABLE
+     * with a retry_at passes (a server that starts, a connection that broke: it may be up again before core looks);
+     * without, it is final and ends the call, also one that was enrolled before; but while the service is out of
+     * reach, as `suspect` said, core asks again each second. A try whose connection is refused is UNAVAILABLE at
+     * once, not at attempt_until: nobody is there to wait for. TIMEOUT: attempt_until passed; tried again at once
+     * while the call lasts. Everything else ends the lock call: CANCELED (interrupted), UNAVAILABLE, DENIED, INVALID,
+     * CONFIG, PROTOCOL, NOMEM, UNSUPPORTED. Whatever the answer but OK, withdraw follows or acquire is called again;
+     * so an answer whose request is still under way leaves its cleaning up to withdraw. */
     locker_status (*acquire)(void *self, locker_claim *claim, locker_error *err);
 
     /** An acquire that is under way for the claim, or about to begin, should return soon with CANCELED,
@@ -306,11 +305,10 @@ struct locker_driver {
 /** A module exports `const locker_driver *const locker_module`, a pointer to its table, and nothing else. */
 #define LOCKER_MODULE_ENTRY "locker_module"
 
-/** The driver that serves a scheme, in *driver (NULL allowed; on failure it is NULL): as locker_open() finds
- * it, so a module is loaded, for good. Nothing is connected. A program that forks while other threads open
- * lockers calls it before: the child of a fork that falls into the loading of a module can load none. Errors:
- * UNSUPPORTED (there is none, or its module can't be used: the text says why and what to do), NOMEM, INVALID
- * (scheme NULL). */
+/** The driver that serves a scheme, in *driver (NULL allowed; on failure it is NULL): as locker_open() finds it, so a
+ * module is loaded, for good. Nothing is connected. A program that forks while other threads open lockers calls it
+ * before: the child of a fork that falls into the loading of a module can load none. Errors: UNSUPPORTED (there is
+ * none, or its module can't be used: the text says why and what to do), NOMEM, INVALID (scheme NULL). */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_driver_find(const char *scheme,
                                                               const locker_driver **driver,
                                                               locker_error *err);

@@ -114,13 +114,12 @@ typedef struct locker_options {
         sizeof(locker_options), 0, 0, 0, 0, (locker_log_level)0, 0, 0                                        \
     }
 
-/** Open the lock service that `uri` names, such as "file:///run/lock/shop", "memory:",
- * "redis://host:6379/0?ttl=10s". Drivers that use a network connect now, so that a wrong address or password
- * is told here; may block for `connect_timeout`, and before for as long as the system's resolver takes for
- * the hosts' names. On success *out is the caller's, to be closed with locker_close(); on failure it is NULL.
- * Errors: CONFIG (it names the part that is wrong), UNSUPPORTED (a scheme or feature that this build lacks,
- * or a driver's module that can't be loaded), UNAVAILABLE, DENIED, PROTOCOL, NOMEM, INVALID (uri, out or
- * options->size). */
+/** Open the lock service that `uri` names, such as "file:///run/lock/shop", "memory:", "redis://host:6379/0?ttl=10s".
+ * Drivers that use a network connect now, so that a wrong address or password is told here; may block for
+ * `connect_timeout`, and before for as long as the system's resolver takes for the hosts' names. On success *out is
+ * the caller's, to be closed with locker_close(); on failure it is NULL. Errors: CONFIG (it names the part that is
+ * wrong), UNSUPPORTED (a scheme or feature that this build lacks, or a driver's module that can't be loaded),
+ * UNAVAILABLE, DENIED, PROTOCOL, NOMEM, INVALID (uri, out or options->size). */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open(const char *uri, const locker_options *options,
                                                        locker **out, locker_error *err);
 
@@ -145,7 +144,7 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_default(const locker_opti
 LOCKER_API locker_status locker_close(locker *l);
 
 /* ------------------------------------------------------------------ cancelling ---- */
-/** Lets another thread, or a signal handler, end waits. One may serve many calls and lockers at once. */
+/** Lets another thread, or a signal handler, end waits. One serves any number of calls and lockers. */
 typedef struct locker_cancel locker_cancel;
 
 /** A new one, not fired; NULL when memory or descriptors ran out. Free it with locker_cancel_free(). */
@@ -169,14 +168,13 @@ LOCKER_API void locker_cancel_free(locker_cancel *cancel);
 typedef struct locker_handle locker_handle;
 
 /** Tells that a lock was lost, once for a handle, within about 50 ms of the moment when its state became
- * LOCKER_STATE_LOST (of a process that was stopped, or a machine that slept: when it goes on); not when the
- * handle was unlocked first, since unlock's answer tells it then. Called on the locker's keeper thread (while
- * it is being closed, on the thread that closes it) with no internal lock held; it must not block, because
- * renewals wait for it. Legal inside: every locker_handle_*() function (freeing a handle that is still held
- * releases it in the background), locker_unlock() of `lost` (it answers LOST), locker_stats(),
- * locker_get_semantics(), locker_cancel_fire(). Calls that wait for the service answer LOCKER_INVALID there.
- * Once locker_handle_free() of a handle has returned on another thread, its callback neither runs nor will.
- * The handle stays the application's to free. */
+ * LOCKER_STATE_LOST (of a process that was stopped, or a machine that slept: when it goes on); not when the handle
+ * was unlocked first, since unlock's answer tells it then. Called on the locker's keeper thread (while it is being
+ * closed, on the thread that closes it) with no internal lock held; it must not block, because renewals wait for it.
+ * Legal inside: every locker_handle_*() function (freeing a handle that is still held releases it in the background),
+ * locker_unlock() of `lost` (it answers LOST), locker_stats(), locker_get_semantics(), locker_cancel_fire(). Calls
+ * that wait for the service answer LOCKER_INVALID there. Once locker_handle_free() of a handle has returned on
+ * another thread, its callback neither runs nor will. The handle stays the application's to free. */
 typedef void (*locker_lost_fn)(locker_handle *lost, void *user);
 
 /** A key is 1 to 255 bytes of UTF-8 without control characters. */
@@ -204,7 +202,7 @@ typedef struct locker_lock_options {
     locker_lost_fn on_lost; /**< NULL: none */
     void *user;             /**< passed to on_lost */
 
-    /** What show prints for the holder, in owner's form; it admits nobody. NULL: owner, else the locker's. */
+    /** What show prints for the holder, as owner is written; it shuts out and admits nobody. NULL: owner, else the locker's. */
     const char *label;
 } locker_lock_options;
 
@@ -473,7 +471,7 @@ typedef struct locker_histogram {
     uint64_t bucket[LOCKER_HISTOGRAM_BUCKETS];
 } locker_histogram;
 
-/** The time under which the part q (0 to 1) of the samples lies, in us: a bucket's end, at most max_us. */
+/** The time under which the part q (0 to 1) of the samples lies, in us: a bucket's upper end, at most max_us. */
 LOCKER_API uint64_t locker_histogram_quantile(const locker_histogram *h, double q);
 
 /** What happened since the locker was opened. Counters only grow; `held` and `waiting` are of now. */

@@ -114,7 +114,7 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_mock_await_waiters(locker_mock
 /** How many calls stand so now. */
 LOCKER_API size_t locker_mock_waiters(const locker_mock *mock, const char *key);
 
-/** As locker_mock_await_waiters(), for at least `count` operations of this kind in the records. */
+/** As locker_mock_await_waiters(), for `count` operations or more of this kind on `key` (NULL: any) in the records. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_mock_await_calls(locker_mock *mock, locker_op op,
                                                                    const char *key, size_t count);
 

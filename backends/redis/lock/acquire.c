@@ -87,11 +87,9 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
  * compared (no counter then, one that may have begun anew, or that of another server), an attempt finds out whose the lock is. So it does when one
  * that came after that attempt was not answered: it may have been granted since, with a greater number.
  * Its model is models/lease.pml. */
-static bool take_given(struct attempt *a)
+static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
 {
     lk_redis_claim *data = a->data;
-    if (!data->tabled)
-        return false;
     const uint64_t given = atomic_exchange_explicit(&data->given, 0, memory_order_relaxed);
     a->call.era = lk_redis_era(a->r->commands);
     if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
@@ -101,6 +99,17 @@ static bool take_given(struct attempt *a)
     if (is_short(a, lk_redis_valid_until(data->busy_sent, a->claim->ttl_ns)))
         return false; /* an attempt confirms it, and its lease starts anew */
     return granted(a, given, data->busy_sent, now) == LOCKER_OK;
+}
+
+/* Under the mutex, so that the word of a break finds it either waiting or holding. */
+static bool take_given(struct attempt *a)
+{
+    if (!a->data->tabled)
+        return false;
+    lk_redis_lock(&a->r->shared);
+    const bool taken = take_given_locked(a);
+    lk_redis_unlock(&a->r->shared);
+    return taken;
 }
 
 /* Wait until the replicas have the lock too. They are asked on the connection that took it: on another one
@@ -156,9 +165,8 @@ static locker_status start_anew(struct attempt *a)
     return LOCKER_BUSY;
 }
 
-/* Come back when the holder's lease would end, and now and then, because foreign clients don't tell when they
- * release and a message can be lost. Soon, and then at twice the time each, when the lock was left free for
- * those. */
+/* Come back when the holder's lease would end, and now and then, because foreign clients don't tell when they release
+ * and a message can be lost. Soon, and then at twice the time each, when the lock was left free for those. */
 static int64_t again_locked(struct attempt *a, int64_t pttl_ms) LK_REDIS_LOCKED
 {
     lk_redis *r = a->r;
@@ -393,9 +401,8 @@ static locker_status try_once(struct attempt *a, bool plain)
     return status;
 }
 
-/* Plain commands serve a lock that is free; one that waits for a lock which is likely to be held would need
- * the script behind them. And a user who may not run scripts could take a lock by them and not give it
- * back. */
+/* Plain commands serve a lock that is free; one that waits for a lock which is likely to be held would need the
+ * script behind them. And a user who may not run scripts could take a lock by them and not give it back. */
 static bool plain_first(struct attempt *a)
 {
     const lk_redis_claim *data = a->data;

@@ -1,10 +1,10 @@
 /* events.c: what is done when the connections come up and go down, and what comes on this instance's own channel: a
  * release in any process tells there that it handed a lock to one of our waiters ("value number direct_us lock"), and a
- * break that it took a lock away from us ("value broken lock"). A message that gets lost costs no more than a poll, or is
- * made up for by the next renewal. */
+ * break that it took a lock away from us ("value broken lock"), or from one of whom nobody knew yet ("value taken counter
+ * lock"). A message that gets lost costs no more than a poll, or is made up for by the next renewal. */
 #include "cleanup.h"
 
-static const char broken[] = " broken ";
+static const char broken[] = " broken ", taken[] = " taken ";
 static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning of how long they go on */
 
 /* The order matters. What is known of the server comes first: commands that are made from here on use it. Messages come
@@ -46,12 +46,13 @@ static bool is_lock_of(const lk_redis *r, const locker_claim *claim, const char 
            (prefix == 0 || lock[space] == ':') && memcmp(lock + prefix, claim->key, claim->key_len) == 0;
 }
 
-/* Somebody broke the lock: no value is ever given twice, so it is about this claim and no other. One that
- * waits may have been given the lock and not know yet. */
-static void take_broken_locked(const lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
+/* Somebody broke the lock, of this claim and no other. One that waits may have been given the lock and not know yet; and have
+ * got it anew by its own attempt, with a number behind `last`, which had been given out by then. */
+static void take_broken_locked(const lk_redis *r, lk_redis_claim *data, uint64_t last) LK_REDIS_LOCKED
 {
-    if (LK_READ(data->held)) {
-        r->shared.svc->lease_lost(r->shared.svc, data->core, "its lock was broken by an operator");
+    if (atomic_load_explicit(&data->held, memory_order_acquire)) {
+        if (LK_READ(data->fence) <= last)
+            r->shared.svc->lease_lost(r->shared.svc, data->core, "its lock was broken by an operator");
         return;
     }
     LK_WRITE(data->given, 0);
@@ -91,20 +92,22 @@ void lk_redis_on_message(void *self, const redisReply *text)
     const char *const over = text->str + text->len;
     const char *lock = text->str + LK_REDIS_VALUE_LEN;
     uint64_t value;
-    int64_t fence, direct_us;
+    int64_t fence = INT64_MAX, direct_us;
     if (text->len < LK_REDIS_VALUE_LEN + 4 || *lock != ' ' ||
         !lk_redis_value_number(&r->values, text->str, &value))
         return;
-    const bool is_broken = strncmp(lock, broken, sizeof broken - 1) == 0;
-    lock += is_broken ? sizeof broken - 1 : 1;
-    if (!is_broken && (!lk_redis_read_number(&lock, &fence) || !lk_redis_read_number(&lock, &direct_us)))
+    const bool is_known = strncmp(lock, broken, sizeof broken - 1) == 0;
+    const bool is_broken = is_known || strncmp(lock, taken, sizeof taken - 1) == 0;
+    lock += is_known ? sizeof broken - 1 : is_broken ? sizeof taken - 1 : 1;
+    if ((!is_known && !lk_redis_read_number(&lock, &fence)) ||
+        (!is_broken && !lk_redis_read_number(&lock, &direct_us)))
         return;
     const size_t lock_len = (size_t)(over - lock);
     lk_redis_claim *data = lk_redis_claims_find_locked(&r->claims, value);
     lk_redis_keys keys;
     if (data != NULL && is_lock_of(r, data->core, lock, lock_len)) {
         if (is_broken)
-            take_broken_locked(r, data);
+            take_broken_locked(r, data, (uint64_t)fence);
         else
             take_given_locked(r, data, (uint64_t)fence, direct_us);
     } else if (!is_broken && lk_redis_keys_init(&keys, "", lock, lock_len)) {

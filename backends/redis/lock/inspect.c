@@ -5,7 +5,7 @@
 #include "net/reply.h"
 #include "script_call.h"
 
-enum { LOOK_TURNS = 3, TRIES_MAX = 3 };
+enum { LOOK_TURNS = 3, HOLDERS_MAX = 2, TRIES_MAX = 3 };
 static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time */
 
 /* A look at a lock, and what it sees beyond what its caller is told. */
@@ -153,24 +153,17 @@ static void forget(struct look *x)
     *x->info = (locker_info)LOCKER_INFO_INIT;
 }
 
-/* Keeps the value that was seen. Whether it is another than the one that was kept. */
-static bool is_new(const struct look *x, char kept[LK_REDIS_VALUE_LEN + 1])
-{
-    const char *const value = x->value != NULL ? x->value->str : "";
-    const bool other = strncmp(kept, value, LK_REDIS_VALUE_LEN) != 0;
-    (void)snprintf(kept, LK_REDIS_VALUE_LEN + 1, "%s", value);
-    return other;
-}
-
-/* Look until the holder is known: it says who it is a few milliseconds after its grant (grant_info.c). `each`: each holder has
- * as long as the first. */
-static locker_status look_well(struct look *x, bool each)
+/* Look until the holder is known: it says who it is a few milliseconds after its grant (grant_info.c). Of so many `holders` each
+ * has as long as the first; where they change faster, the last one has what is left of that. */
+static locker_status look_well(struct look *x, int holders)
 {
     char kept[LK_REDIS_VALUE_LEN + 1] = "";
     for (int turn = 0;; turn++) {
         const locker_status status = look(x, NULL);
-        if (each && is_new(x, kept))
+        const char *const value = x->value != NULL ? x->value->str : "";
+        if (strncmp(kept, value, LK_REDIS_VALUE_LEN) != 0 && --holders >= 0)
             turn = 0;
+        (void)snprintf(kept, sizeof kept, "%s", value);
         const int64_t again = lk_redis_now(&x->r->shared) + (look_again_ns << turn);
         if (status != LOCKER_OK || !x->early || turn == LOOK_TURNS || again >= x->until)
             return status;
@@ -193,7 +186,7 @@ locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t
     struct look x = {.r = self, .until = until, .info = info, .err = err != NULL ? err : &spare};
     locker_status status = begin(&x, key, key_len);
     if (status == LOCKER_OK)
-        status = look_well(&x, false);
+        status = look_well(&x, 1);
     freeReplyObject(x.reply);
     lk_redis_keys_clear(&x.keys);
     return status;
@@ -215,7 +208,7 @@ static locker_status break_seen(struct look *x, bool *gone)
 /* *gone: it changed hands meanwhile. */
 static locker_status break_once(struct look *x, const locker_break_options *only, bool *gone)
 {
-    locker_status status = look_well(x, true);
+    locker_status status = look_well(x, HOLDERS_MAX);
     *gone = false;
     if (status == LOCKER_OK && x->value == NULL) {
         (void)lk_invalid(x->err, "nobody holds it");

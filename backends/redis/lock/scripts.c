@@ -179,7 +179,7 @@ static const char show_lua[] = LOOK_LUA "return look()\n";
 /* ARGV: the value that the lock is to be taken from. Answers as it looked before; nothing has changed if the
  * value is another. The holder is told on its own channel, which its info names; one that
  * has not written that yet, because it doesn't know of its grant, on the one that follows from the value (redis.c): behind the
- * message of its grant, however late that is.
+ * message of its grant, however late that is, and with the counter, as the value may get the lock anew meanwhile.
  *
  * The mark tells a release whose first answer was lost that its lock was not its own any more. Such a release
  * answers OK only until the local deadline of its lease, which comes before the lease's end here, so the mark
@@ -198,9 +198,13 @@ static const char break_lua[] =
              "  end\n"
              "  local inst = string.sub(info, 1, #value + 1) == value .. ' ' and\n"
              "    string.match(info, '^%d+ %d+ (%x+) ', #value + 2)\n"
-             "    or #value == 32 and string.rep(string.sub(value, 1, 16), 2)\n"
+             "  local how = ' broken '\n"
+             "  if not inst and #value == 32 then\n"
+             "    inst = string.rep(string.sub(value, 1, 16), 2)\n"
+             "    how = ' taken ' .. (string.match(answer[7], '^%d+$') or 0) .. ' '\n"
+             "  end\n"
              "  if inst then redis.pcall('PUBLISH', 'locker:wake:' .. inst, "
-             "value .. ' broken ' .. KEYS[1]) end\n" HAND_OVER_LUA "end\n"
+             "value .. how .. KEYS[1]) end\n" HAND_OVER_LUA "end\n"
              "return answer\n";
 
 const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT] = {

@@ -31,9 +31,8 @@ uint64_t lk_redis_fence_floor(const lk_redis_server_time *t, int64_t now)
     return now - asked > time_stale_ns ? 0 : lk_redis_server_us(t, now);
 }
 
-/* It was asked for at t->sent, and may have been read long after, when the process was stopped. In between
- * the server was at `us`, and what is known of its time, if anything is, is changed by no more than that
- * demands. */
+/* It was asked for at t->sent, and may have been read long after, when the process was stopped. In between the server
+ * was at `us`, and what is known of its time, if anything is, is changed by no more than that demands. */
 static void take_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 {
     lk_redis_server_time *t = context;

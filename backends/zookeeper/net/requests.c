@@ -302,6 +302,7 @@ void lk_zk_checks_add(lk_zk_checks *c, void *item)
 {
     const char *path = c->paths + c->used;
     zoo_check_op_init(&c->ops[c->count], path, -1);
+    c->results[c->count].err = ZRUNTIMEINCONSISTENCY; /* an answer may tell of fewer */
     c->items[c->count++] = item;
     c->used += strlen(path) + 1;
 }

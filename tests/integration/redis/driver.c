@@ -778,6 +778,31 @@ static void a_break_is_told_behind_a_late_hand_over(void **state)
     end();
 }
 
+/* It asks before it hears of either, and gets the lock anew. What another hears then came later. */
+static void a_break_of_an_earlier_grant_takes_nothing(void **state)
+{
+    struct env *env = *state;
+    struct asker asker, other;
+    const locker_break_options any = LOCKER_BREAK_OPTIONS_INIT;
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "anew", NULL), *others = lk_take(rival, "other", NULL);
+    locker_error err;
+    begin(env->server->port, "");
+    enrol(&asker, env->server, "anew");
+    assert_int_equal(come(&other, "other"), LOCKER_BUSY);
+    lk_give(held);
+    assert_ok(locker_break(rival, "anew", &any, NULL, &err), err);
+    assert_int_equal(ask(&asker), LOCKER_OK);
+    lk_give(others);
+    require_told(&other.wakes, "it should be handed the lock");
+    assert_int_equal(asker.lost, 0);
+    give(&asker);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS anew"), 0);
+    lk_redis_driver.withdraw(alone.self, of(&other));
+    lk_close_locker(rival);
+    end();
+}
+
 static void a_message_is_no_word_of_the_replicas(void **state)
 {
     struct env *env = *state;
@@ -1352,6 +1377,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_message_from_before_an_unanswered_attempt_grants_nothing),
     server_test(who_is_handed_what_he_holds_has_lost_it),
     server_test(a_break_is_told_behind_a_late_hand_over),
+    server_test(a_break_of_an_earlier_grant_takes_nothing),
     server_test(a_message_is_no_word_of_the_replicas),
     server_test(what_too_few_replicas_have_is_given_back),
     proxied_test(a_master_that_becomes_a_replica_is_not_the_last_word),
