@@ -302,7 +302,8 @@ static void see_rest(const lk_sim_hold *hold)
                     (long long)(hold->ttl_ns / MS));
 }
 
-void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
+/* What it reads of core no thread writes meanwhile, as in the next ones: all are fibers, of which one runs. */
+LK_UNCHECKED void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
 {
     take_out(&judge.asking, hold);
     hold->handle = handle;
@@ -355,7 +356,7 @@ bool lk_sim_judge_is_held(lk_sim_hold *hold)
     return LK_READ(claim->phase) == LK_GRANTED && lk_sim_now() < hold->until;
 }
 
-void lk_sim_judge_gives(lk_sim_hold *hold)
+LK_UNCHECKED void lk_sim_judge_gives(lk_sim_hold *hold)
 {
     hold->gave_behind = judge.tokens[hold->key];
     hold->passed_before = hold->handle->l->stats.handed_over;
@@ -374,7 +375,7 @@ static bool was_released(unsigned key, uint64_t token)
 }
 
 /* It was handed on inside its process, which doesn't ask the service, after somebody may have broken it. */
-static bool was_passed_on(const lk_sim_hold *hold)
+LK_UNCHECKED static bool was_passed_on(const lk_sim_hold *hold)
 {
     return hold->handle->l->stats.handed_over != hold->passed_before && may_be_broken(hold);
 }
