@@ -395,6 +395,15 @@ static unsigned drawn_workers(const lk_sim_application *of)
     return of->threads_most > 0 && drawn > of->threads_most ? of->threads_most : drawn;
 }
 
+/* The threads that it still has, as one that was connecting when its locker was closed, end with it, and what they had
+ * open is closed. */
+static void end_process(lk_sim_application *application, lk_sim_process *process)
+{
+    process->dead = true;
+    application->running--;
+    lk_sim_files_close_of(process);
+}
+
 static void *live(void *argument)
 {
     inhabitant *const p = argument;
@@ -408,11 +417,11 @@ static void *live(void *argument)
         (void)lk_sim_wait(p, INT64_MAX);
     for (unsigned i = 0; i < p->place_count; i++)
         shut(p, &p->places[i]);
-    p->of->running--;
-    p->process->dead = true;
+    end_process(p->of, p->process);
     free(p);
     return NULL;
 }
+
 static inhabitant *new_process(lk_sim_application *application)
 {
     if (application->process_count == LK_SIM_PROCESSES_MAX)
@@ -454,10 +463,8 @@ lk_sim_process *lk_sim_application_process(const lk_sim_application *application
 void lk_sim_application_kill(lk_sim_application *application, lk_sim_process *process)
 {
     unsigned slot = 0;
-    process->dead = true;
-    application->running--;
     lk_sim_judge_forget(process);
-    lk_sim_files_close_of(process);
+    end_process(application, process);
     while (application->at[slot] != process)
         slot++;
     start(application, slot);
