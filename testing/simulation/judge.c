@@ -501,10 +501,13 @@ static void see_loss(lk_sim_hold *hold)
                     (unsigned long long)hold->token);
 }
 
-/* What a message would have told that trouble may have cost, the next renewal does, a third of a lease later. */
+/* What a message would have told that trouble may have cost, the next renewal does, where there are any, a third of a lease
+ * later. */
 static int64_t told_within(const lk_sim_hold *hold)
 {
-    return calm_since(hold->broken_at) > hold->broken_at ? judge.bounds.lease_ns : judge.bounds.broken_ns;
+    const bool renewed = judge.bounds.lease_ns > judge.bounds.broken_ns;
+    return renewed && calm_since(hold->broken_at) > hold->broken_at ? judge.bounds.lease_ns
+                                                                    : judge.bounds.broken_ns;
 }
 
 /* Whether it shuts others out. */
