@@ -29,9 +29,10 @@ static const int64_t blocking_least_ns = LK_S;
 /* Let go what the socket holds back: before the mutex is released, and before anything is waited for. */
 static void push_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
+    if (net->corked_fd >= 0)
+        lk_zk_watches_ask_locked(net); /* the connection may break of that */
     if (net->corked_fd < 0)
         return;
-    lk_zk_watches_ask_locked(net);
     (void)setsockopt(net->corked_fd, IPPROTO_TCP, TCP_CORK, &(int){0}, sizeof(int));
     net->corked_fd = -1;
 }
