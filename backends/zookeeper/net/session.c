@@ -69,7 +69,8 @@ void lk_zk_client_close_locked(lk_zk_net *net)
 }
 
 /* The client library may close its socket, without telling. The next one that it opens may have the same
- * number, and must not be taken for it: its session is confirmed from when it was begun. */
+ * number, and must not be taken for it: its session is confirmed from when it was begun. What awaited an answer it would
+ * keep for the next one, too, whose first answer would not fit that; so nothing may. */
 void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses)
 {
     (void)zoo_set_servers(net->zh, addresses);
@@ -82,7 +83,7 @@ void lk_zk_servers_set_locked(lk_zk_net *net, const char *addresses)
 static void take_addresses_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     char *fresh;
-    if (!net->looking_up || !lk_zk_lookup_take(net->set.hosts, &fresh))
+    if (!net->looking_up || !lk_list_empty(&net->requests) || !lk_zk_lookup_take(net->set.hosts, &fresh))
         return;
     net->looking_up = false;
     if (fresh == NULL)

@@ -1,7 +1,9 @@
 /* driving.c: the driver's own steps, one at a time, with a client library that answers as the test tells. */
+#include <string.h>
 #include <unistd.h>
 
 #include "expect.h"
+#include "gate.h"
 #include "instance.h"
 #include "lk_wakeup.h"
 #include "state.h"
@@ -275,10 +277,49 @@ LK_UNCHECKED static void a_connection_that_breaks_while_it_is_read(void **state)
     disconnect_from_library(&net);
 }
 
+static struct lk_gate resolved;
+
+static void open_gate(const locker_services *svc)
+{
+    (void)svc;
+    lk_gate_open(&resolved, 1);
+}
+
+/* When the library closes its socket because the servers have moved, it fails nothing that awaits an answer, but keeps it for
+ * the next connection: so what is under way is answered first. */
+LK_UNCHECKED static void servers_that_have_moved_before_an_answer(void **state)
+{
+    static const locker_services attended = {.attend = open_gate};
+    static const locker_host host = {.name = "127.0.0.1", .port = 2};
+    const locker_driver_config config = {.hosts = &host, .host_count = 1};
+    const struct String_vector nobody = {.count = 0};
+    const char *names;
+    lk_zk_net net;
+    (void)state;
+    connect_to_library(&net);
+    lk_gate_init(&resolved);
+    net.addresses = strdup(one_address);
+    net.set.hosts = lk_zk_hosts_new(&config, &names);
+    net.looking_up = lk_zk_lookup_start(net.set.hosts, &attended);
+    lk_gate_await(&resolved, 1, "the addresses should be there");
+    assert_non_null(lk_zk_list_locked(&net, "/k", take_list, NULL));
+    lk_zk_session_begin_locked(&net);
+    assert_true(net.up);
+    listed(ZOK, &nobody, list_data);
+    lk_zk_session_begin_locked(&net);
+    assert_false(net.up);
+    assert_string_equal(net.addresses, "127.0.0.1:2");
+    lk_zk_hosts_drop(net.set.hosts);
+    free(net.addresses);
+    lk_gate_destroy(&resolved);
+    disconnect_from_library(&net);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(servers_that_have_moved),
+        cmocka_unit_test(servers_that_have_moved_before_an_answer),
         cmocka_unit_test(a_connection_after_the_last_refusal),
         cmocka_unit_test(one_that_is_listed_twice_has_no_more_time),
         cmocka_unit_test(a_try_whose_second_list_is_not_sent),
