@@ -92,6 +92,7 @@ static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
     lk_redis_claim *data = a->data;
     const uint64_t given = atomic_exchange_explicit(&data->given, 0, memory_order_relaxed);
     a->call.era = lk_redis_era(a->r->commands);
+    data->broken = false;
     if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
         data->busy_era != a->call.era || a->r->set.wait_replicas > 0)
         return false;
@@ -110,6 +111,15 @@ static bool take_given(struct attempt *a)
     const bool taken = take_given_locked(a);
     lk_redis_unlock(&a->r->shared);
     return taken;
+}
+
+/* Whether the word of a break overtook the answer: it may be about this grant, and another attempt tells. */
+static bool was_broken(const struct attempt *a)
+{
+    lk_redis_lock(&a->r->shared);
+    const bool broken = a->data->broken;
+    lk_redis_unlock(&a->r->shared);
+    return broken;
 }
 
 /* Wait until the replicas have the lock too. They are asked on the connection that took it: on another one
@@ -457,8 +467,9 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     locker_status status = try_once(&a, plain_first(&a));
     while (a.again)
         status = try_once(&a, false);
-    if (status == LOCKER_OK && claim->will_wait && a.data->confirms < CONFIRM_MAX &&
-        is_short(&a, claim->valid_until))
+    if (status == LOCKER_OK && claim->will_wait &&
+        ((a.data->confirms < CONFIRM_MAX && is_short(&a, claim->valid_until)) ||
+         (a.data->tabled && was_broken(&a))))
         status = start_anew(&a);
     if (status == LOCKER_OK)
         lk_redis_note_grant(r, a.data);

@@ -34,6 +34,7 @@ typedef struct {
     lk_redis_renewed *renewals; /* where renewals under way refer to it (guarded) */
     bool tabled;                /* is in the table: messages find it (guarded) */
     bool noted;                 /* the server was told whose grant it is (guarded) */
+    bool broken;                /* since this attempt began, when nobody knew of a grant (guarded) */
     atomic_bool held;           /* granted. Set with release; who reads it late wakes once too often */
     bool unsure;                /* an attempt of unknown outcome may have left something */
     bool enrolled;              /* an attempt asked the server to queue it */

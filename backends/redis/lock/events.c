@@ -46,42 +46,37 @@ static bool is_lock_of(const lk_redis *r, const locker_claim *claim, const char 
            (prefix == 0 || lock[space] == ':') && memcmp(lock + prefix, claim->key, claim->key_len) == 0;
 }
 
-/* Somebody broke the lock, of this claim and no other. One that waits may have been given the lock and not know yet; and have
- * got it anew by its own attempt, with a number behind `last`, which had been given out by then. */
-static void take_broken_locked(const lk_redis *r, lk_redis_claim *data, uint64_t last) LK_REDIS_LOCKED
-{
-    if (atomic_load_explicit(&data->held, memory_order_acquire)) {
-        if (LK_READ(data->fence) <= last)
-            r->shared.svc->lease_lost(r->shared.svc, data->core, "its lock was broken by an operator");
-        return;
-    }
-    LK_WRITE(data->given, 0);
-    r->shared.svc->wake(r->shared.svc, data->core);
-}
-
-/* Who has it hears of it again. With a number behind his own the server has forgotten that he had it, and found him in its
- * queue when another gave it back: a replica that was behind when it was made master has the queue of then, too. */
-static void take_again_locked(const lk_redis *r, lk_redis_claim *data, uint64_t fence) LK_REDIS_LOCKED
+/* Why who has it has lost it: somebody broke it, but no grant with a number behind the counter of then, which he has got by an
+ * attempt of his own since. Or he is handed it again with a number behind his own: the server has forgotten that he had it, and
+ * found him in its queue when another gave it back: a replica that was behind when it was made master has the queue of then, too. */
+static const char *why_lost(const lk_redis_claim *data, bool is_broken, uint64_t fence)
 {
     const uint64_t first = LK_READ(data->fence);
-    if (first != 0 && fence >= first + data->numbers)
-        r->shared.svc->lease_lost(r->shared.svc, data->core,
-                                  "the server had forgotten it, and another had the lock meanwhile");
+    if (is_broken)
+        return first <= fence ? "its lock was broken by an operator" : NULL;
+    return first != 0 && fence >= first + data->numbers
+               ? "the server had forgotten it, and another had the lock meanwhile"
+               : NULL;
 }
 
-/* Number 0: none, because fencing is off, or because the lock is left free for a moment; a client that polls may have it
- * then and tells nobody when it gives it back, so the waiter looks again soon. */
-static void take_given_locked(const lk_redis *r, lk_redis_claim *data, uint64_t fence,
-                              int64_t direct_us) LK_REDIS_LOCKED
+/* Who waits may have been given the lock, and not know yet, when it is broken. Number 0 of a lock that is handed over: none,
+ * because fencing is off, or because the lock is left free for a moment; a client that polls may have it then and tells nobody
+ * when it gives it back, so the waiter looks again soon. */
+static void tell_locked(const lk_redis *r, lk_redis_claim *data, bool is_broken, uint64_t fence,
+                        int64_t direct_us) LK_REDIS_LOCKED
 {
+    const locker_services *const svc = r->shared.svc;
     if (atomic_load_explicit(&data->held, memory_order_acquire)) {
-        take_again_locked(r, data, fence);
+        const char *const why = why_lost(data, is_broken, fence);
+        if (why != NULL)
+            svc->lease_lost(svc, data->core, why);
         return;
     }
+    data->broken = data->broken || is_broken;
     data->direct_us = direct_us + hop_us;
     data->polls = fence == 0 ? 1 : 0;
-    LK_WRITE(data->given, fence);
-    r->shared.svc->wake(r->shared.svc, data->core);
+    LK_WRITE(data->given, is_broken ? 0 : fence);
+    svc->wake(svc, data->core);
 }
 
 /* The claim that the lock was handed to may have ended; and whoever writes into queues may hand a value another lock than
@@ -92,7 +87,7 @@ void lk_redis_on_message(void *self, const redisReply *text)
     const char *const over = text->str + text->len;
     const char *lock = text->str + LK_REDIS_VALUE_LEN;
     uint64_t value;
-    int64_t fence = INT64_MAX, direct_us;
+    int64_t fence = INT64_MAX, direct_us = -hop_us; /* a break: 0 */
     if (text->len < LK_REDIS_VALUE_LEN + 4 || *lock != ' ' ||
         !lk_redis_value_number(&r->values, text->str, &value))
         return;
@@ -105,12 +100,8 @@ void lk_redis_on_message(void *self, const redisReply *text)
     const size_t lock_len = (size_t)(over - lock);
     lk_redis_claim *data = lk_redis_claims_find_locked(&r->claims, value);
     lk_redis_keys keys;
-    if (data != NULL && is_lock_of(r, data->core, lock, lock_len)) {
-        if (is_broken)
-            take_broken_locked(r, data, (uint64_t)fence);
-        else
-            take_given_locked(r, data, (uint64_t)fence, direct_us);
-    } else if (!is_broken && lk_redis_keys_init(&keys, "", lock, lock_len)) {
+    if (data != NULL && is_lock_of(r, data->core, lock, lock_len))
+        tell_locked(r, data, is_broken, (uint64_t)fence, direct_us);
+    else if (!is_broken && lk_redis_keys_init(&keys, "", lock, lock_len))
         lk_redis_cleanup_start_locked(r, &keys, value, NULL);
-    }
 }

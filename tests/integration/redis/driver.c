@@ -132,7 +132,8 @@ static locker_status open_alone(const locker_driver_config *config, const locker
     return status;
 }
 
-static void begin(int port, const char *query)
+/* Hosts, each with its port, and what stands behind the others. */
+static void begin_at(const char *hosts, const char *query)
 {
     static locker_driver driver;
     char uri[128];
@@ -146,8 +147,15 @@ static void begin(int port, const char *query)
     alone.ahead = 0;
     alone.tester = pthread_self();
     alone.lost = alone.found = 0;
-    snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0?command_timeout=20s%s", port, query);
+    snprintf(uri, sizeof uri, "redis://%s/0?command_timeout=20s%s", hosts, query);
     assert_ok(locker_open_driver(&driver, &options, &alone.l, &err), err);
+}
+
+static void begin(int port, const char *query)
+{
+    char host[32];
+    snprintf(host, sizeof host, "127.0.0.1:%d", port);
+    begin_at(host, query);
 }
 
 static void end(void)
@@ -802,6 +810,47 @@ static void a_break_of_an_earlier_grant_takes_nothing(void **state)
     end();
 }
 
+static struct {
+    struct asker asker;
+    locker *rival;
+    locker_handle *held;
+} overtaken;
+
+/* The answer is on its way while the lock is broken, another takes it, and the word of that is read. */
+static size_t broken_meanwhile(const lk_message *reply, char *out, size_t size)
+{
+    const locker_break_options any = LOCKER_BREAK_OPTIONS_INIT;
+    locker_error err;
+    assert_true(reply->length <= size);
+    memcpy(out, reply->bytes, reply->length);
+    assert_ok(locker_break(overtaken.rival, "overtaken", &any, NULL, &err), err);
+    overtaken.held = lk_take(overtaken.rival, "overtaken", NULL);
+    require_told(&overtaken.asker.wakes, "it should be told of the break");
+    return reply->length;
+}
+
+/* The subscription's way is another one, and shorter. */
+static void a_break_that_overtakes_the_grant_is_heard_of(void **state)
+{
+    struct env *env = *state;
+    char hosts[64];
+    snprintf(hosts, sizeof hosts, "127.0.0.1:%d,127.0.0.1:%d", lk_proxy_port(env->proxy), env->server->port);
+    begin_at(hosts, "");
+    lk_proxy_refuse(env->proxy, true);
+    overtaken.rival = lk_open_at(env->server, "");
+    lk_server_do(env->server, "SET overtaken somebody");
+    enrol(&overtaken.asker, env->server, "overtaken");
+    lk_server_do(env->server, "DEL overtaken");
+    lk_proxy_forge(env->proxy, "overtaken", broken_meanwhile);
+    assert_int_equal(ask(&overtaken.asker), LOCKER_BUSY);
+    assert_int_equal(overtaken.asker.lost, 0);
+    assert_int_equal(ask(&overtaken.asker), LOCKER_BUSY);
+    lk_redis_driver.withdraw(alone.self, of(&overtaken.asker));
+    lk_give(overtaken.held);
+    lk_close_locker(overtaken.rival);
+    end();
+}
+
 static void a_message_is_no_word_of_the_replicas(void **state)
 {
     struct env *env = *state;
@@ -1377,6 +1426,7 @@ static const struct CMUnitTest tests[] = {
     server_test(who_is_handed_what_he_holds_has_lost_it),
     server_test(a_break_is_told_behind_a_late_hand_over),
     server_test(a_break_of_an_earlier_grant_takes_nothing),
+    proxied_test(a_break_that_overtakes_the_grant_is_heard_of),
     server_test(a_message_is_no_word_of_the_replicas),
     server_test(what_too_few_replicas_have_is_given_back),
     proxied_test(a_master_that_becomes_a_replica_is_not_the_last_word),
