@@ -17,7 +17,7 @@ void lk_redis_on_up(void *self, const lk_redis_up *up)
         lk_redis_server_time_set_locked(&r->time, up->server_us, up->server_at);
     LK_WRITE(r->fences.least, lk_redis_fence_least(up->server_us));
     if (up->other)
-        lk_redis_net_resubscribe_locked(r->net);
+        lk_redis_net_unsubscribe_locked(r->net, true);
     if (up->again)
         r->shared.svc->suspect(r->shared.svc, false);
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
@@ -52,11 +52,10 @@ static bool is_lock_of(const lk_redis *r, const locker_claim *claim, const char 
 static const char *why_lost(const lk_redis_claim *data, bool is_broken, uint64_t fence)
 {
     const uint64_t first = LK_READ(data->fence);
-    if (is_broken)
-        return first <= fence ? "its lock was broken by an operator" : NULL;
-    return first != 0 && fence >= first + data->numbers
-               ? "the server had forgotten it, and another had the lock meanwhile"
-               : NULL;
+    const bool is_forgotten = !is_broken && first != 0 && fence >= first + data->numbers;
+    if (is_broken && first <= fence)
+        return "its lock was broken by an operator";
+    return is_forgotten ? "the server had forgotten it, and another had the lock meanwhile" : NULL;
 }
 
 /* Who waits may have been given the lock, and not know yet, when it is broken. Number 0 of a lock that is handed over: none,
@@ -84,7 +83,6 @@ static void tell_locked(const lk_redis *r, lk_redis_claim *data, bool is_broken,
 void lk_redis_on_message(void *self, const redisReply *text)
 {
     lk_redis *r = self;
-    const char *const over = text->str + text->len;
     const char *lock = text->str + LK_REDIS_VALUE_LEN;
     uint64_t value;
     int64_t fence = INT64_MAX, direct_us = -hop_us; /* a break: 0 */
@@ -97,7 +95,7 @@ void lk_redis_on_message(void *self, const redisReply *text)
     if ((!is_known && !lk_redis_read_number(&lock, &fence)) ||
         (!is_broken && !lk_redis_read_number(&lock, &direct_us)))
         return;
-    const size_t lock_len = (size_t)(over - lock);
+    const size_t lock_len = (size_t)(text->str + text->len - lock);
     lk_redis_claim *data = lk_redis_claims_find_locked(&r->claims, value);
     lk_redis_keys keys;
     if (data != NULL && is_lock_of(r, data->core, lock, lock_len))

@@ -199,7 +199,7 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
         socket = NULL;
     }
     lk_redis_lock(shared);
-    if (shared->closing || sub->socket != NULL || era != lk_redis_era(&net->pipeline)) {
+    if (shared->closing || !sub->wanted || sub->socket != NULL || era != lk_redis_era(&net->pipeline)) {
         lk_redis_socket_free(socket, true);
         return;
     }
@@ -350,8 +350,9 @@ void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now)
         lk_redis_reconnect_want_locked(&net->reconnect);
 }
 
-void lk_redis_net_resubscribe_locked(lk_redis_net *net)
+void lk_redis_net_unsubscribe_locked(lk_redis_net *net, bool again)
 {
+    net->subscription.wanted = net->subscription.wanted && again;
     lk_redis_subscription_lose_locked(&net->subscription);
 }
 

@@ -66,8 +66,7 @@ void lk_redis_subscription_lose_locked(lk_redis_subscription *sub)
     (void)epoll_ctl(sub->shared->epoll_fd, EPOLL_CTL_DEL, sub->socket->fd, NULL);
     lk_redis_socket_free(sub->socket, false);
     sub->socket = NULL;
-    sub->shared->svc->log(sub->shared->svc, LOCKER_LOG_INFO,
-                          "redis: lost the subscription; subscribing again");
+    sub->shared->svc->log(sub->shared->svc, LOCKER_LOG_INFO, "redis: the subscription has ended");
     lk_redis_reconnect_want_locked(sub->reconnect);
 }
 

@@ -810,6 +810,15 @@ static void a_break_of_an_earlier_grant_takes_nothing(void **state)
     end();
 }
 
+/* Commands by the proxy, the subscription past it. */
+static void begin_on_two_ways(struct env *env, const char *query)
+{
+    char hosts[64];
+    snprintf(hosts, sizeof hosts, "127.0.0.1:%d,127.0.0.1:%d", lk_proxy_port(env->proxy), env->server->port);
+    begin_at(hosts, query);
+    lk_proxy_refuse(env->proxy, true);
+}
+
 static struct {
     struct asker asker;
     locker *rival;
@@ -829,14 +838,10 @@ static size_t broken_meanwhile(const lk_message *reply, char *out, size_t size)
     return reply->length;
 }
 
-/* The subscription's way is another one, and shorter. */
 static void a_break_that_overtakes_the_grant_is_heard_of(void **state)
 {
     struct env *env = *state;
-    char hosts[64];
-    snprintf(hosts, sizeof hosts, "127.0.0.1:%d,127.0.0.1:%d", lk_proxy_port(env->proxy), env->server->port);
-    begin_at(hosts, "");
-    lk_proxy_refuse(env->proxy, true);
+    begin_on_two_ways(env, "");
     overtaken.rival = lk_open_at(env->server, "");
     lk_server_do(env->server, "SET overtaken somebody");
     enrol(&overtaken.asker, env->server, "overtaken");
@@ -937,6 +942,42 @@ static void a_server_that_is_no_master_is_not_the_last_word(void **state)
     assert_int_equal(ask(&asker), LOCKER_OK);
     give(&asker);
     end();
+}
+
+static char listener[33];
+
+static bool is_heard_by_nobody(void *context)
+{
+    return lk_server_integer(context, "PUBLISH locker:wake:%s none", listener) == 0;
+}
+
+static void *end_beside(void *none)
+{
+    end();
+    return none;
+}
+
+/* Its place can't be taken out of the queue, for as long as that is tried. */
+static void who_closes_is_handed_nothing(void **state)
+{
+    struct env *env = *state;
+    struct asker asker;
+    char member[256], value[33];
+    pthread_t closer;
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "closing", NULL);
+    begin_on_two_ways(env, "&cleanup_timeout=1m");
+    enrol(&asker, env->server, "closing");
+    read_member(env->server, "closing", member, listener, value);
+    lk_proxy_hold(env->proxy, true, true);
+    lk_redis_driver.withdraw(alone.self, of(&asker));
+    assert_int_equal(pthread_create(&closer, NULL, end_beside, NULL), 0);
+    lk_require(is_heard_by_nobody, env->server, "it should not listen any more");
+    lk_give(held);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS closing"), 0);
+    lk_proxy_hold(env->proxy, false, false);
+    assert_int_equal(pthread_join(closer, NULL), 0);
+    lk_close_locker(rival);
 }
 
 static bool is_free(void *context)
@@ -1437,6 +1478,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_foreign_lease_may_last_for_ages),
     server_test(the_queue_is_in_order_of_time),
     server_test(a_free_moment_takes_no_place),
+    proxied_test(who_closes_is_handed_nothing),
     server_test(a_lock_for_one_that_is_gone_is_given_back),
     server_test(a_message_of_another_lock_grants_nothing),
     server_test(a_look_asks_for_no_more_than_can_be_ours),
