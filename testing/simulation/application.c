@@ -252,14 +252,13 @@ static void show_one(const inhabitant *p, const place *at)
 {
     const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
     const lk_sim_hold *const holder = lk_sim_judge_holder(key);
-    const uint64_t token = holder != NULL ? holder->token : 0;
     const int64_t began = lk_sim_ran(p->process), since = lk_sim_now();
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
     const locker_status status = locker_show(at->l, keys[key], &info, &err);
     lk_sim_judge_took(p->process, began, 0, "show");
     if (status == LOCKER_OK)
-        lk_sim_judge_shown(key, holder, token, &info);
+        lk_sim_judge_shown(key, holder, since, &info);
     else if (status != LOCKER_CLOSED && (status != LOCKER_UNAVAILABLE || lk_sim_judge_was_well(since)))
         lk_sim_fail("key %u: show answered %s: %s", key, locker_status_name(status), err.text);
     locker_info_clear(&info);

@@ -476,16 +476,17 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
     }
 }
 
-void lk_sim_judge_shown(unsigned key, const lk_sim_hold *holder, uint64_t token, const locker_info *info)
+void lk_sim_judge_shown(unsigned key, const lk_sim_hold *holder, int64_t since, const locker_info *info)
 {
     const lk_sim_hold *const now = holder != NULL ? lk_sim_judge_holder(key) : NULL;
-    if (now == NULL || now != holder || now->token != token)
+    if (now == NULL || now != holder || now->granted_at > since)
         return;
     if (!info->held)
-        lk_sim_fail("key %u: it was shown as free, and token %llu was held", key, (unsigned long long)token);
-    if (info->token != 0 && info->token != token)
+        lk_sim_fail("key %u: it was shown as free, and token %llu was held", key,
+                    (unsigned long long)now->token);
+    if (info->token != 0 && info->token != now->token)
         lk_sim_fail("key %u: token %llu was shown, and %llu was held", key, (unsigned long long)info->token,
-                    (unsigned long long)token);
+                    (unsigned long long)now->token);
 }
 
 /* ------------------------------------------------------------------ after each step ---- */

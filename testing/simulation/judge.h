@@ -106,8 +106,8 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
 
 /** Who certainly holds the key. NULL: nobody does. */
 lk_sim_hold *lk_sim_judge_holder(unsigned key);
-/** A look that began when that one held the key has told this. */
-void lk_sim_judge_shown(unsigned key, const lk_sim_hold *holder, uint64_t token, const locker_info *info);
+/** A look that began then, when that one held the key, has told this. */
+void lk_sim_judge_shown(unsigned key, const lk_sim_hold *holder, int64_t since, const locker_info *info);
 
 /** After each step. */
 void lk_sim_judge_look(void);
