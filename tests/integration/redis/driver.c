@@ -769,9 +769,9 @@ static void a_break_is_told_behind_a_late_hand_over(void **state)
     struct asker asker;
     const locker_break_options any = LOCKER_BREAK_OPTIONS_INIT;
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(rival, "late", NULL);
     locker_error err;
-    begin(env->server->port, "");
+    begin(env->server->port, ""); /* what counts from here on is of this connection */
+    locker_handle *held = lk_take(rival, "late", NULL);
     enrol(&asker, env->server, "late");
     lk_give(held);
     assert_ok(locker_break(rival, "late", &any, NULL, &err), err);
