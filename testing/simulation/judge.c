@@ -279,8 +279,10 @@ static void see_token(const lk_sim_hold *hold)
                         (unsigned long long)hold->token);
         return;
     }
+    const bool was_passed = hold->first_until == 0; /* a number of the lock as it was confirmed */
     if (hold->asked_at <= judge.uncounted_at ||
-        (!judge.bounds.keeps_count && hold->asked_at <= judge.forgot_at))
+        (!judge.bounds.keeps_count && hold->asked_at <= judge.forgot_at) ||
+        (was_passed && is_forgotten(hold)))
         return;
     if (hold->token <= hold->asked_behind)
         lk_sim_fail("key %u: token %llu was granted after token %llu", hold->key,

@@ -3,7 +3,7 @@
  * the grant took at the server, so nobody else is ever given the same. A grant takes many numbers only while
  * hand-overs are asked for: after the first that was, which is refused. Other processes don't starve: after
  * LK_REDIS_PASS_RESERVE - 1 hand-overs the lock is released. So is one whose holder the server knows: whoever
- * breaks that holder's lock must not break the next one's. */
+ * breaks that holder's lock must not break the next one's; and one that another server had confirmed: this one may have lost it. */
 #include "grant_info.h"
 
 locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
@@ -14,8 +14,9 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     lk_redis_lately_raise(&r->pass_lately, LK_REDIS_CONTENDED);
     const int64_t now = lk_redis_now(&r->shared);
     lk_redis_lock(&r->shared);
-    if (r->commands->state != LK_REDIS_UP || giver->noted || from->ttl_ns != to->ttl_ns || !from->renewed ||
-        !to->renewed || giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_REDIS_PASS_RESERVE) ||
+    if (r->commands->state != LK_REDIS_UP || giver->era != lk_redis_era(r->commands) || giver->noted ||
+        from->ttl_ns != to->ttl_ns || !from->renewed || !to->renewed ||
+        giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_REDIS_PASS_RESERVE) ||
         now >= giver->valid_until - from->ttl_ns / 3)
         goto out;
     taker->core = to;

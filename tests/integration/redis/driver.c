@@ -268,7 +268,30 @@ static int64_t wall_us(void)
     return time.tv_sec * INT64_C(1000000) + time.tv_nsec / 1000;
 }
 
+/* A server that has what others say it has: somebody's lock, and a counter. */
+static void start_another(lk_server *server, const char *key)
+{
+    lk_server_kill(server);
+    lk_test_launch(server, false);
+    lk_server_do(server, "SET %s somebody", key);
+    lk_server_do(server, "SET {%s}:locker:fence 8000000000000000", key);
+}
+
 /* ------------------------------------------------------------------ hand-overs in the process ---- */
+
+static void a_lease_that_another_server_confirmed_is_not_passed_on(void **state)
+{
+    struct env *env = *state;
+    struct asker first, second;
+    begin(env->server->port, "");
+    ask_for_passing();
+    assert_int_equal(come(&first, "elsewhere"), LOCKER_OK);
+    start_another(env->server, "elsewhere");
+    ping();
+    assert_int_equal(pass(&first, &second, "elsewhere"), LOCKER_BUSY);
+    lk_redis_driver.withdraw(alone.self, of(&first));
+    end();
+}
 
 static void a_lease_that_is_nearly_over_is_not_passed_on(void **state)
 {
@@ -612,15 +635,6 @@ static void a_call_does_not_wait_for_the_next_look(void **state)
 }
 
 /* ------------------------------------------------------------------ grants by a message ---- */
-
-/* A server that has what others say it has: somebody's lock, and a counter. */
-static void start_another(lk_server *server, const char *key)
-{
-    lk_server_kill(server);
-    lk_test_launch(server, false);
-    lk_server_do(server, "SET %s somebody", key);
-    lk_server_do(server, "SET {%s}:locker:fence 8000000000000000", key);
-}
 
 /* It was read while the first server was there, and nobody has looked since. */
 static void a_message_of_an_earlier_server_grants_nothing(void **state)
@@ -1443,6 +1457,7 @@ static void a_free_moment_takes_no_place(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    server_test(a_lease_that_another_server_confirmed_is_not_passed_on),
     server_test(a_lease_that_is_nearly_over_is_not_passed_on),
     server_test(no_more_hand_overs_than_numbers),
     server_test(a_renewal_under_way_tells_of_who_has_it),
