@@ -22,6 +22,7 @@ void lk_withdraw_unlocking(locker *l, lk_claim *claim)
 bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
 {
     lk_key *const key = claim->key;
+    lk_claim *const last = key->holder;
     const bool handed_over = claim->phase == LK_QUEUED;
     claim->pub.valid_until = lk_time_later(claim->pub.valid_until, claim->extended);
     if (now >= claim->pub.valid_until || (claim->events & LK_LOST_ALL) != 0 ||
@@ -38,6 +39,8 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
     if (key->contender == claim)
         key->contender = NULL;
     key->holder = claim;
+    if (last != NULL && last->phase == LK_GRANTED)
+        lk_lose_locked(l, last); /* else the service would not have granted */
     lk_lease_start_locked(l, claim, now);
     l->stats.acquired++;
     if ((claim->events & LK_LOST_IT) != 0)

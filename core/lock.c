@@ -101,7 +101,8 @@ static locker_status attempt_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     lk_busy_begin_unlocking(r->l, claim, LK_IN_ACQUIRE);
     claim->pub.retry_at = LOCKER_NEVER;
     claim->pub.asked_at = sent;
-    claim->pub.attempt_until = lk_time_earlier(lk_time_after(sent, r->l->command_timeout_ns), r->deadline);
+    claim->pub.attempt_until =
+        lk_time_earlier(lk_time_after(r->try ? r->start : sent, r->l->command_timeout_ns), r->deadline);
     r->l->stats.attempts++;
     lk_mutex_unlock(&r->l->mutex);
     locker_error why;

@@ -494,6 +494,26 @@ static locker_status grants(struct probe *p, locker_claim *claim, locker_status 
     return LOCKER_OK;
 }
 
+/* By a service with a queue: it has ended the first one, and its word of that is on its way. */
+static void a_grant_shows_that_the_last_one_is_lost(void **state)
+{
+    locker_handle *first, *second;
+    struct probe p;
+    locker *l;
+    (void)state;
+    probe_init(&p);
+    p.acquire = grants;
+    p.driver.caps |= LOCKER_CAP_QUEUE;
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &first), LOCKER_OK);
+    assert_int_equal(lock(l, &second), LOCKER_OK);
+    assert_int_equal(locker_handle_state(first), LOCKER_STATE_LOST);
+    assert_int_equal(locker_handle_state(second), LOCKER_STATE_HELD);
+    lk_give_lost(first);
+    lk_give(second);
+    probe_end(&p, l);
+}
+
 static locker_status loses_others(struct probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
@@ -641,6 +661,7 @@ int main(void)
         cmocka_unit_test(a_late_renewal_revives_nothing),
         cmocka_unit_test(unlock_waits_for_renew),
         cmocka_unit_test(a_loss_before_the_release_has_begun_is_told),
+        cmocka_unit_test(a_grant_shows_that_the_last_one_is_lost),
         cmocka_unit_test(a_callback_while_closing_may_free_its_handle),
         cmocka_unit_test(what_was_told_closed_is_not_held),
     };

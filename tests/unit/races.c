@@ -163,6 +163,36 @@ static void a_try_does_not_outlast_session_after_session(void **state)
     end(&p, l);
 }
 
+static int64_t attempts_until[2];
+
+static locker_status loses_its_session_late(struct probe *p, locker_claim *claim, locker_status status)
+{
+    const unsigned at = atomic_fetch_add(&p->mode, 1);
+    attempts_until[at % 2] = claim->attempt_until;
+    if (at == 0) {
+        p->svc->lease_lost(p->svc, NULL, "the test says so");
+        probe_advance(p, 500);
+    }
+    return status;
+}
+
+static void a_try_that_is_made_again_has_the_time_of_one(void **state)
+{
+    struct probe p;
+    locker_handle *held;
+    locker_error err;
+    locker *l;
+    (void)state;
+    begin(&p);
+    p.acquire = loses_its_session_late;
+    l = probe_open(&p);
+    assert_ok(locker_try_lock(l, "k", NULL, &held, &err), err);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    assert_int_equal(attempts_until[1], attempts_until[0]);
+    lk_give(held);
+    end(&p, l);
+}
+
 static locker_status says_mode(struct probe *p, locker_claim *claim, locker_status status)
 {
     (void)status;
@@ -929,6 +959,7 @@ int main(void)
         cmocka_unit_test(a_wake_during_an_attempt_counts),
         cmocka_unit_test(a_silent_service_is_asked_again_at_once),
         cmocka_unit_test(a_try_does_not_outlast_session_after_session),
+        cmocka_unit_test(a_try_that_is_made_again_has_the_time_of_one),
         cmocka_unit_test(a_wait_ends_before_a_retry_that_is_far),
         cmocka_unit_test(the_last_word_decides_between_timeout_and_unavailable),
         cmocka_unit_test(a_call_outlives_its_interrupt),

@@ -74,7 +74,6 @@ static bool wait_locked(lk_zk *z, lk_zk_node *node, const view *v) LK_REQUIRES(*
     const lk_zk_teller teller = is_kept_locked(z, v->predecessor) ? LK_ZK_BY_US
                                 : v->behind_ours                  ? LK_ZK_BY_SERVER_SOON
                                                                   : LK_ZK_BY_SERVER;
-    lk_zk_unwatch_locked(z->net, &node->watcher);
     return lk_zk_join(path, node->parent, v->predecessor) &&
            lk_zk_watch_locked(z->net, &node->watcher, path, teller);
 }
