@@ -124,7 +124,7 @@ static void ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
         net->login_begun = false;
     }
     if (fd != net->fd)
-        net->corked_fd = net->armed_fd = -1;
+        net->corked_fd = -1;
     net->fd = fd;
     net->interest = interest;
     net->turn_at = now + lk_time_later(span.tv_sec * LK_S + span.tv_usec * LK_US, turn_at_least_ns);
@@ -289,7 +289,6 @@ static void blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
     const int socket = net->fd;
     if (blocking->joinable)
         (void)pthread_join(blocking->thread, NULL); /* it is past its last lock */
-    lk_zk_disarm_socket_locked(net);
     lk_zk_no_socket_locked(net);
     *blocking = (lk_zk_blocking){.active = true, .socket = socket};
     blocking->events = net->set.tls != NULL ? ZOOKEEPER_WRITE : ZOOKEEPER_READ;
@@ -366,18 +365,16 @@ static int poll_unlocking(lk_zk_net *net, int64_t until) LK_REQUIRES(*net)
     return ready > 0 && net->fd >= 0 ? lk_zk_directions_locked(net, (uint32_t)waits[1].revents) : 0;
 }
 
-/* Have the client library read: one packet a call. Until nothing is left, or the caller has what it wants, or somebody else
- * who waited for an event, and goes on at once; but poll doesn't show what TLS has decrypted already, so of that nothing
- * may be left. The answer to a packet may find the connection broken, when the library closes its socket and tells nobody. */
+/* Have the client library read: one packet a call. Until nothing is left, or the caller has what it wants;
+ * but poll doesn't show what TLS has decrypted already, so of that nothing may be left. The answer to a packet may find
+ * the connection broken, when the library closes its socket and tells nobody. */
 static void process_locked(lk_zk_net *net, int events, const lk_zk_call *call) LK_REQUIRES(*net)
 {
-    const size_t awaited = net->awaited;
     while (events != 0 && !net->over) {
         const int rc = library_process_locked(net, events);
         processed_locked(net, rc);
-        const bool done = (call != NULL && call->done) || net->awaited < awaited;
-        push_locked(net);
-        if (rc != ZOK || net->fd < 0 || (events & ZOOKEEPER_READ) == 0 || (done && net->set.tls == NULL))
+        const bool enough = call != NULL && call->done && net->set.tls == NULL;
+        if (rc != ZOK || net->fd < 0 || (events & ZOOKEEPER_READ) == 0 || enough)
             break;
         events = ZOOKEEPER_READ;
     }
@@ -394,18 +391,17 @@ static int take_error_locked(const lk_zk_net *net) LK_REQUIRES(*net)
     return getsockopt(net->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 ? error : 0;
 }
 
-/* Drive once. call NULL: the keeper, which doesn't wait. It need not look before it reads. */
-static void turn_locked(lk_zk_net *net, const lk_zk_call *call, int64_t until) LK_REQUIRES(*net)
+/* Drive once. call NULL: the keeper, which doesn't wait; told: what its watch has told of the socket. */
+static void turn_locked(lk_zk_net *net, const lk_zk_call *call, int64_t until, int told) LK_REQUIRES(*net)
 {
     net->reading = true;
     lk_zk_session_begin_locked(net);
     const int64_t now = lk_zk_net_now(net);
-    if (net->armed_fd < 0 || now >= net->turn_at) /* else the last turn has asked */
-        ask_interest_locked(net, now);
+    ask_interest_locked(net, now);
     if (!net->over && !(call != NULL && call->done)) {
         const int64_t soonest = net->zh != NULL ? net->turn_at : net->begin_at;
-        int events = call == NULL && net->up && net->fd >= 0 && net->interest == ZOOKEEPER_READ
-                         ? ZOOKEEPER_READ
+        int events = told != 0 && net->up && net->fd >= 0
+                         ? told
                          : poll_unlocking(net, call != NULL ? lk_time_earlier(until, soonest) : 0);
         net->attempt_error = events != 0 ? take_error_locked(net) : 0;
         if (net->attempt_error != 0)
@@ -425,13 +421,15 @@ int64_t lk_zk_drive_locked(lk_zk_net *net)
 {
     const int64_t now = lk_zk_net_now(net);
     net->keeper_at = LOCKER_NEVER; /* it is here */
-    if (net->reading)              /* somebody does; look whether he still does */
+    const int told = lk_zk_told_of_socket_locked(net);
+    if (net->reading) /* somebody does; look whether he still does */
         return lk_time_earlier(now + net->timeout_ns / 8, blocking_check_locked(net, now));
-    if (now < net->left_at + lazy_ns && net->armed_fd < 0 && is_idle_locked(net))
+    if (now < net->left_at + lazy_ns && is_idle_locked(net))
         return net->left_at + lazy_ns;
-    turn_locked(net, NULL, 0);
+    turn_locked(net, NULL, 0, told);
     push_locked(net);
-    arm_locked(net);
+    if (net->armed_fd < 0 || net->armed_fd != net->fd)
+        arm_locked(net);
     return net->zh != NULL ? net->turn_at : net->begin_at;
 }
 
@@ -482,7 +480,7 @@ lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until
             push_locked(net); /* before anything that takes time */
             if (net->armed_fd >= 0)
                 lk_zk_disarm_socket_locked(net);
-            turn_locked(net, call, until);
+            turn_locked(net, call, until, 0);
         } else {
             call->asleep = true;
             push_locked(net);

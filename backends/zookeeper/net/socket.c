@@ -1,5 +1,5 @@
 /* socket.c: the client library's socket, and who is to look at it: the thread that drives, or the keeper, by an epoll of
- * its own, which tells of the socket for as long as there is something. */
+ * its own, in which the socket is a one-shot. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -46,13 +46,10 @@ int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next)
 void lk_zk_arm_socket_locked(lk_zk_net *net)
 {
     const uint32_t events = EPOLLIN | ((net->interest & ZOOKEEPER_WRITE) != 0 ? EPOLLOUT : 0u);
-    struct epoll_event event = {.events = events, .data = {.fd = net->fd}};
-    if (net->armed_fd == net->fd && net->armed_for == events)
-        return;
+    struct epoll_event event = {.events = events | EPOLLONESHOT, .data = {.fd = net->fd}};
     if (epoll_ctl(net->epoll_fd, EPOLL_CTL_MOD, net->fd, &event) != 0 && errno == ENOENT)
         (void)epoll_ctl(net->epoll_fd, EPOLL_CTL_ADD, net->fd, &event);
     net->armed_fd = net->fd;
-    net->armed_for = events;
 }
 
 void lk_zk_disarm_socket_locked(lk_zk_net *net)
@@ -71,4 +68,14 @@ int lk_zk_directions_locked(const lk_zk_net *net, uint32_t ready)
     if ((ready & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)
         events |= ZOOKEEPER_WRITE & net->interest;
     return events;
+}
+
+int lk_zk_told_of_socket_locked(lk_zk_net *net)
+{
+    struct epoll_event event;
+    if (epoll_wait(net->epoll_fd, &event, 1, 0) <= 0)
+        return 0;
+    const bool is_ours = net->up && net->armed_fd == net->fd && event.data.fd == net->fd;
+    net->armed_fd = -1; /* a one-shot */
+    return is_ours ? lk_zk_directions_locked(net, event.events) : 0;
 }

@@ -70,7 +70,6 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     bool reading;       /* a thread drives */
     bool polling;       /* ... and is asleep in poll: kick it */
     int armed_fd;       /* descriptor that the keeper's epoll watches, or -1 */
-    uint32_t armed_for; /* ... and for what */
     int64_t left_at;    /* when a caller last drove */
     int64_t keeper_at;  /* when the keeper means to come */
     size_t awaited;     /* how many of the owner's wait for an event */
@@ -112,10 +111,12 @@ void lk_zk_cork_locked(lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_no_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Have whoever drives look again: the connection has changed. */
 void lk_zk_kick_locked(lk_zk_net *net) LK_REQUIRES(*net);
-/* Have the keeper's epoll tell of the socket; and not any more. */
+/* Have the keeper's epoll tell of the socket once; and not any more. */
 void lk_zk_arm_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_disarm_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
-/* What poll tells of the socket: directions, as the client library wants them. */
+/* What it tells of the socket now, without waiting: directions, as the client library wants them. 0: nothing. */
+int lk_zk_told_of_socket_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* What poll or epoll tells, likewise. */
 int lk_zk_directions_locked(const lk_zk_net *net, uint32_t ready) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- whether it is up, and who waits for that: connection.c ---- */
