@@ -18,7 +18,7 @@ typedef struct {
     locker_status status;  /* the answer, as far as it is known */
     lk_zk_outcome outcome; /* of the latest wait */
     lk_zk_call call;
-    char parent[LK_ZK_PARENT_MAX];
+    const char *parent;
     bool looked;  /* at the queue */
     bool fresh;   /* ... with all in it that anybody had been answered before */
     bool busy;    /* ... which was not empty */
@@ -249,8 +249,9 @@ static locker_status judge_locked(const attempt *a) LK_REQUIRES(*a->z->net)
 
 locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
 {
-    attempt a = {.z = self, .claim = claim, .data = claim->data, .err = err};
-    if (!lk_zk_parent_path(a.z, claim->key, claim->key_len, a.parent))
+    char parent[LK_ZK_PARENT_MAX];
+    attempt a = {.z = self, .claim = claim, .data = claim->data, .err = err, .parent = parent};
+    if (!lk_zk_parent_path(a.z, claim->key, claim->key_len, parent))
         return lk_zk_check_key(self, claim->key, claim->key_len, err);
     lk_zk_enter(a.z->net);
     lk_zk_call_begin_locked(a.z->net, &a.call);

@@ -128,15 +128,6 @@ int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now)
     return lk_time_earlier(z->pulse_at, leave_at_locked(z));
 }
 
-/* A node of ours was deleted by somebody else: perhaps with the whole session, which a server doesn't tell the connection, nor
- * does it answer anything there, not even pings. So a heartbeat is due at once, and without an answer a new connection has
- * to tell; that this one is lost answers nothing. Until then nothing is granted. */
-static void doubt_session_locked(lk_zk *z) LK_REQUIRES(*z->net)
-{
-    z->doubted = true;
-    lk_zk_heartbeat_now_locked(z);
-}
-
 bool lk_zk_enough_locked(lk_zk *z, int64_t now)
 {
     const int64_t left = lk_zk_deadline_locked(z->net) - now;
@@ -166,6 +157,9 @@ static void want_again_locked(lk_zk *z, lk_zk_node *node, int64_t after_ns) LK_R
     lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + after_ns);
 }
 
+/* Was it deleted by somebody else, then perhaps with the whole session, which a server doesn't tell the connection, nor does
+ * it answer anything there, not even pings. So a heartbeat is due at once, and without an answer a new connection has to
+ * tell; that this one is lost answers nothing. Until then nothing is granted. */
 void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
 {
     lk_zk_node *node = lk_zk_node_find_locked(z, path);
@@ -173,7 +167,8 @@ void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
         return;
     if (deleted) {
         lk_zk_node_vanish_locked(z, node);
-        doubt_session_locked(z);
+        z->doubted = true;
+        lk_zk_heartbeat_now_locked(z);
     } else if (node->claim != NULL) {
         want_again_locked(z, node, 0);
     }

@@ -53,12 +53,11 @@ static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct Str
         int32_t sequence;
         if (!lk_zk_contender(name, &sequence))
             continue;
-        v.behind_ours =
-            v.behind_ours || (lk_zk_before(sequence, name, node->sequence, own) && is_kept_locked(z, name));
-        if (sequence == node->sequence && strcmp(name, own) == 0) {
-            v.there = true;
-        } else if (lk_zk_before(sequence, name, node->sequence, own) &&
-                   (v.predecessor == NULL || lk_zk_before(v.sequence, v.predecessor, sequence, name))) {
+        v.there = v.there || (sequence == node->sequence && strcmp(name, own) == 0);
+        if (!lk_zk_before(sequence, name, node->sequence, own))
+            continue;
+        v.behind_ours = v.behind_ours || is_kept_locked(z, name);
+        if (v.predecessor == NULL || lk_zk_before(v.sequence, v.predecessor, sequence, name)) {
             v.predecessor = name;
             v.sequence = sequence;
         }

@@ -52,8 +52,9 @@ static lk_zk_request *sent_locked(lk_zk_net *net, lk_zk_request *request, int rc
 }
 
 /* Called by the library, which knows nothing of mutexes, with it held. */
-LK_UNCHECKED static void finish_locked(lk_zk_request *request, lk_zk_reply reply)
+LK_UNCHECKED static void finish_locked(const void *data, lk_zk_reply reply)
 {
+    lk_zk_request *request = (lk_zk_request *)(uintptr_t)data;
     lk_zk_net *net = request->net;
     lk_list_remove(&request->link); /* done may send more, or drop a session's worth of others */
     /* Only what was ordered makes the list behind it fresh: that the check is denied, too. Else the server may have said
@@ -107,14 +108,9 @@ void lk_zk_requests_free(lk_zk_net *net)
         free(request_of(link));
 }
 
-static void answered_locked(const void *data, lk_zk_reply reply)
-{
-    finish_locked((lk_zk_request *)(uintptr_t)data, reply);
-}
-
 static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
 {
-    answered_locked(data, (lk_zk_reply){.rc = rc, .text = value, .text_len = len, .stat = stat});
+    finish_locked(data, (lk_zk_reply){.rc = rc, .text = value, .text_len = len, .stat = stat});
 }
 
 static void on_string_stat(int rc, const char *value, const struct Stat *stat, const void *data)
@@ -139,7 +135,7 @@ static void on_void(int rc, const void *data)
 
 static void on_strings(int rc, const struct String_vector *names, const void *data)
 {
-    answered_locked(data, (lk_zk_reply){.rc = rc, .text_len = -1, .names = names});
+    finish_locked(data, (lk_zk_reply){.rc = rc, .text_len = -1, .names = names});
 }
 
 /* Hand `request`, where begin_locked() could make it, to the client library by this call. */
