@@ -511,10 +511,16 @@ static void a_forged_record_ends_a_connection(void **state)
                             lk_proxy_port(env->proxy), ours(env));
     locker_handle *held = lk_take(l, "forged");
     locker_error err;
-    lk_proxy_harm(env->proxy, LK_PROXY_GARBAGE, "", 1, 0);
-    const int64_t began = lk_test_now_ms();
-    assert_status(LOCKER_UNAVAILABLE, locker_ping(l, NULL, &err), err);
-    assert_int_equal(lk_proxy_harmed(env->proxy), 1);
+    locker_status status = LOCKER_OK;
+    int64_t began = 0;
+    for (int tries = 0; status == LOCKER_OK && tries < 5;
+         tries++) { /* it may strike what the keeper asks for */
+        lk_proxy_harm(env->proxy, LK_PROXY_GARBAGE, "", 1, 0);
+        began = lk_test_now_ms();
+        status = locker_ping(l, NULL, &err);
+        assert_int_equal(lk_proxy_harmed(env->proxy), tries + 1);
+    }
+    assert_status(LOCKER_UNAVAILABLE, status, err);
     lk_give(lk_take(l, "next"));
     assert_true(lk_test_now_ms() - began < SOON_MS);
     lk_give(held);
