@@ -513,8 +513,8 @@ static void a_forged_record_ends_a_connection(void **state)
     locker_error err;
     locker_status status = LOCKER_OK;
     int64_t began = 0;
-    for (int tries = 0; status == LOCKER_OK && tries < 5;
-         tries++) { /* it may strike what the keeper asks for */
+    /* It may strike what the keeper asks for. */
+    for (int tries = 0; status == LOCKER_OK && tries < 5; tries++) {
         lk_proxy_harm(env->proxy, LK_PROXY_GARBAGE, "", 1, 0);
         began = lk_test_now_ms();
         status = locker_ping(l, NULL, &err);
