@@ -1,9 +1,9 @@
-/* acquire.c: one attempt to take a lock, in one round trip. On a lock that is likely to be free it is a few
- * plain commands in one flight, which cost the server the least: SET key value NX PX ttl; INCR counter, which
- * gives the fencing number; and between them, unless the counter is known to be there, SET counter time NX,
- * which starts it. On one that is likely to be held it is a script that takes the lock and numbers the grant,
- * or tells how long the holder's lease goes on and puts us in the queue (scripts.c). A release elsewhere may
- * have handed the lock to us meanwhile: then the message that said so is enough, and nothing is sent.
+/* acquire.c: one attempt to take a lock, in one round trip. On a lock that is likely to be free, and whose
+ * counter is likely to be there, it is two plain commands in one flight, which cost the server the least: SET
+ * key value NX PX ttl; INCR counter, which gives the fencing number. On another it is a script that takes the
+ * lock and numbers the grant, or tells how long the holder's lease goes on and puts us in the queue
+ * (scripts.c). A release elsewhere may have handed the lock to us meanwhile: then the message that said so is
+ * enough, and nothing is sent.
  *
  * Why the numbers of plain commands grow from grant to grant, ARCHITECTURE.md tells (redis: numbering grants). But the
  * stream may be torn between SET and INCR, and break and another's grant come in between, with a lower number
@@ -38,7 +38,6 @@ struct attempt {
     char value[LK_REDIS_VALUE_LEN + 1];
     char member[LK_REDIS_MEMBER_MAX]; /* "": don't queue */
     char ttl[LK_REDIS_NUMBER_MAX], numbers[LK_REDIS_NUMBER_MAX];
-    char floor[LK_REDIS_NUMBER_MAX]; /* where the counter starts; "": it is known to be there */
     unsigned hops;
     lk_redis_call call; /* the one under way, and what came of it */
     bool again;         /* OK is no grant: another call at once, by the script */
@@ -202,6 +201,8 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, boo
     data->busy_sent = a->call.sent;
     /* one from before the connection may have begun anew since that message was sent */
     data->busy_fence = last >= lk_redis_fence_least(a->call.server_us) ? last : 0;
+    if (last > 0)
+        lk_redis_fence_seen(&r->fences, a->claim->key_hash);
     lk_redis_lately_raise(&r->busy_lately, busy_step);
     a->claim->retry_at = LOCKER_NEVER;
     if (!a->claim->will_wait)
@@ -268,22 +269,14 @@ static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
  * comes along. */
 static lk_redis_outcome call_plain(struct attempt *a)
 {
-    lk_redis_command argv[3], *last = argv;
-    argv[0].argc = argv[1].argc = argv[2].argc = 0;
+    lk_redis_command argv[2], *last = argv;
+    argv[0].argc = argv[1].argc = 0;
     lk_redis_command_text(last, "SET");
     lk_redis_command_add(last, a->keys.lock, a->keys.lock_len);
     lk_redis_command_add(last, a->value, LK_REDIS_VALUE_LEN);
     lk_redis_command_text(last, "NX");
     lk_redis_command_text(last, "PX");
     lk_redis_command_text(last, a->ttl);
-    if (a->floor[0] != '\0') { /* start the counter */
-        lk_redis_command_text(++last, "SET");
-        lk_redis_command_add(last, a->keys.fence, a->keys.fence_len);
-        lk_redis_command_text(last, a->floor);
-        lk_redis_command_text(last, "NX");
-        lk_redis_command_text(last, "EX");
-        lk_redis_command_text(last, LK_REDIS_FENCE_SECONDS);
-    }
     if (a->data->numbers > 0) {
         lk_redis_command_text(++last, a->data->numbers == 1 ? "INCR" : "INCRBY");
         lk_redis_command_add(last, a->keys.fence, a->keys.fence_len);
@@ -346,7 +339,6 @@ static locker_status read_plain(struct attempt *a)
 {
     const bool fenced = a->data->numbers > 0;
     const redisReply *set = a->call.replies[0], *last = a->call.reply;
-    const redisReply *start = a->floor[0] != '\0' ? a->call.replies[1] : NULL;
     const bool counted = fenced && last->type == REDIS_REPLY_INTEGER;
     if (set->type == REDIS_REPLY_NIL) {
         if (a->data->numbers > 1 && counted)
@@ -358,11 +350,8 @@ static locker_status read_plain(struct attempt *a)
     }
     if (set->type != REDIS_REPLY_STATUS)
         return refused(a, set);
-    /* A grant that could not be numbered is given back by a withdraw. */
-    if (start != NULL && start->type == REDIS_REPLY_ERROR)
-        return refused(a, start);
     if (fenced && !counted)
-        return refused(a, last);
+        return refused(a, last); /* it is given back by a withdraw */
     if (fenced && is_untrusted(a)) {
         a->data->unsure = a->again = true; /* the script lifts the counter */
         return LOCKER_OK;
@@ -412,20 +401,17 @@ static locker_status try_once(struct attempt *a, bool plain)
 }
 
 /* Plain commands serve a lock that is free; one that waits for a lock which is likely to be held would need the
- * script behind them. And a user who may not run scripts could take a lock by them and not give it back. */
-static bool plain_first(struct attempt *a)
+ * script behind them. A counter is started by the server's own time, which they can't ask for: by the time that we
+ * sent, it would be set back where that was under way for long and the data were lost meanwhile. And a user who may
+ * not run scripts could take a lock by them and not give it back. */
+static bool plain_first(const struct attempt *a)
 {
     const lk_redis_claim *data = a->data;
     if (data->unsure || data->enrolled || !LK_READ(a->r->trusted))
         return false;
     if (a->claim->will_wait && (data->busy_sent != 0 || LK_READ(a->r->busy_lately) > 0))
         return false;
-    a->floor[0] = '\0';
-    if (data->numbers == 0 || lk_redis_fence_known(&a->r->fences, a->claim->key_hash))
-        return true;
-    const uint64_t floor = lk_redis_fence_floor(&a->r->time, lk_redis_now(&a->r->shared));
-    (void)snprintf(a->floor, sizeof a->floor, "%" PRIu64, floor);
-    return floor != 0;
+    return data->numbers == 0 || lk_redis_fence_known(&a->r->fences, a->claim->key_hash);
 }
 
 /* A claim's first attempt: its value, and how many numbers its grant is to have: more than one where grants

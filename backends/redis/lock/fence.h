@@ -1,12 +1,12 @@
-/* fence.h: what the numbers of grants are made from, beside the server's time (server_time.h).
+/* fence.h: what the numbers of grants are made from.
  *
  * A counter of numbers has to be above the server's time when the connection was made. One that is not may lack numbers
  * that were given out before: the server may have been restarted or made master since. It is lifted to that time, once
  * for each counter and connection.
  *
- * A counter that isn't there has to be started before it is counted up, which is a command of its own. So it is
- * remembered of the keys that were used lately that theirs is there. That is a hint and no more: a counter that was lost
- * meanwhile answers with a number that is too low, and is lifted (acquire.c). */
+ * A counter that isn't there has to be started at the server's time, which takes a script. So it is remembered of the
+ * keys that were used lately that theirs is there. That is a hint and no more: a counter that was lost meanwhile answers
+ * with a number that is too low, and is lifted (acquire.c). */
 #pragma once
 
 #include "lk_atomic.h"

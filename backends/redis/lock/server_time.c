@@ -3,7 +3,6 @@
 #include "net/reply.h"
 
 static const int64_t time_again_ns = 10 * LK_S; /* it is asked for so often */
-static const int64_t time_stale_ns = 60 * LK_S; /* ... and not relied on any longer */
 
 void lk_redis_server_time_init(lk_redis_server_time *t, const lk_redis_shared *shared)
 {
@@ -14,7 +13,6 @@ void lk_redis_server_time_init(lk_redis_server_time *t, const lk_redis_shared *s
 void lk_redis_server_time_set_locked(lk_redis_server_time *t, int64_t us, int64_t at)
 {
     LK_WRITE(t->ahead_us, us - at / LK_US);
-    LK_WRITE(t->asked, at);
     t->sent = at;
 }
 
@@ -23,12 +21,6 @@ uint64_t lk_redis_server_us(const lk_redis_server_time *t, int64_t at)
     const int64_t ahead = LK_READ(t->ahead_us);
     const int64_t us = ahead == INT64_MIN ? 0 : at / LK_US + ahead;
     return us > 0 ? (uint64_t)us : 0;
-}
-
-uint64_t lk_redis_fence_floor(const lk_redis_server_time *t, int64_t now)
-{
-    const int64_t asked = LK_READ(t->asked);
-    return now - asked > time_stale_ns ? 0 : lk_redis_server_us(t, now);
 }
 
 /* It was asked for at t->sent, and may have been read long after, when the process was stopped. In between the server

@@ -7,8 +7,7 @@
 typedef struct {
     const lk_redis_shared *shared;
     atomic_int_least64_t ahead_us; /* the server's clock less ours; INT64_MIN: unknown; relaxed */
-    atomic_int_least64_t asked; /* when that was learned, on our clock; relaxed: a little off does no harm */
-    int64_t sent;               /* when it was asked for last; 0: never. Guarded by the mutex */
+    int64_t sent;                  /* when it was asked for last; 0: never. Guarded by the mutex */
 } lk_redis_server_time;
 
 void lk_redis_server_time_init(lk_redis_server_time *t, const lk_redis_shared *shared);
@@ -19,5 +18,3 @@ void lk_redis_server_time_ask_locked(lk_redis_server_time *t, lk_redis_pipeline 
                                      int64_t now) LK_REDIS_LOCKED;
 /* What the server's clock shows at the local time `at`, in us: a little less rather than more. 0: unknown. */
 uint64_t lk_redis_server_us(const lk_redis_server_time *t, int64_t at);
-/* Where a counter of fencing numbers may start; 0: the server's time is not known well enough. */
-uint64_t lk_redis_fence_floor(const lk_redis_server_time *t, int64_t now);

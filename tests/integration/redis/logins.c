@@ -252,24 +252,6 @@ static void without_the_time_nothing_is_numbered(void **state)
     lk_close_locker(l);
 }
 
-/* It may be counted up, and not be started: then nobody knows that it was there. */
-static void a_counter_that_may_not_be_started_is_denied(void **state)
-{
-    struct env *env = *state;
-    locker_handle *held = NULL;
-    locker_error err;
-    locker *l;
-    lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all");
-    assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
-    lk_give(lk_take(l, "started", NULL));
-    lk_server_do(env->server, "SET {other}:locker:fence 8000000000000000");
-    lk_server_do(env->server,
-                 "ACL SETUSER app resetkeys ~other ~{other}:locker:queue ~{other}:locker:broken:* %s",
-                 "(+incr +incrby ~{other}:locker:fence)");
-    assert_status(LOCKER_DENIED, locker_try_lock(l, "other", NULL, &held, &err), err);
-    lk_close_locker(l);
-}
-
 static void a_right_that_is_taken_away_is_denied(void **state)
 {
     struct env *env = *state;
@@ -525,7 +507,6 @@ static const struct CMUnitTest tests[] = {
     server_test(the_fewest_rights_are_enough),
     server_test(a_missing_right_is_denied),
     server_test(without_the_time_nothing_is_numbered),
-    server_test(a_counter_that_may_not_be_started_is_denied),
     server_test(a_right_that_is_taken_away_is_denied),
     cmocka_unit_test_setup_teardown(a_cluster_is_refused, start_cluster, lk_env_end),
     server_test(databases),
