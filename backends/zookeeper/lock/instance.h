@@ -19,10 +19,10 @@ typedef struct lk_zk_node lk_zk_node;
 
 /* The driver's bytes of a claim. */
 typedef struct {
-    lk_zk_node *node; /* NULL: none */
-    lk_zk_call *call; /* the attempt under way, for interrupt */
-    bool interrupted; /* no attempt is made for it any more */
-    bool aside;       /* its last place had a number that is used up: it looks before it takes one */
+    lk_zk_node *node LK_ZK_GUARDED; /* NULL: none */
+    lk_zk_call *call LK_ZK_GUARDED; /* the attempt under way, for interrupt */
+    bool interrupted LK_ZK_GUARDED; /* no attempt is made for it any more */
+    bool aside LK_ZK_GUARDED; /* its last place had a number that is used up: it looks before it takes one */
 } lk_zk_claim;
 
 struct lk_zk {
@@ -31,30 +31,29 @@ struct lk_zk {
     char root[LK_ZK_ROOT_MAX];     /* chroot and namespace as a path: "" or /a/b */
     char stem[LK_ZK_STEM_LEN + 1]; /* of our nodes' names, without an id; random at its beginning */
     int64_t cleanup_ns;
-    uint64_t last_id; /* given to a node; begins at random */
-    bool suspect;     /* core was told that the service is out of reach */
+    uint64_t last_id LK_ZK_GUARDED; /* given to a node; begins at random */
+    bool suspect LK_ZK_GUARDED;     /* core was told that the service is out of reach */
 
     /* places, each in one of these lists, and all of them by id */
-    lk_list nodes;    /* with a claim */
-    lk_list left;     /* without: to be deleted */
-    lk_list doubtful; /* one for each queue in which something of ours may come yet, but no claim's */
-    lk_table places;
-    lk_zk_call *closer; /* waits until `left` is empty; NULL: nobody */
-    bool may_stray;    /* a create was once unanswered, or a session ended: names without a claim may stand in
-                                  queues from then on */
-    int64_t resume_at; /* what stands still is taken up again then; LOCKER_NEVER: nothing */
-    int64_t wall_ahead_ms;     /* the servers' wall clock less our clock; 0: not known */
-    uint32_t seen[LK_ZK_SEEN]; /* hashes of parents that are there, or were */
+    lk_list nodes LK_ZK_GUARDED;    /* with a claim */
+    lk_list left LK_ZK_GUARDED;     /* without: to be deleted */
+    lk_list doubtful LK_ZK_GUARDED; /* one a queue in which something of ours may come yet, but no claim's */
+    lk_table places LK_ZK_GUARDED;
+    lk_zk_call *closer LK_ZK_GUARDED; /* waits until `left` is empty; NULL: nobody */
+    bool may_stray LK_ZK_GUARDED; /* a session ended, or a create was unanswered: names may have no claim */
+    int64_t resume_at LK_ZK_GUARDED;     /* what stands still is taken up again then; LOCKER_NEVER: nothing */
+    int64_t wall_ahead_ms LK_ZK_GUARDED; /* the servers' wall clock less our clock; 0: not known */
+    uint32_t seen[LK_ZK_SEEN] LK_ZK_GUARDED; /* hashes of parents that are there, or were */
 
     /* what places want after a while */
-    lk_list timed;    /* there, but not yet watched themselves, or their grant not yet written */
-    int64_t timed_at; /* none of those wants it before then */
+    lk_list timed LK_ZK_GUARDED; /* there, but not yet watched themselves, or their grant not yet written */
+    int64_t timed_at LK_ZK_GUARDED; /* none of those wants it before then */
 
     /* heartbeat.c */
-    bool doubted;             /* whether the session is still there; until a heartbeat is answered */
-    int64_t pulse_at;         /* next heartbeat or touch */
-    int64_t quarter_at;       /* the next heartbeat of those that wait is not before that */
-    int64_t pulse_unanswered; /* when the oldest of either without an answer was sent; 0: none */
+    bool doubted LK_ZK_GUARDED;       /* whether the session is still there; until a heartbeat is answered */
+    int64_t pulse_at LK_ZK_GUARDED;   /* next heartbeat or touch */
+    int64_t quarter_at LK_ZK_GUARDED; /* the next heartbeat of those that wait is not before that */
+    int64_t pulse_unanswered LK_ZK_GUARDED; /* when the oldest of them without an answer was sent; 0: none */
 };
 
 static inline int64_t lk_zk_now(const lk_zk *z)

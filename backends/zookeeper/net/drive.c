@@ -255,7 +255,7 @@ static void *connect_blocking(void *context)
 {
     lk_zk_net *net = context;
     char reason[sizeof(net->tls_trouble)] = "";
-    const int rc = zookeeper_process(net->zh, net->blocking.events);
+    const int rc = zookeeper_process(net->blocking.zh, net->blocking.events);
     if (net->set.tls != NULL)
         lk_zk_tls_reason(reason, sizeof(reason));
     lk_zk_enter(net);
@@ -288,9 +288,9 @@ static void blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
     const int64_t now = lk_zk_net_now(net), patience = lk_zk_patience_locked(net, now);
     const int socket = net->fd;
     if (blocking->joinable)
-        (void)pthread_join(blocking->thread, NULL); /* it is past its last lock */
+        pthread_join(blocking->thread, NULL); /* it is past its last lock */
     lk_zk_no_socket_locked(net);
-    *blocking = (lk_zk_blocking){.active = true, .socket = socket};
+    *blocking = (lk_zk_blocking){.active = true, .zh = net->zh, .socket = socket};
     blocking->events = net->set.tls != NULL ? ZOOKEEPER_WRITE : ZOOKEEPER_READ;
     blocking->until = lk_time_after(now, lk_time_later(patience, blocking_least_ns));
     trouble_locked(net, net->set.tls != NULL ? "the server did not answer" : ""); /* until it does */
@@ -335,7 +335,7 @@ void lk_zk_blocking_stop_unlocking(lk_zk_net *net)
     net->blocking.joinable = false;
     (void)blocking_check_locked(net, LOCKER_NEVER);
     lk_zk_net_unlock(net);
-    (void)pthread_join(net->blocking.thread, NULL);
+    pthread_join(net->blocking.thread, NULL);
     lk_zk_enter(net);
 }
 

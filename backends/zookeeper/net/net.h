@@ -21,6 +21,7 @@
 #include "lk_mutex.h"
 #include "lk_time.h"
 
+#define LK_ZK_GUARDED LK_GUARDED_BY(lk_zk_net.mutex)
 enum { LK_ZK_PATH_MAX = 2048 }; /* the longest path that a request is given, with its NUL */
 
 typedef struct lk_zk_net lk_zk_net;
@@ -53,17 +54,17 @@ typedef struct {
 /* ---------------------------------------------------------------- its life: open.c, settings.c ---- */
 extern const locker_parameter lk_zk_params[];
 
-/* Read the parameters, and connect for the first time. *out is to be freed in either case. */
+/* Read the parameters, and connect for the first time: nobody else sees it yet. *out is to be freed in either case. */
 locker_status lk_zk_net_open(lk_zk_net **out, lk_zk *z, const lk_zk_owner *owner,
                              const locker_driver_config *config, const locker_services *svc,
-                             locker_error *err);
+                             locker_error *err) LK_UNCHECKED;
 /* End the session. politely: with a good-bye, so that the server ends all that is its own at once; that waits for an
  * answer. Releases the mutex meanwhile; nobody else may be using the instance. */
 void lk_zk_net_close_unlocking(lk_zk_net *net, bool politely) LK_REQUIRES(*net);
-/* NULL is allowed. */
-void lk_zk_net_free(lk_zk_net *net);
-/* In a fork's child: close the descriptors, and touch nothing else. */
-void lk_zk_net_abandon(const lk_zk_net *net);
+/* Nothing else uses it any more. NULL is allowed. */
+void lk_zk_net_free(lk_zk_net *net) LK_UNCHECKED;
+/* In a fork's child, which has no other thread: close the descriptors, and touch nothing else. */
+void lk_zk_net_abandon(const lk_zk_net *net) LK_UNCHECKED;
 
 /* For core to wait for, and to have the keeper called. */
 int lk_zk_net_descriptor(const lk_zk_net *net);
@@ -201,7 +202,7 @@ void lk_zk_watches_resume_locked(lk_zk_net *net) LK_REQUIRES(*net);
  * (ARCHITECTURE.md, A deletion that is never told): another server is gone to, and the watchers are told. */
 void lk_zk_watches_check_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
-/* ---------------------------------------------------------------- callers: connection.c, drive.c ---- */
+/* ---------------------------------------------------------------- callers: requests.c, connection.c, drive.c ---- */
 /* A caller that waits for something; lives on its stack. Guarded by the mutex. */
 struct lk_zk_call {
     lk_list link; /* in lk_zk_net.calls */

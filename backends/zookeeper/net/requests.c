@@ -150,8 +150,8 @@ lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char 
                              on_string_stat, request));
 }
 
-/* A server that knows no containers (before 3.5) gets plain nodes, which stay. */
-static void container_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
+/* A server that knows no containers (before 3.5) gets plain nodes, which stay. Called as any answer is, with the mutex held. */
+LK_UNCHECKED static void container_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
 {
     lk_zk_net *net = context;
     (void)z;

@@ -30,10 +30,10 @@ LK_UNCHECKED static void on_session(zhandle_t *zh, int type, int state, const ch
 }
 
 /* zookeeper_init_ssl uses strtok, takes no callback for messages, and writes to stderr, by a global level. */
-static zhandle_t *new_tls(lk_zk_net *net, int timeout_ms, int flags)
+static zhandle_t *new_tls_locked(lk_zk_net *net, int timeout_ms, int flags) LK_REQUIRES(*net)
 {
-    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&turn);
+    static lk_mutex turn = {PTHREAD_MUTEX_INITIALIZER};
+    lk_mutex_lock(&turn);
     const ZooLogLevel level = logLevel;
     if (level > ZOO_LOG_LEVEL_WARN)
         logLevel = ZOO_LOG_LEVEL_WARN;
@@ -41,7 +41,7 @@ static zhandle_t *new_tls(lk_zk_net *net, int timeout_ms, int flags)
         net->set.library.init_ssl(net->addresses, net->set.tls, on_session, timeout_ms, NULL, net, flags);
     if (level > ZOO_LOG_LEVEL_WARN && logLevel == ZOO_LOG_LEVEL_WARN)
         logLevel = level;
-    pthread_mutex_unlock(&turn);
+    lk_mutex_unlock(&turn);
     if (zh != NULL)
         zoo_set_log_callback(zh, drop_message);
     return zh;
@@ -52,7 +52,7 @@ static zhandle_t *client_new_locked(lk_zk_net *net) LK_REQUIRES(*net)
     const lk_zk_settings *set = &net->set;
     const int timeout_ms = (int)(set->session_ns / LK_MS), flags = ZOO_NO_LOG_CLIENTENV;
     if (set->tls != NULL)
-        return new_tls(net, timeout_ms, flags);
+        return new_tls_locked(net, timeout_ms, flags);
     if (set->sasl != NULL)
         return set->library.init_sasl(net->addresses, on_session, timeout_ms, NULL, net, flags, drop_message,
                                       set->sasl);

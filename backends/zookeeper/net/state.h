@@ -12,17 +12,18 @@
 #include "settings.h"
 #include "validity.h"
 
-/* A part of connecting that may block (drive.c). Guarded by the mutex, but for what is constant meanwhile. */
+/* A part of connecting that may block (drive.c). What isn't guarded is constant meanwhile, or the thread's. */
 typedef struct {
-    bool active; /* a thread is in it: it alone uses the client handle, and lk_zk_net.reading is set for it */
-    bool joinable;
+    bool active LK_ZK_GUARDED; /* a thread is in it, and has the handle alone; lk_zk_net.reading is set */
+    bool joinable LK_ZK_GUARDED;
     pthread_t thread;
-    int events; /* for zookeeper_process */
-    int socket; /* the library's; lk_zk_net.fd is -1 meanwhile */
-    int own;    /* a duplicate, whose number nobody else can get when the library closes its own */
+    zhandle_t *zh; /* lk_zk_net.zh */
+    int events;    /* for zookeeper_process */
+    int socket;    /* the library's; lk_zk_net.fd is -1 meanwhile */
+    int own;       /* a duplicate, whose number nobody else can get when the library closes its own */
     int event_state; /* what the library told meanwhile, kept by the thread for when it has the mutex; 0: nothing */
-    int64_t until; /* the server has until then; LOCKER_NEVER: it has had its time */
-    bool ended;    /* by us */
+    int64_t until LK_ZK_GUARDED; /* the server has until then; LOCKER_NEVER: it has had its time */
+    bool ended LK_ZK_GUARDED;    /* by us */
 } lk_zk_blocking;
 
 struct LK_CHECKED(capability("mutex")) lk_zk_net {
@@ -31,53 +32,53 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     const locker_services *svc;
     const locker_clock *clock;
     lk_zk_settings set;
+    bool literal; /* no host has to be resolved */
     int epoll_fd; /* the driver's descriptor: holds the socket */
     int kick_fd;  /* eventfd, ends the driving thread's poll */
 
     lk_mutex mutex; /* guards all below, and what the owner has */
 
     /* the session */
-    zhandle_t *zh;        /* NULL: none */
-    char *addresses;      /* numeric; of the last resolution */
-    bool up;              /* connected, and served */
-    bool came_up;         /* ... since the last settling */
-    bool over;            /* it has ended: to be dropped by the driving thread */
-    bool denied;          /* the server refused our credentials, or TLS can't use its files */
-    bool bad_files;       /* ... the latter */
-    bool refused_parents; /* the server knows no containers */
-    bool literal;         /* no host has to be resolved */
-    int64_t session_id;   /* of the client library; 0 until connected */
-    int64_t timeout_ns;   /* negotiated */
-    int64_t begun_at;     /* the present connection, or attempt to make one */
-    lk_zk_validity validity;
-    int64_t away_since; /* when the connection was lost; 0 while it is up */
-    int64_t begin_at;   /* a handle that could not be made is tried again then */
-    bool looking_up;    /* the hosts' addresses, in a thread */
-    int64_t looked_up_at;
+    zhandle_t *zh LK_ZK_GUARDED;        /* NULL: none */
+    char *addresses LK_ZK_GUARDED;      /* numeric; of the last resolution */
+    bool up LK_ZK_GUARDED;              /* connected, and served */
+    bool came_up LK_ZK_GUARDED;         /* ... since the last settling */
+    bool over LK_ZK_GUARDED;            /* it has ended: to be dropped by the driving thread */
+    bool denied LK_ZK_GUARDED;          /* the server refused our credentials, or TLS can't use its files */
+    bool bad_files LK_ZK_GUARDED;       /* ... the latter */
+    bool refused_parents LK_ZK_GUARDED; /* the server knows no containers */
+    int64_t session_id LK_ZK_GUARDED;   /* of the client library; 0 until connected */
+    int64_t timeout_ns LK_ZK_GUARDED;   /* negotiated */
+    int64_t begun_at LK_ZK_GUARDED;     /* the present connection, or attempt to make one */
+    lk_zk_validity validity LK_ZK_GUARDED;
+    int64_t away_since LK_ZK_GUARDED; /* when the connection was lost; 0 while it is up */
+    int64_t begin_at LK_ZK_GUARDED;   /* a handle that could not be made is tried again then */
+    bool looking_up LK_ZK_GUARDED;    /* the hosts' addresses, in a thread */
+    int64_t looked_up_at LK_ZK_GUARDED;
     lk_zk_blocking blocking;
-    bool login_begun;      /* by SASL, on the present connection */
-    char tls_trouble[128]; /* why the last handshake failed; "" if none did since it was up */
-    lk_sigpipe sigpipe;    /* while a request is handed to the library */
+    bool login_begun LK_ZK_GUARDED;      /* by SASL, on the present connection */
+    char tls_trouble[128] LK_ZK_GUARDED; /* why the last handshake failed; "" if none did since it was up */
+    lk_sigpipe sigpipe LK_ZK_GUARDED;    /* while a request is handed to the library */
 
     /* driving */
-    int fd;             /* the socket; -1: none */
-    int no_socket;      /* errno if this process could make none lately; 0 */
-    int corked_fd;      /* the socket, while it holds back what is sent; else -1 */
-    int interest;       /* ZOOKEEPER_READ and _WRITE, as last asked */
-    int64_t attempt_at; /* when the present attempt to connect began */
-    int attempt_error;  /* errno by which it failed; 0: it has not, or in another way */
-    int64_t turn_at;    /* when the client library wants to be called at the latest */
-    bool reading;       /* a thread drives */
-    bool polling;       /* ... and is asleep in poll: kick it */
-    int armed_fd;       /* descriptor that the keeper's epoll watches, or -1 */
-    int64_t left_at;    /* when a caller last drove */
-    int64_t keeper_at;  /* when the keeper means to come */
-    size_t awaited;     /* how many of the owner's wait for an event */
-    lk_list calls;      /* callers that wait */
-    lk_list requests;   /* that await their answer, the latest first */
-    lk_list spare;      /* requests to be used again */
-    lk_table watches;
-    lk_list unasked; /* of those, what goes along with the next request */
+    int fd LK_ZK_GUARDED;             /* the socket; -1: none */
+    int no_socket LK_ZK_GUARDED;      /* errno if this process could make none lately; 0 */
+    int corked_fd LK_ZK_GUARDED;      /* the socket, while it holds back what is sent; else -1 */
+    int interest LK_ZK_GUARDED;       /* ZOOKEEPER_READ and _WRITE, as last asked */
+    int64_t attempt_at LK_ZK_GUARDED; /* when the present attempt to connect began */
+    int attempt_error LK_ZK_GUARDED;  /* errno by which it failed; 0: it has not, or in another way */
+    int64_t turn_at LK_ZK_GUARDED;    /* when the client library wants to be called at the latest */
+    bool reading LK_ZK_GUARDED;       /* a thread drives */
+    bool polling LK_ZK_GUARDED;       /* ... and is asleep in poll: kick it */
+    int armed_fd LK_ZK_GUARDED;       /* descriptor that the keeper's epoll watches, or -1 */
+    int64_t left_at LK_ZK_GUARDED;    /* when a caller last drove */
+    int64_t keeper_at LK_ZK_GUARDED;  /* when the keeper means to come */
+    size_t awaited LK_ZK_GUARDED;     /* how many of the owner's wait for an event */
+    lk_list calls LK_ZK_GUARDED;      /* callers that wait */
+    lk_list requests LK_ZK_GUARDED;   /* that await their answer, the latest first */
+    lk_list spare LK_ZK_GUARDED;      /* requests to be used again */
+    lk_table watches LK_ZK_GUARDED;
+    lk_list unasked LK_ZK_GUARDED; /* of those, what goes along with the next request */
 };
 
 /* For clang's analysis the connection is what is held, because the upper floor sees nothing of its mutex. */

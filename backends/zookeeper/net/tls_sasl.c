@@ -194,7 +194,7 @@ static void begin_cyrus(void)
 static locker_status check_mechanism(const char *mechanism, locker_error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, begin_cyrus);
+    pthread_once(&once, begin_cyrus);
     const char **all = list_mechanisms != NULL ? list_mechanisms() : NULL;
     for (; all != NULL && *all != NULL; all++)
         if (strcasecmp(*all, mechanism) == 0)

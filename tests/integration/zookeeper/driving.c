@@ -150,8 +150,9 @@ LK_UNCHECKED static void servers_that_have_moved(void **state)
     assert_int_equal(net.fd, -1);
 }
 
-/* While the caller sleeps, another thread is refused by the last server, and then connects to the next. */
-static void refuse_and_connect(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
+/* While the caller sleeps, another thread is refused by the last server, and then connects to the next. The mutex is held. */
+LK_UNCHECKED static void refuse_and_connect(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex,
+                                            int64_t until)
 {
     lk_zk_net *net = context;
     lk_zk_call *call = LK_CONTAINER(lk_list_first(&net->calls), lk_zk_call, link);
