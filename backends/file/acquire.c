@@ -102,7 +102,7 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_fil
 static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c,
                                    locker_error *err)
 {
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     /* An event up to here is about an earlier grant of the name; one that comes later breaks this one. */
     lk_file_hear_locked(self);
     /* The watch comes before the look: what happens after that must be seen by it. */
@@ -118,7 +118,7 @@ static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_f
         self->held++;
         attend = lk_file_look_later_locked(self, watched);
     }
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
     if (!watched)
         lk_file_watch_warn(self);
     if (attend)
@@ -129,9 +129,9 @@ static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_f
 /* Let go of everything: the claim is as acquire first saw it. */
 static void reset(lk_file *self, lk_file_claim *c)
 {
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     lk_file_detach_locked(self, c);
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
     lk_file_range_lock(c->fd, F_UNLCK, 0);
     lk_file_close(self, c);
 }
@@ -153,10 +153,10 @@ static locker_status take(lk_file *self, const lk_file_name *name, lk_file_claim
 
 static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     c->state = LK_FILE_WAITING;
     const bool watched = lk_file_watch_add_locked(self, c);
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
     if (!watched)
         lk_file_watch_warn(self);
     const int code = lk_file_range_lock(c->fd, F_RDLCK, 1);
@@ -179,9 +179,9 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
         c->poll_ns = first || !changed ? 1 * LK_MS : 8 * LK_MS;
         c->poll_factor = first ? 5 : changed ? 8 : 2;
     }
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     const bool watched = c->wd != 0;
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
     c->claim->retry_at = now + (watched ? c->poll_ns : POLL_WITHOUT_EVENTS);
     c->poll_ns = lk_time_earlier(c->poll_ns * c->poll_factor, POLL_MAX);
 }
@@ -205,12 +205,12 @@ static locker_status first_busy(lk_file *self, const lk_file_name *name, lk_file
 /* The same, when the claim is enrolled already. */
 static locker_status still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     bool notified = c->notified;
     c->notified = false;
     if (c->wd == 0 && lk_file_watch_add_locked(self, c))
         notified = true; /* inotify is to be had again: as after an enrolment */
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
     const locker_status status = lk_file_confirm(self, name, &c->id, err);
     if (status != LOCKER_OK)
         return status;

@@ -49,7 +49,8 @@ static locker_status check_config(const locker_driver_config *config, locker_err
     return LOCKER_OK;
 }
 
-static void file_close(void *self_)
+/* Nothing else uses it any more. */
+LK_UNCHECKED static void file_close(void *self_)
 {
     lk_file *self = self_;
     lk_table_destroy(&self->watches);
@@ -58,14 +59,15 @@ static void file_close(void *self_)
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    pthread_mutex_destroy(&self->mutex);
+    lk_mutex_destroy(&self->mutex);
     free(self->prefix);
     free(self->path);
     free(self);
 }
 
-static locker_status file_open(const locker_driver_config *config, const locker_services *svc, void **out,
-                               locker_error *err)
+/* Nobody else sees it yet. */
+LK_UNCHECKED static locker_status file_open(const locker_driver_config *config, const locker_services *svc,
+                                            void **out, locker_error *err)
 {
     locker_status status = check_config(config, err);
     if (status != LOCKER_OK)
@@ -75,14 +77,14 @@ static locker_status file_open(const locker_driver_config *config, const locker_
         return lk_out_of_memory(err);
     self->svc = svc;
     self->uid = geteuid();
-    lk_file_touch_later(self);
+    lk_file_touch_later_locked(self);
     self->look_at = LOCKER_NEVER;
     self->dir_fd = self->epoll_fd = self->inotify_fd = self->dir_wd = self->above_wd = -1;
     lk_list_init(&self->claims);
     self->shared = config->values[SHARED].number != 0;
     self->sync = config->values[SYNC].number != 0;
     lk_file_record_template(self->template);
-    pthread_mutex_init(&self->mutex, NULL); /* can't fail with default attributes */
+    lk_mutex_init(&self->mutex);
     self->path = clean_path(config->path);
     self->prefix = lk_file_prefix_new(config->name_space);
     if (self->path == NULL || self->prefix == NULL) {
@@ -108,7 +110,7 @@ out:
 
 /* A child's copies of lock descriptors would keep a dead parent's locks; they are closed here. Memory stays:
  * the child ends soon, and another thread of the parent may have been changing it. */
-static void file_abandon(void *self_)
+LK_UNCHECKED static void file_abandon(void *self_)
 {
     lk_file *self = self_;
     lk_file_slots_abandon(&self->slots);

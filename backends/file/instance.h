@@ -10,9 +10,7 @@
  *
  * A forced unlock can't take the kernel's lock away from its holder. It puts a fresh file at the name, so a
  * grant counts only while the locked file is still the one at the name, through the whole path as one who
- * comes now would resolve it: the directory, one above it, or a mount may have changed as well.
- *
- * One mutex for each instance guards its slots and watches. Lock order: this mutex, then core's. */
+ * comes now would resolve it: the directory, one above it, or a mount may have changed as well. */
 #pragma once
 
 #include <sys/stat.h>
@@ -40,18 +38,18 @@ typedef struct {
     atomic_bool moved;                         /* the directory isn't at its path any more; relaxed: a flag */
     atomic_bool warned;                        /* that inotify is not to be had; relaxed: a flag */
 
-    pthread_mutex_t mutex;
-    lk_file_slots slots; /* mutex */
-    lk_list claims;      /* mutex: those with a slot */
-    int inotify_fd;      /* mutex; -1: not made yet, or not to be had */
-    int dir_wd;          /* mutex: the watch on the directory; -1: none */
-    int above_wd;        /* mutex: those behind it up to this one are on directories above; as dir_wd: none */
-    int removed_wd;      /* mutex: the watch that was removed last */
-    size_t held;         /* mutex: grants */
-    int64_t touch_at;    /* mutex: when the files of grants get a new time */
-    int64_t look_at;     /* mutex: when dispatch looks after what no event tells; LOCKER_NEVER: no grants */
-    bool unwatched;      /* mutex: some grant may have no watch: dispatch looks after all of them */
-    lk_table watches;    /* mutex: the claims that have a watch, by its number */
+    lk_mutex mutex; /* taken before core's */
+    lk_file_slots slots LK_GUARDED_BY(mutex);
+    lk_list claims LK_GUARDED_BY(mutex);   /* those with a slot */
+    int inotify_fd LK_GUARDED_BY(mutex);   /* -1: not made yet, or not to be had */
+    int dir_wd LK_GUARDED_BY(mutex);       /* the watch on the directory; -1: none */
+    int above_wd LK_GUARDED_BY(mutex);     /* behind it, up to this one: directories above; as dir_wd: none */
+    int removed_wd LK_GUARDED_BY(mutex);   /* the watch that was removed last */
+    size_t held LK_GUARDED_BY(mutex);      /* grants */
+    int64_t touch_at LK_GUARDED_BY(mutex); /* when the files of grants get a new time */
+    int64_t look_at LK_GUARDED_BY(mutex);  /* when to look for what no event tells; LOCKER_NEVER: no grants */
+    bool unwatched LK_GUARDED_BY(mutex); /* some grant may have no watch: dispatch looks after all of them */
+    lk_table watches LK_GUARDED_BY(mutex); /* the claims that have a watch, by its number */
 } lk_file;
 
 static inline int64_t lk_file_now(const lk_file *self)

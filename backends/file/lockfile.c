@@ -115,11 +115,11 @@ int lk_file_open(const lk_file *self, const lk_file_name *name, int flags)
 
 bool lk_file_list(lk_file *self, lk_file_claim *c)
 {
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     c->slot = lk_file_slot_take_locked(&self->slots, c->fd, c->id.inode);
     if (c->slot != NULL)
         lk_list_append(&self->claims, &c->link);
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
     return c->slot != NULL;
 }
 
@@ -129,9 +129,9 @@ void lk_file_close(lk_file *self, lk_file_claim *c)
     c->fd = -1;
     if (c->slot == NULL)
         return;
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     lk_list_remove(&c->link);
     lk_file_slot_give_locked(&self->slots, c->slot);
     c->slot = NULL;
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
 }

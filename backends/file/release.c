@@ -26,10 +26,10 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     (void)until; /* nothing here waits for anybody */
     lk_file *self = self_;
     lk_file_claim *c = grant->data;
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     const bool broken = lk_file_broken_locked(self, c);
     lk_file_detach_locked(self, c);
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
     /* The proof that nobody else can have had the lock: our file is the one at the name, and no event says that
      * it, or the directory, was away: that is there before the kernel lets anybody make another one. */
     const int looked = lk_file_look(self, c);
@@ -62,9 +62,9 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
      * read whose it is, and not replaced it yet, is seen by its byte. */
     if (lk_file_range_locked(f->fd, 2) || lk_file_look(self, f) != 0)
         return LOCKER_BUSY; /* broken: release finds that out and says so */
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     if (lk_file_broken_locked(self, f)) {
-        pthread_mutex_unlock(&self->mutex);
+        lk_mutex_unlock(&self->mutex);
         return LOCKER_BUSY;
     }
     *t = (lk_file_claim){
@@ -78,7 +78,7 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
     f->slot = NULL;
     f->state = LK_FILE_NONE;
     f->fd = -1;
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
     to->token = token;
     to->valid_until = LOCKER_NEVER;
     return LOCKER_OK;
@@ -90,10 +90,10 @@ void lk_file_withdraw(void *self_, locker_claim *claim)
     lk_file_claim *c = claim->data;
     if (c->state == LK_FILE_NONE)
         return;
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     const bool held = c->state == LK_FILE_HELD;
     lk_file_detach_locked(self, c);
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
     if (held)
         (void)let_go(self, c);
     else

@@ -5,6 +5,7 @@
 
 #include "lk_atomic.h"
 #include "lk_list.h"
+#include "lk_mutex.h"
 #include "lk_table.h"
 
 typedef enum {
@@ -28,16 +29,16 @@ typedef struct {
     int fd;              /* the lock file; -1 or valid as state says */
     lk_file_id id;       /* of the lock file */
     uint32_t hash;       /* of the file's name, to find grants that an event may be about */
-    bool notified;       /* mutex: an event came since the last attempt */
-    bool broken;         /* mutex: lease_lost was called */
-    uint64_t seen;       /* the record's token at the last attempt that an event caused */
+    bool notified LK_GUARDED_BY(mutex); /* an event came since the last attempt */
+    bool broken LK_GUARDED_BY(mutex);   /* lease_lost was called */
+    uint64_t seen;                      /* the record's token at the last attempt that an event caused */
     int64_t poll_ns;     /* how long after the next failure to try again; 0: not before an event */
     int64_t poll_factor; /* by which poll_ns grows */
     int64_t breaker_ns;  /* the same, after it met one who breaks the lock; 0: it met none */
-    lk_file_slot *slot;  /* mutex: has the descriptor from its opening until it is closed */
-    lk_list link;        /* mutex: among the instance's claims meanwhile */
-    int wd;              /* mutex: inotify's number of the watch on the lock file; 0: none */
-    lk_table_link by_wd; /* mutex: among those that have one */
+    lk_file_slot *slot;  /* has the descriptor from its opening until it is closed */
+    lk_list link LK_GUARDED_BY(mutex);        /* among the instance's claims meanwhile */
+    int wd LK_GUARDED_BY(mutex);              /* inotify's number of the watch on the lock file; 0: none */
+    lk_table_link by_wd LK_GUARDED_BY(mutex); /* among those that have one */
 } lk_file_claim;
 
 /* One open lock file. Slots never move and are not freed before close. */

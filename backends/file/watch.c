@@ -40,7 +40,7 @@ void lk_file_watch_warn(lk_file *self)
                        self->path);
 }
 
-static bool start_locked(lk_file *self)
+static bool start_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
     if (self->inotify_fd >= 0)
         return true;
@@ -62,7 +62,7 @@ static int add_descriptor(int inotify_fd, int fd, uint32_t events)
     return inotify_add_watch(inotify_fd, path, events);
 }
 
-static void break_grant_locked(lk_file *self, lk_file_claim *c)
+static void break_grant_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
 {
     if (c->state != LK_FILE_HELD || c->broken)
         return;
@@ -71,7 +71,7 @@ static void break_grant_locked(lk_file *self, lk_file_claim *c)
                           "the lock was broken: its file was replaced, moved or removed");
 }
 
-static void look_at_locked(lk_file *self, lk_file_claim *c)
+static void look_at_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
 {
     if (c->state == LK_FILE_HELD && !c->broken && lk_file_look(self, c) == ESTALE)
         break_grant_locked(self, c);
@@ -79,7 +79,7 @@ static void look_at_locked(lk_file *self, lk_file_claim *c)
 
 /* Have a move of a directory above ours noticed: no look sees it once that was put back, and others may have had a
  * lock directory of their own at the path meanwhile. One that we may not read can't be watched. */
-static void watch_above_locked(lk_file *self)
+static void watch_above_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
     char path[40 + 3 * ABOVE_MAX];
     int len = snprintf(path, sizeof path, "/proc/self/fd/%d", self->dir_fd);
@@ -129,7 +129,7 @@ void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c)
     c->wd = 0;
 }
 
-static void notify_locked(lk_file *self, lk_file_claim *c)
+static void notify_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
 {
     if (c->state == LK_FILE_WAITING) {
         c->notified = true;
@@ -139,14 +139,14 @@ static void notify_locked(lk_file *self, lk_file_claim *c)
     }
 }
 
-static void notify_all_locked(lk_file *self)
+static void notify_all_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
     LK_EACH(lk_file_claim, c, link, &self->claims)
         notify_locked(self, c);
 }
 
 /* Others make a directory of their own at its path: locks here exclude nobody any more. */
-static void gone_locked(lk_file *self)
+static void gone_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
     if (atomic_exchange_explicit(&self->moved, true, memory_order_relaxed))
         return;
@@ -154,7 +154,7 @@ static void gone_locked(lk_file *self)
     notify_all_locked(self); /* waiters are told by acquire */
 }
 
-static void on_file_locked(lk_file *self, const struct inotify_event *event)
+static void on_file_locked(lk_file *self, const struct inotify_event *event) LK_REQUIRES(self->mutex)
 {
     /* the kernel dropped the watch: these poll, or watch again */
     const bool gone = (event->mask & IN_IGNORED) != 0;
@@ -180,7 +180,7 @@ static void on_file_locked(lk_file *self, const struct inotify_event *event)
 
 /* A name in the directory came or went: the grant of that file, or those below that directory, are lost. The event is
  * enough: the file may be back by now, and another may have had the lock meanwhile. */
-static void on_name_locked(lk_file *self, const char *text, bool is_directory)
+static void on_name_locked(lk_file *self, const char *text, bool is_directory) LK_REQUIRES(self->mutex)
 {
     const uint32_t hash = lk_hash_text(text);
     const size_t len = strlen(text);
@@ -200,9 +200,9 @@ bool lk_file_moved(lk_file *self)
         return true;
     if (lk_file_directory_compare(self) != ESTALE)
         return false;
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     gone_locked(self);
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
     return true;
 }
 
@@ -212,7 +212,7 @@ locker_status lk_file_fail_moved(const lk_file *self, locker_error *err)
                           self->path);
 }
 
-static void on_directory_locked(lk_file *self, const struct inotify_event *event)
+static void on_directory_locked(lk_file *self, const struct inotify_event *event) LK_REQUIRES(self->mutex)
 {
     if (event->mask & (IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)) {
         self->dir_wd = self->above_wd = -1;
@@ -267,7 +267,7 @@ bool lk_file_broken_locked(lk_file *self, lk_file_claim *c)
 
 /* What cleans /tmp and its like (systemd-tmpfiles, tmpreaper) removes what nobody used for days, and a lock
  * may be held for longer. A file without a grant may go: its next grant makes it anew. */
-static void touch_locked(lk_file *self)
+static void touch_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
     if (lk_file_now(self) < self->touch_at)
         return;
@@ -277,10 +277,10 @@ static void touch_locked(lk_file *self)
             if (c->state == LK_FILE_HELD)
                 (void)futimens(c->fd, NULL);
     }
-    lk_file_touch_later(self);
+    lk_file_touch_later_locked(self);
 }
 
-void lk_file_touch_later(lk_file *self)
+void lk_file_touch_later_locked(lk_file *self)
 {
     self->touch_at = lk_file_now(self) + touch_interval_ns;
 }
@@ -296,7 +296,7 @@ bool lk_file_look_later_locked(lk_file *self, bool watched)
 }
 
 /* What no event tells: a move of a directory above ours, a mount over it, a link on the way to it. */
-static void look_locked(lk_file *self)
+static void look_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
     if (lk_file_now(self) < self->look_at)
         return;
@@ -317,11 +317,11 @@ static void look_locked(lk_file *self)
 int64_t lk_file_dispatch(void *self_)
 {
     lk_file *self = self_;
-    pthread_mutex_lock(&self->mutex);
+    lk_mutex_lock(&self->mutex);
     lk_file_hear_locked(self);
     touch_locked(self);
     look_locked(self);
     const int64_t next = lk_time_earlier(self->look_at, self->touch_at);
-    pthread_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&self->mutex);
     return next;
 }

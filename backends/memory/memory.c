@@ -11,6 +11,7 @@
 
 #include "lk_error.h"
 #include "lk_list.h"
+#include "lk_mutex.h"
 #include "lk_table.h"
 
 /* The driver's bytes of a claim. Guarded by the space's mutex. */
@@ -26,12 +27,12 @@ typedef struct {
 } place;
 
 typedef struct {
-    lk_list link;          /* in `spaces`, guarded by spaces_mutex */
-    uint32_t users;        /* lockers; guarded by spaces_mutex */
-    pthread_mutex_t mutex; /* guards what follows; taken before core's, never while another space's is held */
-    lk_table holders;      /* by the hash of their key */
-    uint64_t token;        /* the last that was given out */
-    char name[];           /* "": a locker's own */
+    lk_list link LK_GUARDED_BY(spaces_mutex);   /* in `spaces` */
+    uint32_t users LK_GUARDED_BY(spaces_mutex); /* lockers */
+    lk_mutex mutex;                             /* taken before core's, never while another space's is held */
+    lk_table holders LK_GUARDED_BY(mutex);      /* by the hash of their key */
+    uint64_t token LK_GUARDED_BY(mutex);        /* the last that was given out */
+    char name[];                                /* "": a locker's own */
 } space;
 
 typedef struct {
@@ -40,14 +41,14 @@ typedef struct {
 } instance;
 
 /* Lockers of one process find the space that they share by its name, so this list has to be the process's. */
-static pthread_mutex_t spaces_mutex = PTHREAD_MUTEX_INITIALIZER;
-static lk_list spaces = {&spaces, &spaces};
+static lk_mutex spaces_mutex = {PTHREAD_MUTEX_INITIALIZER};
+static lk_list spaces LK_GUARDED_BY(spaces_mutex) = {&spaces, &spaces};
 
-/* The last token of any space that was dropped, so that a key's tokens grow on. Guarded by spaces_mutex. */
-static uint64_t last_token;
+/* The last token of any space that was dropped, so that a key's tokens grow on. */
+static uint64_t last_token LK_GUARDED_BY(spaces_mutex);
 
 /* The holder of the key; NULL: nobody holds it. */
-static place *find_locked(const space *s, const char *key, size_t length, uint32_t hash)
+static place *find_locked(const space *s, const char *key, size_t length, uint32_t hash) LK_REQUIRES(s->mutex)
 {
     LK_TABLE_EACH_OF(link, &s->holders, hash) {
         place *p = LK_CONTAINER(link, place, in_space);
@@ -57,7 +58,7 @@ static place *find_locked(const space *s, const char *key, size_t length, uint32
     return NULL;
 }
 
-static void grant_locked(space *s, place *p, int64_t now)
+static void grant_locked(space *s, place *p, int64_t now) LK_REQUIRES(s->mutex)
 {
     p->state = p->state == QUEUED ? HANDED : GRANTED;
     p->claim->granted_at = p->since = now;
@@ -67,7 +68,7 @@ static void grant_locked(space *s, place *p, int64_t now)
 
 /* It has the lock no more: the first of its queue takes its place, and the queue. It keeps none of them: a claim
  * that was broken before core knew of its grant asks once more. */
-static void hand_over_locked(space *s, place *old)
+static void hand_over_locked(space *s, place *old) LK_REQUIRES(s->mutex)
 {
     lk_list *const first = lk_list_take(&old->queue);
     if (first == NULL) {
@@ -82,7 +83,7 @@ static void hand_over_locked(space *s, place *old)
     p->svc->wake(p->svc, p->claim);
 }
 
-static space *space_find_locked(const char *name)
+static space *space_find_locked(const char *name) LK_REQUIRES(spaces_mutex)
 {
     LK_EACH(space, s, link, &spaces)
         if (strcmp(s->name, name) == 0)
@@ -90,7 +91,7 @@ static space *space_find_locked(const char *name)
     return NULL;
 }
 
-static space *space_new_locked(const char *name)
+static space *space_new_locked(const char *name) LK_REQUIRES(spaces_mutex)
 {
     space *s = calloc(1, sizeof *s + strlen(name) + 1);
     if (s == NULL || !lk_table_reserve(&s->holders)) {
@@ -99,7 +100,7 @@ static space *space_new_locked(const char *name)
     }
     strcpy(s->name, name);
     s->token = last_token;
-    pthread_mutex_init(&s->mutex, NULL);
+    lk_mutex_init(&s->mutex);
     lk_list_prepend(&spaces, &s->link);
     return s;
 }
@@ -111,7 +112,7 @@ static bool forks_watched;
 static void forget_spaces(void)
 {
     lk_list_init(&spaces);
-    pthread_mutex_init(&spaces_mutex, NULL);
+    lk_mutex_init(&spaces_mutex);
 }
 
 static void watch_forks(void)
@@ -126,13 +127,13 @@ static space *space_use(const char *name)
     pthread_once(&once, watch_forks); /* before anybody locks the mutex */
     if (!forks_watched)
         return NULL;
-    pthread_mutex_lock(&spaces_mutex);
+    lk_mutex_lock(&spaces_mutex);
     space *s = name[0] != '\0' ? space_find_locked(name) : NULL;
     if (s == NULL)
         s = space_new_locked(name);
     if (s != NULL)
         s->users++;
-    pthread_mutex_unlock(&spaces_mutex);
+    lk_mutex_unlock(&spaces_mutex);
     return s;
 }
 
@@ -164,23 +165,23 @@ static void memory_close(void *self)
     instance *m = self;
     space *s = m->space;
     free(m);
-    pthread_mutex_lock(&spaces_mutex);
+    lk_mutex_lock(&spaces_mutex);
     const bool last = --s->users == 0;
     if (last) {
         lk_list_remove(&s->link);
         if (s->token > last_token)
             last_token = s->token;
     }
-    pthread_mutex_unlock(&spaces_mutex);
+    lk_mutex_unlock(&spaces_mutex);
     if (!last)
         return;
-    pthread_mutex_destroy(&s->mutex);
+    lk_mutex_destroy(&s->mutex);
     lk_table_destroy(&s->holders);
     free(s);
 }
 
 /* Nobody has asked for this claim, or its grant was lost before core knew of it. */
-static void ask_locked(instance *m, locker_claim *claim)
+static void ask_locked(instance *m, locker_claim *claim) LK_REQUIRES(m->space->mutex)
 {
     place *p = claim->data;
     place *holder = find_locked(m->space, claim->key, claim->key_len, claim->key_hash);
@@ -201,13 +202,13 @@ static locker_status memory_acquire(void *self, locker_claim *claim, locker_erro
     (void)err;
     instance *m = self;
     place *p = claim->data;
-    pthread_mutex_lock(&m->space->mutex);
+    lk_mutex_lock(&m->space->mutex);
     if (p->state == NEW)
         ask_locked(m, claim);
     else if (p->state == HANDED)
         p->state = GRANTED;
     const bool granted = p->state == GRANTED;
-    pthread_mutex_unlock(&m->space->mutex);
+    lk_mutex_unlock(&m->space->mutex);
     return granted ? LOCKER_OK : LOCKER_BUSY;
 }
 
@@ -215,14 +216,14 @@ static locker_status memory_acquire(void *self, locker_claim *claim, locker_erro
 static locker_status let_go(space *s, place *p)
 {
     locker_status status = LOCKER_OK;
-    pthread_mutex_lock(&s->mutex);
+    lk_mutex_lock(&s->mutex);
     if (p->state == QUEUED)
         lk_list_remove(&p->in_queue);
     else if (p->state == GRANTED || p->state == HANDED)
         hand_over_locked(s, p);
     else
         status = LOCKER_LOST;
-    pthread_mutex_unlock(&s->mutex);
+    lk_mutex_unlock(&s->mutex);
     return status;
 }
 
@@ -273,13 +274,13 @@ static locker_status memory_show(void *self, const char *key, size_t key_len, in
     space *s = ((instance *)self)->space;
     locker_status status = LOCKER_OK;
     info->waiters = 0;
-    pthread_mutex_lock(&s->mutex);
+    lk_mutex_lock(&s->mutex);
     const place *holder = find_locked(s, key, key_len, locker_key_hash(key, key_len));
     if (holder != NULL) {
         describe_holder_locked(holder, info);
         status = describe_queue_locked(holder, info, err);
     }
-    pthread_mutex_unlock(&s->mutex);
+    lk_mutex_unlock(&s->mutex);
     return status;
 }
 
@@ -301,7 +302,7 @@ static locker_status memory_break(void *self, const char *key, size_t key_len,
     (void)until;
     space *s = ((instance *)self)->space;
     locker_status status = LOCKER_INVALID;
-    pthread_mutex_lock(&s->mutex);
+    lk_mutex_lock(&s->mutex);
     place *holder = find_locked(s, key, key_len, locker_key_hash(key, key_len));
     if (holder != NULL) {
         describe_holder_locked(holder, broken);
@@ -311,7 +312,7 @@ static locker_status memory_break(void *self, const char *key, size_t key_len,
         lose_locked(holder);
         hand_over_locked(s, holder);
     }
-    pthread_mutex_unlock(&s->mutex);
+    lk_mutex_unlock(&s->mutex);
     return status != LOCKER_INVALID ? status : locker_error_set(err, status, 0, "nobody holds '%s'", key);
 }
 

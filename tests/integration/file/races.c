@@ -105,9 +105,9 @@ static bool is_broken(void *context)
 {
     const struct passing *passing = context;
     bool broken;
-    (void)pthread_mutex_lock(&passing->self->mutex);
+    lk_mutex_lock(&passing->self->mutex);
     broken = passing->from->broken;
-    (void)pthread_mutex_unlock(&passing->self->mutex);
+    lk_mutex_unlock(&passing->self->mutex);
     return broken;
 }
 
