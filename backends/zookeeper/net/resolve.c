@@ -9,7 +9,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#include "lk_mutex.h"
 #include "lk_thread.h"
 #include "resolve.h"
 
@@ -18,11 +17,11 @@ enum { DEFAULT_PORT = 2181 };
 /* It has two users while a thread resolves: that, and the instance; the last frees it. */
 struct lk_zk_hosts {
     size_t count;
-    lk_mutex mutex; /* guards what follows, of a resolution in a thread; inside the driver's */
-    unsigned users;
-    const locker_services *svc; /* NULL: the instance has gone */
-    bool ready;
-    char *addresses;
+    lk_mutex mutex; /* of a resolution in a thread; inside the driver's */
+    unsigned users LK_GUARDED_BY(mutex);
+    const locker_services *svc LK_GUARDED_BY(mutex); /* NULL: the instance has gone */
+    bool ready LK_GUARDED_BY(mutex);
+    char *addresses LK_GUARDED_BY(mutex);
     locker_host list[]; /* and behind it all texts */
 };
 
@@ -52,14 +51,14 @@ lk_zk_hosts *lk_zk_hosts_new(const locker_driver_config *config, const char **na
     return h;
 }
 
-static void unuse(lk_zk_hosts *h)
+static void leave(lk_zk_hosts *h) LK_RELEASE(h->mutex)
 {
-    lk_mutex_lock(&h->mutex);
+    char *const addresses = h->addresses;
     const bool last = --h->users == 0;
     lk_mutex_unlock(&h->mutex);
     if (!last)
         return;
-    free(h->addresses);
+    free(addresses);
     lk_mutex_destroy(&h->mutex);
     free(h);
 }
@@ -70,8 +69,7 @@ void lk_zk_hosts_drop(lk_zk_hosts *h)
         return;
     lk_mutex_lock(&h->mutex);
     h->svc = NULL;
-    lk_mutex_unlock(&h->mutex);
-    unuse(h);
+    leave(h);
 }
 
 static struct addrinfo *look_up(const locker_host *host, int flags, int *rc)
@@ -195,8 +193,7 @@ static void *run(void *argument)
     h->ready = true;
     if (h->svc != NULL)
         h->svc->attend(h->svc);
-    lk_mutex_unlock(&h->mutex);
-    unuse(h);
+    leave(h);
     return NULL;
 }
 
@@ -205,13 +202,12 @@ bool lk_zk_lookup_start(lk_zk_hosts *h, const locker_services *svc)
     pthread_t thread;
     lk_mutex_lock(&h->mutex);
     h->svc = svc;
-    h->users++;
-    lk_mutex_unlock(&h->mutex);
     const bool started = lk_thread_start(&thread, run, h) == 0;
-    if (started)
+    if (started) {
         pthread_detach(thread);
-    else
-        unuse(h);
+        h->users++; /* before it can leave */
+    }
+    lk_mutex_unlock(&h->mutex);
     return started;
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "lk_error.h"
+#include "lk_mutex.h"
 
 typedef struct lk_zk_hosts lk_zk_hosts;
 
-/* A copy of the hosts that are configured, with their ports; and, for as long, a text of them for people. NULL: no memory. */
-lk_zk_hosts *lk_zk_hosts_new(const locker_driver_config *config, const char **names);
+/* A copy of the hosts that are configured, with their ports; and, for as long, a text of them for people. NULL: no memory.
+ * Nobody else sees it yet. */
+lk_zk_hosts *lk_zk_hosts_new(const locker_driver_config *config, const char **names) LK_UNCHECKED;
 /* NULL is allowed. */
 void lk_zk_hosts_drop(lk_zk_hosts *h);
 /* Whether none has to be resolved. */
