@@ -21,14 +21,10 @@ static const locker_parameter params[] = {
 /* The path without what would make open() follow a link at its end. The caller frees it. */
 static char *clean_path(const char *path)
 {
-    char *copy = strdup(path);
-    if (copy == NULL)
-        return NULL;
-    size_t len = strlen(copy);
-    while (len > 1 && (copy[len - 1] == '/' || (copy[len - 1] == '.' && copy[len - 2] == '/')))
+    size_t len = strlen(path);
+    while (len > 1 && (path[len - 1] == '/' || (path[len - 1] == '.' && path[len - 2] == '/')))
         len--;
-    copy[len] = '\0';
-    return copy;
+    return strndup(path, len);
 }
 
 static locker_status check_config(const locker_driver_config *config, locker_error *err)
