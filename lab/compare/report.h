@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct lk_history; /* lab/history: the events of one or more processes, in the order of time */
+#include "history.h"
 
 /** What a cell says about its promise, from the best to the worst but for the last. */
 typedef enum lk_verdict {
@@ -35,15 +35,17 @@ typedef struct lk_measured {
 
 /** One run of a cell: its part of the history, to draw lanes from. */
 typedef struct lk_trace {
-    int run;                    /**< from 1 */
-    int64_t begin_ns, end_ns;   /**< CLOCK_BOOTTIME */
-    struct lk_history *history; /**< its events alone; NULL: none was kept */
-    char title[96];             /**< what the lanes show, such as "crash on redis, run 1"*/
+    int run;                  /**< from 1 */
+    int64_t begin_ns, end_ns; /**< CLOCK_BOOTTIME */
+    lk_history *history;      /**< its events alone; NULL: none was kept */
+    char title[96];           /**< what the lanes show, such as "crash on redis, run 1"*/
 } lk_trace;
+
+typedef struct lk_column lk_column;
 
 /** One scenario on one backend. */
 typedef struct lk_result {
-    const struct lk_column *column; /**< where it was run */
+    const lk_column *column; /**< where it was run */
     lk_verdict verdict;
     char promise[320]; /**< what is promised here, a sentence; empty: nothing is */
     char figure[240];  /**< the headline, in words: "next holder after 812 ms (5 times, TTL 1 s)" */
@@ -55,7 +57,7 @@ typedef struct lk_result {
 } lk_result;
 
 /** A column. */
-typedef struct lk_column {
+struct lk_column {
     char name[32];    /**< "redis", "redis+replica", ... or a given backend's driver, numbered if needed */
     char uri[256];    /**< without its password */
     char version[96]; /**< of the server: "Redis 7.0.15"; empty: not known */
@@ -63,7 +65,7 @@ typedef struct lk_column {
     bool spawned;
     const char *choose_when; /**< "processes of one host..."; static. NULL: it was given, and nobody knows */
     locker_semantics semantics; /**< its texts are the driver's: static */
-} lk_column;
+};
 
 /** A row. */
 typedef struct lk_row {

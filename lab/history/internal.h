@@ -24,8 +24,10 @@ typedef struct lk_table_key {
     int64_t part[4];
 } lk_table_key;
 
+typedef struct lk_table_slot lk_table_slot;
+
 typedef struct lk_table {
-    struct lk_table_slot *slots;
+    lk_table_slot *slots;
     size_t used, size;
 } lk_table;
 

@@ -11,7 +11,8 @@
 
 lk_history *lk_history_new(void)
 {
-    return calloc(1, sizeof(lk_history));
+    lk_history *history = calloc(1, sizeof *history);
+    return history;
 }
 
 void lk_history_free(lk_history *history)

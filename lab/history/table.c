@@ -81,7 +81,7 @@ struct lk_table_slot {
     bool used;
 };
 
-static struct lk_table_slot *table_slot(struct lk_table_slot *slots, size_t size, const lk_table_key *key)
+static lk_table_slot *table_slot(lk_table_slot *slots, size_t size, const lk_table_key *key)
 {
     const uint64_t hash = mix(basis, key, sizeof *key);
     size_t at = (hash ^ hash >> 32) & (size - 1);
@@ -93,7 +93,7 @@ static struct lk_table_slot *table_slot(struct lk_table_slot *slots, size_t size
 static bool widen_table(lk_table *table)
 {
     const size_t size = table->size ? table->size * 2 : 64;
-    struct lk_table_slot *slots = calloc(size, sizeof *slots);
+    lk_table_slot *slots = calloc(size, sizeof *slots);
     if (!slots)
         return false;
     for (size_t i = 0; i < table->size; i++)
@@ -109,7 +109,7 @@ size_t *lk_table_at(lk_table *table, const lk_table_key *key, bool *added)
 {
     if (table->used * 2 >= table->size && !widen_table(table))
         return NULL;
-    struct lk_table_slot *slot = table_slot(table->slots, table->size, key);
+    lk_table_slot *slot = table_slot(table->slots, table->size, key);
     *added = !slot->used;
     if (*added) {
         slot->key = *key;

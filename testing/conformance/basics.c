@@ -142,7 +142,7 @@ static void odd_keys_are_good_and_distinct(void **state)
 
 static void namespaces_are_apart(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     locker_options options = LOCKER_OPTIONS_INIT;
     locker *l = lk_open_locker(fixture, ""), *other = NULL;
     locker_handle *held = lk_take(l, "same", NULL);
@@ -166,7 +166,7 @@ static void refuse(locker *l, locker_status wanted, const locker_lock_options *o
 
 static void bad_options_are_refused(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     char long_label[LOCKER_OWNER_MAX + 2];
     const char *const labels[] = {"", "a\nb", long_label};
     locker *l = lk_open_locker(fixture, "");
@@ -197,7 +197,7 @@ static void bad_options_are_refused(void **state)
 
 static void an_unknown_parameter_is_refused(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     locker *l = NULL;
     locker_error err;
     assert_status(LOCKER_CONFIG,
@@ -210,7 +210,7 @@ static void an_unknown_parameter_is_refused(void **state)
 
 static void show_tells_who_holds(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     locker_options options = LOCKER_OPTIONS_INIT;
     locker *l = NULL, *other = lk_open_locker(fixture, "");
     locker_info info = LOCKER_INFO_INIT;
@@ -242,7 +242,7 @@ static void show_tells_who_holds(void **state)
 
 static void break_frees_and_tells_the_holder(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs(fixture->promises.can_break);
     locker *l = lk_open_locker(fixture, "ttl=600ms"), *boss = lk_open_locker(fixture, "");
     locker_info info = LOCKER_INFO_INIT;
@@ -282,7 +282,7 @@ static void expect_not_broken(locker *boss, const char *key, const locker_break_
 /* Whoever was looked at, and nobody else. */
 static void break_takes_the_one_that_was_named(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs(fixture->promises.can_break);
     locker *l = lk_open_locker(fixture, "ttl=600ms"), *boss = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "named", NULL);
@@ -312,11 +312,11 @@ static void break_takes_the_one_that_was_named(void **state)
 
 static void break_wakes_a_waiter(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs(fixture->promises.can_break);
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "broken2", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
 
     lk_locking_start(&waiter, rival, "broken2", NULL);
     lk_require_waiting(rival, 1);
@@ -422,4 +422,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(statistics_count),
 };
 
-const struct lk_group lk_basics = {"basics", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_basics = {"basics", tests, sizeof tests / sizeof tests[0]};

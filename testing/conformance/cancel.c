@@ -42,7 +42,7 @@ static void fired_during_the_wait(void **state)
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = cancelable(cancel);
     locker_handle *held = lk_take(l, "during", NULL);
-    struct lk_locking waiters[4];
+    lk_locking waiters[4];
     for (int i = 0; i < 4; i++)
         lk_locking_start(&waiters[i], i % 2 == 0 ? l : rival, "during", &options);
     lk_require_waiting(l, 2);
@@ -85,7 +85,7 @@ static void fired_around_the_grant(void **state)
         locker_cancel *cancel = locker_cancel_new();
         locker_lock_options options = cancelable(cancel);
         locker_handle *held = lk_take(l, "around", NULL);
-        struct lk_locking waiter;
+        lk_locking waiter;
 
         lk_locking_start(&waiter, rival, "around", &options);
         lk_require_waiting(rival, 1);
@@ -131,7 +131,7 @@ static void fired_by_a_signal_handler(void **state)
     atomic_store(&interrupted, cancel);
     struct sigaction before;
     sigaction(SIGUSR1, &action, &before);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, l, "signal", &options);
     lk_require_waiting(l, 1);
     pthread_kill(waiter.thread, SIGUSR1); /* on the very thread that waits */
@@ -154,7 +154,7 @@ static void a_signal_alone_ends_no_wait(void **state)
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "eintr", NULL);
     sigaction(SIGUSR1, &action, &before);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, rival, "eintr", NULL);
     lk_require_waiting(rival, 1);
     for (int i = 0; i < 20; i++)
@@ -176,4 +176,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_signal_alone_ends_no_wait),
 };
 
-const struct lk_group lk_cancel = {"cancel", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_cancel = {"cancel", tests, sizeof tests / sizeof tests[0]};

@@ -25,7 +25,7 @@ static char *region;
 static size_t page, data_size, slot_size, own_size, claim_size; /* own_size: where the driver's bytes begin */
 
 /* Guarded by lk_checker_mutex. */
-static struct lk_record *records;
+static lk_record *records;
 static uint32_t *queue; /* of free slots, a ring */
 static size_t queue_head, queue_len;
 
@@ -61,7 +61,7 @@ static locker_claim *claim_in(size_t slot)
     return (locker_claim *)(void *)(region + slot * slot_size + data_size - claim_size);
 }
 
-struct lk_record *lk_checker_record_locked(const locker_claim *inner)
+lk_record *lk_checker_record_locked(const locker_claim *inner)
 {
     size_t slot = slot_of(inner);
     return slot == SLOTS || claim_in(slot) != inner ? NULL : &records[slot];
@@ -81,10 +81,10 @@ static locker_claim *fill(size_t slot, const locker_claim *outer)
     return inner;
 }
 
-static locker_claim *make_locked(struct lk_checked *w, locker_claim *outer)
+static locker_claim *make_locked(lk_checked *w, locker_claim *outer)
 {
     size_t slot;
-    struct lk_record *record;
+    lk_record *record;
     if (queue_len == 0)
         return NULL;
     slot = queue[queue_head];
@@ -93,15 +93,15 @@ static locker_claim *make_locked(struct lk_checked *w, locker_claim *outer)
     queue_head = (queue_head + 1) % SLOTS;
     queue_len--;
     record = &records[slot];
-    *record = (struct lk_record){.instance = w,
-                                 .outer = outer,
-                                 .inner = fill(slot, outer),
-                                 .token_before = lk_checker_last_token_locked(w, outer->key)};
+    *record = (lk_record){.instance = w,
+                          .outer = outer,
+                          .inner = fill(slot, outer),
+                          .token_before = lk_checker_last_token_locked(w, outer->key)};
     (void)strncat(record->key, outer->key, sizeof record->key - 1);
     return record->inner;
 }
 
-locker_claim *lk_checker_inner(struct lk_checked *w, locker_claim *outer)
+locker_claim *lk_checker_inner(lk_checked *w, locker_claim *outer)
 {
     struct outer *ours = outer->data;
     locker_claim *inner;
@@ -123,7 +123,7 @@ bool lk_checker_is_seen(const locker_claim *outer)
     return seen;
 }
 
-size_t lk_checker_count(const struct lk_checked *w)
+size_t lk_checker_count(const lk_checked *w)
 {
     size_t count = 0;
     pthread_mutex_lock(&lk_checker_mutex);
@@ -136,7 +136,7 @@ size_t lk_checker_count(const struct lk_checked *w)
 void lk_checker_let_go(locker_claim *outer, const char *operation)
 {
     struct outer *ours = outer->data;
-    struct lk_record *record;
+    lk_record *record;
     size_t slot;
     pthread_mutex_lock(&lk_checker_mutex);
     slot = slot_of(ours->inner);
@@ -163,7 +163,7 @@ static void touched(int number, siginfo_t *info, void *context)
     size_t slot = slot_of(info->si_addr);
     (void)context;
     if (slot < SLOTS) {
-        const struct lk_record *record = &records[slot];
+        const lk_record *record = &records[slot];
         char text[256];
         int length = snprintf(text, sizeof text, "contract: touched: the claim of '%s' was touched %s%s\n",
                               record->key, record->instance != NULL ? "past claim_size" : "after ",

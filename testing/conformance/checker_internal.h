@@ -21,27 +21,27 @@ enum { LK_CHECKER_LATE_MS = 1000 };
 
 /** The instance of a driver that is checked. Never freed: a service that is called after close has to be
  * seen. */
-struct lk_checked {
+typedef struct {
     locker_services services;    /**< the driver's; first member */
     const locker_services *core; /**< ours */
     void *self;                  /**< the driver's instance */
     atomic_bool closed;          /**< closed, or open failed */
     char name_space[256];
-};
+} lk_checked;
 
 /** What is known of one claim. Guarded by lk_checker_mutex. */
-struct lk_record {
-    struct lk_checked *instance; /**< NULL: the driver has let go of it */
-    locker_claim *outer;         /**< core's claim */
-    locker_claim *inner;         /**< the driver's copy */
-    bool attempting;             /**< inside acquire */
-    bool enrolled;               /**< it waits, and acquire answered BUSY, or without the service's word */
-    bool granted;                /**< acquire or pass answered OK */
-    uint64_t token_before;       /**< the greatest of its key when the driver got it */
-    int64_t enrolled_until;      /**< when a grant ended that; 0: none has */
-    const char *let_go_by;       /**< the operation, static text; NULL: none has yet */
-    char key[64];                /**< the beginning of it, for reports */
-};
+typedef struct {
+    lk_checked *instance;   /**< NULL: the driver has let go of it */
+    locker_claim *outer;    /**< core's claim */
+    locker_claim *inner;    /**< the driver's copy */
+    bool attempting;        /**< inside acquire */
+    bool enrolled;          /**< it waits, and acquire answered BUSY, or without the service's word */
+    bool granted;           /**< acquire or pass answered OK */
+    uint64_t token_before;  /**< the greatest of its key when the driver got it */
+    int64_t enrolled_until; /**< when a grant ended that; 0: none has */
+    const char *let_go_by;  /**< the operation, static text; NULL: none has yet */
+    char key[64];           /**< the beginning of it, for reports */
+} lk_record;
 
 extern pthread_mutex_t lk_checker_mutex;
 extern const locker_driver *lk_checker_tested; /**< the driver under test; constant */
@@ -50,13 +50,13 @@ extern const locker_driver *lk_checker_tested; /**< the driver under test; const
 /** Reports a breach. Takes lk_checker_mutex. */
 void lk_checker_report(const char *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** The greatest token that a grant of the key got so far; the caller holds lk_checker_mutex. */
-uint64_t lk_checker_last_token_locked(const struct lk_checked *w, const char *key);
+uint64_t lk_checker_last_token_locked(const lk_checked *w, const char *key);
 /** A grant of the key got this token: reports one that is not greater than `last`. */
-void lk_checker_token(const struct lk_checked *w, const char *key, uint64_t token, uint64_t last);
+void lk_checker_token(const lk_checked *w, const char *key, uint64_t token, uint64_t last);
 /** ns of the clock of the instance. */
-int64_t lk_checker_now(const struct lk_checked *w);
+int64_t lk_checker_now(const lk_checked *w);
 /** Reports an operation that came back more than LK_CHECKER_LATE_MS after `until`. */
-void lk_checker_deadline(const struct lk_checked *w, const char *check, const char *operation, int64_t until);
+void lk_checker_deadline(const lk_checked *w, const char *check, const char *operation, int64_t until);
 /** Reports an answer that is not in `allowed` (bits by status), or an error without one line of text. */
 void lk_checker_answer(const char *operation, locker_status status, unsigned allowed,
                        const locker_error *err);
@@ -65,13 +65,13 @@ void lk_checker_answer(const char *operation, locker_status status, unsigned all
 /** Makes place for copies of claims. False: out of memory. */
 bool lk_checker_claims_init(void);
 /** The driver's copy of core's claim, made when there is none yet. NULL: out of memory. */
-locker_claim *lk_checker_inner(struct lk_checked *w, locker_claim *outer);
+locker_claim *lk_checker_inner(lk_checked *w, locker_claim *outer);
 /** Whether there is one: the driver has seen the claim. */
 bool lk_checker_is_seen(const locker_claim *outer);
 /** The record of the driver's copy; the caller holds the mutex. NULL: the address is none of a claim's. */
-struct lk_record *lk_checker_record_locked(const locker_claim *inner);
+lk_record *lk_checker_record_locked(const locker_claim *inner);
 /** How many claims the instance has. */
-size_t lk_checker_count(const struct lk_checked *w);
+size_t lk_checker_count(const lk_checked *w);
 /** The driver lets go of it: the copy is not to be touched any more. */
 void lk_checker_let_go(locker_claim *outer, const char *operation);
 /** Catches touches of what was let go of, by SIGSEGV; and back. */

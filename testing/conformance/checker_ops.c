@@ -20,7 +20,7 @@ unsigned long lk_checker_dispatches(void)
 }
 
 /* When an operation that begins now and may not block has to be back. */
-static int64_t at_once(const struct lk_checked *w)
+static int64_t at_once(const lk_checked *w)
 {
     return lk_checker_now(w);
 }
@@ -31,7 +31,7 @@ static locker_status checked_open(const locker_driver_config *config, const lock
                                   locker_error *err)
 {
     /* not from the heap, whose growth is looked at too */
-    struct lk_checked *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    lk_checked *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (w == MAP_FAILED)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
@@ -52,7 +52,7 @@ static locker_status checked_open(const locker_driver_config *config, const lock
 
 static void checked_close(void *self)
 {
-    struct lk_checked *w = self;
+    lk_checked *w = self;
     const size_t left = lk_checker_count(w);
     if (left > 0)
         lk_checker_report("core", "%zu claims were neither released, withdrawn nor passed before close",
@@ -63,17 +63,17 @@ static void checked_close(void *self)
 
 static void checked_abandon(void *self)
 {
-    lk_checker_tested->abandon(((struct lk_checked *)self)->self);
+    lk_checker_tested->abandon(((lk_checked *)self)->self);
 }
 
 static int checked_descriptor(void *self)
 {
-    return lk_checker_tested->descriptor(((struct lk_checked *)self)->self);
+    return lk_checker_tested->descriptor(((lk_checked *)self)->self);
 }
 
 static int64_t checked_dispatch(void *self)
 {
-    struct lk_checked *w = self;
+    lk_checked *w = self;
     const int64_t began = at_once(w);
     atomic_fetch_add(&dispatches, 1);
     const int64_t at = lk_checker_tested->dispatch(w->self);
@@ -101,7 +101,7 @@ static void answer(locker_claim *outer, const locker_claim *inner)
 }
 
 /* The driver's copy of a claim that it must have. */
-static locker_claim *known(struct lk_checked *w, locker_claim *outer, const char *operation)
+static locker_claim *known(lk_checked *w, locker_claim *outer, const char *operation)
 {
     if (!lk_checker_is_seen(outer))
         lk_checker_report("core", "%s was called for the claim of '%.60s', which the driver hasn't",
@@ -110,14 +110,14 @@ static locker_claim *known(struct lk_checked *w, locker_claim *outer, const char
 }
 
 /* What a record says before and after an attempt. */
-static void note(const struct lk_checked *w, const locker_claim *inner, bool attempting, locker_status status)
+static void note(const lk_checked *w, const locker_claim *inner, bool attempting, locker_status status)
 {
     /* an answer without the service's word leaves open whether the service has enrolled it */
     const unsigned open = BIT(BUSY) | BIT(TIMEOUT) | BIT(CANCELED) | BIT(UNAVAILABLE);
     const int64_t now = lk_checker_now(w);
 
     pthread_mutex_lock(&lk_checker_mutex);
-    struct lk_record *record = lk_checker_record_locked(inner);
+    lk_record *record = lk_checker_record_locked(inner);
     record->attempting = attempting;
     if (!attempting) {
         record->granted = status == LOCKER_OK;
@@ -144,7 +144,7 @@ static uint64_t token_before(const locker_claim *inner)
     return token;
 }
 
-static void check_grant(struct lk_checked *w, const locker_claim *inner)
+static void check_grant(lk_checked *w, const locker_claim *inner)
 {
     const bool leases = lk_checker_tested->semantics->leases;
     if (leases && inner->valid_until == LOCKER_NEVER)
@@ -175,7 +175,7 @@ static bool differs(const locker_claim *inner, const locker_claim *before)
 
 static locker_status checked_acquire(void *self, locker_claim *outer, locker_error *err)
 {
-    struct lk_checked *w = self;
+    lk_checked *w = self;
     locker_claim *inner = lk_checker_inner(w, outer);
     if (inner == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for copies of claims");
@@ -206,7 +206,7 @@ static locker_status checked_acquire(void *self, locker_claim *outer, locker_err
 
 static void checked_interrupt(void *self, locker_claim *outer)
 {
-    struct lk_checked *w = self;
+    lk_checked *w = self;
     const int64_t began = at_once(w);
     locker_claim *inner = lk_checker_inner(w, outer);
     if (inner == NULL)
@@ -217,7 +217,7 @@ static void checked_interrupt(void *self, locker_claim *outer)
 
 static void checked_withdraw(void *self, locker_claim *outer)
 {
-    struct lk_checked *w = self;
+    lk_checked *w = self;
     const int64_t began = at_once(w);
     if (!lk_checker_is_seen(outer))
         return; /* acquire found no place for a copy */
@@ -228,7 +228,7 @@ static void checked_withdraw(void *self, locker_claim *outer)
 
 static locker_status checked_release(void *self, locker_claim *outer, int64_t until, locker_error *err)
 {
-    struct lk_checked *w = self;
+    lk_checked *w = self;
     locker_claim *inner = known(w, outer, "release");
     inner->valid_until = outer->valid_until; /* core has moved it with each extension */
     const locker_status status = lk_checker_tested->release(w->self, inner, until, err);
@@ -240,7 +240,7 @@ static locker_status checked_release(void *self, locker_claim *outer, int64_t un
 
 /* ------------------------------------------------------------------ pass and renew ---- */
 
-static void check_pass(struct lk_checked *w, const locker_claim *from, const locker_claim *to)
+static void check_pass(lk_checked *w, const locker_claim *from, const locker_claim *to)
 {
     if (to->valid_until > from->valid_until)
         lk_checker_report("pass", "pass of '%.60s' made the lease longer, without asking the service",
@@ -250,7 +250,7 @@ static void check_pass(struct lk_checked *w, const locker_claim *from, const loc
 
 static locker_status checked_pass(void *self, locker_claim *outer_from, locker_claim *outer_to)
 {
-    struct lk_checked *w = self;
+    lk_checked *w = self;
     locker_claim *from = known(w, outer_from, "pass"), *to = lk_checker_inner(w, outer_to);
     const int64_t began = at_once(w);
     if (to == NULL)
@@ -276,7 +276,7 @@ static locker_status checked_pass(void *self, locker_claim *outer_from, locker_c
 
 static void checked_renew(void *self, locker_claim *const *grants, size_t count)
 {
-    struct lk_checked *w = self;
+    lk_checked *w = self;
     locker_claim *inner[BATCH];
     const int64_t began = at_once(w);
     while (count > 0) {
@@ -298,8 +298,7 @@ static const unsigned looking =
 
 static locker_status checked_check_key(void *self, const char *key, size_t key_len, locker_error *err)
 {
-    const locker_status status =
-        lk_checker_tested->check_key(((struct lk_checked *)self)->self, key, key_len, err);
+    const locker_status status = lk_checker_tested->check_key(((lk_checked *)self)->self, key, key_len, err);
     lk_checker_answer("check_key", status, BIT(OK) | BIT(INVALID), err);
     return status;
 }
@@ -315,7 +314,7 @@ static void check_info(const char *operation, const locker_info *info)
 static locker_status checked_show(void *self, const char *key, size_t key_len, int64_t until,
                                   locker_info *info, locker_error *err)
 {
-    struct lk_checked *w = self;
+    lk_checked *w = self;
     const locker_status status = lk_checker_tested->show(w->self, key, key_len, until, info, err);
     lk_checker_deadline(w, "late", "show", until);
     lk_checker_answer("show", status, looking, err);
@@ -328,7 +327,7 @@ static locker_status checked_break(void *self, const char *key, size_t key_len,
                                    const locker_break_options *only, int64_t until, locker_info *broken,
                                    locker_error *err)
 {
-    struct lk_checked *w = self;
+    lk_checked *w = self;
     const locker_status status =
         lk_checker_tested->break_lock(w->self, key, key_len, only, until, broken, err);
     lk_checker_deadline(w, "late", "break_lock", until);
@@ -340,7 +339,7 @@ static locker_status checked_break(void *self, const char *key, size_t key_len,
 
 static locker_status checked_ping(void *self, int64_t until, locker_error *err)
 {
-    struct lk_checked *w = self;
+    lk_checked *w = self;
     const locker_status status = lk_checker_tested->ping(w->self, until, err);
     lk_checker_deadline(w, "late", "ping", until);
     lk_checker_answer("ping", status, looking & ~BIT(INVALID), err);

@@ -7,13 +7,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static struct lk_checked *checked(const locker_services *svc)
+static lk_checked *checked(const locker_services *svc)
 {
-    return (struct lk_checked *)(uintptr_t)svc;
+    return (lk_checked *)(uintptr_t)svc;
 }
 
 /* Whether the instance may call its services. */
-static bool may_call(const struct lk_checked *w, const char *service)
+static bool may_call(const lk_checked *w, const char *service)
 {
     const bool closed = atomic_load(&w->closed);
     if (closed)
@@ -22,13 +22,13 @@ static bool may_call(const struct lk_checked *w, const char *service)
 }
 
 /* Core's claim for the driver's, with a copy of its record; NULL: the service can't be passed on. */
-static locker_claim *outer_of(const struct lk_checked *w, const locker_claim *inner, const char *service,
-                              struct lk_record *copy)
+static locker_claim *outer_of(const lk_checked *w, const locker_claim *inner, const char *service,
+                              lk_record *copy)
 {
     if (!may_call(w, service))
         return NULL;
     pthread_mutex_lock(&lk_checker_mutex);
-    struct lk_record *record = lk_checker_record_locked(inner);
+    lk_record *record = lk_checker_record_locked(inner);
     if (record != NULL)
         *copy = *record;
     pthread_mutex_unlock(&lk_checker_mutex);
@@ -47,7 +47,7 @@ static locker_claim *outer_of(const struct lk_checked *w, const locker_claim *in
 
 /* While it is being attempted it may have been enrolled already; and a wake that was under way when the grant
  * came is no breach. */
-static bool may_wake(const struct lk_checked *w, const struct lk_record *record)
+static bool may_wake(const lk_checked *w, const lk_record *record)
 {
     return record->enrolled || record->attempting ||
            (record->enrolled_until != 0 &&
@@ -56,8 +56,8 @@ static bool may_wake(const struct lk_checked *w, const struct lk_record *record)
 
 static void wake(const locker_services *svc, locker_claim *claim)
 {
-    struct lk_checked *w = checked(svc);
-    struct lk_record record;
+    lk_checked *w = checked(svc);
+    lk_record record;
     locker_claim *outer = outer_of(w, claim, "wake", &record);
     if (outer == NULL)
         return;
@@ -69,8 +69,8 @@ static void wake(const locker_services *svc, locker_claim *claim)
 
 static void lease_extended(const locker_services *svc, locker_claim *claim, int64_t until)
 {
-    struct lk_checked *w = checked(svc);
-    struct lk_record record;
+    lk_checked *w = checked(svc);
+    lk_record record;
     locker_claim *outer = outer_of(w, claim, "lease_extended", &record);
     if (outer == NULL)
         return;
@@ -85,8 +85,8 @@ static void lease_extended(const locker_services *svc, locker_claim *claim, int6
 
 static void lease_lost(const locker_services *svc, locker_claim *claim, const char *why)
 {
-    struct lk_checked *w = checked(svc);
-    struct lk_record record = {.granted = true};
+    lk_checked *w = checked(svc);
+    lk_record record = {.granted = true};
     locker_claim *outer = NULL;
     if (claim != NULL)
         outer = outer_of(w, claim, "lease_lost", &record);
@@ -102,21 +102,21 @@ static void lease_lost(const locker_services *svc, locker_claim *claim, const ch
 
 static void suspect(const locker_services *svc, bool out_of_reach)
 {
-    struct lk_checked *w = checked(svc);
+    lk_checked *w = checked(svc);
     if (may_call(w, "suspect"))
         w->core->suspect(w->core, out_of_reach);
 }
 
 static void attend(const locker_services *svc)
 {
-    struct lk_checked *w = checked(svc);
+    lk_checked *w = checked(svc);
     if (may_call(w, "attend"))
         w->core->attend(w->core);
 }
 
 static bool log_wanted(const locker_services *svc, locker_log_level level)
 {
-    struct lk_checked *w = checked(svc);
+    lk_checked *w = checked(svc);
     return may_call(w, "log_wanted") && w->core->log_wanted(w->core, level);
 }
 
@@ -132,7 +132,7 @@ void lk_checker_told(locker_log_level level, const char *text, void *user)
 
 static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
 {
-    struct lk_checked *w = checked(svc);
+    lk_checked *w = checked(svc);
     if (!may_call(w, "log"))
         return;
     va_list args;

@@ -19,7 +19,7 @@
 
 static void the_table_is_whole(void **state)
 {
-    const locker_driver *driver = ((struct lk_fixture *)*state)->driver;
+    const locker_driver *driver = ((lk_fixture *)*state)->driver;
     bool exemplary = false;
     assert_int_equal(driver->abi, LOCKER_DRIVER_ABI);
     assert_non_null(driver->name);
@@ -44,7 +44,7 @@ static void the_table_is_whole(void **state)
 /* A promise without its operation, or the other way round, is one that nobody keeps. */
 static void capabilities_and_promises_agree(void **state)
 {
-    const locker_driver *driver = ((struct lk_fixture *)*state)->driver;
+    const locker_driver *driver = ((lk_fixture *)*state)->driver;
     const locker_semantics *promises = driver->semantics;
     if (promises->can_break != (driver->break_lock != NULL))
         test_fails("semantics.can_break and break_lock disagree");
@@ -62,7 +62,7 @@ static void capabilities_and_promises_agree(void **state)
 
 static void promises_are_told(void **state)
 {
-    const locker_driver *driver = ((struct lk_fixture *)*state)->driver;
+    const locker_driver *driver = ((lk_fixture *)*state)->driver;
     const locker_semantics *p = driver->semantics;
     const char *const told[] = {p->holder_dies, p->holder_stalls, p->cut_off, p->service_restarts,
                                 p->failover,    p->token,         p->cost};
@@ -76,7 +76,7 @@ static void promises_are_told(void **state)
 
 /* A bit of everything: a grant, a try and a wait in vain, a hand-over, a renewal, a lease that ends. On a
  * busy machine the short lease that is renewed may be lost, which is as good. */
-static void work(struct lk_fixture *fixture)
+static void work(lk_fixture *fixture)
 {
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_lock_options brief = lk_wait_options(150), lease = lk_lease_options(300), renewed = lease;
@@ -88,7 +88,7 @@ static void work(struct lk_fixture *fixture)
     assert_int_equal(locker_lock(rival, "work", &brief, &none, NULL), LOCKER_TIMEOUT);
     assert_int_equal(locker_show(rival, "work", &info, NULL), LOCKER_OK);
     locker_info_clear(&info);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, rival, "work", NULL);
     lk_require_waiting(rival, 1);
     lk_give(held);
@@ -143,7 +143,7 @@ static void close_leaves_no_descriptor_and_no_thread(void **state)
                now.descriptors - before.descriptors, now.threads - before.threads);
 }
 
-static void open_and_close(struct lk_fixture *fixture, int times)
+static void open_and_close(lk_fixture *fixture, int times)
 {
     for (int i = 0; i < times; i++) {
         locker *l = lk_open_locker(fixture, "");
@@ -176,12 +176,12 @@ static void close_leaves_no_memory(void **state)
 /* Closed amid everything. The checker sees the service that is called too late; here is time for it. */
 static void no_service_is_called_after_close(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     locker *other = lk_open_locker(fixture, "");
     locker_handle *theirs = lk_take(other, "theirs", NULL);
     locker *l = lk_open_locker(fixture, "ttl=300ms");
     locker_handle *held = lk_take(l, "mine", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, l, "theirs", NULL);
     lk_require_waiting(l, 1);
     lk_close_locker(l);
@@ -213,7 +213,7 @@ static void an_idle_locker_rests(void **state)
 /* Every operation may be called without an error struct. */
 static void the_error_struct_may_be_null(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "null", NULL), *none = NULL;
     locker_info info = LOCKER_INFO_INIT;
@@ -313,4 +313,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(an_idle_locker_rests),
 };
 
-const struct lk_group lk_contract = {"contract", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_contract = {"contract", tests, sizeof tests / sizeof tests[0]};

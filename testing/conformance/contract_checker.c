@@ -57,12 +57,12 @@ void lk_checker_end(void)
     lk_checker_untrap();
 }
 
-int64_t lk_checker_now(const struct lk_checked *w)
+int64_t lk_checker_now(const lk_checked *w)
 {
     return w->core->clock->now(w->core->clock->context);
 }
 
-void lk_checker_deadline(const struct lk_checked *w, const char *check, const char *operation, int64_t until)
+void lk_checker_deadline(const lk_checked *w, const char *check, const char *operation, int64_t until)
 {
     const int64_t stopped_until = lk_side_stopped_until(); /* with whatever the driver was in the midst of */
     const int64_t from = stopped_until > until ? stopped_until : until;
@@ -127,7 +127,7 @@ static struct token *token_of_locked(char *name)
     return made;
 }
 
-uint64_t lk_checker_last_token_locked(const struct lk_checked *w, const char *key)
+uint64_t lk_checker_last_token_locked(const lk_checked *w, const char *key)
 {
     char *name;
     if (asprintf(&name, "%s\n%s", w->name_space, key) < 0)
@@ -136,7 +136,7 @@ uint64_t lk_checker_last_token_locked(const struct lk_checked *w, const char *ke
     return entry != NULL ? entry->last : 0;
 }
 
-void lk_checker_token(const struct lk_checked *w, const char *key, uint64_t token, uint64_t last)
+void lk_checker_token(const lk_checked *w, const char *key, uint64_t token, uint64_t last)
 {
     char *name;
     if (token == 0 || asprintf(&name, "%s\n%s", w->name_space, key) < 0)

@@ -10,7 +10,7 @@ static locker_handle *taken;
 
 /* ------------------------------------------------------------------ an operator ---- */
 
-static locker *open_operator(const struct lk_fixture *fixture)
+static locker *open_operator(const lk_fixture *fixture)
 {
     locker *l = NULL;
     locker_error err;
@@ -18,7 +18,7 @@ static locker *open_operator(const struct lk_fixture *fixture)
     return l;
 }
 
-static void operator_breaks(const struct lk_fixture *fixture, const char *key)
+static void operator_breaks(const lk_fixture *fixture, const char *key)
 {
     locker *l = open_operator(fixture);
     locker_error err;
@@ -32,7 +32,7 @@ static void operator_breaks(const struct lk_fixture *fixture, const char *key)
     rival = NULL;
 }
 
-static void operator_takes(const struct lk_fixture *fixture, const char *key)
+static void operator_takes(const lk_fixture *fixture, const char *key)
 {
     assert_null(rival);
     rival = open_operator(fixture);
@@ -45,17 +45,17 @@ static void operator_takes(const struct lk_fixture *fixture, const char *key)
 
 /* ------------------------------------------------------------------ the hooks ---- */
 
-bool lk_can_lose(const struct lk_fixture *fixture)
+bool lk_can_lose(const lk_fixture *fixture)
 {
     return fixture->subject->lose != NULL || fixture->promises.can_break;
 }
 
-bool lk_can_freeze(const struct lk_fixture *fixture)
+bool lk_can_freeze(const lk_fixture *fixture)
 {
     return fixture->subject->freeze != NULL;
 }
 
-void lk_lose(const struct lk_fixture *fixture, const char *key)
+void lk_lose(const lk_fixture *fixture, const char *key)
 {
     if (fixture->subject->lose == NULL)
         operator_breaks(fixture, key);
@@ -63,7 +63,7 @@ void lk_lose(const struct lk_fixture *fixture, const char *key)
         test_fails("the subject's hook `lose` failed on '%s'", key);
 }
 
-void lk_replace(const struct lk_fixture *fixture, const char *key)
+void lk_replace(const lk_fixture *fixture, const char *key)
 {
     if (fixture->subject->replace == NULL)
         operator_takes(fixture, key);
@@ -71,19 +71,19 @@ void lk_replace(const struct lk_fixture *fixture, const char *key)
         test_fails("the subject's hook `replace` failed on '%s'", key);
 }
 
-void lk_freeze(const struct lk_fixture *fixture)
+void lk_freeze(const lk_fixture *fixture)
 {
     if (!fixture->subject->freeze(fixture->service))
         test_fails("the subject's hook `freeze` failed");
 }
 
-void lk_thaw(const struct lk_fixture *fixture)
+void lk_thaw(const lk_fixture *fixture)
 {
     if (!fixture->subject->thaw(fixture->service))
         test_fails("the subject's hook `thaw` failed");
 }
 
-void lk_restart(const struct lk_fixture *fixture)
+void lk_restart(const lk_fixture *fixture)
 {
     if (!fixture->subject->restart(fixture->service))
         test_fails("the subject's hook `restart` failed");

@@ -29,7 +29,7 @@ locker_status lk_open_uri(const locker_driver *driver, const char *uri, const ch
     return locker_open_driver(driver, &how, out, err);
 }
 
-locker *lk_open_locker(struct lk_fixture *fixture, const char *more)
+locker *lk_open_locker(lk_fixture *fixture, const char *more)
 {
     locker_options options = LOCKER_OPTIONS_INIT;
     locker *l = NULL;
@@ -59,13 +59,13 @@ locker_lock_options lk_lease_options(int64_t ttl_ms)
     return options;
 }
 
-uint64_t lk_polls(const struct lk_fixture *fixture, int64_t began)
+uint64_t lk_polls(const lk_fixture *fixture, int64_t began)
 {
     const int64_t poll_ms = fixture->subject->poll_ms;
     return poll_ms > 0 ? (uint64_t)((lk_test_now_ms() - began) / poll_ms + 1) : 0;
 }
 
-struct lk_child *lk_start_puppet(const struct lk_fixture *fixture, const char *more)
+lk_child *lk_start_puppet(const lk_fixture *fixture, const char *more)
 {
     char whole[URI_MAX];
     join_uri(whole, fixture->uri, more);

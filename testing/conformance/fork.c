@@ -131,4 +131,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(forking_amid_activity),
 };
 
-const struct lk_group lk_fork = {"fork", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_fork = {"fork", tests, sizeof tests / sizeof tests[0]};

@@ -117,7 +117,7 @@ static void re_entry_passes_the_line(void **state)
     locker *l = lk_open_locker(*state, "");
     locker_lock_options ann = owned_by("ann", -1), bob = owned_by("bob", -1);
     locker_handle *first = lk_take(l, "re-line", &ann);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, l, "re-line", &bob);
     lk_require_waiting(l, 1);
     locker_handle *second = lk_take(l, "re-line", &ann);
@@ -170,7 +170,7 @@ static void unlocked_handles_stay_whole(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     locker_handle *first = lk_take(l, "whole", NULL);
-    struct lk_locking second;
+    lk_locking second;
     lk_locking_start(&second, l, "whole", NULL);
     lk_require_waiting(l, 1);
     locker_error err;
@@ -222,4 +222,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(handles_outlive_their_locker),
 };
 
-const struct lk_group lk_handles = {"handles", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_handles = {"handles", tests, sizeof tests / sizeof tests[0]};

@@ -17,23 +17,23 @@
 struct CMUnitTest;
 
 /** What all tests of a run share; *state of each test. */
-struct lk_fixture {
+typedef struct {
     const locker_conformance_subject *subject;
     const locker_driver *driver; /**< the subject's, with the checker before it */
     void *service;
     char uri[256];
     locker_semantics promises; /**< its texts are NULL */
-};
+} lk_fixture;
 
 /** A group of tests, run as one test of ctest. */
-struct lk_group {
+typedef struct {
     const char *name;
     const struct CMUnitTest *tests;
     size_t count;
-};
+} lk_group;
 
-extern const struct lk_group lk_basics, lk_waiting, lk_cancel, lk_processes, lk_leases, lk_loss, lk_handles,
-    lk_fork, lk_load, lk_contract, lk_storms;
+extern const lk_group lk_basics, lk_waiting, lk_cancel, lk_processes, lk_leases, lk_loss, lk_handles, lk_fork,
+    lk_load, lk_contract, lk_storms;
 
 /* ------------------------------------------------------------------ opening and taking ---- */
 
@@ -43,7 +43,7 @@ locker_status lk_open_uri(const locker_driver *driver, const char *uri, const ch
                           const locker_options *options, locker **out, locker_error *err);
 
 /** Opens a locker on the fixture's service; fails the test when it can't. */
-locker *lk_open_locker(struct lk_fixture *fixture, const char *more);
+locker *lk_open_locker(lk_fixture *fixture, const char *more);
 
 /** Takes a lock that must be free, and checks the answer. options NULL: with the defaults. */
 locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options);
@@ -52,34 +52,34 @@ locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *op
 locker_lock_options lk_lease_options(int64_t ttl_ms);
 
 /** How many attempts a waiter that polls may have made since `began` (of lk_test_now_ms()). */
-uint64_t lk_polls(const struct lk_fixture *fixture, int64_t began);
+uint64_t lk_polls(const lk_fixture *fixture, int64_t began);
 
 /** Starts another process with a locker on the fixture's service; `more` as above. If a test waits for the
  * end of its lease, the locker's `ttl` has to be short: at some services a lease lasts as long as that
  * says. */
-struct lk_child *lk_start_puppet(const struct lk_fixture *fixture, const char *more);
+lk_child *lk_start_puppet(const lk_fixture *fixture, const char *more);
 
 /** A thread that takes and gives a lock of its own all the while. What it had to wait for its answers tells a
  * lease that was lost without need from one that no program could have kept on so busy a machine. */
-struct lk_probe;
-struct lk_probe *lk_probe_start(struct lk_fixture *fixture);
+typedef struct lk_probe lk_probe;
+lk_probe *lk_probe_start(lk_fixture *fixture);
 
 /** Ends it. Returns the longest time without an answer, in ms. */
-int64_t lk_probe_stop(struct lk_probe *probe);
+int64_t lk_probe_stop(lk_probe *probe);
 
 /* ------------------------------------------------------------------ harm ---- */
 
 /** Whether the service can suffer it. */
-bool lk_can_lose(const struct lk_fixture *fixture);
-bool lk_can_freeze(const struct lk_fixture *fixture);
+bool lk_can_lose(const lk_fixture *fixture);
+bool lk_can_freeze(const lk_fixture *fixture);
 
 /** The subject's hooks; where there is no `lose`, an operator breaks the lock. They fail the test when they
  * can't. */
-void lk_lose(const struct lk_fixture *fixture, const char *key);
-void lk_replace(const struct lk_fixture *fixture, const char *key);
-void lk_freeze(const struct lk_fixture *fixture);
-void lk_thaw(const struct lk_fixture *fixture);
-void lk_restart(const struct lk_fixture *fixture);
+void lk_lose(const lk_fixture *fixture, const char *key);
+void lk_replace(const lk_fixture *fixture, const char *key);
+void lk_freeze(const lk_fixture *fixture);
+void lk_thaw(const lk_fixture *fixture);
+void lk_restart(const lk_fixture *fixture);
 
 /* ------------------------------------------------------------------ skipping ---- */
 

@@ -19,7 +19,7 @@ struct lk_probe {
 
 static void *beat(void *argument)
 {
-    struct lk_probe *probe = argument;
+    lk_probe *probe = argument;
     int64_t last = lk_test_now_ms();
     while (!atomic_load(&probe->ends)) {
         locker_handle *held = NULL;
@@ -37,16 +37,16 @@ static void *beat(void *argument)
     return NULL;
 }
 
-struct lk_probe *lk_probe_start(struct lk_fixture *fixture)
+lk_probe *lk_probe_start(lk_fixture *fixture)
 {
-    struct lk_probe *probe = calloc(1, sizeof *probe);
+    lk_probe *probe = calloc(1, sizeof *probe);
     assert_non_null(probe);
     probe->l = lk_open_locker(fixture, "");
     assert_int_equal(pthread_create(&probe->thread, NULL, beat, probe), 0);
     return probe;
 }
 
-int64_t lk_probe_stop(struct lk_probe *probe)
+int64_t lk_probe_stop(lk_probe *probe)
 {
     atomic_store(&probe->ends, true);
     assert_int_equal(pthread_join(probe->thread, NULL), 0);

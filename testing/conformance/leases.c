@@ -13,7 +13,7 @@ struct notice {
     atomic_int state;  /* of the handle, inside the callback */
     atomic_int unlock; /* locker_unlock()'s answer inside the callback */
     atomic_llong at_ms;
-    struct lk_gate gate;
+    lk_gate gate;
 };
 
 static void on_lost(locker_handle *lost, void *user)
@@ -38,12 +38,12 @@ static locker_handle *take_for_a_while(locker *l, const char *key, struct notice
 
 /* Leases that are kept. One that is lost nevertheless is forgiven if the service's answers took so long that
  * it could not be renewed in time; it must be kept when it is twice as long then. */
-static void are_kept(struct lk_fixture *fixture, int ttl_ms,
-                     bool (*kept)(struct lk_fixture *fixture, int ttl_ms, const char *parameter))
+static void are_kept(lk_fixture *fixture, int ttl_ms,
+                     bool (*kept)(lk_fixture *fixture, int ttl_ms, const char *parameter))
 {
     enum { TTL_MAX_MS = 10000 };
     for (;; ttl_ms *= 2) {
-        struct lk_probe *probe = lk_probe_start(fixture);
+        lk_probe *probe = lk_probe_start(fixture);
 
         char parameter[32];
         snprintf(parameter, sizeof parameter, "ttl=%dms", ttl_ms);
@@ -78,7 +78,7 @@ static bool is_kept_from(locker *rival, const char *key, int ttl_ms)
     return status == LOCKER_TIMEOUT;
 }
 
-static bool one_is_kept(struct lk_fixture *fixture, int ttl_ms, const char *parameter)
+static bool one_is_kept(lk_fixture *fixture, int ttl_ms, const char *parameter)
 {
     locker *l = lk_open_locker(fixture, parameter), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "renewed", NULL);
@@ -103,7 +103,7 @@ static void a_renewed_lease_outlives_its_ttl(void **state)
     are_kept(*state, TTL, one_is_kept);
 }
 
-static bool many_are_kept(struct lk_fixture *fixture, int ttl_ms, const char *parameter)
+static bool many_are_kept(lk_fixture *fixture, int ttl_ms, const char *parameter)
 {
     enum { MANY = 200 };
     locker *l = lk_open_locker(fixture, parameter), *rival = lk_open_locker(fixture, "");
@@ -199,7 +199,7 @@ static void an_ended_lease_goes_to_a_waiter(locker *l, locker *other, const char
     locker_lock_options options = lk_lease_options(TTL);
     const int64_t taken = lk_test_now_ms(); /* before, so that a slow machine makes no lease look short */
     locker_handle *held = lk_take(l, key, &options);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, other, key, NULL);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     /* it knew that it was lost before anybody else could have it */
@@ -253,7 +253,7 @@ static void a_handle_may_be_freed_in_its_callback(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     locker_lock_options options = lk_lease_options(TTL);
-    struct lk_gate gate;
+    lk_gate gate;
     lk_gate_init(&gate);
     options.on_lost = freed_in_on_lost;
     options.user = &gate;
@@ -266,7 +266,7 @@ static void a_handle_may_be_freed_in_its_callback(void **state)
 struct illegal {
     locker *l;
     atomic_int lock, show, close;
-    struct lk_gate gate;
+    lk_gate gate;
 };
 
 static void call_what_is_illegal(locker_handle *lost, void *user)
@@ -311,4 +311,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(illegal_calls_in_on_lost_are_refused),
 };
 
-const struct lk_group lk_leases = {"leases", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_leases = {"leases", tests, sizeof tests / sizeof tests[0]};

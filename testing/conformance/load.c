@@ -57,7 +57,7 @@ static void *take_a_turn(void *argument)
 /* Of all that wait in one locker, one asks the service; the others wait behind it. */
 static void two_hundred_wait_and_one_asks(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     locker *holder = lk_open_locker(fixture, ""), *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(holder, "crowded", NULL);
     struct turn *turns = calloc(WAITERS, sizeof *turns);
@@ -119,7 +119,7 @@ static int descriptors(void)
 static void a_held_lock_costs_at_most_a_descriptor(void **state)
 {
     enum { COUNT = 50, SHARED = 2 };
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     locker *l = lk_open_locker(fixture, "");
     lk_give(lk_take(l, "descriptors", NULL));
     const int before = descriptors();
@@ -143,4 +143,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_held_lock_costs_at_most_a_descriptor),
 };
 
-const struct lk_group lk_load = {"load", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_load = {"load", tests, sizeof tests / sizeof tests[0]};

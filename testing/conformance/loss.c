@@ -37,7 +37,7 @@ static bool was_called(void *context)
 
 static void a_deleted_lock_is_lost(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     atomic_int losses = 0;
     needs(lk_can_lose(fixture));
     locker *l = lk_open_locker(fixture, "ttl=600ms");
@@ -54,7 +54,7 @@ static void a_deleted_lock_is_lost(void **state)
 
 static void a_replaced_lock_is_lost_and_left_alone(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     atomic_int losses = 0;
     needs(lk_can_lose(fixture));
     locker *l = lk_open_locker(fixture, "ttl=600ms");
@@ -74,7 +74,7 @@ static void a_replaced_lock_is_lost_and_left_alone(void **state)
 /* Unlocking asks the service: what was deleted or replaced a moment ago is LOST, not OK. */
 static void unlock_says_lost_at_once(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs(lk_can_lose(fixture));
     locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "gone", NULL);
@@ -95,7 +95,7 @@ static void unlock_says_lost_at_once(void **state)
 
 static void out_of_reach_it_is_suspect_and_then_lost(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     atomic_int losses = 0;
     needs(lk_can_freeze(fixture) && fixture->promises.leases);
     locker *l = lk_open_locker(fixture, "ttl=600ms");
@@ -119,7 +119,7 @@ static void out_of_reach_it_is_suspect_and_then_lost(void **state)
 
 static void unlock_out_of_reach_is_unknown(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs(lk_can_freeze(fixture));
     locker *l = lk_open_locker(fixture, "ttl=20s&command_timeout=300ms"),
            *rival = lk_open_locker(fixture, "");
@@ -144,7 +144,7 @@ static void unlock_out_of_reach_is_unknown(void **state)
 
 static void a_try_out_of_reach_is_unavailable(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs(lk_can_freeze(fixture));
     locker *l = lk_open_locker(fixture, "command_timeout=300ms"), *rival = lk_open_locker(fixture, "");
     locker_handle *held = NULL;
@@ -168,17 +168,17 @@ static void a_try_out_of_reach_is_unavailable(void **state)
 
 static void a_timed_wait_keeps_its_time_out_of_reach(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs(lk_can_freeze(fixture));
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "late", NULL);
     locker_lock_options options = lk_wait_options(400);
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options patient = {.size = sizeof patient, .wait_ms = -1, .cancel = cancel};
-    struct lk_locking timed;
+    lk_locking timed;
 
     lk_locking_start(&timed, rival, "late", &options);
-    struct lk_locking canceled;
+    lk_locking canceled;
     lk_locking_start(&canceled, rival, "late2", NULL);
     assert_status(LOCKER_OK, lk_locking_join(&canceled), canceled.err);
     lk_freeze(fixture);
@@ -205,16 +205,16 @@ static void a_timed_wait_keeps_its_time_out_of_reach(void **state)
 
 static void a_stalled_holder_knows_and_harms_nobody(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs_processes(fixture);
     needs(fixture->promises.leases);
     locker *l = lk_open_locker(fixture, "");
-    struct lk_child *puppet = lk_start_puppet(fixture, "ttl=600ms");
+    lk_child *puppet = lk_start_puppet(fixture, "ttl=600ms");
     uint64_t stale = 0;
 
     assert_int_equal(lk_puppet_lock(puppet, "stalled", -1, TTL, true, &stale), LOCKER_OK);
     lk_puppet_stop(puppet);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, l, "stalled", NULL);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_child_signal(puppet, SIGCONT);
@@ -230,11 +230,11 @@ static void a_stalled_holder_knows_and_harms_nobody(void **state)
 /* Without leases a lock is its holder's however long that stands still. */
 static void a_stopped_holder_keeps_its_lock(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs_processes(fixture);
     needs(!fixture->promises.leases);
     locker *l = lk_open_locker(fixture, "");
-    struct lk_child *puppet = lk_start_puppet(fixture, "");
+    lk_child *puppet = lk_start_puppet(fixture, "");
     locker_lock_options options = lk_wait_options(3L * TTL);
     locker_handle *none = NULL;
 
@@ -252,7 +252,7 @@ static void a_stopped_holder_keeps_its_lock(void **state)
 
 static int thaw_after(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     /* a test that failed may have left it frozen */
     if (lk_can_freeze(fixture))
         lk_thaw(fixture);
@@ -271,4 +271,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_stopped_holder_keeps_its_lock),
 };
 
-const struct lk_group lk_loss = {"loss", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_loss = {"loss", tests, sizeof tests / sizeof tests[0]};

@@ -99,8 +99,8 @@ static void threads_of_many_lockers_exclude_each_other(void **state)
 
 static void processes_exclude_each_other(void **state)
 {
-    struct lk_fixture *fixture = *state;
-    struct lk_child *puppets[PROCESSES];
+    lk_fixture *fixture = *state;
+    lk_child *puppets[PROCESSES];
     char text[32] = "";
     needs_processes(fixture);
     char directory[64];
@@ -127,10 +127,10 @@ static void processes_exclude_each_other(void **state)
 
 static void unlock_hands_over_to_another_process(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs_processes(fixture);
     locker *l = lk_open_locker(fixture, "");
-    struct lk_child *puppet = lk_start_puppet(fixture, "");
+    lk_child *puppet = lk_start_puppet(fixture, "");
     uint64_t token = 0;
 
     for (int i = 0; i < 5; i++) {
@@ -146,7 +146,7 @@ static void unlock_hands_over_to_another_process(void **state)
         assert_true(lk_test_now_ms() - released < LK_TEST_SLACK_MS);
         assert_true(next > token);
         token = next;
-        struct lk_locking waiter;
+        lk_locking waiter;
         /* and back */
         lk_locking_start(&waiter, l, "to-process", NULL);
         lk_require_waiting(l, 1);
@@ -164,17 +164,17 @@ static void unlock_hands_over_to_another_process(void **state)
  * be late once; it is not late each time. */
 static void kill_9_frees_the_lock(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     enum { TTL = 500 };
     int64_t shortest = INT64_MAX;
     needs_processes(fixture);
     locker *l = lk_open_locker(fixture, "");
     for (int i = 0; i < 3; i++) {
-        struct lk_child *puppet = lk_start_puppet(fixture, "ttl=500ms");
+        lk_child *puppet = lk_start_puppet(fixture, "ttl=500ms");
         uint64_t token = 0;
 
         assert_int_equal(lk_puppet_lock(puppet, "killed", -1, TTL, true, &token), LOCKER_OK);
-        struct lk_locking waiter;
+        lk_locking waiter;
         lk_locking_start(&waiter, l, "killed", NULL);
         lk_require_waiting(l, 1);
         int64_t killed = lk_test_now_ms();
@@ -191,12 +191,12 @@ static void kill_9_frees_the_lock(void **state)
 
 static void a_killed_waiter_leaves_nothing_behind(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs_processes(fixture);
     locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "killed-waiter", NULL);
-    struct lk_child *puppet = lk_start_puppet(fixture, "ttl=500ms");
-    struct lk_child *next = lk_start_puppet(fixture, "");
+    lk_child *puppet = lk_start_puppet(fixture, "ttl=500ms");
+    lk_child *next = lk_start_puppet(fixture, "");
 
     /* A busy service may hear of the release first, and grant to the one that is dead: its lease ends
      * then. */
@@ -214,16 +214,16 @@ static void a_killed_waiter_leaves_nothing_behind(void **state)
 /* The process that waits is stopped in between and takes the lock when it goes on. */
 static void a_stopped_waiter_does_not_block_others_for_ever(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs_processes(fixture);
     locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "stopped", NULL);
-    struct lk_child *puppet = lk_start_puppet(fixture, "ttl=500ms");
+    lk_child *puppet = lk_start_puppet(fixture, "ttl=500ms");
 
     lk_puppet_wait(puppet, "stopped", -1, 400, true);
     lk_child_stop(puppet);
     lk_give(held);
-    struct lk_locking waiter;
+    lk_locking waiter;
     /* with a queue at the service the stopped one may be granted first; its lease ends then */
     lk_locking_start(&waiter, l, "stopped", NULL);
     lk_give(lk_locking_grant(&waiter));
@@ -236,12 +236,12 @@ static void a_stopped_waiter_does_not_block_others_for_ever(void **state)
 
 static void tokens_grow_over_processes(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     uint64_t last = 0;
     needs_processes(fixture);
     needs(fixture->promises.tokens_persist);
     for (int i = 0; i < 4; i++) {
-        struct lk_child *puppet = lk_start_puppet(fixture, "");
+        lk_child *puppet = lk_start_puppet(fixture, "");
 
         for (int j = 0; j < 3; j++) {
             uint64_t token = 0;
@@ -256,7 +256,7 @@ static void tokens_grow_over_processes(void **state)
 
 static void tokens_grow_over_a_restart_of_the_service(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     uint64_t last = 0;
     needs(fixture->promises.tokens_persist && fixture->subject->restart != NULL);
     for (int i = 0; i < 3; i++) {
@@ -293,13 +293,13 @@ static void tokens_grow_without_pause(void **state)
 /* A lock of one process is no other's: each has its own of that name, which goes with it. */
 static void another_process_has_locks_of_its_own(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs(fixture->promises.scope < LOCKER_SCOPE_HOST);
     locker *l = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "private", NULL);
 
     for (int i = 0; i < 3; i++) {
-        struct lk_child *puppet = lk_start_puppet(fixture, "");
+        lk_child *puppet = lk_start_puppet(fixture, "");
 
         assert_int_equal(lk_puppet_lock(puppet, "private", 0, 0, true, NULL), LOCKER_OK);
         lk_child_kill(puppet);
@@ -324,4 +324,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(another_process_has_locks_of_its_own),
 };
 
-const struct lk_group lk_processes = {"processes", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_processes = {"processes", tests, sizeof tests / sizeof tests[0]};

@@ -10,14 +10,14 @@
 #include "contract_checker.h"
 #include "storm.h"
 
-static const struct lk_group *const groups[] = {&lk_contract,  &lk_basics, &lk_waiting, &lk_cancel,
-                                                &lk_processes, &lk_leases, &lk_loss,    &lk_handles,
-                                                &lk_fork,      &lk_load,   &lk_storms};
+static const lk_group *const groups[] = {&lk_contract,  &lk_basics, &lk_waiting, &lk_cancel,
+                                         &lk_processes, &lk_leases, &lk_loss,    &lk_handles,
+                                         &lk_fork,      &lk_load,   &lk_storms};
 
 enum { GROUPS = sizeof groups / sizeof groups[0], TESTS_AT_MOST = 32, BAD_USAGE = 64 };
 
 /* cmocka's fixtures have no argument of ours, so the run's is here. */
-static struct lk_fixture fixture;
+static lk_fixture fixture;
 size_t lk_skipped;
 static size_t started; /* tests of this run */
 
@@ -80,7 +80,7 @@ static int after_test(void **state)
 }
 
 /* Adds to *skipped the tests that were not promised. Answers how many failed. */
-static int run_group(const struct lk_group *group, size_t *skipped)
+static int run_group(const lk_group *group, size_t *skipped)
 {
     struct CMUnitTest tests[TESTS_AT_MOST];
     int failed;
@@ -229,7 +229,7 @@ static bool take_options(int *argc, char ***argv)
 
 int locker_conformance_run(const locker_conformance_subject *subject, int argc, char **argv)
 {
-    static const struct lk_role roles[] = {{"puppet", play_puppet}, {"storm", play_storm}, {NULL, NULL}};
+    static const lk_role roles[] = {{"puppet", play_puppet}, {"storm", play_storm}, {NULL, NULL}};
     const char *program = argc > 0 ? argv[0] : "conformance";
     static locker_conformance_subject own;
     int code = take_subject(&own, subject);

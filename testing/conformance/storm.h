@@ -17,7 +17,7 @@
 enum { LK_STORM_KEYS = 4, LK_STAYS = 20000, LK_BLOWS = 2000 };
 
 /** One grant. Times are ns of CLOCK_BOOTTIME. Written by its holder; whole when `from` is set. */
-struct lk_stay {
+typedef struct {
     unsigned key, crew;
     uint64_t token;
     int64_t asked;        /**< when the call began */
@@ -28,84 +28,83 @@ struct lk_stay {
     int64_t gave;         /**< when unlock had answered; 0: it never did */
     locker_status answer;
     int64_t end; /**< for the judge: until when it shut others out */
-};
+} lk_stay;
 
 /** An operator's break of whatever held the key. */
-struct lk_blow {
+typedef struct {
     unsigned key;
     int64_t asked;
     _Atomic int64_t done; /**< 0: it has not returned */
-};
+} lk_blow;
 
 /** What all processes of a storm share. */
-struct lk_detector {
+typedef struct {
     atomic_uint stays, blows; /**< how many were begun in this round */
     atomic_bool has_complaint;
     char complaint[300]; /**< the first answer that made no sense; of who set the flag */
-    struct lk_stay stay[LK_STAYS];
-    struct lk_blow blow[LK_BLOWS];
-};
+    lk_stay stay[LK_STAYS];
+    lk_blow blow[LK_BLOWS];
+} lk_detector;
 
 /** Maps the detector in that file, which is made if it is not there. Ends the process when it can't. */
-struct lk_detector *lk_detector_open(const char *path);
-void lk_detector_close(struct lk_detector *detector);
+lk_detector *lk_detector_open(const char *path);
+void lk_detector_close(lk_detector *detector);
 
 /** A round begins: nothing has happened. */
-void lk_detector_clear(struct lk_detector *detector);
+void lk_detector_clear(lk_detector *detector);
 
 /** A grant that just came, asked for at `asked`. NULL: the round has had enough. */
-struct lk_stay *lk_detector_enter(struct lk_detector *detector, unsigned key, unsigned crew, int64_t asked,
-                                  locker_handle *held);
+lk_stay *lk_detector_enter(lk_detector *detector, unsigned key, unsigned crew, int64_t asked,
+                           locker_handle *held);
 
 /** Its holder looks whether it still is one; answers it. */
-bool lk_stay_look(struct lk_stay *stay, const locker_handle *held);
+bool lk_stay_look(lk_stay *stay, const locker_handle *held);
 
 /** It unlocks, and writes down the answer. */
-void lk_stay_give(struct lk_stay *stay, locker_handle *held);
+void lk_stay_give(lk_stay *stay, locker_handle *held);
 
 /** Somebody breaks the key. */
-locker_status lk_detector_break(struct lk_detector *detector, unsigned key, locker *l, locker_error *err);
+locker_status lk_detector_break(lk_detector *detector, unsigned key, locker *l, locker_error *err);
 
 /** Complains of what no detector is needed for. */
-void lk_detector_complain(struct lk_detector *detector, const char *format, ...)
+void lk_detector_complain(lk_detector *detector, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /** Judges a round that has ended. NULL: all is well; else what was seen, in `text`. */
-const char *lk_detector_judge(struct lk_detector *detector, char *text, size_t size);
+const char *lk_detector_judge(lk_detector *detector, char *text, size_t size);
 
 /** What a thread may wish for, as bits. */
-enum lk_wish {
+typedef enum {
     LK_WISH_TRY = 1,
     LK_WISH_WAIT = 2,
     LK_WISH_BRIEF = 4,  /* a wait of up to 3 ms */
     LK_WISH_CANCEL = 8, /* a wait that is canceled, soon or never */
     LK_WISH_LAPSE = 16, /* a lease that ends while it is held, seldom */
     LK_WISH_BREAK = 32  /* of keys from 1 on */
-};
+} lk_wish;
 
 /** How a crew spends a round. */
-struct lk_plan {
+typedef struct {
     unsigned wishes;
     unsigned threads; /* at most LK_CREW_AT_MOST */
     unsigned turns;   /* calls of each thread */
     unsigned keys;    /* at most LK_STORM_KEYS */
     bool closes;      /* its locker may be closed meanwhile */
-};
+} lk_plan;
 
 enum { LK_CREW_AT_MOST = 24 };
 
 /** Threads on one locker. Opaque. */
-struct lk_crew;
+typedef struct lk_crew lk_crew;
 
 /** Starts them on a round. `number` is the locker's among all of the storm. */
-struct lk_crew *lk_crew_start(struct lk_detector *detector, const struct lk_plan *plan, locker *l,
-                              unsigned number, uint64_t seed);
+lk_crew *lk_crew_start(lk_detector *detector, const lk_plan *plan, locker *l, unsigned number, uint64_t seed);
 
 /** Keeps further calls from the locker and waits until those under way are in it; then it may be closed. */
-void lk_crew_leave(struct lk_crew *crew);
+void lk_crew_leave(lk_crew *crew);
 
 /** Waits for their end. */
-void lk_crew_join(struct lk_crew *crew);
+void lk_crew_join(lk_crew *crew);
 
 /** The key's name. */
 const char *lk_storm_key(unsigned key);

@@ -11,15 +11,15 @@
 enum { WISHES = 6, LAPSE_TTL_MS = 300, LAPSES_ONE_IN = 40, BREAKS_ONE_IN = 4 };
 
 struct hand {
-    struct lk_crew *crew;
+    lk_crew *crew;
     uint64_t row; /* of its random numbers */
     locker_cancel *cancel;
     pthread_t thread;
 };
 
 struct lk_crew {
-    struct lk_detector *detector;
-    struct lk_plan plan;
+    lk_detector *detector;
+    lk_plan plan;
     locker *l;
     unsigned number;
     uint64_t row; /* of who cancels */
@@ -54,12 +54,12 @@ static void rest_us(unsigned us)
 
 /* ------------------------------------------------------------------ a turn ---- */
 
-static enum lk_wish choose(struct hand *hand)
+static lk_wish choose(struct hand *hand)
 {
     const unsigned wishes = hand->crew->plan.wishes;
-    enum lk_wish wish;
+    lk_wish wish;
     do {
-        wish = (enum lk_wish)(1U << lk_storm_random(&hand->row, WISHES));
+        wish = (lk_wish)(1U << lk_storm_random(&hand->row, WISHES));
         if ((wish == LK_WISH_LAPSE && lk_storm_random(&hand->row, LAPSES_ONE_IN) != 0) ||
             (wish == LK_WISH_BREAK && lk_storm_random(&hand->row, BREAKS_ONE_IN) != 0))
             continue;
@@ -67,7 +67,7 @@ static enum lk_wish choose(struct hand *hand)
     return wish;
 }
 
-static locker_lock_options options_of(struct hand *hand, enum lk_wish wish)
+static locker_lock_options options_of(struct hand *hand, lk_wish wish)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     options.wait_ms = wish == LK_WISH_TRY     ? 0
@@ -82,7 +82,7 @@ static locker_lock_options options_of(struct hand *hand, enum lk_wish wish)
     return options;
 }
 
-static bool makes_sense(const struct lk_crew *crew, enum lk_wish wish, locker_status status)
+static bool makes_sense(const lk_crew *crew, lk_wish wish, locker_status status)
 {
     if (status == LOCKER_OK || (status == LOCKER_CLOSED && crew->plan.closes))
         return true;
@@ -94,10 +94,10 @@ static bool makes_sense(const struct lk_crew *crew, enum lk_wish wish, locker_st
 }
 
 /* Stays for a moment, or until its lease has ended, and looks at its handle meanwhile. */
-static void stay(struct hand *hand, unsigned key, enum lk_wish wish, int64_t asked, locker_handle *held)
+static void stay(struct hand *hand, unsigned key, lk_wish wish, int64_t asked, locker_handle *held)
 {
-    struct lk_crew *crew = hand->crew;
-    struct lk_stay *mine = lk_detector_enter(crew->detector, key, crew->number, asked, held);
+    lk_crew *crew = hand->crew;
+    lk_stay *mine = lk_detector_enter(crew->detector, key, crew->number, asked, held);
     const int64_t us = wish == LK_WISH_LAPSE ? 2 * LAPSE_TTL_MS * 1000 : lk_storm_random(&hand->row, 1500);
     const int64_t until = lk_storm_now() + us * 1000;
     if (mine == NULL)
@@ -108,9 +108,9 @@ static void stay(struct hand *hand, unsigned key, enum lk_wish wish, int64_t ask
     lk_stay_give(mine, held);
 }
 
-static void lock(struct hand *hand, unsigned key, enum lk_wish wish)
+static void lock(struct hand *hand, unsigned key, lk_wish wish)
 {
-    struct lk_crew *crew = hand->crew;
+    lk_crew *crew = hand->crew;
     const locker_lock_options options = options_of(hand, wish);
     const int64_t asked = lk_storm_now();
     locker_handle *held = NULL;
@@ -129,7 +129,7 @@ static void lock(struct hand *hand, unsigned key, enum lk_wish wish)
 
 static void break_one(struct hand *hand)
 {
-    struct lk_crew *crew = hand->crew;
+    lk_crew *crew = hand->crew;
     const unsigned key = 1 + lk_storm_random(&hand->row, crew->plan.keys - 1);
     locker_error err = {LOCKER_OK, 0, ""};
     const locker_status status = lk_detector_break(crew->detector, key, crew->l, &err);
@@ -140,7 +140,7 @@ static void break_one(struct hand *hand)
 }
 
 /* No call may begin when the locker is being left: who counted himself in first may. */
-static bool may_call(struct lk_crew *crew)
+static bool may_call(lk_crew *crew)
 {
     atomic_fetch_add(&crew->calling, 1);
     if (!atomic_load(&crew->gone))
@@ -152,10 +152,10 @@ static bool may_call(struct lk_crew *crew)
 static void *work(void *argument)
 {
     struct hand *hand = argument;
-    struct lk_crew *crew = hand->crew;
+    lk_crew *crew = hand->crew;
     pthread_barrier_wait(&crew->start);
     for (unsigned i = 0; i < crew->plan.turns && may_call(crew); i++) {
-        const enum lk_wish wish = choose(hand);
+        const lk_wish wish = choose(hand);
 
         if (wish == LK_WISH_BREAK)
             break_one(hand);
@@ -171,7 +171,7 @@ static void *work(void *argument)
 
 static void *cancel(void *argument)
 {
-    struct lk_crew *crew = argument;
+    lk_crew *crew = argument;
     while (atomic_load(&crew->busy) > 0) {
         locker_cancel_fire(crew->hands[lk_storm_random(&crew->row, crew->plan.threads)].cancel);
         rest_us(lk_storm_random(&crew->row, 1500));
@@ -187,10 +187,9 @@ static void must(int error, const char *what)
     exit(EXIT_FAILURE);
 }
 
-struct lk_crew *lk_crew_start(struct lk_detector *detector, const struct lk_plan *plan, locker *l,
-                              unsigned number, uint64_t seed)
+lk_crew *lk_crew_start(lk_detector *detector, const lk_plan *plan, locker *l, unsigned number, uint64_t seed)
 {
-    struct lk_crew *crew = calloc(1, sizeof *crew);
+    lk_crew *crew = calloc(1, sizeof *crew);
     must(crew == NULL, "a crew");
     crew->detector = detector;
     crew->plan = *plan;
@@ -214,21 +213,21 @@ struct lk_crew *lk_crew_start(struct lk_detector *detector, const struct lk_plan
 }
 
 /* `calling` only falls when nothing may begin. When as many wait in the locker, all of them are in it. */
-static bool all_are_inside(struct lk_crew *crew)
+static bool all_are_inside(lk_crew *crew)
 {
     const unsigned before = atomic_load(&crew->calling);
     const uint64_t waiting = lk_stats(crew->l).waiting;
     return before == waiting && atomic_load(&crew->calling) == before;
 }
 
-void lk_crew_leave(struct lk_crew *crew)
+void lk_crew_leave(lk_crew *crew)
 {
     atomic_store(&crew->gone, true);
     while (!all_are_inside(crew))
         sched_yield();
 }
 
-void lk_crew_join(struct lk_crew *crew)
+void lk_crew_join(lk_crew *crew)
 {
     for (unsigned i = 0; i < crew->plan.threads; i++)
         pthread_join(crew->hands[i].thread, NULL);

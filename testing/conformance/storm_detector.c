@@ -19,12 +19,12 @@ int64_t lk_storm_now(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-struct lk_detector *lk_detector_open(const char *path)
+lk_detector *lk_detector_open(const char *path)
 {
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     void *detector = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, sizeof(struct lk_detector)) == 0)
-        detector = mmap(NULL, sizeof(struct lk_detector), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0 && ftruncate(fd, sizeof(lk_detector)) == 0)
+        detector = mmap(NULL, sizeof(lk_detector), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (detector == MAP_FAILED) {
         fprintf(stderr, "storm: can't map %s: %s\n", path, strerror(errno));
         exit(EXIT_FAILURE);
@@ -33,7 +33,7 @@ struct lk_detector *lk_detector_open(const char *path)
     return detector;
 }
 
-void lk_detector_close(struct lk_detector *detector)
+void lk_detector_close(lk_detector *detector)
 {
     munmap(detector, sizeof *detector);
 }
@@ -43,7 +43,7 @@ static unsigned at_most(unsigned count, unsigned limit)
     return count < limit ? count : limit;
 }
 
-void lk_detector_clear(struct lk_detector *detector)
+void lk_detector_clear(lk_detector *detector)
 {
     memset(detector->stay, 0, at_most(detector->stays, LK_STAYS) * sizeof detector->stay[0]);
     memset(detector->blow, 0, at_most(detector->blows, LK_BLOWS) * sizeof detector->blow[0]);
@@ -52,7 +52,7 @@ void lk_detector_clear(struct lk_detector *detector)
 
 /* ------------------------------------------------------------------ what happens ---- */
 
-void lk_detector_complain(struct lk_detector *detector, const char *format, ...)
+void lk_detector_complain(lk_detector *detector, const char *format, ...)
 {
     if (atomic_exchange(&detector->has_complaint, true))
         return;
@@ -62,12 +62,12 @@ void lk_detector_complain(struct lk_detector *detector, const char *format, ...)
     va_end(args);
 }
 
-struct lk_stay *lk_detector_enter(struct lk_detector *detector, unsigned key, unsigned crew, int64_t asked,
-                                  locker_handle *held)
+lk_stay *lk_detector_enter(lk_detector *detector, unsigned key, unsigned crew, int64_t asked,
+                           locker_handle *held)
 {
     const int64_t from = lk_storm_now();
     const unsigned i = atomic_fetch_add(&detector->stays, 1);
-    struct lk_stay *stay = &detector->stay[at_most(i, LK_STAYS - 1)];
+    lk_stay *stay = &detector->stay[at_most(i, LK_STAYS - 1)];
     if (i >= LK_STAYS)
         return NULL;
     stay->key = key;
@@ -80,7 +80,7 @@ struct lk_stay *lk_detector_enter(struct lk_detector *detector, unsigned key, un
 }
 
 /* What is asked after the time was read was so at that time: what is lost never comes back. */
-bool lk_stay_look(struct lk_stay *stay, const locker_handle *held)
+bool lk_stay_look(lk_stay *stay, const locker_handle *held)
 {
     const int64_t now = lk_storm_now();
     const bool certain = locker_handle_state(held) <= LOCKER_STATE_SUSPECT;
@@ -89,7 +89,7 @@ bool lk_stay_look(struct lk_stay *stay, const locker_handle *held)
     return certain;
 }
 
-void lk_stay_give(struct lk_stay *stay, locker_handle *held)
+void lk_stay_give(lk_stay *stay, locker_handle *held)
 {
     const int64_t now = lk_storm_now(), left = locker_handle_remaining_ms(held);
     stay->until = left < 0 ? -1 : now + left * 1000000;
@@ -99,10 +99,10 @@ void lk_stay_give(struct lk_stay *stay, locker_handle *held)
     stay->gave = lk_storm_now();
 }
 
-locker_status lk_detector_break(struct lk_detector *detector, unsigned key, locker *l, locker_error *err)
+locker_status lk_detector_break(lk_detector *detector, unsigned key, locker *l, locker_error *err)
 {
     const unsigned i = atomic_fetch_add(&detector->blows, 1);
-    struct lk_blow *blow = &detector->blow[at_most(i, LK_BLOWS - 1)];
+    lk_blow *blow = &detector->blow[at_most(i, LK_BLOWS - 1)];
     if (i >= LK_BLOWS)
         return LOCKER_OK;
     blow->key = key;
@@ -116,8 +116,8 @@ locker_status lk_detector_break(struct lk_detector *detector, unsigned key, lock
 
 /* The stays of a round in the order in which they began, without those that never did. */
 struct trial {
-    struct lk_detector *detector;
-    struct lk_stay **stay;
+    lk_detector *detector;
+    lk_stay **stay;
     unsigned count;
     char *text;
     size_t size;
@@ -125,7 +125,7 @@ struct trial {
 
 static int by_key_and_time(const void *left, const void *right)
 {
-    const struct lk_stay *a = *(struct lk_stay *const *)left, *b = *(struct lk_stay *const *)right;
+    const lk_stay *a = *(lk_stay *const *)left, *b = *(lk_stay *const *)right;
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
     return (a->from > b->from) - (a->from < b->from);
@@ -133,14 +133,13 @@ static int by_key_and_time(const void *left, const void *right)
 
 static int by_key_and_token(const void *left, const void *right)
 {
-    const struct lk_stay *a = *(struct lk_stay *const *)left, *b = *(struct lk_stay *const *)right;
+    const lk_stay *a = *(lk_stay *const *)left, *b = *(lk_stay *const *)right;
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
     return (a->token > b->token) - (a->token < b->token);
 }
 
-static bool finds(const struct trial *trial, const struct lk_stay *a, const struct lk_stay *b,
-                  const char *what)
+static bool finds(const struct trial *trial, const lk_stay *a, const lk_stay *b, const char *what)
 {
     snprintf(trial->text, trial->size,
              "%s: %s: locker %u with token %" PRIu64 " (asked %.3f, got %.3f, certain until %.3f, unlock "
@@ -154,11 +153,11 @@ static bool finds(const struct trial *trial, const struct lk_stay *a, const stru
 
 /* A break takes the lock from who holds it at the service, who is told as soon as that can be; until then he
  * is certain wrongly. So whoever may have had it then shuts nobody out from then on. */
-static void shorten(const struct trial *trial, struct lk_stay *stay)
+static void shorten(const struct trial *trial, lk_stay *stay)
 {
     stay->end = stay->seen;
     for (unsigned i = 0; i < at_most(trial->detector->blows, LK_BLOWS); i++) {
-        const struct lk_blow *blow = &trial->detector->blow[i];
+        const lk_blow *blow = &trial->detector->blow[i];
 
         if (blow->key == stay->key && stay->end > blow->asked &&
             (blow->done == 0 || stay->asked < blow->done))
@@ -166,7 +165,7 @@ static void shorten(const struct trial *trial, struct lk_stay *stay)
     }
 }
 
-static bool was_certain(const struct lk_stay *stay)
+static bool was_certain(const lk_stay *stay)
 {
     return stay->seen != 0 && stay->end >= stay->from;
 }
@@ -174,9 +173,9 @@ static bool was_certain(const struct lk_stay *stay)
 /* Nobody comes while another is certain, and each has a greater token than who was there before. */
 static bool one_at_a_time(const struct trial *trial)
 {
-    const struct lk_stay *last = NULL, *longest = NULL;
+    const lk_stay *last = NULL, *longest = NULL;
     for (unsigned i = 0; i < trial->count; i++) {
-        const struct lk_stay *stay = trial->stay[i];
+        const lk_stay *stay = trial->stay[i];
 
         if (!was_certain(stay))
             continue;
@@ -197,7 +196,7 @@ static bool no_token_twice(const struct trial *trial)
 {
     qsort(trial->stay, trial->count, sizeof *trial->stay, by_key_and_token);
     for (unsigned i = 1; i < trial->count; i++) {
-        const struct lk_stay *a = trial->stay[i - 1], *b = trial->stay[i];
+        const lk_stay *a = trial->stay[i - 1], *b = trial->stay[i];
 
         if (a->key == b->key && a->token == b->token && a->token != 0)
             return finds(trial, a, b, "a token was given twice");
@@ -206,7 +205,7 @@ static bool no_token_twice(const struct trial *trial)
     return true;
 }
 
-static bool was_broken(const struct trial *trial, const struct lk_stay *stay)
+static bool was_broken(const struct trial *trial, const lk_stay *stay)
 {
     for (unsigned i = 0; i < at_most(trial->detector->blows, LK_BLOWS); i++)
         if (trial->detector->blow[i].key == stay->key && trial->detector->blow[i].asked < stay->gave)
@@ -215,7 +214,7 @@ static bool was_broken(const struct trial *trial, const struct lk_stay *stay)
 }
 
 /* LOST is true only if the lease had ended, or somebody broke it. */
-static bool was_lost_for_a_reason(const struct trial *trial, const struct lk_stay *stay)
+static bool was_lost_for_a_reason(const struct trial *trial, const lk_stay *stay)
 {
     if (stay->gave == 0 || stay->answer != LOCKER_LOST || was_broken(trial, stay))
         return true;
@@ -226,7 +225,7 @@ static bool was_lost_for_a_reason(const struct trial *trial, const struct lk_sta
 static bool answers_are_true(const struct trial *trial)
 {
     for (unsigned i = 0; i < trial->count; i++) {
-        const struct lk_stay *stay = trial->stay[i];
+        const lk_stay *stay = trial->stay[i];
 
         if (!was_lost_for_a_reason(trial, stay))
             return finds(trial, stay, stay, "unlock answered lost, and nothing had taken it away");
@@ -240,7 +239,7 @@ static bool answers_are_true(const struct trial *trial)
     return true;
 }
 
-static void call(struct trial *trial, struct lk_detector *detector)
+static void call(struct trial *trial, lk_detector *detector)
 {
     const unsigned count = at_most(detector->stays, LK_STAYS);
     for (unsigned i = 0; i < count; i++)
@@ -251,7 +250,7 @@ static void call(struct trial *trial, struct lk_detector *detector)
     qsort(trial->stay, trial->count, sizeof *trial->stay, by_key_and_time);
 }
 
-const char *lk_detector_judge(struct lk_detector *detector, char *text, size_t size)
+const char *lk_detector_judge(lk_detector *detector, char *text, size_t size)
 {
     struct trial trial = {.detector = detector, .size = size};
     trial.text = text;

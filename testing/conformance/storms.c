@@ -17,10 +17,10 @@ uint64_t lk_storm_seed;
 enum { SHORT_TIME_MS = 1500, ROUNDS_AT_LEAST = 2, LOCKERS = 4, JUDGE = 1000, TRIES = 8, TRIERS_AT_MOST = 20 };
 
 struct storm {
-    struct lk_fixture *fixture;
+    lk_fixture *fixture;
     const char *name;
     char directory[64], path[96];
-    struct lk_detector *detector;
+    lk_detector *detector;
     locker *judge; /* nobody closes it */
     unsigned long round;
     uint64_t row; /* of this round's random numbers */
@@ -28,7 +28,7 @@ struct storm {
     unsigned lockers; /* how many there were; each has its number */
 };
 
-static void begin(struct storm *storm, struct lk_fixture *fixture, const char *name)
+static void begin(struct storm *storm, lk_fixture *fixture, const char *name)
 {
     *storm = (struct storm){.fixture = fixture, .name = name};
     while (lk_storm_seed == 0)
@@ -64,7 +64,7 @@ static void require_each_key(struct storm *storm)
         if (status != LOCKER_OK)
             test_fails("storm: %s, seed %" PRIu64 ", round %lu: afterwards %s can't be had: %s", storm->name,
                        lk_storm_seed, storm->round, lk_storm_key(key), err.text);
-        struct lk_stay *stay = lk_detector_enter(storm->detector, key, JUDGE, asked, held);
+        lk_stay *stay = lk_detector_enter(storm->detector, key, JUDGE, asked, held);
         if (stay != NULL)
             lk_stay_give(stay, held);
         locker_handle_free(held);
@@ -122,15 +122,15 @@ struct trier {
 /* Threads that try one key at the same moment, and hold what they got until all have tried. Not on the
  * stack of the test, which may fail while they go on. */
 struct tries {
-    struct lk_detector *detector;
+    lk_detector *detector;
     pthread_barrier_t together;
     struct trier triers[TRIERS_AT_MOST];
 };
 
 static void try_once(struct trier *trier, unsigned key)
 {
-    struct lk_detector *detector = trier->tries->detector;
-    struct lk_stay *stay = NULL;
+    lk_detector *detector = trier->tries->detector;
+    lk_stay *stay = NULL;
     locker_handle *held = NULL;
     pthread_barrier_wait(&trier->tries->together);
     const int64_t asked = lk_storm_now();
@@ -207,7 +207,7 @@ static void tries_on_many_lockers(void **state)
 /* ------------------------------------------------------------------ everything at once ---- */
 
 /* Where a lock has no lease, none lapses; where nobody can break it, nobody does. */
-static struct lk_plan plan_for(const struct lk_fixture *fixture, struct lk_plan plan)
+static lk_plan plan_for(const lk_fixture *fixture, lk_plan plan)
 {
     if (!fixture->promises.leases)
         plan.wishes &= ~(unsigned)LK_WISH_LAPSE;
@@ -217,11 +217,10 @@ static struct lk_plan plan_for(const struct lk_fixture *fixture, struct lk_plan 
 }
 
 /* Crews on `count` lockers that stay open. */
-static void storm_of_crews(struct lk_fixture *fixture, const char *name, unsigned count,
-                           struct lk_plan wanted)
+static void storm_of_crews(lk_fixture *fixture, const char *name, unsigned count, lk_plan wanted)
 {
-    const struct lk_plan plan = plan_for(fixture, wanted);
-    struct lk_crew *crews[12];
+    const lk_plan plan = plan_for(fixture, wanted);
+    lk_crew *crews[12];
     struct storm storm;
     begin(&storm, fixture, name);
     locker *lockers[12];
@@ -240,24 +239,24 @@ static void storm_of_crews(struct lk_fixture *fixture, const char *name, unsigne
 
 static void everything_at_once(void **state)
 {
-    storm_of_crews(*state, "everything_at_once", LOCKERS,
-                   (struct lk_plan){.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL |
-                                              LK_WISH_LAPSE,
-                                    .threads = 4,
-                                    .turns = 12,
-                                    .keys = 3});
+    storm_of_crews(
+        *state, "everything_at_once", LOCKERS,
+        (lk_plan){.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL | LK_WISH_LAPSE,
+                  .threads = 4,
+                  .turns = 12,
+                  .keys = 3});
 }
 
 /* One thread each: what was broken is not handed on inside a locker that doesn't know of it yet. */
 static void breaks(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs(fixture->promises.can_break);
     storm_of_crews(fixture, "breaks", 10,
-                   (struct lk_plan){.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_BREAK,
-                                    .threads = 1,
-                                    .turns = 20,
-                                    .keys = 3});
+                   (lk_plan){.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_BREAK,
+                             .threads = 1,
+                             .turns = 20,
+                             .keys = 3});
 }
 
 /* ------------------------------------------------------------------ lockers that are closed ---- */
@@ -269,7 +268,7 @@ static void rest(struct storm *storm, unsigned at_most_us)
 }
 
 /* Waits are in it, and handles are held and being given; then another is opened in its place. */
-static void close_one(struct storm *storm, struct lk_crew *crew, locker **l)
+static void close_one(struct storm *storm, lk_crew *crew, locker **l)
 {
     rest(storm, 8000);
     lk_crew_leave(crew);
@@ -281,12 +280,12 @@ static void close_one(struct storm *storm, struct lk_crew *crew, locker **l)
 
 static void closes(void **state)
 {
-    static const struct lk_plan plan = {.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_CANCEL,
-                                        .threads = 4,
-                                        .turns = 12,
-                                        .keys = 2,
-                                        .closes = true};
-    struct lk_crew *crews[LOCKERS];
+    static const lk_plan plan = {.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_CANCEL,
+                                 .threads = 4,
+                                 .turns = 12,
+                                 .keys = 2,
+                                 .closes = true};
+    lk_crew *crews[LOCKERS];
     struct storm storm;
     begin(&storm, *state, "closes");
     locker *lockers[LOCKERS];
@@ -309,15 +308,14 @@ static void closes(void **state)
 
 enum { PROCESSES = 4, KILLS_ONE_ROUND_IN = 3 };
 
-static const struct lk_plan of_a_process = {.wishes =
-                                                LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL,
-                                            .threads = 3,
-                                            .turns = 12,
-                                            .keys = 3};
+static const lk_plan of_a_process = {.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL,
+                                     .threads = 3,
+                                     .turns = 12,
+                                     .keys = 3};
 
 int lk_storm_serve(locker *l, const char *path, unsigned number)
 {
-    struct lk_detector *detector = lk_detector_open(path);
+    lk_detector *detector = lk_detector_open(path);
     lk_side_say("open");
     char line[LK_LINE_MAX];
     while (lk_side_hear(line)) {
@@ -328,26 +326,26 @@ int lk_storm_serve(locker *l, const char *path, unsigned number)
 }
 
 /* A lease that is short, so that the others needn't wait long for one that is killed. */
-static struct lk_child *start_process(struct storm *storm)
+static lk_child *start_process(struct storm *storm)
 {
     char number[16], uri[512];
     const char *arguments[] = {uri, storm->path, number, NULL};
     snprintf(uri, sizeof uri, "%s%cttl=500ms", storm->fixture->uri,
              strchr(storm->fixture->uri, '?') != NULL ? '&' : '?');
     snprintf(number, sizeof number, "%u", storm->lockers++);
-    struct lk_child *child = lk_child_start("storm", arguments);
+    lk_child *child = lk_child_start("storm", arguments);
     lk_child_expect(child, "open");
     return child;
 }
 
-static void kill_one(struct storm *storm, struct lk_child **child)
+static void kill_one(struct storm *storm, lk_child **child)
 {
     rest(storm, 20000);
     lk_child_kill(*child);
     *child = NULL;
 }
 
-static void one_round_of_processes(struct storm *storm, struct lk_child **children)
+static void one_round_of_processes(struct storm *storm, lk_child **children)
 {
     const bool kills = lk_storm_random(&storm->row, KILLS_ONE_ROUND_IN) == 0;
     for (unsigned i = 0; i < PROCESSES; i++)
@@ -364,8 +362,8 @@ static void one_round_of_processes(struct storm *storm, struct lk_child **childr
 
 static void processes(void **state)
 {
-    struct lk_child *children[PROCESSES] = {NULL};
-    needs_processes((struct lk_fixture *)*state);
+    lk_child *children[PROCESSES] = {NULL};
+    needs_processes((lk_fixture *)*state);
     struct storm storm;
     begin(&storm, *state, "processes");
     for (; goes_on(&storm); judge(&storm))
@@ -386,4 +384,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(processes),
 };
 
-const struct lk_group lk_storms = {"storms", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_storms = {"storms", tests, sizeof tests / sizeof tests[0]};

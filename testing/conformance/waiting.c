@@ -59,7 +59,7 @@ static void a_try_does_not_overtake(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "overtake", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, l, "overtake", NULL);
     lk_require_waiting(l, 1);
     lk_expect_busy(l, "overtake");
@@ -73,7 +73,7 @@ static void a_try_does_not_overtake(void **state)
 static void hand_over(locker *from, locker *to, const char *key)
 {
     locker_handle *held = lk_take(from, key, NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     const uint64_t token = locker_handle_token(held);
     lk_locking_start(&waiter, to, key, NULL);
     lk_require_waiting(to, 1);
@@ -118,10 +118,10 @@ static void a_waiter_that_gives_up_is_passed_over(void **state)
     locker *l = lk_open_locker(*state, ""), *other = lk_open_locker(*state, "");
     locker_handle *held = lk_take(l, "passed", NULL);
     locker_lock_options brief = lk_wait_options(200);
-    struct lk_locking first;
+    lk_locking first;
     lk_locking_start(&first, other, "passed", &brief);
     lk_require(has_waited, other, "the first waits");
-    struct lk_locking second;
+    lk_locking second;
     lk_locking_start(&second, other, "passed", NULL);
     assert_status(LOCKER_TIMEOUT, lk_locking_join(&first), first.err);
     lk_require_waiting(other, 1);
@@ -135,7 +135,7 @@ static void closing_ends_the_waits(void **state)
 {
     locker *holder = lk_open_locker(*state, ""), *l = lk_open_locker(*state, "");
     locker_handle *held = lk_take(holder, "closed", NULL);
-    struct lk_locking waiters[WAITERS];
+    lk_locking waiters[WAITERS];
     for (int i = 0; i < WAITERS; i++)
         lk_locking_start(&waiters[i], l, "closed", NULL);
     lk_require_waiting(l, WAITERS);
@@ -153,7 +153,7 @@ static void closing_releases_what_is_held(void **state)
 {
     locker *l = lk_open_locker(*state, ""), *rival = lk_open_locker(*state, "");
     locker_handle *a = lk_take(l, "left-a", NULL), *b = lk_take(l, "left-b", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     const int fd = locker_handle_fd(a);
     lk_locking_start(&waiter, rival, "left-a", NULL);
     lk_require_waiting(rival, 1);
@@ -178,7 +178,7 @@ static void closing_while_waiting_and_holding_many_times(void **state)
     for (int i = 0; i < 20; i++) {
         locker *l = lk_open_locker(*state, "");
         locker_handle *held = lk_take(l, "churn", NULL);
-        struct lk_locking waiter;
+        lk_locking waiter;
 
         lk_locking_start(&waiter, l, "churn", NULL);
         lk_require_waiting(l, 1);
@@ -212,7 +212,7 @@ static bool are_enrolled(void *context)
 /* A service that queues by itself serves all lockers in the order of their asking. */
 static void waiters_of_many_lockers_are_served_in_order(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     needs(fixture->promises.fairness == LOCKER_FAIR_GLOBAL);
     locker *l = lk_open_locker(fixture, ""), *others[WAITERS];
     locker_handle *held = lk_take(l, "long-line", NULL);
@@ -244,10 +244,10 @@ static void waiters_of_many_lockers_are_served_in_order(void **state)
 /* While a lock is held its waiter is woken by nothing; it asks as often as the driver says that it polls. */
 static void a_waiter_rests_while_the_lock_is_held(void **state)
 {
-    struct lk_fixture *fixture = *state;
+    lk_fixture *fixture = *state;
     locker *l = lk_open_locker(fixture, ""), *rival = lk_open_locker(fixture, "");
     locker_handle *held = lk_take(l, "rest", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, rival, "rest", NULL);
     lk_require_waiting(rival, 1);
     assert_false(lk_readable(locker_handle_fd(held), 500)); /* it looks once more when it has enrolled */
@@ -274,4 +274,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_waiter_rests_while_the_lock_is_held),
 };
 
-const struct lk_group lk_waiting = {"waiting", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_waiting = {"waiting", tests, sizeof tests / sizeof tests[0]};

@@ -68,7 +68,7 @@ static locker_conformance_subject subject = {.size = sizeof subject, .start = st
 #else
 static bool lose(void *service, const char *key)
 {
-    struct lk_zkc *client = lk_zkc_open(service);
+    lk_zkc *client = lk_zkc_open(service);
     char parent[64], node[LK_ZKC_NAME_MAX];
     snprintf(parent, sizeof parent, "/suite/%s", key);
     lk_zkc_nth(client, parent, 0, node);
@@ -80,7 +80,7 @@ static bool lose(void *service, const char *key)
 /* Somebody queues behind the holder, who is taken away then. */
 static bool replace(void *service, const char *key)
 {
-    struct lk_zkc *client = lk_zkc_open(service);
+    lk_zkc *client = lk_zkc_open(service);
     char prefix[96];
     snprintf(prefix, sizeof prefix, "/suite/%s/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", key);
     assert_int_equal(lk_zkc_create(client, prefix, "somebody else", LK_ZKC_EPHEMERAL_SEQUENTIAL, NULL),

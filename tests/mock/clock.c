@@ -11,7 +11,7 @@
 static void test_what_is_due_happens_in_order(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking calls[3];
+    lk_locking calls[3];
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     locker_mock_call call;
@@ -132,7 +132,7 @@ static void test_a_still_clock(void **state)
 
 static void test_delays_on_another_thread_wait_for_the_clock(void **state)
 {
-    struct lk_locking call;
+    lk_locking call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     (void)state;
@@ -151,7 +151,7 @@ static void test_delays_on_another_thread_wait_for_the_clock(void **state)
 struct inside {
     locker_mock *mock;
     locker_status advance, waiters, calls;
-    struct lk_gate begun, go;
+    lk_gate begun, go;
 };
 
 static void ask_inside(locker_handle *lost, void *user)

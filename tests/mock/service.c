@@ -59,7 +59,7 @@ static void test_two_mocks_know_nothing_of_each_other(void **state)
 static void serve_four(const locker_mock_options *options, char order[5])
 {
     locker *hosts[4];
-    struct lk_locking calls[4];
+    lk_locking calls[4];
     locker *l;
     locker_mock *mock = lk_mock_begin(options, &l);
     locker_mock_call call;
@@ -121,7 +121,7 @@ static void test_a_lease_ends_and_the_next_gets_it(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *held;
-    struct lk_locking call;
+    lk_locking call;
     locker_error err;
     locker *a;
     locker_mock *mock = lk_mock_begin(NULL, &a);
@@ -203,7 +203,7 @@ static void test_strangers(void **state)
 static void test_show_and_break(void **state)
 {
     locker_info info = LOCKER_INFO_INIT;
-    struct lk_locking call;
+    lk_locking call;
     locker_handle *held;
     locker_error err;
     locker *a;
@@ -264,7 +264,7 @@ static void test_records(void **state)
 
 static void test_verify_names_what_is_left(void **state)
 {
-    struct lk_locking call;
+    lk_locking call;
     locker_handle *held;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int lk_run_group(int argc, char **argv, const struct lk_group *const *groups, const struct lk_role *roles)
+int lk_run_group(int argc, char **argv, const lk_group *const *groups, const lk_role *roles)
 {
     lk_child_main(argc, argv, roles);
     if (argc > 2)

@@ -7,14 +7,14 @@
 #include "child.h"
 #include "expect.h"
 
-struct lk_group {
+typedef struct {
     const char *name;
     const struct CMUnitTest *tests;
     size_t count;
     int (*set_up)(void **state); /* of the whole group; NULL: nothing */
     int (*tear_down)(void **state);
-};
+} lk_group;
 
 /** The body of main(). Both lists end with NULL: the groups, and the roles that the program plays as a
  * child. */
-int lk_run_group(int argc, char **argv, const struct lk_group *const *groups, const struct lk_role *roles);
+int lk_run_group(int argc, char **argv, const lk_group *const *groups, const lk_role *roles);

@@ -27,7 +27,7 @@ static bool have_both_asked(void *context)
 void lk_check_a_try_under_way(locker *l, lk_server *server)
 {
     const locker_lock_options try_it = lk_wait_options(0);
-    struct lk_locking trying, waiting;
+    lk_locking trying, waiting;
     const int64_t began = lk_test_now_ms();
     lk_test_freeze(server);
     lk_locking_start(&trying, l, "deserted", &try_it);

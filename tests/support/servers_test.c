@@ -68,7 +68,7 @@ static void a_server_that_does_not_start_says_why(void **state)
 static void a_server_keeps_or_loses_its_data(void **state)
 {
     lk_server *zk = lk_test_zookeeper(LK_LOGIN_NONE);
-    struct lk_zkc *client = lk_zkc_open(zk);
+    lk_zkc *client = lk_zkc_open(zk);
     char data[32];
     (void)state;
     assert_int_equal(lk_zkc_create(client, "/kept", "text", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
@@ -90,8 +90,8 @@ static void a_server_keeps_or_loses_its_data(void **state)
 static void a_session_is_ended_by_its_id(void **state)
 {
     lk_server *zk = lk_test_zookeeper(LK_LOGIN_NONE);
-    struct lk_zkc *victim = lk_zkc_open(zk), *other = lk_zkc_open(zk);
-    struct lk_zkc_stat stat;
+    lk_zkc *victim = lk_zkc_open(zk), *other = lk_zkc_open(zk);
+    lk_zkc_stat stat;
     char path[LK_ZKC_NAME_MAX];
     (void)state;
     assert_int_equal(lk_zkc_create(victim, "/parent", "", LK_ZKC_CONTAINER, NULL), LK_ZKC_OK);
@@ -110,7 +110,7 @@ static void a_session_is_ended_by_its_id(void **state)
 static void an_ensemble_survives_its_leader(void **state)
 {
     lk_server *members = lk_test_ensemble(0, 0, NULL), *leader = lk_test_leader(members);
-    struct lk_zkc *client = lk_zkc_open(lk_test_follower(members, 1));
+    lk_zkc *client = lk_zkc_open(lk_test_follower(members, 1));
     (void)state;
     assert_int_equal(lk_zkc_create(client, "/kept", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     lk_zkc_close(client);

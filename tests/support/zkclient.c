@@ -37,37 +37,37 @@ struct lk_zkc {
 
 /* ------------------------------------------------------------------ jute ---- */
 
-static void put_int(struct lk_zkc *client, int32_t value)
+static void put_int(lk_zkc *client, int32_t value)
 {
     uint32_t wire = htonl((uint32_t)value);
     memcpy(client->frame + client->len, &wire, sizeof wire);
     client->len += sizeof wire;
 }
 
-static void put_long(struct lk_zkc *client, int64_t value)
+static void put_long(lk_zkc *client, int64_t value)
 {
     put_int(client, (int32_t)(uint32_t)((uint64_t)value >> 32));
     put_int(client, (int32_t)(uint32_t)value);
 }
 
-static void put_bytes(struct lk_zkc *client, const void *bytes, size_t len)
+static void put_bytes(lk_zkc *client, const void *bytes, size_t len)
 {
     put_int(client, (int32_t)len);
     memcpy(client->frame + client->len, bytes, len);
     client->len += len;
 }
 
-static void put_text(struct lk_zkc *client, const char *text)
+static void put_text(lk_zkc *client, const char *text)
 {
     put_bytes(client, text, strlen(text));
 }
 
-static void put_byte(struct lk_zkc *client, unsigned char byte)
+static void put_byte(lk_zkc *client, unsigned char byte)
 {
     client->frame[client->len++] = byte;
 }
 
-static int32_t get_int(struct lk_zkc *client)
+static int32_t get_int(lk_zkc *client)
 {
     uint32_t wire;
     if (client->at + sizeof wire > client->len)
@@ -77,13 +77,13 @@ static int32_t get_int(struct lk_zkc *client)
     return (int32_t)ntohl(wire);
 }
 
-static int64_t get_long(struct lk_zkc *client)
+static int64_t get_long(lk_zkc *client)
 {
     uint64_t high = (uint32_t)get_int(client);
     return (int64_t)(high << 32 | (uint32_t)get_int(client));
 }
 
-static void get_text(struct lk_zkc *client, char *text, size_t size)
+static void get_text(lk_zkc *client, char *text, size_t size)
 {
     int32_t wire = get_int(client);
     size_t len = wire > 0 ? (size_t)wire : 0;
@@ -94,7 +94,7 @@ static void get_text(struct lk_zkc *client, char *text, size_t size)
     client->at += len;
 }
 
-static void get_stat(struct lk_zkc *client, struct lk_zkc_stat *stat)
+static void get_stat(lk_zkc *client, lk_zkc_stat *stat)
 {
     stat->czxid = get_long(client);
     for (int i = 0; i < 3; i++) /* mzxid, ctime, mtime */
@@ -109,7 +109,7 @@ static void get_stat(struct lk_zkc *client, struct lk_zkc_stat *stat)
 /* ------------------------------------------------------------------ requests ---- */
 
 /* False when the connection is no more. */
-static bool transfer(struct lk_zkc *client, bool sending, void *bytes, size_t len)
+static bool transfer(lk_zkc *client, bool sending, void *bytes, size_t len)
 {
     for (size_t done = 0; done < len;) {
         ssize_t part = sending ? send(client->fd, (char *)bytes + done, len - done, MSG_NOSIGNAL)
@@ -122,13 +122,13 @@ static bool transfer(struct lk_zkc *client, bool sending, void *bytes, size_t le
     return true;
 }
 
-static bool send_frame(struct lk_zkc *client)
+static bool send_frame(lk_zkc *client)
 {
     uint32_t wire = htonl((uint32_t)client->len);
     return transfer(client, true, &wire, sizeof wire) && transfer(client, true, client->frame, client->len);
 }
 
-static bool receive_frame(struct lk_zkc *client)
+static bool receive_frame(lk_zkc *client)
 {
     uint32_t wire = 0;
     client->len = client->at = 0;
@@ -138,14 +138,14 @@ static bool receive_frame(struct lk_zkc *client)
     return transfer(client, false, client->frame, client->len);
 }
 
-static void begin(struct lk_zkc *client, int operation)
+static void begin(lk_zkc *client, int operation)
 {
     client->len = 0;
     put_int(client, operation == OP_AUTH ? XID_AUTH : ++client->xid);
     put_int(client, operation);
 }
 
-static int finish(struct lk_zkc *client)
+static int finish(lk_zkc *client)
 {
     if (!send_frame(client) || !receive_frame(client))
         test_fails("ZooKeeper gave the test's own client no answer: %s", strerror(errno));
@@ -171,11 +171,11 @@ static void session_password(int64_t session, unsigned char password[PASSWORD])
 }
 
 /* Whoever gives up sooner than LK_TEST_PATIENCE_MS looks at `fd`. */
-static struct lk_zkc *dial(const lk_server *zk, int patience_ms)
+static lk_zkc *dial(const lk_server *zk, int patience_ms)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)zk->port)};
     const struct timeval patience = {.tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000};
-    struct lk_zkc *client = calloc(1, sizeof *client);
+    lk_zkc *client = calloc(1, sizeof *client);
     if (client == NULL || (client->frame = malloc(FRAME_MAX)) == NULL)
         test_fails("out of memory (%s)", "client");
     client->session_ms = SESSION_MS;
@@ -190,15 +190,15 @@ static struct lk_zkc *dial(const lk_server *zk, int patience_ms)
     return client;
 }
 
-static struct lk_zkc *connect_to(const lk_server *zk)
+static lk_zkc *connect_to(const lk_server *zk)
 {
-    struct lk_zkc *client = dial(zk, LK_TEST_PATIENCE_MS);
+    lk_zkc *client = dial(zk, LK_TEST_PATIENCE_MS);
     if (client->fd < 0)
         test_fails("the test's own client can't connect to port %d: %s", zk->port, strerror(errno));
     return client;
 }
 
-static bool greet(struct lk_zkc *client, int64_t session)
+static bool greet(lk_zkc *client, int64_t session)
 {
     unsigned char password[PASSWORD] = {0};
     if (session != 0)
@@ -214,7 +214,7 @@ static bool greet(struct lk_zkc *client, int64_t session)
 }
 
 /* Whether the server's answer gives us the session. */
-static bool is_welcome(struct lk_zkc *client)
+static bool is_welcome(lk_zkc *client)
 {
     if (!receive_frame(client))
         return false;
@@ -222,21 +222,21 @@ static bool is_welcome(struct lk_zkc *client)
     return get_int(client) > 0;
 }
 
-struct lk_zkc *lk_zkc_open_for(const lk_server *zk, int session_ms)
+lk_zkc *lk_zkc_open_for(const lk_server *zk, int session_ms)
 {
-    struct lk_zkc *client = connect_to(zk);
+    lk_zkc *client = connect_to(zk);
     client->session_ms = session_ms;
     if (!greet(client, 0) || !is_welcome(client))
         test_fails("%s", "ZooKeeper gives the test's own client no session");
     return client;
 }
 
-struct lk_zkc *lk_zkc_open(const lk_server *zk)
+lk_zkc *lk_zkc_open(const lk_server *zk)
 {
     return lk_zkc_open_for(zk, SESSION_MS);
 }
 
-void lk_zkc_drop(struct lk_zkc *client)
+void lk_zkc_drop(lk_zkc *client)
 {
     if (client == NULL)
         return;
@@ -246,7 +246,7 @@ void lk_zkc_drop(struct lk_zkc *client)
     free(client);
 }
 
-void lk_zkc_close(struct lk_zkc *client)
+void lk_zkc_close(lk_zkc *client)
 {
     if (client == NULL)
         return;
@@ -259,7 +259,7 @@ void lk_zkc_close(struct lk_zkc *client)
  * without waiting for an answer, and is repeated until the server knows of no such session. */
 static bool end_session(const lk_server *zk, int64_t session)
 {
-    struct lk_zkc *client = connect_to(zk);
+    lk_zkc *client = connect_to(zk);
     bool gone = false;
     if (greet(client, session)) {
         begin(client, OP_CLOSE);
@@ -280,13 +280,13 @@ void lk_zkc_end_session(const lk_server *zk, int64_t session)
 
 void lk_zkc_move_session(const lk_server *zk, int64_t session)
 {
-    struct lk_zkc *client = connect_to(zk);
+    lk_zkc *client = connect_to(zk);
     if (!greet(client, session) || !is_welcome(client))
         test_fails("%s", "ZooKeeper does not give the test's own client the session of somebody else");
     lk_zkc_drop(client);
 }
 
-bool lk_zkc_ping(struct lk_zkc *client)
+bool lk_zkc_ping(lk_zkc *client)
 {
     client->len = 0;
     put_int(client, XID_PING);
@@ -294,7 +294,7 @@ bool lk_zkc_ping(struct lk_zkc *client)
     return send_frame(client) && receive_frame(client);
 }
 
-static void begin_create(struct lk_zkc *client, const char *path, const char *data, int kind)
+static void begin_create(lk_zkc *client, const char *path, const char *data, int kind)
 {
     begin(client, kind == LK_ZKC_CONTAINER ? OP_CREATE_CONTAINER : OP_CREATE);
     put_text(client, path);
@@ -312,7 +312,7 @@ static bool majority_writes(void *context)
     const lk_server *members = context;
     bool agreed = false;
     for (int i = 0; i < LK_ENSEMBLE && !agreed; i++) {
-        struct lk_zkc *client = dial(&members[i], PROBE_MS);
+        lk_zkc *client = dial(&members[i], PROBE_MS);
 
         if (client->fd >= 0 && greet(client, 0) && is_welcome(client)) {
             begin_create(client, "/probe", "", LK_ZKC_PLAIN);
@@ -328,8 +328,7 @@ void lk_zkc_require_majority(const lk_server *members)
     lk_require(majority_writes, (void *)(uintptr_t)members, "the ensemble should have a majority again");
 }
 
-int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int kind,
-                  char made[LK_ZKC_NAME_MAX])
+int lk_zkc_create(lk_zkc *client, const char *path, const char *data, int kind, char made[LK_ZKC_NAME_MAX])
 {
     int error;
     begin_create(client, path, data, kind);
@@ -339,7 +338,7 @@ int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int
     return error;
 }
 
-int lk_zkc_delete(struct lk_zkc *client, const char *path)
+int lk_zkc_delete(lk_zkc *client, const char *path)
 {
     begin(client, OP_DELETE);
     put_text(client, path);
@@ -347,7 +346,7 @@ int lk_zkc_delete(struct lk_zkc *client, const char *path)
     return finish(client);
 }
 
-int lk_zkc_set(struct lk_zkc *client, const char *path, const char *data)
+int lk_zkc_set(lk_zkc *client, const char *path, const char *data)
 {
     begin(client, OP_SET);
     put_text(client, path);
@@ -356,7 +355,7 @@ int lk_zkc_set(struct lk_zkc *client, const char *path, const char *data)
     return finish(client);
 }
 
-int lk_zkc_get(struct lk_zkc *client, const char *path, char *data, size_t size, struct lk_zkc_stat *stat)
+int lk_zkc_get(lk_zkc *client, const char *path, char *data, size_t size, lk_zkc_stat *stat)
 {
     int error;
     begin(client, OP_GET);
@@ -371,7 +370,7 @@ int lk_zkc_get(struct lk_zkc *client, const char *path, char *data, size_t size,
     return error;
 }
 
-int lk_zkc_login(struct lk_zkc *client, const char *user_and_password)
+int lk_zkc_login(lk_zkc *client, const char *user_and_password)
 {
     begin(client, OP_AUTH);
     put_int(client, 0);
@@ -391,7 +390,7 @@ static int by_number(const void *left, const void *right)
     return x < y ? -1 : x > y ? 1 : strcmp(a, b);
 }
 
-int lk_zkc_list(struct lk_zkc *client, const char *path, struct lk_zkc_children *children)
+int lk_zkc_list(lk_zkc *client, const char *path, lk_zkc_children *children)
 {
     int error;
     int32_t count;
@@ -412,9 +411,9 @@ int lk_zkc_list(struct lk_zkc *client, const char *path, struct lk_zkc_children 
     return error;
 }
 
-size_t lk_zkc_count(struct lk_zkc *client, const char *path)
+size_t lk_zkc_count(lk_zkc *client, const char *path)
 {
-    struct lk_zkc_children *children = malloc(sizeof *children);
+    lk_zkc_children *children = malloc(sizeof *children);
     size_t count;
     if (children == NULL)
         test_fails("out of memory (%s)", "children");
@@ -425,7 +424,7 @@ size_t lk_zkc_count(struct lk_zkc *client, const char *path)
 }
 
 struct count {
-    struct lk_zkc *client;
+    lk_zkc *client;
     const char *path;
     size_t wanted;
 };
@@ -436,7 +435,7 @@ static bool has_count(void *context)
     return lk_zkc_count(count->client, count->path) == count->wanted;
 }
 
-void lk_zkc_require_count(struct lk_zkc *client, const char *path, size_t count)
+void lk_zkc_require_count(lk_zkc *client, const char *path, size_t count)
 {
     struct count wanted = {client, path, count};
     char what[LK_ZKC_NAME_MAX + 64];
@@ -444,9 +443,9 @@ void lk_zkc_require_count(struct lk_zkc *client, const char *path, size_t count)
     lk_require(has_count, &wanted, what);
 }
 
-void lk_zkc_nth(struct lk_zkc *client, const char *path, size_t nth, char child[LK_ZKC_NAME_MAX])
+void lk_zkc_nth(lk_zkc *client, const char *path, size_t nth, char child[LK_ZKC_NAME_MAX])
 {
-    struct lk_zkc_children *children = malloc(sizeof *children);
+    lk_zkc_children *children = malloc(sizeof *children);
     if (children == NULL)
         test_fails("out of memory (%s)", "children");
     if (lk_zkc_list(client, path, children) != LK_ZKC_OK || children->count <= nth)

@@ -11,7 +11,7 @@
 
 #include "test_servers.h"
 
-struct lk_zkc;
+typedef struct lk_zkc lk_zkc;
 
 /** What requests answer: the server's numbers. */
 enum { LK_ZKC_OK = 0, LK_ZKC_NONODE = -101, LK_ZKC_NOAUTH = -102, LK_ZKC_NODEEXISTS = -110 };
@@ -21,35 +21,35 @@ enum { LK_ZKC_PLAIN = 0, LK_ZKC_EPHEMERAL = 1, LK_ZKC_EPHEMERAL_SEQUENTIAL = 3, 
 
 enum { LK_ZKC_CHILDREN_MAX = 512, LK_ZKC_NAME_MAX = 320 };
 
-struct lk_zkc_stat {
+typedef struct {
     int64_t czxid;
     int64_t session; /* of an ephemeral node; else 0 */
     int children;
-};
+} lk_zkc_stat;
 
 /** The names of a node's children, sorted by the number at their end. */
-struct lk_zkc_children {
+typedef struct {
     size_t count;
     char names[LK_ZKC_CHILDREN_MAX][LK_ZKC_NAME_MAX];
-};
+} lk_zkc_children;
 
 /** Connects with a session of its own. Fails the test when it can't. */
-struct lk_zkc *lk_zkc_open(const lk_server *zk);
+lk_zkc *lk_zkc_open(const lk_server *zk);
 
 /** The same with a session of that time-out, which the caller has to keep alive by pings. */
-struct lk_zkc *lk_zkc_open_for(const lk_server *zk, int session_ms);
+lk_zkc *lk_zkc_open_for(const lk_server *zk, int session_ms);
 
 /** A ping, as client libraries send them; false when the server has ended the session or the connection. */
-bool lk_zkc_ping(struct lk_zkc *client);
+bool lk_zkc_ping(lk_zkc *client);
 
 /** Waits until some member of the ensemble has a write agreed by the majority. */
 void lk_zkc_require_majority(const lk_server *members);
 
 /** Closes the session. NULL is allowed. */
-void lk_zkc_close(struct lk_zkc *client);
+void lk_zkc_close(lk_zkc *client);
 
 /** Closes the connection without a word; the session goes on for its minute. NULL is allowed. */
-void lk_zkc_drop(struct lk_zkc *client);
+void lk_zkc_drop(lk_zkc *client);
 
 /** Ends somebody else's session, as an operator would: a client that connects with the same id closes it. */
 void lk_zkc_end_session(const lk_server *zk, int64_t session);
@@ -59,20 +59,20 @@ void lk_zkc_end_session(const lk_server *zk, int64_t session);
 void lk_zkc_move_session(const lk_server *zk, int64_t session);
 
 /** Each answers LK_ZKC_OK or the server's number, and fails the test when there is no answer. */
-int lk_zkc_create(struct lk_zkc *client, const char *path, const char *data, int kind,
+int lk_zkc_create(lk_zkc *client, const char *path, const char *data, int kind,
                   char made[LK_ZKC_NAME_MAX]); /**< made: its path; NULL allowed */
-int lk_zkc_delete(struct lk_zkc *client, const char *path);
-int lk_zkc_set(struct lk_zkc *client, const char *path, const char *data);
-int lk_zkc_get(struct lk_zkc *client, const char *path, char *data, size_t size,
-               struct lk_zkc_stat *stat); /**< data and stat: NULL allowed */
-int lk_zkc_list(struct lk_zkc *client, const char *path, struct lk_zkc_children *children);
-int lk_zkc_login(struct lk_zkc *client, const char *user_and_password);
+int lk_zkc_delete(lk_zkc *client, const char *path);
+int lk_zkc_set(lk_zkc *client, const char *path, const char *data);
+int lk_zkc_get(lk_zkc *client, const char *path, char *data, size_t size,
+               lk_zkc_stat *stat); /**< data and stat: NULL allowed */
+int lk_zkc_list(lk_zkc *client, const char *path, lk_zkc_children *children);
+int lk_zkc_login(lk_zkc *client, const char *user_and_password);
 
 /** How many children the node has; 0 when there is no node. */
-size_t lk_zkc_count(struct lk_zkc *client, const char *path);
+size_t lk_zkc_count(lk_zkc *client, const char *path);
 
 /** Waits until the node has that many children; fails the test when it never has. */
-void lk_zkc_require_count(struct lk_zkc *client, const char *path, size_t count);
+void lk_zkc_require_count(lk_zkc *client, const char *path, size_t count);
 
 /** The path of the nth child in order, from 0; fails the test when there is none. */
-void lk_zkc_nth(struct lk_zkc *client, const char *path, size_t nth, char child[LK_ZKC_NAME_MAX]);
+void lk_zkc_nth(lk_zkc *client, const char *path, size_t nth, char child[LK_ZKC_NAME_MAX]);

@@ -129,7 +129,7 @@ static int play_holder(int argc, char **argv)
 }
 
 /* Its next line, but no longer than that; NULL: none came. */
-static const char *hear(struct lk_child *child, int64_t within_ms, char line[LK_LINE_MAX])
+static const char *hear(lk_child *child, int64_t within_ms, char line[LK_LINE_MAX])
 {
     struct pollfd wait = {.fd = child->output, .events = POLLIN};
     if (child->filled == 0 && poll(&wait, 1, (int)within_ms) <= 0)
@@ -180,8 +180,8 @@ static void sleep_ms(int ms)
 }
 
 /* Everything up to the cut. The rival has a place in the queue before it, or asks after it. */
-static bool approach(const struct trial *t, struct lk_child *holder, lk_server *leader, lk_server *follower,
-                     locker *rival, struct lk_locking *waiter, struct outcome *o)
+static bool approach(const struct trial *t, lk_child *holder, lk_server *leader, lk_server *follower,
+                     locker *rival, lk_locking *waiter, struct outcome *o)
 {
     char line[LK_LINE_MAX];
     const bool late = t->mode == IDLE || t->mode == STOPPED;
@@ -222,8 +222,8 @@ static struct outcome run_trial(const struct trial *t, lk_server *members)
     struct outcome o = {0};
     char uri[128], line[LK_LINE_MAX] = "";
     const char *const arguments[] = {uri, "k", NULL};
-    struct lk_locking waiter = {0};
-    struct lk_child *holder;
+    lk_locking waiter = {0};
+    lk_child *holder;
     locker_error err;
     locker *rival;
     long long lost, deadline;
@@ -369,7 +369,7 @@ static int play_worker(int argc, char **argv)
 
 static bool sweep(int which, int count, int ensembles)
 {
-    struct lk_child *workers[ENSEMBLES_MAX];
+    lk_child *workers[ENSEMBLES_MAX];
     char index[16], first[16], step[16], most[16];
     bool ended = true;
     int undone = 0;
@@ -395,7 +395,7 @@ static bool sweep(int which, int count, int ensembles)
     return ended && undone == 0 && so_far.overlaps == 0;
 }
 
-static const struct lk_role roles[] = {{"holder", play_holder}, {"worker", play_worker}, {NULL, NULL}};
+static const lk_role roles[] = {{"holder", play_holder}, {"worker", play_worker}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -14,7 +14,7 @@
 /* What the callback saw; read by the test after `done`. */
 struct seen {
     locker *l;
-    struct lk_gate done, hold;
+    lk_gate done, hold;
     bool holds;           /* the callback waits for `hold` */
     bool frees;           /* it frees the handle */
     locker_handle *other; /* a handle that is held: it tries to unlock it, then frees it */

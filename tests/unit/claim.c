@@ -25,7 +25,7 @@ static locker_status lock(locker *l, locker_handle **h)
 enum { LOSE_IT = 1, LOSE_ALL = 2 };
 
 /* Once, as `mode` says. */
-static locker_status loses(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status loses(probe *p, locker_claim *claim, locker_status status)
 {
     unsigned mode = status == LOCKER_OK ? atomic_exchange(&p->mode, 0) : 0;
     if (mode != 0)
@@ -35,7 +35,7 @@ static locker_status loses(struct probe *p, locker_claim *claim, locker_status s
 
 static void a_loss_during_acquire_is_told(void **state)
 {
-    struct probe p;
+    probe p;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -57,7 +57,7 @@ static void a_grant_of_a_session_that_ended_is_asked_for_again(void **state)
 {
     (void)state;
     for (int try = 0; try < 2; try++) {
-        struct probe p;
+        probe p;
         locker_handle *h;
         locker_error err;
         locker *l;
@@ -76,9 +76,9 @@ static void a_grant_of_a_session_that_ended_is_asked_for_again(void **state)
     }
 }
 
-static locker_status checks_bytes(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status checks_bytes(probe *p, locker_claim *claim, locker_status status)
 {
-    const struct probe_claim *c = claim->data;
+    const probe_claim *c = claim->data;
     if (c->attempts != 1)
         (void)atomic_fetch_add(&p->leftovers, 1);
     claim->valid_until = atomic_load(&p->acquires) < 3 ? atomic_load(&p->now) : claim->valid_until;
@@ -88,7 +88,7 @@ static locker_status checks_bytes(struct probe *p, locker_claim *claim, locker_s
 /* Twice in a row its lease was over when the answer came. To the driver each is a new claim. */
 static void a_late_grant_is_withdrawn_once(void **state)
 {
-    struct probe p;
+    probe p;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -103,7 +103,7 @@ static void a_late_grant_is_withdrawn_once(void **state)
     probe_end(&p, l);
 }
 
-static locker_status is_late(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status is_late(probe *p, locker_claim *claim, locker_status status)
 {
     claim->valid_until = atomic_load(&p->now);
     return status;
@@ -111,7 +111,7 @@ static locker_status is_late(struct probe *p, locker_claim *claim, locker_status
 
 static void a_late_try_is_withdrawn_once(void **state)
 {
-    struct probe p;
+    probe p;
     locker_handle *h;
     locker_error err;
     locker *l;
@@ -130,8 +130,8 @@ static void a_loss_during_pass_is_not_a_grant(void **state)
 {
     (void)state;
     for (unsigned mode = LOSE_IT; mode <= LOSE_ALL; mode++) {
-        struct probe p;
-        struct lk_locking call;
+        probe p;
+        lk_locking call;
         locker_handle *h;
         locker *l;
 
@@ -156,7 +156,7 @@ static void a_loss_during_pass_is_not_a_grant(void **state)
 
 static const locker_claim *from;
 
-static locker_status loses_the_giver(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status loses_the_giver(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
     p->svc->lease_lost(p->svc, (locker_claim *)(uintptr_t)from, "the test says so");
@@ -166,8 +166,8 @@ static locker_status loses_the_giver(struct probe *p, locker_claim *claim, locke
 /* The driver passes on what it was told to be lost a moment before: nobody has it. */
 static void a_loss_of_what_is_passed_is_a_loss_of_both(void **state)
 {
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -218,8 +218,8 @@ static void wake_now(void)
  * call's. */
 static void an_owner_leaves_before_the_first_call_has_woken_up(void **state)
 {
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *h, *again;
     locker_error err;
@@ -250,7 +250,7 @@ static void an_owner_leaves_before_the_first_call_has_woken_up(void **state)
 
 static bool has_withdrawn(void *p)
 {
-    return atomic_load(&((struct probe *)p)->withdraws) == 1;
+    return atomic_load(&((probe *)p)->withdraws) == 1;
 }
 
 /* Lost, or its lease over, before the call that was handed it wakes up: nobody has used it, so the call goes
@@ -259,8 +259,8 @@ static void what_is_lost_before_its_call_wakes_up_is_asked_for_again(void **stat
 {
     (void)state;
     for (unsigned mode = 0; mode <= LOSE_ALL; mode++) {
-        struct probe p;
-        struct lk_locking call;
+        probe p;
+        lk_locking call;
         locker_handle *h;
         locker *l;
 
@@ -292,10 +292,10 @@ static void what_is_lost_before_its_call_wakes_up_is_asked_for_again(void **stat
 
 enum { HEAP_BEGINS_WITH = 64 };
 
-static struct lk_locking other;
+static lk_locking other;
 static locker *others;
 
-static locker_status grants_all(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status grants_all(probe *p, locker_claim *claim, locker_status status)
 {
     (void)status;
     if (claim->key[0] == 'x')
@@ -305,7 +305,7 @@ static locker_status grants_all(struct probe *p, locker_claim *claim, locker_sta
     return LOCKER_OK;
 }
 
-static locker_status another_asks(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status another_asks(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
     lk_locking_start(&other, others, "x", NULL);
@@ -318,8 +318,8 @@ static locker_status another_asks(struct probe *p, locker_claim *claim, locker_s
 static void every_lease_has_its_place(void **state)
 {
     static locker_handle *held[HEAP_BEGINS_WITH - 2];
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     locker_handle *h, *y;
     locker_error err;
     (void)state;
@@ -356,7 +356,7 @@ static void every_lease_has_its_place(void **state)
 
 /* ------------------------------------------------------------------ time ---- */
 
-static locker_status expires(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status expires(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
     probe_advance(p, PROBE_TTL_MS);
@@ -365,8 +365,8 @@ static locker_status expires(struct probe *p, locker_claim *claim, locker_status
 
 static void a_lease_that_ends_during_pass_is_not_a_grant(void **state)
 {
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -384,7 +384,7 @@ static void a_lease_that_ends_during_pass_is_not_a_grant(void **state)
     probe_end(&p, l);
 }
 
-static locker_status extends(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status extends(probe *p, locker_claim *claim, locker_status status)
 {
     p->svc->lease_extended(p->svc, claim, claim->valid_until + claim->ttl_ns);
     return status;
@@ -392,7 +392,7 @@ static locker_status extends(struct probe *p, locker_claim *claim, locker_status
 
 static void an_extension_during_acquire_counts(void **state)
 {
-    struct probe p;
+    probe p;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -408,7 +408,7 @@ static void an_extension_during_acquire_counts(void **state)
 /* The keeper has not had a turn since the deadline, so it is the answer itself that finds it over. */
 static void a_late_renewal_revives_nothing(void **state)
 {
-    struct probe p;
+    probe p;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -432,7 +432,7 @@ static bool is_releasing(void *handle)
 }
 
 /* Holds a lock whose renewal is inside the driver. */
-static locker *renewing(struct probe *p, locker_handle **h)
+static locker *renewing(probe *p, locker_handle **h)
 {
     locker *l;
     probe_init(p);
@@ -447,8 +447,8 @@ static locker *renewing(struct probe *p, locker_handle **h)
 
 static void unlock_waits_for_renew(void **state)
 {
-    struct probe p;
-    struct lk_unlocking u;
+    probe p;
+    lk_unlocking u;
     locker_handle *h;
     locker *l = renewing(&p, &h);
     (void)state;
@@ -465,8 +465,8 @@ static void a_loss_before_the_release_has_begun_is_told(void **state)
 {
     (void)state;
     for (unsigned mode = LOSE_IT; mode <= LOSE_ALL; mode++) {
-        struct probe p;
-        struct lk_unlocking u;
+        probe p;
+        lk_unlocking u;
         locker_handle *h;
         locker *l = renewing(&p, &h);
 
@@ -486,7 +486,7 @@ static void a_loss_before_the_release_has_begun_is_told(void **state)
 /* ------------------------------------------------------------------ closing ---- */
 
 /* Every key is free. */
-static locker_status grants(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status grants(probe *p, locker_claim *claim, locker_status status)
 {
     (void)status;
     claim->token = 1;
@@ -498,7 +498,7 @@ static locker_status grants(struct probe *p, locker_claim *claim, locker_status 
 static void a_grant_shows_that_the_last_one_is_lost(void **state)
 {
     locker_handle *first, *second;
-    struct probe p;
+    probe p;
     locker *l;
     (void)state;
     probe_init(&p);
@@ -514,7 +514,7 @@ static void a_grant_shows_that_the_last_one_is_lost(void **state)
     probe_end(&p, l);
 }
 
-static locker_status loses_others(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status loses_others(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
     if (atomic_exchange(&p->mode, 0) != 0)
@@ -545,7 +545,7 @@ static void a_callback_while_closing_may_free_its_handle(void **state)
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *one, *two;
     locker_error err;
-    struct probe p;
+    probe p;
     (void)state;
     probe_init(&p);
     p.acquire = grants;
@@ -569,7 +569,7 @@ static void *close_it(void *l)
     return (void *)(intptr_t)locker_close(l);
 }
 
-static locker_status has_begun(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status has_begun(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
     lk_gate_open(&p->leave, 1);
@@ -579,8 +579,8 @@ static locker_status has_begun(struct probe *p, locker_claim *claim, locker_stat
 /* An attempt that is granted when the locker is being closed grants nothing. */
 static void nothing_is_granted_while_closing(void **state)
 {
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     pthread_t thread;
     locker *l;
     (void)state;
@@ -608,7 +608,7 @@ static void what_was_told_closed_is_not_held(void **state)
     locker_handle *one, *two, *expired, *late;
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_error err;
-    struct probe p;
+    probe p;
     pthread_t thread;
     locker *l;
     (void)state;

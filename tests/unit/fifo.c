@@ -88,7 +88,7 @@ static void test_fifo_by_handing_over(void **state)
 
 static void test_refused_hand_over_releases(void **state)
 {
-    struct lk_locking call;
+    lk_locking call;
     locker_handle *h;
     locker_error err;
     locker *l;
@@ -108,7 +108,7 @@ static void test_refused_hand_over_releases(void **state)
 /* Others must get their turn: handing over ends after 10 ms of the clock, or 64 times. */
 static void test_handing_over_is_bounded_in_time(void **state)
 {
-    struct lk_locking calls[2];
+    lk_locking calls[2];
     locker_handle *h;
     locker_error err;
     locker *l;
@@ -134,7 +134,7 @@ static void test_handing_over_is_bounded_in_time(void **state)
 static void test_no_hand_over_to_another_ttl(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking call;
+    lk_locking call;
     locker_handle *h;
     locker_error err;
     locker *l;
@@ -155,7 +155,7 @@ static void test_no_hand_over_to_another_ttl(void **state)
 static void test_one_that_leaves_lets_the_next_try(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking first, second;
+    lk_locking first, second;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     (void)state;
@@ -176,7 +176,7 @@ static void test_one_that_leaves_lets_the_next_try(void **state)
 static void test_queueing_service_gets_all(void **state)
 {
     static const locker_mock_options queues = {.size = sizeof queues, .queue = true};
-    struct lk_locking calls[3];
+    lk_locking calls[3];
     locker *l;
     locker_mock *mock = lk_mock_begin(&queues, &l);
     (void)state;

@@ -16,7 +16,7 @@ enum { WAITERS = 4 };
 struct bell {
     const locker_services *svc;
     int fd;                        /* eventfd: the driver's descriptor */
-    struct lk_gate heard;          /* a pass for each dispatch that found it ringing */
+    lk_gate heard;                 /* a pass for each dispatch that found it ringing */
     pthread_mutex_t mutex;         /* guards the rest */
     const char *free;              /* the key that may be had, or NULL */
     locker_claim *claims[WAITERS]; /* enrolled, or granted */
@@ -189,7 +189,7 @@ static pthread_t ring(struct bell *bell, const char *key)
 }
 
 /* Nothing is free; a call begins, and is the `waiting`th that waits. */
-static void start(struct lk_locking *waiter, struct bell *bell, locker *l, const char *key,
+static void start(lk_locking *waiter, struct bell *bell, locker *l, const char *key,
                   const locker_lock_options *options, uint64_t waiting)
 {
     set_free(bell, NULL);
@@ -197,7 +197,7 @@ static void start(struct lk_locking *waiter, struct bell *bell, locker *l, const
     lk_require_waiting(l, waiting);
 }
 
-static void finish(struct lk_locking *waiter)
+static void finish(lk_locking *waiter)
 {
     assert_status(LOCKER_OK, lk_locking_join(waiter), waiter->err);
     locker_handle_free(waiter->held);
@@ -209,7 +209,7 @@ static void a_waiter_reads_for_itself(void **state)
 {
     struct bell bell;
     locker *l = begin(&bell);
-    struct lk_locking waiter;
+    lk_locking waiter;
     pthread_t thread, keeper = ring(&bell, NULL);
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -226,7 +226,7 @@ static void it_wakes_those_beside_it(void **state)
 {
     struct bell bell;
     locker *l = begin(&bell);
-    struct lk_locking first, second;
+    lk_locking first, second;
     (void)state;
     for (int i = 0; i < 100; i++) {
         start(&first, &bell, l, "a", NULL, 1);
@@ -243,7 +243,7 @@ static void the_keeper_reads_for_those_it_leaves(void **state)
 {
     struct bell bell;
     locker *l = begin(&bell);
-    struct lk_locking first, second;
+    lk_locking first, second;
     pthread_t keeper = ring(&bell, NULL);
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -263,7 +263,7 @@ static void it_hears_of_cancels_deadlines_and_closing(void **state)
     locker *l = begin(&bell);
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options canceled = LOCKER_LOCK_OPTIONS_INIT, brief = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking waiter, beside;
+    lk_locking waiter, beside;
     (void)state;
     assert_non_null(cancel);
     canceled.cancel = cancel;

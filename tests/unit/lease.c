@@ -204,7 +204,7 @@ static void test_out_of_reach(void **state)
 static void test_service_says_lost(void **state)
 {
     locker_handle *one, *two;
-    struct lk_locking call;
+    lk_locking call;
     locker_error err;
     locker *l;
     locker_mock *mock = hold(&l, &one, true, "");

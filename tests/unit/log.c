@@ -11,8 +11,8 @@ enum { LINES = 1100, KEPT = 1024, STREAM = PROBE_TTL_MS / 1000 - 1 };
 
 /* What the callback has got. It takes the driver's lock, as a program's might by a detour. */
 static struct {
-    struct probe *p;
-    struct lk_gate entered, leave;
+    probe *p;
+    lk_gate entered, leave;
     int count, out_of_order;
     bool holds, refuses;   /* the first line is held up; open fails */
     bool streams, renewed; /* each line makes the next; what is held was renewed before the last */
@@ -59,7 +59,7 @@ static void log_locked(const locker_services *svc, int from, int to)
     (void)pthread_mutex_unlock(&heard.p->mutex);
 }
 
-static locker_status logs_one(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status logs_one(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
     log_locked(p->svc, 0, 0);
@@ -67,7 +67,7 @@ static locker_status logs_one(struct probe *p, locker_claim *claim, locker_statu
 }
 
 /* The first is being told while the others come. */
-static locker_status logs_many(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status logs_many(probe *p, locker_claim *claim, locker_status status)
 {
     (void)logs_one(p, claim, status);
     (void)lk_gate_pass(&heard.entered);
@@ -76,7 +76,7 @@ static locker_status logs_many(struct probe *p, locker_claim *claim, locker_stat
 }
 
 /* One line is kept from before the fork, and one comes. */
-static int hears_in_child(const struct probe *p)
+static int hears_in_child(const probe *p)
 {
     const bool wanted = p->svc->log_wanted(p->svc, LOCKER_LOG_ERROR);
     p->svc->log(p->svc, LOCKER_LOG_ERROR, "line %d", 2);
@@ -84,7 +84,7 @@ static int hears_in_child(const struct probe *p)
     return wanted || heard.count > 0;
 }
 
-static locker_status forks(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status forks(probe *p, locker_claim *claim, locker_status status)
 {
     int end = -1;
     (void)logs_one(p, claim, status);
@@ -98,7 +98,7 @@ static locker_status forks(struct probe *p, locker_claim *claim, locker_status s
     return status;
 }
 
-static void begin(struct probe *p, locker_options *o)
+static void begin(probe *p, locker_options *o)
 {
     probe_init(p);
     memset(&heard, 0, sizeof heard);
@@ -118,7 +118,7 @@ static void end(void)
 
 static void run(probe_hook *acquire, bool holds)
 {
-    static struct probe p;
+    static probe p;
     locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options o = LOCKER_OPTIONS_INIT;
     locker_handle *held;
@@ -164,7 +164,7 @@ static void a_child_is_told_nothing(void **state)
 /* Each line makes the next, a second later. */
 static void a_stream_of_lines_puts_no_renewal_off(void **state)
 {
-    static struct probe p;
+    static probe p;
     locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options o = LOCKER_OPTIONS_INIT;
     locker_handle *held;
@@ -196,13 +196,13 @@ static locker_status logs_while_opening(const locker_driver_config *config, cons
 
 static void logs_while_closing(void *self)
 {
-    const struct probe *p = self;
+    const probe *p = self;
     log_locked(p->svc, 1, 1);
 }
 
 static void lines_of_opening_and_closing_are_told(void **state)
 {
-    static struct probe p;
+    static probe p;
     locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options o = LOCKER_OPTIONS_INIT;
     locker_error err;

@@ -111,7 +111,7 @@ static void test_try_busy(void **state)
 
 static void test_wake_brings_another_attempt(void **state)
 {
-    struct lk_locking call;
+    lk_locking call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     (void)state;
@@ -130,7 +130,7 @@ static void test_wake_brings_another_attempt(void **state)
 
 static void test_retry_at(void **state)
 {
-    struct lk_locking call;
+    lk_locking call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     (void)state;
@@ -150,7 +150,7 @@ static void test_retry_at(void **state)
 static void test_timeout(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking call;
+    lk_locking call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     (void)state;
@@ -172,7 +172,7 @@ static void test_timeout(void **state)
 static void test_cancel(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking calls[3];
+    lk_locking calls[3];
     locker_cancel *cancel = locker_cancel_new();
     locker_handle *h, *again;
     locker_error err;
@@ -207,7 +207,7 @@ static void test_cancel(void **state)
 static void test_cancel_inside_an_attempt(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking call;
+    lk_locking call;
     locker_cancel *cancel = locker_cancel_new();
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
@@ -234,7 +234,7 @@ static void test_a_fresh_cancel_in_an_old_ones_place(void **state)
     lk_mock_faults(mock, "acquire always busy");
     for (int i = 0; i < 200; i++) {
         locker_cancel *cancel = locker_cancel_new();
-        struct lk_locking call;
+        lk_locking call;
 
         assert_non_null(cancel);
         o.cancel = cancel;
@@ -251,7 +251,7 @@ static void test_a_fresh_cancel_in_an_old_ones_place(void **state)
 
 static void test_unavailable(void **state)
 {
-    struct lk_locking call;
+    lk_locking call;
     locker_handle *h;
     locker_error err;
     locker *l;
@@ -283,7 +283,7 @@ static void test_unavailable(void **state)
 static void test_an_attempt_cut_short_keeps_the_last_reason(void **state)
 {
     locker_lock_options o = lk_wait_options(150);
-    struct lk_locking call;
+    lk_locking call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     (void)state;
@@ -301,7 +301,7 @@ static void test_an_attempt_cut_short_keeps_the_last_reason(void **state)
 /* Without a retry_at it ends the call of one that was enrolled before, too: nothing would ever wake it. */
 static void test_final_is_final_for_who_waits(void **state)
 {
-    struct lk_locking call;
+    lk_locking call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     (void)state;
@@ -318,7 +318,7 @@ static void test_final_is_final_for_who_waits(void **state)
 /* A try behind a call that waits is told what that one knows: held by another, or that nobody can say. */
 static void test_a_try_is_told_what_is_known(void **state)
 {
-    struct lk_locking call;
+    lk_locking call;
     locker_handle *h;
     locker_error err;
     locker *l;
@@ -345,7 +345,7 @@ static void test_a_try_is_told_what_is_known(void **state)
 static void test_a_lease_too_short_is_no_outage(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking hasty, call;
+    lk_locking hasty, call;
     locker *l;
     locker_mock *mock = lk_mock_begin(NULL, &l);
     (void)state;
@@ -517,7 +517,7 @@ static void test_silent_service(void **state)
 static void test_out_of_reach_is_no_timeout(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking call;
+    lk_locking call;
     locker_handle *h, *none;
     locker_error err;
     locker *l;
@@ -552,7 +552,7 @@ static void test_out_of_reach_is_no_timeout(void **state)
 static void test_silence_to_the_end(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking asks, queues;
+    lk_locking asks, queues;
     locker_handle *h, *none;
     locker_error err;
     locker *l;
@@ -656,7 +656,7 @@ static void test_reentry(void **state)
 
 static void test_close(void **state)
 {
-    struct lk_locking calls[2];
+    lk_locking calls[2];
     locker_handle *h;
     locker_error err;
     locker *l;

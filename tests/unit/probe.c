@@ -9,22 +9,22 @@
 static const int64_t ms_ns = 1000000;
 
 /* Which probe the next open belongs to. */
-static struct probe *opening;
+static probe *opening;
 
-static void enter(struct probe *p, const locker_claim *claim)
+static void enter(probe *p, const locker_claim *claim)
 {
-    struct probe_claim *c = claim->data;
+    probe_claim *c = claim->data;
     if (atomic_fetch_add(&c->inside, 1) != 0)
         (void)atomic_fetch_add(&p->overlaps, 1);
 }
 
 static void leave(const locker_claim *claim)
 {
-    struct probe_claim *c = claim->data;
+    probe_claim *c = claim->data;
     (void)atomic_fetch_sub(&c->inside, 1);
 }
 
-static locker_status hooked(struct probe *p, probe_hook *hook, locker_claim *claim, locker_status status)
+static locker_status hooked(probe *p, probe_hook *hook, locker_claim *claim, locker_status status)
 {
     return hook != NULL ? hook(p, claim, status) : status;
 }
@@ -45,14 +45,14 @@ static void probe_close(void *self)
     (void)self;
 }
 
-static void grant(struct probe *p, locker_claim *claim, uint64_t token)
+static void grant(probe *p, locker_claim *claim, uint64_t token)
 {
     claim->token = token;
     claim->valid_until = p->svc->clock->now(p->svc->clock->context) + claim->ttl_ns;
     claim->granted_at = 0;
 }
 
-static void set_holder(struct probe *p, const locker_claim *from, const locker_claim *to)
+static void set_holder(probe *p, const locker_claim *from, const locker_claim *to)
 {
     (void)pthread_mutex_lock(&p->mutex);
     if (p->holder == from)
@@ -62,8 +62,8 @@ static void set_holder(struct probe *p, const locker_claim *from, const locker_c
 
 static locker_status probe_acquire(void *self, locker_claim *claim, locker_error *err)
 {
-    struct probe *p = self;
-    struct probe_claim *c = claim->data;
+    probe *p = self;
+    probe_claim *c = claim->data;
     locker_status status = LOCKER_BUSY;
     int number = atomic_fetch_add(&p->acquires, 1);
     (void)err;
@@ -85,25 +85,25 @@ static locker_status probe_acquire(void *self, locker_claim *claim, locker_error
 
 static void probe_interrupt(void *self, locker_claim *claim)
 {
-    struct probe *p = self;
+    probe *p = self;
     (void)atomic_fetch_add(&p->interrupts, 1);
     (void)hooked(p, p->interrupt, claim, LOCKER_OK);
 }
 
 static void probe_withdraw(void *self, locker_claim *claim)
 {
-    struct probe *p = self;
+    probe *p = self;
     (void)atomic_fetch_add(&p->withdraws, 1);
     enter(p, claim);
     (void)hooked(p, p->withdraw, claim, LOCKER_OK);
     set_holder(p, claim, NULL);
     leave(claim);
-    memset(claim->data, 0xA5, sizeof(struct probe_claim)); /* what a new claim must not see */
+    memset(claim->data, 0xA5, sizeof(probe_claim)); /* what a new claim must not see */
 }
 
 static locker_status probe_release(void *self, locker_claim *claim, int64_t until, locker_error *err)
 {
-    struct probe *p = self;
+    probe *p = self;
     locker_status status;
     (void)until, (void)err;
     (void)atomic_fetch_add(&p->releases, 1);
@@ -116,7 +116,7 @@ static locker_status probe_release(void *self, locker_claim *claim, int64_t unti
 
 static locker_status probe_pass(void *self, locker_claim *from, locker_claim *to)
 {
-    struct probe *p = self;
+    probe *p = self;
     locker_status status;
     (void)atomic_fetch_add(&p->passes, 1);
     enter(p, from);
@@ -130,13 +130,13 @@ static locker_status probe_pass(void *self, locker_claim *from, locker_claim *to
     leave(to);
     leave(from);
     if (status != LOCKER_OK)
-        memset(to->data, 0, sizeof(struct probe_claim));
+        memset(to->data, 0, sizeof(probe_claim));
     return status;
 }
 
 static void probe_renew(void *self, locker_claim *const *grants, size_t count)
 {
-    struct probe *p = self;
+    probe *p = self;
     for (size_t i = 0; i < count; i++) {
         (void)atomic_fetch_add(&p->renews, 1);
         enter(p, grants[i]);
@@ -147,12 +147,12 @@ static void probe_renew(void *self, locker_claim *const *grants, size_t count)
 
 static int probe_descriptor(void *self)
 {
-    return ((struct probe *)self)->fd;
+    return ((probe *)self)->fd;
 }
 
 static int64_t probe_dispatch(void *self)
 {
-    struct probe *p = self;
+    probe *p = self;
     return p->dispatch != NULL ? p->dispatch(p) : LOCKER_NEVER;
 }
 
@@ -173,12 +173,12 @@ static locker_status probe_ping(void *self, int64_t until, locker_error *err)
 
 static int64_t now(void *context)
 {
-    return atomic_load(&((struct probe *)context)->now);
+    return atomic_load(&((probe *)context)->now);
 }
 
 static void wait_for(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
 {
-    struct probe *p = context;
+    probe *p = context;
     (void)until;
     (void)pthread_cond_wait(cond, mutex);
     if (p->waited != NULL)
@@ -191,25 +191,25 @@ static void poll_for(void *context, int fd, int64_t until)
     (void)poll(&p, 1, until <= now(context) ? 0 : -1);
 }
 
-void probe_advance(struct probe *p, int64_t ms)
+void probe_advance(probe *p, int64_t ms)
 {
     (void)atomic_fetch_add(&p->now, ms * ms_ns);
 }
 
 /* ------------------------------------------------------------------ for the tests ---- */
 
-void probe_init(struct probe *p)
+void probe_init(probe *p)
 {
     static const char *const schemes[] = {"probe", NULL};
     static const locker_parameter params[] = {{NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL}};
     static const locker_semantics semantics = {
         .size = sizeof(locker_semantics), .driver = "probe", .leases = true};
-    *p = (struct probe){
+    *p = (probe){
         .driver = {.abi = LOCKER_DRIVER_ABI,
                    .size = sizeof(locker_driver),
                    .name = "probe",
                    .schemes = schemes,
-                   .claim_size = sizeof(struct probe_claim),
+                   .claim_size = sizeof(probe_claim),
                    .params = params,
                    .semantics = &semantics,
                    .open = probe_open_driver,
@@ -232,7 +232,7 @@ void probe_init(struct probe *p)
     lk_gate_init(&p->leave);
 }
 
-locker *probe_open_with(struct probe *p, locker_driver_options *o)
+locker *probe_open_with(probe *p, locker_driver_options *o)
 {
     locker_error err;
     locker *l = NULL;
@@ -244,7 +244,7 @@ locker *probe_open_with(struct probe *p, locker_driver_options *o)
     return l;
 }
 
-locker *probe_open(struct probe *p)
+locker *probe_open(probe *p)
 {
     locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options options = LOCKER_OPTIONS_INIT;
@@ -253,7 +253,7 @@ locker *probe_open(struct probe *p)
     return probe_open_with(p, &o);
 }
 
-void probe_end(struct probe *p, locker *l)
+void probe_end(probe *p, locker *l)
 {
     assert_int_equal(locker_close(l), LOCKER_OK);
     assert_null(p->holder);
@@ -265,7 +265,7 @@ void probe_end(struct probe *p, locker *l)
     lk_gate_destroy(&p->leave);
 }
 
-locker_status probe_stands(struct probe *p, locker_claim *claim, locker_status status)
+locker_status probe_stands(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
     lk_gate_open(&p->entered, 1);

@@ -14,15 +14,15 @@
 
 enum { PROBE_TTL_MS = 9000 };
 
-struct probe;
+typedef struct probe probe;
 /* Runs inside the operation, after what the driver does itself; answers what the operation is to answer. */
-typedef locker_status probe_hook(struct probe *p, locker_claim *claim, locker_status status);
+typedef locker_status probe_hook(probe *p, locker_claim *claim, locker_status status);
 
 /* What the driver keeps in a claim. */
-struct probe_claim {
+typedef struct {
     atomic_int inside; /* operations but interrupt */
     int attempts;      /* since it came as a new one */
-};
+} probe_claim;
 
 struct probe {
     const locker_services *svc;
@@ -33,10 +33,10 @@ struct probe {
     pthread_mutex_t mutex; /* guards holder */
     const locker_claim *holder;
     probe_hook *acquire, *pass, *renew, *withdraw, *release, *interrupt;
-    int64_t (*dispatch)(struct probe *p);
-    void (*waited)(struct probe *p, pthread_mutex_t *mutex); /* a call has slept; core's mutex is held */
-    struct lk_gate entered, leave;                           /* for hooks */
-    int fd;                                                  /* eventfd: the driver's descriptor; -1: none */
+    int64_t (*dispatch)(probe *p);
+    void (*waited)(probe *p, pthread_mutex_t *mutex); /* a call has slept; core's mutex is held */
+    lk_gate entered, leave;                           /* for hooks */
+    int fd;                                           /* eventfd: the driver's descriptor; -1: none */
     atomic_int acquires, passes, renews, withdraws, releases, interrupts;
     atomic_int overlaps;         /* two operations met on a claim */
     atomic_int leftovers;        /* a new claim whose bytes were not zero */
@@ -46,14 +46,14 @@ struct probe {
 
 /* Fills in a driver with leases of PROBE_TTL_MS, one contender a key, pass and renew; hooks and `driver` may
  * be changed before probe_open(). */
-void probe_init(struct probe *p);
-locker *probe_open(struct probe *p);
+void probe_init(probe *p);
+locker *probe_open(probe *p);
 /* The same, with options of the test's own. */
-locker *probe_open_with(struct probe *p, locker_driver_options *o);
+locker *probe_open_with(probe *p, locker_driver_options *o);
 /* Closes, and checks that no operations met, and that all was let go of. */
-void probe_end(struct probe *p, locker *l);
+void probe_end(probe *p, locker *l);
 
 /* A hook for any operation: opens `entered`, waits for `leave`. */
-locker_status probe_stands(struct probe *p, locker_claim *claim, locker_status status);
+locker_status probe_stands(probe *p, locker_claim *claim, locker_status status);
 
-void probe_advance(struct probe *p, int64_t ms);
+void probe_advance(probe *p, int64_t ms);

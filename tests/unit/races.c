@@ -24,7 +24,7 @@ static locker_handle *lock(locker *l, const char *key, const char *owner)
     return h;
 }
 
-static void finish(struct lk_locking *call)
+static void finish(lk_locking *call)
 {
     assert_status(LOCKER_OK, lk_locking_join(call), call->err);
     locker_handle_free(call->held);
@@ -32,23 +32,23 @@ static void finish(struct lk_locking *call)
 
 /* ------------------------------------------------------------------ the keeper's turns ---- */
 
-static struct lk_gate turned, turn_begun, turn_may_end;
+static lk_gate turned, turn_begun, turn_may_end;
 
-static int64_t notes_turn(struct probe *p)
+static int64_t notes_turn(probe *p)
 {
     (void)p;
     lk_gate_open(&turned, 1);
     return LOCKER_NEVER;
 }
 
-static int64_t stands_in_turn(struct probe *p)
+static int64_t stands_in_turn(probe *p)
 {
     lk_gate_open(&turn_begun, 1);
     (void)lk_gate_pass(&turn_may_end);
     return notes_turn(p);
 }
 
-static void begin(struct probe *p)
+static void begin(probe *p)
 {
     probe_init(p);
     p->dispatch = notes_turn;
@@ -57,7 +57,7 @@ static void begin(struct probe *p)
     lk_gate_init(&turn_may_end);
 }
 
-static void end(struct probe *p, locker *l)
+static void end(probe *p, locker *l)
 {
     probe_end(p, l);
     lk_gate_destroy(&turned);
@@ -66,13 +66,13 @@ static void end(struct probe *p, locker *l)
 }
 
 /* The keeper stands in a turn until let_keeper_go(). */
-static void hold_keeper(struct probe *p)
+static void hold_keeper(probe *p)
 {
     p->svc->attend(p->svc);
     lk_gate_await(&turn_begun, 1, "the keeper is held up");
 }
 
-static void let_keeper_go(struct probe *p)
+static void let_keeper_go(probe *p)
 {
     p->dispatch = notes_turn;
     lk_gate_open(&turn_may_end, 1);
@@ -80,7 +80,7 @@ static void let_keeper_go(struct probe *p)
 }
 
 /* The keeper has looked at everything since. */
-static void keeper_turns(struct probe *p)
+static void keeper_turns(probe *p)
 {
     for (int i = 0; i < 2; i++) { /* the first turn may be of a round that began before */
         p->svc->attend(p->svc);
@@ -91,7 +91,7 @@ static void keeper_turns(struct probe *p)
 /* ------------------------------------------------------------------ during an attempt ---- */
 
 /* The first attempt is busy, and woken before it answers. */
-static locker_status wakes_at_first(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status wakes_at_first(probe *p, locker_claim *claim, locker_status status)
 {
     if (atomic_fetch_add(&p->mode, 1) > 0)
         return status;
@@ -103,8 +103,8 @@ static locker_status wakes_at_first(struct probe *p, locker_claim *claim, locker
 /* And what an attempt was told of its lease says nothing of the next one's. */
 static void a_wake_during_an_attempt_counts(void **state)
 {
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     locker *l;
     (void)state;
     begin(&p);
@@ -118,7 +118,7 @@ static void a_wake_during_an_attempt_counts(void **state)
     end(&p, l);
 }
 
-static locker_status is_silent_at_first(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status is_silent_at_first(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
     return atomic_fetch_add(&p->mode, 1) > 0 ? status : LOCKER_TIMEOUT;
@@ -126,7 +126,7 @@ static locker_status is_silent_at_first(struct probe *p, locker_claim *claim, lo
 
 static void a_silent_service_is_asked_again_at_once(void **state)
 {
-    struct probe p;
+    probe p;
     locker *l;
     (void)state;
     begin(&p);
@@ -138,7 +138,7 @@ static void a_silent_service_is_asked_again_at_once(void **state)
 }
 
 /* A second goes by, and the session ends; in the end it holds. */
-static locker_status loses_its_session(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status loses_its_session(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
     if (atomic_load(&p->acquires) < 100) {
@@ -150,7 +150,7 @@ static locker_status loses_its_session(struct probe *p, locker_claim *claim, loc
 
 static void a_try_does_not_outlast_session_after_session(void **state)
 {
-    struct probe p;
+    probe p;
     locker_handle *none;
     locker_error err;
     locker *l;
@@ -165,7 +165,7 @@ static void a_try_does_not_outlast_session_after_session(void **state)
 
 static int64_t attempts_until[2];
 
-static locker_status loses_its_session_late(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status loses_its_session_late(probe *p, locker_claim *claim, locker_status status)
 {
     const unsigned at = atomic_fetch_add(&p->mode, 1);
     attempts_until[at % 2] = claim->attempt_until;
@@ -178,7 +178,7 @@ static locker_status loses_its_session_late(struct probe *p, locker_claim *claim
 
 static void a_try_that_is_made_again_has_the_time_of_one(void **state)
 {
-    struct probe p;
+    probe p;
     locker_handle *held;
     locker_error err;
     locker *l;
@@ -193,7 +193,7 @@ static void a_try_that_is_made_again_has_the_time_of_one(void **state)
     end(&p, l);
 }
 
-static locker_status says_mode(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status says_mode(probe *p, locker_claim *claim, locker_status status)
 {
     (void)status;
     claim->retry_at = LOCKER_NEVER - 1;
@@ -205,8 +205,8 @@ static locker_status says_mode(struct probe *p, locker_claim *claim, locker_stat
 static void a_wait_ends_before_a_retry_that_is_far(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking call;
-    struct probe p;
+    lk_locking call;
+    probe p;
     locker *l;
     (void)state;
     begin(&p);
@@ -222,7 +222,7 @@ static void a_wait_ends_before_a_retry_that_is_far(void **state)
 
 static bool has_asked_twice(void *p)
 {
-    return atomic_load(&((struct probe *)p)->acquires) == 2;
+    return atomic_load(&((probe *)p)->acquires) == 2;
 }
 
 /* Whether somebody holds it is known at the end of the wait only if the service told it last. */
@@ -240,8 +240,8 @@ static void the_last_word_decides_between_timeout_and_unavailable(void **state)
     (void)state;
     o.wait_ms = PROBE_TTL_MS;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct probe p;
-        struct lk_locking call;
+        probe p;
+        lk_locking call;
         locker *l;
 
         begin(&p);
@@ -264,15 +264,15 @@ static void the_last_word_decides_between_timeout_and_unavailable(void **state)
 
 /* ------------------------------------------------------------------ cancelling ---- */
 
-static struct lk_gate interrupted, interrupt_may_end;
+static lk_gate interrupted, interrupt_may_end;
 static atomic_int withdrawn_beside_interrupt;
 
 static bool is_withdrawn(void *p)
 {
-    return atomic_load(&((struct probe *)p)->withdraws) > 0;
+    return atomic_load(&((probe *)p)->withdraws) > 0;
 }
 
-static locker_status interrupt_stands(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status interrupt_stands(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
     lk_gate_open(&interrupted, 1);
@@ -282,14 +282,14 @@ static locker_status interrupt_stands(struct probe *p, locker_claim *claim, lock
     return status;
 }
 
-static locker_status stands_beside_interrupt(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status stands_beside_interrupt(probe *p, locker_claim *claim, locker_status status)
 {
     (void)probe_stands(p, claim, status);
     lk_gate_open(&interrupt_may_end, 1);
     return LOCKER_BUSY;
 }
 
-static locker_status stands_and_is_busy(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status stands_and_is_busy(probe *p, locker_claim *claim, locker_status status)
 {
     (void)probe_stands(p, claim, status);
     return LOCKER_BUSY;
@@ -298,8 +298,8 @@ static locker_status stands_and_is_busy(struct probe *p, locker_claim *claim, lo
 static void a_call_outlives_its_interrupt(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     locker *l;
     (void)state;
     begin(&p);
@@ -325,7 +325,7 @@ static void a_call_outlives_its_interrupt(void **state)
 
 static locker_cancel *to_reset;
 
-static void resets(struct probe *p, pthread_mutex_t *mutex)
+static void resets(probe *p, pthread_mutex_t *mutex)
 {
     (void)p, (void)mutex;
     locker_cancel_reset(to_reset);
@@ -335,8 +335,8 @@ static void resets(struct probe *p, pthread_mutex_t *mutex)
 static void a_cancel_that_was_seen_stays_seen(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -357,7 +357,7 @@ static void a_cancel_that_was_seen_stays_seen(void **state)
 
 /* Key "x" stands in its attempt, where it is interrupted; all keys are busy
  * until `mode` is set. */
-static locker_status stands_for_x(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status stands_for_x(probe *p, locker_claim *claim, locker_status status)
 {
     if (strcmp(claim->key, "x") == 0)
         (void)probe_stands(p, claim, status);
@@ -366,7 +366,7 @@ static locker_status stands_for_x(struct probe *p, locker_claim *claim, locker_s
     return atomic_load(&p->mode) == 0 ? LOCKER_BUSY : status;
 }
 
-static locker_status notes_and_stands(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status notes_and_stands(probe *p, locker_claim *claim, locker_status status)
 {
     (void)p, (void)claim;
     lk_gate_open(&interrupted, 1);
@@ -379,8 +379,8 @@ static locker_status notes_and_stands(struct probe *p, locker_claim *claim, lock
 static void an_old_cancel_says_nothing_of_a_new_call(void **state)
 {
     locker_lock_options x = LOCKER_LOCK_OPTIONS_INIT, a = LOCKER_LOCK_OPTIONS_INIT;
-    struct probe p;
-    struct lk_locking first, second;
+    probe p;
+    lk_locking first, second;
     locker *l;
     (void)state;
     begin(&p);
@@ -420,10 +420,10 @@ static void an_old_cancel_says_nothing_of_a_new_call(void **state)
 
 /* ------------------------------------------------------------------ handing over ---- */
 
-static struct lk_gate woken, may_go_on;
+static lk_gate woken, may_go_on;
 
 /* The call has been woken up, and does not get the mutex yet. */
-static void stands_when_woken(struct probe *p, pthread_mutex_t *mutex)
+static void stands_when_woken(probe *p, pthread_mutex_t *mutex)
 {
     if (atomic_load(&p->mode) == 0)
         return;
@@ -436,8 +436,8 @@ static void stands_when_woken(struct probe *p, pthread_mutex_t *mutex)
 static void nothing_is_handed_to_who_was_canceled(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -465,7 +465,7 @@ static void nothing_is_handed_to_who_was_canceled(void **state)
     lk_gate_destroy(&may_go_on);
 }
 
-static void notes_waking(struct probe *p, pthread_mutex_t *mutex)
+static void notes_waking(probe *p, pthread_mutex_t *mutex)
 {
     (void)p, (void)mutex;
     lk_gate_open(&woken, 1);
@@ -476,9 +476,9 @@ static void notes_waking(struct probe *p, pthread_mutex_t *mutex)
 static void a_cancel_during_pass_waits_for_its_end(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct probe p;
-    struct lk_locking call;
-    struct lk_unlocking release;
+    probe p;
+    lk_locking call;
+    lk_unlocking release;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -506,9 +506,9 @@ static void a_cancel_during_pass_waits_for_its_end(void **state)
     lk_gate_destroy(&woken);
 }
 
-static struct lk_gate releasing, release_may_end;
+static lk_gate releasing, release_may_end;
 
-static locker_status release_stands(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status release_stands(probe *p, locker_claim *claim, locker_status status)
 {
     (void)p, (void)claim;
     lk_gate_open(&releasing, 1);
@@ -520,9 +520,9 @@ static locker_status release_stands(struct probe *p, locker_claim *claim, locker
 static void a_cancel_during_a_refused_pass_ends_the_call(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct probe p;
-    struct lk_locking call;
-    struct lk_unlocking release;
+    probe p;
+    lk_locking call;
+    lk_unlocking release;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -556,7 +556,7 @@ static void a_cancel_during_a_refused_pass_ends_the_call(void **state)
     lk_gate_destroy(&release_may_end);
 }
 
-static locker_status extends(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status extends(probe *p, locker_claim *claim, locker_status status)
 {
     p->svc->lease_extended(p->svc, claim, claim->valid_until + claim->ttl_ns);
     return status;
@@ -564,8 +564,8 @@ static locker_status extends(struct probe *p, locker_claim *claim, locker_status
 
 static void an_extension_during_pass_counts(void **state)
 {
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -587,7 +587,7 @@ static void an_extension_during_pass_counts(void **state)
 static void handing_over_is_bounded_in_number(void **state)
 {
     enum { AT_MOST = 64 };
-    struct probe p;
+    probe p;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -595,7 +595,7 @@ static void handing_over_is_bounded_in_number(void **state)
     l = probe_open(&p);
     h = lock(l, "k", NULL);
     for (int i = 0; i < 2 * (AT_MOST + 1); i++) {
-        struct lk_locking call;
+        lk_locking call;
 
         lk_locking_start(&call, l, "k", NULL);
         lk_require_waiting(l, 1);
@@ -611,7 +611,7 @@ static void handing_over_is_bounded_in_number(void **state)
 
 /* ------------------------------------------------------------------ entering again ---- */
 
-static locker_status grants(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status grants(probe *p, locker_claim *claim, locker_status status)
 {
     (void)status;
     claim->token = (uint64_t)atomic_load(&p->acquires);
@@ -622,7 +622,7 @@ static locker_status grants(struct probe *p, locker_claim *claim, locker_status 
 /* The keeper has not seen yet that the lease is over. */
 static void nobody_enters_a_lease_that_is_over(void **state)
 {
-    struct probe p;
+    probe p;
     locker_handle *first, *second;
     locker *l;
     (void)state;
@@ -646,9 +646,9 @@ static void nobody_enters_a_lease_that_is_over(void **state)
 static void nobody_enters_what_is_being_released(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct probe p;
-    struct lk_locking call;
-    struct lk_unlocking release;
+    probe p;
+    lk_locking call;
+    lk_unlocking release;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -673,7 +673,7 @@ static void nobody_enters_what_is_being_released(void **state)
 static void entering_again_makes_no_more_of_a_lease(void **state)
 {
     locker_lock_options first = LOCKER_LOCK_OPTIONS_INIT, more = LOCKER_LOCK_OPTIONS_INIT;
-    struct probe p;
+    probe p;
     locker_handle *h, *none;
     locker_error err;
     locker *l;
@@ -708,7 +708,7 @@ static void on_lost(locker_handle *lost, void *user)
 static void who_unlocked_before_the_keeper_came_is_not_called(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct probe p;
+    probe p;
     locker_handle *h;
     locker_error err;
     locker *l;
@@ -733,7 +733,7 @@ static void who_unlocked_before_the_keeper_came_is_not_called(void **state)
 /* Nor has the keeper seen that the lease is over. */
 static void an_unlock_sees_for_itself_that_the_lease_is_over(void **state)
 {
-    struct probe p;
+    probe p;
     locker_handle *h;
     locker_error err;
     locker *l;
@@ -753,7 +753,7 @@ static void an_unlock_sees_for_itself_that_the_lease_is_over(void **state)
 
 static void the_descriptor_of_what_was_unlocked_is_quiet(void **state)
 {
-    struct probe p;
+    probe p;
     locker_handle *h;
     locker_error err;
     locker *l;
@@ -767,7 +767,7 @@ static void the_descriptor_of_what_was_unlocked_is_quiet(void **state)
     end(&p, l);
 }
 
-static locker_status confirms(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status confirms(probe *p, locker_claim *claim, locker_status status)
 {
     p->svc->lease_extended(p->svc, claim, atomic_load(&p->now) + claim->ttl_ns);
     return status;
@@ -776,7 +776,7 @@ static locker_status confirms(struct probe *p, locker_claim *claim, locker_statu
 /* When the service is back in reach, what was not confirmed is renewed at once, and only that. */
 static void what_is_confirmed_is_not_renewed_early(void **state)
 {
-    struct probe p;
+    probe p;
     locker_handle *h;
     locker *l;
     (void)state;
@@ -803,7 +803,7 @@ static void each_lease_ends_at_its_own_time(void **state)
     locker_handle *handles[LEASES];
     int ended[TIMES + 1] = {0};
     unsigned random = 1;
-    struct probe p;
+    probe p;
     locker *l;
     (void)state;
     begin(&p);
@@ -847,7 +847,7 @@ static bool have_met(void *unused)
 }
 
 /* The keeper stands in its first turn; who comes next takes what rang, and wakes the call. */
-static int64_t one_at_a_time(struct probe *p)
+static int64_t one_at_a_time(probe *p)
 {
     uint64_t rung;
     if (atomic_fetch_add(&inside, 1) != 0)
@@ -864,14 +864,14 @@ static int64_t one_at_a_time(struct probe *p)
 }
 
 /* Busy, until the driver's descriptor has rung. */
-static locker_status busy_at_first(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status busy_at_first(probe *p, locker_claim *claim, locker_status status)
 {
     if (atomic_exchange(&p->claim, claim) == NULL)
         return LOCKER_BUSY;
     return status;
 }
 
-static void seat(struct probe *p)
+static void seat(probe *p)
 {
     begin(p);
     p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -879,7 +879,7 @@ static void seat(struct probe *p)
     p->acquire = busy_at_first;
 }
 
-static void ring(const struct probe *p)
+static void ring(const probe *p)
 {
     const uint64_t one = 1;
     assert_int_equal(write(p->fd, &one, sizeof one), sizeof one);
@@ -887,8 +887,8 @@ static void ring(const struct probe *p)
 
 static void two_are_never_in_dispatch(void **state)
 {
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     locker *l;
     (void)state;
     seat(&p);
@@ -908,7 +908,7 @@ static void two_are_never_in_dispatch(void **state)
 static _Atomic(pthread_t) caller;
 static atomic_bool asked;
 
-static locker_status busy_for_a_caller(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status busy_for_a_caller(probe *p, locker_claim *claim, locker_status status)
 {
     atomic_store(&caller, pthread_self());
     return busy_at_first(p, claim, status);
@@ -916,7 +916,7 @@ static locker_status busy_for_a_caller(struct probe *p, locker_claim *claim, loc
 
 /* In its turn the call that waits asks for another at once, which is the keeper's to give. What rings before
  * the call has its seat stays for it. */
-static int64_t asks_the_keeper(struct probe *p)
+static int64_t asks_the_keeper(probe *p)
 {
     const bool is_keeper = !pthread_equal(atomic_load(&caller), pthread_self());
     uint64_t rung;
@@ -936,8 +936,8 @@ static int64_t asks_the_keeper(struct probe *p)
 
 static void an_early_turn_is_the_keepers(void **state)
 {
-    struct probe p;
-    struct lk_locking call;
+    probe p;
+    lk_locking call;
     locker *l;
     (void)state;
     seat(&p);

@@ -86,7 +86,7 @@ static void write_uri(unsigned *seed, char *out, size_t size)
                                           "fault+file", "REDIS",  "redis+none", "noted"};
     static const char *const starts[] = {":", ":/", "//", ":///", "", ":// ", "/"},
                              *const users[] = {"", "u", "10.0.0.1"}, *const colons[] = {"", "::", ":%"},
-                             *const ats[] = {"", ":", ",", "/", "@@", "?", "#"},
+                             *const ats[] = {"", ":", ",", "/", "struct", "?", "#"},
                              *const hosts[] = {"", "[::1]", "[::1", "h,i:2", "h:x", "h:99999", "-"},
                              *const ends[] = {"",          "/",     "/0",      "/a/b",          "//",
                                               "/0?ttl=1y", "?poll", "?frob=1", "?ttl=1s&ttl=1s"};

@@ -145,7 +145,7 @@ static int64_t loses_a_lock(int ready)
     return readable;
 }
 
-static locker_status is_renewed(struct probe *p, locker_claim *claim, locker_status status)
+static locker_status is_renewed(probe *p, locker_claim *claim, locker_status status)
 {
     (void)p, (void)claim;
     note();
@@ -155,7 +155,7 @@ static locker_status is_renewed(struct probe *p, locker_claim *claim, locker_sta
 /* A lease that wants renewal while the process is stopped. */
 static int64_t renews_a_lock(int ready)
 {
-    static struct probe p;
+    static probe p;
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *h;
     locker *l;
@@ -175,7 +175,7 @@ static int64_t renews_a_lock(int ready)
 /* A call that waits in the seat, by the driver's descriptor, until its time is over. */
 static int64_t waits_for_a_lock(int ready)
 {
-    static struct probe p;
+    static probe p;
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *h, *none;
     locker *l;

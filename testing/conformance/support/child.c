@@ -15,9 +15,9 @@
 
 /* ------------------------------------------------------------------ starting ---- */
 
-struct lk_child *lk_child_run(const char *const *argv, const char *package)
+lk_child *lk_child_run(const char *const *argv, const char *package)
 {
-    struct lk_child *child = calloc(1, sizeof *child);
+    lk_child *child = calloc(1, sizeof *child);
     int to[2], from[2];
     if (child == NULL || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
         test_fails("can't prepare a child: %s", strerror(errno));
@@ -31,7 +31,7 @@ struct lk_child *lk_child_run(const char *const *argv, const char *package)
     return child;
 }
 
-struct lk_child *lk_child_start(const char *role, const char *const *arguments)
+lk_child *lk_child_start(const char *role, const char *const *arguments)
 {
     const char *argv[16] = {"/proc/self/exe", "--child", role};
     size_t count = 3;
@@ -40,7 +40,7 @@ struct lk_child *lk_child_start(const char *role, const char *const *arguments)
     return lk_child_run(argv, "the test program again");
 }
 
-void lk_child_main(int argc, char **argv, const struct lk_role *roles)
+void lk_child_main(int argc, char **argv, const lk_role *roles)
 {
     if (argc < 3 || strcmp(argv[1], "--child") != 0)
         return;
@@ -54,7 +54,7 @@ void lk_child_main(int argc, char **argv, const struct lk_role *roles)
 
 /* ------------------------------------------------------------------ the parent's side ---- */
 
-void lk_child_say(struct lk_child *child, const char *format, ...)
+void lk_child_say(lk_child *child, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -68,7 +68,7 @@ void lk_child_say(struct lk_child *child, const char *format, ...)
         test_fails("can't speak to the child %d: %s", (int)child->pid, strerror(errno));
 }
 
-const char *lk_child_hear(struct lk_child *child, char line[LK_LINE_MAX])
+const char *lk_child_hear(lk_child *child, char line[LK_LINE_MAX])
 {
     const int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
     char *end;
@@ -90,7 +90,7 @@ const char *lk_child_hear(struct lk_child *child, char line[LK_LINE_MAX])
     return line;
 }
 
-void lk_child_expect(struct lk_child *child, const char *wanted)
+void lk_child_expect(lk_child *child, const char *wanted)
 {
     char line[LK_LINE_MAX];
     lk_child_hear(child, line);
@@ -98,25 +98,25 @@ void lk_child_expect(struct lk_child *child, const char *wanted)
         test_fails("the child said '%s', not '%s'", line, wanted);
 }
 
-void lk_child_signal(struct lk_child *child, int number)
+void lk_child_signal(lk_child *child, int number)
 {
     if (kill(child->pid, number) < 0)
         test_fails("can't signal the child %d: %s", (int)child->pid, strerror(errno));
 }
 
-void lk_child_stop(struct lk_child *child)
+void lk_child_stop(lk_child *child)
 {
     if (!lk_process_freeze(child->pid))
         test_fails("the child %d did not stop", (int)child->pid);
 }
 
-void lk_child_await_stop(struct lk_child *child)
+void lk_child_await_stop(lk_child *child)
 {
     if (!lk_process_stopped(child->pid))
         test_fails("the child %d did not stop itself", (int)child->pid);
 }
 
-int lk_child_end(struct lk_child *child)
+int lk_child_end(lk_child *child)
 {
     int status = 0;
     close(child->input);
@@ -127,7 +127,7 @@ int lk_child_end(struct lk_child *child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-void lk_child_kill(struct lk_child *child)
+void lk_child_kill(lk_child *child)
 {
     if (child == NULL)
         return;

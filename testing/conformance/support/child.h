@@ -12,53 +12,53 @@
 
 enum { LK_LINE_MAX = 1024 };
 
-struct lk_child {
+typedef struct {
     pid_t pid;              /* 0 when it has been waited for */
     int input;              /* we write its standard input here; -1 when closed */
     int output;             /* we read its standard output here */
     char line[LK_LINE_MAX]; /* what was read and is not yet a whole line */
     size_t filled;          /* bytes in line */
-};
+} lk_child;
 
 /** A role that the test's program plays when it is run as a child. Its return value is the exit code. */
-struct lk_role {
+typedef struct {
     const char *name;
     int (*play)(int argc, char **argv);
-};
+} lk_role;
 
 /** First thing in main(): when the program was started as a child, plays the role and exits. `roles` ends
  * with a NULL name. */
-void lk_child_main(int argc, char **argv, const struct lk_role *roles);
+void lk_child_main(int argc, char **argv, const lk_role *roles);
 
 /** Runs this very program as a child in a role. The child dies with the test's thread. */
-struct lk_child *lk_child_start(const char *role, const char *const *arguments);
+lk_child *lk_child_start(const char *role, const char *const *arguments);
 
 /** Runs a program, found by PATH. Fails the test with "install PACKAGE" when it isn't there. */
-struct lk_child *lk_child_run(const char *const *argv, const char *package);
+lk_child *lk_child_run(const char *const *argv, const char *package);
 
 /** Sends a line. */
-void lk_child_say(struct lk_child *child, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void lk_child_say(lk_child *child, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** Reads the next line without its newline; fails the test when none comes within LK_TEST_PATIENCE_MS. */
-const char *lk_child_hear(struct lk_child *child, char line[LK_LINE_MAX]);
+const char *lk_child_hear(lk_child *child, char line[LK_LINE_MAX]);
 
 /** Reads the next line and fails the test unless it begins with `wanted`. */
-void lk_child_expect(struct lk_child *child, const char *wanted);
+void lk_child_expect(lk_child *child, const char *wanted);
 
 /** Sends it a signal. */
-void lk_child_signal(struct lk_child *child, int number);
+void lk_child_signal(lk_child *child, int number);
 
 /** SIGSTOP, and waits until it has stopped. SIGCONT by lk_child_signal() lets it go on. */
-void lk_child_stop(struct lk_child *child);
+void lk_child_stop(lk_child *child);
 
 /** Waits until it has stopped itself, as it was told to. */
-void lk_child_await_stop(struct lk_child *child);
+void lk_child_await_stop(lk_child *child);
 
 /** Closes its input, waits for its end, frees it. Answers the exit code, or 128 + the signal's number. */
-int lk_child_end(struct lk_child *child);
+int lk_child_end(lk_child *child);
 
 /** kill -9, wait, free. NULL is allowed. */
-void lk_child_kill(struct lk_child *child);
+void lk_child_kill(lk_child *child);
 
 /** In a child: says a line to the parent. */
 void lk_side_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -6,7 +6,7 @@
 
 #include "expect.h"
 
-void lk_gate_init(struct lk_gate *gate)
+void lk_gate_init(lk_gate *gate)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -17,13 +17,13 @@ void lk_gate_init(struct lk_gate *gate)
     gate->passes = 0;
 }
 
-void lk_gate_destroy(struct lk_gate *gate)
+void lk_gate_destroy(lk_gate *gate)
 {
     pthread_cond_destroy(&gate->cond);
     pthread_mutex_destroy(&gate->mutex);
 }
 
-void lk_gate_open(struct lk_gate *gate, unsigned count)
+void lk_gate_open(lk_gate *gate, unsigned count)
 {
     pthread_mutex_lock(&gate->mutex);
     gate->passes += count;
@@ -31,7 +31,7 @@ void lk_gate_open(struct lk_gate *gate, unsigned count)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-static bool take(struct lk_gate *gate, unsigned count)
+static bool take(lk_gate *gate, unsigned count)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -46,12 +46,12 @@ static bool take(struct lk_gate *gate, unsigned count)
     return taken;
 }
 
-bool lk_gate_pass(struct lk_gate *gate)
+bool lk_gate_pass(lk_gate *gate)
 {
     return take(gate, 1);
 }
 
-void lk_gate_await(struct lk_gate *gate, unsigned count, const char *what)
+void lk_gate_await(lk_gate *gate, unsigned count, const char *what)
 {
     if (!take(gate, count))
         test_fails("waited %d s in vain: %s", LK_TEST_PATIENCE_MS / 1000, what);

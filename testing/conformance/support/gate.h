@@ -7,20 +7,20 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-struct lk_gate {
+typedef struct {
     pthread_mutex_t mutex;
     pthread_cond_t cond;
     unsigned passes; /* free passes; guarded by mutex */
-};
+} lk_gate;
 
-void lk_gate_init(struct lk_gate *gate);
-void lk_gate_destroy(struct lk_gate *gate);
+void lk_gate_init(lk_gate *gate);
+void lk_gate_destroy(lk_gate *gate);
 
 /** Adds `count` passes. Any thread. */
-void lk_gate_open(struct lk_gate *gate, unsigned count);
+void lk_gate_open(lk_gate *gate, unsigned count);
 
 /** Takes one pass; false when none came within LK_TEST_PATIENCE_MS. For worker threads. */
-bool lk_gate_pass(struct lk_gate *gate);
+bool lk_gate_pass(lk_gate *gate);
 
 /** Takes `count` passes; fails the test with `what` when they didn't come. For the test's thread. */
-void lk_gate_await(struct lk_gate *gate, unsigned count, const char *what);
+void lk_gate_await(lk_gate *gate, unsigned count, const char *what);

@@ -9,13 +9,13 @@ struct lk_locking_call {
     locker *l;
     char *key;
     locker_lock_options options;
-    struct lk_locking result; /* set by the thread */
+    lk_locking result; /* set by the thread */
 };
 
 static void *lock_it(void *argument)
 {
-    struct lk_locking_call *call = argument;
-    struct lk_locking *result = &call->result;
+    lk_locking_call *call = argument;
+    lk_locking *result = &call->result;
     result->began_ms = lk_test_now_ms();
     result->status = locker_lock(call->l, call->key, &call->options, &result->held, &result->err);
     result->ended_ms = lk_test_now_ms();
@@ -29,16 +29,15 @@ static void start(pthread_t *thread, void *(*run)(void *argument), void *argumen
         test_fails("can't start a thread: %s", strerror(failed));
 }
 
-void lk_locking_start(struct lk_locking *locking, locker *l, const char *key,
-                      const locker_lock_options *options)
+void lk_locking_start(lk_locking *locking, locker *l, const char *key, const locker_lock_options *options)
 {
     const locker_lock_options patient = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking_call *call = calloc(1, sizeof *call);
+    lk_locking_call *call = calloc(1, sizeof *call);
     if (call == NULL || (call->key = strdup(key)) == NULL)
         test_fails("out of memory (%s)", "a call");
     call->l = l;
     call->options = options != NULL ? *options : patient;
-    *locking = (struct lk_locking){.call = call};
+    *locking = (lk_locking){.call = call};
     start(&locking->thread, lock_it, call);
 }
 
@@ -51,9 +50,9 @@ void lk_join(pthread_t thread, const char *what)
         test_fails("waited %d s in vain for the end of a thread: %s", LK_TEST_PATIENCE_MS / 1000, what);
 }
 
-locker_status lk_locking_join(struct lk_locking *locking)
+locker_status lk_locking_join(lk_locking *locking)
 {
-    struct lk_locking_call *call = locking->call;
+    lk_locking_call *call = locking->call;
     lk_join(locking->thread, call->key);
     *locking = call->result; /* whose own call is NULL */
     free(call->key);
@@ -61,7 +60,7 @@ locker_status lk_locking_join(struct lk_locking *locking)
     return locking->status;
 }
 
-locker_handle *lk_locking_grant(struct lk_locking *locking)
+locker_handle *lk_locking_grant(lk_locking *locking)
 {
     assert_status(LOCKER_OK, lk_locking_join(locking), locking->err);
     return locking->held;
@@ -75,22 +74,22 @@ struct lk_unlocking_call {
 
 static void *unlock_it(void *argument)
 {
-    struct lk_unlocking_call *call = argument;
+    lk_unlocking_call *call = argument;
     call->status = locker_unlock(call->held, &call->err);
     return NULL;
 }
 
-void lk_unlocking_start(struct lk_unlocking *unlocking, locker_handle *held)
+void lk_unlocking_start(lk_unlocking *unlocking, locker_handle *held)
 {
-    struct lk_unlocking_call *call = calloc(1, sizeof *call);
+    lk_unlocking_call *call = calloc(1, sizeof *call);
     if (call == NULL)
         test_fails("out of memory (%s)", "a call");
     call->held = held;
-    *unlocking = (struct lk_unlocking){.call = call};
+    *unlocking = (lk_unlocking){.call = call};
     start(&unlocking->thread, unlock_it, call);
 }
 
-locker_status lk_unlocking_join(struct lk_unlocking *unlocking)
+locker_status lk_unlocking_join(lk_unlocking *unlocking)
 {
     lk_join(unlocking->thread, "the unlock should end");
     unlocking->status = unlocking->call->status;

@@ -7,39 +7,39 @@
 
 #include "expect.h"
 
-struct lk_locking_call;
+typedef struct lk_locking_call lk_locking_call;
+typedef struct lk_unlocking_call lk_unlocking_call;
 
 /** What came of the call is here after lk_locking_join(). The thread itself works on memory of its own, so a
  * test that fails meanwhile leaves it nothing to write to on the test's stack. */
-struct lk_locking {
-    struct lk_locking_call *call;
+typedef struct {
+    lk_locking_call *call;
     pthread_t thread; /* until it is joined */
     locker_status status;
     locker_handle *held; /* the test frees it */
     locker_error err;
     int64_t began_ms, ended_ms; /* of lk_test_now_ms() */
-};
+} lk_locking;
 
 /** Starts the call. options NULL: waits for ever. What on_lost is told must outlive a failed test too:
  * static. */
-void lk_locking_start(struct lk_locking *locking, locker *l, const char *key,
-                      const locker_lock_options *options);
+void lk_locking_start(lk_locking *locking, locker *l, const char *key, const locker_lock_options *options);
 
 /** Waits for the call's end and answers its status; fails the test when it doesn't end. */
-locker_status lk_locking_join(struct lk_locking *locking);
+locker_status lk_locking_join(lk_locking *locking);
 
 /** Waits for the call's end; fails the test unless it got the lock. Answers the handle. */
-locker_handle *lk_locking_grant(struct lk_locking *locking);
+locker_handle *lk_locking_grant(lk_locking *locking);
 
 /** One locker_unlock() likewise; the handle stays the test's. */
-struct lk_unlocking {
-    struct lk_unlocking_call *call;
+typedef struct {
+    lk_unlocking_call *call;
     pthread_t thread; /* until it is joined */
     locker_status status;
     locker_error err;
-};
-void lk_unlocking_start(struct lk_unlocking *unlocking, locker_handle *held);
-locker_status lk_unlocking_join(struct lk_unlocking *unlocking);
+} lk_unlocking;
+void lk_unlocking_start(lk_unlocking *unlocking, locker_handle *held);
+locker_status lk_unlocking_join(lk_unlocking *unlocking);
 
 /** Joins a thread; fails the test when it doesn't end within LK_TEST_PATIENCE_MS. */
 void lk_join(pthread_t thread, const char *what);

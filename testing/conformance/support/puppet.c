@@ -178,10 +178,10 @@ int lk_puppet_play(int argc, char **argv)
 
 /* ------------------------------------------------------------------ the test's side ---- */
 
-struct lk_child *lk_puppet_start(const char *uri)
+lk_child *lk_puppet_start(const char *uri)
 {
     const char *arguments[] = {uri, NULL};
-    struct lk_child *puppet = lk_child_start("puppet", arguments);
+    lk_child *puppet = lk_child_start("puppet", arguments);
     lk_child_expect(puppet, "open");
     return puppet;
 }
@@ -194,7 +194,7 @@ static locker_status status_of(const char *name)
     test_fails("the puppet said '%s', which is no status", name);
 }
 
-locker_status lk_puppet_granted(struct lk_child *puppet, uint64_t *token)
+locker_status lk_puppet_granted(lk_child *puppet, uint64_t *token)
 {
     char line[LK_LINE_MAX];
     uint64_t number = 0;
@@ -207,33 +207,33 @@ locker_status lk_puppet_granted(struct lk_child *puppet, uint64_t *token)
     return status_of(name);
 }
 
-locker_status lk_puppet_lock(struct lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms,
-                             bool renew, uint64_t *token)
+locker_status lk_puppet_lock(lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms, bool renew,
+                             uint64_t *token)
 {
     lk_child_say(puppet, "lock %s %" PRId64 " %" PRId64 " %d", key, wait_ms, ttl_ms, renew ? 1 : 0);
     return lk_puppet_granted(puppet, token);
 }
 
-void lk_puppet_wait(struct lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms, bool renew)
+void lk_puppet_wait(lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms, bool renew)
 {
     lk_child_say(puppet, "wait %s %" PRId64 " %" PRId64 " %d", key, wait_ms, ttl_ms, renew ? 1 : 0);
     lk_child_expect(puppet, "waiting");
 }
 
-locker_status lk_puppet_unlock(struct lk_child *puppet)
+locker_status lk_puppet_unlock(lk_child *puppet)
 {
     lk_child_say(puppet, "unlock");
     char line[LK_LINE_MAX];
     return status_of(lk_child_hear(puppet, line));
 }
 
-void lk_puppet_stop(struct lk_child *puppet)
+void lk_puppet_stop(lk_child *puppet)
 {
     lk_child_say(puppet, "stop");
     lk_child_await_stop(puppet);
 }
 
-void lk_puppet_expect_state(struct lk_child *puppet, locker_state state)
+void lk_puppet_expect_state(lk_child *puppet, locker_state state)
 {
     lk_child_say(puppet, "state");
     lk_child_expect(puppet, locker_state_name(state));

@@ -28,24 +28,24 @@ int lk_puppet_play(int argc, char **argv);
     }
 
 /** Starts a puppet with its locker open. */
-struct lk_child *lk_puppet_start(const char *uri);
+lk_child *lk_puppet_start(const char *uri);
 
 /** Has it lock and answers the status; *token (NULL allowed) gets the fencing token. */
-locker_status lk_puppet_lock(struct lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms,
-                             bool renew, uint64_t *token);
+locker_status lk_puppet_lock(lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms, bool renew,
+                             uint64_t *token);
 
 /** Has it begin to lock and returns when it waits; lk_puppet_granted() gets the answer. */
-void lk_puppet_wait(struct lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms, bool renew);
+void lk_puppet_wait(lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms, bool renew);
 
 /** Reads "STATUS TOKEN" as the answer to lock, wait and count. */
-locker_status lk_puppet_granted(struct lk_child *puppet, uint64_t *token);
+locker_status lk_puppet_granted(lk_child *puppet, uint64_t *token);
 
 /** Has it unlock and answers what unlock did. */
-locker_status lk_puppet_unlock(struct lk_child *puppet);
+locker_status lk_puppet_unlock(lk_child *puppet);
 
 /** Has it stop, and waits until it has; SIGCONT by lk_child_signal() lets it go on. One that is waiting for a lock can't hear:
  * lk_child_stop(). */
-void lk_puppet_stop(struct lk_child *puppet);
+void lk_puppet_stop(lk_child *puppet);
 
 /** Fails the test unless its handle has that state. */
-void lk_puppet_expect_state(struct lk_child *puppet, locker_state state);
+void lk_puppet_expect_state(lk_child *puppet, locker_state state);

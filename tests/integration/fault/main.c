@@ -138,7 +138,7 @@ static bool one_has_acted(void *context)
 static void test_a_delay_can_be_cancelled(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking call;
+    lk_locking call;
     locker_handle *blocker;
     (void)state;
     o.cancel = locker_cancel_new();
@@ -272,7 +272,7 @@ static void test_looking_fails(void **state)
 
 static void test_a_refused_pass_is_a_release(void **state)
 {
-    struct lk_locking call;
+    lk_locking call;
     locker_handle *held = lock(faulty);
     (void)state;
     script("pass always busy");

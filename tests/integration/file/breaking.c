@@ -16,13 +16,13 @@ static const char *long_key(void)
     return key;
 }
 
-static void broken_and_taken_over(struct lk_place *place, const char *key)
+static void broken_and_taken_over(lk_place *place, const char *key)
 {
     locker *other = lk_place_open(place);
     locker_error err;
     locker_handle *held, *next;
     locker_info info = LOCKER_INFO_INIT;
-    struct lk_locking waiter = {0};
+    lk_locking waiter = {0};
     assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
     uint64_t token = locker_handle_token(held);
     lk_locking_start(&waiter, other, key, NULL);
@@ -55,7 +55,7 @@ static void break_tells_the_holder(void **state)
 
 static void break_of_what_nobody_holds(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     locker_error err;
     assert_status(LOCKER_INVALID, locker_break(place->l, "never", NULL, NULL, &err), err);
     assert_status(LOCKER_INVALID, locker_break(place->l, long_key(), NULL, NULL, &err), err);
@@ -65,12 +65,12 @@ static void break_of_what_nobody_holds(void **state)
 
 enum taking { REMOVE, MOVE };
 
-static void taken_away(struct lk_place *place, const char *key, const char *file, enum taking how)
+static void taken_away(lk_place *place, const char *key, const char *file, enum taking how)
 {
     locker *other = lk_place_open(place);
     locker_error err;
     locker_handle *held;
-    struct lk_locking waiter = {0};
+    lk_locking waiter = {0};
     char away[200];
     assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
     lk_locking_start(&waiter, other, key, NULL);
@@ -100,7 +100,7 @@ static void a_moved_file_is_a_lost_lock(void **state)
 
 static void a_moved_directory_is_all_lost(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     locker_error err;
     locker_handle *a, *b;
     char away[100];
@@ -124,7 +124,7 @@ static void a_moved_directory_is_all_lost(void **state)
 static void files_of_held_locks_stay_young(void **state)
 {
     static const struct timespec old[2] = {{1000000, 0}, {1000000, 0}};
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     locker_error err;
     locker_handle *held;
     struct stat s;
@@ -150,7 +150,7 @@ static void files_of_held_locks_stay_young(void **state)
 
 static void show_says_who(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     locker *other = lk_place_open(place);
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker_error err;
@@ -182,4 +182,4 @@ static const struct CMUnitTest tests[] = {
     place_test(show_says_who),
 };
 
-const struct lk_group lk_breaking = {"breaking", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};
+const lk_group lk_breaking = {"breaking", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

@@ -14,8 +14,8 @@
 static void processes_count_together(void **state)
 {
     enum { PROCESSES = 4, TIMES = 1000 };
-    struct lk_place *place = *state;
-    struct lk_child *puppet[PROCESSES];
+    lk_place *place = *state;
+    lk_child *puppet[PROCESSES];
     char file[100];
     snprintf(file, sizeof(file), "%s/number", place->base);
     for (int i = 0; i < PROCESSES; i++) {
@@ -36,11 +36,11 @@ static void processes_count_together(void **state)
 
 static void a_killed_holder_frees_at_once(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     int64_t worst = 0;
     for (int i = 0; i < 50; i++) {
-        struct lk_child *puppet = lk_puppet_start(place->uri);
-        struct lk_locking waiter = {0};
+        lk_child *puppet = lk_puppet_start(place->uri);
+        lk_locking waiter = {0};
         uint64_t token;
         assert_int_equal(lk_puppet_lock(puppet, "k", -1, 0, true, &token), LOCKER_OK);
         lk_locking_start(&waiter, place->l, "k", NULL);
@@ -60,9 +60,9 @@ static void a_killed_holder_frees_at_once(void **state)
 /* Tries of others must not keep a waiter busy. */
 static void tries_do_not_wake_a_waiter(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     locker *holder = lk_place_open(place), *trier = lk_place_open(place);
-    struct lk_locking waiter = {0};
+    lk_locking waiter = {0};
     locker_error err;
     locker_handle *held, *none;
     assert_ok(locker_lock(holder, "k", NULL, &held, &err), err);
@@ -88,8 +88,8 @@ static bool rests(void *l)
  * one that waits for events alone by then. */
 static void unlock_works_beside_a_forked_child(void **state)
 {
-    struct lk_place *place = *state;
-    struct lk_locking waiter;
+    lk_place *place = *state;
+    lk_locking waiter;
     locker_error err;
     locker_handle *held;
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
@@ -138,8 +138,8 @@ int lk_forker_play(int argc, char **argv)
 
 static void a_child_that_closed_keeps_nothing(void **state)
 {
-    struct lk_place *place = *state;
-    struct lk_child *forker = lk_child_start("forker", (const char *[]){place->uri, NULL});
+    lk_place *place = *state;
+    lk_child *forker = lk_child_start("forker", (const char *[]){place->uri, NULL});
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker_error err;
     locker_handle *held = NULL;
@@ -158,4 +158,4 @@ static const struct CMUnitTest tests[] = {
     place_test(a_child_that_closed_keeps_nothing),
 };
 
-const struct lk_group lk_crash = {"crash", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};
+const lk_group lk_crash = {"crash", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

@@ -11,19 +11,19 @@
 #include "groups.h"
 
 /* A private directory, and a locker on its subdirectory "locks". */
-struct lk_place {
+typedef struct {
     char base[64];
     char locks[80];
     char uri[128];
     locker *l;
-};
+} lk_place;
 
 int lk_place_setup(void **state);
 int lk_place_teardown(void **state);
 #define place_test(f) cmocka_unit_test_setup_teardown(f, lk_place_setup, lk_place_teardown)
 
 /* A second locker on the same directory; the caller closes it. */
-locker *lk_place_open(const struct lk_place *place);
+locker *lk_place_open(const lk_place *place);
 
 /* What this process's lockers of a place go by: the system's clock, as long as the test says nothing else. */
 const locker_clock *lk_clock(void);
@@ -33,12 +33,12 @@ void lk_clock_stop(void);
 void lk_clock_go(int64_t ahead);
 
 /* locks/NAME. Overwritten by the next call. */
-const char *lk_place_file(const struct lk_place *place, const char *name);
+const char *lk_place_file(const lk_place *place, const char *name);
 
 /* One lock and unlock of `key`; its fencing token. */
-uint64_t lk_place_token(const struct lk_place *place, const char *key);
+uint64_t lk_place_token(const lk_place *place, const char *key);
 
-extern const struct lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_races;
+extern const lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_races;
 
 /* The role of a child that holds a lock, forks a child of its own and is then killed. */
 int lk_forker_play(int argc, char **argv);

@@ -11,7 +11,7 @@ extern const locker_driver lk_file_driver;
 
 int lk_place_setup(void **state)
 {
-    struct lk_place *place = calloc(1, sizeof(*place));
+    lk_place *place = calloc(1, sizeof(*place));
     assert_non_null(place);
     lk_clock_go(0);
     lk_private_directory(place->base);
@@ -24,14 +24,14 @@ int lk_place_setup(void **state)
 
 int lk_place_teardown(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     locker_close(place->l);
     lk_remove_directory(place->base);
     free(place);
     return 0;
 }
 
-locker *lk_place_open(const struct lk_place *place)
+locker *lk_place_open(const lk_place *place)
 {
     locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
     o.uri = place->uri;
@@ -42,14 +42,14 @@ locker *lk_place_open(const struct lk_place *place)
     return l;
 }
 
-const char *lk_place_file(const struct lk_place *place, const char *name)
+const char *lk_place_file(const lk_place *place, const char *name)
 {
     static char path[512];
     snprintf(path, sizeof(path), "%s/%s", place->locks, name);
     return path;
 }
 
-uint64_t lk_place_token(const struct lk_place *place, const char *key)
+uint64_t lk_place_token(const lk_place *place, const char *key)
 {
     locker_handle *held;
     locker_error err;
@@ -61,9 +61,8 @@ uint64_t lk_place_token(const struct lk_place *place, const char *key)
 
 int main(int argc, char **argv)
 {
-    static const struct lk_role roles[] = {
+    static const lk_role roles[] = {
         LK_PUPPET_ROLE, {"forker", lk_forker_play}, {"wanderer", lk_wanderer_play}, {NULL, NULL}};
-    static const struct lk_group *const groups[] = {&lk_text,  &lk_trust, &lk_breaking,
-                                                    &lk_crash, &lk_races, NULL};
+    static const lk_group *const groups[] = {&lk_text, &lk_trust, &lk_breaking, &lk_crash, &lk_races, NULL};
     return lk_run_group(argc, argv, groups, roles);
 }

@@ -130,7 +130,7 @@ locker_status __wrap_lk_file_pass(void *self, locker_claim *from, locker_claim *
 
 /* ------------------------------------------------------------------ the tests ---- */
 
-static struct lk_place *here;
+static lk_place *here;
 
 static void remove_it(void)
 {
@@ -150,7 +150,7 @@ static void break_it(void)
     assert_ok(locker_break(here->l, "k", NULL, NULL, &err), err);
 }
 
-static void nobody_else_gets_it(struct lk_place *place)
+static void nobody_else_gets_it(lk_place *place)
 {
     locker *other = lk_place_open(place);
     locker_handle *none;
@@ -161,7 +161,7 @@ static void nobody_else_gets_it(struct lk_place *place)
 
 static void a_file_that_goes_between_open_and_lock_is_not_used(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     locker_handle *held;
     locker_error err;
     (void)lk_place_token(place, "k");
@@ -177,7 +177,7 @@ static void a_file_that_goes_between_open_and_lock_is_not_used(void **state)
 struct next_in_line {
     locker *l;
     locker_handle *held;
-    struct lk_locking waiter;
+    lk_locking waiter;
 };
 
 static void line_up(struct next_in_line *line, locker *l, const char *key)
@@ -216,7 +216,7 @@ static void lost_to_all(struct next_in_line *line, bool deaf, locker_status wait
 /* The holder was broken and has not heard of it: its unlock finds that out, and hands nothing on. */
 static void a_broken_lock_is_not_handed_on(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     locker *other = lk_place_open(place);
     struct next_in_line line;
     locker_error err;
@@ -232,7 +232,7 @@ static void a_broken_lock_is_not_handed_on(void **state)
 /* A file that was moved keeps its link: it is the watch that tells, here at the last moment. */
 static void a_moved_lock_is_not_handed_on(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     struct next_in_line line;
     line_up(&line, place->l, "k");
     before_pass = move_it;
@@ -292,7 +292,7 @@ static const struct {
 /* Nobody has read the event by the time of the unlock: it reads it itself. */
 static void an_unlock_hears_of_a_move(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
         locker *l = lk_place_open(place);
         locker_handle *held;
@@ -309,7 +309,7 @@ static void an_unlock_hears_of_a_move(void **state)
 
 static void nothing_is_handed_on_after_a_move(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
         locker *l = lk_place_open(place);
         struct next_in_line line;
@@ -326,7 +326,7 @@ static void nothing_is_handed_on_after_a_move(void **state)
 /* While it was away, another directory with other locks may have been at its path. */
 static void a_directory_that_was_away_is_all_lost(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     locker_handle *held;
     locker_error err;
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
@@ -340,7 +340,7 @@ static void a_directory_that_was_away_is_all_lost(void **state)
 /* While its file was away another was granted the lock. */
 static void a_file_that_was_away_is_a_lost_lock(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     locker *other = lk_place_open(place);
     locker_handle *held, *next;
     locker_error err;
@@ -358,7 +358,7 @@ static void a_file_that_was_away_is_a_lost_lock(void **state)
 /* An event that came before the grant is about another. */
 static void a_file_that_went_before_the_grant_is_no_loss(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     locker_handle *held;
     locker_error err;
     (void)lk_place_token(place, "k"); /* from now on the directory is watched */
@@ -375,11 +375,11 @@ static void a_file_that_went_before_the_grant_is_no_loss(void **state)
 static void a_waiter_follows_the_name(void **state)
 {
     static void (*const takings[])(void) = {move_it, break_it};
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     for (size_t i = 0; i < sizeof takings / sizeof *takings; i++) {
-        struct lk_child *holder = lk_puppet_start(place->uri);
+        lk_child *holder = lk_puppet_start(place->uri);
         locker *other = lk_place_open(place);
-        struct lk_locking waiter;
+        lk_locking waiter;
 
         assert_int_equal(lk_puppet_lock(holder, "k", -1, 0, true, NULL), LOCKER_OK);
         lk_child_stop(holder);
@@ -397,9 +397,9 @@ static void a_waiter_follows_the_name(void **state)
 /* The old file is moved away and let go of, and the waiter hears of neither before it tries again. */
 static void a_waiter_takes_no_file_that_was_moved(void **state)
 {
-    struct lk_place *place = here = *state;
-    struct lk_child *holder = lk_puppet_start(place->uri);
-    struct lk_locking waiter;
+    lk_place *place = here = *state;
+    lk_child *holder = lk_puppet_start(place->uri);
+    lk_locking waiter;
     assert_int_equal(lk_puppet_lock(holder, "k", -1, 0, true, NULL), LOCKER_OK);
     lk_locking_start(&waiter, place->l, "k", NULL);
     lk_require_waiting(place->l, 1);
@@ -416,9 +416,9 @@ static void a_waiter_takes_no_file_that_was_moved(void **state)
 /* ------------------------------------------------------------------ the whole path ---- */
 
 /* A directory of its own for the one that has the lock directory. */
-static struct lk_place place_below(const struct lk_place *place)
+static lk_place place_below(const lk_place *place)
 {
-    struct lk_place below = {.l = NULL};
+    lk_place below = {.l = NULL};
     (void)snprintf(below.base, sizeof below.base, "%.50s/up", place->base);
     (void)snprintf(below.locks, sizeof below.locks, "%s/locks", below.base);
     (void)snprintf(below.uri, sizeof below.uri, "file://%s", below.locks);
@@ -427,7 +427,7 @@ static struct lk_place place_below(const struct lk_place *place)
     return below;
 }
 
-static bool move_parent(const struct lk_place *below)
+static bool move_parent(const lk_place *below)
 {
     char away[100];
     (void)snprintf(away, sizeof away, "%s-away", below->base);
@@ -435,18 +435,18 @@ static bool move_parent(const struct lk_place *below)
     return mkdir(below->base, 0700) == 0;
 }
 
-static bool mount_over(const struct lk_place *below)
+static bool mount_over(const lk_place *below)
 {
     return mount("tmpfs", below->locks, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0700") == 0;
 }
 
-static bool link_elsewhere(const struct lk_place *below)
+static bool link_elsewhere(const lk_place *below)
 {
     return move_parent(below) && rmdir(below->base) == 0 && symlink("/", below->base) == 0;
 }
 
 /* The first of the directories that a long name is cut into. */
-static bool move_part(const struct lk_place *below)
+static bool move_part(const lk_place *below)
 {
     char part[LOCKER_KEY_MAX + 1] = "", from[400], to[400];
     (void)memset(part, 'x', 240);
@@ -455,7 +455,7 @@ static bool move_part(const struct lk_place *below)
     return rename(from, to) == 0;
 }
 
-static void put_back(const struct lk_place *below)
+static void put_back(const lk_place *below)
 {
     char away[100];
     (void)umount2(below->locks, MNT_DETACH);
@@ -467,7 +467,7 @@ static void put_back(const struct lk_place *below)
 
 /* How the path changes, and what one who waited there is told then. */
 static const struct {
-    bool (*make)(const struct lk_place *below);
+    bool (*make)(const lk_place *below);
     locker_status waiter;
 } changes[] = {{move_parent, LOCKER_UNAVAILABLE},
                {mount_over, LOCKER_UNAVAILABLE},
@@ -478,7 +478,7 @@ static const struct {
 static void a_holder_hears_of_a_change_of_the_path(void **state)
 {
     for (size_t i = 0; i < 2 * sizeof changes / sizeof *changes; i++) {
-        struct lk_place below = place_below(*state);
+        lk_place below = place_below(*state);
         char key[251] = "";
         locker_handle *held;
         locker_error err;
@@ -506,7 +506,7 @@ static void a_holder_hears_of_a_change_of_the_path(void **state)
 static void nothing_is_handed_on_after_a_change_of_the_path(void **state)
 {
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        struct lk_place below = place_below(*state);
+        lk_place below = place_below(*state);
         char key[251] = "";
         struct next_in_line line;
 
@@ -530,9 +530,9 @@ static void nothing_is_handed_on_after_a_change_of_the_path(void **state)
 /* Nothing was watched yet. */
 static void nothing_is_granted_where_nobody_would_look(void **state)
 {
-    static bool (*const ways[])(const struct lk_place *) = {move_parent, mount_over, link_elsewhere};
+    static bool (*const ways[])(const lk_place *) = {move_parent, mount_over, link_elsewhere};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        struct lk_place below = place_below(*state);
+        lk_place below = place_below(*state);
         locker_info info = LOCKER_INFO_INIT;
         locker_handle *none;
         locker_error err;
@@ -553,10 +553,10 @@ static void nothing_is_granted_where_nobody_would_look(void **state)
 /* It never held anything, so nothing told it; then the holder lets go of what is its no more. */
 static void a_waiter_gets_nothing_in_a_moved_directory(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker *other = lk_place_open(place);
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_handle *held, *none;
     locker_error err;
     options.wait_ms = 1500;
@@ -575,7 +575,7 @@ static void a_waiter_gets_nothing_in_a_moved_directory(void **state)
  * directory there, so that nothing is lost yet. */
 static void a_link_that_comes_back_loses_nothing(void **state)
 {
-    struct lk_place below = place_below(*state);
+    lk_place below = place_below(*state);
     char away[100];
     locker_handle *held, *none;
     locker_error err;
@@ -627,11 +627,11 @@ int lk_wanderer_play(int argc, char **argv)
 static void who_can_see_the_path_no_more_keeps_its_lock(void **state)
 {
     static const char *const ways[] = {"root", "rights"};
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     if (geteuid() != 0)
         skip();
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        struct lk_child *child =
+        lk_child *child =
             lk_child_start("wanderer", (const char *[]){ways[i], place->base, place->uri, NULL});
 
         assert_int_equal(lk_child_end(child), 0);
@@ -653,10 +653,10 @@ static bool has_failed_once_more(void *context)
 /* The lock's file is another by now, and there is no descriptor to open that with. */
 static void a_wait_outlives_a_want_of_descriptors(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     locker *other = lk_place_open(place);
     struct rlimit enough, none;
-    struct lk_locking waiter;
+    lk_locking waiter;
     struct attempted failed;
     locker_handle *held;
     locker_error err;
@@ -681,9 +681,9 @@ static void a_wait_outlives_a_want_of_descriptors(void **state)
 /* One who waits in the holder's own process has asked the driver for nothing before its turn comes. */
 static void a_wait_behind_its_own_process_outlives_a_want_of_descriptors(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     struct rlimit enough, none;
-    struct lk_locking waiter;
+    lk_locking waiter;
     struct attempted failed;
     locker_handle *held, *early;
     locker_error err;
@@ -742,7 +742,7 @@ static void fork_and_close(void)
 /* Another thread forks while this one is about to lock its file, or to let go of it. */
 static void a_child_closes_what_is_being_locked(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     locker_handle *held;
     locker_error err;
     left_open = -1;
@@ -773,7 +773,7 @@ static void change_hands(void)
 
 static void nobody_comes_between_a_break_and_the_one_it_names(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
     locker *other = lk_place_open(place);
     locker_error err;
@@ -800,7 +800,7 @@ static void hold_below_another(void)
 
 static void a_break_takes_away_what_it_has_looked_at(void **state)
 {
-    struct lk_place *place = here = *state;
+    lk_place *place = here = *state;
     locker_info broken = LOCKER_INFO_INIT;
     locker *other = lk_place_open(place);
     locker_handle *moved;
@@ -827,8 +827,8 @@ static bool tried_often(void *l)
 /* One who was stopped while it breaks a lock keeps the others from it: they try further and further apart. */
 static void a_stopped_break_costs_waiters_little(void **state)
 {
-    struct lk_place *place = *state;
-    struct lk_locking waiter;
+    lk_place *place = *state;
+    lk_locking waiter;
     (void)lk_place_token(place, "k");
     int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CLOEXEC);
     assert_int_equal(__real_lk_file_range_lock(fd, F_WRLCK, 2), 0);
@@ -846,8 +846,8 @@ static void a_stopped_break_costs_waiters_little(void **state)
  * moment may be long. Here the lock goes without any event, long after those that the waiter looked into. */
 static void a_waiter_never_rests_for_good(void **state)
 {
-    struct lk_place *place = *state;
-    struct lk_locking waiter;
+    lk_place *place = *state;
+    lk_locking waiter;
     (void)lk_place_token(place, "k");
     int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CLOEXEC);
     assert_int_equal(__real_lk_file_range_lock(fd, F_WRLCK, 0), 0);
@@ -885,4 +885,4 @@ static const struct CMUnitTest tests[] = {
     place_test(a_waiter_never_rests_for_good),
 };
 
-const struct lk_group lk_races = {"races", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};
+const lk_group lk_races = {"races", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

@@ -84,7 +84,7 @@ static void long_names_are_cut(void **state)
 
 static void a_record_comes_back(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     char template[LK_FILE_RECORD_SIZE];
     lk_file_record in = {.token = UINT64_MAX - 1, .since_ms = INT64_MAX}, out;
     lk_file_reading reading;
@@ -126,7 +126,7 @@ static void put(const char *path, const char *text, size_t len)
 
 static void a_damaged_record_moves_no_token_back(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     const char *path = lk_place_file(place, "k.lock");
     uint64_t last = lk_place_token(place, "k");
     for (size_t len = 0; len < LK_FILE_RECORD_SIZE; len += 53) {
@@ -145,7 +145,7 @@ static void a_damaged_record_moves_no_token_back(void **state)
 
 static void a_token_ahead_of_the_clock_is_counted_on(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     char template[LK_FILE_RECORD_SIZE];
     lk_file_record record = {.token = UINT64_C(9000000000000000000)};
     int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -159,7 +159,7 @@ static void a_token_ahead_of_the_clock_is_counted_on(void **state)
 /* None can follow the greatest. */
 static void a_token_at_its_end_is_damage(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     char template[LK_FILE_RECORD_SIZE];
     lk_file_record record = {.token = UINT64_MAX};
     int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -173,7 +173,7 @@ static void a_token_at_its_end_is_damage(void **state)
 
 static void somebody_elses_file_is_left_alone(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     char before[1000], after[1000];
     memset(before, 'z', sizeof(before));
     put(lk_place_file(place, "Cargo.lock"), before, sizeof(before));
@@ -198,4 +198,4 @@ static const struct CMUnitTest tests[] = {
     place_test(somebody_elses_file_is_left_alone),
 };
 
-const struct lk_group lk_text = {"text", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};
+const lk_group lk_text = {"text", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

@@ -30,7 +30,7 @@ static void opens(const char *uri)
 
 static void uris(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     char uri[200];
     refused("file://otherhost/run/locks", LOCKER_CONFIG, "no host");
     refused("file://localhost:99/run/locks", LOCKER_CONFIG, "no port");
@@ -43,7 +43,7 @@ static void uris(void **state)
 
 static void directories(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     struct stat s;
     char uri[200], path[100];
     assert_int_equal(stat(place->locks, &s), 0);
@@ -75,7 +75,7 @@ static void directories(void **state)
     }
 }
 
-static void denied(struct lk_place *place, const char *key, const char *text)
+static void denied(lk_place *place, const char *key, const char *text)
 {
     locker_handle *held;
     locker_error err;
@@ -88,7 +88,7 @@ static void denied(struct lk_place *place, const char *key, const char *text)
 
 static void files(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     struct stat s;
     char target[100];
     snprintf(target, sizeof(target), "%s/target", place->base);
@@ -115,7 +115,7 @@ static void files(void **state)
 /* A link at the place of one of the directories that a long name is cut into. */
 static void links_on_the_way(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     char key[LOCKER_KEY_MAX + 1] = "";
     memset(key, 'k', LOCKER_KEY_MAX);
     char part[LOCKER_KEY_MAX] = "";
@@ -129,7 +129,7 @@ static void links_on_the_way(void **state)
 
 static void shared_files_can_be_written_by_the_group(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     struct stat s;
     char uri[200];
     locker_error err;
@@ -160,7 +160,7 @@ static void filesystems(void **state)
 
 static void a_full_disk_is_told(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     char uri[200], path[100];
     locker_error err;
     locker *l;
@@ -195,7 +195,7 @@ static void a_full_disk_is_told(void **state)
 
 static void a_removed_directory_is_told(void **state)
 {
-    struct lk_place *place = *state;
+    lk_place *place = *state;
     locker_handle *held;
     locker_error err;
     assert_ok(locker_ping(place->l, NULL, &err), err);
@@ -216,4 +216,4 @@ static const struct CMUnitTest tests[] = {
     place_test(a_removed_directory_is_told),
 };
 
-const struct lk_group lk_trust = {"trust", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};
+const lk_group lk_trust = {"trust", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

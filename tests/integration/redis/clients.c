@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void start_py(struct env *env)
+static void start_py(lk_env *env)
 {
     char port[16];
     const char *argv[] = {LK_PYTHON, LK_PY_LOCK, port, NULL};
@@ -19,7 +19,7 @@ static void start_py(struct env *env)
     lk_child_expect(env->child, "open");
 }
 
-static void py(struct env *env, const char *command, const char *answer)
+static void py(lk_env *env, const char *command, const char *answer)
 {
     lk_child_say(env->child, "%s", command);
     lk_child_expect(env->child, answer);
@@ -27,9 +27,9 @@ static void py(struct env *env, const char *command, const char *answer)
 
 static void redis_py_holds_and_we_wait(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
-    struct lk_locking waiter;
+    lk_locking waiter;
     int64_t released;
     start_py(env);
     py(env, "lock shared none none", "ok");
@@ -47,7 +47,7 @@ static void redis_py_holds_and_we_wait(void **state)
 
 static void redis_py_lets_its_lease_end(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_handle *held;
     int64_t began;
@@ -63,7 +63,7 @@ static void redis_py_lets_its_lease_end(void **state)
 
 static void we_hold_and_redis_py_waits(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "ours", NULL);
     start_py(env);
@@ -79,7 +79,7 @@ static void we_hold_and_redis_py_waits(void **state)
 
 static void a_redis_py_lock_that_took_our_place_stays(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "place", NULL);
     start_py(env);
@@ -123,7 +123,7 @@ static bool has_had_it(void *asker)
 /* Between our lockers a lock goes from one to the next and is never free, but for a moment now and then. */
 static void who_polls_has_a_turn_beside_ours(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker[4];
     atomic_bool over = false;
     start_py(env);
@@ -146,11 +146,11 @@ static void who_polls_has_a_turn_beside_ours(void **state)
 /* What stands beside `b` is called `{b}`, and something. */
 static void a_key_in_braces_is_another(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_handle *plain = lk_take(l, "b", NULL), *braced = lk_take(l, "{b}", NULL);
     locker *other = lk_open_at(env->server, "");
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, other, "{b}", NULL);
     lk_require_waiting(other, 1);
     lk_require_subscriber(env->server);
@@ -168,10 +168,10 @@ static void a_key_in_braces_is_another(void **state)
 
 static void a_holder_without_a_ttl(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_info info = LOCKER_INFO_INIT;
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_error err;
     int64_t deleted;
     lk_server_do(env->server, "SET by-hand me");
@@ -194,7 +194,7 @@ static void a_holder_without_a_ttl(void **state)
 /* The time that the holder has left is known, so the waiter comes when it is over, not a second later. */
 static void a_holder_whose_ttl_ends(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     int64_t began = lk_test_now_ms();
     locker_handle *held;
@@ -208,9 +208,9 @@ static void a_holder_whose_ttl_ends(void **state)
 
 static void the_poll_is_a_parameter(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "poll=50ms");
-    struct lk_locking waiter;
+    lk_locking waiter;
     int64_t deleted;
     lk_server_do(env->server, "SET polled me");
     lk_locking_start(&waiter, l, "polled", NULL);
@@ -226,7 +226,7 @@ static void the_poll_is_a_parameter(void **state)
 
 static void a_foreign_lock_is_broken(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
@@ -254,7 +254,7 @@ static void expect_plain_string(lk_server *server, const char *key)
 
 static void the_lock_is_a_plain_string(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *shop = lk_open_at(env->server, "namespace=shop");
     locker *plain = lk_open_at(env->server, "fencing=off");
     locker_handle *held = lk_take(l, "name", NULL), *in_shop = lk_take(shop, "name", NULL);
@@ -274,10 +274,10 @@ static void the_lock_is_a_plain_string(void **state)
 /* What is kept beside a lock ends by itself, so that a million names leave nothing behind for ever. */
 static void nothing_stays_for_ever(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "trace", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     char script[] = "local n = 0 for _, k in ipairs(redis.call('KEYS', '*')) do "
                     "if redis.call('TTL', k) == -1 then n = n + 1 end end return n";
     lk_locking_start(&waiter, rival, "trace", NULL);
@@ -295,12 +295,12 @@ static void nothing_stays_for_ever(void **state)
 /* A locker's threads wait as one, and the holder's own not at all: they stand in the locker's own line. */
 static void show_names_those_who_wait(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "owner=the-rival");
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *held = lk_take(l, "queue", NULL);
     locker_info info = LOCKER_INFO_INIT;
-    struct lk_locking waiter, second, own;
+    lk_locking waiter, second, own;
     locker_error err;
     options.cancel = locker_cancel_new();
     lk_locking_start(&waiter, rival, "queue", NULL);
@@ -331,7 +331,7 @@ static void show_names_those_who_wait(void **state)
 /* A grant says whose it is a moment later; who looks at once waits for that. */
 static void show_names_a_holder_at_once(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     char uri[64];
     snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0", env->server->port);
@@ -366,4 +366,4 @@ static const struct CMUnitTest tests[] = {
     server_test(show_names_a_holder_at_once),      server_test(a_key_in_braces_is_another),
 };
 
-const struct lk_group lk_clients = {"clients", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_clients = {"clients", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -281,7 +281,7 @@ static void start_another(lk_server *server, const char *key)
 
 static void a_lease_that_another_server_confirmed_is_not_passed_on(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, second;
     begin(env->server->port, "");
     ask_for_passing();
@@ -295,7 +295,7 @@ static void a_lease_that_another_server_confirmed_is_not_passed_on(void **state)
 
 static void a_lease_that_is_nearly_over_is_not_passed_on(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, second, third;
     begin(env->server->port, "");
     ask_for_passing();
@@ -311,7 +311,7 @@ static void a_lease_that_is_nearly_over_is_not_passed_on(void **state)
 /* A number of the next grant's would be given out twice. */
 static void no_more_hand_overs_than_numbers(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker askers[2];
     unsigned at = 0, passed = 0;
     uint64_t token;
@@ -334,7 +334,7 @@ static void no_more_hand_overs_than_numbers(void **state)
 
 static void a_renewal_under_way_tells_of_who_has_it(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, second;
     begin(env->server->port, "");
     ask_for_passing();
@@ -350,7 +350,7 @@ static void a_renewal_under_way_tells_of_who_has_it(void **state)
 
 static void who_was_passed_a_lock_hears_of_its_break(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, second;
     char member[256], instance[33], value[33];
     begin(env->server->port, "");
@@ -377,7 +377,7 @@ static void who_was_passed_a_lock_hears_of_its_break(void **state)
 /* Neither of two renewals under way tells anything when the claim has gone. */
 static void renewals_tell_nothing_of_what_is_gone(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker withdrawn, released;
     begin(env->server->port, "");
     assert_int_equal(come(&withdrawn, "withdrawn"), LOCKER_OK);
@@ -396,7 +396,7 @@ static void renewals_tell_nothing_of_what_is_gone(void **state)
 /* Core asks again while a server is slow to answer. Each answer proves the lease from its own sending. */
 static void each_renewal_that_is_answered_extends(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     begin(env->server->port, "");
     assert_int_equal(come(&asker, "slow"), LOCKER_OK);
@@ -415,7 +415,7 @@ static void each_renewal_that_is_answered_extends(void **state)
 /* The first to be read says so, and another has the name by then. */
 static void a_lease_is_lost_once(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     begin(env->server->port, "");
     assert_int_equal(come(&asker, "once"), LOCKER_OK);
@@ -431,7 +431,7 @@ static void a_lease_is_lost_once(void **state)
 /* A script that the server has forgotten is sent anew, for those that are still there. */
 static void renewals_outlive_their_script(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker kept, gone;
     begin(env->server->port, "");
     assert_int_equal(come(&gone, "gone"), LOCKER_OK);
@@ -453,7 +453,7 @@ static void renewals_outlive_their_script(void **state)
 /* For a checker of leaks. */
 static void what_is_unanswered_goes_with_the_connection(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     begin(lk_proxy_port(env->proxy), "");
     assert_int_equal(come(&asker, "unanswered"), LOCKER_OK);
@@ -466,7 +466,7 @@ static void what_is_unanswered_goes_with_the_connection(void **state)
 
 static void a_renewal_extends_no_lock_of_another(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     begin(env->server->port, "");
     assert_int_equal(come(&asker, "other"), LOCKER_OK);
@@ -483,7 +483,7 @@ static void a_renewal_extends_no_lock_of_another(void **state)
 /* Core asks at once for what was not confirmed, when it is told that the server is there again. */
 static void a_renewal_that_was_lost_with_its_connection_is_made_again(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     begin(lk_proxy_port(env->proxy), "");
     assert_int_equal(come(&asker, "lost"), LOCKER_OK);
@@ -503,7 +503,7 @@ static void a_renewal_that_was_lost_with_its_connection_is_made_again(void **sta
 
 static void a_release_takes_no_lock_of_another(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     locker_error err;
     begin(env->server->port, "");
@@ -528,7 +528,7 @@ static void *release_in_time(void *argument)
 static void a_proof_that_comes_after_the_lease_is_none(void **state)
 {
     static struct asker asker;
-    struct env *env = *state;
+    lk_env *env = *state;
     pthread_t thread;
     void *status;
     begin(lk_proxy_port(env->proxy), "");
@@ -547,7 +547,7 @@ static void a_proof_that_comes_after_the_lease_is_none(void **state)
 /* A try whose answer was lost is told of what it has, and not that somebody has it. */
 static void a_try_that_is_made_again_finds_its_own_lock(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     locker_error err;
     begin(lk_proxy_port(env->proxy), "");
@@ -570,7 +570,7 @@ static void a_try_that_is_made_again_finds_its_own_lock(void **state)
 /* Its process may end before it could give it back. */
 static void what_has_no_number_is_not_left_at_the_server(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     begin(env->server->port, "");
     lk_server_do(env->server, "SET {numberless}:locker:fence a");
@@ -584,7 +584,7 @@ static void what_has_no_number_is_not_left_at_the_server(void **state)
  * servers start anew, is not waited for longer and longer. (Without INFO each server is taken for another.) */
 static void who_only_listens_comes_back_soon(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     lk_server_do(env->server, "ACL SETUSER default -info");
     lk_server_do(env->server, "SET listened somebody");
@@ -602,7 +602,7 @@ static void who_only_listens_comes_back_soon(void **state)
 }
 
 /* The server is away, until the driver waits for half a second before it looks again. Then it is back. */
-static int64_t be_away_for_long(struct env *env)
+static int64_t be_away_for_long(lk_env *env)
 {
     struct asker asker;
     make(&asker, "away");
@@ -620,7 +620,7 @@ static int64_t be_away_for_long(struct env *env)
 /* A call that waits may have less time than that. (It may take that long by itself, on a machine that is busy.) */
 static void a_call_does_not_wait_for_the_next_look(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     bool sooner = false;
     begin(lk_proxy_port(env->proxy), "");
@@ -639,7 +639,7 @@ static void a_call_does_not_wait_for_the_next_look(void **state)
 /* It was read while the first server was there, and nobody has looked since. */
 static void a_message_of_an_earlier_server_grants_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "earlier", NULL);
@@ -661,7 +661,7 @@ static void *ask_again(void *argument)
 }
 
 /* A message comes while an attempt is under way that another server answers in the end. */
-static void move_while_it_asks(struct env *env, struct asker *asker)
+static void move_while_it_asks(lk_env *env, struct asker *asker)
 {
     char member[256], instance[33], value[33];
     pthread_t thread;
@@ -687,7 +687,7 @@ static void move_while_it_asks(struct env *env, struct asker *asker)
 static void a_message_from_before_the_attempt_moved_grants_nothing(void **state)
 {
     static struct asker asker;
-    struct env *env = *state;
+    lk_env *env = *state;
     lk_server_do(env->server, "SET moved somebody");
     begin(lk_proxy_port(env->proxy), "");
     enrol(&asker, env->server, "moved");
@@ -699,7 +699,7 @@ static void a_message_from_before_the_attempt_moved_grants_nothing(void **state)
 static void a_message_from_before_the_first_attempt_moved_grants_nothing(void **state)
 {
     static struct asker listener, asker;
-    struct env *env = *state;
+    lk_env *env = *state;
     lk_server_do(env->server, "SET other somebody");
     lk_server_do(env->server, "SET moved somebody");
     begin(lk_proxy_port(env->proxy), "");
@@ -714,7 +714,7 @@ static void a_message_from_before_the_first_attempt_moved_grants_nothing(void **
  * does not come. The message of the first grant has a smaller number than the other's token. */
 static void a_message_from_before_an_unanswered_attempt_grants_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     locker *rival = lk_open_at(env->server, "");
     begin(lk_proxy_port(env->proxy), "");
@@ -742,7 +742,7 @@ static void a_message_from_before_an_unanswered_attempt_grants_nothing(void **st
  * and gives it to the first in its queue. */
 static void who_is_handed_what_he_holds_has_lost_it(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "twice", NULL);
@@ -779,7 +779,7 @@ static bool is_told_twice(void *context)
 /* The holder does not know yet that it is one, so nobody else knows who it is. */
 static void a_break_is_told_behind_a_late_hand_over(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     const locker_break_options any = LOCKER_BREAK_OPTIONS_INIT;
     locker *rival = lk_open_at(env->server, "");
@@ -802,7 +802,7 @@ static void a_break_is_told_behind_a_late_hand_over(void **state)
 /* It asks before it hears of either, and gets the lock anew. What another hears then came later. */
 static void a_break_of_an_earlier_grant_takes_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker, other;
     const locker_break_options any = LOCKER_BREAK_OPTIONS_INIT;
     locker *rival = lk_open_at(env->server, "");
@@ -825,7 +825,7 @@ static void a_break_of_an_earlier_grant_takes_nothing(void **state)
 }
 
 /* Commands by the proxy, the subscription past it. */
-static void begin_on_two_ways(struct env *env, const char *query)
+static void begin_on_two_ways(lk_env *env, const char *query)
 {
     char hosts[64];
     snprintf(hosts, sizeof hosts, "127.0.0.1:%d,127.0.0.1:%d", lk_proxy_port(env->proxy), env->server->port);
@@ -854,7 +854,7 @@ static size_t broken_meanwhile(const lk_message *reply, char *out, size_t size)
 
 static void a_break_that_overtakes_the_grant_is_heard_of(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     begin_on_two_ways(env, "");
     overtaken.rival = lk_open_at(env->server, "");
     lk_server_do(env->server, "SET overtaken somebody");
@@ -872,7 +872,7 @@ static void a_break_that_overtakes_the_grant_is_heard_of(void **state)
 
 static void a_message_is_no_word_of_the_replicas(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "replicas", NULL);
@@ -890,7 +890,7 @@ static void a_message_is_no_word_of_the_replicas(void **state)
 /* Those who ask for no replica have their turn between the attempts of one that does. */
 static void what_too_few_replicas_have_is_given_back(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     locker *rival = lk_open_at(env->server, "");
     begin(env->server->port, "&wait_replicas=1&wait_timeout=50ms");
@@ -927,7 +927,7 @@ static size_t no_master(const lk_message *reply, char *out, size_t size)
 /* It tells so to whoever waits for its replicas, or is about to. */
 static void a_master_that_becomes_a_replica_is_not_the_last_word(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     begin(lk_proxy_port(env->proxy), "&wait_replicas=1&wait_timeout=1ms");
     for (unsigned round = 0; round < 2; round++) {
@@ -942,7 +942,7 @@ static void a_master_that_becomes_a_replica_is_not_the_last_word(void **state)
 
 static void a_server_that_is_no_master_is_not_the_last_word(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     lk_server_do(env->server, "ACL SETUSER default -role");
     begin(env->server->port, "");
@@ -974,7 +974,7 @@ static void *end_beside(void *none)
 /* Its place can't be taken out of the queue, for as long as that is tried. */
 static void who_closes_is_handed_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     char member[256], value[33];
     pthread_t closer;
@@ -1003,7 +1003,7 @@ static bool is_free(void *context)
 /* Its entry of the queue could not be taken out: it is handed the lock, and nobody is there. */
 static void a_lock_for_one_that_is_gone_is_given_back(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "gone", NULL);
@@ -1030,7 +1030,7 @@ static bool is_other_free(void *context)
 /* It stands in the queue of another lock, and is handed that one. */
 static void a_message_of_another_lock_grants_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     char member[256], instance[33], value[33];
     begin(env->server->port, "");
@@ -1050,7 +1050,7 @@ static void a_message_of_another_lock_grants_nothing(void **state)
 
 static bool is_given_back(void *context)
 {
-    const struct env *env = context;
+    const lk_env *env = context;
     alone.ahead += second_ns / 10;
     (void)lk_redis_driver.dispatch(alone.self);
     return lk_server_integer(env->server, "EXISTS refused") == 0;
@@ -1059,7 +1059,7 @@ static bool is_given_back(void *context)
 /* Whose thread ever read that it was refused: another time for it is asked for. */
 static void what_is_refused_is_given_back_later(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     begin(env->server->port, "");
     assert_int_equal(come(&asker, "refused"), LOCKER_OK);
@@ -1104,7 +1104,7 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t count, int flags)
 /* The keeper has looked, and is sending; its clean-up's refusal is read by somebody who asks beside it. */
 static void what_is_refused_while_the_keeper_sends_is_given_back_later(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     begin(env->server->port, "");
     assert_int_equal(come(&asker, "refused"), LOCKER_OK);
@@ -1147,7 +1147,7 @@ static void fill_queue(lk_server *server, const char *key, const char *length)
 /* It would be too long an answer, and cost the connection that all share. */
 static void a_look_asks_for_no_more_than_can_be_ours(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     locker_info info;
     begin(env->server->port, "");
@@ -1166,7 +1166,7 @@ static void a_look_asks_for_no_more_than_can_be_ours(void **state)
 /* The server closes a connection on which it has so much to say. */
 static void a_look_that_costs_the_connection_is_not_made_for_ever(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_info info;
     begin(env->server->port, "");
     lk_server_do(env->server, "SET dear somebody");
@@ -1182,7 +1182,7 @@ static void a_look_that_costs_the_connection_is_not_made_for_ever(void **state)
 /* The connection may be there again before core has heard that it was not. */
 static void an_outage_is_never_the_last_word(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     begin(env->server->port, "");
     lk_server_kill(env->server);
@@ -1203,7 +1203,7 @@ static void look_after_notes(void)
 
 static void a_late_note_is_not_written(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker kept, taken, over;
     begin(env->server->port, "");
     assert_int_equal(come(&kept, "kept"), LOCKER_OK);
@@ -1234,7 +1234,7 @@ static bool is_dated_rightly(lk_server *server, const char *key)
 
 static void a_time_that_is_read_late_sets_none_back(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, fresh;
     begin(env->server->port, "");
     assert_int_equal(come(&first, "first"), LOCKER_OK);
@@ -1257,7 +1257,7 @@ static void a_time_that_is_read_late_sets_none_back(void **state)
 /* Its number is wasted, and nobody may ever take another; also not where the command that sees to it is lost. */
 static void a_try_leaves_no_counter_for_ever(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, try;
     begin(lk_proxy_port(env->proxy), "");
     assert_int_equal(come(&first, "released"), LOCKER_OK);
@@ -1280,7 +1280,7 @@ static void a_try_leaves_no_counter_for_ever(void **state)
 /* One that lasts for ever is a foreign client's, and so is what is done about it. */
 static void a_busy_try_leaves_an_old_counter_alone(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, try;
     begin(env->server->port, "");
     assert_int_equal(come(&first, "released"), LOCKER_OK);
@@ -1303,7 +1303,7 @@ static void a_busy_try_leaves_an_old_counter_alone(void **state)
 
 static void a_counter_below_0_is_lifted(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, try;
     begin(env->server->port, "");
     assert_int_equal(come(&first, "below"), LOCKER_OK);
@@ -1321,7 +1321,7 @@ static void a_counter_below_0_is_lifted(void **state)
 /* Others have the lock while it is under way, and then all data are lost: no time that it brings along starts the counter. */
 static void an_attempt_that_arrives_late_sets_no_token_back(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, late;
     locker *rival = lk_open_at(env->server, "");
     lk_give(lk_take(rival, "released", NULL));
@@ -1351,7 +1351,7 @@ static void an_attempt_that_arrives_late_sets_no_token_back(void **state)
 /* The server's time may be denied at first, and is asked for again now and then. */
 static void a_time_that_is_told_later_is_taken(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, second;
     lk_server_do(env->server, "ACL SETUSER default -time");
     begin(env->server->port, "&fencing=off");
@@ -1382,7 +1382,7 @@ static void *ask_again_and_again(void *argument)
 /* For a checker of races. */
 static void messages_come_while_a_claim_asks(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     char member[256], instance[33], value[33];
     pthread_t thread;
@@ -1408,7 +1408,7 @@ static void messages_come_while_a_claim_asks(void **state)
 /* A lease of 300,000 years is as good as any. */
 static void a_foreign_lease_may_last_for_ages(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker asker;
     begin(env->server->port, "&poll=1s");
     lk_server_do(env->server, "SET ages somebody PX 9300000000000");
@@ -1436,7 +1436,7 @@ static bool is_early_in_a_second(void *context)
 /* Early in a second, too, when the microseconds have few digits. */
 static void the_queue_is_in_order_of_time(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, early;
     double score;
     begin(env->server->port, "");
@@ -1462,7 +1462,7 @@ static bool is_granted(void *asker)
 /* A lock that was handed on for long is left free for a moment; who is the first stays so, and is told. */
 static void a_free_moment_takes_no_place(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct asker first, second;
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "moment", NULL);
@@ -1539,4 +1539,4 @@ static const struct CMUnitTest tests[] = {
     server_test(a_time_that_is_told_later_is_taken),
 };
 
-const struct lk_group lk_driver = {"driver", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_driver = {"driver", tests, sizeof tests / sizeof tests[0], NULL, NULL};

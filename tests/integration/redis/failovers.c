@@ -41,7 +41,7 @@ static bool has_counter(void *context)
 }
 
 /* A replica of the server that has the counter of "counted" as it is now, and is cut off from it. */
-static void leave_a_replica_behind(struct env *env)
+static void leave_a_replica_behind(lk_env *env)
 {
     struct counter counter;
     env->second = lk_test_redis(NULL);
@@ -56,7 +56,7 @@ static void leave_a_replica_behind(struct env *env)
  * the old master nor to others. */
 static void tokens_grow_over_a_failover_that_lost_counts(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival;
     uint64_t last;
     char text[32];
@@ -84,7 +84,7 @@ static void tokens_grow_over_a_failover_that_lost_counts(void **state)
 /* The same for a process that has counted on the old master, and is the first on the new one. */
 static void tokens_grow_for_those_who_move(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     uint64_t last;
     take_tokens(l, "counted");
@@ -102,9 +102,9 @@ static void tokens_grow_for_those_who_move(void **state)
 /* A release that hands the lock on takes the number. */
 static void a_hand_over_by_a_new_master_takes_a_greater_token(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival;
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_handle *held;
     uint64_t before;
     char value[64];
@@ -133,7 +133,7 @@ static void a_hand_over_by_a_new_master_takes_a_greater_token(void **state)
 /* What a crash with fsync each second, or a restart from an older dump, does. */
 static void tokens_grow_over_a_crash_that_lost_counts(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     uint64_t last;
     take_tokens(l, "counted");
@@ -156,11 +156,11 @@ static void tokens_grow_over_a_crash_that_lost_counts(void **state)
 
 /* The first answer of the release is lost, and the server comes back without the lock: nobody can say whether
  * the release or `lose` has taken it away. */
-static void release_over(struct env *env, void (*lose)(struct env *env))
+static void release_over(lk_env *env, void (*lose)(lk_env *env))
 {
     locker *l = lk_open_through(env, "command_timeout=20s");
     locker_handle *held = lk_take(l, "unknown", NULL);
-    struct lk_unlocking unlocking;
+    lk_unlocking unlocking;
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
     lk_proxy_refuse(env->proxy, true);
     lk_unlocking_start(&unlocking, held);
@@ -173,7 +173,7 @@ static void release_over(struct env *env, void (*lose)(struct env *env))
     lk_close_locker(l);
 }
 
-static void restart_empty(struct env *env)
+static void restart_empty(lk_env *env)
 {
     lk_server_kill(env->server);
     lk_test_launch(env->server, false);
@@ -193,7 +193,7 @@ static void a_release_over_an_unknown_server_is_unknown(void **state)
 static int start_nameless(void **state)
 {
     static const char *const options[] = {"--rename-command", "INFO", "", NULL};
-    struct env *env = calloc(1, sizeof *env);
+    lk_env *env = calloc(1, sizeof *env);
     if (env == NULL)
         return -1;
     *state = env;
@@ -203,7 +203,7 @@ static int start_nameless(void **state)
 }
 
 /* The same process: it was a replica meanwhile, and has the data of another. */
-static void become_another(struct env *env)
+static void become_another(lk_env *env)
 {
     env->second = lk_test_redis(NULL);
     lk_follow(env->server, env->second);
@@ -218,9 +218,9 @@ static void a_release_over_a_change_of_masters_is_unknown(void **state)
 /* A waiter that has moved to a new master hears what that one tells. */
 static void a_waiter_listens_to_the_new_master(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l, *rival;
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_handle *held, *other = NULL;
     locker_error err;
     int64_t released;
@@ -251,9 +251,9 @@ static void a_waiter_listens_to_the_new_master(void **state)
  * at the replica either: it would grant him the lock that the next one gets. */
 static void a_replica_tells_nobody_that_the_lock_is_his(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=90s&poll=60s"), *holder, *next;
-    struct lk_locking waiter;
+    lk_locking waiter;
     holder = lk_open_at(env->server, "ttl=90s");
     locker_handle *held = lk_take(holder, "told", NULL), *taken;
     lk_locking_start(&waiter, l, "told", NULL);
@@ -307,9 +307,9 @@ static int64_t channels(lk_server *server)
  * there is not about our locks. */
 static void a_subscription_is_with_the_server_that_grants(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct visited visited;
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_error err;
     locker *l;
     env->second = lk_test_redis(NULL);
@@ -364,11 +364,11 @@ static void *lock_late(void *argument)
 
 static bool exists(void *context)
 {
-    struct env *env = ((void **)context)[0];
+    lk_env *env = ((void **)context)[0];
     return lk_server_integer(env->server, "EXISTS %s", ((const char **)context)[1]) == 1;
 }
 
-static void require_key(struct env *env, const char *key)
+static void require_key(lk_env *env, const char *key)
 {
     const void *context[] = {env, key};
     lk_require(exists, context, "the key should be there");
@@ -402,10 +402,10 @@ static bool is_confirming(void *context)
  * replicas of that one have is no answer. */
 static void replicas_of_another_master_confirm_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct sigaction action = {.sa_handler = stall_here, .sa_flags = SA_RESTART};
     const locker_lock_options try = lk_wait_options(0);
-    struct lk_locking reader;
+    lk_locking reader;
     pthread_t thread;
     locker_error err;
     char byte = 0;
@@ -447,7 +447,7 @@ static void replicas_of_another_master_confirm_nothing(void **state)
 /* The first host takes connections, and says nothing. */
 static void a_host_that_hangs_hides_no_other(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l;
     locker_error err;
     env->second = lk_test_redis(NULL);
@@ -462,7 +462,7 @@ static void a_host_that_hangs_hides_no_other(void **state)
 
 static void who_was_connected_to_a_host_that_hangs_finds_another(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l;
     locker_error err;
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
@@ -492,7 +492,7 @@ static int listen_silently(int port)
 
 static void an_address_that_hangs_hides_no_other(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l;
     locker_error err;
     const int silent = listen_silently(env->server->port);
@@ -587,4 +587,4 @@ static const struct CMUnitTest tests[] = {
     proxied_test(replicas_of_another_master_confirm_nothing),
 };
 
-const struct lk_group lk_failovers = {"failovers", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_failovers = {"failovers", tests, sizeof tests / sizeof tests[0], NULL, NULL};

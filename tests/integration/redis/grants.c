@@ -22,7 +22,7 @@ static void expect_allowance(locker_handle *held, int64_t ttl_ms, const char *wa
 /* One percent and 2 ms are left for clocks that run differently, however the lock was had. */
 static void a_lease_leaves_room_for_the_clocks(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
     for (int i = 0; i < 20; i++) { /* the first by the script; 2 ms are seen when it takes less than 1 ms */
         locker_handle *held = lk_take(l, "allowance", NULL);
@@ -32,7 +32,7 @@ static void a_lease_leaves_room_for_the_clocks(void **state)
     }
     for (int i = 0; i < 5; i++) {
         locker_handle *held = lk_take(rival, "allowance", NULL);
-        struct lk_locking waiter;
+        lk_locking waiter;
 
         lk_locking_start(&waiter, l, "allowance", NULL);
         lk_require_queue(env->server, "allowance", 1);
@@ -48,10 +48,10 @@ static void a_lease_leaves_room_for_the_clocks(void **state)
 /* The message that hands a lock over may be late: the lease counts from the attempt before it. */
 static void a_grant_by_a_late_message_counts_from_before(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
     locker_handle *held = lk_take(rival, "direct", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, l, "direct", NULL);
     lk_require_queue(env->server, "direct", 1);
     lk_proxy_delay(env->proxy, 0, 600);
@@ -87,7 +87,7 @@ static bool is_granted(void *server)
 /* A process that was stopped finds the message of a grant when most of its lease is over: it starts anew. */
 static void a_grant_that_is_found_late_starts_anew(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "stopped", NULL);
     char uri[64];
@@ -110,10 +110,10 @@ static void a_grant_that_is_found_late_starts_anew(void **state)
 /* An answer that comes when most of the lease is over is not passed on: another attempt starts it anew. */
 static void an_answer_that_comes_late_is_confirmed(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=3s");
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
-    struct lk_locking taker;
+    lk_locking taker;
     lk_give(lk_take(l, "slow", NULL));
     lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&taker, l, "slow", &options);
@@ -130,10 +130,10 @@ static void an_answer_that_comes_late_is_confirmed(void **state)
 /* Where each answer is late, what there is is passed on, after it was confirmed twice. */
 static void answers_that_are_all_late_are_taken_in_the_end(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=2s&command_timeout=20s");
     locker_lock_options options = lk_wait_options(12000);
-    struct lk_locking taker;
+    lk_locking taker;
     lk_give(lk_take(l, "late", NULL));
     lk_proxy_delay(env->proxy, 0, 1200);
     lk_locking_start(&taker, l, "late", &options);
@@ -150,13 +150,13 @@ static void answers_that_are_all_late_are_taken_in_the_end(void **state)
  * counter that says how old it is, or one that has begun anew. */
 static void an_old_message_grants_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
     for (int round = 0; round < 3; round++) {
         char member[256] = "", instance[33], value[33], fence[64], message[128];
         locker_lock_options options = lk_wait_options(700);
         locker_handle *held;
-        struct lk_locking waiter;
+        lk_locking waiter;
 
         lk_give(lk_take(rival, "old", NULL));
         held = lk_take(rival, "old", NULL);
@@ -204,12 +204,12 @@ static bool has_tried_again(void *context)
  * nothing back on its own, of which the release would find that the lock was not ours. */
 static void a_late_message_takes_nothing_from_a_release(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=90s&poll=60s&command_timeout=25s");
     locker *rival = lk_open_at(env->server, "ttl=90s");
     locker_handle *held = lk_take(rival, "late", NULL);
-    struct lk_locking waiter, other;
-    struct lk_unlocking giving;
+    lk_locking waiter, other;
+    lk_unlocking giving;
     struct attempts attempts = {.l = l};
     char instance[33], value[33], other_value[33];
     uint64_t token;
@@ -257,7 +257,7 @@ static uint64_t counter_of(lk_server *server, const char *key)
 static void ask_for_a_hand_over(locker *l, const char *key)
 {
     locker_handle *held = lk_take(l, key, NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, l, key, NULL);
     lk_require_waiting(l, 1);
     lk_give(held);
@@ -272,7 +272,7 @@ static void a_counter_ahead_of_the_time_is_not_hurried(void **state)
                                 "redis.call('SET', KEYS[1], string.format('%.0f', (t[1] + 60) * 1000000))\n"
                                 "return 1";
     enum { GRANTS = 12 };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     uint64_t before;
     lk_server_do(env->server, "EVAL %s 1 {hurried}:locker:fence", ahead);
@@ -291,13 +291,13 @@ static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
     static const char both[] = "local channel = 'locker:wake:' .. KEYS[1]\n"
                                "redis.call('PUBLISH', channel, KEYS[2] .. ' 9000000000000000 0 unseen')\n"
                                "return redis.call('PUBLISH', channel, KEYS[2] .. ' broken unseen')";
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s&poll=100ms&command_timeout=20s");
     locker *rival = lk_open_at(env->server, "ttl=30s");
     locker_handle *held = lk_take(rival, "unseen", NULL);
     locker_lock_options options = lk_wait_options(3000);
     char member[256] = "", instance[33], value[33];
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, l, "unseen", &options);
     lk_require_queue(env->server, "unseen", 1);
     assert_true(lk_server_text(env->server, member, sizeof member, "EVAL %s 1 {unseen}:locker:queue",
@@ -321,7 +321,7 @@ static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
 static void ask_for_passing(locker *l, const char *key)
 {
     locker_handle *held = lk_take(l, key, NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, l, key, NULL);
     lk_require_waiting(l, 1);
     lk_give(held);
@@ -339,10 +339,10 @@ static bool is_noted(void *context)
 /* One whose holder the server knows gets another value: whoever breaks that holder's lock breaks no other. */
 static void a_lock_whose_holder_is_known_is_not_passed_on(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s");
     char before[64], after[64];
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_handle *held;
     ask_for_passing(l, "noted");
     held = lk_take(l, "noted", NULL);
@@ -370,10 +370,10 @@ static void add_ghosts(lk_server *server, const char *key, int count)
 /* Handed to a process that is gone, a lock goes on to the next at once. */
 static void a_dead_waiter_is_passed_over(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s&poll=60s");
     locker_handle *held = lk_take(l, "ghosts", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     int64_t released;
     add_ghosts(env->server, "ghosts", 3);
     lk_locking_start(&waiter, rival, "ghosts", NULL);
@@ -390,7 +390,7 @@ static void a_dead_waiter_is_passed_over(void **state)
 /* One call looks at a hundred dead waiters at most; the rest is left to later ones. */
 static void many_dead_waiters_are_left_to_later_calls(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s");
     locker_handle *held = lk_take(l, "ghosts", NULL);
     add_ghosts(env->server, "ghosts", 250);
@@ -407,11 +407,11 @@ static void many_dead_waiters_are_left_to_later_calls(void **state)
 
 static void a_waiter_that_is_served_or_gives_up_leaves_the_queue(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "poll=50ms");
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking waiter;
+    lk_locking waiter;
     options.cancel = cancel;
     lk_server_do(env->server, "SET queued somebody");
     lk_locking_start(&waiter, l, "queued", &options);
@@ -436,12 +436,12 @@ static void one_that_gives_up_in_a_free_moment_leaves_it_to_the_next(void **stat
         "local t = redis.call('TIME')\n"
         "redis.call('ZADD', KEYS[2], 2^52 + t[1] * 1000000 + t[2] + 8000, 'free')\n"
         "return redis.call('DEL', KEYS[1])";
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=90s&poll=60s"),
            *next = lk_open_at(env->server, "ttl=90s&poll=60s");
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking told, waiter;
+    lk_locking told, waiter;
     int64_t given_up;
     options.cancel = cancel;
     lk_server_do(env->server, "SET moment somebody");
@@ -465,7 +465,7 @@ static void one_that_gives_up_in_a_free_moment_leaves_it_to_the_next(void **stat
 /* What could not be given back is given back in the background when the server is there again. */
 static void a_release_goes_on_when_the_server_is_back(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s&command_timeout=300ms&cleanup_timeout=20s");
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "away", NULL);
@@ -520,7 +520,7 @@ static int keep_busy(lk_server *server)
 /* ... and a server that is busy is asked again. */
 static void a_release_goes_on_when_the_server_is_not_busy_any_more(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s&command_timeout=700ms&cleanup_timeout=20s");
     locker_handle *held = lk_take(l, "busy", NULL);
     locker_lock_options options = lk_wait_options(10000);
@@ -558,4 +558,4 @@ static const struct CMUnitTest tests[] = {
     server_test(a_release_goes_on_when_the_server_is_not_busy_any_more),
 };
 
-const struct lk_group lk_grants = {"grants", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_grants = {"grants", tests, sizeof tests / sizeof tests[0], NULL, NULL};

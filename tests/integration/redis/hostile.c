@@ -72,7 +72,7 @@ static void expect_recovered(locker *l)
 
 static void floods_while_connecting(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     for (size_t i = 0; i < sizeof floods / sizeof floods[0]; i++) {
         locker_error err;
         locker *l;
@@ -89,7 +89,7 @@ static void floods_while_connecting(void **state)
 
 static void floods_instead_of_an_answer(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     for (size_t i = 0; i < sizeof floods / sizeof floods[0]; i++) {
         locker *l = lk_open_through(env, "command_timeout=1s");
         locker_error err;
@@ -108,7 +108,7 @@ static void floods_instead_of_an_answer(void **state)
 
 static void floods_on_the_subscription(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     for (size_t i = 0; i < sizeof floods / sizeof floods[0]; i++) {
         locker *l = lk_open_through(env, "command_timeout=1s&connect_timeout=1s");
         locker_handle *held;
@@ -129,7 +129,7 @@ static void floods_on_the_subscription(void **state)
 static void a_pong_is_checked(void **state)
 {
     static const char *const answers[] = {"+OK\r\n", "$4\r\nPONG\r\n", ":1\r\n", "*0\r\n", "$-1\r\n"};
-    struct env *env = *state;
+    lk_env *env = *state;
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
         locker *l = lk_open_through(env, "");
         locker_error err;
@@ -148,4 +148,4 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_pong_is_checked),
 };
 
-const struct lk_group lk_hostile = {"hostile", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_hostile = {"hostile", tests, sizeof tests / sizeof tests[0], NULL, NULL};

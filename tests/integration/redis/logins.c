@@ -17,7 +17,7 @@ static void lock_once(locker *l, const char *key)
 
 static void passwords(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_options options = LOCKER_OPTIONS_INIT;
     int port = env->server->port;
     char uri[128];
@@ -53,7 +53,7 @@ static int64_t connections(lk_server *server)
  * before is not believed when it has been asked since. */
 static void tries_spare_a_server_that_refuses(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     const int64_t began = lk_test_now_ms();
     locker_handle *held = NULL;
@@ -77,7 +77,7 @@ static void tries_spare_a_server_that_refuses(void **state)
 
 static void a_password_file(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     char path[96];
     locker_error err;
     locker *l;
@@ -97,7 +97,7 @@ static void a_password_file(void **state)
 
 static void an_acl_user(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_error err;
     locker *l;
     lk_server_do(env->server, "ACL SETUSER app on >s%%3cret ~* &* +@all");
@@ -128,11 +128,11 @@ static char *documented_rights(void)
 }
 
 /* What the test itself does at the server is done by commands that are none of ours. */
-static void use_all_rights(struct env *env, locker *l, locker *rival)
+static void use_all_rights(lk_env *env, locker *l, locker *rival)
 {
     locker_lock_options brief = LOCKER_LOCK_OPTIONS_INIT;
     locker_info info = LOCKER_INFO_INIT;
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_handle *held;
     locker_error err;
     brief.ttl_ms = 300;
@@ -165,7 +165,7 @@ static void use_all_rights(struct env *env, locker *l, locker *rival)
 /* Nothing was denied, and nothing was given that was not used. */
 static void the_fewest_rights_are_enough(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     char *rights = documented_rights(), used[16384], *rest = NULL;
     locker *l, *rival;
     locker_error err;
@@ -195,7 +195,7 @@ static void the_fewest_rights_are_enough(void **state)
 }
 
 /* Uses a locker in all ways until something is DENIED; answers whether anything was. */
-static bool is_denied_somewhere(struct env *env, const char *rule, locker_error *err)
+static bool is_denied_somewhere(lk_env *env, const char *rule, locker_error *err)
 {
     locker_lock_options options = lk_wait_options(1500);
     locker_handle *held = NULL;
@@ -220,7 +220,7 @@ static void a_missing_right_is_denied(void **state)
     static const char *const rules[] = {
         "-eval -evalsha -script", "-set", "-get", "-subscribe", "resetkeys ~other:*",
         "resetchannels &other:*"};
-    struct env *env = *state;
+    lk_env *env = *state;
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         char command[160];
         locker_error err;
@@ -238,7 +238,7 @@ static void a_missing_right_is_denied(void **state)
 /* A server that hides its time can't be told from one that has lost numbers. */
 static void without_the_time_nothing_is_numbered(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_handle *held = NULL;
     locker_error err;
     locker *l;
@@ -254,7 +254,7 @@ static void without_the_time_nothing_is_numbered(void **state)
 
 static void a_right_that_is_taken_away_is_denied(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_handle *held = NULL;
     locker_error err;
     locker *l;
@@ -278,7 +278,7 @@ static void a_right_that_is_taken_away_is_denied(void **state)
 /* A user with few rights is told too. */
 static void a_cluster_is_refused(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_error err;
     locker *l;
     assert_status(LOCKER_UNSUPPORTED, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
@@ -291,7 +291,7 @@ static void a_cluster_is_refused(void **state)
 static int start_cluster(void **state)
 {
     static const char *const options[] = {"--cluster-enabled", "yes", NULL};
-    struct env *env = calloc(1, sizeof *env);
+    lk_env *env = calloc(1, sizeof *env);
     if (env == NULL)
         return -1;
     *state = env;
@@ -301,7 +301,7 @@ static int start_cluster(void **state)
 
 static void databases(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     int port = env->server->port;
     locker_handle *held;
     locker_error err;
@@ -319,7 +319,7 @@ static void databases(void **state)
 
 static void a_unix_socket(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_error err;
     locker *l;
     locker_handle *held;
@@ -461,9 +461,9 @@ static bool built_with_tls(void)
  * that it was given. */
 static void tls_is_used_or_refused_in_plain_words(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     lk_server *server = env->server;
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_handle *held;
     locker_error err;
     locker *l, *rival;
@@ -518,4 +518,4 @@ static const struct CMUnitTest tests[] = {
     server_test(tls_is_used_or_refused_in_plain_words),
 };
 
-const struct lk_group lk_logins = {"logins", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_logins = {"logins", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct lk_group *const groups[] = {&lk_restarts, &lk_logins,    &lk_refusals, &lk_replies,
-                                                &lk_clients,  &lk_operators, &lk_hostile,  &lk_failovers,
-                                                &lk_grants,   &lk_driver,    NULL};
+static const lk_group *const groups[] = {&lk_restarts, &lk_logins,    &lk_refusals, &lk_replies,
+                                         &lk_clients,  &lk_operators, &lk_hostile,  &lk_failovers,
+                                         &lk_grants,   &lk_driver,    NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 
 static int start(void **state, const char *const *options)
 {
-    struct env *env = calloc(1, sizeof *env);
+    lk_env *env = calloc(1, sizeof *env);
     if (env == NULL)
         return -1;
     *state = env;
@@ -34,7 +34,7 @@ int lk_env_durable(void **state)
 
 int lk_env_proxied(void **state)
 {
-    struct env *env;
+    lk_env *env;
     if (start(state, NULL) != 0)
         return -1;
     env = *state;
@@ -44,7 +44,7 @@ int lk_env_proxied(void **state)
 
 int lk_env_end(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     if (env == NULL)
         return 0;
     lk_child_kill(env->child);
@@ -70,7 +70,7 @@ locker *lk_open_at(lk_server *server, const char *query)
     return open_port(server->port, query);
 }
 
-locker *lk_open_through(struct env *env, const char *query)
+locker *lk_open_through(lk_env *env, const char *query)
 {
     return open_port(lk_proxy_port(env->proxy), query);
 }
@@ -134,6 +134,6 @@ void lk_require_queue(lk_server *server, const char *key, int64_t count)
 
 int main(int argc, char **argv)
 {
-    static const struct lk_role roles[] = {LK_PUPPET_ROLE, {NULL, NULL}};
+    static const lk_role roles[] = {LK_PUPPET_ROLE, {NULL, NULL}};
     return lk_run_group(argc, argv, groups, roles);
 }

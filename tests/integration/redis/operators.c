@@ -15,7 +15,7 @@ static bool is_listened_to(void *context)
 }
 
 /* The server knows whose it is, and the holder listens. */
-static void require_noted(struct env *env, const char *key)
+static void require_noted(lk_env *env, const char *key)
 {
     static const char script[] = "local info = redis.call('GET', KEYS[2])\n"
                                  "local value = redis.call('GET', KEYS[1])\n"
@@ -45,7 +45,7 @@ static void expect_told_at_once(locker_handle *held)
 
 static void a_holder_that_never_waited_is_told_at_once(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *operator_ = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "broken", NULL), *other = lk_take(l, "other", NULL);
     require_noted(env, "broken");
@@ -61,10 +61,10 @@ static void a_holder_that_never_waited_is_told_at_once(void **state)
 /* The lock came by a message, and is broken before the waiter's own attempt could say more. */
 static void a_holder_that_waited_is_told_at_once(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
     locker_handle *held = lk_take(l, "waited", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, rival, "waited", NULL);
     lk_require_waiting(rival, 1);
     lk_require_subscriber(env->server);
@@ -95,7 +95,7 @@ static void *break_named(void *argument)
 static void a_break_that_comes_late_takes_nothing(void **state)
 {
     static struct breaking b;
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
     locker_handle *held = lk_take(l, "next", NULL), *others;
     pthread_t thread;
@@ -125,7 +125,7 @@ static void a_break_that_comes_late_takes_nothing(void **state)
 /* Without the right to subscribe, locks work, and the next renewal tells. */
 static void a_holder_that_may_not_subscribe_is_told_by_its_renewal(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *operator_ = lk_open_at(env->server, ""), *l;
     locker_handle *held;
     locker_error err;
@@ -145,7 +145,7 @@ static void a_holder_that_may_not_subscribe_is_told_by_its_renewal(void **state)
 /* What is given back at once pays for none of this. */
 static void a_lock_given_back_at_once_asks_for_no_subscription(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     int64_t longest = 0;
     for (int i = 0; i < 100; i++) {
@@ -187,7 +187,7 @@ static void a_hostile_info_says_nothing(void **state)
         "1  7 0123456789abcdef0123456789abcdef me",
         "",
     };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     lk_server_do(env->server, "SET victim %s", value);
     for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
@@ -204,7 +204,7 @@ static void a_hostile_info_says_nothing(void **state)
  * the leases that it keeps by it. */
 static void a_long_value_is_looked_at(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
@@ -222,7 +222,7 @@ static void a_long_value_is_looked_at(void **state)
 /* A lock that is broken without its mark would be called given back by a release whose answer was lost. */
 static void without_the_right_to_its_mark_nothing_is_broken(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *operator_;
     locker_handle *held = lk_take(l, "unmarked", NULL);
     locker_error err;
@@ -259,7 +259,7 @@ static bool has_looked_thrice(void *server)
  * the time that it is given: that one has as much. (On a machine that is busy it may come when all is over, and is left.) */
 static void each_holder_has_its_time_to_say_who_it_is(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     bool is_late = true;
     for (int round = 0; round < 10 && is_late; round++) {
@@ -289,4 +289,4 @@ static const struct CMUnitTest tests[] = {
     server_test(a_long_value_is_looked_at),
 };
 
-const struct lk_group lk_operators = {"operators", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_operators = {"operators", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -1,6 +1,6 @@
 /*
- * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own (struct
- * env, *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
+ * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own (lk_env,
+ * *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
  * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c, failovers.c, grants.c, driver.c.
  */
 #pragma once
@@ -16,15 +16,15 @@
 #include "test_redis.h"
 
 /** What a test has; all of it is ended after the test, also when it failed. */
-struct env {
+typedef struct {
     lk_server *server;
-    lk_server *second;      /* NULL unless the test starts one */
-    lk_proxy *proxy;        /* NULL unless the test starts one */
-    struct lk_child *child; /* NULL unless the test starts one; set to NULL when it is ended */
-};
+    lk_server *second; /* NULL unless the test starts one */
+    lk_proxy *proxy;   /* NULL unless the test starts one */
+    lk_child *child;   /* NULL unless the test starts one; set to NULL when it is ended */
+} lk_env;
 
-extern const struct lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators,
-    lk_hostile, lk_failovers, lk_grants, lk_driver;
+extern const lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators, lk_hostile,
+    lk_failovers, lk_grants, lk_driver;
 
 /** Setup functions of cmocka: a server with default options, and one that writes each change to disk. */
 int lk_env_plain(void **state);
@@ -43,7 +43,7 @@ int lk_env_end(void **state);
 locker *lk_open_at(lk_server *server, const char *query);
 
 /** Opens a locker through the proxy. */
-locker *lk_open_through(struct env *env, const char *query);
+locker *lk_open_through(lk_env *env, const char *query);
 
 /** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
 locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options);

@@ -10,7 +10,7 @@
 
 static void out_of_memory_holders_keep_their_locks(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=600ms");
     locker_handle *held = lk_take(l, "oom", NULL), *second = NULL;
     locker_error err;
@@ -36,9 +36,9 @@ static bool has_been_refused_twice(void *context)
 /* A server that can't write now is an outage like another: who waits, waits on. */
 static void out_of_memory_a_wait_goes_on(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_server_do(env->server, "CONFIG SET maxmemory-policy noeviction");
     lk_server_do(env->server, "CONFIG SET maxmemory 1");
     lk_locking_start(&waiter, l, "refused", NULL);
@@ -50,10 +50,10 @@ static void out_of_memory_a_wait_goes_on(void **state)
 
 static void out_of_memory_a_release_with_waiters_releases(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "oom-wait", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, rival, "oom-wait", NULL);
     lk_require_waiting(rival, 1);
     lk_require_subscriber(env->server);
@@ -69,12 +69,12 @@ static void out_of_memory_a_release_with_waiters_releases(void **state)
 
 static void another_type_is_busy_when_locking(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_lock_options options = lk_wait_options(150);
     locker_handle *held = NULL;
     locker_info info = LOCKER_INFO_INIT;
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_error err;
     /* as Redisson does */
     lk_server_do(env->server, "HSET redisson 8a9f:1 1");
@@ -93,7 +93,7 @@ static void another_type_is_busy_when_locking(void **state)
 
 static void another_type_is_busy_without_fencing_too(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "fencing=off");
     locker_lock_options options = lk_wait_options(150);
     locker_handle *held = NULL;
@@ -110,7 +110,7 @@ static void another_type_is_busy_without_fencing_too(void **state)
 
 static void another_type_is_lost_when_releasing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *brief = lk_open_at(env->server, "ttl=600ms");
     locker_handle *held = lk_take(l, "hashed", NULL), *renewed = lk_take(brief, "hashed2", NULL);
     locker_error err;
@@ -132,7 +132,7 @@ static void another_type_is_lost_when_releasing(void **state)
 /* Somebody's nonsense at the names that the driver keeps beside the lock harms no lock. */
 static void garbage_beside_the_lock_is_survived(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_handle *held;
     lk_give(lk_take(l, "beside", NULL));
@@ -150,7 +150,7 @@ static void garbage_beside_the_lock_is_survived(void **state)
 /* A grant that can't be numbered is none, and is given back. */
 static void a_counter_of_another_type_is_told(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_handle *held = NULL;
     locker_error err;
@@ -172,7 +172,7 @@ static void a_counter_of_another_type_is_told(void **state)
 /* Numbers start at the server's time, so they grow though the counter is lost, or is set to anything. */
 static void tokens_grow_over_a_flush(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
     uint64_t last = 0;
     for (int i = 0; i < 40; i++) {
@@ -194,7 +194,7 @@ static void tokens_grow_over_a_flush(void **state)
 
 static void at_a_replica_the_master_is_found(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_handle *held;
     locker *l;
     env->second = lk_test_redis(NULL);
@@ -214,7 +214,7 @@ static bool has_moved(void *context)
 
 static void a_master_that_becomes_a_replica_is_left(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=5s");
     locker_handle *held;
     uint64_t token;
@@ -237,7 +237,7 @@ static void a_master_that_becomes_a_replica_is_left(void **state)
 
 static void a_replica_without_its_master_is_unavailable(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_error err;
     locker *l;
     lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", lk_free_port());
@@ -249,7 +249,7 @@ static void a_replica_without_its_master_is_unavailable(void **state)
  * again; the token is greater, as long as the servers' clocks are right. */
 static void a_failover_can_let_two_hold(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival;
     locker_handle *held, *second = NULL;
     locker_error err;
@@ -278,7 +278,7 @@ static bool is_confirming(void *context)
 /* A grant that no replica has confirmed is given back, so that nobody waits for its lease to end. */
 static void an_unconfirmed_grant_is_given_back(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "wait_replicas=1&wait_timeout=500ms");
     locker *plain = lk_open_at(env->server, "");
     locker_handle *held = NULL;
@@ -298,7 +298,7 @@ static void an_unconfirmed_grant_is_given_back(void **state)
 /* Also when the lock is free at once: a replica may come as long as the call lasts. */
 static void a_wait_for_replicas_lasts(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "wait_replicas=1&wait_timeout=20ms");
     const locker_lock_options options = lk_wait_options(700);
     locker_handle *held = NULL;
@@ -312,7 +312,7 @@ static void a_wait_for_replicas_lasts(void **state)
 /* Redis takes the path of a socket for a master's name; with a URI of TCP there is no such way. */
 static void a_master_whose_name_is_a_path_is_not_found(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_error err;
     locker *l;
     lk_server_do(env->server, "REPLICAOF /tmp/nobody.sock 6379");
@@ -334,7 +334,7 @@ static bool are_more(void *context)
 /* The limit that locker-uri(7) tells of: replicas are asked about grants, and not about renewals. */
 static void renewals_ask_no_replica(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=3s&wait_replicas=1&wait_timeout=500ms");
     struct renewals renewals = {.l = l};
     locker_handle *held, *none = NULL;
@@ -363,7 +363,7 @@ static bool saving_failed(void *context)
 
 static void refused_writes_make_unlock_unknown(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "command_timeout=1s");
     locker_handle *held = lk_take(l, "misconf", NULL), *second = NULL;
     char path[96];
@@ -387,7 +387,7 @@ static void refused_writes_make_unlock_unknown(void **state)
 /* A server that wants replicas and has none refuses writes with NOREPLICAS. */
 static void missing_replicas_make_unlock_unknown(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "command_timeout=1s");
     locker_handle *held = lk_take(l, "noreplicas", NULL), *second = NULL;
     locker_error err;
@@ -422,4 +422,4 @@ static const struct CMUnitTest tests[] = {
     server_test(a_failover_can_let_two_hold),
 };
 
-const struct lk_group lk_refusals = {"refusals", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_refusals = {"refusals", tests, sizeof tests / sizeof tests[0], NULL, NULL};

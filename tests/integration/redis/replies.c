@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* Waits until the rival can have the key, well before a lease of 30 s would end. */
-static void expect_free_soon(struct env *env, const char *key)
+static void expect_free_soon(lk_env *env, const char *key)
 {
     locker *rival = lk_open_at(env->server, "");
     locker_lock_options options = lk_wait_options(6000);
@@ -15,7 +15,7 @@ static void expect_free_soon(struct env *env, const char *key)
     lk_close_locker(rival);
 }
 
-static void take_with_harm(struct env *env, const char *query, const char *command, lk_harm harm)
+static void take_with_harm(lk_env *env, const char *query, const char *command, lk_harm harm)
 {
     locker *l = lk_open_through(env, query);
     locker_handle *held;
@@ -49,7 +49,7 @@ static void a_reply_that_trickles_is_read(void **state)
 /* The caller gives up before it can know; the grant is given back when the server is there again. */
 static void an_acquisition_of_unknown_outcome_leaves_no_orphan(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "command_timeout=400ms&cleanup_timeout=5s");
     locker_handle *held = NULL;
     locker_error err;
@@ -64,7 +64,7 @@ static void an_acquisition_of_unknown_outcome_leaves_no_orphan(void **state)
 
 static void a_grant_that_comes_too_late_is_given_back(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "command_timeout=300ms");
     locker_handle *held = NULL;
     locker_error err;
@@ -79,7 +79,7 @@ static void a_grant_that_comes_too_late_is_given_back(void **state)
  * ended it by then. */
 static void a_given_up_connection_takes_nothing_afterwards(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "command_timeout=300ms");
     locker_handle *held = NULL;
     locker_error err;
@@ -96,7 +96,7 @@ static void a_given_up_connection_takes_nothing_afterwards(void **state)
 /* The connection that ends it is given up before it is told that it has: the next one sees to it again. */
 static void a_given_up_connection_is_ended_until_that_is_known(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s");
     lk_give(lk_take(l, "warm-up", NULL));
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "KILL", 1, 0);
@@ -110,7 +110,7 @@ static void a_given_up_connection_is_ended_until_that_is_known(void **state)
 /* Another life of the server gives the same names to others. */
 static void a_connection_to_an_earlier_life_is_not_ended(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s");
     lk_give(lk_take(l, "warm-up", NULL));
     lk_server_kill(env->server);
@@ -127,11 +127,11 @@ static bool is_attempted(void *context)
 
 static void a_cancelled_request_in_flight_leaves_no_orphan(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "");
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking waiter;
+    lk_locking waiter;
     int64_t fired;
     options.cancel = cancel;
     lk_proxy_hold(env->proxy, false, true);
@@ -149,7 +149,7 @@ static void a_cancelled_request_in_flight_leaves_no_orphan(void **state)
 
 static void a_lost_reply_of_a_release_is_ok_by_proof(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "");
     locker_handle *held = lk_take(l, "released", NULL);
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
@@ -162,10 +162,10 @@ static void a_lost_reply_of_a_release_is_ok_by_proof(void **state)
 /* The release was carried out and handed the lock over before its reply was lost. */
 static void a_lost_reply_of_a_hand_over_is_ok_by_proof(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, ""), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "handed", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, rival, "handed", NULL);
     lk_require_waiting(rival, 1);
     lk_require_subscriber(env->server);
@@ -182,7 +182,7 @@ static void a_lost_reply_of_a_hand_over_is_ok_by_proof(void **state)
  * that says so ends with the lease. */
 static void a_lost_reply_of_a_broken_locks_release_is_lost(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l, *rival = lk_open_at(env->server, "ttl=30s");
     locker_handle *held, *others;
     char value[64];
@@ -209,9 +209,9 @@ static void a_lost_reply_of_a_broken_locks_release_is_lost(void **state)
  * gives it back. */
 static void the_mark_of_an_earlier_grant_is_forgotten(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, ""), *rival = lk_open_at(env->server, "");
-    struct lk_locking taker;
+    lk_locking taker;
     locker_error err;
     lk_give(lk_take(l, "again", NULL)); /* plain commands are used from here on */
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "INCR", 1, 0);
@@ -231,7 +231,7 @@ static void the_mark_of_an_earlier_grant_is_forgotten(void **state)
 
 static void a_swallowed_reply_of_a_release_is_bounded(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "command_timeout=300ms");
     locker_handle *held = lk_take(l, "swallowed", NULL);
     int64_t began;
@@ -250,7 +250,7 @@ static void a_swallowed_reply_of_a_release_is_bounded(void **state)
 
 static void a_lost_reply_of_a_renewal_is_tried_again(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=1500ms");
     locker_handle *held = lk_take(l, "renewal", NULL);
     for (unsigned i = 1; i <= 2; i++) {
@@ -266,7 +266,7 @@ static void a_lost_reply_of_a_renewal_is_tried_again(void **state)
 /* Whatever was read of a reply, the connection is given up and the outcome is found out by asking again. */
 static void a_reply_cut_at_any_byte_is_found_out(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "");
     for (unsigned bytes = 0; bytes < 36; bytes++) {
         locker_handle *held;
@@ -286,7 +286,7 @@ static void a_reply_cut_at_any_byte_is_found_out(void **state)
 
 static void garbage_is_not_believed(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=20s");
     for (unsigned i = 0; i < 6; i++) {
         locker_handle *held = NULL;
@@ -314,7 +314,7 @@ static void garbage_is_not_believed(void **state)
 
 static void a_slow_server_makes_remaining_no_longer_than_the_truth(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=2s");
     locker_handle *held;
     lk_proxy_delay(env->proxy, 0, 150);
@@ -335,7 +335,7 @@ static void a_slow_server_makes_remaining_no_longer_than_the_truth(void **state)
 /* So it is with a renewal: it counts from when it was sent. The next one is kept back. */
 static void a_slow_renewal_makes_remaining_no_longer_than_the_truth(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=3s&command_timeout=20s");
     locker_handle *held = lk_take(l, "slow", NULL);
     int64_t before = 3000, pttl;
@@ -361,7 +361,7 @@ static void a_slow_renewal_makes_remaining_no_longer_than_the_truth(void **state
 }
 
 /* An extension that wasn't confirmed doesn't move the deadline, though the server made it. */
-static void hold_back(struct env *env, int requests, int replies)
+static void hold_back(lk_env *env, int requests, int replies)
 {
     locker *l = lk_open_through(env, "ttl=900ms");
     locker_handle *held = lk_take(l, "held-back", NULL);
@@ -390,7 +390,7 @@ static void cut_off_one_way_it_is_lost_at_the_deadline(void **state)
 
 static void a_holder_that_stops_answering_is_suspect_first(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=4s");
     locker_handle *held = lk_take(l, "suspect", NULL);
     lk_proxy_refuse(env->proxy, true);
@@ -423,7 +423,7 @@ static void a_cycle_is_three_commands(void **state)
 {
     static const char *const commands[] = {"set", "incr", "incrby", "evalsha", "get", "del"};
     static const long long again[] = {10, 10, 0, 10, 10, 10}, fresh[] = {20, 0, 10, 20, 10, 10};
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "");
     long long before[6];
     unsigned sent;
@@ -448,12 +448,12 @@ static void a_cycle_is_three_commands(void **state)
 
 static void a_waiting_process_is_quiet(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *holder = lk_open_at(env->server, ""), *l = lk_open_through(env, "");
     locker_handle *held = lk_take(holder, "quiet", NULL);
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking waiters[10];
+    lk_locking waiters[10];
     unsigned sent;
     options.cancel = cancel;
     for (int i = 0; i < 10; i++)
@@ -475,7 +475,7 @@ static void a_waiting_process_is_quiet(void **state)
 static void many_leases_are_renewed_in_few_requests(void **state)
 {
     enum { MANY = 100 };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=1500ms");
     locker_handle *held[MANY];
     unsigned before;
@@ -526,4 +526,4 @@ static const struct CMUnitTest tests[] = {
     proxied_test(many_leases_are_renewed_in_few_requests),
 };
 
-const struct lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0], NULL, NULL};

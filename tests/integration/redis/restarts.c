@@ -10,7 +10,7 @@
 
 static void a_restart_with_data_keeps_the_lock(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=5s"), *rival;
     locker_handle *held = lk_take(l, "kept", NULL);
     char value[64];
@@ -30,7 +30,7 @@ static void a_restart_with_data_keeps_the_lock(void **state)
 
 static void a_restart_with_data_is_renewed_over(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=3s");
     locker_handle *held = lk_take(l, "renewed", NULL);
     locker_handle *second = NULL;
@@ -50,7 +50,7 @@ static void a_restart_with_data_is_renewed_over(void **state)
 
 static void a_restart_without_data_is_a_loss(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=900ms");
     locker_handle *held = lk_take(l, "gone", NULL), *next;
     int64_t killed = lk_test_now_ms();
@@ -70,10 +70,10 @@ static void a_restart_without_data_is_a_loss(void **state)
 /* A waiter lives through the server's absence, and is served when the server is back. */
 static void a_waiter_outlives_a_restart(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=1s"), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "waited", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, rival, "waited", NULL);
     lk_require_waiting(rival, 1);
     lk_require_subscriber(env->server);
@@ -88,10 +88,10 @@ static void a_waiter_outlives_a_restart(void **state)
 
 static void flushall_is_a_loss(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=900ms"), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "flushed", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     int64_t flushed;
     lk_locking_start(&waiter, rival, "flushed", NULL);
     lk_require_waiting(rival, 1);
@@ -110,7 +110,7 @@ static void flushall_is_a_loss(void **state)
 
 static void script_flush_is_not_noticed(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=600ms"), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "scripts", NULL), *second = NULL;
     locker_lock_options options = lk_wait_options(1300);
@@ -139,11 +139,11 @@ static void script_flush_is_not_noticed(void **state)
 
 static void killed_connections_are_made_again(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=2s"), *rival = lk_open_at(env->server, "");
     for (int i = 0; i < 5; i++) {
         locker_handle *held = lk_take(l, "killed", NULL);
-        struct lk_locking waiter;
+        lk_locking waiter;
 
         lk_locking_start(&waiter, rival, "killed", NULL);
         lk_require_waiting(rival, 1);
@@ -174,13 +174,13 @@ static bool was_told(void *context)
  * last is that there is a connection again. */
 static void a_connection_that_is_made_again_is_told(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     char uri[64];
     atomic_bool told = false;
     locker_options options = LOCKER_OPTIONS_INIT;
     locker *l = lk_open_at(env->server, ""), *rival = NULL;
     locker_handle *held = lk_take(l, "told", NULL);
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_error err;
     options.log = listen_for_again;
     options.log_user = &told;
@@ -201,11 +201,11 @@ static void a_connection_that_is_made_again_is_told(void **state)
 /* The message of the grant is lost: the waiter finds it by its poll, or when it has subscribed again. */
 static void a_killed_subscriber_is_woken_all_the_same(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
     for (int i = 0; i < 4; i++) {
         locker_handle *held = lk_take(l, "subscriber", NULL);
-        struct lk_locking waiter;
+        lk_locking waiter;
         int64_t released;
 
         lk_locking_start(&waiter, rival, "subscriber", NULL);
@@ -224,7 +224,7 @@ static void a_killed_subscriber_is_woken_all_the_same(void **state)
 
 static void a_pause_makes_remaining_no_longer_than_the_truth(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *held;
@@ -245,7 +245,7 @@ static void a_pause_makes_remaining_no_longer_than_the_truth(void **state)
 
 static void a_held_lock_lives_through_a_pause(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=1500ms");
     locker_handle *held = lk_take(l, "pause", NULL);
     lk_server_do(env->server, "CLIENT PAUSE 700 ALL");
@@ -257,7 +257,7 @@ static void a_held_lock_lives_through_a_pause(void **state)
 
 static void a_frozen_server_gives_unavailable_and_then_serves(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "command_timeout=300ms");
     locker_handle *held = NULL;
     locker_error err;
@@ -289,7 +289,7 @@ static void try_without_a_server(locker *l)
 /* A try is answered where connecting is refused, and asks by itself: it waits for no back-off of ours. */
 static void a_try_does_not_wait_for_a_server_that_is_gone(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "command_timeout=60s");
     locker_handle *held = NULL;
     locker_error err;
@@ -307,7 +307,7 @@ static void a_try_does_not_wait_for_a_server_that_is_gone(void **state)
 /* So is one where no way leads to: to 255.255.255.255 there is none by TCP. */
 static void a_try_does_not_wait_for_a_way(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l;
     locker_handle *held = NULL;
     locker_error err;
@@ -326,7 +326,7 @@ static void a_try_does_not_wait_for_a_way(void **state)
 /* The same for one that was on its way; a call that waits goes on. */
 static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "command_timeout=60s");
     lk_check_a_try_under_way(l, env->server);
     lk_close_locker(l);
@@ -334,7 +334,7 @@ static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
 
 static void closing_without_a_server_is_bounded(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "closing", NULL);
     int64_t began;
@@ -349,7 +349,7 @@ static void closing_without_a_server_is_bounded(void **state)
  * one has the greater token. */
 static void until_the_next_renewal_two_may_hold(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "forgotten", NULL), *second = NULL;
     locker_error err;
@@ -385,4 +385,4 @@ static const struct CMUnitTest tests[] = {
     server_test(until_the_next_renewal_two_may_hold),
 };
 
-const struct lk_group lk_restarts = {"restarts", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_restarts = {"restarts", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -13,12 +13,12 @@
 /* Curator's naming, our label as data, the czxid as the token. */
 static void a_lock_is_a_node_as_curator_names_it(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/apps/shop?namespace=orders&owner=the-owner");
     locker_handle *held = lk_take(l, "a/b c");
     char path[LK_ZKC_NAME_MAX], data[256], uuid[64];
     const char *parent = "/apps/shop/orders/a%2Fb%20c";
-    struct lk_zkc_stat stat;
+    lk_zkc_stat stat;
     int number;
     lk_zkc_nth(env->client, parent, 0, path);
     assert_memory_equal(path, parent, strlen(parent));
@@ -39,7 +39,7 @@ static void a_lock_is_a_node_as_curator_names_it(void **state)
 /* Names that ZooKeeper refuses, names that look alike, and the longest ones. */
 static void keys_have_nodes_of_their_own(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     static const char *const keys[] = {".",      "..",     "/", "a/b", "a%2Fb", "zookeeper", "a b",
                                        "\u20ac", "\ue000", "A", "a",   "a.",    ".a"};
     enum { COUNT = sizeof keys / sizeof keys[0] };
@@ -60,7 +60,7 @@ static void keys_have_nodes_of_their_own(void **state)
 
 static void tokens_grow_over_sessions(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     uint64_t last = 0;
     for (int round = 0; round < 3; round++) {
         locker *l = lk_open_at(env->zk, "/shop");
@@ -78,11 +78,11 @@ static void tokens_grow_over_sessions(void **state)
 /* What is no contender stands in nobody's way, and contenders by other clients' names are waited for. */
 static void foreign_names(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop");
     locker_info info = LOCKER_INFO_INIT;
     char made[LK_ZKC_NAME_MAX];
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_error err;
     lk_give(lk_take(l, "foreign"));
     assert_int_equal(lk_zkc_create(env->client, "/shop/foreign/config", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
@@ -105,7 +105,7 @@ static void foreign_names(void **state)
 
 static void a_try_on_a_busy_lock_makes_no_node(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop"), *holder = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(holder, "busy");
     unsigned before = 0;
@@ -126,11 +126,11 @@ static void a_try_on_a_busy_lock_makes_no_node(void **state)
 static void a_queue_shows_its_order_and_keeps_it(void **state)
 {
     enum { COUNT = 5 };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l[COUNT], *looker = lk_open_at(env->zk, "/shop");
     locker_cancel *cancel = locker_cancel_new();
     locker_info info = LOCKER_INFO_INIT;
-    struct lk_locking waiters[COUNT];
+    lk_locking waiters[COUNT];
     locker_handle *held = lk_take(looker, "queue");
     locker_error err;
     for (size_t i = 0; i < COUNT; i++) {
@@ -170,7 +170,7 @@ static void a_queue_shows_its_order_and_keeps_it(void **state)
 
 static void break_ends_the_holders_lock(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?owner=stuck"), *operator_ = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(l, "broken");
     locker_info info = LOCKER_INFO_INIT;
@@ -189,7 +189,7 @@ static void break_ends_the_holders_lock(void **state)
  * could not tell the holder's unlock that it took it. */
 static void a_break_needs_to_read_whose_lock_it_is(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *anybody = lk_open_at(env->zk, "/shop");
     lk_give(lk_take(anybody, "mixed"));
     locker *l = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
@@ -206,7 +206,7 @@ static void a_break_needs_to_read_whose_lock_it_is(void **state)
 /* The same where the record that takes its mark was not read, the server being too busy. */
 static void a_break_needs_to_read_what_it_marks(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop"), *operator_ = lk_open_through(env, "/shop");
     locker_handle *held = lk_take(l, "unread");
     locker_error err;
@@ -235,7 +235,7 @@ static void *break_it(void *context)
 }
 
 /* Whoever holds the lock, the key's node changes between each look and the break. */
-static locker_status break_while_it_changes(struct env *env, locker *l)
+static locker_status break_while_it_changes(lk_env *env, locker *l)
 {
     struct breaking b = {.l = l};
     assert_int_equal(pthread_create(&b.thread, NULL, break_it, &b), 0);
@@ -248,7 +248,7 @@ static locker_status break_while_it_changes(struct env *env, locker *l)
 /* Where the changes came too late it was broken, and is taken again. */
 static void a_break_that_is_always_overtaken_says_so(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop"), *operator_ = lk_open_through(env, "/shop");
     locker_handle *held = lk_take(l, "busy");
     locker_status status;
@@ -267,7 +267,7 @@ static void a_break_that_is_always_overtaken_says_so(void **state)
 
 static void dead_hosts_in_the_list(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_error err;
     locker *l;
     for (int i = 0; i < 5; i++) { /* the client library begins with any of them */
@@ -301,7 +301,7 @@ static void take_all_descriptors_but(rlim_t left, int taken[], size_t most)
     taken[n] = -1;
 }
 
-static void expect_want_of_descriptors(const struct env *env, const char *host)
+static void expect_want_of_descriptors(const lk_env *env, const char *host)
 {
     enum { MOST = 64, ENOUGH = 16 };
     locker_status status = LOCKER_UNAVAILABLE;
@@ -335,7 +335,7 @@ static void want_of_descriptors_is_told(void **state)
 
 static void chroots_and_namespaces_are_apart(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l[] = {lk_open_at(env->zk, ""), lk_open_at(env->zk, "/one"), lk_open_at(env->zk, "/one/two"),
                    lk_open_at(env->zk, "/one?namespace=three")};
     locker_handle *held[4];
@@ -354,12 +354,12 @@ static void chroots_and_namespaces_are_apart(void **state)
 /* A user's locks are this user's alone, under whatever process; others queue at other keys beside them. */
 static void a_login_keeps_others_out(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *mine = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
     locker *also = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
     locker *theirs = lk_open_uri("zookeeper://them:other-0815@127.0.0.1:%d/shop", env->zk->port);
     locker_handle *held = lk_take(mine, "guarded"), *none = NULL;
-    struct lk_zkc_children *children = calloc(1, sizeof *children);
+    lk_zkc_children *children = calloc(1, sizeof *children);
     locker_info info = LOCKER_INFO_INIT;
     char path[LK_ZKC_NAME_MAX];
     locker_error err;
@@ -388,7 +388,7 @@ static void a_login_keeps_others_out(void **state)
 
 static void what_the_build_lacks_is_refused(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker_error err;
     locker *l;
     if (!lk_client_has("zookeeper_init_ssl")) { /* Debian's has neither */
@@ -417,7 +417,7 @@ static void what_the_build_lacks_is_refused(void **state)
 /* The session time-out that the server allows rules, not the one that was asked for. */
 static void the_session_is_as_negotiated(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?ttl=10s&session_timeout=300ms"); /* the server grants 400 ms */
     locker_handle *held = lk_take(l, "short");
     assert_in_range(locker_handle_remaining_ms(held), 0, 396);
@@ -447,4 +447,4 @@ static const struct CMUnitTest tests[] = {
     server_test(the_session_is_as_negotiated),
 };
 
-const struct lk_group lk_basics = {"basics", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_basics = {"basics", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -27,7 +27,7 @@ typedef struct {
 } refused;
 
 /* The server is too busy for the next few requests of that kind. */
-static refused refuse_some(struct env *env, const char *kind)
+static refused refuse_some(lk_env *env, const char *kind)
 {
     busy.proxy = env->proxy;
     busy.kind = kind;
@@ -47,7 +47,7 @@ static void expect_pauses(const refused *some)
 /* A try is told BUSY by a fresh list only, which takes a check. */
 static void a_check_before_a_list(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=60s");
     locker_handle *held = lk_take(holder, "checked");
     const refused checks = refuse_some(env, LK_ZKP_MULTI);
@@ -61,9 +61,9 @@ static void a_check_before_a_list(void **state)
 /* A list that comes late grants only with a check. */
 static void a_check_before_a_grant(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
-    struct lk_locking late;
+    lk_locking late;
     lk_give(lk_take(l, "late"));
     const lk_passed lists = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
     lk_proxy_hold(env->proxy, false, true);
@@ -78,7 +78,7 @@ static void a_check_before_a_grant(void **state)
     lk_close_locker(l);
 }
 
-static struct env *read_after;
+static lk_env *read_after;
 static refused marks;
 
 /* The node is deleted, and nobody says so: whether somebody broke the lock has to be read. */
@@ -90,7 +90,7 @@ static size_t delete_and_refuse_reads(const lk_message *reply, char *out, size_t
 
 static void a_mark_that_an_unlock_reads(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
     const lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET);
     locker_handle *held = lk_take(l, "marked");
@@ -105,7 +105,7 @@ static void a_mark_that_an_unlock_reads(void **state)
 
 static void a_watch_on_ones_own_node(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=60s");
     const refused reads = refuse_some(env, LK_ZKP_GET);
     locker_handle *held = lk_take(l, "watched");
@@ -117,7 +117,7 @@ static void a_watch_on_ones_own_node(void **state)
 /* A place that gave up is deleted later, without a caller; that is not sent again at once either. */
 static void a_delete_that_nobody_waits_for(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=60s");
     locker_handle *held = lk_take(holder, "left"), *none;
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
@@ -138,4 +138,4 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_watch_on_ones_own_node),
 };
 
-const struct lk_group lk_busy = {"busy", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_busy = {"busy", tests, sizeof tests / sizeof tests[0], NULL, NULL};

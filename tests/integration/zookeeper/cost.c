@@ -3,12 +3,12 @@
 
 #include "zk_tests.h"
 
-static unsigned creates(struct env *env)
+static unsigned creates(lk_env *env)
 {
     return lk_proxy_requests(env->proxy, LK_ZKP_CREATE2);
 }
 
-static unsigned lists(struct env *env)
+static unsigned lists(lk_env *env)
 {
     return lk_proxy_requests(env->proxy, LK_ZKP_LIST);
 }
@@ -17,7 +17,7 @@ static unsigned lists(struct env *env)
 static void one_request_of_each_kind(void **state)
 {
     enum { TIMES = 10 };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop");
     unsigned created, listed, deleted, parents;
     lk_give(lk_take(l, "counted"));
@@ -35,7 +35,7 @@ static void one_request_of_each_kind(void **state)
 }
 
 struct flight {
-    struct env *env;
+    lk_env *env;
     unsigned created, listed;
 };
 
@@ -48,9 +48,9 @@ static bool both_are_out(void *context)
 /* Both requests of a lock are with the server before the answer to either: one round trip. */
 static void create_and_list_in_one_flight(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
-    struct lk_locking locking;
+    lk_locking locking;
     struct flight flight = {env, 0, 0};
     lk_give(lk_take(l, "flight"));
     flight.created = creates(env);
@@ -66,12 +66,12 @@ static void create_and_list_in_one_flight(void **state)
 static void a_waiting_process_is_quiet(void **state)
 {
     enum { WAITERS = 5 };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop");
     locker_handle *held = lk_take(holder, "quiet");
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking waiters[WAITERS];
+    lk_locking waiters[WAITERS];
     unsigned created, listed, got;
     options.cancel = cancel;
     for (size_t i = 0; i < WAITERS; i++) {
@@ -98,10 +98,10 @@ static void a_waiting_process_is_quiet(void **state)
 /* Who was right behind it lists the queue, and those further behind hear nothing. */
 static void a_release_wakes_one(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop");
     locker_handle *held = lk_take(holder, "wakes");
-    struct lk_locking first, second;
+    lk_locking first, second;
     unsigned created, listed;
     uint64_t attempts;
     lk_locking_start(&first, l, "wakes", NULL);
@@ -132,23 +132,23 @@ enum { AHEAD_MAX = 4 };
 
 /* A queue of one key, made in the order of the calls: the first has the lock. */
 struct line {
-    struct env *env;
+    lk_env *env;
     const char *key;
     char path[64];
     size_t count;
     locker_handle *held; /* by the first */
-    struct lk_locking waiters[AHEAD_MAX];
+    lk_locking waiters[AHEAD_MAX];
     locker_cancel *cancels[AHEAD_MAX];
 };
 
-static void line_begin(struct line *line, struct env *env, const char *key, locker *l)
+static void line_begin(struct line *line, lk_env *env, const char *key, locker *l)
 {
     *line = (struct line){.env = env, .key = key, .count = 1};
     snprintf(line->path, sizeof line->path, "/shop/%s", key);
     line->held = lk_take(l, key);
 }
 
-static struct lk_locking *line_up(struct line *line, locker *l)
+static lk_locking *line_up(struct line *line, locker *l)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     size_t i = line->count - 1;
@@ -173,11 +173,11 @@ static void line_end(struct line *line)
 }
 
 struct seen {
-    struct env *env;
+    lk_env *env;
     unsigned listed, got, deleted;
 };
 
-static struct seen seen_now(struct env *env)
+static struct seen seen_now(lk_env *env)
 {
     return (struct seen){env, lists(env), lk_proxy_requests(env->proxy, LK_ZKP_GET),
                          lk_proxy_requests(env->proxy, LK_ZKP_DELETE)};
@@ -186,7 +186,7 @@ static struct seen seen_now(struct env *env)
 /* Behind a place of our own nothing is watched; the queue is listed when it goes. */
 static void behind_our_own_place_nothing_is_watched(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop");
     struct seen before;
     struct line line;
@@ -214,9 +214,9 @@ static bool delete_and_list_are_out(void *context)
 /* The list goes out with the delete: one round trip from unlock to the next grant. */
 static void behind_our_own_place_in_one_flight(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
-    struct lk_unlocking unlocking;
+    lk_unlocking unlocking;
     struct seen before;
     struct line line;
     line_begin(&line, env, "own", l);
@@ -237,7 +237,7 @@ static void behind_our_own_place_in_one_flight(void **state)
 }
 
 /* Requests that keep a place under watch, and all that may take them along. */
-static unsigned reads_and_beats(struct env *env)
+static unsigned reads_and_beats(lk_env *env)
 {
     return lk_proxy_requests(env->proxy, LK_ZKP_GET) + lk_proxy_requests(env->proxy, LK_ZKP_MULTI) +
            lk_proxy_requests(env->proxy, LK_ZKP_EXISTS);
@@ -251,9 +251,9 @@ static bool delete_and_read_are_out(void *context)
 }
 
 /* Ours, another's, and ours. False: a request of any kind went out that takes a watch along. */
-static bool nothing_is_spent(struct env *env, locker *l, locker *other, const char *key)
+static bool nothing_is_spent(lk_env *env, locker *l, locker *other, const char *key)
 {
-    struct lk_unlocking unlocking;
+    lk_unlocking unlocking;
     struct line line;
     line_begin(&line, env, key, l);
     line_up(&line, other);
@@ -280,7 +280,7 @@ static bool nothing_is_spent(struct env *env, locker *l, locker *other, const ch
 static void behind_our_own_and_anothers_no_request_is_spent(void **state)
 {
     enum { TRIES = 5 };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s"), *other = lk_open_at(env->zk, "/shop");
     bool nothing = false;
     for (int i = 0; i < TRIES && !nothing; i++) {
@@ -294,9 +294,9 @@ static void behind_our_own_and_anothers_no_request_is_spent(void **state)
 }
 
 /* The last of those ahead gives up: the others are served first, whoever's the places are. */
-static void the_last_ahead_gives_up(struct env *env, locker *l, locker *const *ahead, size_t count)
+static void the_last_ahead_gives_up(lk_env *env, locker *l, locker *const *ahead, size_t count)
 {
-    struct lk_locking *ours;
+    lk_locking *ours;
     locker_handle *held;
     struct line line;
     line_begin(&line, env, "up", ahead[0]);
@@ -321,7 +321,7 @@ static void the_last_ahead_gives_up(struct env *env, locker *l, locker *const *a
 static void one_that_gives_up_hands_nothing_over(void **state)
 {
     enum { MOST = 4 };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *sides[] = {lk_open_at(env->zk, "/shop"), lk_open_at(env->zk, "/shop")}, *ahead[MOST];
     for (size_t count = 2; count <= MOST; count++) {
         for (size_t mix = 0; mix < (size_t)1 << count; mix++) {
@@ -337,7 +337,7 @@ static void one_that_gives_up_hands_nothing_over(void **state)
 static void one_heartbeat_for_many_locks(void **state)
 {
     enum { MANY = 50 };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=2s");
     locker_handle *held[MANY];
     unsigned before;
@@ -368,4 +368,4 @@ static const struct CMUnitTest tests[] = {
     proxied_test(one_heartbeat_for_many_locks),
 };
 
-const struct lk_group lk_cost = {"cost", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_cost = {"cost", tests, sizeof tests / sizeof tests[0], NULL, NULL};

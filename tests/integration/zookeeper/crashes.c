@@ -5,18 +5,18 @@
 
 #include "zk_tests.h"
 
-static struct lk_child *puppet_with_ttl(struct env *env, int ttl_ms)
+static lk_child *puppet_with_ttl(lk_env *env, int ttl_ms)
 {
     return lk_env_puppet(env, "zookeeper://127.0.0.1:%d/shop?ttl=%dms", env->zk->port, ttl_ms);
 }
 
 static void a_killed_holder_is_followed_within_its_session(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop");
     for (int round = 0; round < 5; round++) {
-        struct lk_child *holder = puppet_with_ttl(env, 600);
-        struct lk_locking waiter;
+        lk_child *holder = puppet_with_ttl(env, 600);
+        lk_locking waiter;
         uint64_t token;
         int64_t killed;
 
@@ -36,11 +36,11 @@ static void a_killed_holder_is_followed_within_its_session(void **state)
 /* Its place goes when its session ends; those behind keep theirs, and nobody gets on before. */
 static void a_waiter_killed_in_the_middle_of_the_queue(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *last = lk_open_at(env->zk, "/shop");
-    struct lk_child *before = puppet_with_ttl(env, 600), *middle = puppet_with_ttl(env, 600);
+    lk_child *before = puppet_with_ttl(env, 600), *middle = puppet_with_ttl(env, 600);
     locker_handle *held = lk_take(holder, "queue");
-    struct lk_locking waiter;
+    lk_locking waiter;
     uint64_t token;
     lk_puppet_wait(before, "queue", -1, 0, true);
     lk_zkc_require_count(env->client, "/shop/queue", 2);
@@ -65,8 +65,8 @@ static void a_waiter_killed_in_the_middle_of_the_queue(void **state)
 /* A holder that stood still for too long finds out by its own clock, and never takes up its lock again. */
 static void a_stopped_holder_never_revives(void **state)
 {
-    struct env *env = *state;
-    struct lk_child *holder = puppet_with_ttl(env, 600);
+    lk_env *env = *state;
+    lk_child *holder = puppet_with_ttl(env, 600);
     locker *l = lk_open_at(env->zk, "/shop");
     locker_handle *held;
     assert_int_equal(lk_puppet_lock(holder, "stopped", 0, 0, true, NULL), LOCKER_OK);
@@ -86,4 +86,4 @@ static const struct CMUnitTest tests[] = {
     server_test(a_stopped_holder_never_revives),
 };
 
-const struct lk_group lk_crashes = {"crashes", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_crashes = {"crashes", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -23,7 +23,7 @@ static int set_up_group(void **state)
 
 static int tear_down(void **state)
 {
-    const struct env *env = *state;
+    const lk_env *env = *state;
     for (int i = 0; i < LK_ENSEMBLE; i++)
         lk_test_mend(&env->members[i].place);
     return lk_env_end(state);
@@ -33,9 +33,9 @@ static int tear_down(void **state)
 
 /* A client that trusts its pings, as others do: it has a place in a queue, through the server that is cut
  * off. */
-static struct lk_zkc *trusting_client(const lk_server *server)
+static lk_zkc *trusting_client(const lk_server *server)
 {
-    struct lk_zkc *client = lk_zkc_open_for(server, SESSION_MS);
+    lk_zkc *client = lk_zkc_open_for(server, SESSION_MS);
     lk_zkc_create(client, "/shop", "", LK_ZKC_CONTAINER, NULL);
     lk_zkc_create(client, "/shop/pinged", "", LK_ZKC_CONTAINER, NULL);
     assert_int_equal(lk_zkc_create(client, "/shop/pinged/_c_00000000-0000-0000-0000-000000000000-lock-", "",
@@ -47,10 +47,10 @@ static struct lk_zkc *trusting_client(const lk_server *server)
 /* Two holders at the follower, who are cut off, and their rival at the leader. */
 struct scene {
     locker *rival;
-    locker_handle *held;   /* by the library */
-    int64_t deadline;      /* of that, in ms of the tests' clock */
-    struct lk_zkc *pinged; /* holds the other lock */
-    bool answered;         /* each of its pings */
+    locker_handle *held; /* by the library */
+    int64_t deadline;    /* of that, in ms of the tests' clock */
+    lk_zkc *pinged;      /* holds the other lock */
+    bool answered;       /* each of its pings */
 };
 
 static bool rival_has_both(void *context)
@@ -78,13 +78,13 @@ static void show_two_holders(struct scene *scene, int64_t granted)
 
 /* The rival gets the locks from the leader's side. The library's handle on the other side was lost by
  * then. */
-static void exclusion_over_a_cut(struct env *env, bool both_ways)
+static void exclusion_over_a_cut(lk_env *env, bool both_ways)
 {
     lk_server *leader = lk_test_leader(env->members), *follower = lk_test_follower(env->members, 0);
     locker *l = lk_open_at(follower, "/shop?ttl=4s&command_timeout=30s"); /* TCP takes its time after a cut */
     struct scene scene = {
         .rival = lk_open_at(leader, "/shop?ttl=4s"), .held = lk_take(l, "cut"), .answered = true};
-    struct lk_locking waiter, second;
+    lk_locking waiter, second;
     int64_t cut;
     scene.pinged = trusting_client(follower);
     lk_locking_start(&waiter, scene.rival, "cut", NULL);
@@ -130,7 +130,7 @@ static void a_follower_is_not_heard_by_the_leader(void **state)
 /* A client of all servers, cut off from the one that it is connected to, goes on at another in time. */
 static void a_client_is_cut_off_from_its_server(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     char hosts[96], answer[4096];
     lk_server *mine = NULL;
     locker_handle *held;
@@ -159,4 +159,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_client_is_cut_off_from_its_server, lk_env_ensemble, tear_down),
 };
 
-const struct lk_group lk_cut = {"cut", tests, sizeof tests / sizeof tests[0], set_up_group, lk_group_end};
+const lk_group lk_cut = {"cut", tests, sizeof tests / sizeof tests[0], set_up_group, lk_group_end};

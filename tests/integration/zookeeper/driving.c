@@ -278,7 +278,7 @@ LK_UNCHECKED static void a_connection_that_breaks_while_it_is_read(void **state)
     disconnect_from_library(&net);
 }
 
-static struct lk_gate resolved;
+static lk_gate resolved;
 
 static void open_gate(const locker_services *svc)
 {

@@ -6,7 +6,7 @@
 
 #include "zk_tests.h"
 
-static locker *open_ensemble(struct env *env, const char *rest)
+static locker *open_ensemble(lk_env *env, const char *rest)
 {
     char hosts[96];
     lk_ensemble_hosts(env->members, hosts, sizeof hosts);
@@ -39,7 +39,7 @@ static void note_loss(locker_handle *lost, void *user)
     atomic_store(&holder->lost_at, (long long)lk_test_now_ms());
 }
 
-static void start_holder(struct env *env, size_t number)
+static void start_holder(lk_env *env, size_t number)
 {
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     struct holder *holder = &holders[number];
@@ -83,9 +83,9 @@ static bool check_holder(struct holder *holder, int64_t majority_at)
  * when it dies. */
 static void the_leader_is_killed(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     lk_server *leader = lk_test_leader(env->members);
-    struct lk_locking waiter;
+    lk_locking waiter;
     int64_t majority_at;
     for (size_t i = 0; i < HOLDERS; i++)
         start_holder(env, i);
@@ -114,9 +114,9 @@ static void the_leader_is_killed(void **state)
  * refused then; the client has to come again. */
 static void a_session_is_moved_behind_our_back(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     lk_server *leader = lk_test_leader(env->members);
-    struct lk_zkc *client = lk_zkc_open(leader);
+    lk_zkc *client = lk_zkc_open(leader);
     locker *l = lk_open_at(lk_test_follower(env->members, 0), "/shop?ttl=4s");
     locker_handle *held = lk_take(l, "moved");
     lk_zkc_move_session(leader, lk_session_of(client, "/shop/moved", 0));
@@ -132,7 +132,7 @@ static void a_session_is_moved_behind_our_back(void **state)
  * what. */
 static void the_quorum_is_lost(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = open_ensemble(env, "/shop?ttl=3s");
     locker_handle *held = lk_take(l, "held");
     int64_t deadline, killed;
@@ -162,7 +162,7 @@ static void the_quorum_is_lost(void **state)
 static void an_answer_knows_of_what_was_answered_before(void **state)
 {
     enum { ROUNDS = 60 };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *lockers[LK_ENSEMBLE];
     for (int i = 0; i < LK_ENSEMBLE; i++)
         lockers[i] = lk_open_at(&env->members[i], "/shop?ttl=20s");
@@ -194,13 +194,13 @@ static void an_answer_knows_of_what_was_answered_before(void **state)
 /* A follower that lags behind knows neither of the release nor of the next queue: it only answers late. */
 static void a_follower_lags(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     lk_server *follower = lk_test_follower(env->members, 0), *other = lk_test_follower(env->members, 1);
     locker *at_follower = lk_open_at(follower, "/shop?ttl=20s&command_timeout=20s");
     locker *l = lk_open_at(other, "/shop?ttl=20s");
     locker_handle *held = lk_take(l, "lags");
-    struct lk_locking waiter;
-    struct lk_zkc *client = lk_zkc_open(other);
+    lk_locking waiter;
+    lk_zkc *client = lk_zkc_open(other);
     uint64_t token = locker_handle_token(held);
     lk_locking_start(&waiter, at_follower, "lags", NULL);
     lk_zkc_require_count(client, "/shop/lags", 2);
@@ -221,9 +221,9 @@ static void a_follower_lags(void **state)
 /* The answer to create is lost, and the client goes on at a follower that may not have seen the node yet. */
 static void a_create_is_found_through_another_server(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     lk_server *leader = lk_test_leader(env->members), *follower = lk_test_follower(env->members, 0);
-    struct lk_zkc *client = lk_zkc_open(leader);
+    lk_zkc *client = lk_zkc_open(leader);
     env->proxy = lk_proxy_begin(&lk_proxy_zookeeper, leader->port);
     for (int round = 0; round < 5; round++) {
         locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=20s&command_timeout=20s",
@@ -251,8 +251,8 @@ static void a_create_is_found_through_another_server(void **state)
 static void a_rolling_restart_under_load(void **state)
 {
     enum { PUPPETS = 4, TIMES = 150 };
-    struct env *env = *state;
-    struct lk_child *puppets[PUPPETS];
+    lk_env *env = *state;
+    lk_child *puppets[PUPPETS];
     char hosts[96], directory[64], path[96];
     long number = 0;
     FILE *file;
@@ -290,5 +290,5 @@ static const struct CMUnitTest tests[] = {
     ensemble_test(a_rolling_restart_under_load),
 };
 
-const struct lk_group lk_ensemble = {"ensemble", tests, sizeof tests / sizeof tests[0], lk_group_ensemble,
-                                     lk_group_end};
+const lk_group lk_ensemble = {"ensemble", tests, sizeof tests / sizeof tests[0], lk_group_ensemble,
+                              lk_group_end};

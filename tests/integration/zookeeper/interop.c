@@ -48,24 +48,24 @@ static int remove_classes(void **state)
 /* How kazoo's lock is made to wait for ours and Curator's: see kazoo_lock.py. */
 static const char subclass[] = "subclass", parameter[] = "parameter";
 
-static struct lk_child *start_kazoo(struct env *env, const char *by)
+static lk_child *start_kazoo(lk_env *env, const char *by)
 {
     char hosts[32];
     const char *argv[] = {LK_PYTHON, "-B", LK_KAZOO_SOURCE, hosts, by, NULL};
-    struct lk_child *child;
+    lk_child *child;
     snprintf(hosts, sizeof hosts, "127.0.0.1:%d", env->zk->port);
     child = lk_env_keep(env, lk_child_run(argv, "python3 and python3-kazoo"));
     lk_child_expect(child, "open");
     return child;
 }
 
-static struct lk_child *start_curator(struct env *env)
+static lk_child *start_curator(lk_env *env)
 {
     char hosts[32], class_path[sizeof classes + sizeof JARS + 1];
     const char *argv[] = {"java", "-Xmx64m",  "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
                           "-cp",  class_path, "CuratorLock",      hosts,
                           NULL};
-    struct lk_child *child;
+    lk_child *child;
     snprintf(class_path, sizeof class_path, "%s:" JARS, classes);
     snprintf(hosts, sizeof hosts, "127.0.0.1:%d", env->zk->port);
     child = lk_env_keep(env, lk_child_run(argv, "default-jre-headless"));
@@ -75,11 +75,11 @@ static struct lk_child *start_curator(struct env *env)
 
 /* ------------------------------------------------------------------ one after the other ---- */
 
-static void exclude_each_other(struct env *env, struct lk_child *other)
+static void exclude_each_other(lk_env *env, lk_child *other)
 {
     locker *l = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(l, "shared");
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_child_say(other, "lock %s 1", path);
     lk_child_expect(other, "busy");
     lk_zkc_require_count(env->client, path, 1);
@@ -110,8 +110,8 @@ static void kazoo_by_a_parameter_and_we_exclude_each_other(void **state)
 /* Curator sees none of its own naming in kazoo's nodes. We do, and wait for both. */
 static void curator_does_not_wait_for_kazoo_by_a_parameter(void **state)
 {
-    struct env *env = *state;
-    struct lk_child *kazoo = start_kazoo(env, parameter), *curator = start_curator(env);
+    lk_env *env = *state;
+    lk_child *kazoo = start_kazoo(env, parameter), *curator = start_curator(env);
     locker *l = lk_open_at(env->zk, "/shop");
     lk_child_say(kazoo, "wait %s", path);
     lk_child_expect(kazoo, "ok");
@@ -135,12 +135,12 @@ static void curator_and_we_exclude_each_other(void **state)
 /* Six contenders of three kinds queue one behind the other, and are served in that order. */
 static void one_queue_in_order_of_arrival(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_at(env->zk, "/shop");
-    struct lk_child *others[] = {start_kazoo(env, subclass), start_curator(env), start_kazoo(env, subclass),
-                                 start_curator(env)};
+    lk_child *others[] = {start_kazoo(env, subclass), start_curator(env), start_kazoo(env, subclass),
+                          start_curator(env)};
     locker_handle *held = lk_take(holder, "shared");
-    struct lk_locking ours[2];
+    lk_locking ours[2];
     for (size_t i = 0; i < 6; i++) {
         if (i % 3 == 0)
             lk_locking_start(&ours[i / 3], l, "shared", NULL);
@@ -154,7 +154,7 @@ static void one_queue_in_order_of_arrival(void **state)
         if (i % 3 == 0) {
             lk_give(lk_locking_grant(&ours[i / 3]));
         } else {
-            struct lk_child *other = others[i / 3 * 2 + i % 3 - 1];
+            lk_child *other = others[i / 3 * 2 + i % 3 - 1];
 
             lk_child_expect(other, "ok");
             lk_child_say(other, "%s", "release");
@@ -213,7 +213,7 @@ static void check_order(const char *name, size_t wanted)
     assert_int_equal(count, wanted);
 }
 
-static void grants_in_order(struct env *env, struct lk_child **others, size_t count)
+static void grants_in_order(lk_env *env, lk_child **others, size_t count)
 {
     struct worker workers[THREADS] = {{0}};
     char directory[64], file[96];
@@ -239,16 +239,16 @@ static void grants_in_order(struct env *env, struct lk_child **others, size_t co
 
 static void thousands_of_grants_in_order(void **state)
 {
-    struct env *env = *state;
-    struct lk_child *others[] = {start_kazoo(env, subclass), start_curator(env), start_curator(env)};
+    lk_env *env = *state;
+    lk_child *others[] = {start_kazoo(env, subclass), start_curator(env), start_curator(env)};
     grants_in_order(env, others, sizeof others / sizeof others[0]);
 }
 
 /* kazoo's nodes have another name, and one queue with ours all the same. */
 static void grants_with_kazoo_by_a_parameter_in_order(void **state)
 {
-    struct env *env = *state;
-    struct lk_child *other = start_kazoo(env, parameter);
+    lk_env *env = *state;
+    lk_child *other = start_kazoo(env, parameter);
     grants_in_order(env, &other, 1);
 }
 
@@ -262,5 +262,4 @@ static const struct CMUnitTest tests[] = {
     server_test(grants_with_kazoo_by_a_parameter_in_order),
 };
 
-const struct lk_group lk_interop = {"interop", tests, sizeof tests / sizeof tests[0], compile,
-                                    remove_classes};
+const lk_group lk_interop = {"interop", tests, sizeof tests / sizeof tests[0], compile, remove_classes};

@@ -18,7 +18,7 @@ static void open_gate(locker_handle *lost, void *user)
         lk_gate_open(user, 1);
 }
 
-static locker_handle *take_with_gate(locker *l, const char *key, struct lk_gate *gate)
+static locker_handle *take_with_gate(locker *l, const char *key, lk_gate *gate)
 {
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_handle *held = NULL;
@@ -31,10 +31,10 @@ static locker_handle *take_with_gate(locker *l, const char *key, struct lk_gate 
 
 static void a_deleted_node_is_a_lost_lock(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop");
     char path[LK_ZKC_NAME_MAX];
-    struct lk_gate gate;
+    lk_gate gate;
     locker_handle *held;
     int64_t deleted;
     lk_gate_init(&gate);
@@ -53,11 +53,11 @@ static void a_deleted_node_is_a_lost_lock(void **state)
 /* Somebody else's node in front of the queue is never touched by the one that lost its own. */
 static void a_lost_lock_leaves_the_next_holder_alone(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop"), *rival = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(l, "next");
     char path[LK_ZKC_NAME_MAX];
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, rival, "next", NULL);
     lk_zkc_require_count(env->client, "/shop/next", 2);
     lk_zkc_nth(env->client, "/shop/next", 0, path);
@@ -74,12 +74,12 @@ static void a_lost_lock_leaves_the_next_holder_alone(void **state)
 /* Holders are told, those who wait queue again with new nodes, and the locker goes on. */
 static void an_expired_session(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop"), *rival = lk_open_at(env->zk, "/shop");
     char before[LK_ZKC_NAME_MAX], after[LK_ZKC_NAME_MAX];
     locker_handle *first, *second, *other = lk_take(rival, "waited");
-    struct lk_locking waiter;
-    struct lk_gate gate;
+    lk_locking waiter;
+    lk_gate gate;
     lk_gate_init(&gate);
     first = take_with_gate(l, "first", &gate);
     second = take_with_gate(l, "second", &gate);
@@ -106,7 +106,7 @@ static void an_expired_session(void **state)
  * and passes on what the leader says to everything else: that the session has expired. */
 static void a_session_whose_end_only_the_leader_tells(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=8s");
     locker_handle *held = lk_take(l, "told");
     lk_proxy_forge(env->proxy, LK_ZKP_MULTI, lk_proxy_zookeeper_expired);
@@ -121,13 +121,13 @@ static void a_session_whose_end_only_the_leader_tells(void **state)
  * is answered the connection is gone, too. What was found to be first by then may be gone as well. */
 static void a_session_in_doubt_grants_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
     lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET),
               touches = lk_proxy_passed(env->proxy, LK_ZKP_EXISTS);
     locker_handle *held = lk_take(l, "watched");
     const int64_t session = lk_session_of(env->client, "/shop/watched", 0);
-    struct lk_locking entering;
+    lk_locking entering;
     char path[LK_ZKC_NAME_MAX];
     lk_proxy_await_passed(reads, 1); /* it watches its own node */
     lk_zkc_nth(env->client, "/shop/watched", 0, path);
@@ -154,11 +154,11 @@ static void a_session_in_doubt_grants_nothing(void **state)
  * client library gives the server up, after two thirds of 24 s. */
 static void the_end_of_a_node_puts_its_session_in_doubt(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=24s&command_timeout=30s");
     lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET);
     char path[LK_ZKC_NAME_MAX];
-    struct lk_gate gate;
+    lk_gate gate;
     locker_handle *held;
     int64_t ended;
     lk_gate_init(&gate);
@@ -207,10 +207,10 @@ static void heartbeats_for_many_locks_fit(void **state)
 /* LOST comes at the deadline by our own clock, since nobody tells; and it never comes back. */
 static void a_server_stopped_beyond_the_session(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?ttl=2s");
     int64_t frozen, remaining;
-    struct lk_gate gate;
+    lk_gate gate;
     locker_handle *held;
     lk_gate_init(&gate);
     held = take_with_gate(l, "stopped", &gate);
@@ -232,7 +232,7 @@ static void a_server_stopped_beyond_the_session(void **state)
 
 static void a_short_stop_loses_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?ttl=80s"); /* a busy machine takes long to start a server */
     locker_handle *held = lk_take(l, "kept");
     lk_server_kill(env->zk);
@@ -261,7 +261,7 @@ static bool takes(void *context)
  * up by our own clock, and then there is another one. */
 static void a_server_that_comes_back_empty(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?ttl=3s");
     locker_handle *held = lk_take(l, "wiped");
     struct attempt attempt = {l, "wiped", NULL};
@@ -277,7 +277,7 @@ static void a_server_that_comes_back_empty(void **state)
 /* Of a lease that isn't renewed nothing is left at its end, though its session goes on. */
 static void a_lease_that_is_meant_to_end(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?ttl=20s");
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     int64_t began = lk_test_now_ms(), taken;
@@ -312,7 +312,7 @@ static void try_without_a_server(locker *l)
 /* A try has each server asked anew, whatever pause the attempts of others are in. */
 static void a_try_does_not_wait_for_servers_that_are_gone(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?command_timeout=60s&ttl=20s"), *late;
     int64_t began;
     locker_error err;
@@ -334,7 +334,7 @@ static void a_try_does_not_wait_for_servers_that_are_gone(void **state)
 /* The same for one that was on its way; a call that waits goes on. */
 static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?command_timeout=60s&ttl=20s");
     lk_check_a_try_under_way(l, env->zk);
     lk_close_locker(l);
@@ -359,12 +359,12 @@ static bool has_asked(void *context)
 /* One refuses, again and again, and the other one is there and says nothing. */
 static void one_server_of_two_that_refuses_proves_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     const int port = lk_free_port(), dumb = listen_dumbly(port);
     locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?command_timeout=60s&ttl=20s",
                             env->zk->port, port);
     locker_lock_options try_it = lk_wait_options(0);
-    struct lk_locking trying;
+    lk_locking trying;
     lk_give(lk_take(l, "deserted"));
     lk_test_freeze(env->zk);
     lk_locking_start(&trying, l, "deserted", &try_it);
@@ -397,7 +397,7 @@ static bool have_ipv6(void)
 /* ... alone, and as one of two: each is tried, also after one that refuses. */
 static void a_server_at_an_ipv6_address(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l;
     if (!have_ipv6()) {
         lk_test_tell_skipped("servers at IPv6 addresses", "can't bind to ::1: this host has no IPv6");
@@ -470,4 +470,4 @@ static const struct CMUnitTest tests[] = {
     server_test(a_lease_that_is_meant_to_end),
 };
 
-const struct lk_group lk_losses = {"losses", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_losses = {"losses", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -7,21 +7,21 @@
 
 #include "zk_tests.h"
 
-static const struct lk_group *const groups[] = {&lk_basics,   &lk_busy, &lk_losses,  &lk_replies, &lk_crashes,
-                                                &lk_ensemble, &lk_cut,  &lk_interop, &lk_cost,    &lk_since,
-                                                &lk_places,   &lk_tls,  &lk_sasl,    NULL};
+static const lk_group *const groups[] = {&lk_basics,   &lk_busy, &lk_losses,  &lk_replies, &lk_crashes,
+                                         &lk_ensemble, &lk_cut,  &lk_interop, &lk_cost,    &lk_since,
+                                         &lk_places,   &lk_tls,  &lk_sasl,    NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 
 int lk_env_empty(void **state)
 {
-    *state = calloc(1, sizeof(struct env));
+    *state = calloc(1, sizeof(lk_env));
     return *state == NULL ? -1 : 0;
 }
 
 int lk_env_server(void **state)
 {
-    struct env *env;
+    lk_env *env;
     if (lk_env_empty(state) != 0)
         return -1;
     env = *state;
@@ -32,7 +32,7 @@ int lk_env_server(void **state)
 
 int lk_env_proxied(void **state)
 {
-    struct env *env;
+    lk_env *env;
     if (lk_env_server(state) != 0)
         return -1;
     env = *state;
@@ -74,13 +74,13 @@ int lk_env_ensemble(void **state)
 {
     if (lk_env_empty(state) != 0)
         return -1;
-    ((struct env *)*state)->members = ensemble;
+    ((lk_env *)*state)->members = ensemble;
     return 0;
 }
 
 int lk_env_end(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     if (env == NULL)
         return 0;
     for (size_t i = 0; i < LK_ENV_CHILDREN; i++)
@@ -94,7 +94,7 @@ int lk_env_end(void **state)
     return 0;
 }
 
-struct lk_child *lk_env_keep(struct env *env, struct lk_child *child)
+lk_child *lk_env_keep(lk_env *env, lk_child *child)
 {
     for (size_t i = 0; i < LK_ENV_CHILDREN; i++) {
         if (env->children[i] == NULL) {
@@ -105,7 +105,7 @@ struct lk_child *lk_env_keep(struct env *env, struct lk_child *child)
     test_fails("a test has at most %d children", LK_ENV_CHILDREN);
 }
 
-void lk_env_kill(struct env *env, struct lk_child *child)
+void lk_env_kill(lk_env *env, lk_child *child)
 {
     for (size_t i = 0; i < LK_ENV_CHILDREN; i++)
         if (env->children[i] == child)
@@ -113,7 +113,7 @@ void lk_env_kill(struct env *env, struct lk_child *child)
     lk_child_kill(child);
 }
 
-struct lk_child *lk_env_puppet(struct env *env, const char *format, ...)
+lk_child *lk_env_puppet(lk_env *env, const char *format, ...)
 {
     char uri[512];
     va_list args;
@@ -161,7 +161,7 @@ locker *lk_open_at(const lk_server *zk, const char *rest)
     return lk_open_uri("zookeeper://%s:%d%s", zk->place.address, zk->port, rest);
 }
 
-locker *lk_open_through(struct env *env, const char *rest)
+locker *lk_open_through(lk_env *env, const char *rest)
 {
     return lk_open_uri("zookeeper://127.0.0.1:%d%s", lk_proxy_port(env->proxy), rest);
 }
@@ -176,9 +176,9 @@ locker_handle *lk_take(locker *l, const char *key)
     return held;
 }
 
-int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth)
+int64_t lk_session_of(lk_zkc *client, const char *parent, size_t nth)
 {
-    struct lk_zkc_stat stat = {0};
+    lk_zkc_stat stat = {0};
     char path[LK_ZKC_NAME_MAX];
     lk_zkc_nth(client, parent, nth, path);
     assert_int_equal(lk_zkc_get(client, path, NULL, 0, &stat), LK_ZKC_OK);
@@ -187,7 +187,7 @@ int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth)
 }
 
 struct written {
-    struct lk_zkc *client;
+    lk_zkc *client;
     const char *parent;
     char words[64];
 };
@@ -200,7 +200,7 @@ static bool is_written(void *context)
     return strncmp(data, written->words, strlen(written->words)) == 0;
 }
 
-void lk_require_since(struct lk_zkc *client, const char *parent, uint64_t token)
+void lk_require_since(lk_zkc *client, const char *parent, uint64_t token)
 {
     struct written written = {client, parent, ""};
     snprintf(written.words, sizeof written.words, "locker: grant %" PRIu64 " since ", token);
@@ -247,6 +247,6 @@ void lk_require_renewal(locker *l)
 
 int main(int argc, char **argv)
 {
-    static const struct lk_role roles[] = {LK_PUPPET_ROLE, {NULL, NULL}};
+    static const lk_role roles[] = {LK_PUPPET_ROLE, {NULL, NULL}};
     return lk_run_group(argc, argv, groups, roles);
 }

@@ -17,12 +17,12 @@
 
 /* A create that the server has not executed yet, though the client has long been elsewhere. */
 struct late {
-    struct env *env;
+    lk_env *env;
     locker *l;
     char path[LK_ZKC_NAME_MAX];
 };
 
-static void late_begin(struct late *late, struct env *env, const char *rest)
+static void late_begin(struct late *late, lk_env *env, const char *rest)
 {
     *late = (struct late){.env = env, .l = lk_open_through(env, rest)};
     lk_give(lk_take(late->l, "late"));
@@ -134,7 +134,7 @@ static void a_late_create_of_one_that_gave_up(void **state)
 static void a_name_that_another_session_has(void **state)
 {
     struct late late;
-    struct lk_locking entering;
+    lk_locking entering;
     int64_t theirs;
     late_begin(&late, *state, "/shop?ttl=40s&command_timeout=20s");
     lk_proxy_refuse(late.env->proxy, true);
@@ -154,10 +154,10 @@ static void a_name_that_another_session_has(void **state)
 /* A node that was in doubt, and is found to be there, is deleted as soon as nobody wants it any more. */
 static void one_that_gave_up_while_its_node_was_found(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_locking waiter;
+    lk_locking waiter;
     int64_t fired;
     lk_give(lk_take(l, "found"));
     options.cancel = locker_cancel_new();
@@ -194,10 +194,10 @@ static void closing_waits_for_no_doubt(void **state)
  * before it in that, but it is not there itself. */
 static void a_place_that_its_list_does_not_show(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     char path[LK_ZKC_NAME_MAX];
-    struct lk_locking entering;
+    lk_locking entering;
     lk_give(lk_take(l, "shown"));
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_LIST, 1, 0);
     lk_locking_start(&entering, l, "shown", NULL);
@@ -217,10 +217,10 @@ static void a_place_that_its_list_does_not_show(void **state)
  * same, so the second one is behind it. */
 static void two_cuts_in_a_row(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
     locker_lock_options options = lk_wait_options(4000);
-    struct lk_locking a, b;
+    lk_locking a, b;
     lk_give(lk_take(l, "cuts"));
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_CREATE2, 1, 0);
     lk_proxy_refuse(env->proxy, true);
@@ -256,7 +256,7 @@ struct alone {
 struct slow_claim {
     locker_claim claim; /* the first member: what core is told of is ours */
     _Alignas(16) char data[256];
-    struct lk_gate woken;
+    lk_gate woken;
 };
 
 static locker_claim *of(struct slow_claim *claim)
@@ -317,7 +317,7 @@ static void *keep(void *argument)
     return NULL;
 }
 
-static void alone_begin(struct alone *alone, struct env *env)
+static void alone_begin(struct alone *alone, lk_env *env)
 {
     const int64_t patience = INT64_C(1000000) * LK_TEST_PATIENCE_MS;
     const locker_host host = {lk_proxy_port(env->proxy), "127.0.0.1"};
@@ -389,7 +389,7 @@ static locker_status come(const struct alone *alone, struct slow_claim *claim, c
  * nothing to tell. */
 static void a_predecessor_that_its_own_claim_has_not_seen(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     static struct slow_claim first,
         second; /* static, like the rest: a test that fails goes, its keeper stays */
     static struct alone alone;
@@ -423,10 +423,10 @@ static void a_predecessor_that_its_own_claim_has_not_seen(void **state)
 /* It goes between the list that shows it and the read that would set the watch. */
 static void a_predecessor_that_goes_before_it_is_watched(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=40s");
     locker_handle *held = lk_take(holder, "quick");
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_passed lists = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
     int64_t given;
     lk_proxy_hold(env->proxy, false, true);
@@ -447,7 +447,7 @@ static void a_predecessor_that_goes_before_it_is_watched(void **state)
 /* A holder whose node's end is never told finds out by its next heartbeat. Its other lock stays. */
 static void a_heartbeat_finds_a_deleted_node(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=16s"), *other = lk_open_at(env->zk, "/shop");
     lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET);
     locker_handle *held = lk_take(l, "broken"), *kept = lk_take(l, "kept");
@@ -467,8 +467,8 @@ static void a_heartbeat_finds_a_deleted_node(void **state)
 /* ------------------------------------------------------------------ releases ---- */
 
 /* A release whose delete is lost on the way, or whose answer is, and that can't connect again for now. */
-static void release_into_silence(struct env *env, struct lk_unlocking *unlocking, locker_handle *held,
-                                 lk_harm harm, unsigned harms)
+static void release_into_silence(lk_env *env, lk_unlocking *unlocking, locker_handle *held, lk_harm harm,
+                                 unsigned harms)
 {
     lk_proxy_harm(env->proxy, harm, LK_ZKP_DELETE, 1, 0);
     lk_proxy_refuse(env->proxy, true);
@@ -476,7 +476,7 @@ static void release_into_silence(struct env *env, struct lk_unlocking *unlocking
     lk_proxy_await_harm(env->proxy, harms);
 }
 
-static locker_status release_ends(struct env *env, struct lk_unlocking *unlocking)
+static locker_status release_ends(lk_env *env, lk_unlocking *unlocking)
 {
     lk_proxy_refuse(env->proxy, false);
     return lk_unlocking_join(unlocking);
@@ -492,12 +492,12 @@ static void break_lock(locker *l, const char *key)
  * one's grant, which is kept at the same place as the mark, leaves it there. */
 static void a_release_that_was_broken_is_lost(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s"),
            *other = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(l, "mark");
-    struct lk_unlocking unlocking;
-    struct lk_locking rival;
+    lk_unlocking unlocking;
+    lk_locking rival;
     lk_locking_start(&rival, other, "mark", NULL);
     lk_require_waiting(other, 1);
     release_into_silence(env, &unlocking, held, LK_PROXY_WITHHOLD, 1);
@@ -515,11 +515,11 @@ static void a_release_that_was_broken_is_lost(void **state)
 /* Our delete did it, but a later lock was broken, and the mark says nothing of ours any more. */
 static void a_release_before_a_break_is_unknown(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s"),
            *other = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(l, "mark"), *rivals;
-    struct lk_unlocking unlocking;
+    lk_unlocking unlocking;
     release_into_silence(env, &unlocking, held, LK_PROXY_CUT, 1);
     rivals = lk_take(other, "mark");
     break_lock(other, "mark");
@@ -534,10 +534,10 @@ static void a_release_before_a_break_is_unknown(void **state)
  * at the same place. */
 static void a_release_after_an_earlier_break_is_ok(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     locker_handle *first = lk_take(l, "mark");
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_locking_start(&waiter, l, "mark", NULL);
     lk_zkc_require_count(env->client, "/shop/mark", 2);
     break_lock(l, "mark");
@@ -553,7 +553,7 @@ static void a_release_after_an_earlier_break_is_ok(void **state)
 /* Somebody keeps something of his own where the mark would be: nothing can be told. */
 static void a_release_without_room_for_a_mark_is_unknown(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     locker_handle *held = lk_take(l, "mark");
     locker_error err;
@@ -569,10 +569,10 @@ static void a_release_without_room_for_a_mark_is_unknown(void **state)
 /* The key's node was deleted and made anew: a mark would be gone with it. */
 static void a_release_whose_key_was_made_anew_is_unknown(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     locker_handle *held = lk_take(l, "anew");
-    struct lk_unlocking unlocking;
+    lk_unlocking unlocking;
     release_into_silence(env, &unlocking, held, LK_PROXY_CUT, 1);
     assert_int_equal(lk_zkc_delete(env->client, "/shop/anew"), LK_ZKC_OK);
     assert_int_equal(lk_zkc_create(env->client, "/shop/anew", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
@@ -584,11 +584,11 @@ static void a_release_whose_key_was_made_anew_is_unknown(void **state)
 /* The session ends while the delete is silent, and the answer comes in another one. */
 static void a_release_that_outlives_its_session(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     locker_handle *held = lk_take(l, "ends");
     const int64_t session = lk_session_of(env->client, "/shop/ends", 0);
-    struct lk_unlocking unlocking;
+    lk_unlocking unlocking;
     release_into_silence(env, &unlocking, held, LK_PROXY_WITHHOLD, 1);
     lk_zkc_end_session(env->zk, session);
     lk_zkc_require_count(env->client, "/shop/ends", 0);
@@ -602,10 +602,10 @@ static void a_release_that_outlives_its_session(void **state)
  * one of a lock that was held until then. */
 static void a_release_whose_proof_comes_after_the_lease(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    struct lk_unlocking unlocking;
+    lk_unlocking unlocking;
     locker_handle *held = NULL;
     locker_error err;
     int64_t taken;
@@ -625,11 +625,11 @@ static void a_release_whose_proof_comes_after_the_lease(void **state)
  * excluded no more. */
 static void a_release_whose_mark_is_read_in_another_session(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     locker_handle *held = lk_take(l, "mark"), *other = lk_take(l, "other");
     const int64_t session = lk_session_of(env->client, "/shop/mark", 0);
-    struct lk_unlocking unlocking;
+    lk_unlocking unlocking;
     release_into_silence(env, &unlocking, held, LK_PROXY_CUT, 1);
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_GET, 1, 0);
     lk_proxy_refuse(env->proxy, false);
@@ -651,7 +651,7 @@ static void a_release_whose_mark_is_read_in_another_session(void **state)
  * one that told. Nobody else would remove it while the session lasts. */
 static void a_node_that_was_gone_is_there_after_all(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?ttl=40s&command_timeout=20s");
     locker_handle *held = lk_take(l, "again");
     char path[LK_ZKC_NAME_MAX];
@@ -670,7 +670,7 @@ static void a_node_that_was_gone_is_there_after_all(void **state)
 
 /* A server whose key `last` has one number left that orders, and `none` and `aside` none. The former two have
  * a child that is nobody's place. */
-static void use_up(struct env *env)
+static void use_up(lk_env *env)
 {
     assert_int_equal(lk_zkc_create(env->client, "/shop", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     assert_int_equal(lk_zkc_create(env->client, "/shop/last", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
@@ -690,7 +690,7 @@ static void use_up(struct env *env)
 }
 
 /* The number at the end of the nth child's name, as the server wrote it. */
-static void require_number(struct env *env, const char *parent, const char *number)
+static void require_number(lk_env *env, const char *parent, const char *number)
 {
     char path[LK_ZKC_NAME_MAX];
     lk_zkc_nth(env->client, parent, 0, path);
@@ -704,10 +704,10 @@ static bool has_asked_again(void *context)
 
 /* The holder has the last number; who comes then gets the one that everybody gets from then on, and waits
  * until the key's node can be made anew. */
-static void wait_for_new_numbers(struct env *env, locker *l, locker *other)
+static void wait_for_new_numbers(lk_env *env, locker *l, locker *other)
 {
     locker_handle *held;
-    struct lk_locking waiting;
+    lk_locking waiting;
     assert_int_equal(lk_zkc_delete(env->client, "/shop/last/child"), LK_ZKC_OK);
     held = lk_take(l, "last");
     require_number(env, "/shop/last", "-2147483646");
@@ -721,11 +721,11 @@ static void wait_for_new_numbers(struct env *env, locker *l, locker *other)
 }
 
 /* What can't be made anew is told, and nobody gets the lock meanwhile. */
-static void wait_in_vain(struct env *env, locker *l)
+static void wait_in_vain(lk_env *env, locker *l)
 {
     locker_lock_options options = lk_wait_options(1000);
     locker_handle *held = NULL;
-    struct lk_locking waiting;
+    lk_locking waiting;
     const uint64_t before = lk_stats(l).attempts;
     locker_error err;
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "none", NULL, &held, &err), err);
@@ -740,9 +740,9 @@ static void wait_in_vain(struct env *env, locker *l)
 }
 
 /* How many transactions the server has begun. */
-static int64_t transactions(struct env *env)
+static int64_t transactions(lk_env *env)
 {
-    struct lk_zkc_stat made;
+    lk_zkc_stat made;
     assert_int_equal(lk_zkc_create(env->client, "/probe", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
     assert_int_equal(lk_zkc_get(env->client, "/probe", NULL, 0, &made), LK_ZKC_OK);
     assert_int_equal(lk_zkc_delete(env->client, "/probe"), LK_ZKC_OK);
@@ -762,12 +762,12 @@ static bool has_attempted(void *context)
 
 /* While another has such a place, who knows of the numbers takes none: those of many would keep the key's
  * node for ever. */
-static void wait_aside(struct env *env, locker *l)
+static void wait_aside(lk_env *env, locker *l)
 {
     enum { ATTEMPTS = 5 };
     struct attempted attempted = {l, lk_stats(l).attempts + 2};
     char place[LK_ZKC_NAME_MAX];
-    struct lk_locking waiting;
+    lk_locking waiting;
     assert_int_equal(
         lk_zkc_create(env->client, "/shop/aside/other__lock__", "", LK_ZKC_EPHEMERAL_SEQUENTIAL, place),
         LK_ZKC_OK);
@@ -785,7 +785,7 @@ static void wait_aside(struct env *env, locker *l)
 
 static void numbers_that_are_used_up(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l, *other;
     use_up(env);
     l = lk_open_at(env->zk, "/shop?ttl=40s&command_timeout=20s");
@@ -800,7 +800,7 @@ static void numbers_that_are_used_up(void **state)
 /* The namespace is of another user, whom everybody else may not delete in. */
 static void numbers_that_another_user_has_to_make_anew(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
     locker_handle *held = NULL;
     locker_error err;
@@ -847,4 +847,4 @@ static const struct CMUnitTest tests[] = {
     server_test(numbers_that_another_user_has_to_make_anew),
 };
 
-const struct lk_group lk_places = {"places", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_places = {"places", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -21,8 +21,7 @@ static void give_in_time(locker_handle *held)
 }
 
 /* Takes and gives a lock while the reply to a request of that kind is harmed. */
-static void survive(struct env *env, lk_harm harm, const char *kind, unsigned nth, size_t bytes,
-                    unsigned harms)
+static void survive(lk_env *env, lk_harm harm, const char *kind, unsigned nth, size_t bytes, unsigned harms)
 {
     /* of a connection that is silent the client library thinks for two thirds of the session */
     locker *l = lk_open_through(env, harm == LK_PROXY_SWALLOW ? "/shop?ttl=4s&command_timeout=20s"
@@ -89,12 +88,12 @@ static void the_reply_to_delete_is_garbage(void **state)
  * which no server misses it, and not made again. */
 static void a_waiters_create_is_cut_off(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=20s");
     locker_handle *held = lk_take(holder, "waited");
     lk_passed creates = lk_proxy_passed(env->proxy, LK_ZKP_CREATE2),
               checks = lk_proxy_passed(env->proxy, LK_ZKP_MULTI);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_CREATE2, 1, 0);
     lk_locking_start(&waiter, l, "waited", NULL);
     lk_proxy_await_harm(env->proxy, 1);
@@ -114,11 +113,11 @@ static void a_waiters_create_is_cut_off(void **state)
 /* The caller stops waiting while the answer to its create is out: the node goes when it turns up. */
 static void a_canceled_create_leaves_no_orphan(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=10s&command_timeout=10s");
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker_cancel *cancel = locker_cancel_new();
-    struct lk_locking waiter;
+    lk_locking waiter;
     int64_t fired;
     lk_give(lk_take(l, "orphan"));
     options.cancel = cancel;
@@ -139,7 +138,7 @@ static void a_canceled_create_leaves_no_orphan(void **state)
 /* The service is silent: unlock answers UNKNOWN in time, and the node is deleted once it can be. */
 static void an_unlock_without_an_answer(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=300ms");
     locker_handle *held = lk_take(l, "silent");
     int64_t began = lk_test_now_ms();
@@ -163,10 +162,10 @@ static bool has_asked_again(void *context)
 /* A new session's first lock: the server takes its time, longer than command_timeout, and the call waits. */
 static void a_wait_outlasts_a_silent_server(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=200ms");
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&waiter, l, "slow", &options);
     lk_require(has_asked_again, l, "the call should go on");
@@ -202,7 +201,7 @@ static locker_claim *claim_of(const locker_driver *driver, const char *key, int6
 /* The connection may be back before core has looked: so it is not by `suspect` that it knows to ask again. */
 static void an_attempt_without_a_connection_is_not_the_last(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s");
     void *self = NULL;
     const locker_driver *driver = locker_driver_of(l, &self);
@@ -225,7 +224,7 @@ static void an_attempt_without_a_connection_is_not_the_last(void **state)
 /* Core may interrupt an attempt that is about to begin. It ends at once, though the server is silent. */
 static void an_interrupt_before_the_attempt(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s");
     void *self = NULL;
     const locker_driver *driver = locker_driver_of(l, &self);
@@ -246,7 +245,7 @@ static void an_interrupt_before_the_attempt(void **state)
 /* Heartbeats whose answers are kept back don't move the deadline, though the connection stays. */
 static void heartbeats_without_answers(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=2s");
     locker_handle *held = lk_take(l, "beat");
     int64_t held_back = lk_test_now_ms();
@@ -261,7 +260,7 @@ static void heartbeats_without_answers(void **state)
 /* A list is fresh by the check before it. A server that is too busy for that, and has time for the list, is asked again. */
 static void a_check_that_is_not_served_proves_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=60s");
     locker_handle *held = lk_take(holder, "checked");
     lk_passed checks = lk_proxy_passed(env->proxy, LK_ZKP_MULTI);
@@ -287,10 +286,10 @@ static bool has_been_listed(void *context)
 /* The answers to create and list come late: broken meanwhile, and granted to another, it was never granted. */
 static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *rival = lk_open_at(env->zk, "/shop?ttl=60s"),
            *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
-    struct lk_locking late;
+    lk_locking late;
     locker_error err;
     lk_give(lk_take(rival, "unseen"));
     lk_passed lists = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
@@ -316,7 +315,7 @@ static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
 /* Where every answer takes long, two checks are enough for a grant. */
 static void a_service_that_is_always_slow_grants(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
     lk_give(lk_take(l, "slowly"));
     lk_passed checks = lk_proxy_passed(env->proxy, LK_ZKP_MULTI);
@@ -352,7 +351,7 @@ static void show_until_passed(locker *l, const char *key, struct passing passing
 static void a_deadline_counts_from_what_was_sent(void **state)
 {
     enum { T = 8000, DELAY = 800, P = 1700 };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l;
     locker_handle *held;
     l = lk_open_through(env, "/shop?ttl=8s&tick=1400ms");
@@ -370,7 +369,7 @@ static void a_deadline_counts_from_what_was_sent(void **state)
 /* A connection counts from when it was asked for, not from when the server said yes. */
 static void a_deadline_counts_from_a_connections_beginning(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=8s");
     locker_handle *held = lk_take(l, "begun");
     lk_passed connects = lk_proxy_passed(env->proxy, LK_ZKP_CONNECT);
@@ -394,11 +393,11 @@ static void a_deadline_counts_from_a_connections_beginning(void **state)
 static void a_read_proves_nothing(void **state)
 {
     enum { T = 8000, P = 1100 };
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=8s&tick=200ms"), *holder = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(holder, "read");
     lk_passed beats, touches;
-    struct lk_locking waiter;
+    lk_locking waiter;
     int64_t beat_at;
     lk_locking_start(&waiter, l, "read", NULL);
     lk_require_waiting(l, 1);
@@ -422,7 +421,7 @@ static void a_read_proves_nothing(void **state)
  * at the leader itself. A process that was stopped for a while finds it so; here P is long. */
 static void a_deadline_that_a_heartbeat_cannot_move(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=4s&tick=6s");
     lk_passed connects = lk_proxy_passed(env->proxy, LK_ZKP_CONNECT);
     locker_handle *held;
@@ -435,7 +434,7 @@ static void a_deadline_that_a_heartbeat_cannot_move(void **state)
 
 static void the_reply_to_a_heartbeat_is_cut_off(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=12s");
     locker_handle *held = lk_take(l, "beat");
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_MULTI, 1, 0);
@@ -449,7 +448,7 @@ static void the_reply_to_a_heartbeat_is_cut_off(void **state)
  * address leads to the same one here, which answers a new connection. */
 static void a_heartbeat_without_an_answer_moves_us_on(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     int port = lk_proxy_port(env->proxy);
     locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=8s", port, port);
     locker_handle *held = lk_take(l, "silent");
@@ -468,7 +467,7 @@ static void a_heartbeat_without_an_answer_moves_us_on(void **state)
  * on both connections by then. */
 static void a_connection_that_is_never_served(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=12s");
     locker_handle *held = lk_take(l, "kept");
     int64_t silent_since;
@@ -487,7 +486,7 @@ static void a_connection_that_is_never_served(void **state)
 /* The nearer the deadline is, the sooner another attempt is made. */
 static void connections_that_are_never_served(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=12s");
     locker_handle *held = lk_take(l, "kept");
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_CONNECT, 1, 0);
@@ -506,7 +505,7 @@ static void connections_that_are_never_served(void **state)
 /* While there is no connection, an unlock waits for one, and its answer is proof then. */
 static void an_unlock_without_a_connection(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=8s&command_timeout=20s");
     locker_handle *held = lk_take(l, "cut-off");
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_CONNECT, 1, 0);
@@ -519,7 +518,7 @@ static void an_unlock_without_a_connection(void **state)
 /* Where nothing is held yet, a server may take longer than that to open a session. */
 static void a_server_that_opens_a_session_slowly(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l;
     lk_proxy_delay(env->proxy, 0, 1500);
     l = lk_open_through(env, "/shop?ttl=4s&connect_timeout=20s");
@@ -532,7 +531,7 @@ static void a_server_that_opens_a_session_slowly(void **state)
 /* Each answer comes 300 ms late: the deadline counts from the sending, and locks are kept. */
 static void a_slow_server_is_no_lost_lock(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=8s&command_timeout=20s");
     locker_handle *held;
     lk_proxy_delay(env->proxy, 0, 300);
@@ -550,7 +549,7 @@ static void a_slow_server_is_no_lost_lock(void **state)
 static void a_connection_that_breaks_again_and_again(void **state)
 {
     static const char *const kinds[] = {LK_ZKP_CREATE2, LK_ZKP_LIST, LK_ZKP_DELETE};
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=10s&command_timeout=20s");
     uint64_t token = 0;
     lk_give(lk_take(l, "again"));
@@ -572,11 +571,11 @@ static void a_connection_that_breaks_again_and_again(void **state)
 static void a_deletion_that_is_never_told(void **state)
 {
     enum { TTL = 4000 };
-    struct env *env = *state;
+    lk_env *env = *state;
     const int port = lk_proxy_port(env->proxy);
     locker *holder = lk_open_at(env->zk, "/shop"), *lockers[2];
     locker_handle *held = lk_take(holder, "untold");
-    struct lk_locking waiters[2];
+    lk_locking waiters[2];
     uint64_t token = locker_handle_token(held);
     for (int i = 0; i < 2; i++) {
         lockers[i] = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=%dms", port, port, TTL);
@@ -640,4 +639,4 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_connection_that_breaks_again_and_again),
 };
 
-const struct lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -47,14 +47,14 @@ static int sasl_env(void **state)
         return -1;
     if (server->pid == 0)
         lk_test_launch(server, true);
-    ((struct env *)*state)->zk = server;
+    ((lk_env *)*state)->zk = server;
     return 0;
 }
 
 /* The server stays. */
 static int sasl_end(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     lk_server_thaw(env->zk);
     env->zk = NULL;
     return lk_env_end(state);
@@ -62,7 +62,7 @@ static int sasl_end(void **state)
 
 #define sasl_test(f) cmocka_unit_test_setup_teardown(f, sasl_env, sasl_end)
 
-static locker *open_sasl(const struct env *env, const char *login, const char *rest)
+static locker *open_sasl(const lk_env *env, const char *login, const char *rest)
 {
     return lk_open_uri("zookeeper://%s@127.0.0.1:%d/shop?sasl=digest-md5%s", login, env->zk->port, rest);
 }
@@ -73,11 +73,11 @@ static locker *open_sasl(const struct env *env, const char *login, const char *r
 /* Locks of one user, who has several programs, and of nobody else. */
 static void locks_are_the_users_alone(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = open_sasl(env, OURS, ""), *rival = open_sasl(env, OURS, ""),
            *other = open_sasl(env, THEIRS, "");
     locker_handle *held = lk_take(l, "mine"), *none = NULL;
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
     lk_expect_busy(rival, "mine");
@@ -93,7 +93,7 @@ static void locks_are_the_users_alone(void **state)
     lk_close_locker(l);
 }
 
-static void refused(const struct env *env, locker_status wanted, const char *login, const char *parameters,
+static void refused(const lk_env *env, locker_status wanted, const char *login, const char *parameters,
                     const char *words)
 {
     const int64_t began = lk_test_now_ms();
@@ -109,7 +109,7 @@ static void refused(const struct env *env, locker_status wanted, const char *log
 
 static void who_does_not_log_in_is_refused(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *plain = lk_open_at(env->zk, "/shop");
     locker_handle *none = NULL;
     locker_error err;
@@ -128,14 +128,14 @@ static void who_does_not_log_in_is_refused(void **state)
 /* A server that knows nothing of SASL. */
 static void a_server_without_sasl_refuses(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     refused(env, LOCKER_DENIED, OURS "@", "sasl=digest-md5", "that the servers take this mechanism");
 }
 
 /* Each connection logs in anew. */
 static void a_lost_connection_loses_no_lock(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = open_sasl(env, OURS, "&ttl=20s");
     locker_handle *held = lk_take(l, "kept");
     lk_server_kill(env->zk);
@@ -149,7 +149,7 @@ static void a_lost_connection_loses_no_lock(void **state)
 /* And so does a new session. */
 static void an_expired_session(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = open_sasl(env, OURS, "&ttl=1s");
     locker_handle *held = lk_take(l, "gone");
     lk_test_freeze(env->zk);
@@ -160,7 +160,7 @@ static void an_expired_session(void **state)
     lk_close_locker(l);
 }
 
-static void restart_with(const struct env *env, const char *password)
+static void restart_with(const lk_env *env, const char *password)
 {
     lk_server_kill(env->zk);
     assert_true(lk_zookeeper_set_password(env->zk, password));
@@ -175,7 +175,7 @@ static bool is_served(void *context)
 /* Who is refused meanwhile is told so, and comes back by himself. */
 static void a_password_that_is_changed_and_back(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = open_sasl(env, OURS, "&ttl=20s");
     locker_handle *held = lk_take(l, "changed"), *none = NULL;
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
@@ -194,7 +194,7 @@ enum { THREADS = 8, CYCLES = 5 };
 
 static void *open_and_close(void *context)
 {
-    const struct env *env = context;
+    const lk_env *env = context;
     uintptr_t done = 0;
     for (int i = 0; i < CYCLES; i++) {
         locker_handle *held = NULL;
@@ -222,7 +222,7 @@ static void *open_and_close(void *context)
 /* Cyrus' library has state of the process. */
 static void many_log_in_at_once(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     pthread_t threads[THREADS];
     void *done;
     for (int i = 0; i < THREADS; i++)
@@ -243,4 +243,4 @@ static const struct CMUnitTest tests[] = {
     sasl_test(many_log_in_at_once),
 };
 
-const struct lk_group lk_sasl = {"sasl", tests, sizeof tests / sizeof tests[0], begin_group, end_group};
+const lk_group lk_sasl = {"sasl", tests, sizeof tests / sizeof tests[0], begin_group, end_group};

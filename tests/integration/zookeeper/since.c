@@ -40,7 +40,7 @@ static bool is_shown_later(void *context)
  * `queued`, its grant after `given`. */
 struct turn {
     locker *l;
-    struct lk_locking second, third;
+    lk_locking second, third;
     int64_t queued, given;
     int64_t wait_ms; /* how long the second waits at least */
 };
@@ -50,7 +50,7 @@ static bool all_are_watched(void *context)
     return lk_proxy_requests(context, LK_ZKP_GET) == 4; /* each itself; the third the second */
 }
 
-static void turn_begin(struct turn *turn, struct env *env, locker *l, locker *third)
+static void turn_begin(struct turn *turn, lk_env *env, locker *l, locker *third)
 {
     locker_handle *first = lk_take(l, "turn");
     turn->l = l;
@@ -76,7 +76,7 @@ static void turn_end(struct turn *turn)
 
 static void a_lock_that_was_waited_for_is_held_since_its_grant(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop");
     struct wanted wanted = {l, "turn", 0};
     locker_info broken = LOCKER_INFO_INIT;
@@ -99,7 +99,7 @@ static void a_lock_that_was_waited_for_is_held_since_its_grant(void **state)
 }
 
 struct sets {
-    struct env *env;
+    lk_env *env;
     unsigned before;
 };
 
@@ -112,7 +112,7 @@ static bool one_more_set(void *context)
 /* Who waits behind it hears nothing of it, and asks nothing. */
 static void the_time_of_a_grant_wakes_nobody(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop"), *other = lk_open_through(env, "/shop");
     struct sets sets = {env, 0};
     unsigned got, listed;
@@ -137,11 +137,11 @@ static void the_time_of_a_grant_wakes_nobody(void **state)
  * the place of the next one's. */
 static void the_time_of_an_older_grant_comes_late(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s"), *other = lk_open_at(env->zk, "/shop");
     lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET);
     locker_handle *first = lk_take(other, "turn");
-    struct lk_locking older, later;
+    lk_locking older, later;
     locker_error err;
     lk_locking_start(&older, l, "turn", NULL);
     lk_zkc_require_count(env->client, "/shop/turn", 2);
@@ -168,9 +168,9 @@ static void the_time_of_an_older_grant_comes_late(void **state)
 /* One that waits and gives the lock back soon, and one that does not wait, cost nothing of it. */
 static void short_and_free_locks_write_nothing(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop");
-    struct lk_locking waiter;
+    lk_locking waiter;
     locker_handle *held = lk_take(l, "short");
     int64_t released;
     bool was_short;
@@ -191,7 +191,7 @@ static void short_and_free_locks_write_nothing(void **state)
 static void what_somebody_else_wrote_is_left_alone(void **state)
 {
     static const char theirs[] = "locker: grants nothing";
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop");
     char data[64] = "";
     struct turn turn = {0};
@@ -214,4 +214,4 @@ static const struct CMUnitTest tests[] = {
     server_test(what_somebody_else_wrote_is_left_alone),
 };
 
-const struct lk_group lk_since = {"since", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_since = {"since", tests, sizeof tests / sizeof tests[0], NULL, NULL};

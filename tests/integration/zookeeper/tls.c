@@ -37,7 +37,7 @@ static int end_group(void **state)
 
 static int tls_env(void **state)
 {
-    struct env *env;
+    lk_env *env;
     if (lk_env_empty(state) != 0)
         return -1;
     env = *state;
@@ -52,7 +52,7 @@ static int tls_env(void **state)
 /* What is shared stays. */
 static int tls_end(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     lk_server_thaw(env->zk);
     lk_server_thaw(terminator);
     env->zk = NULL;
@@ -62,24 +62,24 @@ static int tls_end(void **state)
 #define tls_test(f) cmocka_unit_test_setup_teardown(f, tls_env, tls_end)
 
 /* The parameters of the test's client. */
-static const char *ours(const struct env *env)
+static const char *ours(const lk_env *env)
 {
     static char text[400];
     lk_stunnel_parameters(env->tls, "ca", "client", text, sizeof text);
     return text;
 }
 
-static locker *open_tls(const struct env *env, const char *rest)
+static locker *open_tls(const lk_env *env, const char *rest)
 {
     return lk_open_uri("zookeeper://127.0.0.1:%d/shop?%s%s", env->tls->port, ours(env), rest);
 }
 
 static void locks_are_taken_and_handed_on(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = open_tls(env, ""), *rival = open_tls(env, ""), *plain = lk_open_at(env->zk, "/shop");
     locker_handle *held = lk_take(l, "tls");
-    struct lk_locking waiter;
+    lk_locking waiter;
     lk_expect_busy(rival, "tls");
     lk_expect_busy(plain, "tls");
     lk_locking_start(&waiter, rival, "tls", NULL);
@@ -96,7 +96,7 @@ static void locks_are_taken_and_handed_on(void **state)
 /* A login by digest goes through TLS. */
 static void a_user_logs_in_by_digest(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_uri("zookeeper://me:sesame@127.0.0.1:%d/shop?%s", env->tls->port, ours(env));
     locker *other = lk_open_uri("zookeeper://you:sesame@127.0.0.1:%d/shop?%s", env->tls->port, ours(env));
     locker_handle *held = lk_take(l, "mine"), *none = NULL;
@@ -110,7 +110,7 @@ static void a_user_logs_in_by_digest(void **state)
 /* ------------------------------------------------------------------ what is refused ---- */
 
 /* Why is said once an attempt to connect has come to its end, which takes longer on a busy machine. */
-static void refused(const struct env *env, locker_status wanted, int port, const char *parameters,
+static void refused(const lk_env *env, locker_status wanted, int port, const char *parameters,
                     const char *words)
 {
     enum { SECONDS_MAX = 32 };
@@ -129,7 +129,7 @@ static void refused(const struct env *env, locker_status wanted, int port, const
     }
 }
 
-static void write_file(const struct env *env, const char *name, const char *text)
+static void write_file(const lk_env *env, const char *name, const char *text)
 {
     char path[128];
     FILE *file;
@@ -142,7 +142,7 @@ static void write_file(const struct env *env, const char *name, const char *text
 
 static void wrong_files_are_named(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     const int port = env->tls->port;
     const char *directory = env->tls->directory;
     char text[480];
@@ -172,7 +172,7 @@ static void wrong_files_are_named(void **state)
 
 static void who_is_not_trusted_is_refused(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     char text[480];
     lk_stunnel_parameters(env->tls, "other-ca", "client", text, sizeof text);
     refused(env, LOCKER_UNAVAILABLE, env->tls->port, text, "certificate verify failed");
@@ -187,7 +187,7 @@ static void who_is_not_trusted_is_refused(void **state)
  * whose those are. */
 static void the_systems_authorities_are_trusted_too(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     const char *before = getenv("SSL_CERT_FILE");
     char text[480], path[128], kept[256];
     snprintf(kept, sizeof kept, "%s", before != NULL ? before : "");
@@ -220,7 +220,7 @@ static int silence(int port)
 
 static void a_lost_connection_loses_no_lock(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = open_tls(env, "&ttl=20s");
     locker_handle *held = lk_take(l, "kept");
     for (int i = 0; i < 3; i++) {
@@ -244,8 +244,8 @@ static void open_gate(locker_handle *lost, void *user)
 static void a_silent_server_holds_nobody_up(void **state)
 {
     enum { SESSION_MS = 4000 };
-    static struct lk_gate gate;
-    struct env *env = *state;
+    static lk_gate gate;
+    lk_env *env = *state;
     locker *l = open_tls(env, "&ttl=4s");
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_handle *held, *none = NULL;
@@ -287,7 +287,7 @@ static void a_silent_server_holds_nobody_up(void **state)
 /* One of several servers is silent: the next one is asked in time. */
 static void a_silent_server_is_left_for_the_next(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     const int port = lk_free_port(), fd = silence(port);
     for (int i = 0; i < 4; i++) { /* they are asked in any order */
         locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=4s&connect_timeout=10s&%s",
@@ -303,7 +303,7 @@ static void a_silent_server_is_left_for_the_next(void **state)
 static void many_descriptors_are_told(void **state)
 {
     enum { MANY = 1100 };
-    struct env *env = *state;
+    lk_env *env = *state;
     struct rlimit limit;
     int first = dup(0), last = first;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -330,7 +330,7 @@ static void on_pipe(int number)
 /* OpenSSL writes without MSG_NOSIGNAL; the application hears nothing of it. */
 static void a_broken_connection_raises_no_sigpipe(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     struct sigaction before, action = {.sa_handler = on_pipe};
     locker *l = open_tls(env, "&cleanup_timeout=200ms");
     sigaction(SIGPIPE, &action, &before);
@@ -379,7 +379,7 @@ static void *work(void *context)
 static void many_threads_share_a_connection(void **state)
 {
     static struct worker workers[THREADS];
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = open_tls(env, "&ttl=60s");
     int64_t slowest = 0;
     for (int i = 0; i < THREADS; i++) {
@@ -452,7 +452,7 @@ static void what_is_decrypted_is_read(void **state)
 {
     enum { COUNT = 2, SOON_MS = 6000, MORE_THAN_ONE_ANSWER = 30 };
     static struct pinger pingers[COUNT];
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = open_tls(env, "&ttl=60s&command_timeout=20s");
     struct arrival arrival = {env->zk->port, true, 0};
     int64_t began;
@@ -505,7 +505,7 @@ static const lk_protocol records = {record_length, is_a_record, is_any, forged_r
 static void a_forged_record_ends_a_connection(void **state)
 {
     enum { SOON_MS = 10000 };
-    struct env *env = *state;
+    lk_env *env = *state;
     env->proxy = lk_proxy_begin(&records, env->tls->port);
     locker *l = lk_open_uri("zookeeper://127.0.0.1:%d/shop?%s&ttl=60s&command_timeout=20s",
                             lk_proxy_port(env->proxy), ours(env));
@@ -543,4 +543,4 @@ static const struct CMUnitTest tests[] = {
     tls_test(a_forged_record_ends_a_connection),
 };
 
-const struct lk_group lk_tls = {"tls", tests, sizeof tests / sizeof tests[0], begin_group, end_group};
+const lk_group lk_tls = {"tls", tests, sizeof tests / sizeof tests[0], begin_group, end_group};

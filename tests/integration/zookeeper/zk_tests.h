@@ -1,5 +1,5 @@
 /*
- * zk_tests.h: tests of the ZooKeeper driver against real servers. Each test starts what it needs (struct env,
+ * zk_tests.h: tests of the ZooKeeper driver against real servers. Each test starts what it needs (lk_env,
  * *state of a test), and may put a proxy in front of it. The group files hold the tests: basics.c, busy.c, losses.c,
  * replies.c, places.c, crashes.c, cost.c, since.c, tls.c, sasl.c on one server; ensemble.c and cut.c on
  * three; interop.c with other clients.
@@ -22,17 +22,17 @@
 enum { LK_ENV_LOCKERS = 16, LK_ENV_CHILDREN = 16 };
 
 /** What a test has; all of it is ended after the test, also when it failed. */
-struct env {
-    lk_server *zk;                              /* a server alone; NULL unless there is one */
-    lk_server *members;                         /* the group's ensemble; NULL unless there is one */
-    lk_server *tls;                             /* the group's TLS in front of zk; NULL unless there is one */
-    lk_proxy *proxy;                            /* NULL unless there is one */
-    struct lk_zkc *client;                      /* a second client of zk; NULL unless there is one */
-    struct lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none; set to NULL when one is ended */
-};
+typedef struct {
+    lk_server *zk;                       /* a server alone; NULL unless there is one */
+    lk_server *members;                  /* the group's ensemble; NULL unless there is one */
+    lk_server *tls;                      /* the group's TLS in front of zk; NULL unless there is one */
+    lk_proxy *proxy;                     /* NULL unless there is one */
+    lk_zkc *client;                      /* a second client of zk; NULL unless there is one */
+    lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none; set to NULL when one is ended */
+} lk_env;
 
-extern const struct lk_group lk_basics, lk_busy, lk_losses, lk_replies, lk_crashes, lk_ensemble, lk_cut,
-    lk_interop, lk_cost, lk_since, lk_places, lk_tls, lk_sasl;
+extern const lk_group lk_basics, lk_busy, lk_losses, lk_replies, lk_crashes, lk_ensemble, lk_cut, lk_interop,
+    lk_cost, lk_since, lk_places, lk_tls, lk_sasl;
 
 /** Setup and teardown of a group whose tests share an ensemble; the second form for a setup of one's own. */
 int lk_group_ensemble(void **state);
@@ -62,20 +62,19 @@ locker *lk_open_uri(const char *format, ...) __attribute__((format(printf, 1, 2)
 /** Opens a locker on the server, or through the proxy; `rest` is what comes after the port: "/shop?ttl=2s".
  */
 locker *lk_open_at(const lk_server *zk, const char *rest);
-locker *lk_open_through(struct env *env, const char *rest);
+locker *lk_open_through(lk_env *env, const char *rest);
 
 /** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
 locker_handle *lk_take(locker *l, const char *key);
 
 /** Starts a puppet that the environment ends. */
-struct lk_child *lk_env_puppet(struct env *env, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+lk_child *lk_env_puppet(lk_env *env, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** Has the environment end the child after the test; answers it. */
-struct lk_child *lk_env_keep(struct env *env, struct lk_child *child);
+lk_child *lk_env_keep(lk_env *env, lk_child *child);
 
 /** Kills a child of the environment. */
-void lk_env_kill(struct env *env, struct lk_child *child);
+void lk_env_kill(lk_env *env, lk_child *child);
 
 /** Waits until the lock is lost; fails the test if it isn't when that time of lk_test_now_ms() has passed.
  * The state goes by the clock, so a machine that is late excuses nothing, and spoils nothing. */
@@ -85,7 +84,7 @@ void lk_require_lost_by(locker_handle *held, int64_t at_ms);
 void lk_require_renewal(locker *l);
 
 /** Waits until the key's node tells of the grant with that token. */
-void lk_require_since(struct lk_zkc *client, const char *parent, uint64_t token);
+void lk_require_since(lk_zkc *client, const char *parent, uint64_t token);
 
 /** The session that owns the nth node of a queue. */
-int64_t lk_session_of(struct lk_zkc *client, const char *parent, size_t nth);
+int64_t lk_session_of(lk_zkc *client, const char *parent, size_t nth);
