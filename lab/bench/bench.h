@@ -239,7 +239,7 @@ void lk_zoo_close(lk_zoo *zoo);
 /* From now on what belongs together is sent in one piece, where the library alone would write each request in
  * two. */
 void lk_zoo_send_whole(lk_zoo *zoo);
-/* From now on who is next in a queue takes the lock when the one ahead goes, and doesn't look whether that
+/* From now on who is next in a queue takes the lock when its predecessor goes, and doesn't look whether that
  * one had it: it is no lock any more as soon as somebody gives up. */
 void lk_zoo_trust(lk_zoo *zoo);
 /* The nodes under which a key's contenders stand. */

@@ -1,7 +1,7 @@
 /*
  * zookeeper_bare.c: what the work costs with ZooKeeper's C client alone: its single-threaded library,
  * driven by the thread that waits, with the recipe of ZooKeeper's documentation: create and list in one
- * flight, a watch on the node right ahead, a list again when that goes, delete. Nothing here proves that
+ * flight, a watch on the predecessor, a list again when that goes, delete. Nothing here proves that
  * the lock is still ours, recovers from lost answers, or has deadlines.
  */
 #include <errno.h>
@@ -29,7 +29,7 @@ typedef struct {
     lk_zoo *zoo;
     lane_step step;
     bool goes_on;           /* it gives the lock back at once, and begins again */
-    bool watched;           /* the answer to the get that watches the one ahead is there */
+    bool watched;           /* the answer to the get that watches its predecessor is there */
     pthread_cond_t *thread; /* waits for its next step, if it has one */
     size_t count;           /* of the crew, where its cycles are counted */
     char parent[PATH];
@@ -43,7 +43,7 @@ struct lk_zoo {
     int fd;
     bool whole;             /* a lane's requests are sent in one piece */
     bool many;              /* many lanes: what a turn's answers lead to is sent in one piece */
-    bool trusts;            /* that the one ahead had the lock when it goes, and hasn't given up */
+    bool trusts;            /* that a predecessor had the lock when it goes, and hasn't given up */
     int awaited;            /* answers to requests that are no lane's */
     int busy;               /* lanes that haven't ended */
     pthread_mutex_t *mutex; /* of lanes with threads: given up while the socket is waited for */
@@ -264,7 +264,7 @@ static void have(lane *l)
         leave(l);
 }
 
-/* Who is first when the one ahead has gone, only a list can tell: it may have given up. */
+/* Who is first when the predecessor has gone, only a list can tell: it may have given up. */
 static void on_listed(int rc, const struct String_vector *names, const void *context);
 
 static void advance(lane *l)
@@ -283,7 +283,7 @@ static void advance(lane *l)
         fail(l->zoo, "get_children", rc);
 }
 
-static void on_ahead_gone(zhandle_t *zh, int type, int state, const char *path, void *context)
+static void on_predecessor_gone(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
     lane *l = context;
     (void)zh;
@@ -309,24 +309,24 @@ static void on_got(int rc, const char *value, int length, const struct Stat *sta
 static void on_listed(int rc, const struct String_vector *names, const void *context)
 {
     lane *l = (lane *)(uintptr_t)context;
-    const char *mine = number_of(l->node), *ahead = NULL;
+    const char *mine = number_of(l->node), *predecessor = NULL;
     if (rc != ZOK)
         fail(l->zoo, "get_children", rc);
     for (int i = 0; i < names->count; i++) {
         const char *number = number_of(names->data[i]);
 
-        if (strcmp(number, mine) < 0 && (ahead == NULL || strcmp(number, number_of(ahead)) > 0))
-            ahead = names->data[i];
+        if (strcmp(number, mine) < 0 && (predecessor == NULL || strcmp(number, number_of(predecessor)) > 0))
+            predecessor = names->data[i];
     }
-    if (ahead == NULL) {
+    if (predecessor == NULL) {
         have(l);
         return;
     }
     l->step = QUEUED;
     l->watched = false;
     char path[2 * PATH];
-    (void)snprintf(path, sizeof path, "%s/%s", l->parent, ahead);
-    rc = zoo_awget(l->zoo->zh, path, on_ahead_gone, l, on_got, l);
+    (void)snprintf(path, sizeof path, "%s/%s", l->parent, predecessor);
+    rc = zoo_awget(l->zoo->zh, path, on_predecessor_gone, l, on_got, l);
     if (rc != ZOK)
         fail(l->zoo, "get", rc);
 }

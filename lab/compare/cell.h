@@ -31,7 +31,8 @@ typedef struct lk_worker {
 
 /** What a worker answered; see worker.h. */
 typedef struct lk_answer {
-    int status; /**< locker_status, or locker_state; -1: there was no answer */
+    locker_status status; /**< LOCKER_UNKNOWN too when there was no answer; then the cell has failed */
+    locker_state state;   /**< of the worker's handle; UNLOCKED: it has none */
     uint64_t token;
     int64_t sent, received, until; /**< ns of CLOCK_BOOTTIME */
     char text[256];

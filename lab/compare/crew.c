@@ -79,18 +79,19 @@ static bool hear_line(lk_worker *worker, char line[LK_WORKER_LINE])
 lk_answer lk_hear(lk_worker *worker)
 {
     char line[LK_WORKER_LINE];
-    lk_answer answer = {.status = -1};
+    lk_answer answer = {.status = LOCKER_UNKNOWN, .state = LOCKER_STATE_UNLOCKED};
     if (!hear_line(worker, line))
         return answer;
     lk_words words = lk_words_of(line);
-    answer.status = (int)lk_word_number(&words);
+    answer.status = (locker_status)lk_word_number(&words);
+    answer.state = (locker_state)lk_word_number(&words);
     answer.token = (uint64_t)lk_word_number(&words);
     answer.sent = lk_word_number(&words);
     answer.received = lk_word_number(&words);
     answer.until = lk_word_number(&words);
     snprintf(answer.text, sizeof answer.text, "%s", lk_words_rest(&words));
     if (!words.good) {
-        answer.status = -1;
+        answer.status = LOCKER_UNKNOWN;
         lk_fail(worker->cell, "%s: %s", worker->name, strncmp(line, "error ", 6) == 0 ? line + 6 : line);
     }
     return answer;
@@ -238,8 +239,8 @@ lk_answer lk_await_news(lk_worker *holder, const lk_answer *grant, int64_t since
     do {
         lk_rest(holder->cell, 50);
         state = lk_ask(holder, "state");
-    } while (!lk_failed(holder->cell) && state.status <= LOCKER_STATE_SUSPECT &&
-             state.until - span <= since && lk_now_ns() < end);
+    } while (!lk_failed(holder->cell) && state.state <= LOCKER_STATE_SUSPECT && state.until - span <= since &&
+             lk_now_ns() < end);
     return state;
 }
 

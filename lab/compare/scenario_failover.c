@@ -36,7 +36,7 @@ static void contest(lk_cell *cell, lk_worker *holder, lk_worker *rival, const lk
         lk_ask(rival, "unlock");
     if (lk_failed(cell))
         return;
-    lk_measure(cell, "two held", "", tried.status == LOCKER_OK && state.status <= LOCKER_STATE_SUSPECT);
+    lk_measure(cell, "two held", "", tried.status == LOCKER_OK && state.state <= LOCKER_STATE_SUSPECT);
     lk_measure(cell, "kept", "", tried.status != LOCKER_OK && given.status == LOCKER_OK);
     if (tried.status == LOCKER_OK) {
         lk_measure(cell, "token grew", "", tried.token > held->token);

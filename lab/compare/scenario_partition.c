@@ -59,7 +59,7 @@ static void cut_off(lk_cell *cell, const lk_cut *cut, const direction *lost)
     lk_ask(rival, "unlock");
     if (lk_failed(cell))
         return;
-    if (told.status != LOCKER_STATE_LOST)
+    if (told.state != LOCKER_STATE_LOST)
         lk_broken(cell, "%s: the holder was not told of its loss", lost->words);
     if (got.status != LOCKER_OK)
         lk_broken(cell, "%s: the next one did not get the lock: %s", lost->words, got.text);

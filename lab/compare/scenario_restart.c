@@ -49,7 +49,7 @@ static void with_data(lk_cell *cell)
     if (tried.status == LOCKER_OK)
         lk_broken(cell, "another got the lock");
     if (given.status != LOCKER_OK)
-        lk_broken(cell, "the holder's unlock said %s", locker_status_name((locker_status)given.status));
+        lk_broken(cell, "the holder's unlock said %s", locker_status_name(given.status));
     lk_measure(cell, "kept", "", tried.status != LOCKER_OK && given.status == LOCKER_OK);
 }
 
@@ -101,7 +101,7 @@ static void without_data(lk_cell *cell)
     lk_ask(rival, "unlock");
     if (lk_failed(cell))
         return;
-    if (lost.status != LOCKER_STATE_LOST || given.status == LOCKER_OK)
+    if (lost.state != LOCKER_STATE_LOST || given.status == LOCKER_OK)
         lk_broken(cell, "the holder was not told of its loss");
     lk_measure(cell, "rival", "ms", (double)(got.received - back) / 1e6);
     lk_measure(cell, "notice", "ms", (double)(lost.received - back) / 1e6);

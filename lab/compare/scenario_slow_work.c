@@ -15,10 +15,9 @@ static void renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival)
     if (lk_failed(cell))
         return;
     if (tried.status != LOCKER_BUSY)
-        lk_broken(cell, "renewed: another that tried was told %s",
-                  locker_status_name((locker_status)tried.status));
+        lk_broken(cell, "renewed: another that tried was told %s", locker_status_name(tried.status));
     if (given.status != LOCKER_OK)
-        lk_broken(cell, "renewed: unlock said %s", locker_status_name((locker_status)given.status));
+        lk_broken(cell, "renewed: unlock said %s", locker_status_name(given.status));
     lk_measure(cell, "held", "", tried.status == LOCKER_BUSY && given.status == LOCKER_OK);
     lk_measure(cell, "worked", "ms", (double)(given.sent - held.received) / 1e6);
 }
@@ -37,7 +36,7 @@ static void not_renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival, cons
     lk_ask(rival, "unlock");
     if (lk_failed(cell))
         return;
-    if (lost.status != LOCKER_STATE_LOST || given.status != LOCKER_LOST)
+    if (lost.state != LOCKER_STATE_LOST || given.status != LOCKER_LOST)
         lk_broken(cell, "not renewed: it was not told of its loss");
     if (got.status != LOCKER_OK)
         lk_broken(cell, "not renewed: the next one did not get the lock: %s", got.text);

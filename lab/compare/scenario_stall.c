@@ -18,7 +18,7 @@ static void keeps(lk_cell *cell, lk_worker *holder, lk_worker *next, const char 
     if (write.status != LOCKER_OK)
         lk_broken(cell, "its write was refused, and it should have kept the lock");
     if (given.status != LOCKER_OK)
-        lk_broken(cell, "its unlock said %s", locker_status_name((locker_status)given.status));
+        lk_broken(cell, "its unlock said %s", locker_status_name(given.status));
     if (got.status != LOCKER_OK || got.received < given.sent)
         lk_broken(cell, "the next one did not get the lock by its unlock");
     lk_measure(cell, "kept", "", write.status == LOCKER_OK && given.status == LOCKER_OK);
@@ -33,14 +33,14 @@ static void goes_on(lk_cell *cell, lk_worker *holder, int64_t since, const char 
         return;
     if (write.status == LOCKER_OK)
         lk_broken(cell, "the store took a write with its stale token %llu", (unsigned long long)write.token);
-    if (state.status != LOCKER_STATE_LOST || told.status != LOCKER_STATE_LOST)
+    if (state.state != LOCKER_STATE_LOST || told.state != LOCKER_STATE_LOST)
         lk_broken(cell, "it did not find itself lost");
     if (given.status != LOCKER_LOST)
-        lk_broken(cell, "its unlock did not say lost: %s", locker_status_name((locker_status)given.status));
+        lk_broken(cell, "its unlock did not say lost: %s", locker_status_name(given.status));
     lk_measure(cell, "first look", "ms", (double)(state.received - since) / 1e6);
     lk_measure(cell, "notice", "ms", (double)(told.received - since) / 1e6);
     lk_measure(cell, "late write refused", "", write.status != LOCKER_OK);
-    lk_measure(cell, "look said lost", "", state.status == LOCKER_STATE_LOST);
+    lk_measure(cell, "look said lost", "", state.state == LOCKER_STATE_LOST);
     lk_measure(cell, "unlock said lost", "", given.status == LOCKER_LOST);
 }
 

@@ -30,12 +30,11 @@ static void run(lk_cell *cell)
     if (broken.status != LOCKER_OK)
         lk_fail(cell, "the lock could not be broken: %s", broken.text);
     if (given.status != LOCKER_LOST)
-        lk_broken(cell, "unlock said %s", locker_status_name((locker_status)given.status));
+        lk_broken(cell, "unlock said %s", locker_status_name(given.status));
     if (tried.status != LOCKER_BUSY)
-        lk_broken(cell, "after it a third one that tried was told %s",
-                  locker_status_name((locker_status)tried.status));
+        lk_broken(cell, "after it a third one that tried was told %s", locker_status_name(tried.status));
     if (kept.status != LOCKER_OK)
-        lk_broken(cell, "the second one's unlock said %s", locker_status_name((locker_status)kept.status));
+        lk_broken(cell, "the second one's unlock said %s", locker_status_name(kept.status));
     lk_measure(cell, "unlock said lost", "", given.status == LOCKER_LOST);
     lk_measure(cell, "the other kept it", "", tried.status == LOCKER_BUSY && kept.status == LOCKER_OK);
 }

@@ -65,9 +65,10 @@ static void say(const char *format, ...)
     fflush(stdout);
 }
 
-static void answer(int status, const lk_turn *t)
+static void answer(locker_status status, const lk_turn *t)
 {
-    say("%d %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64 " %s", status,
+    const locker_state state = t->held ? locker_handle_state(t->held) : LOCKER_STATE_UNLOCKED;
+    say("%d %d %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64 " %s", (int)status, (int)state,
         t->held ? locker_handle_token(t->held) : 0, t->sent_ns, t->received_ns, t->until_ns, t->err.text);
 }
 
@@ -270,7 +271,7 @@ static void do_job(lk_side *w, lk_words *words)
     }
     turn_clear(w);
     got.held = NULL;
-    answer((int)got.status, &got);
+    answer(got.status, &got);
 }
 
 /* ------------------------------------------------------------------ cycles ---- */
@@ -418,7 +419,7 @@ static void do_cycle(lk_side *w, lk_words *words)
     if (!save_cycles(path, cycles, (size_t)done))
         say("error can't write %s: %s", path, strerror(errno));
     else
-        answer(failed > 0 ? (int)w->turn.status : LOCKER_OK, &w->turn);
+        answer(failed > 0 ? w->turn.status : LOCKER_OK, &w->turn);
     free(cycles);
 }
 
@@ -491,7 +492,7 @@ static void wait_in_thread(lk_side *w)
         say("never waited");
     }
     pthread_join(thread, NULL);
-    answer((int)w->turn.status, &w->turn);
+    answer(w->turn.status, &w->turn);
 }
 
 static void do_unlock(lk_side *w)
@@ -502,7 +503,7 @@ static void do_unlock(lk_side *w)
         return;
     }
     turn_give(w);
-    answer((int)t->status, t);
+    answer(t->status, t);
     turn_drop(w);
 }
 
@@ -515,7 +516,7 @@ static void do_state(lk_side *w)
     }
     t->sent_ns = t->received_ns = lk_now_ns();
     t->until_ns = deadline_of(t->held);
-    answer((int)locker_handle_state(t->held), t);
+    answer(LOCKER_OK, t);
 }
 
 /* The answer's deadline is the last that was known. */
@@ -532,7 +533,7 @@ static void do_lost(lk_side *w, int64_t ms)
         turn_tell_lease(w);
     t->received_ns = lk_now_ns();
     t->until_ns = w->told_until;
-    answer((int)locker_handle_state(t->held), t);
+    answer(LOCKER_OK, t);
 }
 
 /* ------------------------------------------------------------------ listening ---- */
@@ -580,7 +581,7 @@ static void do_lock(lk_side *w, const char *verb, lk_words *words)
         wait_in_thread(w);
     } else {
         turn_take_and_note(t);
-        answer((int)t->status, t);
+        answer(t->status, t);
     }
 }
 
@@ -589,7 +590,7 @@ static void do_break(lk_side *w, const char *key)
     lk_turn t = {.sent_ns = lk_now_ns()};
     t.status = locker_break(w->l, key, NULL, NULL, &t.err);
     t.received_ns = lk_now_ns();
-    answer((int)t.status, &t);
+    answer(t.status, &t);
 }
 
 /* Verbs on the lock that is held, or on its key. */

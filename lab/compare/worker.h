@@ -8,7 +8,7 @@
  *   lock|try KEY WAIT_MS RENEW                       ANSWER: take it, without renewal when RENEW is 0
  *   wait KEY WAIT_MS RENEW                           "waiting" once it stands in the queue, then ANSWER
  *   unlock                                           ANSWER
- *   state                                            ANSWER: what the handle says of itself now, in `status`
+ *   state                                            ANSWER: what the handle says of itself now
  *   lost MS                                          ANSWER when the notice of the loss came, or after MS
  *   write STORE                                      ANSWER: to the guarded store, with our token
  *   job try|lock KEY FILE WORK_MS                    ANSWER of the lock; raises the number in a file, slowly
@@ -19,7 +19,7 @@
  *   look KEY EVERY_MS                                ask the service who holds it until the next line: "ok"
  *   break KEY                                        ANSWER
  *
- * ANSWER is "STATUS TOKEN SENT RECEIVED UNTIL [TEXT]": a number of locker_status (or locker_state), the
+ * ANSWER is "STATUS STATE TOKEN SENT RECEIVED UNTIL [TEXT]": numbers of locker_status and locker_state, the
  * fencing token, ns of CLOCK_BOOTTIME before and after the call, the local deadline (0: none).
  */
 #pragma once

@@ -871,7 +871,7 @@ static locker_status busy_at_first(probe *p, locker_claim *claim, locker_status 
     return status;
 }
 
-static void seat(probe *p)
+static void begin_with_a_leader(probe *p)
 {
     begin(p);
     p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -891,7 +891,7 @@ static void two_are_never_in_dispatch(void **state)
     lk_locking call;
     locker *l;
     (void)state;
-    seat(&p);
+    begin_with_a_leader(&p);
     p.dispatch = one_at_a_time;
     l = probe_open(&p);
     lk_locking_start(&call, l, "k", NULL);
@@ -915,7 +915,7 @@ static locker_status busy_for_a_caller(probe *p, locker_claim *claim, locker_sta
 }
 
 /* In its turn the call that waits asks for another at once, which is the keeper's to give. What rings before
- * the call has its seat stays for it. */
+ * the call leads stays for it. */
 static int64_t asks_the_keeper(probe *p)
 {
     const bool is_keeper = !pthread_equal(atomic_load(&caller), pthread_self());
@@ -940,7 +940,7 @@ static void an_early_turn_is_the_keepers(void **state)
     lk_locking call;
     locker *l;
     (void)state;
-    seat(&p);
+    begin_with_a_leader(&p);
     atomic_store(&asked, false);
     p.acquire = busy_for_a_caller;
     p.dispatch = asks_the_keeper;

@@ -172,7 +172,7 @@ static int64_t renews_a_lock(int ready)
     return 0;
 }
 
-/* A call that waits in the seat, by the driver's descriptor, until its time is over. */
+/* A call that waits as the leader, at the driver's descriptor, until its time is over. */
 static int64_t waits_for_a_lock(int ready)
 {
     static probe p;

@@ -121,7 +121,7 @@ static void a_try_on_a_busy_lock_makes_no_node(void **state)
     lk_close_locker(l);
 }
 
-/* Each waiter watches the one ahead alone: one that gives up in the middle wakes nobody, and a release wakes
+/* Each waiter watches its predecessor alone: one that gives up in the middle wakes nobody, and a release wakes
  * one, which asks the server nothing more. */
 static void a_queue_shows_its_order_and_keeps_it(void **state)
 {

@@ -8,7 +8,7 @@
 #include "zk_tests.h"
 
 static const lk_group *const groups[] = {&lk_basics,   &lk_busy, &lk_losses,  &lk_replies, &lk_crashes,
-                                         &lk_ensemble, &lk_cut,  &lk_interop, &lk_cost,    &lk_since,
+                                         &lk_ensemble, &lk_cut,  &lk_interop, &lk_cost,    &lk_grant_time,
                                          &lk_places,   &lk_tls,  &lk_sasl,    NULL};
 
 /* ------------------------------------------------------------------ environments ---- */

@@ -402,7 +402,7 @@ static void a_read_proves_nothing(void **state)
     lk_locking_start(&waiter, l, "read", NULL);
     lk_require_waiting(l, 1);
     beats = lk_proxy_passed(env->proxy, LK_ZKP_MULTI);
-    show_until_passed(l, "read", (struct passing){beats, 2}); /* of its own node, and of the one ahead */
+    show_until_passed(l, "read", (struct passing){beats, 2}); /* of its own node, and of its predecessor */
     beat_at = lk_test_now_ms();
     touches = lk_proxy_passed(env->proxy, LK_ZKP_EXISTS);
     show_until_passed(l, "read", (struct passing){touches, 1});

@@ -1,4 +1,4 @@
-/* since.c: since when a lock is held that was waited for, as show tells it, and what that costs. */
+/* grant_time.c: since when a lock is held that was waited for, as show tells it, and what that costs. */
 #include <string.h>
 #include <time.h>
 
@@ -214,4 +214,4 @@ static const struct CMUnitTest tests[] = {
     server_test(what_somebody_else_wrote_is_left_alone),
 };
 
-const lk_group lk_since = {"since", tests, sizeof tests / sizeof tests[0], NULL, NULL};
+const lk_group lk_grant_time = {"grant_time", tests, sizeof tests / sizeof tests[0], NULL, NULL};
