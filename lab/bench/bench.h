@@ -70,7 +70,7 @@ int64_t lk_bench_quantile(const int64_t *sorted, size_t n, double q);
 
 /* ---- crew.c */
 /* Memory that the members of a crew share with their boss. Zeroed before each run. */
-typedef struct lk_crew {
+typedef struct {
     sem_t go;                    /* posted once for each member when all are ready */
     sem_t halt;                  /* posted once for each member when the time is over */
     sem_t turn[2];               /* for members that take turns */
@@ -87,7 +87,7 @@ typedef struct lk_crew {
 } lk_crew;
 
 /* What one run of a crew is. */
-typedef struct lk_work {
+typedef struct {
     int members;      /* processes */
     int64_t duration; /* ns from go to stop; 0: they end by themselves */
     int cpu;          /* where they run; -1: anywhere */
@@ -139,12 +139,12 @@ void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64
 
 /* ---- report.c */
 /* One number for each round. */
-typedef struct lk_series {
+typedef struct {
     double v[LK_ROUNDS_MAX];
     int n;
 } lk_series;
 
-typedef enum lk_goal_kind {
+typedef enum {
     LK_GOAL_NONE,
     LK_GOAL_RATIO_AT_MOST,
     LK_GOAL_RATIO_AT_LEAST,
@@ -153,7 +153,7 @@ typedef enum lk_goal_kind {
 } lk_goal_kind;
 
 /* A line of the table. */
-typedef struct lk_figure {
+typedef struct {
     const char *row, *what, *unit;
     const char *against; /* what bare is; NULL: there is no bare */
     lk_goal_kind goal_kind;
@@ -169,7 +169,7 @@ void lk_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- redis_server.c */
 #define LK_SERVER_TEXT 512
-typedef struct lk_redis_server {
+typedef struct {
     lk_server own;  /* its pid is 0: not ours, or none */
     char host[256]; /* a name, or with port 0 the path of a socket */
     int port;
@@ -215,7 +215,7 @@ void lk_bare_renew(lk_bare *bare, const char *prefix, int n, int64_t ttl_ms);
 uint64_t lk_bare_lanes(lk_bare *bare, int lanes);
 
 /* ---- zookeeper_server.c */
-typedef struct lk_zoo_server {
+typedef struct {
     lk_server own;
     char version[32];
     int cpu; /* where it is pinned; -1: nowhere */
@@ -270,7 +270,7 @@ void lk_delay_stop(pid_t pid);
 
 /* ---- round_trips.c */
 /* How a cycle is done, bare or ours. */
-typedef struct lk_far_side {
+typedef struct {
     const char *name;
     void *(*open)(lk_bench *b, int port);
     void (*cycle)(lk_bench *b, void *client);

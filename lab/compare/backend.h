@@ -27,7 +27,7 @@ typedef struct lk_backend lk_backend;
 typedef struct lk_kind lk_kind;
 
 /** A private copy of a backend in a network that can be cut between the holder's side and the rest. */
-typedef struct lk_cut {
+typedef struct {
     const lk_kind *kind;
     const lk_place *holder, *rival; /**< where they run */
     const lk_place *near, *far;     /**< the two places between which packets are dropped */

@@ -19,7 +19,7 @@ enum { LK_CREW_MAX = 8 };
 typedef struct lk_cell lk_cell;
 
 /** A worker, our side. */
-typedef struct lk_worker {
+typedef struct {
     lk_cell *cell;
     char name[48];
     pid_t pid;     /**< 0: it has ended */
@@ -30,7 +30,7 @@ typedef struct lk_worker {
 } lk_worker;
 
 /** What a worker answered; see worker.h. */
-typedef struct lk_answer {
+typedef struct {
     locker_status status; /**< LOCKER_UNKNOWN too when there was no answer; then the cell has failed */
     locker_state state;   /**< of the worker's handle; UNLOCKED: it has none */
     uint64_t token;
@@ -100,14 +100,14 @@ void lk_thaw(lk_worker *worker);
 void lk_dismiss_all(lk_cell *cell);
 
 /** Turns of lock and unlock, of several workers. */
-typedef struct lk_cycles {
+typedef struct {
     lk_cycle *turns; /**< in the order of grants; those that got the lock alone. Free them. */
     size_t len;
     int64_t begin, end; /**< from when to when they were asked to cycle */
 } lk_cycles;
 
 /** What lk_cycle_all() asks of each worker. */
-typedef struct lk_pace {
+typedef struct {
     int64_t for_ms;           /**< how long */
     int64_t count;            /**< how many turns at most */
     int64_t hold_us, rest_us; /**< how long the lock is held, and how long it is rested after unlocking */

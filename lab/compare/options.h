@@ -11,7 +11,7 @@
 
 enum { LK_SCENARIOS_MAX = 32 };
 
-typedef struct lk_choices {
+typedef struct {
     const char *uris[LK_BACKENDS_MAX]; /**< --backend */
     size_t uris_len;
     const lk_kind *kinds[LK_BACKENDS_MAX]; /**< --spawn */

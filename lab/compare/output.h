@@ -9,7 +9,7 @@
 #include "report.h"
 
 /** How far it is. On a terminal one line is written over; else each step is a line. On stderr. */
-typedef struct lk_progress {
+typedef struct {
     bool quiet, terminal;
     size_t done, all;
 } lk_progress;

@@ -8,7 +8,7 @@
 #include "report.h"
 
 /** The page while it is made. */
-typedef struct lk_page {
+typedef struct {
     FILE *html;
     char *why; /**< why it can't be made; empty: it can */
     size_t why_size;

@@ -14,7 +14,7 @@
 #include "history.h"
 
 /** What a cell says about its promise, from the best to the worst but for the last. */
-typedef enum lk_verdict {
+typedef enum {
     LK_VERDICT_MEASURED = 0, /**< there is a figure and no promise: a time, a rate */
     LK_VERDICT_KEPT,         /**< the promise was kept in every run */
     LK_VERDICT_EXCEPTION,    /**< what happened is the documented limit of the promise; `why` says which */
@@ -26,7 +26,7 @@ typedef enum lk_verdict {
 const char *lk_verdict_name(lk_verdict verdict);
 
 /** Measured values of one kind, of all runs of a cell, in the order of measuring. */
-typedef struct lk_measured {
+typedef struct {
     char name[32]; /**< "lock", "unlock", "hand-off", "wait", "gap", "notice" */
     char unit[8];  /**< "ms", "1/s" */
     double *values;
@@ -34,7 +34,7 @@ typedef struct lk_measured {
 } lk_measured;
 
 /** One run of a cell: its part of the history, to draw lanes from. */
-typedef struct lk_trace {
+typedef struct {
     int run;                  /**< from 1 */
     int64_t begin_ns, end_ns; /**< CLOCK_BOOTTIME */
     lk_history *history;      /**< its events alone; NULL: none was kept */
@@ -44,7 +44,7 @@ typedef struct lk_trace {
 typedef struct lk_column lk_column;
 
 /** One scenario on one backend. */
-typedef struct lk_result {
+typedef struct {
     const lk_column *column; /**< where it was run */
     lk_verdict verdict;
     char promise[320]; /**< what is promised here, a sentence; empty: nothing is */
@@ -68,7 +68,7 @@ struct lk_column {
 };
 
 /** A row. */
-typedef struct lk_row {
+typedef struct {
     const char *name;     /**< "crash", as --scenario takes it. Static, as the others. */
     const char *title;    /**< "The holder is killed" */
     const char *question; /**< what is done and asked, a sentence or two */
@@ -77,7 +77,7 @@ typedef struct lk_row {
 } lk_row;
 
 /** The whole. */
-typedef struct lk_comparison {
+typedef struct {
     char command[1024]; /**< as it was typed, passwords taken out */
     char locker_version[32];
     char machine[160]; /**< processor, cores, kernel */

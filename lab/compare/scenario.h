@@ -5,7 +5,7 @@
 
 #include "cell.h"
 
-typedef struct lk_scenario {
+typedef struct {
     const char *name;                    /**< as --scenario takes it */
     const char *title;                   /**< a few words */
     const char *question;                /**< what is done and asked; a sentence or two */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct lk_words {
+typedef struct {
     const char *rest; /**< what was not taken yet */
     bool good;
 } lk_words;

@@ -35,7 +35,7 @@ enum { LK_WORKER_LINE = 2048 };
 int lk_worker_main(void);
 
 /** One turn of `cycle`, as it stands in its file. Times in ns of CLOCK_BOOTTIME. */
-typedef struct lk_cycle {
+typedef struct {
     int64_t asked, got; /**< lock: before and after the call */
     int64_t queued; /**< when it was seen to stand in the queue; 0: it was not seen, or never stood there */
     int64_t gave, given; /**< unlock: before and after */

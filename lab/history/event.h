@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum lk_op {
+typedef enum {
     LK_OP_LOCK,
     LK_OP_TRY,
     LK_OP_QUEUE,
@@ -38,7 +38,7 @@ typedef enum lk_phase {
 /** One line. Start from LK_EVENT_INIT: a member that keeps that value is missing in the line. What the
  * members mean, and which operation takes which, is told in docs/history.md. Times are ns of
  * CLOCK_BOOTTIME. */
-typedef struct lk_event {
+typedef struct {
     lk_op op;
     lk_phase phase;
     bool held;

@@ -19,14 +19,14 @@
 /** Lines in the order of time, and what belongs together. Opaque. */
 typedef struct lk_history lk_history;
 
-typedef enum lk_history_failure {
+typedef enum {
     LK_HISTORY_NO_INPUT = 1, /**< a file can't be read */
     LK_HISTORY_BAD_DATA = 2, /**< a line breaks the format */
     LK_HISTORY_NO_MEMORY = 3
 } lk_history_failure;
 
 /** Why it failed: one line, with file and line where there is one. */
-typedef struct lk_history_error {
+typedef struct {
     lk_history_failure failure;
     char text[1024];
 } lk_history_error;
@@ -57,7 +57,7 @@ size_t lk_history_processes(const lk_history *history);
 size_t lk_history_keys(const lk_history *history);
 
 /** A call for a lock, and what came of it; events are the history's, NULL: it did not happen. */
-typedef struct lk_call {
+typedef struct {
     const lk_event *asked; /**< never NULL */
     const lk_event *answered, *lost, *unlock;
     const lk_event *ended; /**< the end of its process */
@@ -75,7 +75,7 @@ lk_call lk_history_call(const lk_history *history, size_t key, size_t index);
 
 /* ------------------------------------------------------------------ judging ---- */
 
-typedef enum lk_check {
+typedef enum {
     LK_CHECK_OVERLAP,
     LK_CHECK_TRUTH,
     LK_CHECK_TOKENS,
@@ -91,7 +91,7 @@ typedef enum lk_check {
 /** "overlap", ... Static text. */
 const char *lk_check_name(lk_check check);
 
-typedef struct lk_check_options {
+typedef struct {
     unsigned promised;        /**< bit 1 << check: a breach breaks a promise */
     int64_t overlap_limit_ns; /**< so much overlap of a key is within the promise */
     int64_t notice_limit_ns;  /**< so late may a notice be */
@@ -105,7 +105,7 @@ typedef struct lk_check_options {
     }
 
 /** Times, in ns; sorted in a report. */
-typedef struct lk_samples {
+typedef struct {
     int64_t *values;
     size_t count, room;
 } lk_samples;
@@ -114,7 +114,7 @@ typedef struct lk_samples {
 int64_t lk_samples_quantile(const lk_samples *samples, double q);
 
 /** What was found, of one key or of all together. */
-typedef struct lk_figures {
+typedef struct {
     size_t seen[LK_CHECKS];     /**< how many things were looked at; 0: there was nothing to judge */
     size_t breaches[LK_CHECKS]; /**< how many of them are not as promised */
     size_t allowed[LK_CHECKS];  /**< how many of the breaches are within a limit that a line `allow` names */
@@ -132,7 +132,7 @@ typedef struct lk_figures {
 } lk_figures;
 
 /** A breach, with the lines that show it. */
-typedef struct lk_finding {
+typedef struct {
     lk_check check;
     size_t key;             /**< index into the report's keys */
     const lk_event *first;  /**< of the history; never NULL */
@@ -142,13 +142,13 @@ typedef struct lk_finding {
 } lk_finding;
 
 /** One key in one run, backend and scenario. */
-typedef struct lk_key_report {
+typedef struct {
     int64_t run;
     const char *backend, *scenario, *key;
     lk_figures figures;
 } lk_key_report;
 
-typedef struct lk_report {
+typedef struct {
     lk_check_options options;
     lk_figures total;
     size_t faults; /**< that were begun */

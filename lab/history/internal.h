@@ -11,7 +11,7 @@
 /* ------------------------------------------------------------------ tables (table.c) ---- */
 
 /** Strings, each once: equal strings have equal pointers. */
-typedef struct lk_strings {
+typedef struct {
     char **slots;
     size_t used, size;
 } lk_strings;
@@ -20,7 +20,7 @@ const char *lk_strings_add(lk_strings *strings, const char *text); /* NULL: out 
 void lk_strings_clear(lk_strings *strings);
 
 /** From a few numbers to an index. */
-typedef struct lk_table_key {
+typedef struct {
     int64_t part[4];
 } lk_table_key;
 
@@ -41,13 +41,13 @@ bool lk_grow(void *array, size_t element, size_t count, size_t *room);
 /* ------------------------------------------------------------------ what was read ---- */
 
 /** A process in one (run, backend, scenario). */
-typedef struct lk_process {
+typedef struct {
     const lk_event *ended; /* NULL: it has not */
     size_t grants;         /* of the key that is being looked at */
 } lk_process;
 
 /** A handle: one call for the lock and what came of it. Members that did not happen are NULL. */
-typedef struct lk_attempt {
+typedef struct {
     lk_process *process;
     int64_t handle;
     const lk_event *asked, *answered, *queued, *lost, *unlock, *unlocked;
@@ -72,7 +72,7 @@ typedef struct lk_key {
     size_t write_count, write_room;
 } lk_key;
 
-typedef struct lk_file {
+typedef struct {
     const char *name;
     uint32_t cut_line;
 } lk_file;
@@ -118,7 +118,7 @@ static inline bool lk_answered(const lk_event *answer, lk_phase phase)
 /* ------------------------------------------------------------------ judging ---- */
 
 /** A key while it is being judged. */
-typedef struct lk_case {
+typedef struct {
     lk_report *report;
     size_t index; /* of the key in the report */
     const lk_key *key;
@@ -139,10 +139,10 @@ lk_finding *lk_found(lk_case *c, lk_check check, const lk_event *first, const lk
 void lk_sample(lk_case *c, lk_samples *samples, int64_t value);
 
 /** What a line of the service says about a grant. */
-typedef enum lk_voice { LK_AGAINST, LK_NEUTRAL, LK_FOR } lk_voice;
+typedef enum { LK_AGAINST, LK_NEUTRAL, LK_FOR } lk_voice;
 
 /** Grants of a key by their names, and calls by process: to know whom the service speaks of. */
-typedef struct lk_index {
+typedef struct {
     const lk_attempt **by_token; /* those with one; by token, then by return */
     size_t token_count;
     const lk_attempt **by_id; /* those with one; by id, then by return */

@@ -29,7 +29,7 @@ typedef struct lk_place lk_place;
 typedef struct lk_theft lk_theft;
 
 /** An instance. */
-typedef struct lk_faulty {
+typedef struct {
     locker_services services; /* what the other driver is given; first member */
     /* constant */
     const locker_services *core;
@@ -64,7 +64,7 @@ struct lk_place {
 };
 
 /** One operation on its way. */
-typedef struct lk_flight {
+typedef struct {
     locker_fault fault; /* zero: nothing goes wrong */
     int64_t asked;
     bool hit;

@@ -5,7 +5,7 @@
 #include "internal.h"
 
 /* One operation on its way. */
-typedef struct mock_flight {
+typedef struct {
     mock_host *host;
     locker_claim *claim; /* NULL: it is about no claim */
     locker_mock_call call;

@@ -41,7 +41,7 @@ typedef struct mock_sleeper {
     bool woken;
 } mock_sleeper;
 
-typedef struct mock_clock {
+typedef struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed; /**< something came to rest, or the clock is free to be moved */
     pthread_t owner;        /**< the thread that made the mock. Constant */
@@ -53,7 +53,7 @@ typedef struct mock_clock {
 } mock_clock;
 
 /** Where a locker's keeper stands. Guarded by clock.mutex. */
-typedef enum mock_keeper { MOCK_KEEPER_GONE, MOCK_KEEPER_RUNS, MOCK_KEEPER_RESTS } mock_keeper;
+typedef enum { MOCK_KEEPER_GONE, MOCK_KEEPER_RUNS, MOCK_KEEPER_RESTS } mock_keeper;
 
 /** One locker. It lives as long as the mock, because handles ask its clock. */
 struct mock_host {
@@ -82,7 +82,7 @@ struct mock_host {
 };
 
 /** Where a claim stands at the service. */
-typedef enum mock_state {
+typedef enum {
     MOCK_NEW = 0, /**< unknown there */
     MOCK_QUEUED,
     MOCK_GRANTED,
@@ -90,7 +90,7 @@ typedef enum mock_state {
 } mock_state;
 
 /** The driver's bytes of a claim. Guarded by locker_mock.mutex but where it says otherwise. */
-typedef struct mock_place {
+typedef struct {
     mock_host *host; /**< NULL: not seen yet */
     mock_slot *slot;
     locker_claim *prev, *next;           /**< in the slot's queue */

@@ -5,7 +5,7 @@
 #include "proxy/rules.h"
 #include "proxy/way.h"
 
-typedef struct lk_link {
+typedef struct {
     lk_way ways[2];           /* LK_UP, from the client; LK_DOWN */
     uint64_t asked, answered; /* requests passed, and replies to them */
     lk_fault fault;           /* of a reply that is due */

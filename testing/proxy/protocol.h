@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /** A whole message. */
-typedef struct lk_message {
+typedef struct {
     const char *bytes;
     size_t length;
     uint64_t nth; /* request of its connection, from 1; of a reply: that of the oldest request without one; 0:
@@ -17,7 +17,7 @@ typedef struct lk_message {
 enum { LK_UNASKED = -1 };
 
 /** All members, or nothing but the first. */
-typedef struct lk_protocol {
+typedef struct {
     /** The length of the first message; 0 when it isn't all there yet. */
     size_t (*length)(const char *bytes, size_t count);
     /** Whether a request is of the kind that a test means. */

@@ -19,7 +19,7 @@ typedef struct lk_proxy lk_proxy;
 
 /** What becomes of the reply to the request that a harm is set for. The server has carried the request out by
  * then in every case but the last. */
-typedef enum lk_harm {
+typedef enum {
     LK_PROXY_CUT = 1, /* `bytes` of it are passed on, and then the connection is closed */
     LK_PROXY_GARBAGE, /* nonsense comes instead of it */
     LK_PROXY_FORGE,   /* lk_proxy_forge() */

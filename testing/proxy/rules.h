@@ -10,7 +10,7 @@
 enum { LK_UP, LK_DOWN };
 
 /** What is to become of a reply. */
-typedef struct lk_fault {
+typedef struct {
     lk_harm harm; /* 0: nothing */
     size_t bytes;
     lk_forge *forge;
@@ -23,7 +23,7 @@ typedef struct lk_seen {
     lk_message message; /* its bytes stand behind */
 } lk_seen;
 
-typedef struct lk_rules {
+typedef struct {
     pthread_mutex_t mutex;
     const lk_protocol *protocol;
     bool hold[2];

@@ -13,7 +13,7 @@ typedef struct lk_piece {
     char bytes[];
 } lk_piece;
 
-typedef struct lk_way {
+typedef struct {
     int from, to;
     bool ended;             /* the end has come */
     lk_piece *first, *last; /* what has not left yet, in order */

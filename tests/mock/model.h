@@ -15,7 +15,7 @@
 enum { MODEL_KEYS = 3, MODEL_HOSTS = 3, MODEL_HANDLES = 64, MODEL_TEXT = 400 };
 
 /** A handle, as its user sees it. */
-typedef struct model_handle {
+typedef struct {
     locker_handle *held; /* NULL: no handle yet */
     bool taken;          /* a call or a handle has this place */
     int key, host;
@@ -32,7 +32,7 @@ typedef struct model_handle {
     _Atomic int told;  /* calls of on_lost */
 } model_handle;
 
-typedef struct model {
+typedef struct {
     model_handle handles[MODEL_HANDLES];
     uint64_t last_token[MODEL_KEYS];    /* the greatest that was given out */
     int64_t stranger_until[MODEL_KEYS]; /* somebody else may hold it so long, ms */

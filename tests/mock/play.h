@@ -11,7 +11,7 @@
 enum { CALLS = 6, PATIENCE_MS = 20000, TTL_MS = 30000 };
 
 /* A lock call on a thread of its own. */
-typedef struct call {
+typedef struct {
     bool used;
     pthread_t thread;
     int host, key;
@@ -26,7 +26,7 @@ typedef struct call {
     _Atomic bool done;
 } call;
 
-typedef struct script {
+typedef struct {
     uint64_t seed, random, numbers;
     bool verbose;
     locker_mock_options options;

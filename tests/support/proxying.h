@@ -14,7 +14,7 @@ lk_proxy *lk_proxy_begin(const lk_protocol *protocol, int port);
 void lk_proxy_await_harm(lk_proxy *proxy, unsigned count);
 
 /** Waits until `more` requests of that kind were passed to the server since lk_proxy_passed(). */
-typedef struct lk_passed {
+typedef struct {
     lk_proxy *proxy;
     const char *kind;
     unsigned count;
