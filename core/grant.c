@@ -39,10 +39,14 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
     if (key->contender == claim)
         key->contender = NULL;
     key->holder = claim;
-    if (last != NULL && last->phase == LK_GRANTED)
-        lk_lose_locked(l, last); /* else the service would not have granted */
     lk_lease_start_locked(l, claim, now);
     l->stats.acquired++;
+    if (last != NULL && last->phase == LK_GRANTED) {
+        lk_claim *const older = last->pub.token > claim->pub.token ? claim : last; /* it has ended there */
+        key->holder = older == last ? claim : last;
+        older->lost_why = "the service has granted it to another since";
+        lk_lose_locked(l, older);
+    }
     if ((claim->events & LK_LOST_IT) != 0)
         lk_lose_locked(l, claim); /* the call has its handle before anybody else gets the mutex */
     return true;

@@ -514,6 +514,45 @@ static void a_grant_shows_that_the_last_one_is_lost(void **state)
     probe_end(&p, l);
 }
 
+/* The first one's thread is held up on its way back; its lock is broken, which it may have been told, and granted anew. */
+static locker_status grants_the_first_late(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    const unsigned number = atomic_fetch_add(&p->mode, 1);
+    (void)grants(p, claim, LOCKER_OK);
+    claim->token = number + 1;
+    if (number > 0)
+        return LOCKER_OK;
+    atomic_store(&p->claim, claim);
+    return probe_stands(p, claim, LOCKER_OK);
+}
+
+static void a_grant_that_comes_late_takes_nothing(void **state)
+{
+    (void)state;
+    for (int told = 0; told < 2; told++) {
+        lk_locking first;
+        locker_handle *second;
+        probe p;
+        probe_init(&p);
+        p.acquire = grants_the_first_late;
+        p.driver.caps |= LOCKER_CAP_QUEUE;
+        locker *const l = probe_open(&p);
+        lk_locking_start(&first, l, "k", NULL);
+        lk_gate_await(&p.entered, 1, "the first one is granted");
+        if (told)
+            p.svc->lease_lost(p.svc, atomic_load(&p.claim), "the test says so");
+        assert_int_equal(lock(l, &second), LOCKER_OK);
+        lk_gate_open(&p.leave, 1);
+        assert_status(LOCKER_OK, lk_locking_join(&first), first.err);
+        assert_int_equal(locker_handle_state(first.held), LOCKER_STATE_LOST);
+        assert_int_equal(locker_handle_state(second), LOCKER_STATE_HELD);
+        lk_give_lost(first.held);
+        lk_give(second);
+        probe_end(&p, l);
+    }
+}
+
 static locker_status loses_others(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
@@ -662,6 +701,7 @@ int main(void)
         cmocka_unit_test(unlock_waits_for_renew),
         cmocka_unit_test(a_loss_before_the_release_has_begun_is_told),
         cmocka_unit_test(a_grant_shows_that_the_last_one_is_lost),
+        cmocka_unit_test(a_grant_that_comes_late_takes_nothing),
         cmocka_unit_test(a_callback_while_closing_may_free_its_handle),
         cmocka_unit_test(what_was_told_closed_is_not_held),
     };
