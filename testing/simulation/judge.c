@@ -43,7 +43,6 @@ static struct {
     int64_t ill_since, well_at;          /* when the latest trouble began, and is over, if none lasts */
     int64_t calm_at;                     /* when all that was left behind is over, too */
     int64_t ghosts_until;                /* until then there may be places in queues that nobody has */
-    int64_t uncounted_at;                /* when counters were lost, 0: never */
     int64_t forgot_renewals_at; /* when a failover did that lost none that was confirmed; -1: never */
     int64_t forgot_at;          /* when the service lost its data; -1: never */
     unsigned grants;
@@ -131,12 +130,6 @@ void lk_sim_judge_forgets_renewals(void)
 {
     judge.forgot_renewals_at = lk_sim_now();
     forget_others();
-}
-
-void lk_sim_judge_uncounted(void)
-{
-    judge.uncounted_at = lk_sim_now();
-    memset(judge.tokens, 0, sizeof judge.tokens);
 }
 
 void lk_sim_judge_stranger(unsigned key, int64_t span_ns)
@@ -280,8 +273,7 @@ static void see_token(const lk_sim_hold *hold)
         return;
     }
     const bool was_passed = hold->first_until == 0; /* a number of the lock as it was confirmed */
-    if (hold->asked_at <= judge.uncounted_at ||
-        (!judge.bounds.keeps_count && hold->asked_at <= judge.forgot_at) ||
+    if ((!judge.bounds.keeps_count && hold->asked_at <= judge.forgot_at) ||
         (was_passed && is_forgotten(hold)))
         return;
     if (hold->token <= hold->asked_behind)
