@@ -1,7 +1,8 @@
 /*
- * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own (lk_env,
- * *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
- * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c, failovers.c, grants.c, driver.c.
+ * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own
+ * (lk_env, *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
+ * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c, failovers.c, grants.c; driver.c,
+ * passing.c and messages.c those of the driver alone (alone.h).
  */
 #pragma once
 
@@ -24,7 +25,7 @@ typedef struct {
 } lk_env;
 
 extern const lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators, lk_hostile,
-    lk_failovers, lk_grants, lk_driver;
+    lk_failovers, lk_grants, lk_driver, lk_passing, lk_messages;
 
 /** Setup functions of cmocka: a server with default options, and one that writes each change to disk. */
 int lk_env_plain(void **state);
