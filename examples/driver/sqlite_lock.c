@@ -18,8 +18,8 @@
 #define MS INT64_C(1000000)
 
 struct instance {
-    struct store store; /* the callers' connection */
-    struct worker worker;
+    lock_store store; /* the callers' connection */
+    lock_worker worker;
     const locker_services *svc;
     int64_t poll_ns;
     char name_space[STORE_NAMESPACE_MAX + 1];
@@ -27,7 +27,7 @@ struct instance {
 
 /* The driver's bytes of a claim. */
 struct place {
-    struct job *job;  /* NULL: no attempt has been made */
+    lock_job *job;    /* NULL: no attempt has been made */
     bool interrupted; /* guarded by store.mutex */
 };
 
@@ -132,7 +132,7 @@ static uint64_t next_token(uint64_t last)
 /* In a transaction: takes the lock if nobody holds it. */
 static locker_status take(struct instance *in, locker_claim *claim, const char *name, locker_error *err)
 {
-    struct store_row row;
+    store_row row;
     locker_status status = store_read(&in->store, name, &row, err);
     const int64_t now = now_of(in);
     if (status != LOCKER_OK)
@@ -153,7 +153,7 @@ static locker_status sqlite_lock_acquire(void *self, locker_claim *claim, locker
 {
     struct instance *in = self;
     struct place *place = place_of(claim);
-    struct store_row row;
+    store_row row;
     locker_status status;
     if (place->job == NULL) {
         char name[STORE_NAME_MAX];
@@ -192,7 +192,7 @@ static void sqlite_lock_withdraw(void *self, locker_claim *claim)
     place->job = NULL;
 }
 
-static locker_status release(struct instance *in, const struct job *job, int64_t until, locker_error *err)
+static locker_status release(struct instance *in, const lock_job *job, int64_t until, locker_error *err)
 {
     locker_status status = store_begin(&in->store, until, NULL, err), moved;
     if (status != LOCKER_OK)
@@ -237,7 +237,7 @@ static locker_status unavailable(locker_status status, locker_error *err)
     return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "others kept the database for too long");
 }
 
-static void describe(const struct instance *in, const struct store_row *row, locker_info *info)
+static void describe(const struct instance *in, const store_row *row, locker_info *info)
 {
     const int64_t left = row->until - now_of(in);
     info->token = row->token;
@@ -255,7 +255,7 @@ static locker_status look(struct instance *in, const char *key, const locker_bre
                           int64_t until, locker_info *info, locker_error *err)
 {
     char name[STORE_NAME_MAX];
-    struct store_row row;
+    store_row row;
     locker_status status = store_begin(&in->store, until, NULL, err);
     if (status != LOCKER_OK)
         return unavailable(status, err);

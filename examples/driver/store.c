@@ -19,12 +19,12 @@ static const char schema[] =
     " since INTEGER NOT NULL, owner TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS boot(id TEXT NOT NULL)";
 
-static int64_t now_of(const struct store *s)
+static int64_t now_of(const lock_store *s)
 {
     return s->clock->now(s->clock->context);
 }
 
-static locker_status fail(const struct store *s, int rc, locker_error *err)
+static locker_status fail(const lock_store *s, int rc, locker_error *err)
 {
     const char *text = s->db != NULL ? sqlite3_errmsg(s->db) : sqlite3_errstr(rc);
     switch (rc & 0xFF) {
@@ -45,7 +45,7 @@ static locker_status fail(const struct store *s, int rc, locker_error *err)
 /* ------------------------------------------------------------------ taking turns ---- */
 
 /* Waits for a change, at most until `at`. Answers whether there is still reason to wait. */
-static bool wait_locked(struct store *s, int64_t at, int64_t until, const bool *interrupted)
+static bool wait_locked(lock_store *s, int64_t at, int64_t until, const bool *interrupted)
 {
     if ((interrupted == NULL || !*interrupted) && now_of(s) < until)
         s->clock->wait(s->clock->context, &s->changed, &s->mutex, at < until ? at : until);
@@ -55,12 +55,12 @@ static bool wait_locked(struct store *s, int64_t at, int64_t until, const bool *
 /* SQLite calls it when another process has the database: non-zero to try again. */
 static int busy(void *context, int times)
 {
-    struct store *s = context;
+    lock_store *s = context;
     int64_t pause = times < 10 ? MS : 5 * MS;
     bool again;
-    (void)pthread_mutex_lock(&s->mutex);
+    pthread_mutex_lock(&s->mutex);
     again = wait_locked(s, now_of(s) + pause, s->until, s->interrupted);
-    (void)pthread_mutex_unlock(&s->mutex);
+    pthread_mutex_unlock(&s->mutex);
     return again;
 }
 
@@ -71,10 +71,10 @@ static locker_status why_not(const bool *interrupted, locker_error *err)
     return locker_error_set(err, LOCKER_TIMEOUT, 0, "others kept the database for too long");
 }
 
-static locker_status take(struct store *s, int64_t until, const bool *interrupted, locker_error *err)
+static locker_status take(lock_store *s, int64_t until, const bool *interrupted, locker_error *err)
 {
     locker_status status = LOCKER_OK;
-    (void)pthread_mutex_lock(&s->mutex);
+    pthread_mutex_lock(&s->mutex);
     while (s->taken && wait_locked(s, until, until, interrupted)) {
     }
     if (s->taken) {
@@ -84,30 +84,30 @@ static locker_status take(struct store *s, int64_t until, const bool *interrupte
         s->until = until;
         s->interrupted = interrupted;
     }
-    (void)pthread_mutex_unlock(&s->mutex);
+    pthread_mutex_unlock(&s->mutex);
     return status;
 }
 
-static void give(struct store *s)
+static void give(lock_store *s)
 {
-    (void)pthread_mutex_lock(&s->mutex);
+    pthread_mutex_lock(&s->mutex);
     s->taken = false;
     s->interrupted = NULL;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->mutex);
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
 }
 
-void store_interrupt(struct store *s, bool *flag)
+void store_interrupt(lock_store *s, bool *flag)
 {
-    (void)pthread_mutex_lock(&s->mutex);
+    pthread_mutex_lock(&s->mutex);
     *flag = true;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->mutex);
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
 }
 
 /* ------------------------------------------------------------------ transactions ---- */
 
-locker_status store_begin(struct store *s, int64_t until, const bool *interrupted, locker_error *err)
+locker_status store_begin(lock_store *s, int64_t until, const bool *interrupted, locker_error *err)
 {
     locker_status status = take(s, until, interrupted, err);
     int rc;
@@ -116,14 +116,14 @@ locker_status store_begin(struct store *s, int64_t until, const bool *interrupte
     rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
     if (rc == SQLITE_OK)
         return LOCKER_OK;
-    (void)pthread_mutex_lock(&s->mutex);
+    pthread_mutex_lock(&s->mutex);
     status = rc == SQLITE_BUSY ? why_not(interrupted, err) : fail(s, rc, err);
-    (void)pthread_mutex_unlock(&s->mutex);
+    pthread_mutex_unlock(&s->mutex);
     give(s);
     return status;
 }
 
-locker_status store_end(struct store *s, locker_status status, locker_error *err)
+locker_status store_end(lock_store *s, locker_status status, locker_error *err)
 {
     int rc = status == LOCKER_OK ? sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL) : SQLITE_OK;
     if (rc != SQLITE_OK)
@@ -135,24 +135,24 @@ locker_status store_end(struct store *s, locker_status status, locker_error *err
 }
 
 /* Ends the use of a statement whose last step answered rc. */
-static locker_status finish(struct store *s, enum store_statement which, int rc, locker_error *err)
+static locker_status finish(lock_store *s, store_statement which, int rc, locker_error *err)
 {
     locker_status status = rc == SQLITE_ROW || rc == SQLITE_DONE ? LOCKER_OK : fail(s, rc, err);
     (void)sqlite3_reset(s->statements[which]);
     return status;
 }
 
-static sqlite3_stmt *bind_name(struct store *s, enum store_statement which, const char *name)
+static sqlite3_stmt *bind_name(lock_store *s, store_statement which, const char *name)
 {
     (void)sqlite3_bind_text(s->statements[which], 1, name, -1, SQLITE_STATIC);
     return s->statements[which];
 }
 
-locker_status store_read(struct store *s, const char *name, struct store_row *row, locker_error *err)
+locker_status store_read(lock_store *s, const char *name, store_row *row, locker_error *err)
 {
     sqlite3_stmt *statement = bind_name(s, STORE_READ, name);
     int rc = sqlite3_step(statement);
-    *row = (struct store_row){0};
+    *row = (store_row){0};
     if (rc == SQLITE_ROW) {
         const char *owner = (const char *)sqlite3_column_text(statement, 3);
 
@@ -164,8 +164,8 @@ locker_status store_read(struct store *s, const char *name, struct store_row *ro
     return finish(s, STORE_READ, rc, err);
 }
 
-locker_status store_peek(struct store *s, const char *name, int64_t until, const bool *interrupted,
-                         struct store_row *row, locker_error *err)
+locker_status store_peek(lock_store *s, const char *name, int64_t until, const bool *interrupted,
+                         store_row *row, locker_error *err)
 {
     locker_status status = take(s, until, interrupted, err);
     if (status != LOCKER_OK)
@@ -175,7 +175,7 @@ locker_status store_peek(struct store *s, const char *name, int64_t until, const
     return status;
 }
 
-locker_status store_grant(struct store *s, const char *name, const struct store_row *row, locker_error *err)
+locker_status store_grant(lock_store *s, const char *name, const store_row *row, locker_error *err)
 {
     sqlite3_stmt *statement = bind_name(s, STORE_GRANT, name);
     (void)sqlite3_bind_int64(statement, 2, (int64_t)row->token);
@@ -185,7 +185,7 @@ locker_status store_grant(struct store *s, const char *name, const struct store_
     return finish(s, STORE_GRANT, sqlite3_step(statement), err);
 }
 
-locker_status store_move(struct store *s, const char *name, uint64_t token, int64_t now, int64_t until,
+locker_status store_move(lock_store *s, const char *name, uint64_t token, int64_t now, int64_t until,
                          locker_error *err)
 {
     sqlite3_stmt *statement = bind_name(s, STORE_MOVE, name);
@@ -200,7 +200,7 @@ locker_status store_move(struct store *s, const char *name, uint64_t token, int6
 /* ------------------------------------------------------------------ opening ---- */
 
 /* Times of another boot mean nothing in this one: nobody holds what was held then. */
-static int free_after_boot(struct store *s)
+static int free_after_boot(lock_store *s)
 {
     char id[64] = "", *sql;
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -222,7 +222,7 @@ static int free_after_boot(struct store *s)
 
 /* A write-ahead log: who reads waits for nobody, and a commit waits for no disk. Two that make the log at
  * once get in each other's way, which SQLite doesn't ask busy() about. */
-static int use_log(struct store *s)
+static int use_log(lock_store *s)
 {
     int rc;
     do
@@ -231,7 +231,7 @@ static int use_log(struct store *s)
     return rc;
 }
 
-static locker_status make_table(struct store *s, locker_error *err)
+static locker_status make_table(lock_store *s, locker_error *err)
 {
     locker_status status = store_begin(s, s->until, NULL, err);
     int rc;
@@ -243,13 +243,13 @@ static locker_status make_table(struct store *s, locker_error *err)
     return store_end(s, rc == SQLITE_OK ? LOCKER_OK : fail(s, rc, err), err);
 }
 
-locker_status store_open(struct store *s, const char *path, const locker_clock *clock, int64_t until,
+locker_status store_open(lock_store *s, const char *path, const locker_clock *clock, int64_t until,
                          locker_error *err)
 {
     locker_status status = LOCKER_OK;
     int rc;
-    *s = (struct store){.clock = clock, .until = until};
-    (void)pthread_mutex_init(&s->mutex, NULL);
+    *s = (lock_store){.clock = clock, .until = until};
+    pthread_mutex_init(&s->mutex, NULL);
     (void)locker_cond_init(&s->changed);
     rc =
         sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
@@ -274,11 +274,11 @@ locker_status store_open(struct store *s, const char *path, const locker_clock *
     return status;
 }
 
-void store_close(struct store *s)
+void store_close(lock_store *s)
 {
     for (int i = 0; i < STORE_STATEMENTS; i++)
         (void)sqlite3_finalize(s->statements[i]);
     (void)sqlite3_close(s->db);
-    (void)pthread_cond_destroy(&s->changed);
-    (void)pthread_mutex_destroy(&s->mutex);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->mutex);
 }

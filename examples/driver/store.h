@@ -17,9 +17,9 @@
 /** Namespace, newline, key, NUL. */
 enum { STORE_NAMESPACE_MAX = 255, STORE_NAME_MAX = STORE_NAMESPACE_MAX + 1 + LOCKER_KEY_MAX + 1 };
 
-enum store_statement { STORE_READ, STORE_GRANT, STORE_MOVE, STORE_STATEMENTS };
+typedef enum { STORE_READ, STORE_GRANT, STORE_MOVE, STORE_STATEMENTS } store_statement;
 
-struct store {
+typedef struct {
     sqlite3 *db;
     sqlite3_stmt *statements[STORE_STATEMENTS];
     const locker_clock *clock;
@@ -28,43 +28,43 @@ struct store {
     bool taken;              /* a thread uses the connection; guarded by mutex */
     int64_t until;           /* that thread's deadline; its own */
     const bool *interrupted; /* that thread's; guarded by mutex. NULL: it can't be interrupted */
-};
+} lock_store;
 
-struct store_row {
+typedef struct {
     uint64_t token; /* of the present or last grant; 0: there was none */
     int64_t until;  /* held until then */
     int64_t since_unix_ms;
     char owner[LOCKER_OWNER_MAX + 1];
-};
+} store_row;
 
 /** Opens the database and makes the table. On failure nothing is left. */
-locker_status store_open(struct store *s, const char *path, const locker_clock *clock, int64_t until,
+locker_status store_open(lock_store *s, const char *path, const locker_clock *clock, int64_t until,
                          locker_error *err);
-void store_close(struct store *s);
+void store_close(lock_store *s);
 
 /** Takes the connection, and begins a transaction that no other process' can be beside. TIMEOUT: not before
  * `until`. CANCELED: *interrupted was set (store_interrupt()). On OK store_end() must follow. */
-locker_status store_begin(struct store *s, int64_t until, const bool *interrupted, locker_error *err);
+locker_status store_begin(lock_store *s, int64_t until, const bool *interrupted, locker_error *err);
 
 /** Commits if status is OK, rolls back else; gives the connection back. Answers status, or why it could not
  * be committed: then nothing has changed. */
-locker_status store_end(struct store *s, locker_status status, locker_error *err);
+locker_status store_end(lock_store *s, locker_status status, locker_error *err);
 
 /** Takes the connection, reads one row outside of any transaction, gives it back. It waits for no other
  * process. */
-locker_status store_peek(struct store *s, const char *name, int64_t until, const bool *interrupted,
-                         struct store_row *row, locker_error *err);
+locker_status store_peek(lock_store *s, const char *name, int64_t until, const bool *interrupted,
+                         store_row *row, locker_error *err);
 
 /** Sets *flag, and lets who waits with it look. */
-void store_interrupt(struct store *s, bool *flag);
+void store_interrupt(lock_store *s, bool *flag);
 
 /** Inside a transaction: reads a row. */
-locker_status store_read(struct store *s, const char *name, struct store_row *row, locker_error *err);
+locker_status store_read(lock_store *s, const char *name, store_row *row, locker_error *err);
 
 /** Inside a transaction: writes a whole row. */
-locker_status store_grant(struct store *s, const char *name, const struct store_row *row, locker_error *err);
+locker_status store_grant(lock_store *s, const char *name, const store_row *row, locker_error *err);
 
 /** Inside a transaction: moves the end of the grant with this token to `until`, if it is held at the time
  * `now`. LOST: it is not held, or it is another grant's. err is filled for other failures only. */
-locker_status store_move(struct store *s, const char *name, uint64_t token, int64_t now, int64_t until,
+locker_status store_move(lock_store *s, const char *name, uint64_t token, int64_t now, int64_t until,
                          locker_error *err);

@@ -9,9 +9,11 @@
 
 #include "store.h"
 
+typedef struct lock_job lock_job;
+
 /** What is wanted for one grant. Guarded by worker.mutex. */
-struct job {
-    struct job *next;    /* in the worker's list */
+struct lock_job {
+    lock_job *next;      /* in the worker's list */
     locker_claim *claim; /* NULL: core has it no more, or it is no grant yet */
     uint64_t token;      /* the grant's; constant once granted */
     int64_t ttl_ns;
@@ -25,34 +27,34 @@ struct job {
     char name[];
 };
 
-struct worker {
-    struct store store; /* a connection of its own: it waits for no caller */
+typedef struct {
+    lock_store store; /* a connection of its own: it waits for no caller */
     const locker_services *svc;
     int64_t command_timeout_ns, cleanup_ns;
     pthread_t thread;
     pthread_mutex_t mutex; /* taken before core's */
     pthread_cond_t wanted;
-    struct job *first; /* what is listed */
-    int64_t stop_at;   /* LOCKER_NEVER: go on. Else end when all is done, at the latest then */
-};
+    lock_job *first; /* what is listed */
+    int64_t stop_at; /* LOCKER_NEVER: go on. Else end when all is done, at the latest then */
+} lock_worker;
 
-locker_status worker_start(struct worker *w, const char *path, const locker_driver_config *config,
+locker_status worker_start(lock_worker *w, const char *path, const locker_driver_config *config,
                            const locker_services *svc, locker_error *err);
 
 /** Gives what is still to be released its time, ends the thread, closes the connection. */
-void worker_stop(struct worker *w);
+void worker_stop(lock_worker *w);
 
 /** A job for the key of that name. NULL: out of memory. */
-struct job *worker_job(const char *name, int64_t ttl_ns);
+lock_job *worker_job(const char *name, int64_t ttl_ns);
 
 /** The claim is a grant. */
-void worker_granted(struct worker *w, struct job *job, locker_claim *grant);
+void worker_granted(lock_worker *w, lock_job *job, locker_claim *grant);
 
 /** Renew; the answers come by core's services. */
-void worker_renew(struct worker *w, struct job *const *jobs, size_t count);
+void worker_renew(lock_worker *w, lock_job *const *jobs, size_t count);
 
 /** Core's claim is touched no more. The job stays the caller's. */
-void worker_let_go(struct worker *w, struct job *job);
+void worker_let_go(lock_worker *w, lock_job *job);
 
 /** The job is the worker's now: release the grant in the background, or just free it. */
-void worker_end(struct worker *w, struct job *job, bool release);
+void worker_end(lock_worker *w, lock_job *job, bool release);

@@ -11,7 +11,7 @@ static void send_invoice(const char *order, void *user)
 
 int main(int argc, char **argv)
 {
-    struct books books = {0, 0};
+    order_books books = {0, 0};
     locker_error problem;
     locker *l;
     if (locker_open_default(NULL, &l, &problem) != LOCKER_OK) {

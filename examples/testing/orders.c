@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-bool books_write(struct books *books, uint64_t turn)
+bool books_write(order_books *books, uint64_t turn)
 {
     if (turn < books->turn)
         return false;
@@ -12,8 +12,8 @@ bool books_write(struct books *books, uint64_t turn)
     return true;
 }
 
-enum order_result order_process(locker *l, const char *order, struct books *books, order_work work,
-                                void *user, locker_error *problem)
+order_result order_process(locker *l, const char *order, order_books *books, order_work work, void *user,
+                           locker_error *problem)
 {
     locker_lock_options patience = LOCKER_LOCK_OPTIONS_INIT;
     LOCKER_AUTO locker_handle *held = NULL;

@@ -7,25 +7,25 @@
 #include <locker/locker.h>
 
 /* The books take the number of the turn with each entry, and refuse a turn that is over. */
-struct books {
+typedef struct {
     uint64_t turn;
     int entries;
-};
+} order_books;
 
 /* False: somebody whose turn came later has written. */
-bool books_write(struct books *books, uint64_t turn);
+bool books_write(order_books *books, uint64_t turn);
 
-enum order_result {
+typedef enum {
     ORDER_PAID,   /* done, and in the books */
     ORDER_LATER,  /* another host works on it */
     ORDER_STALE,  /* the lock was lost on the way, and nothing was written */
     ORDER_UNSURE, /* in the books, but the lock may live on for a while */
     ORDER_FAILED  /* the lock service can't be used; problem says why */
-};
+} order_result;
 
 /* What has to be done for an order, however long it takes. */
 typedef void (*order_work)(const char *order, void *user);
 
 /* Work on one order: wait up to 5 s for its lock, do the work, and write into the books. */
-enum order_result order_process(locker *l, const char *order, struct books *books, order_work work,
-                                void *user, locker_error *problem);
+order_result order_process(locker *l, const char *order, order_books *books, order_work work, void *user,
+                           locker_error *problem);

@@ -19,13 +19,13 @@
 /* Made anew for each test: one lock service, and two hosts that use it. */
 static locker_mock *mock;
 static locker *here, *there;
-static struct books books;
+static order_books books;
 static locker_error problem;
 
 static int begin(void **state)
 {
     (void)state;
-    books = (struct books){0, 0};
+    books = (order_books){0, 0};
     return locker_mock_new(NULL, &mock, NULL) == LOCKER_OK &&
                    locker_mock_open(mock, "here", NULL, &here, NULL) == LOCKER_OK &&
                    locker_mock_open(mock, "there", NULL, &there, NULL) == LOCKER_OK
@@ -137,8 +137,8 @@ static void unlock_unknown(void **state)
 /* The other host, on a thread of its own. */
 struct race {
     pthread_t thread;
-    locker_status waits;      /* OK: the other stood waiting while this host worked */
-    enum order_result result; /* the other's */
+    locker_status waits; /* OK: the other stood waiting while this host worked */
+    order_result result; /* the other's */
 };
 
 static void *process_there(void *user)

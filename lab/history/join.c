@@ -68,7 +68,7 @@ static int64_t process_of(struct joining *j, const lk_event *event, int64_t scop
     if (!index)
         return -1;
     if (added) {
-        if (!lk_grow(&h->processes, sizeof(lk_process), h->process_count, &h->process_room))
+        if (!lk_grow(&h->processes, sizeof *h->processes, h->process_count, &h->process_room))
             return -1;
         h->processes[h->process_count] = (lk_process){0};
         *index = h->process_count++;
@@ -85,7 +85,7 @@ static lk_key *key_of(struct joining *j, const lk_event *event, int64_t scope)
     if (!index)
         return NULL;
     if (added) {
-        if (!lk_grow(&h->keys, sizeof(lk_key), h->key_count, &h->key_room))
+        if (!lk_grow(&h->keys, sizeof *h->keys, h->key_count, &h->key_room))
             return NULL;
         h->keys[h->key_count] = (lk_key){.first = event, .scope = (size_t)scope};
         *index = h->key_count++;
@@ -249,7 +249,7 @@ bool lk_history_join(lk_history *history, lk_history_error *error)
     struct joining j = {.history = history, .error = error};
     bool good = make_room(history) || lk_history_no_memory(error);
     if (history->event_count)
-        qsort(history->events, history->event_count, sizeof(lk_event), by_time);
+        qsort(history->events, history->event_count, sizeof *history->events, by_time);
     for (size_t i = 0; good && i < history->event_count; i++)
         good = line(&j, &history->events[i]);
     link_processes(history);

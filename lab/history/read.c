@@ -118,8 +118,8 @@ static bool take(lk_history *history, lk_event *event, const char *text, size_t 
         json_decref(object);
         return lk_history_fail(error, LK_HISTORY_BAD_DATA, "%s:%u: %s", file->name, event->line, why);
     }
-    const bool kept = keep_strings(history, event) &&
-                      lk_grow(&history->events, sizeof(lk_event), history->event_count, &history->event_room);
+    const bool kept = keep_strings(history, event) && lk_grow(&history->events, sizeof *history->events,
+                                                              history->event_count, &history->event_room);
     json_decref(object);
     if (!kept)
         return lk_history_no_memory(error);
@@ -158,7 +158,7 @@ bool lk_history_read(lk_history *history, const char *path, lk_history_error *er
 {
     const bool standard = strcmp(path, "-") == 0;
     const char *name = lk_strings_add(&history->strings, standard ? "standard input" : path);
-    if (!name || !lk_grow(&history->files, sizeof(lk_file), history->file_count, &history->file_room))
+    if (!name || !lk_grow(&history->files, sizeof *history->files, history->file_count, &history->file_room))
         return lk_history_no_memory(error);
     FILE *stream = standard ? stdin : fopen(path, "re");
     if (!stream)

@@ -26,7 +26,7 @@ lk_finding *lk_found(lk_case *c, lk_check check, const lk_event *first, const lk
     lk_report *report = c->report;
     c->figures->breaches[check]++;
     c->figures->allowed[check] += c->allowed >> check & 1;
-    if (!lk_grow(&report->findings, sizeof(lk_finding), report->finding_count, &report->finding_room)) {
+    if (!lk_grow(&report->findings, sizeof *report->findings, report->finding_count, &report->finding_room)) {
         report->out_of_memory = true;
         return NULL;
     }
@@ -162,7 +162,7 @@ static void judge_all(lk_history *history, lk_report *report)
     sort_samples(&report->total.after_deadline);
     sort_samples(&report->total.after_server);
     if (report->finding_count)
-        qsort(report->findings, report->finding_count, sizeof(lk_finding), by_key_and_check);
+        qsort(report->findings, report->finding_count, sizeof *report->findings, by_key_and_check);
 }
 
 lk_report *lk_history_check(lk_history *history, const lk_check_options *options)

@@ -81,9 +81,9 @@ static locker_status read_file(lk_faulty *f, const char *path, locker_error *err
 static void destroy(lk_faulty *f)
 {
     lk_script_free(f->script);
-    (void)pthread_cond_destroy(&f->robbing);
-    (void)pthread_cond_destroy(&f->changed);
-    (void)pthread_mutex_destroy(&f->mutex);
+    pthread_cond_destroy(&f->robbing);
+    pthread_cond_destroy(&f->changed);
+    pthread_mutex_destroy(&f->mutex);
     free(f);
 }
 
@@ -122,9 +122,9 @@ static over *find_locked(const char *scheme)
 static const locker_driver *driver_behind(const char *scheme)
 {
     const over *o;
-    (void)pthread_mutex_lock(&tables_mutex);
+    pthread_mutex_lock(&tables_mutex);
     o = find_locked(scheme);
-    (void)pthread_mutex_unlock(&tables_mutex);
+    pthread_mutex_unlock(&tables_mutex);
     return o != NULL ? o->inner : NULL;
 }
 
@@ -245,7 +245,7 @@ const locker_driver *locker_fault_over(const locker_driver *inner)
         inner->name == NULL || inner->schemes == NULL || inner->params == NULL || inner->semantics == NULL ||
         inner->decorator != NULL || lk_fault_is_table(inner))
         return NULL;
-    (void)pthread_mutex_lock(&tables_mutex);
+    pthread_mutex_lock(&tables_mutex);
     for (o = tables; o != NULL && o->inner != inner; o = o->next) {
     }
     if (o == NULL && (o = make_over(inner)) != NULL) {
@@ -261,7 +261,7 @@ const locker_driver *locker_fault_over(const locker_driver *inner)
             tables = o;
         }
     }
-    (void)pthread_mutex_unlock(&tables_mutex);
+    pthread_mutex_unlock(&tables_mutex);
     return o != NULL ? &o->table : NULL;
 }
 

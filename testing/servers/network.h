@@ -12,7 +12,7 @@
 enum { LK_NETWORK_MEMBERS = 4 };
 
 /** A place where a process can run. */
-typedef struct lk_place {
+typedef struct {
     int netns; /**< its namespace; 0: ours */
     char address[16];
 } lk_place;
@@ -20,7 +20,7 @@ typedef struct lk_place {
 /** 127.0.0.1. */
 extern const lk_place lk_here;
 
-typedef struct lk_network {
+typedef struct {
     lk_place hub;
     lk_place members[LK_NETWORK_MEMBERS];
 } lk_network;

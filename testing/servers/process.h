@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 /** What a new process gets. */
-typedef struct lk_start {
+typedef struct {
     const char *const *argv; /**< argv[0] is looked for in PATH */
     int in, out, err;        /**< its descriptors 0, 1, 2; 0: /dev/null */
     int netns;               /**< its network namespace, a descriptor; 0: ours */

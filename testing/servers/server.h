@@ -16,7 +16,7 @@
 typedef struct lk_server lk_server;
 
 /** The words of a command line. */
-typedef struct lk_command {
+typedef struct {
     const char *words[64];
     size_t count;
     char text[1024]; /**< what words are made in */
@@ -29,7 +29,7 @@ void lk_command_add_all(lk_command *command, const char *const *words);
 void lk_command_print(lk_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** A kind of server. */
-typedef struct lk_server_kind {
+typedef struct {
     const char *name;                   /**< what texts call it: "redis-server" */
     const char *word;                   /**< of its directory */
     const char *package;                /**< what is to be installed when its program is missing */
@@ -43,7 +43,7 @@ typedef struct lk_server_kind {
 } lk_server_kind;
 
 /** Who may use a ZooKeeper server. */
-typedef enum lk_server_login {
+typedef enum {
     LK_LOGIN_NONE,
     LK_LOGIN_SASL,     /**< the users of zookeeper.h may log in by SASL; ACLs are not enforced, so that a
                             client without a login sees and removes everything */
@@ -51,7 +51,7 @@ typedef enum lk_server_login {
 } lk_server_login;
 
 /** What it is started with. All zeros will do. */
-typedef struct lk_server_setup {
+typedef struct {
     const char *const *options; /**< of its program, ended by NULL: static text. NULL: none */
     const lk_place *place;      /**< where it runs; NULL: here. Copied. */
     int tick_ms;                /**< ZooKeeper's tickTime; 0: LK_ZOOKEEPER_TICK_MS */

@@ -209,9 +209,9 @@ static const struct locker_clock_hooks wakes = {.signal = wakes_later};
 
 static void wake_now(void)
 {
-    (void)pthread_mutex_lock(atomic_load(&of_core)); /* who wakes up destroys the condition */
-    (void)pthread_cond_signal(atomic_load(&sleeper));
-    (void)pthread_mutex_unlock(atomic_load(&of_core));
+    pthread_mutex_lock(atomic_load(&of_core)); /* who wakes up destroys the condition */
+    pthread_cond_signal(atomic_load(&sleeper));
+    pthread_mutex_unlock(atomic_load(&of_core));
 }
 
 /* The same owner enters and leaves before the call that was handed the lock wakes up: the lock is that

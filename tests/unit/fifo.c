@@ -29,11 +29,11 @@ static void *wait_in_order(void *context)
     struct waiter *w = context;
     locker_handle *h = NULL;
     locker_status status = locker_lock(w->order->l, "k", NULL, &h, NULL);
-    (void)pthread_mutex_lock(&w->order->mutex);
+    pthread_mutex_lock(&w->order->mutex);
     w->order->seen[w->order->next++] = w->number;
     if (status != LOCKER_OK)
         w->order->worst = status;
-    (void)pthread_mutex_unlock(&w->order->mutex);
+    pthread_mutex_unlock(&w->order->mutex);
     locker_handle_free(h);
     return NULL;
 }
@@ -228,7 +228,7 @@ static void test_a_crowd_sends_one_attempt_at_a_time(void **state)
     }
     assert_int_equal(lk_mock_answers(mock, LOCKER_OP_ACQUIRE, LOCKER_BUSY), 0);
     assert_int_equal(lk_mock_calls(mock, LOCKER_OP_ACQUIRE), CROWD + 1);
-    (void)pthread_attr_destroy(&attr);
+    pthread_attr_destroy(&attr);
     lk_mock_end(mock, l);
 }
 

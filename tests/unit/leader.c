@@ -59,23 +59,23 @@ static locker_status bell_acquire(void *self, locker_claim *claim, locker_error 
     struct bell *bell = self;
     locker_status status = LOCKER_BUSY;
     (void)err;
-    (void)pthread_mutex_lock(&bell->mutex);
+    pthread_mutex_lock(&bell->mutex);
     set_claim_locked(bell, claim, NULL);
     set_claim_locked(bell, NULL, claim);
     if (is_free_locked(bell, claim)) {
         status = LOCKER_OK;
         claim->valid_until = LOCKER_NEVER;
     }
-    (void)pthread_mutex_unlock(&bell->mutex);
+    pthread_mutex_unlock(&bell->mutex);
     return status;
 }
 
 static void bell_withdraw(void *self, locker_claim *claim)
 {
     struct bell *bell = self;
-    (void)pthread_mutex_lock(&bell->mutex);
+    pthread_mutex_lock(&bell->mutex);
     set_claim_locked(bell, claim, NULL);
-    (void)pthread_mutex_unlock(&bell->mutex);
+    pthread_mutex_unlock(&bell->mutex);
 }
 
 static locker_status bell_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
@@ -109,12 +109,12 @@ static int64_t bell_dispatch(void *self)
     uint64_t rung;
     if (read(bell->fd, &rung, sizeof rung) < 0)
         return LOCKER_NEVER;
-    (void)pthread_mutex_lock(&bell->mutex);
+    pthread_mutex_lock(&bell->mutex);
     bell->heard_by = pthread_self();
     for (size_t i = 0; i < WAITERS; i++)
         if (bell->claims[i] != NULL && is_free_locked(bell, bell->claims[i]))
             bell->svc->wake(bell->svc, bell->claims[i]);
-    (void)pthread_mutex_unlock(&bell->mutex);
+    pthread_mutex_unlock(&bell->mutex);
     lk_gate_open(&bell->heard, 1);
     return LOCKER_NEVER;
 }
@@ -151,7 +151,7 @@ static locker *begin(struct bell *bell)
     *bell = (struct bell){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     assert_true(bell->fd >= 0);
     lk_gate_init(&bell->heard);
-    (void)pthread_mutex_init(&bell->mutex, NULL);
+    pthread_mutex_init(&bell->mutex, NULL);
     opening = bell;
     assert_ok(locker_open_driver(&driver, &options, &l, &err), err);
     return l;
@@ -163,15 +163,15 @@ static void end(struct bell *bell, locker *l)
     for (size_t i = 0; i < WAITERS; i++)
         assert_null(bell->claims[i]);
     lk_gate_destroy(&bell->heard);
-    (void)pthread_mutex_destroy(&bell->mutex);
+    pthread_mutex_destroy(&bell->mutex);
     (void)close(bell->fd);
 }
 
 static void set_free(struct bell *bell, const char *key)
 {
-    (void)pthread_mutex_lock(&bell->mutex);
+    pthread_mutex_lock(&bell->mutex);
     bell->free = key;
-    (void)pthread_mutex_unlock(&bell->mutex);
+    pthread_mutex_unlock(&bell->mutex);
 }
 
 /* Makes the key free and rings; answers who heard it. */
@@ -182,9 +182,9 @@ static pthread_t ring(struct bell *bell, const char *key)
     set_free(bell, key);
     assert_int_equal(write(bell->fd, &one, sizeof one), sizeof one);
     lk_gate_await(&bell->heard, 1, "a dispatch");
-    (void)pthread_mutex_lock(&bell->mutex);
+    pthread_mutex_lock(&bell->mutex);
     by = bell->heard_by;
-    (void)pthread_mutex_unlock(&bell->mutex);
+    pthread_mutex_unlock(&bell->mutex);
     return by;
 }
 

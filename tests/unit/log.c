@@ -36,8 +36,8 @@ static void hear(locker_log_level level, const char *text, void *user)
 {
     int number;
     (void)level, (void)user;
-    (void)pthread_mutex_lock(&heard.p->mutex);
-    (void)pthread_mutex_unlock(&heard.p->mutex);
+    pthread_mutex_lock(&heard.p->mutex);
+    pthread_mutex_unlock(&heard.p->mutex);
     if (heard.count == 0 && heard.holds) {
         lk_gate_open(&heard.entered, 1);
         (void)lk_gate_pass(&heard.leave);
@@ -53,10 +53,10 @@ static void hear(locker_log_level level, const char *text, void *user)
 
 static void log_locked(const locker_services *svc, int from, int to)
 {
-    (void)pthread_mutex_lock(&heard.p->mutex);
+    pthread_mutex_lock(&heard.p->mutex);
     for (int i = from; i <= to; i++)
         svc->log(svc, LOCKER_LOG_ERROR, "line %d", i);
-    (void)pthread_mutex_unlock(&heard.p->mutex);
+    pthread_mutex_unlock(&heard.p->mutex);
 }
 
 static locker_status logs_one(probe *p, locker_claim *claim, locker_status status)

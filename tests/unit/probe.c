@@ -54,10 +54,10 @@ static void grant(probe *p, locker_claim *claim, uint64_t token)
 
 static void set_holder(probe *p, const locker_claim *from, const locker_claim *to)
 {
-    (void)pthread_mutex_lock(&p->mutex);
+    pthread_mutex_lock(&p->mutex);
     if (p->holder == from)
         p->holder = to;
-    (void)pthread_mutex_unlock(&p->mutex);
+    pthread_mutex_unlock(&p->mutex);
 }
 
 static locker_status probe_acquire(void *self, locker_claim *claim, locker_error *err)
@@ -70,10 +70,10 @@ static locker_status probe_acquire(void *self, locker_claim *claim, locker_error
     enter(p, claim);
     c->attempts++;
     set_holder(p, NULL, claim);
-    (void)pthread_mutex_lock(&p->mutex);
+    pthread_mutex_lock(&p->mutex);
     if (p->holder == claim)
         status = LOCKER_OK;
-    (void)pthread_mutex_unlock(&p->mutex);
+    pthread_mutex_unlock(&p->mutex);
     if (status == LOCKER_OK)
         grant(p, claim, (uint64_t)number + 1);
     status = hooked(p, p->acquire, claim, status);
@@ -180,7 +180,7 @@ static void wait_for(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex
 {
     probe *p = context;
     (void)until;
-    (void)pthread_cond_wait(cond, mutex);
+    pthread_cond_wait(cond, mutex);
     if (p->waited != NULL)
         p->waited(p, mutex);
 }
@@ -227,7 +227,7 @@ void probe_init(probe *p)
         .fd = -1,
     };
     p->clock = (locker_clock){sizeof(locker_clock), now, wait_for, poll_for, p, NULL};
-    (void)pthread_mutex_init(&p->mutex, NULL);
+    pthread_mutex_init(&p->mutex, NULL);
     lk_gate_init(&p->entered);
     lk_gate_init(&p->leave);
 }
@@ -260,7 +260,7 @@ void probe_end(probe *p, locker *l)
     assert_int_equal(atomic_load(&p->overlaps), 0);
     if (p->fd >= 0)
         (void)close(p->fd);
-    (void)pthread_mutex_destroy(&p->mutex);
+    pthread_mutex_destroy(&p->mutex);
     lk_gate_destroy(&p->entered);
     lk_gate_destroy(&p->leave);
 }

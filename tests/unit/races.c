@@ -427,10 +427,10 @@ static void stands_when_woken(probe *p, pthread_mutex_t *mutex)
 {
     if (atomic_load(&p->mode) == 0)
         return;
-    (void)pthread_mutex_unlock(mutex);
+    pthread_mutex_unlock(mutex);
     lk_gate_open(&woken, 1);
     (void)lk_gate_pass(&may_go_on);
-    (void)pthread_mutex_lock(mutex);
+    pthread_mutex_lock(mutex);
 }
 
 static void nothing_is_handed_to_who_was_canceled(void **state)

@@ -81,19 +81,19 @@ static pthread_mutex_t hearing = PTHREAD_MUTEX_INITIALIZER;
 
 int64_t __wrap_lk_file_dispatch(void *self)
 {
-    (void)pthread_mutex_lock(&hearing);
-    (void)pthread_mutex_unlock(&hearing);
+    pthread_mutex_lock(&hearing);
+    pthread_mutex_unlock(&hearing);
     return __real_lk_file_dispatch(self);
 }
 
 static void hear_nothing(void)
 {
-    (void)pthread_mutex_lock(&hearing);
+    pthread_mutex_lock(&hearing);
 }
 
 static void hear_again(void)
 {
-    (void)pthread_mutex_unlock(&hearing);
+    pthread_mutex_unlock(&hearing);
 }
 
 struct passing {
