@@ -258,7 +258,8 @@ void lk_zoo_idle(lk_zoo *zoo);
 /* Lock and unlock without a pause, `lanes` contenders at once on this session, until the crew is stopped: for
  * one key, or for a key each. Counts the cycles from the crew's count `first` on. Make the keys before. */
 void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t first);
-/** The same on one key for all with a thread for each, which sleeps until it is its turn, and one that reads. */
+/** The same on one key for all with a thread for each, which sleeps until it is its turn, and one that
+ * reads. */
 void lk_zoo_lane_threads(lk_zoo *zoo, const char *key, int lanes, size_t first);
 /* The key of one of those that have each its own. */
 const char *lk_zoo_lane_key(char out[64], const char *key, int number);

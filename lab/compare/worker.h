@@ -14,8 +14,8 @@
  *   job try|lock KEY FILE WORK_MS                    ANSWER of the lock; raises the number in a file, slowly
  *   cycle KEY AT UNTIL COUNT HOLD_US REST_US TOLD WATCH FILE
  *       lock, hold, unlock, rest, from AT to UNTIL and COUNT times at most: ANSWER of the last. With WATCH 1
- *       it looks each ms whether it stands in the queue. The times are in FILE, as lk_cycle; the history is told
- *       of the first TOLD.
+ *       it looks each ms whether it stands in the queue. The times are in FILE, as lk_cycle; the history is
+ *       told of the first TOLD.
  *   look KEY EVERY_MS                                ask the service who holds it until the next line: "ok"
  *   break KEY                                        ANSWER
  *

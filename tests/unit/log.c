@@ -1,5 +1,5 @@
-/* log.c: a driver's lines: from under its lock, in their order, bounded, while opening and closing, and none in a fork's
- * child. */
+/* log.c: a driver's lines: from under its lock, in their order, bounded, while opening and closing, and none
+ * in a fork's child. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>

@@ -43,8 +43,8 @@ locker_status lk_puppet_granted(lk_child *puppet, uint64_t *token);
 /** Has it unlock and answers what unlock did. */
 locker_status lk_puppet_unlock(lk_child *puppet);
 
-/** Has it stop, and waits until it has; SIGCONT by lk_child_signal() lets it go on. One that is waiting for a lock can't hear:
- * lk_child_stop(). */
+/** Has it stop, and waits until it has; SIGCONT by lk_child_signal() lets it go on. One that is waiting for a
+ * lock can't hear: lk_child_stop(). */
 void lk_puppet_stop(lk_child *puppet);
 
 /** Fails the test unless its handle has that state. */

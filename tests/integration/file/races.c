@@ -172,8 +172,8 @@ static void a_file_that_goes_between_open_and_lock_is_not_used(void **state)
     lk_give(held);
 }
 
-/* A lock that is held, and one who waits for it in the same locker, whom its unlock would hand it to. The clock
- * stands still, because core hands a grant on for some ms only. */
+/* A lock that is held, and one who waits for it in the same locker, whom its unlock would hand it to. The
+ * clock stands still, because core hands a grant on for some ms only. */
 struct next_in_line {
     locker *l;
     locker_handle *held;
@@ -200,7 +200,8 @@ static locker_status unlock_and_hear(locker_handle *held, bool deaf, locker_erro
     return status;
 }
 
-/* The unlock finds out that the lock is not ours any more, and hands nothing on; so the waiter asks for itself. */
+/* The unlock finds out that the lock is not ours any more, and hands nothing on; so the waiter asks for
+ * itself. */
 static void lost_to_all(struct next_in_line *line, bool deaf, locker_status waiter)
 {
     locker_error err;

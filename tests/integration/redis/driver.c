@@ -224,8 +224,9 @@ static void what_has_no_number_is_not_left_at_the_server(void **state)
     lk_alone_end();
 }
 
-/* A connection on which nothing is asked for but the subscription beside it was of use: what is lost again and again, as
- * servers start anew, is not waited for longer and longer. (Without INFO each server is taken for another.) */
+/* A connection on which nothing is asked for but the subscription beside it was of use: what is lost again
+ * and again, as servers start anew, is not waited for longer and longer. (Without INFO each server is taken
+ * for another.) */
 static void who_only_listens_comes_back_soon(void **state)
 {
     lk_env *env = *state;
@@ -261,7 +262,8 @@ static int64_t be_away_for_long(lk_env *env)
     return lk_alone.until;
 }
 
-/* A call that waits may have less time than that. (It may take that long by itself, on a machine that is busy.) */
+/* A call that waits may have less time than that. (It may take that long by itself, on a machine that is
+ * busy.) */
 static void a_call_does_not_wait_for_the_next_look(void **state)
 {
     lk_env *env = *state;
@@ -556,7 +558,8 @@ static void a_time_that_is_read_late_sets_none_back(void **state)
     lk_alone_end();
 }
 
-/* Its number is wasted, and nobody may ever take another; also not where the command that sees to it is lost. */
+/* Its number is wasted, and nobody may ever take another; also not where the command that sees to it is
+ * lost. */
 static void a_try_leaves_no_counter_for_ever(void **state)
 {
     lk_env *env = *state;
@@ -620,7 +623,8 @@ static void a_counter_below_0_is_lifted(void **state)
     lk_alone_end();
 }
 
-/* Others have the lock while it is under way, and then all data are lost: no time that it brings along starts the counter. */
+/* Others have the lock while it is under way, and then all data are lost: no time that it brings along starts
+ * the counter. */
 static void an_attempt_that_arrives_late_sets_no_token_back(void **state)
 {
     lk_env *env = *state;

@@ -246,9 +246,9 @@ static void a_waiter_listens_to_the_new_master(void **state)
     lk_close_locker(l);
 }
 
-/* Master and replica change places while somebody waits who is connected to the old master still. He has not asked the new
- * one, which hands him nothing, because nobody listens there for him; and what it publishes for nothing he does not hear
- * at the replica either: it would grant him the lock that the next one gets. */
+/* Master and replica change places while somebody waits who is connected to the old master still. He has not
+ * asked the new one, which hands him nothing, because nobody listens there for him; and what it publishes for
+ * nothing he does not hear at the replica either: it would grant him the lock that the next one gets. */
 static void a_replica_tells_nobody_that_the_lock_is_his(void **state)
 {
     lk_env *env = *state;
@@ -502,7 +502,8 @@ static void an_address_that_hangs_hides_no_other(void **state)
     close(silent);
 }
 
-/* The library's calls of getaddrinfo() (CMakeLists.txt): two.test has the addresses 127.0.0.2 and 127.0.0.1. */
+/* The library's calls of getaddrinfo() (CMakeLists.txt): two.test has the addresses 127.0.0.2 and
+ * 127.0.0.1. */
 int __real_getaddrinfo(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 int __wrap_getaddrinfo(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 
@@ -520,7 +521,8 @@ struct loader {
     int listener, asked;
 };
 
-/* All of a greeting, which ends by TIME: what is not read would have the end of the connection overtake the answer. */
+/* All of a greeting, which ends by TIME: what is not read would have the end of the connection overtake the
+ * answer. */
 static void take_greeting(int client)
 {
     static const char last[] = "TIME\r\n";

@@ -1,4 +1,5 @@
-/* messages.c: what the driver alone (alone.h) makes of messages that grant or break, in particular of those that come late. */
+/* messages.c: what the driver alone (alone.h) makes of messages that grant or break, in particular of those
+ * that come late. */
 #include "redis_tests.h"
 
 #include <stdio.h>
@@ -82,8 +83,9 @@ static void a_message_from_before_the_first_attempt_moved_grants_nothing(void **
     lk_alone_end();
 }
 
-/* Somebody deletes it before its waiter knows of it, and another has the lock; then the waiter has it by an attempt whose answer
- * does not come. The message of the first grant has a smaller number than the other's token. */
+/* Somebody deletes it before its waiter knows of it, and another has the lock; then the waiter has it by an
+ * attempt whose answer does not come. The message of the first grant has a smaller number than the other's
+ * token. */
 static void a_message_from_before_an_unanswered_attempt_grants_nothing(void **state)
 {
     lk_env *env = *state;
@@ -110,8 +112,8 @@ static void a_message_from_before_an_unanswered_attempt_grants_nothing(void **st
     lk_alone_end();
 }
 
-/* The server goes back to a time before the hand-over, as one does that a replica takes the place of: another has the lock,
- * and gives it to the first in its queue. */
+/* The server goes back to a time before the hand-over, as one does that a replica takes the place of: another
+ * has the lock, and gives it to the first in its queue. */
 static void who_is_handed_what_he_holds_has_lost_it(void **state)
 {
     lk_env *env = *state;

@@ -255,8 +255,9 @@ static bool has_looked_thrice(void *server)
     return looks(server) >= 3;
 }
 
-/* A holder says who it is some milliseconds after its grant. Another one comes when the first has been looked at for most of
- * the time that it is given: that one has as much. (On a machine that is busy it may come when all is over, and is left.) */
+/* A holder says who it is some milliseconds after its grant. Another one comes when the first has been looked
+ * at for most of the time that it is given: that one has as much. (On a machine that is busy it may come when
+ * all is over, and is left.) */
 static void each_holder_has_its_time_to_say_who_it_is(void **state)
 {
     lk_env *env = *state;

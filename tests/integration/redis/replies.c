@@ -417,8 +417,8 @@ static long long calls_of(lk_server *server, const char *command)
 }
 
 /* A lock that is free and was used before: SET and INCR in one flight, and a script to release it. A key that
- * is new to the process is taken by a script, whose SET and INCRBY start and lift its counter. Nothing is told of locks that are given
- * back at once. GET, DEL and ZPOPMIN are the script's. */
+ * is new to the process is taken by a script, whose SET and INCRBY start and lift its counter. Nothing is
+ * told of locks that are given back at once. GET, DEL and ZPOPMIN are the script's. */
 static void a_cycle_is_three_commands(void **state)
 {
     static const char *const commands[] = {"set", "incr", "incrby", "evalsha", "get", "del"};

@@ -170,8 +170,8 @@ static bool was_told(void *context)
     return atomic_load((atomic_bool *)context);
 }
 
-/* A server that does not tell who it is may be another one, so the subscription goes too, and that is told. What is told
- * last is that there is a connection again. */
+/* A server that does not tell who it is may be another one, so the subscription goes too, and that is told.
+ * What is told last is that there is a connection again. */
 static void a_connection_that_is_made_again_is_told(void **state)
 {
     lk_env *env = *state;

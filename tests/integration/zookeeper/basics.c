@@ -121,8 +121,8 @@ static void a_try_on_a_busy_lock_makes_no_node(void **state)
     lk_close_locker(l);
 }
 
-/* Each waiter watches its predecessor alone: one that gives up in the middle wakes nobody, and a release wakes
- * one, which asks the server nothing more. */
+/* Each waiter watches its predecessor alone: one that gives up in the middle wakes nobody, and a release
+ * wakes one, which asks the server nothing more. */
 static void a_queue_shows_its_order_and_keeps_it(void **state)
 {
     enum { COUNT = 5 };
@@ -185,8 +185,8 @@ static void break_ends_the_holders_lock(void **state)
     lk_close_locker(l);
 }
 
-/* The key's node is everybody's, who may delete there, and the holder's its own. A break that can't read whose lock it is
- * could not tell the holder's unlock that it took it. */
+/* The key's node is everybody's, who may delete there, and the holder's its own. A break that can't read
+ * whose lock it is could not tell the holder's unlock that it took it. */
 static void a_break_needs_to_read_whose_lock_it_is(void **state)
 {
     lk_env *env = *state;

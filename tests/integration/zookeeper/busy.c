@@ -1,5 +1,5 @@
-/* busy.c: a server that is too busy for some requests (its answer is "throttled"), and not for others, is asked again after
- * a pause: else who waits would ask as fast as it answers, and keep it busy. */
+/* busy.c: a server that is too busy for some requests (its answer is "throttled"), and not for others, is
+ * asked again after a pause: else who waits would ask as fast as it answers, and keep it busy. */
 #include <unistd.h>
 
 #include "zk_tests.h"

@@ -275,8 +275,9 @@ static bool nothing_is_spent(lk_env *env, locker *l, locker *other, const char *
     return nothing;
 }
 
-/* What is ours further ahead has to be deleted before: the watch of the one in between goes along with that. After 250 ms,
- * which this thread may have been kept from running, it goes along with the watch of the place itself. */
+/* What is ours further ahead has to be deleted before: the watch of the one in between goes along with that.
+ * After 250 ms, which this thread may have been kept from running, it goes along with the watch of the place
+ * itself. */
 static void behind_our_own_and_anothers_no_request_is_spent(void **state)
 {
     enum { TRIES = 5 };

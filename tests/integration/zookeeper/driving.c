@@ -150,7 +150,8 @@ LK_UNCHECKED static void servers_that_have_moved(void **state)
     assert_int_equal(net.fd, -1);
 }
 
-/* While the caller sleeps, another thread is refused by the last server, and then connects to the next. The mutex is held. */
+/* While the caller sleeps, another thread is refused by the last server, and then connects to the next. The
+ * mutex is held. */
 LK_UNCHECKED static void refuse_and_connect(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex,
                                             int64_t until)
 {
@@ -230,8 +231,8 @@ LK_UNCHECKED static void disconnect_from_library(lk_zk_net *net)
     close(library_socket);
 }
 
-/* The connection breaks between a try's first list, which shows somebody, and the one behind a check, without which there is
- * no BUSY. */
+/* The connection breaks between a try's first list, which shows somebody, and the one behind a check, without
+ * which there is no BUSY. */
 LK_UNCHECKED static void a_try_whose_second_list_is_not_sent(void **state)
 {
     lk_zk_net net;
@@ -286,8 +287,8 @@ static void open_gate(const locker_services *svc)
     lk_gate_open(&resolved, 1);
 }
 
-/* When the library closes its socket because the servers have moved, it fails nothing that awaits an answer, but keeps it for
- * the next connection: so what is under way is answered first. */
+/* When the library closes its socket because the servers have moved, it fails nothing that awaits an answer,
+ * but keeps it for the next connection: so what is under way is answered first. */
 LK_UNCHECKED static void servers_that_have_moved_before_an_answer(void **state)
 {
     static const locker_services attended = {.attend = open_gate};

@@ -257,7 +257,8 @@ static void heartbeats_without_answers(void **state)
     lk_close_locker(l);
 }
 
-/* A list is fresh by the check before it. A server that is too busy for that, and has time for the list, is asked again. */
+/* A list is fresh by the check before it. A server that is too busy for that, and has time for the list, is
+ * asked again. */
 static void a_check_that_is_not_served_proves_nothing(void **state)
 {
     lk_env *env = *state;
@@ -283,7 +284,8 @@ static bool has_been_listed(void *context)
     return lk_proxy_requests(lists->proxy, lists->kind) > lists->count;
 }
 
-/* The answers to create and list come late: broken meanwhile, and granted to another, it was never granted. */
+/* The answers to create and list come late: broken meanwhile, and granted to another, it was never
+ * granted. */
 static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
 {
     lk_env *env = *state;

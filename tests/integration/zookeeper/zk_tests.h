@@ -1,8 +1,8 @@
 /*
  * zk_tests.h: tests of the ZooKeeper driver against real servers. Each test starts what it needs (lk_env,
- * *state of a test), and may put a proxy in front of it. The group files hold the tests: basics.c, busy.c, losses.c,
- * replies.c, places.c, crashes.c, cost.c, grant_time.c, tls.c, sasl.c on one server; ensemble.c and cut.c on
- * three; interop.c with other clients.
+ * *state of a test), and may put a proxy in front of it. The group files hold the tests: basics.c, busy.c,
+ * losses.c, replies.c, places.c, crashes.c, cost.c, grant_time.c, tls.c, sasl.c on one server; ensemble.c and
+ * cut.c on three; interop.c with other clients.
  */
 #pragma once
 
