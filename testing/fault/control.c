@@ -21,9 +21,9 @@ locker_status locker_fault_on(locker *l, const locker_fault *fault, locker_error
     lk_faulty *f = faulty(l);
     if (f == NULL)
         return not_ours(err);
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     const locker_status status = lk_script_add(f->script, fault, err);
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     return status;
 }
 
@@ -32,9 +32,9 @@ locker_status locker_fault_script(locker *l, const char *text, locker_error *err
     lk_faulty *f = faulty(l);
     if (f == NULL)
         return not_ours(err);
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     const locker_status status = lk_script_parse(f->script, text, err);
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     return status;
 }
 
@@ -43,9 +43,9 @@ locker_status locker_fault_forget(locker *l)
     lk_faulty *f = faulty(l);
     if (f == NULL)
         return LOCKER_INVALID;
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     lk_script_clear(f->script);
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     return LOCKER_OK;
 }
 
@@ -54,12 +54,12 @@ locker_status locker_fault_reconnect(locker *l)
     lk_faulty *f = faulty(l);
     if (f == NULL)
         return LOCKER_INVALID;
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     if (f->cut) {
         f->cut = false;
         f->core->suspect(f->core, f->out_of_reach);
     }
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     return LOCKER_OK;
 }
 
@@ -68,9 +68,9 @@ int64_t locker_fault_acted(locker *l)
     lk_faulty *f = faulty(l);
     if (f == NULL)
         return -1;
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     const int64_t acted = f->acted;
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     return acted;
 }
 
@@ -82,13 +82,13 @@ size_t locker_fault_verify(locker *l, char *text, size_t size)
         text[0] = '\0';
     if (f == NULL)
         return 0;
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     char line[LOCKER_KEY_MAX + 160];
     for (; lk_script_unused(f->script, count, line, sizeof line); count++) {
         if (used < size)
             used += (size_t)snprintf(text + used, size - used, "%sa fault was not used up: %s",
                                      count > 0 ? "\n" : "", line);
     }
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     return count;
 }

@@ -18,6 +18,7 @@
 #include <locker/fault.h>
 #include <locker/instrument.h>
 
+#include "lk_mutex.h"
 #include "script.h"
 
 #define LK_MS INT64_C(1000000)
@@ -37,30 +38,32 @@ typedef struct {
     void *self; /* the other driver's instance */
     int64_t patience_ns;
 
-    pthread_mutex_t mutex;
+    lk_mutex mutex;
     pthread_cond_t changed; /* a sleep was interrupted */
     pthread_cond_t robbing; /* a theft, or the end */
-    lk_script *script;
-    int64_t acted;     /* operations that a fault acted on */
-    bool cut;          /* by a fault */
-    bool out_of_reach; /* the other driver says so */
-    lk_place *delayed; /* extensions to be told later */
-    lk_theft *thefts;  /* for the thief */
-    bool thief_runs, stop;
-    pthread_t thief;
+    lk_script *script LK_GUARDED_BY(mutex);
+    int64_t acted LK_GUARDED_BY(mutex);     /* operations that a fault acted on */
+    bool cut LK_GUARDED_BY(mutex);          /* by a fault */
+    bool out_of_reach LK_GUARDED_BY(mutex); /* the other driver says so */
+    lk_place *delayed LK_GUARDED_BY(mutex); /* extensions to be told later */
+    lk_theft *thefts LK_GUARDED_BY(mutex);  /* for the thief */
+    bool thief_runs LK_GUARDED_BY(mutex);
+    bool stop LK_GUARDED_BY(mutex);
+    pthread_t thief LK_GUARDED_BY(mutex);
 } lk_faulty;
 
-/** Our bytes of a claim. Guarded by the mutex. */
+/** Our bytes of a claim. */
 struct lk_place {
-    locker_claim *claim; /* while it is in `delayed` */
-    lk_place *next;      /* likewise */
-    int64_t tell_at, until;
-    bool seen;            /* the other driver has the claim */
-    bool hidden;          /* it granted, and the answer was lost */
-    bool inside;          /* it may be in the other driver's acquire */
-    bool interrupted;     /* since the attempt began, or before it */
-    bool ending;          /* it is being given back: nothing is told any more */
-    locker_fault renewal; /* what the last renewal that was sent suffers */
+    locker_claim *claim LK_GUARDED_BY(mutex); /* while it is in `delayed` */
+    lk_place *next LK_GUARDED_BY(mutex);      /* likewise */
+    int64_t tell_at LK_GUARDED_BY(mutex);
+    int64_t until LK_GUARDED_BY(mutex);
+    bool seen; /* the other driver has the claim. Of the claim's own operations alone */
+    bool hidden LK_GUARDED_BY(mutex);          /* it granted, and the answer was lost */
+    bool inside LK_GUARDED_BY(mutex);          /* it may be in the other driver's acquire */
+    bool interrupted LK_GUARDED_BY(mutex);     /* since the attempt began, or before it */
+    bool ending LK_GUARDED_BY(mutex);          /* it is being given back: nothing is told any more */
+    locker_fault renewal LK_GUARDED_BY(mutex); /* what the last renewal that was sent suffers */
 };
 
 /** One operation on its way. */
@@ -86,7 +89,7 @@ static inline int64_t lk_fault_now(const lk_faulty *f)
 
 /* ---- ops.c */
 /** Show an operation to the script. */
-lk_flight lk_fault_take_off_locked(lk_faulty *f, locker_op op, const char *key);
+lk_flight lk_fault_take_off_locked(lk_faulty *f, locker_op op, const char *key) LK_REQUIRES(f->mutex);
 void lk_fault_fill(locker_driver *table);
 
 /* ---- renew.c */
@@ -100,7 +103,7 @@ void lk_fault_hush(lk_faulty *f, locker_claim *claim);
 /** Break the lock now. May block until `until`. */
 void lk_fault_steal(lk_faulty *f, const char *key, uint64_t token, int64_t until);
 /** Have the grant's lock broken soon, by another thread. */
-void lk_fault_steal_later_locked(lk_faulty *f, const locker_claim *grant);
+void lk_fault_steal_later_locked(lk_faulty *f, const locker_claim *grant) LK_REQUIRES(f->mutex);
 void lk_fault_thief_end(lk_faulty *f);
 
 /* ---- table.c */

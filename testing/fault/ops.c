@@ -45,9 +45,9 @@ lk_flight lk_fault_take_off_locked(lk_faulty *f, locker_op op, const char *key)
 
 static lk_flight take_off(lk_faulty *f, locker_op op, const char *key)
 {
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     lk_flight flight = lk_fault_take_off_locked(f, op, key);
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     return flight;
 }
 
@@ -60,10 +60,10 @@ static void travel(lk_faulty *f, lk_flight *flight, const lk_place *p, int64_t u
     flight->late = at >= until;
     if (flight->late)
         at = until;
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     while ((p == NULL || !p->interrupted) && lk_fault_now(f) < at)
-        f->core->clock->wait(f->core->clock->context, &f->changed, &f->mutex, at);
-    pthread_mutex_unlock(&f->mutex);
+        f->core->clock->wait(f->core->clock->context, &f->changed, &f->mutex.plain, at);
+    lk_mutex_unlock(&f->mutex);
 }
 
 static locker_status explain(const lk_flight *flight, locker_op op, locker_status status, locker_error *err)
@@ -84,24 +84,26 @@ static locker_status explain(const lk_flight *flight, locker_op op, locker_statu
 static locker_status attempt(lk_faulty *f, locker_claim *claim, locker_error *err)
 {
     lk_place *p = lk_place_of(f, claim);
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     const bool hidden = p->hidden;
     const bool interrupted = p->interrupted;
     p->inside = !interrupted;
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     if (interrupted)
         return LOCKER_CANCELED;
     if (hidden) {
         f->inner->withdraw(f->self, claim);
         memset(claim->data, 0, f->inner->claim_size);
         claim->granted_at = 0;
+        lk_mutex_lock(&f->mutex);
+        p->hidden = false;
+        lk_mutex_unlock(&f->mutex);
     }
     p->seen = true;
-    p->hidden = false;
     const locker_status status = f->inner->acquire(f->self, claim, err);
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     p->inside = false;
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     return status;
 }
 
@@ -111,11 +113,11 @@ static locker_status settle(lk_faulty *f, lk_flight *flight, locker_claim *claim
 {
     lk_place *p = lk_place_of(f, claim);
     const bool granted = flight->arrives && status == LOCKER_OK;
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     const bool interrupted = p->interrupted;
     p->interrupted = false;
     p->hidden = p->hidden || (granted && flight->late);
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     if (granted && !flight->late)
         return LOCKER_OK;
     claim->retry_at = flight->arrives && !flight->late ? claim->retry_at : LOCKER_NEVER;
@@ -148,11 +150,11 @@ static void fault_interrupt(void *self, locker_claim *claim)
 {
     lk_faulty *f = self;
     lk_place *p = lk_place_of(f, claim);
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     p->interrupted = true;
     const bool inside = p->inside;
     pthread_cond_broadcast(&f->changed);
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     if (inside && f->inner->interrupt != NULL)
         f->inner->interrupt(f->self, claim);
 }

@@ -12,7 +12,7 @@ static lk_faulty *faulty(const locker_services *svc)
 
 /* ------------------------------------------------------------------ delayed answers ---- */
 
-static void drop_locked(lk_faulty *f, lk_place *p)
+static void drop_locked(lk_faulty *f, lk_place *p) LK_REQUIRES(f->mutex)
 {
     lk_place **at = &f->delayed;
     for (; *at != NULL; at = &(*at)->next) {
@@ -24,6 +24,7 @@ static void drop_locked(lk_faulty *f, lk_place *p)
 }
 
 static void delay_locked(lk_faulty *f, locker_claim *grant, int64_t tell_at, int64_t until)
+    LK_REQUIRES(f->mutex)
 {
     lk_place *p = lk_place_of(f, grant);
     drop_locked(f, p); /* the later answer says more */
@@ -38,14 +39,14 @@ static void delay_locked(lk_faulty *f, locker_claim *grant, int64_t tell_at, int
 void lk_fault_hush(lk_faulty *f, locker_claim *claim)
 {
     lk_place *p = lk_place_of(f, claim);
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     p->ending = true;
     drop_locked(f, p);
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
 }
 
 /* Tell what is due; answers when the next is. */
-static int64_t tell_locked(lk_faulty *f)
+static int64_t tell_locked(lk_faulty *f) LK_REQUIRES(f->mutex)
 {
     int64_t now = f->delayed != NULL ? lk_fault_now(f) : 0, next_at = LOCKER_NEVER;
     lk_place **at = &f->delayed;
@@ -69,16 +70,16 @@ int64_t lk_fault_dispatch(void *self)
 {
     lk_faulty *f = self;
     const int64_t theirs = f->inner->dispatch != NULL ? f->inner->dispatch(f->self) : LOCKER_NEVER;
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     const int64_t ours = tell_locked(f);
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     return ours < theirs ? ours : theirs;
 }
 
 /* ------------------------------------------------------------------ renewing ---- */
 
 /* Whether it is to be sent; what happens to its answer is noted with the claim. */
-static bool show_renewal_locked(lk_faulty *f, locker_claim *grant)
+static bool show_renewal_locked(lk_faulty *f, locker_claim *grant) LK_REQUIRES(f->mutex)
 {
     lk_flight flight = lk_fault_take_off_locked(f, LOCKER_OP_RENEW, grant->key);
     lk_place *p = lk_place_of(f, grant);
@@ -95,11 +96,11 @@ void lk_fault_renew(void *self, locker_claim *const *grants, size_t count)
     size_t n = 0;
     if (sent == NULL)
         return; /* not renewed: core asks again */
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     for (size_t i = 0; i < count; i++)
         if (show_renewal_locked(f, grants[i]))
             sent[n++] = grants[i];
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     if (n > 0)
         f->inner->renew(f->self, sent, n);
     free(sent);
@@ -118,7 +119,7 @@ static void lease_extended(const locker_services *svc, locker_claim *grant, int6
     lk_faulty *f = faulty(svc);
     lk_place *p = lk_place_of(f, grant);
     bool told = true;
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     if (!p->ending && !p->hidden && f->inner->renew == NULL) /* a session: nobody asked for it */
         told = show_renewal_locked(f, grant);
     told = told && !p->ending && !p->hidden && !f->cut && p->renewal.what != LOCKER_FAULT_LOSE_REPLY;
@@ -130,7 +131,7 @@ static void lease_extended(const locker_services *svc, locker_claim *grant, int6
         lk_fault_steal_later_locked(f, grant);
         p->renewal.what = LOCKER_FAULT_ANSWER;
     }
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
 }
 
 static void lease_lost(const locker_services *svc, locker_claim *grant, const char *why)
@@ -142,11 +143,11 @@ static void lease_lost(const locker_services *svc, locker_claim *grant, const ch
 static void suspect(const locker_services *svc, bool out_of_reach)
 {
     lk_faulty *f = faulty(svc);
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     f->out_of_reach = out_of_reach;
     if (!f->cut)
         f->core->suspect(f->core, out_of_reach);
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
 }
 
 static void attend(const locker_services *svc)

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "internal.h"
+#include "lk_sized.h"
 
 enum { SCHEMES_AT_MOST = 8, PARAMETERS_AT_MOST = 32, SCRIPT_FILE_MAX = 64 * 1024 };
 
@@ -22,8 +23,8 @@ typedef struct over {
     char example[160];
 } over;
 
-static pthread_mutex_t tables_mutex = PTHREAD_MUTEX_INITIALIZER;
-static over *tables; /* guarded by it; what is in it never changes */
+static lk_mutex tables_mutex = {PTHREAD_MUTEX_INITIALIZER};
+static over *tables LK_GUARDED_BY(tables_mutex); /* what is in it never changes */
 
 /* Ours, behind those of the other driver. */
 enum { PARAM_FAULT, PARAM_FILE, PARAM_COUNT };
@@ -40,7 +41,9 @@ static const locker_parameter params[] = {
 static locker_status read_text(lk_faulty *f, const char *what, const char *text, locker_error *err)
 {
     locker_error inner;
-    locker_status status = lk_script_parse(f->script, text, &inner);
+    lk_mutex_lock(&f->mutex);
+    const locker_status status = lk_script_parse(f->script, text, &inner);
+    lk_mutex_unlock(&f->mutex);
     if (status == LOCKER_OK)
         return LOCKER_OK;
     return locker_error_set(err, status == LOCKER_INVALID ? LOCKER_CONFIG : status, 0, "%s: %s", what,
@@ -78,28 +81,31 @@ static locker_status read_file(lk_faulty *f, const char *path, locker_error *err
     return status;
 }
 
-static void destroy(lk_faulty *f)
+/* Nobody else uses it any more. */
+LK_UNCHECKED static void destroy(lk_faulty *f)
 {
     lk_script_free(f->script);
     pthread_cond_destroy(&f->robbing);
     pthread_cond_destroy(&f->changed);
-    pthread_mutex_destroy(&f->mutex);
+    lk_mutex_destroy(&f->mutex);
     free(f);
 }
 
-static lk_faulty *make(const locker_driver *inner, const locker_driver_config *config,
-                       const locker_services *svc)
+/* Nobody else sees it yet. */
+LK_UNCHECKED static lk_faulty *make(const locker_driver *inner, const locker_driver_config *config,
+                                    const locker_services *svc)
 {
     lk_faulty *f = calloc(1, sizeof *f);
     if (f == NULL)
         return NULL;
     f->script = lk_script_new();
-    if (f->script == NULL || pthread_mutex_init(&f->mutex, NULL) != 0 || locker_cond_init(&f->changed) != 0 ||
+    if (f->script == NULL || locker_cond_init(&f->changed) != 0 ||
         locker_cond_init(&f->robbing) != 0) { /* glibc's can't fail */
         lk_script_free(f->script);
         free(f);
         return NULL;
     }
+    lk_mutex_init(&f->mutex);
     f->services = lk_fault_services;
     f->services.clock = svc->clock;
     f->core = svc;
@@ -110,7 +116,7 @@ static lk_faulty *make(const locker_driver *inner, const locker_driver_config *c
 }
 
 /* The table that has this scheme; NULL: none. */
-static over *find_locked(const char *scheme)
+static over *find_locked(const char *scheme) LK_REQUIRES(tables_mutex)
 {
     for (over *o = tables; o != NULL; o = o->next)
         for (const char *const *s = o->schemes; *s != NULL; s++)
@@ -122,9 +128,9 @@ static over *find_locked(const char *scheme)
 static const locker_driver *driver_behind(const char *scheme)
 {
     const over *o;
-    pthread_mutex_lock(&tables_mutex);
+    lk_mutex_lock(&tables_mutex);
     o = find_locked(scheme);
-    pthread_mutex_unlock(&tables_mutex);
+    lk_mutex_unlock(&tables_mutex);
     return o != NULL ? o->inner : NULL;
 }
 
@@ -206,18 +212,27 @@ static bool fill_texts(over *o, const locker_driver *inner)
     return true;
 }
 
+/* False: it has what we lack, or is a decorator itself. */
+static bool take(over *o, const locker_driver *inner)
+{
+    locker_error err;
+    return lk_sized_take(&o->table, sizeof o->table, inner, inner->size, offsetof(locker_driver, decorator),
+                         "locker_driver", &err) == LOCKER_OK &&
+           LK_SIZED_TAKE(locker_semantics, &o->semantics, inner->semantics, cost, &err) == LOCKER_OK &&
+           o->table.decorator == NULL;
+}
+
 static over *make_over(const locker_driver *inner)
 {
     over *o = calloc(1, sizeof *o);
-    if (o == NULL || !fill_texts(o, inner)) {
+    if (o == NULL || !take(o, inner) || !fill_texts(o, inner)) {
         free(o);
         return NULL;
     }
     o->inner = inner;
-    o->table = *inner;
-    o->table.decorator = NULL;
-    o->semantics = *inner->semantics;
+    o->semantics.size = sizeof o->semantics;
     o->semantics.driver = o->name;
+    o->table.size = sizeof o->table;
     o->table.semantics = &o->semantics;
     o->table.name = o->name;
     o->table.schemes = o->schemes;
@@ -241,11 +256,12 @@ bool lk_fault_is_table(const locker_driver *driver)
 const locker_driver *locker_fault_over(const locker_driver *inner)
 {
     over *o;
-    if (inner == NULL || inner->abi != LOCKER_DRIVER_ABI || inner->size < sizeof *inner ||
-        inner->name == NULL || inner->schemes == NULL || inner->params == NULL || inner->semantics == NULL ||
-        inner->decorator != NULL || lk_fault_is_table(inner))
+    if (inner == NULL || inner->abi != LOCKER_DRIVER_ABI ||
+        !lk_sized_is(inner->size, offsetof(locker_driver, decorator)) || inner->name == NULL ||
+        inner->schemes == NULL || inner->params == NULL || inner->semantics == NULL ||
+        lk_fault_is_table(inner))
         return NULL;
-    pthread_mutex_lock(&tables_mutex);
+    lk_mutex_lock(&tables_mutex);
     for (o = tables; o != NULL && o->inner != inner; o = o->next) {
     }
     if (o == NULL && (o = make_over(inner)) != NULL) {
@@ -261,7 +277,7 @@ const locker_driver *locker_fault_over(const locker_driver *inner)
             tables = o;
         }
     }
-    pthread_mutex_unlock(&tables_mutex);
+    lk_mutex_unlock(&tables_mutex);
     return o != NULL ? &o->table : NULL;
 }
 

@@ -32,27 +32,27 @@ void lk_fault_steal(lk_faulty *f, const char *key, uint64_t token, int64_t until
 static void *steal_all(void *arg)
 {
     lk_faulty *f = arg;
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     for (;;) {
         lk_theft *theft = f->thefts;
 
         if (theft != NULL) {
             f->thefts = theft->next;
-            pthread_mutex_unlock(&f->mutex);
+            lk_mutex_unlock(&f->mutex);
             lk_fault_steal(f, theft->key, theft->token, lk_fault_now(f) + f->patience_ns);
             free(theft);
-            pthread_mutex_lock(&f->mutex);
+            lk_mutex_lock(&f->mutex);
         } else if (f->stop) {
             break;
         } else {
-            pthread_cond_wait(&f->robbing, &f->mutex);
+            lk_mutex_wait(&f->mutex, &f->robbing);
         }
     }
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     return NULL;
 }
 
-static bool start_thief_locked(lk_faulty *f)
+static bool start_thief_locked(lk_faulty *f) LK_REQUIRES(f->mutex)
 {
     if (f->thief_runs)
         return true;
@@ -79,11 +79,12 @@ void lk_fault_steal_later_locked(lk_faulty *f, const locker_claim *grant)
 
 void lk_fault_thief_end(lk_faulty *f)
 {
-    pthread_mutex_lock(&f->mutex);
+    lk_mutex_lock(&f->mutex);
     f->stop = true;
     const bool runs = f->thief_runs;
+    const pthread_t thief = f->thief; /* if it runs */
     pthread_cond_signal(&f->robbing);
-    pthread_mutex_unlock(&f->mutex);
+    lk_mutex_unlock(&f->mutex);
     if (runs)
-        pthread_join(f->thief, NULL);
+        pthread_join(thief, NULL);
 }

@@ -325,6 +325,27 @@ static void test_a_wrong_uri_names_the_word(void **state)
     refused("fault+fault+", "", LOCKER_UNSUPPORTED, "fault+fault+");
 }
 
+/* What stands in the member that such a table doesn't have is not its own. */
+static void test_the_table_of_an_older_release(void **state)
+{
+    static const char *const schemes[] = {"older", NULL};
+    static locker_driver older; /* kept for good */
+    const locker_driver *memory;
+    locker_error err;
+    (void)state;
+    assert_ok(locker_driver_find("memory", &memory, &err), err);
+    older = *memory;
+    older.schemes = schemes;
+    older.size = offsetof(locker_driver, decorator) - sizeof(void *);
+    assert_null(locker_fault_over(&older));
+    older.size = offsetof(locker_driver, decorator);
+    older.decorator = (const struct locker_decorator *)(uintptr_t)1;
+    const locker_driver *over = locker_fault_over(&older);
+    assert_non_null(over);
+    assert_null(over->decorator);
+    assert_int_equal(over->size, sizeof *over);
+}
+
 static void test_a_script_from_a_file_and_a_profile(void **state)
 {
     char path[128], with[500];
@@ -380,6 +401,7 @@ static int run(void)
         TEST(test_a_refused_pass_is_a_release),
         TEST(test_what_was_not_used_is_told),
         TEST(test_a_wrong_uri_names_the_word),
+        TEST(test_the_table_of_an_older_release),
         TEST(test_a_script_from_a_file_and_a_profile),
     };
 
