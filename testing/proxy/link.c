@@ -6,7 +6,7 @@
 /* What becomes of the first message of a way. */
 typedef enum { WAIT, PASS, DROP, HARM, CLOSE } verdict;
 
-static verdict judge_request(lk_link *link, lk_rules *r, lk_message *request)
+static verdict judge_request_locked(lk_link *link, lk_rules *r, lk_message *request) LK_REQUIRES(r->mutex)
 {
     if (link->held)
         return WAIT;
@@ -16,7 +16,7 @@ static verdict judge_request(lk_link *link, lk_rules *r, lk_message *request)
         return PASS;
     request->nth = ++link->asked;
 
-    const lk_fault fault = lk_rules_meet(r, request);
+    const lk_fault fault = lk_rules_meet_locked(r, request);
 
     if (fault.harm == LK_PROXY_WITHHOLD)
         return CLOSE;
@@ -27,7 +27,7 @@ static verdict judge_request(lk_link *link, lk_rules *r, lk_message *request)
     return PASS;
 }
 
-static verdict judge_reply(lk_link *link, lk_rules *r, lk_message *reply)
+static verdict judge_reply_locked(lk_link *link, lk_rules *r, lk_message *reply) LK_REQUIRES(r->mutex)
 {
     if (r->hold[LK_DOWN])
         return link->ways[LK_DOWN].ended ? CLOSE : WAIT;
@@ -52,10 +52,10 @@ static verdict judge_reply(lk_link *link, lk_rules *r, lk_message *reply)
 static verdict judge(lk_link *link, lk_rules *r, int way, lk_message *message)
 {
     verdict v = WAIT;
-    pthread_mutex_lock(&r->mutex);
+    lk_mutex_lock(&r->mutex);
     if (!r->cut_all && !r->hold_old && !r->let_old)
-        v = way == LK_UP ? judge_request(link, r, message) : judge_reply(link, r, message);
-    pthread_mutex_unlock(&r->mutex);
+        v = way == LK_UP ? judge_request_locked(link, r, message) : judge_reply_locked(link, r, message);
+    lk_mutex_unlock(&r->mutex);
     return v;
 }
 

@@ -46,11 +46,11 @@ static void close_link(lk_proxy *p, lk_link *link)
 {
     if (!is_open(link))
         return;
-    pthread_mutex_lock(&p->rules.mutex);
+    lk_mutex_lock(&p->rules.mutex);
     close(link->ways[LK_UP].from);
     close(link->ways[LK_UP].to);
     forget(link);
-    pthread_mutex_unlock(&p->rules.mutex);
+    lk_mutex_unlock(&p->rules.mutex);
 }
 
 static struct sockaddr_in local(int port)
@@ -75,10 +75,10 @@ static void open_link(lk_proxy *p, lk_link *link, int client, int server)
     const int on = 1;
     setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    pthread_mutex_lock(&p->rules.mutex);
+    lk_mutex_lock(&p->rules.mutex);
     link->ways[LK_UP] = (lk_way){.from = client, .to = server};
     link->ways[LK_DOWN] = (lk_way){.from = server, .to = client};
-    pthread_mutex_unlock(&p->rules.mutex);
+    lk_mutex_unlock(&p->rules.mutex);
 }
 
 static void accept_client(lk_proxy *p)
@@ -87,9 +87,9 @@ static void accept_client(lk_proxy *p)
     size_t at = 0;
     if (client < 0)
         return;
-    pthread_mutex_lock(&p->rules.mutex);
+    lk_mutex_lock(&p->rules.mutex);
     const bool refuse = p->rules.refuse;
-    pthread_mutex_unlock(&p->rules.mutex);
+    lk_mutex_unlock(&p->rules.mutex);
     while (at < LINKS_MAX && is_open(&p->links[at]))
         at++;
     const int server = refuse || at == LINKS_MAX ? -1 : connect_to(p->server_port);
@@ -105,10 +105,10 @@ static void accept_client(lk_proxy *p)
 static bool obey(lk_proxy *p)
 {
     lk_rules *r = &p->rules;
-    pthread_mutex_lock(&r->mutex);
+    lk_mutex_lock(&r->mutex);
     const bool cut = r->cut_all, hold = r->hold_old, let = r->let_old, end = r->end;
     r->cut_all = r->hold_old = r->let_old = false;
-    pthread_mutex_unlock(&r->mutex);
+    lk_mutex_unlock(&r->mutex);
     for (size_t i = 0; i < LINKS_MAX; i++) {
         if (cut)
             close_link(p, &p->links[i]);
@@ -141,11 +141,11 @@ static int64_t pass_all(lk_proxy *p)
 static void take_all(lk_proxy *p, const struct pollfd fds[COUNT])
 {
     lk_rules *r = &p->rules;
-    pthread_mutex_lock(&r->mutex);
+    lk_mutex_lock(&r->mutex);
     int64_t due[2];
     for (int way = LK_UP; way <= LK_DOWN; way++)
         due[way] = lk_way_now() + r->delay_ns[way];
-    pthread_mutex_unlock(&r->mutex);
+    lk_mutex_unlock(&r->mutex);
     for (size_t i = 0; i < LINKS_MAX; i++)
         for (size_t way = LK_UP; way <= LK_DOWN; way++)
             if (is_open(&p->links[i]) && fds[FIRST + 2 * i + way].revents != 0)
@@ -214,7 +214,7 @@ lk_proxy *lk_proxy_open(const lk_protocol *protocol, int port)
         return NULL;
     for (size_t i = 0; i < LINKS_MAX; i++)
         forget(&p->links[i]);
-    pthread_mutex_init(&p->rules.mutex, NULL);
+    lk_mutex_init(&p->rules.mutex);
     p->rules.protocol = protocol != NULL ? protocol : &unknown;
     p->server_port = port;
     p->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -242,9 +242,9 @@ bool lk_proxy_start(lk_proxy *p)
 }
 
 /* Has the thread look at what is set. */
-static void unlock_and_poke(lk_proxy *p)
+static void unlock_and_poke(lk_proxy *p) LK_RELEASE(p->rules.mutex)
 {
-    pthread_mutex_unlock(&p->rules.mutex);
+    lk_mutex_unlock(&p->rules.mutex);
     eventfd_write(p->poke, 1);
 }
 
@@ -252,7 +252,7 @@ void lk_proxy_free(lk_proxy *p)
 {
     if (p == NULL)
         return;
-    pthread_mutex_lock(&p->rules.mutex);
+    lk_mutex_lock(&p->rules.mutex);
     p->rules.end = true;
     for (size_t i = 0; i < LINKS_MAX; i++) /* the thread may be sending to one that doesn't read */
         for (int way = LK_UP; way <= LK_DOWN; way++)
@@ -268,7 +268,7 @@ void lk_proxy_free(lk_proxy *p)
     if (p->poke >= 0)
         close(p->poke);
     lk_rules_clear(&p->rules);
-    pthread_mutex_destroy(&p->rules.mutex);
+    lk_mutex_destroy(&p->rules.mutex);
     free(p);
 }
 
@@ -282,7 +282,7 @@ int lk_proxy_port(const lk_proxy *p)
 /* Sets two things at once. */
 static void set(lk_proxy *p, bool *one, bool to, bool *other, bool other_to)
 {
-    pthread_mutex_lock(&p->rules.mutex);
+    lk_mutex_lock(&p->rules.mutex);
     *one = to;
     *other = other_to;
     unlock_and_poke(p);
@@ -315,7 +315,7 @@ void lk_proxy_drop_unasked(lk_proxy *p, bool on)
 
 void lk_proxy_delay(lk_proxy *p, int64_t requests_ms, int64_t replies_ms)
 {
-    pthread_mutex_lock(&p->rules.mutex);
+    lk_mutex_lock(&p->rules.mutex);
     p->rules.delay_ns[LK_UP] = requests_ms * ns_per_ms;
     p->rules.delay_ns[LK_DOWN] = replies_ms * ns_per_ms;
     unlock_and_poke(p);
@@ -325,7 +325,7 @@ void lk_proxy_delay(lk_proxy *p, int64_t requests_ms, int64_t replies_ms)
 
 static void set_fault(lk_proxy *p, const lk_fault *fault, const char *kind, unsigned nth)
 {
-    pthread_mutex_lock(&p->rules.mutex);
+    lk_mutex_lock(&p->rules.mutex);
     p->rules.fault = *fault;
     snprintf(p->rules.kind, sizeof p->rules.kind, "%s", kind);
     p->rules.nth = nth;
@@ -351,9 +351,9 @@ void lk_proxy_flood(lk_proxy *p, const char *kind, const char *head, const char 
 
 static unsigned read_count(lk_proxy *p, const unsigned *count)
 {
-    pthread_mutex_lock(&p->rules.mutex);
+    lk_mutex_lock(&p->rules.mutex);
     const unsigned now = *count;
-    pthread_mutex_unlock(&p->rules.mutex);
+    lk_mutex_unlock(&p->rules.mutex);
     return now;
 }
 
@@ -370,21 +370,21 @@ unsigned lk_proxy_harmed(lk_proxy *p)
 size_t lk_proxy_withheld(lk_proxy *p, char *bytes, size_t size)
 {
     size_t length = 0;
-    pthread_mutex_lock(&p->rules.mutex);
+    lk_mutex_lock(&p->rules.mutex);
     if (p->rules.withheld != NULL) {
         const lk_message *request = &p->rules.withheld->message;
 
         length = request->length < size ? request->length : size;
         memcpy(bytes, request->bytes, length);
     }
-    pthread_mutex_unlock(&p->rules.mutex);
+    lk_mutex_unlock(&p->rules.mutex);
     return length;
 }
 
 unsigned lk_proxy_requests(lk_proxy *p, const char *kind)
 {
-    pthread_mutex_lock(&p->rules.mutex);
-    const unsigned count = lk_rules_count(&p->rules, kind);
-    pthread_mutex_unlock(&p->rules.mutex);
+    lk_mutex_lock(&p->rules.mutex);
+    const unsigned count = lk_rules_count_locked(&p->rules, kind);
+    lk_mutex_unlock(&p->rules.mutex);
     return count;
 }

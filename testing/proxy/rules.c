@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void note(lk_rules *r, const lk_message *request)
+static void note_locked(lk_rules *r, const lk_message *request) LK_REQUIRES(r->mutex)
 {
     lk_seen *seen = malloc(sizeof *seen + request->length);
     if (seen == NULL)
@@ -14,9 +14,9 @@ static void note(lk_rules *r, const lk_message *request)
     r->seen = seen;
 }
 
-lk_fault lk_rules_meet(lk_rules *r, const lk_message *request)
+lk_fault lk_rules_meet_locked(lk_rules *r, const lk_message *request)
 {
-    note(r, request);
+    note_locked(r, request);
     if (r->nth == 0 || !r->protocol->is(request, r->kind) || --r->nth > 0)
         return (lk_fault){0};
     if (r->fault.harm == LK_PROXY_WITHHOLD) {
@@ -26,7 +26,7 @@ lk_fault lk_rules_meet(lk_rules *r, const lk_message *request)
     return r->fault;
 }
 
-unsigned lk_rules_count(const lk_rules *r, const char *kind)
+unsigned lk_rules_count_locked(const lk_rules *r, const char *kind)
 {
     unsigned count = 0;
     for (const lk_seen *seen = r->seen; seen != NULL; seen = seen->next)

@@ -2,8 +2,7 @@
  * mutex. */
 #pragma once
 
-#include <pthread.h>
-
+#include "lk_mutex.h"
 #include "proxy/proxy.h"
 
 /** Directions, as indices. */
@@ -24,24 +23,30 @@ typedef struct lk_seen {
 } lk_seen;
 
 typedef struct {
-    pthread_mutex_t mutex;
-    const lk_protocol *protocol;
-    bool hold[2];
-    int64_t delay_ns[2];
-    bool refuse, drop_unasked, end;
-    bool cut_all, hold_old, let_old; /* to be done once; nothing passes before */
-    lk_fault fault;
-    char kind[64]; /* of the requests that count down to the fault */
-    unsigned nth;  /* ... so many; 0: there is no fault to come */
-    unsigned harmed, dropped;
-    lk_seen *seen, *withheld; /* all requests, the last one first; the one that was withheld */
+    const lk_protocol *protocol; /* constant */
+    lk_mutex mutex;
+    bool hold[2] LK_GUARDED_BY(mutex);
+    int64_t delay_ns[2] LK_GUARDED_BY(mutex);
+    bool refuse LK_GUARDED_BY(mutex);
+    bool drop_unasked LK_GUARDED_BY(mutex);
+    bool end LK_GUARDED_BY(mutex);
+    bool cut_all LK_GUARDED_BY(mutex); /* this and the next two: to be done once; nothing passes before */
+    bool hold_old LK_GUARDED_BY(mutex);
+    bool let_old LK_GUARDED_BY(mutex);
+    lk_fault fault LK_GUARDED_BY(mutex);
+    char kind[64] LK_GUARDED_BY(mutex); /* of the requests that count down to the fault */
+    unsigned nth LK_GUARDED_BY(mutex);  /* ... so many; 0: there is no fault to come */
+    unsigned harmed LK_GUARDED_BY(mutex);
+    unsigned dropped LK_GUARDED_BY(mutex);
+    lk_seen *seen LK_GUARDED_BY(mutex);     /* all requests, the last one first */
+    lk_seen *withheld LK_GUARDED_BY(mutex); /* the one that was withheld */
 } lk_rules;
 
-/** Notes a request; answers the fault that it is to meet. The caller holds the mutex, as for the others. */
-lk_fault lk_rules_meet(lk_rules *r, const lk_message *request);
+/** Notes a request; answers the fault that it is to meet. */
+lk_fault lk_rules_meet_locked(lk_rules *r, const lk_message *request) LK_REQUIRES(r->mutex);
 
 /** Requests of that kind. */
-unsigned lk_rules_count(const lk_rules *r, const char *kind);
+unsigned lk_rules_count_locked(const lk_rules *r, const char *kind) LK_REQUIRES(r->mutex);
 
-/** Forgets the requests. */
-void lk_rules_clear(lk_rules *r);
+/** Forgets the requests. Nothing else uses it any more. */
+void lk_rules_clear(lk_rules *r) LK_UNCHECKED;
