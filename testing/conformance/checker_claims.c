@@ -17,21 +17,22 @@ enum { SLOTS = 1 << 14 };
 
 /* What the checker keeps in core's claim. */
 struct outer {
-    locker_claim *inner;
+    locker_claim *inner LK_GUARDED;
 };
 
 /* Constant after lk_checker_claims_init(). */
 static char *region;
 static size_t page, data_size, slot_size, own_size, claim_size; /* own_size: where the driver's bytes begin */
 
-/* Guarded by lk_checker_mutex. */
-static lk_record *records;
-static uint32_t *queue; /* of free slots, a ring */
-static size_t queue_head, queue_len;
+static lk_record *records LK_GUARDED;
+static uint32_t *queue LK_GUARDED; /* of free slots, a ring */
+static size_t queue_head LK_GUARDED;
+static size_t queue_len LK_GUARDED;
 
 /* ------------------------------------------------------------------ slots ---- */
 
-bool lk_checker_claims_init(void)
+/* Before any thread of a test. */
+LK_UNCHECKED bool lk_checker_claims_init(void)
 {
     page = (size_t)sysconf(_SC_PAGESIZE);
     own_size = (sizeof(locker_claim) + 15) / 16 * 16;
@@ -81,7 +82,7 @@ static locker_claim *fill(size_t slot, const locker_claim *outer)
     return inner;
 }
 
-static locker_claim *make_locked(lk_checked *w, locker_claim *outer)
+static locker_claim *make_locked(lk_checked *w, locker_claim *outer) LK_REQUIRES(lk_checker_mutex)
 {
     size_t slot;
     lk_record *record;
@@ -105,11 +106,11 @@ locker_claim *lk_checker_inner(lk_checked *w, locker_claim *outer)
 {
     struct outer *ours = outer->data;
     locker_claim *inner;
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     if (ours->inner == NULL)
         ours->inner = make_locked(w, outer);
     inner = ours->inner;
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
     return inner;
 }
 
@@ -117,19 +118,19 @@ bool lk_checker_is_seen(const locker_claim *outer)
 {
     const struct outer *ours = outer->data;
     bool seen;
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     seen = ours->inner != NULL;
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
     return seen;
 }
 
 size_t lk_checker_count(const lk_checked *w)
 {
     size_t count = 0;
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     for (size_t i = 0; i < SLOTS; i++)
         count += records[i].instance == w;
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
     return count;
 }
 
@@ -138,7 +139,7 @@ void lk_checker_let_go(locker_claim *outer, const char *operation)
     struct outer *ours = outer->data;
     lk_record *record;
     size_t slot;
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     slot = slot_of(ours->inner);
     ours->inner = NULL;
     record = &records[slot];
@@ -148,7 +149,7 @@ void lk_checker_let_go(locker_claim *outer, const char *operation)
     (void)madvise(region + slot * slot_size, data_size, MADV_DONTNEED);
     (void)mprotect(region + slot * slot_size, data_size, PROT_NONE);
     queue[(queue_head + queue_len++) % SLOTS] = (uint32_t)slot;
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
 }
 
 /* ------------------------------------------------------------------ the trap ---- */
@@ -158,7 +159,7 @@ static bool set;
 
 /* On the thread that touched it, with the stack of the culprit beneath: the process ends here. The record is
  * read without the mutex, which this very thread may hold. */
-static void touched(int number, siginfo_t *info, void *context)
+LK_UNCHECKED static void touched(int number, siginfo_t *info, void *context)
 {
     size_t slot = slot_of(info->si_addr);
     (void)context;

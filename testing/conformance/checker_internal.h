@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "contract_checker.h"
+#include "lk_mutex.h"
 
 /** How much later than its deadline an operation may come back on a machine that is busy, and how long one
  * that may not block may take. */
@@ -29,7 +30,10 @@ typedef struct {
     char name_space[256];
 } lk_checked;
 
-/** What is known of one claim. Guarded by lk_checker_mutex. */
+extern lk_mutex lk_checker_mutex;
+#define LK_GUARDED LK_GUARDED_BY(lk_checker_mutex)
+
+/** What is known of one claim. Guarded by the mutex, unless it is a copy. */
 typedef struct {
     lk_checked *instance;   /**< NULL: the driver has let go of it */
     locker_claim *outer;    /**< core's claim */
@@ -43,14 +47,13 @@ typedef struct {
     char key[64];           /**< the beginning of it, for reports */
 } lk_record;
 
-extern pthread_mutex_t lk_checker_mutex;
 extern const locker_driver *lk_checker_tested; /**< the driver under test; constant */
 
 /* ---- contract_checker.c */
 /** Reports a breach. Takes lk_checker_mutex. */
 void lk_checker_report(const char *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** The greatest token that a grant of the key got so far; the caller holds lk_checker_mutex. */
-uint64_t lk_checker_last_token_locked(const lk_checked *w, const char *key);
+uint64_t lk_checker_last_token_locked(const lk_checked *w, const char *key) LK_REQUIRES(lk_checker_mutex);
 /** A grant of the key got this token: reports one that is not greater than `last`. */
 void lk_checker_token(const lk_checked *w, const char *key, uint64_t token, uint64_t last);
 /** ns of the clock of the instance. */
@@ -69,7 +72,7 @@ locker_claim *lk_checker_inner(lk_checked *w, locker_claim *outer);
 /** Whether there is one: the driver has seen the claim. */
 bool lk_checker_is_seen(const locker_claim *outer);
 /** The record of the driver's copy; the caller holds the mutex. NULL: the address is none of a claim's. */
-lk_record *lk_checker_record_locked(const locker_claim *inner);
+lk_record *lk_checker_record_locked(const locker_claim *inner) LK_REQUIRES(lk_checker_mutex);
 /** How many claims the instance has. */
 size_t lk_checker_count(const lk_checked *w);
 /** The driver lets go of it: the copy is not to be touched any more. */

@@ -116,7 +116,7 @@ static void note(const lk_checked *w, const locker_claim *inner, bool attempting
     const unsigned open = BIT(BUSY) | BIT(TIMEOUT) | BIT(CANCELED) | BIT(UNAVAILABLE);
     const int64_t now = lk_checker_now(w);
 
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     lk_record *record = lk_checker_record_locked(inner);
     record->attempting = attempting;
     if (!attempting) {
@@ -128,7 +128,7 @@ static void note(const lk_checked *w, const locker_claim *inner, bool attempting
         else if ((open & 1u << status) != 0)
             record->enrolled = inner->will_wait;
     }
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
 }
 
 bool lk_checker_is_bounded(const locker_claim *claim)
@@ -138,9 +138,9 @@ bool lk_checker_is_bounded(const locker_claim *claim)
 
 static uint64_t token_before(const locker_claim *inner)
 {
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     const uint64_t token = lk_checker_record_locked(inner)->token_before;
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
     return token;
 }
 

@@ -27,11 +27,11 @@ static locker_claim *outer_of(const lk_checked *w, const locker_claim *inner, co
 {
     if (!may_call(w, service))
         return NULL;
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     lk_record *record = lk_checker_record_locked(inner);
     if (record != NULL)
         *copy = *record;
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
     if (record == NULL)
         lk_checker_report("gone", "%s was called for an address that is no claim's", service);
     else if (copy->instance == NULL)

@@ -11,15 +11,14 @@
 #include "child.h"
 #include "expect.h"
 
-pthread_mutex_t lk_checker_mutex = PTHREAD_MUTEX_INITIALIZER;
+lk_mutex lk_checker_mutex = {PTHREAD_MUTEX_INITIALIZER};
 const locker_driver *lk_checker_tested;
 
 /* After so many lines of one test the rest is only counted. */
 enum { LINES_AT_MOST = 10 };
 
-/* Guarded by lk_checker_mutex. */
-static unsigned seen;
-static void *tokens; /* a tree of struct token by name */
+static unsigned seen LK_GUARDED;
+static void *tokens LK_GUARDED; /* a tree of struct token by name */
 
 /* ------------------------------------------------------------------ reports ---- */
 
@@ -30,25 +29,25 @@ void lk_checker_report(const char *check, const char *format, ...)
     char text[512];
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     if (++seen <= LINES_AT_MOST)
         fprintf(stderr, "contract: %s: %s\n", check, text);
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
 }
 
 unsigned lk_checker_breaches(void)
 {
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     const unsigned count = seen;
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
     return count;
 }
 
 void lk_checker_begin(void)
 {
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     seen = 0;
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
     lk_checker_trap();
 }
 
@@ -103,7 +102,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* The entry of that name, made when there is none; NULL: out of memory. Takes the name over. */
-static struct token *token_of_locked(char *name)
+static struct token *token_of_locked(char *name) LK_REQUIRES(lk_checker_mutex)
 {
     struct token wanted = {name, 0};
     struct token **place = tfind(&wanted, &tokens, by_name);
@@ -141,11 +140,11 @@ void lk_checker_token(const lk_checked *w, const char *key, uint64_t token, uint
     char *name;
     if (token == 0 || asprintf(&name, "%s\n%s", w->name_space, key) < 0)
         return;
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     struct token *entry = token_of_locked(name);
     if (entry != NULL && token > entry->last)
         entry->last = token;
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
     if (token <= last)
         lk_checker_report("token", "a grant of '%.60s' got token %llu after one that got %llu", key,
                           (unsigned long long)token, (unsigned long long)last);
@@ -159,10 +158,10 @@ static void free_token(void *entry)
 
 void lk_checker_forget(void)
 {
-    pthread_mutex_lock(&lk_checker_mutex);
+    lk_mutex_lock(&lk_checker_mutex);
     tdestroy(tokens, free_token);
     tokens = NULL;
-    pthread_mutex_unlock(&lk_checker_mutex);
+    lk_mutex_unlock(&lk_checker_mutex);
 }
 
 /* ------------------------------------------------------------------ the table ---- */
