@@ -6,29 +6,30 @@
 
 #include "expect.h"
 
-void lk_gate_init(lk_gate *gate)
+/* Nobody else sees it yet. */
+LK_UNCHECKED void lk_gate_init(lk_gate *gate)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&gate->cond, &attributes);
     pthread_condattr_destroy(&attributes);
-    pthread_mutex_init(&gate->mutex, NULL);
+    lk_mutex_init(&gate->mutex);
     gate->passes = 0;
 }
 
 void lk_gate_destroy(lk_gate *gate)
 {
     pthread_cond_destroy(&gate->cond);
-    pthread_mutex_destroy(&gate->mutex);
+    lk_mutex_destroy(&gate->mutex);
 }
 
 void lk_gate_open(lk_gate *gate, unsigned count)
 {
-    pthread_mutex_lock(&gate->mutex);
+    lk_mutex_lock(&gate->mutex);
     gate->passes += count;
     pthread_cond_broadcast(&gate->cond);
-    pthread_mutex_unlock(&gate->mutex);
+    lk_mutex_unlock(&gate->mutex);
 }
 
 static bool take(lk_gate *gate, unsigned count)
@@ -36,13 +37,14 @@ static bool take(lk_gate *gate, unsigned count)
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += LK_TEST_PATIENCE_MS / 1000;
-    pthread_mutex_lock(&gate->mutex);
-    while (gate->passes < count && pthread_cond_timedwait(&gate->cond, &gate->mutex, &until) != ETIMEDOUT) {
+    lk_mutex_lock(&gate->mutex);
+    while (gate->passes < count &&
+           pthread_cond_timedwait(&gate->cond, &gate->mutex.plain, &until) != ETIMEDOUT) {
     }
     const bool taken = gate->passes >= count;
     if (taken)
         gate->passes -= count;
-    pthread_mutex_unlock(&gate->mutex);
+    lk_mutex_unlock(&gate->mutex);
     return taken;
 }
 

@@ -4,13 +4,14 @@
  */
 #pragma once
 
-#include <pthread.h>
 #include <stdbool.h>
 
+#include "lk_mutex.h"
+
 typedef struct {
-    pthread_mutex_t mutex;
+    lk_mutex mutex;
     pthread_cond_t cond;
-    unsigned passes; /* free passes; guarded by mutex */
+    unsigned passes LK_GUARDED_BY(mutex); /* free passes */
 } lk_gate;
 
 void lk_gate_init(lk_gate *gate);
