@@ -97,11 +97,3 @@ static inline lk_list *lk_list_take(lk_list *list)
          element != NULL &&                                                                                  \
          (element##_next = LK_LIST_ELEMENT(element->member.next, list, type, member), true);                 \
          element = element##_next)
-
-/** `link` goes through the list, whose elements stay in it meanwhile. */
-#define LK_LIST_EACH(link, list) for (lk_list *link = (list)->next; link != (list); link = link->next)
-
-/** The same; the body may remove the element that it is at, and no other. */
-#define LK_LIST_EACH_SAFE(link, list)                                                                        \
-    for (lk_list *link = (list)->next, *link##_next = link->next; link != (list);                            \
-         link = link##_next, link##_next = link->next)

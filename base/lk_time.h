@@ -30,6 +30,14 @@ static inline int64_t lk_time_left(int64_t now, int64_t until)
     return until > now ? until - now : 0;
 }
 
+/** What one of the system's clocks shows. */
+static inline int64_t lk_time_of(clockid_t id)
+{
+    struct timespec t;
+    (void)clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * LK_S + t.tv_nsec;
+}
+
 /** A span or time that isn't negative, as the system has them. */
 static inline struct timespec lk_time_spec(int64_t ns)
 {

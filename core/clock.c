@@ -3,17 +3,10 @@
 
 #include "lk_poll.h"
 
-static int64_t read_clock(clockid_t id)
-{
-    struct timespec t;
-    (void)clock_gettime(id, &t);
-    return (int64_t)t.tv_sec * LK_S + t.tv_nsec;
-}
-
 static int64_t system_now(void *context)
 {
     (void)context;
-    return read_clock(CLOCK_BOOTTIME);
+    return lk_time_of(CLOCK_BOOTTIME);
 }
 
 /* glibc's condition variables take no CLOCK_BOOTTIME: wait for the time that remains, on CLOCK_MONOTONIC.
@@ -27,7 +20,7 @@ static void system_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mu
     const int64_t left = until - system_now(context);
     if (left <= 0)
         return;
-    struct timespec t = lk_time_spec(lk_time_after(read_clock(CLOCK_MONOTONIC), left));
+    struct timespec t = lk_time_spec(lk_time_after(lk_time_of(CLOCK_MONOTONIC), left));
     pthread_cond_timedwait(cond, mutex, &t);
 }
 

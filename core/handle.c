@@ -60,9 +60,8 @@ static void let_go_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mute
     lk_claim *claim = held->claim;
     LK_WRITE(held->unlocked, true);
     claim->open_handles--;
-    if (lk_lease_over_locked(l, claim, lk_now(l)) || claim->open_handles > 0)
-        return;
-    lk_let_go_unlocking(l, claim);
+    if (!lk_lease_over_locked(l, claim, lk_now(l)) && claim->open_handles == 0)
+        lk_let_go_unlocking(l, claim);
 }
 
 /* It is free already. */

@@ -20,10 +20,8 @@
 #include "lk_error.h"
 #include "registry.h"
 
-enum { DESCRIPTION_MAX = 64 * 1024 };
+enum { DESCRIPTION_MAX = 64 * 1024, HEADERS_MAX = 64 };
 static const char suffix[] = ".driver";
-
-enum { HEADERS_MAX = 64 };
 
 /* dlopen() maps what the headers say; touching what a file that was cut short lacks would end the process. */
 static const char *incomplete(int fd, off_t size)

@@ -128,12 +128,11 @@ locker_status lk_file_directory_open(const char *path, bool shared, int *out, lo
         status = check_trust(fd, path, shared, err);
     if (status == LOCKER_OK)
         status = check_filesystem(fd, path, err);
-    if (status != LOCKER_OK) {
+    if (status == LOCKER_OK)
+        *out = fd;
+    else
         close(fd);
-        return status;
-    }
-    *out = fd;
-    return LOCKER_OK;
+    return status;
 }
 
 static bool same(const struct stat *a, const struct stat *b)

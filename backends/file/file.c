@@ -147,7 +147,6 @@ static const locker_semantics semantics = {
     .cost = "One descriptor and about thirteen system calls a lock; one small file a key, which stays.",
 };
 
-const locker_driver lk_file_driver;
 const locker_driver lk_file_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),

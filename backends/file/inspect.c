@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "directory.h"
+#include "lk_time.h"
 #include "lockfile.h"
 #include "watch.h"
 
@@ -15,13 +15,10 @@ enum { TRIES = 4 };
 /* Read a record that its holder may be writing at this moment: a torn one is whole a moment later. */
 static int read_steady(int fd, lk_file_record *record)
 {
-    lk_file_reading reading = LK_FILE_RECORD_EMPTY;
+    lk_file_reading reading = LK_FILE_RECORD_DAMAGED;
     int code = 0;
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < TRIES && code == 0 && reading == LK_FILE_RECORD_DAMAGED; i++)
         code = lk_file_record_read(fd, record, &reading);
-        if (code != 0 || reading != LK_FILE_RECORD_DAMAGED)
-            break;
-    }
     return code;
 }
 
@@ -65,9 +62,7 @@ static locker_status not_held(const lk_file *self, const lk_file_name *name, loc
 /* A new file under a name that no key has, locked: nobody gets it before its record is written. */
 static int make_fresh(const lk_file *self, int parent, char *temporary, size_t size)
 {
-    struct timespec now = {0, 0};
-    clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(temporary, size, ".break-%ld-%ld%09ld", (long)getpid(), (long)now.tv_sec, now.tv_nsec);
+    snprintf(temporary, size, ".break-%ld-%lld", (long)getpid(), (long long)lk_time_of(CLOCK_REALTIME));
     const int fd = openat(parent, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
                           self->shared ? 0660 : 0600);
     if (fd < 0)

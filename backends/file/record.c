@@ -5,9 +5,9 @@
  * and no rename. The token stands at both ends: in a text that a crash, or a reader, has torn they differ. */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "lk_time.h"
 #include "record.h"
 
 enum {
@@ -130,9 +130,7 @@ int lk_file_record_grant(int fd, const char *template, uint64_t *token, const ch
 {
     /* The clock lets the token grow when the file was damaged; the counter, when the clock is set back. */
     const uint64_t last = *token;
-    struct timespec now = {0, 0};
-    clock_gettime(CLOCK_REALTIME, &now);
-    const uint64_t us = (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+    const uint64_t us = (uint64_t)(lk_time_of(CLOCK_REALTIME) / LK_US);
     lk_file_record record = {.token = us > last ? us : last + 1, .since_ms = (int64_t)(us / 1000u)};
     memcpy(record.owner, owner, strnlen(owner, LOCKER_OWNER_MAX));
     *token = record.token;

@@ -7,12 +7,12 @@
  * lockers of the space, and nobody overtakes. All that a lock needs is in its claim: nothing is allocated. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "lk_error.h"
 #include "lk_list.h"
 #include "lk_mutex.h"
 #include "lk_table.h"
+#include "lk_time.h"
 
 /* The driver's bytes of a claim. Guarded by the space's mutex. */
 typedef struct {
@@ -243,13 +243,11 @@ static locker_status memory_release(void *self, locker_claim *grant, int64_t unt
 static void describe_holder_locked(const place *holder, locker_info *info)
 {
     const locker_clock *clock = holder->svc->clock;
-    struct timespec wall;
-    (void)clock_gettime(CLOCK_REALTIME, &wall);
     info->held = true;
     (void)strncpy(info->owner, holder->claim->owner, LOCKER_OWNER_MAX);
     info->token = holder->claim->token;
-    info->since_unix_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000 -
-                          (clock->now(clock->context) - holder->since) / 1000000;
+    info->since_unix_ms =
+        lk_time_of(CLOCK_REALTIME) / LK_MS - (clock->now(clock->context) - holder->since) / LK_MS;
 }
 
 static locker_status describe_queue_locked(const place *holder, locker_info *info, locker_error *err)
@@ -340,7 +338,6 @@ static const locker_semantics semantics = {
     .cost = "no system call",
 };
 
-extern const locker_driver lk_memory_driver;
 const locker_driver lk_memory_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),

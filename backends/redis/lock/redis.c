@@ -151,7 +151,6 @@ static const locker_semantics semantics = {
             "travel together.",
 };
 
-extern const locker_driver lk_redis_driver;
 const locker_driver lk_redis_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),

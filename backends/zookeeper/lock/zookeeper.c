@@ -120,7 +120,6 @@ static const locker_semantics semantics = {
         "of the session time-out, one for all that wait every quarter; a read every eighth without any.",
 };
 
-extern const locker_driver lk_zookeeper_driver;
 const locker_driver lk_zookeeper_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),

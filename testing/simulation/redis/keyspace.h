@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include <lk_list.h>
+#include "../lists.h"
 #include <lk_table.h>
 
 #include "items.h"

@@ -1,7 +1,7 @@
 /* state.h: what a server consists of, for the files of this folder. */
 #pragma once
 
-#include <lk_list.h>
+#include "../lists.h"
 
 #include "command.h"
 #include "keyspace.h"

@@ -1,7 +1,7 @@
 /* users.h: who may log in, and what he may do: Redis' ACL, as far as answers depend on it. */
 #pragma once
 
-#include <lk_list.h>
+#include "../lists.h"
 
 #include "command.h"
 #include "items.h"

@@ -2,8 +2,8 @@
  * the answers that wait for it. It lives until the client has let go of it, and no request holds it. */
 #pragma once
 
+#include "../lists.h"
 #include "arena.h"
-#include "lk_list.h"
 #include "zookeeper.h"
 
 struct lk_simzk_connection {

@@ -2,7 +2,7 @@
  * (SessionTrackerImpl, ExpiryQueue). Times are ms of that server's clock. */
 #pragma once
 
-#include "lk_list.h"
+#include "../lists.h"
 #include "zookeeper.h"
 
 typedef struct {
