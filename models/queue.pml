@@ -3,7 +3,8 @@
  * anything stay behind?
  *
  * Two lockers: the first has two claims on one key and suffers all of it, the second has one. A claim tries or
- * waits; a create is executed late, after its connection has gone, or never; watches come late; sessions end.
+ * waits; a create is executed late, after its connection has gone, or never; watches come late; sessions end. Who waits
+ * behind a waiting place of the same locker asks for no list, until that one's shows both.
  * The steps of a place are those of backends/zookeeper/lock/place.h: each says what is known.
  *
  * models/README.md tells which code this stands for, and what it leaves out.
@@ -17,6 +18,8 @@
  * fault GIVEN_UP: a claim that is given up while its create is under way is forgotten
  * fault UNSEEN_GONE: a name that a search did not find is used again as if nothing had been asked
  * fault EAGER_SWEEP: a name of ours whose create has not been answered yet is swept away as nobody's
+ * fault FOLLOWER_GRANTED: one that was shown by no list, behind a place of the same locker, is first when that has gone
+ * witness FOLLOWED: a claim that was shown by the list of another one of its locker is granted
  * witness HELD_BEHIND: a claim that waited is granted
  * witness LATE: a create is executed after a search did not find it
  * witness SWEPT: a late node is found and deleted
@@ -47,6 +50,10 @@ byte name[CLAIMS];      /* the one the claim goes by */
 bool waits[CLAIMS];
 byte ahead[CLAIMS];     /* whose deletion is watched; NAMES: nobody's */
 bool waited[CLAIMS];
+bool follows[CLAIMS];   /* it is behind a place of its locker, and no list has shown it */
+#ifdef FOLLOWED
+bool shown_too[CLAIMS];
+#endif
 
 #define NONE 0
 #define SENT 1
@@ -65,6 +72,10 @@ bool unseen[NAMES];     /* a search did not find it */
     !(((MASK) & BIT(3)) && place[3] < place[N] && N != 3) && \
     !(((MASK) & BIT(4)) && place[4] < place[N] && N != 4) && \
     !(((MASK) & BIT(5)) && place[5] < place[N] && N != 5))
+
+/* Another place of its locker has a list to come, or under way. */
+#define ours_waits(C) ((C) < 2 && (step[1 - (C)] == BEHIND || step[1 - (C)] == ENTERED) && \
+    deleting[name[1 - (C)]] == NONE)
 
 #define belongs(N) (name[(N) / 2] == (N) && step[(N) / 2] != NOTHING && step[(N) / 2] != DONE)
 
@@ -110,6 +121,7 @@ inline sweep(l, mask) {
 
 /* FIRST is entered here, with a list in hand that shows the node and nobody before it. */
 inline settle(c, n) {
+    follows[c] = 0;
     if
     :: is_least(n, listed[c]) -> step[c] = FIRST; ahead[c] = NAMES
     :: else ->
@@ -126,7 +138,22 @@ inline settle(c, n) {
     fi
 }
 
+/* Whoever of its locker follows is placed by the same list. */
+inline settle_follower(c) {
+    if
+    :: c < 2 && follows[1 - c] && step[1 - c] == BEHIND && (listed[c] & BIT(name[1 - c])) ->
+        listed[1 - c] = listed[c];
+        settle((1 - c), name[1 - c]);
+        listed[1 - c] = 0;
+#ifdef FOLLOWED
+        shown_too[1 - c] = 1
+#endif
+    :: else
+    fi
+}
+
 inline list_again(c) {
+    follows[c] = 0;
     step[c] = ENTERED;
     if :: listing[c] == NONE -> listing[c] = SENT :: else fi
 }
@@ -172,7 +199,8 @@ inline end_claim(c) {
 }
 
 inline ask(c) {
-    step[c] = ASKED; creating[name[c]] = 1; listing[c] = SENT
+    step[c] = ASKED; creating[name[c]] = 1;
+    if :: waits[c] && ours_waits(c) -> skip :: else -> listing[c] = SENT fi
 }
 
 #define DELETED(K) \
@@ -212,6 +240,9 @@ end:
 #ifdef HELD_BEHIND
         assert(!waited[c])
 #endif
+#ifdef FOLLOWED
+        assert(!shown_too[c])
+#endif
         }
     /* released, or given up */
     :: d_step { step[c] == HELD || step[c] == FIRST || step[c] == BEHIND || step[c] == ENTERED ->
@@ -224,11 +255,21 @@ end:
 #endif
         }
 
+    /* created, without a list */
+    :: d_step { step[c] == ASKED && listing[c] == NONE && !creating[name[c]] && (there & BIT(name[c])) ->
+        if
+        :: ours_waits(c) && place[name[1 - c]] < place[name[c]] ->
+            step[c] = BEHIND; ahead[c] = name[1 - c]; waited[c] = 1; follows[c] = 1
+        :: else -> list_again(c)
+        fi }
+
     /* ---- hints: a watch, in time or late, or the majority's answer that the node is gone ---- */
     :: d_step { step[c] == BEHIND && ahead[c] != NAMES && !(there & BIT(ahead[c])) ->
         ahead[c] = NAMES;
 #ifdef HINT_GRANTS
         step[c] = FIRST
+#elif defined(FOLLOWER_GRANTED)
+        if :: follows[c] -> step[c] = FIRST :: else -> list_again(c) fi
 #else
         list_again(c)
 #endif
@@ -260,6 +301,7 @@ end:
             gone(n); step[c] = DONE /* deleted by somebody else */
         :: else
         fi;
+        settle_follower(c);
         listed[c] = 0; n = 0 }
     DELETED(0)
     DELETED(1)

@@ -1,11 +1,30 @@
 /* create.c: how a place begins. create and list are sent in one flight; the answers come in order, so the list shows the
- * node. If nobody stands ahead the lock is ours; else it waits (queue.c). */
+ * node. If nobody stands ahead the lock is ours; else it waits (queue.c). Behind a place of ours that waits it does so
+ * without a list. */
 #include <string.h>
 
 #include "paths.h"
 #include "place.h"
 
 enum { PARENTS_TRIES = 8 }; /* how often vanishing parents are made again */
+
+/* What create's answer means, once that of the list is there too, if one was sent with it. */
+static void created_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    if (node->there) {
+        lk_zk_node_step_locked(node, LK_ZK_SHOWN);
+    } else if (lk_zk_unknown(node->create_rc)) {
+        lk_zk_node_doubt_locked(z, node);
+    } else if (node->create_rc != ZNONODE || node->claim == NULL) {
+        lk_zk_node_fail_locked(z, node, node->create_rc, "entering a queue");
+    } else if (node->tries >= PARENTS_TRIES) {
+        lk_zk_node_fail_locked(z, node, ZNONODE, "making a queue's parents, which somebody keeps deleting");
+    } else {
+        z->seen[node->in_queue.hash % LK_ZK_SEEN] = 0;
+        node->tries++;
+        lk_zk_node_start_locked(z, node);
+    }
+}
 
 static void create_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
@@ -28,25 +47,12 @@ static void create_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
         else if (after_all)
             lk_zk_node_stray_locked(z, node, node->sequence);
     }
-    lk_zk_node_unref_locked(z, node);
-}
-
-/* What create's answer means, once the list that was sent with it is there too. */
-static void created_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
-{
-    if (node->there) {
-        lk_zk_node_step_locked(node, LK_ZK_SHOWN);
-    } else if (lk_zk_unknown(node->create_rc)) {
-        lk_zk_node_doubt_locked(z, node);
-    } else if (node->create_rc != ZNONODE || node->claim == NULL) {
-        lk_zk_node_fail_locked(z, node, node->create_rc, "entering a queue");
-    } else if (node->tries >= PARENTS_TRIES) {
-        lk_zk_node_fail_locked(z, node, ZNONODE, "making a queue's parents, which somebody keeps deleting");
-    } else {
-        z->seen[node->parent_hash % LK_ZK_SEEN] = 0;
-        node->tries++;
-        lk_zk_node_start_locked(z, node);
+    if (node->step == LK_ZK_ASKED && !node->listing) { /* none was sent */
+        created_locked(z, node);
+        if (node->step == LK_ZK_ENTERED)
+            lk_zk_node_follow_locked(z, node);
     }
+    lk_zk_node_unref_locked(z, node);
 }
 
 static void first_list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
@@ -62,7 +68,7 @@ static void first_list_done_locked(lk_zk *z, void *context, const lk_zk_reply *r
 static void make_parents_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PARENT_MAX];
-    if (node->tries == 0 && z->seen[node->parent_hash % LK_ZK_SEEN] == node->parent_hash)
+    if (node->tries == 0 && z->seen[node->in_queue.hash % LK_ZK_SEEN] == node->in_queue.hash)
         return;
     for (const char *end = z->root; node->tries > 0 && *end != '\0';) {
         end = strchrnul(end + 1, '/');
@@ -85,7 +91,8 @@ void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
         return;
     }
     node->requests++;
-    if (!lk_zk_list_for_locked(z, node, first_list_done_locked))
+    const bool follows = node->claim->will_wait && lk_zk_ours_ahead_locked(z, node) != NULL;
+    if (!follows && !lk_zk_list_for_locked(z, node, first_list_done_locked))
         lk_zk_node_doubt_locked(z, node); /* the connection broke in between, or there is no memory */
 }
 

@@ -129,7 +129,7 @@ void lk_zk_node_stray_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
 static lk_zk_node *stands_for_queue_of_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     LK_EACH(lk_zk_node, stands, link, &z->doubtful)
-        if (stands->parent_hash == node->parent_hash && strcmp(stands->parent, node->parent) == 0)
+        if (stands->in_queue.hash == node->in_queue.hash && strcmp(stands->parent, node->parent) == 0)
             return stands;
     return NULL;
 }

@@ -102,7 +102,7 @@ void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
     node->sequence = sequence;
     node->there = true;
     node->watched = false;
-    z->seen[node->parent_hash % LK_ZK_SEEN] = node->parent_hash;
+    z->seen[node->in_queue.hash % LK_ZK_SEEN] = node->in_queue.hash;
     if (node->claim != NULL)
         lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + own_watch_after_ns);
 }
@@ -141,16 +141,17 @@ void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PAT
 
 lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent, uint64_t id)
 {
-    lk_zk_node *node = lk_table_reserve(&z->places) ? calloc(1, sizeof *node + strlen(parent) + 1) : NULL;
+    const bool ready = lk_table_reserve(&z->places) && lk_table_reserve(&z->queues);
+    lk_zk_node *node = ready ? calloc(1, sizeof *node + strlen(parent) + 1) : NULL;
     if (node == NULL)
         return NULL;
     (void)strcpy(node->parent, parent);
-    node->parent_hash = lk_hash_text(parent);
     node->claim = claim;
     node->id = id;
     node->session = lk_zk_session_locked(z->net);
     node->cap = node->watch_at = node->write_at = LOCKER_NEVER;
     lk_table_add(&z->places, &node->by_id, (uint32_t)id); /* ids are counted */
+    lk_table_add(&z->queues, &node->in_queue, lk_hash_text(parent));
     lk_list_prepend(claim != NULL ? &z->nodes : &z->left, &node->link);
     return node;
 }
@@ -180,6 +181,7 @@ void lk_zk_node_free_locked(lk_zk *z, lk_zk_node *node)
     lk_zk_node_timers_stop_locked(node);
     lk_zk_unwatch_locked(z->net, &node->watcher);
     lk_table_remove(&z->places, &node->by_id);
+    lk_table_remove(&z->queues, &node->in_queue);
     lk_list_remove(&node->link);
     free(node->error);
     free(node);

@@ -10,7 +10,7 @@ typedef enum {
     LK_ZK_DOUBT,   /* create got no answer: the node is there, or not, or comes yet */
     LK_ZK_UNSEEN,  /* the same, and a search did not show it: the claim goes on under another name */
     LK_ZK_ENTERED, /* it is there; who is ahead isn't known: a list is under way, or wanted */
-    LK_ZK_BEHIND,  /* it is there; somebody was ahead in a list that showed it */
+    LK_ZK_BEHIND,  /* it is there; somebody was ahead in a list that showed it, or one of ours is */
     LK_ZK_FIRST,   /* it is there; nobody was: it has the lock */
     LK_ZK_USED_UP, /* it is there; its number says nothing, because the key's node has no more of them */
     LK_ZK_FAILED,  /* `error` says why */
@@ -27,7 +27,7 @@ typedef enum {
     LK_ZK_STOOD_FOR, /* another place stands for all that may come yet in this queue */
     LK_ZK_SHOWN,     /* the node is there: an answer, or a list, says so; and who is ahead has to be asked */
     LK_ZK_HINT,      /* the predecessor may have gone */
-    LK_ZK_SOMEBODY,  /* a list shows it, and somebody ahead */
+    LK_ZK_SOMEBODY,  /* a list shows it, and somebody ahead; or it is there, and so is one of ours ahead */
     LK_ZK_NOBODY,    /* a list shows it, and nobody ahead */
     LK_ZK_NO_ORDER,  /* a list shows it, and its number is used up */
     LK_ZK_REFUSED,   /* a server refuses what the place needs */
@@ -37,42 +37,42 @@ typedef enum {
 
 /* An ephemeral node, or an attempt to make one. */
 struct lk_zk_node {
-    lk_list link;          /* in lk_zk.nodes, left or doubtful */
-    lk_table_link by_id;   /* in lk_zk.places */
-    lk_list timer;         /* in lk_zk.timed, or in no list */
-    lk_zk_watcher watcher; /* of the predecessor, while it is BEHIND and waits */
-    locker_claim *claim;   /* whose it is; NULL: nobody's, to be deleted */
-    lk_zk_call *call;      /* who waits for the next step; NULL: nobody */
-    locker_error *error;   /* of FAILED; malloc'ed, may be NULL */
-    uint64_t id;           /* the part of its name that is its own */
-    int64_t session;       /* in which it was asked for */
-    int64_t czxid;         /* the fencing token; 0 until it is known */
-    int64_t seen_at;       /* when the latest list or check was sent that showed it */
-    int64_t watch_at;      /* when it wants a watch on itself */
-    int64_t write_at;      /* when the time of its grant wants to be written */
-    int64_t granted_at;    /* that time; of a lock that was waited for */
-    int64_t cap;           /* LOST then at the latest, of a lease that isn't renewed; else LOCKER_NEVER */
-    int64_t retry_at;      /* of a delete */
-    int64_t trouble_since; /* first refused delete; 0: none */
-    int64_t doubt_since;   /* of one in `doubtful`: of the latest name that it stands for */
-    int64_t look_at;       /* ... when it is looked for again */
-    int32_t sequence;      /* once it is there */
-    int create_rc;         /* create's answer */
-    unsigned requests;     /* that refer to it */
-    uint32_t parent_hash;
-    lk_zk_step step;    /* changed by lk_zk_node_step_locked() alone */
-    uint8_t tries;      /* how often its parents have been made */
-    bool there;         /* it is at the server: its name is known, and no end of it */
-    bool listing;       /* a list of its queue is under way */
-    bool unwanted;      /* it is to be deleted, as soon as there is a connection */
-    bool deleting;      /* a delete is under way */
-    bool maybe_deleted; /* a delete was sent whose answer was lost */
-    bool deleted;       /* by us, with proof */
-    bool watched;       /* its own deletion will be told, or that has been asked for */
-    bool waited;        /* it has been BEHIND */
-    bool granted;       /* core knows that it has the lock */
-    bool event_awaited; /* the claim was enrolled: it is woken, not its caller */
-    char parent[];      /* the path of the key's node */
+    lk_list link;           /* in lk_zk.nodes, left or doubtful */
+    lk_table_link by_id;    /* in lk_zk.places */
+    lk_table_link in_queue; /* in lk_zk.queues, by its parent */
+    lk_list timer;          /* in lk_zk.timed, or in no list */
+    lk_zk_watcher watcher;  /* of the predecessor, while it is BEHIND and waits */
+    locker_claim *claim;    /* whose it is; NULL: nobody's, to be deleted */
+    lk_zk_call *call;       /* who waits for the next step; NULL: nobody */
+    locker_error *error;    /* of FAILED; malloc'ed, may be NULL */
+    uint64_t id;            /* the part of its name that is its own */
+    int64_t session;        /* in which it was asked for */
+    int64_t czxid;          /* the fencing token; 0 until it is known */
+    int64_t seen_at;        /* when the latest list or check was sent that showed it */
+    int64_t watch_at;       /* when it wants a watch on itself */
+    int64_t write_at;       /* when the time of its grant wants to be written */
+    int64_t granted_at;     /* that time; of a lock that was waited for */
+    int64_t cap;            /* LOST then at the latest, of a lease that isn't renewed; else LOCKER_NEVER */
+    int64_t retry_at;       /* of a delete */
+    int64_t trouble_since;  /* first refused delete; 0: none */
+    int64_t doubt_since;    /* of one in `doubtful`: of the latest name that it stands for */
+    int64_t look_at;        /* ... when it is looked for again */
+    int32_t sequence;       /* once it is there */
+    int create_rc;          /* create's answer */
+    unsigned requests;      /* that refer to it */
+    lk_zk_step step;        /* changed by lk_zk_node_step_locked() alone */
+    uint8_t tries;          /* how often its parents have been made */
+    bool there;             /* it is at the server: its name is known, and no end of it */
+    bool listing;           /* a list of its queue is under way */
+    bool unwanted;          /* it is to be deleted, as soon as there is a connection */
+    bool deleting;          /* a delete is under way */
+    bool maybe_deleted;     /* a delete was sent whose answer was lost */
+    bool deleted;           /* by us, with proof */
+    bool watched;           /* its own deletion will be told, or that has been asked for */
+    bool waited;            /* it has been BEHIND */
+    bool granted;           /* core knows that it has the lock */
+    bool event_awaited;     /* the claim was enrolled: it is woken, not its caller */
+    char parent[];          /* the path of the key's node */
 };
 
 /* ---------------------------------------------------------------- its life ---- */
@@ -136,6 +136,10 @@ void lk_zk_all_vanish_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* ---------------------------------------------------------------- who is ahead of it: queue.c ---- */
 /* Ask for the queue's list, and find the node's place in it. */
 void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* One of ours in its queue, ahead of it if it is there, for which a list has to be asked yet; NULL: none. */
+const lk_zk_node *lk_zk_ours_ahead_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net);
+/* The node is there, and no list was asked for with it: wait behind one of ours, or ask for one; nobody's is deleted. */
+void lk_zk_node_follow_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Send a list that ends so, and refers to the node. False: it could not be sent. */
 bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done) LK_REQUIRES(*z->net);
 /* Its answer: the node's place is found in it if it was there when that was asked for. */

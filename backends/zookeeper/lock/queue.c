@@ -65,6 +65,17 @@ static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct Str
     return v;
 }
 
+const lk_zk_node *lk_zk_ours_ahead_locked(const lk_zk *z, const lk_zk_node *node)
+{
+    LK_TABLE_EACH_OF(link, &z->queues, node->in_queue.hash) {
+        const lk_zk_node *const ours = LK_CONTAINER(link, lk_zk_node, in_queue);
+        if ((ours->step == LK_ZK_BEHIND || ours->step == LK_ZK_ENTERED) &&
+            strcmp(ours->parent, node->parent) == 0 && (!node->there || ours->sequence < node->sequence))
+            return ours;
+    }
+    return NULL;
+}
+
 /* Have the predecessor's end told. One of our own needs no server for that. And before another's could be granted, what is
  * ours before it has to be deleted: a request of its own would only cost the server. False: out of memory. */
 static bool wait_locked(lk_zk *z, lk_zk_node *node, const view *v) LK_REQUIRES(*z->net)
@@ -94,6 +105,18 @@ static void place_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *list) LK
     }
 }
 
+/* Those that follow one of ours, and that no list has shown yet. */
+static void place_followers_locked(lk_zk *z, const lk_zk_reply *list) LK_REQUIRES(*z->net)
+{
+    for (int32_t i = 0; i < list->names->count; i++) {
+        lk_zk_node *const ours = lk_zk_node_find_locked(z, list->names->data[i]);
+        if (ours == NULL || ours->claim == NULL || ours->step != LK_ZK_BEHIND || ours->seen_at != 0)
+            continue;
+        lk_zk_node_step_locked(ours, LK_ZK_HINT);
+        place_locked(z, ours, list);
+    }
+}
+
 static void listed_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     if (node->claim == NULL)
@@ -113,8 +136,10 @@ void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *r
     node->requests++; /* keeps it while the answer is looked at, together with the list's own reference */
     if (node->step == LK_ZK_ENTERED)
         listed_locked(z, node, reply);
-    if (reply->rc == ZOK)
+    if (reply->rc == ZOK) {
+        place_followers_locked(z, reply);
         lk_zk_queue_sweep_locked(z, node->parent, reply->names);
+    }
     node->requests--; /* NOLINT(clang-analyzer-unix.Malloc): the two references are not seen */
     lk_zk_node_unref_locked(z, node);
 }
@@ -145,6 +170,23 @@ void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node)
 {
     lk_zk_node_step_locked(node, LK_ZK_SHOWN);
     list_again_locked(z, node);
+}
+
+/* The list that tells when ours is first places this one, too; it is in it, as a session's requests are executed in order. */
+void lk_zk_node_follow_locked(lk_zk *z, lk_zk_node *node)
+{
+    const lk_zk_node *const ours = lk_zk_ours_ahead_locked(z, node);
+    char path[LK_ZK_PATH_MAX];
+    if (node->claim == NULL) {
+        lk_zk_node_delete_locked(z, node);
+    } else if (ours == NULL || lk_zk_used_up(node->sequence)) {
+        list_again_locked(z, node);
+    } else {
+        lk_zk_node_path(z, ours, path);
+        lk_zk_node_tell_locked(z, node, LK_ZK_SOMEBODY);
+        if (!lk_zk_watch_locked(z->net, &node->watcher, path, LK_ZK_BY_US))
+            lk_zk_node_fail_locked(z, node, ZSYSTEMERROR, "watching the node ahead");
+    }
 }
 
 /* A hint too many does no harm. */

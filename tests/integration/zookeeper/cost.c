@@ -236,6 +236,37 @@ static void behind_our_own_place_in_one_flight(void **state)
     lk_close_locker(l);
 }
 
+/* A place behind one of its locker that waits asks for no list: the one that tells when that is first shows both. The lock
+ * goes by the order of arrival all the same, over another's that stands between the two. */
+static void behind_our_own_that_waits_a_list_is_spared(void **state)
+{
+    struct env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=40s"), *other = lk_open_at(env->zk, "/shop?ttl=40s");
+    struct line line;
+    line_begin(&line, env, "spared", other);
+    line_up(&line, l);
+    lk_require_waiting(l, 1);
+    line_up(&line, other);
+    unsigned listed = lists(env);
+    line_up(&line, l);
+    lk_require_waiting(l, 2);
+    assert_int_equal(lists(env), listed);
+    lk_give(line.held);
+    assert_status(LOCKER_OK, lk_locking_join(&line.waiters[0]), line.waiters[0].err);
+    assert_int_equal(lists(env) - listed, 1);
+    lk_give(line.waiters[0].held);
+    assert_status(LOCKER_OK, lk_locking_join(&line.waiters[1]), line.waiters[1].err);
+    assert_false(lk_readable(locker_handle_fd(line.waiters[1].held), 150)); /* nothing comes meanwhile */
+    assert_int_equal(lk_stats(l).held, 0);
+    assert_int_equal(lists(env) - listed, 1);
+    lk_give(line.waiters[1].held);
+    lk_give(lk_locking_grant(&line.waiters[2]));
+    assert_int_equal(lists(env) - listed, 2);
+    line_end(&line);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* Requests that keep a place under watch, and all that may take them along. */
 static unsigned reads_and_beats(lk_env *env)
 {
@@ -364,6 +395,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_release_wakes_one),
     proxied_test(behind_our_own_place_nothing_is_watched),
     proxied_test(behind_our_own_place_in_one_flight),
+    proxied_test(behind_our_own_that_waits_a_list_is_spared),
     proxied_test(behind_our_own_and_anothers_no_request_is_spent),
     server_test(one_that_gives_up_hands_nothing_over),
     proxied_test(one_heartbeat_for_many_locks),
