@@ -240,7 +240,7 @@ static void behind_our_own_place_in_one_flight(void **state)
  * goes by the order of arrival all the same, over another's that stands between the two. */
 static void behind_our_own_that_waits_a_list_is_spared(void **state)
 {
-    struct env *env = *state;
+    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s"), *other = lk_open_at(env->zk, "/shop?ttl=40s");
     struct line line;
     line_begin(&line, env, "spared", other);
