@@ -174,10 +174,8 @@ static bool enter_locked(attempt *a) LK_REQUIRES(*a->z->net)
 
 static void failed_locked(attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net)
 {
-    a->status = node->error != NULL ? node->error->status : LOCKER_NOMEM;
-    if (node->error == NULL)
-        (void)locker_error_set(a->err, a->status, 0, "out of memory");
-    else if (a->err != NULL)
+    a->status = node->error != NULL ? node->error->status : lk_out_of_memory(a->err);
+    if (node->error != NULL && a->err != NULL)
         *a->err = *node->error;
     drop_node_locked(a);
 }

@@ -149,14 +149,11 @@ static bool make_odd(char **list)
 /* getaddrinfo() calls it a name that isn't known when it gets no descriptor. */
 static void tell_unresolved(const locker_host *host, int rc, int error, locker_error *err)
 {
-    if (error == EMFILE || error == ENFILE)
-        (void)locker_error_set(
-            err, LOCKER_UNAVAILABLE, error,
-            "the host '%s' can't be resolved: %s; raise the limit on open files (ulimit -n)", host->name,
-            strerror(error));
-    else
-        (void)lk_unavailable(err, "the host '%s' can't be resolved: %s; check its name", host->name,
-                             rc == EAI_SYSTEM ? strerror(error) : gai_strerror(rc));
+    const bool full = error == EMFILE || error == ENFILE;
+    (void)locker_error_set(err, LOCKER_UNAVAILABLE, full ? error : 0,
+                           "the host '%s' can't be resolved: %s; %s", host->name,
+                           full || rc == EAI_SYSTEM ? strerror(error) : gai_strerror(rc),
+                           full ? "raise the limit on open files (ulimit -n)" : "check its name");
 }
 
 locker_status lk_zk_resolve(const lk_zk_hosts *h, char **addresses, locker_error *err)

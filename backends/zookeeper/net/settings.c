@@ -93,7 +93,6 @@ static locker_status read_sasl(lk_zk_settings *s, const locker_driver_config *co
 locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
 {
     const locker_value *session = &config->values[SESSION_TIMEOUT];
-    memset(s, 0, sizeof *s);
     const int64_t wanted_ns = session->given ? session->number : config->ttl_ns;
     s->session_ns = lk_time_earlier(lk_time_later(wanted_ns, session_least_ns), session_most_ns);
     s->tick_ns = config->values[TICK].number;
@@ -107,8 +106,6 @@ locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config 
         status = lk_out_of_memory(err);
     if (status == LOCKER_OK && s->sasl == NULL)
         status = copy_login(s, config, err);
-    if (status != LOCKER_OK)
-        lk_zk_settings_clear(s);
     return status;
 }
 
@@ -120,5 +117,4 @@ void lk_zk_settings_clear(lk_zk_settings *s)
     free(s->credentials);
     free(s->tls);
     lk_zk_sasl_free(s->sasl);
-    memset(s, 0, sizeof *s);
 }

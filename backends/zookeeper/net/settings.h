@@ -16,6 +16,7 @@ typedef struct {
     int64_t connect_timeout_ns;
 } lk_zk_settings;
 
+/* On settings that are all zero. Clear them also when it fails. */
 locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config *config, locker_error *err);
 void lk_zk_settings_clear(lk_zk_settings *s);
 

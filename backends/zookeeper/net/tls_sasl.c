@@ -29,11 +29,10 @@ static void *find(const char *name)
 
 void lk_zk_library_look(lk_zk_library *library)
 {
-    void *const ssl = find("zookeeper_init_ssl"), *const sasl = find("zookeeper_init_sasl");
     *library = (lk_zk_library){.ssl_connecting = find("ZOO_SSL_CONNECTING_STATE")};
     if (library->ssl_connecting != NULL)
-        *(void **)&library->init_ssl = ssl; /* POSIX's way to make a function of it */
-    *(void **)&library->init_sasl = sasl;
+        *(void **)&library->init_ssl = find("zookeeper_init_ssl"); /* POSIX's way to make a function of it */
+    *(void **)&library->init_sasl = find("zookeeper_init_sasl");
 }
 
 static locker_status check_file(const char *name, const char *path, locker_error *err)
