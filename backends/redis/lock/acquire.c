@@ -297,8 +297,8 @@ static lk_redis_outcome call_script(struct attempt *a)
     if (a->claim->will_wait && lk_redis_net_is_subscribed(a->r->net)) {
         lk_redis_lock(&a->r->shared); /* before a message can come */
         lk_redis_claims_add_locked(&a->r->claims, data);
-        lk_redis_unlock(&a->r->shared);
         data->enrolled = data->enrolled || data->tabled;
+        lk_redis_unlock(&a->r->shared);
     }
     a->member[0] = '\0';
     /* One from before may stand in the queue still: it stays, and is taken out by a grant. */
