@@ -88,7 +88,11 @@ ssize_t lk_redis_socket_send(lk_redis_socket *socket, const char *data, size_t l
     if (socket->tls != NULL)
         return tls_send(socket, data, len);
 #endif
-    return send(socket->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL); /* no EINTR: it doesn't wait */
+    ssize_t n;
+    do {
+        n = send(socket->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    return n;
 }
 
 ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap)
@@ -97,7 +101,11 @@ ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap)
     if (socket->tls != NULL)
         return tls_receive(socket, data, cap);
 #endif
-    return recv(socket->fd, data, cap, MSG_DONTWAIT);
+    ssize_t n;
+    do {
+        n = recv(socket->fd, data, cap, MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    return n;
 }
 
 ssize_t lk_redis_socket_nap(lk_redis_socket *socket, char *data, size_t cap)

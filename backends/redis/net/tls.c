@@ -31,6 +31,7 @@ locker_status lk_redis_tls_init(lk_redis_target *target, locker_error *err)
 void lk_redis_tls_clear(lk_redis_target *target)
 {
     redisFreeSSLContext(target->tls_context);
+    target->tls_context = NULL;
 }
 
 /* Whether the other end had its say: it did not let the time pass, and did not go without an alert. Only then
