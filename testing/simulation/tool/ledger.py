@@ -74,6 +74,7 @@ class Writer:
 
     def __init__(self, file, driver):
         self.file = file
+        os.makedirs(os.path.dirname(file) or ".", exist_ok=True)
         self.head = {"driver": driver, "lines": lines(driver), "commit": git("rev-parse", "--short=12", "HEAD").strip()}
         self.waiting, self.written = [], time.monotonic()
 
