@@ -69,7 +69,7 @@ const lk_zk_node *lk_zk_ours_ahead_locked(const lk_zk *z, const lk_zk_node *node
 {
     LK_TABLE_EACH_OF(link, &z->queues, node->in_queue.hash) {
         const lk_zk_node *const ours = LK_CONTAINER(link, lk_zk_node, in_queue);
-        if ((ours->step == LK_ZK_BEHIND || ours->step == LK_ZK_ENTERED) &&
+        if ((ours->step == LK_ZK_BEHIND || ours->step == LK_ZK_ENTERED) && !ours->unwanted &&
             strcmp(ours->parent, node->parent) == 0 && (!node->there || ours->sequence < node->sequence))
             return ours;
     }
@@ -105,16 +105,20 @@ static void place_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *list) LK
     }
 }
 
-/* Those that follow one of ours, and that no list has shown yet. */
-static void place_followers_locked(lk_zk *z, const lk_zk_reply *list) LK_REQUIRES(*z->net)
+/* The first of those that follow one of ours, and that no list has shown yet: the next one is placed by its list. */
+static void place_follower_locked(lk_zk *z, const lk_zk_reply *list) LK_REQUIRES(*z->net)
 {
+    lk_zk_node *first = NULL;
     for (int32_t i = 0; i < list->names->count; i++) {
         lk_zk_node *const ours = lk_zk_node_find_locked(z, list->names->data[i]);
-        if (ours == NULL || ours->claim == NULL || ours->step != LK_ZK_BEHIND || ours->seen_at != 0)
-            continue;
-        lk_zk_node_step_locked(ours, LK_ZK_HINT);
-        place_locked(z, ours, list);
+        if (ours != NULL && ours->claim != NULL && ours->step == LK_ZK_BEHIND && ours->seen_at == 0 &&
+            (first == NULL || ours->sequence < first->sequence))
+            first = ours;
     }
+    if (first == NULL)
+        return;
+    lk_zk_node_step_locked(first, LK_ZK_HINT);
+    place_locked(z, first, list);
 }
 
 static void listed_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
@@ -137,7 +141,7 @@ void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *r
     if (node->step == LK_ZK_ENTERED)
         listed_locked(z, node, reply);
     if (reply->rc == ZOK) {
-        place_followers_locked(z, reply);
+        place_follower_locked(z, reply);
         lk_zk_queue_sweep_locked(z, node->parent, reply->names);
     }
     node->requests--; /* NOLINT(clang-analyzer-unix.Malloc): the two references are not seen */

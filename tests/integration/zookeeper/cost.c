@@ -267,6 +267,31 @@ static void behind_our_own_that_waits_a_list_is_spared(void **state)
     lk_close_locker(l);
 }
 
+/* One that gave up, and whose delete is under way, is not followed: create and list are sent as if it were not there. */
+static void behind_our_own_that_goes_a_list_is_asked(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s"),
+           *other = lk_open_at(env->zk, "/shop?ttl=20s");
+    struct line line;
+    lk_locking locking;
+    line_begin(&line, env, "goes", other);
+    line_up(&line, l);
+    lk_require_waiting(l, 1);
+    struct flight flight = {env, creates(env), lists(env)};
+    lk_proxy_hold(env->proxy, false, true);
+    locker_cancel_fire(line.cancels[0]);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&line.waiters[0]), line.waiters[0].err);
+    lk_locking_start(&locking, l, "goes", NULL);
+    lk_require(both_are_out, &flight, "create and list should be sent without waiting for an answer");
+    lk_proxy_hold(env->proxy, false, false);
+    lk_give(line.held);
+    lk_give(lk_locking_grant(&locking));
+    line_end(&line);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* Requests that keep a place under watch, and all that may take them along. */
 static unsigned reads_and_beats(lk_env *env)
 {
@@ -396,6 +421,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(behind_our_own_place_nothing_is_watched),
     proxied_test(behind_our_own_place_in_one_flight),
     proxied_test(behind_our_own_that_waits_a_list_is_spared),
+    proxied_test(behind_our_own_that_goes_a_list_is_asked),
     proxied_test(behind_our_own_and_anothers_no_request_is_spent),
     server_test(one_that_gives_up_hands_nothing_over),
     proxied_test(one_heartbeat_for_many_locks),
