@@ -8,13 +8,13 @@
 #include "internal.h"
 
 /* What a locker itself has due first: a keeper, or a sleeping call other than `self`. */
-typedef struct due {
+typedef struct {
     int64_t at;
     mock_host *keeper;
     mock_sleeper *call;
 } due;
 
-static due first_due_locked(const locker_mock *m, const mock_sleeper *self)
+static due first_due_locked(const locker_mock *m, const mock_sleeper *self) LK_REQUIRES(m->clock.mutex)
 {
     due first = {.at = LOCKER_NEVER};
     for (mock_host *h = m->hosts; h != NULL; h = h->next)
@@ -26,11 +26,11 @@ static due first_due_locked(const locker_mock *m, const mock_sleeper *self)
     return first;
 }
 
-static void give_turn_locked(mock_clock *c, const due *to)
+static void give_turn_locked(locker_mock *m, const due *to) LK_REQUIRES(m->clock.mutex)
 {
     const uint64_t one = 1;
     if (to->call != NULL) {
-        lk_mock_wake_locked(c, to->call);
+        lk_mock_wake_locked(m, to->call);
         return;
     }
     to->keeper->kicked = true;
@@ -39,15 +39,16 @@ static void give_turn_locked(mock_clock *c, const due *to)
     }
 }
 
-static void set_now_locked(mock_clock *c, int64_t to)
+static void set_now_locked(locker_mock *m, int64_t to) LK_REQUIRES(m->clock.mutex)
 {
-    if (to > atomic_load(&c->now))
-        atomic_store(&c->now, to);
+    if (to > lk_mock_now(m))
+        atomic_store(&m->clock.now, to);
 }
 
 /* A call on the test's own thread waits for what can't come. Its own answer has no word for that, and hanging
  * would hide it. */
-__attribute__((noreturn)) static void give_up(const locker_mock *m, const mock_sleeper *self)
+__attribute__((noreturn)) static void give_up_locked(const locker_mock *m, const mock_sleeper *self)
+    LK_REQUIRES(m->clock.mutex)
 {
     (void)fprintf(
         stderr,
@@ -59,9 +60,9 @@ __attribute__((noreturn)) static void give_up(const locker_mock *m, const mock_s
 }
 
 /* Take the one place of those who move the clock. False: patience has ended. */
-static bool begin_moving_locked(locker_mock *m, const mock_sleeper *self)
+static bool begin_moving_unlocking(locker_mock *m, const mock_sleeper *self) LK_REQUIRES(m->clock.mutex)
 {
-    struct timespec until = lk_mock_patience(m);
+    const struct timespec until = lk_mock_patience(m);
     while (m->clock.moving && (self == NULL || !self->woken)) {
         if (lk_mock_is_over(&until)) {
             (void)snprintf(m->clock.trouble, sizeof m->clock.trouble,
@@ -69,73 +70,71 @@ static bool begin_moving_locked(locker_mock *m, const mock_sleeper *self)
                            (long long)m->options.patience_ms);
             return false;
         }
-        pthread_cond_timedwait(&m->clock.changed, &m->clock.mutex, &until);
+        pthread_cond_timedwait(&m->clock.changed, &m->clock.mutex.plain, &until);
     }
     return true;
 }
 
 /* One step towards `until`. All rest. False: there is nothing to do up to then. */
-static bool step_locked(locker_mock *m, int64_t until, const mock_sleeper *self)
+static bool step_unlocking(locker_mock *m, int64_t until, const mock_sleeper *self)
+    LK_REQUIRES(m->clock.mutex) LK_EXCLUDES(m->mutex)
 {
-    mock_clock *c = &m->clock;
-    due first;
-    pthread_mutex_unlock(&c->mutex);
+    lk_mutex_unlock(&m->clock.mutex);
     const int64_t service = lk_mock_next_due(m);
-    pthread_mutex_lock(&c->mutex);
-    first = first_due_locked(m, self);
+    lk_mutex_lock(&m->clock.mutex);
+    const due first = first_due_locked(m, self);
     if (first.at > until && service > until)
         return false;
     if (first.at == LOCKER_NEVER && service == LOCKER_NEVER)
         return false;
     if (first.at <= service) {
-        set_now_locked(c, first.at);
-        give_turn_locked(c, &first);
+        set_now_locked(m, first.at);
+        give_turn_locked(m, &first);
     } else {
-        set_now_locked(c, service);
-        pthread_mutex_unlock(&c->mutex);
+        set_now_locked(m, service);
+        lk_mutex_unlock(&m->clock.mutex);
         lk_mock_run_due(m);
-        pthread_mutex_lock(&c->mutex);
+        lk_mutex_lock(&m->clock.mutex);
     }
     return true;
 }
 
 /* Move on to `until`, or with self NULL by `by`; for a call of the test's own thread: until it is woken. */
-locker_status lk_mock_move_locked(locker_mock *m, int64_t by, int64_t until, mock_sleeper *self)
+locker_status lk_mock_move_unlocking(locker_mock *m, int64_t by, int64_t until, mock_sleeper *self)
 {
-    mock_clock *c = &m->clock;
-    struct timespec patience = lk_mock_patience(m);
+    const struct timespec patience = lk_mock_patience(m);
     locker_status status = LOCKER_OK;
-    if (!begin_moving_locked(m, self)) {
+    if (!begin_moving_unlocking(m, self)) {
         if (self != NULL)
-            give_up(m, self);
+            give_up_locked(m, self);
         return LOCKER_TIMEOUT;
     }
     if (self != NULL && self->woken)
         return LOCKER_OK;
-    c->moving = true;
+    m->clock.moving = true;
     if (self == NULL)
         until = by > LOCKER_NEVER - lk_mock_now(m) ? LOCKER_NEVER - 1 : lk_mock_now(m) + by;
     for (;;) {
-        if (!lk_mock_await_rest_locked(m)) {
+        if (!lk_mock_await_rest_unlocking(m)) {
             status = LOCKER_TIMEOUT;
             break;
         }
         if (self != NULL && self->woken)
             break;
         if (self != NULL && until == LOCKER_NEVER && lk_mock_is_over(&patience))
-            give_up(m, self);
-        if (step_locked(m, until, self))
+            give_up_locked(m, self);
+        if (step_unlocking(m, until, self))
             continue;
         if (until != LOCKER_NEVER) {
-            set_now_locked(c, until);
+            set_now_locked(m, until);
             break;
         }
-        pthread_cond_timedwait(&c->changed, &c->mutex, &patience);
+        pthread_cond_timedwait(&m->clock.changed, &m->clock.mutex.plain, &patience);
     }
-    c->moving = false;
-    lk_mock_notify_locked(c);
+    m->clock.moving = false;
+    lk_mock_notify_locked(m);
     if (status != LOCKER_OK && self != NULL)
-        give_up(m, self);
+        give_up_locked(m, self);
     return status;
 }
 
@@ -143,9 +142,9 @@ locker_status locker_mock_advance(locker_mock *mock, int64_t ms)
 {
     if (mock == NULL || ms < 0 || ms > LOCKER_NEVER / 4 / LK_MS || lk_mock_in_callback(mock))
         return LOCKER_INVALID;
-    pthread_mutex_lock(&mock->clock.mutex);
-    const locker_status status = lk_mock_move_locked(mock, ms * LK_MS, 0, NULL);
-    pthread_mutex_unlock(&mock->clock.mutex);
+    lk_mutex_lock(&mock->clock.mutex);
+    const locker_status status = lk_mock_move_unlocking(mock, ms * LK_MS, 0, NULL);
+    lk_mutex_unlock(&mock->clock.mutex);
     return status;
 }
 
@@ -158,20 +157,20 @@ locker_status locker_mock_await_waiters(locker_mock *mock, const char *key, size
 {
     if (mock == NULL || lk_mock_in_callback(mock))
         return LOCKER_INVALID;
-    struct timespec until = lk_mock_patience(mock);
-    pthread_mutex_lock(&mock->clock.mutex);
+    const struct timespec until = lk_mock_patience(mock);
+    lk_mutex_lock(&mock->clock.mutex);
     bool there;
     while (!(there = lk_mock_sleepers_locked(mock, key) == count) && !lk_mock_is_over(&until))
-        pthread_cond_timedwait(&mock->clock.changed, &mock->clock.mutex, &until);
-    pthread_mutex_unlock(&mock->clock.mutex);
+        pthread_cond_timedwait(&mock->clock.changed, &mock->clock.mutex.plain, &until);
+    lk_mutex_unlock(&mock->clock.mutex);
     return there ? LOCKER_OK : LOCKER_TIMEOUT;
 }
 
 size_t locker_mock_waiters(const locker_mock *mock, const char *key)
 {
-    pthread_mutex_t *mutex = (pthread_mutex_t *)(uintptr_t)&mock->clock.mutex;
-    pthread_mutex_lock(mutex);
-    const size_t n = lk_mock_sleepers_locked(mock, key);
-    pthread_mutex_unlock(mutex);
+    locker_mock *m = lk_mock_asked(mock);
+    lk_mutex_lock(&m->clock.mutex);
+    const size_t n = lk_mock_sleepers_locked(m, key);
+    lk_mutex_unlock(&m->clock.mutex);
     return n;
 }

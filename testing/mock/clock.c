@@ -19,7 +19,7 @@
 #include "internal.h"
 
 /* The clock for which this thread is counted as active. A thread is inside one call at a time. */
-static _Thread_local const mock_clock *active_for;
+static _Thread_local const locker_mock *active_for;
 
 /* ------------------------------------------------------------------ patience ---- */
 
@@ -52,24 +52,25 @@ static bool readable(int fd)
     return poll(&p, 1, 0) > 0;
 }
 
-static bool keeper_rests_locked(const mock_host *h)
+static bool keeper_rests_locked(const locker_mock *m, const mock_host *h) LK_REQUIRES(m->clock.mutex)
 {
+    (void)m;
     return h->keeper == MOCK_KEEPER_GONE ||
            (h->keeper == MOCK_KEEPER_RESTS && !h->kicked && !readable(h->rest_fd));
 }
 
-static bool all_rest_locked(const locker_mock *m)
+static bool all_rest_locked(const locker_mock *m) LK_REQUIRES(m->clock.mutex)
 {
     if (m->clock.active > 0)
         return false;
     for (const mock_host *h = m->hosts; h != NULL; h = h->next)
-        if (!keeper_rests_locked(h))
+        if (!keeper_rests_locked(m, h))
             return false;
     return true;
 }
 
 /* Who keeps the others from resting, for people. */
-static void name_the_restless_locked(locker_mock *m)
+static void name_the_restless_locked(locker_mock *m) LK_REQUIRES(m->clock.mutex)
 {
     char *text = m->clock.trouble;
     const size_t size = sizeof m->clock.trouble;
@@ -78,55 +79,56 @@ static void name_the_restless_locked(locker_mock *m)
     if (m->clock.active > 0)
         (void)snprintf(text + strlen(text), size - strlen(text), " %zu calls run on;", m->clock.active);
     for (const mock_host *h = m->hosts; h != NULL; h = h->next)
-        if (!keeper_rests_locked(h))
+        if (!keeper_rests_locked(m, h))
             (void)snprintf(text + strlen(text), size - strlen(text), " a callback of '%s' blocks, perhaps;",
                            h->owner);
     text[strlen(text) - 1] = '\0';
 }
 
 /* False: patience has ended. */
-bool lk_mock_await_rest_locked(locker_mock *m)
+bool lk_mock_await_rest_unlocking(locker_mock *m)
 {
-    struct timespec until = lk_mock_patience(m);
+    const struct timespec until = lk_mock_patience(m);
     while (!all_rest_locked(m)) {
         if (lk_mock_is_over(&until)) {
             name_the_restless_locked(m);
             return false;
         }
-        pthread_cond_timedwait(&m->clock.changed, &m->clock.mutex, &until);
+        pthread_cond_timedwait(&m->clock.changed, &m->clock.mutex.plain, &until);
     }
     return true;
 }
 
-void lk_mock_notify_locked(mock_clock *c)
+void lk_mock_notify_locked(locker_mock *m)
 {
-    pthread_cond_broadcast(&c->changed);
+    pthread_cond_broadcast(&m->clock.changed);
 }
 
 /* ------------------------------------------------------------------ sleeping ---- */
 
-void lk_mock_wake_locked(mock_clock *c, mock_sleeper *s)
+void lk_mock_wake_locked(locker_mock *m, mock_sleeper *s)
 {
     if (s->woken)
         return;
     s->woken = true;
     if (!s->moves)
-        c->active++;
+        m->clock.active++;
     pthread_cond_signal(&s->wake);
-    lk_mock_notify_locked(c);
+    lk_mock_notify_locked(m);
 }
 
-static void inactive_locked(mock_clock *c)
+static void inactive_locked(locker_mock *m) LK_REQUIRES(m->clock.mutex)
 {
-    if (active_for != c)
+    if (active_for != m)
         return;
     active_for = NULL;
-    c->active--;
-    lk_mock_notify_locked(c);
+    m->clock.active--;
+    lk_mock_notify_locked(m);
 }
 
-static void enter_locked(mock_clock *c, mock_sleeper *s)
+static void enter_locked(locker_mock *m, mock_sleeper *s) LK_REQUIRES(m->clock.mutex)
 {
+    mock_clock *c = &m->clock;
     pthread_cond_init(&s->wake, NULL);
     s->prev = c->last;
     if (c->last != NULL)
@@ -134,11 +136,12 @@ static void enter_locked(mock_clock *c, mock_sleeper *s)
     else
         c->first = s;
     c->last = s;
-    lk_mock_notify_locked(c);
+    lk_mock_notify_locked(m);
 }
 
-static void leave_locked(mock_clock *c, mock_sleeper *s)
+static void leave_locked(locker_mock *m, mock_sleeper *s) LK_REQUIRES(m->clock.mutex)
 {
+    mock_clock *c = &m->clock;
     if (s->prev != NULL)
         s->prev->next = s->next;
     else
@@ -152,52 +155,48 @@ static void leave_locked(mock_clock *c, mock_sleeper *s)
 
 /* The sleeper is filled in but for the lists; core's mutex, if it is given, is released once the sleeper can
  * be found, so that no wake-up is lost. */
-static void sleep_locked(locker_mock *m, mock_sleeper *s, pthread_mutex_t *mutex)
+static void sleep_unlocking(locker_mock *m, mock_sleeper *s, pthread_mutex_t *mutex)
+    LK_REQUIRES(m->clock.mutex) LK_EXCLUDES(m->mutex)
 {
-    mock_clock *c = &m->clock;
-    s->moves = !m->options.still_clock && pthread_equal(pthread_self(), c->owner);
-    inactive_locked(c);
-    enter_locked(c, s);
+    s->moves = !m->options.still_clock && pthread_equal(pthread_self(), m->clock.owner);
+    inactive_locked(m);
+    enter_locked(m, s);
     if (mutex != NULL)
         pthread_mutex_unlock(mutex);
     if (s->moves)
-        (void)lk_mock_move_locked(m, 0, s->until, s);
+        (void)lk_mock_move_unlocking(m, 0, s->until, s);
     else
         while (!s->woken)
-            pthread_cond_wait(&s->wake, &c->mutex);
-    leave_locked(c, s);
+            lk_mutex_wait(&m->clock.mutex, &s->wake);
+    leave_locked(m, s);
     if (!s->moves)
-        active_for = c;
+        active_for = m;
 }
 
-bool lk_mock_sleep(mock_host *host, locker_claim *claim, int64_t until)
+bool lk_mock_sleep(locker_mock *m, locker_claim *claim, int64_t until)
 {
-    locker_mock *m = host->mock;
-    mock_clock *c = &m->clock;
     bool interrupted = false;
-    pthread_mutex_lock(&c->mutex);
+    lk_mutex_lock(&m->clock.mutex);
     while (lk_mock_now(m) < until && !interrupted) {
         mock_sleeper s = {.claim = claim, .until = until};
-
         interrupted = claim != NULL && lk_mock_place(claim)->interrupted;
         if (!interrupted)
-            sleep_locked(m, &s, NULL);
+            sleep_unlocking(m, &s, NULL);
     }
     if (claim != NULL)
         lk_mock_place(claim)->interrupted = false;
-    pthread_mutex_unlock(&c->mutex);
+    lk_mutex_unlock(&m->clock.mutex);
     return interrupted;
 }
 
-void lk_mock_interrupt(mock_host *host, locker_claim *claim)
+void lk_mock_interrupt(locker_mock *m, locker_claim *claim)
 {
-    mock_clock *c = &host->mock->clock;
-    pthread_mutex_lock(&c->mutex);
+    lk_mutex_lock(&m->clock.mutex);
     lk_mock_place(claim)->interrupted = true;
-    for (mock_sleeper *s = c->first; s != NULL; s = s->next)
+    for (mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
         if (s->claim == claim && s->cond == NULL)
-            lk_mock_wake_locked(c, s);
-    pthread_mutex_unlock(&c->mutex);
+            lk_mock_wake_locked(m, s);
+    lk_mutex_unlock(&m->clock.mutex);
 }
 
 size_t lk_mock_sleepers_locked(const locker_mock *m, const char *key)
@@ -223,55 +222,55 @@ static void clock_waits(void *context, const locker_claim *claim)
 static void clock_wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
 {
     mock_host *h = context;
-    mock_clock *c = &h->mock->clock;
+    locker_mock *m = h->mock;
     mock_sleeper s = {.cond = cond, .claim = h->waits_for, .until = until};
     h->waits_for = NULL;
-    pthread_mutex_lock(&c->mutex);
-    const bool slept = lk_mock_now(h->mock) < until;
+    lk_mutex_lock(&m->clock.mutex);
+    const bool slept = lk_mock_now(m) < until;
     if (slept)
-        sleep_locked(h->mock, &s, mutex);
-    pthread_mutex_unlock(&c->mutex);
+        sleep_unlocking(m, &s, mutex);
+    lk_mutex_unlock(&m->clock.mutex);
     if (slept)
         pthread_mutex_lock(mutex);
 }
 
 static void clock_signal(void *context, pthread_cond_t *cond)
 {
-    mock_clock *c = &((mock_host *)context)->mock->clock;
-    pthread_mutex_lock(&c->mutex);
-    for (mock_sleeper *s = c->first; s != NULL; s = s->next)
+    locker_mock *m = ((const mock_host *)context)->mock;
+    lk_mutex_lock(&m->clock.mutex);
+    for (mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
         if (s->cond == cond)
-            lk_mock_wake_locked(c, s);
-    pthread_mutex_unlock(&c->mutex);
+            lk_mock_wake_locked(m, s);
+    lk_mutex_unlock(&m->clock.mutex);
 }
 
 static void clock_done(void *context)
 {
-    mock_clock *c = &((mock_host *)context)->mock->clock;
-    if (active_for != c)
+    locker_mock *m = ((const mock_host *)context)->mock;
+    if (active_for != m)
         return;
-    pthread_mutex_lock(&c->mutex);
-    inactive_locked(c);
-    pthread_mutex_unlock(&c->mutex);
+    lk_mutex_lock(&m->clock.mutex);
+    inactive_locked(m);
+    lk_mutex_unlock(&m->clock.mutex);
 }
 
 /* The keeper rests here until there is something to read or the clock's mover kicks it. */
 static void clock_poll(void *context, int fd, int64_t until)
 {
     mock_host *h = context;
-    mock_clock *c = &h->mock->clock;
+    locker_mock *m = h->mock;
     struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = h->kick_fd, .events = POLLIN}};
-    pthread_mutex_lock(&c->mutex);
+    lk_mutex_lock(&m->clock.mutex);
     h->keeper_thread = pthread_self();
     h->keeper_known = true;
-    if (lk_mock_now(h->mock) < until) {
+    if (lk_mock_now(m) < until) {
         h->keeper = MOCK_KEEPER_RESTS;
         h->rest_fd = fd;
         h->rest_until = until;
-        lk_mock_notify_locked(c);
-        pthread_mutex_unlock(&c->mutex);
+        lk_mock_notify_locked(m);
+        lk_mutex_unlock(&m->clock.mutex);
         (void)poll(p, 2, -1);
-        pthread_mutex_lock(&c->mutex);
+        lk_mutex_lock(&m->clock.mutex);
         h->keeper = MOCK_KEEPER_RUNS;
         uint64_t count;
         if (h->kicked && read(h->kick_fd, &count, sizeof count) < 0) {
@@ -279,7 +278,7 @@ static void clock_poll(void *context, int fd, int64_t until)
         }
         h->kicked = false;
     }
-    pthread_mutex_unlock(&c->mutex);
+    lk_mutex_unlock(&m->clock.mutex);
 }
 
 locker_clock lk_mock_clock_table(mock_host *host)
@@ -288,33 +287,31 @@ locker_clock lk_mock_clock_table(mock_host *host)
     return (locker_clock){sizeof(locker_clock), clock_now, clock_wait, clock_poll, host, &hooks};
 }
 
-void lk_mock_keeper(mock_host *host, bool runs)
+void lk_mock_keeper(locker_mock *m, mock_host *host, bool runs)
 {
-    mock_clock *c = &host->mock->clock;
-    pthread_mutex_lock(&c->mutex);
+    lk_mutex_lock(&m->clock.mutex);
     host->keeper = runs ? MOCK_KEEPER_RUNS : MOCK_KEEPER_GONE;
     host->keeper_known = false;
-    lk_mock_notify_locked(c);
-    pthread_mutex_unlock(&c->mutex);
+    lk_mock_notify_locked(m);
+    lk_mutex_unlock(&m->clock.mutex);
 }
 
-void lk_mock_await_keeper(mock_host *host)
+void lk_mock_await_keeper(locker_mock *m, mock_host *host)
 {
-    mock_clock *c = &host->mock->clock;
-    struct timespec until = lk_mock_patience(host->mock);
-    pthread_mutex_lock(&c->mutex);
+    const struct timespec until = lk_mock_patience(m);
+    lk_mutex_lock(&m->clock.mutex);
     while (!host->keeper_known && !lk_mock_is_over(&until))
-        pthread_cond_timedwait(&c->changed, &c->mutex, &until);
-    pthread_mutex_unlock(&c->mutex);
+        pthread_cond_timedwait(&m->clock.changed, &m->clock.mutex.plain, &until);
+    lk_mutex_unlock(&m->clock.mutex);
 }
 
 bool lk_mock_in_callback(locker_mock *m)
 {
     bool inside = false;
-    pthread_mutex_lock(&m->clock.mutex);
+    lk_mutex_lock(&m->clock.mutex);
     for (const mock_host *h = m->hosts; h != NULL; h = h->next)
         inside = inside || (h->keeper_known && pthread_equal(h->keeper_thread, pthread_self()));
-    pthread_mutex_unlock(&m->clock.mutex);
+    lk_mutex_unlock(&m->clock.mutex);
     return inside;
 }
 
@@ -322,14 +319,10 @@ bool lk_mock_in_callback(locker_mock *m)
 
 int lk_mock_clock_init(mock_clock *clock)
 {
-    int rc = pthread_mutex_init(&clock->mutex, NULL);
+    const int rc = locker_cond_init(&clock->changed);
     if (rc != 0)
         return rc;
-    rc = locker_cond_init(&clock->changed);
-    if (rc != 0) {
-        pthread_mutex_destroy(&clock->mutex);
-        return rc;
-    }
+    lk_mutex_init(&clock->mutex);
     clock->owner = pthread_self();
     atomic_init(&clock->now, 1000000 * LK_MS);
     return 0;
@@ -338,5 +331,5 @@ int lk_mock_clock_init(mock_clock *clock)
 void lk_mock_clock_destroy(mock_clock *clock)
 {
     pthread_cond_destroy(&clock->changed);
-    pthread_mutex_destroy(&clock->mutex);
+    lk_mutex_destroy(&clock->mutex);
 }

@@ -7,9 +7,9 @@ locker_status locker_mock_on(locker_mock *mock, const locker_fault *fault, locke
 {
     if (mock == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_on needs a mock");
-    pthread_mutex_lock(&mock->mutex);
+    lk_mutex_lock(&mock->mutex);
     const locker_status status = lk_script_add(mock->script, fault, err);
-    pthread_mutex_unlock(&mock->mutex);
+    lk_mutex_unlock(&mock->mutex);
     return status;
 }
 
@@ -17,20 +17,20 @@ locker_status locker_mock_script(locker_mock *mock, const char *text, locker_err
 {
     if (mock == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_script needs a mock");
-    pthread_mutex_lock(&mock->mutex);
+    lk_mutex_lock(&mock->mutex);
     const locker_status status = lk_script_parse(mock->script, text, err);
-    pthread_mutex_unlock(&mock->mutex);
+    lk_mutex_unlock(&mock->mutex);
     return status;
 }
 
 void locker_mock_forget(locker_mock *mock)
 {
-    pthread_mutex_lock(&mock->mutex);
+    lk_mutex_lock(&mock->mutex);
     lk_script_clear(mock->script);
-    pthread_mutex_unlock(&mock->mutex);
+    lk_mutex_unlock(&mock->mutex);
 }
 
-static void tell_loss_locked(const locker_mock *m, locker_claim *claim)
+static void tell_loss_locked(const locker_mock *m, locker_claim *claim) LK_REQUIRES(m->mutex)
 {
     const mock_host *h = lk_mock_place(claim)->host;
     (void)m;
@@ -41,11 +41,10 @@ static void tell_loss_locked(const locker_mock *m, locker_claim *claim)
 locker_status locker_mock_lose(locker_mock *mock, const char *key)
 {
     locker_status status = LOCKER_INVALID;
-    pthread_mutex_lock(&mock->mutex);
+    lk_mutex_lock(&mock->mutex);
     mock_slot *slot = lk_mock_find_locked(mock, key);
     if (slot != NULL && slot->held) {
         locker_claim *holder = slot->holder;
-
         status = LOCKER_OK;
         if (holder != NULL) {
             lk_mock_take_away_locked(mock, holder);
@@ -54,37 +53,37 @@ locker_status locker_mock_lose(locker_mock *mock, const char *key)
             lk_mock_free_locked(mock, slot);
         }
     }
-    pthread_mutex_unlock(&mock->mutex);
+    lk_mutex_unlock(&mock->mutex);
     return status;
 }
 
 void locker_mock_lose_all(locker_mock *mock, const locker *l)
 {
-    pthread_mutex_lock(&mock->mutex);
+    lk_mutex_lock(&mock->mutex);
     for (mock_host *h = mock->hosts; h != NULL; h = h->next)
         if (h->svc != NULL && (l == NULL || h->l == l))
             lk_mock_end_session_locked(mock, h);
-    pthread_mutex_unlock(&mock->mutex);
+    lk_mutex_unlock(&mock->mutex);
 }
 
 void locker_mock_disconnect(locker_mock *mock, const locker *l)
 {
-    pthread_mutex_lock(&mock->mutex);
+    lk_mutex_lock(&mock->mutex);
     mock->down = mock->down || l == NULL;
     for (mock_host *h = mock->hosts; h != NULL; h = h->next)
         if (h->svc != NULL && (l == NULL || h->l == l))
-            lk_mock_cut_locked(h);
-    pthread_mutex_unlock(&mock->mutex);
+            lk_mock_cut_locked(mock, h);
+    lk_mutex_unlock(&mock->mutex);
 }
 
 void locker_mock_reconnect(locker_mock *mock, const locker *l)
 {
-    pthread_mutex_lock(&mock->mutex);
+    lk_mutex_lock(&mock->mutex);
     mock->down = mock->down && l != NULL;
     for (mock_host *h = mock->hosts; h != NULL; h = h->next)
         if (h->svc != NULL && (l == NULL || h->l == l))
             lk_mock_mend_locked(mock, h);
-    pthread_mutex_unlock(&mock->mutex);
+    lk_mutex_unlock(&mock->mutex);
 }
 
 locker_status locker_mock_take(locker_mock *mock, const char *key, const char *owner, int64_t ttl_ms,
@@ -93,7 +92,7 @@ locker_status locker_mock_take(locker_mock *mock, const char *key, const char *o
     locker_status status = LOCKER_OK;
     if (key == NULL || key[0] == '\0' || strlen(key) > LOCKER_KEY_MAX || owner == NULL || ttl_ms < 0)
         return LOCKER_INVALID;
-    pthread_mutex_lock(&mock->mutex);
+    lk_mutex_lock(&mock->mutex);
     mock_slot *slot = lk_mock_slot_locked(mock, key, strlen(key));
     if (slot == NULL) {
         status = LOCKER_NOMEM;
@@ -108,29 +107,29 @@ locker_status locker_mock_take(locker_mock *mock, const char *key, const char *o
         if (token != NULL)
             *token = slot->token;
     }
-    pthread_mutex_unlock(&mock->mutex);
+    lk_mutex_unlock(&mock->mutex);
     return status;
 }
 
 locker_status locker_mock_leave(locker_mock *mock, const char *key)
 {
-    pthread_mutex_lock(&mock->mutex);
+    lk_mutex_lock(&mock->mutex);
     mock_slot *slot = lk_mock_find_locked(mock, key);
     const bool stranger = slot != NULL && slot->held && slot->stranger;
     if (stranger)
         lk_mock_free_locked(mock, slot);
-    pthread_mutex_unlock(&mock->mutex);
+    lk_mutex_unlock(&mock->mutex);
     return stranger ? LOCKER_OK : LOCKER_INVALID;
 }
 
 void locker_mock_wake(locker_mock *mock, const char *key)
 {
-    pthread_mutex_lock(&mock->mutex);
+    lk_mutex_lock(&mock->mutex);
     for (mock_slot *slot = mock->slots; slot != NULL; slot = slot->next) {
         if (key != NULL && strcmp(key, slot->key) != 0)
             continue;
         for (locker_claim *c = slot->first; c != NULL; c = lk_mock_place(c)->next)
             lk_mock_place(c)->host->svc->wake(lk_mock_place(c)->host->svc, c);
     }
-    pthread_mutex_unlock(&mock->mutex);
+    lk_mutex_unlock(&mock->mutex);
 }

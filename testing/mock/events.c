@@ -1,6 +1,6 @@
 /*
  * events.c: what happens to the service in time: ends of leases and sessions, heartbeats, late answers; and
- * connections that break. The caller holds locker_mock.mutex in the _locked functions.
+ * connections that break.
  */
 #include <stdlib.h>
 
@@ -26,8 +26,9 @@ void lk_mock_end_session_locked(locker_mock *m, mock_host *host)
         host->svc->lease_lost(host->svc, NULL, "the service has ended the session");
 }
 
-void lk_mock_cut_locked(mock_host *host)
+void lk_mock_cut_locked(locker_mock *m, mock_host *host)
 {
+    (void)m;
     if (host->cut)
         return;
     host->cut = true;
@@ -36,11 +37,10 @@ void lk_mock_cut_locked(mock_host *host)
 }
 
 /* What was lost meanwhile and no renewal will show; and the waiters ask again. */
-static void catch_up_locked(locker_mock *m, mock_host *host)
+static void catch_up_locked(locker_mock *m, mock_host *host) LK_REQUIRES(m->mutex)
 {
     for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place(c)->host_next) {
         const mock_place *p = lk_mock_place(c);
-
         if (p->answered && p->state == MOCK_LOST && m->options.leases != LOCKER_MOCK_LEASES_RENEWED)
             host->svc->lease_lost(host->svc, c, "it was taken away while the service was out of reach");
         if (!p->answered)
@@ -76,36 +76,38 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 /* A release is repeated when its host is there to do it. */
-static int64_t slot_due(const mock_slot *slot)
+static int64_t slot_due_locked(const locker_mock *m, const mock_slot *slot) LK_REQUIRES(m->mutex)
 {
     const bool repeated = slot->retry_at != LOCKER_NEVER && slot->host != NULL && !slot->host->cut;
+    (void)m;
     return !slot->held ? LOCKER_NEVER : least(slot->until, repeated ? slot->retry_at : LOCKER_NEVER);
 }
 
-static int64_t host_due(const mock_host *h)
+static int64_t host_due_locked(const locker_mock *m, const mock_host *h) LK_REQUIRES(m->mutex)
 {
+    (void)m;
     return least(h->beat_at, h->session_until);
 }
 
-static int64_t next_due_locked(const locker_mock *m)
+static int64_t next_due_locked(const locker_mock *m) LK_REQUIRES(m->mutex)
 {
     int64_t at = m->replies != NULL ? m->replies->at : LOCKER_NEVER;
     for (const mock_host *h = m->hosts; h != NULL; h = h->next)
-        at = least(at, host_due(h));
+        at = least(at, host_due_locked(m, h));
     for (const mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
-        at = least(at, slot_due(slot));
+        at = least(at, slot_due_locked(m, slot));
     return at;
 }
 
 int64_t lk_mock_next_due(locker_mock *m)
 {
-    pthread_mutex_lock(&m->mutex);
+    lk_mutex_lock(&m->mutex);
     const int64_t at = next_due_locked(m);
-    pthread_mutex_unlock(&m->mutex);
+    lk_mutex_unlock(&m->mutex);
     return at;
 }
 
-static void tell_extension_locked(locker_mock *m)
+static void tell_extension_locked(locker_mock *m) LK_REQUIRES(m->mutex)
 {
     mock_reply *reply = m->replies;
     const locker_services *svc = lk_mock_place(reply->grant)->host->svc;
@@ -114,7 +116,7 @@ static void tell_extension_locked(locker_mock *m)
     free(reply);
 }
 
-static void run_host_locked(locker_mock *m, mock_host *h)
+static void run_host_locked(locker_mock *m, mock_host *h) LK_REQUIRES(m->mutex)
 {
     if (h->session_until <= lk_mock_now(m) && h->session_until <= h->beat_at) {
         lk_mock_end_session_locked(m, h);
@@ -125,7 +127,7 @@ static void run_host_locked(locker_mock *m, mock_host *h)
         lk_mock_beat_locked(m, h);
 }
 
-static void run_slot_locked(locker_mock *m, mock_slot *slot)
+static void run_slot_locked(locker_mock *m, mock_slot *slot) LK_REQUIRES(m->mutex)
 {
     if (slot->holder != NULL)
         lk_mock_place(slot->holder)->state = MOCK_LOST;
@@ -134,15 +136,14 @@ static void run_slot_locked(locker_mock *m, mock_slot *slot)
 
 void lk_mock_run_due(locker_mock *m)
 {
-    pthread_mutex_lock(&m->mutex);
+    lk_mutex_lock(&m->mutex);
     const int64_t at = next_due_locked(m);
     if (at <= lk_mock_now(m)) {
         mock_host *h = m->hosts;
         mock_slot *slot = m->slots;
-
-        while (h != NULL && host_due(h) != at)
+        while (h != NULL && host_due_locked(m, h) != at)
             h = h->next;
-        while (slot != NULL && slot_due(slot) != at)
+        while (slot != NULL && slot_due_locked(m, slot) != at)
             slot = slot->next;
         if (m->replies != NULL && m->replies->at == at)
             tell_extension_locked(m);
@@ -151,5 +152,5 @@ void lk_mock_run_due(locker_mock *m)
         else if (slot != NULL)
             run_slot_locked(m, slot);
     }
-    pthread_mutex_unlock(&m->mutex);
+    lk_mutex_unlock(&m->mutex);
 }

@@ -3,15 +3,13 @@
 
 #include <string.h>
 
-mock_flight lk_mock_take_off_locked(mock_host *h, locker_op op, const char *key, locker_claim *claim,
-                                    int64_t until)
+mock_flight lk_mock_take_off_locked(locker_mock *m, mock_host *h, locker_op op, const char *key,
+                                    locker_claim *claim, int64_t until)
 {
-    locker_mock *m = h->mock;
     mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(m), .until = until, .arrives = true};
     f.call = (locker_mock_call){.op = op, .at_ms = f.asked / LK_MS, .together = 1};
     if (key != NULL) {
-        mock_slot *slot = lk_mock_slot_locked(m, key, strlen(key));
-
+        const mock_slot *slot = lk_mock_slot_locked(m, key, strlen(key));
         f.call.key = slot != NULL ? slot->key : "";
     }
     f.call.owner = claim != NULL ? lk_mock_intern_locked(m, claim->owner) : h->owner;
@@ -24,7 +22,7 @@ mock_flight lk_mock_take_off_locked(mock_host *h, locker_op op, const char *key,
     if (!f.call.scripted)
         return f;
     if (f.fault.what == LOCKER_FAULT_DISCONNECT)
-        lk_mock_cut_locked(h);
+        lk_mock_cut_locked(m, h);
     f.silent = f.fault.what == LOCKER_FAULT_LOSE_REQUEST || f.fault.what == LOCKER_FAULT_LOSE_REPLY ||
                (f.fault.what == LOCKER_FAULT_ANSWER && f.fault.status == LOCKER_TIMEOUT);
     f.arrives = f.fault.what == LOCKER_FAULT_LOSE_REPLY || f.fault.what == LOCKER_FAULT_LOSE_LOCK ||
@@ -33,19 +31,18 @@ mock_flight lk_mock_take_off_locked(mock_host *h, locker_op op, const char *key,
     return f;
 }
 
-locker_status lk_mock_travel(mock_flight *f, locker_status status, locker_status unanswered,
+locker_status lk_mock_travel(locker_mock *m, mock_flight *f, locker_status status, locker_status unanswered,
                              bool *interrupted)
 {
     const int64_t at = f->silent ? f->until : f->asked + f->fault.delay_ms * LK_MS;
     f->late = f->silent || (f->fault.delay_ms > 0 && at >= f->until);
     if (f->silent || f->fault.delay_ms > 0)
-        *interrupted = lk_mock_sleep(f->host, f->claim, f->late ? f->until : at);
+        *interrupted = lk_mock_sleep(m, f->claim, f->late ? f->until : at);
     return f->late ? unanswered : status;
 }
 
-locker_status lk_mock_land_locked(mock_flight *f, locker_status status)
+locker_status lk_mock_land_locked(locker_mock *m, mock_flight *f, locker_status status)
 {
-    locker_mock *m = f->host->mock;
     f->call.status = status;
     f->call.took_ms = lk_mock_now(m) / LK_MS - f->call.at_ms;
     lk_mock_record_locked(m, &f->call);

@@ -19,16 +19,17 @@ typedef struct {
 } mock_flight;
 
 /** Ask the script what becomes of the operation. key NULL: it has none; claim NULL: it is about none. */
-mock_flight lk_mock_take_off_locked(mock_host *h, locker_op op, const char *key, locker_claim *claim,
-                                    int64_t until);
+mock_flight lk_mock_take_off_locked(locker_mock *mock, mock_host *host, locker_op op, const char *key,
+                                    locker_claim *claim, int64_t until) LK_REQUIRES(mock->mutex);
 
-/** Wait for the answer to travel. `unanswered` is what the operation says when none comes in time. Takes no
- * mutex and is called without one. */
-locker_status lk_mock_travel(mock_flight *f, locker_status status, locker_status unanswered,
-                             bool *interrupted);
+/** Wait for the answer to travel. `unanswered` is what the operation says when none comes in time. */
+locker_status lk_mock_travel(locker_mock *mock, mock_flight *f, locker_status status,
+                             locker_status unanswered, bool *interrupted)
+    LK_EXCLUDES(mock->mutex, mock->clock.mutex);
 
 /** Record it. Returns status. */
-locker_status lk_mock_land_locked(mock_flight *f, locker_status status);
+locker_status lk_mock_land_locked(locker_mock *mock, mock_flight *f, locker_status status)
+    LK_REQUIRES(mock->mutex);
 
 /** Fill the error, but for OK and BUSY. Returns status. */
 locker_status lk_mock_explain(const mock_flight *f, locker_status status, locker_error *err);

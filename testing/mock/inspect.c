@@ -5,6 +5,7 @@
 #include "flight.h"
 
 static locker_status describe_locked(const locker_mock *m, const mock_slot *slot, locker_info *info)
+    LK_REQUIRES(m->mutex)
 {
     size_t n = 0;
     info->waiters = 0;
@@ -14,7 +15,6 @@ static locker_status describe_locked(const locker_mock *m, const mock_slot *slot
     info->held = slot->held;
     if (slot->held) {
         int64_t end = slot->until;
-
         if (slot->host != NULL && slot->host->session_until < end)
             end = slot->host->session_until;
         (void)strncpy(info->owner, slot->owner, LOCKER_OWNER_MAX);
@@ -34,7 +34,7 @@ static locker_status describe_locked(const locker_mock *m, const mock_slot *slot
 }
 
 static locker_status break_locked(locker_mock *m, mock_slot *slot, const locker_break_options *only,
-                                  locker_info *info, locker_error *err)
+                                  locker_info *info, locker_error *err) LK_REQUIRES(m->mutex)
 {
     locker_claim *holder = slot != NULL ? slot->holder : NULL;
     if (slot == NULL || !slot->held)
@@ -60,9 +60,8 @@ static locker_status look(mock_host *h, locker_op op, const char *key, const loc
                           int64_t until, locker_info *info, locker_error *err)
 {
     locker_mock *m = h->mock;
-    mock_flight f;
-    pthread_mutex_lock(&m->mutex);
-    f = lk_mock_take_off_locked(h, op, key, NULL, until);
+    lk_mutex_lock(&m->mutex);
+    mock_flight f = lk_mock_take_off_locked(m, h, op, key, NULL, until);
     locker_status status;
     if (!f.arrives)
         status = f.refusal;
@@ -73,12 +72,12 @@ static locker_status look(mock_host *h, locker_op op, const char *key, const loc
     else
         status = break_locked(m, lk_mock_find_locked(m, key), only, info, err);
     f.call.token = info != NULL ? info->token : 0;
-    pthread_mutex_unlock(&m->mutex);
+    lk_mutex_unlock(&m->mutex);
     bool interrupted;
-    status = lk_mock_travel(&f, status, LOCKER_UNAVAILABLE, &interrupted);
-    pthread_mutex_lock(&m->mutex);
-    (void)lk_mock_land_locked(&f, status);
-    pthread_mutex_unlock(&m->mutex);
+    status = lk_mock_travel(m, &f, status, LOCKER_UNAVAILABLE, &interrupted);
+    lk_mutex_lock(&m->mutex);
+    (void)lk_mock_land_locked(m, &f, status);
+    lk_mutex_unlock(&m->mutex);
     if (status == LOCKER_BUSY && f.arrives)
         return status;
     if (status == LOCKER_INVALID && f.arrives)

@@ -38,6 +38,30 @@ static void describe(locker_mock *m)
         m->driver.pass = NULL;
 }
 
+/* Nobody else sees it yet. NULL: out of memory. */
+LK_UNCHECKED static locker_mock *make(const locker_mock_options *options)
+{
+    locker_mock *m = calloc(1, sizeof *m);
+    if (m == NULL || lk_mock_clock_init(&m->clock) != 0) {
+        free(m);
+        return NULL;
+    }
+    m->options = *options;
+    if (m->options.patience_ms == 0)
+        m->options.patience_ms = PATIENCE_MS;
+    m->random = m->options.seed;
+    m->slots_end = &m->slots;
+    lk_mutex_init(&m->mutex);
+    (void)locker_cond_init(&m->recorded); /* glibc's can't fail */
+    describe(m);
+    m->script = lk_script_new();
+    if (m->script == NULL) {
+        locker_mock_free(m);
+        return NULL;
+    }
+    return m;
+}
+
 static locker_status check(const locker_mock_options *o, locker_error *err)
 {
     if (o->leases < LOCKER_MOCK_LEASES_RENEWED || o->leases > LOCKER_MOCK_LEASES_NONE)
@@ -63,25 +87,9 @@ locker_status locker_mock_new(const locker_mock_options *options, locker_mock **
     *out = NULL;
     if (status != LOCKER_OK)
         return status;
-    locker_mock *m = calloc(1, sizeof *m);
-    if (m == NULL || lk_mock_clock_init(&m->clock) != 0) {
-        free(m);
+    *out = make(&own);
+    if (*out == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for a mock");
-    }
-    m->options = own;
-    if (m->options.patience_ms == 0)
-        m->options.patience_ms = PATIENCE_MS;
-    m->random = m->options.seed;
-    m->slots_end = &m->slots;
-    pthread_mutex_init(&m->mutex, NULL); /* glibc's can't fail */
-    (void)locker_cond_init(&m->recorded);
-    describe(m);
-    m->script = lk_script_new();
-    if (m->script == NULL) {
-        locker_mock_free(m);
-        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for a mock");
-    }
-    *out = m;
     return locker_error_set(err, LOCKER_OK, 0, "%s", "");
 }
 
@@ -90,13 +98,13 @@ static void nothing(void *item)
     (void)item;
 }
 
-void locker_mock_free(locker_mock *mock)
+/* Nobody else uses it any more. */
+LK_UNCHECKED void locker_mock_free(locker_mock *mock)
 {
     if (mock == NULL)
         return;
     while (mock->hosts != NULL) {
         mock_host *h = mock->hosts;
-
         mock->hosts = h->next;
         (void)close(h->kick_fd);
         free(h);
@@ -104,7 +112,6 @@ void locker_mock_free(locker_mock *mock)
     tdestroy(mock->slot_tree, nothing);
     while (mock->slots != NULL) {
         mock_slot *slot = mock->slots;
-
         mock->slots = slot->next;
         free(slot);
     }
@@ -112,17 +119,17 @@ void locker_mock_free(locker_mock *mock)
     lk_script_free(mock->script);
     free(mock->calls);
     pthread_cond_destroy(&mock->recorded);
-    pthread_mutex_destroy(&mock->mutex);
+    lk_mutex_destroy(&mock->mutex);
     lk_mock_clock_destroy(&mock->clock);
     free(mock);
 }
 
 /* ------------------------------------------------------------------ opening ---- */
 
-/* It stays in the list when opening fails: a host without a keeper does nothing. */
-static mock_host *add_host(locker_mock *m)
+/* Nobody else sees it yet. NULL: out of memory, or of descriptors. */
+LK_UNCHECKED static mock_host *make_host(locker_mock *m)
 {
-    mock_host *h = calloc(1, sizeof *h), **link = &m->hosts;
+    mock_host *h = calloc(1, sizeof *h);
     if (h == NULL)
         return NULL;
     h->mock = m;
@@ -134,14 +141,25 @@ static mock_host *add_host(locker_mock *m)
         free(h);
         return NULL;
     }
-    pthread_mutex_lock(&m->mutex);
-    pthread_mutex_lock(&m->clock.mutex);
+    return h;
+}
+
+static void append_locked(locker_mock *m, mock_host *h) LK_REQUIRES(m->mutex, m->clock.mutex)
+{
+    mock_host **link = &m->hosts;
     while (*link != NULL)
         link = &(*link)->next;
     *link = h;
-    pthread_mutex_unlock(&m->clock.mutex);
-    pthread_mutex_unlock(&m->mutex);
-    return h;
+}
+
+/* It stays in the list when opening fails: a host without a keeper does nothing. */
+static void add_host(locker_mock *m, mock_host *h) LK_EXCLUDES(m->mutex, m->clock.mutex)
+{
+    lk_mutex_lock(&m->mutex);
+    lk_mutex_lock(&m->clock.mutex);
+    append_locked(m, h);
+    lk_mutex_unlock(&m->clock.mutex);
+    lk_mutex_unlock(&m->mutex);
 }
 
 locker_status locker_mock_open(locker_mock *mock, const char *owner, const locker_options *options,
@@ -159,19 +177,20 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
         status = LK_SIZED_TAKE(locker_options, &o, options, log_user, err);
     if (status != LOCKER_OK)
         return status;
-    mock_host *h = add_host(mock);
+    mock_host *h = make_host(mock);
     if (h == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory or descriptors for a mock's locker");
+    add_host(mock, h);
     if (owner != NULL)
         o.owner = owner;
     d.options = &o;
     d.clock = &h->clock;
     status = locker_open_driver(&mock->driver, &d, out, err);
     if (status == LOCKER_OK) {
-        lk_mock_await_keeper(h);
-        pthread_mutex_lock(&mock->mutex);
+        lk_mock_await_keeper(mock, h);
+        lk_mutex_lock(&mock->mutex);
         h->l = *out;
-        pthread_mutex_unlock(&mock->mutex);
+        lk_mutex_unlock(&mock->mutex);
     }
     return status;
 }

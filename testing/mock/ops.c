@@ -7,38 +7,39 @@
 /* ------------------------------------------------------------------ acquire ---- */
 
 /* The service is not asked, or doesn't do it. */
-static locker_status refuse_attempt_locked(mock_flight *f)
+static locker_status refuse_attempt_locked(locker_mock *m, const mock_flight *f) LK_REQUIRES(m->mutex)
 {
     locker_claim *claim = f->claim;
     mock_place *p = lk_mock_place(claim);
-    mock_slot *slot = lk_mock_slot_locked(f->host->mock, claim->key, claim->key_len);
+    mock_slot *slot = lk_mock_slot_locked(m, claim->key, claim->key_len);
     if (slot == NULL)
         return LOCKER_NOMEM;
     if (p->host == NULL)
-        lk_mock_adopt_locked(f->host, slot, claim);
+        lk_mock_adopt_locked(m, f->host, slot, claim);
     if (f->refusal == LOCKER_BUSY)
-        lk_mock_take_away_locked(f->host->mock, claim); /* it may have been given to it since it was woken */
+        lk_mock_take_away_locked(m, claim); /* it may have been given to it since it was woken */
     if (f->refusal == LOCKER_BUSY && claim->will_wait && p->state != MOCK_QUEUED)
-        lk_mock_enqueue_locked(slot, claim);
+        lk_mock_enqueue_locked(m, slot, claim);
     return f->refusal;
 }
 
 /* The answer has arrived; but meanwhile the lock may have been granted after all, or taken away again, or the
  * call given up. */
-static locker_status settle_locked(mock_flight *f, locker_status status, bool interrupted)
+static locker_status settle_locked(locker_mock *m, mock_flight *f, locker_status status, bool interrupted)
+    LK_REQUIRES(m->mutex)
 {
     locker_claim *claim = f->claim;
     mock_place *p = lk_mock_place(claim);
     if (f->arrives && !f->late && (status == LOCKER_OK) != (p->state == MOCK_GRANTED))
-        status = lk_mock_attempt_locked(f->host->mock, f->host, claim);
+        status = lk_mock_attempt_locked(m, f->host, claim);
     if (status != LOCKER_OK && interrupted)
         status = LOCKER_CANCELED;
     if (status != LOCKER_OK && f->fault.retry_ms > 0)
-        claim->retry_at = lk_mock_now(f->host->mock) + f->fault.retry_ms * LK_MS;
+        claim->retry_at = lk_mock_now(m) + f->fault.retry_ms * LK_MS;
     p->answered = status == LOCKER_OK;
     f->call.token = status == LOCKER_OK ? claim->token : 0;
     if (p->answered && f->fault.what == LOCKER_FAULT_LOSE_LOCK)
-        lk_mock_take_away_locked(f->host->mock, claim);
+        lk_mock_take_away_locked(m, claim);
     return status;
 }
 
@@ -46,22 +47,21 @@ static locker_status mock_acquire(void *self, locker_claim *claim, locker_error 
 {
     mock_host *h = self;
     locker_mock *m = h->mock;
+    lk_mutex_lock(&m->mutex);
+    mock_flight f = lk_mock_take_off_locked(m, h, LOCKER_OP_ACQUIRE, claim->key, claim, claim->attempt_until);
+    locker_status status = f.arrives ? lk_mock_attempt_locked(m, h, claim) : refuse_attempt_locked(m, &f);
+    lk_mutex_unlock(&m->mutex);
     bool interrupted = false;
-    mock_flight f;
-    pthread_mutex_lock(&m->mutex);
-    f = lk_mock_take_off_locked(h, LOCKER_OP_ACQUIRE, claim->key, claim, claim->attempt_until);
-    locker_status status = f.arrives ? lk_mock_attempt_locked(m, h, claim) : refuse_attempt_locked(&f);
-    pthread_mutex_unlock(&m->mutex);
-    status = lk_mock_travel(&f, status, LOCKER_TIMEOUT, &interrupted);
-    pthread_mutex_lock(&m->mutex);
-    status = lk_mock_land_locked(&f, settle_locked(&f, status, interrupted));
-    pthread_mutex_unlock(&m->mutex);
+    status = lk_mock_travel(m, &f, status, LOCKER_TIMEOUT, &interrupted);
+    lk_mutex_lock(&m->mutex);
+    status = lk_mock_land_locked(m, &f, settle_locked(m, &f, status, interrupted));
+    lk_mutex_unlock(&m->mutex);
     return lk_mock_explain(&f, status, err);
 }
 
 static void mock_interrupt(void *self, locker_claim *claim)
 {
-    lk_mock_interrupt(self, claim);
+    lk_mock_interrupt(((const mock_host *)self)->mock, claim);
 }
 
 /* ------------------------------------------------------------------ release ---- */
@@ -69,37 +69,37 @@ static void mock_interrupt(void *self, locker_claim *claim)
 static void mock_withdraw(void *self, locker_claim *claim)
 {
     mock_host *h = self;
-    mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(h->mock)};
-    pthread_mutex_lock(&h->mock->mutex);
+    locker_mock *m = h->mock;
+    mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(m)};
+    lk_mutex_lock(&m->mutex);
     f.call = (locker_mock_call){.op = LOCKER_OP_WITHDRAW, .at_ms = f.asked / LK_MS, .together = 1};
     if (lk_mock_place(claim)->slot != NULL)
         f.call.key = lk_mock_place(claim)->slot->key;
-    f.call.owner = lk_mock_intern_locked(h->mock, claim->owner);
+    f.call.owner = lk_mock_intern_locked(m, claim->owner);
     f.call.token = lk_mock_place(claim)->answered ? claim->token : 0;
-    (void)lk_mock_end_locked(h->mock, claim, !h->cut);
-    (void)lk_mock_land_locked(&f, LOCKER_OK);
-    pthread_mutex_unlock(&h->mock->mutex);
+    (void)lk_mock_end_locked(m, claim, !h->cut);
+    (void)lk_mock_land_locked(m, &f, LOCKER_OK);
+    lk_mutex_unlock(&m->mutex);
 }
 
 static locker_status mock_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
     mock_host *h = self;
     locker_mock *m = h->mock;
-    mock_flight f;
-    pthread_mutex_lock(&m->mutex);
-    f = lk_mock_take_off_locked(h, LOCKER_OP_RELEASE, grant->key, grant, until);
+    lk_mutex_lock(&m->mutex);
+    mock_flight f = lk_mock_take_off_locked(m, h, LOCKER_OP_RELEASE, grant->key, grant, until);
     f.call.token = grant->token;
     if (!f.arrives && f.refusal == LOCKER_LOST)
         lk_mock_take_away_locked(m, grant);
     locker_status status = lk_mock_end_locked(m, grant, f.arrives);
     if (!f.arrives)
         status = f.refusal == LOCKER_LOST ? LOCKER_LOST : LOCKER_UNKNOWN;
-    pthread_mutex_unlock(&m->mutex);
+    lk_mutex_unlock(&m->mutex);
     bool interrupted;
-    status = lk_mock_travel(&f, status, LOCKER_UNKNOWN, &interrupted);
-    pthread_mutex_lock(&m->mutex);
-    (void)lk_mock_land_locked(&f, status);
-    pthread_mutex_unlock(&m->mutex);
+    status = lk_mock_travel(m, &f, status, LOCKER_UNKNOWN, &interrupted);
+    lk_mutex_lock(&m->mutex);
+    (void)lk_mock_land_locked(m, &f, status);
+    lk_mutex_unlock(&m->mutex);
     if (status == LOCKER_LOST)
         return locker_error_set(err, status, 0, "'%s' was not held any more", grant->key);
     return lk_mock_explain(&f, status, err);
@@ -111,14 +111,12 @@ static locker_status mock_pass(void *self, locker_claim *from, locker_claim *to)
     locker_mock *m = h->mock;
     mock_place *p = lk_mock_place(from);
     locker_status status = LOCKER_BUSY;
-    mock_flight f;
-    pthread_mutex_lock(&m->mutex);
-    f = lk_mock_take_off_locked(h, LOCKER_OP_PASS, from->key, from, LOCKER_NEVER);
+    lk_mutex_lock(&m->mutex);
+    mock_flight f = lk_mock_take_off_locked(m, h, LOCKER_OP_PASS, from->key, from, LOCKER_NEVER);
     if (f.arrives && !f.silent && p->state == MOCK_GRANTED) {
         mock_slot *slot = p->slot;
         const int64_t lease_end = slot->until;
-
-        lk_mock_adopt_locked(h, slot, to);
+        lk_mock_adopt_locked(m, h, slot, to);
         lk_mock_grant_locked(m, slot, to);
         slot->until = lease_end; /* the service was not asked */
         lk_mock_place(to)->answered = true;
@@ -129,18 +127,18 @@ static locker_status mock_pass(void *self, locker_claim *from, locker_claim *to)
         status = LOCKER_OK;
         f.call.token = to->token;
     }
-    (void)lk_mock_land_locked(&f, status);
-    pthread_mutex_unlock(&m->mutex);
+    (void)lk_mock_land_locked(m, &f, status);
+    lk_mutex_unlock(&m->mutex);
     return status;
 }
 
 /* ------------------------------------------------------------------ renewal ---- */
 
 /* One lease's renewal, or its part of a heartbeat. Answers whether the service heard of it. */
-static bool renew_one_locked(mock_host *h, locker_claim *grant, size_t together)
+static bool renew_one_locked(locker_mock *m, mock_host *h, locker_claim *grant, size_t together)
+    LK_REQUIRES(m->mutex)
 {
-    locker_mock *m = h->mock;
-    mock_flight f = lk_mock_take_off_locked(h, LOCKER_OP_RENEW, grant->key, grant, LOCKER_NEVER);
+    mock_flight f = lk_mock_take_off_locked(m, h, LOCKER_OP_RENEW, grant->key, grant, LOCKER_NEVER);
     locker_status status = f.refusal;
     int64_t until = 0;
     f.call.token = grant->token;
@@ -159,21 +157,23 @@ static bool renew_one_locked(mock_host *h, locker_claim *grant, size_t together)
         h->svc->lease_lost(h->svc, grant, "the service says that it is another's, or nobody's");
     if (f.fault.what == LOCKER_FAULT_LOSE_LOCK)
         lk_mock_take_away_locked(m, grant);
-    (void)lk_mock_land_locked(&f, status);
+    (void)lk_mock_land_locked(m, &f, status);
     return f.arrives;
 }
 
 static void mock_renew(void *self, locker_claim *const *grants, size_t count)
 {
     mock_host *h = self;
-    pthread_mutex_lock(&h->mock->mutex);
+    locker_mock *m = h->mock;
+    lk_mutex_lock(&m->mutex);
     for (size_t i = 0; i < count; i++)
-        (void)renew_one_locked(h, grants[i], count);
-    pthread_mutex_unlock(&h->mock->mutex);
+        (void)renew_one_locked(m, h, grants[i], count);
+    lk_mutex_unlock(&m->mutex);
 }
 
-static bool is_kept(const locker_claim *claim)
+static bool is_kept_locked(const locker_mock *m, const locker_claim *claim) LK_REQUIRES(m->mutex)
 {
+    (void)m;
     return lk_mock_place(claim)->answered && claim->renewed;
 }
 
@@ -182,10 +182,10 @@ void lk_mock_beat_locked(locker_mock *m, mock_host *h)
     size_t together = 0;
     bool heard = false;
     for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place(c)->host_next)
-        together += is_kept(c);
+        together += is_kept_locked(m, c);
     for (locker_claim *c = h->claims, *next; c != NULL; c = next) {
         next = lk_mock_place(c)->host_next;
-        heard = (is_kept(c) && renew_one_locked(h, c, together)) || heard;
+        heard = (is_kept_locked(m, c) && renew_one_locked(m, h, c, together)) || heard;
     }
     if ((heard || together == 0) && h->session_until != LOCKER_NEVER)
         h->session_until = lk_mock_now(m) + h->session_ns;
@@ -200,17 +200,17 @@ static locker_status mock_open(const locker_driver_config *config, const locker_
 {
     mock_host *h = svc->clock->context;
     locker_mock *m = h->mock;
-    pthread_mutex_lock(&m->mutex);
+    lk_mutex_lock(&m->mutex);
     const bool down = m->down;
     if (!down) {
         h->svc = svc;
         h->owner = lk_mock_intern_locked(m, config->owner);
         h->session_ns = config->ttl_ns;
     }
-    pthread_mutex_unlock(&m->mutex);
+    lk_mutex_unlock(&m->mutex);
     if (down)
         return locker_error_set(err, LOCKER_UNAVAILABLE, 0, "the mock is disconnected (open)");
-    lk_mock_keeper(h, true);
+    lk_mock_keeper(m, h, true);
     *self = h;
     return LOCKER_OK;
 }
@@ -221,8 +221,8 @@ static void mock_close(void *self)
     mock_host *h = self;
     locker_mock *m = h->mock;
     const bool leases = m->options.leases == LOCKER_MOCK_LEASES_RENEWED;
-    lk_mock_keeper(h, false);
-    pthread_mutex_lock(&m->mutex);
+    lk_mock_keeper(m, h, false);
+    lk_mutex_lock(&m->mutex);
     for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place(c)->host_next)
         m->claims_left++;
     h->claims = NULL;
@@ -238,7 +238,7 @@ static void mock_close(void *self)
             slot->host = NULL;
     }
     h->session_until = h->beat_at = LOCKER_NEVER;
-    pthread_mutex_unlock(&m->mutex);
+    lk_mutex_unlock(&m->mutex);
 }
 
 static const char *const schemes[] = {"mock", NULL};

@@ -11,7 +11,6 @@ void lk_mock_record_locked(locker_mock *m, const locker_mock_call *call)
     if (m->call_count == m->call_room) {
         const size_t room = m->call_room == 0 ? 64 : m->call_room * 2;
         locker_mock_call *calls = realloc(m->calls, room * sizeof *calls);
-
         if (calls == NULL)
             return;
         m->calls = calls;
@@ -21,28 +20,22 @@ void lk_mock_record_locked(locker_mock *m, const locker_mock_call *call)
     pthread_cond_broadcast(&m->recorded);
 }
 
-/* The mutex of a mock that is only asked. */
-static pthread_mutex_t *mutex_of(const locker_mock *m)
-{
-    return (pthread_mutex_t *)(uintptr_t)&m->mutex;
-}
-
 bool locker_mock_call_at(const locker_mock *mock, size_t index, locker_mock_call *call)
 {
-    pthread_mutex_lock(mutex_of(mock));
-    const bool there = index < mock->call_count;
+    locker_mock *m = lk_mock_asked(mock);
+    lk_mutex_lock(&m->mutex);
+    const bool there = index < m->call_count;
     if (there)
-        *call = mock->calls[index];
-    pthread_mutex_unlock(mutex_of(mock));
+        *call = m->calls[index];
+    lk_mutex_unlock(&m->mutex);
     return there;
 }
 
-static size_t count_locked(const locker_mock *m, locker_op op, const char *key)
+static size_t count_locked(const locker_mock *m, locker_op op, const char *key) LK_REQUIRES(m->mutex)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->call_count; i++) {
         const locker_mock_call *call = &m->calls[i];
-
         n += (op == LOCKER_OP_ANY || call->op == op) &&
              (key == NULL || (call->key != NULL && strcmp(call->key, key) == 0));
     }
@@ -51,37 +44,39 @@ static size_t count_locked(const locker_mock *m, locker_op op, const char *key)
 
 size_t locker_mock_count(const locker_mock *mock, locker_op op, const char *key)
 {
-    pthread_mutex_lock(mutex_of(mock));
-    const size_t n = count_locked(mock, op, key);
-    pthread_mutex_unlock(mutex_of(mock));
+    locker_mock *m = lk_mock_asked(mock);
+    lk_mutex_lock(&m->mutex);
+    const size_t n = count_locked(m, op, key);
+    lk_mutex_unlock(&m->mutex);
     return n;
 }
 
 locker_status locker_mock_await_calls(locker_mock *mock, locker_op op, const char *key, size_t count)
 {
-    int rc = 0;
     if (mock == NULL || lk_mock_in_callback(mock))
         return LOCKER_INVALID;
-    struct timespec until = lk_mock_patience(mock);
-    pthread_mutex_lock(&mock->mutex);
+    const struct timespec until = lk_mock_patience(mock);
+    lk_mutex_lock(&mock->mutex);
+    int rc = 0;
     bool there;
     while (!(there = count_locked(mock, op, key) >= count) && rc == 0)
-        rc = pthread_cond_timedwait(&mock->recorded, &mock->mutex, &until);
-    pthread_mutex_unlock(&mock->mutex);
+        rc = pthread_cond_timedwait(&mock->recorded, &mock->mutex.plain, &until);
+    lk_mutex_unlock(&mock->mutex);
     return there ? LOCKER_OK : LOCKER_TIMEOUT;
 }
 
 bool locker_mock_held(const locker_mock *mock, const char *key, char owner[LOCKER_OWNER_MAX + 1],
                       uint64_t *token)
 {
-    pthread_mutex_lock(mutex_of(mock));
-    const mock_slot *slot = lk_mock_find_locked((locker_mock *)(uintptr_t)mock, key);
+    locker_mock *m = lk_mock_asked(mock);
+    lk_mutex_lock(&m->mutex);
+    const mock_slot *slot = lk_mock_find_locked(m, key);
     const bool held = slot != NULL && slot->held;
     if (owner != NULL)
         (void)snprintf(owner, LOCKER_OWNER_MAX + 1, "%s", held ? slot->owner : "");
     if (token != NULL)
         *token = held ? slot->token : 0;
-    pthread_mutex_unlock(mutex_of(mock));
+    lk_mutex_unlock(&m->mutex);
     return held;
 }
 
@@ -93,7 +88,7 @@ const char *locker_mock_op_name(locker_op op)
 /* ------------------------------------------------------------------ what is left behind ---- */
 
 /* Lines, counted, of which as many are written as there is room for. */
-typedef struct report {
+typedef struct {
     char *text;
     size_t size, used, lines;
 } report;
@@ -113,7 +108,7 @@ __attribute__((format(printf, 2, 3))) static void say(report *r, const char *for
         r->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-static void say_held_locked(const locker_mock *m, report *r)
+static void say_held_locked(const locker_mock *m, report *r) LK_REQUIRES(m->mutex)
 {
     for (const mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
         if (slot->held && slot->holder != NULL && lk_mock_place(slot->holder)->answered)
@@ -121,31 +116,31 @@ static void say_held_locked(const locker_mock *m, report *r)
                 (long long)(slot->since / LK_MS), (unsigned long long)slot->token);
 }
 
-static void say_waiting(const locker_mock *m, report *r)
+static void say_waiting(locker_mock *m, report *r) LK_EXCLUDES(m->clock.mutex)
 {
-    pthread_mutex_t *mutex = (pthread_mutex_t *)(uintptr_t)&m->clock.mutex;
-    pthread_mutex_lock(mutex);
+    lk_mutex_lock(&m->clock.mutex);
     for (const mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
         if (s->claim != NULL)
             say(r, "a call of '%s' still waits for '%s'", s->claim->owner, s->claim->key);
     if (m->clock.trouble[0] != '\0')
         say(r, "%s", m->clock.trouble);
-    pthread_mutex_unlock(mutex);
+    lk_mutex_unlock(&m->clock.mutex);
 }
 
 size_t locker_mock_verify(const locker_mock *mock, char *text, size_t size)
 {
+    locker_mock *m = lk_mock_asked(mock);
     report r = {.text = text, .size = size};
     if (size > 0)
         text[0] = '\0';
-    pthread_mutex_lock(mutex_of(mock));
-    say_held_locked(mock, &r);
-    say_waiting(mock, &r);
+    lk_mutex_lock(&m->mutex);
+    say_held_locked(m, &r);
+    say_waiting(m, &r);
     char fault[LOCKER_KEY_MAX + 160];
-    for (size_t i = 0; lk_script_unused(mock->script, i, fault, sizeof fault); i++)
+    for (size_t i = 0; lk_script_unused(m->script, i, fault, sizeof fault); i++)
         say(&r, "a fault was not used up: %s", fault);
-    if (mock->claims_left > 0)
-        say(&r, "core kept %zu claims when it closed", mock->claims_left);
-    pthread_mutex_unlock(mutex_of(mock));
+    if (m->claims_left > 0)
+        say(&r, "core kept %zu claims when it closed", m->claims_left);
+    lk_mutex_unlock(&m->mutex);
     return r.lines;
 }

@@ -1,6 +1,6 @@
 /*
  * service.c: the lock service itself: keys, who holds them, who waits, leases and sessions, and what becomes
- * due. The caller holds locker_mock.mutex in the _locked functions.
+ * due.
  *
  * A lock that becomes free is given to the next who waits at once, and that one is woken; its next attempt
  * finds the grant. So nobody overtakes, whatever the threads do.
@@ -39,7 +39,8 @@ static int compare_slots(const void *a, const void *b)
     return strcmp(((const mock_slot *)a)->key, ((const mock_slot *)b)->key);
 }
 
-static mock_slot *make_slot(const char *key, size_t length)
+/* Nobody else sees it yet. */
+LK_UNCHECKED static mock_slot *make_slot(const char *key, size_t length)
 {
     mock_slot *slot = calloc(1, sizeof *slot + length + 1);
     if (slot == NULL)
@@ -76,7 +77,7 @@ mock_slot *lk_mock_find_locked(locker_mock *m, const char *key)
 /* ------------------------------------------------------------------ chance ---- */
 
 /* SplitMix64: https://prng.di.unimi.it/splitmix64.c */
-static uint64_t random_locked(locker_mock *m)
+static uint64_t random_locked(locker_mock *m) LK_REQUIRES(m->mutex)
 {
     uint64_t z = m->random += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -92,9 +93,10 @@ uint64_t lk_mock_token_locked(locker_mock *m)
 
 /* ------------------------------------------------------------------ queues ---- */
 
-void lk_mock_enqueue_locked(mock_slot *slot, locker_claim *claim)
+void lk_mock_enqueue_locked(locker_mock *m, mock_slot *slot, locker_claim *claim)
 {
     mock_place *p = lk_mock_place(claim);
+    (void)m;
     p->state = MOCK_QUEUED;
     p->next = NULL;
     p->prev = slot->last;
@@ -105,9 +107,11 @@ void lk_mock_enqueue_locked(mock_slot *slot, locker_claim *claim)
     slot->last = claim;
 }
 
-static void unqueue_locked(mock_slot *slot, locker_claim *claim)
+static void unqueue_locked(const locker_mock *m, mock_slot *slot, const locker_claim *claim)
+    LK_REQUIRES(m->mutex)
 {
     mock_place *p = lk_mock_place(claim);
+    (void)m;
     if (p->prev != NULL)
         lk_mock_place(p->prev)->next = p->next;
     else
@@ -122,17 +126,17 @@ static void unqueue_locked(mock_slot *slot, locker_claim *claim)
 
 /* Who gets a free lock: the first, or with a seed any. One that is cut off hears of nothing, unless its place
  * in the queue is a session's. */
-static bool can_be_next(const locker_mock *m, const locker_claim *claim)
+static bool can_be_next_locked(const locker_mock *m, const locker_claim *claim) LK_REQUIRES(m->mutex)
 {
     return m->options.leases == LOCKER_MOCK_LEASES_SESSION || !lk_mock_place(claim)->host->cut;
 }
 
-static locker_claim *next_locked(locker_mock *m, const mock_slot *slot)
+static locker_claim *next_locked(locker_mock *m, const mock_slot *slot) LK_REQUIRES(m->mutex)
 {
     locker_claim *chosen = NULL;
     uint64_t n = 0;
     for (locker_claim *c = slot->first; c != NULL; c = lk_mock_place(c)->next) {
-        if (!can_be_next(m, c))
+        if (!can_be_next_locked(m, c))
             continue;
         n++;
         if (chosen == NULL || (m->options.seed != 0 && !m->options.queue && random_locked(m) % n == 0))
@@ -144,7 +148,7 @@ static locker_claim *next_locked(locker_mock *m, const mock_slot *slot)
 /* ------------------------------------------------------------------ grants ---- */
 
 /* A session keeps a lock, unless the lock is meant to end before. */
-static int64_t lease_of(const locker_mock *m, const locker_claim *claim)
+static int64_t lease_of_locked(const locker_mock *m, const locker_claim *claim) LK_REQUIRES(m->mutex)
 {
     const int64_t session = lk_mock_place(claim)->host->session_ns;
     if (m->options.leases == LOCKER_MOCK_LEASES_NONE)
@@ -155,7 +159,7 @@ static int64_t lease_of(const locker_mock *m, const locker_claim *claim)
 }
 
 /* The service has heard of the host, which keeps its session. */
-static void hear_locked(const locker_mock *m, mock_host *h)
+static void hear_locked(const locker_mock *m, mock_host *h) LK_REQUIRES(m->mutex)
 {
     if (m->options.leases != LOCKER_MOCK_LEASES_SESSION)
         return;
@@ -165,6 +169,7 @@ static void hear_locked(const locker_mock *m, mock_host *h)
 }
 
 static void start_lease_locked(const locker_mock *m, mock_slot *slot, const locker_claim *claim)
+    LK_REQUIRES(m->mutex)
 {
     if (m->options.leases == LOCKER_MOCK_LEASES_RENEWED)
         slot->until = lk_mock_later(lk_mock_now(m), claim->ttl_ns);
@@ -194,24 +199,25 @@ void lk_mock_free_locked(locker_mock *m, mock_slot *slot)
     slot->until = slot->retry_at = LOCKER_NEVER;
     if (claim == NULL)
         return;
-    unqueue_locked(slot, claim);
+    unqueue_locked(m, slot, claim);
     lk_mock_grant_locked(m, slot, claim);
     lk_mock_place(claim)->host->svc->wake(lk_mock_place(claim)->host->svc, claim);
 }
 
 void lk_mock_leave_queue_locked(locker_mock *m, mock_slot *slot, locker_claim *claim)
 {
-    unqueue_locked(slot, claim);
+    unqueue_locked(m, slot, claim);
     if (!slot->held)
         lk_mock_free_locked(m, slot);
 }
 
 /* A lock that nobody holds, though some may wait: after a fault that said busy, or because they are cut
  * off. */
-static bool is_its_turn(const locker_mock *m, const mock_slot *slot, const locker_claim *claim)
+static bool is_its_turn_locked(const locker_mock *m, const mock_slot *slot, const locker_claim *claim)
+    LK_REQUIRES(m->mutex)
 {
     const locker_claim *first = slot->first;
-    while (first != NULL && !can_be_next(m, first))
+    while (first != NULL && !can_be_next_locked(m, first))
         first = lk_mock_place(first)->next;
     return first == NULL || first == claim || !m->options.queue;
 }
@@ -223,21 +229,21 @@ locker_status lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_cla
     if (slot == NULL)
         return LOCKER_NOMEM;
     if (p->host == NULL)
-        lk_mock_adopt_locked(host, slot, claim);
+        lk_mock_adopt_locked(m, host, slot, claim);
     hear_locked(m, host);
     if (p->state == MOCK_GRANTED) {
         start_lease_locked(m, slot, claim);
-    } else if (!slot->held && is_its_turn(m, slot, claim)) {
+    } else if (!slot->held && is_its_turn_locked(m, slot, claim)) {
         if (p->state == MOCK_QUEUED)
-            unqueue_locked(slot, claim);
+            unqueue_locked(m, slot, claim);
         lk_mock_grant_locked(m, slot, claim);
     } else {
         if (claim->will_wait && p->state != MOCK_QUEUED)
-            lk_mock_enqueue_locked(slot, claim);
+            lk_mock_enqueue_locked(m, slot, claim);
         return LOCKER_BUSY;
     }
     claim->token = slot->token;
-    claim->valid_until = lk_mock_later(claim->asked_at, lease_of(m, claim));
+    claim->valid_until = lk_mock_later(claim->asked_at, lease_of_locked(m, claim));
     return LOCKER_OK;
 }
 
@@ -248,15 +254,16 @@ locker_status lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t
         return LOCKER_LOST;
     hear_locked(m, p->host);
     start_lease_locked(m, p->slot, grant);
-    *until = lk_mock_later(lk_mock_now(m), lease_of(m, grant));
+    *until = lk_mock_later(lk_mock_now(m), lease_of_locked(m, grant));
     return LOCKER_OK;
 }
 
 /* ------------------------------------------------------------------ the life of a claim ---- */
 
-void lk_mock_adopt_locked(mock_host *host, mock_slot *slot, locker_claim *claim)
+void lk_mock_adopt_locked(locker_mock *m, mock_host *host, mock_slot *slot, locker_claim *claim)
 {
     mock_place *p = lk_mock_place(claim);
+    (void)m;
     p->host = host;
     p->slot = slot;
     p->host_prev = NULL;
@@ -266,7 +273,7 @@ void lk_mock_adopt_locked(mock_host *host, mock_slot *slot, locker_claim *claim)
     host->claims = claim;
 }
 
-static void forget_locked(locker_mock *m, locker_claim *claim)
+static void forget_locked(locker_mock *m, const locker_claim *claim) LK_REQUIRES(m->mutex)
 {
     mock_place *p = lk_mock_place(claim);
     mock_reply **link = &m->replies;
@@ -279,7 +286,6 @@ static void forget_locked(locker_mock *m, locker_claim *claim)
     p->host = NULL;
     while (*link != NULL) {
         mock_reply *reply = *link;
-
         if (reply->grant != claim) {
             link = &reply->next;
             continue;

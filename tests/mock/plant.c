@@ -5,12 +5,18 @@
 
 #include "internal.h"
 
-locker_status __real_lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_claim *claim);
-locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_claim *claim);
-locker_status __real_lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arrives);
-locker_status __wrap_lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arrives);
-locker_status __real_lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t *until);
-locker_status __wrap_lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t *until);
+locker_status __real_lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_claim *claim)
+    LK_REQUIRES(m->mutex);
+locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_claim *claim)
+    LK_REQUIRES(m->mutex);
+locker_status __real_lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arrives)
+    LK_REQUIRES(m->mutex);
+locker_status __wrap_lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arrives)
+    LK_REQUIRES(m->mutex);
+locker_status __real_lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t *until)
+    LK_REQUIRES(m->mutex);
+locker_status __wrap_lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t *until)
+    LK_REQUIRES(m->mutex);
 
 static const char *const names[] = {
     "",
@@ -46,7 +52,7 @@ bool plant(const char *name)
 
 locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_claim *claim)
 {
-    locker_status status = __real_lk_mock_attempt_locked(m, host, claim);
+    const locker_status status = __real_lk_mock_attempt_locked(m, host, claim);
     if (planted == TWO_HOLDERS && status == LOCKER_BUSY && !claim->will_wait) {
         claim->token = lk_mock_token_locked(m);
         claim->valid_until = LOCKER_NEVER;
@@ -61,13 +67,13 @@ locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, mock_host *host, loc
 
 locker_status __wrap_lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arrives)
 {
-    locker_status status = __real_lk_mock_end_locked(m, claim, arrives && planted != DEAF_RELEASE);
+    const locker_status status = __real_lk_mock_end_locked(m, claim, arrives && planted != DEAF_RELEASE);
     return planted == BLIND_RELEASE || planted == DEAF_RELEASE ? LOCKER_OK : status;
 }
 
 locker_status __wrap_lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t *until)
 {
-    locker_status status = __real_lk_mock_extend_locked(m, grant, until);
+    const locker_status status = __real_lk_mock_extend_locked(m, grant, until);
     if (planted != BLIND_RENEWAL || status == LOCKER_OK)
         return status;
     *until = lk_mock_now(m) + grant->ttl_ns;
