@@ -32,7 +32,7 @@ typedef enum lk_exit {
 } lk_exit;
 
 /** The options that every subcommand with a lock service takes. */
-typedef struct lk_common {
+typedef struct {
     const char *subcommand; /**< its name, for messages */
     const char *uri;        /**< -u; NULL: not given */
     const char *config;     /**< -f; NULL: not given */

@@ -24,7 +24,7 @@
 
 #include "cli.h"
 
-typedef struct lk_run_options {
+typedef struct {
     lk_common common;
     const char *key;
     char **command;        /**< what to execute, ended by NULL; with -c it points into `shell` */
@@ -41,7 +41,7 @@ typedef struct lk_run_options {
 } lk_run_options;
 
 /** What we found at the start, and what we take. */
-typedef struct lk_run_signals {
+typedef struct {
     sigset_t inherited_mask;
     struct sigaction inherited_pipe, inherited_child; /**< dispositions that we change */
     sigset_t endings; /**< INT, TERM, HUP, QUIT, but for those we were started to ignore */
@@ -49,7 +49,7 @@ typedef struct lk_run_signals {
 } lk_run_signals;
 
 /** Says once, after 2 s of waiting, whom the wait is for. */
-typedef struct lk_run_teller {
+typedef struct {
     pthread_t thread;
     int stop_fd; /**< readable when nobody waits any more */
     bool started;
@@ -57,7 +57,7 @@ typedef struct lk_run_teller {
 } lk_run_teller;
 
 /** One call of locker run. What belongs to the lock is set once that is held. */
-typedef struct lk_run {
+typedef struct {
     lk_run_options options;
     lk_run_signals signals;
     lk_run_teller teller;
@@ -96,7 +96,7 @@ void lk_run_event(const lk_run *r, const char *name, const char *format, ...);
 /* ------------------------------------------------------------------ signals ---- */
 
 /** Ends the wait for the lock on a signal. */
-typedef struct lk_run_waiter {
+typedef struct {
     const lk_run_signals *signals;
     locker_cancel *cancel;
     pthread_t thread;
@@ -164,7 +164,7 @@ locker_status lk_run_release(lk_run *r);
 
 /* ------------------------------------------------------------------ the child ---- */
 
-typedef struct lk_run_child {
+typedef struct {
     pid_t pid;
     bool group;     /**< it leads a process group of its own */
     int terminal;   /**< the controlling terminal; -1: none, or --foreground */

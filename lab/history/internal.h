@@ -26,7 +26,7 @@ typedef struct {
 
 typedef struct lk_table_slot lk_table_slot;
 
-typedef struct lk_table {
+typedef struct {
     lk_table_slot *slots;
     size_t used, size;
 } lk_table;
@@ -59,7 +59,7 @@ typedef struct {
 } lk_attempt;
 
 /** A key in one (run, backend, scenario). Arrays are in the order of time. */
-typedef struct lk_key {
+typedef struct {
     const lk_event *first; /* the line that named it first */
     size_t scope;          /* the index of its (run, backend, scenario) */
     lk_attempt **attempts; /* by their calls */

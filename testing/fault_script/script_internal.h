@@ -8,12 +8,13 @@
 /* As locker_parse_duration() allows: 10 years. */
 #define LK_FAULT_TIME_MAX_MS INT64_C(315360000000)
 
-typedef struct lk_script_line {
-    struct lk_script_line *next;
+typedef struct lk_script_line lk_script_line;
+struct lk_script_line {
+    lk_script_line *next;
     locker_fault fault;  /* checked; times is never 0; key points to name */
     int64_t seen, acted; /* operations let go by, and acted on */
     char name[];
-} lk_script_line;
+};
 
 struct lk_script {
     lk_script_line *first, **end;

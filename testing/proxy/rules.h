@@ -16,11 +16,12 @@ typedef struct {
     const char *head, *more;
 } lk_fault;
 
+typedef struct lk_seen lk_seen;
 /** A request that was passed. */
-typedef struct lk_seen {
-    struct lk_seen *next;
+struct lk_seen {
+    lk_seen *next;
     lk_message message; /* its bytes stand behind */
-} lk_seen;
+};
 
 typedef struct {
     const lk_protocol *protocol; /* constant */

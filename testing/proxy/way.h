@@ -5,13 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+typedef struct lk_piece lk_piece;
 /** A message that came. */
-typedef struct lk_piece {
-    struct lk_piece *next;
+struct lk_piece {
+    lk_piece *next;
     int64_t due;   /* when it may leave, by lk_way_now() */
     size_t length; /* 0: the end, nothing comes after it */
     char bytes[];
-} lk_piece;
+};
 
 typedef struct {
     int from, to;
