@@ -32,7 +32,8 @@ static struct {
     lk_sim_bounds bounds;
     lk_sim_hold *holds, *asking;
     lk_sim_break *breaks;
-    uint64_t tokens[LK_SIM_KEYS_MAX];
+    uint64_t tokens[LK_SIM_KEYS_MAX];             /* the greatest that was granted */
+    int64_t token_asked_at[LK_SIM_KEYS_MAX];      /* when that call began */
     uint64_t released[LK_SIM_KEYS_MAX][RELEASED]; /* tokens that unlock said OK of, lately */
     unsigned released_count[LK_SIM_KEYS_MAX];
     struct {
@@ -279,8 +280,10 @@ static void see_token(const lk_sim_hold *hold)
     if (hold->token <= hold->asked_behind)
         lk_sim_fail("key %u: token %llu was granted after token %llu", hold->key,
                     (unsigned long long)hold->token, (unsigned long long)hold->asked_behind);
-    if (hold->token > judge.tokens[hold->key])
-        judge.tokens[hold->key] = hold->token;
+    if (hold->token <= judge.tokens[hold->key])
+        return;
+    judge.tokens[hold->key] = hold->token;
+    judge.token_asked_at[hold->key] = hold->asked_at;
 }
 
 /* What comes so late that not much is left of it is confirmed first, once and again; what is handed on inside a process has
@@ -353,6 +356,7 @@ bool lk_sim_judge_is_held(lk_sim_hold *hold)
 LK_UNCHECKED void lk_sim_judge_gives(lk_sim_hold *hold)
 {
     hold->gave_behind = judge.tokens[hold->key];
+    hold->behind_asked_at = judge.token_asked_at[hold->key];
     hold->passed_before = hold->handle->l->stats.handed_over;
     if (!lk_sim_judge_is_held(hold))
         hold->until = 0;
@@ -374,9 +378,20 @@ LK_UNCHECKED static bool was_passed_on(const lk_sim_hold *hold)
     return hold->handle->l->stats.handed_over != hold->passed_before && may_be_broken(hold);
 }
 
+/* A failover lost the break that let somebody else have it, and what that one was granted. */
+static bool was_kept(const lk_sim_hold *hold)
+{
+    const int64_t forgot_at =
+        judge.forgot_renewals_at > judge.forgot_at ? judge.forgot_renewals_at : judge.forgot_at;
+    for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
+        if (may_have_broken(b, hold) && b->began <= forgot_at)
+            return hold->behind_asked_at <= forgot_at;
+    return false;
+}
+
 static void see_release(const lk_sim_hold *hold)
 {
-    if (hold->gave_behind > hold->token && !was_passed_on(hold))
+    if (hold->gave_behind > hold->token && !was_passed_on(hold) && !was_kept(hold))
         lk_sim_fail("key %u: unlock of token %llu answered OK, and token %llu had been granted before",
                     hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)

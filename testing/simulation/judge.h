@@ -34,8 +34,9 @@ typedef struct lk_sim_hold {
     int64_t broken_at; /**< somebody was told that he broke it; 0: nobody */
     bool gives;        /**< unlock was called: it shuts nobody out any more */
     int64_t gave_at;   /**< when that was */
-    uint64_t passed_before; /**< how often its locker had handed locks on inside its process then */
-    uint64_t gave_behind;   /**< the greatest token of the key then */
+    uint64_t passed_before;  /**< how often its locker had handed locks on inside its process then */
+    uint64_t gave_behind;    /**< the greatest token of the key then */
+    int64_t behind_asked_at; /**< when the call that got that began */
 } lk_sim_hold;
 
 /** A call that breaks a lock. */
