@@ -265,22 +265,6 @@ static void break_frees_and_tells_the_holder(void **state)
     lk_close_locker(l);
 }
 
-typedef struct {
-    locker *l;
-    const char *key;
-} shown;
-
-static bool tells_its_owner(void *context)
-{
-    const shown *s = context;
-    locker_info info = LOCKER_INFO_INIT;
-    locker_error err;
-    assert_ok(locker_show(s->l, s->key, &info, &err), err);
-    const bool tells = info.owner[0] != '\0';
-    locker_info_clear(&info);
-    return tells;
-}
-
 static void expect_not_broken(locker *boss, const char *key, const locker_break_options *only,
                               const locker_handle *held)
 {
@@ -309,7 +293,6 @@ static void break_takes_the_one_that_was_named(void **state)
     locker_error err;
     assert_status(LOCKER_INVALID, locker_break(boss, "named", &only, NULL, &err), err);
     held = lk_take(l, "named", NULL);
-    lk_require(tells_its_owner, &(shown){boss, "named"}, "show should tell the owner once it is noted");
     expect_not_broken(boss, "named", &only, held);
     only.token = 0;
     only.owner = "nobody of that name";
