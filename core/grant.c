@@ -19,6 +19,13 @@ void lk_withdraw_unlocking(locker *l, lk_claim *claim)
     claim->pub.granted_at = 0;
 }
 
+/* Of two grants of a key the one that has ended at the service: of the smaller token, or, without tokens, told so. */
+static lk_claim *ended(lk_claim *last, lk_claim *claim)
+{
+    const uint64_t before = last->pub.token, now = claim->pub.token;
+    return before > now || (before == now && (claim->events & LK_LOST_IT) != 0) ? claim : last;
+}
+
 bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
 {
     lk_key *const key = claim->key;
@@ -42,10 +49,10 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
     lk_lease_start_locked(l, claim, now);
     l->stats.acquired++;
     if (last != NULL && last->phase == LK_GRANTED) {
-        lk_claim *const older = last->pub.token > claim->pub.token ? claim : last; /* it has ended there */
-        key->holder = older == last ? claim : last;
-        older->lost_why = "the service has granted it to another since";
-        lk_lose_locked(l, older);
+        lk_claim *const over = ended(last, claim);
+        key->holder = over == last ? claim : last;
+        over->lost_why = "the service has granted it to another since";
+        lk_lose_locked(l, over);
     }
     if ((claim->events & LK_LOST_IT) != 0)
         lk_lose_locked(l, claim); /* the call has its handle before anybody else gets the mutex */

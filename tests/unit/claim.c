@@ -514,13 +514,15 @@ static void a_grant_shows_that_the_last_one_is_lost(void **state)
     probe_end(&p, l);
 }
 
+enum { TOKENS = 16 }; /* in p->mode: there are some */
+
 /* The first one's thread is held up on its way back; its lock is broken, which it may have been told, and granted anew. */
 static locker_status grants_the_first_late(probe *p, locker_claim *claim, locker_status status)
 {
     (void)status;
-    const unsigned number = atomic_fetch_add(&p->mode, 1);
+    const unsigned mode = atomic_fetch_add(&p->mode, 1), number = mode % TOKENS;
     (void)grants(p, claim, LOCKER_OK);
-    claim->token = number + 1;
+    claim->token = mode >= TOKENS ? number + 1 : 0;
     if (number > 0)
         return LOCKER_OK;
     atomic_store(&p->claim, claim);
@@ -530,17 +532,22 @@ static locker_status grants_the_first_late(probe *p, locker_claim *claim, locker
 static void a_grant_that_comes_late_takes_nothing(void **state)
 {
     (void)state;
-    for (int told = 0; told < 2; told++) {
+    static const struct {
+        bool told;
+        unsigned tokens;
+    } cases[] = {{false, TOKENS}, {true, TOKENS}, {true, 0}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         lk_locking first;
         locker_handle *second;
         probe p;
         probe_init(&p);
         p.acquire = grants_the_first_late;
+        atomic_store(&p.mode, cases[i].tokens);
         p.driver.caps |= LOCKER_CAP_QUEUE;
         locker *const l = probe_open(&p);
         lk_locking_start(&first, l, "k", NULL);
         lk_gate_await(&p.entered, 1, "the first one is granted");
-        if (told)
+        if (cases[i].told)
             p.svc->lease_lost(p.svc, atomic_load(&p.claim), "the test says so");
         assert_int_equal(lock(l, &second), LOCKER_OK);
         lk_gate_open(&p.leave, 1);
