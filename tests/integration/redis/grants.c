@@ -482,6 +482,29 @@ static void a_release_goes_on_when_the_server_is_back(void **state)
     lk_close_locker(l);
 }
 
+/* ... a place in the queue also after the time for that: it would be handed the lock. */
+static void a_place_is_taken_out_however_late(void **state)
+{
+    lk_env *env = *state;
+    lk_locking waiter;
+    locker *l = lk_open_through(env, "cleanup_timeout=1ms");
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "place", NULL);
+    locker_lock_options options = lk_wait_options(500);
+    lk_locking_start(&waiter, l, "place", &options);
+    lk_require_queue(env->server, "place", 1);
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&waiter), waiter.err);
+    usleep(20000); /* until that time is over */
+    lk_proxy_refuse(env->proxy, false);
+    lk_give(lk_take(l, "beside", NULL));
+    lk_require_queue(env->server, "place", 0);
+    lk_give(held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
 static int connect_raw(lk_server *server)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->port)};
@@ -555,6 +578,7 @@ static const struct CMUnitTest tests[] = {
     server_test(one_that_gives_up_in_a_free_moment_leaves_it_to_the_next),
     server_test(a_waiter_that_is_served_or_gives_up_leaves_the_queue),
     proxied_test(a_release_goes_on_when_the_server_is_back),
+    proxied_test(a_place_is_taken_out_however_late),
     server_test(a_release_goes_on_when_the_server_is_not_busy_any_more),
 };
 
