@@ -267,6 +267,59 @@ static void behind_our_own_that_waits_a_list_is_spared(void **state)
     lk_close_locker(l);
 }
 
+enum { MANY = 130 }; /* of which more than one find the same one first, where a table has grown meanwhile */
+
+struct many {
+    lk_env *env;
+    unsigned created;
+};
+
+static bool all_are_asked_for(void *context)
+{
+    const struct many *many = context;
+    return creates(many->env) == many->created + MANY;
+}
+
+static void *lock_and_unlock(void *l)
+{
+    locker_handle *held = NULL;
+    const locker_status status = locker_lock(l, "many", NULL, &held, NULL);
+    return status == LOCKER_OK && locker_unlock(held, NULL) == LOCKER_OK ? held : NULL;
+}
+
+/* Also where all begin to wait before the first is told its place: each follows the one right ahead of it. */
+static void many_of_ours_are_listed_for_one_by_one(void **state)
+{
+    lk_env *env = *state;
+    lk_locking first;
+    pthread_t waiters[MANY];
+    locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
+    locker *other = lk_open_at(env->zk, "/shop?ttl=40s");
+    locker_handle *held = lk_take(other, "many");
+    lk_locking_start(&first, l, "many", NULL);
+    lk_zkc_require_count(env->client, "/shop/many", 2);
+    lk_require_waiting(l, 1);
+    struct many many = {env, creates(env)};
+    const unsigned listed = lists(env);
+    lk_proxy_hold(env->proxy, false, true);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(pthread_create(&waiters[i], NULL, lock_and_unlock, l), 0);
+    lk_require(all_are_asked_for, &many, "all should be asked for");
+    lk_proxy_hold(env->proxy, false, false);
+    lk_require_waiting(l, MANY + 1);
+    lk_give(held);
+    lk_give(lk_locking_grant(&first));
+    for (int i = 0; i < MANY; i++) {
+        void *served;
+        assert_int_equal(pthread_join(waiters[i], &served), 0);
+        assert_non_null(served);
+        locker_handle_free(served);
+    }
+    assert_int_equal(lists(env) - listed, MANY + 1);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* One that gave up, and whose delete is under way, is not followed: create and list are sent as if it were not there. */
 static void behind_our_own_that_goes_a_list_is_asked(void **state)
 {
@@ -421,6 +474,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(behind_our_own_place_nothing_is_watched),
     proxied_test(behind_our_own_place_in_one_flight),
     proxied_test(behind_our_own_that_waits_a_list_is_spared),
+    proxied_test(many_of_ours_are_listed_for_one_by_one),
     proxied_test(behind_our_own_that_goes_a_list_is_asked),
     proxied_test(behind_our_own_and_anothers_no_request_is_spent),
     server_test(one_that_gives_up_hands_nothing_over),
