@@ -152,7 +152,7 @@ static void lost(locker_handle *handle, void *user)
 }
 
 /* Its owner enters again, and leaves. */
-static void enter_again(const use *u)
+static void enter_again(use *u)
 {
     locker_handle *again = NULL;
     locker_error err;
@@ -161,8 +161,13 @@ static void enter_again(const use *u)
     locker_lock_options options = u->options;
     options.on_lost = NULL;
     options.cancel = NULL;
-    if (locker_try_lock(u->at->l, keys[u->hold.key], &options, &again, &err) != LOCKER_OK)
+    const bool is_held = locker_handle_state(u->handle) != LOCKER_STATE_LOST;
+    const locker_status status = locker_try_lock(u->at->l, keys[u->hold.key], &options, &again, &err);
+    if (status != LOCKER_OK) {
+        if (is_held && !u->unlocked && !u->at->closing && lk_sim_judge_is_held(&u->hold))
+            lk_sim_fail("key %u: its owner could not enter again: %s", u->hold.key, err.text);
         return;
+    }
     const bool is_same = locker_handle_token(again) == u->hold.token;
     if (!is_same && !u->unlocked && locker_handle_state(u->handle) == LOCKER_STATE_HELD)
         lk_sim_fail("key %u: who entered again got another token", u->hold.key);

@@ -12,10 +12,10 @@
 static const int64_t told_ns = 100 * MS;    /* on_lost is called within about 50 ms */
 static const int64_t slack_ns = 100 * MS;   /* for a call's fibers to be run */
 static const int64_t listens_ns = 200 * MS; /* a new holder listens for breaks */
+static const int64_t clock_ns = 20 * MS;    /* what a clock is off in a lease, and more */
 static const int64_t rest_ns = 20 * MS;     /* from the driver's grant to the call's return */
 static const int64_t order_ns = 300 * MS;   /* so much later somebody has certainly come */
 static const int64_t grace_ns = 3000 * MS;  /* a break of unknown outcome may still come to pass */
-static const int64_t queue_ns = 60000 * MS; /* a place that could not be given back may be handed a lock */
 
 enum { RELEASED = 64 };
 
@@ -25,7 +25,8 @@ struct lk_sim_break {
     unsigned key;
     uint64_t token; /* the only one that may be broken; 0: any */
     int64_t began, ended;
-    bool known; /* it has broken that one, or none */
+    const lk_sim_hold *holder; /* who certainly held it when it began; NULL: nobody did */
+    bool known;                /* it has broken that one, or none */
 };
 
 static struct {
@@ -43,7 +44,6 @@ static struct {
     unsigned lasting;                    /* faults that last */
     int64_t ill_since, well_at;          /* when the latest trouble began, and is over, if none lasts */
     int64_t calm_at;                     /* when all that was left behind is over, too */
-    int64_t ghosts_until;                /* until then there may be places in queues that nobody has */
     int64_t forgot_renewals_at; /* when a failover did that lost none that was confirmed; -1: never */
     int64_t forgot_at;          /* when the service lost its data; -1: never */
     unsigned grants;
@@ -86,10 +86,7 @@ void lk_sim_judge_trouble(int64_t span_ns)
         judge.ill_since = lk_sim_now();
     if (judge.well_at < lk_sim_now() + span_ns)
         judge.well_at = lk_sim_now() + span_ns;
-    if (lk_sim_now() - judge.ill_since >
-        judge.bounds.cleanup_ns) /* what was given up may have been done late */
-        judge.ghosts_until = lk_sim_now() + queue_ns;
-    if (lk_sim_now() < judge.ghosts_until) /* what was handed to nobody, and the message of that lost */
+    if (lk_sim_now() - judge.ill_since > judge.bounds.cleanup_ns) /* what was given up may be done late */
         lk_sim_judge_leaves();
 }
 
@@ -274,8 +271,7 @@ static void see_token(const lk_sim_hold *hold)
         return;
     }
     const bool was_passed = hold->first_until == 0; /* a number of the lock as it was confirmed */
-    if ((!judge.bounds.keeps_count && hold->asked_at <= judge.forgot_at) ||
-        (was_passed && is_forgotten(hold)))
+    if ((!judge.bounds.keeps_count && hold->asked_at <= judge.forgot_at) || (was_passed && is_excused(hold)))
         return;
     if (hold->token <= hold->asked_behind)
         lk_sim_fail("key %u: token %llu was granted after token %llu", hold->key,
@@ -339,6 +335,11 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
         (status != LOCKER_BUSY && status != LOCKER_TIMEOUT && status != LOCKER_CANCELED &&
          status != LOCKER_CLOSED))
         lk_sim_fail("key %u: a lock call answered %s: %s", hold->key, locker_status_name(status), text);
+    if (status == LOCKER_CLOSED && !*hold->leaves)
+        lk_sim_fail("key %u: a lock call answered closed, and its locker isn't", hold->key);
+    if (status == LOCKER_TIMEOUT && lk_sim_now() < hold->leaves_at)
+        lk_sim_fail("key %u: a lock call gave up after %lld ms, before its time", hold->key,
+                    (long long)((lk_sim_now() - hold->asked_at) / MS));
 }
 
 /* The deadline's true time is reckoned once. */
@@ -408,6 +409,9 @@ void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
     take_out(&judge.holds, hold);
     lk_sim_tell("unlock of key %u token %llu by %d: %s", hold->key, (unsigned long long)hold->token,
                 hold->process->pid, locker_status_name(status));
+    if (status == LOCKER_OK && hold->until == 0)
+        lk_sim_fail("key %u: unlock of token %llu answered OK, and it was lost before", hold->key,
+                    (unsigned long long)hold->token);
     if (is_forgotten(hold))
         return;
     if (status == LOCKER_OK)
@@ -447,6 +451,7 @@ lk_sim_break *lk_sim_judge_breaks(lk_sim_process *process, unsigned key, uint64_
         abort();
     *b = (lk_sim_break){
         .next = judge.breaks, .process = process, .key = key, .token = token, .began = lk_sim_now()};
+    b->holder = lk_sim_judge_holder(key);
     judge.breaks = b;
     lk_sim_tell("%d breaks key %u token %llu", process->pid, key, (unsigned long long)token);
     return b;
@@ -462,6 +467,18 @@ static void see_broken(const lk_sim_break *b)
             hold->broken_at = b->ended;
 }
 
+/* Who held it all the time is whom it has broken, or tells of. A lock whose token isn't known isn't the one that was named. */
+static void see_whom(const lk_sim_break *b, locker_status status, uint64_t token)
+{
+    const lk_sim_hold *const now = b->holder != NULL ? lk_sim_judge_holder(b->key) : NULL;
+    const bool is_unknown = status == LOCKER_BUSY && token == 0;
+    const uint64_t now_token = now != NULL ? now->token : 0;
+    const bool is_right = status != LOCKER_INVALID && (is_unknown || token == now_token);
+    if (now != NULL && now == b->holder && now->granted_at <= b->began && !is_right)
+        lk_sim_fail("key %u: a break answered %s, token %llu, and token %llu was held all the time", b->key,
+                    locker_status_name(status), (unsigned long long)token, (unsigned long long)now->token);
+}
+
 void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_info *broken)
 {
     lk_sim_tell("the break of key %u token %llu: %s, token %llu", of->key, (unsigned long long)of->token,
@@ -474,10 +491,12 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
                         (unsigned long long)broken->token, (unsigned long long)of->token);
         of->token = broken->token;
         of->known = true;
+        see_whom(of, status, broken->token);
         see_broken(of);
     } else if (status == LOCKER_BUSY || status == LOCKER_INVALID) { /* nobody's */
         of->known = true;
         of->token = 0;
+        see_whom(of, status, broken->token);
     } else if (status != LOCKER_OK && status != LOCKER_CLOSED &&
                (status != LOCKER_UNAVAILABLE ||
                 (lk_sim_judge_was_well(of->began) && !judge.bounds.has_replica))) {
@@ -504,6 +523,9 @@ static void see_loss(lk_sim_hold *hold)
 {
     const uint8_t phase = LK_READ(hold->handle->claim->phase);
     const int64_t ran = lk_sim_ran(hold->process);
+    if (hold->over < 0 && phase == LK_LOST && lk_sim_now() < hold->until && !is_excused(hold))
+        lk_sim_fail("key %u: process %d is told that it has lost token %llu, and nothing had taken it",
+                    hold->key, hold->process->pid, (unsigned long long)hold->token);
     if (hold->over < 0 && (phase == LK_LOST || phase == LK_GRANTED))
         hold->over = ran;
     if (hold->over >= 0 && !hold->told && !LK_READ(hold->handle->unlocked) && ran - hold->over > told_ns)
@@ -520,6 +542,17 @@ static int64_t told_within(const lk_sim_hold *hold)
                                                                     : judge.bounds.broken_ns;
 }
 
+/* What was asked for after a break had answered renews nothing, unless a failover has lost that break. */
+static void see_renewal(const lk_sim_hold *hold)
+{
+    for (const lk_sim_break *b = judge.breaks; judge.bounds.has_leases && b != NULL; b = b->next)
+        if (b->known && b->token != 0 && b->token == hold->token && b->key == hold->key &&
+            b->began > judge.forgot_at && b->began > judge.forgot_renewals_at &&
+            hold->until - hold->ttl_ns > b->ended + clock_ns)
+            lk_sim_fail("key %u: process %d has renewed token %llu, and it had been broken", hold->key,
+                        hold->process->pid, (unsigned long long)hold->token);
+}
+
 /* Whether it shuts others out. */
 static bool look_at(lk_sim_hold *hold)
 {
@@ -533,6 +566,8 @@ static bool look_at(lk_sim_hold *hold)
     if (hold->over >= 0)
         lk_sim_fail("key %u: process %d has lost token %llu, and has it again", hold->key, hold->process->pid,
                     (unsigned long long)hold->token);
+    if (hold->broken_at > 0)
+        see_renewal(hold);
     if (hold->broken_at > 0 && lk_sim_judge_is_calm() &&
         lk_sim_now() - calm_since(hold->broken_at) > told_within(hold))
         lk_sim_fail("key %u: token %llu was broken, and process %d doesn't know", hold->key,
