@@ -19,13 +19,6 @@ void lk_withdraw_unlocking(locker *l, lk_claim *claim)
     claim->pub.granted_at = 0;
 }
 
-/* Of two grants of a key the one that has ended at the service: of the smaller token, or, without tokens, told so. */
-static lk_claim *ended(lk_claim *last, lk_claim *claim)
-{
-    const uint64_t before = last->pub.token, now = claim->pub.token;
-    return before > now || (before == now && (claim->events & LK_LOST_IT) != 0) ? claim : last;
-}
-
 bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
 {
     lk_key *const key = claim->key;
@@ -49,7 +42,9 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
     lk_lease_start_locked(l, claim, now);
     l->stats.acquired++;
     if (last != NULL && last->phase == LK_GRANTED) {
-        lk_claim *const over = ended(last, claim);
+        const uint64_t before = last->pub.token, token = claim->pub.token;
+        const bool was_told = before == token && (claim->events & LK_LOST_IT) != 0; /* there are none */
+        lk_claim *const over = before > token || was_told ? claim : last;           /* it has ended there */
         key->holder = over == last ? claim : last;
         over->lost_why = "the service has granted it to another since";
         lk_lose_locked(l, over);

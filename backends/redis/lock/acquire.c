@@ -265,8 +265,7 @@ static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
     }
 }
 
-/* `SET key value NX PX ttl`, as every simple client does: OK is a grant, nil is busy. With fencing the number
- * comes along. */
+/* `SET key value NX PX ttl`, as every simple client does: OK is a grant, nil is busy. Fencing adds the number. */
 static lk_redis_outcome call_plain(struct attempt *a)
 {
     lk_redis_command argv[2], *last = argv;

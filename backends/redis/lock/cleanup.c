@@ -108,11 +108,8 @@ int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now)
             remove_locked(c);
             continue;
         }
-        if (r->commands->state == LK_REDIS_UP && now >= c->retry_at) {
-            if (submit_locked(c))
-                continue;
-            c->retry_at = now + LK_REDIS_AGAIN_NS;
-        }
+        if (r->commands->state == LK_REDIS_UP && now >= c->retry_at && submit_locked(c))
+            continue;
         next_time = lk_time_earlier(next_time, c->retry_at > now ? lk_time_earlier(c->retry_at, c->deadline)
                                                                  : c->deadline);
     }

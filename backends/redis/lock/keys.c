@@ -11,8 +11,7 @@
  * No two locks share a companion. What stands before the suffix is of one of three kinds, and each kind tells
  * the name: `{` name `}`; a dotted one, that is, `{`, anything, `}` and one dot or more, from which one dot
  * is to be taken; and a name that is neither, as it is. And no lock is another's companion, because no name
- * ends like one (lk_redis_key_is_reserved). The marks of break end in a value, which is random and never used
- * again. */
+ * ends like one (lk_redis_key_is_reserved). The marks of break end in a value, which is random. */
 #include <stdlib.h>
 #include <string.h>
 

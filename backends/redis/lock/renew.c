@@ -11,8 +11,7 @@
 
 enum { BATCH_MAX = 256 }; /* leases in one command */
 
-/* The most that a lease takes of a command but for its key, and what the command takes by itself but for its
- * script. */
+/* The most that a lease takes of a command, without its key, and the command by itself, without its script. */
 enum { LEASE_BYTES = LK_REDIS_VALUE_LEN + 64, COMMAND_BYTES = 128 };
 
 struct renewal {

@@ -9,7 +9,6 @@ void lk_redis_script_begin(const lk_redis *r, lk_redis_command *a, lk_redis_scri
                            const lk_redis_keys *keys);
 /* Make it one by EVAL, with the text. */
 void lk_redis_script_spell_out(lk_redis_command *a, lk_redis_script which);
-/* As lk_redis_ask(), with what the script needs to know of the counter (fence.h) as its last argument; deals with
- * NOSCRIPT. */
+/* As lk_redis_ask(), with what the script has to know of the counter (fence.h) at the end; deals with NOSCRIPT. */
 lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_script which,
                                      lk_redis_command *a, locker_error *err);

@@ -70,12 +70,11 @@ const lk_zk_node *lk_zk_ours_ahead_locked(const lk_zk *z, const lk_zk_node *node
     const lk_zk_node *nearest = NULL;
     LK_TABLE_EACH_OF(link, &z->queues, node->in_queue.hash) {
         const lk_zk_node *const ours = LK_CONTAINER(link, lk_zk_node, in_queue);
-        if ((ours->step != LK_ZK_BEHIND && ours->step != LK_ZK_ENTERED) || ours->unwanted ||
-            strcmp(ours->parent, node->parent) != 0 || (node->there && ours->sequence >= node->sequence))
-            continue;
-        if (nearest == NULL || nearest->sequence < ours->sequence)
+        if ((ours->step == LK_ZK_BEHIND || ours->step == LK_ZK_ENTERED) && !ours->unwanted &&
+            strcmp(ours->parent, node->parent) == 0 && (!node->there || ours->sequence < node->sequence) &&
+            (nearest == NULL || nearest->sequence < ours->sequence))
             nearest = ours;
-        if (!node->there || nearest->sequence + 1 == node->sequence)
+        if (nearest != NULL && (!node->there || nearest->sequence + 1 == node->sequence))
             break;
     }
     return nearest;
@@ -110,8 +109,7 @@ static void place_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *list) LK
     }
 }
 
-/* The first of those that follow one of ours, and that neither a list nor a heartbeat has shown yet: the next one is placed by
- * its list. */
+/* The first of those that follow one of ours, and that nothing has shown yet: its list places the next one. */
 static void place_follower_locked(lk_zk *z, const lk_zk_reply *list) LK_REQUIRES(*z->net)
 {
     lk_zk_node *first = NULL;

@@ -48,8 +48,7 @@ void lk_zk_leave(lk_zk_net *net)
     lk_zk_net_unlock(net);
 }
 
-/* The client library doesn't keep why it could not connect. If it was for want of a descriptor, no server is
- * to blame. */
+/* The library doesn't keep why it could not connect. If it was for want of a descriptor, no server is to blame. */
 static int why_no_socket(void)
 {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -207,8 +206,7 @@ static int library_process_locked(lk_zk_net *net, int events) LK_REQUIRES(*net)
  * mutex. It has the handle to itself: whatever else is done with one needs a connection, or lk_zk_net.reading, which stays
  * set for the thread. */
 
-/* The library closes a socket that it reads the end of. By itself it would keep one whose handshake it could
- * not even begin. */
+/* The library closes a socket that it reads the end of, but not one whose handshake it could not even begin. */
 static int give_up_locked(lk_zk_net *net, int socket) LK_REQUIRES(*net)
 {
     (void)shutdown(socket, SHUT_RDWR);

@@ -267,7 +267,7 @@ static void behind_our_own_that_waits_a_list_is_spared(void **state)
     lk_close_locker(l);
 }
 
-enum { MANY = 130 }; /* of which more than one find the same one first, where a table has grown meanwhile */
+enum { CROWD = 130 }; /* of which more than one find the same one first, where a table has grown meanwhile */
 
 struct many {
     lk_env *env;
@@ -277,7 +277,7 @@ struct many {
 static bool all_are_asked_for(void *context)
 {
     const struct many *many = context;
-    return creates(many->env) == many->created + MANY;
+    return creates(many->env) == many->created + CROWD;
 }
 
 static void *lock_and_unlock(void *l)
@@ -292,7 +292,7 @@ static void many_of_ours_are_listed_for_one_by_one(void **state)
 {
     lk_env *env = *state;
     lk_locking first;
-    pthread_t waiters[MANY];
+    pthread_t waiters[CROWD];
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     locker *other = lk_open_at(env->zk, "/shop?ttl=40s");
     locker_handle *held = lk_take(other, "many");
@@ -302,20 +302,20 @@ static void many_of_ours_are_listed_for_one_by_one(void **state)
     struct many many = {env, creates(env)};
     const unsigned listed = lists(env);
     lk_proxy_hold(env->proxy, false, true);
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < CROWD; i++)
         assert_int_equal(pthread_create(&waiters[i], NULL, lock_and_unlock, l), 0);
     lk_require(all_are_asked_for, &many, "all should be asked for");
     lk_proxy_hold(env->proxy, false, false);
-    lk_require_waiting(l, MANY + 1);
+    lk_require_waiting(l, CROWD + 1);
     lk_give(held);
     lk_give(lk_locking_grant(&first));
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < CROWD; i++) {
         void *served;
         assert_int_equal(pthread_join(waiters[i], &served), 0);
         assert_non_null(served);
         locker_handle_free(served);
     }
-    assert_int_equal(lists(env) - listed, MANY + 1);
+    assert_int_equal(lists(env) - listed, CROWD + 1);
     lk_close_locker(other);
     lk_close_locker(l);
 }
