@@ -1,8 +1,6 @@
-/*
- * break.c: locker break KEY: an operator's forced unlock, of just the holder that --token and --owner name.
+/* break.c: locker break KEY: an operator's forced unlock, of just the holder that --token and --owner name.
  * It says whose lock it broke; when nobody held it, it says so and ends with 1, because a script wants to
- * know the difference.
- */
+ * know the difference. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
-/*
- * cli.h: what the subcommands of the locker command share, those too that are programs of their own (lab/):
+/* cli.h: what the subcommands of the locker command share, those too that are programs of their own (lab/):
  * messages, the common options, opening the lock service that they name. All of them use the library's public
- * interface alone.
- */
+ * interface alone. */
 #pragma once
 
 #include <getopt.h>
@@ -67,7 +65,8 @@ enum {
     }
 #define LK_COMMON_LETTERS ":u:f:qvhV"
 
-/** What became of one option: go on with the next; it is not the subcommand's own; else end with this exit code. */
+/** What became of one option: go on with the next; it is not the subcommand's own; else end with this exit
+ * code. */
 enum { LK_GO_ON = -1, LK_NOT_MINE = -2 };
 
 /** Print one line on stderr, with "locker: " before it. */
@@ -87,12 +86,13 @@ int lk_cli_common_option(lk_common *common, int option, char **argv);
 /** Takes an option of the subcommand's own, with its value in optarg, `into` what belongs to it. */
 typedef int lk_cli_take(int option, const lk_common *common, void *into);
 
-/** Read the options, up to the first argument, which is at optind then. `take` may be NULL. Returns LK_GO_ON, or the
- * exit code to end with. */
+/** Read the options, up to the first argument, which is at optind then. `take` may be NULL. Returns LK_GO_ON,
+ * or the exit code to end with. */
 int lk_cli_parse(int argc, char **argv, lk_common *common, const char *letters, const struct option *table,
                  lk_cli_take *take, void *into);
 
-/** Behind the options: the one KEY, or nothing at all. Return LK_GO_ON, or the exit code after complaining. */
+/** Behind the options: the one KEY, or nothing at all. Return LK_GO_ON, or the exit code after
+ * complaining. */
 int lk_cli_one_key(int argc, char **argv, const lk_common *common, const char **key);
 int lk_cli_no_argument(int argc, char **argv, const lk_common *common);
 

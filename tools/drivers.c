@@ -1,8 +1,6 @@
-/*
- * drivers.c: locker drivers: which lock services there are drivers for, built in or as modules, what each
+/* drivers.c: locker drivers: which lock services there are drivers for, built in or as modules, what each
  * promises, and which parameters its URIs take. It opens nothing, and loads no module itself: a child finds
- * out whether one can be.
- */
+ * out whether one can be. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -53,8 +51,6 @@ static const char *fairness_name(locker_fairness fairness)
     return fairness == LOCKER_FAIR_GLOBAL ? "global" : "local";
 }
 
-/* ------------------------------------------------------------------ whether a module can be loaded ---- */
-
 /* In the child: what went wrong goes into the pipe, as text. */
 static void load(const char *schemes, int pipe_end)
 {
@@ -104,8 +100,6 @@ static void find_problem(const locker_driver_info *d, char *why, size_t size)
     (void)close(ends[0]);
 }
 
-/* ------------------------------------------------------------------ JSON ---- */
-
 static json_t *parameters_json(const locker_parameter *p)
 {
     json_t *array = json_array();
@@ -146,8 +140,6 @@ static int print_json(void)
     return lk_cli_print_json(json_pack("{s:s, s:o, s:o}", "version", locker_version(), "drivers", drivers,
                                        "common_parameters", parameters_json(locker_common_parameters())));
 }
-
-/* ------------------------------------------------------------------ text ---- */
 
 static void print_parameters(const locker_parameter *p)
 {

@@ -1,6 +1,4 @@
-/*
- * help.c: the help texts. Each is enough to use its subcommand; the man pages say more.
- */
+/* help.c: the help texts. Each is enough to use its subcommand; the man pages say more. */
 #include <stdio.h>
 #include <string.h>
 

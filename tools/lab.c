@@ -1,9 +1,7 @@
-/*
- * lab.c: subcommands that are programs of their own (lab/), so that the command stays small. Each is called
+/* lab.c: subcommands that are programs of their own (lab/), so that the command stays small. Each is called
  * `locker-NAME`, takes the options itself, and stands beside the command, as in the folder where both are
  * built, or in the directory of such programs (libexec), as both are installed. Nothing else says where: not
- * PATH, nor anything in the environment.
- */
+ * PATH, nor anything in the environment. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

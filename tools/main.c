@@ -1,7 +1,5 @@
-/*
- * main.c: the locker command's entry: finds the subcommand and hands over to it. The subcommands are in files
- * of their names, what they share in options.c, open.c and print.c, the help texts in help.c.
- */
+/* main.c: the locker command's entry: finds the subcommand and hands over to it. The subcommands are in files
+ * of their names, what they share in options.c, open.c and print.c, the help texts in help.c. */
 #include <stdio.h>
 #include <string.h>
 

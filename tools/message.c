@@ -1,6 +1,4 @@
-/*
- * message.c: what the command says on stderr, and the exit code that goes with it.
- */
+/* message.c: what the command says on stderr, and the exit code that goes with it. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

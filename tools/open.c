@@ -70,7 +70,6 @@ int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, lock
     char path[PATH_SIZE];
     if (!uri && !config && usual_config(path))
         config = path;
-
     locker_status status;
     locker_error err;
     if (uri) {

@@ -1,7 +1,5 @@
-/*
- * options.c: the options that all subcommands share, and reading their values. What they say about the lock service
- * is put to use in open.c.
- */
+/* options.c: the options that all subcommands share, and reading their values. What they say about the lock
+ * service is put to use in open.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,4 @@
-/*
- * ping.c: locker ping: reaches the lock service and says how long a round trip takes.
- */
+/* ping.c: locker ping: reaches the lock service and says how long a round trip takes. */
 #include <stdio.h>
 
 #include "cli.h"
@@ -52,7 +50,6 @@ static int ping(const lk_common *common, locker *l, long count)
         int64_t us = 0;
         locker_error err;
         const locker_status status = locker_ping(l, &us, &err);
-
         if (status != LOCKER_OK)
             return lk_cli_fail(status, &err);
         count_in(&s, us);

@@ -1,10 +1,8 @@
-/*
- * print.c: how the subcommands write what they found: text that is safe for a terminal, times in words, JSON.
- */
+/* print.c: how the subcommands write what they found: text that is safe for a terminal, times in words,
+ * JSON. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli.h"
 

@@ -1,12 +1,9 @@
-/*
- * run.c: locker run: takes the lock, runs a command under it, releases it, and answers with the command's
- * exit code or with what went wrong. run_parts.h lists the parts.
- */
+/* run.c: locker run: takes the lock, runs a command under it, releases it, and answers with the command's
+ * exit code or with what went wrong. run_parts.h lists the parts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "run_parts.h"

@@ -1,15 +1,11 @@
-/*
- * run_child.c: the command as a process: its start, its process group, the terminal, its end.
- *
+/* run_child.c: the command as a process: its start, its process group, the terminal, its end.
  * It leads a process group of its own, so that a signal reaches what it started too, and so that all of them
  * can be ended when the lock is lost. We are the reaper of its orphans ("child subreaper"), which lets us
  * hear when one has gone; one whose parent left the group, and lives, is no child of ours.
- *
  * The command itself, when it has ended, is left unreaped until the last signal was sent: as long as it is
  * there the kernel gives its number to no other process or group (a number is free when no process has it as
  * its own, its group's or its session's), so no signal of ours can reach a stranger. A group with a zombie in
- * it is never empty to kill(), so who else is in it is read from /proc.
- */
+ * it is never empty to kill(), so who else is in it is read from /proc. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>

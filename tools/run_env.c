@@ -1,11 +1,8 @@
-/*
- * run_env.c: the environment that the command gets, and the check that uses it: a locker run inside the
+/* run_env.c: the environment that the command gets, and the check that uses it: a locker run inside the
  * command, for a lock that an ancestor holds, would wait for itself.
- *
  * LOCKER_HELD_KEYS has one line for each lock that the ancestors hold, "DRIVER TOKEN KEY"; keys have no
  * control characters, so a newline ends them. The fencing token says whether the lock that the service shows
- * is the ancestor's: URIs can name one service in many ways, tokens of one lock never come twice.
- */
+ * is the ancestor's: URIs can name one service in many ways, tokens of one lock never come twice. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

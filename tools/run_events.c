@@ -1,6 +1,4 @@
-/*
- * run_events.c: what --status-fd tells: one JSON object a line.
- */
+/* run_events.c: what --status-fd tells: one JSON object a line. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>

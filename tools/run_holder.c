@@ -1,7 +1,5 @@
-/*
- * run_holder.c: who holds the lock that is not to be had. A wait says it once, from a thread of its own, so
- * that the place in the queue is kept.
- */
+/* run_holder.c: who holds the lock that is not to be had. A wait says it once, from a thread of its own, so
+ * that the place in the queue is kept. */
 #include <poll.h>
 #include <stdio.h>
 #include <sys/eventfd.h>

@@ -1,10 +1,7 @@
-/*
- * run_lock.c: takes the lock, or says why it can't be had, and releases it.
- */
+/* run_lock.c: takes the lock, or says why it can't be had, and releases it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "run_parts.h"

@@ -1,6 +1,4 @@
-/*
- * run_options.c: the command line of locker run.
- */
+/* run_options.c: the command line of locker run. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
-/*
- * run_parts.h: locker run and its parts, each of which uses only those before it.
+/* run_parts.h: locker run and its parts, each of which uses only those before it.
  *
  *   run_options.c   reads the command line
  *   run_events.c    JSON lines for --status-fd
@@ -13,8 +12,7 @@
  *
  * Three threads: the main one; until the lock is held, one that turns a signal into the wait's end; and, for
  * a wait that somebody looks at, one that says whom it waits for. While the command runs there is one loop on
- * the main thread, so nothing here needs a lock but these hand-overs.
- */
+ * the main thread, so nothing here needs a lock but these hand-overs. */
 #pragma once
 
 #include <pthread.h>
@@ -89,8 +87,8 @@ const char *lk_run_signal_name(int number, char *out, size_t size);
 
 /* ------------------------------------------------------------------ events ---- */
 
-/** Tell an event by one JSON line, with what json_pack() makes of the rest; nothing when nobody asked for it, or when the
- * reader doesn't read: the lock's safety never waits for it. */
+/** Tell an event by one JSON line, with what json_pack() makes of the rest; nothing when nobody asked for it,
+ * or when the reader doesn't read: the lock's safety never waits for it. */
 void lk_run_event(const lk_run *r, const char *name, const char *format, ...);
 
 /* ------------------------------------------------------------------ signals ---- */
@@ -156,7 +154,8 @@ void lk_run_environment_free(char **environment);
 /** What to do about a limit of the system, for the end of a message; "" when it is none. */
 const char *lk_run_advice(int error);
 
-/** Open the service and take the lock. Returns LK_GO_ON with the lock held, or the exit code, which may be 0 (-E). */
+/** Open the service and take the lock. Returns LK_GO_ON with the lock held, or the exit code, which may be 0
+ * (-E). */
 int lk_run_acquire(lk_run *r);
 
 /** Release it, and say what became of it. */
@@ -189,8 +188,8 @@ void lk_run_child_reap(lk_run_child *child);
 /** Wait for its end. */
 void lk_run_child_await(lk_run_child *child);
 
-/** Whether its process group has members that run, beside it; `ours`: such as are children of ours, by orphanage. A
- * look that may miss one who forks meanwhile: who must be sure that none is left sends KILL. */
+/** Whether its process group has members that run, beside it; `ours`: such as are children of ours, by
+ * orphanage. A look that may miss one who forks meanwhile: who must be sure that none is left sends KILL. */
 bool lk_run_child_others_left(const lk_run_child *child, bool ours);
 
 /** Read the answer of exec from exec_pipe. */

@@ -1,8 +1,6 @@
-/*
- * run_signals.c: the signals of locker run. All that we take are blocked before the first thread exists and
+/* run_signals.c: the signals of locker run. All that we take are blocked before the first thread exists and
  * read from a descriptor, so there is no handler. While we wait for the lock a thread reads those that end
- * the wait; while the command runs, run_supervise.c reads all.
- */
+ * the wait; while the command runs, run_supervise.c reads all. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

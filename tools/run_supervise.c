@@ -1,17 +1,13 @@
-/*
- * run_supervise.c: the loop while the command runs. It acts on the lock's loss by the local deadline D,
+/* run_supervise.c: the loop while the command runs. It acts on the lock's loss by the local deadline D,
  * not by a message: TERM (or --on-lost) at D - kill-after, KILL just before D. D moves on with each
  * renewal, so as long as renewals come through none of it happens.
- *
  * States: safe -> losing -> (safe again when a renewal comes through after all | the command has ended). A
- * lock that is known to be lost, by a message of the service or by D's passing, never becomes safe again.
- */
+ * lock that is known to be lost, by a message of the service or by D's passing, never becomes safe again. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "run_parts.h"

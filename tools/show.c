@@ -1,7 +1,5 @@
-/*
- * show.c: locker show KEY: who holds a lock, since when, and who waits. Held and free are both an answer, so
- * both end with 0.
- */
+/* show.c: locker show KEY: who holds a lock, since when, and who waits. Held and free are both an answer, so
+ * both end with 0. */
 #include <stdio.h>
 
 #include "cli.h"

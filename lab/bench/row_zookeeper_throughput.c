@@ -1,6 +1,6 @@
-/* row_zookeeper_throughput.c: rows zb and zc: many contenders at once, with a key each, or with one key
- * for all. Bare, they are all in flight on one session of a process, without a thread for each, and for zc with threads as
- * well; ours are threads. */
+/* row_zookeeper_throughput.c: rows zb and zc: many contenders at once, with a key each, or with one key for
+ * all. Bare, they are all in flight on one session of a process, without a thread for each, and for zc with
+ * threads as well; ours are threads. */
 #include "bench.h"
 
 enum { KEYS = 64, PROCESSES = 4, DISORDER = LK_COUNTS_MAX - 1 };

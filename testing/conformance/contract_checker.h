@@ -11,7 +11,8 @@
  *   answer       an operation answered what its contract doesn't have, or an error without one line of text
  *   changed      acquire changed what is core's in the claim
  *   late         an operation that has a deadline came back long after it
- *   blocks       an operation that may not block took long, or has not ended long after its process was stopped and went on
+ *   blocks       an operation that may not block took long, or has not ended long after its process was
+ *                stopped and went on
  *   valid-until  a lease that ends later than the lease time after its request was sent, or no lease where
  *                semantics.leases is true, or one where it is false
  *   token        a fencing token that is not greater than those of grants that came before it was asked for

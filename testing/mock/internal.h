@@ -13,9 +13,9 @@
  *
  * Two mutexes: locker_mock.mutex guards the service, the script and the records; clock.mutex guards who
  * sleeps and the moving of the clock. Order: locker_mock.mutex, then core's, then clock.mutex, then nothing.
- * Core calls the clock with its mutex held, hence the second one. The compiler takes either of them for the one
- * that guards a member, but not for the one that a function requires: so each function is given the mock, and
- * names its mutex.
+ * Core calls the clock with its mutex held, hence the second one. The compiler takes either of them for the
+ * one that guards a member, but not for the one that a function requires: so each function is given the mock,
+ * and names its mutex.
  */
 #pragma once
 

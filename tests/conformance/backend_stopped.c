@@ -1,5 +1,5 @@
-/* backend_stopped.c: the file driver, as it is when the kit stops a process in the midst of dispatch: how long that takes
- * then is no fault of the driver's. */
+/* backend_stopped.c: the file driver, as it is when the kit stops a process in the midst of dispatch: how
+ * long that takes then is no fault of the driver's. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>

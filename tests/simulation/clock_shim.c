@@ -1,5 +1,5 @@
-/* clock_shim.c: loaded into a redis-server (LD_PRELOAD), has it read the time from a page of memory that a test writes. Its event
- * loop goes by another clock, which stays. */
+/* clock_shim.c: loaded into a redis-server (LD_PRELOAD), has it read the time from a page of memory that a
+ * test writes. Its event loop goes by another clock, which stays. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

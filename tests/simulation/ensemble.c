@@ -1,5 +1,5 @@
-/* ensemble.c: the simulated ZooKeeper as an ensemble: what can't be held against a real one, because there nobody decides
- * when a message arrives. */
+/* ensemble.c: the simulated ZooKeeper as an ensemble: what can't be held against a real one, because there
+ * nobody decides when a message arrives. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

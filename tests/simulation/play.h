@@ -1,4 +1,5 @@
-/* play.h: one random sequence on a real server and on a simulated one: all that both say has to be the same. */
+/* play.h: one random sequence on a real server and on a simulated one: all that both say has to be the
+ * same. */
 #pragma once
 
 #include <stdint.h>
@@ -14,5 +15,6 @@ typedef struct {
     bool leads;
 } play_stage;
 
-/* Whether it was; if not, or when it is to be verbose, it prints what was said. requests: as many more were made. */
+/* Whether it was; if not, or when it is to be verbose, it prints what was said. requests: as many more were
+ * made. */
 bool play(const play_stage *stage, uint64_t seed, bool verbose, uint64_t *requests);

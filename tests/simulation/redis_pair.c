@@ -205,8 +205,8 @@ static bool was_read(void *fd)
     return ioctl(*(int *)fd, SIOCOUTQ, &unread) != 0 || unread == 0;
 }
 
-/* Until the real one has taken what it does not answer, lest it does so at another time. In a pause it answers
- * nothing, and no time matters. */
+/* Until the real one has taken what it does not answer, lest it does so at another time. In a pause it
+ * answers nothing, and no time matters. */
 static bool is_taken(redis_pair *pair, int fd)
 {
     char answer[64];

@@ -1,6 +1,6 @@
 /*
- * redis_pair.h: a real redis-server and the simulated one, side by side, at the same time of the same clock: what is sent to both
- * has to be answered with the same bytes, on every connection.
+ * redis_pair.h: a real redis-server and the simulated one, side by side, at the same time of the same clock:
+ * what is sent to both has to be answered with the same bytes, on every connection.
  */
 #pragma once
 
@@ -32,8 +32,8 @@ typedef struct redis_pair {
 bool pair_start(redis_pair *pair);
 void pair_stop(redis_pair *pair);
 
-/** Whether the real one is not of the release that the simulated one answers as, in all, which it says: then they are
- * compared in what locks ask of it, which every release answers alike. */
+/** Whether the real one is not of the release that the simulated one answers as, in all, which it says: then
+ * they are compared in what locks ask of it, which every release answers alike. */
 bool pair_is_of_another_release(const redis_pair *pair);
 
 /** Starts another real one at the same clock. */
@@ -48,18 +48,21 @@ bool pair_answers_agree(redis_pair *pair, int fd, lk_sr_client *client, lk_sr_te
 /** Whether the replica of the real one has all that was written. */
 bool pair_is_replicated(redis_pair *pair);
 
-/** Two servers without keys, users, scripts and faults, at that time of their clock, and fresh connections to them. */
+/** Two servers without keys, users, scripts and faults, at that time of their clock, and fresh connections to
+ * them. */
 bool pair_begin(redis_pair *pair, uint64_t seed, int64_t clock_us);
 void pair_end(redis_pair *pair);
 
-/** Sends the bytes to both, to the simulated one in pieces, the first of that length; `planted` instead, when that is not empty. */
+/** Sends the bytes to both, to the simulated one in pieces, the first of that length; `planted` instead, when
+ * that is not empty. */
 bool pair_send(redis_pair *pair, int connection, lk_sr_text bytes, lk_sr_text planted, size_t piece);
 
-/** So many us pass, but no more than until the simulated one does something by itself: of two things that have become due the real
- * one does either first. Answers how many; below 0: pair->wrong says why. */
+/** So many us pass, but no more than until the simulated one does something by itself: of two things that
+ * have become due the real one does either first. Answers how many; below 0: pair->wrong says why. */
 int64_t pair_advance(redis_pair *pair, int64_t us);
 
-/** Whether the simulated one's INFO tells of nothing that the real one's doesn't, and the same but for ids. */
+/** Whether the simulated one's INFO tells of nothing that the real one's doesn't, and the same but for
+ * ids. */
 bool pair_info_agrees(redis_pair *pair);
 
 /** Whether the real one closes and says exactly what the simulated one does; else pair->wrong says what. */

@@ -1,6 +1,6 @@
 /*
- * redis_parts.c: what the simulated Redis has and a real one can't be compared in: replicas that lag, failovers, restarts, faults,
- * and the same bytes for the same calls.
+ * redis_parts.c: what the simulated Redis has and a real one can't be compared in: replicas that lag,
+ * failovers, restarts, faults, and the same bytes for the same calls.
  */
 #include <inttypes.h>
 #include <setjmp.h>

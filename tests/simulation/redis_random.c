@@ -1,12 +1,13 @@
 /*
- * redis_random.c: the simulated Redis held against a real one: the same random commands at both, on several connections,
- * have to be answered with the same bytes.
+ * redis_random.c: the simulated Redis held against a real one: the same random commands at both, on several
+ * connections, have to be answered with the same bytes.
  *
  *     simulation_redis [--sequences N] [--first N] [--seed N] [--verbose] [--plant NAME]
  *
- * Runs N sequences with the seeds from 1 (--first) on, or the one of --seed. The real server's clock is ours (clock_shim.c), so
- * that times are equal, too. Left out are INFO, ROLE and DBSIZE, which are looked at once at the beginning: they tell of what
- * is not the same. --plant changes on purpose what the simulated server is sent.
+ * Runs N sequences with the seeds from 1 (--first) on, or the one of --seed. The real server's clock is ours
+ * (clock_shim.c), so that times are equal, too. Left out are INFO, ROLE and DBSIZE, which are looked at once
+ * at the beginning: they tell of what is not the same. --plant changes on purpose what the simulated server
+ * is sent.
  */
 #include <inttypes.h>
 #include <stdio.h>

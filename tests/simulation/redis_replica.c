@@ -1,6 +1,6 @@
 /*
- * redis_replica.c: replicas of the simulated Redis held against those of a real one: after the same random commands at both masters,
- * and when all has arrived, the replicas answer with the same bytes, too.
+ * redis_replica.c: replicas of the simulated Redis held against those of a real one: after the same random
+ * commands at both masters, and when all has arrived, the replicas answer with the same bytes, too.
  *
  *     simulation_redis_replica [--sequences N] [--seed N]
  */

@@ -2,12 +2,13 @@
  * redis_words.c: see redis_words.h.
  *
  * A command is a line of words, in which stands for:
- *   %k key  %q its queue  %f its counter  %i its info  (the same key all along the line)  %K any key  %v value  %V the
- *   same all along the line  %m member of a
- *   queue  %M with that value  %t time to live in ms  %u time-out in ms, hardly ever
- *   the same, because of several clients whose time ends at once it is chance who goes on first  %n number  %s score  %c channel  %x field  %b 0 or 1  %o count of numbers  %l the script's last
- *   argument  %d how long a lock was handed on  %a time in ms, of the clock  %w password  %p number of a connection
- *   %A %R %E %S %B the driver's scripts  %Ah ... their names  %L a small script  %C compare-and-delete of a rival
+ *   %k key  %q its queue  %f its counter  %i its info  (the same key all along the line)  %K any key
+ *   %v value  %V the same all along the line  %m member of a queue  %M with that value  %t time to live in ms
+ *   %u time-out in ms, hardly ever the same, because of several clients whose time ends at once it is chance
+ *   who goes on first  %n number  %s score  %c channel  %x field  %b 0 or 1  %o count of numbers
+ *   %l the script's last argument  %d how long a lock was handed on  %a time in ms, of the clock  %w password
+ *   %p number of a connection  %A %R %E %S %B the driver's scripts  %Ah ... their names  %L a small script
+ *   %C compare-and-delete of a rival
  */
 #include "redis_words.h"
 
@@ -604,9 +605,9 @@ void words_make(drawing *d, const char *line, words *w)
     }
 }
 
-/* Some are left alone. WAIT: of a number of replicas beyond 31 bits Redis looks at the lower 32 now and then. HELLO: 3 is
- * another protocol, which the simulated server does not speak. UNSUBSCRIBE alone leaves channels in any order. ACL's user: there is to be none but `app`, who is
- * removed before the next sequence. */
+/* Some are left alone. WAIT: of a number of replicas beyond 31 bits Redis looks at the lower 32 now and then.
+ * HELLO: 3 is another protocol, which the simulated server does not speak. UNSUBSCRIBE alone leaves channels
+ * in any order. ACL's user: there is to be none but `app`, who is removed before the next sequence. */
 static bool may_be_spoilt(const words *w, size_t at)
 {
     const lk_sr_text name = lk_sr_view(&w->at[0]);

@@ -1,5 +1,6 @@
-/* render.h: answers as texts that are equal when a real and a simulated server have said the same: zxids count from the
- * sequence's first one, sessions have the order of their beginnings, and a time is that of its zxid, or it is not. */
+/* render.h: answers as texts that are equal when a real and a simulated server have said the same: zxids
+ * count from the sequence's first one, sessions have the order of their beginnings, and a time is that of its
+ * zxid, or it is not. */
 #pragma once
 
 #include "simulation/zookeeper/zookeeper.h"

@@ -3,10 +3,10 @@
  *
  *     simulation_zookeeper_storm [--seeds N] [--seed N]
  *
- * Clients create and delete nodes, while messages, disks and commits are late, and servers are stopped, crashed, started and
- * cut off. Whatever happens: of two servers that serve, one has what the other has, and maybe more; no client is answered
- * less than it was before; what was answered stays. When all is well again, all have the same, and no node of a session that
- * has ended. The same seed does the same twice.
+ * Clients create and delete nodes, while messages, disks and commits are late, and servers are stopped,
+ * crashed, started and cut off. Whatever happens: of two servers that serve, one has what the other has, and
+ * maybe more; no client is answered less than it was before; what was answered stays. When all is well again,
+ * all have the same, and no node of a session that has ended. The same seed does the same twice.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -58,7 +58,8 @@ static void send_frame(wire *w, size_t begun)
                MSG_NOSIGNAL); /* if it has closed, there is no answer: that tells */
 }
 
-/* A member of an ensemble before 3.8.1 may forget an answer until it is asked something else (ZOOKEEPER-4537). */
+/* A member of an ensemble before 3.8.1 may forget an answer until it is asked something else
+ * (ZOOKEEPER-4537). */
 static void wake(wire *w)
 {
     const size_t begun = begin_frame(w);

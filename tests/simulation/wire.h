@@ -1,5 +1,5 @@
-/* wire.h: the simulated ZooKeeper's interface to a client (simulation/zookeeper), spoken with a real server. Requests may
- * be sent one behind the other. What the network does fails the program. */
+/* wire.h: the simulated ZooKeeper's interface to a client (simulation/zookeeper), spoken with a real server.
+ * Requests may be sent one behind the other. What the network does fails the program. */
 #pragma once
 
 #include "servers/server.h"

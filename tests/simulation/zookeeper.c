@@ -3,9 +3,9 @@
  *
  *     simulation_zookeeper [--sequences N] [--seed N] [--verbose] [--plant NAME] [--at leader|follower]
  *
- * Runs N sequences with the seeds 1 to N, or the one of --seed. A seed that fails is printed with the command that runs it
- * again. --plant makes the simulated one wrong on purpose (plant.h). --at: not on a server that is alone, but on one of
- * three.
+ * Runs N sequences with the seeds 1 to N, or the one of --seed. A seed that fails is printed with the command
+ * that runs it again. --plant makes the simulated one wrong on purpose (plant.h). --at: not on a server that
+ * is alone, but on one of three.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
- * zookeeper_library.c: ZooKeeper's own client library on the simulated ensemble: what it asks is understood, and what it is
- * answered it understands, also when connections are lost, servers killed, and a session expires.
+ * zookeeper_library.c: ZooKeeper's own client library on the simulated ensemble: what it asks is understood,
+ * and what it is answered it understands, also when connections are lost, servers killed, and a session
+ * expires.
  */
 #include <poll.h>
 #include <stdio.h>

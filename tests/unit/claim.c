@@ -186,8 +186,7 @@ static void a_loss_of_what_is_passed_is_a_loss_of_both(void **state)
     probe_end(&p, l);
 }
 
-/* ------------------------------------------------------------------ who was handed it has not woken up
- * ---- */
+/* ---------------------------------------------------------------- who was handed it has not woken up ---- */
 
 static pthread_cond_t *_Atomic sleeper;
 static pthread_mutex_t *_Atomic of_core;
@@ -516,7 +515,8 @@ static void a_grant_shows_that_the_last_one_is_lost(void **state)
 
 enum { TOKENS = 16 }; /* in p->mode: there are some */
 
-/* The first one's thread is held up on its way back; its lock is broken, which it may have been told, and granted anew. */
+/* The first one's thread is held up on its way back; its lock is broken, which it may have been told, and
+ * granted anew. */
 static locker_status grants_the_first_late(probe *p, locker_claim *claim, locker_status status)
 {
     (void)status;

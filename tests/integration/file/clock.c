@@ -1,4 +1,5 @@
-/* clock.c: the clock of the places' lockers: the system's, ahead of it, or standing still. See file_test.h. */
+/* clock.c: the clock of the places' lockers: the system's, ahead of it, or standing still. See
+ * file_test.h. */
 #include "file_test.h"
 
 #include <locker/driver.h>

@@ -1,6 +1,6 @@
 /*
- * shelf.c: a driver's module that opens nothing, and says so: sound as it is, and wrong in one way with a definition of
- * CMakeLists.txt's.
+ * shelf.c: a driver's module that opens nothing, and says so: sound as it is, and wrong in one way with a
+ * definition of CMakeLists.txt's.
  */
 #include <stdlib.h>
 

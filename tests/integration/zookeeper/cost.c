@@ -236,8 +236,8 @@ static void behind_our_own_place_in_one_flight(void **state)
     lk_close_locker(l);
 }
 
-/* A place behind one of its locker that waits asks for no list: the one that tells when that is first shows both. The lock
- * goes by the order of arrival all the same, over another's that stands between the two. */
+/* A place behind one of its locker that waits asks for no list: the one that tells when that is first shows
+ * both. The lock goes by the order of arrival all the same, over another's that stands between the two. */
 static void behind_our_own_that_waits_a_list_is_spared(void **state)
 {
     lk_env *env = *state;
@@ -320,7 +320,8 @@ static void many_of_ours_are_listed_for_one_by_one(void **state)
     lk_close_locker(l);
 }
 
-/* One that gave up, and whose delete is under way, is not followed: create and list are sent as if it were not there. */
+/* One that gave up, and whose delete is under way, is not followed: create and list are sent as if it were
+ * not there. */
 static void behind_our_own_that_goes_a_list_is_asked(void **state)
 {
     lk_env *env = *state;

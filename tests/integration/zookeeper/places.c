@@ -644,8 +644,7 @@ static void a_release_whose_mark_is_read_in_another_session(void **state)
     lk_close_locker(l);
 }
 
-/* ------------------------------------------------------------------ places that have gone, and have not
- * ---- */
+/* --------------------------------------------------------------- places that have gone, and have not ---- */
 
 /* It was told that its node is gone, and then the node is there: as one on a server that differs from the
  * one that told. Nobody else would remove it while the session lasts. */

@@ -1,4 +1,5 @@
-/* list.c: what the library tells of each driver, on stderr where it is, and whether the modules can be loaded. */
+/* list.c: what the library tells of each driver, on stderr where it is, and whether the modules can be
+ * loaded. */
 #include <stdio.h>
 
 #include <locker/driver.h>

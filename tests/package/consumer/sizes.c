@@ -1,5 +1,6 @@
-/* sizes.c: a program that package.sh compiles with an older and with a later release's structs, and runs with the
- * library as it is. LATER: the last member of locker_lock_options is one that the library doesn't know. */
+/* sizes.c: a program that package.sh compiles with an older and with a later release's structs, and runs with
+ * the library as it is. LATER: the last member of locker_lock_options is one that the library doesn't
+ * know. */
 #include <stdint.h>
 #include <stdio.h>
 
