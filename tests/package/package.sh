@@ -1,7 +1,7 @@
 #!/bin/sh
 # One test of what is installed, named by the argument. The environment says where: BUILD (the build folder),
 # PREFIX (where to install), LIBDIR (below it), WORK (scratch), CC, CMAKE, SANITIZE, MODULES (the drivers that are), REDIS
-# and ZOOKEEPER (whether the build has them). See CMakeLists.txt.
+# and ZOOKEEPER (whether the build has them), SOVERSION (the number of the ABI). See CMakeLists.txt.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -147,6 +147,16 @@ symbols)
     done
     [ "$(exported liblocker-conformance.so)" = locker_conformance_run ] ||
         fail "liblocker-conformance.so exports something else than locker_conformance_run"
+    # One number of the ABI, in what a program asks the loader for and in the versions of the symbols.
+    for library in locker locker-mock locker-conformance; do
+        soname=$(readelf -d "$PREFIX/$LIBDIR/lib$library.so" | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
+        [ "$soname" = "lib$library.so.$SOVERSION" ] || fail "lib$library.so calls itself $soname"
+        [ -e "$PREFIX/$LIBDIR/$soname" ] || fail "$soname is not installed"
+        version=$(echo "${library}_$SOVERSION" | tr a-z- A-Z_)
+        others=$(nm -D --defined-only --with-symbol-versions "$PREFIX/$LIBDIR/lib$library.so" |
+            awk '$2 != "A" { print $3 }' | grep -v "@@$version\$") || continue
+        fail "symbols of lib$library.so are not of the version $version: $others"
+    done
     ;;
 pkg_config)
     PKG_CONFIG_PATH=$PREFIX/$LIBDIR/pkgconfig

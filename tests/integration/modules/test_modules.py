@@ -85,7 +85,7 @@ class Modules(Case):
         self.lib = os.path.join(self.directory, "lib")
         self.modules = os.path.join(self.lib, "locker")
         os.makedirs(self.modules, mode=0o755)
-        self.library = shutil.copy(LIBRARY, os.path.join(self.lib, "liblocker.so.0"))
+        self.library = shutil.copy(LIBRARY, os.path.join(self.lib, "liblocker.so.1"))
         self.env["LD_LIBRARY_PATH"] = self.lib
 
     def path(self, name):
@@ -167,7 +167,7 @@ class Found(Modules):
         self.plant("sound")
         self.env["LD_LIBRARY_PATH"] = os.path.join(self.directory, "links")
         os.mkdir(self.env["LD_LIBRARY_PATH"])
-        os.symlink(self.library, os.path.join(self.env["LD_LIBRARY_PATH"], "liblocker.so.0"))
+        os.symlink(self.library, os.path.join(self.env["LD_LIBRARY_PATH"], "liblocker.so.1"))
         self.assertIn("the shelf is empty", self.code(69, "ping", "-u", "shelf:").stderr)
 
     def test_not_by_a_way_that_the_working_directory_decides(self):
