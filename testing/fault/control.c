@@ -4,7 +4,7 @@
 
 #include "internal.h"
 
-static lk_faulty *faulty(const locker *l)
+static lk_fault_instance *faulty(const locker *l)
 {
     void *self = NULL;
     return l != NULL && lk_fault_is_table(locker_driver_of(l, &self)) ? self : NULL;
@@ -18,7 +18,7 @@ static locker_status not_ours(locker_error *err)
 
 locker_status locker_fault_on(locker *l, const locker_fault *fault, locker_error *err)
 {
-    lk_faulty *f = faulty(l);
+    lk_fault_instance *f = faulty(l);
     if (f == NULL)
         return not_ours(err);
     lk_mutex_lock(&f->mutex);
@@ -29,7 +29,7 @@ locker_status locker_fault_on(locker *l, const locker_fault *fault, locker_error
 
 locker_status locker_fault_script(locker *l, const char *text, locker_error *err)
 {
-    lk_faulty *f = faulty(l);
+    lk_fault_instance *f = faulty(l);
     if (f == NULL)
         return not_ours(err);
     lk_mutex_lock(&f->mutex);
@@ -40,7 +40,7 @@ locker_status locker_fault_script(locker *l, const char *text, locker_error *err
 
 locker_status locker_fault_forget(locker *l)
 {
-    lk_faulty *f = faulty(l);
+    lk_fault_instance *f = faulty(l);
     if (f == NULL)
         return LOCKER_INVALID;
     lk_mutex_lock(&f->mutex);
@@ -51,7 +51,7 @@ locker_status locker_fault_forget(locker *l)
 
 locker_status locker_fault_reconnect(locker *l)
 {
-    lk_faulty *f = faulty(l);
+    lk_fault_instance *f = faulty(l);
     if (f == NULL)
         return LOCKER_INVALID;
     lk_mutex_lock(&f->mutex);
@@ -65,7 +65,7 @@ locker_status locker_fault_reconnect(locker *l)
 
 int64_t locker_fault_acted(locker *l)
 {
-    lk_faulty *f = faulty(l);
+    lk_fault_instance *f = faulty(l);
     if (f == NULL)
         return -1;
     lk_mutex_lock(&f->mutex);
@@ -76,7 +76,7 @@ int64_t locker_fault_acted(locker *l)
 
 size_t locker_fault_verify(locker *l, char *text, size_t size)
 {
-    lk_faulty *f = faulty(l);
+    lk_fault_instance *f = faulty(l);
     size_t count = 0, used = 0;
     if (size > 0)
         text[0] = '\0';

@@ -8,51 +8,16 @@ enum { RETRY_MS = 50 };
 
 /* ------------------------------------------------------------------ flights ---- */
 
-lk_flight lk_fault_take_off_locked(lk_faulty *f, locker_op op, const char *key)
-{
-    lk_flight flight = {.asked = lk_fault_now(f), .arrives = true, .refusal = LOCKER_UNAVAILABLE};
-    if (f->cut) {
-        flight.arrives = false;
-        return flight;
-    }
-    flight.hit = lk_script_match(f->script, op, key, &flight.fault);
-    if (!flight.hit)
-        return flight;
-    f->acted++;
-    switch (flight.fault.what) {
-    case LOCKER_FAULT_ANSWER:
-        flight.arrives = flight.fault.status == LOCKER_OK;
-        flight.refusal = flight.fault.status;
-        flight.silent = flight.fault.status == LOCKER_TIMEOUT;
-        break;
-    case LOCKER_FAULT_LOSE_REQUEST:
-        flight.arrives = false;
-        flight.silent = true;
-        break;
-    case LOCKER_FAULT_LOSE_REPLY:
-        flight.silent = true;
-        break;
-    case LOCKER_FAULT_LOSE_LOCK:
-        break;
-    case LOCKER_FAULT_DISCONNECT:
-        flight.arrives = false;
-        f->cut = true;
-        f->core->suspect(f->core, true);
-        break;
-    }
-    return flight;
-}
-
-static lk_flight take_off(lk_faulty *f, locker_op op, const char *key)
+static lk_fault_flight take_off(lk_fault_instance *f, locker_op op, const char *key)
 {
     lk_mutex_lock(&f->mutex);
-    lk_flight flight = lk_fault_take_off_locked(f, op, key);
+    lk_fault_flight flight = lk_fault_take_off_locked(f, op, key);
     lk_mutex_unlock(&f->mutex);
     return flight;
 }
 
 /* Wait until the answer has travelled. It is late when it comes after `until`. p NULL: nobody interrupts. */
-static void travel(lk_faulty *f, lk_flight *flight, const lk_place *p, int64_t until)
+static void travel(lk_fault_instance *f, lk_fault_flight *flight, const lk_fault_place *p, int64_t until)
 {
     int64_t at = flight->silent ? LOCKER_NEVER : flight->asked + flight->fault.delay_ms * LK_MS;
     if (!flight->silent && flight->fault.delay_ms == 0)
@@ -66,7 +31,8 @@ static void travel(lk_faulty *f, lk_flight *flight, const lk_place *p, int64_t u
     lk_mutex_unlock(&f->mutex);
 }
 
-static locker_status explain(const lk_flight *flight, locker_op op, locker_status status, locker_error *err)
+static locker_status explain(const lk_fault_flight *flight, locker_op op, locker_status status,
+                             locker_error *err)
 {
     const char *name = lk_fault_op_name(op);
     if (flight->late)
@@ -81,9 +47,9 @@ static locker_status explain(const lk_flight *flight, locker_op op, locker_statu
 
 /* The other driver's attempt. A grant whose answer was lost, and which core doesn't know of, is given back
  * first. */
-static locker_status attempt(lk_faulty *f, locker_claim *claim, locker_error *err)
+static locker_status attempt(lk_fault_instance *f, locker_claim *claim, locker_error *err)
 {
-    lk_place *p = lk_place_of(f, claim);
+    lk_fault_place *p = lk_fault_place_of(f, claim);
     lk_mutex_lock(&f->mutex);
     const bool hidden = p->hidden;
     const bool interrupted = p->interrupted;
@@ -108,10 +74,10 @@ static locker_status attempt(lk_faulty *f, locker_claim *claim, locker_error *er
 }
 
 /* What the caller is told of an attempt that a fault acted on. */
-static locker_status settle(lk_faulty *f, lk_flight *flight, locker_claim *claim, locker_status status,
-                            locker_error *err)
+static locker_status settle(lk_fault_instance *f, lk_fault_flight *flight, locker_claim *claim,
+                            locker_status status, locker_error *err)
 {
-    lk_place *p = lk_place_of(f, claim);
+    lk_fault_place *p = lk_fault_place_of(f, claim);
     const bool granted = flight->arrives && status == LOCKER_OK;
     lk_mutex_lock(&f->mutex);
     const bool interrupted = p->interrupted;
@@ -136,10 +102,10 @@ static locker_status settle(lk_faulty *f, lk_flight *flight, locker_claim *claim
 
 static locker_status fault_acquire(void *self, locker_claim *claim, locker_error *err)
 {
-    lk_faulty *f = self;
-    lk_flight flight = take_off(f, LOCKER_OP_ACQUIRE, claim->key);
+    lk_fault_instance *f = self;
+    lk_fault_flight flight = take_off(f, LOCKER_OP_ACQUIRE, claim->key);
     locker_status status = flight.arrives ? attempt(f, claim, err) : flight.refusal;
-    travel(f, &flight, lk_place_of(f, claim), claim->attempt_until);
+    travel(f, &flight, lk_fault_place_of(f, claim), claim->attempt_until);
     status = settle(f, &flight, claim, status, err);
     if (status == LOCKER_OK && flight.fault.what == LOCKER_FAULT_LOSE_LOCK)
         lk_fault_steal(f, claim->key, 0, claim->attempt_until);
@@ -148,8 +114,8 @@ static locker_status fault_acquire(void *self, locker_claim *claim, locker_error
 
 static void fault_interrupt(void *self, locker_claim *claim)
 {
-    lk_faulty *f = self;
-    lk_place *p = lk_place_of(f, claim);
+    lk_fault_instance *f = self;
+    lk_fault_place *p = lk_fault_place_of(f, claim);
     lk_mutex_lock(&f->mutex);
     p->interrupted = true;
     const bool inside = p->inside;
@@ -163,16 +129,16 @@ static void fault_interrupt(void *self, locker_claim *claim)
 
 static void fault_withdraw(void *self, locker_claim *claim)
 {
-    lk_faulty *f = self;
+    lk_fault_instance *f = self;
     lk_fault_hush(f, claim);
-    if (lk_place_of(f, claim)->seen)
+    if (lk_fault_place_of(f, claim)->seen)
         f->inner->withdraw(f->self, claim);
 }
 
 static locker_status fault_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
-    lk_faulty *f = self;
-    lk_flight flight = take_off(f, LOCKER_OP_RELEASE, grant->key);
+    lk_fault_instance *f = self;
+    lk_fault_flight flight = take_off(f, LOCKER_OP_RELEASE, grant->key);
     locker_status status = LOCKER_UNKNOWN;
     lk_fault_hush(f, grant);
     if (flight.arrives)
@@ -189,14 +155,14 @@ static locker_status fault_release(void *self, locker_claim *grant, int64_t unti
 
 static locker_status fault_pass(void *self, locker_claim *from, locker_claim *to)
 {
-    lk_faulty *f = self;
-    lk_flight flight = take_off(f, LOCKER_OP_PASS, from->key);
+    lk_fault_instance *f = self;
+    lk_fault_flight flight = take_off(f, LOCKER_OP_PASS, from->key);
     locker_status status = LOCKER_BUSY;
     if (flight.arrives && !flight.silent)
         status = f->inner->pass(f->self, from, to);
     if (status == LOCKER_OK) {
         lk_fault_hush(f, from);
-        lk_place_of(f, to)->seen = true;
+        lk_fault_place_of(f, to)->seen = true;
     }
     return status;
 }
@@ -204,7 +170,7 @@ static locker_status fault_pass(void *self, locker_claim *from, locker_claim *to
 /* ------------------------------------------------------------------ looking ---- */
 
 /* The other driver's operation; `only` is for break. */
-static locker_status ask(const lk_faulty *f, locker_op op, const char *key, size_t key_len,
+static locker_status ask(const lk_fault_instance *f, locker_op op, const char *key, size_t key_len,
                          const locker_break_options *only, int64_t until, locker_info *info,
                          locker_error *err)
 {
@@ -215,11 +181,11 @@ static locker_status ask(const lk_faulty *f, locker_op op, const char *key, size
     return f->inner->break_lock(f->self, key, key_len, only, until, info, err);
 }
 
-static locker_status look(lk_faulty *f, locker_op op, const char *key, size_t key_len,
+static locker_status look(lk_fault_instance *f, locker_op op, const char *key, size_t key_len,
                           const locker_break_options *only, int64_t until, locker_info *info,
                           locker_error *err)
 {
-    lk_flight flight = take_off(f, op, key);
+    lk_fault_flight flight = take_off(f, op, key);
     locker_status status = flight.refusal;
     if (flight.arrives)
         status = ask(f, op, key, key_len, only, until, info, err);

@@ -5,16 +5,16 @@
 
 #include "internal.h"
 
-static lk_faulty *faulty(const locker_services *svc)
+static lk_fault_instance *faulty(const locker_services *svc)
 {
-    return (lk_faulty *)(uintptr_t)svc;
+    return (lk_fault_instance *)(uintptr_t)svc;
 }
 
 /* ------------------------------------------------------------------ delayed answers ---- */
 
-static void drop_locked(lk_faulty *f, lk_place *p) LK_REQUIRES(f->mutex)
+static void drop_locked(lk_fault_instance *f, lk_fault_place *p) LK_REQUIRES(f->mutex)
 {
-    lk_place **at = &f->delayed;
+    lk_fault_place **at = &f->delayed;
     for (; *at != NULL; at = &(*at)->next) {
         if (*at == p) {
             *at = p->next;
@@ -23,10 +23,10 @@ static void drop_locked(lk_faulty *f, lk_place *p) LK_REQUIRES(f->mutex)
     }
 }
 
-static void delay_locked(lk_faulty *f, locker_claim *grant, int64_t tell_at, int64_t until)
+static void delay_locked(lk_fault_instance *f, locker_claim *grant, int64_t tell_at, int64_t until)
     LK_REQUIRES(f->mutex)
 {
-    lk_place *p = lk_place_of(f, grant);
+    lk_fault_place *p = lk_fault_place_of(f, grant);
     drop_locked(f, p); /* the later answer says more */
     p->claim = grant;
     p->tell_at = tell_at;
@@ -36,9 +36,9 @@ static void delay_locked(lk_faulty *f, locker_claim *grant, int64_t tell_at, int
     f->core->attend(f->core);
 }
 
-void lk_fault_hush(lk_faulty *f, locker_claim *claim)
+void lk_fault_hush(lk_fault_instance *f, locker_claim *claim)
 {
-    lk_place *p = lk_place_of(f, claim);
+    lk_fault_place *p = lk_fault_place_of(f, claim);
     lk_mutex_lock(&f->mutex);
     p->ending = true;
     drop_locked(f, p);
@@ -46,12 +46,12 @@ void lk_fault_hush(lk_faulty *f, locker_claim *claim)
 }
 
 /* Tell what is due; answers when the next is. */
-static int64_t tell_locked(lk_faulty *f) LK_REQUIRES(f->mutex)
+static int64_t tell_locked(lk_fault_instance *f) LK_REQUIRES(f->mutex)
 {
     int64_t now = f->delayed != NULL ? lk_fault_now(f) : 0, next_at = LOCKER_NEVER;
-    lk_place **at = &f->delayed;
+    lk_fault_place **at = &f->delayed;
     while (*at != NULL) {
-        lk_place *p = *at;
+        lk_fault_place *p = *at;
 
         if (p->tell_at <= now) {
             *at = p->next;
@@ -68,7 +68,7 @@ static int64_t tell_locked(lk_faulty *f) LK_REQUIRES(f->mutex)
 
 int64_t lk_fault_dispatch(void *self)
 {
-    lk_faulty *f = self;
+    lk_fault_instance *f = self;
     const int64_t theirs = f->inner->dispatch != NULL ? f->inner->dispatch(f->self) : LOCKER_NEVER;
     lk_mutex_lock(&f->mutex);
     const int64_t ours = tell_locked(f);
@@ -79,10 +79,10 @@ int64_t lk_fault_dispatch(void *self)
 /* ------------------------------------------------------------------ renewing ---- */
 
 /* Whether it is to be sent; what happens to its answer is noted with the claim. */
-static bool show_renewal_locked(lk_faulty *f, locker_claim *grant) LK_REQUIRES(f->mutex)
+static bool show_renewal_locked(lk_fault_instance *f, locker_claim *grant) LK_REQUIRES(f->mutex)
 {
-    lk_flight flight = lk_fault_take_off_locked(f, LOCKER_OP_RENEW, grant->key);
-    lk_place *p = lk_place_of(f, grant);
+    lk_fault_flight flight = lk_fault_take_off_locked(f, LOCKER_OP_RENEW, grant->key);
+    lk_fault_place *p = lk_fault_place_of(f, grant);
     p->renewal = flight.fault;
     if (!flight.arrives && flight.refusal == LOCKER_LOST && !flight.silent)
         f->core->lease_lost(f->core, grant, "the fault script says that it is lost");
@@ -91,7 +91,7 @@ static bool show_renewal_locked(lk_faulty *f, locker_claim *grant) LK_REQUIRES(f
 
 void lk_fault_renew(void *self, locker_claim *const *grants, size_t count)
 {
-    lk_faulty *f = self;
+    lk_fault_instance *f = self;
     locker_claim **sent = calloc(count, sizeof *sent);
     size_t n = 0;
     if (sent == NULL)
@@ -110,14 +110,14 @@ void lk_fault_renew(void *self, locker_claim *const *grants, size_t count)
 
 static void wake(const locker_services *svc, locker_claim *claim)
 {
-    const lk_faulty *f = faulty(svc);
+    const lk_fault_instance *f = faulty(svc);
     f->core->wake(f->core, claim);
 }
 
 static void lease_extended(const locker_services *svc, locker_claim *grant, int64_t until)
 {
-    lk_faulty *f = faulty(svc);
-    lk_place *p = lk_place_of(f, grant);
+    lk_fault_instance *f = faulty(svc);
+    lk_fault_place *p = lk_fault_place_of(f, grant);
     bool told = true;
     lk_mutex_lock(&f->mutex);
     if (!p->ending && !p->hidden && f->inner->renew == NULL) /* a session: nobody asked for it */
@@ -136,13 +136,13 @@ static void lease_extended(const locker_services *svc, locker_claim *grant, int6
 
 static void lease_lost(const locker_services *svc, locker_claim *grant, const char *why)
 {
-    const lk_faulty *f = faulty(svc);
+    const lk_fault_instance *f = faulty(svc);
     f->core->lease_lost(f->core, grant, why);
 }
 
 static void suspect(const locker_services *svc, bool out_of_reach)
 {
-    lk_faulty *f = faulty(svc);
+    lk_fault_instance *f = faulty(svc);
     lk_mutex_lock(&f->mutex);
     f->out_of_reach = out_of_reach;
     if (!f->cut)
@@ -152,19 +152,19 @@ static void suspect(const locker_services *svc, bool out_of_reach)
 
 static void attend(const locker_services *svc)
 {
-    const lk_faulty *f = faulty(svc);
+    const lk_fault_instance *f = faulty(svc);
     f->core->attend(f->core);
 }
 
 static bool log_wanted(const locker_services *svc, locker_log_level level)
 {
-    const lk_faulty *f = faulty(svc);
+    const lk_fault_instance *f = faulty(svc);
     return f->core->log_wanted(f->core, level);
 }
 
 static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
 {
-    const lk_faulty *f = faulty(svc);
+    const lk_fault_instance *f = faulty(svc);
     va_list args;
     va_start(args, format);
     char text[1024];

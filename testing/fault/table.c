@@ -38,7 +38,7 @@ static const locker_parameter params[] = {
 
 /* ------------------------------------------------------------------ opening ---- */
 
-static locker_status read_text(lk_faulty *f, const char *what, const char *text, locker_error *err)
+static locker_status read_text(lk_fault_instance *f, const char *what, const char *text, locker_error *err)
 {
     locker_error inner;
     lk_mutex_lock(&f->mutex);
@@ -50,7 +50,7 @@ static locker_status read_text(lk_faulty *f, const char *what, const char *text,
                             inner.text);
 }
 
-static locker_status read_file(lk_faulty *f, const char *path, locker_error *err)
+static locker_status read_file(lk_fault_instance *f, const char *path, locker_error *err)
 {
     char *text = malloc(SCRIPT_FILE_MAX + 1);
     FILE *file = fopen(path, "re");
@@ -82,7 +82,7 @@ static locker_status read_file(lk_faulty *f, const char *path, locker_error *err
 }
 
 /* Nobody else uses it any more. */
-LK_UNCHECKED static void destroy(lk_faulty *f)
+LK_UNCHECKED static void destroy(lk_fault_instance *f)
 {
     lk_script_free(f->script);
     pthread_cond_destroy(&f->robbing);
@@ -92,10 +92,10 @@ LK_UNCHECKED static void destroy(lk_faulty *f)
 }
 
 /* Nobody else sees it yet. */
-LK_UNCHECKED static lk_faulty *make(const locker_driver *inner, const locker_driver_config *config,
-                                    const locker_services *svc)
+LK_UNCHECKED static lk_fault_instance *make(const locker_driver *inner, const locker_driver_config *config,
+                                            const locker_services *svc)
 {
-    lk_faulty *f = calloc(1, sizeof *f);
+    lk_fault_instance *f = calloc(1, sizeof *f);
     if (f == NULL)
         return NULL;
     f->script = lk_script_new();
@@ -140,7 +140,7 @@ static locker_status fault_open(const locker_driver_config *config, const locker
     const locker_driver *inner = driver_behind(config->scheme);
     locker_driver_config theirs = *config;
     const locker_value *ours = config->values;
-    lk_faulty *f = inner != NULL ? make(inner, config, svc) : NULL;
+    lk_fault_instance *f = inner != NULL ? make(inner, config, svc) : NULL;
     locker_status status = LOCKER_OK;
     if (f == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while opening a locker");
@@ -162,7 +162,7 @@ static locker_status fault_open(const locker_driver_config *config, const locker
 
 static void fault_close(void *self)
 {
-    lk_faulty *f = self;
+    lk_fault_instance *f = self;
     lk_fault_thief_end(f);
     f->inner->close(f->self);
     destroy(f);
@@ -170,7 +170,7 @@ static void fault_close(void *self)
 
 static void fault_abandon(void *self)
 {
-    const lk_faulty *f = self;
+    const lk_fault_instance *f = self;
     if (f->inner->abandon != NULL)
         f->inner->abandon(f->self);
 }
@@ -179,13 +179,13 @@ static void fault_abandon(void *self)
 
 static locker_status fault_check_key(void *self, const char *key, size_t key_len, locker_error *err)
 {
-    const lk_faulty *f = self;
+    const lk_fault_instance *f = self;
     return f->inner->check_key(f->self, key, key_len, err);
 }
 
 static int fault_descriptor(void *self)
 {
-    const lk_faulty *f = self;
+    const lk_fault_instance *f = self;
     return f->inner->descriptor(f->self);
 }
 
@@ -238,7 +238,7 @@ static over *make_over(const locker_driver *inner)
     o->table.schemes = o->schemes;
     o->table.params = o->params;
     o->table.example = o->example;
-    o->table.claim_size = ((inner->claim_size + 15) & ~(size_t)15) + sizeof(lk_place);
+    o->table.claim_size = ((inner->claim_size + 15) & ~(size_t)15) + sizeof(lk_fault_place);
     o->table.open = fault_open;
     o->table.close = fault_close;
     o->table.abandon = fault_abandon;

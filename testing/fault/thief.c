@@ -9,13 +9,13 @@
 
 #include "internal.h"
 
-struct lk_theft {
-    lk_theft *next;
+struct lk_fault_theft {
+    lk_fault_theft *next;
     uint64_t token;
     char key[LOCKER_KEY_MAX + 1];
 };
 
-void lk_fault_steal(lk_faulty *f, const char *key, uint64_t token, int64_t until)
+void lk_fault_steal(lk_fault_instance *f, const char *key, uint64_t token, int64_t until)
 {
     const locker_break_options only = {sizeof only, token, NULL};
     locker_info info = LOCKER_INFO_INIT;
@@ -31,10 +31,10 @@ void lk_fault_steal(lk_faulty *f, const char *key, uint64_t token, int64_t until
 
 static void *steal_all(void *arg)
 {
-    lk_faulty *f = arg;
+    lk_fault_instance *f = arg;
     lk_mutex_lock(&f->mutex);
     for (;;) {
-        lk_theft *theft = f->thefts;
+        lk_fault_theft *theft = f->thefts;
 
         if (theft != NULL) {
             f->thefts = theft->next;
@@ -52,7 +52,7 @@ static void *steal_all(void *arg)
     return NULL;
 }
 
-static bool start_thief_locked(lk_faulty *f) LK_REQUIRES(f->mutex)
+static bool start_thief_locked(lk_fault_instance *f) LK_REQUIRES(f->mutex)
 {
     if (f->thief_runs)
         return true;
@@ -65,9 +65,9 @@ static bool start_thief_locked(lk_faulty *f) LK_REQUIRES(f->mutex)
     return f->thief_runs;
 }
 
-void lk_fault_steal_later_locked(lk_faulty *f, const locker_claim *grant)
+void lk_fault_steal_later_locked(lk_fault_instance *f, const locker_claim *grant)
 {
-    lk_theft *theft = start_thief_locked(f) ? malloc(sizeof *theft) : NULL;
+    lk_fault_theft *theft = start_thief_locked(f) ? malloc(sizeof *theft) : NULL;
     if (theft == NULL)
         return; /* no memory, no theft */
     theft->token = grant->token;
@@ -77,7 +77,7 @@ void lk_fault_steal_later_locked(lk_faulty *f, const locker_claim *grant)
     pthread_cond_signal(&f->robbing);
 }
 
-void lk_fault_thief_end(lk_faulty *f)
+void lk_fault_thief_end(lk_fault_instance *f)
 {
     lk_mutex_lock(&f->mutex);
     f->stop = true;

@@ -1,9 +1,44 @@
-/* script.c: the faults of a script, which of them acts, and what may be written; see script.h. script_text.c
- * reads and writes their text. */
-#include "script_internal.h"
-
+/* script.c: the faults of a script, which of them acts, what may be written, and their text, read and
+ * written, whose form is told at locker_mock_script() in mock.h; see script.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <locker/driver.h>
+
+#include "script.h"
+
+enum { WORD_MAX = LOCKER_KEY_MAX + 32 };
+
+/* As locker_parse_duration() allows: 10 years. */
+#define TIME_MAX_MS INT64_C(315360000000)
+
+typedef struct lk_script_line {
+    struct lk_script_line *next;
+    locker_fault fault;  /* checked; times is never 0; key points to name */
+    int64_t seen, acted; /* operations let go by, and acted on */
+    char name[];
+} lk_script_line;
+
+struct lk_script {
+    lk_script_line *first, **end;
+};
+
+static const char *const op_names[] = {"any",   "acquire", "release", "renew",   "show",
+                                       "break", "ping",    "pass",    "withdraw"};
+enum { OP_NAMES = sizeof op_names / sizeof *op_names };
+
+/* By their value as locker_fault_kind; the first is told by its status. */
+static const char *const kind_names[] = {"", "lose-request", "lose-reply", "lose-lock", "disconnect"};
+enum { KIND_NAMES = sizeof kind_names / sizeof *kind_names };
+
+const char *lk_fault_op_name(locker_op op)
+{
+    return (unsigned)op < OP_NAMES ? op_names[op] : "invalid operation";
+}
 
 lk_script *lk_script_new(void)
 {
@@ -31,8 +66,6 @@ void lk_script_free(lk_script *script)
     lk_script_clear(script);
     free(script);
 }
-
-/* ------------------------------------------------------------------ checking ---- */
 
 #define BIT(status) (UINT32_C(1) << (unsigned)(status))
 
@@ -97,8 +130,7 @@ static locker_status check(const locker_fault *f, locker_error *err)
                                 "a fault skips 0 or more and acts 1 or more times, or always: skip is %lld, "
                                 "times %lld",
                                 (long long)f->skip, (long long)f->times);
-    if (f->delay_ms < 0 || f->delay_ms > LK_FAULT_TIME_MAX_MS || f->retry_ms < 0 ||
-        f->retry_ms > LK_FAULT_TIME_MAX_MS)
+    if (f->delay_ms < 0 || f->delay_ms > TIME_MAX_MS || f->retry_ms < 0 || f->retry_ms > TIME_MAX_MS)
         return locker_error_set(err, LOCKER_INVALID, 0,
                                 "a fault's times go from 0 ms to 10 years: delay is %lld ms, retry %lld ms",
                                 (long long)f->delay_ms, (long long)f->retry_ms);
@@ -108,8 +140,6 @@ static locker_status check(const locker_fault *f, locker_error *err)
                                 "retry goes with acquire answering busy or unavailable alone");
     return check_what(f, err);
 }
-
-/* ------------------------------------------------------------------ adding and matching ---- */
 
 locker_status lk_script_add(lk_script *script, const locker_fault *fault, locker_error *err)
 {
@@ -166,4 +196,215 @@ bool lk_script_match(lk_script *script, locker_op op, const char *key, locker_fa
         return true;
     }
     return false;
+}
+
+/* A fault under construction, with the words that it was given. */
+typedef struct reader {
+    locker_fault fault;
+    char key[LOCKER_KEY_MAX + 1];
+    bool skip, times, delay, retry, what; /* given already */
+} reader;
+
+static locker_status bad(locker_error *err, const char *word, const char *why)
+{
+    return locker_error_set(err, LOCKER_INVALID, 0, "fault script, at '%s': %s", word, why);
+}
+
+static locker_status once(bool *given, const char *word, locker_error *err)
+{
+    if (*given)
+        return bad(err, word, "it is given twice");
+    *given = true;
+    return LOCKER_OK;
+}
+
+static locker_status read_op(reader *r, const char *word, locker_error *err)
+{
+    const size_t length = strcspn(word, ":");
+    int op = LOCKER_OP_ANY;
+    while (op <= LOCKER_OP_PASS &&
+           (strlen(op_names[op]) != length || memcmp(op_names[op], word, length) != 0))
+        op++;
+    if (op > LOCKER_OP_PASS)
+        return bad(err, word, "no such operation: any, acquire, release, renew, show, break, ping or pass");
+    r->fault.op = (locker_op)op;
+    if (word[length] == '\0')
+        return LOCKER_OK;
+    if (word[length + 1] == '\0' || strlen(word + length + 1) > LOCKER_KEY_MAX)
+        return bad(err, word, "a key of 1 to 255 bytes stands behind the colon");
+    (void)strcpy(r->key, word + length + 1);
+    r->fault.key = r->key;
+    return LOCKER_OK;
+}
+
+static locker_status read_number(const char *word, int64_t least, int64_t *number, locker_error *err)
+{
+    const char *digits = strchr(word, '=') + 1;
+    errno = 0;
+    char *end;
+    *number = strtoll(digits, &end, 10);
+    if (*digits < '0' || *digits > '9' || *end != '\0' || errno != 0 || *number < least)
+        return bad(err, word,
+                   least > 0 ? "give a whole number, 1 or more" : "give a whole number, 0 or more");
+    return LOCKER_OK;
+}
+
+static locker_status read_time(const char *word, int64_t *ms, locker_error *err)
+{
+    return locker_parse_duration(strchr(word, '=') + 1, ms, NULL) == LOCKER_OK
+               ? LOCKER_OK
+               : bad(err, word, "give a duration such as 50ms or 2s");
+}
+
+static locker_status read_what(reader *r, const char *word, locker_error *err)
+{
+    for (int kind = LOCKER_FAULT_ANSWER + 1; kind < KIND_NAMES; kind++) {
+        if (strcmp(word, kind_names[kind]) == 0) {
+            r->fault.what = (locker_fault_kind)kind;
+            return once(&r->what, word, err);
+        }
+    }
+    for (int status = LOCKER_OK + 1; status <= LOCKER_FORKED; status++) {
+        if (strcmp(word, locker_status_name((locker_status)status)) == 0) {
+            r->fault.status = (locker_status)status;
+            return once(&r->what, word, err);
+        }
+    }
+    return bad(err, word,
+               "no such word: skip=N, times=N, always, delay=TIME, retry=TIME, a status, lose-request, "
+               "lose-reply, lose-lock or disconnect");
+}
+
+static bool begins(const char *word, const char *with)
+{
+    return strncmp(word, with, strlen(with)) == 0;
+}
+
+static locker_status read_word(reader *r, const char *word, locker_error *err)
+{
+    locker_status status;
+    if (begins(word, "skip=")) {
+        status = once(&r->skip, word, err);
+        return status != LOCKER_OK ? status : read_number(word, 0, &r->fault.skip, err);
+    }
+    if (begins(word, "times=")) {
+        status = once(&r->times, word, err);
+        return status != LOCKER_OK ? status : read_number(word, 1, &r->fault.times, err);
+    }
+    if (strcmp(word, "always") == 0) {
+        r->fault.times = LOCKER_FAULT_ALWAYS;
+        return once(&r->times, word, err);
+    }
+    if (begins(word, "delay=")) {
+        status = once(&r->delay, word, err);
+        return status != LOCKER_OK ? status : read_time(word, &r->fault.delay_ms, err);
+    }
+    if (begins(word, "retry=")) {
+        status = once(&r->retry, word, err);
+        return status != LOCKER_OK ? status : read_time(word, &r->fault.retry_ms, err);
+    }
+    return read_what(r, word, err);
+}
+
+/* The next word of one fault; *text stands behind it then. False: there is none, or it is too long (word is
+ * "" and *text not at the fault's end). */
+static bool next_word(const char **text, char word[WORD_MAX])
+{
+    *text += strspn(*text, " \t\r\n,");
+    const size_t length = strcspn(*text, " \t\r\n,;");
+    word[0] = '\0';
+    if (length == 0 || length >= WORD_MAX)
+        return false;
+    memcpy(word, *text, length);
+    word[length] = '\0';
+    *text += length;
+    return true;
+}
+
+/* One fault, up to its semicolon or the text's end; one without a word is none. */
+static locker_status read_fault(lk_script *into, const char **text, locker_error *err)
+{
+    char word[WORD_MAX];
+    reader r = {.fault = {.op = LOCKER_OP_ANY}};
+    locker_status status = LOCKER_OK;
+    bool first = true;
+    while (status == LOCKER_OK && next_word(text, word)) {
+        status = first ? read_op(&r, word, err) : read_word(&r, word, err);
+        first = false;
+    }
+    if (status != LOCKER_OK)
+        return status;
+    if (**text != '\0' && **text != ';')
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "fault script: a word of more than %d bytes: %.40s...", WORD_MAX - 1, *text);
+    *text += **text == ';' ? 1 : 0;
+    return first ? LOCKER_OK : lk_script_add(into, &r.fault, err);
+}
+
+locker_status lk_script_parse(lk_script *script, const char *text, locker_error *err)
+{
+    locker_status status = LOCKER_OK;
+    if (text == NULL)
+        return locker_error_set(err, LOCKER_INVALID, 0, "a fault script is missing");
+    lk_script *read = lk_script_new();
+    if (read == NULL)
+        return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for a fault script");
+    while (status == LOCKER_OK && *text != '\0')
+        status = read_fault(read, &text, err);
+    if (status == LOCKER_OK && read->first != NULL) {
+        *script->end = read->first;
+        script->end = read->end;
+        read->first = NULL;
+    }
+    lk_script_free(read);
+    return status != LOCKER_OK ? status : locker_error_set(err, LOCKER_OK, 0, "%s", "");
+}
+
+static bool unused(const lk_script_line *line)
+{
+    return line->fault.times == LOCKER_FAULT_ALWAYS ? line->acted == 0 : line->acted < line->fault.times;
+}
+
+/* Append in printf's form, cut at the size. */
+__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+static void write_fault(const locker_fault *f, char *text, size_t size)
+{
+    text[0] = '\0';
+    append(text, size, "%s", lk_fault_op_name(f->op));
+    if (f->key != NULL)
+        append(text, size, ":%s", f->key);
+    if (f->skip > 0)
+        append(text, size, " skip=%" PRId64, f->skip);
+    if (f->times == LOCKER_FAULT_ALWAYS)
+        append(text, size, " always");
+    else if (f->times > 1)
+        append(text, size, " times=%" PRId64, f->times);
+    if (f->delay_ms > 0)
+        append(text, size, " delay=%" PRId64 "ms", f->delay_ms);
+    if (f->retry_ms > 0)
+        append(text, size, " retry=%" PRId64 "ms", f->retry_ms);
+    if (f->what != LOCKER_FAULT_ANSWER)
+        append(text, size, " %s", kind_names[f->what]);
+    else if (f->status != LOCKER_OK)
+        append(text, size, " %s", locker_status_name(f->status));
+}
+
+bool lk_script_unused(const lk_script *script, size_t index, char *text, size_t size)
+{
+    const lk_script_line *line = script->first;
+    while (line != NULL && (!unused(line) || index-- > 0))
+        line = line->next;
+    if (line == NULL)
+        return false;
+    write_fault(&line->fault, text, size);
+    append(text, size, " (acted %" PRId64 " times)", line->acted);
+    return true;
 }

@@ -10,17 +10,17 @@
 /* What a locker itself has due first: a keeper, or a sleeping call other than `self`. */
 typedef struct {
     int64_t at;
-    mock_host *keeper;
-    mock_sleeper *call;
+    lk_mock_host *keeper;
+    lk_mock_sleeper *call;
 } due;
 
-static due first_due_locked(const locker_mock *m, const mock_sleeper *self) LK_REQUIRES(m->clock.mutex)
+static due first_due_locked(const locker_mock *m, const lk_mock_sleeper *self) LK_REQUIRES(m->clock.mutex)
 {
     due first = {.at = LOCKER_NEVER};
-    for (mock_host *h = m->hosts; h != NULL; h = h->next)
-        if (h->keeper == MOCK_KEEPER_RESTS && h->rest_until < first.at)
+    for (lk_mock_host *h = m->hosts; h != NULL; h = h->next)
+        if (h->keeper == LK_MOCK_KEEPER_RESTS && h->rest_until < first.at)
             first = (due){.at = h->rest_until, .keeper = h};
-    for (mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
+    for (lk_mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
         if (s != self && !s->woken && s->until < first.at)
             first = (due){.at = s->until, .call = s};
     return first;
@@ -47,7 +47,7 @@ static void set_now_locked(locker_mock *m, int64_t to) LK_REQUIRES(m->clock.mute
 
 /* A call on the test's own thread waits for what can't come. Its own answer has no word for that, and hanging
  * would hide it. */
-__attribute__((noreturn)) static void give_up_locked(const locker_mock *m, const mock_sleeper *self)
+__attribute__((noreturn)) static void give_up_locked(const locker_mock *m, const lk_mock_sleeper *self)
     LK_REQUIRES(m->clock.mutex)
 {
     (void)fprintf(
@@ -60,7 +60,7 @@ __attribute__((noreturn)) static void give_up_locked(const locker_mock *m, const
 }
 
 /* Take the one place of those who move the clock. False: patience has ended. */
-static bool begin_moving_unlocking(locker_mock *m, const mock_sleeper *self) LK_REQUIRES(m->clock.mutex)
+static bool begin_moving_unlocking(locker_mock *m, const lk_mock_sleeper *self) LK_REQUIRES(m->clock.mutex)
 {
     const struct timespec until = lk_mock_patience(m);
     while (m->clock.moving && (self == NULL || !self->woken)) {
@@ -76,7 +76,7 @@ static bool begin_moving_unlocking(locker_mock *m, const mock_sleeper *self) LK_
 }
 
 /* One step towards `until`. All rest. False: there is nothing to do up to then. */
-static bool step_unlocking(locker_mock *m, int64_t until, const mock_sleeper *self)
+static bool step_unlocking(locker_mock *m, int64_t until, const lk_mock_sleeper *self)
     LK_REQUIRES(m->clock.mutex) LK_EXCLUDES(m->mutex)
 {
     lk_mutex_unlock(&m->clock.mutex);
@@ -100,7 +100,7 @@ static bool step_unlocking(locker_mock *m, int64_t until, const mock_sleeper *se
 }
 
 /* Move on to `until`, or with self NULL by `by`; for a call of the test's own thread: until it is woken. */
-locker_status lk_mock_move_unlocking(locker_mock *m, int64_t by, int64_t until, mock_sleeper *self)
+locker_status lk_mock_move_unlocking(locker_mock *m, int64_t by, int64_t until, lk_mock_sleeper *self)
 {
     const struct timespec patience = lk_mock_patience(m);
     locker_status status = LOCKER_OK;

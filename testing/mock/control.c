@@ -1,7 +1,7 @@
 /* control.c: what a test does to the service. */
 #include <string.h>
 
-#include "internal.h"
+#include "flight.h"
 
 locker_status locker_mock_on(locker_mock *mock, const locker_fault *fault, locker_error *err)
 {
@@ -32,7 +32,7 @@ void locker_mock_forget(locker_mock *mock)
 
 static void tell_loss_locked(const locker_mock *m, locker_claim *claim) LK_REQUIRES(m->mutex)
 {
-    const mock_host *h = lk_mock_place(claim)->host;
+    const lk_mock_host *h = lk_mock_place_of(claim)->host;
     (void)m;
     if (!h->cut)
         h->svc->lease_lost(h->svc, claim, "the service has taken it away");
@@ -42,7 +42,7 @@ locker_status locker_mock_lose(locker_mock *mock, const char *key)
 {
     locker_status status = LOCKER_INVALID;
     lk_mutex_lock(&mock->mutex);
-    mock_slot *slot = lk_mock_find_locked(mock, key);
+    lk_mock_slot *slot = lk_mock_find_locked(mock, key);
     if (slot != NULL && slot->held) {
         locker_claim *holder = slot->holder;
         status = LOCKER_OK;
@@ -60,7 +60,7 @@ locker_status locker_mock_lose(locker_mock *mock, const char *key)
 void locker_mock_lose_all(locker_mock *mock, const locker *l)
 {
     lk_mutex_lock(&mock->mutex);
-    for (mock_host *h = mock->hosts; h != NULL; h = h->next)
+    for (lk_mock_host *h = mock->hosts; h != NULL; h = h->next)
         if (h->svc != NULL && (l == NULL || h->l == l))
             lk_mock_end_session_locked(mock, h);
     lk_mutex_unlock(&mock->mutex);
@@ -70,7 +70,7 @@ void locker_mock_disconnect(locker_mock *mock, const locker *l)
 {
     lk_mutex_lock(&mock->mutex);
     mock->down = mock->down || l == NULL;
-    for (mock_host *h = mock->hosts; h != NULL; h = h->next)
+    for (lk_mock_host *h = mock->hosts; h != NULL; h = h->next)
         if (h->svc != NULL && (l == NULL || h->l == l))
             lk_mock_cut_locked(mock, h);
     lk_mutex_unlock(&mock->mutex);
@@ -80,7 +80,7 @@ void locker_mock_reconnect(locker_mock *mock, const locker *l)
 {
     lk_mutex_lock(&mock->mutex);
     mock->down = mock->down && l != NULL;
-    for (mock_host *h = mock->hosts; h != NULL; h = h->next)
+    for (lk_mock_host *h = mock->hosts; h != NULL; h = h->next)
         if (h->svc != NULL && (l == NULL || h->l == l))
             lk_mock_mend_locked(mock, h);
     lk_mutex_unlock(&mock->mutex);
@@ -93,7 +93,7 @@ locker_status locker_mock_take(locker_mock *mock, const char *key, const char *o
     if (key == NULL || key[0] == '\0' || strlen(key) > LOCKER_KEY_MAX || owner == NULL || ttl_ms < 0)
         return LOCKER_INVALID;
     lk_mutex_lock(&mock->mutex);
-    mock_slot *slot = lk_mock_slot_locked(mock, key, strlen(key));
+    lk_mock_slot *slot = lk_mock_slot_locked(mock, key, strlen(key));
     if (slot == NULL) {
         status = LOCKER_NOMEM;
     } else if (slot->held) {
@@ -114,7 +114,7 @@ locker_status locker_mock_take(locker_mock *mock, const char *key, const char *o
 locker_status locker_mock_leave(locker_mock *mock, const char *key)
 {
     lk_mutex_lock(&mock->mutex);
-    mock_slot *slot = lk_mock_find_locked(mock, key);
+    lk_mock_slot *slot = lk_mock_find_locked(mock, key);
     const bool stranger = slot != NULL && slot->held && slot->stranger;
     if (stranger)
         lk_mock_free_locked(mock, slot);
@@ -125,11 +125,11 @@ locker_status locker_mock_leave(locker_mock *mock, const char *key)
 void locker_mock_wake(locker_mock *mock, const char *key)
 {
     lk_mutex_lock(&mock->mutex);
-    for (mock_slot *slot = mock->slots; slot != NULL; slot = slot->next) {
+    for (lk_mock_slot *slot = mock->slots; slot != NULL; slot = slot->next) {
         if (key != NULL && strcmp(key, slot->key) != 0)
             continue;
-        for (locker_claim *c = slot->first; c != NULL; c = lk_mock_place(c)->next)
-            lk_mock_place(c)->host->svc->wake(lk_mock_place(c)->host->svc, c);
+        for (locker_claim *c = slot->first; c != NULL; c = lk_mock_place_of(c)->next)
+            lk_mock_place_of(c)->host->svc->wake(lk_mock_place_of(c)->host->svc, c);
     }
     lk_mutex_unlock(&mock->mutex);
 }

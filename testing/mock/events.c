@@ -8,17 +8,17 @@
 
 /* ------------------------------------------------------------------ sessions and connections ---- */
 
-void lk_mock_end_session_locked(locker_mock *m, mock_host *host)
+void lk_mock_end_session_locked(locker_mock *m, lk_mock_host *host)
 {
     host->session_until = host->beat_at = LOCKER_NEVER;
-    for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place(c)->host_next) {
+    for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place_of(c)->host_next) {
         lk_mock_take_away_locked(m, c);
-        if (m->options.leases == LOCKER_MOCK_LEASES_SESSION && lk_mock_place(c)->state == MOCK_QUEUED) {
-            lk_mock_leave_queue_locked(m, lk_mock_place(c)->slot, c);
+        if (m->options.leases == LOCKER_MOCK_LEASES_SESSION && lk_mock_place_of(c)->state == LK_MOCK_QUEUED) {
+            lk_mock_leave_queue_locked(m, lk_mock_place_of(c)->slot, c);
             host->svc->wake(host->svc, c);
         }
     }
-    for (mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
+    for (lk_mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
         if (slot->held && slot->holder == NULL && slot->host == host)
             lk_mock_free_locked(m, slot);
     host->session_lost = host->cut;
@@ -26,34 +26,24 @@ void lk_mock_end_session_locked(locker_mock *m, mock_host *host)
         host->svc->lease_lost(host->svc, NULL, "the service has ended the session");
 }
 
-void lk_mock_cut_locked(locker_mock *m, mock_host *host)
-{
-    (void)m;
-    if (host->cut)
-        return;
-    host->cut = true;
-    if (host->svc != NULL)
-        host->svc->suspect(host->svc, true);
-}
-
 /* What was lost meanwhile and no renewal will show; and the waiters ask again. */
-static void catch_up_locked(locker_mock *m, mock_host *host) LK_REQUIRES(m->mutex)
+static void catch_up_locked(locker_mock *m, lk_mock_host *host) LK_REQUIRES(m->mutex)
 {
-    for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place(c)->host_next) {
-        const mock_place *p = lk_mock_place(c);
-        if (p->answered && p->state == MOCK_LOST && m->options.leases != LOCKER_MOCK_LEASES_RENEWED)
+    for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place_of(c)->host_next) {
+        const lk_mock_place *p = lk_mock_place_of(c);
+        if (p->answered && p->state == LK_MOCK_LOST && m->options.leases != LOCKER_MOCK_LEASES_RENEWED)
             host->svc->lease_lost(host->svc, c, "it was taken away while the service was out of reach");
         if (!p->answered)
             host->svc->wake(host->svc, c);
     }
 }
 
-void lk_mock_mend_locked(locker_mock *m, mock_host *host)
+void lk_mock_mend_locked(locker_mock *m, lk_mock_host *host)
 {
     if (!host->cut)
         return;
     host->cut = false;
-    for (mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
+    for (lk_mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
         if (slot->held && slot->holder == NULL && slot->host == host)
             lk_mock_free_locked(m, slot);
     if (host->svc == NULL)
@@ -76,14 +66,14 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 /* A release is repeated when its host is there to do it. */
-static int64_t slot_due_locked(const locker_mock *m, const mock_slot *slot) LK_REQUIRES(m->mutex)
+static int64_t slot_due_locked(const locker_mock *m, const lk_mock_slot *slot) LK_REQUIRES(m->mutex)
 {
     const bool repeated = slot->retry_at != LOCKER_NEVER && slot->host != NULL && !slot->host->cut;
     (void)m;
     return !slot->held ? LOCKER_NEVER : least(slot->until, repeated ? slot->retry_at : LOCKER_NEVER);
 }
 
-static int64_t host_due_locked(const locker_mock *m, const mock_host *h) LK_REQUIRES(m->mutex)
+static int64_t host_due_locked(const locker_mock *m, const lk_mock_host *h) LK_REQUIRES(m->mutex)
 {
     (void)m;
     return least(h->beat_at, h->session_until);
@@ -92,9 +82,9 @@ static int64_t host_due_locked(const locker_mock *m, const mock_host *h) LK_REQU
 static int64_t next_due_locked(const locker_mock *m) LK_REQUIRES(m->mutex)
 {
     int64_t at = m->replies != NULL ? m->replies->at : LOCKER_NEVER;
-    for (const mock_host *h = m->hosts; h != NULL; h = h->next)
+    for (const lk_mock_host *h = m->hosts; h != NULL; h = h->next)
         at = least(at, host_due_locked(m, h));
-    for (const mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
+    for (const lk_mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
         at = least(at, slot_due_locked(m, slot));
     return at;
 }
@@ -109,14 +99,14 @@ int64_t lk_mock_next_due(locker_mock *m)
 
 static void tell_extension_locked(locker_mock *m) LK_REQUIRES(m->mutex)
 {
-    mock_reply *reply = m->replies;
-    const locker_services *svc = lk_mock_place(reply->grant)->host->svc;
+    lk_mock_reply *reply = m->replies;
+    const locker_services *svc = lk_mock_place_of(reply->grant)->host->svc;
     m->replies = reply->next;
     svc->lease_extended(svc, reply->grant, reply->until);
     free(reply);
 }
 
-static void run_host_locked(locker_mock *m, mock_host *h) LK_REQUIRES(m->mutex)
+static void run_host_locked(locker_mock *m, lk_mock_host *h) LK_REQUIRES(m->mutex)
 {
     if (h->session_until <= lk_mock_now(m) && h->session_until <= h->beat_at) {
         lk_mock_end_session_locked(m, h);
@@ -127,10 +117,10 @@ static void run_host_locked(locker_mock *m, mock_host *h) LK_REQUIRES(m->mutex)
         lk_mock_beat_locked(m, h);
 }
 
-static void run_slot_locked(locker_mock *m, mock_slot *slot) LK_REQUIRES(m->mutex)
+static void run_slot_locked(locker_mock *m, lk_mock_slot *slot) LK_REQUIRES(m->mutex)
 {
     if (slot->holder != NULL)
-        lk_mock_place(slot->holder)->state = MOCK_LOST;
+        lk_mock_place_of(slot->holder)->state = LK_MOCK_LOST;
     lk_mock_free_locked(m, slot);
 }
 
@@ -139,8 +129,8 @@ void lk_mock_run_due(locker_mock *m)
     lk_mutex_lock(&m->mutex);
     const int64_t at = next_due_locked(m);
     if (at <= lk_mock_now(m)) {
-        mock_host *h = m->hosts;
-        mock_slot *slot = m->slots;
+        lk_mock_host *h = m->hosts;
+        lk_mock_slot *slot = m->slots;
         while (h != NULL && host_due_locked(m, h) != at)
             h = h->next;
         while (slot != NULL && slot_due_locked(m, slot) != at)

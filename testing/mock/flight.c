@@ -1,15 +1,25 @@
 /* flight.c: an operation on its way; see flight.h. */
-#include "flight.h"
-
 #include <string.h>
 
-mock_flight lk_mock_take_off_locked(locker_mock *m, mock_host *h, locker_op op, const char *key,
-                                    locker_claim *claim, int64_t until)
+#include "flight.h"
+
+void lk_mock_cut_locked(locker_mock *m, lk_mock_host *host)
 {
-    mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(m), .until = until, .arrives = true};
+    (void)m;
+    if (host->cut)
+        return;
+    host->cut = true;
+    if (host->svc != NULL)
+        host->svc->suspect(host->svc, true);
+}
+
+lk_mock_flight lk_mock_take_off_locked(locker_mock *m, lk_mock_host *h, locker_op op, const char *key,
+                                       locker_claim *claim, int64_t until)
+{
+    lk_mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(m), .until = until, .arrives = true};
     f.call = (locker_mock_call){.op = op, .at_ms = f.asked / LK_MS, .together = 1};
     if (key != NULL) {
-        const mock_slot *slot = lk_mock_slot_locked(m, key, strlen(key));
+        const lk_mock_slot *slot = lk_mock_slot_locked(m, key, strlen(key));
         f.call.key = slot != NULL ? slot->key : "";
     }
     f.call.owner = claim != NULL ? lk_mock_intern_locked(m, claim->owner) : h->owner;
@@ -31,17 +41,7 @@ mock_flight lk_mock_take_off_locked(locker_mock *m, mock_host *h, locker_op op, 
     return f;
 }
 
-locker_status lk_mock_travel(locker_mock *m, mock_flight *f, locker_status status, locker_status unanswered,
-                             bool *interrupted)
-{
-    const int64_t at = f->silent ? f->until : f->asked + f->fault.delay_ms * LK_MS;
-    f->late = f->silent || (f->fault.delay_ms > 0 && at >= f->until);
-    if (f->silent || f->fault.delay_ms > 0)
-        *interrupted = lk_mock_sleep(m, f->claim, f->late ? f->until : at);
-    return f->late ? unanswered : status;
-}
-
-locker_status lk_mock_land_locked(locker_mock *m, mock_flight *f, locker_status status)
+locker_status lk_mock_land_locked(locker_mock *m, lk_mock_flight *f, locker_status status)
 {
     f->call.status = status;
     f->call.took_ms = lk_mock_now(m) / LK_MS - f->call.at_ms;
@@ -49,7 +49,7 @@ locker_status lk_mock_land_locked(locker_mock *m, mock_flight *f, locker_status 
     return status;
 }
 
-locker_status lk_mock_explain(const mock_flight *f, locker_status status, locker_error *err)
+locker_status lk_mock_explain(const lk_mock_flight *f, locker_status status, locker_error *err)
 {
     const char *name = lk_fault_op_name(f->call.op);
     if (status == LOCKER_OK || status == LOCKER_BUSY)

@@ -4,7 +4,7 @@
 
 #include "flight.h"
 
-static locker_status describe_locked(const locker_mock *m, const mock_slot *slot, locker_info *info)
+static locker_status describe_locked(const locker_mock *m, const lk_mock_slot *slot, locker_info *info)
     LK_REQUIRES(m->mutex)
 {
     size_t n = 0;
@@ -21,19 +21,19 @@ static locker_status describe_locked(const locker_mock *m, const mock_slot *slot
         info->since_unix_ms = slot->since / LK_MS;
         info->remaining_ms = end == LOCKER_NEVER ? -1 : (end - lk_mock_now(m)) / LK_MS;
     }
-    for (const locker_claim *c = slot->first; c != NULL; c = lk_mock_place(c)->next)
+    for (const locker_claim *c = slot->first; c != NULL; c = lk_mock_place_of(c)->next)
         n++;
     info->waiters = (int64_t)n;
     info->queue = n > 0 ? calloc(n, sizeof *info->queue) : NULL;
     info->queue_stride = sizeof *info->queue;
     if (n > 0 && info->queue == NULL)
         return LOCKER_NOMEM;
-    for (const locker_claim *c = slot->first; c != NULL; c = lk_mock_place(c)->next)
+    for (const locker_claim *c = slot->first; c != NULL; c = lk_mock_place_of(c)->next)
         (void)strncpy(info->queue[info->queue_len++].owner, c->owner, LOCKER_OWNER_MAX);
     return LOCKER_OK;
 }
 
-static locker_status break_locked(locker_mock *m, mock_slot *slot, const locker_break_options *only,
+static locker_status break_locked(locker_mock *m, lk_mock_slot *slot, const locker_break_options *only,
                                   locker_info *info, locker_error *err) LK_REQUIRES(m->mutex)
 {
     locker_claim *holder = slot != NULL ? slot->holder : NULL;
@@ -49,19 +49,19 @@ static locker_status break_locked(locker_mock *m, mock_slot *slot, const locker_
         return LOCKER_OK;
     }
     lk_mock_take_away_locked(m, holder);
-    if (!lk_mock_place(holder)->host->cut)
-        lk_mock_place(holder)->host->svc->lease_lost(lk_mock_place(holder)->host->svc, holder,
-                                                     "it was broken");
+    if (!lk_mock_place_of(holder)->host->cut)
+        lk_mock_place_of(holder)->host->svc->lease_lost(lk_mock_place_of(holder)->host->svc, holder,
+                                                        "it was broken");
     return LOCKER_OK;
 }
 
 /* `only`: of a break. */
-static locker_status look(mock_host *h, locker_op op, const char *key, const locker_break_options *only,
+static locker_status look(lk_mock_host *h, locker_op op, const char *key, const locker_break_options *only,
                           int64_t until, locker_info *info, locker_error *err)
 {
     locker_mock *m = h->mock;
     lk_mutex_lock(&m->mutex);
-    mock_flight f = lk_mock_take_off_locked(m, h, op, key, NULL, until);
+    lk_mock_flight f = lk_mock_take_off_locked(m, h, op, key, NULL, until);
     locker_status status;
     if (!f.arrives)
         status = f.refusal;

@@ -104,14 +104,14 @@ LK_UNCHECKED void locker_mock_free(locker_mock *mock)
     if (mock == NULL)
         return;
     while (mock->hosts != NULL) {
-        mock_host *h = mock->hosts;
+        lk_mock_host *h = mock->hosts;
         mock->hosts = h->next;
         (void)close(h->kick_fd);
         free(h);
     }
     tdestroy(mock->slot_tree, nothing);
     while (mock->slots != NULL) {
-        mock_slot *slot = mock->slots;
+        lk_mock_slot *slot = mock->slots;
         mock->slots = slot->next;
         free(slot);
     }
@@ -127,9 +127,9 @@ LK_UNCHECKED void locker_mock_free(locker_mock *mock)
 /* ------------------------------------------------------------------ opening ---- */
 
 /* Nobody else sees it yet. NULL: out of memory, or of descriptors. */
-LK_UNCHECKED static mock_host *make_host(locker_mock *m)
+LK_UNCHECKED static lk_mock_host *make_host(locker_mock *m)
 {
-    mock_host *h = calloc(1, sizeof *h);
+    lk_mock_host *h = calloc(1, sizeof *h);
     if (h == NULL)
         return NULL;
     h->mock = m;
@@ -144,16 +144,16 @@ LK_UNCHECKED static mock_host *make_host(locker_mock *m)
     return h;
 }
 
-static void append_locked(locker_mock *m, mock_host *h) LK_REQUIRES(m->mutex, m->clock.mutex)
+static void append_locked(locker_mock *m, lk_mock_host *h) LK_REQUIRES(m->mutex, m->clock.mutex)
 {
-    mock_host **link = &m->hosts;
+    lk_mock_host **link = &m->hosts;
     while (*link != NULL)
         link = &(*link)->next;
     *link = h;
 }
 
 /* It stays in the list when opening fails: a host without a keeper does nothing. */
-static void add_host(locker_mock *m, mock_host *h) LK_EXCLUDES(m->mutex, m->clock.mutex)
+static void add_host(locker_mock *m, lk_mock_host *h) LK_EXCLUDES(m->mutex, m->clock.mutex)
 {
     lk_mutex_lock(&m->mutex);
     lk_mutex_lock(&m->clock.mutex);
@@ -177,7 +177,7 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
         status = LK_SIZED_TAKE(locker_options, &o, options, log_user, err);
     if (status != LOCKER_OK)
         return status;
-    mock_host *h = make_host(mock);
+    lk_mock_host *h = make_host(mock);
     if (h == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory or descriptors for a mock's locker");
     add_host(mock, h);

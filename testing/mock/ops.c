@@ -7,30 +7,30 @@
 /* ------------------------------------------------------------------ acquire ---- */
 
 /* The service is not asked, or doesn't do it. */
-static locker_status refuse_attempt_locked(locker_mock *m, const mock_flight *f) LK_REQUIRES(m->mutex)
+static locker_status refuse_attempt_locked(locker_mock *m, const lk_mock_flight *f) LK_REQUIRES(m->mutex)
 {
     locker_claim *claim = f->claim;
-    mock_place *p = lk_mock_place(claim);
-    mock_slot *slot = lk_mock_slot_locked(m, claim->key, claim->key_len);
+    lk_mock_place *p = lk_mock_place_of(claim);
+    lk_mock_slot *slot = lk_mock_slot_locked(m, claim->key, claim->key_len);
     if (slot == NULL)
         return LOCKER_NOMEM;
     if (p->host == NULL)
         lk_mock_adopt_locked(m, f->host, slot, claim);
     if (f->refusal == LOCKER_BUSY)
         lk_mock_take_away_locked(m, claim); /* it may have been given to it since it was woken */
-    if (f->refusal == LOCKER_BUSY && claim->will_wait && p->state != MOCK_QUEUED)
+    if (f->refusal == LOCKER_BUSY && claim->will_wait && p->state != LK_MOCK_QUEUED)
         lk_mock_enqueue_locked(m, slot, claim);
     return f->refusal;
 }
 
 /* The answer has arrived; but meanwhile the lock may have been granted after all, or taken away again, or the
  * call given up. */
-static locker_status settle_locked(locker_mock *m, mock_flight *f, locker_status status, bool interrupted)
+static locker_status settle_locked(locker_mock *m, lk_mock_flight *f, locker_status status, bool interrupted)
     LK_REQUIRES(m->mutex)
 {
     locker_claim *claim = f->claim;
-    mock_place *p = lk_mock_place(claim);
-    if (f->arrives && !f->late && (status == LOCKER_OK) != (p->state == MOCK_GRANTED))
+    lk_mock_place *p = lk_mock_place_of(claim);
+    if (f->arrives && !f->late && (status == LOCKER_OK) != (p->state == LK_MOCK_GRANTED))
         status = lk_mock_attempt_locked(m, f->host, claim);
     if (status != LOCKER_OK && interrupted)
         status = LOCKER_CANCELED;
@@ -45,10 +45,11 @@ static locker_status settle_locked(locker_mock *m, mock_flight *f, locker_status
 
 static locker_status mock_acquire(void *self, locker_claim *claim, locker_error *err)
 {
-    mock_host *h = self;
+    lk_mock_host *h = self;
     locker_mock *m = h->mock;
     lk_mutex_lock(&m->mutex);
-    mock_flight f = lk_mock_take_off_locked(m, h, LOCKER_OP_ACQUIRE, claim->key, claim, claim->attempt_until);
+    lk_mock_flight f =
+        lk_mock_take_off_locked(m, h, LOCKER_OP_ACQUIRE, claim->key, claim, claim->attempt_until);
     locker_status status = f.arrives ? lk_mock_attempt_locked(m, h, claim) : refuse_attempt_locked(m, &f);
     lk_mutex_unlock(&m->mutex);
     bool interrupted = false;
@@ -61,22 +62,22 @@ static locker_status mock_acquire(void *self, locker_claim *claim, locker_error 
 
 static void mock_interrupt(void *self, locker_claim *claim)
 {
-    lk_mock_interrupt(((const mock_host *)self)->mock, claim);
+    lk_mock_interrupt(((const lk_mock_host *)self)->mock, claim);
 }
 
 /* ------------------------------------------------------------------ release ---- */
 
 static void mock_withdraw(void *self, locker_claim *claim)
 {
-    mock_host *h = self;
+    lk_mock_host *h = self;
     locker_mock *m = h->mock;
-    mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(m)};
+    lk_mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(m)};
     lk_mutex_lock(&m->mutex);
     f.call = (locker_mock_call){.op = LOCKER_OP_WITHDRAW, .at_ms = f.asked / LK_MS, .together = 1};
-    if (lk_mock_place(claim)->slot != NULL)
-        f.call.key = lk_mock_place(claim)->slot->key;
+    if (lk_mock_place_of(claim)->slot != NULL)
+        f.call.key = lk_mock_place_of(claim)->slot->key;
     f.call.owner = lk_mock_intern_locked(m, claim->owner);
-    f.call.token = lk_mock_place(claim)->answered ? claim->token : 0;
+    f.call.token = lk_mock_place_of(claim)->answered ? claim->token : 0;
     (void)lk_mock_end_locked(m, claim, !h->cut);
     (void)lk_mock_land_locked(m, &f, LOCKER_OK);
     lk_mutex_unlock(&m->mutex);
@@ -84,10 +85,10 @@ static void mock_withdraw(void *self, locker_claim *claim)
 
 static locker_status mock_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
-    mock_host *h = self;
+    lk_mock_host *h = self;
     locker_mock *m = h->mock;
     lk_mutex_lock(&m->mutex);
-    mock_flight f = lk_mock_take_off_locked(m, h, LOCKER_OP_RELEASE, grant->key, grant, until);
+    lk_mock_flight f = lk_mock_take_off_locked(m, h, LOCKER_OP_RELEASE, grant->key, grant, until);
     f.call.token = grant->token;
     if (!f.arrives && f.refusal == LOCKER_LOST)
         lk_mock_take_away_locked(m, grant);
@@ -107,22 +108,22 @@ static locker_status mock_release(void *self, locker_claim *grant, int64_t until
 
 static locker_status mock_pass(void *self, locker_claim *from, locker_claim *to)
 {
-    mock_host *h = self;
+    lk_mock_host *h = self;
     locker_mock *m = h->mock;
-    mock_place *p = lk_mock_place(from);
+    lk_mock_place *p = lk_mock_place_of(from);
     locker_status status = LOCKER_BUSY;
     lk_mutex_lock(&m->mutex);
-    mock_flight f = lk_mock_take_off_locked(m, h, LOCKER_OP_PASS, from->key, from, LOCKER_NEVER);
-    if (f.arrives && !f.silent && p->state == MOCK_GRANTED) {
-        mock_slot *slot = p->slot;
+    lk_mock_flight f = lk_mock_take_off_locked(m, h, LOCKER_OP_PASS, from->key, from, LOCKER_NEVER);
+    if (f.arrives && !f.silent && p->state == LK_MOCK_GRANTED) {
+        lk_mock_slot *slot = p->slot;
         const int64_t lease_end = slot->until;
         lk_mock_adopt_locked(m, h, slot, to);
         lk_mock_grant_locked(m, slot, to);
         slot->until = lease_end; /* the service was not asked */
-        lk_mock_place(to)->answered = true;
+        lk_mock_place_of(to)->answered = true;
         to->token = slot->token;
         to->valid_until = from->valid_until;
-        p->state = MOCK_LOST;
+        p->state = LK_MOCK_LOST;
         (void)lk_mock_end_locked(m, from, true);
         status = LOCKER_OK;
         f.call.token = to->token;
@@ -132,73 +133,12 @@ static locker_status mock_pass(void *self, locker_claim *from, locker_claim *to)
     return status;
 }
 
-/* ------------------------------------------------------------------ renewal ---- */
-
-/* One lease's renewal, or its part of a heartbeat. Answers whether the service heard of it. */
-static bool renew_one_locked(locker_mock *m, mock_host *h, locker_claim *grant, size_t together)
-    LK_REQUIRES(m->mutex)
-{
-    mock_flight f = lk_mock_take_off_locked(m, h, LOCKER_OP_RENEW, grant->key, grant, LOCKER_NEVER);
-    locker_status status = f.refusal;
-    int64_t until = 0;
-    f.call.token = grant->token;
-    f.call.together = together;
-    if (f.arrives)
-        status = lk_mock_extend_locked(m, grant, &until);
-    else if (status == LOCKER_LOST)
-        lk_mock_take_away_locked(m, grant);
-    if (f.silent)
-        status = LOCKER_UNAVAILABLE;
-    if (status == LOCKER_OK && f.fault.delay_ms > 0)
-        lk_mock_reply_later_locked(m, grant, f.asked + f.fault.delay_ms * LK_MS, until);
-    else if (status == LOCKER_OK)
-        h->svc->lease_extended(h->svc, grant, until);
-    else if (status == LOCKER_LOST)
-        h->svc->lease_lost(h->svc, grant, "the service says that it is another's, or nobody's");
-    if (f.fault.what == LOCKER_FAULT_LOSE_LOCK)
-        lk_mock_take_away_locked(m, grant);
-    (void)lk_mock_land_locked(m, &f, status);
-    return f.arrives;
-}
-
-static void mock_renew(void *self, locker_claim *const *grants, size_t count)
-{
-    mock_host *h = self;
-    locker_mock *m = h->mock;
-    lk_mutex_lock(&m->mutex);
-    for (size_t i = 0; i < count; i++)
-        (void)renew_one_locked(m, h, grants[i], count);
-    lk_mutex_unlock(&m->mutex);
-}
-
-static bool is_kept_locked(const locker_mock *m, const locker_claim *claim) LK_REQUIRES(m->mutex)
-{
-    (void)m;
-    return lk_mock_place(claim)->answered && claim->renewed;
-}
-
-void lk_mock_beat_locked(locker_mock *m, mock_host *h)
-{
-    size_t together = 0;
-    bool heard = false;
-    for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place(c)->host_next)
-        together += is_kept_locked(m, c);
-    for (locker_claim *c = h->claims, *next; c != NULL; c = next) {
-        next = lk_mock_place(c)->host_next;
-        heard = (is_kept_locked(m, c) && renew_one_locked(m, h, c, together)) || heard;
-    }
-    if ((heard || together == 0) && h->session_until != LOCKER_NEVER)
-        h->session_until = lk_mock_now(m) + h->session_ns;
-    if (h->claims == NULL) /* nothing to keep it up for */
-        h->session_until = h->beat_at = LOCKER_NEVER;
-}
-
 /* ------------------------------------------------------------------ life ---- */
 
 static locker_status mock_open(const locker_driver_config *config, const locker_services *svc, void **self,
                                locker_error *err)
 {
-    mock_host *h = svc->clock->context;
+    lk_mock_host *h = svc->clock->context;
     locker_mock *m = h->mock;
     lk_mutex_lock(&m->mutex);
     const bool down = m->down;
@@ -218,17 +158,17 @@ static locker_status mock_open(const locker_driver_config *config, const locker_
 /* A session ends with its locker; what could not be given back otherwise ends with its lease. */
 static void mock_close(void *self)
 {
-    mock_host *h = self;
+    lk_mock_host *h = self;
     locker_mock *m = h->mock;
     const bool leases = m->options.leases == LOCKER_MOCK_LEASES_RENEWED;
     lk_mock_keeper(m, h, false);
     lk_mutex_lock(&m->mutex);
-    for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place(c)->host_next)
+    for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place_of(c)->host_next)
         m->claims_left++;
     h->claims = NULL;
     h->svc = NULL;
     h->l = NULL;
-    for (mock_slot *slot = m->slots; slot != NULL; slot = slot->next) {
+    for (lk_mock_slot *slot = m->slots; slot != NULL; slot = slot->next) {
         if (!slot->held || slot->host != h)
             continue;
         slot->retry_at = LOCKER_NEVER;
@@ -252,7 +192,7 @@ const locker_driver lk_mock_driver = {
     .schemes = schemes,
     .example = "mock:",
     .features = "",
-    .claim_size = sizeof(mock_place),
+    .claim_size = sizeof(lk_mock_place),
     .ttl_min_ms = 10,
     .ttl_max_ms = INT64_C(86400000),
     .params = params,
@@ -263,7 +203,7 @@ const locker_driver lk_mock_driver = {
     .withdraw = mock_withdraw,
     .release = mock_release,
     .pass = mock_pass,
-    .renew = mock_renew,
+    .renew = lk_mock_renew,
     .show = lk_mock_show,
     .break_lock = lk_mock_break,
     .ping = lk_mock_ping,

@@ -70,7 +70,7 @@ bool locker_mock_held(const locker_mock *mock, const char *key, char owner[LOCKE
 {
     locker_mock *m = lk_mock_asked(mock);
     lk_mutex_lock(&m->mutex);
-    const mock_slot *slot = lk_mock_find_locked(m, key);
+    const lk_mock_slot *slot = lk_mock_find_locked(m, key);
     const bool held = slot != NULL && slot->held;
     if (owner != NULL)
         (void)snprintf(owner, LOCKER_OWNER_MAX + 1, "%s", held ? slot->owner : "");
@@ -110,8 +110,8 @@ __attribute__((format(printf, 2, 3))) static void say(report *r, const char *for
 
 static void say_held_locked(const locker_mock *m, report *r) LK_REQUIRES(m->mutex)
 {
-    for (const mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
-        if (slot->held && slot->holder != NULL && lk_mock_place(slot->holder)->answered)
+    for (const lk_mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
+        if (slot->held && slot->holder != NULL && lk_mock_place_of(slot->holder)->answered)
             say(r, "'%s' is still held by '%s', since %lld ms, with token %llu", slot->key, slot->owner,
                 (long long)(slot->since / LK_MS), (unsigned long long)slot->token);
 }
@@ -119,7 +119,7 @@ static void say_held_locked(const locker_mock *m, report *r) LK_REQUIRES(m->mute
 static void say_waiting(locker_mock *m, report *r) LK_EXCLUDES(m->clock.mutex)
 {
     lk_mutex_lock(&m->clock.mutex);
-    for (const mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
+    for (const lk_mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
         if (s->claim != NULL)
             say(r, "a call of '%s' still waits for '%s'", s->claim->owner, s->claim->key);
     if (m->clock.trouble[0] != '\0')

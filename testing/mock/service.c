@@ -36,13 +36,13 @@ const char *lk_mock_intern_locked(locker_mock *m, const char *text)
 /* A slot is compared by its key's bytes, which stand at a fixed place in it. */
 static int compare_slots(const void *a, const void *b)
 {
-    return strcmp(((const mock_slot *)a)->key, ((const mock_slot *)b)->key);
+    return strcmp(((const lk_mock_slot *)a)->key, ((const lk_mock_slot *)b)->key);
 }
 
 /* Nobody else sees it yet. */
-LK_UNCHECKED static mock_slot *make_slot(const char *key, size_t length)
+LK_UNCHECKED static lk_mock_slot *make_slot(const char *key, size_t length)
 {
-    mock_slot *slot = calloc(1, sizeof *slot + length + 1);
+    lk_mock_slot *slot = calloc(1, sizeof *slot + length + 1);
     if (slot == NULL)
         return NULL;
     memcpy(slot->key, key, length);
@@ -51,12 +51,12 @@ LK_UNCHECKED static mock_slot *make_slot(const char *key, size_t length)
     return slot;
 }
 
-mock_slot *lk_mock_slot_locked(locker_mock *m, const char *key, size_t length)
+lk_mock_slot *lk_mock_slot_locked(locker_mock *m, const char *key, size_t length)
 {
-    mock_slot *fresh = make_slot(key, length);
+    lk_mock_slot *fresh = make_slot(key, length);
     if (fresh == NULL)
         return NULL;
-    mock_slot **found = tsearch(fresh, &m->slot_tree, compare_slots);
+    lk_mock_slot **found = tsearch(fresh, &m->slot_tree, compare_slots);
     if (found == NULL || *found != fresh) {
         free(fresh);
         return found == NULL ? NULL : *found;
@@ -66,9 +66,9 @@ mock_slot *lk_mock_slot_locked(locker_mock *m, const char *key, size_t length)
     return fresh;
 }
 
-mock_slot *lk_mock_find_locked(locker_mock *m, const char *key)
+lk_mock_slot *lk_mock_find_locked(locker_mock *m, const char *key)
 {
-    mock_slot *slot = m->slots;
+    lk_mock_slot *slot = m->slots;
     while (slot != NULL && strcmp(slot->key, key) != 0)
         slot = slot->next;
     return slot;
@@ -93,49 +93,49 @@ uint64_t lk_mock_token_locked(locker_mock *m)
 
 /* ------------------------------------------------------------------ queues ---- */
 
-void lk_mock_enqueue_locked(locker_mock *m, mock_slot *slot, locker_claim *claim)
+void lk_mock_enqueue_locked(locker_mock *m, lk_mock_slot *slot, locker_claim *claim)
 {
-    mock_place *p = lk_mock_place(claim);
+    lk_mock_place *p = lk_mock_place_of(claim);
     (void)m;
-    p->state = MOCK_QUEUED;
+    p->state = LK_MOCK_QUEUED;
     p->next = NULL;
     p->prev = slot->last;
     if (slot->last != NULL)
-        lk_mock_place(slot->last)->next = claim;
+        lk_mock_place_of(slot->last)->next = claim;
     else
         slot->first = claim;
     slot->last = claim;
 }
 
-static void unqueue_locked(const locker_mock *m, mock_slot *slot, const locker_claim *claim)
+static void unqueue_locked(const locker_mock *m, lk_mock_slot *slot, const locker_claim *claim)
     LK_REQUIRES(m->mutex)
 {
-    mock_place *p = lk_mock_place(claim);
+    lk_mock_place *p = lk_mock_place_of(claim);
     (void)m;
     if (p->prev != NULL)
-        lk_mock_place(p->prev)->next = p->next;
+        lk_mock_place_of(p->prev)->next = p->next;
     else
         slot->first = p->next;
     if (p->next != NULL)
-        lk_mock_place(p->next)->prev = p->prev;
+        lk_mock_place_of(p->next)->prev = p->prev;
     else
         slot->last = p->prev;
     p->prev = p->next = NULL;
-    p->state = MOCK_NEW;
+    p->state = LK_MOCK_NEW;
 }
 
 /* Who gets a free lock: the first, or with a seed any. One that is cut off hears of nothing, unless its place
  * in the queue is a session's. */
 static bool can_be_next_locked(const locker_mock *m, const locker_claim *claim) LK_REQUIRES(m->mutex)
 {
-    return m->options.leases == LOCKER_MOCK_LEASES_SESSION || !lk_mock_place(claim)->host->cut;
+    return m->options.leases == LOCKER_MOCK_LEASES_SESSION || !lk_mock_place_of(claim)->host->cut;
 }
 
-static locker_claim *next_locked(locker_mock *m, const mock_slot *slot) LK_REQUIRES(m->mutex)
+static locker_claim *next_locked(locker_mock *m, const lk_mock_slot *slot) LK_REQUIRES(m->mutex)
 {
     locker_claim *chosen = NULL;
     uint64_t n = 0;
-    for (locker_claim *c = slot->first; c != NULL; c = lk_mock_place(c)->next) {
+    for (locker_claim *c = slot->first; c != NULL; c = lk_mock_place_of(c)->next) {
         if (!can_be_next_locked(m, c))
             continue;
         n++;
@@ -150,7 +150,7 @@ static locker_claim *next_locked(locker_mock *m, const mock_slot *slot) LK_REQUI
 /* A session keeps a lock, unless the lock is meant to end before. */
 static int64_t lease_of_locked(const locker_mock *m, const locker_claim *claim) LK_REQUIRES(m->mutex)
 {
-    const int64_t session = lk_mock_place(claim)->host->session_ns;
+    const int64_t session = lk_mock_place_of(claim)->host->session_ns;
     if (m->options.leases == LOCKER_MOCK_LEASES_NONE)
         return LOCKER_NEVER;
     if (m->options.leases == LOCKER_MOCK_LEASES_RENEWED || (!claim->renewed && claim->ttl_ns < session))
@@ -159,7 +159,7 @@ static int64_t lease_of_locked(const locker_mock *m, const locker_claim *claim) 
 }
 
 /* The service has heard of the host, which keeps its session. */
-static void hear_locked(const locker_mock *m, mock_host *h) LK_REQUIRES(m->mutex)
+static void hear_locked(const locker_mock *m, lk_mock_host *h) LK_REQUIRES(m->mutex)
 {
     if (m->options.leases != LOCKER_MOCK_LEASES_SESSION)
         return;
@@ -168,17 +168,17 @@ static void hear_locked(const locker_mock *m, mock_host *h) LK_REQUIRES(m->mutex
     h->session_until = lk_mock_later(lk_mock_now(m), h->session_ns);
 }
 
-static void start_lease_locked(const locker_mock *m, mock_slot *slot, const locker_claim *claim)
+static void start_lease_locked(const locker_mock *m, lk_mock_slot *slot, const locker_claim *claim)
     LK_REQUIRES(m->mutex)
 {
     if (m->options.leases == LOCKER_MOCK_LEASES_RENEWED)
         slot->until = lk_mock_later(lk_mock_now(m), claim->ttl_ns);
 }
 
-void lk_mock_grant_locked(locker_mock *m, mock_slot *slot, locker_claim *claim)
+void lk_mock_grant_locked(locker_mock *m, lk_mock_slot *slot, locker_claim *claim)
 {
-    mock_place *p = lk_mock_place(claim);
-    p->state = MOCK_GRANTED;
+    lk_mock_place *p = lk_mock_place_of(claim);
+    p->state = LK_MOCK_GRANTED;
     slot->held = true;
     slot->stranger = false;
     slot->holder = claim;
@@ -190,7 +190,7 @@ void lk_mock_grant_locked(locker_mock *m, mock_slot *slot, locker_claim *claim)
     start_lease_locked(m, slot, claim);
 }
 
-void lk_mock_free_locked(locker_mock *m, mock_slot *slot)
+void lk_mock_free_locked(locker_mock *m, lk_mock_slot *slot)
 {
     locker_claim *claim = next_locked(m, slot);
     slot->held = slot->stranger = false;
@@ -201,10 +201,10 @@ void lk_mock_free_locked(locker_mock *m, mock_slot *slot)
         return;
     unqueue_locked(m, slot, claim);
     lk_mock_grant_locked(m, slot, claim);
-    lk_mock_place(claim)->host->svc->wake(lk_mock_place(claim)->host->svc, claim);
+    lk_mock_place_of(claim)->host->svc->wake(lk_mock_place_of(claim)->host->svc, claim);
 }
 
-void lk_mock_leave_queue_locked(locker_mock *m, mock_slot *slot, locker_claim *claim)
+void lk_mock_leave_queue_locked(locker_mock *m, lk_mock_slot *slot, locker_claim *claim)
 {
     unqueue_locked(m, slot, claim);
     if (!slot->held)
@@ -213,32 +213,32 @@ void lk_mock_leave_queue_locked(locker_mock *m, mock_slot *slot, locker_claim *c
 
 /* A lock that nobody holds, though some may wait: after a fault that said busy, or because they are cut
  * off. */
-static bool is_its_turn_locked(const locker_mock *m, const mock_slot *slot, const locker_claim *claim)
+static bool is_its_turn_locked(const locker_mock *m, const lk_mock_slot *slot, const locker_claim *claim)
     LK_REQUIRES(m->mutex)
 {
     const locker_claim *first = slot->first;
     while (first != NULL && !can_be_next_locked(m, first))
-        first = lk_mock_place(first)->next;
+        first = lk_mock_place_of(first)->next;
     return first == NULL || first == claim || !m->options.queue;
 }
 
-locker_status lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_claim *claim)
+locker_status lk_mock_attempt_locked(locker_mock *m, lk_mock_host *host, locker_claim *claim)
 {
-    mock_place *p = lk_mock_place(claim);
-    mock_slot *slot = lk_mock_slot_locked(m, claim->key, claim->key_len);
+    lk_mock_place *p = lk_mock_place_of(claim);
+    lk_mock_slot *slot = lk_mock_slot_locked(m, claim->key, claim->key_len);
     if (slot == NULL)
         return LOCKER_NOMEM;
     if (p->host == NULL)
         lk_mock_adopt_locked(m, host, slot, claim);
     hear_locked(m, host);
-    if (p->state == MOCK_GRANTED) {
+    if (p->state == LK_MOCK_GRANTED) {
         start_lease_locked(m, slot, claim);
     } else if (!slot->held && is_its_turn_locked(m, slot, claim)) {
-        if (p->state == MOCK_QUEUED)
+        if (p->state == LK_MOCK_QUEUED)
             unqueue_locked(m, slot, claim);
         lk_mock_grant_locked(m, slot, claim);
     } else {
-        if (claim->will_wait && p->state != MOCK_QUEUED)
+        if (claim->will_wait && p->state != LK_MOCK_QUEUED)
             lk_mock_enqueue_locked(m, slot, claim);
         return LOCKER_BUSY;
     }
@@ -249,8 +249,8 @@ locker_status lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_cla
 
 locker_status lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t *until)
 {
-    mock_place *p = lk_mock_place(grant);
-    if (p->state != MOCK_GRANTED)
+    lk_mock_place *p = lk_mock_place_of(grant);
+    if (p->state != LK_MOCK_GRANTED)
         return LOCKER_LOST;
     hear_locked(m, p->host);
     start_lease_locked(m, p->slot, grant);
@@ -260,32 +260,32 @@ locker_status lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t
 
 /* ------------------------------------------------------------------ the life of a claim ---- */
 
-void lk_mock_adopt_locked(locker_mock *m, mock_host *host, mock_slot *slot, locker_claim *claim)
+void lk_mock_adopt_locked(locker_mock *m, lk_mock_host *host, lk_mock_slot *slot, locker_claim *claim)
 {
-    mock_place *p = lk_mock_place(claim);
+    lk_mock_place *p = lk_mock_place_of(claim);
     (void)m;
     p->host = host;
     p->slot = slot;
     p->host_prev = NULL;
     p->host_next = host->claims;
     if (host->claims != NULL)
-        lk_mock_place(host->claims)->host_prev = claim;
+        lk_mock_place_of(host->claims)->host_prev = claim;
     host->claims = claim;
 }
 
 static void forget_locked(locker_mock *m, const locker_claim *claim) LK_REQUIRES(m->mutex)
 {
-    mock_place *p = lk_mock_place(claim);
-    mock_reply **link = &m->replies;
+    lk_mock_place *p = lk_mock_place_of(claim);
+    lk_mock_reply **link = &m->replies;
     if (p->host_prev != NULL)
-        lk_mock_place(p->host_prev)->host_next = p->host_next;
+        lk_mock_place_of(p->host_prev)->host_next = p->host_next;
     else
         p->host->claims = p->host_next;
     if (p->host_next != NULL)
-        lk_mock_place(p->host_next)->host_prev = p->host_prev;
+        lk_mock_place_of(p->host_next)->host_prev = p->host_prev;
     p->host = NULL;
     while (*link != NULL) {
-        mock_reply *reply = *link;
+        lk_mock_reply *reply = *link;
         if (reply->grant != claim) {
             link = &reply->next;
             continue;
@@ -297,21 +297,21 @@ static void forget_locked(locker_mock *m, const locker_claim *claim) LK_REQUIRES
 
 void lk_mock_take_away_locked(locker_mock *m, locker_claim *claim)
 {
-    mock_place *p = lk_mock_place(claim);
-    if (p->state != MOCK_GRANTED)
+    lk_mock_place *p = lk_mock_place_of(claim);
+    if (p->state != LK_MOCK_GRANTED)
         return;
-    p->state = MOCK_LOST;
+    p->state = LK_MOCK_LOST;
     lk_mock_free_locked(m, p->slot);
 }
 
 locker_status lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arrives)
 {
-    mock_place *p = lk_mock_place(claim);
-    mock_slot *slot = p->slot;
-    const locker_status status = p->state == MOCK_GRANTED ? LOCKER_OK : LOCKER_LOST;
+    lk_mock_place *p = lk_mock_place_of(claim);
+    lk_mock_slot *slot = p->slot;
+    const locker_status status = p->state == LK_MOCK_GRANTED ? LOCKER_OK : LOCKER_LOST;
     if (p->host == NULL)
         return LOCKER_LOST; /* it never got as far as the service */
-    if (p->state == MOCK_QUEUED)
+    if (p->state == LK_MOCK_QUEUED)
         lk_mock_leave_queue_locked(m, slot, claim);
     if (status == LOCKER_OK && arrives)
         lk_mock_free_locked(m, slot);
@@ -325,11 +325,11 @@ locker_status lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arriv
 
 void lk_mock_reply_later_locked(locker_mock *m, locker_claim *grant, int64_t at, int64_t until)
 {
-    mock_reply *reply = malloc(sizeof *reply), **link = &m->replies;
+    lk_mock_reply *reply = malloc(sizeof *reply), **link = &m->replies;
     if (reply == NULL)
         return;
     while (*link != NULL && (*link)->at <= at)
         link = &(*link)->next;
-    *reply = (mock_reply){*link, grant, at, until};
+    *reply = (lk_mock_reply){*link, grant, at, until};
     *link = reply;
 }

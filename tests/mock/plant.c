@@ -5,9 +5,9 @@
 
 #include "internal.h"
 
-locker_status __real_lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_claim *claim)
+locker_status __real_lk_mock_attempt_locked(locker_mock *m, lk_mock_host *host, locker_claim *claim)
     LK_REQUIRES(m->mutex);
-locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_claim *claim)
+locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, lk_mock_host *host, locker_claim *claim)
     LK_REQUIRES(m->mutex);
 locker_status __real_lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arrives)
     LK_REQUIRES(m->mutex);
@@ -50,7 +50,7 @@ bool plant(const char *name)
     return false;
 }
 
-locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, mock_host *host, locker_claim *claim)
+locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, lk_mock_host *host, locker_claim *claim)
 {
     const locker_status status = __real_lk_mock_attempt_locked(m, host, claim);
     if (planted == TWO_HOLDERS && status == LOCKER_BUSY && !claim->will_wait) {
