@@ -11,10 +11,18 @@
 
 #include "bench.h"
 
-enum { MEMBERS_MAX = 16 };
+enum { MEMBERS_MAX = 16, QUICK_PART = 50 };
+
+atomic_bool lk_interrupted;
 
 /* Longer than any row takes: what is still running then hangs. */
 static const int64_t patience = 180 * LK_S;
+
+int64_t lk_scale(const lk_bench *b, int64_t full)
+{
+    const int64_t part = b->quick ? full / QUICK_PART : full;
+    return part > 0 ? part : 1;
+}
 
 /* ------------------------------------------------------------------ the boss ---- */
 

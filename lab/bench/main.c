@@ -9,9 +9,7 @@
 
 #include "bench.h"
 
-enum { EXIT_USAGE = 64, EXIT_INTERRUPTED = 130, QUICK_PART = 50, DEFAULT_ROUNDS = 5 };
-
-atomic_bool lk_interrupted;
+enum { EXIT_USAGE = 64, EXIT_INTERRUPTED = 130, DEFAULT_ROUNDS = 5 };
 
 typedef struct {
     const char *name;
@@ -53,12 +51,6 @@ static row rows[] = {
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
-
-int64_t lk_scale(const lk_bench *b, int64_t full)
-{
-    const int64_t part = b->quick ? full / QUICK_PART : full;
-    return part > 0 ? part : 1;
-}
 
 /* ------------------------------------------------------------------ options ---- */
 

@@ -1,9 +1,8 @@
-/* page.c: the comparison as one self-contained HTML page: the file; see report.h and page.h. */
-#include "page.h"
+/* page.c: the comparison as one self-contained HTML page: the file; see report.h and page_parts.h. */
+#include "page_parts.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,16 +16,6 @@ bool lk_comparison_can_write_html(char *why, size_t why_size)
         return true;
     snprintf(why, why_size, "its plots need the program gnuplot; install the package gnuplot-nox");
     return false;
-}
-
-void lk_page_fail(lk_page *page, const char *format, ...)
-{
-    if (page->why[0])
-        return;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(page->why, page->why_size, format, args);
-    va_end(args);
 }
 
 static bool put(const char *path, const char *text, size_t size)

@@ -1,13 +1,13 @@
 /* page_chart.c: plots, drawn by the program gnuplot as SVG and put into the page as pictures that need
- * nothing else; see page.h. A picture in a data: address keeps its names to itself: gnuplot uses the same
- * ones in each. */
+ * nothing else; see page_parts.h. A picture in a data: address keeps its names to itself: gnuplot uses the
+ * same ones in each. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "page.h"
+#include "page_parts.h"
 #include "servers/process.h"
 
 static FILE *in_memory(lk_page *page)

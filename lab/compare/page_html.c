@@ -1,48 +1,11 @@
-/* page_html.c: the page's text and tables; see page.h. */
+/* page_html.c: the page's text and tables; see page_parts.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 
 #include "cli.h"
-#include "page.h"
-
-/* ------------------------------------------------------------------ text ---- */
-
-static void put_escaped(FILE *html, const char *text)
-{
-    for (; *text; text++) {
-        switch (*text) {
-        case '<':
-            fputs("&lt;", html);
-            break;
-        case '>':
-            fputs("&gt;", html);
-            break;
-        case '&':
-            fputs("&amp;", html);
-            break;
-        case '"':
-            fputs("&quot;", html);
-            break;
-        case '\'':
-            fputs("&#39;", html);
-            break;
-        default:
-            fputc((unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text, html);
-        }
-    }
-}
-
-void lk_page_text(lk_page *page, const char *text)
-{
-    json_t *clean = lk_cli_json_text(text); /* it may come from a command line, and be no UTF-8 */
-    if (clean)
-        put_escaped(page->html, json_string_value(clean));
-    else
-        lk_page_fail(page, "out of memory");
-    json_decref(clean);
-}
+#include "page_parts.h"
 
 /* Text in an element, when there is any. */
 static void put_element(lk_page *page, const char *name, const char *before, const char *text)

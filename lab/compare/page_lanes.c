@@ -1,10 +1,10 @@
-/* page_lanes.c: who asked for a lock and who held it, over time: a plot for each backend; see page.h. What
- * was held for certain, and which times two held at once, is the history's to say (lab/history). */
+/* page_lanes.c: who asked for a lock and who held it, over time: a plot for each backend; see page_parts.h.
+ * What was held for certain, and which times two held at once, is the history's to say (lab/history). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "history.h"
-#include "page.h"
+#include "page_parts.h"
 
 enum {
     LANES = 16,

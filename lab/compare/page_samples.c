@@ -1,12 +1,12 @@
 /* page_samples.c: the samples of a scenario: plots with all backends, and a table of their figures; see
- * page.h. Kinds of which some backend has many get a plot of their own, as distributions; those of which all
- * have few share one, in which each sample is a point. */
+ * page_parts.h. Kinds of which some backend has many get a plot of their own, as distributions; those of
+ * which all have few share one, in which each sample is a point. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "page.h"
+#include "page_parts.h"
 
 enum {
     MANY = 30,          /* samples, from which on there is a distribution to see */

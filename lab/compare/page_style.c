@@ -1,6 +1,6 @@
-/* page_style.c: the look of the page; see page.h. Nothing in it comes from elsewhere: fonts are the
+/* page_style.c: the look of the page; see page_parts.h. Nothing in it comes from elsewhere: fonts are the
  * reader's. */
-#include "page.h"
+#include "page_parts.h"
 
 static const char style[] =
     ":root { color-scheme: light; }\n"

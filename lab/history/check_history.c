@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_history.h"
+#include "check_history_json.h"
 
 enum { FINDINGS_SHOWN = 10 };
 

@@ -1,5 +1,5 @@
 /*
- * check_history.h: what the two ways of printing a report share: check_history.c has the options and the
+ * check_history_json.h: what the two ways of printing a report share: check_history.c has the options and the
  * text, check_history_json.c the JSON.
  */
 #pragma once

@@ -191,3 +191,8 @@ void lk_checker_untrap(void)
         (void)sigaction(SIGSEGV, &before, NULL);
     set = false;
 }
+
+bool lk_checker_is_bounded(const locker_claim *claim)
+{
+    return lk_checker_tested->renew != NULL || !claim->renewed;
+}

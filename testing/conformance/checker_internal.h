@@ -1,10 +1,13 @@
 /*
  * checker_internal.h: the parts of the contract checker.
  *
- *   contract_checker.c   reports, the tokens of each key
+ *   checker_reports.c    reports, the tokens of each key
  *   checker_claims.c     the driver's copies of claims, and the record of each
  *   checker_services.c   core's side of an instance, as the driver sees it
  *   checker_ops.c        the driver's operations, as core sees them
+ *   checker.c            all of it, before a driver
+ *
+ * Each uses only those before it.
  *
  * lk_checker_mutex guards the records, the tokens and the reports. Lock order: the driver's locks,
  * lk_checker_mutex, then nothing: core and the driver are called without it.
@@ -49,7 +52,9 @@ typedef struct {
 
 extern const locker_driver *lk_checker_tested; /**< the driver under test; constant */
 
-/* ---- contract_checker.c */
+/* ---- checker_reports.c */
+/** A test begins: nothing has been reported. Takes lk_checker_mutex. */
+void lk_checker_reports_begin(void);
 /** Reports a breach. Takes lk_checker_mutex. */
 void lk_checker_report(const char *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** The greatest token that a grant of the key got so far; the caller holds lk_checker_mutex. */
@@ -77,6 +82,8 @@ lk_record *lk_checker_record_locked(const locker_claim *inner) LK_REQUIRES(lk_ch
 size_t lk_checker_count(const lk_checked *w);
 /** The driver lets go of it: the copy is not to be touched any more. */
 void lk_checker_let_go(locker_claim *outer, const char *operation);
+/** Whether its lease may be no longer than what was asked for. What a session keeps may be longer. */
+bool lk_checker_is_bounded(const locker_claim *claim);
 /** Catches touches of what was let go of, by SIGSEGV; and back. */
 void lk_checker_trap(void);
 void lk_checker_untrap(void);
@@ -87,5 +94,3 @@ extern const locker_services lk_checker_services;
 /* ---- checker_ops.c */
 /** Fills a table whose operations are checked. */
 void lk_checker_fill(locker_driver *table, const locker_driver *driver);
-/** Whether its lease may be no longer than what was asked for. What a session keeps may be longer. */
-bool lk_checker_is_bounded(const locker_claim *claim);

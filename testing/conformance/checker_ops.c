@@ -131,11 +131,6 @@ static void note(const lk_checked *w, const locker_claim *inner, bool attempting
     lk_mutex_unlock(&lk_checker_mutex);
 }
 
-bool lk_checker_is_bounded(const locker_claim *claim)
-{
-    return lk_checker_tested->renew != NULL || !claim->renewed;
-}
-
 static uint64_t token_before(const locker_claim *inner)
 {
     lk_mutex_lock(&lk_checker_mutex);

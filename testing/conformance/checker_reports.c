@@ -1,4 +1,4 @@
-/* contract_checker.c: the breaches that were seen, and the tokens of each key; see contract_checker.h and
+/* checker_reports.c: the breaches that were seen, and the tokens of each key; see contract_checker.h and
  * checker_internal.h. */
 #include "checker_internal.h"
 
@@ -35,25 +35,19 @@ void lk_checker_report(const char *check, const char *format, ...)
     lk_mutex_unlock(&lk_checker_mutex);
 }
 
+void lk_checker_reports_begin(void)
+{
+    lk_mutex_lock(&lk_checker_mutex);
+    seen = 0;
+    lk_mutex_unlock(&lk_checker_mutex);
+}
+
 unsigned lk_checker_breaches(void)
 {
     lk_mutex_lock(&lk_checker_mutex);
     const unsigned count = seen;
     lk_mutex_unlock(&lk_checker_mutex);
     return count;
-}
-
-void lk_checker_begin(void)
-{
-    lk_mutex_lock(&lk_checker_mutex);
-    seen = 0;
-    lk_mutex_unlock(&lk_checker_mutex);
-    lk_checker_trap();
-}
-
-void lk_checker_end(void)
-{
-    lk_checker_untrap();
 }
 
 int64_t lk_checker_now(const lk_checked *w)
@@ -162,16 +156,4 @@ void lk_checker_forget(void)
     tdestroy(tokens, free_token);
     tokens = NULL;
     lk_mutex_unlock(&lk_checker_mutex);
-}
-
-/* ------------------------------------------------------------------ the table ---- */
-
-const locker_driver *lk_checker_driver(const locker_driver *driver)
-{
-    static locker_driver table;
-    lk_checker_tested = driver;
-    if (!lk_checker_claims_init())
-        return NULL;
-    lk_checker_fill(&table, driver);
-    return &table;
 }

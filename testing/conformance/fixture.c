@@ -8,6 +8,8 @@
 
 enum { URI_MAX = 512 };
 
+size_t lk_skipped;
+
 /* `more` is parameters, "" for none. */
 static void join_uri(char whole[URI_MAX], const char *uri, const char *more)
 {

@@ -18,7 +18,6 @@ enum { GROUPS = sizeof groups / sizeof groups[0], TESTS_AT_MOST = 32, BAD_USAGE 
 
 /* cmocka's fixtures have no argument of ours, so the run's is here. */
 static lk_fixture fixture;
-size_t lk_skipped;
 static size_t started; /* tests of this run */
 
 /* ------------------------------------------------------------------ one group ---- */

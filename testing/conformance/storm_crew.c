@@ -31,12 +31,6 @@ struct lk_crew {
     struct hand hands[LK_CREW_AT_MOST];
 };
 
-const char *lk_storm_key(unsigned key)
-{
-    static const char *const names[LK_STORM_KEYS] = {"storm/0", "storm/1", "storm/2", "storm/3"};
-    return names[key % LK_STORM_KEYS];
-}
-
 /* xorshift64*. */
 unsigned lk_storm_random(uint64_t *row, unsigned limit)
 {

@@ -19,6 +19,12 @@ int64_t lk_storm_now(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
+const char *lk_storm_key(unsigned key)
+{
+    static const char *const names[LK_STORM_KEYS] = {"storm/0", "storm/1", "storm/2", "storm/3"};
+    return names[key % LK_STORM_KEYS];
+}
+
 lk_detector *lk_detector_open(const char *path)
 {
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
