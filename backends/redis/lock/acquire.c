@@ -290,7 +290,7 @@ static lk_redis_outcome call_script(struct attempt *a)
     lk_redis_command argv;
     char queue_ttl[LK_REDIS_NUMBER_MAX];
     lk_redis_claim *data = a->data;
-    const bool known = data->enrolled || data->unsure;
+    const bool was_enrolled = data->enrolled, known = was_enrolled || data->unsure;
     const int64_t queue_ns = lk_time_later(3 * a->r->set.poll_ns, queue_least_ns);
     (void)lk_redis_number_text(queue_ttl, (uint64_t)(queue_ns / LK_MS));
     if (a->claim->will_wait && lk_redis_net_is_subscribed(a->r->net)) {
@@ -311,7 +311,13 @@ static lk_redis_outcome call_script(struct attempt *a)
     lk_redis_command_text(&argv, a->numbers);
     lk_redis_command_text(&argv, LK_READ(a->r->trusted) ? "0" : "1");
     lk_redis_command_text(&argv, known ? "1" : "0");
-    return lk_redis_ask_script(a->r, &a->call, LK_REDIS_SCRIPT_ACQUIRE, &argv, a->err);
+    const lk_redis_outcome outcome =
+        lk_redis_ask_script(a->r, &a->call, LK_REDIS_SCRIPT_ACQUIRE, &argv, a->err);
+    /* What was not sent, or refused, has put nothing into the queue; but PTTL may be denied after it has. */
+    if (a->call.sent == 0 || (outcome == LK_REDIS_CALL_ANSWERED && a->call.reply->type == REDIS_REPLY_ERROR &&
+                              lk_redis_reply_fault(a->call.reply) != LK_REDIS_FAULT_DENIED))
+        data->enrolled = was_enrolled;
+    return outcome;
 }
 
 /* Whether the first of the numbers that the counter gave is of a time before the connection; a foreign client

@@ -1,6 +1,6 @@
 /* cleanup.c: what goes on without a caller: a lock, or a place in the queue, that nobody here wants any more
- * is given back in the background, again after each reconnection: a lock until its time is over, after which it
- * ends with its lease, a place until that is done. */
+ * is given back in the background, again after each reconnection until its time is over. After that a lock
+ * ends with its lease; a place, which would be handed the lock, has a minute. */
 #include "cleanup.h"
 #include "net/reply.h"
 #include "script_call.h"
@@ -12,7 +12,7 @@ typedef struct {
     lk_redis_keys keys;
     char value[LK_REDIS_VALUE_LEN + 1];
     char member[LK_REDIS_MEMBER_MAX]; /* to take out of the queue; "": none */
-    int64_t deadline;                 /* given up then; never: a place would be handed the lock */
+    int64_t deadline;                 /* given up then */
     int64_t retry_at;                 /* 0: at once */
     bool sent, whole;                 /* awaiting its answer; send the script's text */
 } lk_redis_cleanup;
@@ -92,7 +92,8 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t va
     lk_redis_value_text(&r->values, value, c->value);
     if (queued != NULL)
         lk_redis_member_text(r->name, queued, c->value, c->member);
-    c->deadline = queued != NULL ? LOCKER_NEVER : lk_time_after(lk_redis_now(&r->shared), r->set.cleanup_ns);
+    c->deadline = lk_time_after(lk_redis_now(&r->shared),
+                                lk_time_later(r->set.cleanup_ns, queued != NULL ? 60 * LK_S : 0));
     lk_list_prepend(&r->cleanups, &c->link);
     if (!submit_locked(c))
         watch_locked(c);

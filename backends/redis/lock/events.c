@@ -17,7 +17,7 @@ void lk_redis_on_up(void *self, const lk_redis_up *up)
         lk_redis_server_time_set_locked(&r->time, up->server_us, up->server_at);
     LK_WRITE(r->fences.least, lk_redis_fence_least(up->server_us));
     if (up->other)
-        lk_redis_net_unsubscribe_locked(r->net, true);
+        lk_redis_net_resubscribe_locked(r->net);
     if (up->again)
         r->shared.svc->suspect(r->shared.svc, false);
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));

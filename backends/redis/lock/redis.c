@@ -74,14 +74,15 @@ static locker_status redis_open(const locker_driver_config *config, const locker
     return LOCKER_OK;
 }
 
-/* It drives the connection until the clean-ups are done. Nobody hands a lock to one that does not listen any more. */
+/* It drives the connection until the clean-ups are done. Nobody hands a lock to one that does not listen any
+ * more, and what it was handed before is given back. */
 static void redis_close(void *self)
 {
     lk_redis *r = self;
     int64_t now = lk_redis_now(&r->shared);
     const int64_t until = lk_time_after(now, r->set.cleanup_ns);
     lk_redis_lock(&r->shared);
-    lk_redis_net_unsubscribe_locked(r->net, false);
+    lk_redis_net_unsubscribe_unlocking(r->net, lk_time_earlier(until, now + 5 * turn_ns));
     for (; !lk_list_empty(&r->cleanups) && now < until; now = lk_redis_now(&r->shared)) {
         (void)lk_redis_cleanups_run_locked(r, now);
         lk_redis_drive_unlocking(r->commands, lk_time_earlier(until, now + turn_ns));

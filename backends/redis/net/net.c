@@ -350,9 +350,16 @@ void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now)
         lk_redis_reconnect_want_locked(&net->reconnect);
 }
 
-void lk_redis_net_unsubscribe_locked(lk_redis_net *net, bool again)
+void lk_redis_net_resubscribe_locked(lk_redis_net *net)
 {
-    net->subscription.wanted = net->subscription.wanted && again;
+    lk_redis_subscription_lose_locked(&net->subscription);
+}
+
+void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until)
+{
+    net->subscription.wanted = false;
+    if (net->pipeline.state == LK_REDIS_UP) /* else nothing could be given back */
+        lk_redis_unsubscribe_unlocking(&net->subscription, until);
     lk_redis_subscription_lose_locked(&net->subscription);
 }
 

@@ -54,8 +54,10 @@ void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply) LK_RE
 void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply);
 /* From the keeper's next turn on there is to be a subscription; `now`: at once. */
 void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now) LK_REDIS_LOCKED;
-/* `again`: another server is asked from now on. Else there is to be none any more. */
-void lk_redis_net_unsubscribe_locked(lk_redis_net *net, bool again) LK_REDIS_LOCKED;
+/* Another server is asked from now on. */
+void lk_redis_net_resubscribe_locked(lk_redis_net *net) LK_REDIS_LOCKED;
+/* There is to be none any more. What the server has sent before it knows that is told, if it comes in time. */
+void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until) LK_REDIS_LOCKED;
 /* A hint that messages come. Without the mutex. */
 bool lk_redis_net_is_subscribed(const lk_redis_net *net);
 /* Whether the server denies the channel: told once, and then tried again. OK, or what err says. */

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include "command.h"
+#include "lk_poll.h"
 #include "reply.h"
 #include "subscription.h"
 
@@ -16,15 +17,21 @@ static bool is_push(const redisReply *reply, const char *kind, int third)
            reply->element[2]->type == third;
 }
 
+/* A channel's name is short. */
+static size_t put_command(const lk_redis_subscription *sub, const char *name, char bytes[256])
+{
+    const lk_redis_command a = LK_REDIS_COMMAND(name, sub->channel);
+    assert(lk_redis_command_room(&a) <= 256);
+    return (size_t)(lk_redis_command_put(&a, bytes) - bytes);
+}
+
 bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socket, int64_t until,
                         lk_redis_failure *why)
 {
-    char bytes[256]; /* a channel's name is short */
+    char bytes[256];
     redisReply *reply = NULL;
     bool subscribed = false;
-    const lk_redis_command a = LK_REDIS_COMMAND("SUBSCRIBE", sub->channel);
-    assert(lk_redis_command_room(&a) <= sizeof bytes);
-    const size_t len = (size_t)(lk_redis_command_put(&a, bytes) - bytes);
+    const size_t len = put_command(sub, "SUBSCRIBE", bytes);
     const int failure = lk_redis_socket_exchange(socket, bytes, len, &reply, 1, until);
     why->permanent = false;
     if (failure != 0) {
@@ -102,5 +109,20 @@ void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
         if (n <= 0 || lk_redis_socket_feed(sub->socket, data, (size_t)n) != 0)
             lk_redis_subscription_lose_locked(sub);
         drained = n > 0 && (size_t)n < sizeof data && !tls; /* epoll tells of what comes later */
+    }
+}
+
+void lk_redis_unsubscribe_unlocking(lk_redis_subscription *sub, int64_t until)
+{
+    char bytes[256];
+    const size_t len = put_command(sub, "UNSUBSCRIBE", bytes);
+    if (sub->socket == NULL || lk_redis_socket_send(sub->socket, bytes, len) != (ssize_t)len)
+        return;
+    for (int64_t now; sub->socket != NULL && (now = lk_redis_now(sub->shared)) < until;) {
+        struct pollfd answer = {.fd = sub->socket->fd, .events = POLLIN};
+        lk_redis_unlock(sub->shared);
+        (void)lk_poll_until(&answer, 1, now, until);
+        lk_redis_lock(sub->shared);
+        lk_redis_subscription_read_locked(sub);
     }
 }

@@ -28,3 +28,5 @@ bool lk_redis_subscription_install_locked(lk_redis_subscription *sub,
 void lk_redis_subscription_lose_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED;
 /* Read the messages that are there. By the keeper only. */
 void lk_redis_subscription_read_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED;
+/* Ask for no more, and read what comes before the answer, with which it is lost. Instead of the keeper. */
+void lk_redis_unsubscribe_unlocking(lk_redis_subscription *sub, int64_t until) LK_REDIS_LOCKED;

@@ -98,11 +98,18 @@ static void list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) 
     lk_zk_call_answered_locked(&i->call);
 }
 
+static bool is_cut(int rc)
+{
+    return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED;
+}
+
 static void record_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     inspection *i = context;
     (void)z;
     i->record_rc = reply->rc;
+    if (is_cut(reply->rc))
+        i->rc = reply->rc;
     if (reply->rc == ZOK && lk_zk_record_read(reply->text, reply->text_len, &i->record))
         i->record_version = reply->stat->version;
     lk_zk_call_answered_locked(&i->call);
@@ -157,6 +164,19 @@ static locker_status read_entries_locked(inspection *i, size_t most, locker_erro
     return await_answers_locked(i, "reading a queue", err);
 }
 
+/* The queue and its first `most`; again where the connection was lost meanwhile, which says nothing about either. */
+static locker_status look_locked(inspection *i, size_t most, locker_error *err) LK_REQUIRES(*i->z->net)
+{
+    locker_status status;
+    do {
+        i->rc = ZOK;
+        status = list_locked(i, err);
+        if (status == LOCKER_OK && i->count > 0)
+            status = read_entries_locked(i, most, err);
+    } while (status != LOCKER_OK && is_cut(i->rc));
+    return status;
+}
+
 /* One that didn't wait has the lock since its node was made. */
 static int64_t since(const inspection *i, const entry *e)
 {
@@ -203,12 +223,9 @@ locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t un
     inspection i;
     begin(&i, self, key, key_len, until);
     info->waiters = 0;
-    locker_status status = list_locked(&i, err);
-    if (status == LOCKER_OK && i.count > 0) {
-        status = read_entries_locked(&i, SHOWN_MAX, err);
-        if (status == LOCKER_OK)
-            status = describe_queue(&i, info, err);
-    }
+    locker_status status = look_locked(&i, SHOWN_MAX, err);
+    if (status == LOCKER_OK && i.count > 0)
+        status = describe_queue(&i, info, err);
     end(&i);
     return status;
 }
@@ -249,15 +266,14 @@ static locker_status break_first_locked(inspection *i, const locker_break_option
 {
     char path[LK_ZK_PATH_MAX];
     const entry *first = &i->entries[0];
-    locker_status status = read_entries_locked(i, 1, err);
-    if (status != LOCKER_OK || !first->there || i->record_rc == ZNONODE)
-        return status;
+    if (!first->there || i->record_rc == ZNONODE)
+        return LOCKER_OK;
     if (first->czxid == 0) /* all has to be known that the mark is about */
         return lk_zk_error(ZNOAUTH, "reading who is to be broken", i->parent, err);
     if (i->record_rc != ZOK)
         return lk_zk_error(i->record_rc, "reading a record", i->parent, err);
     describe(i, first, broken);
-    status = locker_break_check(only, broken, err);
+    locker_status status = locker_break_check(only, broken, err);
     if (status != LOCKER_OK)
         return status;
     i->delete_rc = ZCONNECTIONLOSS;
@@ -278,7 +294,7 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
     i.delete_rc = ZNONODE;
     /* who overtook is to be told of, so one holder at least has to be seen */
     for (int tries = 0; (tries < BREAK_TRIES || !broken->held) && is_overtaken(i.delete_rc); tries++) {
-        status = list_locked(&i, err);
+        status = look_locked(&i, 1, err);
         if (status != LOCKER_OK || i.count == 0)
             break;
         i.delete_rc = ZNONODE;

@@ -800,6 +800,28 @@ static void a_free_moment_takes_no_place(void **state)
     lk_alone_end();
 }
 
+/* A server that refuses all for hours would have one for each call that has given up. A member has its owner's name. */
+static void a_place_that_was_refused_is_not_taken_out(void **state)
+{
+    lk_env *env = *state;
+    lk_asker waits, refused;
+    lk_alone_begin(lk_proxy_port(env->proxy), "");
+    lk_server_do(env->server, "SET refused somebody");
+    lk_asker_enrol(&waits, env->server, "refused"); /* messages are heard: the next would have a place */
+    lk_server_do(env->server, "CONFIG SET maxmemory 1");
+    assert_int_equal(lk_asker_come(&refused, "refused"), LOCKER_UNAVAILABLE);
+    lk_server_do(env->server, "CONFIG SET maxmemory 0");
+    lk_require_queue(env->server, "refused", 1);
+    const unsigned named = lk_proxy_requests(env->proxy, lk_asker_claim(&refused)->owner);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&refused));
+    lk_alone_ping();
+    assert_int_equal(lk_proxy_requests(env->proxy, lk_asker_claim(&refused)->owner), named);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&waits));
+    lk_alone_ping();
+    assert_int_equal(lk_proxy_requests(env->proxy, lk_asker_claim(&refused)->owner), named + 1);
+    lk_alone_end();
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(renewals_tell_nothing_of_what_is_gone),
     server_test(each_renewal_that_is_answered_extends),
@@ -833,6 +855,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_counter_below_0_is_lifted),
     proxied_test(an_attempt_that_arrives_late_sets_no_token_back),
     server_test(a_time_that_is_told_later_is_taken),
+    proxied_test(a_place_that_was_refused_is_not_taken_out),
 };
 
 const lk_group lk_driver = {"driver", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -324,6 +324,28 @@ static void a_lock_for_one_that_is_gone_is_given_back(void **state)
     lk_alone_end();
 }
 
+/* Likewise, and it is closed before it could read that. */
+static void what_one_that_closes_was_handed_is_given_back(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    locker *rival = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(rival, "unread", NULL);
+    char member[256], instance[33], value[33];
+    lk_alone_begin(env->server->port, "");
+    lk_asker_enrol(&asker, env->server, "unread");
+    lk_read_member(env->server, "unread", member, instance, value);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_ping();
+    lk_require_queue(env->server, "unread", 0);
+    lk_server_do(env->server, "ZADD {unread}:locker:queue 0 %s", member);
+    lk_give(held);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS unread"), 1);
+    lk_alone_end();
+    assert_int_equal(lk_server_integer(env->server, "EXISTS unread"), 0);
+    lk_close_locker(rival);
+}
+
 static bool is_other_free(void *context)
 {
     (void)lk_redis_driver.dispatch(lk_alone.self);
@@ -363,6 +385,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_message_is_no_word_of_the_replicas),
     proxied_test(who_closes_is_handed_nothing),
     server_test(a_lock_for_one_that_is_gone_is_given_back),
+    server_test(what_one_that_closes_was_handed_is_given_back),
     server_test(a_message_of_another_lock_grants_nothing),
 };
 

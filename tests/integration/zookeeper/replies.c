@@ -607,6 +607,33 @@ static void a_deletion_that_is_never_told(void **state)
     lk_close_locker(holder);
 }
 
+/* What a look has asked for is asked for again where the connection is lost: it changes nothing. A break looks first. */
+static void who_looks_asks_again(void **state)
+{
+    static const char *const kinds[] = {LK_ZKP_MULTI, LK_ZKP_LIST, LK_ZKP_GET};
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    locker *other = lk_open_at(env->zk, "/shop?ttl=20s");
+    locker_handle *held = lk_take(other, "looked-at");
+    locker_error err;
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        for (unsigned nth = 1; nth <= (i == 2 ? 2 : 1); nth++) { /* the key's record, and the holder's node */
+            locker_info info = LOCKER_INFO_INIT;
+            lk_proxy_harm(env->proxy, LK_PROXY_CUT, kinds[i], nth, 0);
+            assert_ok(locker_show(l, "looked-at", &info, &err), err);
+            assert_true(info.token == locker_handle_token(held));
+            locker_info_clear(&info);
+            lk_proxy_await_harm(env->proxy, 1);
+        }
+    }
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_LIST, 1, 0);
+    assert_ok(locker_break(l, "looked-at", NULL, NULL, &err), err);
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_give_lost(held);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     proxied_test(the_reply_to_create_is_cut_off),
     proxied_test(the_reply_to_create_never_comes),
@@ -639,6 +666,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_server_that_opens_a_session_slowly),
     proxied_test(a_slow_server_is_no_lost_lock),
     proxied_test(a_connection_that_breaks_again_and_again),
+    proxied_test(who_looks_asks_again),
 };
 
 const lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0], NULL, NULL};
