@@ -1,4 +1,6 @@
-/* mock.h: a lock service for unit tests, in liblocker-mock. docs/testing.md is the introduction.
+/*
+ * mock.h: a lock service for unit tests, in liblocker-mock. docs/testing.md is the introduction.
+ *
  * A mock is one lock service in memory, with a clock of its own that a test moves by hand. The lockers that
  * are opened on it are ordinary ones: the code under test does not know. Without a script the service does
  * what a real one does: exclusion, waiters in order, leases that end unless they are renewed, fencing tokens
@@ -15,10 +17,12 @@
  *     locker_close(l);
  *     locker_mock_free(mock);
  *
- * The clock --------- Nothing becomes due by itself: renewals, the ends of leases, time-outs and delays
- * happen in locker_mock_advance(), in the order of their times, and all that follows from them, callbacks of
- * losses included, has happened when it returns. At one and the same moment lockers come before the service:
- * a holder knows that its lease is over before the service gives the lock to another.
+ * The clock
+ * ---------
+ * Nothing becomes due by itself: renewals, the ends of leases, time-outs and delays happen in
+ * locker_mock_advance(), in the order of their times, and all that follows from them, callbacks of losses
+ * included, has happened when it returns. At one and the same moment lockers come before the service: a
+ * holder knows that its lease is over before the service gives the lock to another.
  *
  * The thread that made the mock is the test's own. A call on it that has to wait (for a lock that another
  * holds, for a delayed answer) moves the clock itself, from one event to the next, because nobody else is
@@ -28,7 +32,8 @@
  *
  * Every function here may be called from any thread, but not from inside a callback of a locker (on_lost,
  * log), where those that would wait answer LOCKER_INVALID. None of them touches a test framework: they
- * answer, the test asserts. */
+ * answer, the test asserts.
+ */
 #ifndef LOCKER_MOCK_H
 #define LOCKER_MOCK_H
 
@@ -109,8 +114,7 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_mock_await_waiters(locker_mock
 /** How many calls stand so now. */
 LOCKER_API size_t locker_mock_waiters(const locker_mock *mock, const char *key);
 
-/** As locker_mock_await_waiters(), for `count` operations or more of this kind on `key` (NULL: any) in the
- * records. */
+/** As locker_mock_await_waiters(), for `count` operations or more of this kind on `key` (NULL: any) in the records. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_mock_await_calls(locker_mock *mock, locker_op op,
                                                                    const char *key, size_t count);
 
