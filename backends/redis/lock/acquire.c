@@ -313,9 +313,11 @@ static lk_redis_outcome call_script(struct attempt *a)
     lk_redis_command_text(&argv, known ? "1" : "0");
     const lk_redis_outcome outcome =
         lk_redis_ask_script(a->r, &a->call, LK_REDIS_SCRIPT_ACQUIRE, &argv, a->err);
-    /* What was not sent, or refused, has put nothing into the queue; but PTTL may be denied after it has. */
-    if (a->call.sent == 0 || (outcome == LK_REDIS_CALL_ANSWERED && a->call.reply->type == REDIS_REPLY_ERROR &&
-                              lk_redis_reply_fault(a->call.reply) != LK_REDIS_FAULT_DENIED))
+    const lk_redis_fault fault = outcome == LK_REDIS_CALL_ANSWERED && a->call.reply->type == REDIS_REPLY_ERROR
+                                     ? lk_redis_reply_fault(a->call.reply)
+                                     : LK_REDIS_FAULT_OTHER;
+    /* What was not sent, or refused, has put nothing into the queue; but PTTL may fail after it has. */
+    if (a->call.sent == 0 || (fault != LK_REDIS_FAULT_DENIED && fault != LK_REDIS_FAULT_OTHER))
         data->enrolled = was_enrolled;
     return outcome;
 }

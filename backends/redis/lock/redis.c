@@ -82,7 +82,7 @@ static void redis_close(void *self)
     int64_t now = lk_redis_now(&r->shared);
     const int64_t until = lk_time_after(now, r->set.cleanup_ns);
     lk_redis_lock(&r->shared);
-    lk_redis_net_unsubscribe_unlocking(r->net, lk_time_earlier(until, now + 5 * turn_ns));
+    lk_redis_net_unsubscribe_unlocking(r->net, now + lk_time_earlier(5 * turn_ns, r->set.cleanup_ns / 4));
     for (; !lk_list_empty(&r->cleanups) && now < until; now = lk_redis_now(&r->shared)) {
         (void)lk_redis_cleanups_run_locked(r, now);
         lk_redis_drive_unlocking(r->commands, lk_time_earlier(until, now + turn_ns));

@@ -358,7 +358,8 @@ void lk_redis_net_resubscribe_locked(lk_redis_net *net)
 void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until)
 {
     net->subscription.wanted = false;
-    if (net->pipeline.state == LK_REDIS_UP) /* else nothing could be given back */
+    lk_redis_subscription_read_locked(&net->subscription);
+    if (net->pipeline.state == LK_REDIS_UP) /* else the server is hardly there to answer */
         lk_redis_unsubscribe_unlocking(&net->subscription, until);
     lk_redis_subscription_lose_locked(&net->subscription);
 }

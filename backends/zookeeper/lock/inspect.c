@@ -4,7 +4,7 @@
 #include "paths.h"
 #include "record.h"
 
-enum { SHOWN_MAX = 1000, BREAK_TRIES = 4 };
+enum { SHOWN_MAX = 1000, BREAK_TRIES = 4, LOOKS_MAX = 8 };
 
 /* One contender of a queue. */
 typedef struct {
@@ -62,6 +62,8 @@ static void end(inspection *i) LK_RELEASE(*i->z->net)
 static locker_status await_answers_locked(inspection *i, const char *doing, locker_error *err)
     LK_REQUIRES(*i->z->net)
 {
+    if (i->call.pending == 0 && !lk_zk_is_up_locked(i->z->net)) /* sending found out */
+        i->rc = ZCONNECTIONLOSS;
     if (i->call.pending == 0 || lk_zk_await_locked(i->z->net, &i->call, i->until) != LK_ZK_DONE)
         return lk_zk_away_locked(i->z->net, err);
     return i->rc == ZOK ? LOCKER_OK : lk_zk_error(i->rc, doing, i->parent, err);
@@ -98,9 +100,11 @@ static void list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) 
     lk_zk_call_answered_locked(&i->call);
 }
 
+/* The connection was lost, as the library tells it of requests that are under way. */
 static bool is_cut(int rc)
 {
-    return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED;
+    return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED || rc == ZSESSIONMOVED ||
+           rc == ZRUNTIMEINCONSISTENCY || rc == ZCLOSING;
 }
 
 static void record_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
@@ -108,7 +112,7 @@ static void record_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
     inspection *i = context;
     (void)z;
     i->record_rc = reply->rc;
-    if (is_cut(reply->rc))
+    if (is_cut(reply->rc) && i->rc == ZOK)
         i->rc = reply->rc;
     if (reply->rc == ZOK && lk_zk_record_read(reply->text, reply->text_len, &i->record))
         i->record_version = reply->stat->version;
@@ -168,12 +172,13 @@ static locker_status read_entries_locked(inspection *i, size_t most, locker_erro
 static locker_status look_locked(inspection *i, size_t most, locker_error *err) LK_REQUIRES(*i->z->net)
 {
     locker_status status;
+    int looks = 0;
     do {
         i->rc = ZOK;
         status = list_locked(i, err);
         if (status == LOCKER_OK && i->count > 0)
             status = read_entries_locked(i, most, err);
-    } while (status != LOCKER_OK && is_cut(i->rc));
+    } while (status != LOCKER_OK && is_cut(i->rc) && i->call.pending == 0 && ++looks < LOOKS_MAX);
     return status;
 }
 

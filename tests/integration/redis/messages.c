@@ -346,6 +346,25 @@ static void what_one_that_closes_was_handed_is_given_back(void **state)
     lk_close_locker(rival);
 }
 
+static bool is_anybody_heard(void *context)
+{
+    return lk_server_integer(context, "EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") > 0;
+}
+
+/* What the answer to that takes, clean-ups have not. */
+static void who_closes_waits_for_messages_for_a_part_of_its_time(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "ttl=30s&cleanup_timeout=200ms");
+    locker_handle *held = lk_take(l, "silent", NULL);
+    lk_require(is_anybody_heard, env->server, "it should listen");
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "UNSUBSCRIBE", 1, 0);
+    lk_server_do(env->server, "SCRIPT FLUSH");
+    lk_close_locker(l);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS silent"), 0);
+    locker_handle_free(held);
+}
+
 static bool is_other_free(void *context)
 {
     (void)lk_redis_driver.dispatch(lk_alone.self);
@@ -386,6 +405,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(who_closes_is_handed_nothing),
     server_test(a_lock_for_one_that_is_gone_is_given_back),
     server_test(what_one_that_closes_was_handed_is_given_back),
+    proxied_test(who_closes_waits_for_messages_for_a_part_of_its_time),
     server_test(a_message_of_another_lock_grants_nothing),
 };
 

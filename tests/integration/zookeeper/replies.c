@@ -626,6 +626,12 @@ static void who_looks_asks_again(void **state)
             lk_proxy_await_harm(env->proxy, 1);
         }
     }
+    for (int i = 0; i < 5; i++) { /* or where sending finds out */
+        locker_info info = LOCKER_INFO_INIT;
+        lk_proxy_cut_all(env->proxy);
+        assert_ok(locker_show(l, "looked-at", &info, &err), err);
+        locker_info_clear(&info);
+    }
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_LIST, 1, 0);
     assert_ok(locker_break(l, "looked-at", NULL, NULL, &err), err);
     lk_proxy_await_harm(env->proxy, 1);

@@ -112,6 +112,7 @@ static void who_does_not_log_in_is_refused(void **state)
     lk_env *env = *state;
     locker *plain = lk_open_at(env->zk, "/shop");
     locker_handle *none = NULL;
+    locker_info info = LOCKER_INFO_INIT;
     locker_error err;
     refused(env, LOCKER_DENIED, LK_SASL_USER ":wrong@", "sasl=digest-md5", "check user and password");
     refused(env, LOCKER_DENIED, "nobody:wrong@", "sasl=DIGEST-MD5", "check user and password");
@@ -122,6 +123,8 @@ static void who_does_not_log_in_is_refused(void **state)
     assert_status(LOCKER_DENIED, locker_try_lock(plain, "any", NULL, &none, &err), err);
     assert_non_null(strstr(err.text, "sasl=digest-md5"));
     assert_status(LOCKER_DENIED, locker_ping(plain, NULL, &err), err);
+    assert_status(LOCKER_DENIED, locker_show(plain, "any", &info, &err), err);
+    assert_status(LOCKER_DENIED, locker_break(plain, "any", NULL, NULL, &err), err);
     (void)locker_close(plain);
 }
 
