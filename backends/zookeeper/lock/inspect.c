@@ -29,6 +29,7 @@ typedef struct inspection {
     int32_t record_version; /* of that; -1: somebody keeps something else there, or it was not read */
     int record_rc;          /* the answer to reading it */
     int rc;                 /* of the last answer that was an error */
+    bool no_memory;         /* to ask for all, or to keep it: what is missing may be there */
     int delete_rc;
 } inspection;
 
@@ -59,12 +60,23 @@ static void end(inspection *i) LK_RELEASE(*i->z->net)
     clear_entries(i);
 }
 
+static bool expect_locked(inspection *i, lk_zk_request *request) LK_REQUIRES(*i->z->net)
+{
+    const bool sent = lk_zk_call_expect_locked(&i->call, request);
+    i->no_memory = i->no_memory || (!sent && lk_zk_is_up_locked(i->z->net));
+    return sent;
+}
+
 static locker_status await_answers_locked(inspection *i, const char *doing, locker_error *err)
     LK_REQUIRES(*i->z->net)
 {
     if (i->call.pending == 0 && !lk_zk_is_up_locked(i->z->net)) /* sending found out */
         i->rc = ZCONNECTIONLOSS;
-    if (i->call.pending == 0 || lk_zk_await_locked(i->z->net, &i->call, i->until) != LK_ZK_DONE)
+    const bool answered =
+        i->call.pending > 0 && lk_zk_await_locked(i->z->net, &i->call, i->until) == LK_ZK_DONE;
+    if (i->no_memory)
+        return lk_out_of_memory(err);
+    if (!answered)
         return lk_zk_away_locked(i->z->net, err);
     return i->rc == ZOK ? LOCKER_OK : lk_zk_error(i->rc, doing, i->parent, err);
 }
@@ -84,13 +96,15 @@ static void list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) 
     i->rc = reply->rc == ZNONODE ? ZOK : reply->rc;
     if (reply->rc == ZOK && reply->names->count > 0) {
         i->entries = calloc((size_t)reply->names->count, sizeof *i->entries);
+        i->no_memory = i->entries == NULL;
         for (int32_t n = 0; n < reply->names->count && i->entries != NULL; n++) {
             entry *e = &i->entries[i->count];
             if (!lk_zk_contender(reply->names->data[n], &e->sequence))
                 continue;
             e->of = i;
             e->name = strdup(reply->names->data[n]);
-            if (e->name == NULL)
+            i->no_memory = e->name == NULL;
+            if (i->no_memory)
                 break;
             i->count++;
         }
@@ -126,10 +140,8 @@ static locker_status list_locked(inspection *i, locker_error *err) LK_REQUIRES(*
     i->record_rc = ZCONNECTIONLOSS;
     if (lk_zk_await_up_locked(i->z->net, &i->call, i->until) != LK_ZK_DONE)
         return lk_zk_away_locked(i->z->net, err);
-    if (lk_zk_call_expect_locked(&i->call,
-                                 lk_zk_list_fresh_locked(i->z->net, i->parent, list_done_locked, i)))
-        (void)lk_zk_call_expect_locked(&i->call,
-                                       lk_zk_get_locked(i->z->net, i->parent, record_done_locked, i));
+    if (expect_locked(i, lk_zk_list_fresh_locked(i->z->net, i->parent, list_done_locked, i)))
+        (void)expect_locked(i, lk_zk_get_locked(i->z->net, i->parent, record_done_locked, i));
     return await_answers_locked(i, "listing a queue", err);
 }
 
@@ -162,8 +174,7 @@ static locker_status read_entries_locked(inspection *i, size_t most, locker_erro
     char path[LK_ZK_PATH_MAX];
     for (size_t n = 0; n < i->count && n < most; n++) {
         if (lk_zk_join(path, i->parent, i->entries[n].name))
-            (void)lk_zk_call_expect_locked(
-                &i->call, lk_zk_get_locked(i->z->net, path, entry_done_locked, &i->entries[n]));
+            (void)expect_locked(i, lk_zk_get_locked(i->z->net, path, entry_done_locked, &i->entries[n]));
     }
     return await_answers_locked(i, "reading a queue", err);
 }
@@ -175,6 +186,7 @@ static locker_status look_locked(inspection *i, size_t most, locker_error *err) 
     int looks = 0;
     do {
         i->rc = ZOK;
+        i->no_memory = false;
         status = list_locked(i, err);
         if (status == LOCKER_OK && i->count > 0)
             status = read_entries_locked(i, most, err);
@@ -283,7 +295,11 @@ static locker_status break_first_locked(inspection *i, const locker_break_option
         return status;
     i->delete_rc = ZCONNECTIONLOSS;
     if (lk_zk_join(path, i->parent, first->name))
-        (void)lk_zk_call_expect_locked(&i->call, send_break_locked(i, path, first));
+        (void)expect_locked(i, send_break_locked(i, path, first));
+    if (i->call.pending == 0 && !lk_zk_is_up_locked(i->z->net)) { /* nothing was sent */
+        i->delete_rc = ZNONODE;
+        return LOCKER_OK;
+    }
     status = await_answers_locked(i, "breaking a lock", err);
     if (status != LOCKER_OK || i->delete_rc == ZOK || is_overtaken(i->delete_rc))
         return status;
