@@ -44,8 +44,9 @@ static struct {
     unsigned lasting;                    /* faults that last */
     int64_t ill_since, well_at;          /* when the latest trouble began, and is over, if none lasts */
     int64_t calm_at;                     /* when all that was left behind is over, too */
-    int64_t forgot_renewals_at; /* when a failover did that lost none that was confirmed; -1: never */
-    int64_t forgot_at;          /* when the service lost its data; -1: never */
+    int64_t forgot_renewals_at;    /* when a failover did that lost none that was confirmed; -1: never */
+    int64_t forgot_at;             /* when the service lost its data; -1: never */
+    int64_t deaf_from, deaf_until; /* a leader heard of no touch for too long: the latest such time */
     unsigned grants;
 } judge;
 
@@ -130,6 +131,12 @@ void lk_sim_judge_forgets_renewals(void)
     forget_others();
 }
 
+void lk_sim_judge_was_deaf(int64_t since)
+{
+    judge.deaf_from = since;
+    judge.deaf_until = lk_sim_now();
+}
+
 void lk_sim_judge_stranger(unsigned key, int64_t span_ns)
 {
     judge.strangers[key].since = lk_sim_now();
@@ -148,6 +155,14 @@ static bool is_forgotten(const lk_sim_hold *hold)
             lk_sim_now() >= hold->first_until);
 }
 
+/* Its session's deadline counts from what a server answered by itself meanwhile. */
+static bool is_unheard_of(const lk_sim_hold *hold)
+{
+    const int64_t sent = hold->until - judge.bounds.term_ns + judge.bounds.term_ns / 100;
+    return !judge.bounds.has_leases && judge.deaf_until > 0 && sent >= judge.deaf_from - clock_ns &&
+           sent <= judge.deaf_until + clock_ns;
+}
+
 static bool may_have_broken(const lk_sim_break *b, const lk_sim_hold *hold)
 {
     return b->key == hold->key && (b->token == 0 ? !b->known : b->token == hold->token) &&
@@ -164,7 +179,7 @@ static bool may_be_broken(const lk_sim_hold *hold)
 
 static bool is_excused(const lk_sim_hold *hold)
 {
-    return is_forgotten(hold) || may_be_broken(hold);
+    return is_forgotten(hold) || is_unheard_of(hold) || may_be_broken(hold);
 }
 
 /* ------------------------------------------------------------------ lists ---- */

@@ -74,6 +74,8 @@ void lk_sim_judge_lasts(bool begins);
 void lk_sim_judge_forgets(void);
 /** A failover loses what replicas did not have to confirm: all but grants, with their first lease. */
 void lk_sim_judge_forgets_renewals(void);
+/** Since then the servers' leader stood still, for longer than clients can bear. */
+void lk_sim_judge_was_deaf(int64_t since);
 /** Somebody who isn't ours has got the key now, for so long at least if nobody breaks it. */
 void lk_sim_judge_stranger(unsigned key, int64_t span_ns);
 /** All that is left of a process that was killed. */
