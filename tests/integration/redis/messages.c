@@ -346,6 +346,37 @@ static void what_one_that_closes_was_handed_is_given_back(void **state)
     lk_close_locker(rival);
 }
 
+static char handed[256]; /* a message that comes before the answer to UNSUBSCRIBE */
+
+static size_t handed_meanwhile(const lk_message *reply, char *out, size_t size)
+{
+    const size_t len = strlen(handed);
+    assert_true(len + reply->length <= size);
+    memcpy(out, handed, len);
+    memcpy(out + len, reply->bytes, reply->length);
+    return len + reply->length;
+}
+
+/* Likewise, and the message is on its way when it is closed. */
+static void what_one_that_closes_is_handed_just_then_is_given_back(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    char member[256], instance[33], value[33], text[128];
+    lk_alone_begin(lk_proxy_port(env->proxy), "");
+    lk_server_do(env->server, "SET late somebody");
+    lk_asker_enrol(&asker, env->server, "late");
+    lk_read_member(env->server, "late", member, instance, value);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_ping();
+    lk_server_do(env->server, "SET late %s", value);
+    const int len = snprintf(text, sizeof text, "%s 1700000000000000 0 late", value);
+    snprintf(handed, sizeof handed, "*3\r\n$7\r\nmessage\r\n$4\r\nwake\r\n$%d\r\n%s\r\n", len, text);
+    lk_proxy_forge(env->proxy, "UNSUBSCRIBE", handed_meanwhile);
+    lk_alone_end();
+    assert_int_equal(lk_server_integer(env->server, "EXISTS late"), 0);
+}
+
 static bool is_anybody_heard(void *context)
 {
     return lk_server_integer(context, "EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") > 0;
@@ -405,6 +436,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(who_closes_is_handed_nothing),
     server_test(a_lock_for_one_that_is_gone_is_given_back),
     server_test(what_one_that_closes_was_handed_is_given_back),
+    proxied_test(what_one_that_closes_is_handed_just_then_is_given_back),
     proxied_test(who_closes_waits_for_messages_for_a_part_of_its_time),
     server_test(a_message_of_another_lock_grants_nothing),
 };
