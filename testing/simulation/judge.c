@@ -394,14 +394,18 @@ LK_UNCHECKED static bool was_passed_on(const lk_sim_hold *hold)
     return hold->handle->l->stats.handed_over != hold->passed_before && may_be_broken(hold);
 }
 
+/* When the service last lost what it had confirmed. */
+static int64_t last_forgot_at(void)
+{
+    return judge.forgot_renewals_at > judge.forgot_at ? judge.forgot_renewals_at : judge.forgot_at;
+}
+
 /* A failover lost the break that let somebody else have it, and what that one was granted. */
 static bool was_kept(const lk_sim_hold *hold)
 {
-    const int64_t forgot_at =
-        judge.forgot_renewals_at > judge.forgot_at ? judge.forgot_renewals_at : judge.forgot_at;
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
-        if (may_have_broken(b, hold) && b->began <= forgot_at)
-            return hold->behind_asked_at <= forgot_at;
+        if (may_have_broken(b, hold) && b->began <= last_forgot_at())
+            return hold->behind_asked_at <= last_forgot_at();
     return false;
 }
 
@@ -410,9 +414,10 @@ static void see_release(const lk_sim_hold *hold)
     if (hold->gave_behind > hold->token && !was_passed_on(hold) && !was_kept(hold))
         lk_sim_fail("key %u: unlock of token %llu answered OK, and token %llu had been granted before",
                     hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
-    for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
-        if (judge.bounds.breaks_prove && b->token != 0 && b->known && b->key == hold->key &&
-            b->token == hold->token && b->began > judge.forgot_at && b->began > judge.forgot_renewals_at)
+    /* What was given before a failover may have been carried out by a master that the replica hadn't heard of. */
+    const bool proves = judge.bounds.breaks_prove && hold->gave_at > last_forgot_at();
+    for (const lk_sim_break *b = judge.breaks; proves && b != NULL; b = b->next)
+        if (b->token != 0 && b->known && b->key == hold->key && b->token == hold->token)
             lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been broken", hold->key,
                         (unsigned long long)hold->token);
     if (hold->gave_at > judge.forgot_renewals_at) /* else a failover may have lost that */

@@ -642,13 +642,15 @@ static void who_looks_asks_again(void **state)
     lk_close_locker(l);
 }
 
-/* The driver's calls come here: a program's own function goes before the C library's. */
+/* The driver's calls come here: a program's own function goes before the C library's. The client library's, too, and it takes
+ * no memory for that by crashing: what it copies are paths, and for watches that are set meanwhile. */
 static atomic_int names_until_none = INT_MAX;
 
 __attribute__((visibility("default"))) char *strdup(const char *text)
 {
     const size_t size = strlen(text) + 1;
-    char *const copy = atomic_fetch_sub(&names_until_none, 1) == 0 ? NULL : malloc(size);
+    const bool is_name = strchr(text, '/') == NULL && strstr(text, "-lock-") != NULL;
+    char *const copy = is_name && atomic_fetch_sub(&names_until_none, 1) == 0 ? NULL : malloc(size);
     return copy != NULL ? memcpy(copy, text, size) : NULL;
 }
 
