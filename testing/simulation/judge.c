@@ -417,7 +417,8 @@ static void see_release(const lk_sim_hold *hold)
     /* What was given before a failover may have been carried out by a master that the replica hadn't heard of. */
     const bool proves = judge.bounds.breaks_prove && hold->gave_at > last_forgot_at();
     for (const lk_sim_break *b = judge.breaks; proves && b != NULL; b = b->next)
-        if (b->token != 0 && b->known && b->key == hold->key && b->token == hold->token)
+        if (b->token != 0 && b->known && b->key == hold->key && b->token == hold->token &&
+            b->began > last_forgot_at())
             lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been broken", hold->key,
                         (unsigned long long)hold->token);
     if (hold->gave_at > judge.forgot_renewals_at) /* else a failover may have lost that */
