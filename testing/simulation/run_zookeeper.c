@@ -51,8 +51,9 @@ static void goes_on(void *context)
     const int server = server_of(context);
     lk_sim_tell("server %d goes on", server + 1);
     run.stopped[server] = false;
-    /* longer, and what was assumed of servers isn't so (ARCHITECTURE.md, zookeeper) */
-    if (run.led_until[server] > 0 && lk_sim_now() - run.led_until[server] > run.timeout_ns * 3 / 8)
+    /* longer, and what was assumed of servers isn't so (ARCHITECTURE.md, zookeeper); another leader gives each session its time */
+    if (run.led_until[server] > 0 && lk_simzk_leader(run.zookeeper.ensemble) == server &&
+        lk_sim_now() - run.led_until[server] > run.timeout_ns * 3 / 8)
         lk_sim_judge_was_deaf(run.led_until[server]);
     if (!run.away[server])
         lk_sim_zookeeper_continue(&run.zookeeper, server);
@@ -75,6 +76,7 @@ static bool kill(const lk_sim_fault *fault, int server)
     if (run.away[server])
         return false;
     lk_sim_fault_strikes(fault, "a server is killed, and starts again");
+    run.led_until[server] = 0;
     lk_sim_zookeeper_kill(&run.zookeeper, server, fault->detail / 128 % 2 == 0);
     lk_sim_zookeeper_start(&run.zookeeper, server, true);
     return true;
@@ -93,6 +95,7 @@ static bool take_away(const lk_sim_fault *fault, int server)
     if (run.away[server])
         return false;
     run.away[server] = true;
+    run.led_until[server] = 0;
     lk_sim_fault_lasts(fault, "a server is away", is_back, &run.zookeeper.servers[server]);
     lk_sim_zookeeper_kill(&run.zookeeper, server, fault->detail / 128 % 2 == 0);
     return true;
