@@ -83,27 +83,14 @@ static inline void lk_table_add(lk_table *table, lk_table_link *link, uint32_t h
         lk_table_grow(table);
 }
 
-static inline lk_table_link **lk_table_place(const lk_table *table, const lk_table_link *link)
+static inline void lk_table_remove(lk_table *table, lk_table_link *link)
 {
     lk_table_link **at = lk_table_bucket(table, link->hash);
     while (*at != link)
         at = &(*at)->next;
-    return at;
-}
-
-static inline void lk_table_remove(lk_table *table, lk_table_link *link)
-{
-    *lk_table_place(table, link) = link->next;
+    *at = link->next;
     link->next = NULL;
     table->count--;
-}
-
-/** `link` takes the place of `old`, whose hash is its own. */
-static inline void lk_table_replace(lk_table *table, lk_table_link *old, lk_table_link *link)
-{
-    *lk_table_place(table, old) = link;
-    *link = *old;
-    old->next = NULL;
 }
 
 /** The first element that has the hash or one that shares its bucket; NULL: there is none. */

@@ -9,15 +9,15 @@
 #include <string.h>
 
 #include "lk_error.h"
-#include "lk_list.h"
 #include "lk_mutex.h"
 #include "lk_table.h"
 #include "lk_time.h"
 
 /* The driver's bytes of a claim. Guarded by the space's mutex. */
 typedef struct {
-    /* HANDED: granted while it stood in the queue, which its next attempt finds; core doesn't know yet */
-    enum { NEW, QUEUED, HANDED, GRANTED, BROKEN } state;
+    /* NEW: also when it was broken. HANDED: granted while it stood in the queue, which its next attempt finds; core
+     * doesn't know yet */
+    enum { NEW, QUEUED, HANDED, GRANTED } state;
     lk_table_link in_space; /* of a holder */
     lk_list queue;          /* of a holder: who waits behind it */
     lk_list in_queue;       /* of one that waits */
@@ -71,14 +71,13 @@ static void grant_locked(space *s, place *p, int64_t now) LK_REQUIRES(s->mutex)
 static void hand_over_locked(space *s, place *old) LK_REQUIRES(s->mutex)
 {
     lk_list *const first = lk_list_take(&old->queue);
-    if (first == NULL) {
-        lk_table_remove(&s->holders, &old->in_space);
+    lk_table_remove(&s->holders, &old->in_space);
+    if (first == NULL)
         return;
-    }
     place *const p = LK_CONTAINER(first, place, in_queue);
     lk_list_init(&p->queue);
     lk_list_splice(&p->queue, &old->queue);
-    lk_table_replace(&s->holders, &old->in_space, &p->in_space);
+    lk_table_add(&s->holders, &p->in_space, p->claim->key_hash);
     grant_locked(s, p, p->svc->clock->now(p->svc->clock->context));
     p->svc->wake(p->svc, p->claim);
 }
@@ -285,12 +284,10 @@ static locker_status memory_show(void *self, const char *key, size_t key_len, in
 /* Core is told of a loss only if it knows of the grant; else the claim asks again: the hand-over woke it. */
 static void lose_locked(place *holder)
 {
-    if (holder->state == HANDED) {
-        holder->state = NEW;
-        return;
-    }
-    holder->state = BROKEN;
-    holder->svc->lease_lost(holder->svc, holder->claim, "it was broken");
+    const bool known = holder->state == GRANTED;
+    holder->state = NEW;
+    if (known)
+        holder->svc->lease_lost(holder->svc, holder->claim, "it was broken");
 }
 
 static locker_status memory_break(void *self, const char *key, size_t key_len,
