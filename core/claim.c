@@ -11,11 +11,6 @@ __attribute__((noinline)) static void *zero(void *memory, size_t size)
     return memory == NULL ? NULL : memset(memory, 0, size);
 }
 
-void *lk_zalloc(size_t size)
-{
-    return zero(malloc(size), size);
-}
-
 /* Nobody else knows it yet. */
 LK_UNCHECKED lk_claim *lk_claim_new(const locker *l, const char *key, size_t key_len)
 {

@@ -3,8 +3,6 @@
 
 #include "state.h"
 
-/** Zeroed memory, or NULL. */
-void *lk_zalloc(size_t size);
 lk_claim *lk_claim_new(const locker *l, const char *key, size_t key_len);
 /** Free a claim that is alone. */
 void lk_claim_free(const locker *l, lk_claim *claim);

@@ -223,12 +223,12 @@ static locker_status contend_unlocking(request *r) LK_REQUIRES(r->l->mutex)
 /* Give the call its handle of a claim that is held. */
 static void attach_locked(request *r, lk_claim *claim, locker_handle *handle) LK_REQUIRES(r->l->mutex)
 {
-    handle->l = r->l;
-    handle->on_lost = r->options->on_lost;
-    handle->user = r->options->user;
-    atomic_init(&handle->lost_fd, -1);
-    handle->claim = claim;
-    handle->sibling = claim->handles;
+    *handle = (locker_handle){.l = r->l,
+                              .claim = claim,
+                              .sibling = claim->handles,
+                              .on_lost = r->options->on_lost,
+                              .user = r->options->user,
+                              .lost_fd = -1};
     claim->handles = handle;
     r->l->handles++;
     *r->out = handle;
@@ -259,7 +259,7 @@ static locker_status reenter_locked(request *r, lk_claim *holder) LK_REQUIRES(r-
                           "more: ask for it at the first",
                           (long long)(holder->pub.ttl_ns / LK_MS),
                           holder->pub.renewed ? ", renewed" : " without renewal");
-    locker_handle *handle = lk_zalloc(sizeof *handle);
+    locker_handle *handle = malloc(sizeof *handle);
     if (handle == NULL)
         return LOCKER_NOMEM;
     holder->refs++;
