@@ -88,11 +88,9 @@ LK_UNCHECKED locker *lk_locker_new(const lk_config *config, const locker_options
     l->driver = &l->table;
     l->ttl_ns = config->pub.ttl_ns;
     l->command_timeout_ns = config->pub.command_timeout_ns;
-    if (options != NULL) {
-        l->log = options->log;
-        l->log_user = options->log_user;
-        l->log_level = options->log_level != 0 ? options->log_level : LOCKER_LOG_WARN;
-    }
+    l->log = options->log;
+    l->log_user = options->log_user;
+    l->log_level = options->log_level != 0 ? options->log_level : LOCKER_LOG_WARN;
     l->epoll_fd = l->keeper_wakeup_fd = l->timer_fd = l->driver_fd = l->leader_fd = l->leader_wakeup_fd = -1;
     lk_list_init(&l->held);
     lk_list_init(&l->lost);

@@ -77,17 +77,18 @@ static locker_status open_parsed(locker_status status, lk_config *config, const 
     return status;
 }
 
-/* *options becomes ours, in `own`. */
+/* *options becomes ours, in `own`; NULL: the defaults. */
 static locker_status check_options(const locker_options **options, locker_options *own, locker **out,
                                    locker_error *err)
 {
+    static const locker_options defaults = LOCKER_OPTIONS_INIT;
     if (out == NULL) {
         (void)lk_invalid(err, "opening needs a place for the locker");
         return LOCKER_INVALID; /* said here, so that static analysis knows */
     }
     *out = NULL;
     if (*options == NULL)
-        return LOCKER_OK;
+        *options = &defaults;
     const locker_status status = LK_SIZED_TAKE(locker_options, own, *options, log_user, err);
     if (status != LOCKER_OK)
         return status;

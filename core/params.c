@@ -184,14 +184,10 @@ static locker_status fill_given(const lk_config *c, locker_value *common, locker
     locker_status status = LOCKER_OK;
     for (size_t i = 0; i < c->given_count && status == LOCKER_OK; i++) {
         const lk_given *given = &c->given[i];
-        const locker_parameter *table = common_params;
-        locker_value *values = common;
-        size_t at = find(table, given->name);
-        if (at == COMMON) {
-            table = c->driver->params;
-            values = own;
-            at = find(table, given->name);
-        }
+        const bool is_own = find(common_params, given->name) == COMMON;
+        const locker_parameter *const table = is_own ? c->driver->params : common_params;
+        locker_value *const values = is_own ? own : common;
+        const size_t at = find(table, given->name);
         if (table[at].name == NULL)
             return lk_misconfigured(
                 err, "the %s driver has no parameter '%s': 'locker drivers' lists those that it has",
@@ -276,8 +272,6 @@ static locker_status find_owner(lk_config *c, const char *text, locker_error *er
 
 locker_status lk_config_finish(lk_config *c, const locker_options *options, locker_error *err)
 {
-    static const locker_options defaults = LOCKER_OPTIONS_INIT;
-    const locker_options *const o = options != NULL ? options : &defaults;
     locker_value common[COMMON] = {{0}};
     locker_value *const own = calloc(find(c->driver->params, NULL) + 1, sizeof *own);
     c->pub.size = sizeof c->pub;
@@ -291,22 +285,22 @@ locker_status lk_config_finish(lk_config *c, const locker_options *options, lock
         status = fill_defaults(c->driver->params, own, err);
     if (status == LOCKER_OK)
         status = fill_given(c, common, own, err);
-    c->pub.ttl_ns = o->ttl_ms > 0 ? o->ttl_ms * LK_MS : common[TTL].number;
+    c->pub.ttl_ns = options->ttl_ms > 0 ? options->ttl_ms * LK_MS : common[TTL].number;
     c->pub.connect_timeout_ns = common[CONNECT].number;
     c->pub.command_timeout_ns = common[COMMAND].number;
     c->pub.cleanup_ns = common[CLEANUP].number;
     if (status == LOCKER_OK)
-        status = find_password(c, o->password, common[PASSWORD_FILE].text, err);
+        status = find_password(c, options->password, common[PASSWORD_FILE].text, err);
     /* A namespace becomes a part of keys, so the rules of keys hold for it. */
-    const char *const name_space = o->name_space != NULL ? o->name_space : common[NAMESPACE].text;
+    const char *const name_space = options->name_space != NULL ? options->name_space : common[NAMESPACE].text;
     if (status == LOCKER_OK)
         status = name_space == NULL || *name_space == '\0'
                      ? copy(&c->pub.name_space, "", err)
                      : take_label(&c->pub.name_space, name_space, "the namespace", err);
     if (status == LOCKER_OK)
-        status = find_owner(c, o->owner != NULL ? o->owner : common[OWNER].text, err);
+        status = find_owner(c, options->owner != NULL ? options->owner : common[OWNER].text, err);
     if (status == LOCKER_OK)
         status = lk_ttl_in_range(c->driver, c->pub.ttl_ns / LK_MS,
-                                 o->ttl_ms > 0 ? LOCKER_INVALID : LOCKER_CONFIG, err);
+                                 options->ttl_ms > 0 ? LOCKER_INVALID : LOCKER_CONFIG, err);
     return status;
 }
