@@ -258,19 +258,13 @@ static locker_status split_hosts(lk_config *c, const char *uri, char **bare, loc
     *bare = malloc(strlen(uri) + 2);
     if (*bare == NULL)
         return lk_config_no_memory(err);
-    if (first == after) {
-        (void)strcpy(*bare, uri);
-        return LOCKER_OK;
-    }
+    const bool listed = first < after;
+    (void)stpcpy(stpcpy(mempcpy(*bare, uri, (size_t)(first - uri)), listed ? "h" : ""), after);
     const char *end;
-    for (const char *host = first; status == LOCKER_OK && host <= after; host = end + 1) {
+    for (const char *host = first; listed && status == LOCKER_OK && host <= after; host = end + 1) {
         end = host + strcspn(host, ",/?#");
         status = lk_config_add_host(c, host, (size_t)(end - host), err);
     }
-    const size_t head = (size_t)(first - uri);
-    memcpy(*bare, uri, head);
-    (*bare)[head] = 'h';
-    (void)strcpy(*bare + head + 1, after);
     return status;
 }
 

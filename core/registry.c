@@ -161,17 +161,12 @@ bool locker_driver_at(size_t index, locker_driver_info *info)
 locker_status locker_driver_find(const char *scheme, const locker_driver **driver, locker_error *err)
 {
     LK_NO_CANCEL;
-    if (driver != NULL)
-        *driver = NULL;
-    if (scheme == NULL)
-        return lk_invalid(err, "locker_driver_find needs a scheme");
-    const locker_driver *found;
-    const locker_status status = lk_driver_for(scheme, scheme, &found, err);
-    if (status != LOCKER_OK)
-        return status;
+    const locker_driver *found = NULL;
+    const locker_status status = scheme != NULL ? lk_driver_for(scheme, scheme, &found, err)
+                                                : lk_invalid(err, "locker_driver_find needs a scheme");
     if (driver != NULL)
         *driver = found;
-    return lk_ok(err);
+    return status == LOCKER_OK ? lk_ok(err) : status;
 }
 
 const locker_driver *locker_driver_of(const locker *l, void **self)
