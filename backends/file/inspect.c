@@ -97,16 +97,13 @@ static locker_status replace(lk_file *self, const lk_file_name *name, int parent
         status = lk_file_fail(self, "replace", name, code, err);
     if (status != LOCKER_OK) {
         unlinkat(parent, temporary, 0);
-        goto out;
-    }
-    /* Whoever was granted the old file had written its token there before it looked: here it is read. */
-    if (read_steady(held, &now) == 0 && now.token > next.token) {
+    } else if (read_steady(held, &now) == 0 && now.token > next.token) {
+        /* Whoever was granted the old file had written its token there before it looked: here it is read. */
         next.token = now.token;
         code = lk_file_record_write(fresh, self->template, &next, self->sync);
         if (code != 0)
             status = lk_file_fail(self, "write", name, code, err);
     }
-out:
     lk_file_range_lock(fresh, F_UNLCK, 0);
     close(fresh);
     return status;

@@ -10,21 +10,19 @@
 
 static bool add_chunk_locked(lk_file_slots *slots)
 {
-    for (size_t i = 0; i < LK_FILE_CHUNKS; i++) {
-        if (LK_READ(slots->chunk[i]) != NULL)
-            continue;
-        const size_t count = (size_t)LK_FILE_CHUNK_SLOTS << i;
-        lk_file_slot *chunk = calloc(count, sizeof *chunk);
-        if (chunk == NULL)
-            return false;
-        for (size_t k = count; k-- > 0;) {
-            chunk[k].next = slots->free;
-            slots->free = &chunk[k];
-        }
-        atomic_store_explicit(&slots->chunk[i], chunk, memory_order_release);
-        return true;
+    size_t i = 0;
+    while (i < LK_FILE_CHUNKS && LK_READ(slots->chunk[i]) != NULL)
+        i++;
+    const size_t count = (size_t)LK_FILE_CHUNK_SLOTS << i;
+    lk_file_slot *chunk = i < LK_FILE_CHUNKS ? calloc(count, sizeof *chunk) : NULL;
+    if (chunk == NULL)
+        return false;
+    for (size_t k = count; k-- > 0;) {
+        chunk[k].next = slots->free;
+        slots->free = &chunk[k];
     }
-    return false;
+    atomic_store_explicit(&slots->chunk[i], chunk, memory_order_release);
+    return true;
 }
 
 lk_file_slot *lk_file_slot_take_locked(lk_file_slots *slots, int fd, uint64_t inode)
