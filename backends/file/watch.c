@@ -54,12 +54,12 @@ static bool start_locked(lk_file *self) LK_REQUIRES(self->mutex)
     return fd >= 0;
 }
 
-/* Through /proc it is the open file itself that is watched, whatever is at its name by then. */
-static int add_descriptor(int inotify_fd, int fd, uint32_t events)
+/* Through /proc it is the open file itself that is watched, whatever is at its name by then. -1: it can't be. */
+static int add_descriptor_locked(lk_file *self, int fd, uint32_t events) LK_REQUIRES(self->mutex)
 {
     char path[40];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return inotify_add_watch(inotify_fd, path, events);
+    return start_locked(self) ? inotify_add_watch(self->inotify_fd, path, events) : -1;
 }
 
 static void break_grant_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
@@ -95,9 +95,7 @@ static void watch_above_locked(lk_file *self) LK_REQUIRES(self->mutex)
 
 bool lk_file_watch_directory_locked(lk_file *self)
 {
-    if (!start_locked(self))
-        return false;
-    self->dir_wd = add_descriptor(self->inotify_fd, self->dir_fd, DIRECTORY_EVENTS);
+    self->dir_wd = add_descriptor_locked(self, self->dir_fd, DIRECTORY_EVENTS);
     self->above_wd = self->dir_wd;
     if (self->dir_wd >= 0)
         watch_above_locked(self);
@@ -106,16 +104,10 @@ bool lk_file_watch_directory_locked(lk_file *self)
 
 bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c)
 {
-    if (!start_locked(self))
-        return false;
     /* The mutex is held over it, because dispatch could otherwise remove a watch that this call returns. */
-    const int wd = add_descriptor(self->inotify_fd, c->fd, FILE_EVENTS);
+    const int wd = lk_table_reserve(&self->watches) ? add_descriptor_locked(self, c->fd, FILE_EVENTS) : -1;
     if (wd < 0)
         return false;
-    if (!lk_table_reserve(&self->watches)) {
-        inotify_rm_watch(self->inotify_fd, wd);
-        return false;
-    }
     c->wd = wd;
     lk_table_add(&self->watches, &c->by_wd, (uint32_t)wd);
     return true;
@@ -277,11 +269,6 @@ static void touch_locked(lk_file *self) LK_REQUIRES(self->mutex)
             if (c->state == LK_FILE_HELD)
                 (void)futimens(c->fd, NULL);
     }
-    lk_file_touch_later_locked(self);
-}
-
-void lk_file_touch_later_locked(lk_file *self)
-{
     self->touch_at = lk_file_now(self) + touch_interval_ns;
 }
 
