@@ -25,10 +25,9 @@ _Static_assert(END_AT + NUMBER + 1 == LK_FILE_RECORD_SIZE, "the record's columns
 
 static const char magic[] = "liblocker 1\n";
 
-/* Over the zeros that the template has there. */
 static void put_number(char *at, size_t width, uint64_t value)
 {
-    for (size_t i = width; i-- > 0 && value != 0; value /= 10)
+    for (size_t i = width; i-- > 0; value /= 10)
         at[i] = (char)('0' + value % 10);
 }
 
@@ -62,10 +61,6 @@ void lk_file_record_template(char out[LK_FILE_RECORD_SIZE])
     put_frame(out, HOST_AT, LK_FILE_HOST_MAX, "host  ");
     put_frame(out, OWNER_LEN_AT, 3 + 1 + LOCKER_OWNER_MAX, "owner ");
     put_frame(out, END_AT, NUMBER, "end   ");
-    memset(out + TOKEN_AT, '0', NUMBER);
-    memset(out + SINCE_AT, '0', NUMBER);
-    memset(out + PID_AT, '0', PID);
-    memset(out + OWNER_LEN_AT, '0', 3);
     put_number(out + PID_AT, PID, (uint64_t)getpid());
     char host[LK_FILE_HOST_MAX + 1] = "";
     if (gethostname(host, sizeof host) == 0)
