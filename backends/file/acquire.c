@@ -112,17 +112,15 @@ static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_f
     else /* the watch on the directory doesn't see what happens below it */
         watched = (c->wd != 0 || lk_file_watch_add_locked(self, c)) && watched;
     const locker_status status = lk_file_confirm(self, name, &c->id, err);
-    bool attend = false;
     if (status == LOCKER_OK) {
         c->state = LK_FILE_HELD;
         self->held++;
-        attend = lk_file_look_later_locked(self, watched);
+        if (lk_file_look_later_locked(self, watched))
+            self->svc->attend(self->svc);
     }
     lk_mutex_unlock(&self->mutex);
     if (!watched)
         lk_file_watch_warn(self);
-    if (attend)
-        self->svc->attend(self->svc);
     return status;
 }
 
@@ -236,17 +234,6 @@ static locker_status attempt(lk_file *self, const lk_file_name *name, lk_file_cl
     return status;
 }
 
-/* No descriptor left, no room, a path that can't be walked: such things pass, and who has begun to wait goes
- * on over them; who only asks for the first time is told at once. A directory that was moved stays away. */
-static locker_status passes_or_moved(lk_file *self, locker_claim *claim, locker_error *err)
-{
-    if (lk_file_moved(self))
-        return lk_file_fail_moved(self, err);
-    if (claim->has_waited)
-        claim->retry_at = lk_file_now(self) + POLL_MAX;
-    return LOCKER_UNAVAILABLE;
-}
-
 locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *err)
 {
     lk_file *self = self_;
@@ -261,11 +248,15 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
     }
     for (int round = 0; round < ROUNDS; round++) {
         const locker_status status = attempt(self, &name, c, err);
-        /* Whose file is another's by now may be in a directory that is. */
-        if ((status == LK_FILE_AGAIN || (status == LOCKER_BUSY && !claim->will_wait)) && lk_file_moved(self))
+        /* Whose file is another's by now, or out of reach, may be in a directory that is. One that was moved stays away. */
+        const bool suspect = status == LK_FILE_AGAIN || status == LOCKER_UNAVAILABLE ||
+                             (status == LOCKER_BUSY && !claim->will_wait);
+        if (suspect && lk_file_moved(self))
             return lk_file_fail_moved(self, err);
-        if (status == LOCKER_UNAVAILABLE)
-            return passes_or_moved(self, claim, err);
+        /* No descriptor left, no room, a path that can't be walked: such things pass, and who has begun to wait goes
+         * on over them; who only asks for the first time is told at once. */
+        if (status == LOCKER_UNAVAILABLE && claim->has_waited)
+            claim->retry_at = lk_file_now(self) + POLL_MAX;
         if (status != LK_FILE_AGAIN)
             return status;
     }

@@ -82,20 +82,14 @@ LK_UNCHECKED static locker_status file_open(const locker_driver_config *config, 
     lk_mutex_init(&self->mutex);
     self->path = clean_path(config->path);
     self->prefix = lk_file_prefix_new(config->name_space);
-    if (self->path == NULL || self->prefix == NULL) {
-        status = lk_out_of_memory(err);
-        goto out;
-    }
-    status = lk_file_directory_open(self->path, self->shared, &self->dir_fd, err);
-    if (status != LOCKER_OK)
-        goto out;
     (void)stat("/", &self->root); /* can't fail */
-    self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (self->epoll_fd < 0)
+    status = self->path == NULL || self->prefix == NULL
+                 ? lk_out_of_memory(err)
+                 : lk_file_directory_open(self->path, self->shared, &self->dir_fd, err);
+    if (status == LOCKER_OK && (self->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0)
         status = locker_error_set(
             err, LOCKER_UNAVAILABLE, errno,
             "can't make an epoll descriptor: %s; raise the limit on open files (ulimit -n)", strerror(errno));
-out:
     if (status == LOCKER_OK)
         *out = self;
     else
