@@ -86,11 +86,11 @@ void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
     lk_zk_stem(z, node->id, stem);
     (void)lk_zk_join(path, node->parent, stem);
     make_parents_locked(z, node);
-    if (lk_zk_create_locked(z->net, path, node->claim->owner, create_done_locked, node) == NULL) {
+    lk_zk_request *create = lk_zk_create_locked(z->net, path, node->claim->owner, create_done_locked, node);
+    if (!lk_zk_node_ref(node, create)) {
         lk_zk_node_tell_locked(z, node, LK_ZK_NOT_SENT); /* nothing was sent */
         return;
     }
-    node->requests++;
     const bool follows = node->claim->will_wait && lk_zk_ours_ahead_locked(z, node) != NULL;
     if (!follows && !lk_zk_list_for_locked(z, node, first_list_done_locked))
         lk_zk_node_doubt_locked(z, node); /* the connection broke in between, or there is no memory */
@@ -127,12 +127,9 @@ static void found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_REQUIR
     char path[LK_ZK_PATH_MAX];
     lk_zk_node_found_locked(z, node, sequence);
     lk_zk_node_path(z, node, path);
-    if (lk_zk_get_locked(z->net, path, owner_done_locked, node) == NULL) {
+    node->listing = lk_zk_node_ref(node, lk_zk_get_locked(z->net, path, owner_done_locked, node));
+    if (!node->listing)
         lk_zk_node_doubt_locked(z, node);
-        return;
-    }
-    node->listing = true;
-    node->requests++;
 }
 
 /* Its name in the list, with the number; false: it isn't there. */
@@ -172,12 +169,10 @@ void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node)
 {
     if (node->listing)
         return;
-    if (lk_zk_list_fresh_locked(z->net, node->parent, search_done_locked, node) == NULL) {
+    lk_zk_request *list = lk_zk_list_fresh_locked(z->net, node->parent, search_done_locked, node);
+    node->listing = lk_zk_node_ref(node, list);
+    if (!node->listing)
         lk_zk_stalled_locked(z);
-        return;
-    }
-    node->listing = true;
-    node->requests++;
 }
 
 /* What nobody waits for is looked for until the session ends: with the heartbeats at first, then more and more seldom, each

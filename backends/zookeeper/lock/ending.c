@@ -88,11 +88,9 @@ void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
     lk_zk_node_path(z, node, path);
     node->unwanted = true;
     node->retry_at = 0;
-    if (lk_zk_delete_locked(z->net, path, delete_done_locked, node) != NULL) {
-        node->deleting = true;
-        node->requests++;
+    node->deleting = lk_zk_node_ref(node, lk_zk_delete_locked(z->net, path, delete_done_locked, node));
+    if (node->deleting)
         hint_successor_locked(z, node); /* its list follows the delete in the same flight */
-    }
 }
 
 /* A node that can't be deleted would block its queue, so after the clean-up time the session is given up. */

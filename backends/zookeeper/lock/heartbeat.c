@@ -188,9 +188,6 @@ bool lk_zk_watch_own_locked(lk_zk *z, lk_zk_node *node)
 {
     char path[LK_ZK_PATH_MAX];
     lk_zk_node_path(z, node, path);
-    if (lk_zk_get_told_locked(z->net, path, watched_locked, node) == NULL)
-        return false;
-    node->watched = true;
-    node->requests++;
-    return true;
+    node->watched = lk_zk_node_ref(node, lk_zk_get_told_locked(z->net, path, watched_locked, node));
+    return node->watched;
 }

@@ -85,7 +85,13 @@ void lk_zk_node_move_locked(lk_zk *z, lk_zk_node *node, lk_list *list) LK_REQUIR
 void lk_zk_node_rename_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Free it if nobody refers to it and nothing is left at the server. False: not yet. */
 bool lk_zk_node_reap_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
-/* One request less refers to it. */
+/* One request more refers to it, where that was sent. False: it was not (NULL). */
+static inline bool lk_zk_node_ref(lk_zk_node *node, const lk_zk_request *request)
+{
+    node->requests += request != NULL;
+    return request != NULL;
+}
+/* One less. */
 void lk_zk_node_unref_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 void lk_zk_node_free_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Its claim goes: nobody waits for it any more. */

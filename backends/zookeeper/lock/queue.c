@@ -162,11 +162,8 @@ static void list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) 
 
 bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done)
 {
-    if (lk_zk_list_locked(z->net, node->parent, done, node) == NULL)
-        return false;
-    node->listing = true;
-    node->requests++;
-    return true;
+    node->listing = lk_zk_node_ref(node, lk_zk_list_locked(z->net, node->parent, done, node));
+    return node->listing;
 }
 
 static void list_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)

@@ -85,7 +85,6 @@ static void read_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_RE
     lk_zk_node *node = context;
     char text[LK_ZK_RECORD_MAX];
     lk_zk_record record;
-    bool sent = false;
     if (lk_zk_unknown(reply->rc)) {
         retry_locked(z, node);
     } else if (reply->rc == ZOK && is_wanted(node) &&
@@ -94,18 +93,15 @@ static void read_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_RE
         record.granted = (uint64_t)node->czxid;
         record.unix_ms = node->granted_at / LK_MS + z->wall_ahead_ms;
         lk_zk_record_write(&record, text);
-        sent =
-            lk_zk_set_locked(z->net, node->parent, text, reply->stat->version, written_locked, node) != NULL;
+        (void)lk_zk_node_ref(
+            node, lk_zk_set_locked(z->net, node->parent, text, reply->stat->version, written_locked, node));
     }
-    if (!sent) /* else that refers to it */
-        lk_zk_node_unref_locked(z, node);
+    lk_zk_node_unref_locked(z, node);
 }
 
 void lk_zk_grant_time_write_locked(lk_zk *z, lk_zk_node *node)
 {
     node->write_at = LOCKER_NEVER;
-    if (lk_zk_get_locked(z->net, node->parent, read_locked, node) != NULL)
-        node->requests++;
-    else
+    if (!lk_zk_node_ref(node, lk_zk_get_locked(z->net, node->parent, read_locked, node)))
         node->write_at = lk_zk_now(z) + again_ns;
 }
