@@ -16,32 +16,27 @@
 static const int64_t write_after_ns = 250 * LK_MS;
 static const int64_t again_ns = 100 * LK_MS;
 
-/* The number behind these words, and what comes behind it; NULL: they aren't there. */
-static const char *number(const char *text, const char *words, uint64_t *out)
+/* The next number of a text, which goes on behind it. */
+static uint64_t number(char **text)
 {
-    char *end;
-    if (text == NULL || strncmp(text, words, strlen(words)) != 0)
-        return NULL;
-    *out = strtoull(text + strlen(words), &end, 10);
-    return end;
+    *text += strcspn(*text, "-0123456789");
+    return strtoull(*text, text, 10);
 }
 
-/* What would not be written so again is somebody else's. */
+/* What would not be written so again, word for word, is somebody else's. */
 bool lk_zk_record_read(const char *data, int len, lk_zk_record *record)
 {
     char text[LK_ZK_RECORD_MAX] = "", again[LK_ZK_RECORD_MAX];
-    uint64_t since = 0;
+    char *at = text;
     *record = (lk_zk_record){0};
     if (len <= 0)
         return true;
     if (len >= LK_ZK_RECORD_MAX)
         return false;
     memcpy(text, data, (size_t)len);
-    const char *rest = number(text, "locker: grant ", &record->granted);
-    rest = number(rest, " since ", &since);
-    if (number(rest, " broken ", &record->broken) == NULL)
-        return false;
-    record->unix_ms = (int64_t)since;
+    record->granted = number(&at);
+    record->unix_ms = (int64_t)number(&at);
+    record->broken = number(&at);
     lk_zk_record_write(record, again);
     return strlen(again) == (size_t)len && strcmp(text, again) == 0;
 }
