@@ -10,6 +10,8 @@ static const int64_t empty_again_ns = 200 * LK_MS;
 static const int64_t recent_ns = 100 * LK_MS;
 enum { CHECKS_MAX = 2 }; /* after so many it is believed, however long their answers take */
 
+typedef lk_zk_outcome (*wait_fn)(lk_zk_net *net, lk_zk_call *call, int64_t until);
+
 typedef struct {
     lk_zk *z;
     locker_claim *claim;
@@ -23,35 +25,23 @@ typedef struct {
     bool fresh;   /* ... with all in it that anybody had been answered before */
     bool busy;    /* ... which was not empty */
     bool used_up; /* ... and somebody has a place there with a number that orders nothing */
-    int look_rc;  /* the list's answer, when it was an error */
-    int empty_rc; /* what the server said to deleting the key's node */
+    int rc;       /* the latest answer to listing the queue, or to deleting the key's node */
     int checks;   /* so many have shown its place */
 } attempt;
 
 /* Each step of it answers whether another one follows. */
 
-static bool await_locked(attempt *a) LK_REQUIRES(*a->z->net)
+/* `wait`: for an answer, for a connection, or for a moment. */
+static bool wait_locked(attempt *a, wait_fn wait) LK_REQUIRES(*a->z->net)
 {
-    a->outcome = lk_zk_await_locked(a->z->net, &a->call, a->claim->attempt_until);
-    return a->outcome == LK_ZK_DONE;
-}
-
-static bool await_up_locked(attempt *a) LK_REQUIRES(*a->z->net)
-{
-    a->outcome = lk_zk_await_up_locked(a->z->net, &a->call, a->claim->attempt_until);
-    return a->outcome == LK_ZK_DONE;
-}
-
-static bool pause_locked(attempt *a) LK_REQUIRES(*a->z->net)
-{
-    a->outcome = lk_zk_pause_locked(a->z->net, &a->call, a->claim->attempt_until);
+    a->outcome = wait(a->z->net, &a->call, a->claim->attempt_until);
     return a->outcome == LK_ZK_DONE;
 }
 
 static void look_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     attempt *a = context;
-    a->look_rc = reply->rc == ZNONODE ? ZOK : reply->rc;
+    a->rc = reply->rc == ZNONODE ? ZOK : reply->rc;
     a->looked = !lk_zk_unknown(reply->rc);
     a->busy = a->used_up = false;
     if (reply->rc == ZOK)
@@ -89,12 +79,12 @@ static bool look_locked(attempt *a) LK_REQUIRES(*a->z->net)
     if (!lk_zk_call_expect_locked(&a->call, list))
         return true; /* the connection broke: wait for it again */
     a->fresh = fresh;
-    if (!await_locked(a))
+    if (!wait_locked(a, lk_zk_await_locked))
         return false;
     if (!a->looked)
-        return pause_locked(a);
-    if (a->look_rc != ZOK)
-        a->status = lk_zk_error(a->look_rc, "listing a queue", a->parent, a->err);
+        return wait_locked(a, lk_zk_pause_locked);
+    if (a->rc != ZOK)
+        a->status = lk_zk_error(a->rc, "listing a queue", a->parent, a->err);
     else if (!waits && a->busy && fresh)
         a->status = LOCKER_BUSY;
     else if (waits && a->used_up)
@@ -144,15 +134,15 @@ static void drop_node_locked(attempt *a) LK_REQUIRES(*a->z->net)
 static bool go_on_locked(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*a->z->net)
 {
     if (!lk_zk_is_up_locked(a->z->net))
-        return await_up_locked(a);
+        return wait_locked(a, lk_zk_await_up_locked);
     a->call.done = false;
     node->call = &a->call;
     if (prove)
         lk_zk_prove_locked(a->z, node);
     const int64_t seen_at = node->seen_at;
-    bool goes_on = await_locked(a);
+    bool goes_on = wait_locked(a, lk_zk_await_locked);
     if (goes_on && prove && node->step == LK_ZK_FIRST && node->seen_at == seen_at)
-        goes_on = pause_locked(a);
+        goes_on = wait_locked(a, lk_zk_pause_locked);
     node->call = NULL;
     a->checks += prove && node->seen_at != seen_at;
     return goes_on;
@@ -184,7 +174,7 @@ static void emptied_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK
 {
     attempt *a = context;
     (void)z;
-    a->empty_rc = reply->rc;
+    a->rc = reply->rc;
     lk_zk_call_answered_locked(&a->call);
 }
 
@@ -194,14 +184,14 @@ static bool empty_locked(attempt *a) LK_REQUIRES(*a->z->net)
     drop_node_locked(a); /* its delete goes first */
     if (!lk_zk_call_expect_locked(&a->call, lk_zk_delete_locked(a->z->net, a->parent, emptied_locked, a)))
         return true; /* the connection broke: wait for it again */
-    if (!await_locked(a))
+    if (!wait_locked(a, lk_zk_await_locked))
         return false;
-    if (a->empty_rc == ZOK || a->empty_rc == ZNONODE || !lk_zk_is_up_locked(a->z->net))
+    if (a->rc == ZOK || a->rc == ZNONODE || !lk_zk_is_up_locked(a->z->net))
         return true;
-    if (a->empty_rc == ZNOTEMPTY || lk_zk_unknown(a->empty_rc))
+    if (a->rc == ZNOTEMPTY || lk_zk_unknown(a->rc))
         not_emptied_locked(a);
     else
-        a->status = lk_zk_error(a->empty_rc, "making a queue anew", a->parent, a->err);
+        a->status = lk_zk_error(a->rc, "making a queue anew", a->parent, a->err);
     return false;
 }
 
@@ -213,7 +203,7 @@ static bool step_locked(attempt *a) LK_REQUIRES(*a->z->net)
     case LK_ZK_UNSEEN:
     case LK_ZK_GONE: /* nothing more comes of this name: it takes another one */
         drop_node_locked(a);
-        return lk_zk_is_up_locked(a->z->net) ? enter_locked(a) : await_up_locked(a);
+        return lk_zk_is_up_locked(a->z->net) ? enter_locked(a) : wait_locked(a, lk_zk_await_up_locked);
     case LK_ZK_FIRST:
         return grant_locked(a->z, a, node) != LOCKER_OK && go_on_locked(a, node, true);
     case LK_ZK_BEHIND:
