@@ -191,11 +191,3 @@ int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now)
     }
     return next_at;
 }
-
-void lk_zk_search_all_locked(lk_zk *z)
-{
-    LK_EACH(lk_zk_node, node, link, &z->doubtful)
-        node->look_at = 0;
-    if (!lk_list_empty(&z->doubtful))
-        lk_zk_keeper_by_locked(z->net, 0);
-}

@@ -38,8 +38,9 @@ static void tell_suspect_locked(lk_zk *z, bool suspect, const char *what) LK_REQ
 static void on_up_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     tell_suspect_locked(z, false, "zookeeper: connected to %s again");
-    lk_zk_heartbeat_now_locked(z); /* what is held has not been confirmed for a while */
-    lk_zk_search_all_locked(z);
+    lk_zk_heartbeat_now_locked(z); /* what is held has not been confirmed for a while; the keeper comes */
+    LK_EACH(lk_zk_node, node, link, &z->doubtful)
+        node->look_at = 0; /* looked for by the keeper, too */
     resume_locked(z);
 }
 
