@@ -34,14 +34,10 @@ void lk_zk_validity_answered(lk_zk_validity *v, int64_t sent, int64_t now)
 static int64_t proven_by(const lk_zk_validity *v, int64_t sent)
 {
     const uint64_t kept = v->count < LK_ZK_TOUCHES ? v->count : LK_ZK_TOUCHES;
-    int64_t known = v->begun;
-    for (uint64_t n = 0; n < kept; n++) {
-        const lk_zk_touch touch = nth_latest(v, n);
-        if (touch.answered <= sent - v->pass_on_ns) {
-            known = touch.sent;
-            break;
-        }
-    }
+    uint64_t n = 0;
+    while (n < kept && nth_latest(v, n).answered > sent - v->pass_on_ns)
+        n++;
+    const int64_t known = n < kept ? nth_latest(v, n).sent : v->begun;
     return known > v->known ? known : v->known;
 }
 
