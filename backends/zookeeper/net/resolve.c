@@ -158,8 +158,8 @@ static void tell_unresolved(const locker_host *host, int rc, int error, locker_e
 
 locker_status lk_zk_resolve(const lk_zk_hosts *h, char **addresses, locker_error *err)
 {
-    char *list = NULL;
     bool appended = true;
+    *addresses = NULL;
     for (size_t i = 0; i < h->count && appended; i++) {
         int rc;
         struct addrinfo *found = look_up(&h->list[i], 0, &rc);
@@ -167,15 +167,14 @@ locker_status lk_zk_resolve(const lk_zk_hosts *h, char **addresses, locker_error
             tell_unresolved(&h->list[i], rc, errno, err);
             continue; /* another one may do */
         }
-        appended = append_all(&list, found);
+        appended = append_all(addresses, found);
         freeaddrinfo(found);
     }
-    *addresses = list;
-    if (appended && list == NULL)
+    if (appended && *addresses == NULL)
         return LOCKER_UNAVAILABLE;
     if (appended && make_odd(addresses))
         return LOCKER_OK;
-    free(list);
+    free(*addresses);
     *addresses = NULL;
     return lk_out_of_memory(err);
 }

@@ -86,11 +86,10 @@ void lk_zk_tls_reason(char *text, size_t size)
 }
 
 typedef struct {
-    lk_zk_sasl_params params; /* first member: what others have of it */
+    lk_zk_sasl_params params; /* first member: what others have of it; the texts are copies */
     lk_zk_sasl_callback callbacks[LK_ZK_SASL_CALLBACKS];
     lk_zk_sasl_secret *secret; /* wiped when freed; NULL: no password */
     char *user;                /* NULL: none */
-    char *mechanism, *service, *host;
 } lk_zk_sasl;
 
 static int give_user(void *context, int id, const char **result, unsigned *len)
@@ -145,6 +144,7 @@ static void list_callbacks(lk_zk_sasl *sasl)
     *next++ = (lk_zk_sasl_callback){LK_ZK_SASL_GETREALM, (plain_fn *)(any_fn *)give_realm, sasl};
     *next++ = (lk_zk_sasl_callback){LK_ZK_SASL_LOG, (plain_fn *)(any_fn *)drop_message, sasl};
     *next = (lk_zk_sasl_callback){LK_ZK_SASL_LIST_END, NULL, NULL};
+    sasl->params.callbacks = sasl->callbacks;
 }
 
 static void *mutex_new(void)
@@ -246,18 +246,15 @@ lk_zk_sasl_params *lk_zk_sasl_new(const locker_driver_config *config, const char
     if (host == NULL && is_digest)
         host = digest_host;
     if (sasl == NULL || !copy(&sasl->user, config->user) || !copy_secret(sasl, config->password) ||
-        !copy(&sasl->mechanism, mechanism) || !copy(&sasl->service, service) || !copy(&sasl->host, host)) {
+        !copy(&sasl->params.mechanisms, mechanism) || !copy(&sasl->params.service, service) ||
+        !copy(&sasl->params.host, host)) {
         lk_zk_sasl_free((lk_zk_sasl_params *)sasl);
         (void)lk_out_of_memory(err);
         return NULL;
     }
-    for (char *c = sasl->mechanism; *c != '\0'; c++)
+    for (char *c = sasl->params.mechanisms; *c != '\0'; c++)
         *c = (char)toupper((unsigned char)*c); /* the client library compares with DIGEST-MD5 */
     list_callbacks(sasl);
-    sasl->params = (lk_zk_sasl_params){.service = sasl->service,
-                                       .host = sasl->host,
-                                       .mechanisms = sasl->mechanism,
-                                       .callbacks = sasl->callbacks};
     return &sasl->params;
 }
 
@@ -270,8 +267,8 @@ void lk_zk_sasl_free(lk_zk_sasl_params *login)
         explicit_bzero(sasl->secret->data, sasl->secret->len);
     free(sasl->secret);
     free(sasl->user);
-    free(sasl->mechanism);
-    free(sasl->service);
-    free(sasl->host);
+    free(sasl->params.mechanisms);
+    free(sasl->params.service);
+    free(sasl->params.host);
     free(sasl);
 }

@@ -31,9 +31,9 @@ typedef struct {
 
 /* zoo_sasl_params_t; the strings are copied by zookeeper_init_sasl, the callbacks referred to. */
 typedef struct {
-    const char *service;
-    const char *host; /* NULL: the server's address */
-    const char *mechanisms;
+    char *service;
+    char *host; /* NULL: the server's address */
+    char *mechanisms;
     const lk_zk_sasl_callback *callbacks;
 } lk_zk_sasl_params;
 
