@@ -71,10 +71,9 @@ static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
         node->retry_at = lk_zk_now(z) + delete_again_ns;
         lk_zk_stalled_locked(z);
     } else {
-        const int64_t now = lk_zk_now(z);
+        node->retry_at = lk_zk_now(z) + delete_again_ns;
         if (node->trouble_since == 0)
-            node->trouble_since = now;
-        node->retry_at = now + delete_again_ns;
+            node->trouble_since = lk_zk_now(z);
         lk_zk_keeper_by_locked(z->net, node->retry_at);
     }
     lk_zk_node_unref_locked(z, node);
@@ -137,7 +136,9 @@ static lk_zk_node *stands_for_queue_of_locked(const lk_zk *z, const lk_zk_node *
 static void doubt_queue_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     lk_zk_node *stands = stands_for_queue_of_locked(z, node);
-    lk_zk_node_rename_locked(z, node);
+    lk_table_remove(&z->places, &node->by_id);
+    node->id = ++z->last_id; /* a name that is never asked for */
+    lk_table_add(&z->places, &node->by_id, (uint32_t)node->id);
     if (stands == NULL)
         lk_zk_node_move_locked(z, stands = node, &z->doubtful);
     else

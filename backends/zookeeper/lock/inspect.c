@@ -36,9 +36,7 @@ typedef struct inspection {
 static void begin(inspection *i, lk_zk *z, const char *key, size_t key_len, int64_t until)
     LK_ACQUIRE(*i->z->net)
 {
-    memset(i, 0, sizeof *i);
-    i->z = z;
-    i->until = until;
+    *i = (inspection){.z = z, .until = until};
     (void)lk_zk_parent_path(z, key, key_len, i->parent); /* core has had the key checked */
     lk_zk_enter(i->z->net);
     lk_zk_call_begin_locked(i->z->net, &i->call);
@@ -318,7 +316,6 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
         status = look_locked(&i, 1, err);
         if (status != LOCKER_OK || i.count == 0)
             break;
-        i.delete_rc = ZNONODE;
         status = break_first_locked(&i, only, broken, err);
         if (status != LOCKER_OK)
             break;

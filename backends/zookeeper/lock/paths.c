@@ -213,13 +213,11 @@ bool lk_zk_is_own(const lk_zk *z, const char *name, uint64_t *id, int32_t *seque
 void lk_zk_name(const lk_zk *z, uint64_t id, int32_t sequence, char name[LK_ZK_NAME_MAX])
 {
     uint32_t left = sequence < 0 ? 0 - (uint32_t)sequence : (uint32_t)sequence;
+    const int digits = sequence < 0 && left < 1000000000u ? 9 : 10;
     char *out = name + LK_ZK_STEM_LEN;
-    int digits = sequence < 0 ? 9 : 10;
     lk_zk_stem(z, id, name);
     if (sequence < 0)
         *out++ = '-';
-    if (left >= 1000000000u)
-        digits = 10;
     for (int i = digits - 1; i >= 0; i--, left /= 10)
         out[i] = (char)('0' + left % 10);
     out[digits] = '\0';

@@ -156,13 +156,6 @@ lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *par
     return node;
 }
 
-void lk_zk_node_rename_locked(lk_zk *z, lk_zk_node *node)
-{
-    lk_table_remove(&z->places, &node->by_id);
-    node->id = ++z->last_id;
-    lk_table_add(&z->places, &node->by_id, (uint32_t)node->id);
-}
-
 static void look_at_left_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 {
     if (z->closer != NULL && lk_list_empty(&z->left))

@@ -81,8 +81,6 @@ lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *par
     LK_REQUIRES(*z->net);
 /* From the list that it is in to another one. */
 void lk_zk_node_move_locked(lk_zk *z, lk_zk_node *node, lk_list *list) LK_REQUIRES(*z->net);
-/* It stands for its queue: it takes a name that is never asked for. */
-void lk_zk_node_rename_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Free it if nobody refers to it and nothing is left at the server. False: not yet. */
 bool lk_zk_node_reap_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* One request more refers to it, where that was sent. False: it was not (NULL). */
