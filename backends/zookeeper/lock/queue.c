@@ -142,15 +142,13 @@ static void listed_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply) 
 
 void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply)
 {
-    node->requests++; /* keeps it while the answer is looked at, together with the list's own reference */
     if (node->step == LK_ZK_ENTERED)
         listed_locked(z, node, reply);
     if (reply->rc == ZOK) {
         place_follower_locked(z, reply);
         lk_zk_queue_sweep_locked(z, node->parent, reply->names);
     }
-    node->requests--; /* NOLINT(clang-analyzer-unix.Malloc): the two references are not seen */
-    lk_zk_node_unref_locked(z, node);
+    lk_zk_node_unref_locked(z, node); /* the list's own reference has kept it until here */
 }
 
 static void list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
