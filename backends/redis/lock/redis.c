@@ -22,7 +22,6 @@ static void free_instance(void *self)
 
 static const lk_redis_owner events = {
     .on_up = lk_redis_on_up,
-    .on_down = lk_redis_on_down,
     .on_subscribed = lk_redis_on_subscribed,
     .on_message = lk_redis_on_message,
     .on_left = free_instance,

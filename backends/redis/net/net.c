@@ -76,40 +76,40 @@ static bool same_id(const char *a, const char *b)
     return a[0] != '\0' && strcmp(a, b) == 0;
 }
 
-/* What is known of the server that we were connected to before may not be true of this one: whether it is another. */
-static bool meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket) LK_REDIS_LOCKED
+/* What is known of the server that we were connected to before may not be true of this one: a restart, or a replica that was
+ * made master, is another, and so is one that does not tell who it is. Messages come from the master alone, so a subscription
+ * with the one before is of no use. */
+static void meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket) LK_REDIS_LOCKED
 {
     const bool same_run = same_id(socket->server.run, net->server.run);
     const bool other = !same_run || !same_id(socket->server.replication, net->server.replication);
     if (!same_run)
         net->old_count = 0;
-    if (other)
+    if (other) {
         atomic_fetch_add_explicit(&net->pipeline.era, 1, memory_order_relaxed);
+        lk_redis_subscription_lose_locked(&net->subscription);
+    }
     net->server = socket->server;
     net->pipeline.server_us = socket->server_us;
-    return other;
 }
 
+/* Who waits for the connection comes last: what on_up submits stands before it. The line comes behind what on_up had to tell. */
 static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_REDIS_LOCKED
 {
-    lk_redis_up up = {.server_us = socket->server_us, .again = net->was_lost};
-    up.server_at = lk_redis_now(net->shared) - (lk_redis_system_now() - socket->server_at);
+    lk_redis_shared *shared = net->shared;
+    const int64_t at = lk_redis_now(shared) - (lk_redis_system_now() - socket->server_at);
     lk_redis_pipeline_install_locked(&net->pipeline, socket);
     net->redirect[0] = '\0';
-    up.other = meet_server_locked(net, socket);
+    meet_server_locked(net, socket);
     end_old_locked(net);
-    net->events->on_up(net->owner, &up);
-}
-
-/* The line comes last, behind what on_up had to tell. */
-void lk_redis_net_admit_unlocking(lk_redis_net *net)
-{
-    if (net->was_lost)
-        net->shared->svc->log(net->shared->svc, LOCKER_LOG_INFO, "redis: connected to %s again",
-                              net->pipeline.socket->peer);
+    net->events->on_up(net->owner, socket->server_us, at);
+    if (net->was_lost) {
+        shared->svc->suspect(shared->svc, false);
+        shared->svc->log(shared->svc, LOCKER_LOG_INFO, "redis: connected to %s again", socket->peer);
+    }
     net->was_lost = false;
     atomic_fetch_add_explicit(&net->pipeline.connection, 1, memory_order_release);
-    pthread_cond_broadcast(&net->shared->changed);
+    pthread_cond_broadcast(&shared->changed);
     lk_redis_pump_unlocking(&net->pipeline);
 }
 
@@ -124,7 +124,7 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
                    why);
     net->reconnect.last.permanent = false;
     net->was_lost = true;
-    net->events->on_down(net->owner);
+    net->shared->svc->suspect(net->shared->svc, true);
 }
 
 /* "MOVED 3999 127.0.0.1:6381" names the master; READONLY does not, so ROLE is asked. */
@@ -348,11 +348,6 @@ void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now)
     net->subscription.wanted = true;
     if (now && net->subscription.socket == NULL)
         lk_redis_reconnect_want_locked(&net->reconnect);
-}
-
-void lk_redis_net_resubscribe_locked(lk_redis_net *net)
-{
-    lk_redis_subscription_lose_locked(&net->subscription);
 }
 
 void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until)

@@ -7,21 +7,11 @@
 
 typedef struct lk_redis_net lk_redis_net;
 
-/* A command connection that has come up. */
-typedef struct {
-    int64_t server_us; /* the server's time, in us; 0: it does not tell */
-    int64_t server_at; /* ... and when it was that, on the instance's clock */
-    /* Another server than the one before, or it isn't known: a restart, or a replica that was made master, is another,
-     * and so is one that does not tell who it is. */
-    bool other;
-    bool again; /* there was on_down before */
-} lk_redis_up;
-
 /* What its owner is told, with the mutex. */
 typedef struct {
-    /* Commands that are submitted meanwhile come before all others. Ends by lk_redis_net_admit_unlocking(). */
-    void (*on_up)(void *owner, const lk_redis_up *up);
-    void (*on_down)(void *owner);
+    /* A command connection has come up; commands that are submitted meanwhile come before all others. `server_us`: the
+     * server's time, in us; 0: it does not tell. `at`: when it was that, on the instance's clock. */
+    void (*on_up)(void *owner, int64_t server_us, int64_t at);
     /* There is a subscription, or it is refused for good: messages were missed. */
     void (*on_subscribed)(void *owner);
     void (*on_message)(void *owner, const redisReply *text);
@@ -37,8 +27,6 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
 void lk_redis_net_free(lk_redis_net *net) LK_UNCHECKED;
 /* The first connection, blocking. A server that is loading its data is waited for. `scripts` gets their hashes. */
 locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, locker_error *err);
-/* In on_up: who waits for a connection may send. */
-void lk_redis_net_admit_unlocking(lk_redis_net *net) LK_REDIS_LOCKED;
 /* End the thread, at the latest when `until` has come. False: it goes on, and on_left is called. */
 bool lk_redis_net_stop(lk_redis_net *net, int64_t until);
 /* Of a fork's child, which has no other thread: close the descriptors, and nothing else. */
@@ -54,8 +42,6 @@ void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply) LK_RE
 void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply);
 /* From the keeper's next turn on there is to be a subscription; `now`: at once. */
 void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now) LK_REDIS_LOCKED;
-/* Another server is asked from now on. */
-void lk_redis_net_resubscribe_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 /* There is to be none any more. What the server has sent before it knows that is told, if it comes in time. */
 void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until) LK_REDIS_LOCKED;
 /* A hint that messages come. Without the mutex. */
