@@ -132,7 +132,7 @@ static locker_status wait_replicas(struct attempt *a)
     (void)lk_redis_number_text(bound, (uint64_t)(r->set.wait_timeout_ns / LK_MS));
     const lk_redis_command argv = LK_REDIS_COMMAND("WAIT", count, bound);
     a->data->unsure = true;
-    const lk_redis_outcome outcome = lk_redis_ask(r->commands, &call, &argv, a->err);
+    const lk_redis_outcome outcome = lk_redis_ask(r->commands, &call, &argv, 1, a->err);
     if (outcome == LK_REDIS_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
     a->claim->retry_at = lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS; /* what is UNAVAILABLE here passes */
@@ -268,26 +268,16 @@ static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
 /* `SET key value NX PX ttl`, as every simple client does: OK is a grant, nil is busy. Fencing adds the number. */
 static lk_redis_outcome call_plain(struct attempt *a)
 {
-    lk_redis_command argv[2], *last = argv;
-    argv[0].argc = argv[1].argc = 0;
-    lk_redis_command_text(last, "SET");
-    lk_redis_command_add(last, a->keys.lock, a->keys.lock_len);
-    lk_redis_command_add(last, a->value, LK_REDIS_VALUE_LEN);
-    lk_redis_command_text(last, "NX");
-    lk_redis_command_text(last, "PX");
-    lk_redis_command_text(last, a->ttl);
-    if (a->data->numbers > 0) {
-        lk_redis_command_text(++last, a->data->numbers == 1 ? "INCR" : "INCRBY");
-        lk_redis_command_add(last, a->keys.fence, a->keys.fence_len);
-        if (a->data->numbers > 1)
-            lk_redis_command_text(last, a->numbers);
-    }
-    return lk_redis_ask_flight(a->r->commands, &a->call, argv, (size_t)(last - argv) + 1, a->err);
+    const lk_redis_command argv[] = {
+        LK_REDIS_COMMAND("SET", a->keys.lock, a->value, "NX", "PX", a->ttl),
+        a->data->numbers == 1 ? LK_REDIS_COMMAND("INCR", a->keys.fence)
+                              : LK_REDIS_COMMAND("INCRBY", a->keys.fence, a->numbers),
+    };
+    return lk_redis_ask(a->r->commands, &a->call, argv, a->data->numbers > 0 ? 2 : 1, a->err);
 }
 
 static lk_redis_outcome call_script(struct attempt *a)
 {
-    lk_redis_command argv;
     char queue_ttl[LK_REDIS_NUMBER_MAX];
     lk_redis_claim *data = a->data;
     const bool was_enrolled = data->enrolled, known = was_enrolled || data->unsure;
@@ -303,14 +293,9 @@ static lk_redis_outcome call_script(struct attempt *a)
     /* One from before may stand in the queue still: it stays, and is taken out by a grant. */
     if (data->enrolled)
         lk_redis_member_text(a->r->name, a->claim, a->value, a->member);
-    lk_redis_script_begin(a->r, &argv, LK_REDIS_SCRIPT_ACQUIRE, &a->keys);
-    lk_redis_command_add(&argv, a->value, LK_REDIS_VALUE_LEN);
-    lk_redis_command_text(&argv, a->ttl);
-    lk_redis_command_text(&argv, a->member);
-    lk_redis_command_text(&argv, queue_ttl);
-    lk_redis_command_text(&argv, a->numbers);
-    lk_redis_command_text(&argv, LK_READ(a->r->trusted) ? "0" : "1");
-    lk_redis_command_text(&argv, known ? "1" : "0");
+    lk_redis_command argv = lk_redis_script_begin(a->r, LK_REDIS_SCRIPT_ACQUIRE, &a->keys);
+    LK_REDIS_ARGUMENTS(&argv, a->value, a->ttl, a->member, queue_ttl, a->numbers,
+                       LK_READ(a->r->trusted) ? "0" : "1", known ? "1" : "0");
     const lk_redis_outcome outcome =
         lk_redis_ask_script(a->r, &a->call, LK_REDIS_SCRIPT_ACQUIRE, &argv, a->err);
     const lk_redis_fault fault = outcome == LK_REDIS_CALL_ANSWERED && a->call.reply->type == REDIS_REPLY_ERROR
@@ -336,7 +321,7 @@ static void end_counter(struct attempt *a)
 {
     const lk_redis_command argv = LK_REDIS_COMMAND("PEXPIRE", a->keys.fence, LK_REDIS_FENCE_SECONDS "000");
     lk_redis_call call = {.until = a->claim->attempt_until, .caller = &a->data->caller, .prompt = true};
-    while (lk_redis_ask(a->r->commands, &call, &argv, NULL) == LK_REDIS_CALL_CUT)
+    while (lk_redis_ask(a->r->commands, &call, &argv, 1, NULL) == LK_REDIS_CALL_CUT)
         ;
     lk_redis_call_clear(&call);
 }

@@ -65,15 +65,11 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 
 static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
-    lk_redis_command a;
     char least[LK_REDIS_NUMBER_MAX];
-    lk_redis_script_begin(c->r, &a, LK_REDIS_SCRIPT_RELEASE, &c->keys);
+    lk_redis_command a = lk_redis_script_begin(c->r, LK_REDIS_SCRIPT_RELEASE, &c->keys);
     if (c->whole)
         lk_redis_script_spell_out(&a, LK_REDIS_SCRIPT_RELEASE);
-    lk_redis_command_add(&a, c->value, LK_REDIS_VALUE_LEN);
-    lk_redis_command_text(&a, c->member);
-    lk_redis_command_add(&a, "0", 1);
-    lk_redis_command_text(&a, lk_redis_fence_least_text(&c->r->fences, least));
+    LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0", lk_redis_fence_least_text(&c->r->fences, least));
     c->sent = lk_redis_submit_command_locked(c->r->commands, &a, done_locked, c);
     return c->sent;
 }
@@ -88,7 +84,7 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t va
     }
     c->r = r;
     c->keys = *keys;
-    keys->memory = NULL;
+    keys->lock = NULL;
     lk_redis_value_text(&r->values, value, c->value);
     if (queued != NULL)
         lk_redis_member_text(r->name, queued, c->value, c->member);

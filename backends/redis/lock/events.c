@@ -67,14 +67,14 @@ static void tell_locked(const lk_redis *r, lk_redis_claim *data, bool is_broken,
 }
 
 /* The claim that the lock was handed to may have ended; and whoever writes into queues may hand a value another lock than
- * the one that it waits for. Then nobody here wants that, and it is given back. */
+ * the one that it waits for. Then nobody here wants that, and it is given back. A name with a NUL in it is no lock's. */
 void lk_redis_on_message(void *self, const redisReply *text)
 {
     lk_redis *r = self;
     const char *lock = text->str + LK_REDIS_VALUE_LEN;
     uint64_t value;
     int64_t fence = INT64_MAX, direct_us = -hop_us; /* a break: 0 */
-    if (text->len < LK_REDIS_VALUE_LEN + 4 || *lock != ' ' ||
+    if (text->len < LK_REDIS_VALUE_LEN + 4 || text->len != strlen(text->str) || *lock != ' ' ||
         !lk_redis_value_number(&r->values, text->str, &value))
         return;
     const bool is_known = strncmp(lock, broken, sizeof broken - 1) == 0;

@@ -117,10 +117,9 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
 {
     const lk_redis_script which = seen != NULL ? LK_REDIS_SCRIPT_BREAK : LK_REDIS_SCRIPT_SHOW;
     int tries = seen != NULL ? 1 : TRIES_MAX;
-    lk_redis_command a;
     lk_redis_outcome outcome;
     do {
-        lk_redis_script_begin(x->r, &a, which, &x->keys);
+        lk_redis_command a = lk_redis_script_begin(x->r, which, &x->keys);
         if (seen != NULL)
             lk_redis_command_add(&a, seen->str, seen->len);
         outcome = lk_redis_ask_script(x->r, call, which, &a, x->err);
@@ -253,7 +252,7 @@ locker_status lk_redis_ping(void *self, int64_t until, locker_error *err)
         err = &spare;
     lk_redis_outcome outcome;
     do {
-        outcome = lk_redis_ask(r->commands, &call, &a, err);
+        outcome = lk_redis_ask(r->commands, &call, &a, 1, err);
     } while (outcome == LK_REDIS_CALL_CUT);
     if (outcome != LK_REDIS_CALL_ANSWERED)
         return unanswered(outcome, err);

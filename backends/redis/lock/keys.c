@@ -49,59 +49,43 @@ static char behind(const char *lock, size_t lock_len)
     return is_braced(lock, lock_len) ? '.' : '\0';
 }
 
-static inline size_t put_companion(char *out, const lk_redis_keys *keys, char mark, const char *suffix,
-                                   size_t suffix_size)
+/* Answers where the next one is to stand. */
+static char *put_companion(char *out, const char *lock, char mark, const char *suffix)
 {
-    size_t n = 0;
     if (mark == '}')
-        out[n++] = '{';
-    memcpy(out + n, keys->lock, keys->lock_len);
-    n += keys->lock_len;
+        *out++ = '{';
+    out = stpcpy(out, lock);
     if (mark != '\0')
-        out[n++] = mark;
-    memcpy(out + n, suffix, suffix_size);
-    return n + suffix_size - 1;
-}
-
-/* `lock` stands at the start of memory; the companions follow it. */
-static void add_companions(lk_redis_keys *keys)
-{
-    const char mark = behind(keys->lock, keys->lock_len);
-    char *info = keys->memory + keys->lock_len + 1;
-    keys->info = info;
-    keys->info_len = put_companion(info, keys, mark, info_suffix, sizeof info_suffix);
-    char *queue = info + keys->info_len + 1;
-    keys->queue = queue;
-    keys->queue_len = put_companion(queue, keys, mark, queue_suffix, sizeof queue_suffix);
-    char *fence = queue + keys->queue_len + 1;
-    keys->fence = fence;
-    keys->fence_len = put_companion(fence, keys, mark, fence_suffix, sizeof fence_suffix);
+        *out++ = mark;
+    return stpcpy(out, suffix) + 1;
 }
 
 bool lk_redis_keys_init(lk_redis_keys *keys, const char *name_space, const char *key, size_t key_len)
 {
     const size_t prefix = name_space[0] != '\0' ? strlen(name_space) + 1 : 0;
     const size_t lock_len = prefix + key_len;
-    keys->memory = malloc(lock_len + 1 + 3 * (lock_len + 2) + sizeof info_suffix + sizeof queue_suffix +
-                          sizeof fence_suffix);
-    if (keys->memory == NULL)
+    keys->lock = malloc(lock_len + 1 + 3 * (lock_len + 2) + sizeof info_suffix + sizeof queue_suffix +
+                        sizeof fence_suffix);
+    if (keys->lock == NULL)
         return false;
     if (prefix > 0) {
-        memcpy(keys->memory, name_space, prefix - 1);
-        keys->memory[prefix - 1] = ':';
+        memcpy(keys->lock, name_space, prefix - 1);
+        keys->lock[prefix - 1] = ':';
     }
-    memcpy(keys->memory + prefix, key, key_len);
-    keys->memory[lock_len] = '\0';
-    keys->lock = keys->memory;
-    keys->lock_len = lock_len;
-    add_companions(keys);
+    memcpy(keys->lock + prefix, key, key_len);
+    keys->lock[lock_len] = '\0';
+    const char mark = behind(keys->lock, lock_len);
+    keys->info = keys->lock + lock_len + 1;
+    keys->queue = put_companion(keys->info, keys->lock, mark, info_suffix);
+    keys->fence = put_companion(keys->queue, keys->lock, mark, queue_suffix);
+    (void)put_companion(keys->fence, keys->lock, mark, fence_suffix);
     return true;
 }
 
 void lk_redis_keys_clear(lk_redis_keys *keys)
 {
-    free(keys->memory);
-    keys->memory = NULL;
+    free(keys->lock);
+    keys->lock = NULL;
 }
 
 /* Whether the lock of that key, `namespace:key`, ends so. */

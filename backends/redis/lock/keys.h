@@ -6,9 +6,8 @@
 
 /* A plain string, what is known about its grant, who waits, and the fencing numbers. */
 typedef struct {
-    char *memory; /* all four, one allocation */
-    const char *lock, *info, *queue, *fence;
-    size_t lock_len, info_len, queue_len, fence_len;
+    char *lock; /* at the start of one allocation, which holds the others too */
+    char *info, *queue, *fence;
 } lk_redis_keys;
 
 /* False when memory ran out. Free with lk_redis_keys_clear(). */

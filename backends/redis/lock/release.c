@@ -70,13 +70,10 @@ static locker_status read_answer(struct release *x, const lk_redis_call *call, b
 static locker_status ask(struct release *x, bool *again, locker_error *err)
 {
     lk_redis_call call = {.until = x->until, .patient = x->maybe};
-    lk_redis_command a;
     locker_status status;
     *again = false;
-    lk_redis_script_begin(x->r, &a, LK_REDIS_SCRIPT_RELEASE, &x->keys);
-    lk_redis_command_add(&a, x->value, LK_REDIS_VALUE_LEN);
-    lk_redis_command_add(&a, "", 0);
-    lk_redis_command_text(&a, x->direct_us);
+    lk_redis_command a = lk_redis_script_begin(x->r, LK_REDIS_SCRIPT_RELEASE, &x->keys);
+    LK_REDIS_ARGUMENTS(&a, x->value, "", x->direct_us);
     switch (lk_redis_ask_script(x->r, &call, LK_REDIS_SCRIPT_RELEASE, &a, err)) {
     case LK_REDIS_CALL_ANSWERED:
         status = read_answer(x, &call, again, err);
@@ -108,7 +105,7 @@ static void let_go(struct release *x, lk_redis_claim *data, bool go_on)
     lk_redis *r = x->r;
     lk_redis_lock(&r->shared);
     lk_redis_claims_remove_locked(&r->claims, data);
-    if (go_on && x->keys.memory != NULL) {
+    if (go_on && x->keys.lock != NULL) {
         lk_redis_cleanup_start_locked(r, &x->keys, data->number, NULL);
         lk_redis_pump_unlocking(r->commands);
     }

@@ -8,21 +8,16 @@ void lk_redis_script_spell_out(lk_redis_command *a, lk_redis_script which)
     lk_redis_command_set(a, 1, lk_redis_script_text[which]);
 }
 
-void lk_redis_script_begin(const lk_redis *r, lk_redis_command *a, lk_redis_script which,
-                           const lk_redis_keys *keys)
+lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, const lk_redis_keys *keys)
 {
     const bool looks = which == LK_REDIS_SCRIPT_SHOW || which == LK_REDIS_SCRIPT_BREAK;
-    a->argc = 0;
-    lk_redis_command_add(a, "EVALSHA", 7);
-    lk_redis_command_add(a, r->sha[which], LK_REDIS_HASH_LEN);
+    lk_redis_command a =
+        LK_REDIS_COMMAND("EVALSHA", r->sha[which], looks ? "4" : "3", keys->lock, keys->queue, keys->fence);
     if (r->sha[which][0] == '\0')
-        lk_redis_script_spell_out(a, which);
-    lk_redis_command_add(a, looks ? "4" : "3", 1);
-    lk_redis_command_add(a, keys->lock, keys->lock_len);
-    lk_redis_command_add(a, keys->queue, keys->queue_len);
-    lk_redis_command_add(a, keys->fence, keys->fence_len);
+        lk_redis_script_spell_out(&a, which);
     if (looks)
-        lk_redis_command_add(a, keys->info, keys->info_len);
+        lk_redis_command_text(&a, keys->info);
+    return a;
 }
 
 lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_script which,
@@ -35,7 +30,7 @@ lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_
         /* before its least number */
         call->only = atomic_load_explicit(&r->commands->connection, memory_order_acquire);
         lk_redis_command_set(a, last, lk_redis_fence_least_text(&r->fences, least));
-        const lk_redis_outcome outcome = lk_redis_ask(r->commands, call, a, err);
+        const lk_redis_outcome outcome = lk_redis_ask(r->commands, call, a, 1, err);
         if (outcome == LK_REDIS_CALL_STALE)
             continue;
         if (outcome != LK_REDIS_CALL_ANSWERED ||

@@ -5,8 +5,7 @@
 #include "keys.h"
 
 /* Start a call with the keys, by EVALSHA where the hash is known. */
-void lk_redis_script_begin(const lk_redis *r, lk_redis_command *a, lk_redis_script which,
-                           const lk_redis_keys *keys);
+lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, const lk_redis_keys *keys);
 /* Make it one by EVAL, with the text. */
 void lk_redis_script_spell_out(lk_redis_command *a, lk_redis_script which);
 /* As lk_redis_ask(), with what the script has to know of the counter (fence.h) at the end; deals with NOSCRIPT. */

@@ -51,8 +51,8 @@ static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *ca
     return LK_REDIS_CALL_ANSWERED;
 }
 
-lk_redis_outcome lk_redis_ask_flight(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
-                                     size_t count, locker_error *err)
+lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
+                              size_t count, locker_error *err)
 {
     lk_redis_op *op;
     call->reply = NULL;
@@ -74,12 +74,6 @@ lk_redis_outcome lk_redis_ask_flight(lk_redis_pipeline *p, lk_redis_call *call, 
     op->count = 0; /* they are the caller's */
     lk_redis_op_return(&p->ops, op);
     return outcome;
-}
-
-lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
-                              locker_error *err)
-{
-    return lk_redis_ask_flight(p, call, a, 1, err);
 }
 
 void lk_redis_call_clear(lk_redis_call *call)

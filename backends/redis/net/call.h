@@ -18,12 +18,10 @@ typedef struct {
     int64_t server_us; /* ... and the server's time when that was made; 0: not known */
 } lk_redis_call;
 
-/* Send one command and wait for its answer. Without the mutex. */
+/* Send up to LK_REDIS_FLIGHT_MAX commands in one flight (they reach the server one right behind the other), and wait for
+ * their answers. Without the mutex. */
 lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
-                              locker_error *err);
-/* The same for up to LK_REDIS_FLIGHT_MAX commands in one flight: they reach the server one right behind the other. */
-lk_redis_outcome lk_redis_ask_flight(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
-                                     size_t count, locker_error *err);
+                              size_t count, locker_error *err);
 void lk_redis_call_clear(lk_redis_call *call);
 
 /* Append a command without waiting, as lk_redis_submit_locked() (pipeline.h). */

@@ -66,12 +66,19 @@ static inline void lk_redis_command_set(lk_redis_command *a, int at, const char 
     a->len[at] = strlen(text);
 }
 
-/* A command of words; NULL ends them. */
-static inline lk_redis_command lk_redis_command_of(const char *const *words)
+/* More arguments, texts; NULL ends them. */
+static inline void lk_redis_command_texts(lk_redis_command *a, const char *const *texts)
+{
+    while (*texts != NULL)
+        lk_redis_command_text(a, *texts++);
+}
+#define LK_REDIS_ARGUMENTS(a, ...) lk_redis_command_texts(a, (const char *const[]){__VA_ARGS__, NULL})
+
+/* A command of these. */
+static inline lk_redis_command lk_redis_command_of(const char *const *texts)
 {
     lk_redis_command a = {0};
-    while (*words != NULL)
-        lk_redis_command_text(&a, *words++);
+    lk_redis_command_texts(&a, texts);
     return a;
 }
 #define LK_REDIS_COMMAND(...) lk_redis_command_of((const char *const[]){__VA_ARGS__, NULL})
