@@ -99,17 +99,16 @@ static void silence_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 }
 
 /* The claim ends. It stays in the table till now: a late message of its grant, if it found no claim, would
- * give the lock back behind the release's back, which would then be told that the lock was not ours. */
-static void let_go(struct release *x, lk_redis_claim *data, bool go_on)
+ * give the lock back behind the release's back, which would then be told that the lock was not ours. With keys, what may
+ * be at the server is given back in the background. */
+static void let_go_unlocking(lk_redis *r, lk_redis_claim *data, lk_redis_keys *keys,
+                             const locker_claim *queued) LK_REDIS_LOCKED
 {
-    lk_redis *r = x->r;
-    lk_redis_lock(&r->shared);
     lk_redis_claims_remove_locked(&r->claims, data);
-    if (go_on && x->keys.lock != NULL) {
-        lk_redis_cleanup_start_locked(r, &x->keys, data->number, NULL);
-        lk_redis_pump_unlocking(r->commands);
-    }
-    lk_redis_unlock(&r->shared);
+    if (keys->lock == NULL)
+        return;
+    lk_redis_cleanup_start_locked(r, keys, data->number, queued);
+    lk_redis_pump_unlocking(r->commands);
 }
 
 locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
@@ -130,9 +129,13 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
         locker_error_set(err, LOCKER_UNKNOWN, 0, "out of memory while releasing; the lease's end settles it");
     while (again)
         status = ask(&x, &again, err);
-    if (tabled || status == LOCKER_UNKNOWN)
-        let_go(&x, data, status == LOCKER_UNKNOWN);
-    lk_redis_keys_clear(&x.keys);
+    if (status != LOCKER_UNKNOWN) /* else it goes on in the background */
+        lk_redis_keys_clear(&x.keys);
+    if (tabled || status == LOCKER_UNKNOWN) {
+        lk_redis_lock(&r->shared);
+        let_go_unlocking(r, data, &x.keys, NULL);
+        lk_redis_unlock(&r->shared);
+    }
     return status;
 }
 
@@ -140,16 +143,12 @@ void lk_redis_withdraw(void *self, locker_claim *claim)
 {
     lk_redis *r = self;
     lk_redis_claim *data = lk_redis_claim_of(claim);
-    lk_redis_keys keys;
+    lk_redis_keys keys = {0};
     /* Something may be at the server. */
-    const bool left = LK_READ(data->held) || data->unsure || data->enrolled;
-    const bool named = left && lk_redis_keys_init(&keys, r->set.name_space, claim->key, claim->key_len);
+    if (LK_READ(data->held) || data->unsure || data->enrolled)
+        (void)lk_redis_keys_init(&keys, r->set.name_space, claim->key, claim->key_len);
     lk_redis_lock(&r->shared);
     silence_locked(r, data);
-    lk_redis_claims_remove_locked(&r->claims, data);
-    if (named) {
-        lk_redis_cleanup_start_locked(r, &keys, data->number, data->enrolled ? claim : NULL);
-        lk_redis_pump_unlocking(r->commands);
-    }
+    let_go_unlocking(r, data, &keys, data->enrolled ? claim : NULL);
     lk_redis_unlock(&r->shared);
 }
