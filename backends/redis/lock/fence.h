@@ -33,8 +33,7 @@ static inline uint64_t lk_redis_fence_least(int64_t server_us)
 static inline const char *lk_redis_fence_least_text(const lk_redis_fences *fences,
                                                     char text[LK_REDIS_NUMBER_MAX])
 {
-    (void)lk_redis_number_text(text, LK_READ(fences->least));
-    return text;
+    return lk_redis_number_text(text, LK_READ(fences->least));
 }
 
 /* What stands in the table for a key, and never is 0. */

@@ -23,11 +23,10 @@ static char *put_digits(char *out, uint64_t n)
     return out;
 }
 
-size_t lk_redis_number_text(char *out, uint64_t n)
+const char *lk_redis_number_text(char *out, uint64_t n)
 {
-    char *end = put_digits(out, n);
-    *end = '\0';
-    return (size_t)(end - out);
+    *put_digits(out, n) = '\0';
+    return out;
 }
 
 char *lk_redis_put_end(char *out)
@@ -58,7 +57,7 @@ char *lk_redis_put_text(char *out, const char *text)
 char *lk_redis_put_number(char *out, size_t n)
 {
     char text[LK_REDIS_NUMBER_MAX];
-    return put_argument(out, text, lk_redis_number_text(text, n));
+    return put_argument(out, text, (size_t)(put_digits(text, n) - text));
 }
 
 size_t lk_redis_command_room(const lk_redis_command *a)

@@ -91,8 +91,8 @@ char *lk_redis_command_put(const lk_redis_command *a, char *out);
 char *lk_redis_buffer_room(lk_redis_buffer *b, size_t len);
 void lk_redis_buffer_empty(lk_redis_buffer *b);
 
-/* A number as text, ended by a NUL; answers its length. */
-size_t lk_redis_number_text(char *out, uint64_t n);
+/* A number as text, ended by a NUL; answers `out`. */
+const char *lk_redis_number_text(char *out, uint64_t n);
 /* The pieces of the protocol's form, each answering its end: a line with a kind and a number ('*': so many arguments
  * follow, '$': an argument of so many bytes), the end of an argument, and arguments as a whole. */
 char *lk_redis_put_line(char *out, char kind, size_t n);
