@@ -94,16 +94,17 @@ static void list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) 
     i->rc = reply->rc == ZNONODE ? ZOK : reply->rc;
     if (reply->rc == ZOK && reply->names->count > 0) {
         i->entries = calloc((size_t)reply->names->count, sizeof *i->entries);
-        i->no_memory = i->entries == NULL;
+        i->no_memory = i->no_memory || i->entries == NULL;
         for (int32_t n = 0; n < reply->names->count && i->entries != NULL; n++) {
             entry *e = &i->entries[i->count];
             if (!lk_zk_contender(reply->names->data[n], &e->sequence))
                 continue;
             e->of = i;
             e->name = strdup(reply->names->data[n]);
-            i->no_memory = e->name == NULL;
-            if (i->no_memory)
+            if (e->name == NULL) {
+                i->no_memory = true;
                 break;
+            }
             i->count++;
         }
         if (i->entries != NULL)
@@ -171,7 +172,9 @@ static locker_status read_entries_locked(inspection *i, size_t most, locker_erro
 {
     char path[LK_ZK_PATH_MAX];
     for (size_t n = 0; n < i->count && n < most; n++) {
-        if (lk_zk_join(path, i->parent, i->entries[n].name))
+        i->entries[n].there =
+            !lk_zk_join(path, i->parent, i->entries[n].name); /* somebody's, too long to ask */
+        if (!i->entries[n].there)
             (void)expect_locked(i, lk_zk_get_locked(i->z->net, path, entry_done_locked, &i->entries[n]));
     }
     return await_answers_locked(i, "reading a queue", err);
@@ -208,12 +211,19 @@ static void describe(const inspection *i, const entry *e, locker_info *info)
     info->since_unix_ms = since(i, e);
 }
 
+/* Of those that were read, so many have gone from the front since the queue was listed. */
+static size_t count_gone(const inspection *i)
+{
+    size_t gone = 0;
+    while (gone < i->count && gone < SHOWN_MAX && !i->entries[gone].there)
+        gone++;
+    return gone;
+}
+
 static locker_status describe_queue(const inspection *i, locker_info *info, locker_error *err)
 {
-    size_t first = 0;
-    while (first < i->count && first < SHOWN_MAX && !i->entries[first].there)
-        first++; /* gone since the queue was listed */
-    if (first == i->count || first == SHOWN_MAX)
+    const size_t first = count_gone(i);
+    if (first == i->count)
         return LOCKER_OK;
     describe(i, &i->entries[first], info);
     if (first + 1 == i->count)
@@ -238,8 +248,11 @@ locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t un
     inspection i;
     begin(&i, self, key, key_len, until);
     info->waiters = 0;
-    locker_status status = look_locked(&i, SHOWN_MAX, err);
-    if (status == LOCKER_OK && i.count > 0)
+    locker_status status;
+    do { /* whoever holds it may stand behind those that were read */
+        status = look_locked(&i, SHOWN_MAX, err);
+    } while (status == LOCKER_OK && count_gone(&i) < i.count && count_gone(&i) == SHOWN_MAX);
+    if (status == LOCKER_OK)
         status = describe_queue(&i, info, err);
     end(&i);
     return status;
