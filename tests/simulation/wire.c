@@ -29,6 +29,7 @@ struct wire {
     awaited awaited[KINDS_MAX];
     size_t count;
     int wakes;                    /* pings of our own that have no answer yet */
+    int waits;                    /* of PATIENCE_MS, since the last frame that is not an answer to those */
     unsigned char got[FRAME_MAX]; /* not read yet */
     size_t got_len, got_at;
     unsigned char frame[FRAME_MAX];
@@ -69,14 +70,19 @@ static void wake(wire *w)
     w->wakes++;
 }
 
+/* A server that answers pings may still owe what is waited for: their answers don't begin the time anew. EINTR: we were
+ * stopped or traced meanwhile. */
 static bool receive_bytes(wire *w)
 {
-    for (int i = 0; i < PATIENCES; i++) {
+    while (w->waits < PATIENCES) {
         const ssize_t got = recv(w->fd, w->got, sizeof w->got, 0);
         w->got_len = got > 0 ? (size_t)got : 0;
         w->got_at = 0;
-        if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
+        if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
             return got > 0;
+        if (errno == EINTR)
+            continue;
+        w->waits++;
         if (w->welcomed)
             wake(w);
     }
@@ -288,6 +294,7 @@ lk_simzk_answer *wire_receive(wire *w)
         if (!receive_frame(w))
             return NULL;
     } while (take_wake(w));
+    w->waits = 0;
     lk_simzk_parcel *const parcel = lk_simzk_parcel_new(LK_SIMZK_REPLY);
     lk_simzk_answer *const answer = &parcel->answer;
     if (!w->welcomed) {
@@ -317,10 +324,23 @@ const unsigned char *wire_password(const wire *w)
     return w->password;
 }
 
+/* When a server sees that a connection has ended, it strikes its session's number off the list of connections, whoever
+ * stands there by then, and closes it after that. Another of its threads takes the next connection: with the same session
+ * it may be the one that is struck off, and then nobody else who comes with the session cuts it off
+ * (ServerCnxnFactory.removeCnxnFromSessionMap(), seen with 3.8.0). So there is no next one before it has closed this. */
+static void await_close(wire *w)
+{
+    (void)shutdown(w->fd, SHUT_WR);
+    w->welcomed = false; /* nothing to be woken by */
+    for (w->waits = 0; receive_bytes(w);)
+        ;
+}
+
 void wire_close(wire *w)
 {
     if (w == NULL)
         return;
+    await_close(w);
     close(w->fd);
     free(w->out.bytes);
     free(w);

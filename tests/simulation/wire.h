@@ -20,5 +20,5 @@ void wire_send(wire *w, const lk_simzk_request *request);
 lk_simzk_answer *wire_receive(wire *w);
 /* What the server's welcome gave. */
 const unsigned char *wire_password(const wire *w);
-/* NULL is allowed. */
+/* Waits until the server has closed it, too. NULL is allowed. */
 void wire_close(wire *w);
