@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,6 +182,8 @@ static lk_zkc *dial(const lk_server *zk, int patience_ms)
     client->session_ms = SESSION_MS;
     inet_pton(AF_INET, zk->place.address, &address.sin_addr);
     client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1},
+               sizeof(int)); /* a frame is sent in two pieces */
     setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* bounds connect too */
     if (client->fd >= 0 && connect(client->fd, (struct sockaddr *)&address, sizeof address) < 0) {

@@ -171,13 +171,16 @@ static locker_status read_entries_locked(inspection *i, size_t most, locker_erro
     LK_REQUIRES(*i->z->net)
 {
     char path[LK_ZK_PATH_MAX];
+    bool asks = false;
     for (size_t n = 0; n < i->count && n < most; n++) {
-        i->entries[n].there =
-            !lk_zk_join(path, i->parent, i->entries[n].name); /* somebody's, too long to ask */
-        if (!i->entries[n].there)
-            (void)expect_locked(i, lk_zk_get_locked(i->z->net, path, entry_done_locked, &i->entries[n]));
+        entry *e = &i->entries[n];
+        e->there =
+            !lk_zk_join(path, i->parent, e->name); /* somebody's, whose name is too long to ask for it */
+        if (!e->there)
+            (void)expect_locked(i, lk_zk_get_locked(i->z->net, path, entry_done_locked, e));
+        asks = asks || !e->there;
     }
-    return await_answers_locked(i, "reading a queue", err);
+    return asks ? await_answers_locked(i, "reading a queue", err) : LOCKER_OK;
 }
 
 /* The queue and its first `most`; again where the connection was lost meanwhile, which says nothing about either. */

@@ -645,12 +645,25 @@ static void who_looks_asks_again(void **state)
 /* The driver's calls come here: a program's own function goes before the C library's. The client library's, too, and it takes
  * no memory for that by crashing: what it copies are paths, and for watches that are set meanwhile. */
 static atomic_int names_until_none = INT_MAX;
+static lk_zkc *remover; /* that name is there, and it takes the first thousand of the queue away */
+
+static void remove_thousand(void)
+{
+    char path[64];
+    for (int n = 0; n < 1000; n++) {
+        snprintf(path, sizeof path, "/shop/many/x-lock-%010d", n);
+        assert_int_equal(lk_zkc_delete(remover, path), LK_ZKC_OK);
+    }
+}
 
 __attribute__((visibility("default"))) char *strdup(const char *text)
 {
     const size_t size = strlen(text) + 1;
     const bool is_name = strchr(text, '/') == NULL && strstr(text, "-lock-") != NULL;
-    char *const copy = is_name && atomic_fetch_sub(&names_until_none, 1) == 0 ? NULL : malloc(size);
+    const bool is_it = is_name && atomic_fetch_sub(&names_until_none, 1) == 0;
+    if (is_it && remover != NULL)
+        remove_thousand();
+    char *const copy = is_it && remover == NULL ? NULL : malloc(size);
     return copy != NULL ? memcpy(copy, text, size) : NULL;
 }
 
@@ -684,6 +697,59 @@ static void a_queue_without_memory_has_no_holder(void **state)
         lk_give(lk_locking_grant(&waiters[i]));
         lk_close_locker(others[i]);
     }
+    lk_close_locker(l);
+}
+
+/* Between the list of a queue and the reading of its first places, all of those have gone. */
+static void a_queue_whose_first_thousand_go_has_a_holder(void **state)
+{
+    lk_env *env = *state;
+    char path[64];
+    locker *l = lk_open_at(env->zk, "/shop?ttl=20s&command_timeout=30s");
+    (void)lk_zkc_create(env->client, "/shop", "", LK_ZKC_PLAIN, NULL);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/many", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    for (int n = 0; n <= 1000; n++) {
+        snprintf(path, sizeof path, "/shop/many/x-lock-%010d", n);
+        assert_int_equal(
+            lk_zkc_create(env->client, path, n < 1000 ? "one of many" : "the last", LK_ZKC_PLAIN, NULL),
+            LK_ZKC_OK);
+    }
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    remover = env->client;
+    atomic_store(&names_until_none, 1000);
+    const locker_status status = locker_show(l, "many", &info, &err);
+    atomic_store(&names_until_none, INT_MAX);
+    remover = NULL;
+    assert_status(LOCKER_OK, status, err);
+    assert_true(info.held);
+    assert_string_equal(info.owner, "the last");
+    assert_int_equal(info.waiters, 0);
+    locker_info_clear(&info);
+    snprintf(path, sizeof path, "/shop/many/x-lock-%010d", 1000);
+    assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
+    lk_close_locker(l);
+}
+
+/* A foreign client's name may be so long that the driver doesn't read it. */
+static void a_place_too_long_to_read_is_a_holder(void **state)
+{
+    lk_env *env = *state;
+    char path[2300] = "/shop/wide/";
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    locker *l = lk_open_at(env->zk, "/shop?ttl=20s");
+    (void)lk_zkc_create(env->client, "/shop", "", LK_ZKC_PLAIN, NULL);
+    assert_int_equal(lk_zkc_create(env->client, "/shop/wide", "", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    memset(path + strlen(path), 'x', 2200);
+    strcpy(path + 2200, "-lock-0000000001");
+    assert_int_equal(lk_zkc_create(env->client, path, "wide", LK_ZKC_PLAIN, NULL), LK_ZKC_OK);
+    assert_status(LOCKER_OK, locker_show(l, "wide", &info, &err), err);
+    assert_true(info.held);
+    locker_info_clear(&info);
+    assert_status(LOCKER_DENIED, locker_break(l, "wide", NULL, NULL, &err), err);
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "wide", NULL, &(locker_handle *){NULL}, &err), err);
+    assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
     lk_close_locker(l);
 }
 
@@ -721,6 +787,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_connection_that_breaks_again_and_again),
     proxied_test(who_looks_asks_again),
     server_test(a_queue_without_memory_has_no_holder),
+    server_test(a_queue_whose_first_thousand_go_has_a_holder),
+    server_test(a_place_too_long_to_read_is_a_holder),
 };
 
 const lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0], NULL, NULL};
