@@ -3,8 +3,6 @@
 #include "paths.h"
 #include "record.h"
 
-/* A lock that is given back sooner needs no watch on its own node, which spares the server a request. */
-static const int64_t own_watch_after_ns = 20 * LK_MS;
 static const int64_t empty_again_ns = 200 * LK_MS;
 /* What shows that a place is there is believed for so long. */
 static const int64_t recent_ns = 100 * LK_MS;
@@ -114,7 +112,7 @@ static locker_status grant_locked(lk_zk *z, attempt *a, lk_zk_node *node) LK_REQ
         return LOCKER_BUSY;
     node->cap = a->claim->renewed ? LOCKER_NEVER : lk_time_after(a->claim->asked_at, a->claim->ttl_ns);
     node->granted = true;
-    lk_zk_node_watch_by_locked(z, node, now + own_watch_after_ns);
+    lk_zk_node_watch_by_locked(z, node, now + LK_ZK_OWN_WATCH_MS * LK_MS);
     lk_zk_grant_time_plan_locked(z, node);
     a->claim->token = (uint64_t)node->czxid;
     a->claim->valid_until = lk_time_earlier(lk_zk_deadline_locked(z->net), node->cap);

@@ -422,6 +422,7 @@ int64_t lk_zk_drive_locked(lk_zk_net *net)
 {
     const int64_t now = lk_zk_net_now(net);
     net->keeper_at = LOCKER_NEVER; /* it is here */
+    net->in_turn = true;
     const int told = lk_zk_told_of_socket_locked(net);
     if (net->reading) /* somebody does; look whether he still does */
         return lk_time_earlier(now + net->timeout_ns / 8, blocking_check_locked(net, now));

@@ -34,11 +34,13 @@ void lk_zk_keeper_by_locked(lk_zk_net *net, int64_t at)
     if (net->keeper_at <= at)
         return;
     net->keeper_at = at;
-    net->svc->attend(net->svc);
+    if (!net->in_turn)
+        net->svc->attend(net->svc);
 }
 
 int64_t lk_zk_keeper_next_locked(lk_zk_net *net, int64_t next)
 {
+    net->in_turn = false;
     net->keeper_at = lk_time_earlier(net->keeper_at, next);
     return net->keeper_at;
 }
