@@ -73,6 +73,7 @@ LK_UNCHECKED static locker_status file_open(const locker_driver_config *config, 
         return lk_out_of_memory(err);
     self->svc = svc;
     self->uid = geteuid();
+    lk_file_touch_later_locked(self);
     self->look_at = LOCKER_NEVER;
     self->dir_fd = self->epoll_fd = self->inotify_fd = self->dir_wd = self->above_wd = -1;
     lk_list_init(&self->claims);

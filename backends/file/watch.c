@@ -269,6 +269,11 @@ static void touch_locked(lk_file *self) LK_REQUIRES(self->mutex)
             if (c->state == LK_FILE_HELD)
                 (void)futimens(c->fd, NULL);
     }
+    lk_file_touch_later_locked(self);
+}
+
+void lk_file_touch_later_locked(lk_file *self)
+{
     self->touch_at = lk_file_now(self) + touch_interval_ns;
 }
 
