@@ -62,8 +62,8 @@ void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
 {
     if (node->watched)
         return;
-    node->watch_at = lk_time_earlier(node->watch_at, at);
-    want_by_locked(z, node, node->watch_at);
+    node->watch_at = at;
+    want_by_locked(z, node, at);
 }
 
 void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)

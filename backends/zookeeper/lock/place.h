@@ -104,7 +104,7 @@ lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id) LK_REQUIRES(*z-
 void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PATH_MAX]);
 
 /* ---------------------------------------------------------------- what it wants after a while: place.c ---- */
-/* A watch on itself at that time, or sooner if that was said. A place that goes sooner costs no request for it. */
+/* A watch on itself at that time, whatever was said before. A place that goes sooner costs no request for it. */
 void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net);
 /* The time of its grant to be written then. */
 void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net);

@@ -202,7 +202,7 @@ void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher, int rc)
     } else if (node->claim != NULL && node->step == LK_ZK_BEHIND) {
         lk_zk_node_step_locked(node, LK_ZK_HINT);
         list_again_locked(z, node);
-        /* Now, and not with the grant: the keeper, where it has to be told, wakes up while the server lists. */
+        /* Planned now, and put off with the grant: a keeper that has to be told wakes up while the server lists. */
         lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + LK_ZK_OWN_WATCH_MS * LK_MS);
     }
 }

@@ -364,17 +364,15 @@ static int poll_unlocking(lk_zk_net *net, int64_t until) LK_REQUIRES(*net)
 }
 
 /* Have the client library read: one packet a call; what it leads to is sent before the next is looked for. Until nothing is
- * left, or the caller, or another who waited for an event, has what it wants: what is left is told again. But poll doesn't
- * show what TLS has decrypted already, so of that nothing may be left. The answer to a packet may find the connection
- * broken, when the library closes its socket and tells nobody. */
+ * left, or the caller has what it wants; but poll doesn't show what TLS has decrypted already, so of that nothing may be left.
+ * The answer to a packet may find the connection broken, when the library closes its socket and tells nobody. */
 static void process_locked(lk_zk_net *net, int events, const lk_zk_call *call) LK_REQUIRES(*net)
 {
-    const size_t awaited = net->awaited;
     while (events != 0 && !net->over) {
         const int rc = library_process_locked(net, events);
         processed_locked(net, rc);
         push_locked(net);
-        const bool enough = ((call != NULL && call->done) || net->awaited < awaited) && net->set.tls == NULL;
+        const bool enough = call != NULL && call->done && net->set.tls == NULL;
         if (rc != ZOK || net->fd < 0 || (events & ZOOKEEPER_READ) == 0 || enough)
             break;
         events = ZOOKEEPER_READ;
