@@ -70,10 +70,10 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     int64_t turn_at LK_ZK_GUARDED;    /* when the client library wants to be called at the latest */
     bool reading LK_ZK_GUARDED;       /* a thread drives */
     bool polling LK_ZK_GUARDED;       /* ... and is asleep in poll: kick it */
+    bool in_turn LK_ZK_GUARDED;       /* the keeper has come: its turn will return keeper_at */
     int armed_fd LK_ZK_GUARDED;       /* descriptor that the keeper's epoll watches, or -1 */
     int64_t left_at LK_ZK_GUARDED;    /* when a caller last drove */
     int64_t keeper_at LK_ZK_GUARDED;  /* when the keeper means to come */
-    bool in_turn LK_ZK_GUARDED;       /* it has come: its turn will return that */
     size_t awaited LK_ZK_GUARDED;     /* how many of the owner's wait for an event */
     lk_list calls LK_ZK_GUARDED;      /* callers that wait */
     lk_list requests LK_ZK_GUARDED;   /* that await their answer, the latest first */
