@@ -122,8 +122,8 @@ static void ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
         net->no_socket = 0;
         net->login_begun = false;
     }
-    if (fd != net->fd)
-        net->corked_fd = -1;
+    if (fd != net->fd) /* the library has closed that one, and the next may get its number */
+        net->corked_fd = net->armed_fd = -1;
     net->fd = fd;
     net->interest = interest;
     net->turn_at = now + lk_time_later(span.tv_sec * LK_S + span.tv_usec * LK_US, turn_at_least_ns);
