@@ -1,5 +1,7 @@
 /* driving.c: the driver's own steps, one at a time, with a client library that answers as the test tells. */
+#include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "expect.h"
@@ -247,6 +249,35 @@ LK_UNCHECKED static void a_try_whose_second_list_is_not_sent(void **state)
     disconnect_from_library(&net);
 }
 
+/* The library closes its socket by itself, and opens the next, which gets the same number: the keeper hears of that one. */
+LK_UNCHECKED static void a_socket_with_the_number_of_the_last(void **state)
+{
+    lk_zk_net net;
+    (void)state;
+    connect_to_library(&net);
+    net.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    net.kick_fd = lk_wakeup_new();
+    lk_wakeup_clear(library_socket);
+    const int number = library_socket;
+    now_ns = LK_S;
+    (void)lk_zk_drive_locked(&net);
+    assert_int_equal(net.armed_fd, number);
+    close(number);
+    library_socket = -1;
+    now_ns = 2 * LK_S;
+    (void)lk_zk_drive_locked(&net);
+    library_socket = lk_wakeup_new();
+    assert_int_equal(library_socket, number);
+    now_ns = 3 * LK_S;
+    (void)lk_zk_drive_locked(&net);
+    lk_wakeup_ring(library_socket);
+    struct pollfd told = {.fd = net.epoll_fd, .events = POLLIN};
+    assert_int_equal(poll(&told, 1, 0), 1);
+    close(net.kick_fd);
+    close(net.epoll_fd);
+    disconnect_from_library(&net);
+}
+
 static void take_list(lk_zk *z, void *context, const lk_zk_reply *reply)
 {
     (void)z, (void)context, (void)reply;
@@ -325,6 +356,7 @@ int main(void)
         cmocka_unit_test(a_connection_after_the_last_refusal),
         cmocka_unit_test(one_that_is_listed_twice_has_no_more_time),
         cmocka_unit_test(a_try_whose_second_list_is_not_sent),
+        cmocka_unit_test(a_socket_with_the_number_of_the_last),
         cmocka_unit_test(a_connection_that_breaks_while_it_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
