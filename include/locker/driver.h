@@ -13,7 +13,7 @@
  *   (new) ─▶ acquire ── BUSY, enrolled ── core waits ─────────┘
  *               │  └─ any other failure, or core stops waiting ─▶ withdraw ─▶ (gone)
  *               └─ OK: a grant ── renew* ─▶ release ─▶ (gone)
- *                              ├─ lost: lease_lost, a grant with a greater token, or core saw valid_until pass ─▶ withdraw ─▶ (gone)
+ *                              ├─ lost: lease_lost, a greater token granted, or core saw valid_until pass ─▶ withdraw ─▶ (gone)
  *                              └─ pass to the next claim of this locker ─▶ (gone)
  * A claim that is gone may come again, with the driver's bytes zeroed: to the driver it is a new one.
  * Core calls exactly one of withdraw, release or pass (as the giving side) for each claim that acquire or

@@ -83,9 +83,9 @@ static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int
 /* Was it handed to us by a message? That grant came after our last attempt was found busy, so the lease
  * counts from when that one was sent. That it did is told by the number: a message with one that had been
  * given out by then is of an earlier grant, which we did not notice and which has ended. Where that can't be
- * compared (no counter then, one that may have begun anew, or that of another server), an attempt finds out whose the lock is. So it does when one
- * that came after that attempt was not answered: it may have been granted since, with a greater number.
- * Its model is models/lease.pml. */
+ * compared (no counter then, one that may have begun anew, or that of another server), an attempt finds out
+ * whose the lock is. So it does when one that came after that attempt was not answered: it may have been
+ * granted since, with a greater number. Its model is models/lease.pml. */
 static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
 {
     lk_redis_claim *data = a->data;

@@ -1,7 +1,7 @@
-/* events.c: what is done when the connections come up and go down, and what comes on this instance's own channel: a
- * release in any process tells there that it handed a lock to one of our waiters ("value number direct_us lock"), and a
- * break that it took a lock away from us ("value broken lock"), or from one of whom nobody knew yet ("value taken counter
- * lock"). A message that gets lost costs no more than a poll, or is made up for by the next renewal. */
+/* events.c: what is done when a command connection is up, when there is a subscription or never will be, and on a message of
+ * this instance's own channel: a release in any process tells there that it handed a lock to one of our waiters ("value number
+ * direct_us lock"), and a break that it took a lock away from us ("value broken lock"), or from one of whom nobody knew yet
+ * ("value taken counter lock"). A message that gets lost costs no more than a poll, or is made up for by the next renewal. */
 #include "cleanup.h"
 
 static const char broken[] = " broken ", taken[] = " taken ";
@@ -36,7 +36,7 @@ static bool is_lock_of(const lk_redis *r, const locker_claim *claim, const char 
 
 /* Why who has it has lost it: somebody broke it, but no grant with a number behind the counter of then, which he has got by an
  * attempt of his own since. Or he is handed it again with a number behind his own: the server has forgotten that he had it, and
- * found him in its queue when another gave it back: a replica that was behind when it was made master has the queue of then, too. */
+ * found him in its queue when another gave it back: a replica that was behind when made master has the queue of then, too. */
 static const char *why_lost(const lk_redis_claim *data, bool is_broken, uint64_t fence)
 {
     const uint64_t first = LK_READ(data->fence);

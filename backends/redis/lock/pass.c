@@ -1,9 +1,9 @@
-/* pass.c: a holder hands its lock on to a waiter of the same locker, without asking the server: the value
- * stays, the claim that it belongs to is another. Each hand-over takes the next fencing number of those that
- * the grant took at the server, so nobody else is ever given the same. A grant takes many numbers only while
- * hand-overs are asked for: after the first that was, which is refused. Other processes don't starve: after
- * LK_REDIS_PASS_RESERVE - 1 hand-overs the lock is released. So is one whose holder the server knows: whoever
- * breaks that holder's lock must not break the next one's; and one that another server had confirmed: this one may have lost it. */
+/* pass.c: a holder hands its lock on to a waiter of the same locker, without asking the server: the value stays,
+ * the claim that it belongs to is another. Each hand-over takes the next fencing number of those that the grant took
+ * at the server, so nobody else is ever given the same. A grant takes many numbers only while hand-overs are asked
+ * for: after the first that was, which is refused. Other processes don't starve: after LK_REDIS_PASS_RESERVE - 1
+ * hand-overs the lock is released. So is one whose holder the server knows: whoever breaks that holder's lock must not
+ * break the next one's; and one that another server had confirmed: this one may have lost it. */
 #include "grant_info.h"
 
 locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)

@@ -157,7 +157,7 @@ void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_
 /* What the connection tells of a predecessor: it may have gone (ZNONODE), or it can't be watched. */
 void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher, int rc) LK_REQUIRES(*z->net);
 
-/* ---------------------------------------------------------------- how it begins, and what follows when that got no answer: create.c ---- */
+/* ---------------------------------------------------------------- how it begins, and what follows no answer: create.c ---- */
 /* Send create and list in one flight. */
 void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Look for it, when its create got no answer. */

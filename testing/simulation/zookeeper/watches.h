@@ -30,8 +30,8 @@ bool lk_simzk_watches_remove(lk_simzk_watch_list *list, const char *path, const 
 void lk_simzk_watches_drop(lk_simzk_watches *w, const lk_simzk_connection *c);
 void lk_simzk_watches_free(lk_simzk_watches *w);
 
-/* A node of which is told, and since which transaction, and who may read it. Who may not is told nothing, and his watch is used up all the same (since
- * 3.8.4 and 3.9.2, and in Debian's 3.8.0: CVE-2024-23944). */
+/* A node of which is told, and since which transaction, and who may read it. Who may not is told nothing, and his watch is
+ * used up all the same (since 3.8.4 and 3.9.2, and in Debian's 3.8.0: CVE-2024-23944). */
 typedef struct {
     const char *path;
     int64_t zxid; /* -1: not known */
