@@ -31,7 +31,7 @@
 #define LK_UNCHECKED         LK_CHECKED(no_thread_safety_analysis)
 
 /** A pthread mutex; `plain` is for what knows no others, such as a condition variable. */
-typedef struct LK_CHECKED(capability("mutex")) lk_mutex {
+typedef struct LK_CHECKED(capability("mutex")) {
     pthread_mutex_t plain;
 } lk_mutex;
 

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-typedef struct lk_sigpipe {
+typedef struct {
     sigset_t before;
     bool was_pending;
 } lk_sigpipe;

@@ -14,7 +14,7 @@ typedef struct lk_table_link {
     uint32_t hash;
 } lk_table_link;
 
-typedef struct lk_table {
+typedef struct {
     lk_table_link **buckets;
     size_t bucket_count; /**< a power of two */
     size_t count;        /**< of elements */

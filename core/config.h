@@ -4,11 +4,11 @@
 #include "lk_error.h"
 
 /** A parameter as it was given. */
-typedef struct lk_given {
+typedef struct {
     char *name, *text;
 } lk_given;
 
-typedef struct lk_config {
+typedef struct {
     const locker_driver *driver;
     locker_driver_config pub; /**< what the driver is told; all that it points to is ours */
     lk_given *given;

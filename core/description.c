@@ -21,7 +21,7 @@ static const char *const kinds[] = {[LOCKER_PARAM_DURATION] = "duration",
                                     [LOCKER_PARAM_TEXT] = "text",
                                     [LOCKER_PARAM_PATH] = "path"};
 
-typedef enum lk_form { WORDS, FLAG, LIMIT, SCOPE, FAIRNESS, KIND } lk_form;
+typedef enum { WORDS, FLAG, LIMIT, SCOPE, FAIRNESS, KIND } lk_form;
 
 /* The words of those that are one of some. */
 static const struct {

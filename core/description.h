@@ -8,7 +8,7 @@
 
 enum { LK_SCHEMES_MAX = 1024 };
 
-typedef struct lk_description {
+typedef struct {
     locker_driver_info info; /**< points to what follows; its module and problem are its own */
     locker_semantics semantics;
     char schemes[LK_SCHEMES_MAX]; /**< of a table */

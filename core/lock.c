@@ -14,7 +14,7 @@
 #include "text.h"
 
 /* A call, with its options resolved. */
-typedef struct request {
+typedef struct {
     locker *l;
     const locker_lock_options *options;
     const char *key;

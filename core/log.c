@@ -13,7 +13,7 @@
 
 enum { LINES_AT_MOST = 1024 };
 
-typedef struct lk_log_line {
+typedef struct {
     lk_list link;
     locker_log_level level;
     char text[];

@@ -23,7 +23,7 @@ enum { URI, DRIVER, HOST, PORT, USER, PASSWORD, PATH, PARTS };
 static const char *const part_names[PARTS] = {"uri", "driver", "host", "port", "user", "password", "path"};
 
 /* What the handler collects. */
-typedef struct profile {
+typedef struct {
     lk_config *config;
     const char *file, *name;
     FILE *stream;

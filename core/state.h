@@ -17,11 +17,10 @@
 #include "lk_time.h"
 
 typedef struct lk_claim lk_claim;
-typedef struct lk_key lk_key;
 typedef struct lk_wait lk_wait;
 
 /** Where a claim stands. Changes under locker.mutex. */
-typedef enum lk_phase {
+typedef enum {
     LK_QUEUED,     /**< in its key's local FIFO; the driver has not seen it */
     LK_CONTENDING, /**< being attempted, or enrolled and waiting */
     LK_GRANTED,    /**< held */
@@ -32,7 +31,7 @@ typedef enum lk_phase {
 
 /** The operation of the driver that is inside with a claim: one at a time, but for interrupt, which may accompany
  * acquire. See "A claim, step by step" in ARCHITECTURE.md. */
-typedef enum lk_busy {
+typedef enum {
     LK_IDLE,
     LK_IN_ACQUIRE,
     LK_IN_PASS, /**< as the receiving side */
@@ -66,7 +65,7 @@ struct locker_handle {
 };
 
 /** A key in use here. It lives in the claim that came first, to which the others point. Guarded by the mutex. */
-struct lk_key {
+typedef struct {
     lk_table_link entry;   /**< in locker.keys */
     lk_claim *holder;      /**< granted, releasing, or lost and not yet withdrawn */
     lk_claim *contender;   /**< the one that the driver has, when the service has no queue */
@@ -75,7 +74,7 @@ struct lk_key {
     uint32_t passed;       /**< how often it was handed over since */
     uint32_t users;        /**< claims that point here */
     bool away;             /**< the driver's latest answer to any of ours: the service is out of reach */
-};
+} lk_key;
 
 /** Core's part of a claim; the driver's bytes follow `pub`, then the key's text. */
 struct lk_claim {
@@ -113,7 +112,7 @@ static inline lk_claim *lk_claim_of(locker_claim *pub)
 #define LK_NOT_IN_HEAP UINT32_MAX
 
 /** A place in locker.heap. The time stands here, so that ordering leases touches none of them. */
-typedef struct lk_due {
+typedef struct {
     int64_t at; /**< when the keeper has to look at the lease */
     lk_claim *claim;
 } lk_due;

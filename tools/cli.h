@@ -10,7 +10,7 @@
 #include <locker/locker.h>
 
 /** What the command answers. From 64 on they follow sysexits.h; the last three are a shell's. */
-typedef enum lk_exit {
+typedef enum {
     LK_EXIT_OK = 0,
     LK_EXIT_FREE = 1,          /**< break: nobody held the lock */
     LK_EXIT_BROKEN = 1,        /**< check-history, compare: a promise is broken */

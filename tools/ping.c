@@ -3,7 +3,7 @@
 
 #include "cli.h"
 
-typedef struct summary {
+typedef struct {
     long count;
     int64_t min_us, max_us, sum_us;
 } summary;

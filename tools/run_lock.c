@@ -153,7 +153,7 @@ int lk_run_acquire(lk_run *r)
     return code ? code : LK_GO_ON;
 }
 
-typedef struct unlocking {
+typedef struct {
     locker_handle *held;
     locker_status status;
     locker_error err;

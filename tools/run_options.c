@@ -101,7 +101,7 @@ static bool parse_exit_code(const char *option, const char *text, int *code)
 }
 
 /* What the options say, and which of two that exclude each other were given. */
-typedef struct reading {
+typedef struct {
     lk_run_options *o;
     bool nonblock, wait;
 } reading;

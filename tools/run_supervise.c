@@ -16,7 +16,7 @@ enum { NEVER = -1, STRANGERS_EVERY_MS = 50 };
 
 enum { SIGNALS, TIMER, LOST, EXEC, FD_COUNT };
 
-typedef struct loop {
+typedef struct {
     lk_run *run;
     lk_run_child *child;
     int signal_fd, timer_fd;

@@ -10,7 +10,7 @@ enum {
 };
 
 /* A lock file's path, relative to the lock directory. */
-typedef struct lk_file_name {
+typedef struct {
     char text[LK_FILE_PATH_MAX]; /* NUL-terminated */
     size_t last;   /* where the last component starts; 0: the file is in the lock directory itself */
     uint32_t hash; /* of text */

@@ -6,13 +6,13 @@
 enum { LK_FILE_RECORD_SIZE = 319, LK_FILE_HOST_MAX = 64 };
 
 /* What a record says of the last grant. */
-typedef struct lk_file_record {
+typedef struct {
     uint64_t token;
     int64_t since_ms;                 /* ms of the Unix epoch */
     char owner[LOCKER_OWNER_MAX + 1]; /* empty: none */
 } lk_file_record;
 
-typedef enum lk_file_reading {
+typedef enum {
     LK_FILE_RECORD_GOOD,
     LK_FILE_RECORD_EMPTY,   /* a fresh file */
     LK_FILE_RECORD_DAMAGED, /* cut or overwritten; the token counts on from the clock */

@@ -51,7 +51,7 @@ struct lk_file_slot {
 
 enum { LK_FILE_CHUNKS = 24, LK_FILE_CHUNK_SLOTS = 64 };
 
-typedef struct lk_file_slots {
+typedef struct {
     /* Chunk i has LK_FILE_CHUNK_SLOTS << i slots. Atomic for the child; release: it finds them zeroed. */
     _Atomic(lk_file_slot *) chunk[LK_FILE_CHUNKS];
     lk_file_slot *free; /* mutex */

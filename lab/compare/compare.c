@@ -26,7 +26,7 @@
 /* A process that stands still for a tenth of the shortest lease may lose it, whatever the service does. */
 enum { TTL_MS = 1000, TOO_LATE_MS = TTL_MS / 10 };
 
-typedef struct comparing {
+typedef struct {
     lk_choices choices;
     lk_comparison found;
     lk_backend backends[LK_BACKENDS_MAX]; /* in the order of found.columns */

@@ -15,7 +15,7 @@ enum {
 };
 
 /* One plot. */
-typedef struct lanes {
+typedef struct {
     lk_page *page;
     const lk_history *history;
     const lk_event *events;

@@ -23,7 +23,7 @@ static const int shapes[] = {7, 8, 4, 10, 12, 2};
 enum { COLOURS = sizeof colours / sizeof colours[0] };
 
 /* What one plot shows. */
-typedef struct shown {
+typedef struct {
     const lk_comparison *found;
     const lk_row *row;
     const lk_measured *kinds[KINDS]; /* one of each name */

@@ -8,7 +8,7 @@
 enum { LEASE_MS = 2000 };
 
 /* Which packets are lost. */
-typedef struct direction {
+typedef struct {
     const char *name, *words;
     bool to_far, to_near;
 } direction;

@@ -28,7 +28,7 @@
 #include "writer.h"
 
 /* One lock: what is asked for, and what came of it. Times in ns of CLOCK_BOOTTIME. */
-typedef struct lk_turn {
+typedef struct {
     struct lk_side *side;
     char key[LOCKER_KEY_MAX + 1];
     bool try;
@@ -285,7 +285,7 @@ static void pause_until(int64_t at)
 
 /* Looks each ms whether the call that is under way waits: then its attempt was answered, and it stands in the
  * queue. Sequentially consistent atomics: `turn` is read on both sides of the look. */
-typedef struct watcher {
+typedef struct {
     lk_side *side;
     bool on;
     pthread_t thread;

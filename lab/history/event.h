@@ -25,7 +25,7 @@ typedef enum {
     LK_OPS
 } lk_op;
 
-typedef enum lk_phase {
+typedef enum {
     LK_PHASE_INVOKE,
     LK_PHASE_OK,
     LK_PHASE_FAIL,

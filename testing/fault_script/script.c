@@ -199,7 +199,7 @@ bool lk_script_match(lk_script *script, locker_op op, const char *key, locker_fa
 }
 
 /* A fault under construction, with the words that it was given. */
-typedef struct reader {
+typedef struct {
     locker_fault fault;
     char key[LOCKER_KEY_MAX + 1];
     bool skip, times, delay, retry, what; /* given already */

@@ -24,7 +24,7 @@ static struct {
 } scratch = {.alive = -1};
 
 /* What the guardian tells when it has made the directory, or hasn't. */
-typedef struct news {
+typedef struct {
     char path[sizeof scratch.path];
     int error; /* an errno; 0: it is there */
 } news;

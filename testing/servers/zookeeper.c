@@ -161,7 +161,7 @@ const lk_server *lk_ensemble_await(lk_server *members)
 }
 
 /* What lk_until() is to wait for. */
-typedef struct search {
+typedef struct {
     lk_server *members, *found;
     const char *mode;
     int nth;

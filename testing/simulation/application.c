@@ -16,12 +16,12 @@ static const int64_t close_ns =
     4000 * MS; /* for calls that end, connections that are being made, and clean-up */
 
 /* A locker, which is closed and opened again now and then. */
-typedef struct place {
+typedef struct {
     locker *l; /* NULL: it is being opened */
     bool closing;
 } place;
 
-typedef struct inhabitant {
+typedef struct {
     lk_sim_application *of;
     lk_sim_process *process;
     place places[LOCKERS_MAX];
@@ -41,7 +41,7 @@ static void sleep_ns(int64_t span)
 /* ------------------------------------------------------------------ canceling ---- */
 
 /* Fires after a while, as a signal handler would. */
-typedef struct alarm_clock {
+typedef struct {
     locker_cancel *cancel;
     const lk_sim_process *process;
     bool is_over; /* the call is */
@@ -87,7 +87,7 @@ static void stop_alarm(alarm_clock *a, locker_status status)
 /* ------------------------------------------------------------------ holding ---- */
 
 /* A lock call, until what it has got is given back. */
-typedef struct use {
+typedef struct {
     const inhabitant *p;
     const place *at;
     lk_sim_hold hold;
@@ -476,7 +476,7 @@ void lk_sim_application_kill(lk_sim_application *application, lk_sim_process *pr
 
 /* ------------------------------------------------------------------ the end ---- */
 
-typedef struct checker {
+typedef struct {
     inhabitant *p;
     bool *is_done;
 } checker;

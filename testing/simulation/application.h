@@ -8,7 +8,7 @@
 
 enum { LK_SIM_PROCESSES_MAX = 24, LK_SIM_SLOTS_MAX = 4 };
 
-typedef struct lk_sim_application {
+typedef struct {
     const char *uri;
     unsigned keys;
     unsigned slots;        /**< so many processes run at once */

@@ -56,13 +56,13 @@ static _Noreturn void run_one(const lk_sim_orders *o, uint64_t seed)
 
 /* ------------------------------------------------------------------ those that are under way ---- */
 
-typedef struct child {
+typedef struct {
     pid_t pid; /* 0: none */
     uint64_t seed;
 } child;
 
 /* A child and the end of a pipe that it tells its result to; behind the last, the signals. */
-typedef struct crew {
+typedef struct {
     const lk_sim_orders *orders;
     lk_sim_totals *totals;
     child *children;

@@ -5,7 +5,7 @@
 
 #include "run.h"
 
-typedef struct lk_sim_orders {
+typedef struct {
     const char *driver;
     void (*run)(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
     lk_sim_plan plan;      /**< of each, but for its seed */
@@ -17,7 +17,7 @@ typedef struct lk_sim_orders {
     bool for_programs;     /**< a line for each seed, instead of words */
 } lk_sim_orders;
 
-typedef struct lk_sim_totals {
+typedef struct {
     uint64_t seeds, steps, grants, faults, failures;
     int64_t simulated_ns, cpu_ns;
     double seconds;

@@ -11,7 +11,7 @@
 #include "run.h"
 #include "world/network.h"
 
-typedef struct lk_sim_fault {
+typedef struct {
     unsigned number;
     unsigned kind; /**< any number, as the next two: for the one who makes it to choose by */
     unsigned slot;
@@ -19,7 +19,7 @@ typedef struct lk_sim_fault {
     int64_t span_ns; /**< how long it lasts, if it lasts */
 } lk_sim_fault;
 
-typedef struct lk_sim_faulty {
+typedef struct {
     /** It listens from now on. Answers the URI, which lasts until the end. `random`: what it draws for itself, by
      * lk_sim_draw_from(). `bounds`: all zero. */
     const char *(*begin)(uint64_t *random, lk_sim_bounds *bounds);

@@ -43,7 +43,7 @@ typedef struct lk_sim_hold {
 typedef struct lk_sim_break lk_sim_break;
 
 /** What a service's driver promises when all is well. What is not set is not judged. */
-typedef struct lk_sim_bounds {
+typedef struct {
     int64_t idle_ns;    /**< so long at most is a key free that somebody waits for; 0: all is never well */
     int64_t broken_ns;  /**< after so long at most the holder knows that its lock was broken */
     int64_t call_ns;    /**< so long at most does a call wait for the service's answer */

@@ -40,7 +40,7 @@ static uint64_t draw(uint64_t below)
 
 /* ------------------------------------------------------------------ a fault ---- */
 
-typedef struct healing {
+typedef struct {
     void (*heal)(void *context);
     void *context;
 } healing;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /** What is run. All but the seed is for finding the least that still fails. */
-typedef struct lk_sim_plan {
+typedef struct {
     uint64_t seed;
     const uint32_t *without; /**< numbers of faults that are left out; those that stay are what they were */
     size_t without_count;
@@ -19,7 +19,7 @@ typedef struct lk_sim_plan {
         course; /**< another one of all but the faults: who goes on, how long messages take; 0: the seed's */
 } lk_sim_plan;
 
-typedef struct lk_sim_result {
+typedef struct {
     uint64_t steps;
     int64_t simulated_ns;
     unsigned grants;

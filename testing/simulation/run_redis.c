@@ -279,7 +279,7 @@ static void strikes(void *context)
 }
 
 /* A lock that was handed to somebody. */
-typedef struct gift {
+typedef struct {
     int64_t at;
     unsigned key;
     char value[33];

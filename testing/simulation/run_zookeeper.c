@@ -12,7 +12,7 @@
 #define MS INT64_C(1000000)
 
 /* From one server to another. */
-typedef struct pair {
+typedef struct {
     int from, to;
 } pair;
 
@@ -202,7 +202,7 @@ static bool isolate(const lk_sim_fault *fault, int server)
 enum { PARTED_MOST = 8 };
 
 /* A server, and clients of it, apart from the others. */
-typedef struct part {
+typedef struct {
     int server;
     size_t count;
     lk_sim_process *clients[PARTED_MOST];

@@ -32,7 +32,7 @@ static const char usage[] =
     "\n"
     "Exit status: 0 nothing failed; 1 something did, and how to run it again was printed; 64 usage; 130 interrupted.\n";
 
-typedef struct driver {
+typedef struct {
     const char *name;
     void (*run)(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
 } driver;

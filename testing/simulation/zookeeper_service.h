@@ -10,14 +10,14 @@ enum { LK_SIM_ZOOKEEPER_MOST = 3, LK_SIM_ZOOKEEPER_TICK_MS = 200 };
 typedef struct lk_sim_zookeeper lk_sim_zookeeper;
 
 /** What goes from one server to another; of LK_SIMZK_DISK and LK_SIMZK_APPLY: in one. */
-typedef struct lk_sim_zookeeper_link {
+typedef struct {
     lk_sim_zookeeper *of;
     lk_simzk_link link;
     bool clogged; /**< what is on it waits */
     bool slow;
 } lk_sim_zookeeper_link;
 
-typedef struct lk_sim_zookeeper_server {
+typedef struct {
     lk_sim_zookeeper *of;
     int id;
     char host[32];

@@ -9,13 +9,13 @@
 
 enum { PAIR_CONNECTIONS = 3 };
 
-typedef struct redis_connection {
+typedef struct {
     int fd;
     lk_sr_client *client;
     bool over; /* both servers have closed it */
 } redis_connection;
 
-typedef struct redis_pair {
+typedef struct {
     lk_server real;
     int control;    /* a connection to the real one alone, of a user whom nothing concerns */
     int64_t *clock; /* the real one's, in us */

@@ -62,7 +62,7 @@ static void carry(lk_sr_link *link, lk_sr_server *replica)
 }
 
 /* A master and its replica, in step, and a client of each. */
-typedef struct two {
+typedef struct {
     lk_sr_server *master, *replica;
     lk_sr_client *at_master, *at_replica;
     lk_sr_link *link;
@@ -348,7 +348,7 @@ static void leases_go_by_a_clock_that_is_set(void **state)
     lk_sr_free(server);
 }
 
-typedef struct heard {
+typedef struct {
     lk_sr_client *client;
     int times;
 } heard;

@@ -76,7 +76,7 @@ static const struct {
 
 /* ------------------------------------------------------------------ a sequence ---- */
 
-typedef struct sequence {
+typedef struct {
     redis_pair pair;
     drawing drawing;
     bool verbose, listens, locks_only;

@@ -18,7 +18,7 @@ enum { COMMANDS = 60 };
 
 static const int64_t first_us = INT64_C(1700000000000000), apart_us = INT64_C(100000000000);
 
-typedef struct sequence {
+typedef struct {
     redis_pair pair;
     lk_server real; /* the replica of the real one */
     lk_sr_server *replica;

@@ -8,7 +8,7 @@
 enum { WORDS_MAX = 24 };
 
 /** A command; its words are its own. */
-typedef struct words {
+typedef struct {
     lk_sr_bytes at[WORDS_MAX];
     size_t count;
 } words;
@@ -17,7 +17,7 @@ typedef struct words {
 typedef enum { THEME_LOCKS, THEME_KEYS, THEME_SCRIPTS, THEME_FAULTS, THEME_RIGHTS, THEMES } theme;
 
 /** What commands are drawn from. */
-typedef struct drawing {
+typedef struct {
     uint64_t random;
     theme theme;
     bool locks_only;         /* nothing of which Redis 7.0 and later releases say another thing */

@@ -8,7 +8,7 @@
 #include "expect.h"
 #include "servers/process.h"
 
-typedef struct terminator {
+typedef struct {
     lk_server server;
     int target; /* the port of the server behind it */
 } terminator;

@@ -11,7 +11,7 @@
 
 enum { OPTIONS_MAX = 32 };
 
-typedef struct test_redis {
+typedef struct {
     lk_server server;
     const char *options[OPTIONS_MAX]; /* its own, and those of the test */
     redisContext *admin;              /* our connection; NULL while there is none */

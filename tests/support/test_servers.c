@@ -131,7 +131,7 @@ static uint64_t zxid_of(const lk_server *server)
     return zxid;
 }
 
-typedef struct step {
+typedef struct {
     const lk_server *members;
     uint64_t zxid;
 } step;

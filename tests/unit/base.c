@@ -20,7 +20,7 @@ static void *scarce_calloc(size_t count, size_t size)
 #include "lk_table.h"
 #undef calloc
 
-typedef struct element {
+typedef struct {
     lk_list link;
     lk_table_link entry;
     int number;

@@ -27,7 +27,6 @@ enum { LK_ZK_PATH_MAX = 2048 }; /* the longest path that a request is given, wit
 typedef struct lk_zk_net lk_zk_net;
 typedef struct lk_zk_request lk_zk_request;
 typedef struct lk_zk_watch lk_zk_watch;
-typedef struct lk_zk_call lk_zk_call;
 
 /* The owner: what it is, it alone knows. */
 typedef struct lk_zk lk_zk;
@@ -204,7 +203,7 @@ void lk_zk_watches_check_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- callers: requests.c, connection.c, drive.c ---- */
 /* A caller that waits for something; lives on its stack. Guarded by the mutex. */
-struct lk_zk_call {
+typedef struct {
     lk_list link; /* in lk_zk_net.calls */
     pthread_cond_t cond;
     bool done;         /* what it waits for has happened */
@@ -216,7 +215,7 @@ struct lk_zk_call {
     bool asleep;       /* in cond, not driving */
     bool interrupted;
     int pending; /* answers still to come */
-};
+} lk_zk_call;
 
 typedef enum { LK_ZK_DONE, LK_ZK_LATE, LK_ZK_INTERRUPTED } lk_zk_outcome;
 

@@ -8,13 +8,13 @@
 #define LK_SR_SHOWN(text) (int)((text).len < 256 ? (text).len : 256), (text).data
 
 /** Somebody else's. */
-typedef struct lk_sr_text {
+typedef struct {
     const char *data;
     size_t len;
 } lk_sr_text;
 
 /** One's own; all zero is empty. */
-typedef struct lk_sr_bytes {
+typedef struct {
     char *data;
     size_t len, room;
 } lk_sr_bytes;

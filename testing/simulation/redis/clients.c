@@ -211,7 +211,7 @@ void lk_sr_client_unpause(lk_sr_call *call)
 }
 
 /* Whom CLIENT KILL means. */
-typedef struct victims {
+typedef struct {
     const lk_sr_text *address;
     const lk_sr_user *user;
     int64_t id; /* 0: any */

@@ -31,7 +31,7 @@ enum {
     LK_SR_CAT_SCRIPTING = 1 << 22
 };
 
-typedef struct lk_sr_command {
+typedef struct {
     const char *name; /**< "get", "client|kill" */
     int arity;        /**< the words of a request; below 0: so many or more */
     unsigned flags;

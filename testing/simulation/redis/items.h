@@ -4,12 +4,12 @@
 
 #include "bytes.h"
 
-typedef struct lk_sr_item {
+typedef struct {
     lk_sr_bytes name, value;
     double score;
 } lk_sr_item;
 
-typedef struct lk_sr_items {
+typedef struct {
     lk_sr_item *at;
     size_t count, room;
 } lk_sr_items;

@@ -10,7 +10,7 @@
 
 typedef enum { LK_SR_STRING, LK_SR_LIST, LK_SR_HASH, LK_SR_ZSET } lk_sr_kind;
 
-typedef struct lk_sr_key {
+typedef struct {
     lk_list link;
     lk_table_link place;
     lk_sr_bytes name;
@@ -20,7 +20,7 @@ typedef struct lk_sr_key {
     lk_sr_items items;  /**< of the others; never none, but while a command is at it */
 } lk_sr_key;
 
-typedef struct lk_sr_keyspace {
+typedef struct {
     lk_table table;
     lk_list keys;
 } lk_sr_keyspace;

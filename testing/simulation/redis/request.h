@@ -4,7 +4,7 @@
 #include "bytes.h"
 
 /** The words of a request; they stand in the bytes that it was read from. */
-typedef struct lk_sr_request {
+typedef struct {
     lk_sr_text *argv;
     size_t argc, room;
     size_t used; /**< bytes that it took */

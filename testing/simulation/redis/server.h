@@ -19,7 +19,7 @@ typedef struct lk_sr_server lk_sr_server;
 typedef struct lk_sr_client lk_sr_client;
 
 /** What a server is made with. */
-typedef struct lk_sr_setup {
+typedef struct {
     uint64_t seed;        /**< of its run id and its replication id */
     const char *host;     /**< how others are told to reach it; copied */
     int port;             /**< likewise */

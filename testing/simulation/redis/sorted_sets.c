@@ -10,7 +10,7 @@
 
 /* ------------------------------------------------------------------ ZADD ---- */
 
-typedef struct add_options {
+typedef struct {
     bool nx, xx, gt, lt, changed, increment;
     size_t first; /* of the pairs */
     size_t count;
@@ -168,7 +168,7 @@ void lk_sr_zcard(lk_sr_call *call)
 }
 
 /* Scores from and to; "(1" leaves 1 out. */
-typedef struct range {
+typedef struct {
     double min, max;
     bool above, below; /* without the ends */
 } range;
@@ -213,7 +213,7 @@ void lk_sr_zcount(lk_sr_call *call)
 }
 
 /* What a range is cut down to. */
-typedef struct cut {
+typedef struct {
     bool scores;
     int64_t offset, limit; /* limit below 0: all */
 } cut;

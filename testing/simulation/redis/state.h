@@ -13,7 +13,7 @@ enum { LK_SR_DATABASES = 16, LK_SR_ID_LEN = 40, LK_SR_HOST_MAX = 64 };
 typedef struct lk_sr_lua lk_sr_lua;
 
 /** A master that a server follows. */
-typedef struct lk_sr_master {
+typedef struct {
     char host[LK_SR_HOST_MAX]; /**< "": it is a master itself */
     int port;
     bool linked;

@@ -43,7 +43,7 @@ static lk_sr_key *put(lk_sr_call *call, lk_sr_text name, lk_sr_text value, bool 
 }
 
 /* What SET's options say. */
-typedef struct set_options {
+typedef struct {
     bool nx, xx, get, keep_end;
     const lk_sr_text *end; /* NULL: none */
     bool seconds, absolute;

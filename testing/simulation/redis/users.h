@@ -9,12 +9,12 @@
 enum { LK_SR_COMMANDS_MAX = 96 };
 
 /** The commands that there are. */
-typedef struct lk_sr_command_list {
+typedef struct {
     const lk_sr_command *at;
     size_t count;
 } lk_sr_command_list;
 
-typedef struct lk_sr_user {
+typedef struct {
     lk_list link;
     lk_sr_command_list commands;
     lk_sr_bytes name;
@@ -23,7 +23,7 @@ typedef struct lk_sr_user {
     lk_sr_items passwords, keys, channels; /**< the last two are patterns */
 } lk_sr_user;
 
-typedef struct lk_sr_users {
+typedef struct {
     lk_sr_command_list commands;
     lk_list all;          /**< the default user is the first */
     lk_sr_bytes required; /**< `requirepass` */

@@ -53,13 +53,13 @@ int lk_sim_eventfd(unsigned initial, int flags)
 
 /* ------------------------------------------------------------------ timerfd ---- */
 
-typedef struct timer {
+typedef struct {
     uint64_t set; /* how often it was: an earlier setting's event comes to nothing */
     bool expired, closed;
     unsigned coming; /* events that are to come, and have a pointer to it */
 } timer;
 
-typedef struct expiry {
+typedef struct {
     timer *of;
     uint64_t set;
 } expiry;
@@ -142,7 +142,7 @@ typedef struct watched {
     bool off;          /* EPOLLONESHOT, told */
 } watched;
 
-typedef struct epoll {
+typedef struct {
     watched *first;
 } epoll;
 

@@ -30,7 +30,7 @@ struct lk_sim_fiber {
 };
 
 /* What is to come: the end of a fiber's wait, or an event. */
-typedef struct coming {
+typedef struct {
     int64_t at;
     uint64_t order; /* of those that come at the same time */
     lk_sim_fiber *fiber;

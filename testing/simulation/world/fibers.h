@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 /** Times are ns, true ones since the beginning; a process' own clock differs. Never: INT64_MAX. */
-typedef struct lk_sim_process {
+typedef struct {
     const char *host;
     int pid;
     int64_t ahead_ns; /**< of its clock, at the beginning */
@@ -74,7 +74,7 @@ void lk_sim_wake_one(const void *on);
 void lk_sim_wake_all(const void *on);
 void lk_sim_wake(lk_sim_fiber *fiber);
 
-typedef enum lk_sim_outcome {
+typedef enum {
     LK_SIM_DONE,  /**< what was to be reached */
     LK_SIM_LATE,  /**< not by the true time `until` */
     LK_SIM_STUCK, /**< nobody can go on, and nothing is to come */

@@ -81,7 +81,7 @@ void lk_sim_file_changed(const void *self)
             lk_sim_wake(w->fiber);
 }
 
-typedef struct wanted {
+typedef struct {
     const lk_sim_file *file;
     uint32_t events;
 } wanted;
@@ -101,7 +101,7 @@ bool lk_sim_file_await(const lk_sim_file *file, uint32_t events, int64_t until)
 
 /* ------------------------------------------------------------------ poll ---- */
 
-typedef struct polled {
+typedef struct {
     struct pollfd *fds;
     nfds_t count;
 } polled;

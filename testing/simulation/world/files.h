@@ -11,10 +11,8 @@
 
 enum { LK_SIM_FIRST_FD = 4096 };
 
-typedef struct lk_sim_file lk_sim_file;
-
 /** What is behind a descriptor. The operations may be NULL, but for `ready`. */
-typedef struct lk_sim_file_ops {
+typedef struct {
     /** EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLHUP, EPOLLERR. */
     uint32_t (*ready)(void *self);
     /** Without waiting; -1 and errno. */
@@ -23,14 +21,14 @@ typedef struct lk_sim_file_ops {
     void (*close)(void *self);
 } lk_sim_file_ops;
 
-struct lk_sim_file {
+typedef struct {
     const lk_sim_file_ops *ops;
     void *self;
     lk_sim_process *owner;
     uint64_t opened;  /**< the how manieth it is: an address, and a number, may come again */
     uint64_t changes; /**< how often it became ready for more */
     bool blocks;      /**< reading and writing wait; set by fcntl() */
-};
+} lk_sim_file;
 
 int lk_sim_file_new(const lk_sim_file_ops *ops, void *self);
 /** NULL: it is none of the simulated ones. */

@@ -23,7 +23,7 @@ typedef struct piece {
     char bytes[];
 } piece;
 
-typedef enum lk_sim_connection_state { FRESH, CONNECTING, UP, REFUSED, RESET, ENDED } lk_sim_connection_state;
+typedef enum { FRESH, CONNECTING, UP, REFUSED, RESET, ENDED } lk_sim_connection_state;
 
 struct lk_sim_connection {
     lk_sim_connection *next;

@@ -12,7 +12,7 @@
 typedef struct lk_sim_connection lk_sim_connection;
 
 /** A service that listens at a name and a port. Its functions are called outside of all fibers. */
-typedef struct lk_sim_service {
+typedef struct {
     const char *host;
     const char *alias; /**< it is found by this name, too; NULL: it has none */
     int port;
@@ -34,7 +34,7 @@ void lk_sim_connection_close(lk_sim_connection *connection);
 lk_sim_process *lk_sim_connection_process(const lk_sim_connection *connection);
 
 /** The way between a process and a service. */
-typedef struct lk_sim_way {
+typedef struct {
     int64_t delay_ns;              /**< each piece takes so long at least */
     int64_t jitter_ns;             /**< ... and up to so much longer */
     bool clogged_to, clogged_from; /**< the service; what is on the way waits */
