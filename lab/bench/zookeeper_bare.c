@@ -206,8 +206,8 @@ void lk_zoo_make(lk_zoo *zoo, const char *key)
 {
     char path[PATH];
     (void)snprintf(path, sizeof path, ROOT "/%s", key);
-    make(zoo, ROOT, ZOO_CONTAINER);
-    make(zoo, path, ZOO_CONTAINER);
+    make(zoo, ROOT, ZOO_PERSISTENT); /* the server removes containers that are empty for long */
+    make(zoo, path, ZOO_PERSISTENT);
     drive_until(zoo, is_answered);
 }
 

@@ -18,11 +18,11 @@ void lk_host_name_delay(int seconds)
 }
 
 /* Instead of the C library's. */
-__attribute__((visibility("default"))) int gethostname(char *name, size_t size)
+__attribute__((visibility("default"))) int gethostname(char *name, size_t len)
 {
     const int s = atomic_load(&delay_s);
     if (s > 0 && !pthread_equal(prompt, pthread_self()))
         (void)nanosleep(&(struct timespec){.tv_sec = s}, NULL);
-    (void)snprintf(name, size, "localhost");
+    (void)snprintf(name, len, "localhost");
     return 0;
 }

@@ -176,10 +176,11 @@ locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err)
                               "majority, or tls_cert is not what they trust",
                               net->set.names);
     if (net->blocking.active)
-        return lk_unavailable(err,
-                              "the login by SASL to ZooKeeper at %s has not begun: Cyrus' library still looks up "
-                              "this host's own name; put that into /etc/hosts",
-                              net->set.names);
+        return lk_unavailable(
+            err,
+            "the login by SASL to ZooKeeper at %s has not begun: Cyrus' library still looks up "
+            "this host's own name; put that into /etc/hosts",
+            net->set.names);
     return lk_unavailable(
         err, "no ZooKeeper server of %s serves us: none is running, reachable and part of a majority",
         net->set.names);

@@ -144,7 +144,8 @@ static void a_login_that_does_not_begin_says_why(void **state)
     locker *l;
     lk_host_name_delay(4);
     assert_status(LOCKER_UNAVAILABLE,
-                  lk_try_uri(&l, &err, "zookeeper://" OURS "@127.0.0.1:%d/?sasl=digest-md5&connect_timeout=2s",
+                  lk_try_uri(&l, &err,
+                             "zookeeper://" OURS "@127.0.0.1:%d/?sasl=digest-md5&connect_timeout=2s",
                              env->zk->port),
                   err);
     lk_host_name_delay(0);
@@ -252,14 +253,10 @@ static void many_log_in_at_once(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    sasl_test(locks_are_the_users_alone),
-    sasl_test(who_does_not_log_in_is_refused),
-    server_test(a_server_without_sasl_refuses),
-    sasl_test(a_login_that_does_not_begin_says_why),
-    sasl_test(a_lost_connection_loses_no_lock),
-    sasl_test(an_expired_session),
-    sasl_test(a_password_that_is_changed_and_back),
-    sasl_test(many_log_in_at_once),
+    sasl_test(locks_are_the_users_alone),           sasl_test(who_does_not_log_in_is_refused),
+    server_test(a_server_without_sasl_refuses),     sasl_test(a_login_that_does_not_begin_says_why),
+    sasl_test(a_lost_connection_loses_no_lock),     sasl_test(an_expired_session),
+    sasl_test(a_password_that_is_changed_and_back), sasl_test(many_log_in_at_once),
 };
 
 const lk_group lk_sasl = {"sasl", tests, sizeof tests / sizeof tests[0], begin_group, end_group};
