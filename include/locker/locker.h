@@ -240,7 +240,8 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_try_lock(locker *l, const char
  *   - OK: released. The service removed a lock that was ours, or passed it to the next waiter of this locker
  *     while our lease was certain; for a handle that entered again: counted down. Where an answer was lost on
  *     the way, OK also means that locker_break() did not remove it before; a lock that a foreign client
- *     deletes in that very moment can't be told from one that was released.
+ *     deletes in that very moment can't be told from one that was released. With Redis, word of a break or of
+ *     a failover may still be under way when a lock is passed on; docs/promises.md names each such case.
  *   - LOST: it had not been ours any more; nobody else's lock was touched.
  *   - UNKNOWN: the service could not be asked, or can't tell any more whether it was this call that ended the
  *     lock. Releasing goes on in the background; the lease's end settles it.
@@ -287,7 +288,8 @@ LOCKER_API int64_t locker_handle_ttl_ms(const locker_handle *held);
 
 /** The fencing token: greater than that of every earlier grant of this key. Give it to the resource that the
  * lock guards, which refuses what is smaller than the greatest it has seen (Kleppmann, "How to do distributed
- * locking", 2016). 0: fencing is off. Each handle of a re-entered lock has the same. */
+ * locking", 2016); docs/promises.md names when a service can't keep that. 0: fencing is off. Each handle of
+ * a re-entered lock has the same. */
 LOCKER_API uint64_t locker_handle_token(const locker_handle *held);
 
 /** A descriptor that becomes readable when the lock is lost, for poll() and the like; never read from it,

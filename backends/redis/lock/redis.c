@@ -145,8 +145,9 @@ static const locker_semantics semantics = {
     .failover =
         "Replication is asynchronous: a replica made master may lack the last grants, so two may hold a lock "
         "until the first is told; wait_replicas makes it rarer, fencing tokens make it harmless.",
-    .token = "Grows from grant to grant of a key; only a failover or a loss of all data together with a "
-             "server clock set back can repeat one. 0 with fencing=off.",
+    .token =
+        "Grows from grant to grant of a key, over a failover and a loss of all data too, unless the server's "
+        "clock was set back, or the loss and a grant are a millisecond apart. 0 with fencing=off.",
     .cost = "One round trip to lock and one to unlock; a waiter is sent one message; renewals of all locks "
             "travel together.",
 };

@@ -103,7 +103,8 @@ static const locker_semantics semantics = {
     .survives_restart = true,
     .can_break = true,
     .quorum = true,
-    .holder_dies = "Its lock ends with its session, within the session time-out.",
+    .holder_dies =
+        "Its lock ends with its session, within the session time-out and a tick or two of the servers.",
     .holder_stalls = "Beyond the session time-out it loses all its locks, which go to the next waiters; it "
                      "is LOST as soon as it goes on. What it was about to write it may still write: with a "
                      "fencing token that is out of date.",
@@ -111,7 +112,8 @@ static const locker_semantics semantics = {
                "half of the session time-out or more after its last confirmed heartbeat, and is LOST then, "
                "before anyone else can have it.",
     .service_restarts =
-        "Sessions and locks last if the servers keep their data and are back within the session time-out.",
+        "Sessions and locks last if the servers keep their data and are back before the holder's deadline, half "
+        "of the session time-out or more.",
     .failover = "Another server is elected by the majority and knows every grant; the client connects to a "
                 "server that is left, with its locks.",
     .token = "The zxid of the node's creation: it grows for the life of the ensemble's data.",
