@@ -1,5 +1,5 @@
-/* plant.h: differences planted in the simulated ZooKeeper, to see that the comparison finds them. The linker
- * puts plant.c's functions before its own (--wrap); without plant() they change nothing. */
+/* plant.h: differences planted in the simulated ZooKeeper, and a real one that is silent, to see that the
+ * comparison finds them. The linker puts plant.c's functions before its own (--wrap); without plant() they change nothing. */
 #pragma once
 
 #include <stdbool.h>

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "number.h"
 #include "redis_pair.h"
 #include "redis_words.h"
 #include "servers/wait.h"
@@ -274,13 +275,13 @@ int main(int argc, char **argv)
         const bool more = i + 1 < argc;
         if (strcmp(argv[i], "--verbose") == 0) {
             s.verbose = true;
-        } else if (more && strcmp(argv[i], "--sequences") == 0) {
-            count = strtoull(argv[++i], NULL, 10);
-        } else if (more && strcmp(argv[i], "--first") == 0) {
-            first = strtoull(argv[++i], NULL, 10);
-        } else if (more && strcmp(argv[i], "--seed") == 0) {
-            first = strtoull(argv[++i], NULL, 10);
+        } else if (more && strcmp(argv[i], "--sequences") == 0 && read_number(argv[i + 1], 1, &count)) {
+            i++;
+        } else if (more && strcmp(argv[i], "--first") == 0 && read_number(argv[i + 1], 0, &first)) {
+            i++;
+        } else if (more && strcmp(argv[i], "--seed") == 0 && read_number(argv[i + 1], 0, &first)) {
             count = 1;
+            i++;
         } else if (more && strcmp(argv[i], "--plant") == 0 && read_plant(&s, argv[i + 1])) {
             planted = argv[++i];
         } else {

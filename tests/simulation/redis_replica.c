@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "number.h"
 #include "redis_pair.h"
 #include "redis_words.h"
 #include "simulation/redis/replication.h"
@@ -149,9 +150,14 @@ int main(int argc, char **argv)
 {
     static sequence s;
     uint64_t first = 1, count = 200;
-    for (int i = 1; i + 1 < argc; i += 2) {
-        count = strcmp(argv[i], "--sequences") == 0 ? strtoull(argv[i + 1], NULL, 10) : 1;
-        first = strcmp(argv[i], "--seed") == 0 ? strtoull(argv[i + 1], NULL, 10) : first;
+    for (int i = 1; i < argc; i += 2) {
+        const bool more = i + 1 < argc;
+        if (more && strcmp(argv[i], "--seed") == 0 && read_number(argv[i + 1], 0, &first)) {
+            count = 1;
+        } else if (!more || strcmp(argv[i], "--sequences") != 0 || !read_number(argv[i + 1], 1, &count)) {
+            (void)fprintf(stderr, "usage: %s [--sequences N] [--seed N]\n", argv[0]);
+            return 64;
+        }
     }
     int result = 1;
     if (!pair_start(&s.pair) || !pair_start_another(&s.pair, &s.real) ||

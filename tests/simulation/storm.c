@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "number.h"
 #include "simulation/zookeeper/state.h"
 
 enum {
@@ -313,10 +314,13 @@ static bool is_well(uint64_t seed, uint64_t *deliveries, uint64_t *elections)
 int main(int argc, char **argv)
 {
     uint64_t first = 1, count = 100, deliveries = 0, elections = 0;
-    if (argc == 3 && strcmp(argv[1], "--seeds") == 0)
-        count = strtoull(argv[2], NULL, 10);
-    else if (argc == 3 && strcmp(argv[1], "--seed") == 0)
-        first = strtoull(argv[2], NULL, 10), count = 1;
+    if (argc == 3 && strcmp(argv[1], "--seed") == 0 && read_number(argv[2], 0, &first)) {
+        count = 1;
+    } else if (argc != 1 &&
+               (argc != 3 || strcmp(argv[1], "--seeds") != 0 || !read_number(argv[2], 1, &count))) {
+        (void)fprintf(stderr, "usage: %s [--seeds N] [--seed N]\n", argv[0]);
+        return 64;
+    }
     const clock_t began = clock();
     for (uint64_t seed = first; seed < first + count; seed++)
         if (!is_well(seed, &deliveries, &elections))

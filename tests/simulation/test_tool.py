@@ -1,4 +1,4 @@
-"""script/simulate's ledger, and its shrinker, on a program that only pretends to simulate."""
+"""script/simulate's ledger, and its shrinker, on a program that only pretends to simulate; and skips."""
 import contextlib
 import io
 import json
@@ -145,6 +145,17 @@ class Shrinker(unittest.TestCase):
     def test_finds_few_of_many(self):
         for needed in (set(), {1}, {50}, {3, 40, 41}, set(range(1, 60, 7))):
             self.assertEqual(set(shrink.least(list(range(1, 60)), lambda some: needed <= set(some))), needed)
+
+
+class Skips(unittest.TestCase):
+    def test_is_told_or_refused(self):
+        with tempfile.NamedTemporaryFile("r") as told:
+            for skips, status in (("", 77), ("refuse", 1)):
+                done = subprocess.run(("sh", os.path.join(ROOT, "tests", "simulation", "skipped.sh"), "this", "none here"),
+                                      env={**os.environ, "LOCKER_TEST_SKIPS": skips, "LOCKER_TEST_SKIPPED": told.name},
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+                self.assertEqual(done.returncode, status)
+            self.assertEqual(told.read(), "this: none here\n")
 
 
 if __name__ == "__main__":

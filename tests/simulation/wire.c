@@ -37,9 +37,13 @@ struct wire {
     lk_simzk_writer out;
 };
 
+void (*wire_before_failure)(void);
+
 static void fails(const char *why)
 {
     (void)fprintf(stderr, "talking with ZooKeeper: %s\n", why);
+    if (wire_before_failure != NULL)
+        wire_before_failure();
     exit(1);
 }
 

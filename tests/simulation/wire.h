@@ -1,5 +1,5 @@
 /* wire.h: the simulated ZooKeeper's interface to a client (simulation/zookeeper), spoken with a real server.
- * Requests may be sent one behind the other. What the network does fails the program. */
+ * Requests may be sent one behind the other. What the network does fails the program, after wire_before_failure(). */
 #pragma once
 
 #include "servers/server.h"
@@ -13,6 +13,8 @@ typedef struct {
     unsigned char password[16];
     int32_t timeout_ms;
 } wire_hello;
+
+extern void (*wire_before_failure)(void); /* NULL: nothing */
 
 wire *wire_connect(const lk_server *server, const wire_hello *hello);
 void wire_send(wire *w, const lk_simzk_request *request);

@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "number.h"
 #include "plant.h"
 #include "play.h"
 #include "servers/wait.h"
 #include "servers/zookeeper.h"
+#include "wire.h"
 
 /* Containers of earlier sequences aren't removed meanwhile: that would take zxids. */
 static const char *const java[] = {"-Xmx256m",
@@ -46,10 +48,10 @@ static bool read_orders(orders *o, int argc, char **argv)
         const bool more = i + 1 < argc;
         if (strcmp(argv[i], "--verbose") == 0)
             o->verbose = true;
-        else if (more && strcmp(argv[i], "--sequences") == 0)
-            o->count = strtoull(argv[++i], NULL, 10);
-        else if (more && strcmp(argv[i], "--seed") == 0)
-            o->first = strtoull(argv[++i], NULL, 10), o->count = 1;
+        else if (more && strcmp(argv[i], "--sequences") == 0 && read_number(argv[i + 1], 1, &o->count))
+            i++;
+        else if (more && strcmp(argv[i], "--seed") == 0 && read_number(argv[i + 1], 0, &o->first))
+            o->count = 1, i++;
         else if (more && strcmp(argv[i], "--plant") == 0 && plant(argv[i + 1]))
             o->planted = argv[++i];
         else if (more && strcmp(argv[i], "--at") == 0 &&
@@ -61,22 +63,39 @@ static bool read_orders(orders *o, int argc, char **argv)
     return true;
 }
 
+/* The sequence that is played. */
+static struct {
+    const orders *orders;
+    const char *program;
+    uint64_t seed;
+} now;
+
+static void tell_again(void)
+{
+    const orders *const o = now.orders;
+    (void)printf("run it again: %s --seed %llu --verbose%s%s%s%s\n", now.program,
+                 (unsigned long long)now.seed, o->planted != NULL ? " --plant " : "",
+                 o->planted != NULL ? o->planted : "", o->at != NULL ? " --at " : "",
+                 o->at != NULL ? o->at : "");
+}
+
 static int run(const lk_server *server, const orders *o, const char *program)
 {
     const play_stage stage = {server, o->at != NULL ? LK_ENSEMBLE : 1,
                               o->at == NULL || strcmp(o->at, "leader") == 0};
     const int64_t began = lk_now_ns();
     uint64_t requests = 0;
+    now.orders = o;
+    now.program = program;
+    wire_before_failure = tell_again;
     for (uint64_t seed = o->first; seed < o->first + o->count; seed++) {
+        now.seed = seed;
         if (o->verbose)
             (void)printf("seed %llu\n", (unsigned long long)seed);
         if (play(&stage, seed, o->verbose, &requests))
             continue;
-        (void)printf(
-            "seed %llu: the simulated server is not as the real one\nrun it again: %s --seed %llu --verbose%s%s%s%s\n",
-            (unsigned long long)seed, program, (unsigned long long)seed,
-            o->planted != NULL ? " --plant " : "", o->planted != NULL ? o->planted : "",
-            o->at != NULL ? " --at " : "", o->at != NULL ? o->at : "");
+        (void)printf("seed %llu: the simulated server is not as the real one\n", (unsigned long long)seed);
+        tell_again();
         return 1;
     }
     (void)printf("%llu sequences with %llu requests in %.1f s: equal\n", (unsigned long long)o->count,

@@ -10,6 +10,7 @@
 
 #include <zookeeper/zookeeper.h>
 
+#include "number.h"
 #include "simulation/world/files.h"
 #include "simulation/world/seams.h"
 #include "simulation/zookeeper_service.h"
@@ -342,8 +343,11 @@ int main(int argc, char **argv)
 {
     static lk_sim_process process = {.host = "client", .pid = 1, .ahead_ns = 5 * MS, .rate_ppm = 1000};
     static lk_sim_process machine = {.host = "zookeeper"};
-    const uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 1,
-                   first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    uint64_t seeds = 1, first = 1;
+    if ((argc > 1 && !read_number(argv[1], 1, &seeds)) || (argc > 2 && !read_number(argv[2], 0, &first))) {
+        fprintf(stderr, "usage: %s [SEEDS [FIRST [TRACE]]]\n", argv[0]);
+        return 64;
+    }
     lk_sim_on_fail = failed;
     zoo_set_debug_level((ZooLogLevel)0);
     for (uint64_t seed = first; seed < first + seeds; seed++) {
