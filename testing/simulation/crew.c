@@ -1,5 +1,4 @@
 /* crew.c: see crew.h. */
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,29 +26,16 @@ static void tell_parent(void)
     _exit(one.failure[0] != '\0');
 }
 
-static FILE *open_trace(const char *name)
-{
-    if (name == NULL)
-        return NULL;
-    FILE *const trace = strcmp(name, "-") == 0 ? stdout : fopen(name, "we");
-    if (trace == NULL) {
-        fprintf(stderr, "locker-simulate: can't write %s: %s\n", name, strerror(errno));
-        _exit(73);
-    }
-    return trace;
-}
-
 static _Noreturn void run_one(const lk_sim_orders *o, uint64_t seed)
 {
     const struct rlimit limit = {CPU_SECONDS_MOST, CPU_SECONDS_MOST};
     (void)setrlimit(RLIMIT_CPU, &limit);
     lk_sim_run_failed = tell_parent;
-    FILE *const trace = open_trace(o->trace);
     lk_sim_plan plan = o->plan;
     plan.seed = seed;
-    o->run(&plan, trace, &one);
-    if (trace != NULL)
-        (void)fflush(trace);
+    o->run(&plan, o->trace, &one);
+    if (o->trace != NULL)
+        (void)fflush(o->trace);
     tell_parent();
     abort();
 }

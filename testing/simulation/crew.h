@@ -11,7 +11,7 @@ typedef struct {
     lk_sim_plan plan;      /**< of each, but for its seed */
     uint64_t first, seeds; /**< which */
     uint64_t jobs;         /**< how many at a time */
-    const char *trace;     /**< a file's name, or -; NULL: none */
+    FILE *trace;           /**< NULL: none */
     const char *limits;    /**< the plan's options, for the command that repeats a run */
     bool stops;            /**< at the first that fails */
     bool for_programs;     /**< a line for each seed, instead of words */

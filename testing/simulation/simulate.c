@@ -30,7 +30,8 @@ static const char usage[] =
     "  --results      for programs: a line for each seed, of seed, steps, grants, faults that were made and that were\n"
     "                 drawn, simulated ns, ns of processor and why it failed, with tabs between them\n"
     "\n"
-    "Exit status: 0 nothing failed; 1 something did, and how to run it again was printed; 64 usage; 130 interrupted.\n";
+    "Exit status: 0 nothing failed; 1 something did, and how to run it again was printed; 64 usage; 73 the trace can't be\n"
+    "written; 130 interrupted.\n";
 
 typedef struct {
     const char *name;
@@ -61,6 +62,12 @@ static _Noreturn void leave_with_usage(FILE *to, int status)
     exit(status);
 }
 
+static _Noreturn void refuse(const char *why)
+{
+    fprintf(stderr, "locker-simulate: %s\n", why);
+    exit(64);
+}
+
 static void choose_driver(lk_sim_orders *o, const char *name)
 {
     for (size_t i = 0; i < DRIVERS; i++) {
@@ -79,7 +86,7 @@ static uint64_t number(const char *text, uint64_t least)
     char *end;
     errno = 0;
     const uint64_t n = strtoull(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || text[0] == '-' || n < least) {
+    if (*end != '\0' || errno != 0 || text[0] < '0' || text[0] > '9' || n < least) {
         fprintf(stderr, "locker-simulate: %s is no number from %" PRIu64 "\n", text, least);
         exit(64);
     }
@@ -95,6 +102,16 @@ static void leave_out(lk_sim_plan *plan, char *list)
     for (char *word; (word = strsep(&list, ",")) != NULL;)
         numbers[plan->without_count++] = (uint32_t)number(word, 0);
     plan->without = numbers;
+}
+
+static FILE *open_trace(const char *name)
+{
+    FILE *const trace = strcmp(name, "-") == 0 ? stdout : fopen(name, "we");
+    if (trace == NULL) {
+        fprintf(stderr, "locker-simulate: can't write %s: %s\n", name, strerror(errno));
+        exit(73);
+    }
+    return trace;
 }
 
 /* An option that makes another plan of a seed's is told in the command that repeats a run. */
@@ -130,6 +147,8 @@ static lk_sim_orders read_orders(int argc, char **argv)
                        .seeds = 100,
                        .jobs = processors > 0 ? (uint64_t)processors : 1,
                        .limits = ""};
+    const char *trace = NULL;
+    bool one = false, several = false;
     for (int option, i; (option = getopt_long(argc, argv, "h", known, &i)) != -1;) {
         if (strchr("wPTKC", option) != NULL)
             o.limits = limits_with(known[i].name, optarg);
@@ -138,19 +157,23 @@ static lk_sim_orders read_orders(int argc, char **argv)
             choose_driver(&o, optarg);
             break;
         case 's':
-            o.seeds = 1; /* and as --first */
-            /* fall through */
+            one = true;
+            o.seeds = 1;
+            o.first = number(optarg, 0);
+            break;
         case 'f':
+            several = true;
             o.first = number(optarg, 0);
             break;
         case 'n':
+            several = true;
             o.seeds = number(optarg, 1);
             break;
         case 'j':
             o.jobs = number(optarg, 1);
             break;
         case 't':
-            o.trace = optarg;
+            trace = optarg;
             break;
         case 'e':
             o.stops = true;
@@ -181,10 +204,12 @@ static lk_sim_orders read_orders(int argc, char **argv)
     }
     if (optind < argc)
         leave_with_usage(stderr, 64);
-    if (o.trace != NULL && o.seeds != 1) {
-        fputs("locker-simulate: --trace is for one --seed\n", stderr);
-        exit(64);
-    }
+    if (one && several)
+        refuse("--seed is one alone, without --first and --seeds");
+    if (trace != NULL && o.seeds != 1)
+        refuse("--trace is for one --seed");
+    if (trace != NULL)
+        o.trace = open_trace(trace);
     return o;
 }
 

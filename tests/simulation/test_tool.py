@@ -1,4 +1,4 @@
-"""script/simulate's ledger, and its shrinker, on a program that only pretends to simulate; and skips."""
+"""script/simulate's ledger, and its shrinker, on a program that only pretends to simulate; what it refuses; and skips."""
 import contextlib
 import io
 import json
@@ -145,6 +145,23 @@ class Shrinker(unittest.TestCase):
     def test_finds_few_of_many(self):
         for needed in (set(), {1}, {50}, {3, 40, 41}, set(range(1, 60, 7))):
             self.assertEqual(set(shrink.least(list(range(1, 60)), lambda some: needed <= set(some))), needed)
+
+    def test_ends_as_the_program_does(self):
+        with self.assertRaises(SystemExit) as ended:
+            shrink.run("/bin/sh", "redis", 13, 1)  # which knows no --driver
+        self.assertEqual(ended.exception.code, 2)
+
+
+class Refusals(unittest.TestCase):
+    def test_what_is_no_use(self):
+        for words in ("--ledger F --seeds 0", "--ledger F --seeds -5", "--ledger F --seeds 1_0", "--ledger F --first -1",
+                      "--ledger F --jobs 0", "--ledger F --seed 7", "--ledger F --report --seeds 3", "--ledger F --shrink 7",
+                      "--shrink -1", "--shrink x", "--shrink 7 --seeds 3", "--shrink 7 --first 1", "--planted --seeds 3",
+                      "--planted nosuch", "--planted nosuch --check"):
+            done = subprocess.run((os.path.join(ROOT, "script", "simulate"), *words.split()), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (64, ""), words)
+            self.assertTrue(done.stderr.startswith("simulate: "), done.stderr)
 
 
 class Skips(unittest.TestCase):

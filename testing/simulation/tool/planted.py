@@ -32,7 +32,9 @@ def chosen(names):
     plants = [Plant(file) for file in sorted(FOLDER.glob("*.patch"))]
     for name in names:
         if name not in [plant.name for plant in plants]:
-            sys.exit(f"simulate: nothing planted is called {name}; there are {', '.join(plant.name for plant in plants)}")
+            print(f"simulate: nothing planted is called {name}; there are {', '.join(plant.name for plant in plants)}",
+                  file=sys.stderr)
+            sys.exit(64)
     return [plant for plant in plants if not names or plant.name in names]
 
 

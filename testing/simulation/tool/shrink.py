@@ -3,6 +3,7 @@ same way."""
 import concurrent.futures
 import re
 import subprocess
+import sys
 
 import program
 
@@ -46,6 +47,8 @@ class Shrinker:
     def run(self, plan):
         self.runs += 1
         done = subprocess.run((*self.command, *words(plan), "--results"), stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode not in (0, 1):
+            sys.exit(done.returncode if done.returncode > 0 else 71)
         return program.read(done.stdout)
 
     def fails(self, **changes):
