@@ -1,4 +1,5 @@
-"""script/simulate's ledger, and its shrinker, on a program that only pretends to simulate; what it refuses; and skips."""
+"""script/simulate's ledger, and its shrinker, on a program that only pretends to simulate; what it refuses; skips; and
+script/seams."""
 import contextlib
 import io
 import json
@@ -173,6 +174,23 @@ class Skips(unittest.TestCase):
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
                 self.assertEqual(done.returncode, status)
             self.assertEqual(told.read(), "this: none here\n")
+
+
+class Seams(unittest.TestCase):
+    def wants(self, name):
+        """How script/seams ends for a library that wants it."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = f"void {name}(void); void f(void); void f(void) {{ {name}(); }}"
+            subprocess.run(("cc", "-fno-builtin", "-x", "c", "-c", "-o", "f.o", "-"), cwd=folder, input=source, text=True,
+                           check=True)
+            subprocess.run(("ar", "rc", "libf.a", "f.o"), cwd=folder, check=True)
+            return subprocess.run((os.path.join(ROOT, "script", "seams"), os.path.join(folder, "libf.a")),
+                                  stdout=subprocess.DEVNULL, check=False).returncode
+
+    def test_let_through_what_is_listed(self):
+        self.assertEqual(self.wants("memcpy"), 0)
+        for name in ("memfd_create", "strfry", "clock_nanosleep"):
+            self.assertEqual(self.wants(name), 1, name)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 /* machine.c: what stands for the rest of a machine: its clocks, names and chance; and futexes. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdarg.h>
@@ -152,7 +153,8 @@ int lk_sim_sched_yield(void)
     return 0;
 }
 
-/* A futex of one process: who is woken looks for itself whether it was meant, so the bits need not be looked at. */
+/* A futex of one process, without a time-out: who is woken looks for itself whether it was meant, so the bits need not be
+ * looked at. */
 long lk_sim_syscall(long number, ...)
 {
     va_list arguments;
@@ -160,14 +162,21 @@ long lk_sim_syscall(long number, ...)
     const uint32_t *const word = va_arg(arguments, const uint32_t *);
     const int operation = va_arg(arguments, int) & FUTEX_CMD_MASK;
     const uint32_t value = va_arg(arguments, uint32_t);
+    const void *const timeout = va_arg(arguments, const void *);
     va_end(arguments);
     lk_sim_pause();
     if (number != SYS_futex)
         lk_sim_fail("system call %ld is not simulated", number);
-    if (operation == FUTEX_WAKE_BITSET || operation == FUTEX_WAKE) {
+    if (operation == FUTEX_WAKE_BITSET) {
+        if (value != INT_MAX)
+            lk_sim_fail("a futex that wakes %" PRIu32 " is not simulated, only one that wakes all", value);
         lk_sim_wake_all(word);
         return 0;
     }
+    if (operation != FUTEX_WAIT_BITSET)
+        lk_sim_fail("operation %d of a futex is not simulated", operation);
+    if (timeout != NULL)
+        lk_sim_fail("a futex with a time-out is not simulated");
     if (*word != value) {
         errno = EAGAIN;
         return -1;
