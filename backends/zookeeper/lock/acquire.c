@@ -30,7 +30,7 @@ typedef struct {
 /* Each step of it answers whether another one follows. */
 
 /* `wait`: for an answer, for a connection, or for a moment. */
-static bool wait_locked(attempt *a, wait_fn wait) LK_REQUIRES(*a->z->net)
+static bool wait_unlocking(attempt *a, wait_fn wait) LK_REQUIRES(*a->z->net)
 {
     a->outcome = wait(a->z->net, &a->call, a->claim->attempt_until);
     return a->outcome == LK_ZK_DONE;
@@ -69,7 +69,7 @@ static void not_emptied_locked(attempt *a) LK_REQUIRES(*a->z->net)
 
 /* A try on a busy lock makes no node. What the server knows by itself is enough to take a place, because that is
  * ordered by the leader anyway; BUSY has to know of all that anybody has been answered before. */
-static bool look_locked(attempt *a) LK_REQUIRES(*a->z->net)
+static bool look_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
 {
     const bool fresh = a->looked, waits = a->claim->will_wait;
     lk_zk_request *list = fresh ? lk_zk_list_fresh_locked(a->z->net, a->parent, look_done_locked, a)
@@ -77,10 +77,10 @@ static bool look_locked(attempt *a) LK_REQUIRES(*a->z->net)
     if (!lk_zk_call_expect_locked(&a->call, list))
         return true; /* the connection broke: wait for it again */
     a->fresh = fresh;
-    if (!wait_locked(a, lk_zk_await_locked))
+    if (!wait_unlocking(a, lk_zk_await_unlocking))
         return false;
     if (!a->looked)
-        return wait_locked(a, lk_zk_pause_locked);
+        return wait_unlocking(a, lk_zk_pause_unlocking);
     if (a->rc != ZOK)
         a->status = lk_zk_error(a->rc, "listing a queue", a->parent, a->err);
     else if (!waits && a->busy && fresh)
@@ -129,28 +129,28 @@ static void drop_node_locked(attempt *a) LK_REQUIRES(*a->z->net)
 }
 
 /* Wait for the node's next step, or for proof that it is still there; before both, for a connection. */
-static bool go_on_locked(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*a->z->net)
+static bool go_on_unlocking(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*a->z->net)
 {
     if (!lk_zk_is_up_locked(a->z->net))
-        return wait_locked(a, lk_zk_await_up_locked);
+        return wait_unlocking(a, lk_zk_await_up_unlocking);
     a->call.done = false;
     node->call = &a->call;
     if (prove)
         lk_zk_prove_locked(a->z, node);
     const int64_t seen_at = node->seen_at;
-    bool goes_on = wait_locked(a, lk_zk_await_locked);
+    bool goes_on = wait_unlocking(a, lk_zk_await_unlocking);
     if (goes_on && prove && node->step == LK_ZK_FIRST && node->seen_at == seen_at)
-        goes_on = wait_locked(a, lk_zk_pause_locked);
+        goes_on = wait_unlocking(a, lk_zk_pause_unlocking);
     node->call = NULL;
     a->checks += prove && node->seen_at != seen_at;
     return goes_on;
 }
 
 /* Send what the claim needs to have a node. */
-static bool enter_locked(attempt *a) LK_REQUIRES(*a->z->net)
+static bool enter_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
 {
     if (a->claim->will_wait ? a->data->aside && !a->looked : !a->looked || (a->busy && !a->fresh))
-        return look_locked(a);
+        return look_unlocking(a);
     a->data->aside = false;
     a->data->node = lk_zk_node_new_locked(a->z, a->claim, a->parent, ++a->z->last_id);
     if (a->data->node != NULL)
@@ -177,12 +177,12 @@ static void emptied_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK
 }
 
 /* A key's node that is made anew counts from 0: the place is given up, and the node goes once it is empty. */
-static bool empty_locked(attempt *a) LK_REQUIRES(*a->z->net)
+static bool empty_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
 {
     drop_node_locked(a); /* its delete goes first */
     if (!lk_zk_call_expect_locked(&a->call, lk_zk_delete_locked(a->z->net, a->parent, emptied_locked, a)))
         return true; /* the connection broke: wait for it again */
-    if (!wait_locked(a, lk_zk_await_locked))
+    if (!wait_unlocking(a, lk_zk_await_unlocking))
         return false;
     if (a->rc == ZOK || a->rc == ZNONODE || !lk_zk_is_up_locked(a->z->net))
         return true;
@@ -193,7 +193,7 @@ static bool empty_locked(attempt *a) LK_REQUIRES(*a->z->net)
     return false;
 }
 
-static bool step_locked(attempt *a) LK_REQUIRES(*a->z->net)
+static bool step_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
 {
     lk_zk_node *node = a->data->node;
     switch (node != NULL ? node->step : LK_ZK_NOTHING) {
@@ -201,21 +201,22 @@ static bool step_locked(attempt *a) LK_REQUIRES(*a->z->net)
     case LK_ZK_UNSEEN:
     case LK_ZK_GONE: /* nothing more comes of this name: it takes another one */
         drop_node_locked(a);
-        return lk_zk_is_up_locked(a->z->net) ? enter_locked(a) : wait_locked(a, lk_zk_await_up_locked);
+        return lk_zk_is_up_locked(a->z->net) ? enter_unlocking(a)
+                                             : wait_unlocking(a, lk_zk_await_up_unlocking);
     case LK_ZK_FIRST:
-        return grant_locked(a->z, a, node) != LOCKER_OK && go_on_locked(a, node, true);
+        return grant_locked(a->z, a, node) != LOCKER_OK && go_on_unlocking(a, node, true);
     case LK_ZK_BEHIND:
         a->status = LOCKER_BUSY;
         if (!a->claim->will_wait)
             drop_node_locked(a);
         return false;
     case LK_ZK_USED_UP:
-        return empty_locked(a);
+        return empty_unlocking(a);
     case LK_ZK_FAILED:
         failed_locked(a, node);
         return false;
     default:
-        return go_on_locked(a, node, false);
+        return go_on_unlocking(a, node, false);
     }
 }
 
@@ -244,7 +245,7 @@ locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
     a.data->call = &a.call;
     a.call.interrupted = a.data->interrupted;
     a.call.prompt = !claim->will_wait;
-    while (a.outcome == LK_ZK_DONE && step_locked(&a)) {
+    while (a.outcome == LK_ZK_DONE && step_unlocking(&a)) {
         if (a.call.interrupted)
             a.outcome = LK_ZK_INTERRUPTED;
         else if (lk_zk_now(a.z) >= claim->attempt_until)

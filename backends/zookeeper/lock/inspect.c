@@ -65,13 +65,13 @@ static bool expect_locked(inspection *i, lk_zk_request *request) LK_REQUIRES(*i-
     return sent;
 }
 
-static locker_status await_answers_locked(inspection *i, const char *doing, locker_error *err)
+static locker_status await_answers_unlocking(inspection *i, const char *doing, locker_error *err)
     LK_REQUIRES(*i->z->net)
 {
     if (i->call.pending == 0 && !lk_zk_is_up_locked(i->z->net)) /* sending found out */
         i->rc = ZCONNECTIONLOSS;
     const bool answered =
-        i->call.pending > 0 && lk_zk_await_locked(i->z->net, &i->call, i->until) == LK_ZK_DONE;
+        i->call.pending > 0 && lk_zk_await_unlocking(i->z->net, &i->call, i->until) == LK_ZK_DONE;
     if (i->no_memory)
         return lk_out_of_memory(err);
     if (!answered)
@@ -132,16 +132,16 @@ static void record_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
     lk_zk_call_answered_locked(&i->call);
 }
 
-static locker_status list_locked(inspection *i, locker_error *err) LK_REQUIRES(*i->z->net)
+static locker_status list_unlocking(inspection *i, locker_error *err) LK_REQUIRES(*i->z->net)
 {
     clear_entries(i);
     i->record_version = -1;
     i->record_rc = ZCONNECTIONLOSS;
-    if (lk_zk_await_up_locked(i->z->net, &i->call, i->until) != LK_ZK_DONE)
+    if (lk_zk_await_up_unlocking(i->z->net, &i->call, i->until) != LK_ZK_DONE)
         return lk_zk_away_locked(i->z->net, err);
     if (expect_locked(i, lk_zk_list_fresh_locked(i->z->net, i->parent, list_done_locked, i)))
         (void)expect_locked(i, lk_zk_get_locked(i->z->net, i->parent, record_done_locked, i));
-    return await_answers_locked(i, "listing a queue", err);
+    return await_answers_unlocking(i, "listing a queue", err);
 }
 
 static void entry_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
@@ -167,7 +167,7 @@ static void entry_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
 }
 
 /* Read the first `most` of the queue, in one flight. */
-static locker_status read_entries_locked(inspection *i, size_t most, locker_error *err)
+static locker_status read_entries_unlocking(inspection *i, size_t most, locker_error *err)
     LK_REQUIRES(*i->z->net)
 {
     char path[LK_ZK_PATH_MAX];
@@ -180,20 +180,20 @@ static locker_status read_entries_locked(inspection *i, size_t most, locker_erro
             (void)expect_locked(i, lk_zk_get_locked(i->z->net, path, entry_done_locked, e));
         asks = asks || !e->there;
     }
-    return asks ? await_answers_locked(i, "reading a queue", err) : LOCKER_OK;
+    return asks ? await_answers_unlocking(i, "reading a queue", err) : LOCKER_OK;
 }
 
 /* The queue and its first `most`; again where the connection was lost meanwhile, which says nothing about either. */
-static locker_status look_locked(inspection *i, size_t most, locker_error *err) LK_REQUIRES(*i->z->net)
+static locker_status look_unlocking(inspection *i, size_t most, locker_error *err) LK_REQUIRES(*i->z->net)
 {
     locker_status status;
     int looks = 0;
     do {
         i->rc = ZOK;
         i->no_memory = false;
-        status = list_locked(i, err);
+        status = list_unlocking(i, err);
         if (status == LOCKER_OK && i->count > 0)
-            status = read_entries_locked(i, most, err);
+            status = read_entries_unlocking(i, most, err);
     } while (status != LOCKER_OK && is_cut(i->rc) && i->call.pending == 0 && ++looks < LOOKS_MAX);
     return status;
 }
@@ -253,7 +253,7 @@ locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t un
     info->waiters = 0;
     locker_status status;
     do { /* whoever holds it may stand behind those that were read */
-        status = look_locked(&i, SHOWN_MAX, err);
+        status = look_unlocking(&i, SHOWN_MAX, err);
     } while (status == LOCKER_OK && count_gone(&i) < i.count && count_gone(&i) == SHOWN_MAX);
     if (status == LOCKER_OK)
         status = describe_queue(&i, info, err);
@@ -292,8 +292,8 @@ static bool is_overtaken(int rc)
     return rc == ZNONODE || rc == ZBADVERSION;
 }
 
-static locker_status break_first_locked(inspection *i, const locker_break_options *only, locker_info *broken,
-                                        locker_error *err) LK_REQUIRES(*i->z->net)
+static locker_status break_first_unlocking(inspection *i, const locker_break_options *only,
+                                           locker_info *broken, locker_error *err) LK_REQUIRES(*i->z->net)
 {
     char path[LK_ZK_PATH_MAX];
     const entry *first = &i->entries[0];
@@ -314,7 +314,7 @@ static locker_status break_first_locked(inspection *i, const locker_break_option
         i->delete_rc = ZNONODE;
         return LOCKER_OK;
     }
-    status = await_answers_locked(i, "breaking a lock", err);
+    status = await_answers_unlocking(i, "breaking a lock", err);
     if (status != LOCKER_OK || i->delete_rc == ZOK || is_overtaken(i->delete_rc))
         return status;
     return lk_zk_error(i->delete_rc, "breaking a lock", i->parent, err);
@@ -329,10 +329,10 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
     i.delete_rc = ZNONODE;
     /* who overtook is to be told of, so one holder at least has to be seen */
     for (int tries = 0; (tries < BREAK_TRIES || !broken->held) && is_overtaken(i.delete_rc); tries++) {
-        status = look_locked(&i, 1, err);
+        status = look_unlocking(&i, 1, err);
         if (status != LOCKER_OK || i.count == 0)
             break;
-        status = break_first_locked(&i, only, broken, err);
+        status = break_first_unlocking(&i, only, broken, err);
         if (status != LOCKER_OK)
             break;
     }
@@ -362,9 +362,9 @@ locker_status lk_zk_ping(void *self, int64_t until, locker_error *err)
     inspection i;
     locker_status status;
     begin(&i, self, "", 0, until);
-    if (lk_zk_await_up_locked(i.z->net, &i.call, until) == LK_ZK_DONE)
+    if (lk_zk_await_up_unlocking(i.z->net, &i.call, until) == LK_ZK_DONE)
         (void)lk_zk_call_expect_locked(&i.call, lk_zk_check_locked(i.z->net, "/", ping_done_locked, &i));
-    status = await_answers_locked(&i, "waiting for an answer", err);
+    status = await_answers_unlocking(&i, "waiting for an answer", err);
     end(&i);
     return status;
 }

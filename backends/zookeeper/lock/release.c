@@ -42,15 +42,15 @@ static bool is_in_session_locked(const question *q) LK_REQUIRES(*q->z->net)
     return lk_zk_session_locked(q->z->net) == q->node->session;
 }
 
-static void ask_locked(question *q) LK_REQUIRES(*q->z->net)
+static void ask_unlocking(question *q) LK_REQUIRES(*q->z->net)
 {
     while (!q->answered && is_in_session_locked(q)) {
-        if (lk_zk_await_up_locked(q->z->net, &q->call, q->until) != LK_ZK_DONE)
+        if (lk_zk_await_up_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE)
             return;
         lk_zk_request *get = lk_zk_get_locked(q->z->net, q->node->parent, mark_done_locked, q);
         if (lk_zk_call_expect_locked(&q->call, get)) {
-            if (lk_zk_await_locked(q->z->net, &q->call, q->until) != LK_ZK_DONE ||
-                (!q->answered && lk_zk_pause_locked(q->z->net, &q->call, q->until) != LK_ZK_DONE))
+            if (lk_zk_await_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE ||
+                (!q->answered && lk_zk_pause_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE))
                 return;
         } else if (lk_zk_is_up_locked(q->z->net)) {
             return; /* no memory */
@@ -59,14 +59,14 @@ static void ask_locked(question *q) LK_REQUIRES(*q->z->net)
 }
 
 /* What the node's end says. */
-static locker_status judge_locked(question *q, locker_error *err) LK_REQUIRES(*q->z->net)
+static locker_status judge_unlocking(question *q, locker_error *err) LK_REQUIRES(*q->z->net)
 {
     if (q->node->deleted)
         return LOCKER_OK;
     if (!q->node->maybe_deleted)
         return lk_lost(err, "the lock was not ours any more: its session had ended, or somebody deleted "
                             "its node");
-    ask_locked(q);
+    ask_unlocking(q);
     if (q->broken)
         return lk_lost(err, "the lock was not ours any more: somebody broke it");
     if (q->excluded && is_in_session_locked(q) && lk_zk_now(q->z) < q->valid_until)
@@ -76,15 +76,15 @@ static locker_status judge_locked(question *q, locker_error *err) LK_REQUIRES(*q
                             "but whether we gave it back, or it ended or was broken before, is not known");
 }
 
-static locker_status await_locked(question *q, locker_error *err) LK_REQUIRES(*q->z->net)
+static locker_status await_unlocking(question *q, locker_error *err) LK_REQUIRES(*q->z->net)
 {
     lk_zk_outcome outcome = LK_ZK_DONE;
     while (q->node->step != LK_ZK_GONE && outcome == LK_ZK_DONE) {
         q->call.done = false;
-        outcome = lk_zk_await_locked(q->z->net, &q->call, q->until);
+        outcome = lk_zk_await_unlocking(q->z->net, &q->call, q->until);
     }
     if (q->node->step == LK_ZK_GONE)
-        return judge_locked(q, err);
+        return judge_unlocking(q, err);
     (void)lk_zk_away_locked(q->z->net, err);
     if (err != NULL)
         err->status = LOCKER_UNKNOWN; /* the text says why it can't be asked */
@@ -107,7 +107,7 @@ locker_status lk_zk_release(void *self, locker_claim *grant, int64_t until, lock
         q.node->granted = false;
         q.node->call = &q.call;
         lk_zk_node_delete_locked(q.z, q.node);
-        status = await_locked(&q, err);
+        status = await_unlocking(&q, err);
         q.node->call = NULL;
         lk_zk_node_leave_locked(q.z, q.node);
         lk_zk_call_end_locked(q.z->net, &q.call);

@@ -49,18 +49,18 @@ static void synced_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_
 }
 
 /* Wait until nothing is left to delete. True: the server answers, so the good-bye won't be waited for long. */
-static bool finish_locked(lk_zk *z, int64_t until) LK_REQUIRES(*z->net)
+static bool finish_unlocking(lk_zk *z, int64_t until) LK_REQUIRES(*z->net)
 {
     lk_zk_call call;
     lk_zk_call_begin_locked(z->net, &call);
     z->closer = &call;
     if (!lk_list_empty(&z->left))
-        (void)lk_zk_await_locked(z->net, &call, until);
+        (void)lk_zk_await_unlocking(z->net, &call, until);
     z->closer = NULL;
     const bool answers =
         lk_list_empty(&z->left) && lk_zk_is_up_locked(z->net) &&
         lk_zk_call_expect_locked(&call, lk_zk_sync_locked(z->net, "/", synced_locked, &call)) &&
-        lk_zk_await_locked(z->net, &call, until) == LK_ZK_DONE && lk_zk_is_up_locked(z->net);
+        lk_zk_await_unlocking(z->net, &call, until) == LK_ZK_DONE && lk_zk_is_up_locked(z->net);
     lk_zk_call_end_locked(z->net, &call);
     return answers;
 }
@@ -75,7 +75,7 @@ static void zookeeper_close_instance(void *self)
 {
     lk_zk *z = self;
     lk_zk_enter(z->net);
-    const bool answers = finish_locked(z, lk_time_after(lk_zk_now(z), z->cleanup_ns));
+    const bool answers = finish_unlocking(z, lk_time_after(lk_zk_now(z), z->cleanup_ns));
     lk_zk_net_close_unlocking(z->net, answers);
     free_list_locked(z, &z->left);
     free_list_locked(z, &z->doubtful); /* a create that comes after the good-bye is refused */

@@ -391,7 +391,7 @@ static int take_error_locked(const lk_zk_net *net) LK_REQUIRES(*net)
 }
 
 /* Drive once. call NULL: the keeper, which doesn't wait; told: what its watch has told of the socket. */
-static void turn_locked(lk_zk_net *net, const lk_zk_call *call, int64_t until, int told) LK_REQUIRES(*net)
+static void turn_unlocking(lk_zk_net *net, const lk_zk_call *call, int64_t until, int told) LK_REQUIRES(*net)
 {
     net->reading = true;
     lk_zk_session_begin_locked(net);
@@ -426,7 +426,7 @@ int64_t lk_zk_drive_locked(lk_zk_net *net)
         return lk_time_earlier(now + net->timeout_ns / 8, blocking_check_locked(net, now));
     if (now < net->left_at + lazy_ns && is_idle_locked(net))
         return net->left_at + lazy_ns;
-    turn_locked(net, NULL, 0, told);
+    turn_unlocking(net, NULL, 0, told); /* for no caller: it only looks, so the mutex stays held */
     push_locked(net);
     if (net->armed_fd < 0 || net->armed_fd != net->fd)
         arm_locked(net);
@@ -468,7 +468,7 @@ void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call)
         lk_zk_kick_locked(net);
 }
 
-lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until)
+lk_zk_outcome lk_zk_await_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until)
 {
     while (!call->done) {
         if (call->interrupted)
@@ -480,7 +480,7 @@ lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until
             push_locked(net); /* before anything that takes time */
             if (net->armed_fd >= 0)
                 lk_zk_disarm_socket_locked(net);
-            turn_locked(net, call, until, 0);
+            turn_unlocking(net, call, until, 0);
         } else {
             call->asleep = true;
             push_locked(net);
@@ -492,7 +492,7 @@ lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until
     return LK_ZK_DONE;
 }
 
-lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t until)
+lk_zk_outcome lk_zk_await_up_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until)
 {
     lk_zk_outcome outcome = LK_ZK_DONE;
     call->done = net->up;
@@ -506,7 +506,7 @@ lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t un
     }
     while (!net->up && outcome == LK_ZK_DONE && !net->denied && !call->deserted) {
         call->done = false;
-        outcome = lk_zk_await_locked(net, call, until);
+        outcome = lk_zk_await_unlocking(net, call, until);
     }
     call->wants_up = false;
     call->done = false;
@@ -515,13 +515,13 @@ lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t un
     return net->denied || call->deserted ? LK_ZK_LATE : outcome;
 }
 
-lk_zk_outcome lk_zk_pause_locked(lk_zk_net *net, lk_zk_call *call, int64_t until)
+lk_zk_outcome lk_zk_pause_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until)
 {
     if (!net->up)
         return LK_ZK_DONE;
     const int64_t again_at = lk_zk_net_now(net) + busy_again_ns;
     call->done = false;
-    const lk_zk_outcome outcome = lk_zk_await_locked(net, call, lk_time_earlier(again_at, until));
+    const lk_zk_outcome outcome = lk_zk_await_unlocking(net, call, lk_time_earlier(again_at, until));
     call->done = false;
     return outcome == LK_ZK_LATE && again_at < until ? LK_ZK_DONE : outcome;
 }

@@ -228,11 +228,11 @@ bool lk_zk_call_expect_locked(lk_zk_call *call, lk_zk_request *request);
 void lk_zk_call_answered_locked(lk_zk_call *call);
 void lk_zk_call_done_locked(lk_zk_call *call);
 /* Drive the connection, or sleep while another does, until call->done. Releases the mutex meanwhile. */
-lk_zk_outcome lk_zk_await_locked(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
+lk_zk_outcome lk_zk_await_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
 /* The same for a connection; LATE, too, when there won't be one. */
-lk_zk_outcome lk_zk_await_up_locked(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
+lk_zk_outcome lk_zk_await_up_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
 /* Before a server that was too busy for an answer is asked again: the same for a moment, unless the connection is lost. */
-lk_zk_outcome lk_zk_pause_locked(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
+lk_zk_outcome lk_zk_pause_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
 void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net);
 /* The keeper's turn of driving: no waiting. Returns when it wants another at the latest. */
 int64_t lk_zk_drive_locked(lk_zk_net *net) LK_REQUIRES(*net);

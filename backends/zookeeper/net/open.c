@@ -17,7 +17,7 @@ static locker_status connect_first(lk_zk_net *net, locker_error *err)
     lk_zk_call_begin_locked(net, &call);
     call.prompt = true;
     const int64_t until = lk_time_after(lk_zk_net_now(net), net->set.connect_timeout_ns);
-    if (lk_zk_await_up_locked(net, &call, until) != LK_ZK_DONE)
+    if (lk_zk_await_up_unlocking(net, &call, until) != LK_ZK_DONE)
         status = lk_zk_away_locked(net, err);
     lk_zk_call_end_locked(net, &call);
     if (status != LOCKER_OK)

@@ -181,7 +181,7 @@ LK_UNCHECKED static void a_connection_after_the_last_refusal(void **state)
     net = (lk_zk_net){.clock = &clock, .reading = true, .fd = 1000, .corked_fd = -1};
     lk_list_init(&net.calls);
     lk_list_append(&net.calls, &call.link);
-    assert_int_equal(lk_zk_await_up_locked(&net, &call, LOCKER_NEVER), LK_ZK_DONE);
+    assert_int_equal(lk_zk_await_up_unlocking(&net, &call, LOCKER_NEVER), LK_ZK_DONE);
 }
 
 /* One of two is listed twice: each of the three attempts fits into the time to connect. */
@@ -301,7 +301,7 @@ LK_UNCHECKED static void a_connection_that_breaks_while_it_is_read(void **state)
     lk_mutex_lock(&net.mutex);
     lk_zk_call_begin_locked(&net, &call);
     assert_non_null(lk_zk_list_locked(&net, "/k", list_again, &net));
-    assert_int_equal(lk_zk_await_locked(&net, &call, LK_S), LK_ZK_LATE);
+    assert_int_equal(lk_zk_await_unlocking(&net, &call, LK_S), LK_ZK_LATE);
     lk_mutex_unlock(&net.mutex);
     assert_false(session_ended);
     assert_false(net.up);
