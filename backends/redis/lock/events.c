@@ -9,7 +9,7 @@ static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning 
 
 /* The order matters. What is known of the server comes first: commands that are made from here on use it. What nobody
  * wants any more is given back before anybody asks for something new. */
-void lk_redis_on_up(void *self, int64_t server_us, int64_t at)
+void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
 {
     lk_redis *r = self;
     if (server_us != 0)
@@ -18,7 +18,7 @@ void lk_redis_on_up(void *self, int64_t server_us, int64_t at)
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
 }
 
-void lk_redis_on_subscribed(void *self)
+void lk_redis_on_subscribed_locked(void *self)
 {
     lk_redis *r = self;
     /* Another attempt finds what was missed, and enrols too. */
@@ -68,7 +68,7 @@ static void tell_locked(const lk_redis *r, lk_redis_claim *data, bool is_broken,
 
 /* The claim that the lock was handed to may have ended; and whoever writes into queues may hand a value another lock than
  * the one that it waits for. Then nobody here wants that, and it is given back. A name with a NUL in it is no lock's. */
-void lk_redis_on_message(void *self, const redisReply *text)
+void lk_redis_on_message_locked(void *self, const redisReply *text)
 {
     lk_redis *r = self;
     const char *lock = text->str + LK_REDIS_VALUE_LEN;

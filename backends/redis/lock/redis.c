@@ -21,9 +21,9 @@ static void free_instance(void *self)
 }
 
 static const lk_redis_owner events = {
-    .on_up = lk_redis_on_up,
-    .on_subscribed = lk_redis_on_subscribed,
-    .on_message = lk_redis_on_message,
+    .on_up = lk_redis_on_up_locked,
+    .on_subscribed = lk_redis_on_subscribed_locked,
+    .on_message = lk_redis_on_message_locked,
     .on_left = free_instance,
 };
 
