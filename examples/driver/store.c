@@ -45,7 +45,7 @@ static locker_status fail(const lock_store *s, int rc, locker_error *err)
 /* ------------------------------------------------------------------ taking turns ---- */
 
 /* Waits for a change, at most until `at`. Answers whether there is still reason to wait. */
-static bool wait_locked(lock_store *s, int64_t at, int64_t until, const bool *interrupted)
+static bool wait_unlocking(lock_store *s, int64_t at, int64_t until, const bool *interrupted)
 {
     if ((interrupted == NULL || !*interrupted) && now_of(s) < until)
         s->clock->wait(s->clock->context, &s->changed, &s->mutex, at < until ? at : until);
@@ -59,7 +59,7 @@ static int busy(void *context, int times)
     int64_t pause = times < 10 ? MS : 5 * MS;
     bool again;
     pthread_mutex_lock(&s->mutex);
-    again = wait_locked(s, now_of(s) + pause, s->until, s->interrupted);
+    again = wait_unlocking(s, now_of(s) + pause, s->until, s->interrupted);
     pthread_mutex_unlock(&s->mutex);
     return again;
 }
@@ -75,7 +75,7 @@ static locker_status take(lock_store *s, int64_t until, const bool *interrupted,
 {
     locker_status status = LOCKER_OK;
     pthread_mutex_lock(&s->mutex);
-    while (s->taken && wait_locked(s, until, until, interrupted)) {
+    while (s->taken && wait_unlocking(s, until, until, interrupted)) {
     }
     if (s->taken) {
         status = why_not(interrupted, err);
