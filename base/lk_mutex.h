@@ -8,7 +8,7 @@
  *                      dropped and taken again inside, so that what was known before the call has to be
  *                      looked at anew.
  *   LK_ACQUIRE(m)      takes it
- *   LK_RELEASE(m)      lets go of it
+ *   LK_RELEASE(m)      lets go of it; a name ends in _unlock when more is done before that
  *   LK_EXCLUDES(m)     the caller must not hold it
  *   LK_GUARDED_BY(m)   of a member. C gives it no way to name another member (before clang 20), so what is
  *                      checked is that some mutex is held; m says to the reader which.
