@@ -1,5 +1,4 @@
-/*
- * profile.c: a profile, which is one section of an INI file, read by inih.
+/* profile.c: a profile, which is one section of an INI file, read by inih.
  *
  *     [default]
  *     uri = redis://cache.example/0
@@ -7,8 +6,7 @@
  *
  *     [local]
  *     driver = file
- *     path = /run/lock/shop
- */
+ *     path = /run/lock/shop */
 #include <errno.h>
 #include <ini.h>
 #include <stdio.h>

@@ -1,7 +1,5 @@
-/*
- * open.c: opens the lock service that a subcommand is to use. A flag beats the environment, which beats a
- * configuration file in one of the usual places, which beats the library's embedded default.
- */
+/* open.c: opens the lock service that a subcommand is to use. A flag beats the environment, which beats a
+ * configuration file in one of the usual places, which beats the library's embedded default. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

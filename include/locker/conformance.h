@@ -1,5 +1,4 @@
-/*
- * conformance.h: the driver conformance kit, for authors of drivers. It is a library of its own
+/* conformance.h: the driver conformance kit, for authors of drivers. It is a library of its own
  * (locker::conformance, liblocker-conformance), which no application needs.
  *
  * One call runs every test that a driver has to pass. A test program is this, and nothing more:
@@ -30,8 +29,7 @@
  * a claim alone after letting go of it). What a service doesn't promise (locker_semantics) or can't suffer (a
  * hook below that is NULL) is skipped, and the summary says so.
  *
- * docs/drivers.md walks through writing a driver and running the kit on it.
- */
+ * docs/drivers.md walks through writing a driver and running the kit on it. */
 #ifndef LOCKER_CONFORMANCE_H
 #define LOCKER_CONFORMANCE_H
 

@@ -1,5 +1,4 @@
-/*
- * driver.h: what a lock service's driver is to core. For authors of drivers; it promises less stability than
+/* driver.h: what a lock service's driver is to core. For authors of drivers; it promises less stability than
  * locker.h.
  *
  * The life of a driver instance
@@ -44,8 +43,7 @@
  *   renew        keeper                       no                              -
  *   dispatch     keeper, or a caller that     no                              -
  *                waits: one at a time
- *   show, break_lock, ping   any caller's     until `until`                   -
- */
+ *   show, break_lock, ping   any caller's     until `until`                   - */
 #ifndef LOCKER_DRIVER_H
 #define LOCKER_DRIVER_H
 

@@ -1,5 +1,4 @@
-/*
- * fault.h: which operations of a lock service go wrong, and how. For tests: the mock (mock.h) and the fault
+/* fault.h: which operations of a lock service go wrong, and how. For tests: the mock (mock.h) and the fault
  * driver take the same faults. Applications don't need it.
  *
  *     locker_fault down = {.op = LOCKER_OP_ACQUIRE, .key = "orders/42", .status = LOCKER_UNAVAILABLE};
@@ -10,8 +9,7 @@
  * Several faults make a script. An operation is shown to the faults in the order in which they were added,
  * until one acts on it. A fault acts when operation and key fit, when it has let `skip` such operations go
  * by, and when it has not yet acted `times` times. So faults that name the same operation are a list to be
- * worked off.
- */
+ * worked off. */
 #ifndef LOCKER_FAULT_H
 #define LOCKER_FAULT_H
 

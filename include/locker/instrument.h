@@ -1,7 +1,5 @@
-/*
- * instrument.h: what instruments of tests need of core beside driver.h: a clock that is moved by hand, and a driver
- * that stands before another one. The mock and the fault driver are made of it. It promises as little stability as driver.h.
- */
+/* instrument.h: what instruments of tests need of core beside driver.h: a clock that is moved by hand, and a driver
+ * that stands before another one. The mock and the fault driver are made of it. It promises as little stability as driver.h. */
 #ifndef LOCKER_INSTRUMENT_H
 #define LOCKER_INSTRUMENT_H
 

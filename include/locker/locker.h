@@ -1,5 +1,4 @@
-/*
- * locker.h: take a lock by name, get back a handle that unlocks it.
+/* locker.h: take a lock by name, get back a handle that unlocks it.
  *
  * This header is all that an application needs. driver.h is for authors of drivers.
  *
@@ -24,8 +23,7 @@
  *   - No function is a cancellation point of pthread_cancel(): a thread that is canceled inside one ends at
  *     its next point behind it. A wait is ended by a locker_cancel.
  *   - After fork() a child may call locker_close(), locker_handle_free() and locker_unlock() on what it
- *     inherited. They release nothing that the parent holds; every call that could answers LOCKER_FORKED.
- */
+ *     inherited. They release nothing that the parent holds; every call that could answers LOCKER_FORKED. */
 #ifndef LOCKER_LOCKER_H
 #define LOCKER_LOCKER_H
 

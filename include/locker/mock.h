@@ -1,5 +1,4 @@
-/*
- * mock.h: a lock service for unit tests, in liblocker-mock. docs/testing.md is the introduction.
+/* mock.h: a lock service for unit tests, in liblocker-mock. docs/testing.md is the introduction.
  *
  * A mock is one lock service in memory, with a clock of its own that a test moves by hand. The lockers that
  * are opened on it are ordinary ones: the code under test does not know. Without a script the service does
@@ -32,8 +31,7 @@
  *
  * Every function here may be called from any thread, but not from inside a callback of a locker (on_lost,
  * log), where those that would wait answer LOCKER_INVALID. None of them touches a test framework: they
- * answer, the test asserts.
- */
+ * answer, the test asserts. */
 #ifndef LOCKER_MOCK_H
 #define LOCKER_MOCK_H
 

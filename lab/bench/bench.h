@@ -1,5 +1,4 @@
-/*
- * bench.h: what the parts of locker-bench share.
+/* bench.h: what the parts of locker-bench share.
  *
  *   main.c               options, the list of rows, the order of a run
  *   report.c             figures: medians, ratios, goals; the table and the JSON lines
@@ -16,8 +15,7 @@
  *   row_*.c              the rows, by what they measure: the same work bare and through liblocker
  *
  * The boss has one thread and never opens a locker: every measurement runs in fresh processes that it forks,
- * so that no round inherits threads, connections or memory of another.
- */
+ * so that no round inherits threads, connections or memory of another. */
 #pragma once
 
 #include <semaphore.h>

@@ -1,9 +1,7 @@
-/*
- * zookeeper_bare.c: what the work costs with ZooKeeper's C client alone: its single-threaded library,
+/* zookeeper_bare.c: what the work costs with ZooKeeper's C client alone: its single-threaded library,
  * driven by the thread that waits, with the recipe of ZooKeeper's documentation: create and list in one
  * flight, a watch on the predecessor, a list again when that goes, delete. Nothing here proves that
- * the lock is still ours, recovers from lost answers, or has deadlines.
- */
+ * the lock is still ours, recovers from lost answers, or has deadlines. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,7 +1,5 @@
-/*
- * canary.h: how slow the machine is: a thread that sleeps a few ms again and again, and notes how late it
- * woke. A lease that ends because nobody got a processor is the machine's fault, and no service's.
- */
+/* canary.h: how slow the machine is: a thread that sleeps a few ms again and again, and notes how late it
+ * woke. A lease that ends because nobody got a processor is the machine's fault, and no service's. */
 #pragma once
 
 #include <stdint.h>

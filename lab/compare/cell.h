@@ -1,9 +1,7 @@
-/*
- * cell.h: one scenario on one backend: what a scenario's function gets and uses. It hires workers, tells them
+/* cell.h: one scenario on one backend: what a scenario's function gets and uses. It hires workers, tells them
  * what to do, makes faults, notes samples, and says what was promised and found. When anything goes wrong
  * that is no finding (a worker does not answer, a server does not come back), the cell fails once, with a
- * reason, and every later call does nothing; so scenarios read as a story, and the cell is told as "not run".
- */
+ * reason, and every later call does nothing; so scenarios read as a story, and the cell is told as "not run". */
 #pragma once
 
 #include <sys/types.h>

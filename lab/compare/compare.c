@@ -1,9 +1,7 @@
-/*
- * compare.c: locker compare: the same scenarios on several lock services, run and told. It starts what
+/* compare.c: locker compare: the same scenarios on several lock services, run and told. It starts what
  * --spawn asks for, goes through the scenarios (scenario_*.c), one cell after the other, and gives what was
  * found (report.h) to the table, the JSON file and the page. Nothing that it starts outlives it:
- * servers/process.h and servers/scratch.h say how.
- */
+ * servers/process.h and servers/scratch.h say how. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

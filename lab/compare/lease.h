@@ -1,6 +1,4 @@
-/*
- * lease.h: how long a service may keep a lock for a holder that is gone, worked out from what a grant tells.
- */
+/* lease.h: how long a service may keep a lock for a holder that is gone, worked out from what a grant tells. */
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,4 @@
-/*
- * options.h: what the command line of locker compare says.
- */
+/* options.h: what the command line of locker compare says. */
 #pragma once
 
 #include <stdbool.h>

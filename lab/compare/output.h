@@ -1,6 +1,4 @@
-/*
- * output.h: what locker compare says while it runs, and the JSON file. The table is in report.h.
- */
+/* output.h: what locker compare says while it runs, and the JSON file. The table is in report.h. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,6 @@
-/*
- * page_parts.h: what the parts of the HTML page share. page.c writes the file, page_html.c its words and
+/* page_parts.h: what the parts of the HTML page share. page.c writes the file, page_html.c its words and
  * tables; page_samples.c and page_lanes.c say what the plots show, page_chart.c has gnuplot draw them,
- * page_text.c is how text gets there, and page_style.c is the look.
- */
+ * page_text.c is how text gets there, and page_style.c is the look. */
 #pragma once
 
 #include "report.h"

@@ -1,8 +1,6 @@
-/*
- * report.h: what a run of locker compare found, in memory: a table of cells, a column for each backend and a
+/* report.h: what a run of locker compare found, in memory: a table of cells, a column for each backend and a
  * row for each scenario. compare.c has it filled, table.c prints it, json.c writes its summaries, page.c
- * makes the HTML page of it. Everything is text of ours or measured; no password is in it.
- */
+ * makes the HTML page of it. Everything is text of ours or measured; no password is in it. */
 #pragma once
 
 #include <locker/locker.h>

@@ -1,6 +1,4 @@
-/*
- * scenario.h: the scenarios of locker compare, one small file each, listed in scenarios.c.
- */
+/* scenario.h: the scenarios of locker compare, one small file each, listed in scenarios.c. */
 #pragma once
 
 #include "cell.h"

@@ -1,8 +1,6 @@
-/*
- * spawn.h: what the kinds of backends that --spawn starts have in common: one server or several, whose
+/* spawn.h: what the kinds of backends that --spawn starts have in common: one server or several, whose
  * directories are in the scratch directory, and which die with our process. Those that start one end the
- * program with one line when it can't be started, and those that answer bool say whether all serve.
- */
+ * program with one line when it can't be started, and those that answer bool say whether all serve. */
 #pragma once
 
 #include "backend.h"

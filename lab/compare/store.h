@@ -1,8 +1,6 @@
-/*
- * store.h: the guarded store of the scenarios: a file with the greatest fencing token that has written,
+/* store.h: the guarded store of the scenarios: a file with the greatest fencing token that has written,
  * checked and replaced under flock(). It is what a database row with `UPDATE ... WHERE fence <= :token` is in
- * life.
- */
+ * life. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,5 @@
-/*
- * words.h: the words of a line, taken one after the other. When one is missing or wrong, `good` is false from
- * then on and what is taken is empty or 0; so a line is looked at once, after its last word.
- */
+/* words.h: the words of a line, taken one after the other. When one is missing or wrong, `good` is false from
+ * then on and what is taken is empty or 0; so a line is looked at once, after its last word. */
 #pragma once
 
 #include <stdbool.h>

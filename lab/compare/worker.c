@@ -1,8 +1,6 @@
-/*
- * worker.c: the worker's side of locker compare: a process that locks as it is told, line by line, and writes
+/* worker.c: the worker's side of locker compare: a process that locks as it is told, line by line, and writes
  * down in the history what it did. worker.h has the protocol. The main thread obeys; a call that waits for a
- * lock while the main thread looks on has a thread of its own.
- */
+ * lock while the main thread looks on has a thread of its own. */
 #include "worker.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
-/*
- * worker.h: what locker compare and its workers agree on. A worker is this program run again with
+/* worker.h: what locker compare and its workers agree on. A worker is this program run again with
  * LK_WORKER_OPTION; its standard input and output are one socket on which it is told, line by line,
  * what to do, and answers each line with one. worker.c is its side, crew.c ours.
  *
@@ -20,8 +19,7 @@
  *   break KEY                                        ANSWER
  *
  * ANSWER is "STATUS STATE TOKEN SENT RECEIVED UNTIL [TEXT]": numbers of locker_status and locker_state, the
- * fencing token, ns of CLOCK_BOOTTIME before and after the call, the local deadline (0: none).
- */
+ * fencing token, ns of CLOCK_BOOTTIME before and after the call, the local deadline (0: none). */
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,4 @@
-/*
- * calls.c: each call for a lock and what came of it, for those who draw or list a history.
- */
+/* calls.c: each call for a lock and what came of it, for those who draw or list a history. */
 #include "internal.h"
 
 const char *lk_history_key(const lk_history *history, size_t key)

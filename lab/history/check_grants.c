@@ -1,7 +1,5 @@
-/*
- * check_grants.c: what the grants of a key tell by themselves: that no two held at a time, and that fencing
- * tokens grew and were heeded.
- */
+/* check_grants.c: what the grants of a key tell by themselves: that no two held at a time, and that fencing
+ * tokens grew and were heeded. */
 #include <stdlib.h>
 
 #include "internal.h"

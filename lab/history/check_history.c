@@ -1,7 +1,5 @@
-/*
- * check_history.c: locker check-history FILE...: reads histories (docs/history.md), judges them by the
- * library in history/, and prints what came of it.
- */
+/* check_history.c: locker check-history FILE...: reads histories (docs/history.md), judges them by the
+ * library in history/, and prints what came of it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

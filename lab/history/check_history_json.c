@@ -1,6 +1,4 @@
-/*
- * check_history_json.c: the report of check-history as JSON, for programs. Times are in milliseconds.
- */
+/* check_history_json.c: the report of check-history as JSON, for programs. Times are in milliseconds. */
 #include "check_history_json.h"
 
 static void set(json_t *object, const char *name, json_t *value)

@@ -1,7 +1,5 @@
-/*
- * check_history_json.h: what the two ways of printing a report share: check_history.c has the options and the
- * text, check_history_json.c the JSON.
- */
+/* check_history_json.h: what the two ways of printing a report share: check_history.c has the options and the
+ * text, check_history_json.c the JSON. */
 #pragma once
 
 #include <history.h>

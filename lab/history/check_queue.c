@@ -1,6 +1,4 @@
-/*
- * check_queue.c: how waiters of a key were served: in which order, how long, and whether all were.
- */
+/* check_queue.c: how waiters of a key were served: in which order, how long, and whether all were. */
 #include <stdlib.h>
 
 #include "internal.h"

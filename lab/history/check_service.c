@@ -1,7 +1,5 @@
-/*
- * check_service.c: what the holders believed against what the service said: whether it confirmed them,
- * whether what was released had been theirs, what was left at the end, and how soon a loss was told.
- */
+/* check_service.c: what the holders believed against what the service said: whether it confirmed them,
+ * whether what was released had been theirs, what was left at the end, and how soon a loss was told. */
 #include "internal.h"
 
 /* ------------------------------------------------------------------ truth and release ---- */

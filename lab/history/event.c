@@ -1,6 +1,4 @@
-/*
- * event.c: the format of a line, as a table that both reading and writing go by.
- */
+/* event.c: the format of a line, as a table that both reading and writing go by. */
 #include "event.h"
 
 #include <inttypes.h>

@@ -1,7 +1,5 @@
-/*
- * event.h: one line of a history (docs/history.md) as a struct, and its way to JSON and back. writer.h
- * appends such lines to a file, history.h reads and judges them.
- */
+/* event.h: one line of a history (docs/history.md) as a struct, and its way to JSON and back. writer.h
+ * appends such lines to a file, history.h reads and judges them. */
 #pragma once
 
 #include <jansson.h>

@@ -1,5 +1,4 @@
-/*
- * history.h: read histories (docs/history.md) and judge them. `locker check-history` prints what comes of it;
+/* history.h: read histories (docs/history.md) and judge them. `locker check-history` prints what comes of it;
  * others may link it. event.h is one line, writer.h writes them.
  *
  *     lk_history *history = lk_history_new();
@@ -8,8 +7,7 @@
  *         (report = lk_history_check(history, &options)) != NULL)
  *         printf("%lld ns\n", (long long)report->total.overlap_ns);
  *
- * Nothing here is thread-safe; a history belongs to one thread. n lines take O(n log n).
- */
+ * Nothing here is thread-safe; a history belongs to one thread. n lines take O(n log n). */
 #pragma once
 
 #include "event.h"

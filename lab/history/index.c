@@ -1,8 +1,6 @@
-/*
- * index.c: whom a line of the service speaks of. A grant is found by its token or its id; a process that is
+/* index.c: whom a line of the service speaks of. A grant is found by its token or its id; a process that is
  * busy with the key may hold it by a grant that the service doesn't name, because locks are handed on inside
- * a process without its knowledge.
- */
+ * a process without its knowledge. */
 #include <stdlib.h>
 
 #include "internal.h"

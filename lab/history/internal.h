@@ -1,7 +1,5 @@
-/*
- * internal.h: what the parts of the history library share: read.c reads lines, join.c joins what belongs
- * together, intervals.c says who held when, and the checks look at one key each, called by report.c.
- */
+/* internal.h: what the parts of the history library share: read.c reads lines, join.c joins what belongs
+ * together, intervals.c says who held when, and the checks look at one key each, called by report.c. */
 #pragma once
 
 #include "history.h"

@@ -1,6 +1,4 @@
-/*
- * intervals.c: who held a key when, as far as that is certain.
- */
+/* intervals.c: who held a key when, as far as that is certain. */
 #include <stdlib.h>
 
 #include "internal.h"

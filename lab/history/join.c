@@ -1,7 +1,5 @@
-/*
- * join.c: puts the lines of all files in the order of time, and joins what belongs together: a handle's
- * question and answers, a process and its end, a key and all that was done to it.
- */
+/* join.c: puts the lines of all files in the order of time, and joins what belongs together: a handle's
+ * question and answers, a process and its end, a key and all that was done to it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,4 @@
-/*
- * read.c: reading files of lines into a history.
- */
+/* read.c: reading files of lines into a history. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,4 @@
-/*
- * report.c: has every check look at every key, and sums up what they found.
- */
+/* report.c: has every check look at every key, and sums up what they found. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,4 @@
-/*
- * table.c: hash tables with open addressing, and arrays that grow.
- */
+/* table.c: hash tables with open addressing, and arrays that grow. */
 #include <stdlib.h>
 #include <string.h>
 

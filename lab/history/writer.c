@@ -1,6 +1,4 @@
-/*
- * writer.c: appending lines to a history.
- */
+/* writer.c: appending lines to a history. */
 #include "writer.h"
 
 #include <errno.h>

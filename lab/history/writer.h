@@ -1,8 +1,6 @@
-/*
- * writer.h: append lines to a history (docs/history.md). Each line is one write() with O_APPEND, so processes
+/* writer.h: append lines to a history (docs/history.md). Each line is one write() with O_APPEND, so processes
  * may share a file. One that may be killed needs a file of its own, because a kill can cut a write() short.
- * Nothing is buffered.
- */
+ * Nothing is buffered. */
 #pragma once
 
 #include "event.h"

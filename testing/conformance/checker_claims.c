@@ -1,8 +1,6 @@
-/*
- * checker_claims.c: the driver's copies of claims. Each lies at the end of pages of its own, with an
+/* checker_claims.c: the driver's copies of claims. Each lies at the end of pages of its own, with an
  * inaccessible page behind; when the driver lets go of it, its pages become inaccessible too, and are used
- * again only after all others. SIGSEGV tells then which claim was touched.
- */
+ * again only after all others. SIGSEGV tells then which claim was touched. */
 #include "checker_internal.h"
 
 #include <signal.h>

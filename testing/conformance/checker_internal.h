@@ -1,5 +1,4 @@
-/*
- * checker_internal.h: the parts of the contract checker.
+/* checker_internal.h: the parts of the contract checker.
  *
  *   checker_reports.c    reports, the tokens of each key
  *   checker_claims.c     the driver's copies of claims, and the record of each
@@ -10,8 +9,7 @@
  * Each uses only those before it.
  *
  * lk_checker_mutex guards the records, the tokens and the reports. Lock order: the driver's locks,
- * lk_checker_mutex, then nothing: core and the driver are called without it.
- */
+ * lk_checker_mutex, then nothing: core and the driver are called without it. */
 #pragma once
 
 #include <stdatomic.h>

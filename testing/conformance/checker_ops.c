@@ -1,7 +1,5 @@
-/*
- * checker_ops.c: the driver's operations, as core calls them: each is passed on with the driver's copies
- * of the claims, and its answer is looked at.
- */
+/* checker_ops.c: the driver's operations, as core calls them: each is passed on with the driver's copies
+ * of the claims, and its answer is looked at. */
 #include "checker_internal.h"
 
 #include <string.h>

@@ -1,7 +1,5 @@
-/*
- * checker_services.c: core's services, as the driver under test sees them. Each looks whether it may be
- * called for that claim now, and passes the call on to core for core's claim.
- */
+/* checker_services.c: core's services, as the driver under test sees them. Each looks whether it may be
+ * called for that claim now, and passes the call on to core for core's claim. */
 #include "checker_internal.h"
 
 #include <stdarg.h>

@@ -1,8 +1,6 @@
-/*
- * contract.c: what driver.h asks of a driver and the other groups don't show: the table, what is left after
+/* contract.c: what driver.h asks of a driver and the other groups don't show: the table, what is left after
  * close, rest. While these tests run, as while all others do, the checker looks at every
- * call (contract_checker.h).
- */
+ * call (contract_checker.h). */
 #include "kit.h"
 
 #include <ctype.h>

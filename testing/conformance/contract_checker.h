@@ -1,5 +1,4 @@
-/*
- * contract_checker.h: stands between core and the driver under test, and holds the driver to the contract
+/* contract_checker.h: stands between core and the driver under test, and holds the driver to the contract
  * of driver.h.
  *
  * To core the checker is a driver; to the driver it is core. The driver never sees core's claims: it gets
@@ -25,8 +24,7 @@
  *   touched      memory of a claim was touched after letting go of it, or past claim_size
  *   core         a claim that was still the driver's when it was closed, or that was released, withdrawn or
  *                passed when it was not, or a callback of the application inside log: a defect of core, not
- *                of the driver
- */
+ *                of the driver */
 #pragma once
 
 #include <locker/driver.h>

@@ -1,7 +1,5 @@
-/*
- * faults.c: takes locks away and services out of reach, by the subject's hooks. Where a service has no other
- * client, locks are taken away as an operator would do it: by breaking them.
- */
+/* faults.c: takes locks away and services out of reach, by the subject's hooks. Where a service has no other
+ * client, locks are taken away as an operator would do it: by breaking them. */
 #include "kit.h"
 
 /* Who holds what an operator took; NULL: nobody. */

@@ -1,9 +1,7 @@
-/*
- * kit.h: what the groups of tests share. The group files (basics.c, waiting.c, ...) hold the tests, which
+/* kit.h: what the groups of tests share. The group files (basics.c, waiting.c, ...) hold the tests, which
  * see a service only through its URI, its locker_semantics and the subject's hooks. run.c runs them;
  * fixture.c has what they open and take; faults.c calls the hooks; the checker (contract_checker.h) stands
- * between core and the driver. A test of something that a service doesn't promise is skipped.
- */
+ * between core and the driver. A test of something that a service doesn't promise is skipped. */
 #pragma once
 
 #include <locker/conformance.h>

@@ -1,7 +1,5 @@
-/*
- * latency_probe.c: how late the machine is. A thread takes and gives a lock of its own, again and again;
- * the longest time without an answer says for how long a renewal may have had to wait, too. See kit.h.
- */
+/* latency_probe.c: how late the machine is. A thread takes and gives a lock of its own, again and again;
+ * the longest time without an answer says for how long a renewal may have had to wait, too. See kit.h. */
 #include "kit.h"
 
 #include <poll.h>

@@ -1,13 +1,11 @@
-/*
- * storm.h: what the storms share. A storm is rounds: crews of threads, each on a locker of its own, in this
+/* storm.h: what the storms share. A storm is rounds: crews of threads, each on a locker of its own, in this
  * process and in others, take and give few keys in every way there is; then the round is judged.
  *
  * storm_detector.c is the detector: each grant's stay is written down in memory that all processes share,
  * as the time for which its holder was certain, and a round is judged by its stays. A holder is certain
  * from the return of its lock call to the last time that its handle was asked and did not say that it was
  * lost; so a lease that ran out on a busy machine, or a process that was killed, accuses nobody.
- * storm_crew.c has the threads, storms.c the storms.
- */
+ * storm_crew.c has the threads, storms.c the storms. */
 #pragma once
 
 #include <stdatomic.h>

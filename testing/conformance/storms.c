@@ -1,8 +1,6 @@
-/*
- * storms.c: many threads, lockers and processes on few keys at once, in every way there is; see storm.h. A
+/* storms.c: many threads, lockers and processes on few keys at once, in every way there is; see storm.h. A
  * storm rages for a short time, or for the rounds that the command line asks for. After each round every key
- * can be had again; in the end nobody holds one or waits.
- */
+ * can be had again; in the end nobody holds one or waits. */
 #include "storm.h"
 
 #include <inttypes.h>

@@ -1,5 +1,4 @@
-/*
- * internal.h: the fault driver: it stands before another driver, does what that one does, and lets its script
+/* internal.h: the fault driver: it stands before another driver, does what that one does, and lets its script
  * decide when something goes wrong.
  *
  *   table.c     the table of a driver with faults before it; opening, closing
@@ -11,8 +10,7 @@
  * A claim's bytes are the other driver's, with ours behind them, so both work on core's own claim.
  *
  * lk_fault_instance.mutex guards all that changes. Lock order: the other driver's locks,
- * lk_fault_instance.mutex, core's. The other driver is never called with the mutex held.
- */
+ * lk_fault_instance.mutex, core's. The other driver is never called with the mutex held. */
 #pragma once
 
 #include <locker/fault.h>

@@ -1,8 +1,6 @@
-/*
- * thief.c: takes locks away behind their holders' backs. The service has to be asked for that, which blocks:
+/* thief.c: takes locks away behind their holders' backs. The service has to be asked for that, which blocks:
  * so what is found out where nothing may block is left to a thread, which lives from the first time to
- * closing.
- */
+ * closing. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

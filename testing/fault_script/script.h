@@ -1,10 +1,8 @@
-/*
- * script.h: scripts of faults (locker/fault.h): adding, reading from text, and which fault acts on an
+/* script.h: scripts of faults (locker/fault.h): adding, reading from text, and which fault acts on an
  * operation. The mock and the fault driver share it, linked into each; it sees the public headers alone and
  * takes no lock.
  *
- * Whoever owns a script guards it; all functions but lk_script_new() and lk_fault_op_name() need that.
- */
+ * Whoever owns a script guards it; all functions but lk_script_new() and lk_fault_op_name() need that. */
 #pragma once
 
 #include <locker/fault.h>

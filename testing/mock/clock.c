@@ -1,13 +1,11 @@
-/*
- * clock.c: a clock that is moved by hand: who sleeps by it, and whether all rest; see internal.h. advance.c
+/* clock.c: a clock that is moved by hand: who sleeps by it, and whether all rest; see internal.h. advance.c
  * moves it on.
  *
  * The mock knows each thread that could do something by itself: keepers, which rest in the clock's poll, and
  * calls, which sleep in its wait or in a delayed answer. A call that was woken is active until it sleeps
  * again or core says that it is done. All rest when no call is active, and each keeper is in poll with
  * nothing to read. Then whatever is due first gets its turn, alone, and all come to rest again: so the order
- * of events is that of their times, and the same in every run.
- */
+ * of events is that of their times, and the same in every run. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,5 @@
-/*
- * events.c: what happens to the service in time: ends of leases and sessions, heartbeats, late answers; and
- * connections that break.
- */
+/* events.c: what happens to the service in time: ends of leases and sessions, heartbeats, late answers; and
+ * connections that break. */
 #include <stdlib.h>
 
 #include "internal.h"

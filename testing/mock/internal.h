@@ -1,5 +1,4 @@
-/*
- * internal.h: the mock's own structures.
+/* internal.h: the mock's own structures.
  *
  *   clock.c     the clock: who sleeps, whether all rest
  *   service.c   the lock service: keys, holders, queues
@@ -19,8 +18,7 @@
  * sleeps and the moving of the clock. Order: locker_mock.mutex, then core's, then clock.mutex, then nothing.
  * Core calls the clock with its mutex held, hence the second one. The compiler takes either of them for the
  * one that guards a member, but not for the one that a function requires: so each function is given the mock,
- * and names its mutex.
- */
+ * and names its mutex. */
 #pragma once
 
 #include <stdatomic.h>

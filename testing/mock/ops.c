@@ -1,7 +1,5 @@
-/*
- * ops.c: the driver's operations. Each asks the script first whether it goes wrong, then the service, and is
- * recorded when it is answered.
- */
+/* ops.c: the driver's operations. Each asks the script first whether it goes wrong, then the service, and is
+ * recorded when it is answered. */
 #include "flight.h"
 
 /* ------------------------------------------------------------------ acquire ---- */

@@ -1,10 +1,8 @@
-/*
- * service.c: the lock service itself: keys, who holds them, who waits, leases and sessions, and what becomes
+/* service.c: the lock service itself: keys, who holds them, who waits, leases and sessions, and what becomes
  * due.
  *
  * A lock that becomes free is given to the next who waits at once, and that one is woken; its next attempt
- * finds the grant. So nobody overtakes, whatever the threads do.
- */
+ * finds the grant. So nobody overtakes, whatever the threads do. */
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,10 @@
-/*
- * proxy.h: a TCP proxy between clients and a server on this machine, which holds back, delays, cuts and harms
+/* proxy.h: a TCP proxy between clients and a server on this machine, which holds back, delays, cuts and harms
  * the traffic as it is told. It knows connections, gates, and where messages end; what a request and a reply
  * are tells it a protocol (redis.h, zookeeper.h). For tests and measurements alike: it reports errors, and
  * fails nobody.
  *
  * One thread serves all connections. Everything here may be called from any other one. What is set holds for
- * each message that comes after the call has returned.
- */
+ * each message that comes after the call has returned. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,9 +1,7 @@
-/*
- * network.h: a small network of one's own, which can be cut: a hub, and members that each have a namespace
+/* network.h: a small network of one's own, which can be cut: a hub, and members that each have a namespace
  * and an address on the hub's bridge. The namespaces have no names, only descriptors of our process: the
  * kernel removes them, with links and rules, when the last process in them has ended. Needs root, which may
- * be that of a user namespace.
- */
+ * be that of a user namespace. */
 #pragma once
 
 #include <stdbool.h>

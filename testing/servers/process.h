@@ -1,7 +1,5 @@
-/*
- * process.h: processes that die with the thread that started them (PR_SET_PDEATHSIG), however that ends: an
- * error's exit(), Ctrl-C and kill -9 are all cleaned up after in the same way, and nothing needs a handler.
- */
+/* process.h: processes that die with the thread that started them (PR_SET_PDEATHSIG), however that ends: an
+ * error's exit(), Ctrl-C and kill -9 are all cleaned up after in the same way, and nothing needs a handler. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,6 @@
-/*
- * scratch.h: the directory of a run, below $TMPDIR or /tmp, in which servers keep what they have. It is gone
+/* scratch.h: the directory of a run, below $TMPDIR or /tmp, in which servers keep what they have. It is gone
  * when our process is, however that ends: a guardian process outlives us for a moment and removes it. With
- * LK_TEST_KEEP in the environment it stays. One thread calls all of this.
- */
+ * LK_TEST_KEEP in the environment it stays. One thread calls all of this. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,9 +1,7 @@
-/*
- * server.h: a real server of one's own: a private port and a private directory, started, awaited, asked,
+/* server.h: a real server of one's own: a private port and a private directory, started, awaited, asked,
  * killed, frozen and thawed, and gone when our process is. redis.h and zookeeper.h are the kinds; a kind is a
  * table of what is not the same for all. What fails says why in `error`; nothing here ends the program. A
- * server dies with the thread that started it.
- */
+ * server dies with the thread that started it. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,4 @@
-/*
- * wait.h: the clock of leases and histories, and waiting for what nothing can signal.
- */
+/* wait.h: the clock of leases and histories, and waiting for what nothing can signal. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,5 @@
-/*
- * writer.c: what the writer writes is what the reader reads, whole lines from many processes at a time, and
- * all but the last one from a process that was killed.
- */
+/* writer.c: what the writer writes is what the reader reads, whole lines from many processes at a time, and
+ * all but the last one from a process that was killed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

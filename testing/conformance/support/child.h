@@ -1,8 +1,6 @@
-/*
- * child.h: child processes of a test, spoken to line by line over their standard input and output. A child is
+/* child.h: child processes of a test, spoken to line by line over their standard input and output. A child is
  * either another program or the test's own program, run again with "--child ROLE": a plain fork would carry
- * copies of the parent's threads' locks along.
- */
+ * copies of the parent's threads' locks along. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,5 @@
-/*
- * expect.h: what every test of the library includes: cmocka, the library, and checks that print the library's
- * own error text when they fail. The checks belong on the test's own thread; workers record what they saw.
- */
+/* expect.h: what every test of the library includes: cmocka, the library, and checks that print the library's
+ * own error text when they fail. The checks belong on the test's own thread; workers record what they saw. */
 #pragma once
 
 #include <setjmp.h>

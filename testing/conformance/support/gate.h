@@ -1,7 +1,5 @@
-/*
- * gate.h: gates between the threads of a test. A gate counts passes: one side opens it, the other takes a
- * pass and waits for it if there is none, for a bounded time.
- */
+/* gate.h: gates between the threads of a test. A gate counts passes: one side opens it, the other takes a
+ * pass and waits for it if there is none, for a bounded time. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,4 @@
-/*
- * holding.h: what tests do with a lock over and over, each with its check.
- */
+/* holding.h: what tests do with a lock over and over, each with its check. */
 #pragma once
 
 #include "expect.h"

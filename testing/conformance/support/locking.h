@@ -1,6 +1,4 @@
-/*
- * locking.h: one locker_lock() or locker_unlock() call on a thread of its own, and what came of it.
- */
+/* locking.h: one locker_lock() or locker_unlock() call on a thread of its own, and what came of it. */
 #pragma once
 
 #include <pthread.h>

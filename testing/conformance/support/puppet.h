@@ -1,5 +1,4 @@
-/*
- * puppet.h: another process that takes and releases locks as the test tells it, line by line. A puppet has
+/* puppet.h: another process that takes and releases locks as the test tells it, line by line. A puppet has
  * one locker and, at a time, one lock.
  *
  * What a puppet understands, and what it answers (STATUS is a status' name):
@@ -9,8 +8,7 @@
  *   state                                the state's name
  *   stop                                 nothing: it stops until SIGCONT
  *   count KEY FILE TIMES                 STATUS GREATEST-TOKEN, after raising the number in FILE under the
- * lock forget                               "ok": frees the handle
- */
+ * lock forget                               "ok": frees the handle */
 #pragma once
 
 #include "child.h"
