@@ -8,10 +8,8 @@ void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64
     locker *l = lk_open_or_fail(b, uri);
     lk_crew_ready(b);
     for (int64_t i = 0; i < times; i++) {
-        locker_handle *held;
-
         if (member == LK_GIVER) {
-            held = lk_lock_or_fail(b, l, key, NULL);
+            locker_handle *held = lk_lock_or_fail(b, l, key, NULL);
             lk_crew_give_turn(b, LK_TAKER);
             lk_crew_wait_turn(b, LK_GIVER);
             lk_bench_sleep(lk_handoff_sleep);
@@ -21,7 +19,7 @@ void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64
         } else {
             lk_crew_wait_turn(b, LK_TAKER);
             lk_crew_give_turn(b, LK_GIVER);
-            held = lk_lock_or_fail(b, l, key, NULL);
+            locker_handle *held = lk_lock_or_fail(b, l, key, NULL);
             lk_crew_sample(b, lk_bench_now() - b->crew->mark);
             lk_unlock_or_fail(b, held);
             lk_crew_give_turn(b, LK_GIVER);

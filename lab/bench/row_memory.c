@@ -81,9 +81,9 @@ static void table_unlock(named_handle *handle)
     if (--n->users > 0) {
         pthread_cond_signal(&n->free);
     } else {
-        named **link;
-        for (link = bucket_of(n->name); *link != n; link = &(*link)->chain)
-            ;
+        named **link = bucket_of(n->name);
+        while (*link != n)
+            link = &(*link)->chain;
         *link = n->chain;
         pthread_cond_destroy(&n->free);
         free(n);

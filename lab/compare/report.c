@@ -58,8 +58,7 @@ double lk_measured_quantile(const lk_measured *samples, double q)
 {
     if (!samples || samples->len == 0)
         return 0;
-    double *sorted;
-    sorted = grown(NULL, samples->len, sizeof *sorted);
+    double *sorted = grown(NULL, samples->len, sizeof *sorted);
     memcpy(sorted, samples->values, samples->len * sizeof *sorted);
     qsort(sorted, samples->len, sizeof *sorted, by_value);
     const size_t at = (size_t)(q * (double)samples->len);

@@ -20,16 +20,15 @@ static int64_t latest_ms(const lk_cell *cell, const lk_answer *grant)
 static void once(lk_cell *cell, int turn)
 {
     char name[32];
-    lk_answer held, got;
     snprintf(name, sizeof name, "holder-%d", turn);
     lk_worker *holder = lk_hire(cell, name);
     snprintf(name, sizeof name, "next-%d", turn);
     lk_worker *next = lk_hire(cell, name);
-    held = lk_take(holder);
+    const lk_answer held = lk_take(holder);
     lk_stand_in_line(next);
     lk_fault(cell, true, "kill", holder->name);
     const int64_t killed = lk_kill(holder);
-    got = lk_hear(next);
+    const lk_answer got = lk_hear(next);
     lk_fault(cell, false, "kill", holder->name);
     if (lk_failed(cell))
         return;

@@ -63,16 +63,14 @@ static const char missed_it[] =
 static void missed(lk_cell *cell)
 {
     const bool can_lag = (cell->backend->can & LK_CAN_LAG) != 0;
-    lk_worker *holder;
-    lk_answer held;
     lk_promise(cell, "%s", cell->backend->column->semantics.failover);
     if (can_lag) {
         lk_allow(cell, LK_CHECK_OVERLAP, missed_it);
         lk_allow(cell, LK_CHECK_TRUTH, missed_it);
         lag(cell, true);
     }
-    lk_worker *rival;
-    held = begin(cell, cell->backend->uri, &holder, &rival);
+    lk_worker *holder, *rival;
+    const lk_answer held = begin(cell, cell->backend->uri, &holder, &rival);
     if (!fail_over(cell))
         return;
     contest(cell, holder, rival, &held);
@@ -108,8 +106,6 @@ const lk_scenario lk_scenario_failover = {
 /* Without the replica a grant is refused; with it the lock survives. */
 static void waited(lk_cell *cell)
 {
-    lk_worker *holder;
-    lk_answer tried, held;
     lk_promise(cell,
                "With wait_replicas=1 a lock counts as taken once the replica has it, else it is refused.");
     char uri[600];
@@ -117,14 +113,14 @@ static void waited(lk_cell *cell)
     if (!lag(cell, true))
         return;
     lk_worker *refused = lk_hire_at(cell, "refused", uri, -1);
-    tried = lk_ask(refused, "try %s 0 1", cell->key);
+    const lk_answer tried = lk_ask(refused, "try %s 0 1", cell->key);
     if (!lag(cell, false))
         return;
     if (tried.status == LOCKER_OK)
         lk_broken(cell, "a lock was granted that the replica did not have");
     lk_measure(cell, "refused", "", tried.status != LOCKER_OK);
-    lk_worker *rival;
-    held = begin(cell, uri, &holder, &rival);
+    lk_worker *holder, *rival;
+    const lk_answer held = begin(cell, uri, &holder, &rival);
     if (!fail_over(cell))
         return;
     contest(cell, holder, rival, &held);

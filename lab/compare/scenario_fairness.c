@@ -48,14 +48,13 @@ static void run(lk_cell *cell)
                           .watched = true};
     const bool ordered = cell->backend->column->semantics.fairness == LOCKER_FAIR_GLOBAL;
     size_t passed = 0;
-    lk_cycles all;
     char name[32];
     promise(cell);
     for (int i = 0; i < WORKERS; i++) {
         snprintf(name, sizeof name, "worker-%d", i + 1);
         lk_hire(cell, name);
     }
-    all = lk_cycle_all(cell, &pace);
+    const lk_cycles all = lk_cycle_all(cell, &pace);
     for (size_t i = 0; i < all.len; i++) {
         lk_measure(cell, "wait", "ms", (double)(all.turns[i].got - all.turns[i].asked) / 1e6);
         passed += overtakes(&all, i);

@@ -40,7 +40,6 @@ static void mend(lk_cell *cell, const lk_cut *cut)
 /* The holder is to know of its loss before the next one has the lock; the history checks that. */
 static void cut_off(lk_cell *cell, const lk_cut *cut, const direction *lost)
 {
-    lk_answer told, got;
     char name[48];
     snprintf(name, sizeof name, "holder-%s", lost->name);
     lk_worker *holder = lk_hire_at(cell, name, cut->holder_uri, cut->holder->netns);
@@ -51,11 +50,10 @@ static void cut_off(lk_cell *cell, const lk_cut *cut, const direction *lost)
     lk_tell(holder, "lost 20000");
     const int64_t began = lk_fault(cell, true, "partition", lost->words);
     drop(cell, cut, lost);
-    told = lk_hear(holder);
-    got = lk_hear(rival);
+    const lk_answer told = lk_hear(holder), got = lk_hear(rival);
     mend(cell, cut);
     lk_fault(cell, false, "partition", lost->words);
-    lk_answer given = lk_ask(holder, "unlock");
+    const lk_answer given = lk_ask(holder, "unlock");
     lk_ask(rival, "unlock");
     if (lk_failed(cell))
         return;

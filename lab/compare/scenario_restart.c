@@ -28,16 +28,15 @@ static double longest_away(const lk_cell *cell)
 
 static void with_data(lk_cell *cell)
 {
-    lk_answer held, tried;
     lk_promise(cell, "%s", cell->backend->column->semantics.service_restarts);
     cell->ttl_ms = 3 * cell->backend->kind->back_ms;
     lk_worker *holder = lk_hire(cell, "holder");
     lk_worker *rival = lk_hire(cell, "rival");
     lk_observe(cell, cell->backend->uri, -1);
-    held = lk_take(holder);
+    const lk_answer held = lk_take(holder);
     if (!restart(cell, true))
         return;
-    tried = lk_ask(rival, "try %s 0 1", cell->key);
+    const lk_answer tried = lk_ask(rival, "try %s 0 1", cell->key);
     lk_await_news(holder, &held, lk_now_ns()); /* it goes on being renewed at the server that came back */
     lk_answer given = lk_ask(holder, "unlock");
     if (tried.status == LOCKER_OK)
@@ -79,7 +78,6 @@ static const char forgotten[] =
 
 static void without_data(lk_cell *cell)
 {
-    lk_answer lost, got;
     lk_promise(cell, "%s Fencing token: %s", cell->backend->column->semantics.service_restarts,
                cell->backend->column->semantics.token);
     lk_allow(cell, LK_CHECK_OVERLAP, forgotten);
@@ -95,8 +93,8 @@ static void without_data(lk_cell *cell)
     if (!restart(cell, false))
         return;
     const int64_t back = lk_now_ns();
-    got = lk_take(rival);
-    lost = lk_ask(holder, "lost 20000");
+    const lk_answer got = lk_take(rival);
+    const lk_answer lost = lk_ask(holder, "lost 20000");
     lk_answer given = lk_ask(holder, "unlock");
     lk_ask(rival, "unlock");
     if (lk_failed(cell))

@@ -26,12 +26,11 @@ static void renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival)
 static void not_renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival, const char *store)
 {
     const lk_answer held = lk_ask(worker, "lock %s 20000 0", cell->key);
-    lk_answer lost, got, write;
     lk_stand_in_line(rival);
-    lost = lk_ask(worker, "lost 20000");
-    got = lk_hear(rival);
+    const lk_answer lost = lk_ask(worker, "lost 20000");
+    const lk_answer got = lk_hear(rival);
     lk_ask(rival, "write %s", store);
-    write = lk_ask(worker, "write %s", store);
+    const lk_answer write = lk_ask(worker, "write %s", store);
     lk_answer given = lk_ask(worker, "unlock");
     lk_ask(rival, "unlock");
     if (lk_failed(cell))

@@ -47,12 +47,11 @@ static void goes_on(lk_cell *cell, lk_worker *holder, int64_t since, const char 
 static void run(lk_cell *cell)
 {
     lk_worker *holder = lk_hire(cell, "holder"), *next = lk_hire(cell, "next");
-    lk_answer held, got;
     lk_promise(cell, "%s", cell->backend->column->semantics.holder_stalls);
     char store[320];
     snprintf(store, sizeof store, "%s.store", cell->history);
     lk_observe(cell, cell->backend->uri, -1);
-    held = lk_take(holder);
+    const lk_answer held = lk_take(holder);
     lk_ask(holder, "write %s", store);
     lk_stand_in_line(next);
     lk_fault(cell, true, "stop", holder->name);
@@ -61,7 +60,7 @@ static void run(lk_cell *cell)
         return;
     }
     lk_freeze(holder);
-    got = lk_hear(next);
+    const lk_answer got = lk_hear(next);
     if (got.status != LOCKER_OK)
         lk_broken(cell, "the next one did not get the lock: %s", got.text);
     if (lk_ask(next, "write %s", store).status != LOCKER_OK)

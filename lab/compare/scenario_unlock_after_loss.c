@@ -9,7 +9,6 @@ static void run(lk_cell *cell)
 {
     lk_worker *first = lk_hire(cell, "first"), *second = lk_hire(cell, "second"),
               *third = lk_hire(cell, "third");
-    lk_answer broken, given, tried;
     lk_promise(cell, "Unlock compares before it releases: it says lost, and the other's lock stays.");
     lk_ignore(cell, LK_CHECK_OVERLAP); /* the first one is stopped, and can't be told in time */
     lk_ignore(cell, LK_CHECK_TRUTH);
@@ -18,13 +17,13 @@ static void run(lk_cell *cell)
     lk_fault(cell, true, "break", first->name);
     lk_freeze(first);
     lk_tell(first, "unlock"); /* it will, the moment it goes on */
-    broken = lk_ask(third, "break %s", cell->key);
+    const lk_answer broken = lk_ask(third, "break %s", cell->key);
     lk_take(second);
     lk_thaw(first);
-    given = lk_hear(first);
+    const lk_answer given = lk_hear(first);
     lk_fault(cell, false, "break", first->name);
-    tried = lk_ask(third, "try %s 0 1", cell->key);
-    lk_answer kept = lk_ask(second, "unlock");
+    const lk_answer tried = lk_ask(third, "try %s 0 1", cell->key);
+    const lk_answer kept = lk_ask(second, "unlock");
     if (lk_failed(cell))
         return;
     if (broken.status != LOCKER_OK)

@@ -216,19 +216,18 @@ static void turn_tell_lease(lk_side *w)
 static void do_write(lk_side *w, const char *store)
 {
     lk_turn *t = &w->turn;
-    lk_event event;
-    bool accepted = false;
     if (!t->held) {
         say("error there is no lock to write under");
         return;
     }
     t->sent_ns = lk_now_ns();
+    bool accepted = false;
     if (!lk_store_write(store, locker_handle_token(t->held), &accepted)) {
         say("error can't write %s: %s", store, strerror(errno));
         return;
     }
     t->received_ns = lk_now_ns();
-    event = turn_event(LK_OP_WRITE, accepted ? LK_PHASE_OK : LK_PHASE_FAIL, t, t->received_ns);
+    lk_event event = turn_event(LK_OP_WRITE, accepted ? LK_PHASE_OK : LK_PHASE_FAIL, t, t->received_ns);
     event.sent = t->sent_ns;
     event.token = (int64_t)locker_handle_token(t->held);
     lk_history_write(w->history, &event);

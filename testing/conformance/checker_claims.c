@@ -82,16 +82,14 @@ static locker_claim *fill(size_t slot, const locker_claim *outer)
 
 static locker_claim *make_locked(lk_checked *w, locker_claim *outer) LK_REQUIRES(lk_checker_mutex)
 {
-    size_t slot;
-    lk_record *record;
     if (queue_len == 0)
         return NULL;
-    slot = queue[queue_head];
+    const size_t slot = queue[queue_head];
     if (mprotect(region + slot * slot_size, data_size, PROT_READ | PROT_WRITE) != 0)
         return NULL;
     queue_head = (queue_head + 1) % SLOTS;
     queue_len--;
-    record = &records[slot];
+    lk_record *record = &records[slot];
     *record = (lk_record){.instance = w,
                           .outer = outer,
                           .inner = fill(slot, outer),
@@ -115,9 +113,8 @@ locker_claim *lk_checker_inner(lk_checked *w, locker_claim *outer)
 bool lk_checker_is_seen(const locker_claim *outer)
 {
     const struct outer *ours = outer->data;
-    bool seen;
     lk_mutex_lock(&lk_checker_mutex);
-    seen = ours->inner != NULL;
+    const bool seen = ours->inner != NULL;
     lk_mutex_unlock(&lk_checker_mutex);
     return seen;
 }
@@ -135,12 +132,10 @@ size_t lk_checker_count(const lk_checked *w)
 void lk_checker_let_go(locker_claim *outer, const char *operation)
 {
     struct outer *ours = outer->data;
-    lk_record *record;
-    size_t slot;
     lk_mutex_lock(&lk_checker_mutex);
-    slot = slot_of(ours->inner);
+    const size_t slot = slot_of(ours->inner);
     ours->inner = NULL;
-    record = &records[slot];
+    lk_record *record = &records[slot];
     record->instance = NULL;
     record->let_go_by = operation;
     /* its contents are not needed, and next time they have to be zero */

@@ -104,8 +104,7 @@ static struct token *token_of_locked(char *name) LK_REQUIRES(lk_checker_mutex)
         free(name);
         return *place;
     }
-    struct token *made;
-    made = calloc(1, sizeof *made);
+    struct token *made = calloc(1, sizeof *made);
     if (made == NULL) {
         free(name);
         return NULL;

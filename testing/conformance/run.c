@@ -25,8 +25,6 @@ static size_t started; /* tests of this run */
 /* Leaves *state alone: cmocka would give it to the tests in place of what run_watched() wants. */
 static int set_up(void **state)
 {
-    const locker_semantics *promises;
-    locker *l;
     (void)state;
     fixture.uri[0] = '\0';
     fixture.service = fixture.subject->start(fixture.uri, sizeof fixture.uri);
@@ -34,8 +32,8 @@ static int set_up(void **state)
         test_fails("the subject's hook `start` failed");
     lk_checker_forget();
     lk_checker_begin();
-    l = lk_open_locker(&fixture, "");
-    promises = locker_get_semantics(l);
+    locker *l = lk_open_locker(&fixture, "");
+    const locker_semantics *promises = locker_get_semantics(l);
     fixture.promises = (locker_semantics){.size = sizeof fixture.promises,
                                           .scope = promises->scope,
                                           .fairness = promises->fairness,
@@ -82,14 +80,13 @@ static int after_test(void **state)
 static int run_group(const lk_group *group, size_t *skipped)
 {
     struct CMUnitTest tests[TESTS_AT_MOST];
-    int failed;
     for (size_t i = 0; i < group->count; i++)
         tests[i] = (struct CMUnitTest){.name = group->tests[i].name,
                                        .test_func = run_watched,
                                        .teardown_func = after_test,
                                        .initial_state = (void *)(uintptr_t)&group->tests[i]};
     lk_skipped = 0;
-    failed = _cmocka_run_group_tests(group->name, tests, group->count, set_up, tear_down);
+    const int failed = _cmocka_run_group_tests(group->name, tests, group->count, set_up, tear_down);
     *skipped += lk_skipped;
     return failed;
 }

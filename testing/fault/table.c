@@ -55,7 +55,6 @@ static locker_status read_file(lk_fault_instance *f, const char *path, locker_er
     char *text = malloc(SCRIPT_FILE_MAX + 1);
     FILE *file = fopen(path, "re");
     locker_status status;
-    size_t length;
     if (text == NULL || file == NULL) {
         status = text == NULL ? locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for fault_file")
                               : locker_error_set(err, LOCKER_CONFIG, errno,
@@ -65,7 +64,7 @@ static locker_status read_file(lk_fault_instance *f, const char *path, locker_er
         free(text);
         return status;
     }
-    length = fread(text, 1, SCRIPT_FILE_MAX + 1, file);
+    const size_t length = fread(text, 1, SCRIPT_FILE_MAX + 1, file);
     if (ferror(file) != 0 || length > SCRIPT_FILE_MAX || memchr(text, '\0', length) != NULL) {
         status = locker_error_set(err, LOCKER_CONFIG, 0,
                                   "fault_file %.200s can't be read as text of at most %d bytes", path,
@@ -127,9 +126,8 @@ static over *find_locked(const char *scheme) LK_REQUIRES(tables_mutex)
 
 static const locker_driver *driver_behind(const char *scheme)
 {
-    const over *o;
     lk_mutex_lock(&tables_mutex);
-    o = find_locked(scheme);
+    const over *o = find_locked(scheme);
     lk_mutex_unlock(&tables_mutex);
     return o != NULL ? o->inner : NULL;
 }
@@ -255,15 +253,15 @@ bool lk_fault_is_table(const locker_driver *driver)
 
 const locker_driver *locker_fault_over(const locker_driver *inner)
 {
-    over *o;
     if (inner == NULL || inner->abi != LOCKER_DRIVER_ABI ||
         !lk_sized_is(inner->size, offsetof(locker_driver, decorator)) || inner->name == NULL ||
         inner->schemes == NULL || inner->params == NULL || inner->semantics == NULL ||
         lk_fault_is_table(inner))
         return NULL;
     lk_mutex_lock(&tables_mutex);
-    for (o = tables; o != NULL && o->inner != inner; o = o->next) {
-    }
+    over *o = tables;
+    while (o != NULL && o->inner != inner)
+        o = o->next;
     if (o == NULL && (o = make_over(inner)) != NULL) {
         bool taken = false;
 

@@ -149,8 +149,7 @@ locker_status lk_script_add(lk_script *script, const locker_fault *fault, locker
     if (status != LOCKER_OK)
         return status;
     const size_t room = fault->key != NULL ? strlen(fault->key) + 1 : 0;
-    lk_script_line *line;
-    line = malloc(sizeof *line + room);
+    lk_script_line *line = malloc(sizeof *line + room);
     if (line == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for a fault");
     line->next = NULL;

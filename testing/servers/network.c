@@ -50,10 +50,10 @@ static int new_namespace(void)
 
 int lk_network_socket(const lk_place *place)
 {
-    int ours = -1, fd = -1;
     if (place->netns <= 0)
         return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ours = namespace_of_thread();
+    const int ours = namespace_of_thread();
+    int fd = -1;
     if (ours >= 0 && setns(place->netns, CLONE_NEWNET) == 0) {
         fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (setns(ours, CLONE_NEWNET) < 0 && fd >= 0) {
