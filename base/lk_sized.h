@@ -16,6 +16,18 @@ static inline bool lk_sized_is(size_t size, size_t least)
     return size >= least && size <= LK_SIZE_MOST && size % sizeof(void *) == 0;
 }
 
+/** The size that a public struct has had since 0.1, in a part's sizes.c. `last` is its last member. On 64-bit systems;
+ * elsewhere the sizes follow from the same members. */
+#if UINTPTR_MAX == UINT64_MAX
+#define LK_SIZED_PIN(type, last, since_0_1)                                                                  \
+    _Static_assert(sizeof(type) == (since_0_1), #type " has a size that is not in sizes.c");                 \
+    _Static_assert(sizeof(type) % 8 == 0 &&                                                                  \
+                       offsetof(type, last) + sizeof(((const type *)0)->last) == sizeof(type),               \
+                   #type " doesn't end on 8 bytes without padding")
+#else
+#define LK_SIZED_PIN(type, last, since_0_1) _Static_assert(sizeof(type) > 0, #type)
+#endif
+
 /** Copy a caller's struct into `own`. CONFIG: a member is set that we lack. INVALID: a size of no release. */
 static inline locker_status lk_sized_take(void *own, size_t own_size, const void *given, size_t size,
                                           size_t least, const char *type, locker_error *err)
