@@ -17,9 +17,8 @@
 #include <locker/instrument.h>
 
 #include "lk_mutex.h"
+#include "lk_time.h"
 #include "script.h"
-
-#define LK_MS INT64_C(1000000)
 
 /** The prefix of the scheme, with its plus. */
 #define LK_FAULT_PREFIX "fault+"

@@ -1,11 +1,11 @@
 /* thief.c: takes locks away behind their holders' backs. The service has to be asked for that, which blocks:
  * so what is found out where nothing may block is left to a thread, which lives from the first time to
  * closing. */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
+#include "lk_thread.h"
 
 struct lk_fault_theft {
     lk_fault_theft *next;
@@ -54,12 +54,7 @@ static bool start_thief_locked(lk_fault_instance *f) LK_REQUIRES(f->mutex)
 {
     if (f->thief_runs)
         return true;
-    sigset_t all;
-    (void)sigfillset(&all);
-    sigset_t before;
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    f->thief_runs = pthread_create(&f->thief, NULL, steal_all, f) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    f->thief_runs = lk_thread_start(&f->thief, steal_all, f) == 0;
     return f->thief_runs;
 }
 

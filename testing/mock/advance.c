@@ -2,10 +2,9 @@
  * see clock.c. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "internal.h"
+#include "lk_wakeup.h"
 
 /* What a locker itself has due first: a keeper, or a sleeping call other than `self`. */
 typedef struct {
@@ -20,7 +19,7 @@ static due first_due_locked(const locker_mock *m, const lk_mock_sleeper *self) L
     for (lk_mock_host *h = m->hosts; h != NULL; h = h->next)
         if (h->keeper == LK_MOCK_KEEPER_RESTS && h->rest_until < first.at)
             first = (due){.at = h->rest_until, .keeper = h};
-    for (lk_mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
+    LK_EACH(lk_mock_sleeper, s, link, &m->clock.sleepers)
         if (s != self && !s->woken && s->until < first.at)
             first = (due){.at = s->until, .call = s};
     return first;
@@ -28,15 +27,12 @@ static due first_due_locked(const locker_mock *m, const lk_mock_sleeper *self) L
 
 static void give_turn_locked(locker_mock *m, const due *to) LK_REQUIRES(m->clock.mutex)
 {
-    const uint64_t one = 1;
     if (to->call != NULL) {
         lk_mock_wake_locked(m, to->call);
         return;
     }
     to->keeper->kicked = true;
-    if (write(to->keeper->kick_fd, &one, sizeof one) < 0) {
-        /* An eventfd that holds less than its limit takes it. */
-    }
+    lk_wakeup_ring(to->keeper->kick_fd);
 }
 
 static void set_now_locked(locker_mock *m, int64_t to) LK_REQUIRES(m->clock.mutex)

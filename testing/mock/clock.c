@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "internal.h"
 
@@ -17,16 +16,7 @@
 
 struct timespec lk_mock_patience(const locker_mock *mock)
 {
-    const int64_t ms = mock->options.patience_ms;
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += (time_t)(ms / 1000);
-    t.tv_nsec += (long)(ms % 1000 * LK_MS);
-    if (t.tv_nsec >= 1000 * LK_MS) {
-        t.tv_nsec -= 1000 * LK_MS;
-        t.tv_sec++;
-    }
-    return t;
+    return lk_time_spec(lk_time_of(CLOCK_MONOTONIC) + mock->options.patience_ms * LK_MS);
 }
 
 bool lk_mock_is_over(const struct timespec *t)
@@ -112,7 +102,7 @@ void lk_mock_wake_locked(locker_mock *m, lk_mock_sleeper *s)
 size_t lk_mock_sleepers_locked(const locker_mock *m, const char *key)
 {
     size_t n = 0;
-    for (const lk_mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
+    LK_EACH(const lk_mock_sleeper, s, link, &m->clock.sleepers)
         n += !s->woken && s->claim != NULL && (key == NULL || strcmp(key, s->claim->key) == 0);
     return n;
 }
@@ -153,6 +143,7 @@ int lk_mock_clock_init(lk_mock_clock *clock)
     if (rc != 0)
         return rc;
     lk_mutex_init(&clock->mutex);
+    lk_list_init(&clock->sleepers);
     clock->owner = pthread_self();
     atomic_init(&clock->now, 1000000 * LK_MS);
     return 0;

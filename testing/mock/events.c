@@ -58,32 +58,28 @@ void lk_mock_mend_locked(locker_mock *m, lk_mock_host *host)
 
 /* ------------------------------------------------------------------ what becomes due ---- */
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* A release is repeated when its host is there to do it. */
 static int64_t slot_due_locked(const locker_mock *m, const lk_mock_slot *slot) LK_REQUIRES(m->mutex)
 {
     const bool repeated = slot->retry_at != LOCKER_NEVER && slot->host != NULL && !slot->host->cut;
     (void)m;
-    return !slot->held ? LOCKER_NEVER : least(slot->until, repeated ? slot->retry_at : LOCKER_NEVER);
+    return !slot->held ? LOCKER_NEVER
+                       : lk_time_earlier(slot->until, repeated ? slot->retry_at : LOCKER_NEVER);
 }
 
 static int64_t host_due_locked(const locker_mock *m, const lk_mock_host *h) LK_REQUIRES(m->mutex)
 {
     (void)m;
-    return least(h->beat_at, h->session_until);
+    return lk_time_earlier(h->beat_at, h->session_until);
 }
 
 static int64_t next_due_locked(const locker_mock *m) LK_REQUIRES(m->mutex)
 {
     int64_t at = m->replies != NULL ? m->replies->at : LOCKER_NEVER;
     for (const lk_mock_host *h = m->hosts; h != NULL; h = h->next)
-        at = least(at, host_due_locked(m, h));
+        at = lk_time_earlier(at, host_due_locked(m, h));
     for (const lk_mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
-        at = least(at, slot_due_locked(m, slot));
+        at = lk_time_earlier(at, slot_due_locked(m, slot));
     return at;
 }
 
@@ -110,7 +106,7 @@ static void run_host_locked(locker_mock *m, lk_mock_host *h) LK_REQUIRES(m->mute
         lk_mock_end_session_locked(m, h);
         return;
     }
-    h->beat_at = lk_mock_later(h->beat_at, h->session_ns / 3);
+    h->beat_at = lk_time_after(h->beat_at, h->session_ns / 3);
     if (!h->cut)
         lk_mock_beat_locked(m, h);
 }

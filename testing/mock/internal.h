@@ -26,10 +26,10 @@
 #include <locker/instrument.h>
 #include <locker/mock.h>
 
+#include "lk_list.h"
 #include "lk_mutex.h"
+#include "lk_time.h"
 #include "script.h"
-
-#define LK_MS INT64_C(1000000)
 
 #define LK_MOCK_GUARDED LK_GUARDED_BY(locker_mock.mutex)
 #define LK_MOCK_CLOCKED LK_GUARDED_BY(locker_mock.clock.mutex)
@@ -41,7 +41,7 @@ typedef struct lk_mock_slot lk_mock_slot;
 
 /** A thread that sleeps by the clock. Lives on its stack. */
 struct lk_mock_sleeper {
-    lk_mock_sleeper *prev LK_MOCK_CLOCKED, *next LK_MOCK_CLOCKED;
+    lk_list link LK_MOCK_CLOCKED; /**< in the clock's `sleepers` */
     pthread_cond_t wake;
     /* constant */
     const pthread_cond_t *cond; /**< core's; NULL: it waits for a delayed answer */
@@ -56,7 +56,7 @@ typedef struct {
     pthread_cond_t changed; /**< something came to rest, or the clock is free to be moved */
     pthread_t owner;        /**< the thread that made the mock. Constant */
     _Atomic int64_t now;    /**< ns. Written under the mutex, read without: one number */
-    lk_mock_sleeper *first LK_MOCK_CLOCKED, *last LK_MOCK_CLOCKED;
+    lk_list sleepers LK_MOCK_CLOCKED;
     size_t active LK_MOCK_CLOCKED;     /**< calls that were woken and neither sleep again nor are over */
     bool moving LK_MOCK_CLOCKED;       /**< a thread moves the clock; no other may */
     char trouble[256] LK_MOCK_CLOCKED; /**< what did not come to rest in time; empty: nothing */
@@ -166,12 +166,6 @@ static inline locker_mock *lk_mock_asked(const locker_mock *mock)
 static inline lk_mock_place *lk_mock_place_of(const locker_claim *claim)
 {
     return claim->data;
-}
-
-/** a + b, LOCKER_NEVER where that would overflow or a is LOCKER_NEVER. b must not be negative. */
-static inline int64_t lk_mock_later(int64_t a, int64_t b)
-{
-    return a > LOCKER_NEVER - b ? LOCKER_NEVER : a + b;
 }
 
 /* ---- clock.c */

@@ -2,12 +2,10 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <lk_sized.h>
 
 #include "internal.h"
+#include "lk_sized.h"
+#include "lk_wakeup.h"
 
 enum { PATIENCE_MS = 10000 };
 
@@ -136,7 +134,7 @@ LK_UNCHECKED static lk_mock_host *make_host(locker_mock *m)
     h->owner = "";
     h->session_until = h->beat_at = LOCKER_NEVER;
     h->clock = lk_mock_clock_table(h);
-    h->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    h->kick_fd = lk_wakeup_new();
     if (h->kick_fd < 0) {
         free(h);
         return NULL;

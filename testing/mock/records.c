@@ -119,7 +119,7 @@ static void say_held_locked(const locker_mock *m, report *r) LK_REQUIRES(m->mute
 static void say_waiting(locker_mock *m, report *r) LK_EXCLUDES(m->clock.mutex)
 {
     lk_mutex_lock(&m->clock.mutex);
-    for (const lk_mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
+    LK_EACH(const lk_mock_sleeper, s, link, &m->clock.sleepers)
         if (s->claim != NULL)
             say(r, "a call of '%s' still waits for '%s'", s->claim->owner, s->claim->key);
     if (m->clock.trouble[0] != '\0')

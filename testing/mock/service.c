@@ -162,15 +162,15 @@ static void hear_locked(const locker_mock *m, lk_mock_host *h) LK_REQUIRES(m->mu
     if (m->options.leases != LOCKER_MOCK_LEASES_SESSION)
         return;
     if (h->session_until == LOCKER_NEVER)
-        h->beat_at = lk_mock_later(lk_mock_now(m), h->session_ns / 3);
-    h->session_until = lk_mock_later(lk_mock_now(m), h->session_ns);
+        h->beat_at = lk_time_after(lk_mock_now(m), h->session_ns / 3);
+    h->session_until = lk_time_after(lk_mock_now(m), h->session_ns);
 }
 
 static void start_lease_locked(const locker_mock *m, lk_mock_slot *slot, const locker_claim *claim)
     LK_REQUIRES(m->mutex)
 {
     if (m->options.leases == LOCKER_MOCK_LEASES_RENEWED)
-        slot->until = lk_mock_later(lk_mock_now(m), claim->ttl_ns);
+        slot->until = lk_time_after(lk_mock_now(m), claim->ttl_ns);
 }
 
 void lk_mock_grant_locked(locker_mock *m, lk_mock_slot *slot, locker_claim *claim)
@@ -241,7 +241,7 @@ locker_status lk_mock_attempt_locked(locker_mock *m, lk_mock_host *host, locker_
         return LOCKER_BUSY;
     }
     claim->token = slot->token;
-    claim->valid_until = lk_mock_later(claim->asked_at, lease_of_locked(m, claim));
+    claim->valid_until = lk_time_after(claim->asked_at, lease_of_locked(m, claim));
     return LOCKER_OK;
 }
 
@@ -252,7 +252,7 @@ locker_status lk_mock_extend_locked(locker_mock *m, locker_claim *grant, int64_t
         return LOCKER_LOST;
     hear_locked(m, p->host);
     start_lease_locked(m, p->slot, grant);
-    *until = lk_mock_later(lk_mock_now(m), lease_of_locked(m, grant));
+    *until = lk_time_after(lk_mock_now(m), lease_of_locked(m, grant));
     return LOCKER_OK;
 }
 
@@ -316,7 +316,7 @@ locker_status lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arriv
     forget_locked(m, claim);
     if (status == LOCKER_OK && !arrives) {
         slot->holder = NULL;
-        slot->retry_at = lk_mock_later(lk_mock_now(m), release_again_after);
+        slot->retry_at = lk_time_after(lk_mock_now(m), release_again_after);
     }
     return status;
 }

@@ -2,9 +2,9 @@
  * there. A call on the test's own thread moves the clock meanwhile (advance.c); others wait for it to be
  * moved. */
 #include <poll.h>
-#include <unistd.h>
 
 #include "flight.h"
+#include "lk_wakeup.h"
 
 /* The clock for which this thread is counted as active. A thread is inside one call at a time. */
 static _Thread_local const locker_mock *active_for;
@@ -20,29 +20,9 @@ static void inactive_locked(locker_mock *m) LK_REQUIRES(m->clock.mutex)
 
 static void enter_locked(locker_mock *m, lk_mock_sleeper *s) LK_REQUIRES(m->clock.mutex)
 {
-    lk_mock_clock *c = &m->clock;
     pthread_cond_init(&s->wake, NULL);
-    s->prev = c->last;
-    if (c->last != NULL)
-        c->last->next = s;
-    else
-        c->first = s;
-    c->last = s;
+    lk_list_append(&m->clock.sleepers, &s->link);
     lk_mock_notify_locked(m);
-}
-
-static void leave_locked(locker_mock *m, lk_mock_sleeper *s) LK_REQUIRES(m->clock.mutex)
-{
-    lk_mock_clock *c = &m->clock;
-    if (s->prev != NULL)
-        s->prev->next = s->next;
-    else
-        c->first = s->next;
-    if (s->next != NULL)
-        s->next->prev = s->prev;
-    else
-        c->last = s->prev;
-    pthread_cond_destroy(&s->wake);
 }
 
 /* The sleeper is filled in but for the lists; core's mutex, if it is given, is released once the sleeper can
@@ -60,7 +40,8 @@ static void sleep_unlocking(locker_mock *m, lk_mock_sleeper *s, pthread_mutex_t 
     else
         while (!s->woken)
             lk_mutex_wait(&m->clock.mutex, &s->wake);
-    leave_locked(m, s);
+    lk_list_remove(&s->link);
+    pthread_cond_destroy(&s->wake);
     if (!s->moves)
         active_for = m;
 }
@@ -88,7 +69,7 @@ void lk_mock_interrupt(locker_mock *m, locker_claim *claim)
 {
     lk_mutex_lock(&m->clock.mutex);
     lk_mock_place_of(claim)->interrupted = true;
-    for (lk_mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
+    LK_EACH(lk_mock_sleeper, s, link, &m->clock.sleepers)
         if (s->claim == claim && s->cond == NULL)
             lk_mock_wake_locked(m, s);
     lk_mutex_unlock(&m->clock.mutex);
@@ -133,7 +114,7 @@ static void clock_signal(void *context, pthread_cond_t *cond)
 {
     locker_mock *m = ((const lk_mock_host *)context)->mock;
     lk_mutex_lock(&m->clock.mutex);
-    for (lk_mock_sleeper *s = m->clock.first; s != NULL; s = s->next)
+    LK_EACH(lk_mock_sleeper, s, link, &m->clock.sleepers)
         if (s->cond == cond)
             lk_mock_wake_locked(m, s);
     lk_mutex_unlock(&m->clock.mutex);
@@ -167,10 +148,8 @@ static void clock_poll(void *context, int fd, int64_t until)
         (void)poll(p, 2, -1);
         lk_mutex_lock(&m->clock.mutex);
         h->keeper = LK_MOCK_KEEPER_RUNS;
-        uint64_t count;
-        if (h->kicked && read(h->kick_fd, &count, sizeof count) < 0) {
-            /* It was written before `kicked` was set, so there is something. */
-        }
+        if (h->kicked)
+            lk_wakeup_clear(h->kick_fd);
         h->kicked = false;
     }
     lk_mutex_unlock(&m->clock.mutex);

@@ -9,15 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
+#include "lk_time.h"
+#include "lk_wakeup.h"
 #include "proxy/link.h"
 
 enum { LINKS_MAX = 64, POKE = 0, LISTENER = 1, FIRST = 2, COUNT = FIRST + 2 * LINKS_MAX };
-
-static const int64_t ns_per_ms = 1000000, ns_per_s = 1000000000;
 
 struct lk_proxy {
     lk_rules rules;
@@ -155,8 +153,7 @@ static void take_all(lk_proxy *p, const struct pollfd fds[COUNT])
 /* Waits until something comes, or is due, or is told. */
 static void wait_for(lk_proxy *p, struct pollfd fds[COUNT], int64_t next)
 {
-    const int64_t left = next > lk_way_now() ? next - lk_way_now() : 0;
-    const struct timespec span = {.tv_sec = left / ns_per_s, .tv_nsec = left % ns_per_s};
+    const struct timespec span = lk_time_spec(lk_time_left(lk_way_now(), next));
     fds[POKE] = (struct pollfd){.fd = p->poke, .events = POLLIN};
     fds[LISTENER] = (struct pollfd){.fd = p->listener, .events = POLLIN};
     for (size_t i = 0; i < LINKS_MAX; i++)
@@ -168,9 +165,8 @@ static void wait_for(lk_proxy *p, struct pollfd fds[COUNT], int64_t next)
     if (ppoll(fds, COUNT, next == INT64_MAX ? NULL : &span, NULL) < 0)
         for (size_t i = 0; i < COUNT; i++)
             fds[i].revents = 0;
-    eventfd_t count;
     if (fds[POKE].revents != 0)
-        eventfd_read(p->poke, &count);
+        lk_wakeup_clear(p->poke);
 }
 
 /* Who connects after a call has returned is not met by what it asked for. */
@@ -217,7 +213,7 @@ lk_proxy *lk_proxy_open(const lk_protocol *protocol, int port)
     lk_mutex_init(&p->rules.mutex);
     p->rules.protocol = protocol != NULL ? protocol : &unknown;
     p->server_port = port;
-    p->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->poke = lk_wakeup_new();
     if (p->poke < 0 || !listen_on_free_port(p)) {
         const int error = errno;
 
@@ -245,7 +241,7 @@ bool lk_proxy_start(lk_proxy *p)
 static void unlock_and_poke(lk_proxy *p) LK_RELEASE(p->rules.mutex)
 {
     lk_mutex_unlock(&p->rules.mutex);
-    eventfd_write(p->poke, 1);
+    lk_wakeup_ring(p->poke);
 }
 
 void lk_proxy_free(lk_proxy *p)
@@ -316,8 +312,8 @@ void lk_proxy_drop_unasked(lk_proxy *p, bool on)
 void lk_proxy_delay(lk_proxy *p, int64_t requests_ms, int64_t replies_ms)
 {
     lk_mutex_lock(&p->rules.mutex);
-    p->rules.delay_ns[LK_UP] = requests_ms * ns_per_ms;
-    p->rules.delay_ns[LK_DOWN] = replies_ms * ns_per_ms;
+    p->rules.delay_ns[LK_UP] = requests_ms * LK_MS;
+    p->rules.delay_ns[LK_DOWN] = replies_ms * LK_MS;
     unlock_and_poke(p);
 }
 

@@ -5,15 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
+
+#include "lk_time.h"
 
 enum { ROOM = 16384 };
 
 int64_t lk_way_now(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    return lk_time_of(CLOCK_MONOTONIC);
 }
 
 static void *must(void *memory)
