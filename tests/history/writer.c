@@ -65,73 +65,79 @@ static void assert_same_text(const char *a, const char *b)
         assert_string_equal(a, b);
 }
 
+/* Each field stands in one of them. */
+static const lk_event lines[] = {
+    {.op = LK_OP_LOCK, .t = 10, .process = 7, .thread = 8, .handle = -4, .order = -1, .waiters = -1},
+    {.op = LK_OP_LOCK,
+     .phase = LK_PHASE_OK,
+     .t = 20,
+     .process = 7,
+     .thread = 8,
+     .handle = -4,
+     .token = 5,
+     .valid_until = 900,
+     .ttl = 1000,
+     .id = "a\"b\n\u00fc",
+     .owner = "me",
+     .order = -1,
+     .waiters = -1},
+    {.op = LK_OP_SERVER,
+     .phase = LK_PHASE_INFO,
+     .t = 30,
+     .process = 9,
+     .thread = 9,
+     .sent = 25,
+     .held = true,
+     .token = 5,
+     .order = -1,
+     .waiters = 0},
+    {.op = LK_OP_FAULT,
+     .phase = LK_PHASE_BEGIN,
+     .t = 40,
+     .process = 9,
+     .thread = 9,
+     .kind = "kill",
+     .what = "worker",
+     .order = -1,
+     .waiters = -1},
+};
+
+enum { COUNT = sizeof lines / sizeof lines[0] };
+
+static void assert_same_event(const lk_event *a, const lk_event *b)
+{
+    assert_true(a->op == b->op && a->phase == b->phase && a->held == b->held && a->t == b->t &&
+                a->process == b->process && a->thread == b->thread && a->handle == b->handle &&
+                a->token == b->token && a->valid_until == b->valid_until && a->ttl == b->ttl &&
+                a->sent == b->sent && a->order == b->order && a->waiters == b->waiters);
+    assert_same_text(a->id, b->id);
+    assert_same_text(a->owner, b->owner);
+    assert_same_text(a->kind, b->kind);
+    assert_same_text(a->what, b->what);
+}
+
 static void every_field_comes_back(void **state)
 {
-    const lk_event common = {.run = 3, .backend = "redis", .scenario = "crash", .worker = "w1", .key = "k"};
-    const lk_event lines[] = {
-        {.op = LK_OP_LOCK, .t = 10, .process = 7, .thread = 8, .handle = -4, .order = -1, .waiters = -1},
-        {.op = LK_OP_LOCK,
-         .phase = LK_PHASE_OK,
-         .t = 20,
-         .process = 7,
-         .thread = 8,
-         .handle = -4,
-         .token = 5,
-         .valid_until = 900,
-         .ttl = 1000,
-         .id = "a\"b\n\u00fc",
-         .owner = "me",
-         .order = -1,
-         .waiters = -1},
-        {.op = LK_OP_SERVER,
-         .phase = LK_PHASE_INFO,
-         .t = 30,
-         .process = 9,
-         .thread = 9,
-         .sent = 25,
-         .held = true,
-         .token = 5,
-         .order = -1,
-         .waiters = 0},
-        {.op = LK_OP_FAULT,
-         .phase = LK_PHASE_BEGIN,
-         .t = 40,
-         .process = 9,
-         .thread = 9,
-         .kind = "kill",
-         .what = "worker",
-         .order = -1,
-         .waiters = -1},
-    };
-    enum { COUNT = sizeof(lines) / sizeof(lines[0]) };
-    lk_history_writer *writer = lk_history_writer_open(path, &common);
-    size_t count;
-
     (void)state;
+    const lk_event common = {.run = 3, .backend = "redis", .scenario = "crash", .worker = "w1", .key = "k"};
+    lk_history_writer *writer = lk_history_writer_open(path, &common);
     assert_non_null(writer);
     for (size_t i = 0; i < COUNT; i++)
         assert_true(lk_history_write(writer, &lines[i]));
     lk_history_writer_close(writer);
 
     lk_history *history = read_back();
+    size_t count;
     const lk_event *read = lk_history_events(history, &count);
     assert_int_equal(count, COUNT);
     for (size_t i = 0; i < COUNT; i++) {
-        const lk_event *a = &lines[i], *b = &read[i];
-        assert_int_equal(b->line, i + 1);
-        assert_true(a->op == b->op && a->phase == b->phase && a->held == b->held && a->t == b->t &&
-                    a->process == b->process && a->thread == b->thread && a->handle == b->handle &&
-                    a->token == b->token && a->valid_until == b->valid_until && a->ttl == b->ttl &&
-                    a->sent == b->sent && a->order == b->order && a->waiters == b->waiters);
-        assert_int_equal(b->run, 3);
-        assert_string_equal(b->backend, "redis");
-        assert_string_equal(b->scenario, "crash");
-        assert_string_equal(b->worker, "w1");
-        assert_same_text(b->key, a->op == LK_OP_FAULT ? NULL : "k");
-        assert_same_text(b->id, a->id);
-        assert_same_text(b->owner, a->owner);
-        assert_same_text(b->kind, a->kind);
-        assert_same_text(b->what, a->what);
+        assert_same_event(&lines[i], &read[i]);
+        assert_int_equal(read[i].line, i + 1);
+        assert_int_equal(read[i].run, 3);
+        assert_string_equal(read[i].backend, "redis");
+        assert_string_equal(read[i].scenario, "crash");
+        assert_string_equal(read[i].worker, "w1");
+        assert_same_text(read[i].key, lines[i].op == LK_OP_FAULT ? NULL : "k");
     }
     lk_history_free(history);
 }
