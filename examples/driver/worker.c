@@ -244,7 +244,7 @@ void worker_stop(lock_worker *w)
     w->stop_at = now_of(w) + w->cleanup_ns;
     pthread_cond_signal(&w->wanted);
     pthread_mutex_unlock(&w->mutex);
-    (void)pthread_join(w->thread, NULL);
+    pthread_join(w->thread, NULL);
     pthread_cond_destroy(&w->wanted);
     pthread_mutex_destroy(&w->mutex);
     store_close(&w->store);

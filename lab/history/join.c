@@ -170,7 +170,7 @@ static bool handle_line(struct joining *j, lk_key *key, const lk_event *event, i
 
 static bool append(const lk_event ***list, size_t *count, size_t *room, const lk_event *event)
 {
-    if (!lk_grow(list, sizeof(**list), *count, room))
+    if (!lk_grow(list, sizeof **list, *count, room))
         return false;
     (*list)[(*count)++] = event;
     return true;

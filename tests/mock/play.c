@@ -80,7 +80,7 @@ static void check_order(script *s, const call *granted)
 
 static void collect(script *s, call *c)
 {
-    (void)pthread_join(c->thread, NULL);
+    pthread_join(c->thread, NULL);
     c->used = false;
     note(s, "  the call %llu of host %d for %s answers %s", (unsigned long long)c->number, c->host,
          keys[c->key], locker_status_name(c->status));

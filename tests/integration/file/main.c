@@ -11,7 +11,7 @@ extern const locker_driver lk_file_driver;
 
 int lk_place_setup(void **state)
 {
-    lk_place *place = calloc(1, sizeof(*place));
+    lk_place *place = calloc(1, sizeof *place);
     assert_non_null(place);
     lk_clock_go(0);
     lk_private_directory(place->base);
