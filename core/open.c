@@ -47,9 +47,8 @@ static locker_status start(locker *l, const lk_config *config, locker_error *err
             return LOCKER_OK;
         l->driver->close(l->self);
     }
-    return locker_error_set(err, LOCKER_UNAVAILABLE, rc,
-                            "can't start the keeper thread or its descriptors: %s; %s", strerror(rc),
-                            limit_advice(rc));
+    return locker_error_set(err, LOCKER_UNAVAILABLE, rc, "can't start the keeper or its descriptors: %s; %s",
+                            strerror(rc), limit_advice(rc));
 }
 
 /* Open by what was parsed, and free it. */

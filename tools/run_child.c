@@ -4,8 +4,8 @@
  * hear when one has gone; one whose parent left the group, and lives, is no child of ours.
  * The command itself, when it has ended, is left unreaped until the last signal was sent: as long as it is
  * there the kernel gives its number to no other process or group (a number is free when no process has it as
- * its own, its group's or its session's), so no signal of ours can reach a stranger. A group with a zombie in
- * it is never empty to kill(), so who else is in it is read from /proc. */
+ * its own, its group's or its session's), so no signal of ours can reach somebody else's. A group with a
+ * zombie in it is never empty to kill(), so who else is in it is read from /proc. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>

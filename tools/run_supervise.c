@@ -12,7 +12,7 @@
 
 #include "run_parts.h"
 
-enum { NEVER = -1, STRANGERS_EVERY_MS = 50 };
+enum { NEVER = -1, OTHERS_EVERY_MS = 50 };
 
 enum { SIGNALS, TIMER, LOST, EXEC, FD_COUNT };
 
@@ -160,7 +160,7 @@ static bool over(const loop *p)
 /* Nobody tells us when a member that is no child of ours has gone. */
 static int64_t look_again(const loop *p, int64_t ms)
 {
-    return p->losing && p->child->ended && (ms == NEVER || ms > STRANGERS_EVERY_MS) ? STRANGERS_EVERY_MS : ms;
+    return p->losing && p->child->ended && (ms == NEVER || ms > OTHERS_EVERY_MS) ? OTHERS_EVERY_MS : ms;
 }
 
 static int wait_for_something(loop *p, int64_t ms)

@@ -89,10 +89,10 @@ typedef enum locker_log_level {
     LOCKER_LOG_DEBUG = 4  /**< each attempt, wake-up and renewal */
 } locker_log_level;
 
-/** Receives a message: one line without a newline, no password in it. Called on the locker's keeper thread, or on the
- * one that opens or closes it, one line at a time and in their order, with no internal lock held. It must not block:
- * renewals wait for it, and of what comes meanwhile 1,024 lines (of at most 1,023 bytes each) are kept; how many were lost
- * is told by a line. A fork's child gets none. What it may call is what locker_lost_fn may. */
+/** Receives a message: one line without a newline, no password in it. Called on the locker's keeper (a thread of its
+ * own), or on the one that opens or closes it, one line at a time and in their order, with no internal lock held. It must
+ * not block: renewals wait for it, and of what comes meanwhile 1,024 lines (of at most 1,023 bytes each) are kept; how many
+ * were lost is told by a line. A fork's child gets none. What it may call is what locker_lost_fn may. */
 typedef void (*locker_log_fn)(locker_log_level level, const char *text, void *user);
 
 /** Options of a locker. Start from LOCKER_OPTIONS_INIT. */
@@ -167,7 +167,7 @@ typedef struct locker_handle locker_handle;
 
 /** Tells that a lock was lost, once for a handle, within about 50 ms of the moment when its state became
  * LOCKER_STATE_LOST (of a process that was stopped, or a machine that slept: when it goes on); not when the handle
- * was unlocked first, since unlock's answer tells it then. Called on the locker's keeper thread (while it is being
+ * was unlocked first, since unlock's answer tells it then. Called on the locker's keeper (while it is being
  * closed, on the thread that closes it) with no internal lock held; it must not block, because renewals wait for it.
  * Legal inside: every locker_handle_*() function (freeing a handle that is still held releases it in the background),
  * locker_unlock() of `lost` (it answers LOST), locker_stats(), locker_get_semantics(), locker_cancel_fire(). Calls

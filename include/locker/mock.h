@@ -149,12 +149,12 @@ LOCKER_API void locker_mock_disconnect(locker_mock *mock, const locker *l);
 /** Connect a locker again, or all with NULL. Overdue renewals are made at once. */
 LOCKER_API void locker_mock_reconnect(locker_mock *mock, const locker *l);
 
-/** Somebody else, `owner`, who is no locker of this test, takes the lock: for `ttl_ms`, 0: until it leaves.
+/** A foreign client, `owner`, which is no locker of this test, takes the lock: for `ttl_ms`, 0: until it leaves.
  * *token (NULL allowed) gets the fencing token. OK; BUSY when it is held; INVALID; NOMEM. */
 LOCKER_API locker_status locker_mock_take(locker_mock *mock, const char *key, const char *owner,
                                           int64_t ttl_ms, uint64_t *token);
 
-/** The one who took it leaves it. OK; INVALID when no stranger holds it. */
+/** The one that took it leaves it. OK; INVALID when no foreign client holds it. */
 LOCKER_API locker_status locker_mock_leave(locker_mock *mock, const char *key);
 
 /** Wake those who wait for `key` (NULL: any): they ask again, as after a message that means nothing. */

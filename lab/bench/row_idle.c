@@ -17,14 +17,14 @@ static void asleep_thread(lk_bench *b, size_t index, void *arg)
     lk_unlock_or_fail(b, lk_lock_or_fail(b, arg, held_key, NULL));
 }
 
-/* The holder is a stranger who tells nobody when it releases: the most watchful case. */
+/* The holder is a foreign client, which tells nobody when it releases: the most watchful case. */
 static void asleep_body(lk_bench *b, int member, const void *arg)
 {
-    lk_bare *stranger = lk_bare_open(b);
+    lk_bare *foreign = lk_bare_open(b);
     locker *l = lk_open_or_fail(b, b->server.uri);
     (void)member;
     (void)arg;
-    lk_bare_hold(stranger, held_key, 600000);
+    lk_bare_hold(foreign, held_key, 600000);
     lk_threads *set = lk_threads_start(b, ASLEEP, asleep_thread, l);
     lk_until_waiting(b, l, ASLEEP);
     lk_bench_sleep(lk_scale(b, 1000) * LK_MS);
@@ -32,10 +32,10 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
     const int64_t cpu = lk_bench_cpu();
     lk_crew_wait_halt(b);
     b->crew->value[0] = (double)(lk_bench_cpu() - cpu);
-    lk_bare_delete(stranger, held_key);
+    lk_bare_delete(foreign, held_key);
     lk_threads_join(set);
     (void)locker_close(l);
-    lk_bare_close(stranger);
+    lk_bare_close(foreign);
 }
 
 bool lk_row_d(lk_bench *b)

@@ -24,14 +24,14 @@ static void look(lk_bench *b, locker *l, locker_statistics *stats)
 static void many_body(lk_bench *b, int member, const void *arg)
 {
     const size_t n = (size_t)lk_scale(b, CROWD);
-    lk_bare *stranger = lk_bare_open(b);
+    lk_bare *foreign = lk_bare_open(b);
     locker *l = lk_open_or_fail(b, b->server.uri);
     locker_info info = LOCKER_INFO_INIT;
     const int64_t resident = lk_bench_resident();
     double *value = b->crew->value;
     (void)member;
     (void)arg;
-    lk_bare_hold(stranger, key, 600000);
+    lk_bare_hold(foreign, key, 600000);
     lk_threads *set = lk_threads_start(b, n, wait_thread, l);
     lk_until_waiting(b, l, n);
     value[RESIDENT] = (double)(lk_bench_resident() - resident) / (double)n;
@@ -49,9 +49,9 @@ static void many_body(lk_bench *b, int member, const void *arg)
         lk_crew_fail(b, "locker_show: %s", err.text);
     value[CONTENDERS] = (double)info.waiters;
     locker_info_clear(&info);
-    lk_bare_delete(stranger, key);
+    lk_bare_delete(foreign, key);
     locker_statistics last;
-    while (look(b, l, &last), last.acquired == 0) /* the stranger tells nobody: until the next look */
+    while (look(b, l, &last), last.acquired == 0) /* the foreign client tells nobody: until the next look */
         lk_bench_sleep(LK_MS);
     from = lk_bench_now();
     lk_threads_join(set);
@@ -60,7 +60,7 @@ static void many_body(lk_bench *b, int member, const void *arg)
     value[ATTEMPTS_EACH] =
         (double)(last.attempts - asleep.attempts) / (double)(last.acquired - last.handed_over);
     (void)locker_close(l);
-    lk_bare_close(stranger);
+    lk_bare_close(foreign);
 }
 
 bool lk_row_many(lk_bench *b)

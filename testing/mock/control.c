@@ -99,7 +99,7 @@ locker_status locker_mock_take(locker_mock *mock, const char *key, const char *o
     } else if (slot->held) {
         status = LOCKER_BUSY;
     } else {
-        slot->held = slot->stranger = true;
+        slot->held = slot->foreign = true;
         slot->owner = lk_mock_intern_locked(mock, owner);
         slot->token = lk_mock_token_locked(mock);
         slot->since = lk_mock_now(mock);
@@ -115,11 +115,11 @@ locker_status locker_mock_leave(locker_mock *mock, const char *key)
 {
     lk_mutex_lock(&mock->mutex);
     lk_mock_slot *slot = lk_mock_find_locked(mock, key);
-    const bool stranger = slot != NULL && slot->held && slot->stranger;
-    if (stranger)
+    const bool foreign = slot != NULL && slot->held && slot->foreign;
+    if (foreign)
         lk_mock_free_locked(mock, slot);
     lk_mutex_unlock(&mock->mutex);
-    return stranger ? LOCKER_OK : LOCKER_INVALID;
+    return foreign ? LOCKER_OK : LOCKER_INVALID;
 }
 
 void locker_mock_wake(locker_mock *mock, const char *key)

@@ -115,10 +115,10 @@ typedef struct {
 struct lk_mock_slot {
     lk_mock_slot *next LK_MOCK_GUARDED;
     bool held LK_MOCK_GUARDED;
-    bool stranger LK_MOCK_GUARDED; /**< held by somebody who is no locker */
-    /** NULL: a stranger, or a claim that is gone whose release did not arrive. */
+    bool foreign LK_MOCK_GUARDED; /**< held by a client that is no locker */
+    /** NULL: a foreign client, or a claim that is gone whose release did not arrive. */
     locker_claim *holder LK_MOCK_GUARDED;
-    lk_mock_host *host LK_MOCK_GUARDED; /**< the holder's; NULL: a stranger's */
+    lk_mock_host *host LK_MOCK_GUARDED; /**< the holder's; NULL: a foreign client's */
     const char *owner LK_MOCK_GUARDED;  /**< interned */
     uint64_t token LK_MOCK_GUARDED;     /**< of the present or last grant */
     int64_t since LK_MOCK_GUARDED;      /**< when it was granted */

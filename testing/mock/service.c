@@ -178,7 +178,7 @@ void lk_mock_grant_locked(locker_mock *m, lk_mock_slot *slot, locker_claim *clai
     lk_mock_place *p = lk_mock_place_of(claim);
     p->state = LK_MOCK_GRANTED;
     slot->held = true;
-    slot->stranger = false;
+    slot->foreign = false;
     slot->holder = claim;
     slot->host = p->host;
     slot->owner = lk_mock_intern_locked(m, claim->owner);
@@ -191,7 +191,7 @@ void lk_mock_grant_locked(locker_mock *m, lk_mock_slot *slot, locker_claim *clai
 void lk_mock_free_locked(locker_mock *m, lk_mock_slot *slot)
 {
     locker_claim *claim = next_locked(m, slot);
-    slot->held = slot->stranger = false;
+    slot->held = slot->foreign = false;
     slot->holder = NULL;
     slot->host = NULL;
     slot->until = slot->retry_at = LOCKER_NEVER;
