@@ -184,10 +184,24 @@ static void end_it(use *u)
         locker_handle_free(u->handle);
 }
 
+/* What the handle says of its lock, where no callback frees it meanwhile, nor does its locker unlock it. */
+static void ask_it(use *u)
+{
+    const int64_t since = lk_sim_now();
+    if (u->options.on_lost != NULL)
+        return;
+    const bool was_held = lk_sim_judge_is_held(&u->hold);
+    const locker_state state = locker_handle_state(u->handle);
+    const int64_t left_ms = locker_handle_remaining_ms(u->handle);
+    if (u->at->l == u->hold.locker && !u->at->closing)
+        lk_sim_judge_said(&u->hold, was_held, since, state, left_ms);
+}
+
 static void hold_it(use *u)
 {
     lk_sim_judge_granted(&u->hold, u->handle);
     sleep_ns(drawn_hold());
+    ask_it(u);
     if (lk_sim_draw(2) == 0)
         enter_again(u);
     end_it(u);
@@ -481,13 +495,9 @@ typedef struct {
     bool *is_done;
 } checker;
 
-static void *check(void *argument)
+static void take_each(inhabitant *p)
 {
-    checker *const c = argument;
-    inhabitant *const p = c->p;
     locker_error err;
-    while (p->of->running > 0)
-        sleep_ns(10 * MS);
     p->places[0].l = opened(p);
     for (unsigned key = 0; key < p->of->keys; key++) {
         use u = {.p = p, .at = &p->places[0], .options = LOCKER_LOCK_OPTIONS_INIT};
@@ -499,6 +509,21 @@ static void *check(void *argument)
         hold_it(&u);
     }
     shut(p, &p->places[0]);
+}
+
+/* At once, and when all that was left behind is over: what there is then is left for good. */
+static void *check(void *argument)
+{
+    checker *const c = argument;
+    inhabitant *const p = c->p;
+    while (p->of->running > 0)
+        sleep_ns(10 * MS);
+    take_each(p);
+    while (!lk_sim_judge_is_calm())
+        sleep_ns(100 * MS);
+    sleep_ns(p->of->rest_ns);
+    take_each(p);
+    sleep_ns(100 * MS);
     *c->is_done = true;
     return NULL;
 }

@@ -13,6 +13,7 @@ typedef struct {
     unsigned keys;
     unsigned slots;        /**< so many processes run at once */
     unsigned threads_most; /**< in each; 0: as is drawn */
+    int64_t rest_ns;       /**< so long after all is well nothing is left that ends by itself */
     bool ends;             /**< its processes finish what they do, and close */
     unsigned process_count, running;
     lk_sim_process *at[LK_SIM_SLOTS_MAX];           /**< which process runs there */

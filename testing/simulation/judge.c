@@ -15,6 +15,7 @@ static const int64_t listens_ns = 200 * MS; /* a new holder listens for breaks *
 static const int64_t clock_ns = 20 * MS;    /* what a clock is off in a lease, and more */
 static const int64_t rest_ns = 20 * MS;     /* from the driver's grant to the call's return */
 static const int64_t order_ns = 300 * MS;   /* so much later somebody has certainly come */
+static const int64_t free_ns = 300 * MS;    /* what is given back is free then */
 static const int64_t grace_ns = 3000 * MS;  /* a break of unknown outcome may still come to pass */
 
 enum { RELEASED = 64 };
@@ -27,6 +28,7 @@ struct lk_sim_break {
     int64_t began, ended;
     const lk_sim_hold *holder; /* who certainly held it when it began; NULL: nobody did */
     bool known;                /* it has broken that one, or none */
+    int64_t carried_at;        /* when the service carried out one of the key since it began; -1: none */
 };
 
 static struct {
@@ -40,6 +42,7 @@ static struct {
     struct {
         int64_t since, until;
     } strangers[LK_SIM_KEYS_MAX];
+    int64_t used_at[LK_SIM_KEYS_MAX]; /* when somebody last had the key, or asked for it and was not done */
     int64_t idle_since[LK_SIM_KEYS_MAX]; /* since when nobody holds it and somebody waits; -1: not so */
     unsigned lasting;                    /* faults that last */
     int64_t ill_since, well_at;          /* when the latest trouble began, and is over, if none lasts */
@@ -151,10 +154,17 @@ void lk_sim_judge_stranger(unsigned key, int64_t span_ns)
 
 /* ------------------------------------------------------------------ excuses ---- */
 
+/* What its deadline counts from: of ZooKeeper that of its session, with a clock's hundredth. */
+static int64_t sent_at(const lk_sim_hold *hold)
+{
+    return judge.bounds.has_leases ? hold->until - hold->ttl_ns
+                                   : hold->until - judge.bounds.term_ns + judge.bounds.term_ns / 100;
+}
+
 /* What its deadline counts from was sent before the service lost its data. */
 static bool is_forgotten(const lk_sim_hold *hold)
 {
-    const int64_t sent = judge.bounds.has_leases ? hold->until - hold->ttl_ns : hold->asked_at;
+    const int64_t sent = sent_at(hold);
     const bool was_renewed = hold->handle == NULL || hold->until > hold->first_until;
     return (judge.forgot_at >= 0 && sent <= judge.forgot_at) ||
            (judge.forgot_renewals_at >= 0 && sent <= judge.forgot_renewals_at && was_renewed &&
@@ -164,15 +174,32 @@ static bool is_forgotten(const lk_sim_hold *hold)
 /* Its session's deadline counts from what a server answered by itself meanwhile. */
 static bool is_unheard_of(const lk_sim_hold *hold)
 {
-    const int64_t sent = hold->until - judge.bounds.term_ns + judge.bounds.term_ns / 100;
+    const int64_t sent = sent_at(hold);
     return !judge.bounds.has_leases && judge.deaf_until > 0 && sent >= judge.deaf_from - clock_ns &&
            sent <= judge.deaf_until + clock_ns;
+}
+
+/* One whose outcome nobody knows has broken nothing as long as the service has carried out none; and then what had been asked
+ * for, or was handed on inside its process after that. */
+static bool may_have_carried(const lk_sim_break *b, const lk_sim_hold *hold)
+{
+    const bool was_passed = hold->handle != NULL && hold->first_until == 0;
+    return !judge.bounds.tells_breaks || b->known ||
+           (b->carried_at >= 0 && hold->asked_at <= b->carried_at + (was_passed ? grace_ns : 0));
 }
 
 static bool may_have_broken(const lk_sim_break *b, const lk_sim_hold *hold)
 {
     return b->key == hold->key && (b->token == 0 ? !b->known : b->token == hold->token) &&
-           (b->process != NULL || hold->asked_at <= b->ended + (b->known ? 0 : grace_ns));
+           (b->process != NULL || hold->asked_at <= b->ended + (b->known ? 0 : grace_ns)) &&
+           may_have_carried(b, hold);
+}
+
+void lk_sim_judge_carried_out(unsigned key)
+{
+    for (lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
+        if (b->key == key && !b->known)
+            b->carried_at = lk_sim_now();
 }
 
 static bool may_be_broken(const lk_sim_hold *hold)
@@ -283,7 +310,7 @@ static void see_order(const lk_sim_hold *hold)
     }
 }
 
-static void see_token(const lk_sim_hold *hold)
+static void see_token(lk_sim_hold *hold)
 {
     if (!judge.bounds.has_tokens) {
         if (hold->token != 0)
@@ -292,11 +319,15 @@ static void see_token(const lk_sim_hold *hold)
         return;
     }
     const bool was_passed = hold->first_until == 0; /* a number of the lock as it was confirmed */
-    if ((!judge.bounds.keeps_count && hold->asked_at <= judge.forgot_at) || (was_passed && is_excused(hold)))
+    if ((!judge.bounds.keeps_count && is_forgotten(hold)) || (was_passed && is_excused(hold)))
         return;
-    if (hold->token <= hold->asked_behind)
+    const bool counts = judge.bounds.keeps_count || hold->asked_at > judge.forgot_at;
+    const uint64_t behind = lk_sim_judge_is_held(hold) && !is_excused(hold) ? judge.tokens[hold->key]
+                            : counts                                        ? hold->asked_behind
+                                                                            : 0;
+    if (hold->token <= behind)
         lk_sim_fail("key %u: token %llu was granted after token %llu", hold->key,
-                    (unsigned long long)hold->token, (unsigned long long)hold->asked_behind);
+                    (unsigned long long)hold->token, (unsigned long long)behind);
     if (hold->token <= judge.tokens[hold->key])
         return;
     judge.tokens[hold->key] = hold->token;
@@ -343,9 +374,22 @@ static bool is_asked_for(const lk_sim_process *process, unsigned key)
     return false;
 }
 
+/* What was given back late, or by a call of unknown outcome, is free by then. */
+static void see_busy(const lk_sim_hold *hold)
+{
+    const bool is_strangers = lk_sim_now() < judge.strangers[hold->key].until + free_ns;
+    if (!hold->waits && !is_strangers && lk_sim_judge_is_calm() &&
+        calm_since(hold->asked_at) == hold->asked_at && judge.used_at[hold->key] < hold->asked_at - free_ns &&
+        !lk_sim_judge_is_used(hold->key))
+        lk_sim_fail("key %u: a try was told busy, and nobody had it", hold->key);
+}
+
 void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *text)
 {
     take_out(&judge.asking, hold);
+    if (status == LOCKER_BUSY)
+        see_busy(hold);
+    judge.used_at[hold->key] = lk_sim_now();
     const bool may_be_away = lk_sim_now() < judge.well_at + judge.bounds.back_ns &&
                              (hold->waits || is_asked_for(hold->process, hold->key));
     /* whether replicas have it may still be asked for when the call's time is over */
@@ -375,13 +419,26 @@ bool lk_sim_judge_is_held(lk_sim_hold *hold)
     return LK_READ(claim->phase) == LK_GRANTED && lk_sim_now() < hold->until;
 }
 
+void lk_sim_judge_said(lk_sim_hold *hold, bool was_held, int64_t since, locker_state state, int64_t left_ms)
+{
+    const bool is_held = lk_sim_judge_is_held(hold);
+    const bool is_true = state == LOCKER_STATE_LOST ? !is_held : was_held && state != LOCKER_STATE_UNLOCKED;
+    if (!is_true)
+        lk_sim_fail("key %u: the handle of token %llu says %s", hold->key, (unsigned long long)hold->token,
+                    locker_state_name(state));
+    if (left_ms < 0 || (!was_held && left_ms > 0) ||
+        (left_ms > 0 && left_ms * MS > hold->until - since + clock_ns))
+        lk_sim_fail("key %u: the handle of token %llu has %lld ms left, and it is held for %lld", hold->key,
+                    (unsigned long long)hold->token, (long long)left_ms,
+                    (long long)((hold->until - since) / MS));
+}
+
 LK_UNCHECKED void lk_sim_judge_gives(lk_sim_hold *hold)
 {
     hold->gave_behind = judge.tokens[hold->key];
     hold->behind_asked_at = judge.token_asked_at[hold->key];
     hold->passed_before = hold->handle->l->stats.handed_over;
-    if (!lk_sim_judge_is_held(hold))
-        hold->until = 0;
+    hold->gave_lost = !lk_sim_judge_is_held(hold);
     hold->gave_at = lk_sim_now();
     hold->gives = true;
 }
@@ -430,21 +487,22 @@ void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
     take_out(&judge.holds, hold);
     lk_sim_tell("unlock of key %u token %llu by %d: %s", hold->key, (unsigned long long)hold->token,
                 hold->process->pid, locker_status_name(status));
-    if (status == LOCKER_OK && hold->until == 0)
+    if (status == LOCKER_OK && hold->gave_lost)
         lk_sim_fail("key %u: unlock of token %llu answered OK, and it was lost before", hold->key,
                     (unsigned long long)hold->token);
+    if (status != LOCKER_OK && status != LOCKER_LOST && status != LOCKER_UNKNOWN && status != LOCKER_CLOSED)
+        lk_sim_fail("key %u: unlock answered %s", hold->key, locker_status_name(status));
+    if (status == LOCKER_UNKNOWN && lk_sim_judge_was_well(hold->gave_at))
+        lk_sim_fail("key %u: unlock of token %llu answered unknown, and all was well", hold->key,
+                    (unsigned long long)hold->token);
+    judge.used_at[hold->key] = lk_sim_now();
     if (is_forgotten(hold))
         return;
     if (status == LOCKER_OK)
         see_release(hold);
-    if (status == LOCKER_LOST && lk_sim_now() < hold->until && !may_be_broken(hold))
+    if (status == LOCKER_LOST && !hold->gave_lost && lk_sim_now() < hold->until && !may_be_broken(hold))
         lk_sim_fail("key %u: unlock of token %llu answered LOST, and nothing had taken it", hold->key,
                     (unsigned long long)hold->token);
-    if (status == LOCKER_UNKNOWN && lk_sim_judge_was_well(hold->gave_at))
-        lk_sim_fail("key %u: unlock of token %llu answered unknown, and all was well", hold->key,
-                    (unsigned long long)hold->token);
-    if (status != LOCKER_OK && status != LOCKER_LOST && status != LOCKER_UNKNOWN && status != LOCKER_CLOSED)
-        lk_sim_fail("key %u: unlock answered %s", hold->key, locker_status_name(status));
 }
 
 bool lk_sim_judge_is_used(unsigned key)
@@ -470,8 +528,12 @@ lk_sim_break *lk_sim_judge_breaks(lk_sim_process *process, unsigned key, uint64_
     lk_sim_break *const b = malloc(sizeof *b);
     if (b == NULL)
         abort();
-    *b = (lk_sim_break){
-        .next = judge.breaks, .process = process, .key = key, .token = token, .began = lk_sim_now()};
+    *b = (lk_sim_break){.next = judge.breaks,
+                        .process = process,
+                        .key = key,
+                        .token = token,
+                        .began = lk_sim_now(),
+                        .carried_at = -1};
     b->holder = lk_sim_judge_holder(key);
     judge.breaks = b;
     lk_sim_tell("%d breaks key %u token %llu", process->pid, key, (unsigned long long)token);
@@ -568,10 +630,11 @@ static int64_t told_within(const lk_sim_hold *hold)
 /* What was asked for after a break had answered renews nothing, unless a failover has lost that break. */
 static void see_renewal(const lk_sim_hold *hold)
 {
-    for (const lk_sim_break *b = judge.breaks; judge.bounds.has_leases && b != NULL; b = b->next)
+    const int64_t slack = clock_ns + (judge.bounds.has_leases ? 0 : judge.bounds.term_ns / 2);
+    for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
         if (b->known && b->token != 0 && b->token == hold->token && b->key == hold->key &&
             b->began > judge.forgot_at && b->began > judge.forgot_renewals_at &&
-            hold->until - hold->ttl_ns > b->ended + clock_ns)
+            sent_at(hold) > b->ended + slack)
             lk_sim_fail("key %u: process %d has renewed token %llu, and it had been broken", hold->key,
                         hold->process->pid, (unsigned long long)hold->token);
 }
@@ -651,11 +714,15 @@ void lk_sim_judge_look(void)
         if (!hold->gives && !look_at(hold))
             continue;
         is_used[hold->key] = true;
+        judge.used_at[hold->key] = lk_sim_now();
         if (!hold->gives)
             holder[hold->key] = holder[hold->key] == NULL ? hold : meet(holder[hold->key], hold);
     }
-    for (const lk_sim_hold *hold = judge.asking; hold != NULL; hold = hold->next)
+    for (const lk_sim_hold *hold = judge.asking; hold != NULL; hold = hold->next) {
         is_wanted[hold->key] = is_wanted[hold->key] || (hold->waits && !hold->process->stopped);
+        if (hold->waits)
+            judge.used_at[hold->key] = lk_sim_now();
+    }
     for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++) {
         const bool is_strangers = lk_sim_now() < judge.strangers[key].until;
         if (is_strangers && holder[key] != NULL)

@@ -34,6 +34,7 @@ typedef struct lk_sim_hold {
     int64_t broken_at; /**< somebody was told that he broke it; 0: nobody */
     bool gives;        /**< unlock was called: it shuts nobody out any more */
     int64_t gave_at;   /**< when that was */
+    bool gave_lost;    /**< it was lost before */
     uint64_t passed_before;  /**< how often its locker had handed locks on inside its process then */
     uint64_t gave_behind;    /**< the greatest token of the key then */
     int64_t behind_asked_at; /**< when the call that got that began */
@@ -57,6 +58,7 @@ typedef struct {
     bool has_tokens;   /**< they grow from grant to grant */
     bool has_order;    /**< who waits is served in the order of arrival, by whichever locker he asked */
     bool has_leases;   /**< a lock has a lease of its own, which a grant has a part of */
+    bool tells_breaks; /**< lk_sim_judge_carried_out() is called */
     bool has_replica;  /**< who has only looked may not know yet that he is connected to one */
 } lk_sim_bounds;
 
@@ -81,6 +83,8 @@ void lk_sim_judge_stranger(unsigned key, int64_t span_ns);
 /** All that is left of a process that was killed. */
 void lk_sim_judge_forget(const lk_sim_process *process);
 
+/** The service carries out somebody's break of the key. */
+void lk_sim_judge_carried_out(unsigned key);
 /** The service takes the lock of that token away, because its holder's time is over: he must know. */
 void lk_sim_judge_ended(uint64_t token);
 
@@ -99,8 +103,10 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
 void lk_sim_judge_gives(lk_sim_hold *hold);
 /** What unlock said. */
 void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status);
-/** Whether it is held, by what its handle says. */
+/** Whether it is held, by what its handle goes by. */
 bool lk_sim_judge_is_held(lk_sim_hold *hold);
+/** What its handle said, asked since then, when that was so. */
+void lk_sim_judge_said(lk_sim_hold *hold, bool was_held, int64_t since, locker_state state, int64_t left_ms);
 
 lk_sim_break *lk_sim_judge_breaks(lk_sim_process *process, unsigned key, uint64_t token);
 void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_info *broken);

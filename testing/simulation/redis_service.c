@@ -180,6 +180,15 @@ static void closed(void *context)
     end(s);
 }
 
+static void put(void *context, lk_sr_text name)
+{
+    const lk_sim_redis *const redis = context;
+    char text[256];
+    (void)snprintf(text, sizeof text, "%.*s", LK_SR_SHOWN(name));
+    if (redis->puts != NULL)
+        redis->puts(text);
+}
+
 void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, const lk_sim_redis *clock, uint64_t seed)
 {
     *redis = (lk_sim_redis){.service = {.host = host,
@@ -197,6 +206,7 @@ void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, const lk_sim_redi
                                              .port = 6379,
                                              .clock_ns = INT64_C(1700000000000000000),
                                              .ready = ready,
+                                             .put = put,
                                              .context = redis});
     lk_sim_network_add(&redis->service);
 }

@@ -17,6 +17,8 @@ struct lk_sim_redis {
     bool halts;   /**< nothing gets there, until it doesn't any more */
     /** Called before a message is sent there; NULL: nobody wants to know. */
     void (*tells)(lk_sim_connection *, const char *text);
+    /** SET has put something there. NULL: nobody wants to know. */
+    void (*puts)(const char *name);
 };
 
 /** Listens at host:6379 from now on. Its clock runs as `clock`'s; NULL: as is drawn. */

@@ -412,6 +412,17 @@ static void end(void)
     lk_sim_zookeeper_end(&run.zookeeper);
 }
 
+/* Sessions are closed, and with them their nodes; empty containers a server removes in time. */
+static const char *left(void)
+{
+    static char text[256];
+    char what[200];
+    if (!lk_simzk_left(run.zookeeper.ensemble, what, sizeof what))
+        return NULL;
+    (void)snprintf(text, sizeof text, "%s was left behind", what);
+    return text;
+}
+
 static lk_sim_service *server(unsigned place)
 {
     return place < (unsigned)run.zookeeper.count ? &run.zookeeper.servers[place].service : NULL;
@@ -419,6 +430,7 @@ static lk_sim_service *server(unsigned place)
 
 void lk_sim_run_zookeeper(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result)
 {
-    static const lk_sim_faulty service = {.begin = begin, .end = end, .server = server, .make = make};
+    static const lk_sim_faulty service = {
+        .begin = begin, .end = end, .server = server, .make = make, .left = left};
     lk_sim_run_with(&service, plan, trace, result);
 }

@@ -29,6 +29,8 @@ typedef struct {
     /** Something is to be fetched from the connection, or it was closed; called in the midst of other calls, so it
      * may note that and do no more. NULL: who uses it looks by himself. */
     void (*ready)(void *context, lk_sr_client *client);
+    /** SET has put something there; likewise. */
+    void (*put)(void *context, lk_sr_text name);
     void *context;
 } lk_sr_setup;
 

@@ -1,5 +1,7 @@
 /* ensemble.c: what zookeeper.h offers. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "clients.h"
 #include "network.h"
@@ -199,6 +201,30 @@ int lk_simzk_leader(const lk_simzk *z)
 {
     const lk_simzk_server *const leader = find_leader(z);
     return leader != NULL ? leader->id : -1;
+}
+
+/* The first node below that one that lasts; NULL: there is none. */
+static const lk_simzk_node *lasting(const lk_simzk_node *of)
+{
+    for (size_t i = 0; i < of->count; i++) {
+        const lk_simzk_node *const child = of->children[i];
+        const lk_simzk_node *const found = child->container ? lasting(child) : child;
+        if (found != NULL && strcmp(child->path, "/zookeeper") != 0)
+            return found;
+    }
+    return NULL;
+}
+
+bool lk_simzk_left(const lk_simzk *z, char *text, size_t room)
+{
+    const lk_simzk_server *const leader = find_leader(z);
+    const lk_simzk_node *const node = leader != NULL ? lasting(lk_simzk_tree_find(&leader->tree, "/")) : NULL;
+    const size_t sessions = leader != NULL ? leader->tree.session_count : 0;
+    if (node != NULL)
+        (void)snprintf(text, room, "%s", node->path);
+    else
+        (void)snprintf(text, room, "%zu sessions", sessions);
+    return node != NULL || sessions > 0;
 }
 
 bool lk_simzk_serves(const lk_simzk *z, int server)
