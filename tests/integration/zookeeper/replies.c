@@ -86,15 +86,19 @@ static void the_reply_to_delete_is_garbage(void **state)
     survive(*state, LK_PROXY_GARBAGE, LK_ZKP_DELETE, 1, 0, 1);
 }
 
+/* An eighth of a session of 120 s. */
+enum { NEXT_HEARTBEAT_MS = 15000 };
+
 /* A waiter whose create was executed, but not answered, keeps its place: it is looked for behind a check, by
  * which no server misses it, and not made again. */
 static void a_waiters_create_is_cut_off(void **state)
 {
     lk_env *env = *state;
-    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=20s");
+    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=120s");
     locker_handle *held = lk_take(holder, "waited");
     lk_passed creates = lk_proxy_passed(env->proxy, LK_ZKP_CREATE2),
               checks = lk_proxy_passed(env->proxy, LK_ZKP_MULTI);
+    const int64_t began = lk_test_now_ms();
     lk_locking waiter;
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_CREATE2, 1, 0);
     lk_locking_start(&waiter, l, "waited", NULL);
@@ -105,7 +109,8 @@ static void a_waiters_create_is_cut_off(void **state)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_zkc_require_count(env->client, "/shop/waited", 1);
     assert_int_equal(lk_proxy_requests(env->proxy, LK_ZKP_CREATE2), creates.count + 1);
-    lk_proxy_await_passed(checks, 1);
+    lk_proxy_await_passed(checks, 2); /* the heartbeat of the new connection is one, too */
+    assert_true(lk_test_now_ms() - began < NEXT_HEARTBEAT_MS);
     lk_give(waiter.held);
     lk_zkc_require_count(env->client, "/shop/waited", 0);
     lk_close_locker(l);
