@@ -40,8 +40,8 @@ void lk_claim_free(const locker *l, lk_claim *claim)
     free(claim);
 }
 
-/* The clock is read before the deadline. So a LOST that is told stays true: whoever extends the lease later
- * reads a later time, sees that the deadline has passed, and leaves it. */
+/* The clock is read before the deadline, and whoever extends that reads the clock once more behind it. So a LOST that is told
+ * stays true: he sees that the deadline had passed by then. */
 locker_state lk_claim_state(const locker *l, const lk_claim *claim)
 {
     const uint8_t phase = LK_READ(claim->phase);

@@ -139,14 +139,18 @@ bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now)
 
 void lk_lease_confirm_locked(locker *l, lk_claim *claim, int64_t until)
 {
-    const int64_t now = lk_now(l);
+    const int64_t now = lk_now(l), last = LK_READ(claim->valid_until);
     if (claim->phase != LK_GRANTED || lk_lease_over_locked(l, claim, now))
         return;
-    l->stats.renewals++;
-    if (until > LK_READ(claim->valid_until)) {
+    if (until > last) {
         claim->pub.valid_until = until;
-        LK_WRITE(claim->valid_until, until);
+        atomic_store(&claim->valid_until, until); /* before the clock is read */
+        if (lk_now(l) >= last) { /* this thread stood meanwhile, and a handle may have said LOST: so it is */
+            lk_lose_locked(l, claim);
+            return;
+        }
     }
+    l->stats.renewals++;
     schedule_locked(l, claim, now);
 }
 

@@ -378,6 +378,9 @@ static bool is_asked_for(const lk_sim_process *process, unsigned key)
 static void see_busy(const lk_sim_hold *hold)
 {
     const bool is_strangers = lk_sim_now() < judge.strangers[hold->key].until + free_ns;
+    for (const lk_sim_hold *other = judge.asking; other != NULL; other = other->next)
+        if (other->key == hold->key)
+            return;
     if (!hold->waits && !is_strangers && lk_sim_judge_is_calm() &&
         calm_since(hold->asked_at) == hold->asked_at && judge.used_at[hold->key] < hold->asked_at - free_ns &&
         !lk_sim_judge_is_used(hold->key))

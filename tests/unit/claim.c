@@ -423,6 +423,42 @@ static void a_late_renewal_revives_nothing(void **state)
     probe_end(&p, l);
 }
 
+/* A thread that stands still between the clock and the deadline: the handle is asked then. */
+static _Thread_local locker_handle *asked;
+static locker_state said;
+
+static int64_t stands_behind_the_clock(void *context)
+{
+    probe *const p = context;
+    const int64_t now = atomic_load(&p->now);
+    locker_handle *const h = asked;
+    asked = NULL;
+    if (h != NULL) {
+        probe_advance(p, PROBE_TTL_MS);
+        said = locker_handle_state(h);
+    }
+    return now;
+}
+
+static void a_lost_that_was_told_outlasts_a_renewal(void **state)
+{
+    probe p;
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    probe_init(&p);
+    p.clock.now = stands_behind_the_clock;
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    asked = h;
+    p.svc->lease_extended(p.svc, (locker_claim *)(uintptr_t)p.holder,
+                          atomic_load(&p.now) + 2 * PROBE_TTL_MS * INT64_C(1000000));
+    assert_int_equal(said, LOCKER_STATE_LOST);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
+    lk_give_lost(h);
+    probe_end(&p, l);
+}
+
 /* ------------------------------------------------------------------ nobody lets go of it meanwhile ---- */
 
 static bool is_releasing(void *handle)
@@ -705,6 +741,7 @@ int main(void)
         cmocka_unit_test(a_lease_that_ends_during_pass_is_not_a_grant),
         cmocka_unit_test(an_extension_during_acquire_counts),
         cmocka_unit_test(a_late_renewal_revives_nothing),
+        cmocka_unit_test(a_lost_that_was_told_outlasts_a_renewal),
         cmocka_unit_test(unlock_waits_for_renew),
         cmocka_unit_test(a_loss_before_the_release_has_begun_is_told),
         cmocka_unit_test(a_grant_shows_that_the_last_one_is_lost),
