@@ -16,7 +16,7 @@ static const int64_t clock_ns = 20 * MS;    /* what a clock is off in a lease, a
 static const int64_t rest_ns = 20 * MS;     /* from the driver's grant to the call's return */
 static const int64_t order_ns = 300 * MS;   /* so much later somebody has certainly come */
 static const int64_t free_ns = 300 * MS;    /* what is given back is free then */
-static const int64_t grace_ns = 3000 * MS;  /* a break of unknown outcome may still come to pass */
+static const int64_t grace_ns = 3000 * MS;  /* so late may word of a break come */
 
 enum { RELEASED = 64 };
 
@@ -154,17 +154,20 @@ void lk_sim_judge_stranger(unsigned key, int64_t span_ns)
 
 /* ------------------------------------------------------------------ excuses ---- */
 
-/* What its deadline counts from: of ZooKeeper that of its session, with a clock's hundredth. */
+/* What its deadline counts from: of ZooKeeper that of its session, of which a hundredth is taken off. */
 static int64_t sent_at(const lk_sim_hold *hold)
 {
+    const int64_t term = judge.bounds.term_ns;
     return judge.bounds.has_leases ? hold->until - hold->ttl_ns
-                                   : hold->until - judge.bounds.term_ns + judge.bounds.term_ns / 100;
+                                   : lk_sim_true(hold->process, hold->until_local - (term - term / 100));
 }
 
-/* What its deadline counts from was sent before the service lost its data. */
+/* What its deadline counts from was sent before the service lost its data; where locks have no leases it was asked for before
+ * that, too: a server without its data knows no session of before. */
 static bool is_forgotten(const lk_sim_hold *hold)
 {
-    const int64_t sent = sent_at(hold);
+    const int64_t counts = sent_at(hold),
+                  sent = judge.bounds.has_leases || counts > hold->asked_at ? counts : hold->asked_at;
     const bool was_renewed = hold->handle == NULL || hold->until > hold->first_until;
     return (judge.forgot_at >= 0 && sent <= judge.forgot_at) ||
            (judge.forgot_renewals_at >= 0 && sent <= judge.forgot_renewals_at && was_renewed &&
@@ -179,19 +182,26 @@ static bool is_unheard_of(const lk_sim_hold *hold)
            sent <= judge.deaf_until + clock_ns;
 }
 
-/* One whose outcome nobody knows has broken nothing as long as the service has carried out none; and then what had been asked
- * for, or was handed on inside its process after that. */
-static bool may_have_carried(const lk_sim_break *b, const lk_sim_hold *hold)
+/* A lock that is passed on inside its process keeps its deadline, or its value, of which word may be under way. */
+static int64_t passed_ns(const lk_sim_hold *hold)
 {
-    const bool was_passed = hold->handle != NULL && hold->first_until == 0;
-    return !judge.bounds.tells_breaks || b->known ||
-           (b->carried_at >= 0 && hold->asked_at <= b->carried_at + (was_passed ? grace_ns : 0));
+    return hold->handle != NULL && hold->first_until == 0 ? grace_ns : 0;
 }
 
+/* One whose outcome nobody knows has broken nothing as long as the service has carried out none, and then what had been asked for,
+ * or confirmed and then passed on; without tokens also what its process has got anew, or passed on, lately. */
+static bool may_have_carried(const lk_sim_break *b, const lk_sim_hold *hold)
+{
+    const int64_t since = passed_ns(hold) > 0 && judge.bounds.has_tokens ? sent_at(hold) : hold->asked_at;
+    return !judge.bounds.tells_breaks || b->known ||
+           (b->carried_at >= 0 && since <= b->carried_at + (judge.bounds.has_tokens ? 0 : passed_ns(hold)));
+}
+
+/* It takes what somebody had seen before it ended, however late it arrives. */
 static bool may_have_broken(const lk_sim_break *b, const lk_sim_hold *hold)
 {
     return b->key == hold->key && (b->token == 0 ? !b->known : b->token == hold->token) &&
-           (b->process != NULL || hold->asked_at <= b->ended + (b->known ? 0 : grace_ns)) &&
+           (b->process != NULL || hold->asked_at <= b->ended + (b->known ? 0 : passed_ns(hold))) &&
            may_have_carried(b, hold);
 }
 
@@ -503,7 +513,7 @@ void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
         return;
     if (status == LOCKER_OK)
         see_release(hold);
-    if (status == LOCKER_LOST && !hold->gave_lost && lk_sim_now() < hold->until && !may_be_broken(hold))
+    if (status == LOCKER_LOST && !hold->gave_lost && lk_sim_now() < hold->until && !is_excused(hold))
         lk_sim_fail("key %u: unlock of token %llu answered LOST, and nothing had taken it", hold->key,
                     (unsigned long long)hold->token);
 }
@@ -633,11 +643,10 @@ static int64_t told_within(const lk_sim_hold *hold)
 /* What was asked for after a break had answered renews nothing, unless a failover has lost that break. */
 static void see_renewal(const lk_sim_hold *hold)
 {
-    const int64_t slack = clock_ns + (judge.bounds.has_leases ? 0 : judge.bounds.term_ns / 2);
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
         if (b->known && b->token != 0 && b->token == hold->token && b->key == hold->key &&
             b->began > judge.forgot_at && b->began > judge.forgot_renewals_at &&
-            sent_at(hold) > b->ended + slack)
+            sent_at(hold) > b->ended + clock_ns)
             lk_sim_fail("key %u: process %d has renewed token %llu, and it had been broken", hold->key,
                         hold->process->pid, (unsigned long long)hold->token);
 }

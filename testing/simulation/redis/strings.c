@@ -130,7 +130,7 @@ void lk_sr_set(lk_sr_call *call)
     if (at_ms >= 0)
         key->expires_ms = at_ms; /* even if that is over: whoever looks next removes it */
     tell_replicas(call, at_ms, o.keep_end);
-    if (call->server->setup.put != NULL)
+    if (call->server->setup.put != NULL && !call->server->applying)
         call->server->setup.put(call->server->setup.context, call->argv[1]);
     if (!o.get)
         lk_sr_reply_status(call->out, "OK");

@@ -220,11 +220,13 @@ bool lk_simzk_left(const lk_simzk *z, char *text, size_t room)
     const lk_simzk_server *const leader = find_leader(z);
     const lk_simzk_node *const node = leader != NULL ? lasting(lk_simzk_tree_find(&leader->tree, "/")) : NULL;
     const size_t sessions = leader != NULL ? leader->tree.session_count : 0;
-    if (node != NULL)
+    if (leader == NULL)
+        (void)snprintf(text, room, "no leader");
+    else if (node != NULL)
         (void)snprintf(text, room, "%s", node->path);
     else
         (void)snprintf(text, room, "%zu sessions", sessions);
-    return node != NULL || sessions > 0;
+    return leader == NULL || node != NULL || sessions > 0;
 }
 
 bool lk_simzk_serves(const lk_simzk *z, int server)

@@ -244,8 +244,8 @@ bool lk_simzk_serves(const lk_simzk *z, int server);
 int64_t lk_simzk_applied(const lk_simzk *z, int server);
 /* Whether the leader has the session, and is not ending it. False too when nobody leads. */
 bool lk_simzk_has_session(const lk_simzk *z, int64_t session);
-/* What the leader has of sessions, of their nodes, and of nodes that last, beyond those of the server itself; false: nothing, or
- * nobody leads. */
+/* What the leader has of sessions, of their nodes, and of nodes that last, beyond those of the server itself, or that
+ * nobody leads; false: nothing. */
 bool lk_simzk_left(const lk_simzk *z, char *text, size_t room);
 /* Have each server count so many children of a node so far, whatever it has: for what happens when numbers end. */
 void lk_simzk_count_children(lk_simzk *z, const char *path, int32_t cversion);
