@@ -80,7 +80,8 @@ class Pages(CompareCase):
             self.assertNotRegex(svg, r"href=['\"][^#]|url\((?!#)|<script")
 
     def lanes(self, page, title):
-        found = [drawing(p) for p in page.pictures if p["alt"].startswith("Lanes over time: %s." % title)]
+        """Of one run; of several, the page has the worst."""
+        found = [drawing(p) for p in page.pictures if re.match(r"Lanes over time: %s\." % title, p["alt"])]
         self.assertEqual(len(found), 1, [p["alt"] for p in page.pictures])
         return found[0]
 
@@ -118,12 +119,12 @@ class Pages(CompareCase):
         self.assertTrue(any("distribution" in p["alt"] for p in page.pictures))
 
     def test_two_holders_are_red(self):
-        page = self.compared("--spawn=redis-replica", "-s", "failover", "-s", "failover-wait")
+        """A holder that is connected to the new master before its rival hears in time: seldom three times in a row."""
+        page = self.compared("--spawn=redis-replica", "-s", "failover", "-s", "failover-wait", "--runs", "3")
         overlap = self.found.sample("failover", "redis-replica", "overlap")
         self.assertGreater(overlap, 0)
-        lanes = self.lanes(page, "failover on redis-replica, run 1")
-        self.assertRegex(lanes, r"rgb\( *212, *0, *0\)")
-        alone = self.lanes(page, "failover-wait on redis-replica, run 1")
+        self.assertRegex(self.lanes(page, r"failover on redis-replica, run \d"), r"rgb\( *212, *0, *0\)")
+        alone = self.lanes(page, r"failover-wait on redis-replica, run \d")
         self.assertNotRegex(alone, r"<polygon[^>]*rgb\( *212, *0, *0\)")
         self.assertIn("documented exception", page.text)
         judged = json.loads(self.code(0, "check-history", "--json", self.json).stdout)

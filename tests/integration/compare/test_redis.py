@@ -27,7 +27,10 @@ class Redis(Spawned, CompareCase):
     def test_failover(self):
         """A replica that was not sent the lock does let two hold it, and the tokens tell them apart."""
         self.assert_verdict("exception", "failover", "redis-replica")
-        self.assertGreater(self.sample("failover", "redis-replica", "overlap"), 0)
+        found = self.found
+        if found.sample("failover", "redis-replica", "overlap") == 0:  # the holder was at the new master before its rival
+            found = self.compare("--spawn=redis-replica", "-s", "failover", "--runs", "3")
+        self.assertGreater(found.sample("failover", "redis-replica", "overlap"), 0)
         self.assertEqual(self.sample("failover", "redis-replica", "token grew", "min"), 1)
         self.assert_verdict("not run", "failover", "file", "redis")
 

@@ -213,6 +213,28 @@ static void check_order(const char *name, size_t wanted)
     assert_int_equal(count, wanted);
 }
 
+struct progress {
+    const char *file;
+    off_t size;
+    size_t lines, wanted;
+};
+
+/* Or all is done. */
+static bool has_grown(void *context)
+{
+    struct progress *p = context;
+    const off_t before = p->size;
+    FILE *file = fopen(p->file, "re");
+    if (file == NULL)
+        return false;
+    p->lines = 0;
+    for (int c; (c = fgetc(file)) != EOF;)
+        p->lines += c == '\n';
+    p->size = ftello(file);
+    fclose(file);
+    return p->size > before || p->lines == p->wanted;
+}
+
 static void grants_in_order(lk_env *env, lk_child **others, size_t count)
 {
     struct worker workers[THREADS] = {{0}};
@@ -226,6 +248,9 @@ static void grants_in_order(lk_env *env, lk_child **others, size_t count)
     }
     for (size_t i = 0; i < count; i++)
         lk_child_say(others[i], "grants %s %s %d", path, file, THEIR_GRANTS);
+    struct progress progress = {.file = file, .wanted = THREADS * OUR_GRANTS + count * THEIR_GRANTS};
+    while (progress.lines < progress.wanted)
+        lk_require(has_grown, &progress, "somebody should be granted the lock");
     for (size_t i = 0; i < THREADS; i++) {
         lk_join(workers[i].thread, "a worker");
         assert_status(LOCKER_OK, workers[i].status, workers[i].err);
@@ -233,7 +258,7 @@ static void grants_in_order(lk_env *env, lk_child **others, size_t count)
     }
     for (size_t i = 0; i < count; i++)
         lk_child_expect(others[i], "ok");
-    check_order(file, THREADS * OUR_GRANTS + count * THEIR_GRANTS);
+    check_order(file, progress.wanted);
     lk_remove_directory(directory);
 }
 
