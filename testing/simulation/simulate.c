@@ -123,36 +123,72 @@ static const char *limits_with(const char *name, const char *value)
     return text;
 }
 
+static lk_sim_orders defaults(void)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return (lk_sim_orders){.driver = drivers[0].name,
+                           .run = drivers[0].run,
+                           .first = 1,
+                           .seeds = 100,
+                           .jobs = processors > 0 ? (uint64_t)processors : 1,
+                           .limits = ""};
+}
+
+/* Options that make another plan of a seed's. */
+static void limit_plan(lk_sim_orders *o, int option, const char *name, char *value)
+{
+    o->limits = limits_with(name, value); /* before the value is cut into words */
+    switch (option) {
+    case 'w':
+        leave_out(&o->plan, value);
+        break;
+    case 'P':
+        o->plan.processes = (unsigned)number(value, 1);
+        break;
+    case 'T':
+        o->plan.threads = (unsigned)number(value, 1);
+        break;
+    case 'K':
+        o->plan.keys = (unsigned)number(value, 1);
+        break;
+    case 'C':
+        o->plan.course = number(value, 0);
+        break;
+    default:
+        abort();
+    }
+}
+
+static const struct option known[] = {{"driver", required_argument, NULL, 'd'},
+                                      {"first", required_argument, NULL, 'f'},
+                                      {"seeds", required_argument, NULL, 'n'},
+                                      {"jobs", required_argument, NULL, 'j'},
+                                      {"seed", required_argument, NULL, 's'},
+                                      {"trace", required_argument, NULL, 't'},
+                                      {"stop", no_argument, NULL, 'e'},
+                                      {"results", no_argument, NULL, 'r'},
+                                      {"without", required_argument, NULL, 'w'},
+                                      {"processes", required_argument, NULL, 'P'},
+                                      {"threads", required_argument, NULL, 'T'},
+                                      {"keys", required_argument, NULL, 'K'},
+                                      {"course", required_argument, NULL, 'C'},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {NULL, 0, NULL, 0}};
+
 static lk_sim_orders read_orders(int argc, char **argv)
 {
-    static const struct option known[] = {{"driver", required_argument, NULL, 'd'},
-                                          {"first", required_argument, NULL, 'f'},
-                                          {"seeds", required_argument, NULL, 'n'},
-                                          {"jobs", required_argument, NULL, 'j'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"trace", required_argument, NULL, 't'},
-                                          {"stop", no_argument, NULL, 'e'},
-                                          {"results", no_argument, NULL, 'r'},
-                                          {"without", required_argument, NULL, 'w'},
-                                          {"processes", required_argument, NULL, 'P'},
-                                          {"threads", required_argument, NULL, 'T'},
-                                          {"keys", required_argument, NULL, 'K'},
-                                          {"course", required_argument, NULL, 'C'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    lk_sim_orders o = {.driver = drivers[0].name,
-                       .run = drivers[0].run,
-                       .first = 1,
-                       .seeds = 100,
-                       .jobs = processors > 0 ? (uint64_t)processors : 1,
-                       .limits = ""};
+    lk_sim_orders o = defaults();
     const char *trace = NULL;
     bool one = false, several = false;
     for (int option, i; (option = getopt_long(argc, argv, "h", known, &i)) != -1;) {
-        if (strchr("wPTKC", option) != NULL)
-            o.limits = limits_with(known[i].name, optarg);
         switch (option) {
+        case 'w':
+        case 'P':
+        case 'T':
+        case 'K':
+        case 'C':
+            limit_plan(&o, option, known[i].name, optarg);
+            break;
         case 'd':
             choose_driver(&o, optarg);
             break;
@@ -180,21 +216,6 @@ static lk_sim_orders read_orders(int argc, char **argv)
             break;
         case 'r':
             o.for_programs = true;
-            break;
-        case 'w':
-            leave_out(&o.plan, optarg);
-            break;
-        case 'P':
-            o.plan.processes = (unsigned)number(optarg, 1);
-            break;
-        case 'T':
-            o.plan.threads = (unsigned)number(optarg, 1);
-            break;
-        case 'K':
-            o.plan.keys = (unsigned)number(optarg, 1);
-            break;
-        case 'C':
-            o.plan.course = number(optarg, 0);
             break;
         case 'h':
             leave_with_usage(stdout, 0);
