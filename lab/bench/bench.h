@@ -29,9 +29,9 @@
 
 #include "servers/server.h"
 
-#define LK_US INT64_C(1000)
-#define LK_MS INT64_C(1000000)
-#define LK_S  INT64_C(1000000000)
+#define LK_BENCH_US INT64_C(1000)
+#define LK_BENCH_MS INT64_C(1000000)
+#define LK_BENCH_S  INT64_C(1000000000)
 
 enum {
     LK_ROUNDS_MAX = 99,
@@ -72,7 +72,7 @@ typedef struct {
     sem_t go;                    /* posted once for each member when all are ready */
     sem_t halt;                  /* posted once for each member when the time is over */
     sem_t turn[2];               /* for members that take turns */
-    atomic_int ready;            /* members that called lk_crew_ready() */
+    atomic_int ready;            /* members that called lk_bench_crew_ready() */
     atomic_bool stop;            /* the time is over. Relaxed: a flag */
     _Atomic int64_t mark;        /* a moment that one member tells another */
     _Atomic size_t sample_count; /* may exceed the array: what is over is dropped */
@@ -82,7 +82,7 @@ typedef struct {
     double value[LK_VALUES_MAX];   /* whatever else a member tells; the last: seconds from go to halt */
     atomic_bool failed;            /* error is set */
     char error[LOCKER_ERROR_TEXT_MAX + 64];
-} lk_crew;
+} lk_bench_crew;
 
 /* What one run of a crew is. */
 typedef struct {
@@ -95,24 +95,24 @@ typedef struct {
 } lk_work;
 
 /* Run one. False: it failed, which has been told, or the user stopped us. */
-bool lk_crew_run(lk_bench *b, const lk_work *work);
+bool lk_bench_crew_run(lk_bench *b, const lk_work *work);
 /* For a member: ready to begin; returns when all are. */
-void lk_crew_ready(lk_bench *b);
+void lk_bench_crew_ready(lk_bench *b);
 /* For a member: sleep until the time is over. */
-void lk_crew_wait_halt(lk_bench *b);
+void lk_bench_crew_wait_halt(lk_bench *b);
 /* For two members, 0 and 1, that take turns: sleep until the other gives us the turn; give it. */
-void lk_crew_wait_turn(lk_bench *b, int who);
-void lk_crew_give_turn(lk_bench *b, int who);
-bool lk_crew_stopped(const lk_bench *b);
-void lk_crew_sample(lk_bench *b, int64_t ns);
+void lk_bench_crew_wait_turn(lk_bench *b, int who);
+void lk_bench_crew_give_turn(lk_bench *b, int who);
+bool lk_bench_crew_stopped(const lk_bench *b);
+void lk_bench_crew_sample(lk_bench *b, int64_t ns);
 /* For a member: tell the boss, and end this process. */
-_Noreturn void lk_crew_fail(lk_bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void lk_bench_crew_fail(lk_bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* For the boss: the part q of the samples of the last run, in us. Sorts them. */
-double lk_crew_quantile_us(lk_bench *b, double q);
+double lk_bench_crew_quantile_us(lk_bench *b, double q);
 /* For the boss: Jain's fairness index of the first n counts: 1 when all are equal, 1/n when one has all.
  * R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness", 1984. */
-double lk_crew_fairness(const lk_bench *b, size_t n);
-uint64_t lk_crew_total(const lk_bench *b, size_t n);
+double lk_bench_crew_fairness(const lk_bench *b, size_t n);
+uint64_t lk_bench_crew_total(const lk_bench *b, size_t n);
 
 /* ---- threads.c */
 typedef struct lk_threads lk_threads;
@@ -156,14 +156,15 @@ typedef struct {
     const char *against; /* what bare is; NULL: there is no bare */
     lk_goal_kind goal_kind;
     double goal;
-} lk_figure;
+} lk_bench_figure;
 
 void lk_series_add(lk_series *s, double value);
 double lk_series_median(const lk_series *s);
 /* bare NULL: there is none. Series without numbers are left out of the report. */
-void lk_report(lk_bench *b, const lk_figure *figure, const lk_series *bare, const lk_series *ours);
-void lk_report_machine(lk_bench *b);
-void lk_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void lk_bench_report(lk_bench *b, const lk_bench_figure *figure, const lk_series *bare,
+                     const lk_series *ours);
+void lk_bench_report_machine(lk_bench *b);
+void lk_bench_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- redis_server.c */
 #define LK_SERVER_TEXT 512
@@ -175,21 +176,22 @@ typedef struct {
     char uri[LK_SERVER_TEXT];                    /* for locker_open(), without a query */
     char version[32];
     int cpu; /* where it is pinned */
-} lk_redis_server;
+} lk_bench_redis_server;
 
 /* Start one, or connect to the one of `uri`; once. False: that failed, which has been told. */
-bool lk_redis_server_need(lk_bench *b);
+bool lk_bench_redis_server_need(lk_bench *b);
 /* Move our server to a processor; false when it isn't ours. */
-bool lk_redis_server_pin(lk_bench *b, int cpu);
-void lk_redis_server_stop(lk_bench *b);
+bool lk_bench_redis_server_pin(lk_bench *b, int cpu);
+void lk_bench_redis_server_stop(lk_bench *b);
 /* Reads the URI into the server; false when it is none that hiredis can be told. */
-bool lk_redis_server_parse(lk_redis_server *server, const char *uri);
+bool lk_bench_redis_server_parse(lk_bench_redis_server *server, const char *uri);
 /* How many commands clients have sent so far; those that scripts call and our own INFO don't count. */
-int64_t lk_redis_server_commands(lk_bench *b);
+int64_t lk_bench_redis_server_commands(lk_bench *b);
 /* A hiredis connection, authenticated, its database selected; NULL: `why` says what went wrong. */
-struct redisContext *lk_redis_server_connect(const lk_redis_server *server, char *why, size_t size);
+struct redisContext *lk_bench_redis_server_connect(const lk_bench_redis_server *server, char *why,
+                                                   size_t size);
 /* The URI with a query. */
-const char *lk_redis_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query);
+const char *lk_bench_redis_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query);
 
 /* ---- redis_bare.c */
 typedef struct lk_bare lk_bare;
@@ -287,8 +289,8 @@ struct lk_bench {
     bool full;  /* --long */
     const char *uri;
     FILE *json;
-    lk_crew *crew;
-    lk_redis_server server;
+    lk_bench_crew *crew;
+    lk_bench_redis_server server;
     lk_zoo_server zoo;
     int client_cpu, server_cpu; /* -1: not pinned */
     bool failed;                /* some row could not be measured */

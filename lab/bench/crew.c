@@ -16,7 +16,7 @@ enum { MEMBERS_MAX = 16, QUICK_PART = 50 };
 atomic_bool lk_interrupted;
 
 /* Longer than any row takes: what is still running then hangs. */
-static const int64_t patience = 180 * LK_S;
+static const int64_t patience = 180 * LK_BENCH_S;
 
 int64_t lk_scale(const lk_bench *b, int64_t full)
 {
@@ -26,7 +26,7 @@ int64_t lk_scale(const lk_bench *b, int64_t full)
 
 /* ------------------------------------------------------------------ the boss ---- */
 
-static void reset(lk_crew *crew)
+static void reset(lk_bench_crew *crew)
 {
     memset(crew, 0, sizeof *crew);
     (void)sem_init(&crew->go, 1, 0);
@@ -96,7 +96,7 @@ static void post_all(sem_t *sem, int members)
  * often. */
 static void doze(int64_t ns)
 {
-    struct timespec t = {.tv_sec = ns / LK_S, .tv_nsec = ns % LK_S};
+    struct timespec t = {.tv_sec = ns / LK_BENCH_S, .tv_nsec = ns % LK_BENCH_S};
     sigset_t child;
     (void)sigemptyset(&child);
     (void)sigaddset(&child, SIGCHLD);
@@ -115,7 +115,7 @@ static void halt(lk_bench *b, const lk_work *work, int64_t begun)
 {
     if (work->asked != NULL)
         b->crew->asked += work->asked(b);
-    b->crew->value[LK_VALUE_SECONDS] = (double)(lk_bench_now() - begun) / LK_S;
+    b->crew->value[LK_VALUE_SECONDS] = (double)(lk_bench_now() - begun) / LK_BENCH_S;
     atomic_store(&b->crew->stop, true);
     post_all(&b->crew->halt, work->members);
 }
@@ -123,17 +123,17 @@ static void halt(lk_bench *b, const lk_work *work, int64_t begun)
 /* Start them together, stop them in time, wait for their end. */
 static bool oversee(lk_bench *b, const lk_work *work, pid_t *pids)
 {
-    lk_crew *crew = b->crew;
+    lk_bench_crew *crew = b->crew;
     int running = work->members;
     int64_t begun = lk_bench_now(), gone = 0;
     bool stopped = work->duration == 0;
     while (running > 0) {
-        int64_t now = lk_bench_now(), left = LK_S / 5;
+        int64_t now = lk_bench_now(), left = LK_BENCH_S / 5;
 
         if (!reap(b, pids, work->members, &running) || lk_interrupted)
             return false;
         if (gone == 0) {
-            left = LK_MS;
+            left = LK_BENCH_MS;
             if (atomic_load(&crew->ready) == work->members) {
                 let_go(b, work);
                 gone = now = lk_bench_now();
@@ -147,16 +147,16 @@ static bool oversee(lk_bench *b, const lk_work *work, pid_t *pids)
         }
         if (now - begun > patience + work->duration) {
             (void)snprintf(crew->error, sizeof crew->error, "no end after %lld s: it hangs",
-                           (long long)((now - begun) / LK_S));
+                           (long long)((now - begun) / LK_BENCH_S));
             return false;
         }
         if (running > 0)
-            doze(left < LK_S / 5 ? left : LK_S / 5);
+            doze(left < LK_BENCH_S / 5 ? left : LK_BENCH_S / 5);
     }
     return true;
 }
 
-bool lk_crew_run(lk_bench *b, const lk_work *work)
+bool lk_bench_crew_run(lk_bench *b, const lk_work *work)
 {
     pid_t pids[MEMBERS_MAX] = {0}, boss = getpid();
     bool good = true;
@@ -175,21 +175,22 @@ bool lk_crew_run(lk_bench *b, const lk_work *work)
         end_all(pids, work->members);
         b->failed = true;
         if (!lk_interrupted)
-            lk_progress("failed: %s", b->crew->error[0] != '\0' ? b->crew->error : "a worker ended early");
+            lk_bench_progress("failed: %s",
+                              b->crew->error[0] != '\0' ? b->crew->error : "a worker ended early");
     }
     return good;
 }
 
-double lk_crew_quantile_us(lk_bench *b, double q)
+double lk_bench_crew_quantile_us(lk_bench *b, double q)
 {
     size_t n = b->crew->sample_count;
     if (n > LK_SAMPLES_MAX)
         n = LK_SAMPLES_MAX;
     qsort(b->crew->sample, n, sizeof b->crew->sample[0], lk_bench_compare);
-    return (double)lk_bench_quantile(b->crew->sample, n, q) / LK_US;
+    return (double)lk_bench_quantile(b->crew->sample, n, q) / LK_BENCH_US;
 }
 
-uint64_t lk_crew_total(const lk_bench *b, size_t n)
+uint64_t lk_bench_crew_total(const lk_bench *b, size_t n)
 {
     uint64_t total = 0;
     for (size_t i = 0; i < n; i++)
@@ -197,7 +198,7 @@ uint64_t lk_crew_total(const lk_bench *b, size_t n)
     return total;
 }
 
-double lk_crew_fairness(const lk_bench *b, size_t n)
+double lk_bench_crew_fairness(const lk_bench *b, size_t n)
 {
     double sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++) {
@@ -217,40 +218,40 @@ static void wait_for(sem_t *sem)
         ;
 }
 
-void lk_crew_ready(lk_bench *b)
+void lk_bench_crew_ready(lk_bench *b)
 {
     atomic_fetch_add(&b->crew->ready, 1);
     wait_for(&b->crew->go);
 }
 
-void lk_crew_wait_halt(lk_bench *b)
+void lk_bench_crew_wait_halt(lk_bench *b)
 {
     wait_for(&b->crew->halt);
 }
 
-void lk_crew_wait_turn(lk_bench *b, int who)
+void lk_bench_crew_wait_turn(lk_bench *b, int who)
 {
     wait_for(&b->crew->turn[who]);
 }
 
-void lk_crew_give_turn(lk_bench *b, int who)
+void lk_bench_crew_give_turn(lk_bench *b, int who)
 {
     (void)sem_post(&b->crew->turn[who]);
 }
 
-bool lk_crew_stopped(const lk_bench *b)
+bool lk_bench_crew_stopped(const lk_bench *b)
 {
     return atomic_load_explicit(&b->crew->stop, memory_order_relaxed);
 }
 
-void lk_crew_sample(lk_bench *b, int64_t ns)
+void lk_bench_crew_sample(lk_bench *b, int64_t ns)
 {
     const size_t at = atomic_fetch_add_explicit(&b->crew->sample_count, 1, memory_order_relaxed);
     if (at < LK_SAMPLES_MAX)
         b->crew->sample[at] = ns;
 }
 
-_Noreturn void lk_crew_fail(lk_bench *b, const char *format, ...)
+_Noreturn void lk_bench_crew_fail(lk_bench *b, const char *format, ...)
 {
     if (!atomic_exchange(&b->crew->failed, true)) {
         va_list args;

@@ -28,7 +28,7 @@ pid_t lk_delay_start(lk_bench *b, int to, int64_t ms, int *port)
         _exit(1);
     }
     if (pid < 0)
-        lk_progress("can't start the proxy: %s", strerror(errno));
+        lk_bench_progress("can't start the proxy: %s", strerror(errno));
     else
         *port = lk_proxy_port(proxy);
     lk_proxy_free(proxy);

@@ -18,12 +18,12 @@ int64_t lk_bench_now(void)
 {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * LK_S + t.tv_nsec;
+    return (int64_t)t.tv_sec * LK_BENCH_S + t.tv_nsec;
 }
 
 void lk_bench_sleep(int64_t ns)
 {
-    struct timespec t = {.tv_sec = ns / LK_S, .tv_nsec = ns % LK_S};
+    struct timespec t = {.tv_sec = ns / LK_BENCH_S, .tv_nsec = ns % LK_BENCH_S};
     (void)nanosleep(&t, NULL);
 }
 
@@ -70,8 +70,8 @@ int64_t lk_bench_cpu(void)
 {
     struct rusage use;
     (void)getrusage(RUSAGE_SELF, &use);
-    return ((int64_t)use.ru_utime.tv_sec + use.ru_stime.tv_sec) * LK_S +
-           ((int64_t)use.ru_utime.tv_usec + use.ru_stime.tv_usec) * LK_US;
+    return ((int64_t)use.ru_utime.tv_sec + use.ru_stime.tv_sec) * LK_BENCH_S +
+           ((int64_t)use.ru_utime.tv_usec + use.ru_stime.tv_usec) * LK_BENCH_US;
 }
 
 int64_t lk_bench_switches(void)

@@ -180,7 +180,7 @@ static void choose_processors(lk_bench *b)
 {
     b->client_cpu = b->server_cpu = -1;
     if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || !lk_bench_pin(0) || !lk_bench_pin(1)) {
-        lk_progress("there are no two processors to pin server and clients to: both run anywhere");
+        lk_bench_progress("there are no two processors to pin server and clients to: both run anywhere");
     } else {
         b->client_cpu = 0;
         b->server_cpu = 1;
@@ -197,7 +197,7 @@ static bool start_servers(lk_bench *b)
         zookeeper = zookeeper || (rows[i].wanted && rows[i].zookeeper);
     }
 #ifdef LOCKER_BENCH_REDIS
-    if (redis && !lk_redis_server_need(b))
+    if (redis && !lk_bench_redis_server_need(b))
         return false;
 #endif
 #ifdef LOCKER_BENCH_ZOOKEEPER
@@ -211,7 +211,7 @@ static bool start_servers(lk_bench *b)
 static void stop_servers(lk_bench *b)
 {
 #ifdef LOCKER_BENCH_REDIS
-    lk_redis_server_stop(b);
+    lk_bench_redis_server_stop(b);
 #endif
 #ifdef LOCKER_BENCH_ZOOKEEPER
     lk_zoo_server_stop(b);
@@ -225,7 +225,7 @@ static void run_all(lk_bench *b)
     for (size_t i = 0; i < ROWS && !lk_interrupted; i++) {
         if (!rows[i].wanted)
             continue;
-        lk_progress("row %s: %s", rows[i].name, rows[i].about);
+        lk_bench_progress("row %s: %s", rows[i].name, rows[i].about);
         if (!rows[i].run(b))
             b->failed = true;
     }
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
     lk_bench b = {.rounds = DEFAULT_ROUNDS};
     options(&b, argc, argv);
 #ifdef LOCKER_BENCH_REDIS
-    if (b.uri != NULL && !lk_redis_server_parse(&b.server, b.uri))
+    if (b.uri != NULL && !lk_bench_redis_server_parse(&b.server, b.uri))
         usage("--uri", "...", "give redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or redis+unix:///SOCKET");
 #else
     if (b.uri != NULL)
@@ -244,14 +244,14 @@ int main(int argc, char **argv)
 #endif
     b.crew = mmap(NULL, sizeof *b.crew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (b.crew == MAP_FAILED) {
-        lk_progress("out of memory");
+        lk_bench_progress("out of memory");
         return EXIT_FAILURE;
     }
     catch_signals();
     choose_processors(&b);
     b.failed = !start_servers(&b);
     if (!b.failed) {
-        lk_report_machine(&b);
+        lk_bench_report_machine(&b);
         run_all(&b);
     }
     stop_servers(&b);

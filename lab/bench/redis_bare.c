@@ -28,7 +28,7 @@ static void load(lk_bare *bare, const char *script, char out[41])
     const char *argv[] = {"SCRIPT", "LOAD", script};
     redisReply *reply = redisCommandArgv(bare->c, 3, argv, NULL);
     if (reply == NULL || reply->type != REDIS_REPLY_STRING || reply->len != 40)
-        lk_crew_fail(bare->b, "SCRIPT LOAD: %s", reply != NULL ? reply->str : bare->c->errstr);
+        lk_bench_crew_fail(bare->b, "SCRIPT LOAD: %s", reply != NULL ? reply->str : bare->c->errstr);
     memcpy(out, reply->str, 41);
     freeReplyObject(reply);
 }
@@ -38,9 +38,9 @@ lk_bare *lk_bare_open(lk_bench *b)
     lk_bare *bare = calloc(1, sizeof *bare);
     char why[256] = "out of memory";
     if (bare != NULL)
-        bare->c = lk_redis_server_connect(&b->server, why, sizeof why);
+        bare->c = lk_bench_redis_server_connect(&b->server, why, sizeof why);
     if (bare == NULL || bare->c == NULL)
-        lk_crew_fail(b, "%s", why);
+        lk_bench_crew_fail(b, "%s", why);
     bare->b = b;
     load(bare, release_script, bare->release);
     load(bare, renew_script, bare->renew);
@@ -62,10 +62,10 @@ void lk_bare_spin(lk_bare *bare, int64_t ns)
 
 static _Noreturn void fail(const lk_bare *bare, const char *what, const redisReply *reply)
 {
-    lk_crew_fail(bare->b, "%s: %s", what,
-                 reply == NULL        ? bare->c->errstr
-                 : reply->str != NULL ? reply->str
-                                      : "not the reply that it should be");
+    lk_bench_crew_fail(bare->b, "%s: %s", what,
+                       reply == NULL        ? bare->c->errstr
+                       : reply->str != NULL ? reply->str
+                                            : "not the reply that it should be");
 }
 
 /* Look at the socket without sleeping, and feed what comes to the parser. */
@@ -228,7 +228,7 @@ uint64_t lk_bare_lanes(lk_bare *bare, int lanes)
                 cycles++;
             }
         }
-    } while (held || !lk_crew_stopped(bare->b));
+    } while (held || !lk_bench_crew_stopped(bare->b));
     for (int i = 0; i < lanes; i++)
         take_locked_reply(bare);
     for (int i = 0; i < lanes; i++) {

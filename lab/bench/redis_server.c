@@ -26,7 +26,7 @@ static bool copy(char *out, size_t size, const char *text)
     return text == NULL || (size_t)snprintf(out, size, "%s", text) < size;
 }
 
-bool lk_redis_server_parse(lk_redis_server *server, const char *uri)
+bool lk_bench_redis_server_parse(lk_bench_redis_server *server, const char *uri)
 {
     static const char tcp[] = "redis://", local[] = "redis+unix://";
     char text[LK_SERVER_TEXT], *user = NULL, *password = NULL, *port = NULL, *database = NULL;
@@ -54,7 +54,7 @@ bool lk_redis_server_parse(lk_redis_server *server, const char *uri)
            copy(server->database, sizeof server->database, database);
 }
 
-const char *lk_redis_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query)
+const char *lk_bench_redis_server_uri(const lk_bench *b, char out[LK_SERVER_TEXT], const char *query)
 {
     (void)snprintf(out, LK_SERVER_TEXT, "%.400s?%s", b->server.uri, query);
     return out;
@@ -72,7 +72,8 @@ static bool ask(redisContext *c, char *why, size_t size, int argc, const char **
     return good;
 }
 
-struct redisContext *lk_redis_server_connect(const lk_redis_server *server, char *why, size_t size)
+struct redisContext *lk_bench_redis_server_connect(const lk_bench_redis_server *server, char *why,
+                                                   size_t size)
 {
     const struct timeval patience = {.tv_sec = 5};
     redisContext *c = server->port > 0 ? redisConnectWithTimeout(server->host, server->port, patience)
@@ -107,7 +108,7 @@ static redisReply *info(const char *section)
     return reply;
 }
 
-static void read_version(lk_redis_server *server)
+static void read_version(lk_bench_redis_server *server)
 {
     redisReply *reply = info("server");
     const char *at = reply != NULL ? strstr(reply->str, "redis_version:") : NULL;
@@ -118,13 +119,13 @@ static void read_version(lk_redis_server *server)
 
 /* ------------------------------------------------------------------ starting ---- */
 
-static bool launch(lk_redis_server *server)
+static bool launch(lk_bench_redis_server *server)
 {
     static const char *const options[] = {"--appendonly", "no", "--maxclients", "20000", NULL};
     lk_server *own = &server->own;
     if (!lk_server_start(own, &lk_server_redis, &(lk_server_setup){.options = options}) ||
         !lk_server_await(own)) {
-        lk_progress("%s", own->error);
+        lk_bench_progress("%s", own->error);
         return false;
     }
     server->cpu = -1;
@@ -134,15 +135,15 @@ static bool launch(lk_redis_server *server)
     return true;
 }
 
-bool lk_redis_server_need(lk_bench *b)
+bool lk_bench_redis_server_need(lk_bench *b)
 {
     char why[256] = "";
     if (b->uri == NULL && !launch(&b->server))
         return false;
-    (void)lk_redis_server_pin(b, b->server_cpu);
-    admin = lk_redis_server_connect(&b->server, why, sizeof why);
+    (void)lk_bench_redis_server_pin(b, b->server_cpu);
+    admin = lk_bench_redis_server_connect(&b->server, why, sizeof why);
     if (admin == NULL) {
-        lk_progress("%s", why);
+        lk_bench_progress("%s", why);
         return false;
     }
     (void)fcntl(admin->fd, F_SETFD, FD_CLOEXEC);
@@ -150,7 +151,7 @@ bool lk_redis_server_need(lk_bench *b)
     return true;
 }
 
-bool lk_redis_server_pin(lk_bench *b, int cpu)
+bool lk_bench_redis_server_pin(lk_bench *b, int cpu)
 {
     if (b->server.own.pid <= 0 || cpu < 0)
         return false;
@@ -160,7 +161,7 @@ bool lk_redis_server_pin(lk_bench *b, int cpu)
     return true;
 }
 
-void lk_redis_server_stop(lk_bench *b)
+void lk_bench_redis_server_stop(lk_bench *b)
 {
     if (admin != NULL)
         redisFree(admin);
@@ -184,7 +185,7 @@ static bool is_called_by_scripts(const char *name, size_t length)
     return false;
 }
 
-int64_t lk_redis_server_commands(lk_bench *b)
+int64_t lk_bench_redis_server_commands(lk_bench *b)
 {
     static const char prefix[] = "cmdstat_", calls[] = ":calls=";
     redisReply *reply = info("commandstats");

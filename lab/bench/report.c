@@ -11,7 +11,7 @@
 
 #include "bench.h"
 
-void lk_progress(const char *format, ...)
+void lk_bench_progress(const char *format, ...)
 {
     (void)fputs("locker-bench: ", stderr);
     va_list args;
@@ -70,7 +70,7 @@ static bool is_at_most(lk_goal_kind kind)
     return kind == LK_GOAL_RATIO_AT_MOST || kind == LK_GOAL_AT_MOST;
 }
 
-static outcome judge(const lk_figure *figure, const lk_series *bare, const lk_series *ours)
+static outcome judge(const lk_bench_figure *figure, const lk_series *bare, const lk_series *ours)
 {
     outcome o = {.bare = NAN, .ours = lk_series_median(ours), .ratio = NAN};
     if (bare != NULL) {
@@ -82,7 +82,7 @@ static outcome judge(const lk_figure *figure, const lk_series *bare, const lk_se
     return o;
 }
 
-static void goal_text(const lk_figure *figure, char *out, size_t size)
+static void goal_text(const lk_bench_figure *figure, char *out, size_t size)
 {
     if (figure->goal_kind == LK_GOAL_NONE)
         (void)snprintf(out, size, "-");
@@ -123,8 +123,8 @@ static void write_json(lk_bench *b, json_t *line)
     (void)fflush(b->json);
 }
 
-static void report_json(lk_bench *b, const lk_figure *figure, const lk_series *bare, const lk_series *ours,
-                        const outcome *o)
+static void report_json(lk_bench *b, const lk_bench_figure *figure, const lk_series *bare,
+                        const lk_series *ours, const outcome *o)
 {
     static const char *const kinds[] = {"none", "ratio_at_most", "ratio_at_least", "at_most", "at_least"};
     const bool goal = figure->goal_kind != LK_GOAL_NONE;
@@ -146,7 +146,7 @@ static void report_json(lk_bench *b, const lk_figure *figure, const lk_series *b
     json_decref(line);
 }
 
-void lk_report(lk_bench *b, const lk_figure *figure, const lk_series *bare, const lk_series *ours)
+void lk_bench_report(lk_bench *b, const lk_bench_figure *figure, const lk_series *bare, const lk_series *ours)
 {
     static bool headed;
     if (ours->n == 0)
@@ -176,7 +176,7 @@ void lk_report(lk_bench *b, const lk_figure *figure, const lk_series *bare, cons
     report_json(b, figure, bare, ours, &o);
 }
 
-void lk_report_machine(lk_bench *b)
+void lk_bench_report_machine(lk_bench *b)
 {
     struct utsname system;
     json_t *line = json_object();

@@ -23,7 +23,7 @@ static void body(lk_bench *b, int member, const void *arg)
     const size_t n = p->requests < REQUESTS ? (size_t)p->requests : REQUESTS;
     (void)member;
     p->side->cycle(b, client); /* first-time costs */
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     int64_t request[REQUESTS];
     for (size_t i = 0; p->side->request != NULL && i < n; i++) {
         const int64_t from = lk_bench_now();
@@ -33,13 +33,13 @@ static void body(lk_bench *b, int member, const void *arg)
     }
     if (p->side->request != NULL) {
         qsort(request, n, sizeof request[0], lk_bench_compare);
-        b->crew->value[0] = (double)lk_bench_quantile(request, n, 0.5) / LK_US;
+        b->crew->value[0] = (double)lk_bench_quantile(request, n, 0.5) / LK_BENCH_US;
     }
     for (int64_t i = 0; i < p->cycles; i++) {
         const int64_t from = lk_bench_now();
 
         p->side->cycle(b, client);
-        lk_crew_sample(b, lk_bench_now() - from);
+        lk_bench_crew_sample(b, lk_bench_now() - from);
     }
     p->side->close(client);
 }
@@ -60,9 +60,9 @@ static bool measure(lk_bench *b, const lk_far_side sides[2], const int ports[2],
                       .requests = lk_scale(b, REQUESTS)};
             lk_work work = {.members = 1, .cpu = b->client_cpu, .body = body, .arg = &p};
 
-            if (!lk_crew_run(b, &work))
+            if (!lk_bench_crew_run(b, &work))
                 return false;
-            t->cycle[ours][way] = lk_crew_quantile_us(b, 0.5);
+            t->cycle[ours][way] = lk_bench_crew_quantile_us(b, 0.5);
             if (ours == 0)
                 t->request[way] = b->crew->value[0];
         }
@@ -79,13 +79,13 @@ static double round_trips(const times *t, int ours)
 
 bool lk_far_row(lk_bench *b, const char *row, int port, const lk_far_side sides[2])
 {
-    const lk_figure trips = {row,
-                             "10 ms more: round trips of lock + unlock",
-                             "",
-                             sides[0].name,
-                             LK_GOAL_AT_MOST,
-                             2},
-                    cycle = {row, "... lock + unlock, p50", "ms", sides[0].name, LK_GOAL_NONE, 0};
+    const lk_bench_figure trips = {row,
+                                   "10 ms more: round trips of lock + unlock",
+                                   "",
+                                   sides[0].name,
+                                   LK_GOAL_AT_MOST,
+                                   2},
+                          cycle = {row, "... lock + unlock, p50", "ms", sides[0].name, LK_GOAL_NONE, 0};
     lk_series count[2] = {0}, far_ms[2] = {0};
     bool good = true;
     pid_t pids[2];
@@ -105,7 +105,7 @@ bool lk_far_row(lk_bench *b, const char *row, int port, const lk_far_side sides[
     lk_delay_stop(pids[FAR]);
     if (!good)
         return false;
-    lk_report(b, &trips, &count[0], &count[1]);
-    lk_report(b, &cycle, &far_ms[0], &far_ms[1]);
+    lk_bench_report(b, &trips, &count[0], &count[1]);
+    lk_bench_report(b, &cycle, &far_ms[0], &far_ms[1]);
     return true;
 }

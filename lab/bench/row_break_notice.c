@@ -22,14 +22,14 @@ static void break_one(lk_bench *b, locker *holder, locker *operator_, _Atomic in
     options.user = lost_at;
     atomic_store(lost_at, 0);
     locker_handle *held = lk_lock_or_fail(b, holder, "bench:break", &options);
-    lk_bench_sleep(noted * LK_MS);
+    lk_bench_sleep(noted * LK_BENCH_MS);
     const int64_t from = lk_bench_now();
     locker_error err;
     if (locker_break(operator_, "bench:break", NULL, NULL, &err) != LOCKER_OK)
-        lk_crew_fail(b, "locker_break: %s", err.text);
+        lk_bench_crew_fail(b, "locker_break: %s", err.text);
     while (atomic_load(lost_at) == 0)
-        lk_bench_sleep(LK_MS / 10);
-    lk_crew_sample(b, atomic_load(lost_at) - from);
+        lk_bench_sleep(LK_BENCH_MS / 10);
+    lk_bench_crew_sample(b, atomic_load(lost_at) - from);
     locker_handle_free(held);
 }
 
@@ -40,7 +40,7 @@ static void break_body(lk_bench *b, int member, const void *arg)
     const int64_t count = lk_scale(b, BREAKS);
     (void)member;
     (void)arg;
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     for (int64_t i = 0; i < count; i++)
         break_one(b, holder, operator_, &lost_at);
     (void)locker_close(operator_);
@@ -49,21 +49,21 @@ static void break_body(lk_bench *b, int member, const void *arg)
 
 bool lk_row_break(lk_bench *b)
 {
-    static const lk_figure half = {"break", "from break to on_lost, p50", "ms", NULL, LK_GOAL_NONE, 0},
-                           most = {"break", "... p99", "ms", NULL, LK_GOAL_AT_MOST, 100},
-                           worst = {"break", "... the longest", "ms", NULL, LK_GOAL_AT_MOST, 100};
+    static const lk_bench_figure half = {"break", "from break to on_lost, p50", "ms", NULL, LK_GOAL_NONE, 0},
+                                 most = {"break", "... p99", "ms", NULL, LK_GOAL_AT_MOST, 100},
+                                 worst = {"break", "... the longest", "ms", NULL, LK_GOAL_AT_MOST, 100};
     lk_series p50 = {0}, p99 = {0}, max = {0};
     lk_work work = {.members = 1, .cpu = b->client_cpu, .body = break_body};
-    (void)lk_redis_server_pin(b, b->server_cpu);
+    (void)lk_bench_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
-        if (!lk_crew_run(b, &work))
+        if (!lk_bench_crew_run(b, &work))
             return false;
-        lk_series_add(&p50, lk_crew_quantile_us(b, 0.5) / 1000);
-        lk_series_add(&p99, lk_crew_quantile_us(b, 0.99) / 1000);
-        lk_series_add(&max, lk_crew_quantile_us(b, 1) / 1000);
+        lk_series_add(&p50, lk_bench_crew_quantile_us(b, 0.5) / 1000);
+        lk_series_add(&p99, lk_bench_crew_quantile_us(b, 0.99) / 1000);
+        lk_series_add(&max, lk_bench_crew_quantile_us(b, 1) / 1000);
     }
-    lk_report(b, &half, NULL, &p50);
-    lk_report(b, &most, NULL, &p99);
-    lk_report(b, &worst, NULL, &max);
+    lk_bench_report(b, &half, NULL, &p50);
+    lk_bench_report(b, &most, NULL, &p99);
+    lk_bench_report(b, &worst, NULL, &max);
     return true;
 }

@@ -27,10 +27,10 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
     lk_bare_hold(foreign, held_key, 600000);
     lk_threads *set = lk_threads_start(b, ASLEEP, asleep_thread, l);
     lk_until_waiting(b, l, ASLEEP);
-    lk_bench_sleep(lk_scale(b, 1000) * LK_MS);
-    lk_crew_ready(b);
+    lk_bench_sleep(lk_scale(b, 1000) * LK_BENCH_MS);
+    lk_bench_crew_ready(b);
     const int64_t cpu = lk_bench_cpu();
-    lk_crew_wait_halt(b);
+    lk_bench_crew_wait_halt(b);
     b->crew->value[0] = (double)(lk_bench_cpu() - cpu);
     lk_bare_delete(foreign, held_key);
     lk_threads_join(set);
@@ -40,29 +40,29 @@ static void asleep_body(lk_bench *b, int member, const void *arg)
 
 bool lk_row_d(lk_bench *b)
 {
-    static const lk_figure sent = {"d",
-                                   "100 waiters asleep on a held key, commands",
-                                   "/s",
-                                   NULL,
-                                   LK_GOAL_AT_MOST,
-                                   1},
-                           used = {"d", "... CPU", "%", NULL, LK_GOAL_NONE, 0};
+    static const lk_bench_figure sent = {"d",
+                                         "100 waiters asleep on a held key, commands",
+                                         "/s",
+                                         NULL,
+                                         LK_GOAL_AT_MOST,
+                                         1},
+                                 used = {"d", "... CPU", "%", NULL, LK_GOAL_NONE, 0};
     lk_series rate = {0}, cpu = {0};
     lk_work work = {.members = 1,
-                    .duration = lk_scale(b, 6000) * LK_MS,
+                    .duration = lk_scale(b, 6000) * LK_BENCH_MS,
                     .cpu = b->client_cpu,
                     .body = asleep_body,
-                    .asked = lk_redis_server_commands};
-    (void)lk_redis_server_pin(b, b->server_cpu);
+                    .asked = lk_bench_redis_server_commands};
+    (void)lk_bench_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
-        if (!lk_crew_run(b, &work))
+        if (!lk_bench_crew_run(b, &work))
             return false;
         const double seconds = b->crew->value[LK_VALUE_SECONDS];
         lk_series_add(&rate, (double)b->crew->asked / seconds);
-        lk_series_add(&cpu, b->crew->value[0] / LK_S / seconds * 100);
+        lk_series_add(&cpu, b->crew->value[0] / LK_BENCH_S / seconds * 100);
     }
-    lk_report(b, &sent, NULL, &rate);
-    lk_report(b, &used, NULL, &cpu);
+    lk_bench_report(b, &sent, NULL, &rate);
+    lk_bench_report(b, &used, NULL, &cpu);
     return true;
 }
 
@@ -78,17 +78,17 @@ static void lease_bare_body(lk_bench *b, int member, const void *arg)
 {
     const leases *p = arg;
     lk_bare *bare = lk_bare_open(b);
-    const int64_t period = p->ttl_ms * LK_MS / 3;
+    const int64_t period = p->ttl_ms * LK_BENCH_MS / 3;
     (void)member;
     char key[64];
     for (int i = 0; i < p->count; i++) {
         (void)snprintf(key, sizeof key, "%s%d", lease_prefix, i);
         lk_bare_hold(bare, key, p->ttl_ms);
     }
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     const int64_t cpu = lk_bench_cpu();
     int64_t next = lk_bench_now();
-    while (!lk_crew_stopped(b)) {
+    while (!lk_bench_crew_stopped(b)) {
         lk_bare_renew(bare, lease_prefix, p->count, p->ttl_ms);
         next += period;
         lk_bench_sleep(next - lk_bench_now());
@@ -110,7 +110,7 @@ static void lease_our_body(lk_bench *b, int member, const void *arg)
     locker_statistics stats = {.size = sizeof stats};
     (void)member;
     if (held == NULL)
-        lk_crew_fail(b, "out of memory");
+        lk_bench_crew_fail(b, "out of memory");
     options.ttl_ms = p->ttl_ms;
     lk_unlock_or_fail(b, lk_lock_or_fail(b, l, "bench:lease", &options)); /* first-time costs */
     const int64_t allocated = lk_bench_allocated();
@@ -122,13 +122,13 @@ static void lease_our_body(lk_bench *b, int member, const void *arg)
     }
     b->crew->value[1] = (double)(lk_bench_allocated() - allocated) / p->count;
     b->crew->value[2] = (double)(lk_bench_resident() - resident) / p->count;
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     const int64_t cpu = lk_bench_cpu();
-    lk_crew_wait_halt(b);
+    lk_bench_crew_wait_halt(b);
     b->crew->value[0] = (double)(lk_bench_cpu() - cpu);
     (void)locker_stats(l, &stats);
     if (stats.lost > 0)
-        lk_crew_fail(b, "%llu of %d leases were lost", (unsigned long long)stats.lost, p->count);
+        lk_bench_crew_fail(b, "%llu of %d leases were lost", (unsigned long long)stats.lost, p->count);
     for (int i = 0; i < p->count; i++)
         lk_unlock_or_fail(b, held[i]);
     (void)locker_close(l);
@@ -146,12 +146,12 @@ static bool lease_side(lk_bench *b, const leases *p, int64_t duration, int ours,
                     .cpu = b->client_cpu,
                     .body = ours != 0 ? lease_our_body : lease_bare_body,
                     .arg = p,
-                    .asked = lk_redis_server_commands};
-    if (!lk_crew_run(b, &work))
+                    .asked = lk_bench_redis_server_commands};
+    if (!lk_bench_crew_run(b, &work))
         return false;
     const double seconds = b->crew->value[LK_VALUE_SECONDS];
     lk_series_add(&u->rate[ours], (double)b->crew->asked / seconds);
-    lk_series_add(&u->cpu[ours], b->crew->value[0] / LK_S / seconds * 100);
+    lk_series_add(&u->cpu[ours], b->crew->value[0] / LK_BENCH_S / seconds * 100);
     if (ours != 0) {
         lk_series_add(&u->allocated, b->crew->value[1]);
         lk_series_add(&u->resident, b->crew->value[2]);
@@ -163,20 +163,20 @@ static bool lease_side(lk_bench *b, const leases *p, int64_t duration, int ours,
 static bool lease_row(lk_bench *b, const char *row, const char *name, const leases *p, int64_t ms, int rounds,
                       double cpu)
 {
-    const lk_figure sent = {row, name, "/s", "a script call each", LK_GOAL_NONE, 0},
-                    used = {row, "... client CPU", "%", "a script call each", LK_GOAL_AT_MOST, cpu},
-                    heap = {row, "... heap for each lock", "B", NULL, LK_GOAL_AT_MOST, 512},
-                    real = {row, "... resident memory for each lock", "B", NULL, LK_GOAL_NONE, 0};
+    const lk_bench_figure sent = {row, name, "/s", "a script call each", LK_GOAL_NONE, 0},
+                          used = {row, "... client CPU", "%", "a script call each", LK_GOAL_AT_MOST, cpu},
+                          heap = {row, "... heap for each lock", "B", NULL, LK_GOAL_AT_MOST, 512},
+                          real = {row, "... resident memory for each lock", "B", NULL, LK_GOAL_NONE, 0};
     upkeep u = {0};
-    (void)lk_redis_server_pin(b, b->server_cpu);
+    (void)lk_bench_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < rounds; round++)
         for (int ours = 0; ours < 2; ours++)
-            if (!lease_side(b, p, lk_scale(b, ms) * LK_MS, ours, &u))
+            if (!lease_side(b, p, lk_scale(b, ms) * LK_BENCH_MS, ours, &u))
                 return false;
-    lk_report(b, &sent, &u.rate[0], &u.rate[1]);
-    lk_report(b, &used, &u.cpu[0], &u.cpu[1]);
-    lk_report(b, &heap, NULL, &u.allocated);
-    lk_report(b, &real, NULL, &u.resident);
+    lk_bench_report(b, &sent, &u.rate[0], &u.rate[1]);
+    lk_bench_report(b, &used, &u.cpu[0], &u.cpu[1]);
+    lk_bench_report(b, &heap, NULL, &u.allocated);
+    lk_bench_report(b, &real, NULL, &u.resident);
     return true;
 }
 

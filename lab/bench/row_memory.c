@@ -102,7 +102,7 @@ static void cycle(lk_bench *b, locker *l, const char *key)
     }
     named_handle *handle = table_lock(key);
     if (handle == NULL)
-        lk_crew_fail(b, "out of memory");
+        lk_bench_crew_fail(b, "out of memory");
     table_unlock(handle);
 }
 
@@ -110,7 +110,7 @@ static void idle_thread(lk_bench *b, size_t index, void *arg)
 {
     (void)index;
     (void)arg;
-    lk_crew_wait_halt(b);
+    lk_bench_crew_wait_halt(b);
 }
 
 /* Times of batches: a clock costs a part of what is measured here. The bare side has a second thread too,
@@ -119,13 +119,13 @@ static void alone(lk_bench *b, bool ours, int64_t batches)
 {
     locker *l = ours ? lk_open_or_fail(b, "memory:") : NULL;
     lk_threads *idle = ours ? NULL : lk_threads_start(b, 1, idle_thread, NULL);
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     for (int64_t i = 0; i < batches; i++) {
         const int64_t from = lk_bench_now();
 
         for (int n = 0; n < BATCH; n++)
             cycle(b, l, "bench/memory");
-        lk_crew_sample(b, (lk_bench_now() - from) / BATCH);
+        lk_bench_crew_sample(b, (lk_bench_now() - from) / BATCH);
     }
     if (idle != NULL) {
         (void)sem_post(&b->crew->halt);
@@ -149,7 +149,7 @@ static void alone_ours(lk_bench *b, int member, const void *arg)
 static void crowd_thread(lk_bench *b, size_t index, void *arg)
 {
     uint64_t cycles = 0;
-    while (!lk_crew_stopped(b)) {
+    while (!lk_bench_crew_stopped(b)) {
         cycle(b, arg, "bench/memory");
         cycles++;
     }
@@ -159,7 +159,7 @@ static void crowd_thread(lk_bench *b, size_t index, void *arg)
 static void crowd(lk_bench *b, bool ours)
 {
     locker *l = ours ? lk_open_or_fail(b, "memory:") : NULL;
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     lk_threads_join(lk_threads_start(b, THREADS, crowd_thread, l));
     (void)locker_close(l);
 }
@@ -182,7 +182,7 @@ static void crowd_ours(lk_bench *b, int member, const void *arg)
 
 bool lk_row_memory(lk_bench *b)
 {
-    static const lk_figure
+    static const lk_bench_figure
         ratio = {"memory", "lock + unlock, free", "us", "mutex, cond, table", LK_GOAL_RATIO_AT_MOST, 3},
         time = {"memory", "... in us", "us", NULL, LK_GOAL_AT_MOST, 1},
         rate = {"memory", "8 threads on one key", "/s", "the same, not FIFO", LK_GOAL_NONE, 0},
@@ -196,22 +196,23 @@ bool lk_row_memory(lk_bench *b)
                            .body = ours != 0 ? alone_ours : alone_bare,
                            .arg = &batches};
             lk_work many = {.members = 1,
-                            .duration = lk_scale(b, 500) * LK_MS,
+                            .duration = lk_scale(b, 500) * LK_BENCH_MS,
                             .cpu = -1,
                             .body = ours != 0 ? crowd_ours : crowd_bare};
 
-            if (!lk_crew_run(b, &one))
+            if (!lk_bench_crew_run(b, &one))
                 return false;
-            lk_series_add(&p50[ours], lk_crew_quantile_us(b, 0.5));
-            if (!lk_crew_run(b, &many))
+            lk_series_add(&p50[ours], lk_bench_crew_quantile_us(b, 0.5));
+            if (!lk_bench_crew_run(b, &many))
                 return false;
-            lk_series_add(&turns[ours], (double)lk_crew_total(b, THREADS) / b->crew->value[LK_VALUE_SECONDS]);
-            lk_series_add(&fairness[ours], lk_crew_fairness(b, THREADS));
+            lk_series_add(&turns[ours],
+                          (double)lk_bench_crew_total(b, THREADS) / b->crew->value[LK_VALUE_SECONDS]);
+            lk_series_add(&fairness[ours], lk_bench_crew_fairness(b, THREADS));
         }
     }
-    lk_report(b, &ratio, &p50[0], &p50[1]);
-    lk_report(b, &time, NULL, &p50[1]);
-    lk_report(b, &rate, &turns[0], &turns[1]);
-    lk_report(b, &fair, &fairness[0], &fairness[1]);
+    lk_bench_report(b, &ratio, &p50[0], &p50[1]);
+    lk_bench_report(b, &time, NULL, &p50[1]);
+    lk_bench_report(b, &rate, &turns[0], &turns[1]);
+    lk_bench_report(b, &fair, &fairness[0], &fairness[1]);
     return true;
 }

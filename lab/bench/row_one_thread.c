@@ -9,7 +9,7 @@ typedef struct {
     int64_t cycles;
 } plan;
 
-static const int64_t look_for = 100 * LK_US;
+static const int64_t look_for = 100 * LK_BENCH_US;
 static const char key[] = "bench:one";
 
 static void one_bare(lk_bench *b, const plan *p)
@@ -18,34 +18,34 @@ static void one_bare(lk_bench *b, const plan *p)
     if (p->side == LOOKING)
         lk_bare_spin(bare, look_for);
     lk_bare_delete(bare, key);
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     const int64_t cpu = lk_bench_cpu();
     for (int64_t i = 0; i < p->cycles; i++) {
         const int64_t from = lk_bench_now();
 
         lk_bare_lock(bare, key);
         lk_bare_unlock(bare, key);
-        lk_crew_sample(b, lk_bench_now() - from);
+        lk_bench_crew_sample(b, lk_bench_now() - from);
     }
-    b->crew->value[0] = (double)(lk_bench_cpu() - cpu) / (double)p->cycles / LK_US;
+    b->crew->value[0] = (double)(lk_bench_cpu() - cpu) / (double)p->cycles / LK_BENCH_US;
     lk_bare_close(bare);
 }
 
 static void one_ours(lk_bench *b, const plan *p)
 {
     char uri[LK_SERVER_TEXT];
-    locker *l =
-        lk_open_or_fail(b, lk_redis_server_uri(b, uri, p->side == OURS_PLAIN ? "fencing=off" : "fencing=on"));
+    locker *l = lk_open_or_fail(
+        b, lk_bench_redis_server_uri(b, uri, p->side == OURS_PLAIN ? "fencing=off" : "fencing=on"));
 
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     const int64_t cpu = lk_bench_cpu();
     for (int64_t i = 0; i < p->cycles; i++) {
         const int64_t from = lk_bench_now();
 
         lk_unlock_or_fail(b, lk_lock_or_fail(b, l, key, NULL));
-        lk_crew_sample(b, lk_bench_now() - from);
+        lk_bench_crew_sample(b, lk_bench_now() - from);
     }
-    b->crew->value[0] = (double)(lk_bench_cpu() - cpu) / (double)p->cycles / LK_US;
+    b->crew->value[0] = (double)(lk_bench_cpu() - cpu) / (double)p->cycles / LK_BENCH_US;
     (void)locker_close(l);
 }
 
@@ -66,9 +66,9 @@ static bool run(lk_bench *b, lk_series p50[SIDES], lk_series cpu[SIDES])
             plan p = {.side = side, .cycles = lk_scale(b, 5000)};
             lk_work work = {.members = 1, .cpu = b->client_cpu, .body = body, .arg = &p};
 
-            if (!lk_crew_run(b, &work))
+            if (!lk_bench_crew_run(b, &work))
                 return false;
-            lk_series_add(&p50[side], lk_crew_quantile_us(b, 0.5));
+            lk_series_add(&p50[side], lk_bench_crew_quantile_us(b, 0.5));
             lk_series_add(&cpu[side], b->crew->value[0]);
         }
     }
@@ -77,7 +77,7 @@ static bool run(lk_bench *b, lk_series p50[SIDES], lk_series cpu[SIDES])
 
 bool lk_row_a(lk_bench *b)
 {
-    static const lk_figure
+    static const lk_bench_figure
         asleep = {"a", "1 thread, lock + unlock, p50", "us", "asleep", LK_GOAL_RATIO_AT_MOST, 1.05},
         spin = {"a", "... with the adaptive spin", "us", "asleep", LK_GOAL_RATIO_AT_MOST, 0.5},
         looking = {"a", "... beside one that looks for 100 us first", "us", "looking", LK_GOAL_NONE, 0},
@@ -85,39 +85,39 @@ bool lk_row_a(lk_bench *b)
         used = {"a", "client CPU for each cycle", "us", "asleep", LK_GOAL_NONE, 0},
         used_looking = {"a", "client CPU for each cycle", "us", "looking", LK_GOAL_NONE, 0};
     lk_series p50[SIDES] = {0}, cpu[SIDES] = {0};
-    (void)lk_redis_server_pin(b, b->server_cpu);
+    (void)lk_bench_redis_server_pin(b, b->server_cpu);
     if (!run(b, p50, cpu))
         return false;
-    lk_report(b, &asleep, &p50[ASLEEP], &p50[OURS]);
-    lk_report(b, &spin, &p50[ASLEEP], &p50[OURS]);
-    lk_report(b, &looking, &p50[LOOKING], &p50[OURS]);
-    lk_report(b, &plain, &p50[ASLEEP], &p50[OURS_PLAIN]);
-    lk_report(b, &used, &cpu[ASLEEP], &cpu[OURS]);
-    lk_report(b, &used_looking, &cpu[LOOKING], &cpu[OURS]);
+    lk_bench_report(b, &asleep, &p50[ASLEEP], &p50[OURS]);
+    lk_bench_report(b, &spin, &p50[ASLEEP], &p50[OURS]);
+    lk_bench_report(b, &looking, &p50[LOOKING], &p50[OURS]);
+    lk_bench_report(b, &plain, &p50[ASLEEP], &p50[OURS_PLAIN]);
+    lk_bench_report(b, &used, &cpu[ASLEEP], &cpu[OURS]);
+    lk_bench_report(b, &used_looking, &cpu[LOOKING], &cpu[OURS]);
     return true;
 }
 
 bool lk_row_a1(lk_bench *b)
 {
-    static const lk_figure one = {"a1",
-                                  "the same, server and client on one CPU",
-                                  "us",
-                                  "asleep",
-                                  LK_GOAL_RATIO_AT_MOST,
-                                  1.2},
-                           plain = {"a1", "... without fencing token", "us", "asleep", LK_GOAL_NONE, 0},
-                           used = {"a1", "client CPU for each cycle", "us", "asleep", LK_GOAL_NONE, 0};
+    static const lk_bench_figure one = {"a1",
+                                        "the same, server and client on one CPU",
+                                        "us",
+                                        "asleep",
+                                        LK_GOAL_RATIO_AT_MOST,
+                                        1.2},
+                                 plain = {"a1", "... without fencing token", "us", "asleep", LK_GOAL_NONE, 0},
+                                 used = {"a1", "client CPU for each cycle", "us", "asleep", LK_GOAL_NONE, 0};
     lk_series p50[SIDES] = {0}, cpu[SIDES] = {0};
-    if (!lk_redis_server_pin(b, b->client_cpu)) {
-        lk_progress("a1 is left out: the server can't be put on the client's processor");
+    if (!lk_bench_redis_server_pin(b, b->client_cpu)) {
+        lk_bench_progress("a1 is left out: the server can't be put on the client's processor");
         return true;
     }
     const bool good = run(b, p50, cpu);
-    (void)lk_redis_server_pin(b, b->server_cpu);
+    (void)lk_bench_redis_server_pin(b, b->server_cpu);
     if (!good)
         return false;
-    lk_report(b, &one, &p50[ASLEEP], &p50[OURS]);
-    lk_report(b, &plain, &p50[ASLEEP], &p50[OURS_PLAIN]);
-    lk_report(b, &used, &cpu[ASLEEP], &cpu[OURS]);
+    lk_bench_report(b, &one, &p50[ASLEEP], &p50[OURS]);
+    lk_bench_report(b, &plain, &p50[ASLEEP], &p50[OURS_PLAIN]);
+    lk_bench_report(b, &used, &cpu[ASLEEP], &cpu[OURS]);
     return true;
 }

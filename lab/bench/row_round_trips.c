@@ -50,9 +50,9 @@ bool lk_row_net(lk_bench *b)
     static const lk_far_side sides[2] = {{"hiredis", bare_open, bare_cycle, bare_request, bare_close},
                                          {"liblocker", our_open, our_cycle, NULL, our_close}};
     if (b->server.own.pid <= 0) {
-        lk_progress("net is left out: the proxy leads to a server of the benchmark's own");
+        lk_bench_progress("net is left out: the proxy leads to a server of the benchmark's own");
         return true;
     }
-    (void)lk_redis_server_pin(b, b->server_cpu);
+    (void)lk_bench_redis_server_pin(b, b->server_cpu);
     return lk_far_row(b, "net", b->server.port, sides);
 }

@@ -19,7 +19,7 @@ static void own_thread(lk_bench *b, size_t index, void *arg)
     uint64_t cycles = 0;
     char key[32];
     (void)snprintf(key, sizeof key, "bench:own:%zu", index);
-    while (!lk_crew_stopped(b)) {
+    while (!lk_bench_crew_stopped(b)) {
         if (o->l != NULL) {
             lk_unlock_or_fail(b, lk_lock_or_fail(b, o->l, key, NULL));
         } else {
@@ -38,7 +38,7 @@ static void own_bare_body(lk_bench *b, int member, const void *arg)
     (void)arg;
     for (int i = 0; i < KEYS; i++)
         o.bare[i] = lk_bare_open(b);
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     lk_threads_join(lk_threads_start(b, KEYS, own_thread, &o));
 }
 
@@ -47,7 +47,7 @@ static void own_lanes_body(lk_bench *b, int member, const void *arg)
     lk_bare *bare = lk_bare_open(b);
     (void)member;
     (void)arg;
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     b->crew->count[0] = lk_bare_lanes(bare, KEYS);
     lk_bare_close(bare);
 }
@@ -57,34 +57,36 @@ static void own_our_body(lk_bench *b, int member, const void *arg)
     own o = {.l = lk_open_or_fail(b, b->server.uri)};
     (void)member;
     (void)arg;
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     lk_threads_join(lk_threads_start(b, KEYS, own_thread, &o));
     (void)locker_close(o.l);
 }
 
 bool lk_row_b(lk_bench *b)
 {
-    static const lk_figure
+    static const lk_bench_figure
         each = {"b", "64 threads, own keys", "/s", "a connection each", LK_GOAL_RATIO_AT_LEAST, 1.5},
         lanes = {"b", "... beside 64 in flight", "/s", "pipelined", LK_GOAL_RATIO_AT_LEAST, 0.8},
         fair = {"b", "... fairness over the threads", "Jain", NULL, LK_GOAL_NONE, 0};
     void (*const bodies[])(lk_bench *, int, const void *) = {own_bare_body, own_lanes_body, own_our_body};
     lk_series rate[3] = {0}, fairness = {0};
-    (void)lk_redis_server_pin(b, b->server_cpu);
+    (void)lk_bench_redis_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         for (int i = 0; i < 3; i++) {
-            lk_work work = {
-                .members = 1, .duration = lk_scale(b, 2000) * LK_MS, .cpu = b->client_cpu, .body = bodies[i]};
+            lk_work work = {.members = 1,
+                            .duration = lk_scale(b, 2000) * LK_BENCH_MS,
+                            .cpu = b->client_cpu,
+                            .body = bodies[i]};
 
-            if (!lk_crew_run(b, &work))
+            if (!lk_bench_crew_run(b, &work))
                 return false;
-            lk_series_add(&rate[i], (double)lk_crew_total(b, KEYS) / b->crew->value[LK_VALUE_SECONDS]);
+            lk_series_add(&rate[i], (double)lk_bench_crew_total(b, KEYS) / b->crew->value[LK_VALUE_SECONDS]);
         }
-        lk_series_add(&fairness, lk_crew_fairness(b, KEYS));
+        lk_series_add(&fairness, lk_bench_crew_fairness(b, KEYS));
     }
-    lk_report(b, &each, &rate[0], &rate[2]);
-    lk_report(b, &lanes, &rate[1], &rate[2]);
-    lk_report(b, &fair, NULL, &fairness);
+    lk_bench_report(b, &each, &rate[0], &rate[2]);
+    lk_bench_report(b, &lanes, &rate[1], &rate[2]);
+    lk_bench_report(b, &fair, NULL, &fairness);
     return true;
 }
 
@@ -104,7 +106,7 @@ static void herd_thread(lk_bench *b, size_t index, void *arg)
 {
     pen *p = arg;
     uint64_t turns = 0;
-    while (!lk_crew_stopped(b)) {
+    while (!lk_bench_crew_stopped(b)) {
         if (p->l != NULL) {
             lk_unlock_or_fail(b, lk_lock_or_fail(b, p->l, shared_key, NULL));
         } else {
@@ -112,7 +114,7 @@ static void herd_thread(lk_bench *b, size_t index, void *arg)
                 break;
             lk_bare_push(p->bare[index], shared_list);
         }
-        if (!lk_crew_stopped(b))
+        if (!lk_bench_crew_stopped(b))
             turns++;
     }
     if (p->l == NULL) /* the next of those that wait shall see the end too */
@@ -132,7 +134,7 @@ static void herd_body(lk_bench *b, int member, const herd *h, bool ours)
         lk_bare_delete(p.bare[0], shared_list);
         lk_bare_push(p.bare[0], shared_list);
     }
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     lk_threads_join(lk_threads_start(b, (size_t)each, herd_thread, &p));
     (void)locker_close(p.l);
 }
@@ -154,26 +156,26 @@ typedef struct {
 static bool herd_side(lk_bench *b, const herd *h, int ours, outcome *o)
 {
     lk_work work = {.members = h->processes,
-                    .duration = lk_scale(b, 2000) * LK_MS,
+                    .duration = lk_scale(b, 2000) * LK_BENCH_MS,
                     .cpu = b->client_cpu,
                     .body = ours != 0 ? herd_our_body : herd_bare_body,
                     .arg = h,
-                    .asked = lk_redis_server_commands};
-    if (!lk_crew_run(b, &work))
+                    .asked = lk_bench_redis_server_commands};
+    if (!lk_bench_crew_run(b, &work))
         return false;
-    const double turns = (double)lk_crew_total(b, (size_t)h->waiters);
+    const double turns = (double)lk_bench_crew_total(b, (size_t)h->waiters);
     lk_series_add(&o->rate[ours], turns / b->crew->value[LK_VALUE_SECONDS]);
     lk_series_add(&o->sent[ours], turns > 0 ? (double)b->crew->asked / turns : 0);
-    lk_series_add(&o->fairness[ours], lk_crew_fairness(b, (size_t)h->waiters));
+    lk_series_add(&o->fairness[ours], lk_bench_crew_fairness(b, (size_t)h->waiters));
     return true;
 }
 
 static bool herd_run(lk_bench *b, herd h, double rate_goal)
 {
     char what[64];
-    lk_figure rate = {"c", what, "/s", "BLPOP", LK_GOAL_RATIO_AT_LEAST, rate_goal};
-    lk_figure sent = {"c", "... commands sent for each hand-off", "", "BLPOP", LK_GOAL_AT_MOST, 3};
-    lk_figure fair = {"c", "... fairness over the waiters", "Jain", "BLPOP", LK_GOAL_AT_LEAST, 0.95};
+    lk_bench_figure rate = {"c", what, "/s", "BLPOP", LK_GOAL_RATIO_AT_LEAST, rate_goal};
+    lk_bench_figure sent = {"c", "... commands sent for each hand-off", "", "BLPOP", LK_GOAL_AT_MOST, 3};
+    lk_bench_figure fair = {"c", "... fairness over the waiters", "Jain", "BLPOP", LK_GOAL_AT_LEAST, 0.95};
     outcome o = {0};
     (void)snprintf(what, sizeof what, "%d waiters, %d process%s, one key", h.waiters, h.processes,
                    h.processes > 1 ? "es" : "");
@@ -181,15 +183,15 @@ static bool herd_run(lk_bench *b, herd h, double rate_goal)
         for (int ours = 0; ours < 2; ours++)
             if (!herd_side(b, &h, ours, &o))
                 return false;
-    lk_report(b, &rate, &o.rate[0], &o.rate[1]);
-    lk_report(b, &sent, &o.sent[0], &o.sent[1]);
-    lk_report(b, &fair, &o.fairness[0], &o.fairness[1]);
+    lk_bench_report(b, &rate, &o.rate[0], &o.rate[1]);
+    lk_bench_report(b, &sent, &o.sent[0], &o.sent[1]);
+    lk_bench_report(b, &fair, &o.fairness[0], &o.fairness[1]);
     return true;
 }
 
 bool lk_row_c(lk_bench *b)
 {
-    (void)lk_redis_server_pin(b, b->server_cpu);
+    (void)lk_bench_redis_server_pin(b, b->server_cpu);
     return herd_run(b, (herd){8, PROCESSES}, 0.9) && herd_run(b, (herd){64, PROCESSES}, 0.9) &&
            herd_run(b, (herd){64, 1}, 10);
 }

@@ -47,7 +47,7 @@ static void one_body(lk_bench *b, int member, const void *arg)
         lk_zoo_make(zoo, key);
     else
         lk_unlock_or_fail(b, lk_lock_or_fail(b, l, key, NULL)); /* first-time costs */
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     const int64_t cpu = lk_bench_cpu();
     for (int64_t i = 0; i < p->cycles; i++) {
         char name[64];
@@ -59,9 +59,9 @@ static void one_body(lk_bench *b, int member, const void *arg)
         } else {
             lk_unlock_or_fail(b, lk_lock_or_fail(b, l, name, NULL));
         }
-        lk_crew_sample(b, lk_bench_now() - from);
+        lk_bench_crew_sample(b, lk_bench_now() - from);
     }
-    b->crew->value[0] = (double)(lk_bench_cpu() - cpu) / (double)p->cycles / LK_US;
+    b->crew->value[0] = (double)(lk_bench_cpu() - cpu) / (double)p->cycles / LK_BENCH_US;
     (void)locker_close(l);
     if (zoo != NULL)
         lk_zoo_close(zoo);
@@ -69,24 +69,26 @@ static void one_body(lk_bench *b, int member, const void *arg)
 
 static bool one_row(lk_bench *b, const char *row, const char *what, bool fresh)
 {
-    const lk_figure half = {row, what, "us", "st client", LK_GOAL_RATIO_AT_MOST, 1.1},
-                    whole = {row, "... beside requests in one piece", "us", "in one piece", LK_GOAL_NONE, 0},
-                    used = {row, "client CPU for each cycle", "us", "st client", LK_GOAL_NONE, 0};
+    const lk_bench_figure half = {row, what, "us", "st client", LK_GOAL_RATIO_AT_MOST, 1.1},
+                          whole = {row,          "... beside requests in one piece",
+                                   "us",         "in one piece",
+                                   LK_GOAL_NONE, 0},
+                          used = {row, "client CPU for each cycle", "us", "st client", LK_GOAL_NONE, 0};
     lk_series p50[SIDES_ALONE] = {0}, cpu[SIDES_ALONE] = {0};
     for (int round = 0; round < b->rounds; round++) {
         for (int side = BARE; side < SIDES_ALONE; side++) {
             plan p = {.side = side, .fresh = fresh, .cycles = lk_scale(b, 5000)};
             lk_work work = {.members = 1, .cpu = b->client_cpu, .body = one_body, .arg = &p};
 
-            if (!lk_crew_run(b, &work))
+            if (!lk_bench_crew_run(b, &work))
                 return false;
-            lk_series_add(&p50[side], lk_crew_quantile_us(b, 0.5));
+            lk_series_add(&p50[side], lk_bench_crew_quantile_us(b, 0.5));
             lk_series_add(&cpu[side], b->crew->value[0]);
         }
     }
-    lk_report(b, &half, &p50[BARE], &p50[OURS]);
-    lk_report(b, &whole, &p50[WHOLE], &p50[OURS]);
-    lk_report(b, &used, &cpu[BARE], &cpu[OURS]);
+    lk_bench_report(b, &half, &p50[BARE], &p50[OURS]);
+    lk_bench_report(b, &whole, &p50[WHOLE], &p50[OURS]);
+    lk_bench_report(b, &used, &cpu[BARE], &cpu[OURS]);
     return true;
 }
 
@@ -99,7 +101,7 @@ bool lk_row_za(lk_bench *b)
 bool lk_row_za1(lk_bench *b)
 {
     if (!lk_zoo_server_pin(b, b->client_cpu)) {
-        lk_progress("za1 is left out: the server can't be put on the client's processor");
+        lk_bench_progress("za1 is left out: the server can't be put on the client's processor");
         return true;
     }
     const bool good = one_row(b, "za1", "the same, server and client on one CPU", false);
@@ -121,24 +123,24 @@ static void bare_handoff(lk_bench *b, int member, const plan *p)
     const int64_t times = p->cycles;
     lk_zoo *zoo = open_bare(b, p->side);
     lk_zoo_make(zoo, key);
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     for (int64_t i = 0; i < times; i++) {
         if (member == LK_GIVER) {
             lk_zoo_lock(zoo, key, false);
-            lk_crew_give_turn(b, LK_TAKER);
-            lk_crew_wait_turn(b, LK_GIVER);
+            lk_bench_crew_give_turn(b, LK_TAKER);
+            lk_bench_crew_wait_turn(b, LK_GIVER);
             lk_bench_sleep(lk_handoff_sleep);
             b->crew->mark = lk_bench_now();
             lk_zoo_unlock(zoo);
-            lk_crew_wait_turn(b, LK_GIVER);
+            lk_bench_crew_wait_turn(b, LK_GIVER);
         } else {
-            lk_crew_wait_turn(b, LK_TAKER);
+            lk_bench_crew_wait_turn(b, LK_TAKER);
             lk_zoo_enter(zoo, key);
-            lk_crew_give_turn(b, LK_GIVER);
+            lk_bench_crew_give_turn(b, LK_GIVER);
             lk_zoo_await(zoo);
-            lk_crew_sample(b, lk_bench_now() - b->crew->mark);
+            lk_bench_crew_sample(b, lk_bench_now() - b->crew->mark);
             lk_zoo_unlock(zoo);
-            lk_crew_give_turn(b, LK_GIVER);
+            lk_bench_crew_give_turn(b, LK_GIVER);
         }
     }
     lk_zoo_close(zoo);
@@ -156,7 +158,7 @@ static void handoff_body(lk_bench *b, int member, const void *arg)
 
 bool lk_row_zh(lk_bench *b)
 {
-    static const lk_figure
+    static const lk_bench_figure
         half = {"zh", "hand-off to a sleeping process, p50", "us", "listing again", LK_GOAL_RATIO_AT_MOST, 1},
         whole = {"zh", "... beside requests in one piece", "us", "in one piece", LK_GOAL_NONE, 0},
         trust = {"zh", "... beside one that asks no more", "us", "trusting", LK_GOAL_NONE, 0},
@@ -168,15 +170,15 @@ bool lk_row_zh(lk_bench *b)
             plan p = {.side = side, .cycles = lk_scale(b, 500)};
             lk_work work = {.members = 2, .cpu = b->client_cpu, .body = handoff_body, .arg = &p};
 
-            if (!lk_crew_run(b, &work))
+            if (!lk_bench_crew_run(b, &work))
                 return false;
-            lk_series_add(&p50[side], lk_crew_quantile_us(b, 0.5));
-            lk_series_add(&p99[side], lk_crew_quantile_us(b, 0.99));
+            lk_series_add(&p50[side], lk_bench_crew_quantile_us(b, 0.5));
+            lk_series_add(&p99[side], lk_bench_crew_quantile_us(b, 0.99));
         }
     }
-    lk_report(b, &half, &p50[BARE], &p50[OURS]);
-    lk_report(b, &whole, &p50[WHOLE], &p50[OURS]);
-    lk_report(b, &trust, &p50[TRUSTING], &p50[OURS]);
-    lk_report(b, &most, &p99[BARE], &p99[OURS]);
+    lk_bench_report(b, &half, &p50[BARE], &p50[OURS]);
+    lk_bench_report(b, &whole, &p50[WHOLE], &p50[OURS]);
+    lk_bench_report(b, &trust, &p50[TRUSTING], &p50[OURS]);
+    lk_bench_report(b, &most, &p99[BARE], &p99[OURS]);
     return true;
 }

@@ -38,13 +38,13 @@ static void herd_thread(lk_bench *b, size_t index, void *arg)
     uint64_t turns = 0;
     char own[64];
     const char *key = p->h->key != NULL ? p->h->key : lk_zoo_lane_key(own, own_key, (int)index);
-    while (!lk_crew_stopped(b)) {
+    while (!lk_bench_crew_stopped(b)) {
         locker_handle *held = lk_lock_or_fail(b, p->l, key, NULL);
 
         if (p->h->key != NULL)
             look_at_order(b, held);
         lk_unlock_or_fail(b, held);
-        if (!lk_crew_stopped(b))
+        if (!lk_bench_crew_stopped(b))
             turns++;
     }
     b->crew->count[p->first + index] = turns;
@@ -60,7 +60,7 @@ static void bare_herd(lk_bench *b, const herd *h, int each, size_t first)
         lk_zoo_make(zoo, h->key);
     if (h->side == TRUSTING)
         lk_zoo_trust(zoo);
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     if (h->side == THREADED)
         lk_zoo_lane_threads(zoo, h->key, each, first);
     else
@@ -79,7 +79,7 @@ static void herd_body(lk_bench *b, int member, const void *arg)
     }
     char uri[LK_SERVER_TEXT];
     p.l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session));
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     lk_threads_join(lk_threads_start(b, (size_t)each, herd_thread, &p));
     (void)locker_close(p.l);
 }
@@ -95,18 +95,18 @@ static bool herd_run(lk_bench *b, herd h, int sides, outcome *o)
     for (int round = 0; round < b->rounds; round++) {
         for (h.side = BARE; h.side < sides; h.side++) {
             lk_work work = {.members = h.processes,
-                            .duration = lk_scale(b, 3000) * LK_MS,
+                            .duration = lk_scale(b, 3000) * LK_BENCH_MS,
                             .cpu = b->client_cpu,
                             .body = herd_body,
                             .arg = &h,
                             .asked = lk_zoo_server_requests};
 
-            if (!lk_crew_run(b, &work))
+            if (!lk_bench_crew_run(b, &work))
                 return false;
-            const double turns = (double)lk_crew_total(b, (size_t)h.waiters);
+            const double turns = (double)lk_bench_crew_total(b, (size_t)h.waiters);
             lk_series_add(&o->rate[h.side], turns / b->crew->value[LK_VALUE_SECONDS]);
             lk_series_add(&o->sent[h.side], turns > 0 ? (double)b->crew->asked / turns : 0);
-            lk_series_add(&o->fairness[h.side], lk_crew_fairness(b, (size_t)h.waiters));
+            lk_series_add(&o->fairness[h.side], lk_bench_crew_fairness(b, (size_t)h.waiters));
             if (h.side == OURS)
                 lk_series_add(&o->disorder, (double)b->crew->count[DISORDER]);
         }
@@ -116,41 +116,41 @@ static bool herd_run(lk_bench *b, herd h, int sides, outcome *o)
 
 bool lk_row_zb(lk_bench *b)
 {
-    static const lk_figure rate = {"zb",           "64 threads, own keys", "/s",
-                                   "64 in flight", LK_GOAL_RATIO_AT_LEAST, 1},
-                           sent = {"zb", "... requests for each cycle", "", "64 in flight", LK_GOAL_NONE, 0},
-                           fair = {"zb",         "... fairness over the threads",
-                                   "Jain",       "64 in flight",
-                                   LK_GOAL_NONE, 0};
+    static const lk_bench_figure
+        rate = {"zb", "64 threads, own keys", "/s", "64 in flight", LK_GOAL_RATIO_AT_LEAST, 1},
+        sent = {"zb", "... requests for each cycle", "", "64 in flight", LK_GOAL_NONE, 0},
+        fair = {"zb", "... fairness over the threads", "Jain", "64 in flight", LK_GOAL_NONE, 0};
     outcome o = {0};
     (void)lk_zoo_server_pin(b, b->server_cpu);
     if (!herd_run(b, (herd){.waiters = KEYS, .processes = 1}, OURS + 1, &o))
         return false;
-    lk_report(b, &rate, &o.rate[BARE], &o.rate[OURS]);
-    lk_report(b, &sent, &o.sent[BARE], &o.sent[OURS]);
-    lk_report(b, &fair, &o.fairness[BARE], &o.fairness[OURS]);
+    lk_bench_report(b, &rate, &o.rate[BARE], &o.rate[OURS]);
+    lk_bench_report(b, &sent, &o.sent[BARE], &o.sent[OURS]);
+    lk_bench_report(b, &fair, &o.fairness[BARE], &o.fairness[OURS]);
     return true;
 }
 
 static bool one_key(lk_bench *b, int waiters)
 {
     char what[64];
-    lk_figure rate = {"zc", what, "/s", "listing again", LK_GOAL_RATIO_AT_LEAST, 1};
-    lk_figure sent = {"zc", "... requests for each cycle", "", "listing again", LK_GOAL_NONE, 0};
-    lk_figure fair = {"zc", "... fairness over the waiters", "Jain", "listing again", LK_GOAL_AT_LEAST, 0.95};
-    lk_figure order = {"zc", "... grants out of the order of arrival", "", NULL, LK_GOAL_AT_MOST, 0};
-    lk_figure threads = {"zc", "... beside it with a thread for each", "/s", "in threads", LK_GOAL_NONE, 0};
-    lk_figure trust = {"zc", "... beside one that asks no more", "/s", "trusting", LK_GOAL_NONE, 0};
+    lk_bench_figure rate = {"zc", what, "/s", "listing again", LK_GOAL_RATIO_AT_LEAST, 1};
+    lk_bench_figure sent = {"zc", "... requests for each cycle", "", "listing again", LK_GOAL_NONE, 0};
+    lk_bench_figure fair = {"zc", "... fairness over the waiters", "Jain", "listing again", LK_GOAL_AT_LEAST,
+                            0.95};
+    lk_bench_figure order = {"zc", "... grants out of the order of arrival", "", NULL, LK_GOAL_AT_MOST, 0};
+    lk_bench_figure threads = {"zc", "... beside it with a thread for each", "/s", "in threads", LK_GOAL_NONE,
+                               0};
+    lk_bench_figure trust = {"zc", "... beside one that asks no more", "/s", "trusting", LK_GOAL_NONE, 0};
     outcome o = {0};
     (void)snprintf(what, sizeof what, "%d waiters, %d processes, one key", waiters, PROCESSES);
     if (!herd_run(b, (herd){.waiters = waiters, .processes = PROCESSES, .key = shared_key}, SIDES, &o))
         return false;
-    lk_report(b, &rate, &o.rate[BARE], &o.rate[OURS]);
-    lk_report(b, &threads, &o.rate[THREADED], &o.rate[OURS]);
-    lk_report(b, &trust, &o.rate[TRUSTING], &o.rate[OURS]);
-    lk_report(b, &sent, &o.sent[BARE], &o.sent[OURS]);
-    lk_report(b, &fair, &o.fairness[BARE], &o.fairness[OURS]);
-    lk_report(b, &order, NULL, &o.disorder);
+    lk_bench_report(b, &rate, &o.rate[BARE], &o.rate[OURS]);
+    lk_bench_report(b, &threads, &o.rate[THREADED], &o.rate[OURS]);
+    lk_bench_report(b, &trust, &o.rate[TRUSTING], &o.rate[OURS]);
+    lk_bench_report(b, &sent, &o.sent[BARE], &o.sent[OURS]);
+    lk_bench_report(b, &fair, &o.fairness[BARE], &o.fairness[OURS]);
+    lk_bench_report(b, &order, NULL, &o.disorder);
     return true;
 }
 

@@ -34,7 +34,7 @@ lk_threads *lk_threads_start(lk_bench *b, size_t n, void (*body)(lk_bench *b, si
 {
     lk_threads *set = calloc(1, sizeof *set + n * sizeof set->each[0]);
     if (set == NULL)
-        lk_crew_fail(b, "out of memory");
+        lk_bench_crew_fail(b, "out of memory");
     *set = (lk_threads){.b = b, .body = body, .arg = arg, .count = n};
     pthread_attr_t small;
     pthread_attr_init(&small);
@@ -44,8 +44,8 @@ lk_threads *lk_threads_start(lk_bench *b, size_t n, void (*body)(lk_bench *b, si
         set->each[i].index = i;
         const int code = pthread_create(&set->each[i].id, &small, begin, &set->each[i]);
         if (code != 0)
-            lk_crew_fail(b, "thread %zu of %zu: %s; raise the limit of processes (ulimit -u)", i + 1, n,
-                         strerror(code));
+            lk_bench_crew_fail(b, "thread %zu of %zu: %s; raise the limit of processes (ulimit -u)", i + 1, n,
+                               strerror(code));
     }
     pthread_attr_destroy(&small);
     return set;
@@ -63,7 +63,7 @@ locker *lk_open_or_fail(lk_bench *b, const char *uri)
     locker_error err;
     locker *l;
     if (locker_open(uri, NULL, &l, &err) != LOCKER_OK)
-        lk_crew_fail(b, "locker_open: %s", err.text);
+        lk_bench_crew_fail(b, "locker_open: %s", err.text);
     return l;
 }
 
@@ -72,7 +72,7 @@ locker_handle *lk_lock_or_fail(lk_bench *b, locker *l, const char *key, const lo
     locker_handle *held;
     locker_error err;
     if (locker_lock(l, key, options, &held, &err) != LOCKER_OK)
-        lk_crew_fail(b, "locker_lock: %s", err.text);
+        lk_bench_crew_fail(b, "locker_lock: %s", err.text);
     return held;
 }
 
@@ -80,7 +80,7 @@ void lk_unlock_or_fail(lk_bench *b, locker_handle *held)
 {
     locker_error err;
     if (locker_unlock(held, &err) != LOCKER_OK)
-        lk_crew_fail(b, "locker_unlock: %s", err.text);
+        lk_bench_crew_fail(b, "locker_unlock: %s", err.text);
     locker_handle_free(held);
 }
 
@@ -88,8 +88,8 @@ void lk_until_waiting(lk_bench *b, locker *l, uint64_t count)
 {
     locker_statistics stats = {.size = sizeof stats};
     while (locker_stats(l, &stats) == LOCKER_OK && stats.waiting < count) {
-        if (lk_crew_stopped(b))
+        if (lk_bench_crew_stopped(b))
             return;
-        lk_bench_sleep(LK_MS);
+        lk_bench_sleep(LK_BENCH_MS);
     }
 }

@@ -50,7 +50,7 @@ struct lk_zoo {
 
 static void fail(const lk_zoo *zoo, const char *what, int rc)
 {
-    lk_crew_fail(zoo->b, "%s: %s", what, zerror(rc));
+    lk_bench_crew_fail(zoo->b, "%s: %s", what, zerror(rc));
 }
 
 /* ------------------------------------------------------------------ driving ---- */
@@ -69,7 +69,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
         return;
     zoo->up = state == ZOO_CONNECTED_STATE;
     if (state == ZOO_EXPIRED_SESSION_STATE)
-        lk_crew_fail(zoo->b, "the bare client's session has expired");
+        lk_bench_crew_fail(zoo->b, "the bare client's session has expired");
 }
 
 /* The library writes a request in two pieces; while corked, what is sent waits, and goes in one. */
@@ -89,13 +89,13 @@ static void turn(lk_zoo *zoo, int64_t at_most, bool (*enough)(const lk_zoo *zoo)
         (struct pollfd){.fd = fd,
                         .events = (short)(((interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
                                           ((interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0))};
-    int64_t ns = span.tv_sec * LK_S + span.tv_usec * LK_US;
+    int64_t ns = span.tv_sec * LK_BENCH_S + span.tv_usec * LK_BENCH_US;
     if (at_most >= 0 && ns > at_most)
         ns = at_most;
     if (zoo->mutex != NULL)
         pthread_mutex_unlock(zoo->mutex);
-    if (poll(&wait, 1, (int)((ns + LK_MS - 1) / LK_MS)) < 0 && errno != EINTR)
-        lk_crew_fail(zoo->b, "poll: %s", strerror(errno));
+    if (poll(&wait, 1, (int)((ns + LK_BENCH_MS - 1) / LK_BENCH_MS)) < 0 && errno != EINTR)
+        lk_bench_crew_fail(zoo->b, "poll: %s", strerror(errno));
     if (zoo->mutex != NULL)
         pthread_mutex_lock(zoo->mutex);
     if ((wait.revents & (POLLIN | POLLHUP | POLLERR)) != 0)
@@ -152,7 +152,7 @@ lk_zoo *lk_zoo_open(lk_bench *b, int port, int64_t session_ms)
 {
     lk_zoo *zoo = calloc(1, sizeof *zoo);
     if (zoo == NULL)
-        lk_crew_fail(b, "out of memory");
+        lk_bench_crew_fail(b, "out of memory");
     zoo->b = b;
     zoo->one.zoo = zoo;
     char host[32];
@@ -160,7 +160,7 @@ lk_zoo *lk_zoo_open(lk_bench *b, int port, int64_t session_ms)
     zoo->zh =
         zookeeper_init2(host, on_session, (int)session_ms, NULL, zoo, ZOO_NO_LOG_CLIENTENV, drop_message);
     if (zoo->zh == NULL)
-        lk_crew_fail(b, "zookeeper_init2: %s", strerror(errno));
+        lk_bench_crew_fail(b, "zookeeper_init2: %s", strerror(errno));
     (void)zoo_set_servers_resolution_delay(zoo->zh, -1);
     drive_until(zoo, is_up);
     return zoo;
@@ -233,8 +233,8 @@ void lk_zoo_hold(lk_zoo *zoo, const char *prefix, int n)
 
 void lk_zoo_idle(lk_zoo *zoo)
 {
-    while (!lk_crew_stopped(zoo->b))
-        turn(zoo, LK_S, NULL);
+    while (!lk_bench_crew_stopped(zoo->b))
+        turn(zoo, LK_BENCH_S, NULL);
 }
 
 /* ------------------------------------------------------------------ a lane ---- */
@@ -363,7 +363,7 @@ static void on_deleted(int rc, const void *context)
     step(l, IDLE);
     if (!l->goes_on)
         return;
-    if (lk_crew_stopped(zoo->b)) {
+    if (lk_bench_crew_stopped(zoo->b)) {
         zoo->busy--;
         return;
     }
@@ -444,7 +444,7 @@ void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t f
 {
     lane *all = calloc((size_t)lanes, sizeof *all);
     if (all == NULL)
-        lk_crew_fail(zoo->b, "out of memory");
+        lk_bench_crew_fail(zoo->b, "out of memory");
     zoo->busy = lanes;
     zoo->many = true;
     for (int i = 0; i < lanes; i++) {
@@ -455,7 +455,7 @@ void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t f
         begin(&all[i], false);
     }
     while (zoo->busy > 0)
-        turn(zoo, LK_S, NULL);
+        turn(zoo, LK_BENCH_S, NULL);
     free(all);
 }
 
@@ -473,12 +473,12 @@ static void lane_thread(lk_bench *b, size_t index, void *all)
     pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
     pthread_mutex_lock(l->zoo->mutex);
     l->thread = &changed;
-    while (!lk_crew_stopped(b)) {
+    while (!lk_bench_crew_stopped(b)) {
         begin_corked(l, false);
         await(l, HELD);
         leave_corked(l);
         await(l, IDLE);
-        b->crew->count[l->count] += !lk_crew_stopped(b);
+        b->crew->count[l->count] += !lk_bench_crew_stopped(b);
     }
     l->thread = NULL;
     l->zoo->busy--;
@@ -490,7 +490,7 @@ void lk_zoo_lane_threads(lk_zoo *zoo, const char *key, int lanes, size_t first)
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     lane *all = calloc((size_t)lanes, sizeof *all);
     if (all == NULL)
-        lk_crew_fail(zoo->b, "out of memory");
+        lk_bench_crew_fail(zoo->b, "out of memory");
     for (int i = 0; i < lanes; i++) {
         all[i] = (lane){.zoo = zoo, .count = first + (size_t)i};
         (void)snprintf(all[i].parent, sizeof all[i].parent, ROOT "/%s", key);
@@ -501,7 +501,7 @@ void lk_zoo_lane_threads(lk_zoo *zoo, const char *key, int lanes, size_t first)
     pthread_mutex_lock(&mutex);
     lk_threads *threads = lk_threads_start(zoo->b, (size_t)lanes, lane_thread, all);
     while (zoo->busy > 0)
-        turn(zoo, 10 * LK_MS, NULL);
+        turn(zoo, 10 * LK_BENCH_MS, NULL);
     pthread_mutex_unlock(&mutex);
     zoo->mutex = NULL;
     lk_threads_join(threads);

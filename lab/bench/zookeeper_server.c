@@ -31,7 +31,7 @@ static void warm_body(lk_bench *b, int member, const void *arg)
     char key[64];
     for (int i = 0; i < 16; i++)
         lk_zoo_make(zoo, lk_zoo_lane_key(key, "warm", i));
-    lk_crew_ready(b);
+    lk_bench_crew_ready(b);
     lk_zoo_lanes(zoo, "warm", false, 16, 0);
     lk_zoo_close(zoo);
 }
@@ -44,7 +44,7 @@ static bool start(lk_server *server)
     const lk_server_setup setup = {.options = java, .tick_ms = 500};
     if (lk_server_start(server, &lk_server_zookeeper, &setup) && lk_server_await(server))
         return true;
-    lk_progress("%s%s", server->error, server->missing ? ", or leave the rows z* out by --only" : "");
+    lk_bench_progress("%s%s", server->error, server->missing ? ", or leave the rows z* out by --only" : "");
     return false;
 }
 
@@ -65,8 +65,8 @@ static bool launch(lk_bench *b)
 bool lk_zoo_server_need(lk_bench *b)
 {
     lk_work warm = {
-        .members = 1, .duration = lk_scale(b, 8000) * LK_MS, .cpu = b->client_cpu, .body = warm_body};
-    if (!launch(b) || lk_interrupted || !lk_crew_run(b, &warm))
+        .members = 1, .duration = lk_scale(b, 8000) * LK_BENCH_MS, .cpu = b->client_cpu, .body = warm_body};
+    if (!launch(b) || lk_interrupted || !lk_bench_crew_run(b, &warm))
         return false;
     return lk_server_freeze(&b->zoo.own);
 }

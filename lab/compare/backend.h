@@ -32,7 +32,7 @@ typedef struct {
     char holder_uri[160], rival_uri[160];
     const char *what;   /**< what the cut is between, in words. Static. */
     lk_server *servers; /**< NULL before they are started */
-} lk_cut;
+} lk_compare_cut;
 
 /** A kind of backend that --spawn starts. Operations that its bits don't have are NULL; spawn.h has those
  * that are the same for all. All of them end the program with one line when a server's program is missing.
@@ -54,7 +54,7 @@ struct lk_kind {
     bool (*lag)(lk_backend *backend, bool on);
     bool (*fail_over)(lk_backend *backend);
     bool (*heal)(lk_backend *backend); /**< whatever was done to it: as it was at first */
-    bool (*open_cut)(lk_cut *cut, const lk_network *network);
+    bool (*open_cut)(lk_compare_cut *cut, const lk_network *network);
 };
 
 struct lk_backend {

@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------ what happens ---- */
 
-int64_t lk_fault(lk_cell *cell, bool begins, const char *kind, const char *what)
+int64_t lk_compare_fault(lk_cell *cell, bool begins, const char *kind, const char *what)
 {
     lk_event event = LK_EVENT_INIT;
     event.op = LK_OP_FAULT;

@@ -75,7 +75,7 @@ lk_answer lk_ask(lk_worker *worker, const char *format, ...) __attribute__((form
 void lk_expect(lk_worker *worker, const char *word);
 
 /** Take the lock; the cell fails unless it is held then. */
-lk_answer lk_take(lk_worker *worker);
+lk_answer lk_compare_take(lk_worker *worker);
 
 /** Have a worker wait for the lock, and come back when it stands in the queue. The answer is heard later. */
 void lk_stand_in_line(lk_worker *worker);
@@ -91,8 +91,8 @@ lk_worker *lk_observe(lk_cell *cell, const char *uri, int netns);
 int64_t lk_kill(lk_worker *worker);
 
 /** SIGSTOP, and wait until it has stopped; SIGCONT. */
-void lk_freeze(lk_worker *worker);
-void lk_thaw(lk_worker *worker);
+void lk_compare_freeze(lk_worker *worker);
+void lk_compare_thaw(lk_worker *worker);
 
 /** End all workers, and wait for them. Called by the cell's end too. */
 void lk_dismiss_all(lk_cell *cell);
@@ -121,7 +121,7 @@ lk_cycles lk_cycle_all(lk_cell *cell, const lk_pace *pace);
 
 /** The history says that a fault begins or ends; answers the time. Kinds: kill, stop, restart,
  * partition... */
-int64_t lk_fault(lk_cell *cell, bool begins, const char *kind, const char *what);
+int64_t lk_compare_fault(lk_cell *cell, bool begins, const char *kind, const char *what);
 
 /** Sleep, unless the cell has failed. */
 void lk_rest(const lk_cell *cell, int64_t ms);

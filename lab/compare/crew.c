@@ -218,7 +218,7 @@ void lk_dismiss_all(lk_cell *cell)
 
 /* ------------------------------------------------------------------ what scenarios do with them ---- */
 
-lk_answer lk_take(lk_worker *worker)
+lk_answer lk_compare_take(lk_worker *worker)
 {
     lk_answer answer = lk_ask(worker, "lock %s 20000 1", worker->cell->key);
     if (answer.status > LOCKER_OK)
@@ -252,13 +252,13 @@ lk_worker *lk_observe(lk_cell *cell, const char *uri, int netns)
     return observer;
 }
 
-void lk_freeze(lk_worker *worker)
+void lk_compare_freeze(lk_worker *worker)
 {
     if (!lk_failed(worker->cell) && worker->pid > 0)
         lk_process_freeze(worker->pid);
 }
 
-void lk_thaw(lk_worker *worker)
+void lk_compare_thaw(lk_worker *worker)
 {
     if (worker->pid > 0)
         kill(worker->pid, SIGCONT);

@@ -38,7 +38,7 @@ typedef struct {
 
 static bool of_key(const lanes *l, const lk_event *event)
 {
-    return event->key && strcmp(event->key, lk_history_key(l->history, l->key)) == 0;
+    return event->key && strcmp(event->key, lk_history_key_name(l->history, l->key)) == 0;
 }
 
 static size_t lane_of(const lanes *l, int64_t process)
@@ -280,7 +280,7 @@ static void put_marks(const lanes *l)
     static const struct {
         const char *name;
         lk_op op;
-        lk_phase phase;
+        lk_history_phase phase;
         double up; /* those of one moment are seen beside each other */
     } marks[] = {{"told", LK_OP_LOST, LK_PHASE_INFO, 0.22},
                  {"taken", LK_OP_WRITE, LK_PHASE_OK, -0.16},

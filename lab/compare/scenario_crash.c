@@ -24,12 +24,12 @@ static void once(lk_cell *cell, int turn)
     lk_worker *holder = lk_hire(cell, name);
     snprintf(name, sizeof name, "next-%d", turn);
     lk_worker *next = lk_hire(cell, name);
-    const lk_answer held = lk_take(holder);
+    const lk_answer held = lk_compare_take(holder);
     lk_stand_in_line(next);
-    lk_fault(cell, true, "kill", holder->name);
+    lk_compare_fault(cell, true, "kill", holder->name);
     const int64_t killed = lk_kill(holder);
     const lk_answer got = lk_hear(next);
-    lk_fault(cell, false, "kill", holder->name);
+    lk_compare_fault(cell, false, "kill", holder->name);
     if (lk_failed(cell))
         return;
     const double gap = (double)(got.received - killed) / 1e6;

@@ -10,9 +10,9 @@ static bool fail_over(lk_cell *cell)
     if (lk_failed(cell))
         return false;
     cell->harmed = true;
-    lk_fault(cell, true, "failover", "the leading server is killed");
+    lk_compare_fault(cell, true, "failover", "the leading server is killed");
     const bool serves = cell->backend->kind->fail_over(cell->backend);
-    lk_fault(cell, false, "failover", "another leads");
+    lk_compare_fault(cell, false, "failover", "another leads");
     if (!serves)
         lk_fail(cell, "no other server took over");
     return serves;
@@ -54,7 +54,7 @@ static lk_answer begin(lk_cell *cell, const char *uri, lk_worker **holder, lk_wo
     *holder = lk_hire_at(cell, "holder", uri, -1);
     *rival = lk_hire(cell, "rival");
     lk_observe(cell, cell->backend->uri, -1);
-    return lk_take(*holder);
+    return lk_compare_take(*holder);
 }
 
 static const char missed_it[] =

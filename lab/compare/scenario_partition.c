@@ -18,7 +18,7 @@ static const direction directions[] = {{"both", "both ways", true, true},
                                        {"deaf", "what the holder's side is sent is lost", false, true}};
 enum { DIRECTIONS = sizeof directions / sizeof directions[0] };
 
-static void drop(lk_cell *cell, const lk_cut *cut, const direction *lost)
+static void drop(lk_cell *cell, const lk_compare_cut *cut, const direction *lost)
 {
     bool good = true;
     if (lk_failed(cell))
@@ -31,28 +31,28 @@ static void drop(lk_cell *cell, const lk_cut *cut, const direction *lost)
         lk_fail(cell, "needs iptables to drop packets in a network namespace, and it can't here");
 }
 
-static void mend(lk_cell *cell, const lk_cut *cut)
+static void mend(lk_cell *cell, const lk_compare_cut *cut)
 {
     if (!lk_failed(cell) && !(lk_network_mend(cut->far) && lk_network_mend(cut->near)))
         lk_fail(cell, "the network could not be mended");
 }
 
 /* The holder is to know of its loss before the next one has the lock; the history checks that. */
-static void cut_off(lk_cell *cell, const lk_cut *cut, const direction *lost)
+static void cut_off(lk_cell *cell, const lk_compare_cut *cut, const direction *lost)
 {
     char name[48];
     snprintf(name, sizeof name, "holder-%s", lost->name);
     lk_worker *holder = lk_hire_at(cell, name, cut->holder_uri, cut->holder->netns);
     snprintf(name, sizeof name, "rival-%s", lost->name);
     lk_worker *rival = lk_hire_at(cell, name, cut->rival_uri, cut->rival->netns);
-    lk_take(holder);
+    lk_compare_take(holder);
     lk_stand_in_line(rival);
     lk_tell(holder, "lost 20000");
-    const int64_t began = lk_fault(cell, true, "partition", lost->words);
+    const int64_t began = lk_compare_fault(cell, true, "partition", lost->words);
     drop(cell, cut, lost);
     const lk_answer told = lk_hear(holder), got = lk_hear(rival);
     mend(cell, cut);
-    lk_fault(cell, false, "partition", lost->words);
+    lk_compare_fault(cell, false, "partition", lost->words);
     const lk_answer given = lk_ask(holder, "unlock");
     lk_ask(rival, "unlock");
     if (lk_failed(cell))
@@ -69,7 +69,7 @@ static void cut_off(lk_cell *cell, const lk_cut *cut, const direction *lost)
 
 static void run(lk_cell *cell)
 {
-    lk_cut cut = {.kind = cell->backend->kind};
+    lk_compare_cut cut = {.kind = cell->backend->kind};
     lk_promise(cell, "%s", cell->backend->column->semantics.cut_off);
     cell->ttl_ms = LEASE_MS;
     lk_network network;

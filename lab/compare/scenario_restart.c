@@ -12,10 +12,11 @@ static bool restart(lk_cell *cell, bool keep_data)
     if (lk_failed(cell))
         return false;
     cell->harmed = true;
-    const int64_t began = lk_fault(cell, true, "restart", keep_data ? "with its data" : "without its data");
+    const int64_t began =
+        lk_compare_fault(cell, true, "restart", keep_data ? "with its data" : "without its data");
     lk_spawn_kill(cell->backend);
     const bool serves = lk_spawn_start_again(cell->backend, keep_data);
-    lk_measure(cell, "away", "ms", (double)(lk_fault(cell, false, "restart", "") - began) / 1e6);
+    lk_measure(cell, "away", "ms", (double)(lk_compare_fault(cell, false, "restart", "") - began) / 1e6);
     if (!serves)
         lk_fail(cell, "the server did not come back");
     return serves;
@@ -33,7 +34,7 @@ static void with_data(lk_cell *cell)
     lk_worker *holder = lk_hire(cell, "holder");
     lk_worker *rival = lk_hire(cell, "rival");
     lk_observe(cell, cell->backend->uri, -1);
-    const lk_answer held = lk_take(holder);
+    const lk_answer held = lk_compare_take(holder);
     if (!restart(cell, true))
         return;
     const lk_answer tried = lk_ask(rival, "try %s 0 1", cell->key);
@@ -89,11 +90,11 @@ static void without_data(lk_cell *cell)
     lk_worker *holder = lk_hire(cell, "holder");
     lk_worker *rival = lk_hire(cell, "rival");
     lk_observe(cell, cell->backend->uri, -1);
-    lk_take(holder);
+    lk_compare_take(holder);
     if (!restart(cell, false))
         return;
     const int64_t back = lk_now_ns();
-    const lk_answer got = lk_take(rival);
+    const lk_answer got = lk_compare_take(rival);
     const lk_answer lost = lk_ask(holder, "lost 20000");
     lk_answer given = lk_ask(holder, "unlock");
     lk_ask(rival, "unlock");

@@ -6,7 +6,7 @@
 /* The lease is renewed: nobody else gets in, and unlock says released. */
 static void renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival)
 {
-    const lk_answer held = lk_take(worker);
+    const lk_answer held = lk_compare_take(worker);
     lk_rest(cell, lk_lease_ms(cell, &held) > 0 ? lk_lease_ms(cell, &held) * 5 / 2 : cell->ttl_ms * 5 / 2);
     lk_answer tried = lk_ask(rival, "try %s 0 1", cell->key);
     lk_answer given = lk_ask(worker, "unlock");

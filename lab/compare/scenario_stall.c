@@ -6,10 +6,10 @@
 /* Without a lease it keeps the lock; the next one gets it by its unlock. */
 static void keeps(lk_cell *cell, lk_worker *holder, lk_worker *next, const char *store)
 {
-    lk_freeze(holder);
+    lk_compare_freeze(holder);
     lk_rest(cell, cell->ttl_ms * 3 / 2);
-    lk_thaw(holder);
-    lk_fault(cell, false, "stop", holder->name);
+    lk_compare_thaw(holder);
+    lk_compare_fault(cell, false, "stop", holder->name);
     lk_answer write = lk_ask(holder, "write %s", store);
     lk_answer given = lk_ask(holder, "unlock");
     lk_answer got = lk_hear(next);
@@ -51,15 +51,15 @@ static void run(lk_cell *cell)
     char store[320];
     snprintf(store, sizeof store, "%s.store", cell->history);
     lk_observe(cell, cell->backend->uri, -1);
-    const lk_answer held = lk_take(holder);
+    const lk_answer held = lk_compare_take(holder);
     lk_ask(holder, "write %s", store);
     lk_stand_in_line(next);
-    lk_fault(cell, true, "stop", holder->name);
+    lk_compare_fault(cell, true, "stop", holder->name);
     if (lk_lease_ms(cell, &held) == 0) {
         keeps(cell, holder, next, store);
         return;
     }
-    lk_freeze(holder);
+    lk_compare_freeze(holder);
     const lk_answer got = lk_hear(next);
     if (got.status != LOCKER_OK)
         lk_broken(cell, "the next one did not get the lock: %s", got.text);
@@ -67,8 +67,8 @@ static void run(lk_cell *cell)
         lk_broken(cell, "the store refused the new holder");
     lk_measure(cell, "gap", "ms", (double)(got.received - held.received) / 1e6);
     lk_rest(cell, lk_lease_ms(cell, &held) / 2);
-    const int64_t thawed = lk_fault(cell, false, "stop", holder->name);
-    lk_thaw(holder);
+    const int64_t thawed = lk_compare_fault(cell, false, "stop", holder->name);
+    lk_compare_thaw(holder);
     goes_on(cell, holder, thawed, store);
     if (lk_ask(next, "unlock").status != LOCKER_OK)
         lk_broken(cell, "the new holder's unlock did not say released");

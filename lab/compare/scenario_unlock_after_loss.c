@@ -13,15 +13,15 @@ static void run(lk_cell *cell)
     lk_ignore(cell, LK_CHECK_OVERLAP); /* the first one is stopped, and can't be told in time */
     lk_ignore(cell, LK_CHECK_TRUTH);
     lk_observe(cell, cell->backend->uri, -1);
-    lk_take(first);
-    lk_fault(cell, true, "break", first->name);
-    lk_freeze(first);
+    lk_compare_take(first);
+    lk_compare_fault(cell, true, "break", first->name);
+    lk_compare_freeze(first);
     lk_tell(first, "unlock"); /* it will, the moment it goes on */
     const lk_answer broken = lk_ask(third, "break %s", cell->key);
-    lk_take(second);
-    lk_thaw(first);
+    lk_compare_take(second);
+    lk_compare_thaw(first);
     const lk_answer given = lk_hear(first);
-    lk_fault(cell, false, "break", first->name);
+    lk_compare_fault(cell, false, "break", first->name);
     const lk_answer tried = lk_ask(third, "try %s 0 1", cell->key);
     const lk_answer kept = lk_ask(second, "unlock");
     if (lk_failed(cell))

@@ -92,7 +92,7 @@ void lk_spawn_stop(lk_backend *backend)
 
 /* ------------------------------------------------------------------ copies whose networks are cut ---- */
 
-bool lk_spawn_open_cut(lk_cut *cut, const lk_network *network)
+bool lk_spawn_open_cut(lk_compare_cut *cut, const lk_network *network)
 {
     lk_server_setup setup = cut->kind->cut_setup;
     setup.place = cut->far = &network->members[0];
@@ -106,7 +106,7 @@ bool lk_spawn_open_cut(lk_cut *cut, const lk_network *network)
     return lk_server_await(cut->servers);
 }
 
-void lk_spawn_close_cut(lk_cut *cut)
+void lk_spawn_close_cut(lk_compare_cut *cut)
 {
     for (size_t i = 0; i < cut->kind->count; i++)
         lk_server_remove(&cut->servers[i]);

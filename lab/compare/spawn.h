@@ -23,8 +23,8 @@ bool lk_spawn_heal(lk_backend *backend);
 void lk_spawn_stop(lk_backend *backend);
 
 /** A copy of one server, in a place of its own; the holder is in another, the rival at the hub. */
-bool lk_spawn_open_cut(lk_cut *cut, const lk_network *network);
-void lk_spawn_close_cut(lk_cut *cut);
+bool lk_spawn_open_cut(lk_compare_cut *cut, const lk_network *network);
+void lk_spawn_close_cut(lk_compare_cut *cut);
 
 /* ------------------------------------------------------------------ for kinds ---- */
 

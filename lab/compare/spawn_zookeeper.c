@@ -60,7 +60,7 @@ static bool ensemble_heal(lk_backend *backend)
 
 /* The holder's connection to its follower stays; that follower is cut from the leader. They give each other
  * up only after 20 s, so that the follower goes on believing. */
-static bool ensemble_open_cut(lk_cut *cut, const lk_network *network)
+static bool ensemble_open_cut(lk_compare_cut *cut, const lk_network *network)
 {
     lk_server *members = cut->servers = start(&cut->kind->cut_setup, network->members);
     lk_server *leader = lk_ensemble_await(members) == NULL ? lk_ensemble_find(members, "leader", 0) : NULL;

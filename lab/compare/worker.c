@@ -86,7 +86,7 @@ static int64_t deadline_of(const locker_handle *held)
     return left <= 0 ? 0 : now + left * 1000000;
 }
 
-static lk_event turn_event(lk_op op, lk_phase phase, const lk_turn *t, int64_t at)
+static lk_event turn_event(lk_op op, lk_history_phase phase, const lk_turn *t, int64_t at)
 {
     lk_event event = LK_EVENT_INIT;
     event.op = op;
@@ -113,7 +113,7 @@ static void turn_note_grant(lk_side *w, const lk_turn *t, int64_t token)
     lk_history_write(w->history, &event);
 }
 
-static void turn_note(lk_side *w, const lk_turn *t, lk_op op, lk_phase phase, int64_t at)
+static void turn_note(lk_side *w, const lk_turn *t, lk_op op, lk_history_phase phase, int64_t at)
 {
     lk_event event = turn_event(op, phase, t, at);
     event.valid_until = t->until_ns;
@@ -122,9 +122,9 @@ static void turn_note(lk_side *w, const lk_turn *t, lk_op op, lk_phase phase, in
 
 static void turn_note_unlocked(lk_side *w, const lk_turn *t)
 {
-    const lk_phase phase = t->status == LOCKER_OK     ? LK_PHASE_OK
-                           : t->status == LOCKER_LOST ? LK_PHASE_FAIL
-                                                      : LK_PHASE_INFO;
+    const lk_history_phase phase = t->status == LOCKER_OK     ? LK_PHASE_OK
+                                   : t->status == LOCKER_LOST ? LK_PHASE_FAIL
+                                                              : LK_PHASE_INFO;
     lk_event event = turn_event(LK_OP_UNLOCK, phase, t, t->received_ns);
     if (phase != LK_PHASE_OK)
         event.outcome = locker_status_name(t->status);

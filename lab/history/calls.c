@@ -1,7 +1,7 @@
 /* calls.c: each call for a lock and what came of it, for those who draw or list a history. */
 #include "internal.h"
 
-const char *lk_history_key(const lk_history *history, size_t key)
+const char *lk_history_key_name(const lk_history *history, size_t key)
 {
     return history->keys[key].first->key;
 }

@@ -133,7 +133,7 @@ static void print_summary(const lk_history *history, const lk_report *report)
 {
     size_t files = 0, lines;
     lk_history_events(history, &lines);
-    while (lk_history_file(history, files))
+    while (lk_history_file_name(history, files))
         files++;
     print_count("", files, "file");
     print_count(", ", lines, "line");
@@ -145,8 +145,8 @@ static void print_summary(const lk_history *history, const lk_report *report)
     putchar('\n');
     for (size_t i = 0; i < files; i++)
         if (lk_history_cut_line(history, i))
-            printf("%s:%u: the last line was cut in the middle, and left out\n", lk_history_file(history, i),
-                   lk_history_cut_line(history, i));
+            printf("%s:%u: the last line was cut in the middle, and left out\n",
+                   lk_history_file_name(history, i), lk_history_cut_line(history, i));
 }
 
 static void print_lag(const char *what, const lk_samples *samples)
@@ -220,12 +220,12 @@ static void print_checks(const lk_report *report)
 
 static void print_place(const lk_history *history, const lk_event *event)
 {
-    printf("%s:%u", lk_history_file(history, event->file), event->line);
+    printf("%s:%u", lk_history_file_name(history, event->file), event->line);
 }
 
 static void print_finding(const lk_history *history, const lk_report *report, const lk_finding *finding)
 {
-    const lk_key_report *key = &report->keys[finding->key];
+    const lk_history_key_report *key = &report->keys[finding->key];
     printf("%s: ", lk_check_name(finding->check));
     print_place(history, finding->first);
     char clean[512];
@@ -314,7 +314,7 @@ static int judge(const struct options *options, lk_history *history)
         return LK_EXIT_SYSTEM;
     }
     if (options->common.json)
-        code = lk_cli_print_json(lk_cli_history_json(history, report));
+        code = lk_cli_print_json(lk_history_json(history, report));
     else if (!options->common.quiet)
         code = print_text(history, report, options->common.verbose > 0);
     if (code == LK_EXIT_OK && lk_report_broken(report))

@@ -75,7 +75,7 @@ static json_t *place(const lk_history *history, const lk_event *event)
     if (!event)
         return json_null();
     json_t *object = json_object();
-    set(object, "file", lk_cli_json_text(lk_history_file(history, event->file)));
+    set(object, "file", lk_cli_json_text(lk_history_file_name(history, event->file)));
     set(object, "line", json_integer(event->line));
     set(object, "process", json_integer(event->process));
     return object;
@@ -86,7 +86,7 @@ static json_t *findings(const lk_history *history, const lk_report *report)
     json_t *list = json_array();
     for (size_t i = 0; i < report->finding_count; i++) {
         const lk_finding *finding = &report->findings[i];
-        const lk_key_report *key = &report->keys[finding->key];
+        const lk_history_key_report *key = &report->keys[finding->key];
         if (key->figures.breaches[finding->check] == 0) /* within the limit */
             continue;
         json_t *one = json_object();
@@ -108,17 +108,17 @@ static json_t *findings(const lk_history *history, const lk_report *report)
 static json_t *files(const lk_history *history)
 {
     json_t *list = json_array();
-    for (size_t i = 0; lk_history_file(history, i); i++) {
+    for (size_t i = 0; lk_history_file_name(history, i); i++) {
         json_t *one = json_object();
         const uint32_t cut = lk_history_cut_line(history, i);
-        set(one, "file", lk_cli_json_text(lk_history_file(history, i)));
+        set(one, "file", lk_cli_json_text(lk_history_file_name(history, i)));
         set(one, "cut_line", cut ? json_integer(cut) : json_null());
         json_array_append_new(list, one);
     }
     return list;
 }
 
-json_t *lk_cli_history_json(const lk_history *history, const lk_report *report)
+json_t *lk_history_json(const lk_history *history, const lk_report *report)
 {
     json_t *object = json_object();
     size_t lines;

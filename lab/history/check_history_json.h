@@ -13,4 +13,4 @@ static inline double lk_ms(int64_t ns)
 }
 
 /** The report as JSON; NULL: out of memory. */
-json_t *lk_cli_history_json(const lk_history *history, const lk_report *report);
+json_t *lk_history_json(const lk_history *history, const lk_report *report);

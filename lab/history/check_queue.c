@@ -26,7 +26,7 @@ static int by_late_return(const void *left, const void *right)
 
 /* Whose place the service did not tell is in the queue `limit` after it asked: calls take a while to get
  * there, and may arrive in another order. */
-static size_t collect(const lk_key *key, int64_t limit, struct place *places)
+static size_t collect(const lk_history_key *key, int64_t limit, struct place *places)
 {
     bool numbered = true;
     size_t count = 0;
@@ -125,7 +125,7 @@ static void order(lk_case *c)
 }
 
 /* Jain's index of the grants for each process that got any. */
-static double evenness(const lk_key *key)
+static double evenness(const lk_history_key *key)
 {
     double sum_of = 0, squares = 0, processes = 0;
     for (size_t i = 0; i < key->attempt_count; i++)

@@ -22,7 +22,7 @@ static void judge_looks(lk_case *c, const lk_index *index)
         const lk_event *look = c->key->looks[i];
         const lk_attempt *a = lk_named(index, look);
         if (a && lk_answered(a->unlocked, LK_PHASE_OK) && look->sent > a->unlocked->t &&
-            !lk_busy(index, c->key, a->process, look))
+            !lk_history_busy(index, c->key, a->process, look))
             lk_found(c, LK_CHECK_RELEASE, a->unlocked, look,
                      "said released, and the service says afterwards that it is held still");
     }

@@ -83,7 +83,7 @@ const char *lk_op_name(lk_op op)
     return op_names[op];
 }
 
-const char *lk_phase_name(lk_phase phase)
+const char *lk_history_phase_name(lk_history_phase phase)
 {
     return phase_names[phase];
 }
@@ -195,7 +195,7 @@ bool lk_event_decode(const json_t *object, lk_event *event, char *why, size_t si
     if (!(phases_of[op] & BIT(phase)))
         return snprintf(why, size, "'%s' has no phase '%s'", op_names[op], phase_names[phase]), false;
     event->op = (lk_op)op;
-    event->phase = (lk_phase)phase;
+    event->phase = (lk_history_phase)phase;
     for (size_t i = 0; i < FIELDS; i++) {
         const json_t *value = json_object_get(object, fields[i].name);
         if (!value && (fields[i].required & BIT(op)))

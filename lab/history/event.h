@@ -31,14 +31,14 @@ typedef enum {
     LK_PHASE_BEGIN, /**< this and the next: of LK_OP_FAULT alone */
     LK_PHASE_END,
     LK_PHASES
-} lk_phase;
+} lk_history_phase;
 
 /** One line. Start from LK_EVENT_INIT: a member that keeps that value is missing in the line. What the
  * members mean, and which operation takes which, is told in docs/history.md. Times are ns of
  * CLOCK_BOOTTIME. */
 typedef struct {
     lk_op op;
-    lk_phase phase;
+    lk_history_phase phase;
     bool held;
     uint32_t file; /**< where it was read: the index of its file ... */
     uint32_t line; /**< ... and its line, from 1; 0 when it was not read from a file */
@@ -63,7 +63,7 @@ typedef struct {
 
 /** The words of the format. Static text. */
 const char *lk_op_name(lk_op op);
-const char *lk_phase_name(lk_phase phase);
+const char *lk_history_phase_name(lk_history_phase phase);
 
 /** The line as a JSON object of what it has to have and what is there. The caller's; NULL: out of memory, or
  * a string that is not UTF-8. */

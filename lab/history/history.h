@@ -45,7 +45,7 @@ bool lk_history_join(lk_history *history, lk_history_error *error);
 const lk_event *lk_history_events(const lk_history *history, size_t *count);
 
 /** The files, as they were named; NULL past the last. */
-const char *lk_history_file(const lk_history *history, size_t index);
+const char *lk_history_file_name(const lk_history *history, size_t index);
 
 /** The file's last line, when it was cut in the middle and left out; else 0. */
 uint32_t lk_history_cut_line(const lk_history *history, size_t index);
@@ -65,7 +65,7 @@ typedef struct {
 
 /** The key's name. Keys are counted as lk_history_keys() does, from 0; a report has them in the same
  * order. */
-const char *lk_history_key(const lk_history *history, size_t key);
+const char *lk_history_key_name(const lk_history *history, size_t key);
 
 /** The calls for a key of a joined history, in the order in which they were asked. */
 size_t lk_history_calls(const lk_history *history, size_t key);
@@ -144,13 +144,13 @@ typedef struct {
     int64_t run;
     const char *backend, *scenario, *key;
     lk_figures figures;
-} lk_key_report;
+} lk_history_key_report;
 
 typedef struct {
     lk_check_options options;
     lk_figures total;
     size_t faults; /**< that were begun */
-    lk_key_report *keys;
+    lk_history_key_report *keys;
     size_t key_count;
     lk_finding *findings; /**< of all checks, promised or not, in the order of keys and checks */
     size_t finding_count, finding_room;

@@ -55,7 +55,7 @@ static void sort(const lk_attempt **list, size_t count, int (*order)(const void 
         qsort(list, count, sizeof *list, order);
 }
 
-bool lk_index_make(lk_index *index, const lk_key *key)
+bool lk_index_make(lk_index *index, const lk_history_key *key)
 {
     const size_t n = key->attempt_count;
     *index = (lk_index){.by_token = calloc(n + 1, sizeof *index->by_token),
@@ -152,7 +152,8 @@ lk_voice lk_hears(const lk_index *index, const lk_event *look, const lk_attempt 
     return LK_NEUTRAL;
 }
 
-bool lk_busy(const lk_index *index, const lk_key *key, const lk_process *process, const lk_event *look)
+bool lk_history_busy(const lk_index *index, const lk_history_key *key, const lk_process *process,
+                     const lk_event *look)
 {
     size_t low = 0, high = key->attempt_count;
     while (low < high) { /* the last of the process that had asked before the answer came */
@@ -167,7 +168,7 @@ bool lk_busy(const lk_index *index, const lk_key *key, const lk_process *process
 }
 
 /* The first that was asked at that moment or later. */
-static size_t first_look(const lk_key *key, int64_t from)
+static size_t first_look(const lk_history_key *key, int64_t from)
 {
     size_t low = 0, high = key->look_count;
     while (low < high) {
@@ -180,7 +181,7 @@ static size_t first_look(const lk_key *key, int64_t from)
     return low;
 }
 
-bool lk_looked_at(const lk_key *key, int64_t from, int64_t to)
+bool lk_looked_at(const lk_history_key *key, int64_t from, int64_t to)
 {
     for (size_t i = first_look(key, from); i < key->look_count && key->looks[i]->sent <= to; i++)
         if (key->looks[i]->t <= to)
@@ -188,7 +189,7 @@ bool lk_looked_at(const lk_key *key, int64_t from, int64_t to)
     return false;
 }
 
-const lk_event *lk_contradiction(const lk_index *index, const lk_key *key, const lk_attempt *attempt,
+const lk_event *lk_contradiction(const lk_index *index, const lk_history_key *key, const lk_attempt *attempt,
                                  int64_t from, int64_t to)
 {
     for (size_t i = first_look(key, from); i < key->look_count && key->looks[i]->sent <= to; i++)

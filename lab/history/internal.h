@@ -20,18 +20,18 @@ void lk_strings_clear(lk_strings *strings);
 /** From a few numbers to an index. */
 typedef struct {
     int64_t part[4];
-} lk_table_key;
+} lk_history_table_key;
 
-typedef struct lk_table_slot lk_table_slot;
+typedef struct lk_history_table_slot lk_history_table_slot;
 
 typedef struct {
-    lk_table_slot *slots;
+    lk_history_table_slot *slots;
     size_t used, size;
-} lk_table;
+} lk_history_table;
 
 /** Where the key's index is; *added: it is new, and the index for the caller to set. NULL: out of memory. */
-size_t *lk_table_at(lk_table *table, const lk_table_key *key, bool *added);
-void lk_table_clear(lk_table *table);
+size_t *lk_history_table_at(lk_history_table *table, const lk_history_table_key *key, bool *added);
+void lk_history_table_clear(lk_history_table *table);
 
 /** Make room for one more in an array that grows; false: out of memory, and the array is as it was. */
 bool lk_grow(void *array, size_t element, size_t count, size_t *room);
@@ -68,24 +68,24 @@ typedef struct {
     size_t look_count, look_room;
     const lk_event **writes;
     size_t write_count, write_room;
-} lk_key;
+} lk_history_key;
 
 typedef struct {
     const char *name;
     uint32_t cut_line;
-} lk_file;
+} lk_history_file;
 
 struct lk_history {
     lk_strings strings;
     lk_event *events;
     size_t event_count, event_room;
-    lk_file *files;
+    lk_history_file *files;
     size_t file_count, file_room;
     lk_attempt *attempts;
     size_t attempt_count;
     lk_process *processes;
     size_t process_count, process_room;
-    lk_key *keys;
+    lk_history_key *keys;
     size_t key_count, key_room;
     unsigned *allowed; /* of each (run, backend, scenario): bit 1 << check, by its lines `allow` */
     size_t scope_count, scope_room;
@@ -108,7 +108,7 @@ static inline bool lk_granted(const lk_attempt *attempt)
 }
 
 /** Whether there is an answer of that phase. */
-static inline bool lk_answered(const lk_event *answer, lk_phase phase)
+static inline bool lk_answered(const lk_event *answer, lk_history_phase phase)
 {
     return answer && answer->phase == phase;
 }
@@ -119,14 +119,14 @@ static inline bool lk_answered(const lk_event *answer, lk_phase phase)
 typedef struct {
     lk_report *report;
     size_t index; /* of the key in the report */
-    const lk_key *key;
+    const lk_history_key *key;
     lk_figures *figures;
     unsigned allowed; /* bit 1 << check: by the lines `allow` */
     int64_t last;     /* time of the history's last line */
 } lk_case;
 
 /** Who held when; sorts what the service said. False: out of memory. */
-bool lk_intervals(lk_key *key);
+bool lk_intervals(lk_history_key *key);
 
 /** Note a breach and count it. The answer is for overlap, which has more to say; NULL: out of memory, which
  * the report remembers. */
@@ -149,7 +149,7 @@ typedef struct {
     int64_t *busy_to; /* up to when an attempt of the process, of those up to this one, was busy */
 } lk_index;
 
-bool lk_index_make(lk_index *index, const lk_key *key);
+bool lk_index_make(lk_index *index, const lk_history_key *key);
 void lk_index_clear(lk_index *index);
 
 /** What `look` says about a granted attempt. */
@@ -159,13 +159,14 @@ lk_voice lk_hears(const lk_index *index, const lk_event *look, const lk_attempt 
 const lk_attempt *lk_named(const lk_index *index, const lk_event *look);
 
 /** Whether a call of the process was under way, or held the lock, when the service was asked. */
-bool lk_busy(const lk_index *index, const lk_key *key, const lk_process *process, const lk_event *look);
+bool lk_history_busy(const lk_index *index, const lk_history_key *key, const lk_process *process,
+                     const lk_event *look);
 
 /** Whether the service said anything wholly between two moments. */
-bool lk_looked_at(const lk_key *key, int64_t from, int64_t to);
+bool lk_looked_at(const lk_history_key *key, int64_t from, int64_t to);
 
 /** The first line wholly between two moments that says that the lock is not this grant's; NULL: none does. */
-const lk_event *lk_contradiction(const lk_index *index, const lk_key *key, const lk_attempt *attempt,
+const lk_event *lk_contradiction(const lk_index *index, const lk_history_key *key, const lk_attempt *attempt,
                                  int64_t from, int64_t to);
 
 /* The checks. */

@@ -38,7 +38,7 @@ static void hold(lk_attempt *attempt)
 }
 
 /* A handle that got a token which a handle of the same process still holds has entered again. */
-static void find_again(const lk_key *key)
+static void find_again(const lk_history_key *key)
 {
     lk_attempt *grant = NULL, *last = NULL; /* the grant's first handle, and the one that holds longest */
     for (size_t i = 0; i < key->grant_count; i++) {
@@ -54,7 +54,7 @@ static void find_again(const lk_key *key)
     }
 }
 
-bool lk_intervals(lk_key *key)
+bool lk_intervals(lk_history_key *key)
 {
     if (key->look_count)
         qsort(key->looks, key->look_count, sizeof *key->looks, by_sent);

@@ -10,7 +10,7 @@
 struct joining {
     lk_history *history;
     lk_history_error *error;
-    lk_table scopes, processes, keys, attempts;
+    lk_history_table scopes, processes, keys, attempts;
 };
 
 /* Files one after the other, and lines as they stand: a stable order. */
@@ -39,9 +39,9 @@ static bool wrong(const struct joining *j, const lk_event *event, const char *te
 
 static bool scope_of(struct joining *j, const lk_event *event, int64_t *scope)
 {
-    const lk_table_key name = {{event->run, (intptr_t)event->backend, (intptr_t)event->scenario, 0}};
+    const lk_history_table_key name = {{event->run, (intptr_t)event->backend, (intptr_t)event->scenario, 0}};
     bool added;
-    size_t *index = lk_table_at(&j->scopes, &name, &added);
+    size_t *index = lk_history_table_at(&j->scopes, &name, &added);
     if (!index)
         return false;
     if (added) {
@@ -60,9 +60,9 @@ static bool scope_of(struct joining *j, const lk_event *event, int64_t *scope)
 static int64_t process_of(struct joining *j, const lk_event *event, int64_t scope)
 {
     lk_history *h = j->history;
-    const lk_table_key name = {{scope, event->process, 0, 0}};
+    const lk_history_table_key name = {{scope, event->process, 0, 0}};
     bool added;
-    size_t *index = lk_table_at(&j->processes, &name, &added);
+    size_t *index = lk_history_table_at(&j->processes, &name, &added);
     if (!index)
         return -1;
     if (added) {
@@ -74,18 +74,18 @@ static int64_t process_of(struct joining *j, const lk_event *event, int64_t scop
     return (int64_t)*index;
 }
 
-static lk_key *key_of(struct joining *j, const lk_event *event, int64_t scope)
+static lk_history_key *key_of(struct joining *j, const lk_event *event, int64_t scope)
 {
     lk_history *h = j->history;
-    const lk_table_key name = {{scope, (intptr_t)event->key, 0, 0}};
+    const lk_history_table_key name = {{scope, (intptr_t)event->key, 0, 0}};
     bool added;
-    size_t *index = lk_table_at(&j->keys, &name, &added);
+    size_t *index = lk_history_table_at(&j->keys, &name, &added);
     if (!index)
         return NULL;
     if (added) {
         if (!lk_grow(&h->keys, sizeof *h->keys, h->key_count, &h->key_room))
             return NULL;
-        h->keys[h->key_count] = (lk_key){.first = event, .scope = (size_t)scope};
+        h->keys[h->key_count] = (lk_history_key){.first = event, .scope = (size_t)scope};
         *index = h->key_count++;
     }
     return &h->keys[*index];
@@ -94,7 +94,8 @@ static lk_key *key_of(struct joining *j, const lk_event *event, int64_t scope)
 /* ------------------------------------------------------------------ a handle's lines ---- */
 
 /* Takes the invocation of lock or try. `process` is an index while the array grows. */
-static bool begin(struct joining *j, lk_key *key, const lk_event *event, int64_t process, size_t *index)
+static bool begin(struct joining *j, lk_history_key *key, const lk_event *event, int64_t process,
+                  size_t *index)
 {
     lk_history *h = j->history;
     lk_attempt *attempt = &h->attempts[h->attempt_count];
@@ -149,12 +150,12 @@ static bool advance(const struct joining *j, const lk_event *event, lk_attempt *
     return true;
 }
 
-static bool handle_line(struct joining *j, lk_key *key, const lk_event *event, int64_t process)
+static bool handle_line(struct joining *j, lk_history_key *key, const lk_event *event, int64_t process)
 {
-    const lk_table_key name = {{process, event->handle, 0, 0}};
+    const lk_history_table_key name = {{process, event->handle, 0, 0}};
     bool begins = (event->op == LK_OP_LOCK || event->op == LK_OP_TRY) && event->phase == LK_PHASE_INVOKE,
          added;
-    size_t *index = lk_table_at(&j->attempts, &name, &added);
+    size_t *index = lk_history_table_at(&j->attempts, &name, &added);
     if (!index)
         return lk_history_no_memory(j->error);
     if (added && !begins)
@@ -178,7 +179,7 @@ static bool append(const lk_event ***list, size_t *count, size_t *room, const lk
 
 static bool keyed_line(struct joining *j, const lk_event *event, int64_t scope, int64_t process)
 {
-    lk_key *key = key_of(j, event, scope);
+    lk_history_key *key = key_of(j, event, scope);
     bool good = key != NULL;
     if (good && event->op == LK_OP_SERVER)
         good = append(&key->looks, &key->look_count, &key->look_room, event);
@@ -253,9 +254,9 @@ bool lk_history_join(lk_history *history, lk_history_error *error)
     link_processes(history);
     for (size_t i = 0; good && i < history->key_count; i++)
         good = lk_intervals(&history->keys[i]) || lk_history_no_memory(error);
-    lk_table_clear(&j.scopes);
-    lk_table_clear(&j.processes);
-    lk_table_clear(&j.keys);
-    lk_table_clear(&j.attempts);
+    lk_history_table_clear(&j.scopes);
+    lk_history_table_clear(&j.processes);
+    lk_history_table_clear(&j.keys);
+    lk_history_table_clear(&j.attempts);
     return good;
 }

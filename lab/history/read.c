@@ -55,7 +55,7 @@ const lk_event *lk_history_events(const lk_history *history, size_t *count)
     return history->events;
 }
 
-const char *lk_history_file(const lk_history *history, size_t index)
+const char *lk_history_file_name(const lk_history *history, size_t index)
 {
     return index < history->file_count ? history->files[index].name : NULL;
 }
@@ -99,7 +99,7 @@ static bool keep_strings(lk_history *history, lk_event *event)
 static bool take(lk_history *history, lk_event *event, const char *text, size_t length, bool cut,
                  lk_history_error *error)
 {
-    lk_file *file = &history->files[event->file];
+    lk_history_file *file = &history->files[event->file];
     json_error_t wrong;
     json_t *object = json_loadb(text, length, JSON_REJECT_DUPLICATES, &wrong);
     if (!object && json_error_code(&wrong) == json_error_out_of_memory)
@@ -161,7 +161,7 @@ bool lk_history_read(lk_history *history, const char *path, lk_history_error *er
     FILE *stream = standard ? stdin : fopen(path, "re");
     if (!stream)
         return lk_history_fail(error, LK_HISTORY_NO_INPUT, "can't read %s: %s", path, strerror(errno));
-    history->files[history->file_count++] = (lk_file){.name = name};
+    history->files[history->file_count++] = (lk_history_file){.name = name};
     const bool good = read_lines(history, stream, error);
     if (!standard)
         fclose(stream);

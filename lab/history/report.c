@@ -118,14 +118,14 @@ static void judge_all(lk_history *history, lk_report *report)
 {
     for (size_t i = 0; i < history->key_count; i++) {
         const lk_event *first = history->keys[i].first;
-        lk_key_report *key = &report->keys[i];
+        lk_history_key_report *key = &report->keys[i];
         lk_case c = {.report = report,
                      .index = i,
                      .key = &history->keys[i],
                      .figures = &key->figures,
                      .allowed = history->allowed[history->keys[i].scope],
                      .last = history->events[history->event_count - 1].t};
-        *key = (lk_key_report){
+        *key = (lk_history_key_report){
             .run = first->run, .backend = first->backend, .scenario = first->scenario, .key = first->key};
         judge(&c);
         add_figures(&c, &report->total);

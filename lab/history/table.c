@@ -73,13 +73,14 @@ void lk_strings_clear(lk_strings *strings)
 
 /* ------------------------------------------------------------------ numbers ---- */
 
-struct lk_table_slot {
-    lk_table_key key;
+struct lk_history_table_slot {
+    lk_history_table_key key;
     size_t index;
     bool used;
 };
 
-static lk_table_slot *table_slot(lk_table_slot *slots, size_t size, const lk_table_key *key)
+static lk_history_table_slot *table_slot(lk_history_table_slot *slots, size_t size,
+                                         const lk_history_table_key *key)
 {
     const uint64_t hash = mix(basis, key, sizeof *key);
     size_t at = (hash ^ hash >> 32) & (size - 1);
@@ -88,10 +89,10 @@ static lk_table_slot *table_slot(lk_table_slot *slots, size_t size, const lk_tab
     return &slots[at];
 }
 
-static bool widen_table(lk_table *table)
+static bool widen_table(lk_history_table *table)
 {
     const size_t size = table->size ? table->size * 2 : 64;
-    lk_table_slot *slots = calloc(size, sizeof *slots);
+    lk_history_table_slot *slots = calloc(size, sizeof *slots);
     if (!slots)
         return false;
     for (size_t i = 0; i < table->size; i++)
@@ -103,11 +104,11 @@ static bool widen_table(lk_table *table)
     return true;
 }
 
-size_t *lk_table_at(lk_table *table, const lk_table_key *key, bool *added)
+size_t *lk_history_table_at(lk_history_table *table, const lk_history_table_key *key, bool *added)
 {
     if (table->used * 2 >= table->size && !widen_table(table))
         return NULL;
-    lk_table_slot *slot = table_slot(table->slots, table->size, key);
+    lk_history_table_slot *slot = table_slot(table->slots, table->size, key);
     *added = !slot->used;
     if (*added) {
         slot->key = *key;
@@ -117,7 +118,7 @@ size_t *lk_table_at(lk_table *table, const lk_table_key *key, bool *added)
     return &slot->index;
 }
 
-void lk_table_clear(lk_table *table)
+void lk_history_table_clear(lk_history_table *table)
 {
     free(table->slots);
 }

@@ -93,7 +93,7 @@ struct turn {
     locker_handle *held;
 };
 
-static lk_event event_of(const struct turn *turn, lk_op op, lk_phase phase)
+static lk_event event_of(const struct turn *turn, lk_op op, lk_history_phase phase)
 {
     lk_event event = LK_EVENT_INIT;
     event.op = op;
