@@ -147,7 +147,7 @@ static const locker_semantics semantics = {
         "until the first is told; wait_replicas makes it rarer, fencing tokens make it harmless.",
     .token =
         "Grows from grant to grant of a key, over a failover and a loss of all data too, unless the server's "
-        "clock was set back, or the loss and a grant are a millisecond apart. 0 with fencing=off.",
+        "clock was set back; docs/promises.md names what is rarer. 0 with fencing=off.",
     .cost = "One round trip to lock and one to unlock; a waiter is sent one message; renewals of all locks "
             "travel together.",
 };
