@@ -110,6 +110,17 @@ static const char *told(const char *path)
     return strncmp(text, path, length) == 0 && text[length] == ':' ? text + length + 2 : text;
 }
 
+/* What of the system's was wanting, by dlerror()'s words, or 0. It closes files after it has failed, and searches further,
+ * so errno may be of that. */
+static int lacked(const char *text)
+{
+    static const int lacks[] = {EMFILE, ENFILE, ENOMEM};
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
+        if (strstr(text, strerror(lacks[i])) != NULL)
+            return lacks[i];
+    return 0;
+}
+
 /* The driver that a module which could be loaded brings. */
 static locker_status driver_in(void *loaded, const char *path, const char *schemes,
                                const locker_driver **driver, locker_error *err)
@@ -134,15 +145,14 @@ static locker_status load_file(const char *path, const char *schemes, const lock
     const locker_status status = check_file(path, err);
     if (status != LOCKER_OK)
         return status;
-    errno = 0;
     void *const loaded = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (loaded != NULL)
         return driver_in(loaded, path, schemes, driver, err);
-    const int failure = errno;
-    if (lacks_resources(failure))
-        return refuse_by_errno(err, failure, path);
+    const char *const text = told(path);
+    if (lacked(text) != 0)
+        return refuse_by_errno(err, lacked(text), path);
     char why[LOCKER_ERROR_TEXT_MAX];
-    (void)snprintf(why, sizeof why, "%s (is the client library of its service installed?)", told(path));
+    (void)snprintf(why, sizeof why, "%s (is the client library of its service installed?)", text);
     return refuse(err, path, why);
 }
 
