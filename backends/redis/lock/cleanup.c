@@ -65,7 +65,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 
 static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
-    char least[LK_REDIS_NUMBER_MAX];
+    char least[LK_REDIS_FENCE_DIGITS + 1];
     lk_redis_command a = lk_redis_script_begin(c->r, LK_REDIS_SCRIPT_RELEASE, &c->keys);
     if (c->whole)
         lk_redis_script_spell_out(&a, LK_REDIS_SCRIPT_RELEASE);
@@ -87,7 +87,7 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t va
     keys->lock = NULL;
     lk_redis_value_text(&r->values, value, c->value);
     if (queued != NULL)
-        lk_redis_member_text(r->name, queued, c->value, c->member);
+        lk_redis_member_text(r->values.name, queued, c->value, c->member);
     c->deadline = lk_time_after(lk_redis_now(&r->shared),
                                 lk_time_later(r->set.cleanup_ns, queued != NULL ? 60 * LK_S : 0));
     lk_list_prepend(&r->cleanups, &c->link);

@@ -14,7 +14,7 @@ void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
     lk_redis *r = self;
     if (server_us != 0)
         lk_redis_server_time_set_locked(&r->time, server_us, at);
-    LK_WRITE(r->fences.least, lk_redis_fence_least(server_us));
+    lk_redis_fences_set_least(&r->fences, server_us);
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
 }
 

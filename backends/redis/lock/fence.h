@@ -14,12 +14,15 @@
 
 #define LK_REDIS_FENCE_MOST (UINT64_C(1) << 53) /* numbers stay below it: Lua's doubles hold them exactly */
 
-enum { LK_REDIS_FENCE_CACHE = 1024 /* keys whose counter is remembered to be there */ };
+enum {
+    LK_REDIS_FENCE_CACHE = 1024, /* keys whose counter is remembered to be there */
+    LK_REDIS_FENCE_DIGITS = 16   /* of the numbers */
+};
 
 typedef struct {
-    /* What a counter has to be above, for every script. Written before the connection's count is; relaxed: one that is
-     * read while it changes is for a connection that is gone, and not sent. */
-    atomic_uint_fast64_t least;
+    /* What a counter has to be above, for every script, as its digits. Written before the connection's count is; relaxed:
+     * one that is read while it changes is for a connection that is gone, and not sent. */
+    atomic_uint_least64_t least[LK_REDIS_FENCE_DIGITS / sizeof(uint64_t)];
     atomic_uint_least32_t known[LK_REDIS_FENCE_CACHE]; /* by their keys' hashes; relaxed: hints */
 } lk_redis_fences;
 
@@ -29,11 +32,19 @@ static inline uint64_t lk_redis_fence_least(int64_t server_us)
     return server_us > 0 ? (uint64_t)server_us : LK_REDIS_FENCE_MOST;
 }
 
+/* Scripts are told that time from now on. */
+void lk_redis_fences_set_least(lk_redis_fences *fences, int64_t server_us);
+
 /* It as text, for a script: it stands in `text`. */
 static inline const char *lk_redis_fence_least_text(const lk_redis_fences *fences,
-                                                    char text[LK_REDIS_NUMBER_MAX])
+                                                    char text[LK_REDIS_FENCE_DIGITS + 1])
 {
-    return lk_redis_number_text(text, LK_READ(fences->least));
+    for (size_t i = 0; i < sizeof fences->least / sizeof *fences->least; i++) {
+        const uint64_t digits = LK_READ(fences->least[i]);
+        memcpy(text + i * sizeof digits, &digits, sizeof digits);
+    }
+    text[LK_REDIS_FENCE_DIGITS] = '\0';
+    return text;
 }
 
 /* What stands in the table for a key, and never is 0. */

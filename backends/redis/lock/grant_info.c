@@ -63,7 +63,7 @@ static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
     lk_redis_value_text(&r->values, data->number, value);
     (void)snprintf(info, sizeof info, "%s %" PRIu64 " %" PRIu64 " %s %.*s", value,
                    lk_redis_server_us(&r->time, data->since) / 1000, fence > 0 ? fence + data->passes : 0,
-                   r->name, LOCKER_OWNER_MAX, claim->owner);
+                   r->values.name, LOCKER_OWNER_MAX, claim->owner);
     const lk_redis_command a = LK_REDIS_COMMAND("EVAL", note_lua, "2", keys.lock, keys.info, value, info);
     const bool submitted = lk_redis_submit_command_locked(r->commands, &a, NULL, NULL);
     lk_redis_keys_clear(&keys);

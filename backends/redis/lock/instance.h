@@ -32,8 +32,7 @@ typedef struct {
     lk_redis_net *net;
     lk_redis_pipeline *commands; /* its command connection */
     lk_redis_values values;
-    char name[LK_REDIS_VALUE_LEN + 1]; /* constant, as the next two */
-    char channel[LK_REDIS_CHANNEL_MAX];
+    char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next */
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */
     atomic_bool trusted; /* a release has been carried out, and nothing denied since; relaxed: a hint */
     /* Counters of recent contention, up to LK_REDIS_CONTENDED; relaxed: hints. */

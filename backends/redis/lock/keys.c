@@ -50,14 +50,17 @@ static char behind(const char *lock, size_t lock_len)
 }
 
 /* Answers where the next one is to stand. */
-static char *put_companion(char *out, const char *lock, char mark, const char *suffix)
+static inline char *put_companion(char *out, const char *lock, size_t lock_len, char mark, const char *suffix,
+                                  size_t suffix_size)
 {
     if (mark == '}')
         *out++ = '{';
-    out = stpcpy(out, lock);
+    memcpy(out, lock, lock_len);
+    out += lock_len;
     if (mark != '\0')
         *out++ = mark;
-    return stpcpy(out, suffix) + 1;
+    memcpy(out, suffix, suffix_size);
+    return out + suffix_size;
 }
 
 bool lk_redis_keys_init(lk_redis_keys *keys, const char *name_space, const char *key, size_t key_len)
@@ -76,9 +79,9 @@ bool lk_redis_keys_init(lk_redis_keys *keys, const char *name_space, const char 
     keys->lock[lock_len] = '\0';
     const char mark = behind(keys->lock, lock_len);
     keys->info = keys->lock + lock_len + 1;
-    keys->queue = put_companion(keys->info, keys->lock, mark, info_suffix);
-    keys->fence = put_companion(keys->queue, keys->lock, mark, queue_suffix);
-    (void)put_companion(keys->fence, keys->lock, mark, fence_suffix);
+    keys->queue = put_companion(keys->info, keys->lock, lock_len, mark, info_suffix, sizeof info_suffix);
+    keys->fence = put_companion(keys->queue, keys->lock, lock_len, mark, queue_suffix, sizeof queue_suffix);
+    (void)put_companion(keys->fence, keys->lock, lock_len, mark, fence_suffix, sizeof fence_suffix);
     return true;
 }
 

@@ -33,11 +33,9 @@ static bool make_parts(lk_redis *r, const locker_services *svc)
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random ||
         !lk_redis_shared_init(&r->shared, svc, random[2]))
         return false;
-    r->values.high = random[0];
-    r->values.low = random[1] >> 1; /* so that a number never carries into the half that names the instance */
-    (void)snprintf(r->name, sizeof r->name, "%016llx%016llx", (unsigned long long)random[0],
-                   (unsigned long long)random[0]);
-    (void)snprintf(r->channel, sizeof r->channel, "locker:wake:%s", r->name);
+    lk_redis_values_init(&r->values, random);
+    (void)snprintf(r->channel, sizeof r->channel, "locker:wake:%s", r->values.name);
+    lk_redis_fences_set_least(&r->fences, 0);
     lk_redis_server_time_init(&r->time, &r->shared);
     lk_list_init(&r->cleanups);
     lk_list_init(&r->notes.grants);

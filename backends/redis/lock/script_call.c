@@ -24,7 +24,7 @@ lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_
                                      lk_redis_command *a, locker_error *err)
 {
     const int last = a->argc;
-    char least[LK_REDIS_NUMBER_MAX];
+    char least[LK_REDIS_FENCE_DIGITS + 1];
     lk_redis_command_text(a, "");
     for (bool whole = false;;) {
         /* before its least number */

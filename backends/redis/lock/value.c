@@ -4,30 +4,35 @@
 
 #include "value.h"
 
-static void put_hex(uint64_t n, char text[16])
+enum { HALF = LK_REDIS_VALUE_LEN / 2 };
+
+static void put_hex(uint64_t n, char text[HALF])
 {
-    for (int i = 16; i-- > 0; n >>= 4)
+    for (int i = HALF; i-- > 0; n >>= 4)
         text[i] = "0123456789abcdef"[n & 15];
+}
+
+void lk_redis_values_init(lk_redis_values *values, const uint64_t random[2])
+{
+    put_hex(random[0], values->name);
+    put_hex(random[0], values->name + HALF);
+    values->low = random[1] >> 1; /* so that a number never carries into the half that names the instance */
 }
 
 void lk_redis_value_text(const lk_redis_values *values, uint64_t number, char text[LK_REDIS_VALUE_LEN + 1])
 {
-    const uint64_t low = values->low + number;
-    const uint64_t high = values->high + (low < number ? 1 : 0);
-    put_hex(high, text);
-    put_hex(low, text + 16);
+    memcpy(text, values->name, HALF);
+    put_hex(values->low + number, text + HALF);
     text[LK_REDIS_VALUE_LEN] = '\0';
 }
 
 bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint64_t *number)
 {
-    char half[17] = "";
-    if (strspn(text, "0123456789abcdef") != LK_REDIS_VALUE_LEN)
+    if (strspn(text, "0123456789abcdef") != LK_REDIS_VALUE_LEN || memcmp(text, values->name, HALF) != 0)
         return false;
-    memcpy(half, text, 16);
-    const uint64_t high = strtoull(half, NULL, 16), low = strtoull(text + 16, NULL, 16);
+    const uint64_t low = strtoull(text + HALF, NULL, 16);
     *number = low - values->low;
-    return high == values->high + (low < *number ? 1 : 0) && *number != 0;
+    return low > values->low;
 }
 
 bool lk_redis_read_number(const char **text, int64_t *number)

@@ -10,9 +10,14 @@
 enum { LK_REDIS_VALUE_LEN = 32 /* hex digits of a value, and of an instance's name */ };
 
 typedef struct {
-    uint64_t high, low;           /* random; constant */
+    char name[LK_REDIS_VALUE_LEN +
+              1]; /* the instance's: the half that all values begin with, twice; constant, as the next */
+    uint64_t low; /* what numbers are added to */
     atomic_uint_fast64_t counter; /* relaxed: it orders nothing */
 } lk_redis_values;
+
+/* From so many random bits. */
+void lk_redis_values_init(lk_redis_values *values, const uint64_t random[2]);
 
 /* A number that no claim had before; never 0. */
 static inline uint64_t lk_redis_value_next(lk_redis_values *values)
