@@ -21,30 +21,34 @@ bool lk_heap_reserve_locked(locker *l)
     return true;
 }
 
-static void put_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
+static void put(lk_due *heap, size_t i, lk_due due)
 {
-    l->heap[i] = due;
+    heap[i] = due;
     due.claim->heap_at = (uint32_t)i;
 }
 
 /* The one that is due first of those below; past the heap's end: there is none. */
-static size_t least_below_locked(const locker *l, size_t i) LK_REQUIRES(l->mutex)
+static size_t least_below(const lk_due *heap, size_t len, size_t i)
 {
-    size_t least = BELOW * i + 1;
-    for (size_t n = least + 1; n <= BELOW * i + BELOW && n < l->heap_len; n++)
-        if (l->heap[n].at < l->heap[least].at)
+    const size_t first = BELOW * i + 1, end = first + BELOW < len ? first + BELOW : len;
+    size_t least = first;
+    for (size_t n = first + 1; n < end; n++)
+        if (heap[n].at < heap[least].at)
             least = n;
     return least;
 }
 
 /* Place `i` is free for it, or near its own. */
-static void place_locked(locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
+static void place_locked(const locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
 {
-    for (; i > 0 && l->heap[(i - 1) / BELOW].at > due.at; i = (i - 1) / BELOW)
-        put_locked(l, i, l->heap[(i - 1) / BELOW]);
-    for (size_t n; (n = least_below_locked(l, i)) < l->heap_len && l->heap[n].at < due.at; i = n)
-        put_locked(l, i, l->heap[n]);
-    put_locked(l, i, due);
+    lk_due *const heap =
+        l->heap; /* writing to claims may change the locker's members, for all that the compiler knows */
+    const size_t len = l->heap_len;
+    for (; i > 0 && heap[(i - 1) / BELOW].at > due.at; i = (i - 1) / BELOW)
+        put(heap, i, heap[(i - 1) / BELOW]);
+    for (size_t n; (n = least_below(heap, len, i)) < len && heap[n].at < due.at; i = n)
+        put(heap, i, heap[n]);
+    put(heap, i, due);
 }
 
 /* Put the claim's lease at its place, wherever it was. */
