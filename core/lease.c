@@ -38,11 +38,11 @@ static size_t least_below(const lk_due *heap, size_t len, size_t i)
     return least;
 }
 
-/* Place `i` is free for it, or near its own. */
+/* Place `i` is free for it, or near its own. Heap and length are read once: as far as the compiler knows, writing to a claim
+ * may change the locker. */
 static void place_locked(const locker *l, size_t i, lk_due due) LK_REQUIRES(l->mutex)
 {
-    lk_due *const heap =
-        l->heap; /* writing to claims may change the locker's members, for all that the compiler knows */
+    lk_due *const heap = l->heap;
     const size_t len = l->heap_len;
     for (; i > 0 && heap[(i - 1) / BELOW].at > due.at; i = (i - 1) / BELOW)
         put(heap, i, heap[(i - 1) / BELOW]);
