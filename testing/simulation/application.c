@@ -19,6 +19,7 @@ static const int64_t close_ns =
 typedef struct {
     locker *l; /* NULL: it is being opened */
     bool closing;
+    unsigned opened; /* how often it was */
 } place;
 
 typedef struct {
@@ -44,7 +45,8 @@ static void sleep_ns(int64_t span)
 typedef struct {
     locker_cancel *cancel;
     const lk_sim_process *process;
-    bool is_over; /* the call is */
+    bool is_over;    /* the call is */
+    int64_t rang_at; /* when it first did, of the time that its process ran; -1: it has not */
 } alarm_clock;
 
 static void rings(void *context)
@@ -54,8 +56,10 @@ static void rings(void *context)
         free(a);
         return;
     }
-    if (!a->process->stopped && !locker_cancel_fired(a->cancel))
+    if (!a->process->stopped && !locker_cancel_fired(a->cancel)) {
+        a->rang_at = lk_sim_ran(a->process);
         locker_cancel_fire(a->cancel);
+    }
     lk_sim_at(lk_sim_now() + 1000 * MS, rings, a);
 }
 
@@ -64,7 +68,7 @@ static alarm_clock *set_alarm(const lk_sim_process *process)
     alarm_clock *const a = malloc(sizeof *a);
     if (a == NULL)
         abort();
-    *a = (alarm_clock){.cancel = locker_cancel_new(), .process = process};
+    *a = (alarm_clock){.cancel = locker_cancel_new(), .process = process, .rang_at = -1};
     if (a->cancel == NULL)
         abort();
     lk_sim_at(lk_sim_now() + (int64_t)lk_sim_draw(WAIT_MS * MS), rings, a);
@@ -80,6 +84,8 @@ static void stop_alarm(alarm_clock *a, locker_status status)
     }
     if (status == LOCKER_CANCELED && !locker_cancel_fired(a->cancel))
         lk_sim_fail("a call was canceled before it was");
+    if (a->rang_at >= 0)
+        lk_sim_judge_took(a->process, a->rang_at, 0, "the rest of a canceled call");
     a->is_over = true;
     locker_cancel_free(a->cancel);
 }
@@ -95,6 +101,7 @@ typedef struct {
     locker_handle *handle;
     bool unlocked, freed; /* by its own callback */
     bool frees;           /* by its thread: that is an unlock, too */
+    unsigned opened;      /* how often its place was when it asked */
     char owner[32];
 } use;
 
@@ -108,12 +115,21 @@ static int64_t drawn_hold(void)
     return (int64_t)lk_sim_draw((LEASE_MS + LEASE_MORE_MS) * 3 / 2 * MS);
 }
 
+/* Nobody is told so but of a locker that is being closed, or was. */
+static void see_closed(const place *at, unsigned opened, locker_status status, const char *what)
+{
+    if (status == LOCKER_CLOSED && !at->closing && at->opened == opened)
+        lk_sim_fail("%s answered closed, and its locker isn't", what);
+}
+
 static void give(use *u)
 {
     locker_error err;
     const int64_t began = lk_sim_ran(u->p->process);
     lk_sim_judge_gives(&u->hold);
-    lk_sim_judge_unlocked(&u->hold, locker_unlock(u->handle, &err));
+    const locker_status status = locker_unlock(u->handle, &err);
+    lk_sim_judge_unlocked(&u->hold, status);
+    see_closed(u->at, u->opened, status, "unlock");
     lk_sim_judge_took(u->p->process, began, 0, "unlock");
 }
 
@@ -139,6 +155,7 @@ static void lost(locker_handle *handle, void *user)
         u->unlocked = true;
         status = locker_unlock(handle, &err);
         lk_sim_judge_unlocked(&u->hold, status == LOCKER_INVALID && u->frees ? LOCKER_LOST : status);
+        see_closed(u->at, u->opened, status, "unlock in a callback");
         break;
     case 1:
         lk_sim_judge_gives(&u->hold);
@@ -238,6 +255,7 @@ static void asks(use *u, unsigned key)
     lk_sim_judge_asks(&u->hold, u->p->process, key, &u->options);
     u->hold.locker = u->at->l;
     u->hold.leaves = &u->at->closing;
+    u->opened = u->at->opened;
 }
 
 static unsigned drawn_key(const inhabitant *p)
@@ -272,12 +290,14 @@ static void show_one(const inhabitant *p, const place *at)
     const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
     const lk_sim_hold *const holder = lk_sim_judge_holder(key);
     const int64_t began = lk_sim_ran(p->process), since = lk_sim_now();
+    const unsigned opened = at->opened;
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
     const locker_status status = locker_show(at->l, keys[key], &info, &err);
     lk_sim_judge_took(p->process, began, 0, "show");
+    see_closed(at, opened, status, "show");
     if (status == LOCKER_OK)
-        lk_sim_judge_shown(key, holder, since, &info);
+        lk_sim_judge_shown(p->process, key, holder, since, &info);
     else if (status != LOCKER_CLOSED && (status != LOCKER_UNAVAILABLE || lk_sim_judge_was_well(since)))
         lk_sim_fail("key %u: show answered %s: %s", key, locker_status_name(status), err.text);
     locker_info_clear(&info);
@@ -294,9 +314,11 @@ static void break_one(const inhabitant *p, const place *at)
     if (holder != NULL && lk_sim_draw(2) == 0)
         only.token = holder->token;
     const int64_t began = lk_sim_ran(p->process);
+    const unsigned opened = at->opened;
     lk_sim_break *const b = lk_sim_judge_breaks(p->process, key, only.token);
     const locker_status status = locker_break(at->l, keys[key], &only, &info, &err);
     lk_sim_judge_took(p->process, began, 0, "break");
+    see_closed(at, opened, status, "break");
     lk_sim_judge_broke(b, status, &info);
     locker_info_clear(&info);
 }
@@ -359,6 +381,7 @@ static void open_anew(const inhabitant *p, place *at)
     else
         shut(p, at);
     at->l = opened(p);
+    at->opened++;
     at->closing = false;
 }
 

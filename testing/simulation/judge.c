@@ -12,6 +12,7 @@
 static const int64_t told_ns = 100 * MS;    /* on_lost is called within about 50 ms */
 static const int64_t slack_ns = 100 * MS;   /* for a call's fibers to be run */
 static const int64_t listens_ns = 200 * MS; /* a new holder listens for breaks */
+static const int64_t renews_ns = 100 * MS;  /* a renewal that is due is confirmed then */
 static const int64_t clock_ns = 20 * MS;    /* what a clock is off in a lease, and more */
 static const int64_t rest_ns = 20 * MS;     /* from the driver's grant to the call's return */
 static const int64_t order_ns = 300 * MS;   /* so much later somebody has certainly come */
@@ -24,7 +25,9 @@ struct lk_sim_break {
     lk_sim_break *next;
     const lk_sim_process *process; /* NULL: it is over */
     unsigned key;
-    uint64_t token; /* the only one that may be broken; 0: any */
+    uint64_t token;           /* the only one that may be broken; 0: any */
+    uint64_t serial;          /* the grant that it has certainly broken, and named by no token; 0: none */
+    const lk_sim_process *of; /* whose that was */
     int64_t began, ended;
     const lk_sim_hold *holder; /* who certainly held it when it began; NULL: nobody did */
     bool known;                /* it has broken that one, or none */
@@ -42,6 +45,15 @@ static struct {
     struct {
         int64_t since, until;
     } strangers[LK_SIM_KEYS_MAX];
+    struct {
+        uint64_t serial;
+        int64_t granted_at;
+    } latest[LK_SIM_KEYS_MAX]; /* grant that is certainly the service's */
+    struct {
+        const lk_sim_process *to;
+        int64_t at;
+    } handed[LK_SIM_KEYS_MAX];        /* who was last told that a lock was handed on to him, and when */
+    const lk_sim_service *moved_from; /* the name led there before; NULL: it did not */
     int64_t used_at[LK_SIM_KEYS_MAX]; /* when somebody last had the key, or asked for it and was not done */
     int64_t idle_since[LK_SIM_KEYS_MAX]; /* since when nobody holds it and somebody waits; -1: not so */
     unsigned lasting;                    /* faults that last */
@@ -152,6 +164,17 @@ void lk_sim_judge_stranger(unsigned key, int64_t span_ns)
     judge.strangers[key].until = lk_sim_now() + span_ns;
 }
 
+void lk_sim_judge_moves(const lk_sim_service *from)
+{
+    judge.moved_from = from;
+}
+
+void lk_sim_judge_handed(unsigned key, const lk_sim_process *process)
+{
+    judge.handed[key].to = process;
+    judge.handed[key].at = lk_sim_now();
+}
+
 /* ------------------------------------------------------------------ excuses ---- */
 
 /* What its deadline counts from: of ZooKeeper that of its session, of which a hundredth is taken off. */
@@ -197,9 +220,21 @@ static bool may_have_carried(const lk_sim_break *b, const lk_sim_hold *hold)
            (b->carried_at >= 0 && since <= b->carried_at + (judge.bounds.has_tokens ? 0 : passed_ns(hold)));
 }
 
-/* It takes what somebody had seen before it ended, however late it arrives. */
+/* It certainly has. */
+static bool has_broken(const lk_sim_break *b, const lk_sim_hold *hold)
+{
+    if (!b->known || b->key != hold->key)
+        return false;
+    return b->serial != 0 ? b->serial == hold->serial : b->token != 0 && b->token == hold->token;
+}
+
+/* It takes what somebody had seen before it ended, however late it arrives; what it has certainly broken may be passed on before
+ * its holder hears of that. */
 static bool may_have_broken(const lk_sim_break *b, const lk_sim_hold *hold)
 {
+    if (b->serial != 0)
+        return has_broken(b, hold) || (b->key == hold->key && passed_ns(hold) > 0 && b->of == hold->process &&
+                                       hold->asked_at <= b->ended + passed_ns(hold));
     return b->key == hold->key && (b->token == 0 ? !b->known : b->token == hold->token) &&
            (b->process != NULL || hold->asked_at <= b->ended + (b->known ? 0 : passed_ns(hold))) &&
            may_have_carried(b, hold);
@@ -272,10 +307,8 @@ void lk_sim_judge_took(const lk_sim_process *process, int64_t began, int64_t mos
                     (long long)((lk_sim_ran(process) - began) / MS), (long long)(most_ns / MS));
 }
 
-static int64_t leaves_at(const locker_lock_options *options)
+static int64_t ends_at(const locker_lock_options *options)
 {
-    if (options->cancel != NULL)
-        return 0;
     return options->wait_ms < 0 ? INT64_MAX : lk_sim_now() + options->wait_ms * MS - slack_ns;
 }
 
@@ -288,7 +321,9 @@ void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
                           .asked_at = lk_sim_now(),
                           .began = lk_sim_ran(process),
                           .ttl_ns = options->ttl_ms * MS,
-                          .leaves_at = leaves_at(options),
+                          .leaves_at = options->cancel != NULL ? 0 : ends_at(options),
+                          .ends_at = ends_at(options),
+                          .renews = !options->no_renew,
                           .asked_behind = judge.tokens[key],
                           .told = options->on_lost == NULL,
                           .over = -1};
@@ -357,6 +392,13 @@ static void see_rest(const lk_sim_hold *hold)
                     (long long)(hold->ttl_ns / MS));
 }
 
+/* Whoever has it now listens for breaks soon. */
+static void knows_from_now(lk_sim_hold *hold)
+{
+    const int64_t listens_at = hold->granted_at + listens_ns;
+    hold->broken_at = lk_sim_now() > listens_at ? lk_sim_now() : listens_at;
+}
+
 /* What it reads of core no thread writes meanwhile, as in the next ones: all are fibers, of which one runs. */
 LK_UNCHECKED void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
 {
@@ -365,12 +407,19 @@ LK_UNCHECKED void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
     hold->token = locker_handle_token(handle);
     lk_sim_tell("granted key %u token %llu to %d", hold->key, (unsigned long long)hold->token,
                 hold->process->pid);
-    judge.grants++;
+    hold->serial = ++judge.grants;
     hold->granted_at = lk_sim_now();
     add(&judge.holds, hold);
     if (lk_sim_judge_is_held(hold))
         see_rest(hold);
     hold->first_until = handle->claim->key->passed > 0 ? 0 : hold->until;
+    if (hold->first_until != 0 && lk_sim_judge_is_held(hold) && !is_excused(hold)) {
+        judge.latest[hold->key].serial = hold->serial;
+        judge.latest[hold->key].granted_at = hold->granted_at;
+    }
+    for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
+        if (has_broken(b, hold) && b->began > last_forgot_at())
+            knows_from_now(hold);
     see_token(hold);
     see_order(hold);
 }
@@ -384,16 +433,20 @@ static bool is_asked_for(const lk_sim_process *process, unsigned key)
     return false;
 }
 
-/* What was given back late, or by a call of unknown outcome, is free by then. */
+/* Certainly: what was given back late, or by a call of unknown outcome, is free by then. */
+static bool was_free(unsigned key, int64_t since)
+{
+    const bool is_strangers = lk_sim_now() < judge.strangers[key].until + free_ns;
+    for (const lk_sim_hold *other = judge.asking; other != NULL; other = other->next)
+        if (other->key == key)
+            return false;
+    return !is_strangers && lk_sim_judge_is_calm() && calm_since(since) == since &&
+           judge.used_at[key] < since - free_ns && !lk_sim_judge_is_used(key);
+}
+
 static void see_busy(const lk_sim_hold *hold)
 {
-    const bool is_strangers = lk_sim_now() < judge.strangers[hold->key].until + free_ns;
-    for (const lk_sim_hold *other = judge.asking; other != NULL; other = other->next)
-        if (other->key == hold->key)
-            return;
-    if (!hold->waits && !is_strangers && lk_sim_judge_is_calm() &&
-        calm_since(hold->asked_at) == hold->asked_at && judge.used_at[hold->key] < hold->asked_at - free_ns &&
-        !lk_sim_judge_is_used(hold->key))
+    if (!hold->waits && was_free(hold->key, hold->asked_at))
         lk_sim_fail("key %u: a try was told busy, and nobody had it", hold->key);
 }
 
@@ -406,7 +459,7 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
     const bool may_be_away = lk_sim_now() < judge.well_at + judge.bounds.back_ns &&
                              (hold->waits || is_asked_for(hold->process, hold->key));
     /* whether replicas have it may still be asked for when the call's time is over */
-    const bool is_over = judge.bounds.has_replica && hold->waits && lk_sim_now() >= hold->leaves_at;
+    const bool is_over = judge.bounds.has_replica && hold->waits && lk_sim_now() >= hold->ends_at;
     if (status == LOCKER_UNAVAILABLE && (may_be_away || is_over || !lk_sim_judge_was_well(hold->asked_at)))
         return;
     if ((status == LOCKER_BUSY && hold->waits) || (status == LOCKER_TIMEOUT && !hold->waits) ||
@@ -415,7 +468,7 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
         lk_sim_fail("key %u: a lock call answered %s: %s", hold->key, locker_status_name(status), text);
     if (status == LOCKER_CLOSED && !*hold->leaves)
         lk_sim_fail("key %u: a lock call answered closed, and its locker isn't", hold->key);
-    if (status == LOCKER_TIMEOUT && lk_sim_now() < hold->leaves_at)
+    if (status == LOCKER_TIMEOUT && lk_sim_now() < hold->ends_at)
         lk_sim_fail("key %u: a lock call gave up after %lld ms, before its time", hold->key,
                     (long long)((lk_sim_now() - hold->asked_at) / MS));
 }
@@ -449,6 +502,7 @@ void lk_sim_judge_said(lk_sim_hold *hold, bool was_held, int64_t since, locker_s
 LK_UNCHECKED void lk_sim_judge_gives(lk_sim_hold *hold)
 {
     hold->gave_behind = judge.tokens[hold->key];
+    hold->gave_after = judge.latest[hold->key].serial;
     hold->behind_asked_at = judge.token_asked_at[hold->key];
     hold->passed_before = hold->handle->l->stats.handed_over;
     hold->gave_lost = !lk_sim_judge_is_held(hold);
@@ -464,10 +518,12 @@ static bool was_released(unsigned key, uint64_t token)
     return false;
 }
 
-/* It was handed on inside its process, which doesn't ask the service, after somebody may have broken it. */
+/* It was handed on inside its process, which doesn't ask the service, after somebody may have broken it, or the service has
+ * lost it. */
 LK_UNCHECKED static bool was_passed_on(const lk_sim_hold *hold)
 {
-    return hold->handle->l->stats.handed_over != hold->passed_before && may_be_broken(hold);
+    return hold->handle->l->stats.handed_over != hold->passed_before &&
+           (may_be_broken(hold) || is_forgotten(hold));
 }
 
 /* A failover lost the break that let somebody else have it, and what that one was granted. */
@@ -479,6 +535,28 @@ static bool was_kept(const lk_sim_hold *hold)
     return false;
 }
 
+/* What was lost was handed to it again after the latest grant, from a queue that was not lost. */
+static bool was_handed_anew(const lk_sim_hold *hold)
+{
+    return is_forgotten(hold) && judge.handed[hold->key].to == hold->process &&
+           judge.handed[hold->key].at > judge.latest[hold->key].granted_at;
+}
+
+/* Its answer may have been lost, and when it was asked again the service had lost the lock: that it took it is likely then. */
+static bool was_asked_twice(const lk_sim_hold *hold)
+{
+    return is_forgotten(hold) && hold->process->connected_at >= hold->gave_at;
+}
+
+/* By the number of its grant, also where the service has lost the lock, or has no tokens. */
+static void see_successor(const lk_sim_hold *hold)
+{
+    if (hold->gave_after > hold->serial && !was_passed_on(hold) && !was_kept(hold) &&
+        !was_handed_anew(hold) && !was_asked_twice(hold))
+        lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been granted to another before",
+                    hold->key, (unsigned long long)hold->token);
+}
+
 static void see_release(const lk_sim_hold *hold)
 {
     if (hold->gave_behind > hold->token && !was_passed_on(hold) && !was_kept(hold))
@@ -487,8 +565,7 @@ static void see_release(const lk_sim_hold *hold)
     /* What was given before a failover may have been carried out by a master that the replica hadn't heard of. */
     const bool proves = judge.bounds.breaks_prove && hold->gave_at > last_forgot_at();
     for (const lk_sim_break *b = judge.breaks; proves && b != NULL; b = b->next)
-        if (b->token != 0 && b->known && b->key == hold->key && b->token == hold->token &&
-            b->began > last_forgot_at())
+        if (has_broken(b, hold) && b->began > last_forgot_at())
             lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been broken", hold->key,
                         (unsigned long long)hold->token);
     if (hold->gave_at > judge.forgot_renewals_at) /* else a failover may have lost that */
@@ -509,10 +586,12 @@ void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
         lk_sim_fail("key %u: unlock of token %llu answered unknown, and all was well", hold->key,
                     (unsigned long long)hold->token);
     judge.used_at[hold->key] = lk_sim_now();
+    if (!is_forgotten(hold) && status == LOCKER_OK)
+        see_release(hold);
+    if (status == LOCKER_OK)
+        see_successor(hold);
     if (is_forgotten(hold))
         return;
-    if (status == LOCKER_OK)
-        see_release(hold);
     if (status == LOCKER_LOST && !hold->gave_lost && lk_sim_now() < hold->until && !is_excused(hold))
         lk_sim_fail("key %u: unlock of token %llu answered LOST, and nothing had taken it", hold->key,
                     (unsigned long long)hold->token);
@@ -557,22 +636,44 @@ static void see_broken(const lk_sim_break *b)
 {
     if (b->began <= last_forgot_at()) /* the failover may have lost it, and its answer came late */
         return;
-    if (judge.bounds.breaks_prove && was_released(b->key, b->token))
+    if (judge.bounds.breaks_prove && b->serial == 0 && was_released(b->key, b->token))
         lk_sim_fail("key %u: token %llu was broken, and unlock had answered OK", b->key,
                     (unsigned long long)b->token);
     for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
-        if (hold->key == b->key && hold->token == b->token && b->began - hold->granted_at > listens_ns)
-            hold->broken_at = b->ended;
+        if (has_broken(b, hold))
+            knows_from_now(hold);
+}
+
+/* Who certainly held it all the time. NULL: nobody did. */
+static const lk_sim_hold *holder_throughout(const lk_sim_break *b)
+{
+    const lk_sim_hold *const now = b->holder != NULL ? lk_sim_judge_holder(b->key) : NULL;
+    return now != NULL && now == b->holder && now->granted_at <= b->began ? now : NULL;
+}
+
+/* It says that it has broken a lock, and not whose: who held it all the time had it. */
+static void see_unnamed(lk_sim_break *b)
+{
+    b->known = true; /* here it excuses nobody */
+    const lk_sim_hold *const hold = holder_throughout(b);
+    b->known = hold != NULL && b->began > last_forgot_at();
+    if (!b->known)
+        return;
+    if (judge.bounds.tells_breaks && b->carried_at < 0)
+        lk_sim_fail("key %u: a break answered OK, and the service has broken nothing", b->key);
+    b->serial = hold->serial;
+    b->of = hold->process;
+    see_broken(b);
 }
 
 /* Who held it all the time is whom it has broken, or tells of. A lock whose token isn't known isn't the one that was named. */
 static void see_whom(const lk_sim_break *b, locker_status status, uint64_t token)
 {
-    const lk_sim_hold *const now = b->holder != NULL ? lk_sim_judge_holder(b->key) : NULL;
+    const lk_sim_hold *const now = holder_throughout(b);
     const bool is_unknown = status == LOCKER_BUSY && token == 0;
     const uint64_t now_token = now != NULL ? now->token : 0;
     const bool is_right = status != LOCKER_INVALID && (is_unknown || token == now_token);
-    if (now != NULL && now == b->holder && now->granted_at <= b->began && !is_right)
+    if (now != NULL && !is_right)
         lk_sim_fail("key %u: a break answered %s, token %llu, and token %llu was held all the time", b->key,
                     locker_status_name(status), (unsigned long long)token, (unsigned long long)now->token);
 }
@@ -591,19 +692,30 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
         of->known = true;
         see_whom(of, status, broken->token);
         see_broken(of);
+    } else if (status == LOCKER_OK) {
+        see_unnamed(of);
     } else if (status == LOCKER_BUSY || status == LOCKER_INVALID) { /* nobody's */
         of->known = true;
         of->token = 0;
         see_whom(of, status, broken->token);
-    } else if (status != LOCKER_OK && status != LOCKER_CLOSED &&
-               (status != LOCKER_UNAVAILABLE ||
-                (lk_sim_judge_was_well(of->began) && !judge.bounds.has_replica))) {
+    } else if (status != LOCKER_CLOSED && (status != LOCKER_UNAVAILABLE ||
+                                           (lk_sim_judge_was_well(of->began) && !judge.bounds.has_replica))) {
         lk_sim_fail("key %u: a break answered %s", of->key, locker_status_name(status));
     }
 }
 
-void lk_sim_judge_shown(unsigned key, const lk_sim_hold *holder, int64_t since, const locker_info *info)
+/* A server that was the master may be asked by who has a connection there still. */
+static bool may_be_old(const lk_sim_process *process, int64_t since)
 {
+    return judge.moved_from != NULL &&
+           (process->connected_at >= since || lk_sim_network_is_connected(process, judge.moved_from));
+}
+
+void lk_sim_judge_shown(const lk_sim_process *process, unsigned key, const lk_sim_hold *holder, int64_t since,
+                        const locker_info *info)
+{
+    if (info->held && was_free(key, since) && !may_be_old(process, since))
+        lk_sim_fail("key %u: it was shown as held, and nobody had it", key);
     const lk_sim_hold *const now = holder != NULL ? lk_sim_judge_holder(key) : NULL;
     if (now == NULL || now != holder || now->granted_at > since)
         return;
@@ -617,6 +729,19 @@ void lk_sim_judge_shown(unsigned key, const lk_sim_hold *holder, int64_t since, 
 
 /* ------------------------------------------------------------------ after each step ---- */
 
+/* What is to be renewed is confirmed when a third of what is left of it is over, or of what was when all was well again. */
+static void see_renewed(const lk_sim_hold *hold)
+{
+    int64_t since = calm_since(sent_at(hold) > hold->granted_at ? sent_at(hold) : hold->granted_at);
+    if (since < hold->process->changed_at)
+        since = hold->process->changed_at;
+    if (hold->renews && lk_sim_judge_is_calm() && !*hold->leaves && hold->until > since &&
+        lk_sim_now() - since > (hold->until - since) / 3 + renews_ns && !is_excused(hold))
+        lk_sim_fail("key %u: token %llu of process %d is not renewed, and has %lld ms left", hold->key,
+                    (unsigned long long)hold->token, hold->process->pid,
+                    (long long)((hold->until - lk_sim_now()) / MS));
+}
+
 static void see_loss(lk_sim_hold *hold)
 {
     const uint8_t phase = LK_READ(hold->handle->claim->phase);
@@ -624,6 +749,8 @@ static void see_loss(lk_sim_hold *hold)
     if (hold->over < 0 && phase == LK_LOST && lk_sim_now() < hold->until && !is_excused(hold))
         lk_sim_fail("key %u: process %d is told that it has lost token %llu, and nothing had taken it",
                     hold->key, hold->process->pid, (unsigned long long)hold->token);
+    if (hold->over < 0 && phase == LK_GRANTED)
+        see_renewed(hold);
     if (hold->over < 0 && (phase == LK_LOST || phase == LK_GRANTED))
         hold->over = ran;
     if (hold->over >= 0 && !hold->told && !LK_READ(hold->handle->unlocked) && ran - hold->over > told_ns)
@@ -644,8 +771,7 @@ static int64_t told_within(const lk_sim_hold *hold)
 static void see_renewal(const lk_sim_hold *hold)
 {
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
-        if (b->known && b->token != 0 && b->token == hold->token && b->key == hold->key &&
-            b->began > judge.forgot_at && b->began > judge.forgot_renewals_at &&
+        if (has_broken(b, hold) && b->began > judge.forgot_at && b->began > judge.forgot_renewals_at &&
             sent_at(hold) > b->ended + clock_ns)
             lk_sim_fail("key %u: process %d has renewed token %llu, and it had been broken", hold->key,
                         hold->process->pid, (unsigned long long)hold->token);
@@ -666,6 +792,8 @@ static bool look_at(lk_sim_hold *hold)
                     (unsigned long long)hold->token);
     if (hold->broken_at > 0)
         see_renewal(hold);
+    if (judge.bounds.has_leases)
+        see_renewed(hold);
     if (hold->broken_at > 0 && lk_sim_judge_is_calm() &&
         lk_sim_now() - calm_since(hold->broken_at) > told_within(hold))
         lk_sim_fail("key %u: token %llu was broken, and process %d doesn't know", hold->key,

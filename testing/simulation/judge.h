@@ -6,7 +6,7 @@
 
 #include <locker/locker.h>
 
-#include "world/fibers.h"
+#include "world/network.h"
 
 enum { LK_SIM_KEYS_MAX = 8 };
 
@@ -22,21 +22,25 @@ typedef struct lk_sim_hold {
     const void *locker;    /**< by which; set by who asks, as the next */
     const bool *leaves;    /**< whether that is being closed */
     int64_t leaves_at;     /**< before that it doesn't go by itself; 0: it may be canceled */
+    int64_t ends_at;       /**< before that its time is not over, whether it may be canceled or not */
+    bool renews;           /**< it is to be renewed */
     uint64_t asked_behind; /**< the greatest token of the key then */
     locker_handle *handle; /**< NULL: it is not granted yet */
     int64_t granted_at;
+    uint64_t serial; /**< the number of its grant, among all */
     uint64_t token;
     int64_t first_until; /**< the deadline that it was granted with; 0: it was handed on inside its process */
     bool told;           /**< on_lost was called, or needs not be */
     int64_t until_local; /**< the deadline that was seen last, of its process' clock */
     int64_t until;       /**< the true time of that */
     int64_t over;      /**< when it was first seen to be lost, of the time that its process ran; -1: never */
-    int64_t broken_at; /**< somebody was told that he broke it; 0: nobody */
+    int64_t broken_at; /**< somebody was told that he broke it, and it may have listened; 0: nobody */
     bool gives;        /**< unlock was called: it shuts nobody out any more */
     int64_t gave_at;   /**< when that was */
     bool gave_lost;    /**< it was lost before */
     uint64_t passed_before;  /**< how often its locker had handed locks on inside its process then */
     uint64_t gave_behind;    /**< the greatest token of the key then */
+    uint64_t gave_after;     /**< the latest grant of the key then that is certainly the service's */
     int64_t behind_asked_at; /**< when the call that got that began */
 } lk_sim_hold;
 
@@ -80,6 +84,10 @@ void lk_sim_judge_forgets_renewals(void);
 void lk_sim_judge_was_deaf(int64_t since);
 /** Somebody who isn't ours has got the key now, for so long at least if nobody breaks it. */
 void lk_sim_judge_stranger(unsigned key, int64_t span_ns);
+/** The service's name leads to another server now than this one. */
+void lk_sim_judge_moves(const lk_sim_service *from);
+/** The service tells a process that it has handed the key on to it. */
+void lk_sim_judge_handed(unsigned key, const lk_sim_process *process);
 /** All that is left of a process that was killed. */
 void lk_sim_judge_forget(const lk_sim_process *process);
 
@@ -113,8 +121,9 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
 
 /** Who certainly holds the key. NULL: nobody does. */
 lk_sim_hold *lk_sim_judge_holder(unsigned key);
-/** A look that began then, when that one held the key, has told this. */
-void lk_sim_judge_shown(unsigned key, const lk_sim_hold *holder, int64_t since, const locker_info *info);
+/** A look by a process that began then, when that one held the key, has told this. */
+void lk_sim_judge_shown(const lk_sim_process *process, unsigned key, const lk_sim_hold *holder, int64_t since,
+                        const locker_info *info);
 
 /** After each step. */
 void lk_sim_judge_look(void);

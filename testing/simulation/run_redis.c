@@ -193,6 +193,7 @@ static void promote(void)
     }
     run.master->service.alias = NULL;
     replica->service.alias = "redis.example";
+    lk_sim_judge_moves(&run.master->service);
     run.master = replica;
 }
 
@@ -321,10 +322,19 @@ static void look_after(const char *text)
     lk_sim_at(lk_sim_now() + 300 * MS, looks_after, g);
 }
 
+/* Also one without a number. */
+static void tell_judge(const lk_sim_connection *connection, const char *text)
+{
+    char name;
+    if (sscanf(text, "%*32s %*u %*u %c", &name) == 1 && name >= 'a' && name < 'a' + KEYS)
+        lk_sim_judge_handed((unsigned)(name - 'a'), lk_sim_connection_process(connection));
+}
+
 /* The message of it comes soon or late. */
 static void tells(lk_sim_connection *connection, const char *text)
 {
     look_after(text);
+    tell_judge(connection, text);
     if (!run.is_waiting)
         return;
     run.is_waiting = false;

@@ -19,9 +19,10 @@ typedef struct {
     int64_t ahead_ns; /**< of its clock, at the beginning */
     int64_t rate_ppm; /**< how much faster its clock runs, in millionths */
     bool stopped;
-    bool dead;          /**< its fibers never go on */
-    int64_t changed_at; /**< when it was stopped, or went on, lately */
-    int64_t stood_ns;   /**< for how long it was stopped, before that */
+    bool dead;            /**< its fibers never go on */
+    int64_t changed_at;   /**< when it was stopped, or went on, lately */
+    int64_t stood_ns;     /**< for how long it was stopped, before that */
+    int64_t connected_at; /**< when it lately got a connection */
 } lk_sim_process;
 
 typedef struct lk_sim_fiber lk_sim_fiber;

@@ -265,6 +265,14 @@ void lk_sim_network_reset(const lk_sim_process *process, const lk_sim_service *s
     }
 }
 
+bool lk_sim_network_is_connected(const lk_sim_process *process, const lk_sim_service *service)
+{
+    for (const lk_sim_connection *c = net.first; c != NULL; c = c->next)
+        if (c->process == process && c->service == service && c->client_open && c->state == UP)
+            return true;
+    return false;
+}
+
 /* ------------------------------------------------------------------ connecting ---- */
 
 static void connects(void *context)
@@ -283,6 +291,8 @@ static void connects(void *context)
     }
     c->session = c->service->refuses ? NULL : c->service->accepted(c->service->self, c);
     c->state = c->session == NULL ? REFUSED : UP;
+    if (c->state == UP)
+        c->process->connected_at = lk_sim_now();
     lk_sim_file_changed(c);
 }
 

@@ -55,4 +55,6 @@ extern void (*lk_sim_network_answers)(lk_sim_process *process);
 void lk_sim_connection_delay(lk_sim_connection *connection, int64_t span_ns);
 /** Both ends of all connections between these are told ECONNRESET, or an end. NULL: any. */
 void lk_sim_network_reset(const lk_sim_process *process, const lk_sim_service *service);
+/** Whether the process has a connection there, as far as it knows. */
+bool lk_sim_network_is_connected(const lk_sim_process *process, const lk_sim_service *service);
 void lk_sim_network_end(void);
