@@ -12,6 +12,7 @@
 static const int64_t told_ns = 100 * MS;    /* on_lost is called within about 50 ms */
 static const int64_t slack_ns = 100 * MS;   /* for a call's fibers to be run */
 static const int64_t listens_ns = 200 * MS; /* a new holder listens for breaks */
+static const int64_t connects_ns = 20 * MS; /* from a connection to a subscription */
 static const int64_t renews_ns = 100 * MS;  /* a renewal that is due is confirmed then */
 static const int64_t clock_ns = 20 * MS;    /* what a clock is off in a lease, and more */
 static const int64_t rest_ns = 20 * MS;     /* from the driver's grant to the call's return */
@@ -45,14 +46,7 @@ static struct {
     struct {
         int64_t since, until;
     } strangers[LK_SIM_KEYS_MAX];
-    struct {
-        uint64_t serial;
-        int64_t granted_at;
-    } latest[LK_SIM_KEYS_MAX]; /* grant that is certainly the service's */
-    struct {
-        const lk_sim_process *to;
-        int64_t at;
-    } handed[LK_SIM_KEYS_MAX];        /* who was last told that a lock was handed on to him, and when */
+    lk_sim_grant latest[LK_SIM_KEYS_MAX];
     const lk_sim_service *moved_from; /* the name led there before; NULL: it did not */
     int64_t used_at[LK_SIM_KEYS_MAX]; /* when somebody last had the key, or asked for it and was not done */
     int64_t idle_since[LK_SIM_KEYS_MAX]; /* since when nobody holds it and somebody waits; -1: not so */
@@ -171,8 +165,9 @@ void lk_sim_judge_moves(const lk_sim_service *from)
 
 void lk_sim_judge_handed(unsigned key, const lk_sim_process *process)
 {
-    judge.handed[key].to = process;
-    judge.handed[key].at = lk_sim_now();
+    for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
+        if (hold->key == key && hold->process == process)
+            hold->handed_at = lk_sim_now();
 }
 
 /* ------------------------------------------------------------------ excuses ---- */
@@ -393,10 +388,11 @@ static void see_rest(const lk_sim_hold *hold)
 }
 
 /* Whoever has it now listens for breaks soon. */
-static void knows_from_now(lk_sim_hold *hold)
+static void knows_from_now(lk_sim_hold *hold, const lk_sim_break *b)
 {
     const int64_t listens_at = hold->granted_at + listens_ns;
     hold->broken_at = lk_sim_now() > listens_at ? lk_sim_now() : listens_at;
+    hold->breaks_at = b->began;
 }
 
 /* What it reads of core no thread writes meanwhile, as in the next ones: all are fibers, of which one runs. */
@@ -413,13 +409,11 @@ LK_UNCHECKED void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
     if (lk_sim_judge_is_held(hold))
         see_rest(hold);
     hold->first_until = handle->claim->key->passed > 0 ? 0 : hold->until;
-    if (hold->first_until != 0 && lk_sim_judge_is_held(hold) && !is_excused(hold)) {
-        judge.latest[hold->key].serial = hold->serial;
-        judge.latest[hold->key].granted_at = hold->granted_at;
-    }
+    if (hold->first_until != 0 && lk_sim_judge_is_held(hold) && !is_excused(hold))
+        judge.latest[hold->key] = (lk_sim_grant){hold->serial, hold->asked_at, hold->granted_at};
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
         if (has_broken(b, hold) && b->began > last_forgot_at())
-            knows_from_now(hold);
+            knows_from_now(hold, b);
     see_token(hold);
     see_order(hold);
 }
@@ -502,7 +496,7 @@ void lk_sim_judge_said(lk_sim_hold *hold, bool was_held, int64_t since, locker_s
 LK_UNCHECKED void lk_sim_judge_gives(lk_sim_hold *hold)
 {
     hold->gave_behind = judge.tokens[hold->key];
-    hold->gave_after = judge.latest[hold->key].serial;
+    hold->gave_after = judge.latest[hold->key];
     hold->behind_asked_at = judge.token_asked_at[hold->key];
     hold->passed_before = hold->handle->l->stats.handed_over;
     hold->gave_lost = !lk_sim_judge_is_held(hold);
@@ -527,19 +521,18 @@ LK_UNCHECKED static bool was_passed_on(const lk_sim_hold *hold)
 }
 
 /* A failover lost the break that let somebody else have it, and what that one was granted. */
-static bool was_kept(const lk_sim_hold *hold)
+static bool was_kept(const lk_sim_hold *hold, int64_t asked_at)
 {
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
         if (may_have_broken(b, hold) && b->began <= last_forgot_at())
-            return hold->behind_asked_at <= last_forgot_at();
+            return asked_at <= last_forgot_at();
     return false;
 }
 
 /* What was lost was handed to it again after the latest grant, from a queue that was not lost. */
 static bool was_handed_anew(const lk_sim_hold *hold)
 {
-    return is_forgotten(hold) && judge.handed[hold->key].to == hold->process &&
-           judge.handed[hold->key].at > judge.latest[hold->key].granted_at;
+    return is_forgotten(hold) && hold->handed_at > hold->gave_after.granted_at;
 }
 
 /* Its answer may have been lost, and when it was asked again the service had lost the lock: that it took it is likely then. */
@@ -551,15 +544,15 @@ static bool was_asked_twice(const lk_sim_hold *hold)
 /* By the number of its grant, also where the service has lost the lock, or has no tokens. */
 static void see_successor(const lk_sim_hold *hold)
 {
-    if (hold->gave_after > hold->serial && !was_passed_on(hold) && !was_kept(hold) &&
-        !was_handed_anew(hold) && !was_asked_twice(hold))
+    if (hold->gave_after.serial > hold->serial && !was_passed_on(hold) &&
+        !was_kept(hold, hold->gave_after.asked_at) && !was_handed_anew(hold) && !was_asked_twice(hold))
         lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been granted to another before",
                     hold->key, (unsigned long long)hold->token);
 }
 
 static void see_release(const lk_sim_hold *hold)
 {
-    if (hold->gave_behind > hold->token && !was_passed_on(hold) && !was_kept(hold))
+    if (hold->gave_behind > hold->token && !was_passed_on(hold) && !was_kept(hold, hold->behind_asked_at))
         lk_sim_fail("key %u: unlock of token %llu answered OK, and token %llu had been granted before",
                     hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
     /* What was given before a failover may have been carried out by a master that the replica hadn't heard of. */
@@ -641,7 +634,7 @@ static void see_broken(const lk_sim_break *b)
                     (unsigned long long)b->token);
     for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
         if (has_broken(b, hold))
-            knows_from_now(hold);
+            knows_from_now(hold, b);
 }
 
 /* Who certainly held it all the time. NULL: nobody did. */
@@ -749,22 +742,32 @@ static void see_loss(lk_sim_hold *hold)
     if (hold->over < 0 && phase == LK_LOST && lk_sim_now() < hold->until && !is_excused(hold))
         lk_sim_fail("key %u: process %d is told that it has lost token %llu, and nothing had taken it",
                     hold->key, hold->process->pid, (unsigned long long)hold->token);
-    if (hold->over < 0 && phase == LK_GRANTED)
+    if (hold->over < 0 && (phase == LK_LOST || phase == LK_GRANTED)) {
         see_renewed(hold);
-    if (hold->over < 0 && (phase == LK_LOST || phase == LK_GRANTED))
         hold->over = ran;
+    }
     if (hold->over >= 0 && !hold->told && !LK_READ(hold->handle->unlocked) && ran - hold->over > told_ns)
         lk_sim_fail("key %u: process %d lost token %llu, and wasn't told", hold->key, hold->process->pid,
                     (unsigned long long)hold->token);
 }
 
-/* What a message would have told that trouble may have cost, the next renewal does, where there are any, a third of a lease
- * later. */
+/* Its process connected to listen when it was about to be broken. */
+static bool may_not_listen(const lk_sim_hold *hold)
+{
+    return hold->breaks_at - hold->granted_at <= listens_ns &&
+           hold->process->connected_at > hold->breaks_at - connects_ns;
+}
+
+/* What a message would have told that trouble may have cost, or that came before the holder listened, the next renewal does, where
+ * there are any, a third of a lease later. */
 static int64_t told_within(const lk_sim_hold *hold)
 {
-    const bool renewed = judge.bounds.lease_ns > judge.bounds.broken_ns;
-    return renewed && calm_since(hold->broken_at) > hold->broken_at ? judge.bounds.lease_ns
-                                                                    : judge.bounds.broken_ns;
+    const bool has_term = judge.bounds.lease_ns > judge.bounds.broken_ns;
+    if (has_term && calm_since(hold->broken_at) > hold->broken_at)
+        return judge.bounds.lease_ns;
+    if (has_term && may_not_listen(hold))
+        return hold->renews ? hold->ttl_ns / 3 + judge.bounds.broken_ns : judge.bounds.lease_ns;
+    return judge.bounds.broken_ns;
 }
 
 /* What was asked for after a break had answered renews nothing, unless a failover has lost that break. */

@@ -10,6 +10,12 @@
 
 enum { LK_SIM_KEYS_MAX = 8 };
 
+/** A grant that is certainly the service's. */
+typedef struct {
+    uint64_t serial;
+    int64_t asked_at, granted_at;
+} lk_sim_grant;
+
 /** From the call that takes the lock until the return of that which gives it back. */
 typedef struct lk_sim_hold {
     struct lk_sim_hold *next;
@@ -35,12 +41,14 @@ typedef struct lk_sim_hold {
     int64_t until;       /**< the true time of that */
     int64_t over;      /**< when it was first seen to be lost, of the time that its process ran; -1: never */
     int64_t broken_at; /**< somebody was told that he broke it, and it may have listened; 0: nobody */
+    int64_t breaks_at; /**< when that one had begun to */
+    int64_t handed_at; /**< when its process was last told that the key was handed on to it; 0: never */
     bool gives;        /**< unlock was called: it shuts nobody out any more */
     int64_t gave_at;   /**< when that was */
     bool gave_lost;    /**< it was lost before */
     uint64_t passed_before;  /**< how often its locker had handed locks on inside its process then */
     uint64_t gave_behind;    /**< the greatest token of the key then */
-    uint64_t gave_after;     /**< the latest grant of the key then that is certainly the service's */
+    lk_sim_grant gave_after; /**< the latest one of the key then */
     int64_t behind_asked_at; /**< when the call that got that began */
 } lk_sim_hold;
 
