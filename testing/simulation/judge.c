@@ -55,6 +55,7 @@ static struct {
     int64_t calm_at;                     /* when all that was left behind is over, too */
     int64_t forgot_renewals_at;    /* when a failover did that lost none that was confirmed; -1: never */
     int64_t forgot_at;             /* when the service lost its data; -1: never */
+    int64_t flushed_at;            /* likewise, and the same server went on */
     int64_t deaf_from, deaf_until; /* a leader heard of no touch for too long: the latest such time */
     unsigned grants;
 } judge;
@@ -63,7 +64,7 @@ void lk_sim_judge_begin(const lk_sim_bounds *bounds)
 {
     memset(&judge, 0, sizeof judge);
     judge.bounds = *bounds;
-    judge.forgot_at = judge.forgot_renewals_at = -1;
+    judge.forgot_at = judge.flushed_at = judge.forgot_renewals_at = -1;
     for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
         judge.idle_since[i] = -1;
 }
@@ -132,6 +133,12 @@ void lk_sim_judge_forgets(void)
     forget_others();
     if (!judge.bounds.keeps_count)
         memset(judge.tokens, 0, sizeof judge.tokens);
+}
+
+void lk_sim_judge_flushes(void)
+{
+    lk_sim_judge_forgets();
+    judge.flushed_at = lk_sim_now();
 }
 
 void lk_sim_judge_forgets_renewals(void)
@@ -535,10 +542,12 @@ static bool was_handed_anew(const lk_sim_hold *hold)
     return is_forgotten(hold) && hold->handed_at > hold->gave_after.granted_at;
 }
 
-/* Its answer may have been lost, and when it was asked again the service had lost the lock: that it took it is likely then. */
+/* Its answer may have been lost, and when it was asked again the lock was gone from the server that had confirmed it: nobody but
+ * the first time is known to have taken it. */
 static bool was_asked_twice(const lk_sim_hold *hold)
 {
-    return is_forgotten(hold) && hold->process->connected_at >= hold->gave_at;
+    return judge.flushed_at >= 0 && sent_at(hold) <= judge.flushed_at &&
+           hold->process->connected_at >= hold->gave_at;
 }
 
 /* By the number of its grant, also where the service has lost the lock, or has no tokens. */

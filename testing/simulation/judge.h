@@ -86,6 +86,8 @@ void lk_sim_judge_leaves(void);
 void lk_sim_judge_lasts(bool begins);
 /** The service loses its data now: what was confirmed before need not be true. */
 void lk_sim_judge_forgets(void);
+/** Somebody deletes them, and the server itself goes on: who connects anew can't know. */
+void lk_sim_judge_flushes(void);
 /** A failover loses what replicas did not have to confirm: all but grants, with their first lease. */
 void lk_sim_judge_forgets_renewals(void);
 /** Since then the servers' leader stood still, for longer than clients can bear. */

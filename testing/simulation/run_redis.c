@@ -115,12 +115,6 @@ static bool has_no_memory(const lk_sim_fault *fault)
     return true;
 }
 
-static void lose_data(void)
-{
-    lk_sim_judge_forgets();
-    lk_sim_judge_leaves();
-}
-
 /* Somebody empties it, and a stranger is the first to have each key. */
 static void flush(void)
 {
@@ -136,11 +130,14 @@ static bool forgets(const lk_sim_fault *fault)
     if (!run.forgets)
         return false;
     lk_sim_fault_strikes(fault, "the server forgets");
-    lose_data();
-    if (fault->detail / 64 % 2 == 0)
+    lk_sim_judge_leaves();
+    if (fault->detail / 64 % 2 == 0) {
+        lk_sim_judge_forgets();
         lk_sim_redis_restart(run.master, false);
-    else
+    } else {
+        lk_sim_judge_flushes();
         flush();
+    }
     return true;
 }
 
