@@ -36,9 +36,14 @@ static void vanish_locked(lk_zk *z, lk_zk_node *node, const char *why) LK_REQUIR
     (void)lk_zk_node_reap_locked(z, node);
 }
 
+/* Perhaps with the whole session, which a server doesn't tell the connection, nor does it answer anything there, not even
+ * pings. So a heartbeat is due at once, and without an answer a new connection has to tell; that this one is lost answers
+ * nothing. Until then nothing is granted. */
 void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node)
 {
     vanish_locked(z, node, "its node was deleted by somebody else");
+    z->doubted = true;
+    lk_zk_heartbeat_now_locked(z);
 }
 
 /* What was there is gone with the session, or will be when the servers count it out. */

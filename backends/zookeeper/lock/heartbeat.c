@@ -28,8 +28,6 @@ static void heartbeat_done_locked(lk_zk *z, void *context, const lk_zk_reply *re
     if (reply->rc == ZOK)
         lk_zk_confirm_locked(z->net, reply->sent);
     z->pulse_unanswered = 0;
-    if (!lk_zk_unknown(reply->rc))
-        z->doubted = false;
     for (size_t i = 0; i < c->count; i++) {
         lk_zk_node *node = c->items[i];
         if (reply->rc == ZOK) {
@@ -44,6 +42,8 @@ static void heartbeat_done_locked(lk_zk *z, void *context, const lk_zk_reply *re
             lk_zk_call_done_locked(node->call); /* it may have wanted proof, and looks again */
         lk_zk_node_unref_locked(z, node);
     }
+    if (!lk_zk_unknown(reply->rc))
+        z->doubted = false;   /* the leader has heard the session, also of what is gone */
     if (reply->rc == ZNONODE) /* the others were not checked */
         lk_zk_heartbeat_now_locked(z);
     free(c);
@@ -157,21 +157,15 @@ static void want_again_locked(lk_zk *z, lk_zk_node *node, int64_t after_ns) LK_R
     lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + after_ns);
 }
 
-/* Was it deleted by somebody else, then perhaps with the whole session, which a server doesn't tell the connection, nor does
- * it answer anything there, not even pings. So a heartbeat is due at once, and without an answer a new connection has to
- * tell; that this one is lost answers nothing. Until then nothing is granted. */
 void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
 {
     lk_zk_node *node = lk_zk_node_find_locked(z, path);
     if (node == NULL || !node->there || node->deleting)
         return;
-    if (deleted) {
+    if (deleted)
         lk_zk_node_vanish_locked(z, node);
-        z->doubted = true;
-        lk_zk_heartbeat_now_locked(z);
-    } else if (node->claim != NULL) {
+    else if (node->claim != NULL)
         want_again_locked(z, node, 0);
-    }
 }
 
 static void watched_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)

@@ -118,10 +118,10 @@ static void a_session_whose_end_only_the_leader_tells(void **state)
 }
 
 /* One of its nodes was deleted, so the session may have been closed behind our back; and before a heartbeat
- * is answered the connection is gone, too. What was found to be first by then may be gone as well. */
-static void a_session_in_doubt_grants_nothing(void **state)
+ * is answered the connection is gone, too. What was found to be first by then may be gone as well. `held_back`: its own
+ * watch of that node comes too late, and is told that there is none. */
+static void doubt_a_session(lk_env *env, bool held_back)
 {
-    lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
     lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET),
               touches = lk_proxy_passed(env->proxy, LK_ZKP_EXISTS);
@@ -129,9 +129,12 @@ static void a_session_in_doubt_grants_nothing(void **state)
     const int64_t session = lk_session_of(env->client, "/shop/watched", 0);
     lk_locking entering;
     char path[LK_ZKC_NAME_MAX];
-    lk_proxy_await_passed(reads, 1); /* it watches its own node */
+    if (!held_back)
+        lk_proxy_await_passed(reads, 1); /* it watches its own node */
+    lk_proxy_hold(env->proxy, held_back, false);
     lk_zkc_nth(env->client, "/shop/watched", 0, path);
     assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
+    lk_proxy_hold(env->proxy, false, false);
     lk_require_state(held, LOCKER_STATE_LOST);
     lk_proxy_await_passed(touches, 1); /* nothing is there to be checked yet */
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_MULTI, 1, 0);
@@ -147,6 +150,16 @@ static void a_session_in_doubt_grants_nothing(void **state)
     lk_give(entering.held);
     lk_give_lost(held);
     lk_close_locker(l);
+}
+
+static void a_session_in_doubt_grants_nothing(void **state)
+{
+    doubt_a_session(*state, false);
+}
+
+static void a_session_in_doubt_before_it_was_watched_grants_nothing(void **state)
+{
+    doubt_a_session(*state, true);
 }
 
 /* A server may keep a connection whose session was closed by another one, and answer it nothing. The end of
@@ -463,6 +476,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(the_end_of_a_node_puts_its_session_in_doubt),
     proxied_test(a_session_whose_end_only_the_leader_tells),
     proxied_test(a_session_in_doubt_grants_nothing),
+    proxied_test(a_session_in_doubt_before_it_was_watched_grants_nothing),
     server_test(a_server_stopped_beyond_the_session),
     server_test(a_short_stop_loses_nothing),
     cmocka_unit_test(heartbeats_for_many_locks_fit),
