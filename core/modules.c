@@ -110,15 +110,18 @@ static const char *told(const char *path)
     return strncmp(text, path, length) == 0 && text[length] == ':' ? text + length + 2 : text;
 }
 
-/* What of the system's was wanting, by dlerror()'s words, or 0. It closes files after it has failed, and searches further,
- * so errno may be of that. */
+/* What of the system's was wanting, by the last of dlerror()'s words, or 0. It closes files after it has failed, and searches
+ * further, so errno may be of that. Without memory for words it says three. */
 static int lacked(const char *text)
 {
     static const int lacks[] = {EMFILE, ENFILE, ENOMEM};
+    const char *last = text;
+    for (const char *colon = text; (colon = strstr(colon, ": ")) != NULL; last = colon)
+        colon += 2;
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
-        if (strstr(text, strerror(lacks[i])) != NULL)
+        if (strcmp(last, strerror(lacks[i])) == 0)
             return lacks[i];
-    return 0;
+    return strcmp(text, "out of memory") == 0 ? ENOMEM : 0;
 }
 
 /* The driver that a module which could be loaded brings. */

@@ -21,7 +21,8 @@ enum {
 
 typedef struct {
     /* What a counter has to be above, for every script, as its digits. Written before the connection's count is; relaxed:
-     * one that is read while it changes is for a connection that is gone, and not sent. */
+     * one that is read while it changes is for a connection that is gone, and not sent. (Nobody reads it before there was
+     * the first.) */
     atomic_uint_least64_t least[LK_REDIS_FENCE_DIGITS / sizeof(uint64_t)];
     atomic_uint_least32_t known[LK_REDIS_FENCE_CACHE]; /* by their keys' hashes; relaxed: hints */
 } lk_redis_fences;

@@ -16,6 +16,8 @@ void lk_redis_values_init(lk_redis_values *values, const uint64_t random[2])
 {
     put_hex(random[0], values->name);
     put_hex(random[0], values->name + HALF);
+    values->name[LK_REDIS_VALUE_LEN] = '\0';
+    atomic_init(&values->counter, 0);
     values->low = random[1] >> 1; /* so that a number never carries into the half that names the instance */
 }
 
