@@ -36,13 +36,15 @@ static void vanish_locked(lk_zk *z, lk_zk_node *node, const char *why) LK_REQUIR
     (void)lk_zk_node_reap_locked(z, node);
 }
 
-/* Perhaps with the whole session, which a server doesn't tell the connection, nor does it answer anything there, not even
- * pings. So a heartbeat is due at once, and without an answer a new connection has to tell; that this one is lost answers
- * nothing. Until then nothing is granted. */
+void lk_zk_session_doubt_locked(lk_zk *z)
+{
+    z->doubted = z->doubted_here = true;
+}
+
 void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node)
 {
     vanish_locked(z, node, "its node was deleted by somebody else");
-    z->doubted = true;
+    lk_zk_session_doubt_locked(z);
     lk_zk_heartbeat_now_locked(z);
 }
 
@@ -69,6 +71,7 @@ static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
     node->deleting = false;
     if (reply->rc == ZOK || reply->rc == ZNONODE) {
         lk_zk_confirm_locked(z->net, reply->sent);
+        z->doubted = false; /* as a heartbeat's answer */
         node->deleted = reply->rc == ZOK;
         gone_locked(z, node);
     } else if (lk_zk_unknown(reply->rc)) {

@@ -115,8 +115,9 @@ static void pulse_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now)
 {
     if (lk_zk_is_up_locked(z->net) && now >= leave_at_locked(z)) {
+        /* A connection that came after the doubt was let in by the leader; ending that one, too, would help nobody. */
         z->pulse_unanswered = now; /* where there is no other one, that is looked at again later */
-        if (z->doubted)
+        if (z->doubted && z->doubted_here)
             lk_zk_reconnect_locked(z->net, "a heartbeat has no answer, and the session may have ended");
         else
             lk_zk_leave_server_locked(z->net, "a heartbeat has no answer");
@@ -157,22 +158,31 @@ static void want_again_locked(lk_zk *z, lk_zk_node *node, int64_t after_ns) LK_R
     lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + after_ns);
 }
 
+/* It is not there any more, perhaps by our own delete, whose answer comes next then. */
+static void not_there_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    if (node->deleting)
+        lk_zk_session_doubt_locked(z);
+    else
+        lk_zk_node_vanish_locked(z, node);
+}
+
 void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
 {
     lk_zk_node *node = lk_zk_node_find_locked(z, path);
-    if (node == NULL || !node->there || node->deleting)
+    if (node == NULL || !node->there)
         return;
     if (deleted)
-        lk_zk_node_vanish_locked(z, node);
-    else if (node->claim != NULL)
+        not_there_locked(z, node);
+    else if (node->claim != NULL && !node->deleting)
         want_again_locked(z, node, 0);
 }
 
 static void watched_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
-    if (reply->rc == ZNONODE && node->there && !node->deleting)
-        lk_zk_node_vanish_locked(z, node);
+    if (reply->rc == ZNONODE && node->there)
+        not_there_locked(z, node);
     else if (lk_zk_unknown(reply->rc) && node->there && node->claim != NULL)
         want_again_locked(z, node, lk_zk_is_up_locked(z->net) ? unwatched_again_ns : 0);
     lk_zk_node_unref_locked(z, node);

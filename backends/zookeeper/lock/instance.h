@@ -50,9 +50,11 @@ struct lk_zk {
     int64_t timed_at LK_ZK_GUARDED; /* none of those wants it before then */
 
     /* heartbeat.c */
-    bool doubted LK_ZK_GUARDED;       /* whether the session is still there; until a heartbeat is answered */
-    int64_t pulse_at LK_ZK_GUARDED;   /* next heartbeat or touch */
-    int64_t quarter_at LK_ZK_GUARDED; /* the next heartbeat of those that wait is not before that */
+    bool doubted LK_ZK_GUARDED; /* whether the session is still there; until a heartbeat is answered */
+    bool doubted_here
+        LK_ZK_GUARDED; /* since a time of this connection, which may be one of an ended session */
+    int64_t pulse_at LK_ZK_GUARDED;         /* next heartbeat or touch */
+    int64_t quarter_at LK_ZK_GUARDED;       /* the next heartbeat of those that wait is not before that */
     int64_t pulse_unanswered LK_ZK_GUARDED; /* when the oldest of them without an answer was sent; 0: none */
 };
 

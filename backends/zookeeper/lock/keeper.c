@@ -47,6 +47,7 @@ static void on_up_locked(lk_zk *z) LK_REQUIRES(*z->net)
 static void on_down_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     z->pulse_unanswered = 0; /* the answers are lost with it */
+    z->doubted_here = false;
     tell_suspect_locked(z, true, "zookeeper: lost the connection to %s");
 }
 

@@ -127,7 +127,11 @@ void lk_zk_stalled_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* ---------------------------------------------------------------- how it ends, or is in doubt: ending.c ---- */
 /* Send the delete, unless one is under way. */
 void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
-/* It is gone, with proof: somebody else deleted it. */
+/* One of its nodes is gone, perhaps with the whole session, which a server doesn't tell the connection, nor does it answer
+ * anything there, not even pings. So nothing is granted until a heartbeat is answered, or our own delete; without that a new
+ * connection has to tell. That this one is lost answers nothing. */
+void lk_zk_session_doubt_locked(lk_zk *z) LK_REQUIRES(*z->net);
+/* It is gone, with proof: somebody else deleted it. A heartbeat is due at once. */
 void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* It is there, with that number, but nobody wants it. */
 void lk_zk_node_stray_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_REQUIRES(*z->net);

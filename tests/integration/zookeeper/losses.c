@@ -126,12 +126,12 @@ static void doubt_a_session(lk_env *env, bool held_back)
     lk_passed reads = lk_proxy_passed(env->proxy, LK_ZKP_GET),
               touches = lk_proxy_passed(env->proxy, LK_ZKP_EXISTS);
     locker_handle *held = lk_take(l, "watched");
+    lk_proxy_hold(env->proxy, held_back, false);
     const int64_t session = lk_session_of(env->client, "/shop/watched", 0);
     lk_locking entering;
     char path[LK_ZKC_NAME_MAX];
     if (!held_back)
         lk_proxy_await_passed(reads, 1); /* it watches its own node */
-    lk_proxy_hold(env->proxy, held_back, false);
     lk_zkc_nth(env->client, "/shop/watched", 0, path);
     assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
     lk_proxy_hold(env->proxy, false, false);
@@ -155,6 +155,24 @@ static void doubt_a_session(lk_env *env, bool held_back)
 static void a_session_in_doubt_grants_nothing(void **state)
 {
     doubt_a_session(*state, false);
+}
+
+/* Its leader takes longer to order a heartbeat than is waited for one before another connection is tried. */
+static void a_session_in_doubt_at_a_slow_server_goes_on(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=8s&command_timeout=20s");
+    locker_handle *kept = lk_take(l, "kept"), *held = lk_take(l, "broken");
+    char path[LK_ZKC_NAME_MAX];
+    lk_zkc_nth(env->client, "/shop/broken", 0, path);
+    lk_proxy_delay(env->proxy, 0, 1300);
+    assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give(lk_take(l, "other"));
+    lk_proxy_delay(env->proxy, 0, 0);
+    lk_give(kept);
+    lk_give_lost(held);
+    lk_close_locker(l);
 }
 
 static void a_session_in_doubt_before_it_was_watched_grants_nothing(void **state)
@@ -476,6 +494,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(the_end_of_a_node_puts_its_session_in_doubt),
     proxied_test(a_session_whose_end_only_the_leader_tells),
     proxied_test(a_session_in_doubt_grants_nothing),
+    proxied_test(a_session_in_doubt_at_a_slow_server_goes_on),
     proxied_test(a_session_in_doubt_before_it_was_watched_grants_nothing),
     server_test(a_server_stopped_beyond_the_session),
     server_test(a_short_stop_loses_nothing),
