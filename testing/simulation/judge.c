@@ -668,6 +668,13 @@ static void see_unnamed(lk_sim_break *b)
     see_broken(b);
 }
 
+/* A server that was the master may be asked by who has a connection there still. */
+static bool may_be_old(const lk_sim_process *process, int64_t since)
+{
+    return judge.moved_from != NULL &&
+           (process->connected_at >= since || lk_sim_network_is_connected(process, judge.moved_from));
+}
+
 /* Who held it all the time is whom it has broken, or tells of. A lock whose token isn't known isn't the one that was named. */
 static void see_whom(const lk_sim_break *b, locker_status status, uint64_t token)
 {
@@ -684,6 +691,7 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
 {
     lk_sim_tell("the break of key %u token %llu: %s, token %llu", of->key, (unsigned long long)of->token,
                 locker_status_name(status), (unsigned long long)broken->token);
+    const bool is_old = may_be_old(of->process, of->began);
     of->process = NULL;
     of->ended = lk_sim_now();
     if (status == LOCKER_OK && broken->token != 0) {
@@ -699,24 +707,20 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
     } else if (status == LOCKER_BUSY || status == LOCKER_INVALID) { /* nobody's */
         of->known = true;
         of->token = 0;
-        see_whom(of, status, broken->token);
+        if (!is_old)
+            see_whom(of, status, broken->token);
     } else if (status != LOCKER_CLOSED && (status != LOCKER_UNAVAILABLE ||
                                            (lk_sim_judge_was_well(of->began) && !judge.bounds.has_replica))) {
         lk_sim_fail("key %u: a break answered %s", of->key, locker_status_name(status));
     }
 }
 
-/* A server that was the master may be asked by who has a connection there still. */
-static bool may_be_old(const lk_sim_process *process, int64_t since)
-{
-    return judge.moved_from != NULL &&
-           (process->connected_at >= since || lk_sim_network_is_connected(process, judge.moved_from));
-}
-
 void lk_sim_judge_shown(const lk_sim_process *process, unsigned key, const lk_sim_hold *holder, int64_t since,
                         const locker_info *info)
 {
-    if (info->held && was_free(key, since) && !may_be_old(process, since))
+    if (may_be_old(process, since))
+        return;
+    if (info->held && was_free(key, since))
         lk_sim_fail("key %u: it was shown as held, and nobody had it", key);
     const lk_sim_hold *const now = holder != NULL ? lk_sim_judge_holder(key) : NULL;
     if (now == NULL || now != holder || now->granted_at > since)
