@@ -38,7 +38,8 @@ static void vanish_locked(lk_zk *z, lk_zk_node *node, const char *why) LK_REQUIR
 
 void lk_zk_session_doubt_locked(lk_zk *z)
 {
-    z->doubted = z->doubted_here = true;
+    z->doubted = true;
+    z->doubted_here = lk_zk_is_up_locked(z->net); /* else it was told on the connection before the next */
 }
 
 void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node)
@@ -71,7 +72,8 @@ static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
     node->deleting = false;
     if (reply->rc == ZOK || reply->rc == ZNONODE) {
         lk_zk_confirm_locked(z->net, reply->sent);
-        z->doubted = false; /* as a heartbeat's answer */
+        if (reply->rc == ZOK)
+            z->doubted = false; /* as by a heartbeat's answer */
         node->deleted = reply->rc == ZOK;
         gone_locked(z, node);
     } else if (lk_zk_unknown(reply->rc)) {

@@ -42,10 +42,11 @@ static void heartbeat_done_locked(lk_zk *z, void *context, const lk_zk_reply *re
             lk_zk_call_done_locked(node->call); /* it may have wanted proof, and looks again */
         lk_zk_node_unref_locked(z, node);
     }
-    if (!lk_zk_unknown(reply->rc))
-        z->doubted = false;   /* the leader has heard the session, also of what is gone */
-    if (reply->rc == ZNONODE) /* the others were not checked */
-        lk_zk_heartbeat_now_locked(z);
+    /* That there is no node a leader may answer to a session that it doesn't know, where sessions begin as local ones. */
+    if (reply->rc == ZNONODE)
+        lk_zk_heartbeat_now_locked(z); /* the others were not checked */
+    else if (!lk_zk_unknown(reply->rc))
+        z->doubted = false;
     free(c);
 }
 
