@@ -21,8 +21,9 @@ bool lk_heap_reserve_locked(locker *l)
     return true;
 }
 
-static void put(lk_due *heap, size_t i, lk_due due)
+static void put_locked(const locker *l, lk_due *heap, size_t i, lk_due due) LK_REQUIRES(l->mutex)
 {
+    (void)l; /* its mutex guards claims, too */
     heap[i] = due;
     due.claim->heap_at = (uint32_t)i;
 }
@@ -45,10 +46,10 @@ static void place_locked(const locker *l, size_t i, lk_due due) LK_REQUIRES(l->m
     lk_due *const heap = l->heap;
     const size_t len = l->heap_len;
     for (; i > 0 && heap[(i - 1) / BELOW].at > due.at; i = (i - 1) / BELOW)
-        put(heap, i, heap[(i - 1) / BELOW]);
+        put_locked(l, heap, i, heap[(i - 1) / BELOW]);
     for (size_t n; (n = least_below(heap, len, i)) < len && heap[n].at < due.at; i = n)
-        put(heap, i, heap[n]);
-    put(heap, i, due);
+        put_locked(l, heap, i, heap[n]);
+    put_locked(l, heap, i, due);
 }
 
 /* Put the claim's lease at its place, wherever it was. */
