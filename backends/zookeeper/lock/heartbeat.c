@@ -16,12 +16,6 @@ static void unanswered_locked(lk_zk *z) LK_REQUIRES(*z->net)
         z->pulse_unanswered = lk_zk_now(z);
 }
 
-void lk_zk_heartbeat_now_locked(lk_zk *z)
-{
-    z->pulse_at = z->quarter_at = 0;
-    lk_zk_keeper_by_locked(z->net, 0);
-}
-
 static void heartbeat_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_checks *c = context; /* each node is referred to */

@@ -107,6 +107,12 @@ void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
         lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + own_watch_after_ns);
 }
 
+void lk_zk_heartbeat_now_locked(lk_zk *z)
+{
+    z->pulse_at = z->quarter_at = 0;
+    lk_zk_keeper_by_locked(z->net, 0);
+}
+
 void lk_zk_stalled_locked(lk_zk *z)
 {
     if (!lk_zk_is_up_locked(z->net) || z->resume_at != LOCKER_NEVER)

@@ -121,6 +121,8 @@ void lk_zk_node_fail_locked(lk_zk *z, lk_zk_node *node, int rc, const char *doin
 /* The node is there, with that number. */
 void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_REQUIRES(*z->net);
 
+/* A heartbeat is due at once. */
+void lk_zk_heartbeat_now_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* An answer said nothing although the connection is up: resume in a moment. */
 void lk_zk_stalled_locked(lk_zk *z) LK_REQUIRES(*z->net);
 
@@ -172,7 +174,6 @@ int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 /* ---------------------------------------------------------------- whether it is still there: heartbeat.c ---- */
 /* Send heartbeats if it is time; returns when the next is due. */
 int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
-void lk_zk_heartbeat_now_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* Whether the deadline is far enough away for a grant. */
 bool lk_zk_enough_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 /* Have the deadline moved, for a caller that can have this node's lock once there is enough. */
