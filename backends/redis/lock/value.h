@@ -10,9 +10,9 @@
 enum { LK_REDIS_VALUE_LEN = 32 /* hex digits of a value, and of an instance's name */ };
 
 typedef struct {
-    char name[LK_REDIS_VALUE_LEN +
-              1]; /* the instance's: the half that all values begin with, twice; constant, as the next */
-    uint64_t low; /* what numbers are added to */
+    /* The instance's: the half that all values begin with, twice. Constant, as the next. */
+    char name[LK_REDIS_VALUE_LEN + 1];
+    uint64_t low;                 /* what numbers are added to */
     atomic_uint_fast64_t counter; /* relaxed: it orders nothing */
 } lk_redis_values;
 

@@ -50,7 +50,7 @@ struct lk_zk {
     int64_t timed_at LK_ZK_GUARDED; /* none of those wants it before then */
 
     /* heartbeat.c */
-    bool doubted LK_ZK_GUARDED; /* whether the session is still there; until a heartbeat is answered */
+    bool doubted LK_ZK_GUARDED; /* whether the session is still there (lk_zk_session_doubt_locked) */
     bool doubted_here
         LK_ZK_GUARDED; /* since a time of this connection, which may be one of an ended session */
     int64_t pulse_at LK_ZK_GUARDED;         /* next heartbeat or touch */

@@ -130,8 +130,8 @@ void lk_zk_stalled_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* Send the delete, unless one is under way. */
 void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* One of its nodes is gone, perhaps with the whole session, which a server doesn't tell the connection, nor does it answer
- * anything there, not even pings. So nothing is granted until a heartbeat is answered, or our own delete; without that a new
- * connection has to tell. That this one is lost answers nothing. */
+ * anything there, not even pings. So nothing is granted until a heartbeat has found its nodes, or a delete was carried out;
+ * without an answer a new connection has to tell. That this one is lost answers nothing. */
 void lk_zk_session_doubt_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* It is gone, with proof: somebody else deleted it. A heartbeat is due at once. */
 void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
