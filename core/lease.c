@@ -28,15 +28,24 @@ static void put_locked(const locker *l, lk_due *heap, size_t i, lk_due due) LK_R
     due.claim->heap_at = (uint32_t)i;
 }
 
-/* The one that is due first of those below; past the heap's end: there is none. */
+/* Which of `n` is due first. */
+static inline size_t least_of(const lk_due *heap, size_t n)
+{
+    size_t least = 0;
+    for (size_t i = 1; i < n; i++)
+        if (heap[i].at < heap[least].at)
+            least = i;
+    return least;
+}
+
+/* The one that is due first of those below; past the heap's end: there is none. Mostly there are as many as can be: with a
+ * constant for their number the compiler needs no loop. */
 static size_t least_below(const lk_due *heap, size_t len, size_t i)
 {
-    const size_t first = BELOW * i + 1, end = first + BELOW < len ? first + BELOW : len;
-    size_t least = first;
-    for (size_t n = first + 1; n < end; n++)
-        if (heap[n].at < heap[least].at)
-            least = n;
-    return least;
+    const size_t first = BELOW * i + 1;
+    if (first + BELOW <= len)
+        return first + least_of(heap + first, BELOW);
+    return first < len ? first + least_of(heap + first, len - first) : first;
 }
 
 /* Place `i` is free for it, or near its own. Heap and length are read once: as far as the compiler knows, writing to a claim
