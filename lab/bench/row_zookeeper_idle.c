@@ -1,6 +1,6 @@
 /* row_zookeeper_idle.c: row ze: what it costs to hold a thousand locks. Bare holds as many nodes, and its
  * library pings every third of the session time-out, which proves nothing to the holder; ours ask the
- * majority every quarter. */
+ * majority every eighth. */
 #include <stdlib.h>
 
 #include "bench.h"

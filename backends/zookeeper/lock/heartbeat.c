@@ -1,11 +1,13 @@
 /* heartbeat.c: the heartbeat: a multi of checks of all our nodes, every eighth of the session time-out while one of them is
- * a lock, every quarter while all of them wait; each quarter the nodes that we wait for are checked as well. The leader has
- * to order it like a write; only its answer extends what we hold (net/validity.h), because a server answers pings and reads
- * by itself, even when it is cut off. When it is no heartbeat's turn, a read keeps the session touched. */
+ * a lock. The leader has to order it like a write; only its answer extends what we hold (net/validity.h), because a server
+ * answers pings and reads by itself, even when it is cut off. While nothing is held a read keeps the session touched, which
+ * costs the servers no transaction: who only waits is given the lock with a proof, if it has waited for long. What costs
+ * one is to ask the leader whether the nodes that we wait for are there, so that is rare: once in a session time-out. */
 #include "place.h"
 
 /* Eighths of the session time-out: with less than LEAST no grant is made, below LITTLE a heartbeat comes. */
 enum { LEAST = 1, LITTLE = 3 };
+enum { SPREAD = 64 }; /* parts of the session time-out, over which the questions of many processes spread */
 
 /* A watch that a server had no time for is asked for again after that. */
 static const int64_t unwatched_again_ns = 100 * LK_MS;
@@ -80,31 +82,44 @@ static void touch_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
     z->pulse_unanswered = 0; /* answers come in order */
 }
 
+/* Granted, or about to be as soon as there is proof. */
 static bool holds_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 {
     LK_EACH(const lk_zk_node, node, link, &z->nodes)
-        if (node->granted)
+        if (node->step == LK_ZK_FIRST)
             return true;
     return false;
 }
 
-/* A heartbeat if it is time for one and there is anything to check; a touch otherwise. */
-static void pulse_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
+/* Ask the leader, if it is time, for what the nodes' deletion was never told. Processes that begin to wait together ask at
+ * different times. */
+static void ask_leader_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 {
     const int64_t timeout_ns = lk_zk_timeout_locked(z->net);
-    const bool quarter = now >= z->quarter_at;
+    const bool due = now >= z->ask_at;
+    if (z->ask_at != LOCKER_NEVER && !due)
+        return;
+    const bool asks = lk_zk_watches_check_locked(z->net, due);
+    if (!asks)
+        z->ask_at = LOCKER_NEVER;
+    else if (due)
+        z->ask_at = now + timeout_ns;
+    else
+        z->ask_at = now + timeout_ns / SPREAD * (int64_t)(z->last_id % SPREAD);
+}
+
+/* A heartbeat if there is anything to hold, or to doubt; a touch otherwise. */
+static void pulse_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
+{
     lk_list *next = z->nodes.next;
     bool sent = false;
-    z->pulse_at = now + timeout_ns / 8;
-    if (quarter || z->doubted || holds_locked(z))
+    z->pulse_at = now + lk_zk_timeout_locked(z->net) / 8;
+    if (z->doubted || holds_locked(z))
         while (next != &z->nodes && send_locked(z, &next, &z->nodes))
             sent = true;
     if (!sent && lk_zk_touch_locked(z->net, touch_done_locked, NULL) != NULL)
         unanswered_locked(z);
-    if (!quarter)
-        return;
-    z->quarter_at = z->pulse_at + timeout_ns / 16; /* the next pulse but one, if it comes a bit early */
-    lk_zk_watches_check_locked(z->net);
+    ask_leader_locked(z, now);
 }
 
 int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now)

@@ -53,8 +53,8 @@ struct lk_zk {
     bool doubted LK_ZK_GUARDED; /* whether the session is still there (lk_zk_session_doubt_locked) */
     bool doubted_here
         LK_ZK_GUARDED; /* since a time of this connection, which may be one of an ended session */
-    int64_t pulse_at LK_ZK_GUARDED;         /* next heartbeat or touch */
-    int64_t quarter_at LK_ZK_GUARDED;       /* the next heartbeat of those that wait is not before that */
+    int64_t pulse_at LK_ZK_GUARDED; /* next heartbeat or touch */
+    int64_t ask_at LK_ZK_GUARDED;   /* next question about what is waited for; LOCKER_NEVER: nothing is */
     int64_t pulse_unanswered LK_ZK_GUARDED; /* when the oldest of them without an answer was sent; 0: none */
 };
 

@@ -109,7 +109,7 @@ void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
 
 void lk_zk_heartbeat_now_locked(lk_zk *z)
 {
-    z->pulse_at = z->quarter_at = 0;
+    z->pulse_at = 0;
     lk_zk_keeper_by_locked(z->net, 0);
 }
 

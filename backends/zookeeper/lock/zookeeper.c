@@ -24,7 +24,7 @@ LK_UNCHECKED static locker_status zookeeper_open(const locker_driver_config *con
     }
     z->svc = svc;
     z->cleanup_ns = config->cleanup_ns;
-    z->pulse_at = z->resume_at = z->timed_at = LOCKER_NEVER;
+    z->pulse_at = z->ask_at = z->resume_at = z->timed_at = LOCKER_NEVER;
     lk_list_init(&z->nodes);
     lk_list_init(&z->left);
     lk_list_init(&z->doubtful);
@@ -120,7 +120,8 @@ static const locker_semantics semantics = {
     .cost =
         "One round trip to lock and one to unlock, each agreed by a majority; a waiter is told of one "
         "deletion and lists the queue once for each predecessor; one heartbeat for all locks every eighth "
-        "of the session time-out, one for all that wait every quarter; a read every eighth without any.",
+        "of the session time-out, a read every eighth without any; a process that waits asks the leader "
+        "once in a session time-out, for all it waits for.",
 };
 
 const locker_driver lk_zookeeper_driver = {

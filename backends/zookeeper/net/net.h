@@ -198,8 +198,9 @@ void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*n
 /* Ask again for those whose request was lost. */
 void lk_zk_watches_resume_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Ask the leader whether the watched nodes are there. When one is missing of which the server has not told, it never will
- * (ARCHITECTURE.md, A deletion that is never told): another server is gone to, and the watchers are told. */
-void lk_zk_watches_check_locked(lk_zk_net *net) LK_REQUIRES(*net);
+ * (ARCHITECTURE.md, A deletion that is never told): another server is gone to, and the watchers are told. False: none is
+ * watched. Without `ask` that is all that is done. */
+bool lk_zk_watches_check_locked(lk_zk_net *net, bool ask) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- callers: requests.c, connection.c, drive.c ---- */
 /* A caller that waits for something; lives on its stack. Guarded by the mutex. */

@@ -182,10 +182,12 @@ static const lk_zk_watch *next_locked(const lk_zk_net *net, const lk_zk_watch *w
     return NULL;
 }
 
-void lk_zk_watches_check_locked(lk_zk_net *net)
+bool lk_zk_watches_check_locked(lk_zk_net *net, bool ask)
 {
+    const lk_zk_watch *w = next_locked(net, NULL);
+    const bool any = w != NULL;
     lk_zk_checks *c;
-    for (const lk_zk_watch *w = next_locked(net, NULL); w != NULL && (c = lk_zk_checks_new()) != NULL;) {
+    while (ask && w != NULL && (c = lk_zk_checks_new()) != NULL) {
         for (char *path; w != NULL && (path = lk_zk_checks_path(c)) != NULL; w = next_locked(net, w)) {
             (void)strcpy(path, w->path);
             lk_zk_checks_add(c, path);
@@ -193,6 +195,7 @@ void lk_zk_watches_check_locked(lk_zk_net *net)
         if (!lk_zk_checks_send_locked(net, c, checked_locked))
             free(c);
     }
+    return any;
 }
 
 bool lk_zk_watch_locked(lk_zk_net *net, lk_zk_watcher *watcher, const char *path, lk_zk_teller teller)
