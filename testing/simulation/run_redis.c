@@ -16,7 +16,7 @@ enum { SERVERS = 2, KEYS = 3 };
 static const int64_t back_off_ns = 3000 * MS; /* the driver's greatest, and the time to connect */
 static const int64_t lease_ns = 3200 * MS;    /* the longest, and a little */
 
-static const char *const key_names[KEYS] = {"a", "b", "c"};
+static const char *const key_names[KEYS] = {"a", "b18009", "c"};
 
 static struct {
     lk_sim_redis at[SERVERS];
@@ -145,12 +145,12 @@ static int64_t counters_until; /* until then they are deleted again and again */
 
 static void counters_go(void *context)
 {
-    static const char *const argv[] = {"DEL", "{a}:locker:fence", "{b}:locker:fence", "{c}:locker:fence"};
+    static const char *const argv[] = {"DEL", "locker:fence:{20200}", "locker:fence:{20202}"};
     char answer[64];
     if (lk_sim_now() >= counters_until)
         return;
     if (!run.master->service.silent && !run.master->service.refuses)
-        lk_sim_redis_ask(run.master, 4, argv, answer, sizeof answer);
+        lk_sim_redis_ask(run.master, 3, argv, answer, sizeof answer);
     lk_sim_at(lk_sim_now() + 20 * MS, counters_go, context);
 }
 
@@ -300,7 +300,7 @@ static void looks_after(void *context)
     free(g);
 }
 
-/* "value number us key" */
+/* "value number/count us key" */
 static void look_after(const char *text)
 {
     gift *const g = malloc(sizeof *g);
@@ -309,7 +309,7 @@ static void look_after(const char *text)
     if (g == NULL)
         abort();
     *g = (gift){.at = lk_sim_now()};
-    const bool is_gift = sscanf(text, "%32s %llu %*u %c", g->value, &number, &name) == 3 && number > 0 &&
+    const bool is_gift = sscanf(text, "%32s %llu/%*u %*u %c", g->value, &number, &name) == 3 && number > 0 &&
                          name >= 'a' && name < 'a' + KEYS;
     if (!is_gift) {
         free(g);
@@ -323,7 +323,7 @@ static void look_after(const char *text)
 static void tell_judge(const lk_sim_connection *connection, const char *text)
 {
     char name;
-    if (sscanf(text, "%*32s %*u %*u %c", &name) == 1 && name >= 'a' && name < 'a' + KEYS)
+    if (sscanf(text, "%*32s %*u/%*u %*u %c", &name) == 1 && name >= 'a' && name < 'a' + KEYS)
         lk_sim_judge_handed((unsigned)(name - 'a'), lk_sim_connection_process(connection));
 }
 
@@ -460,7 +460,7 @@ static void end(void)
         lk_sim_redis_end(&run.at[i]);
 }
 
-/* Locks are given back, their queues are empty, and what else there is has an end. */
+/* Locks are given back, their queues are empty, and what told of them is gone; counters stay, one for each slot. */
 static const char *left(void)
 {
     static char text[256];
@@ -470,9 +470,9 @@ static const char *left(void)
         const lk_sr_key *const key = LK_CONTAINER(link, lk_sr_key, link);
         (void)snprintf(text, sizeof text, "%.*s was left behind", LK_SR_SHOWN(lk_sr_view(&key->name)));
         const bool ends = key->expires_ms >= 0, is_over = ends && key->expires_ms < lk_sr_clock_ms(server);
-        const bool is_lock = strstr(text, ":locker:") == NULL && !run.has_strangers;
-        const bool may_stay = ends && !is_lock && strstr(text, ":locker:queue") == NULL;
-        if (!is_over && !may_stay)
+        const bool is_counter = strncmp(text, "locker:fence:{", 14) == 0;
+        const bool is_strangers = strstr(text, "locker:") == NULL && run.has_strangers;
+        if (!is_over && !is_counter && !is_strangers)
             return text;
     }
     return NULL;

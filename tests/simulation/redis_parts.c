@@ -229,10 +229,11 @@ static void whatever_is_sent_a_replica_has_what_its_master_has(void **state)
     carry(t->link, t->replica);
     assert_int_equal(lk_sr_offset(t->master), lk_sr_offset(t->replica));
     assert_true(lk_sr_offset(t->master) > 100000);
-    for (size_t i = 0; i < 3 * 4 * 6; i++) {
+    for (size_t i = 0; i < 4 * 4 * 6; i++) {
         char line[64];
-        const char *key = i % 3 == 0 ? "a" : i % 3 == 1 ? "b" : "ab", *suffix = suffixes[i / 3 % 4];
-        (void)snprintf(line, sizeof line, suffix[0] != '\0' ? "%s {%s}%s" : "%s %s%s", questions[i / 12], key,
+        static const char *const keys[] = {"a", "b", "ab", "locker:fence:{1}"};
+        const char *key = keys[i % 4], *suffix = suffixes[i / 4 % 4];
+        (void)snprintf(line, sizeof line, suffix[0] != '\0' ? "%s {%s}%s" : "%s %s%s", questions[i / 16], key,
                        suffix);
         lk_sr_client *asker = join(t->master);
         say(asker, line);

@@ -152,9 +152,9 @@ static bool play_beginning(sequence *s)
     static const struct {
         int connection;
         const char *line;
-    } lines[] = {{0, "SCRIPT LOAD %A"},     {0, "SCRIPT LOAD %R"}, {1, "SCRIPT LOAD %E"},
-                 {1, "SCRIPT LOAD %S"},     {1, "SCRIPT LOAD %B"}, {LISTENER, "SUBSCRIBE %c %c"},
-                 {LISTENER, "SUBSCRIBE %c"}};
+    } lines[] = {{0, "SCRIPT LOAD %A"},         {0, "SCRIPT LOAD %R"},     {1, "SCRIPT LOAD %E"},
+                 {1, "SCRIPT LOAD %W"},         {1, "SCRIPT LOAD %S"},     {1, "SCRIPT LOAD %B"},
+                 {LISTENER, "SUBSCRIBE %c %c"}, {LISTENER, "SUBSCRIBE %c"}};
     bool good = true;
     for (size_t i = 0; i < sizeof lines / sizeof lines[0] && good; i++) {
         s->bytes.len = 0;

@@ -72,7 +72,8 @@ static bool play_time(sequence *s)
 /* Everything of every key; and that nothing is written there. */
 static bool look(sequence *s, int fd, lk_sr_client *client)
 {
-    static const char *const keys[] = {"a", "b", "ab"}, *const suffixes[] = {"", "queue", "fence", "info"};
+    static const char *const keys[] = {"a", "b", "ab", "locker:fence:{1}"}, *const suffixes[] = {
+                                                                                "", "queue", "fence", "info"};
     static const char *const questions[] = {"TYPE %s\r\n",
                                             "PTTL %s\r\n",
                                             "PEXPIRETIME %s\r\n",
@@ -84,13 +85,13 @@ static bool look(sequence *s, int fd, lk_sr_client *client)
                                             "HGET %s y\r\n",
                                             "SET %s 1\r\n"};
     bool good = true;
-    for (size_t i = 0; i < 3 * 4 * 10 && good; i++) {
+    for (size_t i = 0; i < 4 * 4 * 10 && good; i++) {
         char key[64], request[160];
-        const char *suffix = suffixes[i / 3 % 4];
-        (void)snprintf(key, sizeof key, suffix[0] != '\0' ? "{%s}:locker:%s" : "%s%s", keys[i % 3], suffix);
+        const char *suffix = suffixes[i / 4 % 4];
+        (void)snprintf(key, sizeof key, suffix[0] != '\0' ? "{%s}:locker:%s" : "%s%s", keys[i % 4], suffix);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        (void)snprintf(request, sizeof request, questions[i / 12], key);
+        (void)snprintf(request, sizeof request, questions[i / 16], key);
 #pragma GCC diagnostic pop
         good = pair_answers_agree(&s->pair, fd, client, lk_sr_word(request));
         if (!good)

@@ -2,12 +2,13 @@
  * redis_words.c: see redis_words.h.
  *
  * A command is a line of words, in which stands for:
- *   %k key  %q its queue  %f its counter  %i its info  (the same key all along the line)  %K any key
+ *   %k key  %q its queue  %i its info  %F where earlier releases count (the same key all along the line)  %f the counter
+ *   %K any key
  *   %v value  %V the same all along the line  %m member of a queue  %M with that value  %t time to live in ms
  *   %u time-out in ms, hardly ever the same, because of several clients whose time ends at once it is chance
  *   who goes on first  %n number  %s score  %c channel  %x field  %b 0 or 1  %o count of numbers
  *   %l the script's last argument  %d how long a lock was handed on  %a time in ms, of the clock  %w password
- *   %p number of a connection  %A %R %E %S %B the driver's scripts  %Ah ... their names  %L a small script
+ *   %p number of a connection  %A %R %E %W %S %B the driver's scripts  %Ah ... their names  %L a small script
  *   %C compare-and-delete of a rival
  */
 #include "redis_words.h"
@@ -42,12 +43,14 @@ static const char *const of_locks[] = {
     "SET %f 5 NX EX 604800",
     "INCR %f",
     "INCRBY %f 64",
-    "EVAL %A 3 %k %q %f %V %t %M 60000 %o %b %b %l",
-    "EVALSHA %Ah 3 %k %q %f %V %t %M 60000 %o %b %b %l",
-    "EVALSHA %Ah 3 %k %q %f %V %t %M 60000 %o %b %b %l",
-    "EVALSHA %Ah 3 %k %q %f %V %t %M 60000 %o %b %b %l",
+    "EVAL %A 4 %k %q %f %F %V %t %M 60000 %o %b %b %l",
+    "EVALSHA %Ah 4 %k %q %f %F %V %t %M 60000 %o %b %b %l",
+    "EVALSHA %Ah 4 %k %q %f %F %V %t %M 60000 %o %b %b %l",
+    "EVALSHA %Ah 4 %k %q %f %F %V %t %M 60000 %o %b %b %l",
     "EVAL %R 3 %k %q %f %V %M %d %l",
     "EVALSHA %Rh 3 %k %q %f %v %m %d %l",
+    "EVALSHA %Rh 4 %k %q %f %i %v %m %d %l",
+    "EVALSHA %Rh 4 %k %q %f %i %v  0 %l",
     "EVALSHA %Rh 3 %k %q %f %v  %d %l",
     "EVALSHA %Rh 3 %k %q %f %v  0 %l",
     "EVALSHA %Rh 3 %k %q %f %v  0 %l",
@@ -55,13 +58,17 @@ static const char *const of_locks[] = {
     "EVALSHA %Rh 3 %k %q %f %v  0 %l",
     "EVALSHA %Rh 3 %k %q %f %v  0 %l",
     "EVALSHA %Rh 3 %k %q %f %v  0 %l",
-    "EVALSHA %Ah 3 %k %q %f %V 60000 %M 60000 1 0 0 %l",
-    "EVALSHA %Ah 3 %k %q %f %V 60000 %M 60000 1 0 0 %l",
-    "EVALSHA %Ah 3 %k %q %f %V 60000 %M 60000 1 0 0 %l",
-    "EVALSHA %Ah 3 %k %q %f %V 60000 %M 60000 1 0 0 %l",
-    "EVALSHA %Ah 3 %k %q %f %V 60000 %M 60000 1 0 0 %l",
-    "EVALSHA %Eh 1 %k %v %t",
-    "EVAL %E 2 %k %K %v%v %t %t",
+    "EVALSHA %Ah 4 %k %q %f %F %V 60000 %M 60000 1 0 0 %l",
+    "EVALSHA %Ah 4 %k %q %f %F %V 60000 %M 60000 1 0 0 %l",
+    "EVALSHA %Ah 4 %k %q %f %F %V 60000 %M 60000 1 0 0 %l",
+    "EVALSHA %Ah 4 %k %q %f %F %V 60000 %M 60000 1 0 0 %l",
+    "EVALSHA %Ah 4 %k %q %f %F %V 60000 %M 60000 1 0 0 %l",
+    "EVALSHA %Eh 2 %k %i %v %t",
+    "EVAL %E 4 %k %K %i %K %v%v %t %t",
+    "EVALSHA %Wh 2 %k %q %V 60000",
+    "EVALSHA %Wh 2 %k %q %V 60000",
+    "EVALSHA %Wh 2 %k %q %v 60000",
+    "EVAL %W 4 %k %K %q %K %v%V 60000",
     "EVALSHA %Sh 4 %k %q %f %i",
     "EVAL %S 4 %k %q %f %i",
     "EVAL %B 4 %k %q %f %i %v %l",
@@ -71,6 +78,7 @@ static const char *const of_locks[] = {
     "SCRIPT LOAD %A",
     "SCRIPT LOAD %R",
     "SCRIPT LOAD %E",
+    "SCRIPT LOAD %W",
     "SCRIPT LOAD %S",
     "SCRIPT LOAD %B",
     "SUBSCRIBE %c",
@@ -140,6 +148,12 @@ static const char *const of_keys[] = {
     "ZREM %K a b c",
     "ZSCORE %K a",
     "ZSCORE %K %m",
+    "ZRANK %K a",
+    "ZRANK %K %m",
+    "ZRANGE %K 0 2",
+    "ZRANGE %K 0 -1 WITHSCORES",
+    "ZRANGE %K -2 %n",
+    "ZRANGE %K %n %n",
     "ZCARD %K",
     "ZCOUNT %K %s %s",
     "ZCOUNT %K -inf +inf",
@@ -354,9 +368,6 @@ static const char *const bits[] = {"0", "1"};
 static const char *const direct[] = {"0", "0", "1000", "400000", "900000", "1e15", "x"};
 static const char *const passwords[] = {"pw", "other", "secret", "%%"};
 
-static const char note_lua[] =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[2], ARGV[2], 'EX', 1209600) end";
-
 /* Compare-and-delete, as rivals have it. */
 static const char *const rivals[] = {
     "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return redis.call(\"del\",KEYS[1]) else return 0 end",
@@ -462,6 +473,7 @@ static const char *driver_script(char which)
     return which == 'A'   ? lk_redis_script_text[LK_REDIS_SCRIPT_ACQUIRE]
            : which == 'R' ? lk_redis_script_text[LK_REDIS_SCRIPT_RELEASE]
            : which == 'E' ? lk_redis_script_text[LK_REDIS_SCRIPT_RENEW]
+           : which == 'W' ? lk_redis_script_text[LK_REDIS_SCRIPT_WAIT]
            : which == 'S' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHOW]
            : which == 'B' ? lk_redis_script_text[LK_REDIS_SCRIPT_BREAK]
                           : NULL;
@@ -472,12 +484,17 @@ static void put_word(lk_sr_bytes *out, const char *word)
     lk_sr_put(out, lk_sr_word(word));
 }
 
+/* Of any slot. */
+static const char counter[] = "locker:fence:{1}";
+
 /* As the driver's keys.c names companions. */
 static void put_any_key(drawing *d, lk_sr_bytes *out)
 {
     static const char *const suffixes[] = {"queue", "fence", "info"};
     if (draw(d, 3) > 0)
         put_word(out, DRAW(d, keys));
+    else if (draw(d, 4) == 0)
+        put_word(out, counter);
     else
         lk_sr_print(out, "{%s}:locker:%s", DRAW(d, keys), DRAW(d, suffixes));
 }
@@ -532,12 +549,14 @@ static bool put_one_of_list(drawing *d, char letter, lk_sr_bytes *out)
 /* A key of the line's lock. */
 static bool put_key(const drawing *d, char letter, lk_sr_bytes *out)
 {
-    const char *suffix = letter == 'q' ? "queue" : letter == 'f' ? "fence" : letter == 'i' ? "info" : NULL;
+    const char *suffix = letter == 'q' ? "queue" : letter == 'F' ? "fence" : letter == 'i' ? "info" : NULL;
     if (letter == 'k')
         put_word(out, d->key);
+    else if (letter == 'f')
+        put_word(out, counter);
     else if (suffix != NULL)
         lk_sr_print(out, "{%s}:locker:%s", d->key, suffix);
-    return letter == 'k' || suffix != NULL;
+    return letter == 'k' || letter == 'f' || suffix != NULL;
 }
 
 static void put_drawn(drawing *d, char letter, lk_sr_bytes *out)
@@ -567,7 +586,7 @@ static void put_drawn(drawing *d, char letter, lk_sr_bytes *out)
     else if (letter == 'p')
         lk_sr_print(out, "%" PRId64, d->first_client + (int64_t)draw(d, 4));
     else
-        put_word(out, note_lua);
+        put_word(out, lk_redis_note_text);
 }
 
 /* One word of a line. */
@@ -688,7 +707,7 @@ void words_put(const words *w, lk_sr_bytes *out)
 /* A driver's script by its letter: it would be all that is seen. */
 static bool print_script(lk_sr_text word, lk_sr_bytes *out)
 {
-    for (const char *letter = "ARESB"; *letter != '\0'; letter++) {
+    for (const char *letter = "AREWSB"; *letter != '\0'; letter++) {
         if (lk_sr_same(word, lk_sr_word(driver_script(*letter)))) {
             lk_sr_print(out, " %%%c", *letter);
             return true;

@@ -1,9 +1,12 @@
-/* keys.c: no two locks have a key in common, in whatever way their names look like each other's. */
+/* keys.c: no two locks have a key in common but their slot's counter, in whatever way their names look like each other's; and all
+ * keys of a lock are in one slot of Redis Cluster. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "expect.h"
 #include "lock/keys.h"
+#include "lock/slot.h"
 
 enum { LETTERS = 5, LENGTH_MAX = 6, NAMES = 19530 }; /* 5 + 5^2 + ... + 5^6 */
 
@@ -24,6 +27,26 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static lk_redis_slots slots;
+
+static int set_up(void **state)
+{
+    (void)state;
+    lk_redis_slots_init(&slots);
+    return 0;
+}
+
+static uint16_t slot_of(const char *name)
+{
+    return lk_redis_slot_of(&slots, "", name, strlen(name));
+}
+
+static void init(lk_redis_keys *keys, const char *name_space, const char *key)
+{
+    const uint16_t slot = lk_redis_slot_of(&slots, name_space, key, strlen(key));
+    assert_true(lk_redis_keys_init(keys, name_space, key, strlen(key), lk_redis_slot_tag(&slots, slot)));
+}
+
 static void no_two_locks_share_a_key(void **state)
 {
     static char *all[4 * NAMES];
@@ -32,13 +55,14 @@ static void no_two_locks_share_a_key(void **state)
     for (size_t i = 0; i < NAMES; i++) {
         lk_redis_keys keys;
         char name[LENGTH_MAX + 1];
-        const size_t len = name_of(i, name);
-
-        assert_true(lk_redis_keys_init(&keys, "", name, len));
+        (void)name_of(i, name);
+        init(&keys, "", name);
         all[count++] = strdup(keys.lock);
         all[count++] = strdup(keys.queue);
-        all[count++] = strdup(keys.fence);
+        all[count++] = strdup(keys.old_fence);
         all[count++] = strdup(keys.info);
+        for (size_t k = count - 4; k < count; k++)
+            assert_string_not_equal(all[k], keys.fence);
         lk_redis_keys_clear(&keys);
     }
     qsort(all, count, sizeof all[0], by_text);
@@ -48,17 +72,24 @@ static void no_two_locks_share_a_key(void **state)
         free(all[i]);
 }
 
+/* Whether what Redis Cluster hashes is the same for all of them. */
+static bool are_in_one_slot(const lk_redis_keys *keys)
+{
+    const uint16_t slot = slot_of(keys->lock);
+    return slot_of(keys->queue) == slot && slot_of(keys->info) == slot && slot_of(keys->fence) == slot;
+}
+
 static void expect_queue(const char *lock, const char *queue)
 {
     lk_redis_keys keys;
-    assert_true(lk_redis_keys_init(&keys, "", lock, strlen(lock)));
+    init(&keys, "", lock);
     assert_string_equal(keys.queue, queue);
     lk_redis_keys_clear(&keys);
 }
 
-/* In each, what Redis Cluster hashes is the same for both. */
 static void companions_stand_in_the_slot_of_the_lock(void **state)
 {
+    static const char *const spaces[] = {"", "n", "a}b", "{tag}", "}{"};
     (void)state;
     expect_queue("b", "{b}:locker:queue");
     expect_queue("a{b}c", "a{b}c:locker:queue");
@@ -66,27 +97,98 @@ static void companions_stand_in_the_slot_of_the_lock(void **state)
     expect_queue("{b}.", "{b}..:locker:queue");
     expect_queue("{b}c}", "{b}c}.:locker:queue");
     expect_queue("{b}c", "{b}c:locker:queue");
+    expect_queue("{", "{{}:locker:queue");
+    expect_queue("a}b", "locker:{20658}:a}b:queue");
+    for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++) {
+        for (size_t i = 0; i < NAMES; i++) {
+            lk_redis_keys keys;
+            char name[LENGTH_MAX + 1], info[128];
+            (void)name_of(i, name);
+            init(&keys, spaces[k], name);
+            assert_true(are_in_one_slot(&keys) || strcmp(spaces[k], "}{") == 0);
+            const uint32_t tag = lk_redis_slot_tag(&slots, slot_of(keys.lock));
+            *lk_redis_companion_put(info, LK_REDIS_INFO, spaces[k], name, strlen(name), tag) = '\0';
+            assert_string_equal(info, keys.info);
+            lk_redis_keys_clear(&keys);
+        }
+    }
 }
 
-static bool is_reserved(const char *name_space, const char *key)
+/* Known values: the check value of CRC16-XMODEM, and what `CLUSTER KEYSLOT` of Redis answers. */
+static void slots_are_those_of_redis(void **state)
+{
+    (void)state;
+    assert_int_equal(slot_of("123456789"), 0x31c3);
+    assert_int_equal(slot_of("foo"), 12182);
+    assert_int_equal(slot_of("a{foo}b"), 12182);
+    assert_int_equal(slot_of("a{}{foo}b"), slot_of("a{}{foo}b"));
+    assert_int_not_equal(slot_of("a{}{foo}b"), 12182);
+    assert_int_equal(lk_redis_slot_of(&slots, "n", "k", 1), slot_of("n:k"));
+    assert_int_equal(lk_redis_slot_of(&slots, "{foo", "k}y", 3), slot_of("foo:k"));
+}
+
+/* They are part of the names that all clients share, and never change. */
+static void tags_are_the_least_numbers_of_their_slots(void **state)
+{
+    static const struct {
+        uint16_t slot;
+        uint32_t tag;
+    } pinned[] = {{0, 3560}, {1, 22179}, {12182, 43681}, {16383, 39296}};
+    static uint32_t seen[LK_REDIS_SLOTS];
+    (void)state;
+    for (size_t i = 0; i < sizeof pinned / sizeof *pinned; i++)
+        assert_int_equal(lk_redis_slot_tag(&slots, pinned[i].slot), pinned[i].tag);
+    for (uint32_t n = 0, found = 0; found < LK_REDIS_SLOTS; n++) {
+        char text[16];
+        (void)snprintf(text, sizeof text, "%u", n);
+        const uint16_t slot = slot_of(text);
+        if (seen[slot]++ > 0)
+            continue;
+        found++;
+        assert_int_equal(lk_redis_slot_tag(&slots, slot), n);
+    }
+}
+
+static void a_counter_stands_under_the_namespace(void **state)
+{
+    lk_redis_keys keys;
+    (void)state;
+    init(&keys, "", "foo");
+    assert_string_equal(keys.fence, "locker:fence:{43681}");
+    lk_redis_keys_clear(&keys);
+    init(&keys, "shop", "x");
+    assert_int_equal(strncmp(keys.fence, "shop:locker:fence:{", 19), 0);
+    lk_redis_keys_clear(&keys);
+}
+
+static bool is_reserved(const char *key)
 {
     const size_t len = strlen(key);
-    return lk_redis_key_looks_reserved(key, len) && lk_redis_key_is_reserved(name_space, key, len);
+    return lk_redis_key_looks_reserved(key, len) && lk_redis_key_is_reserved(key, len);
 }
 
 static void no_lock_is_called_like_a_companion(void **state)
 {
     (void)state;
-    assert_true(is_reserved("", "{b}:locker:queue"));
-    assert_true(is_reserved("n", "b:locker:fence"));
-    assert_true(is_reserved("{b}", "locker:info"));
-    assert_true(is_reserved("{a}b:locker", "fence"));
-    assert_false(is_reserved("locker", "fence"));
-    assert_false(is_reserved("{a}blocker", "fence"));
-    assert_false(is_reserved("{a}b:locker", "aa:fence"));
-    assert_false(is_reserved("{a}b", "fence"));
-    assert_false(is_reserved("", "locker:info"));
-    assert_false(is_reserved("n", "blocker:info"));
+    assert_true(is_reserved("{b}:locker:queue"));
+    assert_true(is_reserved("b:locker:fence"));
+    assert_true(is_reserved("b:locker:info"));
+    assert_true(is_reserved("locker:fence:{12}"));
+    assert_true(is_reserved("locker:anything"));
+    assert_true(is_reserved("n:locker:fence:{12}"));
+    assert_true(is_reserved("n:locker:{12}:a}b:queue"));
+    assert_false(is_reserved("fence"));
+    assert_false(is_reserved("locker"));
+    assert_false(is_reserved("lockers:info"));
+    assert_false(is_reserved("a:locker:b"));
+    assert_false(is_reserved("blocker:info"));
+    assert_true(lk_redis_namespace_is_reserved("locker"));
+    assert_true(lk_redis_namespace_is_reserved("locker:x"));
+    assert_true(lk_redis_namespace_is_reserved("n:locker"));
+    assert_true(lk_redis_namespace_is_reserved("n:locker:x"));
+    assert_false(lk_redis_namespace_is_reserved(""));
+    assert_false(lk_redis_namespace_is_reserved("lockers"));
+    assert_false(lk_redis_namespace_is_reserved("blocker"));
 }
 
 int main(void)
@@ -94,7 +196,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_two_locks_share_a_key),
         cmocka_unit_test(companions_stand_in_the_slot_of_the_lock),
+        cmocka_unit_test(slots_are_those_of_redis),
+        cmocka_unit_test(tags_are_the_least_numbers_of_their_slots),
+        cmocka_unit_test(a_counter_stands_under_the_namespace),
         cmocka_unit_test(no_lock_is_called_like_a_companion),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -17,12 +17,10 @@
 #include "grant_info.h"
 #include "net/reply.h"
 #include "script_call.h"
+#include "waiters.h"
 
 static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
-static const int64_t queue_least_ns = 60 * LK_S;
 static const int64_t quick_poll_ns = 10 * LK_MS;
-static const uint64_t ahead_most_us = 1000;
-static const int64_t spare_ns = 100 * LK_MS;
 
 enum {
     CONFIRM_MAX = 2, /* so often is a lease that comes short started anew */
@@ -43,32 +41,29 @@ struct attempt {
     bool again;         /* OK is no grant: another call at once, by the script */
 };
 
+/* What is told of a lock that another has. */
+struct busy {
+    uint64_t counter;
+    bool left_free;             /* nobody has it for left_ms, so that foreign clients may */
+    lk_redis_standing standing; /* rank -1: not in the queue */
+};
+
 /* Whether a grant with that deadline has come so late that it is of little use. */
 static bool is_short(const struct attempt *a, int64_t valid_until)
 {
     return valid_until - lk_redis_now(&a->r->shared) < a->claim->ttl_ns / 2;
 }
 
-/* The counter showed `last`. One that runs ahead of the server's time would give out the same numbers again
- * after a loss, so whoever sees that takes single numbers for a while, which is slower than time passes. A
- * millisecond is allowed for: a counter starts at the time, and we know that a little late. */
-static void watch_counter(lk_redis *r, uint64_t last)
-{
-    const int64_t now = lk_redis_now(&r->shared);
-    if (last > lk_redis_server_us(&r->time, now) + ahead_most_us)
-        LK_WRITE(r->spare_until, now + spare_ns);
-}
-
-/* `last`: the last of its fencing numbers. No other thread uses these members until core knows the grant. */
-static locker_status granted(struct attempt *a, uint64_t last, int64_t sent, int64_t since)
+/* `last`: the last of its fencing numbers, of which there are `numbers`. No other thread uses these members until core knows
+ * the grant. */
+static locker_status granted(struct attempt *a, uint64_t last, uint8_t numbers, int64_t sent, int64_t since)
 {
     locker_claim *claim = a->claim;
     lk_redis_claim *data = a->data;
-    LK_WRITE(data->fence, data->numbers > 0 ? last - data->numbers + 1 : 0);
-    if (data->numbers > 0)
-        lk_redis_fence_seen(&a->r->fences, claim->key_hash);
-    if (data->numbers > 1)
-        watch_counter(a->r, last);
+    LK_WRITE(data->fence, numbers > 0 ? last - numbers + 1 : 0);
+    if (numbers > 0)
+        lk_redis_fence_seen(&a->r->fences, data->slot);
+    data->numbers = numbers;
     data->since = since;
     data->era = a->call.era;
     /* a command may leave late on a busy machine; core counts from when it asked */
@@ -92,13 +87,14 @@ static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
     const uint64_t given = atomic_exchange_explicit(&data->given, 0, memory_order_relaxed);
     a->call.era = lk_redis_era(a->r->commands);
     data->broken = false;
+    data->look_at = 0;
     if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
         data->busy_era != a->call.era || a->r->set.wait_replicas > 0)
         return false;
     const int64_t now = lk_redis_now(&a->r->shared);
     if (is_short(a, lk_redis_valid_until(data->busy_sent, a->claim->ttl_ns)))
         return false; /* an attempt confirms it, and its lease starts anew */
-    return granted(a, given, data->busy_sent, now) == LOCKER_OK;
+    return granted(a, given, data->given_numbers, data->busy_sent, now) == LOCKER_OK;
 }
 
 /* Under the mutex, so that the word of a break finds it either waiting or holding. */
@@ -174,8 +170,8 @@ static locker_status start_anew(struct attempt *a)
     return LOCKER_BUSY;
 }
 
-/* Come back when the holder's lease would end, and now and then, because foreign clients don't tell when they release
- * and a message can be lost. Soon, and then at twice the time each, when the lock was left free for those. */
+/* One that the server has no place for comes back when the holder's lease would end, and now and then, because others don't tell
+ * when they release. Soon, and then at twice the time each, when the lock was left free for foreign clients. */
 static int64_t again_locked(struct attempt *a, int64_t pttl_ms) LK_REDIS_LOCKED
 {
     lk_redis *r = a->r;
@@ -189,20 +185,35 @@ static int64_t again_locked(struct attempt *a, int64_t pttl_ms) LK_REDIS_LOCKED
     return wait;
 }
 
-/* Another has it, or may have it now: `left_free`, for pttl_ms. `last`: what the counter showed. */
-static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, bool left_free)
+/* When to come back, if no message comes before. */
+static int64_t retry_locked(struct attempt *a, const struct busy *b) LK_REDIS_LOCKED
+{
+    const int64_t now = lk_redis_now(&a->r->shared);
+    const lk_redis_claim *data = a->data;
+    if (b->left_free)
+        return now + b->standing.left_ms * LK_MS;
+    if (data->enrolled && data->tabled && b->standing.rank >= 0 &&
+        (data->polls == 0 || data->polls == QUICK_POLLS))
+        return lk_redis_look_after_locked(a->r, a->data, &b->standing);
+    /* a foreign lease may last for ages */
+    return now + again_locked(a, lk_time_earlier(b->standing.left_ms, 2 * a->r->set.poll_ns / LK_MS));
+}
+
+/* Another has it, or may have it now. */
+static locker_status busy(struct attempt *a, const struct busy *b)
 {
     lk_redis *r = a->r;
     lk_redis_claim *data = a->data;
+    const bool lifted = b->counter >= lk_redis_fence_least(a->call.server_us);
     /* a message of another server's tells nothing */
     if (data->busy_era != a->call.era)
         LK_WRITE(data->given, 0);
     data->busy_era = a->call.era;
     data->busy_sent = a->call.sent;
     /* one from before the connection may have begun anew since that message was sent */
-    data->busy_fence = last >= lk_redis_fence_least(a->call.server_us) ? last : 0;
-    if (last > 0)
-        lk_redis_fence_seen(&r->fences, a->claim->key_hash);
+    data->busy_fence = lifted ? b->counter : 0;
+    if (lifted)
+        lk_redis_fence_seen(&r->fences, data->slot);
     lk_redis_lately_raise(&r->busy_lately, busy_step);
     a->claim->retry_at = LOCKER_NEVER;
     if (!a->claim->will_wait)
@@ -211,10 +222,8 @@ static locker_status busy(struct attempt *a, int64_t pttl_ms, uint64_t last, boo
     lk_redis_claims_add_locked(&r->claims, data);
     const locker_status refused = lk_redis_net_take_refusal_locked(r->net, a->err);
     lk_redis_net_subscribe_locked(r->net, true); /* whoever comes after one that was refused tries again */
-    pttl_ms = lk_time_earlier(pttl_ms, 2 * r->set.poll_ns / LK_MS); /* a foreign lease may last for ages */
-    const int64_t wait = left_free ? pttl_ms * LK_MS : again_locked(a, pttl_ms);
+    a->claim->retry_at = retry_locked(a, b);
     lk_redis_unlock(&r->shared);
-    a->claim->retry_at = lk_redis_now(&r->shared) + wait;
     return refused != LOCKER_OK ? refused : LOCKER_BUSY;
 }
 
@@ -270,8 +279,7 @@ static lk_redis_outcome call_plain(struct attempt *a)
 {
     const lk_redis_command argv[] = {
         LK_REDIS_COMMAND("SET", a->keys.lock, a->value, "NX", "PX", a->ttl),
-        a->data->numbers == 1 ? LK_REDIS_COMMAND("INCR", a->keys.fence)
-                              : LK_REDIS_COMMAND("INCRBY", a->keys.fence, a->numbers),
+        LK_REDIS_COMMAND("INCR", a->keys.fence),
     };
     return lk_redis_ask(a->r->commands, &a->call, argv, a->data->numbers > 0 ? 2 : 1, a->err);
 }
@@ -281,8 +289,7 @@ static lk_redis_outcome call_script(struct attempt *a)
     char queue_ttl[LK_REDIS_NUMBER_MAX];
     lk_redis_claim *data = a->data;
     const bool was_enrolled = data->enrolled, known = was_enrolled || data->unsure;
-    const int64_t queue_ns = lk_time_later(3 * a->r->set.poll_ns, queue_least_ns);
-    (void)lk_redis_number_text(queue_ttl, (uint64_t)(queue_ns / LK_MS));
+    (void)lk_redis_number_text(queue_ttl, (uint64_t)(lk_redis_queue_ns(a->r) / LK_MS));
     if (a->claim->will_wait && lk_redis_net_is_subscribed(a->r->net)) {
         lk_redis_lock(&a->r->shared); /* before a message can come */
         lk_redis_claims_add_locked(&a->r->claims, data);
@@ -293,7 +300,7 @@ static lk_redis_outcome call_script(struct attempt *a)
     /* One from before may stand in the queue still: it stays, and is taken out by a grant. */
     if (data->enrolled)
         lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
-    lk_redis_command argv = lk_redis_script_begin(a->r, LK_REDIS_SCRIPT_ACQUIRE, &a->keys);
+    lk_redis_command argv = lk_redis_script_begin(a->r, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, a->keys.old_fence);
     LK_REDIS_ARGUMENTS(&argv, a->value, a->ttl, a->member, queue_ttl, a->numbers,
                        LK_READ(a->r->trusted) ? "0" : "1", known ? "1" : "0");
     const lk_redis_outcome outcome =
@@ -307,23 +314,12 @@ static lk_redis_outcome call_script(struct attempt *a)
     return outcome;
 }
 
-/* Whether the first of the numbers that the counter gave is of a time before the connection; a foreign client
- * may have put the counter below 0. */
+/* Whether the number that the counter gave is of a time before the connection; a foreign client may have put the counter
+ * below 0. */
 static bool is_untrusted(const struct attempt *a)
 {
-    const long long last = a->call.reply->integer;
-    return last < 0 || (uint64_t)last < lk_redis_fence_least(a->call.server_us) + a->data->numbers;
-}
-
-/* A try that finds the lock busy may start a counter that has expired, and nobody might ever give it an end. So the
- * answer is waited for: the command must not get lost with its connection. */
-static void end_counter(struct attempt *a)
-{
-    const lk_redis_command argv = LK_REDIS_COMMAND("PEXPIRE", a->keys.fence, LK_REDIS_FENCE_SECONDS "000");
-    lk_redis_call call = {.until = a->claim->attempt_until, .caller = &a->data->caller, .prompt = true};
-    while (lk_redis_ask(a->r->commands, &call, &argv, 1, NULL) == LK_REDIS_CALL_CUT)
-        ;
-    lk_redis_call_clear(&call);
+    const long long number = a->call.reply->integer;
+    return number < 0 || (uint64_t)number <= lk_redis_fence_least(a->call.server_us);
 }
 
 /* What the plain commands' answers mean. */
@@ -333,12 +329,8 @@ static locker_status read_plain(struct attempt *a)
     const redisReply *set = a->call.replies[0], *last = a->call.reply;
     const bool counted = fenced && last->type == REDIS_REPLY_INTEGER;
     if (set->type == REDIS_REPLY_NIL) {
-        if (a->data->numbers > 1 && counted)
-            watch_counter(a->r, (uint64_t)last->integer);
-        if (counted && last->integer == a->data->numbers)
-            end_counter(a);             /* it has just begun at 0 */
         a->again = a->claim->will_wait; /* the script tells for how long, and enrols */
-        return a->again ? LOCKER_OK : busy(a, -1, 0, false);
+        return a->again ? LOCKER_OK : busy(a, &(struct busy){.standing = {.left_ms = -1, .rank = -1}});
     }
     if (set->type != REDIS_REPLY_STATUS)
         return refused(a, set);
@@ -349,23 +341,43 @@ static locker_status read_plain(struct attempt *a)
         return LOCKER_OK;
     }
     lk_redis_lately_lower(&a->r->busy_lately);
-    return granted(a, fenced ? (uint64_t)last->integer : 0, a->call.sent, a->call.sent);
+    return granted(a, fenced ? (uint64_t)last->integer : 0, fenced, a->call.sent, a->call.sent);
+}
+
+static bool is_numbers(const redisReply *reply, size_t count)
+{
+    bool is = reply->type == REDIS_REPLY_ARRAY && reply->elements == count;
+    for (size_t i = 0; is && i < count; i++)
+        is = reply->element[i]->type == REDIS_REPLY_INTEGER;
+    return is;
+}
+
+static locker_status read_busy(struct attempt *a, const redisReply *reply)
+{
+    const struct busy b = {
+        (uint64_t)reply->element[1]->integer,
+        reply->element[2]->integer == 1,
+        {reply->element[0]->integer, reply->element[3]->integer, reply->element[4]->integer}};
+    return busy(a, &b);
 }
 
 static locker_status read_script(struct attempt *a)
 {
     const redisReply *reply = a->call.reply;
-    bool is_busy = reply->type == REDIS_REPLY_ARRAY && reply->elements == 3;
-    for (size_t i = 0; is_busy && i < 3; i++)
-        is_busy = reply->element[i]->type == REDIS_REPLY_INTEGER;
-    if (is_busy)
-        return busy(a, reply->element[0]->integer, (uint64_t)reply->element[1]->integer,
-                    reply->element[2]->integer == 1);
-    if (reply->type != REDIS_REPLY_INTEGER || reply->integer <= 0)
+    int64_t last = 0, numbers = a->data->numbers > 0;
+    if (is_numbers(reply, 5))
+        return read_busy(a, reply);
+    if (is_numbers(reply, 2)) {
+        last = reply->element[0]->integer;
+        numbers = reply->element[1]->integer;
+    } else if (reply->type == REDIS_REPLY_INTEGER) {
+        last = reply->integer;
+    }
+    if (last <= 0 || numbers < 0 || numbers > a->data->numbers)
         return refused(a, reply);
     if (a->data->busy_sent == 0)
         lk_redis_lately_lower(&a->r->busy_lately);
-    return granted(a, (uint64_t)reply->integer, a->call.sent, a->call.sent);
+    return granted(a, (uint64_t)last, (uint8_t)numbers, a->call.sent, a->call.sent);
 }
 
 static locker_status try_once(struct attempt *a, bool plain)
@@ -399,11 +411,11 @@ static locker_status try_once(struct attempt *a, bool plain)
 static bool plain_first(const struct attempt *a)
 {
     const lk_redis_claim *data = a->data;
-    if (data->unsure || data->enrolled || !LK_READ(a->r->trusted))
+    if (data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted))
         return false;
     if (a->claim->will_wait && (data->busy_sent != 0 || LK_READ(a->r->busy_lately) > 0))
         return false;
-    return data->numbers == 0 || lk_redis_fence_known(&a->r->fences, a->claim->key_hash);
+    return data->numbers == 0 || lk_redis_fence_is_lifted(&a->r->fences, data->slot);
 }
 
 /* A claim's first attempt: its value, and how many numbers its grant is to have: more than one where grants
@@ -415,9 +427,9 @@ static void start_claim(const struct attempt *a)
     data->core = a->claim; /* others read it once it is in the table */
     data->number = lk_redis_value_next(&r->values);
     data->busy_era = lk_redis_era(r->commands); /* messages come from here on */
-    const bool reserves = LK_READ(r->pass_lately) > 0 && lk_redis_now(&r->shared) >= LK_READ(r->spare_until);
+    data->slot = lk_redis_slot_of(&r->slots, r->set.name_space, a->claim->key, a->claim->key_len);
     if (r->set.fencing)
-        data->numbers = reserves ? LK_REDIS_PASS_RESERVE : 1;
+        data->numbers = LK_READ(r->pass_lately) > 0 ? LK_REDIS_PASS_RESERVE : 1;
 }
 
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err)
@@ -437,7 +449,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
         return LOCKER_OK;
     }
     a.data->busy_fence = 0; /* until this attempt is found busy, too */
-    if (!lk_redis_keys_init(&a.keys, r->set.name_space, claim->key, claim->key_len))
+    if (!lk_redis_keys_of_claim(r, &a.keys, claim))
         return lk_out_of_memory(err);
     lk_redis_value_text(&r->values, a.data->number, a.value);
     (void)lk_redis_number_text(a.ttl, (uint64_t)(claim->ttl_ns / LK_MS));

@@ -50,9 +50,15 @@ lk_redis_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t num
     return NULL;
 }
 
+lk_redis_claim *lk_redis_claims_after_locked(const lk_table *claims, const lk_redis_claim *data)
+{
+    const lk_table_link *link = lk_table_after(claims, data != NULL ? &data->table : NULL);
+    return link != NULL ? data_of(link) : NULL;
+}
+
 void lk_redis_claims_wake_locked(const lk_table *claims, const locker_services *svc)
 {
-    for (const lk_table_link *link = NULL; (link = lk_table_after(claims, link)) != NULL;)
-        if (!LK_READ(data_of(link)->held))
-            svc->wake(svc, data_of(link)->core);
+    for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(claims, data)) != NULL;)
+        if (!LK_READ(data->held))
+            svc->wake(svc, data->core);
 }

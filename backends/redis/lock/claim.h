@@ -27,9 +27,11 @@ typedef struct {
     int64_t valid_until;        /* the local deadline; once granted: as last confirmed (guarded) */
     int64_t since;              /* when it was granted; set before it stands in the list of notes */
     int64_t direct_us;          /* how long the lock had been handed on when it came to us; 0: it was free */
-    atomic_uint_fast64_t given; /* by message: the fencing number; 0: none. Relaxed: it brings nothing else */
-    lk_table_link table;        /* of claims (guarded) */
-    lk_list note;               /* in the list of those to be noted (guarded once it is there) */
+    atomic_uint_fast64_t
+        given;           /* by message: the last fencing number; 0: none. Relaxed: it brings nothing else */
+    int64_t look_at;     /* when the keeper looks at the lock that it waits for; 0: not now (guarded) */
+    lk_table_link table; /* of claims (guarded) */
+    lk_list note;        /* in the list of those to be noted (guarded once it is there) */
     lk_redis_caller caller;     /* the attempt under way (guarded) */
     lk_redis_renewed *renewals; /* where renewals under way refer to it (guarded) */
     bool tabled;                /* is in the table: messages find it (guarded) */
@@ -38,7 +40,10 @@ typedef struct {
     atomic_bool held;           /* granted. Set with release; who reads it late wakes once too often */
     bool unsure;                /* an attempt of unknown outcome may have left something */
     bool enrolled;              /* an attempt asked the server to queue it */
-    uint8_t numbers;            /* how many fencing numbers a grant takes; 0: no fencing */
+    bool looking;               /* the keeper's look is under way (guarded) */
+    uint16_t slot;              /* of the lock's name, once the claim has a value */
+    uint8_t numbers;            /* how many fencing numbers a grant wants, and then has; 0: no fencing */
+    uint8_t given_numbers;      /* how many the message brought (guarded) */
     uint8_t confirms;           /* grants that were asked for anew, because they came late */
     uint8_t passes;             /* hand-overs inside the process since the server's grant */
     uint8_t polls;              /* quick ones made, plus 1; 0: none is due (guarded) */
@@ -76,5 +81,8 @@ void lk_redis_claims_add_locked(lk_table *claims, lk_redis_claim *data) LK_REDIS
 void lk_redis_claims_remove_locked(lk_table *claims, lk_redis_claim *data) LK_REDIS_LOCKED;
 /* By the number of its value; NULL: it is not there. */
 lk_redis_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t number) LK_REDIS_LOCKED;
+/* The next one, in any order; NULL: the first, and that there is none. */
+lk_redis_claim *lk_redis_claims_after_locked(const lk_table *claims,
+                                             const lk_redis_claim *data) LK_REDIS_LOCKED;
 /* Wake all that wait: each tries again. */
 void lk_redis_claims_wake_locked(const lk_table *claims, const locker_services *svc) LK_REDIS_LOCKED;

@@ -14,6 +14,7 @@ typedef struct {
     char member[LK_REDIS_MEMBER_MAX]; /* to take out of the queue; "": none */
     int64_t deadline;                 /* given up then */
     int64_t retry_at;                 /* 0: at once */
+    bool noted;                       /* there is an info */
     bool sent, whole;                 /* awaiting its answer; send the script's text */
 } lk_redis_cleanup;
 
@@ -66,7 +67,8 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
     char least[LK_REDIS_FENCE_DIGITS + 1];
-    lk_redis_command a = lk_redis_script_begin(c->r, LK_REDIS_SCRIPT_RELEASE, &c->keys);
+    lk_redis_command a =
+        lk_redis_script_begin(c->r, LK_REDIS_SCRIPT_RELEASE, &c->keys, c->noted ? c->keys.info : NULL);
     if (c->whole)
         lk_redis_script_spell_out(&a, LK_REDIS_SCRIPT_RELEASE);
     LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0", lk_redis_fence_least_text(&c->r->fences, least));
@@ -74,7 +76,7 @@ static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
     return c->sent;
 }
 
-void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t value,
+void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t value, bool noted,
                                    const locker_claim *queued)
 {
     lk_redis_cleanup *c = calloc(1, sizeof *c);
@@ -84,6 +86,7 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t va
     }
     c->r = r;
     c->keys = *keys;
+    c->noted = noted;
     keys->lock = NULL;
     lk_redis_value_text(&r->values, value, c->value);
     if (queued != NULL)

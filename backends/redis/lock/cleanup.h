@@ -2,11 +2,10 @@
 #pragma once
 
 #include "instance.h"
-#include "keys.h"
 
-/* The lock that has that value, and the place in the queue of `queued` (NULL: none), are wanted by nobody here any more.
- * Takes the keys over, also when memory runs out. The caller pumps. */
-void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t value,
+/* The lock that has that value, its info if it was noted, and the place in the queue of `queued` (NULL: none), are wanted by
+ * nobody here any more. Takes the keys over, also when memory runs out. The caller pumps. */
+void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t value, bool noted,
                                    const locker_claim *queued) LK_REDIS_LOCKED;
 /* Send what is due; answers when there is more to do. */
 int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED;

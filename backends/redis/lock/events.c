@@ -1,10 +1,11 @@
 /* events.c: what is done when a command connection is up, when there is a subscription or never will be, and on a message of
- * this instance's own channel: a release in any process tells there that it handed a lock to one of our waiters ("value number
- * direct_us lock"), and a break that it took a lock away from us ("value broken lock"), or from one of whom nobody knew yet
- * ("value taken counter lock"). A message that gets lost costs no more than a poll, or is made up for by the next renewal. */
+ * this instance's own channel: a release in any process tells there that it handed a lock to one of our waiters ("value
+ * last/count direct_us lock": the last of so many numbers), or that one has come to stand among the first ("value near lock");
+ * and a break that it took a lock away from us ("value broken lock"), or from one of whom nobody knew yet ("value taken counter
+ * lock"). A message that gets lost costs no more than a look, or is made up for by the next renewal. */
 #include "cleanup.h"
+#include "waiters.h"
 
-static const char broken[] = " broken ", taken[] = " taken ";
 static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning of how long they go on */
 
 /* The order matters. What is known of the server comes first: commands that are made from here on use it. What nobody
@@ -46,48 +47,118 @@ static const char *why_lost(const lk_redis_claim *data, bool is_broken, uint64_t
     return is_forgotten ? "the server had forgotten it, and another had the lock meanwhile" : NULL;
 }
 
+/* What a message says. */
+typedef enum {
+    HANDED, /* the lock is its waiter's */
+    NEAR,   /* so it may be soon */
+    BROKEN, /* the lock was taken from him whose info it has */
+    TAKEN   /* ... from one of whom nobody knew yet */
+} kind;
+
+typedef struct {
+    kind what;
+    uint64_t value;
+    int64_t fence; /* HANDED: the last of its numbers. TAKEN: the counter then. BROKEN: any */
+    int64_t count; /* ... of so many */
+    int64_t direct_us;
+    const char *lock;
+    size_t lock_len;
+} message;
+
+/* The word behind the value. */
+static kind kind_of(const char **text)
+{
+    static const struct {
+        const char *word;
+        kind what;
+    } words[] = {{" near ", NEAR}, {" broken ", BROKEN}, {" taken ", TAKEN}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const size_t len = strlen(words[i].word);
+        if (strncmp(*text, words[i].word, len) == 0) {
+            *text += len;
+            return words[i].what;
+        }
+    }
+    ++*text;
+    return HANDED;
+}
+
+/* "last/count". Earlier releases tell of one number by which they count alone: the next attempt takes one of ours. */
+static bool read_grant(const char **text, message *m)
+{
+    if (lk_redis_read_number(text, '/', &m->fence))
+        return lk_redis_read_number(text, ' ', &m->count) && m->count <= LK_REDIS_PASS_RESERVE;
+    const bool is_early = lk_redis_read_number(text, ' ', &m->fence);
+    m->fence = 0;
+    return is_early;
+}
+
+/* A name with a NUL in it is no lock's. */
+static bool read_message(const lk_redis *r, const redisReply *text, message *m)
+{
+    const char *at = text->str + LK_REDIS_VALUE_LEN;
+    if (text->len < LK_REDIS_VALUE_LEN + 4 || text->len != strlen(text->str) || *at != ' ' ||
+        !lk_redis_value_number(&r->values, text->str, &m->value))
+        return false;
+    m->what = kind_of(&at);
+    m->fence = INT64_MAX;
+    m->count = m->direct_us = 0;
+    if (m->what == HANDED && (!read_grant(&at, m) || !lk_redis_read_number(&at, ' ', &m->direct_us)))
+        return false;
+    if (m->what == TAKEN && !lk_redis_read_number(&at, ' ', &m->fence))
+        return false;
+    m->lock = at;
+    m->lock_len = (size_t)(text->str + text->len - at);
+    return true;
+}
+
 /* Who waits may have been given the lock, and not know yet, when it is broken. Number 0 of a lock that is handed over: none,
  * because fencing is off, or because the lock is left free for a moment; a client that polls may have it then and tells nobody
  * when it gives it back, so the waiter looks again soon. */
-static void tell_locked(const lk_redis *r, lk_redis_claim *data, bool is_broken, uint64_t fence,
-                        int64_t direct_us) LK_REDIS_LOCKED
+static void tell_locked(lk_redis *r, lk_redis_claim *data, const message *m) LK_REDIS_LOCKED
 {
     const locker_services *const svc = r->shared.svc;
+    const bool is_broken = m->what == BROKEN || m->what == TAKEN;
     if (atomic_load_explicit(&data->held, memory_order_acquire)) {
-        const char *const why = why_lost(data, is_broken, fence);
+        const char *const why = m->what != NEAR ? why_lost(data, is_broken, (uint64_t)m->fence) : NULL;
         if (why != NULL)
             svc->lease_lost(svc, data->core, why);
         return;
     }
+    if (m->what == NEAR) {
+        lk_redis_look_soon_locked(r, data);
+        return;
+    }
     data->broken = data->broken || is_broken;
-    data->direct_us = direct_us + hop_us;
-    data->polls = fence == 0 ? 1 : 0;
-    LK_WRITE(data->given, is_broken ? 0 : fence);
+    data->direct_us = is_broken ? 0 : m->direct_us + hop_us;
+    data->polls = m->fence == 0 ? 1 : 0;
+    data->given_numbers = (uint8_t)m->count;
+    LK_WRITE(data->given, is_broken ? 0 : (uint64_t)m->fence);
     svc->wake(svc, data->core);
 }
 
+/* The keys of a lock that a message names. Its namespace is ours, unless somebody else wrote into a queue. */
+static bool keys_of(lk_redis *r, const message *m, lk_redis_keys *keys)
+{
+    const size_t space = strlen(r->set.name_space);
+    const size_t prefix = space > 0 ? space + 1 : 0;
+    const bool ours = m->lock_len > prefix && memcmp(m->lock, r->set.name_space, space) == 0 &&
+                      (prefix == 0 || m->lock[space] == ':');
+    return ours && lk_redis_keys_of(r, keys, m->lock + prefix, m->lock_len - prefix);
+}
+
 /* The claim that the lock was handed to may have ended; and whoever writes into queues may hand a value another lock than
- * the one that it waits for. Then nobody here wants that, and it is given back. A name with a NUL in it is no lock's. */
+ * the one that it waits for. Then nobody here wants that, and it is given back. */
 void lk_redis_on_message_locked(void *self, const redisReply *text)
 {
     lk_redis *r = self;
-    const char *lock = text->str + LK_REDIS_VALUE_LEN;
-    uint64_t value;
-    int64_t fence = INT64_MAX, direct_us = -hop_us; /* a break: 0 */
-    if (text->len < LK_REDIS_VALUE_LEN + 4 || text->len != strlen(text->str) || *lock != ' ' ||
-        !lk_redis_value_number(&r->values, text->str, &value))
-        return;
-    const bool is_known = strncmp(lock, broken, sizeof broken - 1) == 0;
-    const bool is_broken = is_known || strncmp(lock, taken, sizeof taken - 1) == 0;
-    lock += is_known ? sizeof broken - 1 : is_broken ? sizeof taken - 1 : 1;
-    if ((!is_known && !lk_redis_read_number(&lock, &fence)) ||
-        (!is_broken && !lk_redis_read_number(&lock, &direct_us)))
-        return;
-    const size_t lock_len = (size_t)(text->str + text->len - lock);
-    lk_redis_claim *data = lk_redis_claims_find_locked(&r->claims, value);
+    message m;
     lk_redis_keys keys;
-    if (data != NULL && is_lock_of(r, data->core, lock, lock_len))
-        tell_locked(r, data, is_broken, (uint64_t)fence, direct_us);
-    else if (!is_broken && lk_redis_keys_init(&keys, "", lock, lock_len))
-        lk_redis_cleanup_start_locked(r, &keys, value, NULL);
+    if (!read_message(r, text, &m))
+        return;
+    lk_redis_claim *data = lk_redis_claims_find_locked(&r->claims, m.value);
+    if (data != NULL && is_lock_of(r, data->core, m.lock, m.lock_len))
+        tell_locked(r, data, &m);
+    else if (m.what == HANDED && keys_of(r, &m, &keys))
+        lk_redis_cleanup_start_locked(r, &keys, m.value, false, NULL);
 }

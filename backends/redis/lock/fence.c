@@ -16,4 +16,6 @@ void lk_redis_fences_set_least(lk_redis_fences *fences, int64_t server_us)
         memcpy(&digits, text + i * sizeof digits, sizeof digits);
         LK_WRITE(fences->least[i], digits);
     }
+    for (size_t i = 0; i < sizeof fences->lifted / sizeof *fences->lifted; i++)
+        LK_WRITE(fences->lifted[i], 0);
 }

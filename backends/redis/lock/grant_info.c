@@ -13,13 +13,9 @@
 #include <stdio.h>
 
 #include "grant_info.h"
-#include "keys.h"
 
 static const int64_t note_after_ns = 5 * LK_MS; /* a grant as old as this is noted */
 static const int64_t again_ns = 100 * LK_MS;    /* without a connection: how soon to look again */
-/* Two weeks: longer than any lease. */
-static const char note_lua[] =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[2], ARGV[2], 'EX', 1209600) end";
 
 /* Sequentially consistent, as all uses of `pushed` and `ticking`: who pushes and then sees `ticking` set is
  * seen by the keeper, which looks once more after it cleared it. */
@@ -57,14 +53,15 @@ static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
     locker_claim *claim = data->core;
     char value[LK_REDIS_VALUE_LEN + 1], info[2 * LK_REDIS_VALUE_LEN + LOCKER_OWNER_MAX + 64];
     lk_redis_keys keys;
-    if (!lk_redis_keys_init(&keys, r->set.name_space, claim->key, claim->key_len))
+    if (!lk_redis_keys_of_claim(r, &keys, claim))
         return false;
     const uint64_t fence = LK_READ(data->fence);
     lk_redis_value_text(&r->values, data->number, value);
     (void)snprintf(info, sizeof info, "%s %" PRIu64 " %" PRIu64 " %s %.*s", value,
                    lk_redis_server_us(&r->time, data->since) / 1000, fence > 0 ? fence + data->passes : 0,
                    r->values.name, LOCKER_OWNER_MAX, claim->owner);
-    const lk_redis_command a = LK_REDIS_COMMAND("EVAL", note_lua, "2", keys.lock, keys.info, value, info);
+    const lk_redis_command a =
+        LK_REDIS_COMMAND("EVAL", lk_redis_note_text, "2", keys.lock, keys.info, value, info);
     const bool submitted = lk_redis_submit_command_locked(r->commands, &a, NULL, NULL);
     lk_redis_keys_clear(&keys);
     if (submitted) {

@@ -40,7 +40,8 @@ static bool read_info(const char *text, const char *value, locker_info *info)
         text[LK_REDIS_VALUE_LEN] != ' ')
         return false;
     text += LK_REDIS_VALUE_LEN + 1;
-    if (!lk_redis_read_number(&text, &since) || !lk_redis_read_number(&text, &token) || !is_name(text, ' '))
+    if (!lk_redis_read_number(&text, ' ', &since) || !lk_redis_read_number(&text, ' ', &token) ||
+        !is_name(text, ' '))
         return false;
     info->token = (uint64_t)token;
     info->since_unix_ms = since > 0 ? since : -1;
@@ -72,13 +73,6 @@ static locker_status read_queue(const redisReply *queue, locker_info *info, lock
     return LOCKER_OK;
 }
 
-/* The last number given out; 0 when the counter is somebody's nonsense. */
-static uint64_t read_counter(const char *text)
-{
-    const size_t digits = strspn(text, "0123456789");
-    return digits <= LK_REDIS_DIGITS_MAX && text[digits] == '\0' ? strtoull(text, NULL, 10) : 0;
-}
-
 /* {held, value, PTTL, info, how many wait, the first of them, the counter} */
 static locker_status read_look(struct look *x, const redisReply *reply)
 {
@@ -95,9 +89,7 @@ static locker_status read_look(struct look *x, const redisReply *reply)
     info->held = reply->element[0]->integer == 1;
     info->remaining_ms = info->held && reply->element[2]->integer >= 0 ? reply->element[2]->integer : -1;
     info->waiters = reply->element[4]->integer;
-    if (!info->held)
-        info->token = read_counter(reply->element[6]->str);
-    else if (!read_info(reply->element[3]->str, value->str, info))
+    if (info->held && !read_info(reply->element[3]->str, value->str, info))
         x->early = is_name(value->str, '\0'); /* as of this driver's; other clients use such values too */
     x->value = info->held ? value : NULL;
     return read_queue(reply->element[5], info, x->err);
@@ -119,7 +111,7 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
     int tries = seen != NULL ? 1 : TRIES_MAX;
     lk_redis_outcome outcome;
     do {
-        lk_redis_command a = lk_redis_script_begin(x->r, which, &x->keys);
+        lk_redis_command a = lk_redis_script_begin(x->r, which, &x->keys, x->keys.info);
         if (seen != NULL)
             lk_redis_command_add(&a, seen->str, seen->len);
         outcome = lk_redis_ask_script(x->r, call, which, &a, x->err);
@@ -174,8 +166,7 @@ static locker_status look_well(struct look *x, int holders)
 
 static locker_status begin(struct look *x, const char *key, size_t key_len)
 {
-    return lk_redis_keys_init(&x->keys, x->r->set.name_space, key, key_len) ? LOCKER_OK
-                                                                            : lk_out_of_memory(x->err);
+    return lk_redis_keys_of(x->r, &x->keys, key, key_len) ? LOCKER_OK : lk_out_of_memory(x->err);
 }
 
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,

@@ -3,6 +3,7 @@
 
 #include "claim.h"
 #include "fence.h"
+#include "keys.h"
 #include "net/net.h"
 #include "scripts.h"
 #include "server_time.h"
@@ -26,6 +27,13 @@ typedef struct {
     int64_t look_at LK_GUARDED_BY(mutex); /* the next look; 0: it is yet to be set */
 } lk_redis_notes;
 
+/* Renewals (renew.c): those that are not sent yet, and how many are under way. Guarded by the mutex. */
+typedef struct {
+    lk_list waiting;
+    unsigned under_way;
+    int64_t next_at; /* one may be sent then that would make more under way than a server should have */
+} lk_redis_renewals;
+
 typedef struct {
     lk_redis_shared shared; /* its mutex guards what doesn't say otherwise */
     lk_redis_settings set;
@@ -36,15 +44,37 @@ typedef struct {
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */
     atomic_bool trusted; /* a release has been carried out, and nothing denied since; relaxed: a hint */
     /* Counters of recent contention, up to LK_REDIS_CONTENDED; relaxed: hints. */
-    atomic_uint busy_lately;          /* attempts were found busy */
-    atomic_uint pass_lately;          /* hand-overs in here were asked for */
-    atomic_int_least64_t spare_until; /* till then a grant takes one number: a counter was ahead; relaxed */
+    atomic_uint busy_lately; /* attempts were found busy */
+    atomic_uint pass_lately; /* hand-overs in here were asked for */
     lk_redis_server_time time;
     lk_redis_fences fences;
+    lk_redis_slots slots;
+    int64_t look_at
+        LK_GUARDED_BY(mutex); /* when the keeper looks at what is waited for; LOCKER_NEVER (waiters.c) */
     lk_table claims LK_GUARDED_BY(mutex);  /* claim.c */
     lk_list cleanups LK_GUARDED_BY(mutex); /* cleanup.c */
+    lk_redis_renewals renewals;
     lk_redis_notes notes;
 } lk_redis;
+
+/* The names of the keys of a lock in that slot. False: no memory. */
+static inline bool lk_redis_keys_in(lk_redis *r, lk_redis_keys *keys, const char *key, size_t key_len,
+                                    uint16_t slot)
+{
+    return lk_redis_keys_init(keys, r->set.name_space, key, key_len, lk_redis_slot_tag(&r->slots, slot));
+}
+
+/* Those of a key, and of a claim that has a value. */
+static inline bool lk_redis_keys_of(lk_redis *r, lk_redis_keys *keys, const char *key, size_t key_len)
+{
+    return lk_redis_keys_in(r, keys, key, key_len,
+                            lk_redis_slot_of(&r->slots, r->set.name_space, key, key_len));
+}
+
+static inline bool lk_redis_keys_of_claim(lk_redis *r, lk_redis_keys *keys, const locker_claim *claim)
+{
+    return lk_redis_keys_in(r, keys, claim->key, claim->key_len, lk_redis_claim_of(claim)->slot);
+}
 
 /* Count up by `by`, and down by one. Two threads that count at once may lose a step, which does no harm to a hint. */
 static inline void lk_redis_lately_raise(atomic_uint *lately, unsigned by)
@@ -66,6 +96,10 @@ void lk_redis_withdraw(void *self, locker_claim *claim);
 locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, locker_error *err);
 locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to);
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count);
+/* Submit what waits; answers when it wants to be called again. The caller pumps. */
+int64_t lk_redis_renewals_run_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED;
+/* Of an instance that nothing else uses any more. */
+void lk_redis_renewals_free(lk_redis *r) LK_UNCHECKED;
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                             locker_error *err);
 locker_status lk_redis_break(void *self, const char *key, size_t key_len, const locker_break_options *only,

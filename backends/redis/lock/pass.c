@@ -21,6 +21,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
         goto out;
     taker->core = to;
     taker->number = giver->number;
+    taker->slot = giver->slot;
     LK_WRITE(taker->fence, LK_READ(giver->fence));
     taker->passes = (uint8_t)(giver->passes + 1);
     taker->valid_until = giver->valid_until;

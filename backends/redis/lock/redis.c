@@ -5,6 +5,7 @@
 
 #include "cleanup.h"
 #include "grant_info.h"
+#include "waiters.h"
 
 static const int64_t turn_ns = 50 * LK_MS;
 
@@ -14,6 +15,7 @@ static void free_instance(void *self)
     lk_redis *r = self;
     lk_redis_net_free(r->net);
     lk_redis_cleanups_free(r);
+    lk_redis_renewals_free(r);
     lk_table_destroy(&r->claims);
     lk_redis_shared_destroy(&r->shared);
     lk_redis_settings_clear(&r->set);
@@ -36,8 +38,11 @@ static bool make_parts(lk_redis *r, const locker_services *svc)
     lk_redis_values_init(&r->values, random);
     (void)snprintf(r->channel, sizeof r->channel, "locker:wake:%s", r->values.name);
     lk_redis_fences_set_least(&r->fences, 0);
+    lk_redis_slots_init(&r->slots);
+    r->look_at = LOCKER_NEVER;
     lk_redis_server_time_init(&r->time, &r->shared);
     lk_list_init(&r->cleanups);
+    lk_list_init(&r->renewals.waiting);
     lk_list_init(&r->notes.grants);
     r->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, r, &r->commands);
     if (r->net == NULL)
@@ -105,22 +110,28 @@ static int64_t redis_dispatch(void *self)
     const int64_t now = lk_redis_net_begin_turn(r->net);
     int64_t next = lk_redis_cleanups_run_locked(r, now);
     next = lk_time_earlier(next, lk_redis_notes_run_locked(r, now));
+    next = lk_time_earlier(next, lk_redis_looks_run_locked(r, now));
+    next = lk_time_earlier(next, lk_redis_renewals_run_locked(r, now));
     return lk_time_earlier(next, lk_redis_net_end_turn(r->net, now));
 }
 
 /* A function of its own: each lock call checks its key, and nearly all need no stack for it. */
-__attribute__((noinline)) static locker_status check_suffix(const lk_redis *r, const char *key,
-                                                            size_t key_len, locker_error *err)
+__attribute__((noinline)) static locker_status check_reserved(const char *key, size_t key_len,
+                                                              locker_error *err)
 {
-    if (lk_redis_key_is_reserved(r->set.name_space, key, key_len))
-        return lk_invalid(err, "the key ends, with its namespace, in ':locker:info', ':locker:queue' or "
-                               "':locker:fence', which the Redis driver keeps for itself; choose another");
+    if (lk_redis_key_is_reserved(key, key_len))
+        return lk_invalid(
+            err,
+            "the key begins with 'locker:', ends in ':locker:info', ':locker:queue' or ':locker:fence', or "
+            "has ':locker:{' or ':locker:fence:{' in it, which the Redis driver keeps for itself; "
+            "choose another");
     return LOCKER_OK;
 }
 
 static locker_status redis_check_key(void *self, const char *key, size_t key_len, locker_error *err)
 {
-    return lk_redis_key_looks_reserved(key, key_len) ? check_suffix(self, key, key_len, err) : LOCKER_OK;
+    (void)self;
+    return lk_redis_key_looks_reserved(key, key_len) ? check_reserved(key, key_len, err) : LOCKER_OK;
 }
 
 static const locker_semantics semantics = {

@@ -12,6 +12,7 @@ struct release {
     char value[LK_REDIS_VALUE_LEN + 1];
     char direct_us[LK_REDIS_NUMBER_MAX];
     int64_t until;
+    bool noted; /* the server was told whose grant it is */
     bool maybe; /* a request whose answer was lost may have released it */
     unsigned hops;
 };
@@ -72,7 +73,8 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     lk_redis_call call = {.until = x->until, .patient = x->maybe};
     locker_status status;
     *again = false;
-    lk_redis_command a = lk_redis_script_begin(x->r, LK_REDIS_SCRIPT_RELEASE, &x->keys);
+    lk_redis_command a =
+        lk_redis_script_begin(x->r, LK_REDIS_SCRIPT_RELEASE, &x->keys, x->noted ? x->keys.info : NULL);
     LK_REDIS_ARGUMENTS(&a, x->value, "", x->direct_us);
     switch (lk_redis_ask_script(x->r, &call, LK_REDIS_SCRIPT_RELEASE, &a, err)) {
     case LK_REDIS_CALL_ANSWERED:
@@ -107,7 +109,7 @@ static void let_go_unlocking(lk_redis *r, lk_redis_claim *data, lk_redis_keys *k
     lk_redis_claims_remove_locked(&r->claims, data);
     if (keys->lock == NULL)
         return;
-    lk_redis_cleanup_start_locked(r, keys, data->number, queued);
+    lk_redis_cleanup_start_locked(r, keys, data->number, data->noted, queued);
     lk_redis_pump_unlocking(r->commands);
 }
 
@@ -121,10 +123,11 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
     lk_redis_lock(&r->shared); /* no renewal may come after the release */
     silence_locked(r, data);
     const bool tabled = data->tabled; /* from here on nobody puts it there */
+    x.noted = data->noted;
     const int64_t direct_us = lk_redis_claim_direct_us(data, lk_redis_now(&r->shared));
     lk_redis_unlock(&r->shared);
     (void)lk_redis_number_text(x.direct_us, (uint64_t)direct_us);
-    bool again = lk_redis_keys_init(&x.keys, r->set.name_space, grant->key, grant->key_len);
+    bool again = lk_redis_keys_of_claim(r, &x.keys, grant);
     if (!again)
         locker_error_set(err, LOCKER_UNKNOWN, 0, "out of memory while releasing; the lease's end settles it");
     while (again)
@@ -146,7 +149,7 @@ void lk_redis_withdraw(void *self, locker_claim *claim)
     lk_redis_keys keys = {0};
     /* Something may be at the server. */
     if (LK_READ(data->held) || data->unsure || data->enrolled)
-        (void)lk_redis_keys_init(&keys, r->set.name_space, claim->key, claim->key_len);
+        (void)lk_redis_keys_of_claim(r, &keys, claim);
     lk_redis_lock(&r->shared);
     silence_locked(r, data);
     let_go_unlocking(r, data, &keys, data->enrolled ? claim : NULL);

@@ -3,19 +3,21 @@
  * withdraw or a hand-over clears or turns to another claim, so it never touches a claim that is gone.
  * A claim may be in several that are under way: core asks again while a slow server has not answered, and
  * each answer counts from its own sending.
- *
- * A command has a key for each lease, so it is written straight into its bytes: with many leases this is most
- * of what keeping them costs. */
-#include "instance.h"
+ */
+#include "batch.h"
 #include "net/reply.h"
 
-enum { BATCH_MAX = 256 }; /* leases in one command */
+enum {
+    BATCH_MAX = 256, /* leases in one command, for which a server takes a third of a millisecond */
+    AT_ONCE = 2,  /* such commands are under way: with more, whatever else is asked for would wait for them */
+    FAR_AWAY = 64 /* ... where the way is long, one in each millisecond */
+};
 
-/* The most that a lease takes of a command, without its key, and the command by itself, without its script. */
-enum { LEASE_BYTES = LK_REDIS_VALUE_LEN + 64, COMMAND_BYTES = 128 };
+static const int64_t apart_ns = LK_MS;
 
 struct renewal {
     lk_redis *r;
+    lk_list link; /* in lk_redis_renewals.waiting, until it is sent */
     int64_t sent; /* before the command could have been sent */
     bool whole;   /* the script's text was sent */
     size_t count;
@@ -50,18 +52,6 @@ static void free_locked(struct renewal *n) LK_REDIS_LOCKED
     free(n);
 }
 
-static char *put_key(const lk_redis *r, const locker_claim *claim, char *out)
-{
-    const size_t name_space = strlen(r->set.name_space);
-    out = lk_redis_put_line(out, '$', name_space + (name_space > 0) + claim->key_len);
-    memcpy(out, r->set.name_space, name_space);
-    out += name_space;
-    if (name_space > 0)
-        *out++ = ':';
-    memcpy(out, claim->key, claim->key_len);
-    return lk_redis_put_end(out + claim->key_len);
-}
-
 static bool of_one_length(const struct renewal *n)
 {
     size_t i = 1;
@@ -71,15 +61,14 @@ static bool of_one_length(const struct renewal *n)
 }
 
 /* The command, as scripts.c describes its arguments; answers its end. Every slot holds a claim. */
-static char *put_command(const lk_redis *r, const struct renewal *n, const char *script, char *out)
+static char *put_command(lk_redis *r, const struct renewal *n, const char *script, bool whole, char *out)
 {
     const size_t lengths = of_one_length(n) ? 1 : n->count;
-    out = lk_redis_put_line(out, '*', 4 + n->count + lengths);
-    out = lk_redis_put_text(out, script == r->sha[LK_REDIS_SCRIPT_RENEW] ? "EVALSHA" : "EVAL");
-    out = lk_redis_put_text(out, script);
-    out = lk_redis_put_number(out, n->count);
+    out = lk_redis_batch_begin(out, script, whole, 2 * n->count, 1 + lengths);
     for (size_t i = 0; i < n->count; i++)
-        out = put_key(r, n->slot[i].claim, out);
+        out = lk_redis_batch_lock(r, n->slot[i].claim, out);
+    for (size_t i = 0; i < n->count; i++)
+        out = lk_redis_batch_companion(r, n->slot[i].claim, LK_REDIS_INFO, out);
     out = lk_redis_put_line(out, '$', n->count * LK_REDIS_VALUE_LEN);
     for (size_t i = 0; i < n->count; i++, out += LK_REDIS_VALUE_LEN) /* its NUL is written over */
         lk_redis_value_text(&r->values, lk_redis_claim_of(n->slot[i].claim)->number, out);
@@ -96,12 +85,13 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     lk_redis *r = n->r;
     const bool whole = n->whole || r->sha[LK_REDIS_SCRIPT_RENEW][0] == '\0';
     const char *script = whole ? lk_redis_script_text[LK_REDIS_SCRIPT_RENEW] : r->sha[LK_REDIS_SCRIPT_RENEW];
-    size_t room = COMMAND_BYTES + strlen(script) + n->count * (LEASE_BYTES + strlen(r->set.name_space));
+    size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < n->count; i++)
-        room += n->slot[i].claim->key_len;
+        room += lk_redis_batch_room(r, n->slot[i].claim);
     char *out = lk_redis_room_locked(r->commands, room);
     n->sent = lk_redis_now(&r->shared);
-    return out != NULL && lk_redis_submit_locked(r->commands, put_command(r, n, script, out), done_locked, n);
+    return out != NULL &&
+           lk_redis_submit_locked(r->commands, put_command(r, n, script, whole, out), done_locked, n);
 }
 
 /* Leave out the claims that are gone; the slots close up. */
@@ -138,28 +128,69 @@ static void take_answers_locked(struct renewal *n, const char *answers) LK_REDIS
     }
 }
 
-static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
+/* Whether another command may go: none of a server whose answers take longer than its work has to wait for that. */
+static bool has_room_locked(const lk_redis *r, int64_t now) LK_REDIS_LOCKED
+{
+    const lk_redis_renewals *const all = &r->renewals;
+    return all->under_way < AT_ONCE || (all->under_way < FAR_AWAY && now >= all->next_at);
+}
+
+/* Send what waits, as far as there is room. Without a connection it goes: no answer is no extension, and core asks again. */
+static void send_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED
+{
+    const bool up = r->commands->state == LK_REDIS_UP;
+    while (!up || has_room_locked(r, now)) {
+        lk_list *const link = lk_list_take(&r->renewals.waiting);
+        if (link == NULL)
+            return;
+        struct renewal *const n = LK_CONTAINER(link, struct renewal, link);
+        compact_locked(n);
+        if (!up || n->count == 0 || !submit_locked(n)) {
+            free_locked(n);
+            continue;
+        }
+        r->renewals.under_way++;
+        r->renewals.next_at = now + apart_ns;
+    }
+}
+
+int64_t lk_redis_renewals_run_locked(lk_redis *r, int64_t now)
+{
+    send_locked(r, now);
+    const bool full = r->renewals.under_way >= FAR_AWAY;
+    return full || lk_list_empty(&r->renewals.waiting) ? LOCKER_NEVER : r->renewals.next_at;
+}
+
+/* What the server answered; true: it was asked once more. */
+static bool take_reply_locked(struct renewal *n, const redisReply *reply) LK_REDIS_LOCKED
+{
+    lk_redis *r = n->r;
+    const lk_redis_fault fault = lk_redis_reply_fault(reply);
+    if (reply->type == REDIS_REPLY_STRING && reply->len == n->count) {
+        take_answers_locked(n, reply->str);
+    } else if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole) {
+        n->whole = true;
+        compact_locked(n);
+        return n->count > 0 && submit_locked(n);
+    } else if (fault == LK_REDIS_FAULT_MOVED) {
+        lk_redis_net_moved_locked(r->net, reply);
+    } else {
+        locker_error error = {0};
+        (void)lk_redis_reply_error(reply, "renewing leases", &error);
+        r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN, "redis: %s", error.text);
+    }
+    return false;
+}
+
+static void done_locked(void *context, redisReply *reply)
 {
     struct renewal *n = context;
     lk_redis *r = n->r;
-    if (reply != NULL) {
-        const lk_redis_fault fault = lk_redis_reply_fault(reply);
-        if (reply->type == REDIS_REPLY_STRING && reply->len == n->count) {
-            take_answers_locked(n, reply->str);
-        } else if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole) {
-            n->whole = true;
-            compact_locked(n);
-            if (n->count > 0 && submit_locked(n))
-                return;
-        } else if (fault == LK_REDIS_FAULT_MOVED) {
-            lk_redis_net_moved_locked(r->net, reply);
-        } else {
-            locker_error error = {0};
-            (void)lk_redis_reply_error(reply, "renewing leases", &error);
-            r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN, "redis: %s", error.text);
-        }
-    }
-    free_locked(n); /* no answer is no extension: core asks again */
+    if (reply != NULL && take_reply_locked(n, reply))
+        return;
+    free_locked(n);
+    r->renewals.under_way--;
+    send_locked(r, lk_redis_now(&r->shared));
 }
 
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
@@ -176,9 +207,18 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
         n->count = batch;
         for (size_t i = 0; i < batch; i++)
             refer_locked(&n->slot[i], grants[from + i]);
-        if (!submit_locked(n))
-            free_locked(n);
+        lk_list_append(&r->renewals.waiting, &n->link);
     }
+    send_locked(r, lk_redis_now(&r->shared));
+    const bool more = !lk_list_empty(&r->renewals.waiting);
     lk_redis_pump_unlocking(r->commands);
     lk_redis_unlock(&r->shared);
+    if (more)
+        r->shared.svc->attend(r->shared.svc);
+}
+
+void lk_redis_renewals_free(lk_redis *r)
+{
+    for (lk_list *link; (link = lk_list_take(&r->renewals.waiting)) != NULL;)
+        free(LK_CONTAINER(link, struct renewal, link));
 }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "instance.h"
-#include "keys.h"
 
-/* Start a call with the keys, by EVALSHA where the hash is known. */
-lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, const lk_redis_keys *keys);
+/* Start a call with the lock, its queue and its counter, and a fourth key (NULL: none), by EVALSHA where the hash is known. */
+lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, const lk_redis_keys *keys,
+                                       const char *fourth);
 /* Make it one by EVAL, with the text. */
 void lk_redis_script_spell_out(lk_redis_command *a, lk_redis_script which);
 /* As lk_redis_ask(), with what the script has to know of the counter (fence.h) at the end; deals with NOSCRIPT. */

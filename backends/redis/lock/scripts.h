@@ -1,15 +1,15 @@
 /* scripts.h: the Lua that runs inside Redis. */
 #pragma once
 
-#define LK_REDIS_FENCE_SECONDS "604800" /* how long a counter of fencing numbers lasts: a week */
-
 typedef enum {
     LK_REDIS_SCRIPT_ACQUIRE,
     LK_REDIS_SCRIPT_RELEASE,
     LK_REDIS_SCRIPT_RENEW,
+    LK_REDIS_SCRIPT_WAIT,
     LK_REDIS_SCRIPT_SHOW,
     LK_REDIS_SCRIPT_BREAK,
     LK_REDIS_SCRIPT_COUNT
 } lk_redis_script;
 
 extern const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT];
+extern const char *const lk_redis_note_text; /* asked for by EVAL alone */

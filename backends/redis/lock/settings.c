@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keys.h"
 #include "settings.h"
 
 /* The order of lk_redis_params. */
@@ -116,6 +117,12 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
         return lk_misconfigured(
             err, "the URI names a user and no password; write redis://:PASSWORD@host where the server "
                  "has no users, or give password_file or LOCKER_PASSWORD");
+    if (lk_redis_namespace_is_reserved(s->name_space))
+        return lk_misconfigured(
+            err,
+            "the namespace '%.100s' is, begins with or ends in 'locker', or has ':locker:' in it, "
+            "which the Redis driver keeps for itself; choose another",
+            s->name_space);
     const locker_status status = read_database(t, config, err);
     return status == LOCKER_OK ? read_tls(t, config, err) : status;
 }

@@ -37,10 +37,10 @@ bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint
     return low > values->low;
 }
 
-bool lk_redis_read_number(const char **text, int64_t *number)
+bool lk_redis_read_number(const char **text, char end, int64_t *number)
 {
     const size_t digits = strspn(*text, "0123456789");
-    if (digits == 0 || digits > LK_REDIS_DIGITS_MAX || (*text)[digits] != ' ')
+    if (digits == 0 || digits > LK_REDIS_DIGITS_MAX || (*text)[digits] != end)
         return false;
     *number = strtoll(*text, NULL, 10);
     *text += digits + 1;

@@ -32,5 +32,5 @@ bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint
 
 enum { LK_REDIS_DIGITS_MAX = 17 /* of a number that Lua's doubles hold, as all of ours are */ };
 
-/* A number and a space. Moves *text behind them. */
-bool lk_redis_read_number(const char **text, int64_t *number);
+/* A number, and what ends it. Moves *text behind them. */
+bool lk_redis_read_number(const char **text, char end, int64_t *number);

@@ -33,6 +33,8 @@ void lk_sr_flushdb(lk_sr_call *call);
 void lk_sr_zadd(lk_sr_call *call);
 void lk_sr_zrem(lk_sr_call *call);
 void lk_sr_zscore(lk_sr_call *call);
+void lk_sr_zrank(lk_sr_call *call);
+void lk_sr_zrange(lk_sr_call *call);
 void lk_sr_zcard(lk_sr_call *call);
 void lk_sr_zcount(lk_sr_call *call);
 void lk_sr_zrangebyscore(lk_sr_call *call);

@@ -160,6 +160,43 @@ void lk_sr_zscore(lk_sr_call *call)
         lk_sr_reply_float(call->out, item->score);
 }
 
+void lk_sr_zrank(lk_sr_call *call)
+{
+    lk_sr_key *key;
+    if (!lk_sr_call_typed(call, call->argv[1], LK_SR_ZSET, &key))
+        return;
+    const lk_sr_item *item = key != NULL ? lk_sr_items_find(&key->items, call->argv[2]) : NULL;
+    if (item == NULL)
+        lk_sr_reply_nil(call->out);
+    else
+        lk_sr_reply_integer(call->out, item - key->items.at);
+}
+
+/* By places alone. Those below 0 count from the end. */
+void lk_sr_zrange(lk_sr_call *call)
+{
+    int64_t first, last;
+    lk_sr_key *key;
+    const bool scores = call->argc == 5 && lk_sr_is(call->argv[4], "withscores");
+    if (call->argc > 4 && !scores) {
+        lk_sr_reply_error(call->out, LK_SR_SYNTAX);
+        return;
+    }
+    if (!lk_sr_call_integer(call, 2, &first) || !lk_sr_call_integer(call, 3, &last) ||
+        !lk_sr_call_typed(call, call->argv[1], LK_SR_ZSET, &key))
+        return;
+    const int64_t count = key != NULL ? (int64_t)key->items.count : 0;
+    first = first < 0 ? (first + count > 0 ? first + count : 0) : first;
+    last = last < 0 ? last + count : last < count ? last : count - 1;
+    const size_t found = first <= last ? (size_t)(last - first + 1) : 0;
+    lk_sr_reply_array(call->out, scores ? 2 * found : found);
+    for (int64_t i = first; i <= last; i++) {
+        lk_sr_reply_bulk(call->out, lk_sr_view(&key->items.at[i].name));
+        if (scores)
+            lk_sr_reply_float(call->out, key->items.at[i].score);
+    }
+}
+
 void lk_sr_zcard(lk_sr_call *call)
 {
     lk_sr_key *key;

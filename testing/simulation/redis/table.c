@@ -51,6 +51,8 @@ const lk_sr_command lk_sr_commands[] = {
     {"zadd", -4, GROW | ZSET, 1, 1, 1, lk_sr_zadd},
     {"zrem", -3, WRITE | ZSET, 1, 1, 1, lk_sr_zrem},
     {"zscore", 3, READ | ZSET, 1, 1, 1, lk_sr_zscore},
+    {"zrank", 3, READ | ZSET, 1, 1, 1, lk_sr_zrank},
+    {"zrange", -4, READ | ZSET, 1, 1, 1, lk_sr_zrange},
     {"zcard", 2, READ | ZSET, 1, 1, 1, lk_sr_zcard},
     {"zcount", 4, READ | ZSET, 1, 1, 1, lk_sr_zcount},
     {"zrangebyscore", -4, READ | ZSET, 1, 1, 1, lk_sr_zrangebyscore},

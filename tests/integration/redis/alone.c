@@ -227,5 +227,5 @@ void lk_start_another(lk_server *server, const char *key)
     lk_server_kill(server);
     lk_test_launch(server, false);
     lk_server_do(server, "SET %s somebody", key);
-    lk_server_do(server, "SET {%s}:locker:fence 8000000000000000", key);
+    lk_server_do(server, "SET %s 8000000000000000", lk_fence_key(key));
 }

@@ -217,7 +217,7 @@ static void what_has_no_number_is_not_left_at_the_server(void **state)
     lk_env *env = *state;
     lk_asker asker;
     lk_alone_begin(env->server->port, "");
-    lk_server_do(env->server, "SET {numberless}:locker:fence a");
+    lk_server_do(env->server, "SET %s a", lk_fence_key("numberless"));
     assert_int_equal(lk_asker_come(&asker, "numberless"), LOCKER_PROTOCOL);
     assert_int_equal(lk_server_integer(env->server, "EXISTS numberless"), 0);
     lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
@@ -457,7 +457,7 @@ static void a_look_asks_for_no_more_than_can_be_ours(void **state)
     lk_alone_begin(env->server->port, "");
     assert_int_equal(lk_asker_come(&asker, "long"), LOCKER_OK);
     lk_server_do(env->server, "SETRANGE {long}:locker:info 2000000 x");
-    lk_server_do(env->server, "SETRANGE {long}:locker:fence 2000000 x");
+    lk_server_do(env->server, "SETRANGE %s 2000000 x", lk_fence_key("long"));
     fill_queue(env->server, "long", "2000");
     assert_int_equal(show("long", patience_ns, &info), LOCKER_OK);
     assert_true(info.held);
@@ -558,54 +558,6 @@ static void a_time_that_is_read_late_sets_none_back(void **state)
     lk_alone_end();
 }
 
-/* Its number is wasted, and nobody may ever take another; also not where the command that sees to it is
- * lost. */
-static void a_try_leaves_no_counter_for_ever(void **state)
-{
-    lk_env *env = *state;
-    lk_asker first, try;
-    lk_alone_begin(lk_proxy_port(env->proxy), "");
-    assert_int_equal(lk_asker_come(&first, "released"), LOCKER_OK);
-    lk_asker_give(&first); /* plain commands are used from here on */
-    assert_int_equal(lk_asker_come(&first, "expired"), LOCKER_OK);
-    lk_server_do(env->server, "DEL {expired}:locker:fence");
-    lk_asker_make(&try, "expired");
-    lk_asker_claim(&try)->will_wait = false;
-    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, "PEXPIRE", 1, 0);
-    assert_int_equal(lk_asker_ask(&try), LOCKER_BUSY);
-    lk_alone_ping();
-    lk_proxy_await_harm(env->proxy, 1);
-    assert_int_equal(lk_server_integer(env->server, "EXISTS {expired}:locker:fence"), 1);
-    assert_true(lk_server_integer(env->server, "TTL {expired}:locker:fence") > 0);
-    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&try));
-    lk_asker_give(&first);
-    lk_alone_end();
-}
-
-/* One that lasts for ever is a foreign client's, and so is what is done about it. */
-static void a_busy_try_leaves_an_old_counter_alone(void **state)
-{
-    lk_env *env = *state;
-    lk_asker first, try;
-    lk_alone_begin(env->server->port, "");
-    assert_int_equal(lk_asker_come(&first, "released"), LOCKER_OK);
-    lk_asker_give(&first); /* plain commands are used from here on */
-    lk_server_do(env->server, "SET old somebody");
-    lk_server_do(env->server, "SET {old}:locker:fence 5");
-    for (int i = 0; i < 2; i++) { /* the first finds that the counter is there */
-        lk_asker_make(&try, "old");
-        lk_asker_claim(&try)->will_wait = false;
-        assert_int_equal(lk_asker_ask(&try), LOCKER_BUSY);
-        lk_alone_ping();
-        assert_int_equal(lk_server_integer(env->server, "TTL {old}:locker:fence"), -1);
-        lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&try));
-    }
-    assert_int_equal(lk_server_integer(env->server, "EVAL %s 1 {old}:locker:fence",
-                                       "return tonumber(redis.call('GET', KEYS[1]))"),
-                     6);
-    lk_alone_end();
-}
-
 static void a_counter_below_0_is_lifted(void **state)
 {
     lk_env *env = *state;
@@ -613,7 +565,7 @@ static void a_counter_below_0_is_lifted(void **state)
     lk_alone_begin(env->server->port, "");
     assert_int_equal(lk_asker_come(&first, "below"), LOCKER_OK);
     lk_asker_give(&first); /* plain commands are used from here on */
-    lk_server_do(env->server, "SET {below}:locker:fence -5");
+    lk_server_do(env->server, "SET %s -5", lk_fence_key("below"));
     lk_asker_make(&try, "below");
     lk_asker_claim(&try)->will_wait = false;
     assert_int_equal(lk_asker_ask(&try), LOCKER_OK);
@@ -707,7 +659,7 @@ static void messages_come_while_a_claim_asks(void **state)
     for (int i = 0; i < 400; i++) {
         assert_int_equal(lk_server_integer(env->server, "EVAL %s 2 %s %s",
                                            "return redis.call('PUBLISH', 'locker:wake:' .. KEYS[1], "
-                                           "KEYS[2] .. ' 0 0 told')",
+                                           "KEYS[2] .. ' 0/0 0 told')",
                                            instance, value),
                          1);
         lk_require_told(&asker.wakes, "it should be told to ask");
@@ -850,8 +802,6 @@ static const struct CMUnitTest tests[] = {
     server_test(an_outage_is_never_the_last_word),
     server_test(a_late_note_is_not_written),
     server_test(a_time_that_is_read_late_sets_none_back),
-    proxied_test(a_try_leaves_no_counter_for_ever),
-    server_test(a_busy_try_leaves_an_old_counter_alone),
     server_test(a_counter_below_0_is_lifted),
     proxied_test(an_attempt_that_arrives_late_sets_no_token_back),
     server_test(a_time_that_is_told_later_is_taken),

@@ -36,7 +36,7 @@ static bool has_counter(void *context)
 {
     struct counter *counter = context;
     char text[32];
-    return lk_server_text(counter->server, text, sizeof text, "GET {counted}:locker:fence") &&
+    return lk_server_text(counter->server, text, sizeof text, "GET %s", lk_fence_key("counted")) &&
            strcmp(text, counter->text) == 0;
 }
 
@@ -47,7 +47,8 @@ static void leave_a_replica_behind(lk_env *env)
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     counter.server = env->second;
-    assert_true(lk_server_text(env->server, counter.text, sizeof counter.text, "GET {counted}:locker:fence"));
+    assert_true(
+        lk_server_text(env->server, counter.text, sizeof counter.text, "GET %s", lk_fence_key("counted")));
     lk_require(has_counter, &counter, "the counter should be replicated");
     lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port());
 }
@@ -70,7 +71,7 @@ static void tokens_grow_over_a_failover_that_lost_counts(void **state)
 
         assert_true(locker_handle_token(held) > last);
         last = locker_handle_token(held);
-        assert_true(lk_server_text(env->second, text, sizeof text, "GET {counted}:locker:fence"));
+        assert_true(lk_server_text(env->second, text, sizeof text, "GET %s", lk_fence_key("counted")));
         assert_true(strtoull(text, NULL, 10) >= last); /* also those count on it who came before */
         lk_give(held);
     }

@@ -132,7 +132,7 @@ static void use_all_rights(lk_env *env, locker *l, locker *rival)
 {
     locker_lock_options brief = LOCKER_LOCK_OPTIONS_INIT;
     locker_info info = LOCKER_INFO_INIT;
-    lk_locking waiter;
+    lk_locking waiter, second;
     locker_handle *held;
     locker_error err;
     brief.ttl_ms = 300;
@@ -152,14 +152,18 @@ static void use_all_rights(lk_env *env, locker *l, locker *rival)
     locker_handle_free(waiter.held);
     lk_server_do(env->server, "GETSET shop:by-poll somebody");
     lk_locking_start(&waiter, rival, "by-poll", NULL);
-    lk_require_queue(env->server, "shop:by-poll", 1);
+    lk_locking_start(&second, l, "by-poll", NULL); /* whether it still listens, the other one's looks ask */
+    lk_require_queue(env->server, "shop:by-poll", 2);
+    usleep(300000);
     lk_server_do(env->server, "UNLINK shop:by-poll");
     lk_give(lk_locking_grant(&waiter));
+    lk_give(lk_locking_grant(&second));
     assert_ok(locker_ping(l, NULL, &err), err);
     lk_server_do(env->server, "SCRIPT FLUSH");
     lk_give(lk_take(l, "few", NULL));
     lk_server_do(env->server, "CLIENT KILL TYPE normal");
-    lk_give(lk_take(l, "few", NULL));
+    for (int i = 0; i < 20; i++) /* by plain commands, once nobody was found to hold it for a while */
+        lk_give(lk_take(l, "few", NULL));
 }
 
 /* Nothing was denied, and nothing was given that was not used. */

@@ -7,7 +7,7 @@
 
 static const lk_group *const groups[] = {&lk_restarts,  &lk_logins,   &lk_refusals,  &lk_replies, &lk_clients,
                                          &lk_operators, &lk_hostile,  &lk_failovers, &lk_grants,  &lk_driver,
-                                         &lk_passing,   &lk_messages, NULL};
+                                         &lk_passing,   &lk_messages, &lk_waiters,   NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 
@@ -63,6 +63,43 @@ static locker *open_port(int port, const char *query)
     locker *l;
     assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d/0%s%s", port, query[0] ? "?" : "", query), err);
     return l;
+}
+
+long long lk_calls_of(lk_server *server, const char *command)
+{
+    char text[16384], name[64];
+    const char *line, *calls;
+    lk_server_text(server, text, sizeof text, "INFO commandstats");
+    snprintf(name, sizeof name, "cmdstat_%s:", command);
+    line = strstr(text, name);
+    calls = line != NULL ? strstr(line, "calls=") : NULL;
+    return calls != NULL ? strtoll(calls + 6, NULL, 10) : 0;
+}
+
+/* Redis Cluster's slot of a name without braces. */
+static unsigned slot_of(const char *name)
+{
+    unsigned crc = 0;
+    for (; *name != '\0'; name++) {
+        crc ^= (unsigned)(unsigned char)*name << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = ((crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1) & 0xffff;
+    }
+    return crc % 16384;
+}
+
+const char *lk_fence_key(const char *key)
+{
+    static char names[8][40];
+    static unsigned next;
+    char *const name = names[next++ % 8];
+    char tag[16];
+    unsigned n = 0;
+    do {
+        (void)snprintf(tag, sizeof tag, "%u", n++);
+    } while (slot_of(tag) != slot_of(key));
+    (void)snprintf(name, sizeof names[0], "locker:fence:{%s}", tag);
+    return name;
 }
 
 locker *lk_open_at(lk_server *server, const char *query)

@@ -45,7 +45,7 @@ static void move_while_it_asks(lk_env *env, lk_asker *asker)
     lk_read_member(env->server, "moved", member, instance, value);
     lk_server_do(env->server, "EVAL %s 2 %s %s",
                  "return redis.call('PUBLISH', 'locker:wake:' .. KEYS[1], "
-                 "KEYS[2] .. ' 9000000000000000 0 moved')",
+                 "KEYS[2] .. ' 9000000000000000/1 0 moved')",
                  instance, value);
     lk_require_told(&asker->wakes, "the message should be read");
     lk_proxy_refuse(env->proxy, true);
@@ -129,7 +129,7 @@ static void who_is_handed_what_he_holds_has_lost_it(void **state)
     assert_int_equal(lk_asker_ask(&asker), LOCKER_OK);
     lk_server_do(env->server, "EVAL %s 2 %s %s %llu", /* the same once more tells nothing */
                  "return redis.call('PUBLISH', 'locker:wake:' .. KEYS[1], "
-                 "KEYS[2] .. ' ' .. ARGV[1] .. ' 0 twice')",
+                 "KEYS[2] .. ' ' .. ARGV[1] .. '/1 0 twice')",
                  instance, value, (unsigned long long)lk_asker_claim(&asker)->token);
     lk_server_do(env->server, "DEL twice");
     held = lk_take(rival, "twice", NULL);
@@ -370,7 +370,7 @@ static void what_one_that_closes_is_handed_just_then_is_given_back(void **state)
     lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
     lk_alone_ping();
     lk_server_do(env->server, "SET late %s", value);
-    const int len = snprintf(text, sizeof text, "%s 1700000000000000 0 late", value);
+    const int len = snprintf(text, sizeof text, "%s 1700000000000000/1 0 late", value);
     snprintf(handed, sizeof handed, "*3\r\n$7\r\nmessage\r\n$4\r\nwake\r\n$%d\r\n%s\r\n", len, text);
     lk_proxy_forge(env->proxy, "UNSUBSCRIBE", handed_meanwhile);
     lk_alone_end();
@@ -415,7 +415,7 @@ static void a_message_of_another_lock_grants_nothing(void **state)
     lk_server_do(env->server, "SET other %s", value);
     lk_server_do(env->server, "EVAL %s 2 %s %s",
                  "return redis.call('PUBLISH', 'locker:wake:' .. KEYS[1], "
-                 "KEYS[2] .. ' 9000000000000000 0 other')",
+                 "KEYS[2] .. ' 9000000000000000/1 0 other')",
                  instance, value);
     lk_require(is_other_free, env->server, "it should be given back");
     assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);

@@ -226,8 +226,10 @@ static void without_the_right_to_its_mark_nothing_is_broken(void **state)
     locker *l = lk_open_at(env->server, "ttl=30s"), *operator_;
     locker_handle *held = lk_take(l, "unmarked", NULL);
     locker_error err;
-    lk_server_do(env->server, "ACL SETUSER blind on >pw ~unmarked ~{unmarked}:locker:queue "
-                              "~{unmarked}:locker:fence ~{unmarked}:locker:info &* +@all");
+    lk_server_do(
+        env->server,
+        "ACL SETUSER blind on >pw ~unmarked ~{unmarked}:locker:queue ~%s ~{unmarked}:locker:info &* +@all",
+        lk_fence_key("unmarked"));
     assert_ok(lk_try_uri(&operator_, &err, "redis://blind:pw@127.0.0.1:%d", env->server->port), err);
     assert_status(LOCKER_DENIED, locker_break(operator_, "unmarked", NULL, NULL, &err), err);
     lk_close_locker(operator_);

@@ -14,6 +14,14 @@ static void ask_for_passing(void)
     lk_asker_give(&from);
 }
 
+/* The slot's counter is lifted, so that many numbers may be taken of it at once. */
+static void use(const char *key)
+{
+    lk_asker asker;
+    assert_int_equal(lk_asker_come(&asker, key), LOCKER_OK);
+    lk_asker_give(&asker);
+}
+
 static void a_lease_that_another_server_confirmed_is_not_passed_on(void **state)
 {
     lk_env *env = *state;
@@ -34,6 +42,7 @@ static void a_lease_that_is_nearly_over_is_not_passed_on(void **state)
     lk_asker first, second, third;
     lk_alone_begin(env->server->port, "");
     ask_for_passing();
+    use("stalled");
     assert_int_equal(lk_asker_come(&first, "stalled"), LOCKER_OK);
     lk_alone.ahead = 58 * second_ns; /* nobody has run meanwhile: the server was not told who has it */
     assert_int_equal(lk_asker_pass(&first, &second, "stalled"), LOCKER_OK);
@@ -52,6 +61,7 @@ static void no_more_hand_overs_than_numbers(void **state)
     uint64_t token;
     lk_alone_begin(env->server->port, "");
     ask_for_passing();
+    use("numbers");
     assert_int_equal(lk_asker_come(&askers[0], "numbers"), LOCKER_OK);
     token = lk_asker_claim(&askers[0])->token;
     while (lk_asker_pass(&askers[at], &askers[1 - at], "numbers") == LOCKER_OK) {
@@ -60,8 +70,9 @@ static void no_more_hand_overs_than_numbers(void **state)
         assert_int_equal(lk_asker_claim(&askers[at])->token, token + passed);
     }
     assert_true(passed > 0);
-    assert_int_equal(lk_server_integer(env->server, "EVAL %s 1 {numbers}:locker:fence",
-                                       "return tonumber(redis.call('GET', KEYS[1]))"),
+    assert_int_equal(lk_server_integer(env->server, "EVAL %s 1 %s",
+                                       "return tonumber(redis.call('GET', KEYS[1]))",
+                                       lk_fence_key("numbers")),
                      token + passed);
     lk_asker_give(&askers[at]);
     lk_alone_end();
@@ -73,6 +84,7 @@ static void a_renewal_under_way_tells_of_who_has_it(void **state)
     lk_asker first, second;
     lk_alone_begin(env->server->port, "");
     ask_for_passing();
+    use("renewed");
     assert_int_equal(lk_asker_come(&first, "renewed"), LOCKER_OK);
     lk_asker_renew(&first);
     assert_int_equal(lk_asker_pass(&first, &second, "renewed"), LOCKER_OK);
@@ -90,6 +102,7 @@ static void who_was_passed_a_lock_hears_of_its_break(void **state)
     char member[256], instance[33], value[33];
     lk_alone_begin(env->server->port, "");
     ask_for_passing();
+    use("heard");
     lk_server_do(env->server, "SET heard somebody");
     lk_asker_enrol(&first, env->server, "heard");
     lk_read_member(env->server, "heard", member, instance, value);

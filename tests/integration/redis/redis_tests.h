@@ -2,7 +2,7 @@
  * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own
  * (lk_env, *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
  * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c, failovers.c, grants.c; driver.c,
- * passing.c and messages.c those of the driver alone (alone.h).
+ * passing.c, messages.c and a part of waiters.c those of the driver alone (alone.h).
  */
 #pragma once
 
@@ -25,7 +25,7 @@ typedef struct {
 } lk_env;
 
 extern const lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators, lk_hostile,
-    lk_failovers, lk_grants, lk_driver, lk_passing, lk_messages;
+    lk_failovers, lk_grants, lk_driver, lk_passing, lk_messages, lk_waiters;
 
 /** Setup functions of cmocka: a server with default options, and one that writes each change to disk. */
 int lk_env_plain(void **state);
@@ -51,6 +51,12 @@ locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *op
 
 /** Fails the test unless the key's string at the server is this; NULL: unless there is no key. */
 void lk_expect_value(lk_server *server, const char *key, const char *value);
+
+/** How many commands of that name the server has carried out, those of scripts among them. */
+long long lk_calls_of(lk_server *server, const char *command);
+
+/** The name of the counter of fencing numbers that the key's lock shares; a text that lasts for eight more calls. */
+const char *lk_fence_key(const char *key);
 
 /** Waits until somebody who waits has subscribed at the server, and stands in a queue. */
 void lk_require_subscriber(lk_server *server);

@@ -137,7 +137,7 @@ static void garbage_beside_the_lock_is_survived(void **state)
     locker_handle *held;
     lk_give(lk_take(l, "beside", NULL));
     lk_server_do(env->server, "SET {beside}:locker:info nonsense");
-    lk_server_do(env->server, "SET {beside}:locker:fence 7");
+    lk_server_do(env->server, "SET %s 7", lk_fence_key("beside"));
     lk_give(lk_take(l, "beside", NULL));
     lk_server_do(env->server, "ZADD {beside}:locker:queue 1 nonsense 2 %s", "1 2 3");
     held = lk_take(l, "beside", NULL);
@@ -155,16 +155,15 @@ static void a_counter_of_another_type_is_told(void **state)
     locker_handle *held = NULL;
     locker_error err;
     for (int i = 0; i < 2; i++) { /* by the script, then by plain commands */
-        lk_server_do(env->server, "DEL {numbered}:locker:fence");
-        lk_server_do(env->server,
-                     i == 0 ? "RPUSH {numbered}:locker:fence a" : "SET {numbered}:locker:fence a");
+        lk_server_do(env->server, "DEL %s", lk_fence_key("numbered"));
+        lk_server_do(env->server, i == 0 ? "RPUSH %s a" : "SET %s a", lk_fence_key("numbered"));
         assert_status(LOCKER_PROTOCOL, locker_try_lock(l, "numbered", NULL, &held, &err), err);
-        assert_non_null(strstr(err.text, "{numbered}:locker:fence"));
+        assert_non_null(strstr(err.text, lk_fence_key("numbered")));
         assert_null(held);
         lk_give(lk_take(l, "another", NULL)); /* behind it, what was taken is given back */
         lk_expect_value(env->server, "numbered", NULL);
     }
-    lk_server_do(env->server, "DEL {numbered}:locker:fence");
+    lk_server_do(env->server, "DEL %s", lk_fence_key("numbered"));
     lk_give(lk_take(l, "numbered", NULL));
     lk_close_locker(l);
 }
@@ -184,7 +183,7 @@ static void tokens_grow_over_a_flush(void **state)
         if (i % 5 == 4)
             lk_server_do(env->server, "FLUSHALL");
         if (i % 10 == 2)
-            lk_server_do(env->server, "SET {flushed}:locker:fence 12");
+            lk_server_do(env->server, "SET %s 12", lk_fence_key("flushed"));
     }
     lk_close_locker(rival);
     lk_close_locker(l);

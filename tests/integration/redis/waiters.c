@@ -1,0 +1,398 @@
+/* waiters.c: looks at locks that are waited for: they don't grow with the number of those that wait, nor with that of the keys
+ * that one process waits for; and what is kept beside a lock goes with it. */
+#include "redis_tests.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alone.h"
+
+static const int64_t second_ns = 1000000000;
+
+enum { FIRST = 3 }; /* who look often */
+
+/* Lets the keeper have its turns until all that it sent is answered. */
+static void turn(void)
+{
+    for (int i = 0; i < 3; i++) {
+        (void)lk_redis_driver.dispatch(lk_alone.self);
+        lk_alone_ping();
+    }
+}
+
+static void go_on(int64_t ms)
+{
+    lk_alone.ahead += ms * (second_ns / 1000);
+    turn();
+}
+
+/* So many that wait before anybody else, and whose processes listen no more. */
+static void put_dead(lk_server *server, const char *key, int count)
+{
+    for (int i = 0; i < count; i++)
+        lk_server_do(server, "ZADD {%s}:locker:queue %d %s", key, i + 1,
+                     i % 2 == 0
+                         ? "00000000000000aa00000000000000aa 00000000000000aa0000000000000001 30000 1 gone"
+                         : "00000000000000bb00000000000000bb 00000000000000bb0000000000000002 30000 1 gone");
+}
+
+static void a_lock_that_became_free_is_found_by_a_look(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    lk_server_do(env->server, "SET found somebody");
+    lk_alone_begin(env->server->port, "");
+    lk_asker_enrol(&asker, env->server, "found");
+    asker.wakes = 0;
+    go_on(1200); /* a look in each second */
+    assert_int_equal(asker.wakes, 0);
+    lk_server_do(env->server, "DEL found");
+    go_on(1200);
+    assert_int_equal(asker.wakes, 1);
+    assert_int_equal(lk_asker_ask(&asker), LOCKER_OK);
+    lk_asker_give(&asker);
+    lk_alone_end();
+}
+
+/* It is known when the holder's lease ends, and looked then. */
+static void the_end_of_a_lease_is_not_missed(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    lk_server_do(env->server, "SET ended somebody PX 300");
+    lk_alone_begin(env->server->port, "&poll=60s");
+    lk_asker_enrol(&asker, env->server, "ended");
+    asker.wakes = 0;
+    for (int64_t began = lk_test_now_ms(); lk_test_now_ms() - began < 1000 && asker.wakes == 0; usleep(1000))
+        turn();
+    assert_int_equal(asker.wakes, 1);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS ended"), 0);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_end();
+}
+
+static void the_dead_go_from_the_front(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    lk_server_do(env->server, "SET front somebody");
+    put_dead(env->server, "front", 2);
+    lk_alone_begin(env->server->port, "");
+    assert_int_equal(lk_asker_come(&asker, "front"), LOCKER_BUSY);
+    lk_require_told(&asker.wakes, "it should subscribe");
+    assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);
+    lk_require_queue(env->server, "front", 3);
+    go_on(1200);
+    lk_require_queue(env->server, "front", 1);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_end();
+}
+
+/* Whose place was lost, with all of the queue, takes one again. */
+static void a_place_that_was_lost_is_taken_again(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    lk_server_do(env->server, "SET placeless somebody");
+    lk_alone_begin(env->server->port, "");
+    lk_asker_enrol(&asker, env->server, "placeless");
+    asker.wakes = 0;
+    lk_server_do(env->server, "DEL {placeless}:locker:queue");
+    go_on(1200);
+    assert_int_equal(asker.wakes, 1);
+    assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);
+    lk_require_queue(env->server, "placeless", 1);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_end();
+}
+
+/* Three lockers wait, and `asker` behind them; all but that one look once a minute. */
+static void stand_behind(lk_env *env, const char *key, locker *before[FIRST], lk_locking waiters[FIRST],
+                         const locker_lock_options *options, lk_asker *asker)
+{
+    for (int i = 0; i < FIRST; i++) {
+        before[i] = lk_open_at(env->server, "poll=60s&ttl=300s");
+        lk_locking_start(&waiters[i], before[i], key, i == 0 ? options : NULL);
+        lk_require_queue(env->server, key, (size_t)i + 1);
+    }
+    lk_alone_begin(env->server->port, "");
+    assert_int_equal(lk_asker_come(asker, key), LOCKER_BUSY);
+    lk_require_told(&asker->wakes, "it should subscribe");
+    assert_int_equal(lk_asker_ask(asker), LOCKER_BUSY);
+    lk_require_queue(env->server, key, FIRST + 1);
+}
+
+/* It hears that it stands among the first, and looks each second from then on. */
+static void expect_near(lk_env *env, const char *key)
+{
+    lk_require_queue(env->server, key, FIRST);
+    turn();
+    const long long since = lk_calls_of(env->server, "evalsha");
+    go_on(1200);
+    assert_int_equal(lk_calls_of(env->server, "evalsha"), since + 1);
+}
+
+/* Behind three that listen it looks each minute, until it hears that one of those has gone. */
+static void who_stands_behind_looks_seldom(void **state)
+{
+    lk_env *env = *state;
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker *before[FIRST];
+    lk_locking waiters[FIRST];
+    lk_asker asker;
+    options.cancel = locker_cancel_new();
+    lk_server_do(env->server, "SET behind somebody");
+    stand_behind(env, "behind", before, waiters, &options, &asker);
+    const long long looks = lk_calls_of(env->server, "evalsha");
+    go_on(3000);
+    assert_int_equal(lk_calls_of(env->server, "evalsha"), looks);
+    go_on(60000);
+    assert_int_equal(lk_calls_of(env->server, "evalsha"), looks + 1);
+    locker_cancel_fire(options.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiters[0]), waiters[0].err);
+    expect_near(env, "behind");
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_end();
+    lk_server_do(env->server, "DEL behind");
+    for (int i = 0; i < FIRST; i++) {
+        lk_close_locker(before[i]);
+        if (i > 0)
+            assert_status(LOCKER_CLOSED, lk_locking_join(&waiters[i]), waiters[i].err);
+    }
+    locker_cancel_free(options.cancel);
+}
+
+/* ... or that it was handed the lock. */
+static void a_hand_over_tells_who_comes_near(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->server, ""), *before[FIRST];
+    locker_handle *held = lk_take(holder, "near", NULL);
+    lk_locking waiters[FIRST];
+    lk_asker asker;
+    stand_behind(env, "near", before, waiters, NULL, &asker);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiters[0]), waiters[0].err);
+    expect_near(env, "near");
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_end();
+    lk_give(waiters[0].held);
+    for (int i = 1; i < FIRST; i++)
+        lk_give(lk_locking_grant(&waiters[i]));
+    for (int i = 0; i < FIRST; i++)
+        lk_close_locker(before[i]);
+    lk_close_locker(holder);
+}
+
+/* All that are due go together, in commands of 128 locks. */
+static void keys_are_looked_at_together(void **state)
+{
+    enum { KEYS = 300 };
+    static lk_asker askers[KEYS];
+    static char keys[KEYS][16];
+    lk_env *env = *state;
+    lk_alone_begin(env->server->port, "");
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(keys[i], sizeof keys[i], "many-%d", i);
+        lk_server_do(env->server, "SET %s somebody", keys[i]);
+    }
+    lk_asker_enrol(&askers[0], env->server, keys[0]);
+    for (int i = 1; i < KEYS; i++)
+        assert_int_equal(lk_asker_come(&askers[i], keys[i]), LOCKER_BUSY);
+    const long long looks = lk_calls_of(env->server, "evalsha"), locks = lk_calls_of(env->server, "pttl");
+    go_on(1200);
+    assert_int_equal(lk_calls_of(env->server, "pttl") - locks, KEYS);
+    assert_in_range(lk_calls_of(env->server, "evalsha") - looks, 3, 6);
+    for (int i = 0; i < KEYS; i++)
+        lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&askers[i]));
+    lk_alone_end();
+}
+
+/* The holder, and the first two that wait, are killed at once: who comes behind them has the lock when the lease is over. */
+static void those_behind_the_dead_have_it_after_the_lease(void **state)
+{
+    enum { TTL = 2000, WAITERS = 5 };
+    lk_env *env = *state;
+    char uri[128];
+    lk_child *holder, *waiters[WAITERS];
+    snprintf(uri, sizeof uri, "redis://127.0.0.1:%d", env->server->port);
+    holder = lk_puppet_start(uri);
+    assert_int_equal(lk_puppet_lock(holder, "killed", 0, TTL, true, NULL), LOCKER_OK);
+    for (int i = 0; i < WAITERS; i++) {
+        waiters[i] = lk_puppet_start(uri);
+        lk_puppet_wait(waiters[i], "killed", 60000, TTL, true);
+        lk_require_queue(env->server, "killed", (size_t)i + 1);
+    }
+    usleep(1500000); /* they have looked */
+    for (int i = 0; i < 2; i++)
+        lk_child_signal(waiters[i], SIGKILL);
+    lk_child_signal(holder, SIGKILL);
+    const int64_t killed = lk_test_now_ms();
+    assert_int_equal(lk_puppet_granted(waiters[2], NULL), LOCKER_OK);
+    assert_true(lk_test_now_ms() - killed < TTL + 1000 + LK_TEST_SLACK_MS);
+    for (int i = 2; i < WAITERS; i++) { /* and the others behind it, in their order */
+        if (i > 2)
+            assert_int_equal(lk_puppet_granted(waiters[i], NULL), LOCKER_OK);
+        assert_int_equal(lk_puppet_unlock(waiters[i]), LOCKER_OK);
+    }
+    lk_child_kill(holder);
+    for (int i = 0; i < WAITERS; i++)
+        lk_child_kill(waiters[i]);
+}
+
+/* ------------------------------------------------------------------ what is left ---- */
+
+/* However many keys were used, there are no more counters than slots, and nothing else. */
+static void nothing_is_left_but_counters(void **state)
+{
+    enum { KEYS = 3000, SPELL = 10 };
+    static locker_handle *held[SPELL];
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=60s");
+    for (int i = 0; i < KEYS; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "{few}%d", i);
+        lk_give(lk_take(l, key, NULL));
+    }
+    assert_int_equal(lk_server_integer(env->server, "DBSIZE"), 1);
+    for (int i = 0; i < SPELL; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "{few}noted%d", i);
+        held[i] = lk_take(l, key, NULL);
+    }
+    for (int64_t began = lk_test_now_ms(); lk_server_integer(env->server, "DBSIZE") < 1 + 2 * SPELL;)
+        assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS); /* each has its info */
+    for (int i = 0; i < SPELL; i++)
+        lk_give(held[i]);
+    assert_int_equal(lk_server_integer(env->server, "DBSIZE"), 1);
+    lk_close_locker(l);
+}
+
+/* The holder's process dies; and as long as it lives, renewals carry the info along. */
+static void the_info_goes_with_the_lease(void **state)
+{
+    enum { TTL = 600 };
+    lk_env *env = *state;
+    char uri[128];
+    snprintf(uri, sizeof uri, "redis://127.0.0.1:%d", env->server->port);
+    lk_child *holder = lk_puppet_start(uri);
+    assert_int_equal(lk_puppet_lock(holder, "info", 0, TTL, true, NULL), LOCKER_OK);
+    usleep(3 * TTL * 1000);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS info {info}:locker:info"), 2);
+    assert_in_range(lk_server_integer(env->server, "PTTL {info}:locker:info"), 1, TTL);
+    lk_child_signal(holder, SIGKILL);
+    usleep(2 * TTL * 1000);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS info {info}:locker:info"), 0);
+    lk_child_kill(holder);
+}
+
+/* ------------------------------------------------------------------ counters that keys share ---- */
+
+/* Numbers grow for each key, whichever of a slot's keys is locked, and however they are taken. */
+static void keys_of_a_slot_share_a_counter(void **state)
+{
+    static const char *const keys[] = {"{s}a", "{s}b", "{s}c"};
+    lk_env *env = *state;
+    locker *lockers[2] = {lk_open_at(env->server, ""), lk_open_at(env->server, "")};
+    uint64_t last = 0;
+    for (int i = 0; i < 60; i++) {
+        locker_handle *held = lk_take(lockers[i / 2 % 2], keys[i % 3], NULL);
+        assert_true(locker_handle_token(held) > last);
+        last = locker_handle_token(held);
+        lk_give(held);
+    }
+    assert_int_equal(lk_server_integer(env->server, "DBSIZE"), 1);
+    assert_int_equal(lk_server_integer(env->server, "EVAL %s 1 %s",
+                                       "return tonumber(redis.call('GET', KEYS[1]))", lk_fence_key("s")),
+                     last);
+    for (int i = 0; i < 2; i++)
+        lk_close_locker(lockers[i]);
+}
+
+typedef struct {
+    locker *l;
+    int index;
+    uint64_t last;
+    bool went_back;
+} racer;
+
+static void *race(void *argument)
+{
+    racer *const r = argument;
+    char key[32];
+    snprintf(key, sizeof key, "{storm}%d", r->index / 2); /* two lockers, two threads each, on one key */
+    for (int64_t until = lk_test_now_ms() + 1500; lk_test_now_ms() < until;) {
+        locker_handle *held = NULL;
+        if (locker_lock(r->l, key, NULL, &held, NULL) != LOCKER_OK)
+            break;
+        r->went_back = r->went_back || locker_handle_token(held) <= r->last;
+        r->last = locker_handle_token(held);
+        locker_unlock(held, NULL);
+        locker_handle_free(held);
+    }
+    return NULL;
+}
+
+/* What is given out faster than time passes could be given out again once it is lost. Here many keys count on one counter, and
+ * hand their locks over as fast as they can, for which many numbers are taken at once. */
+static void a_counter_is_never_ahead_of_the_time(void **state)
+{
+    enum { RACERS = 16 };
+    static const char ahead[] = "local t = redis.call('TIME')\n"
+                                "return tonumber(redis.call('GET', KEYS[1])) - t[1] * 1000000 - t[2]";
+    lk_env *env = *state;
+    locker *lockers[2] = {lk_open_at(env->server, ""), lk_open_at(env->server, "")};
+    pthread_t threads[RACERS];
+    racer racers[RACERS];
+    lk_give(lk_take(lockers[0], "{storm}0", NULL));
+    for (int i = 0; i < RACERS; i++) {
+        racers[i] = (racer){.l = lockers[i % 2], .index = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, race, &racers[i]), 0);
+    }
+    for (int64_t until = lk_test_now_ms() + 1500; lk_test_now_ms() < until; usleep(1000))
+        assert_true(lk_server_integer(env->server, "EVAL %s 1 %s", ahead, lk_fence_key("storm")) <= 1);
+    for (int i = 0; i < RACERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_false(racers[i].went_back);
+        assert_true(racers[i].last > 0);
+    }
+    for (int i = 0; i < 2; i++)
+        lk_close_locker(lockers[i]);
+}
+
+/* Earlier releases have a counter for each key, which may be ahead of the slot's where clocks were set back. */
+static void tokens_go_on_from_an_earlier_release(void **state)
+{
+    static const uint64_t old = UINT64_C(4000000000000000);
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    uint64_t last = old;
+    lk_server_do(env->server, "SET {old}:locker:fence %llu", (unsigned long long)old);
+    for (int i = 0; i < 3; i++) { /* by the script, then by plain commands */
+        locker_handle *held = lk_take(l, "old", NULL);
+        assert_true(locker_handle_token(held) > last);
+        last = locker_handle_token(held);
+        lk_give(held);
+    }
+    lk_close_locker(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(a_lock_that_became_free_is_found_by_a_look),
+    server_test(the_end_of_a_lease_is_not_missed),
+    server_test(the_dead_go_from_the_front),
+    server_test(a_place_that_was_lost_is_taken_again),
+    server_test(who_stands_behind_looks_seldom),
+    server_test(a_hand_over_tells_who_comes_near),
+    server_test(keys_are_looked_at_together),
+    server_test(those_behind_the_dead_have_it_after_the_lease),
+    server_test(nothing_is_left_but_counters),
+    server_test(the_info_goes_with_the_lease),
+    server_test(keys_of_a_slot_share_a_counter),
+    server_test(a_counter_is_never_ahead_of_the_time),
+    server_test(tokens_go_on_from_an_earlier_release),
+};
+
+const lk_group lk_waiters = {"waiters", tests, sizeof tests / sizeof tests[0], NULL, NULL};
