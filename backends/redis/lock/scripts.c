@@ -194,10 +194,11 @@ static const char renew_lua[] = GET_LUA "local out = {}\n"
                                         "end\n"
                                         "return table.concat(out)\n";
 
-/* For those who wait, how it stands with their locks. KEYS: locks, and then the queue of each; ARGV: the values of who asks,
- * one behind the other, and how long the queues are kept in ms. Of a queue's first three those go whose process does not listen
- * any more (100 in all, for the server serves nobody else meanwhile), and who comes to stand among them is told. Answers three
- * numbers for each: PTTL, what stands before it (3: three or more), how many stand there. */
+/* For those who wait, how it stands with their locks. KEYS: locks, and then the queue of each; ARGV: how long the queues are
+ * kept in ms, and then the member of each who asks. Of a queue's first three those go whose process does not listen any more
+ * (100 in all, for the server serves nobody else meanwhile), and who comes to stand among them is told. Answers three numbers
+ * for each: PTTL, how many stand before the member (-1: it is not there), how many stand there. What writes first is called so
+ * that a server which has become a replica says so. */
 static const char wait_lua[] =
     "local out, heard, n, most = {}, {}, #KEYS / 2, 100\n"
     "local function hears(inst)\n"
@@ -208,27 +209,24 @@ static const char wait_lua[] =
     "  return heard[inst]\n"
     "end\n"
     "for i = 1, n do\n"
-    "  local lock, queue, value = KEYS[i], KEYS[n + i], string.sub(ARGV[1], 32 * i - 31, 32 * i)\n"
-    "  local rank, gone, dead = 3, 0, false\n"
+    "  local lock, queue, member, gone, dead = KEYS[i], KEYS[n + i], ARGV[1 + i], 0, false\n"
+    "  redis.call('PEXPIRE', queue, ARGV[1])\n"
     "  repeat\n"
     "    dead = false\n"
-    "    for k, m in ipairs(redis.pcall('ZRANGE', queue, 0, 2)) do\n"
-    "      local inst, whose = string.match(m, '^(%x+) (%x+) ')\n"
-    "      if whose == value then\n"
-    "        rank = k - 1\n"
-    "      elseif inst and gone < most and not hears(inst) then\n"
+    "    for _, m in ipairs(redis.pcall('ZRANGE', queue, 0, 2)) do\n"
+    "      local inst = string.match(m, '^(%x+) ')\n"
+    "      if inst and m ~= member and gone < most and not hears(inst) then\n"
     "        redis.pcall('ZREM', queue, m)\n"
-    "        dead, gone, rank = true, gone + 1, 3\n"
+    "        dead, gone = true, gone + 1\n"
     "      end\n"
     "    end\n"
     "  until not dead or gone >= most\n"
     "  most = most - gone\n"
     "  if gone > 0 then\n"
     "    local near = math.max(3 - gone, 0)\n" TELL_NEAR_LUA "  end\n"
-    "  local count = redis.pcall('ZCARD', queue)\n"
-    "  count = type(count) == 'number' and count or 0\n"
-    "  redis.pcall('PEXPIRE', queue, ARGV[2])\n"
-    "  out[3 * i - 2], out[3 * i - 1], out[3 * i] = redis.call('PTTL', lock), rank, count\n"
+    "  local rank, count = redis.pcall('ZRANK', queue, member), redis.pcall('ZCARD', queue)\n"
+    "  out[3 * i - 2], out[3 * i - 1], out[3 * i] = redis.call('PTTL', lock),\n"
+    "    type(rank) == 'number' and rank or -1, type(count) == 'number' and count or 0\n"
     "end\n"
     "return out\n";
 

@@ -39,10 +39,10 @@ static int64_t poll_ns(const lk_redis *r, const lk_redis_claim *data)
 static int64_t wait_ns(lk_redis *r, const lk_redis_claim *data, const lk_redis_standing *s) LK_REDIS_LOCKED
 {
     const int64_t poll = poll_ns(r, data);
-    const int64_t over =
-        s->left_ms < 0 ? LOCKER_NEVER : s->left_ms * LK_MS + leeway_ns + s->rank * between_ns;
+    const int64_t rank = s->rank > 0 ? s->rank : 0;
+    const int64_t over = s->left_ms < 0 ? LOCKER_NEVER : s->left_ms * LK_MS + leeway_ns + rank * between_ns;
     const int64_t jitter = (int64_t)lk_redis_random_locked(&r->shared, (uint64_t)poll / 10 + 1);
-    if (s->rank < FIRST)
+    if (rank < FIRST)
         return lk_time_earlier(poll + jitter, over);
     return lk_time_later(s->count * poll + jitter, lk_time_earlier(over, behind_most_ns));
 }
@@ -70,11 +70,11 @@ void lk_redis_look_soon_locked(lk_redis *r, lk_redis_claim *data)
         look_by_locked(r, data, soon);
 }
 
-/* What a look has shown: it may be ours now, or is still another's. */
+/* What a look has shown: it may be ours now, is still another's, or was handed to us and the message of that lost. */
 static void take_standing_locked(lk_redis *r, lk_redis_claim *data,
                                  const lk_redis_standing *s) LK_REDIS_LOCKED
 {
-    const bool is_free = s->left_ms == -2, is_missing = s->rank == FIRST && s->count < FIRST;
+    const bool is_free = s->left_ms == -2, is_missing = s->rank < 0;
     if (is_free || is_missing)
         r->shared.svc->wake(r->shared.svc, data->core);
     look_by_locked(r, data, lk_redis_now(&r->shared) + (is_free ? poll_ns(r, data) : wait_ns(r, data, s)));
@@ -100,6 +100,8 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
         if (submit_locked(l))
             return;
     }
+    if (reply != NULL && lk_redis_reply_fault(reply) == LK_REDIS_FAULT_MOVED)
+        lk_redis_net_moved_locked(r->net, reply);
     const bool is = reply != NULL && is_answer(l, reply);
     for (size_t i = 0; i < l->count; i++) {
         lk_redis_claim *const data = lk_redis_claims_find_locked(&r->claims, l->values[i]);
@@ -136,15 +138,19 @@ static void compact_locked(look *l) LK_REDIS_LOCKED
 static char *put_command_locked(const look *l, const char *script, bool whole, char *out) LK_REDIS_LOCKED
 {
     lk_redis *const r = l->r;
-    out = lk_redis_batch_begin(out, script, whole, 2 * l->count, 2);
+    out = lk_redis_batch_begin(out, script, whole, 2 * l->count, 1 + l->count);
     for (size_t i = 0; i < l->count; i++)
         out = lk_redis_batch_lock(r, claim_locked(l, i), out);
     for (size_t i = 0; i < l->count; i++)
         out = lk_redis_batch_companion(r, claim_locked(l, i), LK_REDIS_QUEUE, out);
-    out = lk_redis_put_line(out, '$', l->count * LK_REDIS_VALUE_LEN);
-    for (size_t i = 0; i < l->count; i++, out += LK_REDIS_VALUE_LEN) /* its NUL is written over */
-        lk_redis_value_text(&r->values, l->values[i], out);
-    return lk_redis_put_number(lk_redis_put_end(out), (size_t)(lk_redis_queue_ns(r) / LK_MS));
+    out = lk_redis_put_number(out, (size_t)(lk_redis_queue_ns(r) / LK_MS));
+    for (size_t i = 0; i < l->count; i++) {
+        char value[LK_REDIS_VALUE_LEN + 1], member[LK_REDIS_MEMBER_MAX];
+        lk_redis_value_text(&r->values, l->values[i], value);
+        lk_redis_member_text(r->values.name, claim_locked(l, i), value, member);
+        out = lk_redis_put_text(out, member);
+    }
+    return out;
 }
 
 static bool submit_locked(look *l)
@@ -157,7 +163,7 @@ static bool submit_locked(look *l)
     const char *script = whole ? lk_redis_script_text[LK_REDIS_SCRIPT_WAIT] : r->sha[LK_REDIS_SCRIPT_WAIT];
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < l->count; i++)
-        room += lk_redis_batch_room(r, claim_locked(l, i));
+        room += lk_redis_batch_room(r, claim_locked(l, i)) + LK_REDIS_MEMBER_MAX;
     char *const out = lk_redis_room_locked(r->commands, room);
     return out != NULL &&
            lk_redis_submit_locked(r->commands, put_command_locked(l, script, whole, out), done_locked, l);

@@ -108,6 +108,25 @@ static void a_place_that_was_lost_is_taken_again(void **state)
     lk_alone_end();
 }
 
+/* Its server has become a replica, and the connection to it stays: the lock is given back at the master. */
+static void who_waits_finds_the_master(void **state)
+{
+    lk_env *env = *state;
+    lk_locking waiter;
+    env->second = lk_test_redis(NULL);
+    lk_follow(env->second, env->server);
+    locker *l = lk_open_at(env->server, "poll=200ms&ttl=60s");
+    lk_server_do(env->server, "SET elsewhere somebody");
+    lk_locking_start(&waiter, l, "elsewhere", NULL);
+    lk_require_queue(env->server, "elsewhere", 1);
+    lk_require_queue(env->second, "elsewhere", 1);
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", env->second->port);
+    lk_server_do(env->second, "DEL elsewhere");
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(l);
+}
+
 /* Three lockers wait, and `asker` behind them; all but that one look once a minute. */
 static void stand_behind(lk_env *env, const char *key, locker *before[FIRST], lk_locking waiters[FIRST],
                          const locker_lock_options *options, lk_asker *asker)
@@ -384,6 +403,7 @@ static const struct CMUnitTest tests[] = {
     server_test(the_end_of_a_lease_is_not_missed),
     server_test(the_dead_go_from_the_front),
     server_test(a_place_that_was_lost_is_taken_again),
+    server_test(who_waits_finds_the_master),
     server_test(who_stands_behind_looks_seldom),
     server_test(a_hand_over_tells_who_comes_near),
     server_test(keys_are_looked_at_together),
