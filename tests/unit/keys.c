@@ -58,9 +58,9 @@ static void no_two_locks_share_a_key(void **state)
         (void)name_of(i, name);
         init(&keys, "", name);
         all[count++] = strdup(keys.lock);
-        all[count++] = strdup(keys.queue);
-        all[count++] = strdup(keys.old_fence);
-        all[count++] = strdup(keys.info);
+        all[count++] = strdup(lk_redis_keys_queue(&keys));
+        all[count++] = strdup(lk_redis_keys_old_fence(&keys));
+        all[count++] = strdup(lk_redis_keys_info(&keys));
         for (size_t k = count - 4; k < count; k++)
             assert_string_not_equal(all[k], keys.fence);
         lk_redis_keys_clear(&keys);
@@ -73,17 +73,18 @@ static void no_two_locks_share_a_key(void **state)
 }
 
 /* Whether what Redis Cluster hashes is the same for all of them. */
-static bool are_in_one_slot(const lk_redis_keys *keys)
+static bool are_in_one_slot(lk_redis_keys *keys)
 {
     const uint16_t slot = slot_of(keys->lock);
-    return slot_of(keys->queue) == slot && slot_of(keys->info) == slot && slot_of(keys->fence) == slot;
+    return slot_of(lk_redis_keys_queue(keys)) == slot && slot_of(lk_redis_keys_info(keys)) == slot &&
+           slot_of(keys->fence) == slot;
 }
 
 static void expect_queue(const char *lock, const char *queue)
 {
     lk_redis_keys keys;
     init(&keys, "", lock);
-    assert_string_equal(keys.queue, queue);
+    assert_string_equal(lk_redis_keys_queue(&keys), queue);
     lk_redis_keys_clear(&keys);
 }
 
@@ -106,9 +107,9 @@ static void companions_stand_in_the_slot_of_the_lock(void **state)
             (void)name_of(i, name);
             init(&keys, spaces[k], name);
             assert_true(are_in_one_slot(&keys) || strcmp(spaces[k], "}{") == 0);
-            const uint32_t tag = lk_redis_slot_tag(&slots, slot_of(keys.lock));
-            *lk_redis_companion_put(info, LK_REDIS_INFO, spaces[k], name, strlen(name), tag) = '\0';
-            assert_string_equal(info, keys.info);
+            const lk_redis_tag tag = lk_redis_slot_tag(&slots, slot_of(keys.lock));
+            *lk_redis_companion_put(info, LK_REDIS_INFO, keys.lock, keys.len, keys.space, tag) = '\0';
+            assert_string_equal(info, lk_redis_keys_info(&keys));
             lk_redis_keys_clear(&keys);
         }
     }
@@ -127,25 +128,32 @@ static void slots_are_those_of_redis(void **state)
     assert_int_equal(lk_redis_slot_of(&slots, "{foo", "k}y", 3), slot_of("foo:k"));
 }
 
+static void expect_tag(uint16_t slot, const char *tag)
+{
+    char text[16];
+    *lk_redis_tag_put(text, lk_redis_slot_tag(&slots, slot)) = '\0';
+    assert_string_equal(text, tag);
+}
+
 /* They are part of the names that all clients share, and never change. */
 static void tags_are_the_least_numbers_of_their_slots(void **state)
 {
     static const struct {
         uint16_t slot;
-        uint32_t tag;
-    } pinned[] = {{0, 3560}, {1, 22179}, {12182, 43681}, {16383, 39296}};
+        const char *tag;
+    } pinned[] = {{0, "{3560}"}, {1, "{22179}"}, {12182, "{43681}"}, {16383, "{39296}"}};
     static uint32_t seen[LK_REDIS_SLOTS];
     (void)state;
     for (size_t i = 0; i < sizeof pinned / sizeof *pinned; i++)
-        assert_int_equal(lk_redis_slot_tag(&slots, pinned[i].slot), pinned[i].tag);
+        expect_tag(pinned[i].slot, pinned[i].tag);
     for (uint32_t n = 0, found = 0; found < LK_REDIS_SLOTS; n++) {
         char text[16];
-        (void)snprintf(text, sizeof text, "%u", n);
+        (void)snprintf(text, sizeof text, "{%u}", n);
         const uint16_t slot = slot_of(text);
         if (seen[slot]++ > 0)
             continue;
         found++;
-        assert_int_equal(lk_redis_slot_tag(&slots, slot), n);
+        expect_tag(slot, text);
     }
 }
 

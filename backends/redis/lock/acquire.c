@@ -24,7 +24,8 @@ static const int64_t quick_poll_ns = 10 * LK_MS;
 
 enum {
     CONFIRM_MAX = 2, /* so often is a lease that comes short started anew */
-    QUICK_POLLS = 8  /* so many waits of 10, 20, 40 ms and so on */
+    QUICK_POLLS = 8, /* so many waits of 10, 20, 40 ms and so on */
+    PLACES = 1 << 24 /* a queue has no more, as the script tells of it */
 };
 
 struct attempt {
@@ -300,7 +301,8 @@ static lk_redis_outcome call_script(struct attempt *a)
     /* One from before may stand in the queue still: it stays, and is taken out by a grant. */
     if (data->enrolled)
         lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
-    lk_redis_command argv = lk_redis_script_begin(a->r, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, a->keys.old_fence);
+    lk_redis_command argv =
+        lk_redis_script_begin(a->r, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, lk_redis_keys_old_fence(&a->keys));
     LK_REDIS_ARGUMENTS(&argv, a->value, a->ttl, a->member, queue_ttl, a->numbers,
                        LK_READ(a->r->trusted) ? "0" : "1", known ? "1" : "0");
     const lk_redis_outcome outcome =
@@ -354,10 +356,12 @@ static bool is_numbers(const redisReply *reply, size_t count)
 
 static locker_status read_busy(struct attempt *a, const redisReply *reply)
 {
-    const struct busy b = {
-        (uint64_t)reply->element[1]->integer,
-        reply->element[2]->integer == 1,
-        {reply->element[0]->integer, reply->element[3]->integer, reply->element[4]->integer}};
+    const int64_t state = reply->element[2]->integer; /* as scripts.c tells */
+    const struct busy b = {.counter = (uint64_t)reply->element[1]->integer,
+                           .left_free = (state & 1) != 0,
+                           .standing = {.left_ms = reply->element[0]->integer,
+                                        .rank = state % PLACES / 2 - 1,
+                                        .count = state / PLACES}};
     return busy(a, &b);
 }
 
@@ -365,7 +369,7 @@ static locker_status read_script(struct attempt *a)
 {
     const redisReply *reply = a->call.reply;
     int64_t last = 0, numbers = a->data->numbers > 0;
-    if (is_numbers(reply, 5))
+    if (is_numbers(reply, 3))
         return read_busy(a, reply);
     if (is_numbers(reply, 2)) {
         last = reply->element[0]->integer;

@@ -9,12 +9,11 @@ enum { LK_REDIS_BATCH_BYTES = 128 /* a command's own, without its script's text 
 /* The most that a claim takes of one: its lock, a companion, its value and a number. */
 static inline size_t lk_redis_batch_room(const lk_redis *r, const locker_claim *claim)
 {
-    return 2 * (strlen(r->set.name_space) + claim->key_len + LK_REDIS_COMPANION_MORE) + LK_REDIS_VALUE_LEN +
-           3 * (LK_REDIS_NUMBER_MAX + 5);
+    const size_t lock_len = strlen(r->set.name_space) + 1 + claim->key_len;
+    return 2 * lock_len + LK_REDIS_COMPANION_MORE + LK_REDIS_VALUE_LEN + 4 * (LK_REDIS_NUMBER_MAX + 5);
 }
 
 /* The beginning of a script's command, as far as the number of its keys; `more`: the arguments behind the keys. */
 char *lk_redis_batch_begin(char *out, const char *script, bool whole, size_t keys, size_t more);
-/* A claim's lock, and a companion of it, as arguments. */
-char *lk_redis_batch_lock(const lk_redis *r, const locker_claim *claim, char *out);
-char *lk_redis_batch_companion(lk_redis *r, const locker_claim *claim, lk_redis_companion which, char *out);
+/* A claim's lock, and that companion of it behind it, as arguments. */
+char *lk_redis_batch_keys(lk_redis *r, const locker_claim *claim, lk_redis_companion which, char *out);

@@ -61,7 +61,7 @@ static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
                    lk_redis_server_us(&r->time, data->since) / 1000, fence > 0 ? fence + data->passes : 0,
                    r->values.name, LOCKER_OWNER_MAX, claim->owner);
     const lk_redis_command a =
-        LK_REDIS_COMMAND("EVAL", lk_redis_note_text, "2", keys.lock, keys.info, value, info);
+        LK_REDIS_COMMAND("EVAL", lk_redis_note_text, "2", keys.lock, lk_redis_keys_info(&keys), value, info);
     const bool submitted = lk_redis_submit_command_locked(r->commands, &a, NULL, NULL);
     lk_redis_keys_clear(&keys);
     if (submitted) {

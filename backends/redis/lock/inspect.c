@@ -111,7 +111,7 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
     int tries = seen != NULL ? 1 : TRIES_MAX;
     lk_redis_outcome outcome;
     do {
-        lk_redis_command a = lk_redis_script_begin(x->r, which, &x->keys, x->keys.info);
+        lk_redis_command a = lk_redis_script_begin(x->r, which, &x->keys, lk_redis_keys_info(&x->keys));
         if (seen != NULL)
             lk_redis_command_add(&a, seen->str, seen->len);
         outcome = lk_redis_ask_script(x->r, call, which, &a, x->err);

@@ -14,7 +14,6 @@
  * name `}`; a dotted one, that is, `{`, anything, `}` and one dot or more, from which one dot is to be taken; one that begins
  * with `locker:` behind the namespace; and a name that is none of these, as it is. And no lock is another's companion,
  * because no name looks like one (lk_redis_key_is_reserved). The marks of break end in a value, which is random. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "keys.h"
@@ -29,10 +28,11 @@ static const char old_fence_suffix[] = ":locker:fence";
 /* How companions are made from the lock's name. */
 typedef enum { BRACED, DOTTED, PLAIN, TAGGED } form;
 
+/* A lock's name, which has the namespace in front. */
 typedef struct {
-    const char *space, *key;
-    size_t space_len, key_len; /* of the namespace with its colon */
-    uint32_t tag;
+    const char *lock;
+    size_t len, space; /* of the namespace with its colon */
+    lk_redis_tag tag;
 } parts;
 
 /* Whether Redis Cluster would hash a part of the name only (slot.h). */
@@ -69,34 +69,18 @@ static inline char *put(char *out, const char *text, size_t len)
     return out + len;
 }
 
-static char *put_space(char *out, const parts *p)
+static char *put_companion(char *out, const parts *p, form how, const char *suffix)
 {
-    if (p->space_len == 0)
-        return out;
-    out = put(out, p->space, p->space_len - 1);
-    *out++ = ':';
-    return out;
-}
-
-static inline char *put_lock(char *out, const parts *p)
-{
-    return put(put_space(out, p), p->key, p->key_len);
-}
-
-static char *put_tagged(char *out, const parts *p, const char *suffix)
-{
-    out = put_space(out, p);
-    out += sprintf(out, "locker:{%u}:", (unsigned)p->tag);
-    return put(put(out, p->key, p->key_len), suffix + SHORT, strlen(suffix + SHORT));
-}
-
-static inline char *put_companion(char *out, const parts *p, form how, const char *suffix)
-{
-    if (how == TAGGED)
-        return put_tagged(out, p, suffix);
+    if (how == TAGGED) {
+        out = put(put(out, p->lock, p->space), "locker:", sizeof "locker:" - 1);
+        out = lk_redis_tag_put(out, p->tag);
+        *out++ = ':';
+        out = put(out, p->lock + p->space, p->len - p->space);
+        return put(out, suffix + SHORT, strlen(suffix + SHORT));
+    }
     if (how == BRACED)
         *out++ = '{';
-    out = put_lock(out, p);
+    out = put(out, p->lock, p->len);
     if (how == BRACED)
         *out++ = '}';
     if (how == DOTTED)
@@ -104,47 +88,33 @@ static inline char *put_companion(char *out, const parts *p, form how, const cha
     return put(out, suffix, strlen(suffix));
 }
 
-static parts parts_of(const char *name_space, const char *key, size_t key_len, uint32_t tag)
+/* Room for any of the names. */
+static size_t room_of(size_t lock_len)
 {
-    const size_t space = strlen(name_space);
-    return (parts){name_space, key, space + (space > 0), key_len, tag};
-}
-
-static char *end_name(char *out)
-{
-    *out = '\0';
-    return out + 1;
-}
-
-static char *put_fence(char *out, const parts *p)
-{
-    static const char name[] = "locker:fence:{";
-    char digits[10];
-    size_t at = sizeof digits;
-    uint32_t rest = p->tag;
-    do {
-        digits[--at] = (char)('0' + rest % 10);
-        rest /= 10;
-    } while (rest > 0);
-    out = put(put(put_space(out, p), name, sizeof name - 1), digits + at, sizeof digits - at);
-    *out++ = '}';
-    return out;
+    return lock_len + LK_REDIS_COMPANION_MORE;
 }
 
 bool lk_redis_keys_init(lk_redis_keys *keys, const char *name_space, const char *key, size_t key_len,
-                        uint32_t tag)
+                        lk_redis_tag tag)
 {
-    const parts p = parts_of(name_space, key, key_len, tag);
-    const size_t lock_len = p.space_len + key_len;
-    keys->lock = malloc(lock_len + 1 + 4 * (lock_len + LK_REDIS_COMPANION_MORE));
+    static const char counter[] = "locker:fence:";
+    size_t space = strlen(name_space);
+    space += space > 0;
+    *keys = (lk_redis_keys){.len = space + key_len, .space = space, .tag = tag};
+    keys->lock = malloc(5 * room_of(keys->len));
     if (keys->lock == NULL)
         return false;
-    keys->info = end_name(put_lock(keys->lock, &p));
-    const form how = form_of(keys->lock, lock_len);
-    keys->queue = end_name(put_companion(keys->info, &p, how, info_suffix));
-    keys->fence = end_name(put_companion(keys->queue, &p, how, queue_suffix));
-    keys->old_fence = end_name(put_fence(keys->fence, &p));
-    (void)end_name(put_companion(keys->old_fence, &p, how == TAGGED ? BRACED : how, old_fence_suffix));
+    if (space > 0) {
+        memcpy(keys->lock, name_space, space - 1);
+        keys->lock[space - 1] = ':';
+    }
+    memcpy(keys->lock + space, key, key_len);
+    keys->lock[keys->len] = '\0';
+    keys->fence = keys->lock + keys->len + 1;
+    if (space > 0)
+        memcpy(keys->fence, keys->lock, space);
+    memcpy(keys->fence + space, counter, sizeof counter - 1);
+    *lk_redis_tag_put(keys->fence + space + sizeof counter - 1, tag) = '\0';
     return true;
 }
 
@@ -154,13 +124,39 @@ void lk_redis_keys_clear(lk_redis_keys *keys)
     keys->lock = NULL;
 }
 
-char *lk_redis_companion_put(char *out, lk_redis_companion which, const char *name_space, const char *key,
-                             size_t key_len, uint32_t tag)
+/* The nth that is made when it is asked for. */
+static const char *made(lk_redis_keys *keys, size_t n, bool earlier, const char *suffix)
 {
-    const parts p = parts_of(name_space, key, key_len, tag);
-    const size_t lock_len = (size_t)(put_lock(out, &p) - out);
-    return put_companion(out, &p, form_of(out, lock_len),
-                         which == LK_REDIS_INFO ? info_suffix : queue_suffix);
+    if (keys->made[n] == NULL) {
+        const parts p = {keys->lock, keys->len, keys->space, keys->tag};
+        const form how = form_of(keys->lock, keys->len);
+        char *const out = keys->lock + (2 + n) * room_of(keys->len);
+        *put_companion(out, &p, earlier && how == TAGGED ? BRACED : how, suffix) = '\0';
+        keys->made[n] = out;
+    }
+    return keys->made[n];
+}
+
+const char *lk_redis_keys_queue(lk_redis_keys *keys)
+{
+    return made(keys, 0, false, queue_suffix);
+}
+
+const char *lk_redis_keys_info(lk_redis_keys *keys)
+{
+    return made(keys, 1, false, info_suffix);
+}
+
+const char *lk_redis_keys_old_fence(lk_redis_keys *keys)
+{
+    return made(keys, 2, true, old_fence_suffix);
+}
+
+char *lk_redis_companion_put(char *out, lk_redis_companion which, const char *lock, size_t len, size_t space,
+                             lk_redis_tag tag)
+{
+    const parts p = {lock, len, space, tag};
+    return put_companion(out, &p, form_of(lock, len), which == LK_REDIS_INFO ? info_suffix : queue_suffix);
 }
 
 static bool ends_with(const char *key, size_t key_len, const char *suffix)

@@ -6,24 +6,34 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A plain string, what is known about its grant, who waits, and the fencing numbers of its slot. */
+#include "slot.h"
+
+/* The names of a lock's keys: a plain string, and the counter of its slot's fencing numbers; the others are made when they
+ * are asked for. */
 typedef struct {
     char *lock; /* at the start of one allocation, which holds the others too */
-    char *info, *queue, *fence;
-    char *old_fence; /* where releases before 0.2 counted; such may lock the same keys */
+    char *fence;
+    char *made[3];    /* queue, info, old fence; NULL: not made yet */
+    size_t len;       /* of `lock` */
+    size_t space;     /* of the namespace in it, with its colon */
+    lk_redis_tag tag; /* of its slot */
 } lk_redis_keys;
 
 /* `tag`: of the lock's slot (slot.h). False when memory ran out. Free with lk_redis_keys_clear(). */
 bool lk_redis_keys_init(lk_redis_keys *keys, const char *name_space, const char *key, size_t key_len,
-                        uint32_t tag);
+                        lk_redis_tag tag);
 void lk_redis_keys_clear(lk_redis_keys *keys);
+/* Who waits; what is known about its grant; and where earlier releases count, of which some may lock the same keys. */
+const char *lk_redis_keys_queue(lk_redis_keys *keys);
+const char *lk_redis_keys_info(lk_redis_keys *keys);
+const char *lk_redis_keys_old_fence(lk_redis_keys *keys);
 
-/* Writes the name of one of those companions to `out`, without a NUL, and answers its end. It takes LK_REDIS_COMPANION_MORE
- * bytes at most beside the namespace and the key. */
+/* Writes the name of one of these companions to `out`, without a NUL, and answers its end. It is longer than the lock's name by
+ * LK_REDIS_COMPANION_MORE bytes at most. `space`: of the namespace in that, with its colon. */
 typedef enum { LK_REDIS_INFO, LK_REDIS_QUEUE } lk_redis_companion;
 enum { LK_REDIS_COMPANION_MORE = 48 };
-char *lk_redis_companion_put(char *out, lk_redis_companion which, const char *name_space, const char *key,
-                             size_t key_len, uint32_t tag);
+char *lk_redis_companion_put(char *out, lk_redis_companion which, const char *lock, size_t len, size_t space,
+                             lk_redis_tag tag);
 
 /* Whether the key's lock could be another's companion; and whether that is worth asking, which it is of few. */
 bool lk_redis_key_is_reserved(const char *key, size_t key_len);

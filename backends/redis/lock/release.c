@@ -73,8 +73,8 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     lk_redis_call call = {.until = x->until, .patient = x->maybe};
     locker_status status;
     *again = false;
-    lk_redis_command a =
-        lk_redis_script_begin(x->r, LK_REDIS_SCRIPT_RELEASE, &x->keys, x->noted ? x->keys.info : NULL);
+    lk_redis_command a = lk_redis_script_begin(x->r, LK_REDIS_SCRIPT_RELEASE, &x->keys,
+                                               x->noted ? lk_redis_keys_info(&x->keys) : NULL);
     LK_REDIS_ARGUMENTS(&a, x->value, "", x->direct_us);
     switch (lk_redis_ask_script(x->r, &call, LK_REDIS_SCRIPT_RELEASE, &a, err)) {
     case LK_REDIS_CALL_ANSWERED:

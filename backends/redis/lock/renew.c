@@ -66,9 +66,7 @@ static char *put_command(lk_redis *r, const struct renewal *n, const char *scrip
     const size_t lengths = of_one_length(n) ? 1 : n->count;
     out = lk_redis_batch_begin(out, script, whole, 2 * n->count, 1 + lengths);
     for (size_t i = 0; i < n->count; i++)
-        out = lk_redis_batch_lock(r, n->slot[i].claim, out);
-    for (size_t i = 0; i < n->count; i++)
-        out = lk_redis_batch_companion(r, n->slot[i].claim, LK_REDIS_INFO, out);
+        out = lk_redis_batch_keys(r, n->slot[i].claim, LK_REDIS_INFO, out);
     out = lk_redis_put_line(out, '$', n->count * LK_REDIS_VALUE_LEN);
     for (size_t i = 0; i < n->count; i++, out += LK_REDIS_VALUE_LEN) /* its NUL is written over */
         lk_redis_value_text(&r->values, lk_redis_claim_of(n->slot[i].claim)->number, out);

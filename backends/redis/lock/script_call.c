@@ -8,11 +8,11 @@ void lk_redis_script_spell_out(lk_redis_command *a, lk_redis_script which)
     lk_redis_command_set(a, 1, lk_redis_script_text[which]);
 }
 
-lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, const lk_redis_keys *keys,
+lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, lk_redis_keys *keys,
                                        const char *fourth)
 {
     lk_redis_command a = LK_REDIS_COMMAND("EVALSHA", r->sha[which], fourth != NULL ? "4" : "3", keys->lock,
-                                          keys->queue, keys->fence);
+                                          lk_redis_keys_queue(keys), keys->fence);
     if (r->sha[which][0] == '\0')
         lk_redis_script_spell_out(&a, which);
     if (fourth != NULL)

@@ -4,7 +4,7 @@
 #include "instance.h"
 
 /* Start a call with the lock, its queue and its counter, and a fourth key (NULL: none), by EVALSHA where the hash is known. */
-lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, const lk_redis_keys *keys,
+lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, lk_redis_keys *keys,
                                        const char *fourth);
 /* Make it one by EVAL, with the text. */
 void lk_redis_script_spell_out(lk_redis_command *a, lk_redis_script which);

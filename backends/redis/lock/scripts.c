@@ -108,9 +108,10 @@
  * '', how long the queue is kept in ms, how many numbers the grant wants (0: no fencing), whether to try first if we could
  * release it (1 or 0), whether the server may know the value: from the queue, or by an attempt of unknown outcome (1 or 0); a
  * mark of it is about a grant that nobody was told of then. Answers the last of the numbers (1 without fencing) when it is
- * ours, or {that, how many there are} where more than one were wanted; else {PTTL, the counter, 0, how many stand before the
- * member in the queue (-1: it is not there), how many stand there}. Ours already: a lost reply, or handed over; then the lease
- * starts anew, with new numbers. {ms, the counter, 1, ...}: it is left free for others for so long (HAND_OVER_LUA). */
+ * ours, or {that, how many there are} where more than one were wanted; else {PTTL, the counter, s}, where s is 2^24 times how
+ * many stand in the queue, and twice the member's place there, from 1 on (0: it has none). Ours already: a lost reply, or handed
+ * over; then the lease starts anew, with new numbers. One more of s: it is left free for others for as long as the first number
+ * says (HAND_OVER_LUA). */
 static const char acquire_lua[] =
     "local value, ttl, member = ARGV[1], ARGV[2], ARGV[3]\n"
     "if ARGV[6] == '1' then\n"
@@ -136,16 +137,18 @@ static const char acquire_lua[] =
     "  elseif type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then\n"
     "    return v\n"
     "  else\n"
-    "    local rank, count = -1, 0\n"
+    "    local state = left and 1 or 0\n"
     "    if member ~= '' then\n"
     "      local t = redis.call('TIME')\n"
     "      redis.pcall('ZADD', KEYS[2], 'NX', t[1] .. string.sub('00000' .. t[2], -6), member)\n"
     "      redis.pcall('PEXPIRE', KEYS[2], ARGV[4])\n"
-    "      rank, count = redis.pcall('ZRANK', KEYS[2], member), redis.pcall('ZCARD', KEYS[2])\n"
+    "      local rank, count = redis.pcall('ZRANK', KEYS[2], member), redis.pcall('ZCARD', KEYS[2])\n"
+    "      if type(rank) == 'number' and rank < 8388607 and type(count) == 'number' then\n"
+    "        state = state + 2 * (rank + 1) + 16777216 * count\n"
+    "      end\n"
     "    end\n"
     "    local last = redis.pcall('GET', KEYS[3])\n"
-    "    return {left or redis.call('PTTL', KEYS[1]), type(last) == 'string' and tonumber(last) or 0, "
-    "left and 1 or 0, type(rank) == 'number' and rank or -1, type(count) == 'number' and count or 0}\n"
+    "    return {left or redis.call('PTTL', KEYS[1]), type(last) == 'string' and tonumber(last) or 0, state}\n"
     "  end\n"
     "end\n"
     "if ARGV[7] == '1' and member ~= '' then redis.pcall('ZREM', KEYS[2], member) end\n"
@@ -178,23 +181,24 @@ static const char release_lua[] =
     "end\n"
     "if KEYS[4] then redis.pcall('DEL', KEYS[4]) end\n" COUNTER_LUA HAND_OVER_LUA "return answer\n";
 
-/* KEYS: locks, and then the info of each; ARGV: their values, one behind the other, and then ttl_ms: one for all, or one for
+/* KEYS: locks, and behind each its info; ARGV: their values, one behind the other, and then ttl_ms: one for all, or one for
  * each. Answers a string with 1 or 0 for each. */
-static const char renew_lua[] = GET_LUA "local out = {}\n"
-                                        "local n = #KEYS / 2\n"
-                                        "for i = 1, n do\n"
-                                        "  if get(KEYS[i]) == string.sub(ARGV[1], 32 * i - 31, 32 * i) then\n"
-                                        "    local ttl = ARGV[i + 1] or ARGV[2]\n"
-                                        "    redis.call('PEXPIRE', KEYS[i], ttl)\n"
-                                        "    redis.pcall('PEXPIRE', KEYS[n + i], ttl)\n"
-                                        "    out[i] = '1'\n"
-                                        "  else\n"
-                                        "    out[i] = '0'\n"
-                                        "  end\n"
-                                        "end\n"
-                                        "return table.concat(out)\n";
+static const char renew_lua[] =
+    GET_LUA "local out = {}\n"
+            "local n = #KEYS / 2\n"
+            "for i = 1, n do\n"
+            "  if get(KEYS[2 * i - 1]) == string.sub(ARGV[1], 32 * i - 31, 32 * i) then\n"
+            "    local ttl = ARGV[i + 1] or ARGV[2]\n"
+            "    redis.call('PEXPIRE', KEYS[2 * i - 1], ttl)\n"
+            "    redis.pcall('PEXPIRE', KEYS[2 * i], ttl)\n"
+            "    out[i] = '1'\n"
+            "  else\n"
+            "    out[i] = '0'\n"
+            "  end\n"
+            "end\n"
+            "return table.concat(out)\n";
 
-/* For those who wait, how it stands with their locks. KEYS: locks, and then the queue of each; ARGV: how long the queues are
+/* For those who wait, how it stands with their locks. KEYS: locks, and behind each its queue; ARGV: how long the queues are
  * kept in ms, and then the member of each who asks. Of a queue's first three those go whose process does not listen any more
  * (100 in all, for the server serves nobody else meanwhile), and who comes to stand among them is told. Answers three numbers
  * for each: PTTL, how many stand before the member (-1: it is not there), how many stand there. What writes first is called so
@@ -209,7 +213,7 @@ static const char wait_lua[] =
     "  return heard[inst]\n"
     "end\n"
     "for i = 1, n do\n"
-    "  local lock, queue, member, gone, dead = KEYS[i], KEYS[n + i], ARGV[1 + i], 0, false\n"
+    "  local lock, queue, member, gone, dead = KEYS[2 * i - 1], KEYS[2 * i], ARGV[1 + i], 0, false\n"
     "  redis.call('PEXPIRE', queue, ARGV[1])\n"
     "  repeat\n"
     "    dead = false\n"

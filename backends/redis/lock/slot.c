@@ -19,13 +19,6 @@ static inline uint16_t crc_byte(const lk_redis_slots *slots, uint16_t crc, char 
     return (uint16_t)(crc << 8) ^ slots->crc[crc >> 8 ^ (unsigned char)byte];
 }
 
-static uint16_t crc_text(const lk_redis_slots *slots, uint16_t crc, const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        crc = crc_byte(slots, crc, text[i]);
-    return crc;
-}
-
 /* A name in its pieces. */
 typedef struct {
     const char *space, *key;
@@ -58,39 +51,59 @@ static uint16_t crc_of_braced(const lk_redis_slots *slots, const parts *name)
     return crc;
 }
 
+/* The CRC as it goes on over a text. False: there is a brace in it. */
+static bool crc_without_brace(const lk_redis_slots *slots, const char *text, size_t len, uint16_t *crc)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '{')
+            return false;
+        *crc = crc_byte(slots, *crc, text[i]);
+    }
+    return true;
+}
+
 uint16_t lk_redis_slot_of(const lk_redis_slots *slots, const char *name_space, const char *key,
                           size_t key_len)
 {
     const size_t space = strlen(name_space), colon = space > 0;
+    uint16_t crc = 0;
+    if (crc_without_brace(slots, name_space, space, &crc) && crc_without_brace(slots, ":", colon, &crc) &&
+        crc_without_brace(slots, key, key_len, &crc))
+        return crc % LK_REDIS_SLOTS;
     const parts name = {name_space, key, space + colon, space + colon + key_len};
-    if (memchr(name_space, '{', space) != NULL || memchr(key, '{', key_len) != NULL)
-        return crc_of_braced(slots, &name) % LK_REDIS_SLOTS;
-    const uint16_t crc = crc_text(slots, crc_text(slots, 0, name_space, space), ":", colon);
-    return crc_text(slots, crc, key, key_len) % LK_REDIS_SLOTS;
+    return crc_of_braced(slots, &name) % LK_REDIS_SLOTS;
 }
 
-/* All numbers are gone through from 0 on, so each slot that is come by for the first time has found its tag as well: ten
- * numbers that differ in their last digit alone at a time. */
-static void look_for_tag(lk_redis_slots *slots, uint16_t slot)
+/* Ten numbers, which differ in their last digit alone. */
+static void look_at_tens(lk_redis_slots *slots, uint32_t tens)
 {
-    for (uint32_t tens = 0; LK_READ(slots->tag[slot]) == 0; tens++) {
-        char digits[10];
-        size_t at = sizeof digits;
-        for (uint32_t rest = tens; rest > 0; rest /= 10)
-            digits[--at] = (char)('0' + rest % 10);
-        const uint16_t crc = crc_text(slots, 0, digits + at, sizeof digits - at);
-        for (uint32_t last = 0; last < 10; last++) {
-            atomic_uint_least32_t *const tag =
-                &slots->tag[crc_byte(slots, crc, (char)('0' + last)) % LK_REDIS_SLOTS];
-            if (LK_READ(*tag) == 0)
-                LK_WRITE(*tag, tens * 10 + last + 1);
-        }
+    char text[8] = "{"; /* with room for what follows: no tag is longer */
+    size_t len = 1;
+    uint16_t crc = 0;
+    for (uint32_t power = 100000; tens > 0 && power > 0; power /= 10)
+        if (tens >= power)
+            text[len++] = (char)('0' + tens / power % 10);
+    (void)crc_without_brace(slots, text + 1, len - 1, &crc);
+    text[len + 1] = '}';
+    for (uint32_t last = 0; last < 10; last++) {
+        text[len] = (char)('0' + last);
+        atomic_uint_least64_t *const tag = &slots->tag[crc_byte(slots, crc, text[len]) % LK_REDIS_SLOTS];
+        uint64_t bytes;
+        memcpy(&bytes, text, sizeof bytes);
+        if (LK_READ(*tag) == 0)
+            LK_WRITE(*tag, bytes);
     }
 }
 
-uint32_t lk_redis_slot_tag(lk_redis_slots *slots, uint16_t slot)
+/* All numbers are gone through in their order, once, so a slot that is come by for the first time has found its tag. */
+lk_redis_tag lk_redis_slot_tag(lk_redis_slots *slots, uint16_t slot)
 {
-    if (LK_READ(slots->tag[slot]) == 0)
-        look_for_tag(slots, slot);
-    return LK_READ(slots->tag[slot]) - 1;
+    if (LK_READ(slots->tag[slot]) == 0) {
+        uint32_t tens = atomic_load_explicit(&slots->tens, memory_order_acquire);
+        for (; LK_READ(slots->tag[slot]) == 0; tens++)
+            look_at_tens(slots, tens);
+        if (tens > LK_READ(slots->tens))
+            atomic_store_explicit(&slots->tens, tens, memory_order_release);
+    }
+    return (lk_redis_tag){LK_READ(slots->tag[slot])};
 }

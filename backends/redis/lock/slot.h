@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "lk_atomic.h"
 
@@ -14,13 +15,28 @@ enum { LK_REDIS_SLOTS = 16384 };
 
 typedef struct {
     uint16_t crc[256]; /* CRC16-XMODEM, by a byte; constant */
+    atomic_uint_least64_t
+        tag[LK_REDIS_SLOTS]; /* in braces; 0: not looked for yet. Relaxed: it is always the same */
     atomic_uint_least32_t
-        tag[LK_REDIS_SLOTS]; /* plus 1; 0: not looked for yet. Relaxed: it is always the same */
+        tens; /* numbers below ten times that are in `tag`; acquire and release bring that along */
 } lk_redis_slots;
+
+/* A tag in braces, "{109757}" at most: its bytes, and zeros behind them. */
+typedef struct {
+    uint64_t text;
+} lk_redis_tag;
 
 void lk_redis_slots_init(lk_redis_slots *slots);
 /* The slot of the lock `name_space:key`, or of the key alone where that is empty. */
 uint16_t lk_redis_slot_of(const lk_redis_slots *slots, const char *name_space, const char *key,
                           size_t key_len);
 /* The tag of a slot. */
-uint32_t lk_redis_slot_tag(lk_redis_slots *slots, uint16_t slot);
+lk_redis_tag lk_redis_slot_tag(lk_redis_slots *slots, uint16_t slot);
+
+/* Writes the tag to `out`, where eight bytes are, and answers its end. */
+static inline char *lk_redis_tag_put(char *out, lk_redis_tag tag)
+{
+    memcpy(out, &tag.text, sizeof tag.text);
+    const char *const end = memchr(out, '}', sizeof tag.text);
+    return out + (end - out) + 1;
+}

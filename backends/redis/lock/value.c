@@ -6,16 +6,20 @@
 
 enum { HALF = LK_REDIS_VALUE_LEN / 2 };
 
-static void put_hex(uint64_t n, char text[HALF])
+static void put_hex(const lk_redis_values *values, uint64_t n, char text[HALF])
 {
-    for (int i = HALF; i-- > 0; n >>= 4)
-        text[i] = "0123456789abcdef"[n & 15];
+    for (int i = HALF; (i -= 2) >= 0; n >>= 8)
+        memcpy(text + i, values->hex[n & 255], 2);
 }
 
 void lk_redis_values_init(lk_redis_values *values, const uint64_t random[2])
 {
-    put_hex(random[0], values->name);
-    put_hex(random[0], values->name + HALF);
+    for (int byte = 0; byte < 256; byte++) {
+        values->hex[byte][0] = "0123456789abcdef"[byte / 16];
+        values->hex[byte][1] = "0123456789abcdef"[byte % 16];
+    }
+    put_hex(values, random[0], values->name);
+    put_hex(values, random[0], values->name + HALF);
     values->name[LK_REDIS_VALUE_LEN] = '\0';
     atomic_init(&values->counter, 0);
     values->low = random[1] >> 1; /* so that a number never carries into the half that names the instance */
@@ -24,7 +28,7 @@ void lk_redis_values_init(lk_redis_values *values, const uint64_t random[2])
 void lk_redis_value_text(const lk_redis_values *values, uint64_t number, char text[LK_REDIS_VALUE_LEN + 1])
 {
     memcpy(text, values->name, HALF);
-    put_hex(values->low + number, text + HALF);
+    put_hex(values, values->low + number, text + HALF);
     text[LK_REDIS_VALUE_LEN] = '\0';
 }
 

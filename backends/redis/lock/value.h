@@ -12,6 +12,7 @@ enum { LK_REDIS_VALUE_LEN = 32 /* hex digits of a value, and of an instance's na
 typedef struct {
     /* The instance's: the half that all values begin with, twice. Constant, as the next. */
     char name[LK_REDIS_VALUE_LEN + 1];
+    char hex[256][2];             /* the digits of a byte */
     uint64_t low;                 /* what numbers are added to */
     atomic_uint_fast64_t counter; /* relaxed: it orders nothing */
 } lk_redis_values;

@@ -140,9 +140,7 @@ static char *put_command_locked(const look *l, const char *script, bool whole, c
     lk_redis *const r = l->r;
     out = lk_redis_batch_begin(out, script, whole, 2 * l->count, 1 + l->count);
     for (size_t i = 0; i < l->count; i++)
-        out = lk_redis_batch_lock(r, claim_locked(l, i), out);
-    for (size_t i = 0; i < l->count; i++)
-        out = lk_redis_batch_companion(r, claim_locked(l, i), LK_REDIS_QUEUE, out);
+        out = lk_redis_batch_keys(r, claim_locked(l, i), LK_REDIS_QUEUE, out);
     out = lk_redis_put_number(out, (size_t)(lk_redis_queue_ns(r) / LK_MS));
     for (size_t i = 0; i < l->count; i++) {
         char value[LK_REDIS_VALUE_LEN + 1], member[LK_REDIS_MEMBER_MAX];
