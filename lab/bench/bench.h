@@ -132,8 +132,8 @@ void lk_until_waiting(lk_bench *b, locker *l, uint64_t count);
 enum { LK_GIVER, LK_TAKER };
 /* Long enough for that. */
 extern const int64_t lk_handoff_sleep;
-/* So many hand-offs; the taker samples the time from the unlock to its having the lock. */
-void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64_t times);
+/* So many hand-offs, each when the taker has waited for so long; it samples the time from the unlock to its having the lock. */
+void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64_t times, int64_t sleep);
 
 /* ---- report.c */
 /* One number for each round. */
@@ -187,6 +187,8 @@ void lk_bench_redis_server_stop(lk_bench *b);
 bool lk_bench_redis_server_parse(lk_bench_redis_server *server, const char *uri);
 /* How many commands clients have sent so far; those that scripts call and our own INFO don't count. */
 int64_t lk_bench_redis_server_commands(lk_bench *b);
+/* How many keys it has. */
+int64_t lk_bench_redis_server_keys(lk_bench *b);
 /* A hiredis connection, authenticated, its database selected; NULL: `why` says what went wrong. */
 struct redisContext *lk_bench_redis_server_connect(const lk_bench_redis_server *server, char *why,
                                                    size_t size);
@@ -208,6 +210,8 @@ bool lk_bare_pop(lk_bare *bare, const char *list);
 void lk_bare_push_end(lk_bare *bare, const char *list);
 void lk_bare_delete(lk_bare *bare, const char *key);
 void lk_bare_hold(lk_bare *bare, const char *key, int64_t ttl_ms);
+/* Try for a key that another holds. */
+void lk_bare_try(lk_bare *bare, const char *key);
 /* Renew n keys PREFIX0.. in one flight, a script call for each. */
 void lk_bare_renew(lk_bare *bare, const char *prefix, int n, int64_t ttl_ms);
 /* Lock and unlock `lanes` keys on this connection with one command of each in flight, until the crew is
@@ -228,6 +232,8 @@ bool lk_zoo_server_pin(lk_bench *b, int cpu);
 void lk_zoo_server_stop(lk_bench *b);
 /* How many requests clients have sent so far, pings among them; our own questions don't count. */
 int64_t lk_zoo_server_requests(lk_bench *b);
+/* How many transactions it has logged so far. */
+int64_t lk_zoo_server_transactions(lk_bench *b);
 /* For locker_open(), by this port; the lock time is the session's. */
 const char *lk_zoo_server_uri(char out[LK_SERVER_TEXT], int port, int64_t ttl_ms);
 
@@ -314,6 +320,11 @@ bool lk_row_d(lk_bench *b);
 bool lk_row_e(lk_bench *b);
 bool lk_row_e_long(lk_bench *b);
 bool lk_row_many(lk_bench *b);
+bool lk_row_wait(lk_bench *b);
+bool lk_row_wait_keys(lk_bench *b);
+bool lk_row_keys(lk_bench *b);
+bool lk_row_keys_long(lk_bench *b);
+bool lk_row_e_held_up(lk_bench *b);
 bool lk_row_lag(lk_bench *b);
 bool lk_row_break(lk_bench *b);
 bool lk_row_net(lk_bench *b);
@@ -322,6 +333,8 @@ bool lk_row_za1(lk_bench *b);
 bool lk_row_zfresh(lk_bench *b);
 bool lk_row_zb(lk_bench *b);
 bool lk_row_zh(lk_bench *b);
+bool lk_row_zhi(lk_bench *b);
+bool lk_row_zwait(lk_bench *b);
 bool lk_row_zc(lk_bench *b);
 bool lk_row_ze(lk_bench *b);
 bool lk_row_znet(lk_bench *b);

@@ -11,7 +11,7 @@
 
 #include "bench.h"
 
-enum { MEMBERS_MAX = 16, QUICK_PART = 50 };
+enum { MEMBERS_MAX = 256, QUICK_PART = 50 };
 
 atomic_bool lk_interrupted;
 

@@ -3,7 +3,7 @@
 
 const int64_t lk_handoff_sleep = 3 * LK_BENCH_MS;
 
-void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64_t times)
+void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64_t times, int64_t sleep)
 {
     locker *l = lk_open_or_fail(b, uri);
     lk_bench_crew_ready(b);
@@ -12,7 +12,7 @@ void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64
             locker_handle *held = lk_lock_or_fail(b, l, key, NULL);
             lk_bench_crew_give_turn(b, LK_TAKER);
             lk_bench_crew_wait_turn(b, LK_GIVER);
-            lk_bench_sleep(lk_handoff_sleep);
+            lk_bench_sleep(sleep);
             b->crew->mark = lk_bench_now();
             lk_unlock_or_fail(b, held);
             lk_bench_crew_wait_turn(b, LK_GIVER);

@@ -163,6 +163,13 @@ void lk_bare_hold(lk_bare *bare, const char *key, int64_t ttl_ms)
     do_command(bare, 5, argv);
 }
 
+/* SETNX, because SET is a command that scripts call (redis_server.c). */
+void lk_bare_try(lk_bare *bare, const char *key)
+{
+    const char *argv[] = {"SETNX", key, TOKEN};
+    do_command(bare, 3, argv);
+}
+
 /* ------------------------------------------------------------------ waiting ---- */
 
 void lk_bare_push(lk_bare *bare, const char *list)

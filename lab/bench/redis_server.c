@@ -176,13 +176,23 @@ void lk_bench_redis_server_stop(lk_bench *b)
  * calls. */
 static bool is_called_by_scripts(const char *name, size_t length)
 {
-    static const char *const names[] = {"get",    "set",    "del",    "pexpire", "pttl",     "time", "zadd",
-                                        "zrem",   "zcard",  "zrange", "zpopmin", "publish",  "type", "exists",
-                                        "unlink", "zscore", "info",   "strlen",  "getrange", "incr", "mget"};
+    static const char *const names[] = {
+        "get",   "set",    "del",      "pexpire", "pttl", "time",   "zadd",   "zrem",
+        "zcard", "zrange", "zpopmin",  "publish", "type", "exists", "unlink", "zscore",
+        "info",  "strlen", "getrange", "incr",    "mget", "incrby", "zrank",  "pubsub|numsub"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i]) == length && strncmp(name, names[i], length) == 0)
             return true;
     return false;
+}
+
+int64_t lk_bench_redis_server_keys(lk_bench *b)
+{
+    (void)b;
+    redisReply *reply = redisCommand(admin, "DBSIZE");
+    const int64_t keys = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    freeReplyObject(reply);
+    return keys;
 }
 
 int64_t lk_bench_redis_server_commands(lk_bench *b)

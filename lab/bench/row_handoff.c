@@ -28,7 +28,7 @@ static void bare_body(lk_bench *b, int member, const void *arg)
 
 static void our_body(lk_bench *b, int member, const void *arg)
 {
-    lk_handoff(b, member, b->server.uri, key, *(const int64_t *)arg);
+    lk_handoff(b, member, b->server.uri, key, *(const int64_t *)arg, lk_handoff_sleep);
 }
 
 static bool side(lk_bench *b, bool ours, const int64_t *times, lk_series *p50, lk_series *p99)

@@ -1,4 +1,4 @@
-/* row_zookeeper_one_thread.c: rows za, za1, zfresh and zh: one thread that locks and unlocks, and the
+/* row_zookeeper_one_thread.c: rows za, za1, zfresh, zh and zhi: one thread that locks and unlocks, and the
  * hand-off from an unlock to a waiter in another process. Bare is the single-threaded C client, driven by
  * the thread that waits: as it is, and with its requests sent in one piece; in the hand-off also one that
  * doesn't ask whether it is the first. */
@@ -15,6 +15,7 @@ typedef struct {
     int side;
     bool fresh;
     int64_t cycles;
+    int64_t sleep; /* ns: of the taker, before a hand-off */
 } plan;
 
 static lk_zoo *open_bare(lk_bench *b, int side)
@@ -129,7 +130,7 @@ static void bare_handoff(lk_bench *b, int member, const plan *p)
             lk_zoo_lock(zoo, key, false);
             lk_bench_crew_give_turn(b, LK_TAKER);
             lk_bench_crew_wait_turn(b, LK_GIVER);
-            lk_bench_sleep(lk_handoff_sleep);
+            lk_bench_sleep(p->sleep);
             b->crew->mark = lk_bench_now();
             lk_zoo_unlock(zoo);
             lk_bench_crew_wait_turn(b, LK_GIVER);
@@ -151,7 +152,7 @@ static void handoff_body(lk_bench *b, int member, const void *arg)
     const plan *p = arg;
     char uri[LK_SERVER_TEXT];
     if (p->side == OURS)
-        lk_handoff(b, member, lk_zoo_server_uri(uri, b->zoo.own.port, session), key, p->cycles);
+        lk_handoff(b, member, lk_zoo_server_uri(uri, b->zoo.own.port, session), key, p->cycles, p->sleep);
     else
         bare_handoff(b, member, p);
 }
@@ -167,7 +168,7 @@ bool lk_row_zh(lk_bench *b)
     (void)lk_zoo_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         for (int side = BARE; side < SIDES; side++) {
-            plan p = {.side = side, .cycles = lk_scale(b, 500)};
+            plan p = {.side = side, .cycles = lk_scale(b, 500), .sleep = lk_handoff_sleep};
             lk_work work = {.members = 2, .cpu = b->client_cpu, .body = handoff_body, .arg = &p};
 
             if (!lk_bench_crew_run(b, &work))
@@ -180,5 +181,25 @@ bool lk_row_zh(lk_bench *b)
     lk_bench_report(b, &whole, &p50[WHOLE], &p50[OURS]);
     lk_bench_report(b, &trust, &p50[TRUSTING], &p50[OURS]);
     lk_bench_report(b, &most, &p99[BARE], &p99[OURS]);
+    return true;
+}
+
+/* To one that has waited for long: no deadline of before is far enough any more. */
+bool lk_row_zhi(lk_bench *b)
+{
+    static const lk_bench_figure half = {
+        "zhi", "hand-off after 30 s of waiting, p50", "us", "listing again", LK_GOAL_RATIO_AT_MOST, 2};
+    lk_series p50[SIDES] = {0};
+    (void)lk_zoo_server_pin(b, b->server_cpu);
+    for (int round = 0; round < b->rounds; round++) {
+        for (int side = BARE; side <= OURS; side++) {
+            plan p = {.side = side, .cycles = lk_scale(b, 5), .sleep = lk_scale(b, 30000) * LK_BENCH_MS};
+            lk_work work = {.members = 2, .cpu = b->client_cpu, .body = handoff_body, .arg = &p};
+            if (!lk_bench_crew_run(b, &work))
+                return false;
+            lk_series_add(&p50[side], lk_bench_crew_quantile_us(b, 0.5));
+        }
+    }
+    lk_bench_report(b, &half, &p50[BARE], &p50[OURS]);
     return true;
 }

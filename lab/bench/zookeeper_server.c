@@ -10,14 +10,24 @@ static int64_t questions; /* that we have asked: the server counts them as reque
 
 /* ------------------------------------------------------------------ asking ---- */
 
-int64_t lk_zoo_server_requests(lk_bench *b)
+/* What stands behind those words. */
+static int64_t number_behind(lk_bench *b, const char *words, int base)
 {
-    static const char received[] = "Received: ";
     questions++;
     char answer[2048];
-    const char *at =
-        lk_server_ask(&b->zoo.own, "srvr", answer, sizeof answer) ? strstr(answer, received) : NULL;
-    return at != NULL ? strtoll(at + sizeof received - 1, NULL, 10) - questions : 0;
+    const char *at = lk_server_ask(&b->zoo.own, "srvr", answer, sizeof answer) ? strstr(answer, words) : NULL;
+    return at != NULL ? strtoll(at + strlen(words), NULL, base) : 0;
+}
+
+int64_t lk_zoo_server_requests(lk_bench *b)
+{
+    const int64_t received = number_behind(b, "Received: ", 10);
+    return received > questions ? received - questions : 0;
+}
+
+int64_t lk_zoo_server_transactions(lk_bench *b)
+{
+    return number_behind(b, "Zxid: 0x", 16); /* it counts them; no other server leads meanwhile */
 }
 
 /* ------------------------------------------------------------------ starting ---- */
