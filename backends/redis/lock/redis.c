@@ -29,7 +29,8 @@ static const lk_redis_owner events = {
     .on_left = free_instance,
 };
 
-static bool make_parts(lk_redis *r, const locker_services *svc)
+/* Nobody else sees it yet. */
+LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
 {
     uint64_t random[3];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random ||
