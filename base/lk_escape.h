@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 static inline bool lk_escape_spares(unsigned char c)
 {
@@ -26,4 +27,16 @@ static inline char *lk_escape(char *out, const char *text, size_t len)
         }
     }
     return out;
+}
+
+/** What `text` was before lk_escape(), cut at `size` bytes. Returns the length. */
+static inline size_t lk_unescape(char *out, size_t size, const char *text)
+{
+    size_t len = 0;
+    for (unsigned code; len < size && *text != '\0'; len++) {
+        const bool coded = sscanf(text, "%%%2X", &code) == 1;
+        out[len] = coded ? (char)code : *text;
+        text += coded ? 3 : 1;
+    }
+    return len;
 }

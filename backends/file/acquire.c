@@ -1,12 +1,18 @@
 /* acquire.c: one attempt to lock a file, and what follows it: a grant is written into the file's record and
- * checked to be the file at the name; a claim that will wait is enrolled.
+ * checked to be the file at the name; a claim that will wait is enrolled in the lock's queue (queue.c).
  *
- * How no wake-up is lost. A waiter keeps its descriptor open, watches the file, marks byte 1 and only then
- * tries a second time: a holder that lets go after that try makes an event which the watch sees. The kernel
- * reports a dying holder's close a moment before it drops the lock, so an attempt that fails right after an
+ * How no wake-up is lost. A waiter keeps its descriptor open, marks byte 1, takes a ticket and only then looks who is
+ * before it. It follows its predecessor, whose end can't be missed. The first has none: it watches the lock file and
+ * only then tries a second time: a holder that lets go after that try makes an event which the watch sees. The
+ * kernel reports a dying holder's close a moment before it drops the lock, so an attempt that fails right after an
  * event, or right after the enrolment, is repeated at growing distances; and each second for as long as it
  * waits, because nothing bounds that moment on a busy host. A waiter never closes its descriptor between
- * attempts: that would be an event for all others. */
+ * attempts: that would be an event for the first. Those behind look as well, more seldom, whether something moved
+ * that no event tells: the file was replaced, a child has copies of the predecessor's descriptors.
+ *
+ * A queue whose first doesn't come, because it was stopped, must not keep a free lock from others: a waiter that sees
+ * it free at two looks, with nothing written in between, overtakes who is before it, and a try takes what has been
+ * free for a second. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,19 +20,23 @@
 #include "directory.h"
 #include "lk_time.h"
 #include "lockfile.h"
+#include "queue.h"
 #include "watch.h"
 
 enum {
     ROUNDS = 16,                     /* attempts on a file that keeps being replaced */
     POLL_MAX = 1000 * LK_MS,         /* the repetitions' distance in the end */
     POLL_BREAKER = 5 * LK_MS,        /* while another breaks the lock: twice as long each time */
-    POLL_WITHOUT_EVENTS = 50 * LK_MS /* between attempts when inotify is not to be had */
+    POLL_WITHOUT_EVENTS = 50 * LK_MS, /* between attempts when inotify is not to be had */
+    LOOK_MAX = 10, /* s; between looks of those far behind */
+    STALLED = 1000 /* ms, that a lock is free with waiters, none of which takes it */
 };
 
 /* Open the file, see that it can be used before anything is written to it, and enter its descriptor, so that
  * a child forked from here on knows it. */
 static locker_status open_claim(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
+    c->ticket_fd = c->ahead_fd = -1;
     c->fd = lk_file_open(self, name, O_RDWR | O_CREAT);
     if (c->fd < 0)
         return lk_file_fail(self, "open", name, errno, err);
@@ -125,13 +135,12 @@ static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_f
 }
 
 /* Let go of everything: the claim is as acquire first saw it. */
-static void reset(lk_file *self, lk_file_claim *c)
+static void reset(lk_file *self, lk_file_claim *c, bool locked)
 {
     lk_mutex_lock(&self->mutex);
     lk_file_detach_locked(self, c);
     lk_mutex_unlock(&self->mutex);
-    lk_file_range_lock(c->fd, F_UNLCK, 0);
-    lk_file_close(self, c);
+    (void)lk_file_let_go(self, c, locked);
 }
 
 /* Lock the file, and make that a grant. BUSY with the descriptor still open: another has it. */
@@ -144,29 +153,16 @@ static locker_status take(lk_file *self, const lk_file_name *name, lk_file_claim
         code == 0 ? write_grant(self, name, c, err) : lk_file_fail(self, "lock", name, code, err);
     if (status == LOCKER_OK)
         status = confirm_grant(self, name, c, err);
-    if (status != LOCKER_OK)
-        reset(self, c);
+    if (status == LOCKER_OK)
+        lk_file_queue_granted(self, c);
+    else
+        reset(self, c, true);
     return status;
-}
-
-static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
-{
-    lk_mutex_lock(&self->mutex);
-    c->state = LK_FILE_WAITING;
-    const bool watched = lk_file_watch_add_locked(self, c);
-    lk_mutex_unlock(&self->mutex);
-    if (!watched)
-        lk_file_watch_warn(self);
-    const int code = lk_file_range_lock(c->fd, F_RDLCK, 1);
-    if (code != 0)
-        return lk_file_fail(self, "mark a waiter in", name, code, err);
-    /* Replaced before the watch was there: the new file is the one to wait for. */
-    return lk_file_confirm(self, name, &c->id, err);
 }
 
 /* When to try again without an event. The token tells whether the event meant that another was faster, which
  * is the usual case and hardly needs a repetition, or that the holder is just dying. */
-static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified)
+static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified, bool watched)
 {
     const int64_t now = lk_file_now(self);
     if (first || notified) {
@@ -177,60 +173,125 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
         c->poll_ns = first || !changed ? 1 * LK_MS : 8 * LK_MS;
         c->poll_factor = first ? 5 : changed ? 8 : 2;
     }
-    lk_mutex_lock(&self->mutex);
-    const bool watched = c->wd != 0;
-    lk_mutex_unlock(&self->mutex);
     c->claim->retry_at = now + (watched ? c->poll_ns : POLL_WITHOUT_EVENTS);
     c->poll_ns = lk_time_earlier(c->poll_ns * c->poll_factor, POLL_MAX);
 }
 
-/* Locked by another, and met for the first time: after the enrolment the lock is tried once more. */
-static locker_status first_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+/* Whether the lock is free, and was at the last look, and nobody had it meanwhile. */
+static bool is_stalled(lk_file *self, lk_file_claim *c)
+{
+    const bool was_free = c->was_free;
+    c->was_free = !lk_file_range_locked(c->fd, 0);
+    if (!c->was_free)
+        return false;
+    const int64_t now = lk_file_now(self);
+    lk_file_record record;
+    lk_file_reading reading;
+    if (lk_file_record_read(c->fd, &record, &reading) == 0 && was_free && record.token == c->seen)
+        return now - c->looked_at >= STALLED * LK_MS;
+    c->seen = record.token;
+    c->looked_at = now;
+    return false;
+}
+
+/* Not the first: told of the predecessor's end, it looks by itself the more seldom the farther behind it is. */
+static void wait_behind(lk_file *self, lk_file_claim *c, size_t before)
+{
+    lk_mutex_lock(&self->mutex);
+    const bool told = c->ahead_fd >= 0;
+    lk_mutex_unlock(&self->mutex);
+    const int64_t seconds = c->was_free ? 1 : before < LOOK_MAX ? (int64_t)before : LOOK_MAX;
+    c->claim->retry_at = lk_file_now(self) + (told ? seconds * LK_S : POLL_WITHOUT_EVENTS);
+}
+
+/* One that is enrolled, `fresh` right behind that: try the lock if it is the claim's turn. */
+static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_claim *c, bool fresh,
+                             locker_error *err)
+{
+    lk_mutex_lock(&self->mutex);
+    bool notified = c->notified;
+    const bool next = c->is_next;
+    c->notified = c->is_next = false;
+    lk_mutex_unlock(&self->mutex);
+    locker_status status = next ? take(self, name, c, err) : LOCKER_BUSY;
+    if (status != LOCKER_BUSY || c->fd < 0)
+        return status;
+    const size_t before = lk_file_queue_place(self, c);
+    const bool turn = before == 0 || is_stalled(self, c);
+    bool watched = false;
+    if (turn) {
+        if (before > 0)
+            lk_file_queue_overtake(self, c);
+        lk_mutex_lock(&self->mutex);
+        watched = c->wd != 0;
+        if (!watched) {
+            watched = lk_file_watch_add_locked(self, c);
+            fresh = watched || fresh;
+        }
+        lk_mutex_unlock(&self->mutex);
+        if (!watched)
+            lk_file_watch_warn(self);
+    }
+    /* Replaced before the watch was there: the new file is the one to wait for. */
+    status = lk_file_confirm(self, name, &c->id, err);
+    if (status == LOCKER_OK)
+        status = turn ? take(self, name, c, err) : LOCKER_BUSY;
+    if (status == LOCKER_BUSY && c->fd >= 0 && turn)
+        set_retry(self, c, fresh, notified, watched);
+    else if (status == LOCKER_BUSY && c->fd >= 0)
+        wait_behind(self, c, before);
+    return status;
+}
+
+/* Others wait, so this isn't the turn of one who comes; but for a try, when none of them takes the lock. It has been free
+ * for as long as the file was not written, or touched by who let go of it (lk_file_let_go); or its holder just died. */
+static bool must_queue(const lk_file_claim *c)
+{
+    struct stat s;
+    if (!lk_file_range_locked(c->fd, 1))
+        return false;
+    if (c->claim->will_wait || lk_file_range_locked(c->fd, 0) || fstat(c->fd, &s) != 0)
+        return true;
+    const int64_t let_go = (int64_t)s.st_mtim.tv_sec * LK_S + s.st_mtim.tv_nsec;
+    const int64_t since = lk_time_of(CLOCK_REALTIME) - let_go;
+    return since >= 0 && since < STALLED * LK_MS;
+}
+
+/* Locked by another, or waited for, and met for the first time. */
+static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     if (!c->claim->will_wait) {
         lk_file_close(self, c);
         LK_WRITE(self->busy[name->hash % LK_FILE_BUSY_NAMES], name->hash);
         return LOCKER_BUSY;
     }
-    locker_status status = enrol(self, name, c, err);
-    if (status == LOCKER_OK)
-        status = take(self, name, c, err);
-    if (status == LOCKER_BUSY && c->fd >= 0)
-        set_retry(self, c, true, false);
-    return status;
+    lk_mutex_lock(&self->mutex);
+    c->state = LK_FILE_WAITING;
+    lk_mutex_unlock(&self->mutex);
+    const int code = lk_file_range_lock(c->fd, F_RDLCK, 1);
+    if (code != 0)
+        return lk_file_fail(self, "mark a waiter in", name, code, err);
+    lk_file_queue_enter(self, c);
+    return wait_on(self, name, c, true, err);
 }
 
-/* The same, when the claim is enrolled already. */
-static locker_status still_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+static locker_status come(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    lk_mutex_lock(&self->mutex);
-    bool notified = c->notified;
-    c->notified = false;
-    if (c->wd == 0 && lk_file_watch_add_locked(self, c))
-        notified = true; /* inotify is to be had again: as after an enrolment */
-    lk_mutex_unlock(&self->mutex);
-    const locker_status status = lk_file_confirm(self, name, &c->id, err);
+    if (!c->claim->will_wait && looks_busy(self, name))
+        return LOCKER_BUSY;
+    locker_status status = open_claim(self, name, c, err);
     if (status != LOCKER_OK)
         return status;
-    set_retry(self, c, false, notified);
-    return LOCKER_BUSY;
+    status = must_queue(c) ? LOCKER_BUSY : take(self, name, c, err);
+    return status == LOCKER_BUSY && c->fd >= 0 ? enrol(self, name, c, err) : status;
 }
 
 static locker_status attempt(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    if (c->state == LK_FILE_NONE) {
-        if (!c->claim->will_wait && looks_busy(self, name))
-            return LOCKER_BUSY;
-        const locker_status status = open_claim(self, name, c, err);
-        if (status != LOCKER_OK)
-            return status;
-    }
-    locker_status status = take(self, name, c, err);
-    if (status == LOCKER_BUSY && c->fd >= 0)
-        status =
-            c->state == LK_FILE_WAITING ? still_busy(self, name, c, err) : first_busy(self, name, c, err);
-    if (status != LOCKER_OK && status != LOCKER_BUSY && c->fd >= 0)
-        reset(self, c);
+    const locker_status status =
+        c->state == LK_FILE_NONE ? come(self, name, c, err) : wait_on(self, name, c, false, err);
+    if (status != LOCKER_OK && status != LOCKER_BUSY && c->state != LK_FILE_NONE)
+        reset(self, c, false);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include "directory.h"
 #include "lk_time.h"
 #include "lockfile.h"
+#include "queue.h"
 #include "watch.h"
 
 enum { TRIES = 4 };
@@ -41,17 +42,25 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
     lk_file_name name;
     lk_file_name_set(&name, self->prefix, key, key_len);
     const int fd = lk_file_open(self, &name, O_RDONLY);
-    if (fd < 0) /* ENOENT: never locked */
-        return errno == ENOENT ? LOCKER_OK : lk_file_fail(self, "open", &name, errno, err);
+    if (fd < 0 && errno != ENOENT)
+        return lk_file_fail(self, "open", &name, errno, err);
+    if (fd < 0) { /* nobody locks it */
+        info->waiters = 0;
+        return LOCKER_OK;
+    }
     const bool held = lk_file_range_locked(fd, 0);
-    const int code = read_steady(fd, &record);
+    int code = read_steady(fd, &record);
+    struct statx s;
+    if (code == 0 && statx(fd, "", AT_EMPTY_PATH, STATX_INO, &s) != 0)
+        code = errno;
     close(fd);
     if (code != 0)
         return lk_file_fail(self, "read", &name, code, err);
     if (held)
         describe_holder(&record, info);
     info->token = record.token;
-    return LOCKER_OK;
+    const lk_file_id id = lk_file_id_of(&s);
+    return lk_file_queue_list(self, &id, info) ? LOCKER_OK : lk_out_of_memory(err);
 }
 
 static locker_status not_held(const lk_file *self, const lk_file_name *name, locker_error *err)
@@ -110,15 +119,15 @@ static locker_status replace(lk_file *self, const lk_file_name *name, int parent
 }
 
 /* Whether `held` is the file at the name, is held, and by whom. */
-static locker_status examine(const lk_file *self, const lk_file_name *name, int held, lk_file_record *record,
-                             locker_error *err)
+static locker_status examine(const lk_file *self, const lk_file_name *name, int held, lk_file_id *id,
+                             lk_file_record *record, locker_error *err)
 {
     struct statx s;
     const locker_status status = lk_file_check(self, name, held, &s, err);
     if (status != LOCKER_OK)
         return status;
-    lk_file_id id = lk_file_id_of(&s);
-    if (lk_file_compare(self, name, &id) != 0)
+    *id = lk_file_id_of(&s);
+    if (lk_file_compare(self, name, id) != 0)
         return LK_FILE_AGAIN;
     if (!lk_file_range_locked(held, 0))
         return not_held(self, name, err);
@@ -135,6 +144,7 @@ static locker_status break_once(lk_file *self, const lk_file_name *name, int par
     if (held < 0)
         return errno == ENOENT ? not_held(self, name, err) : lk_file_fail(self, "open", name, errno, err);
     locker_status status;
+    lk_file_id id;
     const int code = lk_file_range_lock(held, F_WRLCK, 2);
     if (code == EAGAIN)
         status = locker_error_set(err, LOCKER_UNAVAILABLE, code,
@@ -143,13 +153,15 @@ static locker_status break_once(lk_file *self, const lk_file_name *name, int par
     else if (code != 0)
         status = lk_file_fail(self, "lock", name, code, err);
     else
-        status = examine(self, name, held, &record, err);
+        status = examine(self, name, held, &id, &record, err);
     if (status == LOCKER_OK) {
         describe_holder(&record, broken);
         status = locker_break_check(only, broken, err);
     }
     if (status == LOCKER_OK)
         status = replace(self, name, parent, held, &record, err);
+    if (status == LOCKER_OK) /* they wait for a file that is at no name any more */
+        lk_file_queue_poke(self, &id);
     lk_file_range_lock(held, F_UNLCK, 2); /* a child forked meanwhile may have a copy of the descriptor */
     close(held);
     return status;

@@ -4,7 +4,8 @@
  * with the last descriptor of its open file description. Bytes of the file as lock ranges:
  *
  *   0  write-locked by the holder: this is the lock
- *   1  read-locked by each waiter, so that a releasing holder knows whether anybody wants to be told
+ *   1  read-locked by each waiter, so that who comes knows that there is a queue, and who releases that it is
+ *      waited for
  *   2  write-locked by one who breaks the lock: two do not break it at once, and nobody is granted it
  *      between the breaker's look at the holder and the end of its work
  *
@@ -37,6 +38,7 @@ typedef struct {
                                                   touching them again; relaxed: a hint */
     atomic_bool moved;                         /* the directory isn't at its path any more; relaxed: a flag */
     atomic_bool warned;                        /* that inotify is not to be had; relaxed: a flag */
+    atomic_bool unqueued;                      /* the same of tickets */
 
     lk_mutex mutex; /* taken before core's */
     lk_file_slots slots LK_GUARDED_BY(mutex);
@@ -61,7 +63,6 @@ static inline int64_t lk_file_now(const lk_file *self)
 locker_status lk_file_acquire(void *self, locker_claim *claim, locker_error *err);
 void lk_file_withdraw(void *self, locker_claim *claim);
 locker_status lk_file_release(void *self, locker_claim *grant, int64_t until, locker_error *err);
-locker_status lk_file_pass(void *self, locker_claim *from, locker_claim *to);
 locker_status lk_file_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                            locker_error *err);
 locker_status lk_file_break(void *self, const char *key, size_t key_len, const locker_break_options *only,

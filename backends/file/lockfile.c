@@ -16,6 +16,12 @@ int lk_file_range_lock(int fd, short type, off_t byte)
     return errno == EACCES ? EAGAIN : errno;
 }
 
+int lk_file_range_unlock(int fd)
+{
+    struct flock both = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 2};
+    return fcntl(fd, F_OFD_SETLK, &both) == 0 ? 0 : errno;
+}
+
 bool lk_file_range_locked(int fd, off_t byte)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};

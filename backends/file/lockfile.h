@@ -17,6 +17,9 @@ locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int f
                             locker_error *err);
 /* F_OFD_SETLK of one byte. 0, or an errno; EAGAIN when another has it. */
 int lk_file_range_lock(int fd, short type, off_t byte);
+/* Drop what the descriptor has: the lock, and a waiter's mark. Closing does it too, but not while a forked child has a
+ * copy of the descriptor. 0, or an errno. */
+int lk_file_range_unlock(int fd);
 /* Whether somebody else has the byte locked. */
 bool lk_file_range_locked(int fd, off_t byte);
 /* Whether the file now at the name is this one. 0: yes; ESTALE: no; else an errno: that can't be told. */

@@ -1,4 +1,4 @@
-/* slots.c: lists the descriptor of every open lock file of an instance for a fork's child, which must close its copies
+/* slots.c: lists the descriptor of every open lock file and ticket of an instance for a fork's child, which must close its copies
  * although another thread of the parent may have held the mutex when it forked.
  *
  * The child's memory is no exact snapshot: the parent's other threads ran on while it was copied. So slots
@@ -53,7 +53,8 @@ void lk_file_slots_abandon(lk_file_slots *slots)
             const uint64_t value = atomic_exchange_explicit(&chunk[k].open, 0, memory_order_relaxed);
             const int fd = (int)(uint32_t)value - 1;
             struct stat s;
-            if (value != 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (uint32_t)s.st_ino == value >> 32)
+            if (value != 0 && fstat(fd, &s) == 0 && (S_ISREG(s.st_mode) || S_ISFIFO(s.st_mode)) &&
+                (uint32_t)s.st_ino == value >> 32)
                 close(fd);
         }
     }

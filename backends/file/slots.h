@@ -22,6 +22,8 @@ typedef struct {
 
 typedef struct lk_file_slot lk_file_slot;
 
+enum { LK_FILE_TICKET_LENGTH = 16 + 1 + 8 + 1 + 8 }; /* of the part of a ticket's name that orders it */
+
 /* The driver's bytes of a claim; zero at first. */
 typedef struct {
     locker_claim *claim; /* core's */
@@ -32,6 +34,14 @@ typedef struct {
     bool notified LK_GUARDED_BY(mutex); /* an event came since the last attempt */
     bool broken LK_GUARDED_BY(mutex);   /* lease_lost was called */
     uint64_t seen;                      /* the record's token at the last attempt that an event caused */
+    char ticket[LK_FILE_TICKET_LENGTH + 1];  /* its place in the order of arrival; empty: it didn't wait yet */
+    char ahead[LK_FILE_TICKET_LENGTH];       /* its predecessor's, while ahead_fd is one */
+    int ticket_fd;                           /* its FIFO in the queue; -1: it has none */
+    lk_file_slot *ticket_slot;               /* of that */
+    int ahead_fd LK_GUARDED_BY(mutex);       /* the predecessor's FIFO; -1: none is followed */
+    bool is_next LK_GUARDED_BY(mutex);       /* the predecessor held, and is done */
+    bool was_free; /* the lock was free at the last look, though others stand before */
+    int64_t looked_at; /* when that was */
     int64_t poll_ns;     /* how long after the next failure to try again; 0: not before an event */
     int64_t poll_factor; /* by which poll_ns grows */
     int64_t breaker_ns;  /* the same, after it met one who breaks the lock; 0: it met none */
@@ -41,7 +51,7 @@ typedef struct {
     lk_table_link by_wd LK_GUARDED_BY(mutex); /* among those that have one */
 } lk_file_claim;
 
-/* One open lock file. Slots never move and are not freed before close. */
+/* One open lock file, or ticket. Slots never move and are not freed before close. */
 struct lk_file_slot {
     /* 0: none; else the inode's low 32 bits, then descriptor + 1. Atomic because a fork's child reads it
      * without the mutex; relaxed, it says nothing of other memory. */

@@ -17,6 +17,7 @@
 #include "directory.h"
 #include "lk_time.h"
 #include "lockfile.h"
+#include "queue.h"
 #include "watch.h"
 
 #define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
@@ -45,7 +46,7 @@ static bool start_locked(lk_file *self) LK_REQUIRES(self->mutex)
     if (self->inotify_fd >= 0)
         return true;
     int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
     if (fd >= 0 && epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         close(fd);
         fd = -1;
@@ -220,7 +221,7 @@ void lk_file_detach_locked(lk_file *self, lk_file_claim *c)
     if (c->state == LK_FILE_HELD)
         self->held--;
     c->state = LK_FILE_NONE;
-    c->notified = false;
+    c->notified = c->is_next = false;
     c->broken = false;
 }
 
@@ -310,6 +311,7 @@ int64_t lk_file_dispatch(void *self_)
 {
     lk_file *self = self_;
     lk_mutex_lock(&self->mutex);
+    lk_file_queue_hear_locked(self);
     lk_file_hear_locked(self);
     touch_locked(self);
     look_locked(self);

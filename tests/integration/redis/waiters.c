@@ -134,7 +134,7 @@ static void stand_behind(lk_env *env, const char *key, locker *before[FIRST], lk
     for (int i = 0; i < FIRST; i++) {
         before[i] = lk_open_at(env->server, "poll=60s&ttl=300s");
         lk_locking_start(&waiters[i], before[i], key, i == 0 ? options : NULL);
-        lk_require_queue(env->server, key, (size_t)i + 1);
+        lk_require_queue(env->server, key, i + 1);
     }
     lk_alone_begin(env->server->port, "");
     assert_int_equal(lk_asker_come(asker, key), LOCKER_BUSY);
@@ -242,7 +242,7 @@ static void those_behind_the_dead_have_it_after_the_lease(void **state)
     for (int i = 0; i < WAITERS; i++) {
         waiters[i] = lk_puppet_start(uri);
         lk_puppet_wait(waiters[i], "killed", 60000, TTL, true);
-        lk_require_queue(env->server, "killed", (size_t)i + 1);
+        lk_require_queue(env->server, "killed", i + 1);
     }
     usleep(1500000); /* they have looked */
     for (int i = 0; i < 2; i++)

@@ -1,0 +1,23 @@
+/* queue.h: who waits for a lock stands in a queue, in the order of arrival over all processes. */
+#pragma once
+
+#include "instance.h"
+
+/* Take a ticket, behind all that there are. One who can't have one (no FIFO, no descriptor) waits as if it were the
+ * first: it gets the lock, but not in its order. */
+void lk_file_queue_enter(lk_file *self, lk_file_claim *c);
+/* How many stand before the claim, about. 0: it is the first. Else its predecessor's end sets c->notified and wakes it,
+ * as far as c->ahead_fd is one. */
+size_t lk_file_queue_place(lk_file *self, lk_file_claim *c);
+/* Take the tickets of those before the claim away: they don't take the lock though it is free. */
+void lk_file_queue_overtake(lk_file *self, const lk_file_claim *c);
+/* The claim waits no more, it holds; its ticket stays, for its successor to be told of its end. */
+void lk_file_queue_granted(lk_file *self, lk_file_claim *c);
+/* The claim's end: drop the lock, if it `had` that, its ticket and its descriptor. What fcntl says of the lock. */
+int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had);
+/* Have all that wait for this file look again. */
+void lk_file_queue_poke(const lk_file *self, const lk_file_id *id);
+/* Tell in info who waits, first to last, as far as that can be known. False: no memory. */
+bool lk_file_queue_list(const lk_file *self, const lk_file_id *id, locker_info *info);
+/* Hear of predecessors' ends, and of pokes. */
+void lk_file_queue_hear_locked(lk_file *self) LK_REQUIRES(self->mutex);
