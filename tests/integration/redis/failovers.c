@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Locks and unlocks a few times; answers the last token. */
@@ -346,20 +347,23 @@ static void stall_here(int signal)
         return;
 }
 
+/* One that locks in a thread that the system is asked about. */
 static struct late {
     locker *l;
+    const char *key;
     locker_handle *held;
     locker_status status;
     locker_error err;
+    pthread_t thread;
     _Atomic(pid_t) tid;
-} late;
+} reader, late;
 
 static void *lock_late(void *argument)
 {
     struct late *x = argument;
     locker_lock_options options = lk_wait_options(0);
     x->tid = gettid();
-    x->status = locker_lock(x->l, "late", &options, &x->held, &x->err);
+    x->status = locker_lock(x->l, x->key, &options, &x->held, &x->err);
     return NULL;
 }
 
@@ -375,22 +379,34 @@ static void require_key(lk_env *env, const char *key)
     lk_require(exists, context, "the key should be there");
 }
 
+/* The system call in which it sleeps, and that one's second argument. False: in none. */
+static bool sleeps(const struct late *x, long *number, unsigned long *how)
+{
+    char path[64];
+    unsigned long word;
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)x->tid);
+    FILE *const file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    const bool known = fscanf(file, "%ld %lx %lx", number, &word, how) == 3;
+    fclose(file);
+    return known && *number > 0;
+}
+
 /* It waits for another thread to read its answer: FUTEX_WAIT_BITSET, privately. */
 static bool sleeps_for_its_answer(void *context)
 {
-    const struct late *x = context;
-    char path[64];
-    long number = 0;
-    unsigned long word, how = 0;
-    FILE *file;
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)x->tid);
-    file = fopen(path, "r");
-    if (file == NULL)
-        return false;
-    if (fscanf(file, "%ld %lx %lx", &number, &word, &how) != 3)
-        how = 0;
-    fclose(file);
-    return number > 0 && how == 0x89;
+    long number;
+    unsigned long how;
+    return sleeps(context, &number, &how) && number == SYS_futex && how == 0x89;
+}
+
+/* It reads, for all. */
+static bool sleeps_for_all_answers(void *context)
+{
+    long number;
+    unsigned long how;
+    return sleeps(context, &number, &how) && (number == SYS_poll || number == SYS_ppoll);
 }
 
 static bool is_confirming(void *context)
@@ -405,28 +421,28 @@ static void replicas_of_another_master_confirm_nothing(void **state)
 {
     lk_env *env = *state;
     struct sigaction action = {.sa_handler = stall_here, .sa_flags = SA_RESTART};
-    const locker_lock_options try = lk_wait_options(0);
-    lk_locking reader;
-    pthread_t thread;
     locker_error err;
     char byte = 0;
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_require(is_confirming, env->server, "the replica should confirm writes");
-    late = (struct late){
-        .l = lk_open_through(env, "wait_replicas=1&wait_timeout=300ms&command_timeout=25s&ttl=90s")};
+    locker *const l = lk_open_through(env, "wait_replicas=1&wait_timeout=300ms&command_timeout=25s&ttl=90s");
+    reader = (struct late){.l = l, .key = "first"};
+    late = (struct late){.l = l, .key = "late"};
     assert_true(pipe(stall.entered) == 0 && pipe(stall.leave) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
     lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port()); /* it is cut off */
     lk_proxy_hold(env->proxy, 0, 1);
-    lk_locking_start(&reader, late.l, "first", &try);
+    assert_int_equal(pthread_create(&reader.thread, NULL, lock_late, &reader), 0);
     require_key(env, "first");
-    assert_int_equal(pthread_create(&thread, NULL, lock_late, &late), 0);
+    lk_require(sleeps_for_all_answers, &reader, "it should read the answers");
+    assert_int_equal(pthread_create(&late.thread, NULL, lock_late, &late), 0);
     require_key(env, "late");
     lk_require(sleeps_for_its_answer, &late, "it should wait for its answer");
-    assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+    assert_int_equal(pthread_kill(late.thread, SIGUSR1), 0);
     assert_true(lk_readable(stall.entered[0], LK_TEST_PATIENCE_MS));
     lk_proxy_hold(env->proxy, 0, 0); /* the reader's WAIT comes behind the other's grant */
-    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&reader), reader.err);
+    lk_join(reader.thread, "the reader's lock");
+    assert_status(LOCKER_UNAVAILABLE, reader.status, reader.err);
     lk_server_do(env->second, "REPLICAOF NO ONE");
     lk_follow(env->server, env->second);
     lk_require(is_confirming, env->second, "the old master should confirm writes");
@@ -434,9 +450,9 @@ static void replicas_of_another_master_confirm_nothing(void **state)
     assert_ok(locker_ping(late.l, NULL, &err), err);      /* by a new connection */
     assert_int_equal(lk_server_integer(env->second, "EXISTS late"), 0);
     assert_int_equal(write(stall.leave[1], &byte, 1), 1);
-    lk_join(thread, "lock");
+    lk_join(late.thread, "lock");
     assert_status(LOCKER_UNAVAILABLE, late.status, late.err);
-    lk_close_locker(late.l);
+    lk_close_locker(l);
     for (int i = 0; i < 2; i++) {
         close(stall.entered[i]);
         close(stall.leave[i]);
