@@ -32,8 +32,7 @@
 enum {
     ROUNDS = 16,                          /* attempts in a queue whose directory comes and goes */
     QUEUE_NAME = 48,                      /* ".queue-" and three numbers */
-    OWNER_AT = LK_FILE_TICKET_LENGTH + 1, /* behind the dot */
-    DEAD_AFTER = 60 /* s, of a FIFO that was made and not renamed */
+    OWNER_AT = LK_FILE_TICKET_LENGTH + 1  /* behind the dot */
 };
 
 static void queue_name(char out[QUEUE_NAME], const lk_file_id *id)
@@ -194,9 +193,13 @@ static void leave(lk_file *self, lk_file_claim *c)
     char *const name = path + strlen(path);
     ticket_name(name, c);
     *name = '/';
+    close(fd); /* wakes the next, unless a forked child has a copy of the descriptor */
+    const int copy = open_other(self->dir_fd, path);
     (void)unlinkat(self->dir_fd, path, 0);
-    /* Behind that, since it wakes the next. */
-    close(fd);
+    if (copy < 0)
+        return;
+    close(copy);
+    lk_file_queue_poke(self, &c->id);
 }
 
 int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had)
@@ -239,11 +242,15 @@ typedef struct {
     char ahead[NAME_MAX + 1];   /* the last of those before it */
 } survey;
 
-static bool is_forgotten(const char *name)
+/* A FIFO that was made, and its maker died before it was renamed; or is about to open it, and makes another then. */
+static bool is_forgotten(int queue, const char *name)
 {
-    unsigned long long made;
-    return sscanf(name, ".%16llx-", &made) == 1 &&
-           (int64_t)made < lk_time_of(CLOCK_BOOTTIME) - DEAD_AFTER * LK_S;
+    if (name[0] != '.' || !is_ticket(name + 1))
+        return false;
+    const int fd = open_other(queue, name);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 && errno == ENXIO;
 }
 
 /* The tickets of a queue, to be read and closed. NULL: errno says why. */
@@ -256,13 +263,13 @@ static DIR *open_tickets(const lk_file *self, const lk_file_id *id)
     return d;
 }
 
-/* The next one's name, in no order. What was left half made long ago goes meanwhile. */
+/* The next one's name, in no order. What was left half made goes meanwhile. */
 static const char *next_ticket(DIR *d)
 {
     for (const struct dirent *e; (e = readdir(d)) != NULL;) {
         if (is_ticket(e->d_name))
             return e->d_name;
-        if (is_forgotten(e->d_name))
+        if (is_forgotten(dirfd(d), e->d_name))
             (void)unlinkat(dirfd(d), e->d_name, 0);
     }
     return NULL;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -133,6 +134,33 @@ void lk_child_kill(lk_child *child)
         return;
     kill(child->pid, SIGKILL);
     lk_child_end(child);
+}
+
+/* Wait until it stops. False: it is no more. */
+static bool await_trap(pid_t pid)
+{
+    int status;
+    while (waitpid(pid, &status, __WALL) < 0)
+        if (errno != EINTR)
+            return false;
+    return WIFSTOPPED(status);
+}
+
+void lk_child_step(lk_child *child, const char *line, lk_step go_on, void *context)
+{
+    struct __ptrace_syscall_info info = {.op = PTRACE_SYSCALL_INFO_NONE};
+    const pid_t pid = child->pid;
+    if (ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_TRACESYSGOOD) != 0 ||
+        ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) != 0 || !await_trap(pid))
+        test_fails("can't trace the child: %s", strerror(errno));
+    lk_child_say(child, "%s", line);
+    do {
+        if (ptrace(PTRACE_SYSCALL, pid, NULL, NULL) != 0 || !await_trap(pid))
+            test_fails("the child ended while it was traced");
+        (void)ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof info, &info);
+    } while (info.op != PTRACE_SYSCALL_INFO_ENTRY ||
+             go_on(context, (long)info.entry.nr, info.entry.args[0]));
+    kill(pid, SIGKILL);
 }
 
 /* ------------------------------------------------------------------ the child's side ---- */

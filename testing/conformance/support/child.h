@@ -52,6 +52,12 @@ void lk_child_stop(lk_child *child);
 /** Waits until it has stopped itself, as it was told to. */
 void lk_child_await_stop(lk_child *child);
 
+/** Says a line to a child that listens, and has it go on from one system call to the next, as far as its main thread
+ * makes them. Asks `go_on` at the entry of each, with its number and first argument; the first that is told no is
+ * never made: kill -9. */
+typedef bool (*lk_step)(void *context, long number, uint64_t first);
+void lk_child_step(lk_child *child, const char *line, lk_step go_on, void *context);
+
 /** Closes its input, waits for its end, frees it. Answers the exit code, or 128 + the signal's number. */
 int lk_child_end(lk_child *child);
 

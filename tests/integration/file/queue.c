@@ -1,0 +1,533 @@
+/* queue.c: those who wait stand in line over all processes, and who dies in it holds nobody up. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "file_test.h"
+#include "holding.h"
+#include "locking.h"
+#include "puppet.h"
+
+int __real_mknodat(int dir, const char *path, mode_t mode, dev_t device);
+int __wrap_mknodat(int dir, const char *path, mode_t mode, dev_t device);
+int __real_inotify_init1(int flags);
+int __wrap_inotify_init1(int flags);
+
+/* What this process is refused. */
+static bool no_fifos, no_inotify;
+
+int __wrap_mknodat(int dir, const char *path, mode_t mode, dev_t device)
+{
+    errno = EPERM;
+    return no_fifos ? -1 : __real_mknodat(dir, path, mode, device);
+}
+
+int __wrap_inotify_init1(int flags)
+{
+    errno = EMFILE;
+    return no_inotify ? -1 : __real_inotify_init1(flags);
+}
+
+static const char key[] = "k";
+
+/* ------------------------------------------------------------------ the line ---- */
+
+struct line {
+    lk_place *place;
+    int64_t length;
+};
+
+static bool is_as_long(void *context)
+{
+    const struct line *line = context;
+    locker_info info = LOCKER_INFO_INIT;
+    const locker_status status = locker_show(line->place->l, key, &info, NULL);
+    const int64_t waiters = info.waiters;
+    locker_info_clear(&info);
+    return status == LOCKER_OK && waiters == line->length;
+}
+
+static void require_line(lk_place *place, int64_t length)
+{
+    struct line line = {place, length};
+    lk_require(is_as_long, &line, "the line should have another length");
+}
+
+/* What is in the lock directory beside the lock files. */
+static int count_others(const lk_place *place)
+{
+    DIR *d = opendir(place->locks);
+    int count = 0;
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;) {
+        const size_t len = strlen(e->d_name);
+        const bool lock = len > 5 && strcmp(e->d_name + len - 5, ".lock") == 0;
+        count += !lock && strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    }
+    closedir(d);
+    return count;
+}
+
+/* The lock is as good as new: it is free, and nothing is left of those who waited. */
+static void require_nothing_left(lk_place *place)
+{
+    lk_locking waiter;
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    lk_locking_start(&waiter, place->l, key, NULL); /* who waits cleans up what the dead have left */
+    require_line(place, 1);
+    lk_give(held);
+    lk_give(lk_locking_grant(&waiter));
+    assert_int_equal(count_others(place), 0);
+}
+
+static int64_t granted_after(lk_locking *waiter, int64_t from)
+{
+    lk_give(lk_locking_grant(waiter));
+    return waiter->ended_ms - from;
+}
+
+static void processes_are_served_in_the_order_of_their_coming(void **state)
+{
+    enum { PROCESSES = 6 };
+    lk_place *place = *state;
+    lk_child *puppet[PROCESSES];
+    uint64_t token, last = 0;
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    for (int i = 0; i < PROCESSES; i++) {
+        puppet[i] = lk_puppet_start(place->uri);
+        lk_puppet_wait(puppet[i], key, -1, 0, true);
+        require_line(place, i + 1);
+    }
+    lk_give(held);
+    for (int i = 0; i < PROCESSES; i++) {
+        assert_int_equal(lk_puppet_granted(puppet[i], &token), LOCKER_OK);
+        assert_true(token > last);
+        last = token;
+        require_line(place, PROCESSES - 1 - i);
+        lk_expect_busy(place->l, key);
+        assert_int_equal(lk_puppet_unlock(puppet[i]), LOCKER_OK);
+        lk_child_end(puppet[i]);
+    }
+    assert_int_equal(count_others(place), 0);
+}
+
+/* The labels of those who wait, first to last. */
+static void show_tells_who_waits(void **state)
+{
+    static const char *const owners[] = {"first", "a second: 100 %", "", "fourth"};
+    enum { WAITERS = sizeof owners / sizeof *owners };
+    lk_place *place = *state;
+    char label[LOCKER_OWNER_MAX + 1];
+    locker_info info = LOCKER_INFO_INIT;
+    lk_locking waiter[WAITERS];
+    locker_handle *held;
+    locker_error err;
+    memset(label, '%', LOCKER_OWNER_MAX); /* too long for a name, once it is encoded */
+    label[LOCKER_OWNER_MAX] = '\0';
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    for (int i = 0; i < WAITERS; i++) {
+        locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+        options.owner = owners[i][0] != '\0' ? owners[i] : label;
+        lk_locking_start(&waiter[i], place->l, key, &options);
+        require_line(place, i + 1);
+    }
+    assert_ok(locker_show(place->l, key, &info, &err), err);
+    assert_int_equal(info.queue_len, WAITERS);
+    for (size_t i = 0; i < WAITERS; i++)
+        assert_string_equal(locker_info_waiter(&info, i)->owner, owners[i]);
+    locker_info_clear(&info);
+    lk_give(held);
+    for (int i = 0; i < WAITERS; i++)
+        lk_give(lk_locking_grant(&waiter[i]));
+    assert_int_equal(count_others(place), 0);
+}
+
+/* Also between an unlock and the next one's grant. */
+static void who_comes_does_not_pass_who_waits(void **state)
+{
+    lk_place *place = *state;
+    lk_child *first = lk_puppet_start(place->uri);
+    locker_handle *held;
+    lk_locking late;
+    locker_error err;
+    uint64_t token;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    lk_puppet_wait(first, key, -1, 0, true);
+    lk_child_stop(first); /* it isn't there yet when the lock is free */
+    lk_give(held);
+    lk_expect_busy(place->l, key);
+    lk_locking_start(&late, place->l, key, NULL);
+    require_line(place, 2);
+    lk_child_signal(first, SIGCONT);
+    assert_int_equal(lk_puppet_granted(first, &token), LOCKER_OK);
+    assert_int_equal(lk_puppet_unlock(first), LOCKER_OK);
+    lk_give(lk_locking_grant(&late));
+    lk_child_end(first);
+}
+
+/* ------------------------------------------------------------------ who doesn't come ---- */
+
+static bool is_granted_by_a_try(void *context)
+{
+    lk_place *place = context;
+    locker_handle *held = NULL;
+    const locker_status status = locker_try_lock(place->l, key, NULL, &held, NULL);
+    if (status == LOCKER_OK)
+        lk_give(held);
+    return status == LOCKER_OK;
+}
+
+/* Stopped in the terminal, for instance. */
+static void who_is_stopped_in_line_keeps_a_free_lock_from_nobody(void **state)
+{
+    lk_place *place = *state;
+    lk_child *first = lk_puppet_start(place->uri), *second = lk_puppet_start(place->uri);
+    locker_handle *held;
+    locker_error err;
+    uint64_t token;
+    lk_locking third;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    lk_puppet_wait(first, key, -1, 0, true);
+    require_line(place, 1);
+    lk_puppet_wait(second, key, -1, 0, true);
+    require_line(place, 2);
+    lk_child_stop(first);
+    lk_child_stop(second);
+    lk_give(held);
+    int64_t from = lk_test_now_ms();
+    lk_require(is_granted_by_a_try, place, "a try takes what has been free for a while");
+    int64_t took = lk_test_now_ms() - from;
+    print_message("a try had it after %lld ms\n", (long long)took);
+    assert_true(took >= 900 && took < 1000 + LK_TEST_SLACK_MS);
+    from = lk_test_now_ms();
+    lk_locking_start(&third, place->l, key, NULL);
+    took = granted_after(&third, from);
+    print_message("who came third had it after %lld ms\n", (long long)took);
+    assert_true(took < 3000 + LK_TEST_SLACK_MS);
+    /* Those who were passed stand in line as before. */
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    lk_child_signal(second, SIGCONT);
+    lk_child_signal(first, SIGCONT);
+    require_line(place, 2);
+    lk_give(held);
+    assert_int_equal(lk_puppet_granted(first, &token), LOCKER_OK);
+    assert_int_equal(lk_puppet_unlock(first), LOCKER_OK);
+    assert_int_equal(lk_puppet_granted(second, &token), LOCKER_OK);
+    assert_int_equal(lk_puppet_unlock(second), LOCKER_OK);
+    lk_child_end(first);
+    lk_child_end(second);
+    assert_int_equal(count_others(place), 0);
+}
+
+/* A hand-over that follows a ticket is told at once although a fork's child has copies of all descriptors. */
+static void a_forked_child_holds_nobody_up(void **state)
+{
+    lk_place *place = *state;
+    lk_locking holder, next;
+    locker_handle *held;
+    locker_error err;
+    locker *other = lk_place_open(place);
+    assert_ok(locker_lock(other, key, NULL, &held, &err), err);
+    lk_locking_start(&holder, place->l, key, NULL);
+    require_line(place, 1);
+    lk_give(held);
+    held = lk_locking_grant(&holder);
+    const pid_t child = fork();
+    if (child == 0) {
+        for (;;)
+            pause();
+    }
+    lk_locking_start(&next, other, key, NULL);
+    require_line(place, 1);
+    const int64_t from = lk_test_now_ms();
+    lk_give(held);
+    const int64_t took = granted_after(&next, from);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_true(took < LK_TEST_SLACK_MS);
+    lk_close_locker(other);
+}
+
+/* Whoever waits behind one that has waited itself looks at no file: a forced unlock tells it. They line up at the new
+ * file as they come there. */
+static void a_break_is_told_to_all_in_line(void **state)
+{
+    enum { WAITERS = 4 };
+    lk_place *place = *state;
+    lk_child *stalled = lk_puppet_start(place->uri), *puppet[WAITERS];
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    lk_puppet_wait(stalled, key, -1, 0, true);
+    lk_give(held);
+    assert_int_equal(lk_puppet_granted(stalled, NULL), LOCKER_OK);
+    for (int i = 0; i < WAITERS; i++) {
+        puppet[i] = lk_puppet_start(place->uri);
+        lk_puppet_wait(puppet[i], key, -1, 0, true);
+        require_line(place, i + 1);
+    }
+    lk_child_stop(stalled);
+    const int64_t from = lk_test_now_ms();
+    assert_ok(locker_break(place->l, key, NULL, NULL, &err), err);
+    for (int served = 0; served < WAITERS;) {
+        for (int i = 0; i < WAITERS; i++) {
+            if (puppet[i] == NULL || !lk_readable(puppet[i]->output, 1))
+                continue;
+            assert_int_equal(lk_puppet_granted(puppet[i], NULL), LOCKER_OK);
+            assert_int_equal(lk_puppet_unlock(puppet[i]), LOCKER_OK);
+            lk_child_end(puppet[i]);
+            puppet[i] = NULL;
+            served++;
+        }
+        assert_true(lk_test_now_ms() - from < LK_TEST_SLACK_MS);
+    }
+    lk_child_signal(stalled, SIGCONT);
+    assert_int_equal(lk_puppet_unlock(stalled), LOCKER_LOST);
+    lk_child_end(stalled);
+    require_nothing_left(place);
+}
+
+/* ------------------------------------------------------------------ what isn't to be had ---- */
+
+/* No FIFO can be made: it waits all the same. */
+static void a_wait_needs_no_ticket(void **state)
+{
+    lk_place *place = *state;
+    locker *other = lk_place_open(place);
+    lk_locking waiter;
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(other, key, NULL, &held, &err), err);
+    no_fifos = true;
+    lk_locking_start(&waiter, place->l, key, NULL);
+    lk_require_waiting(place->l, 1);
+    lk_expect_busy(other, key);
+    const int64_t from = lk_test_now_ms();
+    lk_give(held);
+    assert_true(granted_after(&waiter, from) < LK_TEST_SLACK_MS);
+    no_fifos = false;
+    lk_close_locker(other);
+}
+
+/* A user has 128 inotify descriptors: only the first in line wants one. */
+static void a_line_needs_no_inotify(void **state)
+{
+    enum { WAITERS = 4 };
+    lk_place *place = *state;
+    locker *l[WAITERS];
+    lk_locking waiter[WAITERS];
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    no_inotify = true;
+    for (int i = 0; i < WAITERS; i++) {
+        l[i] = lk_place_open(place);
+        lk_locking_start(&waiter[i], l[i], key, NULL);
+        require_line(place, i + 1);
+    }
+    int64_t from = lk_test_now_ms();
+    lk_give(held);
+    for (int i = 0; i < WAITERS; i++) {
+        const int64_t took = granted_after(&waiter[i], from);
+        assert_true(took < LK_TEST_SLACK_MS);
+        from = lk_test_now_ms();
+    }
+    no_inotify = false;
+    for (int i = 0; i < WAITERS; i++)
+        lk_close_locker(l[i]);
+}
+
+/* A queue that is removed under those who stand in it, as what cleans /tmp does, is made anew. */
+static void a_line_that_was_swept_away_forms_again(void **state)
+{
+    lk_place *place = *state;
+    lk_child *first = lk_puppet_start(place->uri), *second = lk_puppet_start(place->uri);
+    char command[200];
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    lk_puppet_wait(first, key, -1, 0, true);
+    require_line(place, 1);
+    lk_puppet_wait(second, key, -1, 0, true);
+    require_line(place, 2);
+    (void)snprintf(command, sizeof command, "rm -r %s/.queue-*", place->locks);
+    assert_int_equal(system(command), 0);
+    require_line(place, 2); /* at their next look */
+    lk_give(held);
+    assert_int_equal(lk_puppet_granted(first, NULL), LOCKER_OK);
+    assert_int_equal(lk_puppet_unlock(first), LOCKER_OK);
+    assert_int_equal(lk_puppet_granted(second, NULL), LOCKER_OK);
+    assert_int_equal(lk_puppet_unlock(second), LOCKER_OK);
+    lk_child_end(first);
+    lk_child_end(second);
+    assert_int_equal(count_others(place), 0);
+}
+
+/* ------------------------------------------------------------------ kill -9 ---- */
+
+/* A puppet that is killed at its n-th system call on its way through the line, and one that stands behind it. */
+struct death {
+    lk_place *place;
+    locker *other;
+    locker_handle *held; /* what the puppet waits for; NULL: it is its turn, or was */
+    lk_locking behind;
+    int at, n;
+    bool over; /* it lived to do all that it was told */
+};
+
+static void let_another_come(struct death *d, int64_t length)
+{
+    lk_locking_start(&d->behind, d->other, key, NULL);
+    require_line(d->place, length);
+}
+
+static bool lives(void *context, long number, uint64_t first)
+{
+    struct death *d = context;
+    struct line alone = {d->place, 1};
+    const bool sleeps = number == SYS_poll || number == SYS_ppoll || number == SYS_futex;
+    if (d->held != NULL && sleeps && is_as_long(&alone)) {
+        let_another_come(d, 2);
+        lk_give(d->held);
+        d->held = NULL;
+    }
+    d->over = d->held == NULL && d->at > 3 && number == SYS_read && first == STDIN_FILENO;
+    return d->at++ < d->n && !d->over;
+}
+
+/* How long the one behind has waited for its turn. */
+static int64_t bury(struct death *d, lk_child *puppet)
+{
+    int64_t from = lk_test_now_ms();
+    lk_child_kill(puppet);
+    if (d->held != NULL) {
+        let_another_come(d, 1);
+        from = lk_test_now_ms();
+        lk_give(d->held);
+    }
+    return granted_after(&d->behind, from);
+}
+
+static int64_t die_waiting(struct death *d)
+{
+    lk_child *puppet = lk_puppet_start(d->place->uri);
+    locker_error err;
+    assert_ok(locker_lock(d->place->l, key, NULL, &d->held, &err), err);
+    lk_child_step(puppet, "lock k -1 0 1", lives, d);
+    return bury(d, puppet);
+}
+
+static int64_t die_unlocking(struct death *d)
+{
+    lk_child *puppet = lk_puppet_start(d->place->uri);
+    assert_int_equal(lk_puppet_lock(puppet, key, -1, 0, true, NULL), LOCKER_OK);
+    let_another_come(d, 1);
+    lk_child_step(puppet, "unlock", lives, d);
+    return bury(d, puppet);
+}
+
+/* The same with a ticket. */
+static int64_t die_unlocking_what_it_waited_for(struct death *d)
+{
+    lk_child *puppet = lk_puppet_start(d->place->uri);
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(d->place->l, key, NULL, &held, &err), err);
+    lk_puppet_wait(puppet, key, -1, 0, true);
+    lk_give(held);
+    assert_int_equal(lk_puppet_granted(puppet, NULL), LOCKER_OK);
+    let_another_come(d, 1);
+    lk_child_step(puppet, "unlock", lives, d);
+    return bury(d, puppet);
+}
+
+static void at_each_system_call(lk_place *place, int64_t (*die)(struct death *d), const char *how)
+{
+    locker *other = lk_place_open(place);
+    int64_t worst = 0;
+    bool over = false;
+    int n = 0;
+    for (; !over; n++) {
+        struct death d = {.place = place, .other = other, .n = n};
+        const int64_t took = die(&d);
+        worst = took > worst ? took : worst;
+        over = d.over;
+    }
+    print_message("killed at each of %d system calls of %s: the next had it after %lld ms at most\n", n, how,
+                  (long long)worst);
+    assert_true(n > 5);
+    assert_true(worst < LK_TEST_SLACK_MS);
+    require_nothing_left(place);
+    lk_close_locker(other);
+}
+
+static void who_dies_waiting_holds_nobody_up(void **state)
+{
+    at_each_system_call(*state, die_waiting, "a wait and its grant");
+}
+
+static void who_dies_unlocking_holds_nobody_up(void **state)
+{
+    at_each_system_call(*state, die_unlocking, "an unlock");
+    at_each_system_call(*state, die_unlocking_what_it_waited_for, "an unlock behind a wait");
+}
+
+/* The holder, the first and one in the middle at once. */
+static void those_behind_the_dead_have_it_at_once(void **state)
+{
+    enum { PROCESSES = 6 };
+    static const bool dies[PROCESSES] = {true, true, false, true, false, false};
+    lk_place *place = *state;
+    lk_child *puppet[PROCESSES];
+    for (int i = 0; i < PROCESSES; i++) {
+        puppet[i] = lk_puppet_start(place->uri);
+        if (i == 0)
+            assert_int_equal(lk_puppet_lock(puppet[i], key, -1, 0, true, NULL), LOCKER_OK);
+        else
+            lk_puppet_wait(puppet[i], key, -1, 0, true);
+        require_line(place, i);
+    }
+    for (int i = PROCESSES - 1; i >= 0; i--)
+        if (dies[i])
+            lk_child_kill(puppet[i]);
+    for (int i = 0; i < PROCESSES; i++) {
+        if (dies[i])
+            continue;
+        const int64_t from = lk_test_now_ms();
+        assert_int_equal(lk_puppet_granted(puppet[i], NULL), LOCKER_OK);
+        assert_true(lk_test_now_ms() - from < LK_TEST_SLACK_MS);
+        assert_int_equal(lk_puppet_unlock(puppet[i]), LOCKER_OK);
+        lk_child_end(puppet[i]);
+    }
+    require_nothing_left(place);
+}
+
+static const struct CMUnitTest tests[] = {
+    place_test(processes_are_served_in_the_order_of_their_coming),
+    place_test(show_tells_who_waits),
+    place_test(who_comes_does_not_pass_who_waits),
+    place_test(who_is_stopped_in_line_keeps_a_free_lock_from_nobody),
+    place_test(a_forked_child_holds_nobody_up),
+    place_test(a_break_is_told_to_all_in_line),
+    place_test(a_wait_needs_no_ticket),
+    place_test(a_line_needs_no_inotify),
+    place_test(a_line_that_was_swept_away_forms_again),
+    place_test(who_dies_waiting_holds_nobody_up),
+    place_test(who_dies_unlocking_holds_nobody_up),
+    place_test(those_behind_the_dead_have_it_at_once),
+};
+
+const lk_group lk_queue = {"queue", tests, sizeof tests / sizeof tests[0], NULL, NULL};
