@@ -24,12 +24,12 @@
 #include "watch.h"
 
 enum {
-    ROUNDS = 16,                     /* attempts on a file that keeps being replaced */
-    POLL_MAX = 1000 * LK_MS,         /* the repetitions' distance in the end */
-    POLL_BREAKER = 5 * LK_MS,        /* while another breaks the lock: twice as long each time */
+    ROUNDS = 16,                      /* attempts on a file that keeps being replaced */
+    POLL_MAX = 1000 * LK_MS,          /* the repetitions' distance in the end */
+    POLL_BREAKER = 5 * LK_MS,         /* while another breaks the lock: twice as long each time */
     POLL_WITHOUT_EVENTS = 50 * LK_MS, /* between attempts when inotify is not to be had */
-    LOOK_MAX = 10, /* s; between looks of those far behind */
-    STALLED = 1000 /* ms, that a lock is free with waiters, none of which takes it */
+    LOOK_MAX = 10,                    /* s; between looks of those far behind */
+    STALLED = 1000                    /* ms, that a lock is free with waiters, none of which takes it */
 };
 
 /* Open the file, see that it can be used before anything is written to it, and enter its descriptor, so that

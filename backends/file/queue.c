@@ -30,9 +30,9 @@
 #include "queue.h"
 
 enum {
-    ROUNDS = 16,                          /* attempts in a queue whose directory comes and goes */
-    QUEUE_NAME = 48,                      /* ".queue-" and three numbers */
-    OWNER_AT = LK_FILE_TICKET_LENGTH + 1  /* behind the dot */
+    ROUNDS = 16,                         /* attempts in a queue whose directory comes and goes */
+    QUEUE_NAME = 48,                     /* ".queue-" and three numbers */
+    OWNER_AT = LK_FILE_TICKET_LENGTH + 1 /* behind the dot */
 };
 
 static void queue_name(char out[QUEUE_NAME], const lk_file_id *id)
@@ -237,9 +237,9 @@ void lk_file_queue_granted(lk_file *self, lk_file_claim *c)
 
 /* What a look at a queue tells. */
 typedef struct {
-    size_t before;              /* tickets before the claim's */
-    bool entered;               /* the claim's own is there */
-    char ahead[NAME_MAX + 1];   /* the last of those before it */
+    size_t before;            /* tickets before the claim's */
+    bool entered;             /* the claim's own is there */
+    char ahead[NAME_MAX + 1]; /* the last of those before it */
 } survey;
 
 /* A FIFO that was made, and its maker died before it was renamed; or is about to open it, and makes another then. */

@@ -31,17 +31,17 @@ typedef struct {
     int fd;              /* the lock file; -1 or valid as state says */
     lk_file_id id;       /* of the lock file */
     uint32_t hash;       /* of the file's name, to find grants that an event may be about */
-    bool notified LK_GUARDED_BY(mutex); /* an event came since the last attempt */
-    bool broken LK_GUARDED_BY(mutex);   /* lease_lost was called */
-    uint64_t seen;                      /* the record's token at the last attempt that an event caused */
-    char ticket[LK_FILE_TICKET_LENGTH + 1];  /* its place in the order of arrival; empty: it didn't wait yet */
-    char ahead[LK_FILE_TICKET_LENGTH];       /* its predecessor's, while ahead_fd is one */
-    int ticket_fd;                           /* its FIFO in the queue; -1: it has none */
-    lk_file_slot *ticket_slot;               /* of that */
-    int ahead_fd LK_GUARDED_BY(mutex);       /* the predecessor's FIFO; -1: none is followed */
-    bool is_next LK_GUARDED_BY(mutex);       /* the predecessor held, and is done */
-    bool was_free; /* the lock was free at the last look, though others stand before */
-    int64_t looked_at; /* when that was */
+    bool notified LK_GUARDED_BY(mutex);     /* an event came since the last attempt */
+    bool broken LK_GUARDED_BY(mutex);       /* lease_lost was called */
+    uint64_t seen;                          /* the record's token at the last attempt that an event caused */
+    char ticket[LK_FILE_TICKET_LENGTH + 1]; /* its place in the order of arrival; empty: it didn't wait yet */
+    char ahead[LK_FILE_TICKET_LENGTH];      /* its predecessor's, while ahead_fd is one */
+    int ticket_fd;                          /* its FIFO in the queue; -1: it has none */
+    lk_file_slot *ticket_slot;              /* of that */
+    int ahead_fd LK_GUARDED_BY(mutex);      /* the predecessor's FIFO; -1: none is followed */
+    bool is_next LK_GUARDED_BY(mutex);      /* the predecessor held, and is done */
+    bool was_free;       /* the lock was free at the last look, though others stand before */
+    int64_t looked_at;   /* when that was */
     int64_t poll_ns;     /* how long after the next failure to try again; 0: not before an event */
     int64_t poll_factor; /* by which poll_ns grows */
     int64_t breaker_ns;  /* the same, after it met one who breaks the lock; 0: it met none */

@@ -27,6 +27,8 @@ enum {
     QUICK_POLLS = 8, /* so many waits of 10, 20, 40 ms and so on */
     PLACES = 1 << 24 /* a queue has no more, as the script tells of it */
 };
+static const long long number_end = INT64_C(1)
+                                    << 53; /* as the scripts have it: no counter of ours comes to it */
 
 struct attempt {
     lk_redis *r;
@@ -321,7 +323,7 @@ static lk_redis_outcome call_script(struct attempt *a)
 static bool is_untrusted(const struct attempt *a)
 {
     const long long number = a->call.reply->integer;
-    return number < 0 || (uint64_t)number <= lk_redis_fence_least(a->call.server_us);
+    return number < 0 || number >= number_end || (uint64_t)number <= lk_redis_fence_least(a->call.server_us);
 }
 
 /* What the plain commands' answers mean. */

@@ -16,6 +16,8 @@
 #define FREE_US   "8000"             /* ... for so long: more than the 5 ms after which many clients poll */
 #define ASK_US    "1e15"             /* no lock is handed on for 30 years */
 #define FREE_BASE "4503599627370496" /* 2^52: above all times in us at which somebody came */
+#define NUMBER_END                                                                                           \
+    "9007199254740992" /* 2^53: no number of ours comes to it, and from there on they are not exact */
 
 /* The lock's value; false when there is none, '?' when it is no string. */
 #define GET_LUA                                                                                              \
@@ -37,7 +39,9 @@
     "  if last < least or last + count > t[1] * 1000000 + t[2] then count = 1 end\n"                         \
     "end\n"                                                                                                  \
     "n = redis.pcall('INCRBY', KEYS[3], count)\n"                                                            \
-    "if type(n) == 'number' and n - count < least then\n"                                                    \
+    "if type(n) == 'number' and n >= " NUMBER_END " then\n"                                                  \
+    "  n = redis.error_reply('ERR value is not an integer or out of range')\n"                               \
+    "elseif type(n) == 'number' and n - count < least then\n"                                                \
     "  local t = redis.call('TIME')\n"                                                                       \
     "  n = math.max(n, t[1] * 1000000 + t[2] + count, above + count)\n"                                      \
     "  local set = redis.pcall('SET', KEYS[3], string.format('%.0f', n))\n"                                  \
@@ -151,9 +155,10 @@ static const char acquire_lua[] =
     "    return {left or redis.call('PTTL', KEYS[1]), type(last) == 'string' and tonumber(last) or 0, state}\n"
     "  end\n"
     "end\n"
-    "if ARGV[7] == '1' and member ~= '' then redis.pcall('ZREM', KEYS[2], member) end\n"
+    "if ARGV[7] == '1' and member ~= '' and redis.pcall('ZREM', KEYS[2], member) == 1 then\n"
+    "  local lock, queue, near = KEYS[1], KEYS[2], 2\n" TELL_NEAR_LUA "end\n"
     "if ARGV[5] == '0' then return 1 end\n" COUNTER_LUA "local old = redis.pcall('GET', KEYS[4])\n"
-    "if type(old) == 'string' and string.find(old, '^%d+$') and #old <= 16 then\n"
+    "if type(old) == 'string' and string.find(old, '^%d+$') and tonumber(old) < " NUMBER_END " then\n"
     "  above = tonumber(old)\n"
     "  least = math.max(least, above)\n"
     "end\n"

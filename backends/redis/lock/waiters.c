@@ -2,8 +2,9 @@
  * does a foreign client, and a message may be lost. So somebody has to look now and then, and the looks must not grow with the
  * number of those that wait for a key, nor with that of the keys that one process waits for.
  *
- * The first three of a queue look often, and when the holder's lease should be over, one behind the other; the script drops those
- * of them whose process listens no more, and tells who moves up. Behind them each looks the more seldom the more there are. All
+ * The first three of a queue look often, and when the holder's lease should be over, one behind the other; so does the last, since
+ * those of one host, who came together, may die together. The script drops those of the first whose process listens no more, and
+ * tells who moves up. Between them each looks the more seldom the more there are. All
  * looks of a process that are due together go in one flight; only whose lock is free, or who is not in the queue any more, is
  * woken and asks for the lock. */
 #include "waiters.h"
@@ -19,7 +20,6 @@ static const int64_t between_ns =
     200 * LK_MS; /* from one of the first to the next, when the holder's lease is over */
 static const int64_t leeway_ns = 5 * LK_MS;
 static const int64_t together_ns = 50 * LK_MS; /* what is due within that goes along */
-static const int64_t behind_most_ns = 60 * LK_S;
 static const int64_t itself_ns = 300 * LK_S;
 
 /* Those whose locks are looked at by one command, by their values. */
@@ -39,12 +39,11 @@ static int64_t poll_ns(const lk_redis *r, const lk_redis_claim *data)
 static int64_t wait_ns(lk_redis *r, const lk_redis_claim *data, const lk_redis_standing *s) LK_REDIS_LOCKED
 {
     const int64_t poll = poll_ns(r, data);
-    const int64_t rank = s->rank > 0 ? s->rank : 0;
+    const int64_t rank = s->rank < 0 ? 0 : s->rank < FIRST ? s->rank : FIRST;
     const int64_t over = s->left_ms < 0 ? LOCKER_NEVER : s->left_ms * LK_MS + leeway_ns + rank * between_ns;
     const int64_t jitter = (int64_t)lk_redis_random_locked(&r->shared, (uint64_t)poll / 10 + 1);
-    if (rank < FIRST)
-        return lk_time_earlier(poll + jitter, over);
-    return lk_time_later(s->count * poll + jitter, lk_time_earlier(over, behind_most_ns));
+    const bool often = rank < FIRST || s->rank + 1 >= s->count || data->near;
+    return often ? lk_time_earlier(poll + jitter, over) : s->count * poll + jitter;
 }
 
 static void look_by_locked(lk_redis *r, lk_redis_claim *data, int64_t at) LK_REDIS_LOCKED
@@ -66,6 +65,7 @@ int64_t lk_redis_look_after_locked(lk_redis *r, lk_redis_claim *data, const lk_r
 void lk_redis_look_soon_locked(lk_redis *r, lk_redis_claim *data)
 {
     const int64_t soon = lk_redis_now(&r->shared) + poll_ns(r, data);
+    data->near = true; /* also when an answer that doesn't know of it is under way */
     if (soon < data->look_at)
         look_by_locked(r, data, soon);
 }
@@ -182,6 +182,7 @@ static look *add_locked(lk_redis *r, look *l, lk_redis_claim *data) LK_REDIS_LOC
         return NULL;
     l->values[l->count++] = data->number;
     data->looking = true;
+    data->near = false;
     if (l->count < BATCH_MAX)
         return l;
     send_locked(l);

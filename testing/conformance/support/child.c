@@ -158,8 +158,7 @@ void lk_child_step(lk_child *child, const char *line, lk_step go_on, void *conte
         if (ptrace(PTRACE_SYSCALL, pid, NULL, NULL) != 0 || !await_trap(pid))
             test_fails("the child ended while it was traced");
         (void)ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof info, &info);
-    } while (info.op != PTRACE_SYSCALL_INFO_ENTRY ||
-             go_on(context, (long)info.entry.nr, info.entry.args[0]));
+    } while (info.op != PTRACE_SYSCALL_INFO_ENTRY || go_on(context, (long)info.entry.nr, info.entry.args[0]));
     kill(pid, SIGKILL);
 }
 

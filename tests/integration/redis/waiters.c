@@ -11,7 +11,10 @@
 
 static const int64_t second_ns = 1000000000;
 
-enum { FIRST = 3 }; /* who look often */
+enum {
+    FIRST = 3,         /* who look often */
+    OTHERS = FIRST + 1 /* and one behind the one that is watched */
+};
 
 /* Lets the keeper have its turns until all that it sent is answered. */
 static void turn(void)
@@ -127,13 +130,14 @@ static void who_waits_finds_the_master(void **state)
     lk_close_locker(l);
 }
 
-/* Three lockers wait, and `asker` behind them; all but that one look once a minute. */
-static void stand_behind(lk_env *env, const char *key, locker *before[FIRST], lk_locking waiters[FIRST],
+/* Three lockers wait, `asker` behind them, and one more behind that; all but that one look once a minute. */
+static void stand_behind(lk_env *env, const char *key, locker *others[OTHERS], lk_locking waiters[OTHERS],
                          const locker_lock_options *options, lk_asker *asker)
 {
+    for (int i = 0; i < OTHERS; i++)
+        others[i] = lk_open_at(env->server, "poll=60s&ttl=300s");
     for (int i = 0; i < FIRST; i++) {
-        before[i] = lk_open_at(env->server, "poll=60s&ttl=300s");
-        lk_locking_start(&waiters[i], before[i], key, i == 0 ? options : NULL);
+        lk_locking_start(&waiters[i], others[i], key, i == 0 ? options : NULL);
         lk_require_queue(env->server, key, i + 1);
     }
     lk_alone_begin(env->server->port, "");
@@ -141,33 +145,37 @@ static void stand_behind(lk_env *env, const char *key, locker *before[FIRST], lk
     lk_require_told(&asker->wakes, "it should subscribe");
     assert_int_equal(lk_asker_ask(asker), LOCKER_BUSY);
     lk_require_queue(env->server, key, FIRST + 1);
+    lk_locking_start(&waiters[FIRST], others[FIRST], key, NULL);
+    lk_require_queue(env->server, key, FIRST + 2);
+    go_on(1200); /* it looks, as the last that it was, and finds that it isn't */
 }
 
 /* It hears that it stands among the first, and looks each second from then on. */
 static void expect_near(lk_env *env, const char *key)
 {
-    lk_require_queue(env->server, key, FIRST);
+    lk_require_queue(env->server, key, FIRST + 1);
     turn();
     const long long since = lk_calls_of(env->server, "evalsha");
     go_on(1200);
     assert_int_equal(lk_calls_of(env->server, "evalsha"), since + 1);
 }
 
-/* Behind three that listen it looks each minute, until it hears that one of those has gone. */
+/* Between three that listen and the last it looks each five seconds, since there are five, until it hears that one of the
+ * first has gone. */
 static void who_stands_behind_looks_seldom(void **state)
 {
     lk_env *env = *state;
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    locker *before[FIRST];
-    lk_locking waiters[FIRST];
+    locker *others[OTHERS];
+    lk_locking waiters[OTHERS];
     lk_asker asker;
     options.cancel = locker_cancel_new();
     lk_server_do(env->server, "SET behind somebody");
-    stand_behind(env, "behind", before, waiters, &options, &asker);
+    stand_behind(env, "behind", others, waiters, &options, &asker);
     const long long looks = lk_calls_of(env->server, "evalsha");
     go_on(3000);
     assert_int_equal(lk_calls_of(env->server, "evalsha"), looks);
-    go_on(60000);
+    go_on(3000);
     assert_int_equal(lk_calls_of(env->server, "evalsha"), looks + 1);
     locker_cancel_fire(options.cancel);
     assert_status(LOCKER_CANCELED, lk_locking_join(&waiters[0]), waiters[0].err);
@@ -175,8 +183,8 @@ static void who_stands_behind_looks_seldom(void **state)
     lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
     lk_alone_end();
     lk_server_do(env->server, "DEL behind");
-    for (int i = 0; i < FIRST; i++) {
-        lk_close_locker(before[i]);
+    for (int i = 0; i < OTHERS; i++) {
+        lk_close_locker(others[i]);
         if (i > 0)
             assert_status(LOCKER_CLOSED, lk_locking_join(&waiters[i]), waiters[i].err);
     }
@@ -187,21 +195,21 @@ static void who_stands_behind_looks_seldom(void **state)
 static void a_hand_over_tells_who_comes_near(void **state)
 {
     lk_env *env = *state;
-    locker *holder = lk_open_at(env->server, ""), *before[FIRST];
+    locker *holder = lk_open_at(env->server, ""), *others[OTHERS];
     locker_handle *held = lk_take(holder, "near", NULL);
-    lk_locking waiters[FIRST];
+    lk_locking waiters[OTHERS];
     lk_asker asker;
-    stand_behind(env, "near", before, waiters, NULL, &asker);
+    stand_behind(env, "near", others, waiters, NULL, &asker);
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiters[0]), waiters[0].err);
     expect_near(env, "near");
     lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
     lk_alone_end();
     lk_give(waiters[0].held);
-    for (int i = 1; i < FIRST; i++)
+    for (int i = 1; i < OTHERS; i++)
         lk_give(lk_locking_grant(&waiters[i]));
-    for (int i = 0; i < FIRST; i++)
-        lk_close_locker(before[i]);
+    for (int i = 0; i < OTHERS; i++)
+        lk_close_locker(others[i]);
     lk_close_locker(holder);
 }
 
@@ -227,6 +235,55 @@ static void keys_are_looked_at_together(void **state)
     for (int i = 0; i < KEYS; i++)
         lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&askers[i]));
     lk_alone_end();
+}
+
+/* Those of one host stand one behind the other, and all of them die: the last in the queue looks as often as the first. */
+static void the_last_finds_that_those_before_it_are_dead(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    lk_server_do(env->server, "SET host somebody");
+    lk_alone_begin(env->server->port, "");
+    for (int i = 0; i < 40; i++) {
+        char member[100];
+        snprintf(member, sizeof member, "%032x %032x 30000 1 gone", i + 1, i + 1);
+        lk_server_do(env->server, "ZADD {host}:locker:queue %d %s", i + 1, member);
+    }
+    assert_int_equal(lk_asker_come(&asker, "host"), LOCKER_BUSY);
+    lk_require_told(&asker.wakes, "it should subscribe");
+    assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);
+    lk_require_queue(env->server, "host", 41);
+    go_on(1200);
+    lk_require_queue(env->server, "host", 1);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_end();
+}
+
+/* Who gets the lock by a look of its own tells who comes to stand among the first: three die then, the holder among them. */
+static void who_moves_up_without_a_hand_over_is_told(void **state)
+{
+    enum { TTL = 2000, WAITERS = 6, DEAD = 3 };
+    lk_env *env = *state;
+    char uri[128];
+    lk_child *waiters[WAITERS];
+    lk_server_do(env->server, "SET moved somebody");
+    for (int i = 0; i < WAITERS; i++) {
+        snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0?poll=%s", env->server->port,
+                 i == 0 ? "50ms" : "1s");
+        waiters[i] = lk_puppet_start(uri);
+        lk_puppet_wait(waiters[i], "moved", 60000, TTL, true);
+        lk_require_queue(env->server, "moved", i + 1);
+    }
+    usleep(1500000); /* they have looked */
+    lk_server_do(env->server, "DEL moved");
+    assert_int_equal(lk_puppet_granted(waiters[0], NULL), LOCKER_OK);
+    for (int i = DEAD - 1; i >= 0; i--)
+        lk_child_signal(waiters[i], SIGKILL);
+    const int64_t killed = lk_test_now_ms();
+    assert_int_equal(lk_puppet_granted(waiters[DEAD], NULL), LOCKER_OK);
+    assert_true(lk_test_now_ms() - killed < TTL + 1000 + LK_TEST_SLACK_MS);
+    for (int i = 0; i < WAITERS; i++)
+        lk_child_kill(waiters[i]);
 }
 
 /* The holder, and the first two that wait, are killed at once: who comes behind them has the lock when the lease is over. */
@@ -407,6 +464,8 @@ static const struct CMUnitTest tests[] = {
     server_test(who_stands_behind_looks_seldom),
     server_test(a_hand_over_tells_who_comes_near),
     server_test(keys_are_looked_at_together),
+    server_test(the_last_finds_that_those_before_it_are_dead),
+    server_test(who_moves_up_without_a_hand_over_is_told),
     server_test(those_behind_the_dead_have_it_after_the_lease),
     server_test(nothing_is_left_but_counters),
     server_test(the_info_goes_with_the_lease),
