@@ -138,7 +138,7 @@ static const locker_semantics semantics = {
     .failover = "There is none.",
     .token = "A counter in the lock file that is never behind the wall clock's microseconds; it goes back "
              "only if the file is removed, or the host crashes, and the clock is set back too.",
-    .cost = "One descriptor and about thirteen system calls a lock; one small file a key, which stays.",
+    .cost = "One descriptor and about fourteen system calls a lock, three descriptors a waiter; one small file a key, which stays.",
 };
 
 const locker_driver lk_file_driver = {

@@ -323,7 +323,7 @@ typedef struct locker_info {
     uint64_t
         token; /**< the fencing token of the present grant, or of the last where the service keeps it; 0 unknown */
 
-    /** How many contenders wait at the service; -1: the service doesn't know, as with files. Memory and
+    /** How many contenders wait at the service; -1: the service doesn't know. Files, memory and
      * ZooKeeper: every waiter. Redis: one for each locker that waits, whatever the number of its threads, so
      * none of the holder's own; it knows no foreign clients', and none of lockers not yet subscribed. */
     int64_t waiters;

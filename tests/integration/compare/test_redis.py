@@ -8,8 +8,9 @@ class Redis(Spawned, CompareCase):
     BACKENDS = ("file", "redis", "redis-replica")
     CUT = ("redis",)
 
-    def test_no_order_is_promised(self):
-        self.assert_verdict("measured", "fairness", *self.BACKENDS)
+    def test_order(self):
+        self.assert_kept("fairness", "file")
+        self.assert_verdict("measured", "fairness", "redis", "redis-replica")
 
     def test_a_killed_process_frees_a_file_at_once(self):
         self.assertLess(self.sample("crash", "file", "gap"), 500)
