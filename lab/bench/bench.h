@@ -311,6 +311,7 @@ int64_t lk_scale(const lk_bench *b, int64_t full);
 /* ---- the rows; each reports its figures. False: it failed. */
 bool lk_row_memory(lk_bench *b);
 bool lk_row_file(lk_bench *b);
+bool lk_row_line(lk_bench *b);
 bool lk_row_a(lk_bench *b);
 bool lk_row_a1(lk_bench *b);
 bool lk_row_b(lk_bench *b);

@@ -23,6 +23,9 @@ typedef struct {
 static row rows[] = {
     {"memory", lk_row_memory, false, false, false, false, "the memory driver beside a mutex and a table"},
     {"file", lk_row_file, false, false, false, false, "the file driver beside open, F_OFD_SETLK, close"},
+#ifdef LOCKER_BENCH_TOOL
+    {"line", lk_row_line, false, false, false, false, "processes that wait for one lock, beside flock(1)"},
+#endif
 #ifdef LOCKER_BENCH_REDIS
     {"a", lk_row_a, true, false, false, false, "Redis: one thread, lock + unlock"},
     {"a1", lk_row_a1, true, false, false, false, "... with server and client on one processor"},
