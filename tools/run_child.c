@@ -36,7 +36,9 @@ static void take_terminal_back(const lk_run_child *child)
         tcsetpgrp(child->terminal, getpgrp());
 }
 
-/* In the child, where only async-signal-safe calls are allowed: the parent has threads. */
+/* In the child, which runs in our memory and on our stack until it has become the command (vfork): to copy what has
+ * locks, threads and libraries mapped would cost half as much as the command's start, and so much while the lock is held. It
+ * makes async-signal-safe calls alone, and returns to nobody. */
 static _Noreturn void become(const lk_run *r, int terminal, char **environment, int answer, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -69,9 +71,10 @@ int lk_run_child_start(lk_run_child *child, const lk_run *r, char **environment)
     /* In a pipeline the others of our group may need the terminal (a pager, say): it is lent when the command
      * asks for it. */
     const bool lend = have_terminal(child->terminal) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    child->pid = fork();
-    if (child->pid == 0)
+    const pid_t pid = vfork();
+    if (pid == 0)
         become(r, lend ? child->terminal : -1, environment, fds[1], parent);
+    child->pid = pid;
     close(fds[1]);
     if (child->pid < 0) {
         const int error = errno;

@@ -124,10 +124,9 @@ int lk_run_acquire(lk_run *r)
 {
     const lk_run_options *o = &r->options;
     locker_status status = LOCKER_OK;
-    lk_run_waiter waiter;
-    const int error = lk_run_waiter_start(&waiter, &r->signals);
+    const int error = lk_run_wait_begin(&r->signals);
     if (error) {
-        lk_cli_message("can't start a thread: %s%s", strerror(error), lk_run_advice(error));
+        lk_cli_message("can't wait for the lock: %s%s", strerror(error), lk_run_advice(error));
         return LK_EXIT_SYSTEM;
     }
     int code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);
@@ -140,11 +139,10 @@ int lk_run_acquire(lk_run *r)
     locker_error err;
     if (!code) {
         lk_run_signals_stoppable(&r->signals, true);
-        lk_run_waiter_enter(&waiter);
-        status = ask_for_lock(r, waiter.cancel, &err);
+        status = ask_for_lock(r, lk_run_wait_enter(), &err);
         lk_run_signals_stoppable(&r->signals, false);
     }
-    const int number = lk_run_waiter_stop(&waiter);
+    const int number = lk_run_wait_end(&r->signals);
     if (code)
         return code;
     if (status != LOCKER_OK || number)

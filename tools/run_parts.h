@@ -93,17 +93,6 @@ void lk_run_event(const lk_run *r, const char *name, const char *format, ...);
 
 /* ------------------------------------------------------------------ signals ---- */
 
-/** Ends the wait for the lock on a signal. */
-typedef struct {
-    const lk_run_signals *signals;
-    locker_cancel *cancel;
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    bool in_service; /**< guarded by mutex: a lock may be asked for, so leaving must be orderly */
-    int signal;      /**< guarded by mutex: the signal that came, or 0 */
-    int stop_fd;     /**< readable when the thread is to end */
-} lk_run_waiter;
-
 /** Block what we take, before any thread exists. `foreground`: leave the terminal's stop signal alone. */
 void lk_run_signals_take(lk_run_signals *signals, bool foreground);
 
@@ -113,14 +102,14 @@ void lk_run_signals_stoppable(const lk_run_signals *signals, bool stoppable);
 /** In the child before exec: as we found them. Async-signal-safe. */
 void lk_run_signals_restore(const lk_run_signals *signals);
 
-/** Start the thread. Returns 0 or an errno. Until lk_run_waiter_enter() a signal ends the process. */
-int lk_run_waiter_start(lk_run_waiter *waiter, const lk_run_signals *signals);
+/** From here on a signal that ends things ends the process. Returns 0 or an errno. */
+int lk_run_wait_begin(const lk_run_signals *signals);
 
-/** From here on a signal fires waiter->cancel. */
-void lk_run_waiter_enter(lk_run_waiter *waiter);
+/** From here on it fires this: a lock may be asked for, so leaving must be orderly. */
+locker_cancel *lk_run_wait_enter(void);
 
-/** End the thread. Returns the signal that came, or 0. */
-int lk_run_waiter_stop(lk_run_waiter *waiter);
+/** From here on it is left to the loop. Returns the one that came, or 0. */
+int lk_run_wait_end(const lk_run_signals *signals);
 
 /** Forget what came while we waited and is not for us: USR1, USR2, WINCH. */
 void lk_run_signals_forget(const lk_run_signals *signals);

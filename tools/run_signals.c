@@ -1,11 +1,9 @@
-/* run_signals.c: the signals of locker run. All that we take are blocked before the first thread exists and
- * read from a descriptor, so there is no handler. While we wait for the lock a thread reads those that end
- * the wait; while the command runs, run_supervise.c reads all. */
+/* run_signals.c: the signals of locker run. All that we take are blocked before the first thread exists. While we wait for
+ * the lock this thread, and no other, lets those through that end the wait, and a handler ends it; while the command
+ * runs, run_supervise.c reads all from a descriptor. */
 #include <errno.h>
-#include <poll.h>
+#include <signal.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "run_parts.h"
@@ -74,70 +72,52 @@ void lk_run_signals_restore(const lk_run_signals *s)
     sigprocmask(SIG_SETMASK, &s->inherited_mask, NULL);
 }
 
-static void ending_came(lk_run_waiter *w, int number)
+/* While we wait for the lock; for the handler. */
+static locker_cancel *volatile cancel;
+static volatile sig_atomic_t in_service, came;
+
+static void ending_came(int number)
 {
-    pthread_mutex_lock(&w->mutex);
     /* Nothing is held yet and nothing asked for, so there is nothing to tidy up; opening can't be interrupted
      * in another way. */
-    if (!w->in_service)
+    if (!in_service)
         _exit(LK_EXIT_SIGNAL + number);
-    if (w->signal == 0)
-        w->signal = number;
-    pthread_mutex_unlock(&w->mutex);
-    locker_cancel_fire(w->cancel);
+    if (came == 0)
+        came = number;
+    locker_cancel_fire(cancel);
 }
 
-static void *wait_for_endings(void *context)
+static void set_endings(const lk_run_signals *s, void (*handler)(int number))
 {
-    lk_run_waiter *w = context;
-    struct pollfd fds[2] = {
-        {.fd = signalfd(-1, &w->signals->endings, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN},
-        {.fd = w->stop_fd, .events = POLLIN}};
-    for (;;) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
-            break;
-        struct signalfd_siginfo info;
-        while (fds[0].fd >= 0 && read(fds[0].fd, &info, sizeof info) == (ssize_t)sizeof info)
-            ending_came(w, (int)info.ssi_signo);
-        if (fds[1].revents)
-            break;
-    }
-    if (fds[0].fd >= 0)
-        close(fds[0].fd);
-    return NULL;
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    action.sa_mask = s->endings;
+    for (int number = 1; number < NSIG; number++)
+        if (sigismember(&s->endings, number) == 1)
+            sigaction(number, &action, NULL);
 }
 
-int lk_run_waiter_start(lk_run_waiter *w, const lk_run_signals *signals)
+int lk_run_wait_begin(const lk_run_signals *s)
 {
-    memset(w, 0, sizeof *w);
-    w->signals = signals;
-    w->stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (w->stop_fd < 0)
+    in_service = came = 0;
+    cancel = locker_cancel_new();
+    if (cancel == NULL)
         return errno;
-    w->cancel = locker_cancel_new();
-    pthread_mutex_init(&w->mutex, NULL);
-    const int error = w->cancel ? pthread_create(&w->thread, NULL, wait_for_endings, w) : errno;
-    if (error) {
-        close(w->stop_fd);
-        locker_cancel_free(w->cancel);
-        pthread_mutex_destroy(&w->mutex);
-    }
-    return error;
+    set_endings(s, ending_came);
+    pthread_sigmask(SIG_UNBLOCK, &s->endings, NULL);
+    return 0;
 }
 
-void lk_run_waiter_enter(lk_run_waiter *w)
+locker_cancel *lk_run_wait_enter(void)
 {
-    pthread_mutex_lock(&w->mutex);
-    w->in_service = true;
-    pthread_mutex_unlock(&w->mutex);
+    in_service = 1;
+    return cancel;
 }
 
-int lk_run_waiter_stop(lk_run_waiter *w)
+int lk_run_wait_end(const lk_run_signals *s)
 {
-    eventfd_write(w->stop_fd, 1);
-    pthread_join(w->thread, NULL);
-    close(w->stop_fd);
-    locker_cancel_free(w->cancel);
-    pthread_mutex_destroy(&w->mutex);
-    return w->signal;
+    pthread_sigmask(SIG_BLOCK, &s->endings, NULL);
+    set_endings(s, SIG_DFL);
+    locker_cancel_free(cancel);
+    cancel = NULL;
+    return came;
 }

@@ -174,8 +174,9 @@ void lk_file_queue_enter(lk_file *self, lk_file_claim *c)
                        self->path, strerror(code));
 }
 
-/* The claim's ticket is no more. */
-static void leave(lk_file *self, lk_file_claim *c)
+/* The claim follows nobody, and has no ticket; that is closed, which wakes the next, unless a forked child has a copy of the
+ * descriptor. False: it had none. */
+static bool close_ticket(lk_file *self, lk_file_claim *c)
 {
     lk_mutex_lock(&self->mutex);
     unfollow_locked(self, c);
@@ -186,14 +187,19 @@ static void leave(lk_file *self, lk_file_claim *c)
         c->ticket_fd = -1;
     }
     lk_mutex_unlock(&self->mutex);
-    if (fd < 0)
-        return;
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* Remove the name of a ticket that was closed. */
+static void remove_ticket(const lk_file *self, const lk_file_claim *c)
+{
     char path[QUEUE_NAME + NAME_MAX + 2];
     queue_name(path, &c->id);
     char *const name = path + strlen(path);
     ticket_name(name, c);
     *name = '/';
-    close(fd); /* wakes the next, unless a forked child has a copy of the descriptor */
     const int copy = open_other(self->dir_fd, path);
     (void)unlinkat(self->dir_fd, path, 0);
     if (copy < 0)
@@ -205,13 +211,14 @@ static void leave(lk_file *self, lk_file_claim *c)
 int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had)
 {
     const int code = lk_file_range_unlock(c->fd);
-    const bool queued = c->ticket_fd >= 0;
+    const bool queued = close_ticket(self, c); /* at once: the next one needs nothing of what follows */
     const bool waited = lk_file_range_locked(c->fd, 1);
-    /* Its close is what tells the first in the queue, unless that follows a ticket; but not while a forked child has a
-     * copy of the descriptor. And a try goes by this time (acquire.c). */
+    /* The lock file's close is what tells the first in the queue, unless that follows a ticket; but not while a forked
+     * child has a copy of the descriptor. And a try goes by this time (acquire.c). */
     if (had && waited)
         (void)futimens(c->fd, NULL);
-    leave(self, c);
+    if (queued)
+        remove_ticket(self, c);
     if (queued && !waited) {
         char name[QUEUE_NAME];
         queue_name(name, &c->id);
@@ -318,7 +325,8 @@ static size_t place_once(lk_file *self, lk_file_claim *c, bool *again)
     const survey seen = d != NULL ? look_around(d, c) : (survey){.before = 0};
     if (!seen.entered) {
         /* It was overtaken, or cleaned away: it comes again, with the time at which it came first. */
-        leave(self, c);
+        if (close_ticket(self, c))
+            remove_ticket(self, c);
         lk_file_queue_enter(self, c);
         *again = c->ticket_fd >= 0;
     } else if (seen.before > 0) {
