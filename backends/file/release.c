@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lockfile.h"
+#include "sweep.h"
 #include "watch.h"
 
 /* Drop the lock and close. Closing is what wakes waiters, but not while a forked child has a copy of the
@@ -33,6 +34,7 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
      * it, or the directory, was away: that is there before the kernel lets anybody make another one. */
     const int looked = lk_file_look(self, c);
     const int unlocked = let_go(self, c);
+    lk_file_sweep_help(self);
     if (broken || looked == ESTALE)
         return lk_lost(err,
                        "the lock of \"%s\" was broken: its file in %.150s was replaced, moved or removed",
@@ -68,12 +70,13 @@ locker_status lk_file_pass(void *self_, locker_claim *from, locker_claim *to)
     }
     *t = (lk_file_claim){
         .claim = to, .state = LK_FILE_HELD, .fd = f->fd, .id = f->id, .hash = f->hash, .slot = f->slot};
+    t->deep = f->deep;
+    t->fresh = f->fresh;
+    t->looked = f->looked;
     lk_list_remove(&f->link);
     lk_list_append(&self->claims, &t->link);
-    if (f->wd != 0) {
-        lk_file_watch_drop_locked(self, f);
-        lk_file_watch_add_locked(self, t);
-    }
+    if (f->wd != 0)
+        lk_file_watch_pass_locked(self, f, t);
     f->slot = NULL;
     f->state = LK_FILE_NONE;
     f->fd = -1;

@@ -9,6 +9,9 @@ int64_t lk_file_dispatch(void *self);
 bool lk_file_watch_directory_locked(lk_file *self) LK_REQUIRES(self->mutex);
 /* Watch the claim's file. False: inotify is not to be had. */
 bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex);
+/* The watch of a grant goes on as that of another grant of the same file. */
+void lk_file_watch_pass_locked(lk_file *self, lk_file_claim *from, lk_file_claim *to)
+    LK_REQUIRES(self->mutex);
 void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex);
 /* The claim neither holds nor waits any more; its descriptor is still open. */
 void lk_file_detach_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex);
