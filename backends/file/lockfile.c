@@ -28,12 +28,22 @@ bool lk_file_range_meets(int fd, short type, off_t byte)
     return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK && range.l_len == 1;
 }
 
-int lk_file_whole_lock(int fd, short type)
+static int lock_from(int fd, short type, off_t start)
 {
-    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = 0};
     if (fcntl(fd, F_OFD_SETLK, &range) == 0)
         return 0;
     return errno == EACCES ? EAGAIN : errno;
+}
+
+int lk_file_whole_lock(int fd, short type)
+{
+    return lock_from(fd, type, 0);
+}
+
+int lk_file_rest_unlock(int fd)
+{
+    return lock_from(fd, F_UNLCK, 1);
 }
 
 bool lk_file_whole_locked(int fd)

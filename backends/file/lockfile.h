@@ -23,6 +23,8 @@ bool lk_file_range_locked(int fd, off_t byte);
 bool lk_file_range_meets(int fd, short type, off_t byte);
 /* A sweep's F_OFD_SETLK of the whole file. 0, or an errno; EAGAIN when another has any byte of it. */
 int lk_file_whole_lock(int fd, short type);
+/* Unlock all but the first byte. */
+int lk_file_rest_unlock(int fd);
 /* Whether somebody else has any byte locked. */
 bool lk_file_whole_locked(int fd);
 /* Whether the file now at the path is this one. 0: yes; ESTALE: no; else an errno: that can't be told. */

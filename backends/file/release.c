@@ -33,8 +33,9 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     /* The proof that nobody else can have had the lock: our file is the one at the name, and no event says that
      * it, or the directory, was away: that is there before the kernel lets anybody make another one. */
     const int looked = lk_file_look(self, c);
+    if (looked == 0 && !broken)
+        lk_file_sweep_own(self, c);
     const int unlocked = let_go(self, c);
-    lk_file_sweep_help(self);
     if (broken || looked == ESTALE)
         return lk_lost(err,
                        "the lock of \"%s\" was broken: its file in %.150s was replaced, moved or removed",

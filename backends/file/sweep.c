@@ -1,8 +1,8 @@
 /* sweep.c: removes lock files that nobody uses, so that at most some hundred stay, however many keys were used.
  *
  * What makes a directory grow is the first grant in a fresh file. So dice are thrown at each such grant and at its
- * end, one of 64 times with success, and that asks for a sweep: by whoever runs dispatch; by the caller when that one
- * is far behind; at the latest by close. Dice, and no count, because a process may use one key in its life, and
+ * end, one of 64 times with success, and that asks for a sweep: by whoever runs dispatch, or at the latest by close.
+ * While that one is far behind, who lets go of a fresh file removes it at once. Dice, and no count, because a process may use one key in its life, and
  * hundreds of processes some keys each. A sweep counts the lock files first, and does nothing about `most`
  * of them; of more it removes those that were used least lately, until `keep` are left. Between 512 and 1,024 there are
  * a thousand throws, of which one has success but once in ten million times.
@@ -32,8 +32,8 @@ enum {
     ODDS = 64,      /* one of so many throws asks for a sweep */
     ODDS_MAX = 256, /* where the sweep before looked at many files in vain */
     VAIN_FOR_A_THROW = 8,
-    FAR_BEHIND = 1024,      /* throws since it was asked for */
-    CLOSE_MAX = 100 * LK_MS /* what closing may take for it */
+    FAR_BEHIND = 512,       /* uses of fresh files since it was asked for */
+    CLOSE_MAX = 500 * LK_MS /* what closing may take for it */
 };
 
 /* A lock file that was found. */
@@ -201,13 +201,12 @@ static void look(sweep *s, found *f)
 }
 
 /* It is locked as a whole. */
-static bool remove_locked_file(sweep *s, const lk_file_name *name, int parent, int fd, const struct statx *x)
+static bool remove_locked_file(sweep *s, const lk_file_name *name, int parent, int fd, const lk_file_id *id)
 {
     uint64_t token;
-    const lk_file_id id = lk_file_id_of(x);
     const char *last = name->text + name->last;
     return is_ours(s->self, fd, &token) && lk_file_tokens_cover(&s->tokens, name->hash, token) &&
-           lk_file_compare_at(parent, last, &id) == 0 && unlinkat(parent, last, 0) == 0;
+           lk_file_compare_at(parent, last, id) == 0 && unlinkat(parent, last, 0) == 0;
 }
 
 /* A fork's child knows the descriptor, so that its copy of the lock ends when it closes the locker. */
@@ -223,7 +222,8 @@ static bool remove_open_file(sweep *s, const lk_file_name *name, int parent, int
     if (slot == NULL)
         return false;
     const bool locked = lk_file_whole_lock(fd, F_WRLCK) == 0;
-    const bool removed = locked && remove_locked_file(s, name, parent, fd, &x);
+    const lk_file_id id = lk_file_id_of(&x);
+    const bool removed = locked && remove_locked_file(s, name, parent, fd, &id);
     if (locked)
         (void)lk_file_whole_lock(fd, F_UNLCK);
     lk_mutex_lock(&self->mutex);
@@ -346,7 +346,7 @@ static bool begin(lk_file *self, long *at)
     const bool ours = self->sweep_due && !self->sweep_runs;
     self->sweep_runs = self->sweep_runs || ours;
     *at = self->sweep_at;
-    if (ours)
+    if (ours && *at == 0)
         LK_WRITE(self->sweep_behind, 0);
     lk_mutex_unlock(&self->mutex);
     return ours;
@@ -361,10 +361,11 @@ bool lk_file_sweep_go_on(lk_file *self)
     lk_mutex_lock(&self->mutex);
     self->sweep_runs = false;
     self->sweep_at = at;
-    /* The uses meanwhile have not thrown. */
+    /* Who asked meanwhile has thrown no dice, and what came behind us was not seen. */
     const bool due = at != 0 || LK_READ(self->sweep_behind) >= ODDS;
     self->sweep_due = due;
-    LK_WRITE(self->sweep_behind, 0);
+    if (!due)
+        LK_WRITE(self->sweep_behind, 0);
     /* Many held locks would be looked at again and again. */
     const size_t odds = ODDS + vain / VAIN_FOR_A_THROW;
     self->sweep_odds = odds < ODDS_MAX ? (uint32_t)odds : ODDS_MAX;
@@ -372,10 +373,35 @@ bool lk_file_sweep_go_on(lk_file *self)
     return due;
 }
 
-void lk_file_sweep_help(lk_file *self)
+static void remove_own(sweep *s, const lk_file_claim *c)
 {
-    if (LK_READ(self->sweep_behind) >= FAR_BEHIND)
-        (void)lk_file_sweep_go_on(self);
+    lk_file_name name;
+    lk_file_name_set(&name, s->self->prefix, c->claim->key, c->claim->key_len);
+    const int parent = lk_file_parent(s->self, &name, false);
+    if (parent < 0)
+        return;
+    const bool removed = lk_file_whole_lock(c->fd, F_WRLCK) == 0 &&
+                         lk_file_tokens_raise(&s->tokens, name.hash, c->claim->token) &&
+                         remove_locked_file(s, &name, parent, c->fd, &c->id);
+    lk_file_parent_close(s->self, parent);
+    if (removed)
+        remove_parts(s->self, &name);
+}
+
+void lk_file_sweep_own(lk_file *self, const lk_file_claim *c)
+{
+    if (!c->fresh || self->sync || LK_READ(self->sweep_behind) < FAR_BEHIND)
+        return;
+    sweep *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return;
+    s->self = self;
+    if (lk_file_tokens_open(self, &s->tokens)) {
+        remove_own(s, c);
+        (void)lk_file_rest_unlock(c->fd);
+        lk_file_tokens_close(&s->tokens);
+    }
+    free(s);
 }
 
 void lk_file_sweep_close(lk_file *self)

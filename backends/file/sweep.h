@@ -17,8 +17,8 @@ void lk_file_sweep_init(lk_file *self);
 void lk_file_sweep_count_locked(lk_file *self, bool fresh) LK_REQUIRES(self->mutex);
 /* Do a part of the sweep that is due, if one is. True: there is more to do. */
 bool lk_file_sweep_go_on(lk_file *self);
-/* The same, when whoever runs dispatch is far behind. Behind the release, with no lock held. */
-void lk_file_sweep_help(lk_file *self);
+/* The grant is about to be let go of, and its file is the one at the name: when sweeps are far behind, remove it now. */
+void lk_file_sweep_own(lk_file *self, const lk_file_claim *c);
 /* Finish what is due; the instance is being closed. */
 void lk_file_sweep_close(lk_file *self);
 /* One part of a sweep, from *at on in the directory; *at gets where the next one begins, 0: this was the last. Answers how
