@@ -30,7 +30,7 @@ const lk_file_sweep_limits lk_file_sweep_usual = {.most = 512, .keep = 384, .lis
 
 enum {
     ODDS = 64,      /* one of so many throws asks for a sweep */
-    ODDS_MAX = 256, /* where the sweep before looked at many files in vain */
+    ODDS_MAX = 128, /* where the sweep before looked at many files in vain */
     VAIN_FOR_A_THROW = 8,
     FAR_BEHIND = 512,       /* uses of fresh files since it was asked for */
     CLOSE_MAX = 500 * LK_MS /* what closing may take for it */

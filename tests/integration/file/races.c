@@ -21,6 +21,7 @@
 #include "lockfile.h"
 #include "locking.h"
 #include "puppet.h"
+#include "sweep.h"
 
 int __real_lk_file_range_lock(int fd, short type, off_t byte);
 int __wrap_lk_file_range_lock(int fd, short type, off_t byte);
@@ -76,6 +77,9 @@ int __wrap_lk_file_parent(const lk_file *self, const lk_file_name *name, bool cr
     return fd;
 }
 
+/* The instance of the locker that dispatched last; a sweep of another process would do the same. */
+static void *_Atomic instance;
+
 /* While a test has it, this process hears of nothing. */
 static pthread_mutex_t hearing = PTHREAD_MUTEX_INITIALIZER;
 
@@ -83,6 +87,7 @@ int64_t __wrap_lk_file_dispatch(void *self)
 {
     pthread_mutex_lock(&hearing);
     pthread_mutex_unlock(&hearing);
+    instance = self;
     return __real_lk_file_dispatch(self);
 }
 
@@ -170,6 +175,46 @@ static void a_file_that_goes_between_open_and_lock_is_not_used(void **state)
     assert_null(before_lock);
     nobody_else_gets_it(place);
     lk_give(held);
+}
+
+static void sweep_it(void)
+{
+    static const lk_file_sweep_limits all = {.list = 1000};
+    long at = 0;
+    (void)lk_file_sweep_part(instance, &all, &at);
+}
+
+static bool has_instance(void *unused)
+{
+    (void)unused;
+    return instance != NULL;
+}
+
+/* One who came to a file before it was swept away, whatever it wanted with it. */
+static void a_file_that_is_swept_between_open_and_lock_is_not_used(void **state)
+{
+    lk_place *place = here = *state;
+    locker_handle *held;
+    locker_error err;
+    struct stat s;
+    char key[251] = "";
+    (void)memset(key, 'x', sizeof key - 1);
+    instance = NULL;
+    const uint64_t last = lk_place_token(place, "k"), last_of_long = lk_place_token(place, key);
+    lk_require(has_instance, NULL, "the keeper dispatches");
+    before_lock = sweep_it;
+    assert_ok(locker_try_lock(place->l, "k", NULL, &held, &err), err);
+    assert_null(before_lock);
+    assert_true(locker_handle_token(held) > last);
+    assert_int_equal(stat(lk_place_file(place, "k.lock"), &s), 0);
+    nobody_else_gets_it(place);
+    lk_give(held);
+    /* Its directory goes as well, before the file is opened. */
+    after_parent = sweep_it;
+    assert_ok(locker_try_lock(place->l, key, NULL, &held, &err), err);
+    assert_true(locker_handle_token(held) > last_of_long);
+    lk_give(held);
+    instance = NULL;
 }
 
 /* A lock that is held, and one who waits for it in the same locker, whom its unlock would hand it to. The
@@ -862,6 +907,7 @@ static void a_waiter_never_rests_for_good(void **state)
 
 static const struct CMUnitTest tests[] = {
     place_test(a_file_that_goes_between_open_and_lock_is_not_used),
+    place_test(a_file_that_is_swept_between_open_and_lock_is_not_used),
     place_test(a_broken_lock_is_not_handed_on),
     place_test(a_moved_lock_is_not_handed_on),
     place_test(an_unlock_hears_of_a_move),
