@@ -53,6 +53,21 @@ int __wrap_lk_file_range_lock(int fd, short type, off_t byte)
     return __real_lk_file_range_lock(fd, type, byte);
 }
 
+int __real_lk_file_whole_lock(int fd, short type);
+int __wrap_lk_file_whole_lock(int fd, short type);
+
+/* Once, before a sweep locks the file that it has looked at. */
+static void (*before_sweeping)(void);
+
+int __wrap_lk_file_whole_lock(int fd, short type)
+{
+    void (*const once)(void) = before_sweeping;
+    before_sweeping = NULL;
+    if (once != NULL)
+        once();
+    return __real_lk_file_whole_lock(fd, type);
+}
+
 /* Once, before a forced unlock puts its file in the place of the holder's. */
 static void (*before_rename)(void);
 
@@ -214,6 +229,41 @@ static void a_file_that_is_swept_between_open_and_lock_is_not_used(void **state)
     assert_ok(locker_try_lock(place->l, key, NULL, &held, &err), err);
     assert_true(locker_handle_token(held) > last_of_long);
     lk_give(held);
+    instance = NULL;
+}
+
+static locker_handle *taken;
+
+static void have_another(void)
+{
+    locker_error err;
+    remove_it();
+    assert_ok(locker_try_lock(here->l, "k", NULL, &taken, &err), err);
+}
+
+static void have_used(void)
+{
+    (void)lk_place_token(here, "k");
+}
+
+/* The file that a sweep has looked at is used once more, or is another by the time that it is locked. */
+static void a_sweep_removes_only_what_it_has_looked_at(void **state)
+{
+    lk_place *place = here = *state;
+    struct stat s;
+    instance = NULL;
+    uint64_t last = lk_place_token(place, "k");
+    lk_require(has_instance, NULL, "the keeper dispatches");
+    before_sweeping = have_used;
+    sweep_it();
+    assert_null(before_sweeping);
+    assert_int_equal(stat(lk_place_file(place, "k.lock"), &s), 0);
+    before_sweeping = have_another;
+    sweep_it();
+    assert_null(before_sweeping);
+    assert_int_equal(stat(lk_place_file(place, "k.lock"), &s), 0);
+    assert_true(locker_handle_token(taken) > last);
+    lk_give(taken);
     instance = NULL;
 }
 
@@ -908,6 +958,7 @@ static void a_waiter_never_rests_for_good(void **state)
 static const struct CMUnitTest tests[] = {
     place_test(a_file_that_goes_between_open_and_lock_is_not_used),
     place_test(a_file_that_is_swept_between_open_and_lock_is_not_used),
+    place_test(a_sweep_removes_only_what_it_has_looked_at),
     place_test(a_broken_lock_is_not_handed_on),
     place_test(a_moved_lock_is_not_handed_on),
     place_test(an_unlock_hears_of_a_move),

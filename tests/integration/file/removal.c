@@ -647,6 +647,31 @@ static void a_holder_hears_of_a_removal(void **state)
     }
 }
 
+/* A grant that has its watch, and whose file is not looked at any more: what no event tells is still seen. */
+static void a_lasting_holder_hears_of_a_change_of_the_path(void **state)
+{
+    lk_place *place = *state;
+    char path[120], link[100];
+    bare_grant held;
+    snprintf(link, sizeof link, "%s/link", place->base);
+    snprintf(path, sizeof path, "%s/locks", link);
+    assert_int_equal(symlink(place->base, link), 0);
+    lk_file *holder = bare_open(path);
+    lost = 0;
+    bare_lock(holder, "k", &held);
+    for (int i = 0; i < 4; i++) {
+        lk_clock_go((i + 1) * INT64_C(1100000000));
+        (void)lk_file_dispatch(holder);
+        assert_true((lost != 0) == (i == 3));
+        if (i == 2) {
+            assert_int_equal(unlink(link), 0);
+            assert_int_equal(symlink("/", link), 0);
+        }
+    }
+    assert_int_equal(bare_unlock(holder, &held), LOCKER_LOST);
+    bare_close(holder);
+}
+
 /* A lock that was handed on goes on being watched. */
 static void who_was_passed_a_lock_hears_of_a_removal(void **state)
 {
@@ -887,6 +912,7 @@ static const struct CMUnitTest tests[] = {
     place_test(what_is_no_lock_file_stays),
     place_test(a_removal_wakes_no_holder),
     place_test(a_holder_hears_of_a_removal),
+    place_test(a_lasting_holder_hears_of_a_change_of_the_path),
     place_test(who_was_passed_a_lock_hears_of_a_removal),
     place_test(a_try_waits_for_a_sweep),
     place_test(sweeps_in_a_storm_do_no_harm),
