@@ -14,7 +14,7 @@ enum {
     SLEEP = 500 * LK_US
 };
 
-int lk_file_range_take(int fd, short type, long byte)
+int lk_file_range_take(int fd, short type, off_t byte)
 {
     for (int i = 0;; i++) {
         const int code = lk_file_range_lock(fd, type, byte);
