@@ -292,7 +292,7 @@ size_t lk_file_sweep_part(lk_file *self, const lk_file_sweep_limits *limits, lon
     s->self = self;
     list_all(s, limits->list, at);
     whole = whole && *at == 0;
-    if (!s->no_memory && (!whole || s->count > limits->most)) {
+    if (!s->no_memory && s->count > (whole ? limits->most : 0)) {
         sort(s);
         /* Of a directory with more than one part all that is idle goes: the parts are not compared. */
         const size_t keep = whole ? limits->keep : 0;

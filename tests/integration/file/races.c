@@ -57,12 +57,11 @@ int __real_lk_file_whole_lock(int fd, short type);
 int __wrap_lk_file_whole_lock(int fd, short type);
 
 /* Once, before a sweep locks the file that it has looked at. */
-static void (*before_sweeping)(void);
+static void (*_Atomic before_sweeping)(void);
 
 int __wrap_lk_file_whole_lock(int fd, short type)
 {
-    void (*const once)(void) = before_sweeping;
-    before_sweeping = NULL;
+    void (*const once)(void) = atomic_exchange(&before_sweeping, NULL);
     if (once != NULL)
         once();
     return __real_lk_file_whole_lock(fd, type);
@@ -92,7 +91,7 @@ int __wrap_lk_file_parent(const lk_file *self, const lk_file_name *name, bool cr
     return fd;
 }
 
-/* The instance of the locker that dispatched last; a sweep of another process would do the same. */
+/* The instance of the locker that dispatched last. */
 static void *_Atomic instance;
 
 /* While a test has it, this process hears of nothing. */
@@ -192,17 +191,30 @@ static void a_file_that_goes_between_open_and_lock_is_not_used(void **state)
     lk_give(held);
 }
 
+/* A sweep of another process would do the same. */
+static lk_file *sweeper;
+
 static void sweep_it(void)
 {
     static const lk_file_sweep_limits all = {.list = 1000};
     long at = 0;
-    (void)lk_file_sweep_part(instance, &all, &at);
+    (void)lk_file_sweep_part(sweeper, &all, &at);
 }
 
 static bool has_instance(void *unused)
 {
     (void)unused;
     return instance != NULL;
+}
+
+/* Have sweeps made by the place's own instance, and give a token of its key. */
+static uint64_t prepare_sweeps(lk_place *place)
+{
+    instance = sweeper = NULL;
+    const uint64_t token = lk_place_token(place, "k");
+    lk_require(has_instance, NULL, "the keeper dispatches");
+    sweeper = instance;
+    return token;
 }
 
 /* One who came to a file before it was swept away, whatever it wanted with it. */
@@ -214,9 +226,7 @@ static void a_file_that_is_swept_between_open_and_lock_is_not_used(void **state)
     struct stat s;
     char key[251] = "";
     (void)memset(key, 'x', sizeof key - 1);
-    instance = NULL;
-    const uint64_t last = lk_place_token(place, "k"), last_of_long = lk_place_token(place, key);
-    lk_require(has_instance, NULL, "the keeper dispatches");
+    const uint64_t last = prepare_sweeps(place), last_of_long = lk_place_token(place, key);
     before_lock = sweep_it;
     assert_ok(locker_try_lock(place->l, "k", NULL, &held, &err), err);
     assert_null(before_lock);
@@ -229,7 +239,6 @@ static void a_file_that_is_swept_between_open_and_lock_is_not_used(void **state)
     assert_ok(locker_try_lock(place->l, key, NULL, &held, &err), err);
     assert_true(locker_handle_token(held) > last_of_long);
     lk_give(held);
-    instance = NULL;
 }
 
 static locker_handle *taken;
@@ -251,9 +260,7 @@ static void a_sweep_removes_only_what_it_has_looked_at(void **state)
 {
     lk_place *place = here = *state;
     struct stat s;
-    instance = NULL;
-    uint64_t last = lk_place_token(place, "k");
-    lk_require(has_instance, NULL, "the keeper dispatches");
+    const uint64_t last = prepare_sweeps(place);
     before_sweeping = have_used;
     sweep_it();
     assert_null(before_sweeping);
@@ -264,7 +271,6 @@ static void a_sweep_removes_only_what_it_has_looked_at(void **state)
     assert_int_equal(stat(lk_place_file(place, "k.lock"), &s), 0);
     assert_true(locker_handle_token(taken) > last);
     lk_give(taken);
-    instance = NULL;
 }
 
 /* A lock that is held, and one who waits for it in the same locker, whom its unlock would hand it to. The
