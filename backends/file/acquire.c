@@ -199,7 +199,11 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
 static locker_status first_busy(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     if (!c->claim->will_wait) {
+        /* Who has a file that a sweep has removed finds that out, and has no lock. */
+        const bool removed = lk_file_confirm(self, name, &c->id, err) == LK_FILE_AGAIN;
         lk_file_close(self, c);
+        if (removed)
+            return LK_FILE_AGAIN;
         LK_WRITE(self->busy[name->hash % LK_FILE_BUSY_NAMES], name->hash);
         return LOCKER_BUSY;
     }

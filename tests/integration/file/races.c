@@ -37,6 +37,8 @@ int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to);
 /* Once, before the next lock of a whole file is tried, or let go of. */
 static void (*before_lock)(void);
 static void (*before_unlock)(void);
+/* Before each mark of one who waits. */
+static void (*before_mark)(void);
 
 int __wrap_lk_file_range_lock(int fd, short type, off_t byte)
 {
@@ -50,6 +52,8 @@ int __wrap_lk_file_range_lock(int fd, short type, off_t byte)
         before_unlock = NULL;
         once();
     }
+    if (before_mark != NULL && type == F_RDLCK)
+        before_mark();
     return __real_lk_file_range_lock(fd, type, byte);
 }
 
@@ -238,6 +242,62 @@ static void a_file_that_is_swept_between_open_and_lock_is_not_used(void **state)
     after_parent = sweep_it;
     assert_ok(locker_try_lock(place->l, key, NULL, &held, &err), err);
     assert_true(locker_handle_token(held) > last_of_long);
+    lk_give(held);
+}
+
+/* Who has byte 0 when the waiter comes, and the sweep that comes when that lets go. */
+static int other_holder, other_sweep;
+
+static void let_a_sweep_come_and_go(void)
+{
+    if (other_holder >= 0) {
+        (void)close(other_holder);
+        other_holder = -1;
+        (void)__real_lk_file_whole_lock(other_sweep, F_WRLCK);
+    } else if (other_sweep >= 0) {
+        (void)close(other_sweep);
+        other_sweep = -1;
+    }
+}
+
+/* The holder lets go, and a sweep locks the file, before the one that will wait has its mark. */
+static void who_will_wait_waits_for_a_sweep(void **state)
+{
+    lk_place *place = here = *state;
+    lk_locking waiter;
+    (void)lk_place_token(place, "k");
+    const char *path = lk_place_file(place, "k.lock");
+    other_holder = open(path, O_RDWR | O_CLOEXEC);
+    other_sweep = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(__real_lk_file_range_lock(other_holder, F_WRLCK, 0), 0);
+    before_mark = let_a_sweep_come_and_go;
+    lk_locking_start(&waiter, place->l, "k", NULL);
+    const locker_status status = lk_locking_join(&waiter);
+    before_mark = NULL;
+    assert_status(LOCKER_OK, status, waiter.err);
+    assert_int_equal(other_sweep, -1);
+    lk_give(waiter.held);
+}
+
+static int somebody; /* has the removed file locked, for the moment in which it does not know */
+
+static void remove_and_lock_it(void)
+{
+    somebody = open(lk_place_file(here, "k.lock"), O_RDWR | O_CLOEXEC);
+    (void)__real_lk_file_range_lock(somebody, F_WRLCK, 0);
+    remove_it();
+}
+
+static void who_locks_a_removed_file_holds_nothing(void **state)
+{
+    lk_place *place = here = *state;
+    locker_handle *held;
+    locker_error err;
+    (void)lk_place_token(place, "k");
+    before_lock = remove_and_lock_it;
+    assert_ok(locker_try_lock(place->l, "k", NULL, &held, &err), err);
+    (void)close(somebody);
+    nobody_else_gets_it(place);
     lk_give(held);
 }
 
@@ -965,6 +1025,8 @@ static const struct CMUnitTest tests[] = {
     place_test(a_file_that_goes_between_open_and_lock_is_not_used),
     place_test(a_file_that_is_swept_between_open_and_lock_is_not_used),
     place_test(a_sweep_removes_only_what_it_has_looked_at),
+    place_test(who_locks_a_removed_file_holds_nothing),
+    place_test(who_will_wait_waits_for_a_sweep),
     place_test(a_broken_lock_is_not_handed_on),
     place_test(a_moved_lock_is_not_handed_on),
     place_test(an_unlock_hears_of_a_move),
