@@ -26,7 +26,7 @@
 #include "sweep.h"
 #include "tokens.h"
 
-const lk_file_sweep_limits lk_file_sweep_usual = {.most = 512, .keep = 384, .list = 2048};
+const lk_file_sweep_limits lk_file_sweep_usual = {.most = 512, .keep = 256, .list = 2048};
 
 enum {
     ODDS = 64,      /* one of so many throws asks for a sweep */
