@@ -26,13 +26,15 @@
 #include "sweep.h"
 #include "tokens.h"
 
-const lk_file_sweep_limits lk_file_sweep_usual = {.most = 512, .keep = 256, .list = 2048};
-
 enum {
     ODDS = 64,      /* one of so many throws asks for a sweep */
     ODDS_MAX = 128, /* where the sweep before looked at many files in vain */
     VAIN_FOR_A_THROW = 8,
-    FAR_BEHIND = 512,       /* uses of fresh files since it was asked for */
+    FAR_BEHIND = 512, /* uses of fresh files since it was asked for */
+    MOST = 512,
+    KEEP = 256,
+    LIST = 2048,
+    AT_ONCE = 16,           /* files between two looks at what else there is to do */
     CLOSE_MAX = 500 * LK_MS /* what closing may take for it */
 };
 
@@ -46,6 +48,7 @@ typedef struct {
 
 typedef struct {
     lk_file *self;
+    void (*between)(lk_file *self);
     found *files;
     size_t count, room;
     char *texts;
@@ -267,17 +270,27 @@ static bool remove_file(sweep *s, const found *f)
 
 /* ---- a sweep ---- */
 
+static void pause_now_and_then(const sweep *s, size_t i)
+{
+    if (s->between != NULL && i % AT_ONCE == 0)
+        s->between(s->self);
+}
+
 /* The first `count`; answers how many had to stay. */
 static size_t remove_first(sweep *s, size_t count)
 {
     size_t removed = 0;
     if (!lk_file_tokens_open(s->self, &s->tokens))
         return count;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        pause_now_and_then(s, i);
         look(s, &s->files[i]);
-    if (!s->self->sync || lk_file_tokens_flush(&s->tokens))
-        for (size_t i = 0; i < count; i++)
-            removed += s->files[i].idle && remove_file(s, &s->files[i]);
+    }
+    const bool remembered = !s->self->sync || lk_file_tokens_flush(&s->tokens);
+    for (size_t i = 0; i < count && remembered; i++) {
+        pause_now_and_then(s, i);
+        removed += s->files[i].idle && remove_file(s, &s->files[i]);
+    }
     lk_file_tokens_close(&s->tokens);
     return count - removed;
 }
@@ -290,6 +303,7 @@ size_t lk_file_sweep_part(lk_file *self, const lk_file_sweep_limits *limits, lon
     if (s == NULL)
         return 0;
     s->self = self;
+    s->between = limits->between;
     list_all(s, limits->list, at);
     whole = whole && *at == 0;
     if (!s->no_memory && s->count > (whole ? limits->most : 0)) {
@@ -352,12 +366,13 @@ static bool begin(lk_file *self, long *at)
     return ours;
 }
 
-bool lk_file_sweep_go_on(lk_file *self)
+bool lk_file_sweep_go_on(lk_file *self, void (*between)(lk_file *self))
 {
+    const lk_file_sweep_limits limits = {.most = MOST, .keep = KEEP, .list = LIST, .between = between};
     long at;
     if (!begin(self, &at))
         return false;
-    const size_t vain = lk_file_sweep_part(self, &lk_file_sweep_usual, &at);
+    const size_t vain = lk_file_sweep_part(self, &limits, &at);
     lk_mutex_lock(&self->mutex);
     self->sweep_runs = false;
     self->sweep_at = at;
@@ -407,6 +422,6 @@ void lk_file_sweep_own(lk_file *self, const lk_file_claim *c)
 void lk_file_sweep_close(lk_file *self)
 {
     const int64_t until = lk_time_of(CLOCK_MONOTONIC) + CLOSE_MAX;
-    while (lk_file_sweep_go_on(self) && lk_time_of(CLOCK_MONOTONIC) < until)
+    while (lk_file_sweep_go_on(self, NULL) && lk_time_of(CLOCK_MONOTONIC) < until)
         ;
 }

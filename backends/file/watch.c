@@ -362,6 +362,14 @@ static void look_locked(lk_file *self) LK_REQUIRES(self->mutex)
     (void)lk_file_look_later_locked(self, true);
 }
 
+/* Nobody waits for the end of a sweep. */
+static void hear(lk_file *self)
+{
+    lk_mutex_lock(&self->mutex);
+    lk_file_hear_locked(self);
+    lk_mutex_unlock(&self->mutex);
+}
+
 int64_t lk_file_dispatch(void *self_)
 {
     lk_file *self = self_;
@@ -371,7 +379,7 @@ int64_t lk_file_dispatch(void *self_)
     look_locked(self);
     const int64_t next = lk_time_earlier(self->look_at, self->touch_at);
     lk_mutex_unlock(&self->mutex);
-    if (lk_file_sweep_go_on(self))
+    if (lk_file_sweep_go_on(self, hear))
         self->svc->attend(self->svc); /* events come first */
     return next;
 }
