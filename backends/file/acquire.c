@@ -21,6 +21,9 @@
 #include "lk_time.h"
 #include "lockfile.h"
 #include "queue.h"
+#include "range.h"
+#include "sweep.h"
+#include "tokens.h"
 #include "watch.h"
 
 enum {
@@ -38,6 +41,8 @@ static locker_status open_claim(lk_file *self, const lk_file_name *name, lk_file
 {
     c->ticket_fd = c->ahead_fd = -1;
     c->fd = lk_file_open(self, name, O_RDWR | O_CREAT);
+    if (c->fd < 0 && errno == ENOENT && name->last != 0)
+        return LK_FILE_AGAIN; /* a sweep removed a directory that was empty */
     if (c->fd < 0)
         return lk_file_fail(self, "open", name, errno, err);
     struct statx s;
@@ -91,6 +96,11 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_fil
         self->svc->log(self->svc, LOCKER_LOG_WARN,
                        "the record in %.150s/%.150s is damaged; the fencing token goes on from the clock",
                        self->path, name->text);
+    c->fresh = reading == LK_FILE_RECORD_EMPTY;
+    if (reading != LK_FILE_RECORD_GOOD) /* there may have been another file before it */
+        code = lk_file_tokens_floor(self, name->hash, &record.token);
+    if (code != 0)
+        return lk_file_fail(self, "read the tokens beside", name, code, err);
     code = lk_file_record_grant(c->fd, self->template, &record.token, claim->owner, self->sync);
     if (code != 0)
         return lk_file_fail(self, "write", name, code, err);
@@ -125,6 +135,7 @@ static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_f
     if (status == LOCKER_OK) {
         c->state = LK_FILE_HELD;
         self->held++;
+        lk_file_sweep_count_locked(self, c->fresh);
         if (lk_file_look_later_locked(self, watched))
             self->svc->attend(self->svc);
     }
@@ -146,7 +157,7 @@ static void reset(lk_file *self, lk_file_claim *c, bool locked)
 /* Lock the file, and make that a grant. BUSY with the descriptor still open: another has it. */
 static locker_status take(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    const int code = lk_file_range_lock(c->fd, F_WRLCK, 0);
+    const int code = lk_file_range_take(c->fd, F_WRLCK, 0);
     if (code == EAGAIN)
         return LOCKER_BUSY;
     locker_status status =
@@ -261,14 +272,18 @@ static bool must_queue(const lk_file_claim *c)
 static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     if (!c->claim->will_wait) {
+        /* Who has a file that a sweep has removed finds that out, and has no lock. */
+        const bool removed = lk_file_confirm(self, name, &c->id, err) == LK_FILE_AGAIN;
         lk_file_close(self, c);
+        if (removed)
+            return LK_FILE_AGAIN;
         LK_WRITE(self->busy[name->hash % LK_FILE_BUSY_NAMES], name->hash);
         return LOCKER_BUSY;
     }
     lk_mutex_lock(&self->mutex);
     c->state = LK_FILE_WAITING;
     lk_mutex_unlock(&self->mutex);
-    const int code = lk_file_range_lock(c->fd, F_RDLCK, 1);
+    const int code = lk_file_range_take(c->fd, F_RDLCK, 1);
     if (code != 0)
         return lk_file_fail(self, "mark a waiter in", name, code, err);
     lk_file_queue_enter(self, c);
@@ -306,6 +321,7 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
     if (c->state == LK_FILE_NONE) { /* once enrolled, dispatch reads them */
         c->claim = claim;
         c->hash = name.hash;
+        c->deep = name.last != 0;
     }
     for (int round = 0; round < ROUNDS; round++) {
         const locker_status status = attempt(self, &name, c, err);

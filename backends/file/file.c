@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "sweep.h"
 #include "watch.h"
 
 enum { SHARED, SYNC }; /* in the order of the table */
@@ -61,6 +62,12 @@ LK_UNCHECKED static void file_close(void *self_)
     free(self);
 }
 
+static void file_end(void *self)
+{
+    lk_file_sweep_close(self);
+    file_close(self);
+}
+
 /* Nobody else sees it yet. */
 LK_UNCHECKED static locker_status file_open(const locker_driver_config *config, const locker_services *svc,
                                             void **out, locker_error *err)
@@ -81,6 +88,7 @@ LK_UNCHECKED static locker_status file_open(const locker_driver_config *config, 
     self->sync = config->values[SYNC].number != 0;
     lk_file_record_template(self->template);
     lk_mutex_init(&self->mutex);
+    lk_file_sweep_init(self);
     self->path = clean_path(config->path);
     self->prefix = lk_file_prefix_new(config->name_space);
     (void)stat("/", &self->root); /* can't fail */
@@ -136,9 +144,12 @@ static const locker_semantics semantics = {
     .cut_off = "Nothing can be: there is no network.",
     .service_restarts = "There is no service; a restart of the host frees every lock.",
     .failover = "There is none.",
-    .token = "A counter in the lock file that is never behind the wall clock's microseconds; it goes back "
-             "only if the file is removed, or the host crashes, and the clock is set back too.",
-    .cost = "One descriptor and about fourteen system calls a lock, three descriptors a waiter; one small file a key, which stays.",
+    .token =
+        "A counter in the lock file that is never behind the wall clock's microseconds; it goes back "
+        "only if the file is removed by somebody else, or the host crashes, and the clock is set back too.",
+    .cost =
+        "One descriptor and about fourteen system calls a lock, three descriptors a waiter; one small file a key, of which those that "
+        "nobody uses are removed when there are more than some hundred.",
 };
 
 const locker_driver lk_file_driver = {
@@ -153,7 +164,7 @@ const locker_driver lk_file_driver = {
     .params = params,
     .semantics = &semantics,
     .open = file_open,
-    .close = file_close,
+    .close = file_end,
     .abandon = file_abandon,
     .acquire = lk_file_acquire,
     .withdraw = lk_file_withdraw,

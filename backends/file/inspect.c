@@ -9,6 +9,8 @@
 #include "lk_time.h"
 #include "lockfile.h"
 #include "queue.h"
+#include "range.h"
+#include "tokens.h"
 #include "watch.h"
 
 enum { TRIES = 4 };
@@ -44,7 +46,7 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
     const int fd = lk_file_open(self, &name, O_RDONLY);
     if (fd < 0 && errno != ENOENT)
         return lk_file_fail(self, "open", &name, errno, err);
-    if (fd < 0) { /* nobody locks it */
+    if (fd < 0) { /* never locked, or not lately */
         info->waiters = 0;
         return LOCKER_OK;
     }
@@ -94,8 +96,11 @@ static locker_status replace(lk_file *self, const lk_file_name *name, int parent
         return lk_file_fail(self, "make a fresh file for", name, errno, err);
     locker_status status = LOCKER_OK;
     lk_file_record next = {.token = record->token};
+    /* One that can't be read has no token: then as for a fresh file, which the next grant won't take it for. */
+    int code = next.token == 0 ? lk_file_tokens_floor(self, name->hash, &next.token) : 0;
     /* A record before the name: the disk is not full, and a crash right after the rename loses no token. */
-    int code = lk_file_record_write(fresh, self->template, &next, self->sync);
+    if (code == 0)
+        code = lk_file_record_write(fresh, self->template, &next, self->sync);
     lk_file_record now = {0};
     if (code == 0 &&
         (!lk_file_range_locked(held, 0) || read_steady(held, &now) != 0 || now.token != record->token))
@@ -145,7 +150,7 @@ static locker_status break_once(lk_file *self, const lk_file_name *name, int par
         return errno == ENOENT ? not_held(self, name, err) : lk_file_fail(self, "open", name, errno, err);
     locker_status status;
     lk_file_id id;
-    const int code = lk_file_range_lock(held, F_WRLCK, 2);
+    const int code = lk_file_range_take(held, F_WRLCK, 2);
     if (code == EAGAIN)
         status = locker_error_set(err, LOCKER_UNAVAILABLE, code,
                                   "the lock of %.150s/%.150s is being broken by another; look again",

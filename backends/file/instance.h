@@ -8,6 +8,9 @@
  *      waited for
  *   2  write-locked by one who breaks the lock: two do not break it at once, and nobody is granted it
  *      between the breaker's look at the holder and the end of its work
+ *   all, by one lock without an end: a sweep (sweep.c) that removes the file, which nobody uses then. So the
+ *      length of the lock that another meets tells whether somebody holds, waits or breaks, or whether the
+ *      file is just being removed, which is waited for (range.c)
  *
  * A forced unlock can't take the kernel's lock away from its holder. It puts a fresh file at the name, so a
  * grant counts only while the locked file is still the one at the name, through the whole path as one who
@@ -39,6 +42,8 @@ typedef struct {
     atomic_bool moved;                         /* the directory isn't at its path any more; relaxed: a flag */
     atomic_bool warned;                        /* that inotify is not to be had; relaxed: a flag */
     atomic_bool unqueued;                      /* the same of tickets */
+    atomic_bool warned_tokens;                 /* that the tokens' file can't be used; relaxed: a flag */
+    _Atomic uint32_t sweep_behind; /* fresh files used up since a sweep was asked for; relaxed: a hint */
 
     lk_mutex mutex; /* taken before core's */
     lk_file_slots slots LK_GUARDED_BY(mutex);
@@ -51,7 +56,13 @@ typedef struct {
     int64_t touch_at LK_GUARDED_BY(mutex); /* when the files of grants get a new time */
     int64_t look_at LK_GUARDED_BY(mutex);  /* when to look for what no event tells; LOCKER_NEVER: no grants */
     bool unwatched LK_GUARDED_BY(mutex); /* some grant may have no watch: dispatch looks after all of them */
-    lk_table watches LK_GUARDED_BY(mutex); /* the claims that have a watch, by its number */
+    lk_table watches LK_GUARDED_BY(mutex);    /* the claims that have a watch, by its number */
+    uint64_t sweep_dice LK_GUARDED_BY(mutex); /* random: which use of a fresh file asks for a sweep */
+    uint32_t sweep_odds LK_GUARDED_BY(mutex); /* one of so many does */
+    long sweep_at
+        LK_GUARDED_BY(mutex); /* where in the directory the sweep under way goes on; 0: at its beginning */
+    bool sweep_due LK_GUARDED_BY(mutex);  /* one was asked for, or has not come to its end */
+    bool sweep_runs LK_GUARDED_BY(mutex); /* some thread is at it */
 } lk_file;
 
 static inline int64_t lk_file_now(const lk_file *self)

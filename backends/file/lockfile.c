@@ -24,7 +24,37 @@ int lk_file_range_unlock(int fd)
 
 bool lk_file_range_locked(int fd, off_t byte)
 {
-    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    return lk_file_range_meets(fd, F_WRLCK, byte);
+}
+
+bool lk_file_range_meets(int fd, short type, off_t byte)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    /* A lock of the whole file is a sweep's, and nobody has another one beside it. */
+    return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK && range.l_len == 1;
+}
+
+static int lock_from(int fd, short type, off_t start)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = 0};
+    if (fcntl(fd, F_OFD_SETLK, &range) == 0)
+        return 0;
+    return errno == EACCES ? EAGAIN : errno;
+}
+
+int lk_file_whole_lock(int fd, short type)
+{
+    return lock_from(fd, type, 0);
+}
+
+int lk_file_rest_unlock(int fd)
+{
+    return lock_from(fd, F_UNLCK, 1);
+}
+
+bool lk_file_whole_locked(int fd)
+{
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
     return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
@@ -36,7 +66,7 @@ lk_file_id lk_file_id_of(const struct statx *s)
     return (lk_file_id){.inode = s->stx_ino, .device = {s->stx_dev_major, s->stx_dev_minor}};
 }
 
-static int compare_at(int dir_fd, const char *path, const lk_file_id *id)
+int lk_file_compare_at(int dir_fd, const char *path, const lk_file_id *id)
 {
     struct statx s;
     if (statx(dir_fd, path, AT_SYMLINK_NOFOLLOW, STATX_INO, &s) != 0)
@@ -54,11 +84,11 @@ int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file
     memcpy(path, self->path, len);
     path[len] = '/';
     memcpy(path + len + 1, name->text, strlen(name->text) + 1);
-    if (compare_at(AT_FDCWD, path, id) == 0)
+    if (lk_file_compare_at(AT_FDCWD, path, id) == 0)
         return 0;
     /* Is it the path to the directory, or what is in it? */
     const int code = lk_file_directory_compare(self);
-    return code == 0 ? compare_at(self->dir_fd, name->text, id) : code;
+    return code == 0 ? lk_file_compare_at(self->dir_fd, name->text, id) : code;
 }
 
 int lk_file_look(const lk_file *self, const lk_file_claim *c)

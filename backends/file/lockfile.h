@@ -20,8 +20,18 @@ int lk_file_range_lock(int fd, short type, off_t byte);
 /* Drop what the descriptor has: the lock, and a waiter's mark. Closing does it too, but not while a forked child has a
  * copy of the descriptor. 0, or an errno. */
 int lk_file_range_unlock(int fd);
-/* Whether somebody else has the byte locked. */
+/* Whether somebody else has the byte locked, a sweep left aside. */
 bool lk_file_range_locked(int fd, off_t byte);
+/* Whether a lock of this type would meet one of somebody else, a sweep left aside. */
+bool lk_file_range_meets(int fd, short type, off_t byte);
+/* A sweep's F_OFD_SETLK of the whole file. 0, or an errno; EAGAIN when another has any byte of it. */
+int lk_file_whole_lock(int fd, short type);
+/* Unlock all but the first byte. */
+int lk_file_rest_unlock(int fd);
+/* Whether somebody else has any byte locked. */
+bool lk_file_whole_locked(int fd);
+/* Whether the file now at the path is this one. 0: yes; ESTALE: no; else an errno: that can't be told. */
+int lk_file_compare_at(int dir_fd, const char *path, const lk_file_id *id);
 /* Whether the file now at the name is this one. 0: yes; ESTALE: no; else an errno: that can't be told. */
 int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id);
 /* The same for a claim's file. */

@@ -9,8 +9,6 @@
 #include "lk_table.h"
 #include "name.h"
 
-enum { LK_FILE_PART = 240 }; /* with its suffix under NAME_MAX, 255 */
-
 char *lk_file_prefix_new(const char *name_space)
 {
     const size_t len = strlen(name_space);
@@ -39,4 +37,34 @@ void lk_file_name_set(lk_file_name *name, const char *prefix, const char *key, s
     }
     memcpy(end, ".lock", 6);
     name->hash = lk_hash_text(name->text);
+}
+
+bool lk_file_name_from(lk_file_name *name, const char *text)
+{
+    const size_t len = strlen(text);
+    if (len >= sizeof name->text)
+        return false;
+    memcpy(name->text, text, len + 1);
+    const char *slash = strrchr(name->text, '/');
+    name->last = slash == NULL ? 0 : (size_t)(slash - name->text) + 1;
+    name->hash = lk_hash_text(name->text);
+    return true;
+}
+
+static bool ends_in(const char *text, size_t len, const char *end)
+{
+    const size_t end_len = strlen(end);
+    return len > end_len && memcmp(text + len - end_len, end, end_len) == 0;
+}
+
+bool lk_file_name_is_lock(const char *component)
+{
+    const size_t len = strlen(component);
+    return component[0] != '.' && len <= LK_FILE_PART + 5 && ends_in(component, len, ".lock");
+}
+
+bool lk_file_name_is_part(const char *component)
+{
+    const size_t len = strlen(component);
+    return component[0] != '.' && len == LK_FILE_PART + 2 && ends_in(component, len, ".d");
 }

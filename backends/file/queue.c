@@ -37,22 +37,26 @@ enum {
 
 static void queue_name(char out[QUEUE_NAME], const lk_file_id *id)
 {
-    snprintf(out, QUEUE_NAME, ".queue-%x-%x-%llx", id->device[0], id->device[1],
+    snprintf(out, QUEUE_NAME, LK_FILE_QUEUE_PREFIX "%x-%x-%llx", id->device[0], id->device[1],
              (unsigned long long)id->inode);
+}
+
+static int open_directory(const lk_file *self, const char *name)
+{
+    return openat(self->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 /* The directory of a queue. -1: errno says why. */
 static int open_queue(const lk_file *self, const lk_file_id *id, bool create)
 {
-    enum { HOW = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
     char name[QUEUE_NAME];
     queue_name(name, id);
-    int fd = openat(self->dir_fd, name, HOW);
+    int fd = open_directory(self, name);
     if (fd >= 0 || errno != ENOENT || !create)
         return fd;
     const bool made = mkdirat(self->dir_fd, name, self->shared ? 0770 : 0700) == 0;
     if (made || errno == EEXIST)
-        fd = openat(self->dir_fd, name, HOW);
+        fd = open_directory(self, name);
     if (fd >= 0 && made && self->shared)
         (void)fchmod(fd, 02770);
     return fd;
@@ -261,13 +265,17 @@ static bool is_forgotten(int queue, const char *name)
 }
 
 /* The tickets of a queue, to be read and closed. NULL: errno says why. */
-static DIR *open_tickets(const lk_file *self, const lk_file_id *id)
+static DIR *list_tickets(int fd)
 {
-    const int fd = open_queue(self, id, false);
     DIR *const d = fd >= 0 ? fdopendir(fd) : NULL;
     if (d == NULL && fd >= 0)
         close(fd);
     return d;
+}
+
+static DIR *open_tickets(const lk_file *self, const lk_file_id *id)
+{
+    return list_tickets(open_queue(self, id, false));
 }
 
 /* The next one's name, in no order. What was left half made goes meanwhile. */
@@ -372,13 +380,30 @@ void lk_file_queue_poke(const lk_file *self, const lk_file_id *id)
     if (d == NULL)
         return;
     for (const char *name; (name = next_ticket(d)) != NULL;) {
-        const int fd = open_other(dirfd(d), name);
+        /* Read as well, for a writer alone would get SIGPIPE when the owner closes it right now. */
+        const int fd = openat(dirfd(d), name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
         if (fd < 0)
             continue;
         (void)!write(fd, "", 1); /* never blocks; a FIFO that is full has been poked enough */
         close(fd);
     }
     closedir(d);
+}
+
+void lk_file_queue_sweep(const lk_file *self, const char *entry)
+{
+    DIR *const d = list_tickets(open_directory(self, entry));
+    bool empty = d != NULL;
+    for (const char *name; empty && (name = next_ticket(d)) != NULL;) {
+        const int fd = open_other(dirfd(d), name);
+        empty = fd < 0 && errno == ENXIO && unlinkat(dirfd(d), name, 0) == 0;
+        if (fd >= 0)
+            close(fd);
+    }
+    if (d != NULL)
+        closedir(d);
+    if (empty)
+        (void)unlinkat(self->dir_fd, entry, AT_REMOVEDIR);
 }
 
 /* Whether its owner lives, and waits. */

@@ -19,5 +19,9 @@ int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had);
 void lk_file_queue_poke(const lk_file *self, const lk_file_id *id);
 /* Tell in info who waits, first to last, as far as that can be known. False: no memory. */
 bool lk_file_queue_list(const lk_file *self, const lk_file_id *id, locker_info *info);
+/* What names of queues in the lock directory begin with, and no lock file's does. */
+#define LK_FILE_QUEUE_PREFIX ".queue-"
+/* `entry` is one: remove it if nobody who lives stands in it. */
+void lk_file_queue_sweep(const lk_file *self, const char *entry);
 /* Hear of predecessors' ends, and of pokes. */
 void lk_file_queue_hear_locked(lk_file *self) LK_REQUIRES(self->mutex);

@@ -8,6 +8,7 @@
 
 #include "lockfile.h"
 #include "queue.h"
+#include "sweep.h"
 #include "watch.h"
 
 locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, locker_error *err)
@@ -22,6 +23,8 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     /* The proof that nobody else can have had the lock: our file is the one at the name, and no event says that
      * it, or the directory, was away: that is there before the kernel lets anybody make another one. */
     const int looked = lk_file_look(self, c);
+    if (looked == 0 && !broken)
+        lk_file_sweep_own(self, c);
     const int unlocked = lk_file_let_go(self, c, true);
     if (broken || looked == ESTALE)
         return lk_lost(err,

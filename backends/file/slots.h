@@ -31,6 +31,9 @@ typedef struct {
     int fd;              /* the lock file; -1 or valid as state says */
     lk_file_id id;       /* of the lock file */
     uint32_t hash;       /* of the file's name, to find grants that an event may be about */
+    bool deep;           /* the file lies in a directory below the lock directory */
+    bool fresh;          /* the grant is the first in its file */
+    bool looked LK_GUARDED_BY(mutex);       /* a look of dispatch has met the grant */
     bool notified LK_GUARDED_BY(mutex);     /* an event came since the last attempt */
     bool broken LK_GUARDED_BY(mutex);       /* lease_lost was called */
     uint64_t seen;                          /* the record's token at the last attempt that an event caused */

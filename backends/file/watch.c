@@ -1,6 +1,7 @@
 /* watch.c: inotify. A claim that waits has a watch on its lock file; all grants together have one watch on
- * the lock directory, which shows when a file is put in the place of another, moved or removed, so that a
- * lock costs nothing for it. Grants whose files lie deeper have a watch each. What no event tells, dispatch
+ * the lock directory, which shows when a file is put in the place of another, or moved, so that a lock costs
+ * nothing for it. It doesn't show that a file was removed, because sweeps remove many: a grant that lasts gets
+ * a watch of its own for that. Grants whose files lie deeper have a watch each. What no event tells, dispatch
  * looks for each second while there are grants.
  *
  * The inotify descriptor is made when first needed, because a user may have few of them (128 by default).
@@ -18,10 +19,13 @@
 #include "lk_time.h"
 #include "lockfile.h"
 #include "queue.h"
+#include "sweep.h"
 #include "watch.h"
 
-#define FILE_EVENTS      (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
-#define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR)
+#define FILE_EVENTS (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
+#define HELD_EVENTS                                                                                          \
+    (IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF) /* an open file that is removed changes its count of links */
+#define DIRECTORY_EVENTS (IN_MOVED_TO | IN_MOVED_FROM | IN_MOVE_SELF | IN_ONLYDIR)
 enum { ABOVE_MAX = 64 }; /* directories above ours, as deep as paths come */
 static const int64_t look_interval_ns = LK_S;
 static const int64_t unwatched_interval_ns = 50 * LK_MS; /* without inotify */
@@ -114,6 +118,35 @@ bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c)
     return true;
 }
 
+static bool is_watched_locked(const lk_file *self, int wd) LK_REQUIRES(self->mutex)
+{
+    LK_TABLE_EACH_OF(link, &self->watches, (uint32_t)wd)
+        if (LK_CONTAINER(link, lk_file_claim, by_wd)->wd == wd)
+            return true;
+    return false;
+}
+
+/* A watch for a grant, which tells nothing of those that try and fail. */
+static void watch_held_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
+{
+    const int wd = lk_table_reserve(&self->watches) ? add_descriptor_locked(self, c->fd, HELD_EVENTS) : -1;
+    if (wd < 0)
+        return;
+    if (is_watched_locked(self, wd)) /* one who waits for the same file in this instance wants to hear more */
+        (void)add_descriptor_locked(self, c->fd, FILE_EVENTS);
+    c->wd = wd;
+    lk_table_add(&self->watches, &c->by_wd, (uint32_t)wd);
+}
+
+/* None of our own events ends it, and it would tell of the file's removal by a sweep. */
+static void leave_held_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
+{
+    const int wd = c->wd;
+    lk_file_watch_drop_locked(self, c);
+    if (!is_watched_locked(self, wd))
+        (void)inotify_rm_watch(self->inotify_fd, wd);
+}
+
 void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c)
 {
     if (c->wd == 0)
@@ -171,7 +204,7 @@ static void on_file_locked(lk_file *self, const struct inotify_event *event) LK_
     self->removed_wd = event->wd;
 }
 
-/* A name in the directory came or went: the grant of that file, or those below that directory, are lost. The event is
+/* A name in the directory was moved here or away: the grant of that file, or those below that directory, are lost. The event is
  * enough: the file may be back by now, and another may have had the lock meanwhile. */
 static void on_name_locked(lk_file *self, const char *text, bool is_directory) LK_REQUIRES(self->mutex)
 {
@@ -217,12 +250,17 @@ static void on_directory_locked(lk_file *self, const struct inotify_event *event
 
 void lk_file_detach_locked(lk_file *self, lk_file_claim *c)
 {
-    lk_file_watch_drop_locked(self, c);
-    if (c->state == LK_FILE_HELD)
+    if (c->state == LK_FILE_HELD) {
         self->held--;
+        lk_file_sweep_count_locked(self, c->fresh);
+        if (c->wd != 0 && !c->deep)
+            leave_held_locked(self, c);
+    }
+    lk_file_watch_drop_locked(self, c);
     c->state = LK_FILE_NONE;
     c->notified = c->is_next = false;
     c->broken = false;
+    c->looked = false;
 }
 
 void lk_file_hear_locked(lk_file *self)
@@ -288,6 +326,18 @@ bool lk_file_look_later_locked(lk_file *self, bool watched)
     return true;
 }
 
+/* Most grants are over before the first look, many before the second, and these cost no watch. */
+static void look_after_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
+{
+    /* a move of a directory in ours is no event of the files below it, which have a watch each */
+    const bool unseen = self->unwatched || c->deep || c->wd == 0;
+    if (c->looked && c->wd == 0 && !self->unwatched)
+        watch_held_locked(self, c);
+    c->looked = true;
+    if (unseen)
+        look_at_locked(self, c);
+}
+
 /* What no event tells: a move of a directory above ours, a mount over it, a link on the way to it. */
 static void look_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
@@ -300,11 +350,18 @@ static void look_locked(lk_file *self) LK_REQUIRES(self->mutex)
     }
     if (lk_file_directory_compare(self) == ESTALE)
         gone_locked(self);
-    /* a move of a directory in ours is no event of the files below it, which have a watch each */
     LK_EACH(lk_file_claim, c, link, &self->claims)
-        if (self->unwatched || c->wd != 0)
-            look_at_locked(self, c);
+        if (c->state == LK_FILE_HELD)
+            look_after_locked(self, c);
     (void)lk_file_look_later_locked(self, true);
+}
+
+/* Nobody waits for the end of a sweep. */
+static void hear(lk_file *self)
+{
+    lk_mutex_lock(&self->mutex);
+    lk_file_hear_locked(self);
+    lk_mutex_unlock(&self->mutex);
 }
 
 int64_t lk_file_dispatch(void *self_)
@@ -317,5 +374,7 @@ int64_t lk_file_dispatch(void *self_)
     look_locked(self);
     const int64_t next = lk_time_earlier(self->look_at, self->touch_at);
     lk_mutex_unlock(&self->mutex);
+    if (lk_file_sweep_go_on(self, hear))
+        self->svc->attend(self->svc); /* events come first */
     return next;
 }

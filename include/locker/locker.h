@@ -321,7 +321,8 @@ typedef struct locker_info {
     int64_t remaining_ms;
 
     uint64_t
-        token; /**< the fencing token of the present grant, or of the last where the service keeps it; 0 unknown */
+        token; /**< the fencing token of the present grant, or of the last where the service keeps it (a file as long
+                  as nobody has removed it); 0 unknown */
 
     /** How many contenders wait at the service; -1: the service doesn't know. Files, memory and
      * ZooKeeper: every waiter. Redis: one for each locker that waits, whatever the number of its threads, so

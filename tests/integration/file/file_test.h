@@ -38,9 +38,11 @@ const char *lk_place_file(const lk_place *place, const char *name);
 /* One lock and unlock of `key`; its fencing token. */
 uint64_t lk_place_token(const lk_place *place, const char *key);
 
-extern const lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_queue, lk_races;
+extern const lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_queue, lk_races, lk_removal;
 
 /* The role of a child that holds a lock, forks a child of its own and is then killed. */
 int lk_forker_play(int argc, char **argv);
 /* One that holds a lock and can't walk the path to its file any more. */
 int lk_wanderer_play(int argc, char **argv);
+/* One of those that lock, try or sweep without a pause. */
+int lk_stormer_play(int argc, char **argv);

@@ -61,9 +61,12 @@ uint64_t lk_place_token(const lk_place *place, const char *key)
 
 int main(int argc, char **argv)
 {
-    static const lk_role roles[] = {
-        LK_PUPPET_ROLE, {"forker", lk_forker_play}, {"wanderer", lk_wanderer_play}, {NULL, NULL}};
-    static const lk_group *const groups[] = {&lk_text,  &lk_trust, &lk_breaking, &lk_crash,
-                                             &lk_queue, &lk_races, NULL};
+    static const lk_role roles[] = {LK_PUPPET_ROLE,
+                                    {"forker", lk_forker_play},
+                                    {"wanderer", lk_wanderer_play},
+                                    {"stormer", lk_stormer_play},
+                                    {NULL, NULL}};
+    static const lk_group *const groups[] = {&lk_text,  &lk_trust,   &lk_breaking, &lk_crash,
+                                             &lk_queue, &lk_races, &lk_removal, NULL};
     return lk_run_group(argc, argv, groups, roles);
 }

@@ -21,6 +21,7 @@
 #include "lockfile.h"
 #include "locking.h"
 #include "puppet.h"
+#include "sweep.h"
 
 int __real_lk_file_range_lock(int fd, short type, off_t byte);
 int __wrap_lk_file_range_lock(int fd, short type, off_t byte);
@@ -36,6 +37,8 @@ int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to);
 /* Once, before the next lock of a whole file is tried, or let go of. */
 static void (*before_lock)(void);
 static void (*before_unlock)(void);
+/* Before each mark of one who waits. */
+static void (*before_mark)(void);
 
 int __wrap_lk_file_range_lock(int fd, short type, off_t byte)
 {
@@ -44,6 +47,8 @@ int __wrap_lk_file_range_lock(int fd, short type, off_t byte)
         before_lock = NULL;
         once();
     }
+    if (before_mark != NULL && type == F_RDLCK)
+        before_mark();
     return __real_lk_file_range_lock(fd, type, byte);
 }
 
@@ -54,6 +59,20 @@ int __wrap_lk_file_range_unlock(int fd)
     if (once != NULL)
         once();
     return __real_lk_file_range_unlock(fd);
+}
+
+int __real_lk_file_whole_lock(int fd, short type);
+int __wrap_lk_file_whole_lock(int fd, short type);
+
+/* Once, before a sweep locks the file that it has looked at. */
+static void (*_Atomic before_sweeping)(void);
+
+int __wrap_lk_file_whole_lock(int fd, short type)
+{
+    void (*const once)(void) = atomic_exchange(&before_sweeping, NULL);
+    if (once != NULL)
+        once();
+    return __real_lk_file_whole_lock(fd, type);
 }
 
 /* Once, before a forced unlock puts its file in the place of the holder's. */
@@ -82,6 +101,9 @@ int __wrap_lk_file_parent(const lk_file *self, const lk_file_name *name, bool cr
     return fd;
 }
 
+/* The instance of the locker that dispatched last. */
+static void *_Atomic instance;
+
 /* While a test has it, this process hears of nothing. */
 static pthread_mutex_t hearing = PTHREAD_MUTEX_INITIALIZER;
 
@@ -89,6 +111,7 @@ int64_t __wrap_lk_file_dispatch(void *self)
 {
     pthread_mutex_lock(&hearing);
     pthread_mutex_unlock(&hearing);
+    instance = self;
     return __real_lk_file_dispatch(self);
 }
 
@@ -144,6 +167,144 @@ static void a_file_that_goes_between_open_and_lock_is_not_used(void **state)
     assert_null(before_lock);
     nobody_else_gets_it(place);
     lk_give(held);
+}
+
+/* A sweep of another process would do the same. */
+static lk_file *sweeper;
+
+static void sweep_it(void)
+{
+    static const lk_file_sweep_limits all = {.list = 1000};
+    long at = 0;
+    (void)lk_file_sweep_part(sweeper, &all, &at);
+}
+
+static bool has_instance(void *unused)
+{
+    (void)unused;
+    return instance != NULL;
+}
+
+/* Have sweeps made by the place's own instance, and give a token of its key. */
+static uint64_t prepare_sweeps(lk_place *place)
+{
+    instance = sweeper = NULL;
+    const uint64_t token = lk_place_token(place, "k");
+    lk_require(has_instance, NULL, "the keeper dispatches");
+    sweeper = instance;
+    return token;
+}
+
+/* One who came to a file before it was swept away, whatever it wanted with it. */
+static void a_file_that_is_swept_between_open_and_lock_is_not_used(void **state)
+{
+    lk_place *place = here = *state;
+    locker_handle *held;
+    locker_error err;
+    struct stat s;
+    char key[251] = "";
+    (void)memset(key, 'x', sizeof key - 1);
+    const uint64_t last = prepare_sweeps(place), last_of_long = lk_place_token(place, key);
+    before_lock = sweep_it;
+    assert_ok(locker_try_lock(place->l, "k", NULL, &held, &err), err);
+    assert_null(before_lock);
+    assert_true(locker_handle_token(held) > last);
+    assert_int_equal(stat(lk_place_file(place, "k.lock"), &s), 0);
+    nobody_else_gets_it(place);
+    lk_give(held);
+    /* Its directory goes as well, before the file is opened. */
+    after_parent = sweep_it;
+    assert_ok(locker_try_lock(place->l, key, NULL, &held, &err), err);
+    assert_true(locker_handle_token(held) > last_of_long);
+    lk_give(held);
+}
+
+/* Who has byte 0 when the waiter comes, and the sweep that comes when that lets go. */
+static int other_holder, other_sweep;
+
+static void let_a_sweep_come_and_go(void)
+{
+    if (other_holder >= 0) {
+        (void)close(other_holder);
+        other_holder = -1;
+        (void)__real_lk_file_whole_lock(other_sweep, F_WRLCK);
+    } else if (other_sweep >= 0) {
+        (void)close(other_sweep);
+        other_sweep = -1;
+    }
+}
+
+/* The holder lets go, and a sweep locks the file, before the one that will wait has its mark. */
+static void who_will_wait_waits_for_a_sweep(void **state)
+{
+    lk_place *place = here = *state;
+    lk_locking waiter;
+    (void)lk_place_token(place, "k");
+    const char *path = lk_place_file(place, "k.lock");
+    other_holder = open(path, O_RDWR | O_CLOEXEC);
+    other_sweep = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(__real_lk_file_range_lock(other_holder, F_WRLCK, 0), 0);
+    before_mark = let_a_sweep_come_and_go;
+    lk_locking_start(&waiter, place->l, "k", NULL);
+    const locker_status status = lk_locking_join(&waiter);
+    before_mark = NULL;
+    assert_status(LOCKER_OK, status, waiter.err);
+    assert_int_equal(other_sweep, -1);
+    lk_give(waiter.held);
+}
+
+static int somebody; /* has the removed file locked, for the moment in which it does not know */
+
+static void remove_and_lock_it(void)
+{
+    somebody = open(lk_place_file(here, "k.lock"), O_RDWR | O_CLOEXEC);
+    (void)__real_lk_file_range_lock(somebody, F_WRLCK, 0);
+    remove_it();
+}
+
+static void who_locks_a_removed_file_holds_nothing(void **state)
+{
+    lk_place *place = here = *state;
+    locker_handle *held;
+    locker_error err;
+    (void)lk_place_token(place, "k");
+    before_lock = remove_and_lock_it;
+    assert_ok(locker_try_lock(place->l, "k", NULL, &held, &err), err);
+    (void)close(somebody);
+    nobody_else_gets_it(place);
+    lk_give(held);
+}
+
+static locker_handle *taken;
+
+static void have_another(void)
+{
+    locker_error err;
+    remove_it();
+    assert_ok(locker_try_lock(here->l, "k", NULL, &taken, &err), err);
+}
+
+static void have_used(void)
+{
+    (void)lk_place_token(here, "k");
+}
+
+/* The file that a sweep has looked at is used once more, or is another by the time that it is locked. */
+static void a_sweep_removes_only_what_it_has_looked_at(void **state)
+{
+    lk_place *place = here = *state;
+    struct stat s;
+    const uint64_t last = prepare_sweeps(place);
+    before_sweeping = have_used;
+    sweep_it();
+    assert_null(before_sweeping);
+    assert_int_equal(stat(lk_place_file(place, "k.lock"), &s), 0);
+    before_sweeping = have_another;
+    sweep_it();
+    assert_null(before_sweeping);
+    assert_int_equal(stat(lk_place_file(place, "k.lock"), &s), 0);
+    assert_true(locker_handle_token(taken) > last);
+    lk_give(taken);
 }
 
 /* A lock that is held, and one who waits for it in the same locker, who is next. The clock stands still: it looks at
@@ -832,6 +993,10 @@ static void a_waiter_never_rests_for_good(void **state)
 
 static const struct CMUnitTest tests[] = {
     place_test(a_file_that_goes_between_open_and_lock_is_not_used),
+    place_test(a_file_that_is_swept_between_open_and_lock_is_not_used),
+    place_test(a_sweep_removes_only_what_it_has_looked_at),
+    place_test(who_locks_a_removed_file_holds_nothing),
+    place_test(who_will_wait_waits_for_a_sweep),
     place_test(a_broken_lock_is_not_handed_on),
     place_test(a_moved_lock_is_not_handed_on),
     place_test(an_unlock_hears_of_a_move),

@@ -1,0 +1,29 @@
+/* range.c: takes a byte of a lock file over a sweep, which has all of them for the moment in which it removes the
+ * file. Who said BUSY then would speak of a lock that nobody holds. */
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
+#include "lk_time.h"
+#include "lockfile.h"
+#include "range.h"
+
+enum {
+    YIELDS = 16,  /* a sweep takes some µs */
+    SLEEPS = 200, /* ... unless the filesystem is slow, or it was stopped */
+    SLEEP = 500 * LK_US
+};
+
+int lk_file_range_take(int fd, short type, off_t byte)
+{
+    for (int i = 0;; i++) {
+        const int code = lk_file_range_lock(fd, type, byte);
+        if (code != EAGAIN || i == YIELDS + SLEEPS || lk_file_range_meets(fd, type, byte))
+            return code;
+        const struct timespec pause = lk_time_spec(SLEEP);
+        if (i < YIELDS)
+            sched_yield();
+        else
+            nanosleep(&pause, NULL);
+    }
+}

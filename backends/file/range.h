@@ -1,0 +1,8 @@
+/* range.h: locking a byte of a file that a sweep may be removing. */
+#pragma once
+
+#include <sys/types.h>
+
+/* As lk_file_range_lock(), but a sweep that has the file is waited for: EAGAIN is about somebody who holds,
+ * waits or breaks. (Or the sweep was stopped in the middle.) */
+int lk_file_range_take(int fd, short type, off_t byte);

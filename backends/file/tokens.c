@@ -1,0 +1,197 @@
+/* tokens.c: what is remembered of lock files that were removed: one small file beside them, in whose slots
+ * their tokens are. A name's slot follows from its hash; names that share one share the greatest of their
+ * tokens. A sweep raises the slot before it removes the file, and the first grant in a fresh file counts on
+ * from there, also when the clock is set back.
+ *
+ * A slot is the token and a check of it, because it is read without a lock: one that is being written may be
+ * read torn, and is whole a moment later. Who raises one has its bytes locked (F_OFD_SETLK), so that it never
+ * goes back; where another has them, and be it one that is stopped, the file of that name stays for this time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "lockfile.h"
+#include "tokens.h"
+
+typedef struct {
+    uint64_t token, check;
+} slot;
+
+enum { TRIES = 50, SLOT = sizeof(slot), SIZE = LK_FILE_TOKEN_SLOTS * SLOT };
+
+static const lk_file_name file_name = {.text = ".tokens"};
+
+/* The halves change places, so that both numbers torn alike don't agree; all zero is no check of 0. */
+static uint64_t check_of(uint64_t token)
+{
+    return (token << 32 | token >> 32) ^ UINT64_C(0x6c69626c6f636b65);
+}
+
+static off_t place_of(uint32_t hash)
+{
+    return (off_t)(hash % LK_FILE_TOKEN_SLOTS) * SLOT;
+}
+
+/* An errno, or 0; a slot that was never written, or was damaged, is 0. */
+static int read_slot(int fd, uint32_t hash, uint64_t *token)
+{
+    *token = 0;
+    for (int i = 0; i < TRIES; i++) {
+        slot s = {0};
+        const ssize_t got = pread(fd, &s, sizeof s, place_of(hash));
+        if (got < 0)
+            return errno;
+        if (got == SLOT && s.check == check_of(s.token) && s.token <= INT64_MAX) {
+            *token = s.token;
+            return 0;
+        }
+        if (got < SLOT || (s.token == 0 && s.check == 0))
+            return 0;
+        sched_yield();
+    }
+    return 0;
+}
+
+static void warn(lk_file *self, const char *why)
+{
+    if (!atomic_exchange_explicit(&self->warned_tokens, true, memory_order_relaxed))
+        self->svc->log(
+            self->svc, LOCKER_LOG_WARN,
+            "%.200s/%s can't be used: %s; lock files that nobody uses stay, and tokens of removed ones go "
+            "on from the clock; remove it",
+            self->path, file_name.text, why);
+}
+
+/* Something else is at its place: no sweep of ours has written there. */
+static bool is_other(int code)
+{
+    return code == ELOOP || code == ENXIO || code == EISDIR || code == ENOTDIR;
+}
+
+/* Whether the open file is ours; told, when not. *code: an errno when that can't be told now. */
+static bool trusted(lk_file *self, int fd, int *code)
+{
+    struct statx s;
+    locker_error err;
+    const locker_status status = lk_file_check(self, &file_name, fd, &s, &err);
+    *code = status == LOCKER_OK || status == LOCKER_DENIED ? 0 : EIO;
+    if (status == LOCKER_OK)
+        return true;
+    warn(self, err.text);
+    return false;
+}
+
+int lk_file_tokens_floor(lk_file *self, uint32_t hash, uint64_t *token)
+{
+    *token = 0;
+    const int fd = lk_file_open_in(self, self->dir_fd, &file_name, O_RDONLY);
+    if (fd < 0 && is_other(errno))
+        warn(self, "it is no regular file");
+    if (fd < 0)
+        return errno == ENOENT || is_other(errno) ? 0 : errno;
+    int code;
+    if (trusted(self, fd, &code))
+        code = read_slot(fd, hash, token);
+    close(fd);
+    return code;
+}
+
+/* The group needs the right to write, and who makes it may have another group. */
+static bool share(const lk_file *self, int fd)
+{
+    struct stat directory;
+    if (!self->shared)
+        return true;
+    if (fstat(self->dir_fd, &directory) == 0 && fchown(fd, (uid_t)-1, directory.st_gid) != 0)
+        return false;
+    return fchmod(fd, 0660) == 0;
+}
+
+/* It gets its name when it is ready: a sweep that is killed leaves none that others can't use. And it must be there after a
+ * crash of the host, as what is written to it must. */
+static int make(const lk_file *self)
+{
+    char temporary[64];
+    snprintf(temporary, sizeof temporary, "%s-%ld", file_name.text, (long)getpid());
+    (void)unlinkat(self->dir_fd, temporary, 0);
+    const int fd = openat(self->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -1;
+    if (share(self, fd) &&
+        renameat2(self->dir_fd, temporary, self->dir_fd, file_name.text, RENAME_NOREPLACE) == 0 &&
+        (!self->sync || fsync(self->dir_fd) == 0))
+        return fd;
+    const int code = errno;
+    (void)unlinkat(self->dir_fd, temporary, 0);
+    close(fd);
+    errno = code;
+    return -1;
+}
+
+bool lk_file_tokens_open(lk_file *self, lk_file_tokens *tokens)
+{
+    struct stat s;
+    int code;
+    *tokens = (lk_file_tokens){.fd = lk_file_open_in(self, self->dir_fd, &file_name, O_RDWR)};
+    if (tokens->fd < 0 && errno == ENOENT)
+        tokens->fd = make(self);
+    if (tokens->fd < 0) {
+        if (is_other(errno))
+            warn(self, "it is no regular file");
+        return false;
+    }
+    if (!trusted(self, tokens->fd, &code)) {
+        lk_file_tokens_close(tokens);
+        return false;
+    }
+    if (fstat(tokens->fd, &s) == 0 && s.st_size <= SIZE)
+        return true;
+    warn(self, "it is too long to be ours");
+    lk_file_tokens_close(tokens);
+    return false;
+}
+
+static int lock_slot(int fd, uint32_t hash, short type)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = place_of(hash), .l_len = SLOT};
+    return fcntl(fd, F_OFD_SETLK, &range) == 0 ? 0 : errno;
+}
+
+bool lk_file_tokens_cover(const lk_file_tokens *tokens, uint32_t hash, uint64_t token)
+{
+    return tokens->known[hash % LK_FILE_TOKEN_SLOTS] >= token;
+}
+
+bool lk_file_tokens_raise(lk_file_tokens *tokens, uint32_t hash, uint64_t token)
+{
+    if (token > INT64_MAX)
+        return false; /* no clock gives it: all names of the slot would count on from there */
+    if (lk_file_tokens_cover(tokens, hash, token))
+        return true;
+    if (lock_slot(tokens->fd, hash, F_WRLCK) != 0)
+        return false;
+    uint64_t last;
+    bool done = read_slot(tokens->fd, hash, &last) == 0;
+    if (done && last < token) {
+        const slot s = {token, check_of(token)};
+        done = pwrite(tokens->fd, &s, sizeof s, place_of(hash)) == SLOT;
+        last = token;
+    }
+    if (done)
+        tokens->known[hash % LK_FILE_TOKEN_SLOTS] = last;
+    (void)lock_slot(tokens->fd, hash, F_UNLCK);
+    return done;
+}
+
+bool lk_file_tokens_flush(const lk_file_tokens *tokens)
+{
+    return fdatasync(tokens->fd) == 0;
+}
+
+void lk_file_tokens_close(lk_file_tokens *tokens)
+{
+    close(tokens->fd);
+    tokens->fd = -1;
+}
