@@ -66,7 +66,7 @@ int main(int argc, char **argv)
                                     {"wanderer", lk_wanderer_play},
                                     {"stormer", lk_stormer_play},
                                     {NULL, NULL}};
-    static const lk_group *const groups[] = {&lk_text,  &lk_trust,   &lk_breaking, &lk_crash,
-                                             &lk_queue, &lk_races, &lk_removal, NULL};
+    static const lk_group *const groups[] = {&lk_text,  &lk_trust, &lk_breaking, &lk_crash,
+                                             &lk_queue, &lk_races, &lk_removal,  NULL};
     return lk_run_group(argc, argv, groups, roles);
 }

@@ -9,6 +9,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +123,35 @@ static void processes_are_served_in_the_order_of_their_coming(void **state)
         lk_child_end(puppet[i]);
     }
     assert_int_equal(count_others(place), 0);
+}
+
+/* An unlock wakes the next in line and nobody else. */
+static void an_unlock_wakes_one(void **state)
+{
+    enum { WAITERS = 5 };
+    lk_place *place = *state;
+    locker *l[WAITERS];
+    lk_locking waiter[WAITERS];
+    uint64_t before[WAITERS];
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    for (int i = 0; i < WAITERS; i++) {
+        l[i] = lk_place_open(place);
+        lk_locking_start(&waiter[i], l[i], key, NULL);
+        require_line(place, i + 1);
+    }
+    for (int i = 0; i < WAITERS; i++) {
+        for (int k = i + 1; k < WAITERS; k++)
+            before[k] = lk_stats(l[k]).attempts;
+        lk_give(held);
+        held = lk_locking_grant(&waiter[i]);
+        for (int k = i + 2; k < WAITERS; k++) /* but for a look each second */
+            assert_true(lk_stats(l[k]).attempts <= before[k] + 1);
+    }
+    lk_give(held);
+    for (int i = 0; i < WAITERS; i++)
+        lk_close_locker(l[i]);
 }
 
 /* The labels of those who wait, first to last. */
@@ -255,6 +285,8 @@ static void a_forked_child_holds_nobody_up(void **state)
     const int64_t from = lk_test_now_ms();
     lk_give(held);
     const int64_t took = granted_after(&next, from);
+    assert_ok(locker_try_lock(other, key, NULL, &held, &err), err); /* nobody waits any more */
+    lk_give(held);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     assert_true(took < LK_TEST_SLACK_MS);
@@ -485,6 +517,35 @@ static void who_dies_unlocking_holds_nobody_up(void **state)
     at_each_system_call(*state, die_unlocking_what_it_waited_for, "an unlock behind a wait");
 }
 
+/* A queue in which nobody lives goes with a sweep, though nobody asks for that lock again. */
+static void what_the_dead_left_goes_with_a_sweep(void **state)
+{
+    lk_place *place = *state;
+    lk_child *first = lk_puppet_start(place->uri), *second = lk_puppet_start(place->uri);
+    locker_handle *held;
+    locker_error err;
+    struct stat s;
+    char name[64];
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    lk_puppet_wait(first, key, -1, 0, true);
+    require_line(place, 1);
+    lk_puppet_wait(second, key, -1, 0, true);
+    require_line(place, 2);
+    assert_int_equal(stat(lk_place_file(place, "k.lock"), &s), 0);
+    lk_child_kill(first);
+    lk_child_kill(second);
+    lk_give(held);
+    (void)snprintf(name, sizeof name, ".queue-%x-%x-%llx", major(s.st_dev), minor(s.st_dev),
+                   (unsigned long long)s.st_ino);
+    assert_int_equal(stat(lk_place_file(place, name), &s), 0);
+    for (int i = 0; i < 2000; i++) {
+        char other[16];
+        (void)snprintf(other, sizeof other, "other-%d", i);
+        (void)lk_place_token(place, other);
+    }
+    assert_int_equal(stat(lk_place_file(place, name), &s), -1);
+}
+
 /* The holder, the first and one in the middle at once. */
 static void those_behind_the_dead_have_it_at_once(void **state)
 {
@@ -517,6 +578,7 @@ static void those_behind_the_dead_have_it_at_once(void **state)
 
 static const struct CMUnitTest tests[] = {
     place_test(processes_are_served_in_the_order_of_their_coming),
+    place_test(an_unlock_wakes_one),
     place_test(show_tells_who_waits),
     place_test(who_comes_does_not_pass_who_waits),
     place_test(who_is_stopped_in_line_keeps_a_free_lock_from_nobody),
@@ -528,6 +590,7 @@ static const struct CMUnitTest tests[] = {
     place_test(who_dies_waiting_holds_nobody_up),
     place_test(who_dies_unlocking_holds_nobody_up),
     place_test(those_behind_the_dead_have_it_at_once),
+    place_test(what_the_dead_left_goes_with_a_sweep),
 };
 
 const lk_group lk_queue = {"queue", tests, sizeof tests / sizeof tests[0], NULL, NULL};
