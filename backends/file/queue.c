@@ -306,7 +306,10 @@ static survey look_around(DIR *d, const lk_file_claim *c)
 /* Follow the ticket. 0; or an errno: ENXIO: its owner is dead. */
 static int follow(lk_file *self, lk_file_claim *c, int queue, const char *name)
 {
-    if (c->ahead_fd >= 0 && compare_tickets(c->ahead, name) == 0)
+    lk_mutex_lock(&self->mutex);
+    const bool followed = c->ahead_fd >= 0 && compare_tickets(c->ahead, name) == 0;
+    lk_mutex_unlock(&self->mutex);
+    if (followed)
         return 0;
     const int fd = open_other(queue, name);
     if (fd < 0)
