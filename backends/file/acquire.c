@@ -39,7 +39,6 @@ enum {
  * a child forked from here on knows it. */
 static locker_status open_claim(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    c->ticket_fd = c->ahead_fd = -1;
     c->fd = lk_file_open(self, name, O_RDWR | O_CREAT);
     if (c->fd < 0 && errno == ENOENT && name->last != 0)
         return LK_FILE_AGAIN; /* a sweep removed a directory that was empty */

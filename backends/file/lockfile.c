@@ -152,6 +152,7 @@ int lk_file_open(const lk_file *self, const lk_file_name *name, int flags)
 bool lk_file_list(lk_file *self, lk_file_claim *c)
 {
     lk_mutex_lock(&self->mutex);
+    c->ticket_fd = c->ahead_fd = -1;
     c->slot = lk_file_slot_take_locked(&self->slots, c->fd, c->id.inode);
     if (c->slot != NULL)
         lk_list_append(&self->claims, &c->link);
