@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 static inline bool lk_escape_spares(unsigned char c)
 {
@@ -29,14 +28,21 @@ static inline char *lk_escape(char *out, const char *text, size_t len)
     return out;
 }
 
+/** What it stands for in an escape; -1: it is none. */
+static inline int lk_escape_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 /** What `text` was before lk_escape(), cut at `size` bytes. Returns the length. */
 static inline size_t lk_unescape(char *out, size_t size, const char *text)
 {
     size_t len = 0;
-    for (unsigned code; len < size && *text != '\0'; len++) {
-        const bool coded = sscanf(text, "%%%2X", &code) == 1;
-        out[len] = coded ? (char)code : *text;
-        text += coded ? 3 : 1;
+    for (; len < size && *text != '\0'; len++) {
+        const int high = *text == '%' ? lk_escape_digit(text[1]) : -1;
+        const int low = high >= 0 ? lk_escape_digit(text[2]) : -1;
+        out[len] = low >= 0 ? (char)(high << 4 | low) : *text;
+        text += low >= 0 ? 3 : 1;
     }
     return len;
 }

@@ -1,8 +1,8 @@
 /* range.c: takes a byte of a lock file over a sweep, which has all of them for the moment in which it removes the
  * file. Who said BUSY then would speak of a lock that nobody holds. */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
-#include <time.h>
 
 #include "lk_time.h"
 #include "lockfile.h"
@@ -24,6 +24,6 @@ int lk_file_range_take(int fd, short type, off_t byte)
         if (i < YIELDS)
             sched_yield();
         else
-            nanosleep(&pause, NULL);
+            ppoll(NULL, 0, &pause, NULL);
     }
 }
