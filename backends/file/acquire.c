@@ -31,7 +31,7 @@ enum {
     POLL_MAX = 1000 * LK_MS,          /* the repetitions' distance in the end */
     POLL_BREAKER = 5 * LK_MS,         /* while another breaks the lock: twice as long each time */
     POLL_WITHOUT_EVENTS = 50 * LK_MS, /* between attempts when inotify is not to be had */
-    LOOK_MAX = 10,                    /* s; between looks of those far behind */
+    LOOK_MAX = 3,                     /* s; between looks of those behind */
     STALLED = 1000                    /* ms, that a lock is free with waiters, none of which takes it */
 };
 
@@ -226,7 +226,8 @@ static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_cl
     locker_status status = next ? take(self, name, c, err) : LOCKER_BUSY;
     if (status != LOCKER_BUSY || c->fd < 0)
         return status;
-    const size_t before = lk_file_queue_place(self, c);
+    const bool looks = !fresh && !notified && lk_file_queue_is_steady(self, c);
+    const size_t before = looks ? c->before : lk_file_queue_place(self, c, fresh);
     const bool turn = before == 0 || is_stalled(self, c);
     bool watched = false;
     if (turn) {
@@ -296,7 +297,8 @@ static locker_status come(lk_file *self, const lk_file_name *name, lk_file_claim
     locker_status status = open_claim(self, name, c, err);
     if (status != LOCKER_OK)
         return status;
-    status = must_queue(c) ? LOCKER_BUSY : take(self, name, c, err);
+    /* One that has waited for a file that was replaced stands in line with its like. */
+    status = c->ticket[0] != '\0' || must_queue(c) ? LOCKER_BUSY : take(self, name, c, err);
     return status == LOCKER_BUSY && c->fd >= 0 ? enrol(self, name, c, err) : status;
 }
 

@@ -46,20 +46,38 @@ static int open_directory(const lk_file *self, const char *name)
     return openat(self->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
+/* What the group shares is made under another name, and has its mode before anybody finds it. False: errno says why. */
+static bool make_directory(const lk_file *self, const char *name)
+{
+    if (!self->shared)
+        return mkdirat(self->dir_fd, name, 0700) == 0;
+    char temporary[QUEUE_NAME + 32];
+    snprintf(temporary, sizeof temporary, "%s-%ld-%lld", name, (long)getpid(),
+             (long long)lk_time_of(CLOCK_BOOTTIME));
+    if (mkdirat(self->dir_fd, temporary, 0770) != 0)
+        return false;
+    const int fd = open_directory(self, temporary);
+    const bool made = fd >= 0 && fchmod(fd, 02770) == 0 &&
+                      renameat(self->dir_fd, temporary, self->dir_fd, name) == 0; /* over an empty one, too */
+    const int code = errno;
+    if (fd >= 0)
+        close(fd);
+    if (!made)
+        (void)unlinkat(self->dir_fd, temporary, AT_REMOVEDIR);
+    errno = code;
+    return made;
+}
+
 /* The directory of a queue. -1: errno says why. */
 static int open_queue(const lk_file *self, const lk_file_id *id, bool create)
 {
     char name[QUEUE_NAME];
     queue_name(name, id);
-    int fd = open_directory(self, name);
+    const int fd = open_directory(self, name);
     if (fd >= 0 || errno != ENOENT || !create)
         return fd;
-    const bool made = mkdirat(self->dir_fd, name, self->shared ? 0770 : 0700) == 0;
-    if (made || errno == EEXIST)
-        fd = open_directory(self, name);
-    if (fd >= 0 && made && self->shared)
-        (void)fchmod(fd, 02770);
-    return fd;
+    return make_directory(self, name) || errno == EEXIST || errno == ENOTEMPTY ? open_directory(self, name)
+                                                                               : -1;
 }
 
 /* The name of a ticket, behind a dot while it isn't in the queue; what follows its number is the owner, where that fits. */
@@ -89,6 +107,122 @@ static int open_other(int queue, const char *name)
     return openat(queue, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
 }
 
+/* ------------------------------------------------------------------ all tickets ---- */
+
+static bool is_half_made(const char *name)
+{
+    return name[0] == '.' && is_ticket(name + 1);
+}
+
+static int is_ours(const struct dirent *e)
+{
+    return is_ticket(e->d_name) || is_half_made(e->d_name);
+}
+
+static int compare_entries(const struct dirent **a, const struct dirent **b)
+{
+    return compare_tickets((*a)->d_name, (*b)->d_name);
+}
+
+/* The tickets of a queue, first to last. */
+typedef struct {
+    int queue; /* its directory; -1: `code` says why there is none */
+    int code;
+    int count;
+    struct dirent **all;
+} tickets;
+
+/* What was left half made goes: its maker died before it was renamed, or is about to open it, and makes another then. */
+static void clean_up(int queue, const char *name)
+{
+    const int fd = open_other(queue, name);
+    if (fd >= 0)
+        close(fd);
+    else if (errno == ENXIO)
+        (void)unlinkat(queue, name, 0);
+}
+
+static tickets list_tickets(int queue)
+{
+    tickets t = {.queue = queue, .code = errno};
+    t.count = queue >= 0 ? scandirat(queue, ".", &t.all, is_ours, compare_entries) : 0;
+    if (t.count < 0)
+        t = (tickets){.queue = queue, .code = errno};
+    int kept = 0;
+    for (int i = 0; i < t.count; i++) {
+        const bool half = is_half_made(t.all[i]->d_name);
+        if (half)
+            clean_up(queue, t.all[i]->d_name);
+        if (half)
+            free(t.all[i]);
+        else
+            t.all[kept++] = t.all[i];
+    }
+    t.count = kept;
+    return t;
+}
+
+static tickets open_tickets(const lk_file *self, const lk_file_id *id)
+{
+    return list_tickets(open_queue(self, id, false));
+}
+
+static void close_tickets(tickets *t)
+{
+    for (int i = 0; i < t->count; i++)
+        free(t->all[i]);
+    free(t->all);
+    if (t->queue >= 0)
+        close(t->queue);
+}
+
+/* Where a ticket is, or would be. */
+static int find(const tickets *t, const char *ticket)
+{
+    int i = 0;
+    while (i < t->count && compare_tickets(t->all[i]->d_name, ticket) < 0)
+        i++;
+    return i;
+}
+
+/* Have its owner look again. False: that holds the lock, or has been told already; or it is nobody's. */
+static bool poke(int queue, const char *name)
+{
+    /* Read as well, for a writer alone would get SIGPIPE when the owner closes it right now. */
+    const int fd = openat(queue, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    struct stat s;
+    int written = 1;
+    const bool pokes = fd >= 0 && fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode) &&
+                       ioctl(fd, FIONREAD, &written) == 0 && written == 0 && write(fd, "", 1) == 1;
+    if (fd >= 0)
+        close(fd);
+    return pokes;
+}
+
+/* Tell the first that waits behind the claim. */
+static void poke_from(const tickets *t, const char *ticket)
+{
+    int i = find(t, ticket);
+    while (i < t->count &&
+           (compare_tickets(t->all[i]->d_name, ticket) == 0 || !poke(t->queue, t->all[i]->d_name)))
+        i++;
+}
+
+static void poke_behind(const lk_file *self, const lk_file_claim *c)
+{
+    tickets t = open_tickets(self, &c->id);
+    poke_from(&t, c->ticket);
+    close_tickets(&t);
+}
+
+void lk_file_queue_poke(const lk_file *self, const lk_file_id *id)
+{
+    tickets t = open_tickets(self, id);
+    for (int i = 0; i < t.count; i++)
+        (void)poke(t.queue, t.all[i]->d_name);
+    close_tickets(&t);
+}
+
 /* ------------------------------------------------------------------ one's own ticket ---- */
 
 static bool watch_locked(lk_file *self, int fd, uint32_t events, lk_file_claim *c) LK_REQUIRES(self->mutex)
@@ -109,26 +243,32 @@ static void unfollow_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->m
         return;
     unwatch_locked(self, c->ahead_fd);
     close(c->ahead_fd);
+    lk_file_slot_give_locked(&self->slots, c->ahead_slot);
     c->ahead_fd = -1;
 }
 
-/* Enter the FIFO as the claim's, so that a child forked from here on closes its copy of it, and pokes are heard. */
-static bool adopt(lk_file *self, lk_file_claim *c, int fd)
+/* Have events of a FIFO told, and it known to a child that is forked from here on, which closes its copy. NULL: errno
+ * says why. */
+static lk_file_slot *enlist_locked(lk_file *self, lk_file_claim *c, int fd, uint32_t events)
+    LK_REQUIRES(self->mutex)
 {
     struct stat s;
-    if (fstat(fd, &s) != 0)
-        return false;
-    lk_mutex_lock(&self->mutex);
-    c->ticket_slot = lk_file_slot_take_locked(&self->slots, fd, s.st_ino);
-    bool done = c->ticket_slot != NULL;
-    if (done && !watch_locked(self, fd, EPOLLIN, c)) {
-        lk_file_slot_give_locked(&self->slots, c->ticket_slot);
-        done = false;
+    lk_file_slot *slot = fstat(fd, &s) == 0 ? lk_file_slot_take_locked(&self->slots, fd, s.st_ino) : NULL;
+    if (slot != NULL && !watch_locked(self, fd, events, c)) {
+        const int code = errno;
+        lk_file_slot_give_locked(&self->slots, slot);
+        errno = code;
+        slot = NULL;
     }
-    if (done)
-        c->ticket_fd = fd;
-    lk_mutex_unlock(&self->mutex);
-    return done;
+    return slot;
+}
+
+/* Not while somebody has a ticket in it. */
+static void remove_queue(const lk_file *self, const lk_file_id *id)
+{
+    char name[QUEUE_NAME];
+    queue_name(name, id);
+    (void)unlinkat(self->dir_fd, name, AT_REMOVEDIR);
 }
 
 /* A claim that moves on to another file keeps the time of its arrival. */
@@ -141,6 +281,23 @@ static void number_ticket(lk_file_claim *c)
                  (unsigned)atomic_fetch_add_explicit(&last, 1, memory_order_relaxed));
 }
 
+/* The claim follows nobody, and has no ticket; that is closed, which wakes the next, unless a forked child has a copy of the
+ * descriptor. False: it had none. */
+static bool close_ticket(lk_file *self, lk_file_claim *c)
+{
+    lk_mutex_lock(&self->mutex);
+    unfollow_locked(self, c);
+    const int fd = c->ticket_fd;
+    if (fd >= 0) {
+        unwatch_locked(self, fd);
+        close(fd);
+        lk_file_slot_give_locked(&self->slots, c->ticket_slot);
+        c->ticket_fd = -1;
+    }
+    lk_mutex_unlock(&self->mutex);
+    return fd >= 0;
+}
+
 /* Make the FIFO in the queue. 0, or an errno; ENOENT: the queue was removed. */
 static int make_ticket(lk_file *self, lk_file_claim *c, int queue)
 {
@@ -149,16 +306,22 @@ static int make_ticket(lk_file *self, lk_file_claim *c, int queue)
     if (mknodat(queue, name, S_IFIFO | (self->shared ? 0660 : 0600), 0) != 0)
         return errno;
     const int fd = openat(queue, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    int code = fd < 0 || (self->shared && fchmod(fd, 0660) != 0) ? errno : 0;
-    if (code == 0 && !adopt(self, c, fd))
-        code = ENOMEM;
-    else if (code == 0 && renameat(queue, name, queue, name + 1) != 0)
+    if (fd < 0)
+        return errno; /* one who found nobody at its other end has removed it: ENOENT */
+    lk_mutex_lock(&self->mutex);
+    c->ticket_slot = enlist_locked(self, c, fd, EPOLLIN);
+    int code = c->ticket_slot == NULL ? errno : 0;
+    if (code == 0)
+        c->ticket_fd = fd;
+    lk_mutex_unlock(&self->mutex);
+    if (code != 0)
+        close(fd);
+    else if ((self->shared && fchmod(fd, 0660) != 0) || renameat(queue, name, queue, name + 1) != 0)
         code = errno;
     if (code == 0)
         return 0;
+    (void)close_ticket(self, c);
     (void)unlinkat(queue, name, 0);
-    if (c->ticket_fd < 0 && fd >= 0)
-        close(fd);
     return code;
 }
 
@@ -172,28 +335,12 @@ void lk_file_queue_enter(lk_file *self, lk_file_claim *c)
         if (queue >= 0)
             close(queue);
     }
+    if (code != 0)
+        remove_queue(self, &c->id);
     if (code != 0 && !atomic_exchange_explicit(&self->unqueued, true, memory_order_relaxed))
         self->svc->log(self->svc, LOCKER_LOG_WARN,
                        "can't make a ticket in a queue in %.200s: %s; who waits is not served in order",
                        self->path, strerror(code));
-}
-
-/* The claim follows nobody, and has no ticket; that is closed, which wakes the next, unless a forked child has a copy of the
- * descriptor. False: it had none. */
-static bool close_ticket(lk_file *self, lk_file_claim *c)
-{
-    lk_mutex_lock(&self->mutex);
-    unfollow_locked(self, c);
-    const int fd = c->ticket_fd;
-    if (fd >= 0) {
-        unwatch_locked(self, fd);
-        lk_file_slot_give_locked(&self->slots, c->ticket_slot);
-        c->ticket_fd = -1;
-    }
-    lk_mutex_unlock(&self->mutex);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
 }
 
 /* Remove the name of a ticket that was closed. */
@@ -206,10 +353,10 @@ static void remove_ticket(const lk_file *self, const lk_file_claim *c)
     *name = '/';
     const int copy = open_other(self->dir_fd, path);
     (void)unlinkat(self->dir_fd, path, 0);
-    if (copy < 0)
-        return;
-    close(copy);
-    lk_file_queue_poke(self, &c->id);
+    if (copy >= 0)
+        poke_behind(self, c);
+    if (copy >= 0)
+        close(copy);
 }
 
 int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had)
@@ -221,12 +368,9 @@ int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had)
      * child has a copy of the descriptor. And a try goes by this time (acquire.c). */
     if (had && waited)
         (void)futimens(c->fd, NULL);
-    if (queued)
+    if (queued) {
         remove_ticket(self, c);
-    if (queued && !waited) {
-        char name[QUEUE_NAME];
-        queue_name(name, &c->id);
-        (void)unlinkat(self->dir_fd, name, AT_REMOVEDIR); /* not while somebody has a ticket in it */
+        remove_queue(self, &c->id);
     }
     lk_file_close(self, c);
     return code;
@@ -244,64 +388,7 @@ void lk_file_queue_granted(lk_file *self, lk_file_claim *c)
         (void)!write(fd, "", 1);
 }
 
-/* ------------------------------------------------------------------ the others' ---- */
-
-/* What a look at a queue tells. */
-typedef struct {
-    size_t before;            /* tickets before the claim's */
-    bool entered;             /* the claim's own is there */
-    char ahead[NAME_MAX + 1]; /* the last of those before it */
-} survey;
-
-/* A FIFO that was made, and its maker died before it was renamed; or is about to open it, and makes another then. */
-static bool is_forgotten(int queue, const char *name)
-{
-    if (name[0] != '.' || !is_ticket(name + 1))
-        return false;
-    const int fd = open_other(queue, name);
-    if (fd >= 0)
-        close(fd);
-    return fd < 0 && errno == ENXIO;
-}
-
-/* The tickets of a queue, to be read and closed. NULL: errno says why. */
-static DIR *list_tickets(int fd)
-{
-    DIR *const d = fd >= 0 ? fdopendir(fd) : NULL;
-    if (d == NULL && fd >= 0)
-        close(fd);
-    return d;
-}
-
-static DIR *open_tickets(const lk_file *self, const lk_file_id *id)
-{
-    return list_tickets(open_queue(self, id, false));
-}
-
-/* The next one's name, in no order. What was left half made goes meanwhile. */
-static const char *next_ticket(DIR *d)
-{
-    for (const struct dirent *e; (e = readdir(d)) != NULL;) {
-        if (is_ticket(e->d_name))
-            return e->d_name;
-        if (is_forgotten(dirfd(d), e->d_name))
-            (void)unlinkat(dirfd(d), e->d_name, 0);
-    }
-    return NULL;
-}
-
-static survey look_around(DIR *d, const lk_file_claim *c)
-{
-    survey seen = {.before = 0};
-    for (const char *name; (name = next_ticket(d)) != NULL;) {
-        const int order = compare_tickets(name, c->ticket);
-        seen.entered = seen.entered || order == 0;
-        seen.before += order < 0;
-        if (order < 0 && (seen.ahead[0] == '\0' || compare_tickets(name, seen.ahead) > 0))
-            memcpy(seen.ahead, name, strlen(name) + 1);
-    }
-    return seen;
-}
+/* ------------------------------------------------------------------ the place in the line ---- */
 
 /* Follow the ticket. 0; or an errno: ENXIO: its owner is dead. */
 static int follow(lk_file *self, lk_file_claim *c, int queue, const char *name)
@@ -316,8 +403,10 @@ static int follow(lk_file *self, lk_file_claim *c, int queue, const char *name)
         return errno;
     lk_mutex_lock(&self->mutex);
     unfollow_locked(self, c);
-    const int code = watch_locked(self, fd, 0, c) ? 0 : errno; /* EPOLLERR is always told */
+    lk_file_slot *const slot = enlist_locked(self, c, fd, 0); /* EPOLLERR is always told */
+    const int code = slot == NULL ? errno : 0;
     if (code == 0) {
+        c->ahead_slot = slot;
         c->ahead_fd = fd;
         memcpy(c->ahead, name, LK_FILE_TICKET_LENGTH);
     }
@@ -327,84 +416,95 @@ static int follow(lk_file *self, lk_file_claim *c, int queue, const char *name)
     return code;
 }
 
-/* The predecessor, where the claim has a ticket. What passes is tried again: a ticket that goes, one that is dead. */
-static size_t place_once(lk_file *self, lk_file_claim *c, bool *again)
+static void unfollow(lk_file *self, lk_file_claim *c)
 {
-    DIR *const d = open_tickets(self, &c->id);
-    if (d == NULL && errno != ENOENT)
-        return 1; /* no descriptor: ask again, as one who isn't told */
-    const survey seen = d != NULL ? look_around(d, c) : (survey){.before = 0};
-    if (!seen.entered) {
+    lk_mutex_lock(&self->mutex);
+    unfollow_locked(self, c);
+    lk_mutex_unlock(&self->mutex);
+}
+
+/* Whether it may be somebody's ticket all the same. */
+static bool is_want(int code)
+{
+    return code == EMFILE || code == ENFILE || code == ENOMEM || code == ENOSPC || code == EACCES;
+}
+
+/* Follow the last before the claim who lives. How many stand before it. */
+static size_t follow_last(lk_file *self, lk_file_claim *c, const tickets *t)
+{
+    for (int i = find(t, c->ticket) - 1; i >= 0; i--) {
+        const int code = follow(self, c, t->queue, t->all[i]->d_name);
+        if (code != 0)
+            unfollow(self, c);
+        if (code == 0 || is_want(code))
+            return (size_t)i + 1;
+        if (code == ENXIO)
+            (void)unlinkat(t->queue, t->all[i]->d_name, 0);
+    }
+    unfollow(self, c);
+    return 0;
+}
+
+static bool is_entered(const tickets *t, const lk_file_claim *c)
+{
+    const int i = find(t, c->ticket);
+    return i < t->count && compare_tickets(t->all[i]->d_name, c->ticket) == 0;
+}
+
+size_t lk_file_queue_place(lk_file *self, lk_file_claim *c, bool fresh)
+{
+    if (c->ticket_fd < 0)
+        return 0;
+    tickets t = open_tickets(self, &c->id);
+    if (!is_entered(&t, c) && (t.queue >= 0 || t.code == ENOENT)) {
         /* It was overtaken, or cleaned away: it comes again, with the time at which it came first. */
+        close_tickets(&t);
         if (close_ticket(self, c))
             remove_ticket(self, c);
         lk_file_queue_enter(self, c);
-        *again = c->ticket_fd >= 0;
-    } else if (seen.before > 0) {
-        const int code = follow(self, c, dirfd(d), seen.ahead);
-        if (code == ENXIO)
-            (void)unlinkat(dirfd(d), seen.ahead, 0);
-        *again = code == ENXIO || code == ENOENT;
+        t = open_tickets(self, &c->id);
+        fresh = true;
     }
-    if (d != NULL)
-        closedir(d);
-    return seen.before;
+    size_t before = 1; /* where it can't be known: ask again, as one who isn't told */
+    if (t.queue >= 0)
+        before = follow_last(self, c, &t);
+    /* Who came later may have been faster: it follows another, or is to be next behind one that holds. */
+    if (fresh)
+        poke_from(&t, c->ticket);
+    close_tickets(&t);
+    c->before = before;
+    return before;
 }
 
-size_t lk_file_queue_place(lk_file *self, lk_file_claim *c)
+bool lk_file_queue_is_steady(lk_file *self, const lk_file_claim *c)
 {
-    size_t before = 0;
-    for (bool again = c->ticket_fd >= 0; again;) {
-        again = false;
-        before = place_once(self, c, &again);
-    }
-    if (before == 0) {
-        lk_mutex_lock(&self->mutex);
-        unfollow_locked(self, c);
-        lk_mutex_unlock(&self->mutex);
-    }
-    return before;
+    struct stat own, ahead;
+    lk_mutex_lock(&self->mutex);
+    const bool steady = c->ticket_fd >= 0 && c->ahead_fd >= 0 && fstat(c->ticket_fd, &own) == 0 &&
+                        fstat(c->ahead_fd, &ahead) == 0 && own.st_nlink > 0 && ahead.st_nlink > 0;
+    lk_mutex_unlock(&self->mutex);
+    return steady;
 }
 
 void lk_file_queue_overtake(lk_file *self, const lk_file_claim *c)
 {
-    DIR *const d = open_tickets(self, &c->id);
-    if (d == NULL)
-        return;
-    for (const char *name; (name = next_ticket(d)) != NULL;)
-        if (compare_tickets(name, c->ticket) < 0)
-            (void)unlinkat(dirfd(d), name, 0);
-    closedir(d);
-}
-
-void lk_file_queue_poke(const lk_file *self, const lk_file_id *id)
-{
-    DIR *const d = open_tickets(self, id);
-    if (d == NULL)
-        return;
-    for (const char *name; (name = next_ticket(d)) != NULL;) {
-        /* Read as well, for a writer alone would get SIGPIPE when the owner closes it right now. */
-        const int fd = openat(dirfd(d), name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
-        if (fd < 0)
-            continue;
-        (void)!write(fd, "", 1); /* never blocks; a FIFO that is full has been poked enough */
-        close(fd);
-    }
-    closedir(d);
+    tickets t = open_tickets(self, &c->id);
+    for (int i = find(&t, c->ticket) - 1; i >= 0; i--)
+        (void)unlinkat(t.queue, t.all[i]->d_name, 0);
+    close_tickets(&t);
 }
 
 void lk_file_queue_sweep(const lk_file *self, const char *entry)
 {
-    DIR *const d = list_tickets(open_directory(self, entry));
-    bool empty = d != NULL;
-    for (const char *name; empty && (name = next_ticket(d)) != NULL;) {
-        const int fd = open_other(dirfd(d), name);
-        empty = fd < 0 && errno == ENXIO && unlinkat(dirfd(d), name, 0) == 0;
+    tickets t = list_tickets(open_directory(self, entry));
+    bool empty = t.queue >= 0;
+    for (int i = 0; i < t.count && empty; i++) {
+        const int fd = open_other(t.queue, t.all[i]->d_name);
+        empty = fd < 0 && errno == ENXIO && unlinkat(t.queue, t.all[i]->d_name, 0) == 0;
         if (fd >= 0)
             close(fd);
     }
-    if (d != NULL)
-        closedir(d);
+    close_tickets(&t);
     if (empty)
         (void)unlinkat(self->dir_fd, entry, AT_REMOVEDIR);
 }
@@ -430,38 +530,22 @@ static void read_owner(char out[LOCKER_OWNER_MAX + 1], const char *name)
     out[n] = '\0';
 }
 
-static int is_ticket_entry(const struct dirent *e)
-{
-    return is_ticket(e->d_name);
-}
-
-static int compare_entries(const struct dirent **a, const struct dirent **b)
-{
-    return compare_tickets((*a)->d_name, (*b)->d_name);
-}
-
 bool lk_file_queue_list(const lk_file *self, const lk_file_id *id, locker_info *info)
 {
-    struct dirent **tickets = NULL;
-    const int queue = open_queue(self, id, false);
-    int count = queue >= 0 ? scandirat(queue, ".", &tickets, is_ticket_entry, compare_entries) : -1;
-    if (count >= 0 || errno == ENOENT)
+    tickets t = open_tickets(self, id);
+    if (t.queue >= 0 || t.code == ENOENT)
         info->waiters = 0;
-    info->queue = count > 0 ? calloc((size_t)count, sizeof *info->queue) : NULL;
+    info->queue = t.count > 0 ? calloc((size_t)t.count, sizeof *info->queue) : NULL;
     info->queue_stride = sizeof *info->queue;
-    for (int i = 0; i < count; i++) {
-        if (is_waiting(queue, tickets[i]->d_name)) {
-            info->waiters++;
-            if (info->queue != NULL)
-                read_owner(info->queue[info->queue_len++].owner, tickets[i]->d_name);
-        }
-        free(tickets[i]);
+    const bool enough = t.count == 0 || info->queue != NULL;
+    for (int i = 0; i < t.count && enough; i++) {
+        if (!is_waiting(t.queue, t.all[i]->d_name))
+            continue;
+        info->waiters++;
+        read_owner(info->queue[info->queue_len++].owner, t.all[i]->d_name);
     }
-    const bool listed = count <= 0 || info->queue != NULL;
-    free(tickets);
-    if (queue >= 0)
-        close(queue);
-    return listed;
+    close_tickets(&t);
+    return enough;
 }
 
 /* ------------------------------------------------------------------ events ---- */
@@ -470,7 +554,8 @@ bool lk_file_queue_list(const lk_file *self, const lk_file_id *id, locker_info *
 static void ahead_ended_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
 {
     int written = 0;
-    c->is_next = ioctl(c->ahead_fd, FIONREAD, &written) == 0 && written > 0;
+    c->is_next = !c->poked && ioctl(c->ahead_fd, FIONREAD, &written) == 0 && written > 0;
+    c->poked = false;
     unfollow_locked(self, c);
 }
 
@@ -483,13 +568,13 @@ void lk_file_queue_hear_locked(lk_file *self)
         count = epoll_wait(self->epoll_fd, events, AT_ONCE, 0);
         for (int i = 0; i < count; i++) {
             lk_file_claim *const c = events[i].data.ptr;
-            char poke[64];
+            char told[64];
             if (c == NULL) /* inotify's, which is read by itself (watch.c) */
                 continue;
             if (events[i].events & EPOLLERR)
                 ahead_ended_locked(self, c);
             else
-                (void)!read(c->ticket_fd, poke, sizeof poke);
+                c->poked = read(c->ticket_fd, told, sizeof told) > 0;
             c->notified = true;
             if (c->state == LK_FILE_WAITING)
                 self->svc->wake(self->svc, c->claim);

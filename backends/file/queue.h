@@ -7,8 +7,10 @@
  * first: it gets the lock, but not in its order. */
 void lk_file_queue_enter(lk_file *self, lk_file_claim *c);
 /* How many stand before the claim, about. 0: it is the first. Else its predecessor's end sets c->notified and wakes it,
- * as far as c->ahead_fd is one. */
-size_t lk_file_queue_place(lk_file *self, lk_file_claim *c);
+ * as far as c->ahead_fd is one. `fresh`: right behind its enrolment. */
+size_t lk_file_queue_place(lk_file *self, lk_file_claim *c, bool fresh);
+/* Whether its ticket and its predecessor's are where they were: cheaper than to look for its place. */
+bool lk_file_queue_is_steady(lk_file *self, const lk_file_claim *c);
 /* Take the tickets of those before the claim away: they don't take the lock though it is free. */
 void lk_file_queue_overtake(lk_file *self, const lk_file_claim *c);
 /* The claim waits no more, it holds; its ticket stays, for its successor to be told of its end. */

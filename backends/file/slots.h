@@ -42,9 +42,12 @@ typedef struct {
     int ticket_fd;                          /* its FIFO in the queue; -1: it has none */
     lk_file_slot *ticket_slot;              /* of that */
     int ahead_fd LK_GUARDED_BY(mutex);      /* the predecessor's FIFO; -1: none is followed */
-    bool is_next LK_GUARDED_BY(mutex);      /* the predecessor held, and is done */
-    bool was_free;       /* the lock was free at the last look, though others stand before */
-    int64_t looked_at;   /* when that was */
+    lk_file_slot *ahead_slot LK_GUARDED_BY(mutex); /* of that */
+    bool poked LK_GUARDED_BY(mutex);   /* somebody may have come before it: it lists before it takes */
+    size_t before;                     /* so many stood before it when it looked for its place */
+    bool is_next LK_GUARDED_BY(mutex); /* the predecessor held, and is done */
+    bool was_free;                     /* the lock was free at the last look, though others stand before */
+    int64_t looked_at;                 /* when that was */
     int64_t poll_ns;     /* how long after the next failure to try again; 0: not before an event */
     int64_t poll_factor; /* by which poll_ns grows */
     int64_t breaker_ns;  /* the same, after it met one who breaks the lock; 0: it met none */
