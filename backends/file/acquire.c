@@ -31,8 +31,9 @@ enum {
     POLL_MAX = 1000 * LK_MS,          /* the repetitions' distance in the end */
     POLL_BREAKER = 5 * LK_MS,         /* while another breaks the lock: twice as long each time */
     POLL_WITHOUT_EVENTS = 50 * LK_MS, /* between attempts when inotify is not to be had */
-    LOOK_MAX = 3,                     /* s; between looks of those behind */
-    STALLED = 1000                    /* ms, that a lock is free with waiters, none of which takes it */
+    LOOK_MAX = 3,    /* s; between looks of those behind; the kernel goes through all their marks then */
+    LOOK_MANY = 100, /* ... so of one behind more than 300 a second later for so many each */
+    STALLED = 1000   /* ms, that a lock is free with waiters, none of which takes it */
 };
 
 /* Open the file, see that it can be used before anything is written to it, and enter its descriptor, so that
@@ -210,7 +211,8 @@ static void wait_behind(lk_file *self, lk_file_claim *c, size_t before)
     lk_mutex_lock(&self->mutex);
     const bool told = c->ahead_fd >= 0;
     lk_mutex_unlock(&self->mutex);
-    const int64_t seconds = c->was_free ? 1 : before < LOOK_MAX ? (int64_t)before : LOOK_MAX;
+    const size_t most = before / LOOK_MANY > LOOK_MAX ? before / LOOK_MANY : LOOK_MAX;
+    const int64_t seconds = c->was_free ? 1 : (int64_t)(before < most ? before : most);
     c->claim->retry_at = lk_file_now(self) + (told ? seconds * LK_S : POLL_WITHOUT_EVENTS);
 }
 
