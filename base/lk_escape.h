@@ -41,7 +41,10 @@ static inline size_t lk_unescape(char *out, size_t size, const char *text)
     for (; len < size && *text != '\0'; len++) {
         const int high = *text == '%' ? lk_escape_digit(text[1]) : -1;
         const int low = high >= 0 ? lk_escape_digit(text[2]) : -1;
-        out[len] = low >= 0 ? (char)(high << 4 | low) : *text;
+        if (low >= 0)
+            out[len] = (char)(high << 4 | low);
+        else
+            out[len] = *text;
         text += low >= 0 ? 3 : 1;
     }
     return len;

@@ -21,6 +21,8 @@ static void bare_body(lk_bench *b, int member, const void *arg)
             lk_bare_try(bare, held_key);
         lk_bench_sleep(LK_BENCH_S);
     }
+    if (member == 0)
+        lk_bare_delete(bare, held_key);
     lk_bare_close(bare);
 }
 

@@ -300,7 +300,7 @@ static void on_got(int rc, const char *value, int length, const struct Stat *sta
     l->watched = true;
     if (rc == ZNONODE)
         advance(l);
-    else if (rc != ZOK)
+    else if (rc != ZOK && rc != ZCLOSING)
         fail(l->zoo, "get", rc);
 }
 
@@ -308,6 +308,8 @@ static void on_listed(int rc, const struct String_vector *names, const void *con
 {
     lane *l = (lane *)(uintptr_t)context;
     const char *mine = number_of(l->node), *predecessor = NULL;
+    if (rc == ZCLOSING) /* those before it end, too */
+        return;
     if (rc != ZOK)
         fail(l->zoo, "get_children", rc);
     for (int i = 0; i < names->count; i++) {
