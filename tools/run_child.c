@@ -10,6 +10,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,29 +38,54 @@ static void take_terminal_back(const lk_run_child *child)
         tcsetpgrp(child->terminal, getpgrp());
 }
 
-/* In the child, which runs in our memory and on our stack until it has become the command (vfork): to copy what has
- * locks, threads and libraries mapped would cost half as much as the command's start, and so much while the lock is held. It
- * makes async-signal-safe calls alone, and returns to nobody. */
-static _Noreturn void become(const lk_run *r, int terminal, char **environment, int answer, pid_t parent)
+/* What the child needs to become the command. */
+typedef struct {
+    const lk_run *r;
+    char **environment;
+    pid_t parent;
+    int terminal; /* to be taken; -1: none */
+    int answer;   /* where to say why it can't */
+} becoming;
+
+/* In the child, which has our memory (CLONE_VM), while this thread sleeps. Only async-signal-safe calls are allowed. */
+static int become(void *context)
 {
+    const becoming *const b = context;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* it died before that was set */
+    if (getppid() != b->parent) /* it died before that was set */
         _exit(LK_EXIT_CANNOT_EXEC);
-    if (!r->options.foreground)
+    if (!b->r->options.foreground)
         setpgid(0, 0);
-    if (terminal >= 0)
-        tcsetpgrp(terminal, getpid());
-    lk_run_signals_restore(&r->signals);
-    execvpe(r->options.command[0], r->options.command, environment);
-    int error = errno;
-    if (write(answer, &error, sizeof error) < 0)
+    if (b->terminal >= 0)
+        tcsetpgrp(b->terminal, getpid());
+    lk_run_signals_restore(&b->r->signals);
+    execvpe(b->r->options.command[0], b->r->options.command, b->environment);
+    const int error = errno;
+    if (write(b->answer, &error, sizeof error) < 0)
         _exit(LK_EXIT_INTERNAL);
     _exit(LK_EXIT_CANNOT_EXEC);
 }
 
+/* As vfork: a copy of all that is mapped costs some hundred µs, and that while the lock is held (docs/performance.md, row
+ * line). -1: errno says why. */
+static pid_t spawn(becoming *b)
+{
+    size_t size = 65536; /* and what execvpe copies for a script without an interpreter's name */
+    for (char *const *argument = b->r->options.command; *argument != NULL; argument++)
+        size += sizeof *argument;
+    size -= size % 16;
+    char *const stack = malloc(size);
+    if (stack == NULL)
+        return -1;
+    const pid_t pid = clone(become, stack + size, CLONE_VM | CLONE_VFORK | SIGCHLD, b);
+    const int error = errno;
+    free(stack);
+    errno = error;
+    return pid;
+}
+
 int lk_run_child_start(lk_run_child *child, const lk_run *r, char **environment)
 {
-    const pid_t parent = getpid();
     *child = (lk_run_child){.terminal = -1, .exec_pipe = -1};
     child->group = !r->options.foreground;
     int fds[2];
@@ -71,10 +98,12 @@ int lk_run_child_start(lk_run_child *child, const lk_run *r, char **environment)
     /* In a pipeline the others of our group may need the terminal (a pager, say): it is lent when the command
      * asks for it. */
     const bool lend = have_terminal(child->terminal) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    const pid_t pid = vfork();
-    if (pid == 0)
-        become(r, lend ? child->terminal : -1, environment, fds[1], parent);
-    child->pid = pid;
+    becoming b = {.r = r,
+                  .environment = environment,
+                  .parent = getpid(),
+                  .terminal = lend ? child->terminal : -1,
+                  .answer = fds[1]};
+    child->pid = spawn(&b);
     close(fds[1]);
     if (child->pid < 0) {
         const int error = errno;

@@ -27,34 +27,37 @@ enum { LK_FILE_TICKET_LENGTH = 16 + 1 + 8 + 1 + 8 }; /* of the part of a ticket'
 /* The driver's bytes of a claim; zero at first. */
 typedef struct {
     locker_claim *claim; /* core's */
-    lk_file_state state; /* changed with the mutex held; read without by the thread that works on the claim */
-    int fd;              /* the lock file; -1 or valid as state says */
-    lk_file_id id;       /* of the lock file */
-    uint32_t hash;       /* of the file's name, to find grants that an event may be about */
-    bool deep;           /* the file lies in a directory below the lock directory */
-    bool fresh;          /* the grant is the first in its file */
-    bool looked LK_GUARDED_BY(mutex);       /* a look of dispatch has met the grant */
-    bool notified LK_GUARDED_BY(mutex);     /* an event came since the last attempt */
-    bool broken LK_GUARDED_BY(mutex);       /* lease_lost was called */
-    uint64_t seen;                          /* the record's token at the last attempt that an event caused */
-    char ticket[LK_FILE_TICKET_LENGTH + 1]; /* its place in the order of arrival; empty: it didn't wait yet */
-    char ahead[LK_FILE_TICKET_LENGTH];      /* its predecessor's, while ahead_fd is one */
-    int ticket_fd;                          /* its FIFO in the queue; -1: it has none */
-    lk_file_slot *ticket_slot;              /* of that */
-    int ahead_fd LK_GUARDED_BY(mutex);      /* the predecessor's FIFO; -1: none is followed */
-    lk_file_slot *ahead_slot LK_GUARDED_BY(mutex); /* of that */
-    bool poked LK_GUARDED_BY(mutex);   /* somebody may have come before it: it lists before it takes */
-    size_t before;                     /* so many stood before it when it looked for its place */
-    bool is_next LK_GUARDED_BY(mutex); /* the predecessor held, and is done */
-    bool was_free;                     /* the lock was free at the last look, though others stand before */
-    int64_t looked_at;                 /* when that was */
+    lk_file_slot *slot;  /* has the lock file's descriptor from its opening until it is closed */
+    lk_list link LK_GUARDED_BY(mutex);        /* among the instance's claims meanwhile */
+    lk_table_link by_wd LK_GUARDED_BY(mutex); /* among those that have a watch */
+    lk_file_id id;                            /* of the lock file */
+    uint64_t seen;       /* the record's token at the last attempt that an event caused */
     int64_t poll_ns;     /* how long after the next failure to try again; 0: not before an event */
     int64_t poll_factor; /* by which poll_ns grows */
     int64_t breaker_ns;  /* the same, after it met one who breaks the lock; 0: it met none */
-    lk_file_slot *slot;  /* has the descriptor from its opening until it is closed */
-    lk_list link LK_GUARDED_BY(mutex);        /* among the instance's claims meanwhile */
-    int wd LK_GUARDED_BY(mutex);              /* inotify's number of the watch on the lock file; 0: none */
-    lk_table_link by_wd LK_GUARDED_BY(mutex); /* among those that have one */
+
+    /* its place in the line (queue.c) */
+    lk_file_slot *ticket_slot;                     /* of its own FIFO */
+    lk_file_slot *ahead_slot LK_GUARDED_BY(mutex); /* of its predecessor's */
+    size_t before;                                 /* so many stood before it when it looked for its place */
+    int64_t looked_at;                             /* when it last saw the lock free, with a new record */
+    char ticket[LK_FILE_TICKET_LENGTH + 1]; /* its place in the order of arrival; empty: it didn't wait yet */
+    char ahead[LK_FILE_TICKET_LENGTH];      /* its predecessor's, while ahead_fd is one */
+    bool was_free;                     /* the lock was free at the last look, though others stand before */
+    bool is_next LK_GUARDED_BY(mutex); /* the predecessor held, and is done */
+    bool poked LK_GUARDED_BY(mutex);   /* somebody may have come before it: it lists before it takes */
+    int ticket_fd;                     /* its FIFO; -1: it has none */
+    int ahead_fd LK_GUARDED_BY(mutex); /* the predecessor's FIFO; -1: none is followed */
+
+    lk_file_state state; /* changed with the mutex held; read without by the thread that works on the claim */
+    int fd;              /* the lock file; -1 or valid as state says */
+    uint32_t hash;       /* of the file's name, to find grants that an event may be about */
+    int wd LK_GUARDED_BY(mutex);        /* inotify's number of the watch on the lock file; 0: none */
+    bool deep;                          /* the file lies in a directory below the lock directory */
+    bool fresh;                         /* the grant is the first in its file */
+    bool looked LK_GUARDED_BY(mutex);   /* a look of dispatch has met the grant */
+    bool notified LK_GUARDED_BY(mutex); /* an event came since the last attempt */
+    bool broken LK_GUARDED_BY(mutex);   /* lease_lost was called */
 } lk_file_claim;
 
 /* One open lock file, or ticket. Slots never move and are not freed before close. */

@@ -399,7 +399,7 @@ static void a_slot_never_goes_back(void **state)
     assert_true(token == 8);
     /* While another raises a slot, that one can't be had, and the others can. */
     lk_file_tokens second;
-    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 5 * 16, .l_len = 16};
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 80, .l_len = 16};
     assert_true(lk_file_tokens_open(self, &second));
     assert_int_equal(fcntl(second.fd, F_OFD_SETLK, &range), 0);
     assert_false(lk_file_tokens_raise(&tokens, 5, ahead + 1));

@@ -383,13 +383,16 @@ static void require_key(lk_env *env, const char *key)
 static bool sleeps(const struct late *x, long *number, unsigned long *how)
 {
     char path[64];
-    unsigned long word;
     snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)x->tid);
     FILE *const file = fopen(path, "r");
     if (file == NULL)
         return false;
-    const bool known = fscanf(file, "%ld %lx %lx", number, &word, how) == 3;
+    char text[128] = "", *at = text;
+    const bool known = fgets(text, sizeof text, file) != NULL;
     fclose(file);
+    *number = strtol(at, &at, 10);
+    (void)strtoul(at, &at, 16);
+    *how = strtoul(at, NULL, 16);
     return known && *number > 0;
 }
 

@@ -389,8 +389,8 @@ static void keys_of_a_slot_share_a_counter(void **state)
 
 typedef struct {
     locker *l;
-    int index;
     uint64_t last;
+    int index;
     bool went_back;
 } racer;
 
