@@ -46,6 +46,8 @@ static void our_body(lk_bench *b, int member, const void *arg)
     lk_threads *set = member > 0 ? lk_threads_start(b, 1, wait_thread, l) : NULL;
     if (member > 0)
         lk_until_waiting(b, l, 1);
+    lk_bench_sleep(lk_scale(b, 5000) *
+                   LK_BENCH_MS); /* each was the last, which looks often, until the next one came */
     lk_bench_crew_ready(b);
     lk_bench_crew_wait_halt(b);
     if (held != NULL)
