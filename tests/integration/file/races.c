@@ -36,7 +36,7 @@ int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to);
 
 /* Once, before the next lock of a whole file is tried, or let go of. */
 static void (*before_lock)(void);
-static void (*before_unlock)(void);
+static void (*_Atomic before_unlock)(void);
 /* Before each mark of one who waits. */
 static void (*before_mark)(void);
 
@@ -54,8 +54,7 @@ int __wrap_lk_file_range_lock(int fd, short type, off_t byte)
 
 int __wrap_lk_file_range_unlock(int fd)
 {
-    void (*const once)(void) = before_unlock;
-    before_unlock = NULL;
+    void (*const once)(void) = atomic_exchange(&before_unlock, NULL);
     if (once != NULL)
         once();
     return __real_lk_file_range_unlock(fd);
