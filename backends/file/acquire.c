@@ -231,15 +231,14 @@ static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_cl
     const bool looks = !fresh && !notified && lk_file_queue_is_steady(self, c);
     const size_t before = looks ? c->before : lk_file_queue_place(self, c, fresh);
     const bool turn = before == 0 || is_stalled(self, c);
-    bool watched = false;
+    bool watched = false, newly = false;
     if (turn) {
         if (before > 0)
             lk_file_queue_overtake(self, c);
         lk_mutex_lock(&self->mutex);
         watched = c->wd != 0;
         if (!watched) {
-            watched = lk_file_watch_add_locked(self, c);
-            fresh = watched || fresh;
+            newly = watched = lk_file_watch_add_locked(self, c);
         }
         lk_mutex_unlock(&self->mutex);
         if (!watched)
@@ -249,10 +248,14 @@ static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_cl
     status = lk_file_confirm(self, name, &c->id, err);
     if (status == LOCKER_OK)
         status = turn ? take(self, name, c, err) : LOCKER_BUSY;
-    if (status == LOCKER_BUSY && c->fd >= 0 && turn)
-        set_retry(self, c, fresh, notified, watched);
-    else if (status == LOCKER_BUSY && c->fd >= 0)
+    if (status != LOCKER_BUSY || c->fd < 0)
+        return status;
+    if (turn)
+        set_retry(self, c, fresh || newly, notified, watched);
+    else
         wait_behind(self, c, before);
+    if (newly && !fresh) /* its predecessor may be dying right now, on a busy machine */
+        c->poll_factor = 2;
     return status;
 }
 
