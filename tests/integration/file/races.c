@@ -846,7 +846,8 @@ static int lock_files_open(void)
 {
     int count = 0;
     DIR *all = opendir("/proc/self/fd");
-    for (const struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+    assert_non_null(all);
+    for (const struct dirent *entry; (entry = readdir(all)) != NULL;) {
         char name[300], target[300] = "";
 
         (void)snprintf(name, sizeof name, "/proc/self/fd/%s", entry->d_name);
