@@ -46,8 +46,13 @@ static void *tell(void *context)
 void lk_run_teller_start(lk_run *r)
 {
     lk_run_teller *t = &r->teller;
+    sigset_t all, before;
     t->stop_fd = eventfd(0, EFD_CLOEXEC);
+    /* It may outlive the wait, when signals are the loop's; what it let through would end us then. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     t->started = t->stop_fd >= 0 && pthread_create(&t->thread, NULL, tell, r) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!t->started && t->stop_fd >= 0)
         close(t->stop_fd);
 }

@@ -237,9 +237,8 @@ static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_cl
             lk_file_queue_overtake(self, c);
         lk_mutex_lock(&self->mutex);
         watched = c->wd != 0;
-        if (!watched) {
+        if (!watched)
             newly = watched = lk_file_watch_add_locked(self, c);
-        }
         lk_mutex_unlock(&self->mutex);
         if (!watched)
             lk_file_watch_warn(self);

@@ -146,8 +146,10 @@ static tickets list_tickets(int queue)
 {
     tickets t = {.queue = queue, .code = errno};
     t.count = queue >= 0 ? scandirat(queue, ".", &t.all, is_ours, compare_entries) : 0;
-    if (t.count < 0)
-        t = (tickets){.queue = queue, .code = errno};
+    if (t.count < 0) { /* no descriptor, no memory: who stands there is not known, and not nobody */
+        t = (tickets){.queue = -1, .code = errno};
+        close(queue);
+    }
     int kept = 0;
     for (int i = 0; i < t.count; i++) {
         const bool half = is_half_made(t.all[i]->d_name);

@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from clitest import LIMIT, LOCKER, Case
@@ -49,6 +50,23 @@ class Waiting(Case):
 
             process = subprocess.Popen([LOCKER, "run", "-q", "k", "true"], env=self.env, preexec_fn=pending)
             self.assertEqual(process.wait(LIMIT), 128 + number)
+
+    def test_one_thread_alone_takes_signals(self):
+        """Another may live on while the command runs, and none of its signals may end us then."""
+        holder = self.hold("k")
+        waiter = self.start("-v", "k", "--", "true")
+        waiter.event("waiting")
+        tasks = "/proc/%d/task" % waiter.process.pid
+        end = time.monotonic() + LIMIT
+        while len(os.listdir(tasks)) < 3:  # the keeper, and who tells of the holder, who gives it two seconds
+            self.assertLess(time.monotonic(), end)
+        for task in os.listdir(tasks):
+            with open("%s/%s/status" % (tasks, task)) as file:
+                blocked = int(next(line for line in file if line.startswith("SigBlk")).split()[1], 16)
+            taken = not blocked & 1 << (signal.SIGTERM - 1)
+            self.assertEqual(taken, int(task) == waiter.process.pid, task)
+        holder.finish()
+        self.assertEqual(waiter.finish(), 0)
 
     def test_ignored_signals_stay_ignored(self):
         """As under nohup: the wait goes on."""
