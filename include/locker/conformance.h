@@ -76,6 +76,11 @@ typedef struct locker_conformance_subject {
 
     /** Stop the service and start it again under the same URI. Its locks may be gone. */
     bool (*restart)(void *service);
+
+    /** The shortest lease, in ms, that the service keeps up on a machine that is busy with all else: storms of
+     * processes ask for that one, and take a call that is told of an outage for a defect. An ensemble whose
+     * driver leaves a server for another after a part of the lease needs longer ones. 0: 500. */
+    int64_t kept_ttl_ms;
 } locker_conformance_subject;
 
 /** Run the tests: the whole of main(). The program may be started as

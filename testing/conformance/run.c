@@ -130,7 +130,7 @@ static int take_subject(locker_conformance_subject *own, const locker_conformanc
     locker_error err;
     if (given == NULL)
         return wrong("there is no subject");
-    return LK_SIZED_TAKE(locker_conformance_subject, own, given, restart, &err) == LOCKER_OK
+    return LK_SIZED_TAKE(locker_conformance_subject, own, given, kept_ttl_ms, &err) == LOCKER_OK
                ? 0
                : wrong(err.text);
 }
@@ -145,6 +145,8 @@ static int check_subject(const locker_conformance_subject *s)
         return wrong("the subject has one of freeze and thaw: give both or none");
     if (s->poll_ms < 0)
         return wrong("the subject's poll_ms is negative");
+    if (s->kept_ttl_ms < 0 || s->kept_ttl_ms > 30000)
+        return wrong("the subject's kept_ttl_ms isn't one of 0 to 30000");
     if (s->driver->semantics != NULL && s->driver->semantics->leases &&
         (s->driver->ttl_min_ms > 300 || (s->driver->ttl_max_ms > 0 && s->driver->ttl_max_ms < 30000)))
         return wrong(

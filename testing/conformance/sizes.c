@@ -3,4 +3,4 @@
 
 #include "lk_sized.h"
 
-LK_SIZED_PIN(locker_conformance_subject, restart, 80);
+LK_SIZED_PIN(locker_conformance_subject, kept_ttl_ms, 88);

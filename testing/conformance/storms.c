@@ -328,8 +328,9 @@ static lk_child *start_process(struct storm *storm)
 {
     char number[16], uri[512];
     const char *arguments[] = {uri, storm->path, number, NULL};
-    snprintf(uri, sizeof uri, "%s%cttl=500ms", storm->fixture->uri,
-             strchr(storm->fixture->uri, '?') != NULL ? '&' : '?');
+    const int64_t kept_ms = storm->fixture->subject->kept_ttl_ms;
+    snprintf(uri, sizeof uri, "%s%cttl=%" PRId64 "ms", storm->fixture->uri,
+             strchr(storm->fixture->uri, '?') != NULL ? '&' : '?', kept_ms > 0 ? kept_ms : 500);
     snprintf(number, sizeof number, "%u", storm->lockers++);
     lk_child *child = lk_child_start("storm", arguments);
     lk_child_expect(child, "open");

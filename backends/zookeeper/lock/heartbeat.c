@@ -7,6 +7,8 @@
 
 /* Eighths of the session time-out: with less than LEAST no grant is made, below LITTLE a heartbeat comes. */
 enum { LEAST = 1, LITTLE = 3 };
+/* How often in a row the time for an answer doubles, from an eighth of the session time-out on. */
+enum { DOUBLINGS = 2 };
 enum { SPREAD = 64 }; /* parts of the session time-out, over which the questions of many processes spread */
 
 /* A watch that a server had no time for is asked for again after that. */
@@ -18,12 +20,20 @@ static void unanswered_locked(lk_zk *z) LK_REQUIRES(*z->net)
         z->pulse_unanswered = lk_zk_now(z);
 }
 
+/* Answers come in order, so this one is the oldest's. */
+static void answered_locked(lk_zk *z, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    z->pulse_unanswered = 0;
+    if (!lk_zk_unknown(reply->rc))
+        z->left_in_a_row = 0;
+}
+
 static void heartbeat_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_checks *c = context; /* each node is referred to */
     if (reply->rc == ZOK)
         lk_zk_confirm_locked(z->net, reply->sent);
-    z->pulse_unanswered = 0;
+    answered_locked(z, reply);
     for (size_t i = 0; i < c->count; i++) {
         lk_zk_node *node = c->items[i];
         if (reply->rc == ZOK) {
@@ -69,17 +79,31 @@ static bool send_locked(lk_zk *z, lk_list **next, const lk_list *end) LK_REQUIRE
     return true;
 }
 
-/* When a server that leaves the oldest heartbeat without an answer is left for another one. */
+/* When a server that leaves the oldest heartbeat without an answer is left for another one. The leader has let us in at the
+ * next one; if that doesn't answer in time either, then it is rather the leader that is slow, and to go from server to server
+ * would only give it more to do and lose what is held. */
 static int64_t leave_at_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 {
-    return z->pulse_unanswered == 0 ? LOCKER_NEVER : z->pulse_unanswered + lk_zk_timeout_locked(z->net) / 8;
+    const int64_t patience = lk_zk_timeout_locked(z->net) / 8 << z->left_in_a_row;
+    return z->pulse_unanswered == 0 ? LOCKER_NEVER : z->pulse_unanswered + patience;
+}
+
+static void leave_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
+{
+    z->pulse_unanswered = now; /* where there is no other one, that is looked at again later */
+    /* A connection that came after the doubt was let in by the leader; ending that one, too, would help nobody. */
+    if (z->doubted && z->doubted_here)
+        lk_zk_reconnect_locked(z->net, "a heartbeat has no answer, and the session may have ended");
+    else
+        lk_zk_leave_server_locked(z->net, "a heartbeat has no answer");
+    if (!lk_zk_is_up_locked(z->net) && z->left_in_a_row < DOUBLINGS)
+        z->left_in_a_row++;
 }
 
 static void touch_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     (void)context;
-    (void)reply;
-    z->pulse_unanswered = 0; /* answers come in order */
+    answered_locked(z, reply);
 }
 
 /* Granted, or about to be as soon as there is proof. */
@@ -124,14 +148,8 @@ static void pulse_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 
 int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now)
 {
-    if (lk_zk_is_up_locked(z->net) && now >= leave_at_locked(z)) {
-        /* A connection that came after the doubt was let in by the leader; ending that one, too, would help nobody. */
-        z->pulse_unanswered = now; /* where there is no other one, that is looked at again later */
-        if (z->doubted && z->doubted_here)
-            lk_zk_reconnect_locked(z->net, "a heartbeat has no answer, and the session may have ended");
-        else
-            lk_zk_leave_server_locked(z->net, "a heartbeat has no answer");
-    }
+    if (lk_zk_is_up_locked(z->net) && now >= leave_at_locked(z))
+        leave_locked(z, now);
     if (!lk_zk_is_up_locked(z->net))
         return LOCKER_NEVER; /* after a reconnection it is due at once */
     if (now >= z->pulse_at)

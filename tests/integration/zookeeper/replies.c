@@ -494,6 +494,29 @@ static void a_heartbeat_without_an_answer_moves_us_on(void **state)
     lk_close_locker(l);
 }
 
+/* The next one has let us in, by the leader's word; where it doesn't answer either, a leader that is slow is likelier than a
+ * second server that is silent, so that one has twice as long. */
+static void a_slow_leader_is_not_run_away_from(void **state)
+{
+    enum { TTL = 16000 };
+    lk_env *env = *state;
+    int port = lk_proxy_port(env->proxy);
+    locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=%dms", port, port, TTL);
+    locker_handle *held = lk_take(l, "slow");
+    for (unsigned i = 1; i <= 2; i++) {
+        lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_MULTI, 1, 0);
+        lk_proxy_await_harm(env->proxy, i);
+    }
+    const lk_passed connects = lk_proxy_passed(env->proxy, LK_ZKP_CONNECT);
+    const int64_t silent_since = lk_test_now_ms();
+    lk_proxy_await_passed(connects, 1);
+    assert_true(lk_test_now_ms() - silent_since > TTL / 8 * 3 / 2);
+    lk_require_renewal(l);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* A server that is alone, and takes a connection that it never serves, is connected to again after a quarter
  * of the session, and not after the two thirds that the client library gives it. It has taken the session up
  * on both connections by then. */
@@ -807,6 +830,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_deadline_that_a_heartbeat_cannot_move),
     proxied_test(the_reply_to_a_heartbeat_is_cut_off),
     proxied_test(a_heartbeat_without_an_answer_moves_us_on),
+    proxied_test(a_slow_leader_is_not_run_away_from),
     proxied_test(a_deletion_that_is_never_told),
     proxied_test(a_connection_that_is_never_served),
     proxied_test(connections_that_are_never_served),
