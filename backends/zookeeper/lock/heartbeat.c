@@ -84,8 +84,14 @@ static bool send_locked(lk_zk *z, lk_list **next, const lk_list *end) LK_REQUIRE
  * would only give it more to do and lose what is held. */
 static int64_t leave_at_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 {
-    const int64_t patience = lk_zk_timeout_locked(z->net) / 8 << z->left_in_a_row;
-    return z->pulse_unanswered == 0 ? LOCKER_NEVER : z->pulse_unanswered + patience;
+    const int64_t since = z->pulse_unanswered, eighth = lk_zk_timeout_locked(z->net) / 8,
+                  deadline = lk_zk_deadline_locked(z->net);
+    if (since == 0)
+        return LOCKER_NEVER;
+    const int64_t patient = since + (eighth << z->left_in_a_row);
+    /* One more server is to have time enough to save what is held. */
+    const int64_t last = lk_time_later(since + eighth, deadline - eighth / 2);
+    return deadline > since ? lk_time_earlier(patient, last) : patient;
 }
 
 static void leave_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
@@ -121,14 +127,11 @@ static void ask_leader_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 {
     const int64_t timeout_ns = lk_zk_timeout_locked(z->net);
     const bool due = now >= z->ask_at;
-    if (z->ask_at != LOCKER_NEVER && !due)
-        return;
-    const bool asks = lk_zk_watches_check_locked(z->net, due);
-    if (!asks)
+    if (!lk_zk_watches_check_locked(z->net, due))
         z->ask_at = LOCKER_NEVER;
     else if (due)
         z->ask_at = now + timeout_ns;
-    else
+    else if (z->ask_at == LOCKER_NEVER)
         z->ask_at = now + timeout_ns / SPREAD * (int64_t)(z->last_id % SPREAD);
 }
 
@@ -138,12 +141,14 @@ static void pulse_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
     lk_list *next = z->nodes.next;
     bool sent = false;
     z->pulse_at = now + lk_zk_timeout_locked(z->net) / 8;
+    ask_leader_locked(z, now); /* first, so that the answer to what follows waits for this one's */
     if (z->doubted || holds_locked(z))
         while (next != &z->nodes && send_locked(z, &next, &z->nodes))
             sent = true;
     if (!sent && lk_zk_touch_locked(z->net, touch_done_locked, NULL) != NULL)
         unanswered_locked(z);
-    ask_leader_locked(z, now);
+    /* As of this pulse: a server that leaves it without an answer is left before the next one, and not just behind it. */
+    z->pulse_unanswered = lk_time_earlier(z->pulse_unanswered, now);
 }
 
 int64_t lk_zk_heartbeat_locked(lk_zk *z, int64_t now)

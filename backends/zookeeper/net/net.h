@@ -199,7 +199,8 @@ void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*n
 void lk_zk_watches_resume_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Ask the leader whether the watched nodes are there. When one is missing of which the server has not told, it never will
  * (ARCHITECTURE.md, A deletion that is never told): another server is gone to, and the watchers are told. False: none is
- * watched. Without `ask` that is all that is done. */
+ * watched. Without `ask` that is all that is done, unless the last question was lost, or the first node that is missing hid the
+ * others. */
 bool lk_zk_watches_check_locked(lk_zk_net *net, bool ask) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- callers: requests.c, connection.c, drive.c ---- */

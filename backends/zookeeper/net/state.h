@@ -79,6 +79,7 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     lk_list requests LK_ZK_GUARDED;   /* that await their answer, the latest first */
     lk_list spare LK_ZK_GUARDED;      /* requests to be used again */
     lk_table watches LK_ZK_GUARDED;
+    bool asked_in_vain;            /* the latest question about what is watched left some of it open */
     lk_list unasked LK_ZK_GUARDED; /* of those, what goes along with the next request */
 };
 

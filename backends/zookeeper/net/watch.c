@@ -166,6 +166,8 @@ LK_UNCHECKED static void checked_locked(lk_zk *z, void *context, const lk_zk_rep
 {
     lk_zk_checks *c = context;
     (void)z;
+    c->net->asked_in_vain |=
+        reply->rc == ZNONODE || lk_zk_unknown(reply->rc); /* the rest was not looked at */
     for (size_t i = 0; reply->rc == ZNONODE && i < c->count; i++)
         if (c->results[i].err == ZNONODE)
             missed_locked(c->net, c->items[i]);
@@ -186,8 +188,10 @@ bool lk_zk_watches_check_locked(lk_zk_net *net, bool ask)
 {
     const lk_zk_watch *w = next_locked(net, NULL);
     const bool any = w != NULL;
+    const bool asks = ask || net->asked_in_vain;
     lk_zk_checks *c;
-    while (ask && w != NULL && (c = lk_zk_checks_new()) != NULL) {
+    net->asked_in_vain = false;
+    while (asks && w != NULL && (c = lk_zk_checks_new()) != NULL) {
         for (char *path; w != NULL && (path = lk_zk_checks_path(c)) != NULL; w = next_locked(net, w)) {
             (void)strcpy(path, w->path);
             lk_zk_checks_add(c, path);

@@ -660,6 +660,52 @@ static void a_deletion_that_is_never_told(void **state)
     lk_close_locker(holder);
 }
 
+/* One that was lost is no answer: the next pulse asks again, and not the next session time-out. */
+static void a_question_that_is_lost_is_asked_again(void **state)
+{
+    enum { TTL = 8000 };
+    lk_env *env = *state;
+    const int port = lk_proxy_port(env->proxy);
+    locker *holder = lk_open_at(env->zk, "/shop"),
+           *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=%dms", port, port, TTL);
+    locker_handle *held = lk_take(holder, "untold");
+    lk_locking waiter;
+    lk_locking_start(&waiter, l, "untold", NULL);
+    lk_require_waiting(l, 1);
+    lk_proxy_drop_unasked(env->proxy, true);
+    lk_give(held);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_MULTI, 1, 0);
+    lk_proxy_await_harm(env->proxy, 1);
+    const int64_t lost = lk_test_now_ms();
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(waiter.ended_ms - lost < TTL / 2);
+    lk_proxy_drop_unasked(env->proxy, false);
+    lk_give(waiter.held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+/* What was held is kept: by the time for an answer that doubles it would be lost a moment before the third server is asked. A
+ * lock that has been held for a while has half of the time-out left. */
+static void two_servers_that_are_silent_lose_no_lock(void **state)
+{
+    enum { TTL = 8000 };
+    lk_env *env = *state;
+    const int port = lk_proxy_port(env->proxy);
+    locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/shop?ttl=%dms", port, port,
+                            port, TTL);
+    locker_handle *held = lk_take(l, "kept");
+    lk_proxy_await_passed(lk_proxy_passed(env->proxy, LK_ZKP_MULTI), 7);
+    for (unsigned i = 1; i <= 2; i++) {
+        lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_MULTI, 1, 0);
+        lk_proxy_await_harm(env->proxy, i);
+    }
+    lk_require_renewal(l);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* What a look has asked for is asked for again where the connection is lost: it changes nothing. A break looks first. */
 static void who_looks_asks_again(void **state)
 {
@@ -831,6 +877,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(the_reply_to_a_heartbeat_is_cut_off),
     proxied_test(a_heartbeat_without_an_answer_moves_us_on),
     proxied_test(a_slow_leader_is_not_run_away_from),
+    proxied_test(two_servers_that_are_silent_lose_no_lock),
+    proxied_test(a_question_that_is_lost_is_asked_again),
     proxied_test(a_deletion_that_is_never_told),
     proxied_test(a_connection_that_is_never_served),
     proxied_test(connections_that_are_never_served),
