@@ -38,13 +38,17 @@ static int set_up(void **state)
 
 static uint16_t slot_of(const char *name)
 {
-    return lk_redis_slot_of(&slots, "", name, strlen(name));
+    const lk_redis_prefix none = {0};
+    return lk_redis_slot_of(&slots, &none, name, strlen(name));
 }
 
 static void init(lk_redis_keys *keys, const char *name_space, const char *key)
 {
-    const uint16_t slot = lk_redis_slot_of(&slots, name_space, key, strlen(key));
-    assert_true(lk_redis_keys_init(keys, name_space, key, strlen(key), lk_redis_slot_tag(&slots, slot)));
+    char text[32];
+    const int len = snprintf(text, sizeof text, "%s%s", name_space, name_space[0] != '\0' ? ":" : "");
+    const lk_redis_prefix prefix = {text, (size_t)len};
+    const uint16_t slot = lk_redis_slot_of(&slots, &prefix, key, strlen(key));
+    assert_true(lk_redis_keys_init(keys, &prefix, key, strlen(key), lk_redis_slot_tag(&slots, slot)));
 }
 
 static void no_two_locks_share_a_key(void **state)
@@ -103,13 +107,17 @@ static void companions_stand_in_the_slot_of_the_lock(void **state)
     for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++) {
         for (size_t i = 0; i < NAMES; i++) {
             lk_redis_keys keys;
-            char name[LENGTH_MAX + 1], info[128];
+            char name[LENGTH_MAX + 1], info[128], expected[128];
             (void)name_of(i, name);
             init(&keys, spaces[k], name);
             assert_true(are_in_one_slot(&keys) || strcmp(spaces[k], "}{") == 0);
-            const lk_redis_tag tag = lk_redis_slot_tag(&slots, slot_of(keys.lock));
-            *lk_redis_companion_put(info, LK_REDIS_INFO, keys.lock, keys.len, keys.space, tag) = '\0';
-            assert_string_equal(info, lk_redis_keys_info(&keys));
+            const lk_redis_name parts = {keys.lock, keys.len, keys.space,
+                                         lk_redis_form_of(keys.lock, keys.len),
+                                         lk_redis_slot_tag(&slots, slot_of(keys.lock))};
+            *lk_redis_companion_argument(&parts, LK_REDIS_INFO, info) = '\0';
+            (void)snprintf(expected, sizeof expected, "$%zu\r\n%s\r\n", strlen(lk_redis_keys_info(&keys)),
+                           lk_redis_keys_info(&keys));
+            assert_string_equal(info, expected);
             lk_redis_keys_clear(&keys);
         }
     }
@@ -124,8 +132,9 @@ static void slots_are_those_of_redis(void **state)
     assert_int_equal(slot_of("a{foo}b"), 12182);
     assert_int_equal(slot_of("a{}{foo}b"), slot_of("a{}{foo}b"));
     assert_int_not_equal(slot_of("a{}{foo}b"), 12182);
-    assert_int_equal(lk_redis_slot_of(&slots, "n", "k", 1), slot_of("n:k"));
-    assert_int_equal(lk_redis_slot_of(&slots, "{foo", "k}y", 3), slot_of("foo:k"));
+    char plain[] = "n:", opening[] = "{foo:";
+    assert_int_equal(lk_redis_slot_of(&slots, &(lk_redis_prefix){plain, 2}, "k", 1), slot_of("n:k"));
+    assert_int_equal(lk_redis_slot_of(&slots, &(lk_redis_prefix){opening, 5}, "k}y", 3), slot_of("foo:k"));
 }
 
 static void expect_tag(uint16_t slot, const char *tag)

@@ -433,7 +433,9 @@ static void start_claim(const struct attempt *a)
     data->core = a->claim; /* others read it once it is in the table */
     data->number = lk_redis_value_next(&r->values);
     data->busy_era = lk_redis_era(r->commands); /* messages come from here on */
-    data->slot = lk_redis_slot_of(&r->slots, r->set.name_space, a->claim->key, a->claim->key_len);
+    data->slot = lk_redis_slot_of(&r->slots, &r->set.prefix, a->claim->key, a->claim->key_len);
+    data->braced = memchr(a->claim->key, '}', a->claim->key_len) == NULL &&
+                   memchr(r->set.prefix.text, '}', r->set.prefix.len) == NULL;
     if (r->set.fencing)
         data->numbers = LK_READ(r->pass_lately) > 0 ? LK_REDIS_PASS_RESERVE : 1;
 }

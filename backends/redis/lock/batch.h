@@ -9,7 +9,7 @@ enum { LK_REDIS_BATCH_BYTES = 128 /* a command's own, without its script's text 
 /* The most that a claim takes of one: its lock, a companion, its value and a number. */
 static inline size_t lk_redis_batch_room(const lk_redis *r, const locker_claim *claim)
 {
-    const size_t lock_len = strlen(r->set.name_space) + 1 + claim->key_len;
+    const size_t lock_len = r->set.prefix.len + claim->key_len;
     return 2 * lock_len + LK_REDIS_COMPANION_MORE + LK_REDIS_VALUE_LEN +
            (size_t)4 * (LK_REDIS_NUMBER_MAX + 5);
 }

@@ -41,8 +41,10 @@ typedef struct {
     bool unsure;                /* an attempt of unknown outcome may have left something */
     bool enrolled;              /* an attempt asked the server to queue it */
     bool looking;               /* the keeper's look is under way (guarded) */
-    bool near;     /* it was told that it stands among the first, since its latest look was sent (guarded) */
-    uint16_t slot; /* of the lock's name, once the claim has a value */
+    bool near; /* it was told that it stands among the first, since its latest look was sent (guarded) */
+    uint16_t
+        slot; /* of the lock's name, once the claim has a value; and whether its form is BRACED (keys.h) */
+    bool braced;
     uint8_t numbers;       /* how many fencing numbers a grant wants, and then has; 0: no fencing */
     uint8_t given_numbers; /* how many the message brought (guarded) */
     uint8_t confirms;      /* grants that were asked for anew, because they came late */

@@ -29,10 +29,9 @@ void lk_redis_on_subscribed_locked(void *self)
 /* Whether the claim is of that lock. */
 static bool is_lock_of(const lk_redis *r, const locker_claim *claim, const char *lock, size_t lock_len)
 {
-    const size_t space = strlen(r->set.name_space);
-    const size_t prefix = space > 0 ? space + 1 : 0;
-    return lock_len == prefix + claim->key_len && memcmp(lock, r->set.name_space, space) == 0 &&
-           (prefix == 0 || lock[space] == ':') && memcmp(lock + prefix, claim->key, claim->key_len) == 0;
+    const lk_redis_prefix *const prefix = &r->set.prefix;
+    return lock_len == prefix->len + claim->key_len && memcmp(lock, prefix->text, prefix->len) == 0 &&
+           memcmp(lock + prefix->len, claim->key, claim->key_len) == 0;
 }
 
 /* Why who has it has lost it: somebody broke it, but no grant with a number behind the counter of then, which he has got by an
@@ -140,11 +139,9 @@ static void tell_locked(lk_redis *r, lk_redis_claim *data, const message *m) LK_
 /* The keys of a lock that a message names. Its namespace is ours, unless somebody else wrote into a queue. */
 static bool keys_of(lk_redis *r, const message *m, lk_redis_keys *keys)
 {
-    const size_t space = strlen(r->set.name_space);
-    const size_t prefix = space > 0 ? space + 1 : 0;
-    const bool ours = m->lock_len > prefix && memcmp(m->lock, r->set.name_space, space) == 0 &&
-                      (prefix == 0 || m->lock[space] == ':');
-    return ours && lk_redis_keys_of(r, keys, m->lock + prefix, m->lock_len - prefix);
+    const lk_redis_prefix *const prefix = &r->set.prefix;
+    return m->lock_len > prefix->len && memcmp(m->lock, prefix->text, prefix->len) == 0 &&
+           lk_redis_keys_of(r, keys, m->lock + prefix->len, m->lock_len - prefix->len);
 }
 
 /* The claim that the lock was handed to may have ended; and whoever writes into queues may hand a value another lock than

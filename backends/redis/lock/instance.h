@@ -61,14 +61,13 @@ typedef struct {
 static inline bool lk_redis_keys_in(lk_redis *r, lk_redis_keys *keys, const char *key, size_t key_len,
                                     uint16_t slot)
 {
-    return lk_redis_keys_init(keys, r->set.name_space, key, key_len, lk_redis_slot_tag(&r->slots, slot));
+    return lk_redis_keys_init(keys, &r->set.prefix, key, key_len, lk_redis_slot_tag(&r->slots, slot));
 }
 
 /* Those of a key, and of a claim that has a value. */
 static inline bool lk_redis_keys_of(lk_redis *r, lk_redis_keys *keys, const char *key, size_t key_len)
 {
-    return lk_redis_keys_in(r, keys, key, key_len,
-                            lk_redis_slot_of(&r->slots, r->set.name_space, key, key_len));
+    return lk_redis_keys_in(r, keys, key, key_len, lk_redis_slot_of(&r->slots, &r->set.prefix, key, key_len));
 }
 
 static inline bool lk_redis_keys_of_claim(lk_redis *r, lk_redis_keys *keys, const locker_claim *claim)

@@ -17,23 +17,24 @@
 #include <stdlib.h>
 
 #include "keys.h"
+#include "net/command.h"
 
 /* Of `:locker:queue`; behind a tag only `:queue`, as `locker:` stands in front. */
 enum { SHORT = sizeof ":locker" - 1 };
 
-static const char info_suffix[] = ":locker:info";
-static const char queue_suffix[] = ":locker:queue";
-static const char old_fence_suffix[] = ":locker:fence";
-
-/* How companions are made from the lock's name. */
-typedef enum { BRACED, DOTTED, PLAIN, TAGGED } form;
-
-/* A lock's name, which has the namespace in front. */
-typedef struct {
-    const char *lock;
-    size_t len, space; /* of the namespace with its colon */
-    lk_redis_tag tag;
-} parts;
+static const struct {
+    char text[16]; /* which are copied whole: a length that is constant makes no call */
+    size_t len;
+} suffixes[] = {
+#define SUFFIX(text)                                                                                         \
+    {                                                                                                        \
+        text, sizeof text - 1                                                                                \
+    }
+    [LK_REDIS_QUEUE] = SUFFIX(":locker:queue"),
+    [LK_REDIS_INFO] = SUFFIX(":locker:info"),
+    [LK_REDIS_OLD_FENCE] = SUFFIX(":locker:fence"),
+#undef SUFFIX
+};
 
 /* Whether Redis Cluster would hash a part of the name only (slot.h). */
 static bool has_tag(const char *name, size_t len)
@@ -54,13 +55,13 @@ static bool is_braced(const char *name, size_t len)
     return len > 1 && name[0] == '{' && name[len - 1] == '}';
 }
 
-static form form_of(const char *lock, size_t len)
+lk_redis_form lk_redis_form_of(const char *lock, size_t len)
 {
     if (memchr(lock, '}', len) == NULL)
-        return BRACED;
+        return LK_REDIS_BRACED;
     if (!has_tag(lock, len))
-        return TAGGED;
-    return is_braced(lock, len) ? DOTTED : PLAIN;
+        return LK_REDIS_TAGGED;
+    return is_braced(lock, len) ? LK_REDIS_DOTTED : LK_REDIS_PLAIN;
 }
 
 static inline char *put(char *out, const char *text, size_t len)
@@ -69,23 +70,44 @@ static inline char *put(char *out, const char *text, size_t len)
     return out + len;
 }
 
-static char *put_companion(char *out, const parts *p, form how, const char *suffix)
+static char *put_tagged(const lk_redis_name *name, lk_redis_companion which, char *out)
 {
-    if (how == TAGGED) {
-        out = put(put(out, p->lock, p->space), "locker:", sizeof "locker:" - 1);
-        out = lk_redis_tag_put(out, p->tag);
-        *out++ = ':';
-        out = put(out, p->lock + p->space, p->len - p->space);
-        return put(out, suffix + SHORT, strlen(suffix + SHORT));
-    }
-    if (how == BRACED)
+    out = put(put(out, name->lock, name->space), "locker:", sizeof "locker:" - 1);
+    out = lk_redis_tag_put(out, name->tag);
+    *out++ = ':';
+    out = put(out, name->lock + name->space, name->len - name->space);
+    return put(out, suffixes[which].text + SHORT, suffixes[which].len - SHORT);
+}
+
+char *lk_redis_companion_put(const lk_redis_name *name, lk_redis_companion which, char *out)
+{
+    if (name->form == LK_REDIS_TAGGED)
+        return put_tagged(name, which, out);
+    if (name->form == LK_REDIS_BRACED)
         *out++ = '{';
-    out = put(out, p->lock, p->len);
-    if (how == BRACED)
+    out = put(out, name->lock, name->len);
+    if (name->form == LK_REDIS_BRACED)
         *out++ = '}';
-    if (how == DOTTED)
+    if (name->form == LK_REDIS_DOTTED)
         *out++ = '.';
-    return put(out, suffix, strlen(suffix));
+    memcpy(out, suffixes[which].text, sizeof suffixes[which].text);
+    return out + suffixes[which].len;
+}
+
+static size_t companion_len(const lk_redis_name *name, lk_redis_companion which)
+{
+    static const size_t more[] = {[LK_REDIS_BRACED] = 2, [LK_REDIS_DOTTED] = 1, [LK_REDIS_PLAIN] = 0};
+    char tag[sizeof name->tag.text];
+    if (name->form != LK_REDIS_TAGGED)
+        return name->len + more[name->form] + suffixes[which].len;
+    return sizeof "locker:" - 1 + (size_t)(lk_redis_tag_put(tag, name->tag) - tag) + 1 + name->len +
+           suffixes[which].len - SHORT;
+}
+
+char *lk_redis_companion_argument(const lk_redis_name *name, lk_redis_companion which, char *out)
+{
+    out = lk_redis_put_line(out, '$', companion_len(name, which));
+    return lk_redis_put_end(lk_redis_companion_put(name, which, out));
 }
 
 /* Room for any of the names. */
@@ -94,27 +116,19 @@ static size_t room_of(size_t lock_len)
     return lock_len + LK_REDIS_COMPANION_MORE;
 }
 
-bool lk_redis_keys_init(lk_redis_keys *keys, const char *name_space, const char *key, size_t key_len,
+bool lk_redis_keys_init(lk_redis_keys *keys, const lk_redis_prefix *prefix, const char *key, size_t key_len,
                         lk_redis_tag tag)
 {
     static const char counter[] = "locker:fence:";
-    size_t space = strlen(name_space);
-    space += space > 0;
+    const size_t space = prefix->len;
     *keys = (lk_redis_keys){.len = space + key_len, .space = space, .tag = tag};
-    keys->lock = malloc(5 * room_of(keys->len));
+    keys->lock = malloc((2 + LK_REDIS_COMPANIONS) * room_of(keys->len));
     if (keys->lock == NULL)
         return false;
-    if (space > 0) {
-        memcpy(keys->lock, name_space, space - 1);
-        keys->lock[space - 1] = ':';
-    }
-    memcpy(keys->lock + space, key, key_len);
-    keys->lock[keys->len] = '\0';
+    *put(put(keys->lock, prefix->text, space), key, key_len) = '\0';
     keys->fence = keys->lock + keys->len + 1;
-    if (space > 0)
-        memcpy(keys->fence, keys->lock, space);
-    memcpy(keys->fence + space, counter, sizeof counter - 1);
-    *lk_redis_tag_put(keys->fence + space + sizeof counter - 1, tag) = '\0';
+    char *const end = put(put(keys->fence, prefix->text, space), counter, sizeof counter - 1);
+    *lk_redis_tag_put(end, tag) = '\0';
     return true;
 }
 
@@ -124,39 +138,34 @@ void lk_redis_keys_clear(lk_redis_keys *keys)
     keys->lock = NULL;
 }
 
-/* The nth that is made when it is asked for. */
-static const char *made(lk_redis_keys *keys, size_t n, bool earlier, const char *suffix)
+/* One that is made when it is asked for. */
+static const char *made(lk_redis_keys *keys, lk_redis_companion which)
 {
-    if (keys->made[n] == NULL) {
-        const parts p = {keys->lock, keys->len, keys->space, keys->tag};
-        const form how = form_of(keys->lock, keys->len);
-        char *const out = keys->lock + (2 + n) * room_of(keys->len);
-        *put_companion(out, &p, earlier && how == TAGGED ? BRACED : how, suffix) = '\0';
-        keys->made[n] = out;
+    if (keys->made[which] == NULL) {
+        const lk_redis_form form = lk_redis_form_of(keys->lock, keys->len);
+        const bool earlier = which == LK_REDIS_OLD_FENCE && form == LK_REDIS_TAGGED;
+        const lk_redis_name name = {keys->lock, keys->len, keys->space, earlier ? LK_REDIS_BRACED : form,
+                                    keys->tag};
+        char *const out = keys->lock + (2 + (size_t)which) * room_of(keys->len);
+        *lk_redis_companion_put(&name, which, out) = '\0';
+        keys->made[which] = out;
     }
-    return keys->made[n];
+    return keys->made[which];
 }
 
 const char *lk_redis_keys_queue(lk_redis_keys *keys)
 {
-    return made(keys, 0, false, queue_suffix);
+    return made(keys, LK_REDIS_QUEUE);
 }
 
 const char *lk_redis_keys_info(lk_redis_keys *keys)
 {
-    return made(keys, 1, false, info_suffix);
+    return made(keys, LK_REDIS_INFO);
 }
 
 const char *lk_redis_keys_old_fence(lk_redis_keys *keys)
 {
-    return made(keys, 2, true, old_fence_suffix);
-}
-
-char *lk_redis_companion_put(char *out, lk_redis_companion which, const char *lock, size_t len, size_t space,
-                             lk_redis_tag tag)
-{
-    const parts p = {lock, len, space, tag};
-    return put_companion(out, &p, form_of(lock, len), which == LK_REDIS_INFO ? info_suffix : queue_suffix);
+    return made(keys, LK_REDIS_OLD_FENCE);
 }
 
 static bool ends_with(const char *key, size_t key_len, const char *suffix)
@@ -183,8 +192,9 @@ static bool contains(const char *key, size_t key_len, const char *part)
 bool lk_redis_key_is_reserved(const char *key, size_t key_len)
 {
     return begins_with(key, key_len, "locker:") || contains(key, key_len, ":locker:fence:{") ||
-           contains(key, key_len, ":locker:{") || ends_with(key, key_len, info_suffix) ||
-           ends_with(key, key_len, queue_suffix) || ends_with(key, key_len, old_fence_suffix);
+           contains(key, key_len, ":locker:{") || ends_with(key, key_len, suffixes[LK_REDIS_INFO].text) ||
+           ends_with(key, key_len, suffixes[LK_REDIS_QUEUE].text) ||
+           ends_with(key, key_len, suffixes[LK_REDIS_OLD_FENCE].text);
 }
 
 bool lk_redis_namespace_is_reserved(const char *name_space)

@@ -13,14 +13,14 @@
 typedef struct {
     char *lock; /* at the start of one allocation, which holds the others too */
     char *fence;
-    char *made[3];    /* queue, info, old fence; NULL: not made yet */
+    char *made[3];    /* companions; NULL: not made yet */
     size_t len;       /* of `lock` */
     size_t space;     /* of the namespace in it, with its colon */
     lk_redis_tag tag; /* of its slot */
 } lk_redis_keys;
 
 /* `tag`: of the lock's slot (slot.h). False when memory ran out. Free with lk_redis_keys_clear(). */
-bool lk_redis_keys_init(lk_redis_keys *keys, const char *name_space, const char *key, size_t key_len,
+bool lk_redis_keys_init(lk_redis_keys *keys, const lk_redis_prefix *prefix, const char *key, size_t key_len,
                         lk_redis_tag tag);
 void lk_redis_keys_clear(lk_redis_keys *keys);
 /* Who waits; what is known about its grant; and where earlier releases count, of which some may lock the same keys. */
@@ -28,12 +28,22 @@ const char *lk_redis_keys_queue(lk_redis_keys *keys);
 const char *lk_redis_keys_info(lk_redis_keys *keys);
 const char *lk_redis_keys_old_fence(lk_redis_keys *keys);
 
-/* Writes the name of one of these companions to `out`, without a NUL, and answers its end. It is longer than the lock's name by
- * LK_REDIS_COMPANION_MORE bytes at most. `space`: of the namespace in that, with its colon. */
-typedef enum { LK_REDIS_INFO, LK_REDIS_QUEUE } lk_redis_companion;
-enum { LK_REDIS_COMPANION_MORE = 48 };
-char *lk_redis_companion_put(char *out, lk_redis_companion which, const char *lock, size_t len, size_t space,
-                             lk_redis_tag tag);
+/* A lock's name, and how its companions are made of it (keys.c). */
+typedef enum { LK_REDIS_BRACED = 0, LK_REDIS_DOTTED, LK_REDIS_PLAIN, LK_REDIS_TAGGED } lk_redis_form;
+typedef struct {
+    const char *lock;
+    size_t len, space; /* the namespace's with its colon */
+    lk_redis_form form;
+    lk_redis_tag tag; /* of its slot, where the form is TAGGED */
+} lk_redis_name;
+lk_redis_form lk_redis_form_of(const char *lock, size_t len);
+
+/* Writes one of these companions' names to `out`, as an argument of a command or alone and without a NUL, and answers its end.
+ * It is longer than the lock's, and takes no more than LK_REDIS_COMPANION_MORE bytes more. */
+typedef enum { LK_REDIS_QUEUE, LK_REDIS_INFO, LK_REDIS_OLD_FENCE } lk_redis_companion;
+enum { LK_REDIS_COMPANIONS = 3, LK_REDIS_COMPANION_MORE = 48 };
+char *lk_redis_companion_argument(const lk_redis_name *name, lk_redis_companion which, char *out);
+char *lk_redis_companion_put(const lk_redis_name *name, lk_redis_companion which, char *out);
 
 /* Whether the key's lock could be another's companion; and whether that is worth asking, which it is of few. */
 bool lk_redis_key_is_reserved(const char *key, size_t key_len);

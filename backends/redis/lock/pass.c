@@ -22,6 +22,7 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     taker->core = to;
     taker->number = giver->number;
     taker->slot = giver->slot;
+    taker->braced = giver->braced;
     LK_WRITE(taker->fence, LK_READ(giver->fence));
     taker->passes = (uint8_t)(giver->passes + 1);
     taker->valid_until = giver->valid_until;

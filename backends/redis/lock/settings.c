@@ -85,13 +85,26 @@ static locker_status read_tls(lk_redis_target *t, const locker_driver_config *co
     return LOCKER_OK;
 }
 
+static bool copy_prefix(lk_redis_prefix *prefix, const char *name_space)
+{
+    const size_t len = strlen(name_space), colon = len > 0;
+    prefix->text = malloc(len + colon + 1);
+    if (prefix->text == NULL)
+        return false;
+    memcpy(prefix->text, name_space, len);
+    memcpy(prefix->text + len, ":", colon);
+    prefix->len = len + colon;
+    prefix->text[prefix->len] = '\0';
+    return true;
+}
+
 static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
 {
     const locker_value *v = config->values;
     const bool is_unix = strcmp(config->scheme, "redis+unix") == 0;
     lk_redis_target *t = &s->target;
     return copy(&t->unix_path, is_unix ? config->path : NULL) && copy(&t->user, config->user) &&
-           copy(&t->password, config->password) && copy(&s->name_space, config->name_space) &&
+           copy(&t->password, config->password) && copy_prefix(&s->prefix, config->name_space) &&
            copy(&t->tls_ca, v[TLS_CA].text) && copy(&t->tls_cert, v[TLS_CERT].text) &&
            copy(&t->tls_key, v[TLS_KEY].text) && copy(&t->tls_name, v[TLS_NAME].text) &&
            (is_unix || copy_hosts(t, config));
@@ -117,12 +130,12 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
         return lk_misconfigured(
             err, "the URI names a user and no password; write redis://:PASSWORD@host where the server "
                  "has no users, or give password_file or LOCKER_PASSWORD");
-    if (lk_redis_namespace_is_reserved(s->name_space))
+    if (lk_redis_namespace_is_reserved(config->name_space))
         return lk_misconfigured(
             err,
             "the namespace '%.100s' is, begins with or ends in 'locker', or has ':locker:' in it, "
             "which the Redis driver keeps for itself; choose another",
-            s->name_space);
+            config->name_space);
     const locker_status status = read_database(t, config, err);
     return status == LOCKER_OK ? read_tls(t, config, err) : status;
 }
@@ -136,7 +149,7 @@ void lk_redis_settings_clear(lk_redis_settings *s)
     free(t->hosts);
     if (t->password != NULL)
         explicit_bzero(t->password, strlen(t->password));
-    char *const texts[] = {t->unix_path, t->user,     t->password, s->name_space,
+    char *const texts[] = {t->unix_path, t->user,     t->password, s->prefix.text,
                            t->tls_ca,    t->tls_cert, t->tls_key,  t->tls_name};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);

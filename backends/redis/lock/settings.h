@@ -2,11 +2,12 @@
 #pragma once
 
 #include "net/socket.h"
+#include "slot.h"
 
 /* What open was told; constant afterwards. */
 typedef struct {
     lk_redis_target target;
-    char *name_space;
+    lk_redis_prefix prefix;
     bool fencing;
     int64_t poll_ns;
     int64_t wait_replicas;

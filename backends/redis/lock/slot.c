@@ -21,15 +21,15 @@ static inline uint16_t crc_byte(const lk_redis_slots *slots, uint16_t crc, char 
 
 /* A name in its pieces. */
 typedef struct {
-    const char *space, *key;
-    size_t space_len, len; /* of the space with its colon, and of all */
+    const lk_redis_prefix *prefix;
+    const char *key;
+    size_t len; /* of all */
 } parts;
 
 static char at(const parts *name, size_t i)
 {
-    if (i >= name->space_len)
-        return name->key[i - name->space_len];
-    return i + 1 < name->space_len ? name->space[i] : ':';
+    const size_t prefix = name->prefix->len;
+    return i < prefix ? name->prefix->text[i] : name->key[i - prefix];
 }
 
 /* Where the first of these stands from `from` on; `len`: nowhere. */
@@ -62,15 +62,14 @@ static bool crc_without_brace(const lk_redis_slots *slots, const char *text, siz
     return true;
 }
 
-uint16_t lk_redis_slot_of(const lk_redis_slots *slots, const char *name_space, const char *key,
+uint16_t lk_redis_slot_of(const lk_redis_slots *slots, const lk_redis_prefix *prefix, const char *key,
                           size_t key_len)
 {
-    const size_t space = strlen(name_space), colon = space > 0;
     uint16_t crc = 0;
-    if (crc_without_brace(slots, name_space, space, &crc) && crc_without_brace(slots, ":", colon, &crc) &&
+    if (crc_without_brace(slots, prefix->text, prefix->len, &crc) &&
         crc_without_brace(slots, key, key_len, &crc))
         return crc % LK_REDIS_SLOTS;
-    const parts name = {name_space, key, space + colon, space + colon + key_len};
+    const parts name = {prefix, key, prefix->len + key_len};
     return crc_of_braced(slots, &name) % LK_REDIS_SLOTS;
 }
 

@@ -21,14 +21,20 @@ typedef struct {
         tens; /* numbers below ten times that are in `tag`; acquire and release bring that along */
 } lk_redis_slots;
 
+/* What all names of a locker's keys begin with: the namespace and a colon, or nothing. */
+typedef struct {
+    char *text;
+    size_t len;
+} lk_redis_prefix;
+
 /* A tag in braces, "{109757}" at most: its bytes, and zeros behind them. */
 typedef struct {
     uint64_t text;
 } lk_redis_tag;
 
 void lk_redis_slots_init(lk_redis_slots *slots);
-/* The slot of the lock `name_space:key`, or of the key alone where that is empty. */
-uint16_t lk_redis_slot_of(const lk_redis_slots *slots, const char *name_space, const char *key,
+/* The slot of a key's lock. */
+uint16_t lk_redis_slot_of(const lk_redis_slots *slots, const lk_redis_prefix *prefix, const char *key,
                           size_t key_len);
 /* The tag of a slot. */
 lk_redis_tag lk_redis_slot_tag(lk_redis_slots *slots, uint16_t slot);

@@ -8,16 +8,13 @@ enum {
     BUFFER_KEEP = 1 << 20 /* one that grew beyond it is given back when it is empty */
 };
 
-/* Most are lengths, of two digits at most. */
-static char *put_digits(char *out, uint64_t n)
+char *lk_redis_put_digits(char *out, uint64_t n)
 {
     char digits[LK_REDIS_NUMBER_MAX];
     size_t at = sizeof digits;
-    for (; n >= 100; n /= 10)
+    for (; n >= 10; n /= 10)
         digits[--at] = (char)('0' + n % 10);
-    if (n >= 10)
-        *out++ = (char)('0' + n / 10);
-    *out++ = (char)('0' + n % 10);
+    *out++ = (char)('0' + n);
     while (at < sizeof digits)
         *out++ = digits[at++];
     return out;
@@ -25,21 +22,8 @@ static char *put_digits(char *out, uint64_t n)
 
 const char *lk_redis_number_text(char *out, uint64_t n)
 {
-    *put_digits(out, n) = '\0';
+    *lk_redis_put_digits(out, n) = '\0';
     return out;
-}
-
-char *lk_redis_put_end(char *out)
-{
-    out[0] = '\r';
-    out[1] = '\n';
-    return out + 2;
-}
-
-char *lk_redis_put_line(char *out, char kind, size_t n)
-{
-    *out = kind;
-    return lk_redis_put_end(put_digits(out + 1, n));
 }
 
 static char *put_argument(char *out, const char *text, size_t len)
@@ -57,7 +41,7 @@ char *lk_redis_put_text(char *out, const char *text)
 char *lk_redis_put_number(char *out, size_t n)
 {
     char text[LK_REDIS_NUMBER_MAX];
-    return put_argument(out, text, (size_t)(put_digits(text, n) - text));
+    return put_argument(out, text, (size_t)(lk_redis_put_digits(text, n) - text));
 }
 
 size_t lk_redis_command_room(const lk_redis_command *a)

@@ -95,7 +95,21 @@ void lk_redis_buffer_empty(lk_redis_buffer *b);
 const char *lk_redis_number_text(char *out, uint64_t n);
 /* The pieces of the protocol's form, each answering its end: a line with a kind and a number ('*': so many arguments
  * follow, '$': an argument of so many bytes), the end of an argument, and arguments as a whole. */
-char *lk_redis_put_line(char *out, char kind, size_t n);
-char *lk_redis_put_end(char *out);
+static inline char *lk_redis_put_end(char *out)
+{
+    out[0] = '\r';
+    out[1] = '\n';
+    return out + 2;
+}
+char *lk_redis_put_digits(char *out, uint64_t n);
+static inline char *lk_redis_put_line(char *out, char kind, size_t n)
+{
+    *out++ = kind;
+    if (n < 10 || n >= 100) /* most are lengths of two digits */
+        return lk_redis_put_end(lk_redis_put_digits(out, n));
+    out[0] = (char)('0' + n / 10);
+    out[1] = (char)('0' + n % 10);
+    return lk_redis_put_end(out + 2);
+}
 char *lk_redis_put_text(char *out, const char *text);
 char *lk_redis_put_number(char *out, size_t n);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -183,6 +184,39 @@ static void show_tells_who_waits(void **state)
     for (int i = 0; i < WAITERS; i++)
         lk_give(lk_locking_grant(&waiter[i]));
     assert_int_equal(count_others(place), 0);
+}
+
+/* With more descriptors at each turn, until there are enough: no answer is that nobody waits. */
+static void a_line_that_cannot_be_listed_is_not_empty(void **state)
+{
+    lk_place *place = *state;
+    const int first_free = dup(STDERR_FILENO);
+    struct rlimit enough, few;
+    lk_locking waiter;
+    locker_handle *held;
+    locker_error err;
+    unsigned refused = 0, unknown = 0;
+    int64_t told = -1;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    lk_locking_start(&waiter, place->l, key, NULL);
+    require_line(place, 1);
+    close(first_free);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &enough), 0);
+    few = enough;
+    for (few.rlim_cur = (rlim_t)first_free; told != 1; few.rlim_cur++) {
+        locker_info info = LOCKER_INFO_INIT;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        const locker_status status = locker_show(place->l, key, &info, &err);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &enough), 0);
+        told = status == LOCKER_OK ? info.waiters : -1;
+        refused += status != LOCKER_OK;
+        unknown += status == LOCKER_OK && told == -1;
+        locker_info_clear(&info);
+        assert_int_not_equal(told, 0);
+    }
+    assert_true(refused > 0 && unknown > 0);
+    lk_give(held);
+    lk_give(lk_locking_grant(&waiter));
 }
 
 /* Also between an unlock and the next one's grant. */
@@ -580,6 +614,7 @@ static const struct CMUnitTest tests[] = {
     place_test(processes_are_served_in_the_order_of_their_coming),
     place_test(an_unlock_wakes_one),
     place_test(show_tells_who_waits),
+    place_test(a_line_that_cannot_be_listed_is_not_empty),
     place_test(who_comes_does_not_pass_who_waits),
     place_test(who_is_stopped_in_line_keeps_a_free_lock_from_nobody),
     place_test(a_forked_child_holds_nobody_up),
