@@ -11,8 +11,9 @@
  * that no event tells: the file was replaced, a child has copies of the predecessor's descriptors.
  *
  * A queue whose first doesn't come, because it was stopped, must not keep a free lock from others: a waiter that sees
- * it free at two looks, with nothing written in between, overtakes who is before it, and a try takes what has been
- * free for a second. */
+ * it free at two looks, with nothing written in between, overtakes who is before it; and who comes takes what has been
+ * free for longer than waiters need for that, so that those who come don't take it from those who wait again and again. How
+ * long it has been free the file's time tells, for whoever lets go touches it; only where its holder died that is longer. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -33,7 +34,9 @@ enum {
     POLL_WITHOUT_EVENTS = 50 * LK_MS, /* between attempts when inotify is not to be had */
     LOOK_MAX = 3,    /* s; between looks of those behind; the kernel goes through all their marks then */
     LOOK_MANY = 100, /* ... so of one behind more than 300 a second later for so many each */
-    STALLED = 1000   /* ms, that a lock is free with waiters, none of which takes it */
+    STALLED = 1000,  /* ms, that a lock is free with waiters, none of which takes it */
+    CONFIRM = 100,   /* ms, between two looks at one that seems to be stalled */
+    DESERTED = 5000  /* ms: more than the first STALLED, the time between two looks and CONFIRM */
 };
 
 /* Open the file, see that it can be used before anything is written to it, and enter its descriptor, so that
@@ -188,6 +191,15 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
     c->poll_ns = lk_time_earlier(c->poll_ns * c->poll_factor, POLL_MAX);
 }
 
+/* For how long nobody has written to the file, or let go of it. */
+static int64_t untouched_for(const lk_file_claim *c)
+{
+    struct stat s;
+    if (fstat(c->fd, &s) != 0)
+        return 0;
+    return lk_time_of(CLOCK_REALTIME) - ((int64_t)s.st_mtim.tv_sec * LK_S + s.st_mtim.tv_nsec);
+}
+
 /* Whether the lock is free, and was at the last look, and nobody had it meanwhile. */
 static bool is_stalled(lk_file *self, lk_file_claim *c)
 {
@@ -199,9 +211,10 @@ static bool is_stalled(lk_file *self, lk_file_claim *c)
     lk_file_record record;
     lk_file_reading reading;
     if (lk_file_record_read(c->fd, &record, &reading) == 0 && was_free && record.token == c->seen)
-        return now - c->looked_at >= STALLED * LK_MS;
+        return now - c->looked_at >= c->stalled_ns;
     c->seen = record.token;
     c->looked_at = now;
+    c->stalled_ns = (untouched_for(c) < STALLED * LK_MS ? STALLED : CONFIRM) * LK_MS;
     return false;
 }
 
@@ -212,8 +225,8 @@ static void wait_behind(lk_file *self, lk_file_claim *c, size_t before)
     const bool told = c->ahead_fd >= 0;
     lk_mutex_unlock(&self->mutex);
     const size_t most = before / LOOK_MANY > LOOK_MAX ? before / LOOK_MANY : LOOK_MAX;
-    const int64_t seconds = c->was_free ? 1 : (int64_t)(before < most ? before : most);
-    c->claim->retry_at = lk_file_now(self) + (told ? seconds * LK_S : POLL_WITHOUT_EVENTS);
+    const int64_t pause = c->was_free ? c->stalled_ns : (int64_t)(before < most ? before : most) * LK_S;
+    c->claim->retry_at = lk_file_now(self) + (told ? pause : POLL_WITHOUT_EVENTS);
 }
 
 /* One that is enrolled, `fresh` right behind that: try the lock if it is the claim's turn. */
@@ -258,18 +271,11 @@ static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_cl
     return status;
 }
 
-/* Others wait, so this isn't the turn of one who comes; but for a try, when none of them takes the lock. It has been free
- * for as long as the file was not written, or touched by who let go of it (lk_file_let_go); or its holder just died. */
+/* Others wait, so this isn't the turn of one who comes; but when none of them takes the lock. */
 static bool must_queue(const lk_file_claim *c)
 {
-    struct stat s;
-    if (!lk_file_range_locked(c->fd, 1))
-        return false;
-    if (c->claim->will_wait || lk_file_range_locked(c->fd, 0) || fstat(c->fd, &s) != 0)
-        return true;
-    const int64_t let_go = (int64_t)s.st_mtim.tv_sec * LK_S + s.st_mtim.tv_nsec;
-    const int64_t since = lk_time_of(CLOCK_REALTIME) - let_go;
-    return since >= 0 && since < STALLED * LK_MS;
+    return lk_file_range_locked(c->fd, 1) &&
+           (lk_file_range_locked(c->fd, 0) || untouched_for(c) < DESERTED * LK_MS);
 }
 
 /* Locked by another, or waited for, and met for the first time. */
@@ -288,6 +294,11 @@ static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_clai
     c->state = LK_FILE_WAITING;
     lk_mutex_unlock(&self->mutex);
     const int code = lk_file_range_take(c->fd, F_RDLCK, 1);
+    if (code == EAGAIN) { /* a sweep is removing the file, and takes long */
+        reset(self, c, false);
+        c->claim->retry_at = lk_file_now(self) + POLL_WITHOUT_EVENTS;
+        return LOCKER_BUSY;
+    }
     if (code != 0)
         return lk_file_fail(self, "mark a waiter in", name, code, err);
     lk_file_queue_enter(self, c);

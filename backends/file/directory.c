@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "directory.h"
+#include "lk_time.h"
 
 const char *lk_file_filesystem_refused(uint64_t type)
 {
@@ -180,6 +182,32 @@ int lk_file_directory_compare(const lk_file *self)
     return code == 0 ? ESTALE : code;
 }
 
+void lk_file_new_name(char out[LK_FILE_NEW_NAME])
+{
+    static _Atomic uint32_t last; /* relaxed: a number that no other name of the process has */
+    snprintf(out, LK_FILE_NEW_NAME, LK_FILE_NEW_PREFIX "%ld-%llx-%x", (long)getpid(),
+             (unsigned long long)lk_time_of(CLOCK_BOOTTIME),
+             (unsigned)atomic_fetch_add_explicit(&last, 1, memory_order_relaxed));
+}
+
+bool lk_file_directory_make(const lk_file *self, int parent, const char *name)
+{
+    if (!self->shared)
+        return mkdirat(parent, name, 0700) == 0;
+    char fresh[LK_FILE_NEW_NAME];
+    lk_file_new_name(fresh);
+    if (mkdirat(parent, fresh, 0770) != 0)
+        return false;
+    /* The set-group-id bit gives what is made in it the directory's group, whoever makes it. */
+    if (fchmodat(parent, fresh, 02770, 0) == 0 &&
+        renameat2(parent, fresh, parent, name, RENAME_NOREPLACE) == 0)
+        return true;
+    const int code = errno;
+    (void)unlinkat(parent, fresh, AT_REMOVEDIR);
+    errno = code;
+    return false;
+}
+
 int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
 {
     int fd = self->dir_fd;
@@ -190,14 +218,10 @@ int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
         part[len] = '\0';
         at += len + 1;
         /* One component at a time, so that no link on the way is followed. */
-        int next = -1;
-        const bool made = create && mkdirat(fd, part, self->shared ? 0770 : 0700) == 0;
-        if (!create || made || errno == EEXIST)
+        int next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (next < 0 && errno == ENOENT && create &&
+            (lk_file_directory_make(self, fd, part) || errno == EEXIST))
             next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (next >= 0 && made && self->shared && fchmod(next, 02770) != 0) {
-            lk_file_parent_close(self, next);
-            next = -1;
-        }
         lk_file_parent_close(self, fd);
         fd = next;
     }

@@ -10,6 +10,13 @@ const char *lk_file_filesystem_refused(uint64_t type);
 /* Whether the directory at the path is the open one. 0: yes, as far as this process can walk the path;
  * ESTALE: it is another or none; else an errno: that can't be told now. */
 int lk_file_directory_compare(const lk_file *self);
+/* A name that nothing else has, for what is renamed when it is ready: whoever finds it by its own name finds it with its mode,
+ * whatever the umask, and the end of its maker leaves none that others can't use. What was left goes with a sweep. */
+#define LK_FILE_NEW_PREFIX ".new-"
+enum { LK_FILE_NEW_NAME = 64 };
+void lk_file_new_name(char out[LK_FILE_NEW_NAME]);
+/* Make a directory that all who may use the lock directory can use. False: errno says why; EEXIST: it is there. */
+bool lk_file_directory_make(const lk_file *self, int parent, const char *name);
 /* The directory that holds the file: dir_fd itself, or one below it. -1: errno says why. */
 int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create);
 /* errno stays what it was. */

@@ -71,14 +71,12 @@ static locker_status not_held(const lk_file *self, const lk_file_name *name, loc
 }
 
 /* A new file under a name that no key has, locked: nobody gets it before its record is written. */
-static int make_fresh(const lk_file *self, int parent, char *temporary, size_t size)
+static int make_fresh(const lk_file *self, int parent, char temporary[LK_FILE_NEW_NAME])
 {
-    snprintf(temporary, size, ".break-%ld-%lld", (long)getpid(), (long long)lk_time_of(CLOCK_REALTIME));
-    const int fd = openat(parent, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                          self->shared ? 0660 : 0600);
+    const int fd = lk_file_make(self, parent, temporary);
     if (fd < 0)
         return -1;
-    const int code = self->shared && fchmod(fd, 0660) != 0 ? errno : lk_file_range_lock(fd, F_WRLCK, 0);
+    const int code = lk_file_range_lock(fd, F_WRLCK, 0);
     if (code == 0)
         return fd;
     unlinkat(parent, temporary, 0);
@@ -90,8 +88,8 @@ static int make_fresh(const lk_file *self, int parent, char *temporary, size_t s
 static locker_status replace(lk_file *self, const lk_file_name *name, int parent, int held,
                              lk_file_record *record, locker_error *err)
 {
-    char temporary[64];
-    const int fresh = make_fresh(self, parent, temporary, sizeof temporary);
+    char temporary[LK_FILE_NEW_NAME];
+    const int fresh = make_fresh(self, parent, temporary);
     if (fresh < 0)
         return lk_file_fail(self, "make a fresh file for", name, errno, err);
     locker_status status = LOCKER_OK;

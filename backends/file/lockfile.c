@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -127,16 +128,54 @@ locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int f
     return LOCKER_OK;
 }
 
+enum { OPEN = O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK };
+
+static int open_at(int parent, const char *name, int flags, mode_t mode)
+{
+    /* Reading the record is no use of the file worth a time stamp; only its owner may leave that out. */
+    int fd = openat(parent, name, flags | OPEN | O_NOATIME, mode);
+    if (fd < 0 && errno == EPERM)
+        fd = openat(parent, name, flags | OPEN, mode);
+    return fd;
+}
+
 int lk_file_open_in(const lk_file *self, int parent, const lk_file_name *name, int flags)
 {
+    return open_at(parent, name->text + name->last, flags, self->shared ? 0660 : 0600);
+}
+
+int lk_file_make(const lk_file *self, int parent, char name[LK_FILE_NEW_NAME])
+{
+    lk_file_new_name(name);
+    const int fd = open_at(parent, name, O_RDWR | O_CREAT | O_EXCL, self->shared ? 0660 : 0600);
+    if (fd < 0 || !self->shared || fchmod(fd, 0660) == 0)
+        return fd;
+    const int code = errno;
+    (void)unlinkat(parent, name, 0);
+    close(fd);
+    errno = code;
+    return -1;
+}
+
+/* What the group shares has its mode before anybody finds it. */
+static int open_or_make_shared(const lk_file *self, int parent, const lk_file_name *name, int flags)
+{
     const char *last = name->text + name->last;
-    const mode_t mode = self->shared ? 0660 : 0600;
-    flags |= O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
-    /* Reading the record is no use of the file worth a time stamp; only its owner may leave that out. */
-    int fd = openat(parent, last, flags | O_NOATIME, mode);
-    if (fd < 0 && errno == EPERM)
-        fd = openat(parent, last, flags, mode);
-    return fd;
+    char fresh[LK_FILE_NEW_NAME];
+    for (;;) {
+        int fd = open_at(parent, last, flags & ~O_CREAT, 0);
+        if (fd >= 0 || errno != ENOENT)
+            return fd;
+        fd = lk_file_make(self, parent, fresh);
+        if (fd < 0 || renameat2(parent, fresh, parent, last, RENAME_NOREPLACE) == 0)
+            return fd;
+        const int code = errno;
+        (void)unlinkat(parent, fresh, 0);
+        close(fd);
+        errno = code;
+        if (code != EEXIST)
+            return -1;
+    }
 }
 
 int lk_file_open(const lk_file *self, const lk_file_name *name, int flags)
@@ -144,7 +183,8 @@ int lk_file_open(const lk_file *self, const lk_file_name *name, int flags)
     const int parent = lk_file_parent(self, name, (flags & O_CREAT) != 0);
     if (parent < 0)
         return -1;
-    const int fd = lk_file_open_in(self, parent, name, flags);
+    const int fd = self->shared && (flags & O_CREAT) != 0 ? open_or_make_shared(self, parent, name, flags)
+                                                          : lk_file_open_in(self, parent, name, flags);
     lk_file_parent_close(self, parent);
     return fd;
 }

@@ -46,28 +46,6 @@ static int open_directory(const lk_file *self, const char *name)
     return openat(self->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* What the group shares is made under another name, and has its mode before anybody finds it. False: errno says why. */
-static bool make_directory(const lk_file *self, const char *name)
-{
-    if (!self->shared)
-        return mkdirat(self->dir_fd, name, 0700) == 0;
-    char temporary[QUEUE_NAME + 32];
-    snprintf(temporary, sizeof temporary, "%s-%ld-%lld", name, (long)getpid(),
-             (long long)lk_time_of(CLOCK_BOOTTIME));
-    if (mkdirat(self->dir_fd, temporary, 0770) != 0)
-        return false;
-    const int fd = open_directory(self, temporary);
-    const bool made = fd >= 0 && fchmod(fd, 02770) == 0 &&
-                      renameat(self->dir_fd, temporary, self->dir_fd, name) == 0; /* over an empty one, too */
-    const int code = errno;
-    if (fd >= 0)
-        close(fd);
-    if (!made)
-        (void)unlinkat(self->dir_fd, temporary, AT_REMOVEDIR);
-    errno = code;
-    return made;
-}
-
 /* The directory of a queue. -1: errno says why. */
 static int open_queue(const lk_file *self, const lk_file_id *id, bool create)
 {
@@ -76,7 +54,7 @@ static int open_queue(const lk_file *self, const lk_file_id *id, bool create)
     const int fd = open_directory(self, name);
     if (fd >= 0 || errno != ENOENT || !create)
         return fd;
-    return make_directory(self, name) || errno == EEXIST || errno == ENOTEMPTY ? open_directory(self, name)
+    return lk_file_directory_make(self, self->dir_fd, name) || errno == EEXIST ? open_directory(self, name)
                                                                                : -1;
 }
 
@@ -86,7 +64,7 @@ static void ticket_name(char out[NAME_MAX + 2], const lk_file_claim *c)
     char owner[3 * LOCKER_OWNER_MAX + 1];
     *lk_escape(owner, c->claim->owner, strlen(c->claim->owner)) = '\0';
     snprintf(out, NAME_MAX + 2, ".%s", c->ticket);
-    if (OWNER_AT + strlen(owner) <= NAME_MAX)
+    if (OWNER_AT + strlen("-") + strlen(owner) <= NAME_MAX)
         snprintf(out + OWNER_AT, NAME_MAX + 2 - OWNER_AT, "-%s", owner);
 }
 
@@ -308,8 +286,11 @@ static int make_ticket(lk_file *self, lk_file_claim *c, int queue)
     if (mknodat(queue, name, S_IFIFO | (self->shared ? 0660 : 0600), 0) != 0)
         return errno;
     const int fd = openat(queue, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return errno; /* one who found nobody at its other end has removed it: ENOENT */
+    if (fd < 0) {
+        const int code = errno; /* ENOENT: one who found nobody at its other end has removed it */
+        (void)unlinkat(queue, name, 0);
+        return code;
+    }
     lk_mutex_lock(&self->mutex);
     c->ticket_slot = enlist_locked(self, c, fd, EPOLLIN);
     int code = c->ticket_slot == NULL ? errno : 0;
@@ -363,12 +344,14 @@ static void remove_ticket(const lk_file *self, const lk_file_claim *c)
 
 int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had)
 {
+    const bool waited = had && lk_file_range_locked(c->fd, 1);
+    if (waited) /* who comes now goes by this time (acquire.c) */
+        (void)futimens(c->fd, NULL);
     const int code = lk_file_range_unlock(c->fd);
     const bool queued = close_ticket(self, c); /* at once: the next one needs nothing of what follows */
-    const bool waited = lk_file_range_locked(c->fd, 1);
     /* The lock file's close is what tells the first in the queue, unless that follows a ticket; but not while a forked
-     * child has a copy of the descriptor. And a try goes by this time (acquire.c). */
-    if (had && waited)
+     * child has a copy of the descriptor. */
+    if (waited)
         (void)futimens(c->fd, NULL);
     if (queued) {
         remove_ticket(self, c);
@@ -386,8 +369,13 @@ void lk_file_queue_granted(lk_file *self, lk_file_claim *c)
     if (fd >= 0)
         unwatch_locked(self, fd);
     lk_mutex_unlock(&self->mutex);
-    if (fd >= 0)
-        (void)!write(fd, "", 1);
+    if (fd < 0)
+        return;
+    int written = 0;
+    const bool told = ioctl(fd, FIONREAD, &written) == 0 && written > 0; /* that was for the next one, then */
+    (void)!write(fd, "", 1);
+    if (told)
+        poke_behind(self, c);
 }
 
 /* ------------------------------------------------------------------ the place in the line ---- */

@@ -41,6 +41,7 @@ typedef struct {
     lk_file_slot *ahead_slot LK_GUARDED_BY(mutex); /* of its predecessor's */
     size_t before;                                 /* so many stood before it when it looked for its place */
     int64_t looked_at;                             /* when it last saw the lock free, with a new record */
+    int64_t stalled_ns;                            /* how long from then on until it is stalled */
     char ticket[LK_FILE_TICKET_LENGTH + 1]; /* its place in the order of arrival; empty: it didn't wait yet */
     char ahead[LK_FILE_TICKET_LENGTH];      /* its predecessor's, while ahead_fd is one */
     bool was_free;                     /* the lock was free at the last look, though others stand before */

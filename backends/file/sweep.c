@@ -35,6 +35,7 @@ enum {
     MOST = 512,
     KEEP = 256,
     LIST = 2048,
+    LEFT = 300,             /* s, after which what was being made is nobody's */
     AT_ONCE = 16,           /* files between two looks at what else there is to do */
     CLOSE_MAX = 500 * LK_MS /* what closing may take for it */
 };
@@ -96,6 +97,15 @@ static DIR *list_directory(int parent, const char *name)
     return directory;
 }
 
+/* What was being made when its maker died. */
+static void remove_left(int parent, const char *name)
+{
+    struct stat s;
+    if (fstatat(parent, name, &s, AT_SYMLINK_NOFOLLOW) == 0 &&
+        lk_time_of(CLOCK_REALTIME) / LK_S - s.st_mtim.tv_sec > LEFT)
+        (void)unlinkat(parent, name, S_ISDIR(s.st_mode) ? AT_REMOVEDIR : 0);
+}
+
 static void list_part(sweep *s, int parent, char *path, size_t len);
 
 /* What lies in a directory, whose path, with a '/' behind it, is the first `len` bytes. */
@@ -104,6 +114,10 @@ static void list_entry(sweep *s, DIR *directory, const struct dirent *entry, cha
     const size_t name_len = strlen(entry->d_name);
     if (len + name_len + 1 >= LK_FILE_PATH_MAX)
         return;
+    if (strncmp(entry->d_name, LK_FILE_NEW_PREFIX, strlen(LK_FILE_NEW_PREFIX)) == 0) {
+        remove_left(dirfd(directory), entry->d_name);
+        return;
+    }
     memcpy(path + len, entry->d_name, name_len + 1);
     if ((entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN) && lk_file_name_is_lock(entry->d_name))
         add(s, path, len + name_len);

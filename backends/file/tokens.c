@@ -98,33 +98,27 @@ int lk_file_tokens_floor(lk_file *self, uint32_t hash, uint64_t *token)
     return code;
 }
 
-/* The group needs the right to write, and who makes it may have another group. */
+/* Who makes it may have another group. */
 static bool share(const lk_file *self, int fd)
 {
     struct stat directory;
-    if (!self->shared)
-        return true;
-    if (fstat(self->dir_fd, &directory) == 0 && fchown(fd, (uid_t)-1, directory.st_gid) != 0)
-        return false;
-    return fchmod(fd, 0660) == 0;
+    return !self->shared || fstat(self->dir_fd, &directory) != 0 ||
+           fchown(fd, (uid_t)-1, directory.st_gid) == 0;
 }
 
-/* It gets its name when it is ready: a sweep that is killed leaves none that others can't use. And it must be there after a
- * crash of the host, as what is written to it must. */
+/* It must be there after a crash of the host, as what is written to it must. */
 static int make(const lk_file *self)
 {
-    char temporary[64];
-    snprintf(temporary, sizeof temporary, "%s-%ld", file_name.text, (long)getpid());
-    (void)unlinkat(self->dir_fd, temporary, 0);
-    const int fd = openat(self->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    char fresh[LK_FILE_NEW_NAME];
+    const int fd = lk_file_make(self, self->dir_fd, fresh);
     if (fd < 0)
         return -1;
     if (share(self, fd) &&
-        renameat2(self->dir_fd, temporary, self->dir_fd, file_name.text, RENAME_NOREPLACE) == 0 &&
+        renameat2(self->dir_fd, fresh, self->dir_fd, file_name.text, RENAME_NOREPLACE) == 0 &&
         (!self->sync || fsync(self->dir_fd) == 0))
         return fd;
     const int code = errno;
-    (void)unlinkat(self->dir_fd, temporary, 0);
+    (void)unlinkat(self->dir_fd, fresh, 0);
     close(fd);
     errno = code;
     return -1;

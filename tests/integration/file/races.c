@@ -79,7 +79,7 @@ static void (*before_rename)(void);
 
 int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
-    const bool breaks = strncmp(from, ".break", 6) == 0;
+    const bool breaks = strncmp(from, LK_FILE_NEW_PREFIX, strlen(LK_FILE_NEW_PREFIX)) == 0;
     void (*once)(void) = breaks ? before_rename : NULL;
     if (breaks)
         before_rename = NULL;

@@ -15,6 +15,7 @@
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "file_test.h"
@@ -697,6 +698,47 @@ static void a_try_waits_for_a_sweep(void **state)
     lk_give(trier.held);
 }
 
+/* However long it takes: one that will wait goes on waiting. */
+static void a_wait_outlives_a_removal_that_takes_long(void **state)
+{
+    lk_place *place = *state;
+    lk_locking waiter;
+    (void)lk_place_token(place, "k");
+    const int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CLOEXEC);
+    assert_int_equal(lk_file_whole_lock(fd, F_WRLCK), 0);
+    lk_locking_start(&waiter, place->l, "k", NULL);
+    lk_require_waiting(place->l, 1);
+    const uint64_t before = lk_stats(place->l).attempts;
+    while (lk_stats(place->l).attempts < before + 2 && lk_stats(place->l).waiting > 0)
+        usleep(1000);
+    close(fd);
+    lk_give(lk_locking_grant(&waiter));
+}
+
+/* What was being made when its maker died goes with a sweep when it is old, and not before. */
+static void what_was_half_made_goes(void **state)
+{
+    static const char *const names[] = {".new-1-2-3", ".new-1-2-4", ".new-1-2-5"};
+    enum { FILE_OLD, DIRECTORY_OLD, FILE_YOUNG };
+    const struct timespec old[2] = {{.tv_sec = time(NULL) - 1000}, {.tv_sec = time(NULL) - 1000}};
+    lk_place *place = *state;
+    struct stat s;
+    for (int i = FILE_OLD; i <= FILE_YOUNG; i++) {
+        const char *const path = lk_place_file(place, names[i]);
+        if (i == DIRECTORY_OLD)
+            assert_int_equal(mkdir(path, 0700), 0);
+        else
+            close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        if (i != FILE_YOUNG)
+            assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    }
+    lk_file *self = bare_open(place->locks);
+    sweep(self);
+    bare_close(self);
+    for (int i = FILE_OLD; i <= FILE_YOUNG; i++)
+        assert_int_equal(stat(lk_place_file(place, names[i]), &s), i == FILE_YOUNG ? 0 : -1);
+}
+
 /* ------------------------------------------------------------------ storms ---- */
 
 enum { STORM_KEYS = 3, SOLO = STORM_KEYS };
@@ -894,6 +936,8 @@ static const struct CMUnitTest tests[] = {
     place_test(a_holder_hears_of_a_removal),
     place_test(a_lasting_holder_hears_of_a_change_of_the_path),
     place_test(a_try_waits_for_a_sweep),
+    place_test(a_wait_outlives_a_removal_that_takes_long),
+    place_test(what_was_half_made_goes),
     place_test(sweeps_in_a_storm_do_no_harm),
     place_test(a_sweep_killed_anywhere_loses_nothing),
 };

@@ -1,14 +1,17 @@
 /* trust.c: directories, files and filesystems that the file driver refuses. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "directory.h"
 #include "file_test.h"
+#include "puppet.h"
 
 static void refused(const char *uri, locker_status wanted, const char *text)
 {
@@ -147,6 +150,58 @@ static void shared_files_can_be_written_by_the_group(void **state)
     locker_close(l);
 }
 
+struct group {
+    char directory[100], part[400];
+    int calls;
+};
+
+static void require_modes(const char *directory)
+{
+    DIR *all = opendir(directory);
+    for (const struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+        struct stat s;
+        if (entry->d_name[0] == '.' || fstatat(dirfd(all), entry->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        assert_int_equal(s.st_mode & 07777, S_ISDIR(s.st_mode) ? 02770 : 0660);
+    }
+    if (all != NULL)
+        closedir(all);
+}
+
+/* Until it listens again. */
+static bool has_its_modes(void *context, long number, uint64_t first)
+{
+    struct group *g = context;
+    require_modes(g->directory);
+    require_modes(g->part);
+    return g->calls++ < 4 || number != SYS_read || first != STDIN_FILENO;
+}
+
+/* Its maker may be killed at any moment, and another come. */
+static void what_a_group_shares_is_never_found_without_its_mode(void **state)
+{
+    enum { PART = 240 };
+    lk_place *place = *state;
+    char uri[200], command[300], keys[2][PART + 11] = {"k", ""};
+    struct group g = {.calls = 0};
+    memset(keys[1], 'k', sizeof keys[1] - 1);
+    snprintf(g.directory, sizeof g.directory, "%s/group", place->base);
+    snprintf(g.part, sizeof g.part, "%s/%.*s.d", g.directory, PART, keys[1]);
+    snprintf(uri, sizeof uri, "file://%s?shared=yes", g.directory);
+    for (int i = 0; i < 2; i++) {
+        const mode_t mask = umask(0077);
+        lk_child *puppet = lk_puppet_start(uri);
+        umask(mask);
+        snprintf(command, sizeof command, "lock %.*s 0 0 1", PART + 10, keys[i]);
+        g.calls = 0;
+        lk_child_step(puppet, command, has_its_modes, &g);
+        assert_true(g.calls > 5);
+        lk_child_kill(puppet);
+    }
+    struct stat s;
+    assert_int_equal(stat(g.part, &s), 0);
+}
+
 static void filesystems(void **state)
 {
     (void)state;
@@ -211,6 +266,7 @@ static const struct CMUnitTest tests[] = {
     place_test(files),
     place_test(links_on_the_way),
     place_test(shared_files_can_be_written_by_the_group),
+    place_test(what_a_group_shares_is_never_found_without_its_mode),
     cmocka_unit_test(filesystems),
     place_test(a_full_disk_is_told),
     place_test(a_removed_directory_is_told),
