@@ -190,6 +190,11 @@ void lk_file_new_name(char out[LK_FILE_NEW_NAME])
              (unsigned)atomic_fetch_add_explicit(&last, 1, memory_order_relaxed));
 }
 
+static int open_part(int parent, const char *name)
+{
+    return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 bool lk_file_directory_make(const lk_file *self, int parent, const char *name)
 {
     if (!self->shared)
@@ -198,14 +203,17 @@ bool lk_file_directory_make(const lk_file *self, int parent, const char *name)
     lk_file_new_name(fresh);
     if (mkdirat(parent, fresh, 0770) != 0)
         return false;
+    const int fd = open_part(parent, fresh);
     /* The set-group-id bit gives what is made in it the directory's group, whoever makes it. */
-    if (fchmodat(parent, fresh, 02770, 0) == 0 &&
-        renameat2(parent, fresh, parent, name, RENAME_NOREPLACE) == 0)
-        return true;
+    const bool made =
+        fd >= 0 && fchmod(fd, 02770) == 0 && renameat2(parent, fresh, parent, name, RENAME_NOREPLACE) == 0;
     const int code = errno;
-    (void)unlinkat(parent, fresh, AT_REMOVEDIR);
+    if (fd >= 0)
+        close(fd);
+    if (!made)
+        (void)unlinkat(parent, fresh, AT_REMOVEDIR);
     errno = code;
-    return false;
+    return made;
 }
 
 int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
@@ -218,10 +226,10 @@ int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)
         part[len] = '\0';
         at += len + 1;
         /* One component at a time, so that no link on the way is followed. */
-        int next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int next = open_part(fd, part);
         if (next < 0 && errno == ENOENT && create &&
             (lk_file_directory_make(self, fd, part) || errno == EEXIST))
-            next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            next = open_part(fd, part);
         lk_file_parent_close(self, fd);
         fd = next;
     }
